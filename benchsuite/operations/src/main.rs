@@ -11,12 +11,12 @@ use webstone_engine::h1::known_heads::KnownHeads;
 use webstone_engine::h1::request::{RequestParts, write_request};
 use webstone_engine::h1::response::ResponseParser;
 use webstone_engine::{Control, LevelJob, Plan, run_level};
-use webstone_model::metrics::Histogram;
+use webstone_measure::metrics::Histogram;
+use webstone_measure::units::Nanos;
 use webstone_model::spec::{ClientSpec, ConnectionPolicy, GeneratorTask, HttpVersion};
-use webstone_model::tls::TlsSpec;
-use webstone_model::units::Nanos;
-use webstone_model::workload::template::{RenderContext, Template};
-use webstone_model::workload::{FileRequest, Page, PageSequence, Sampler, Workload};
+use webstone_workload::template::{RenderContext, Template};
+use webstone_workload::tls::TlsSpec;
+use webstone_workload::{FileRequest, Page, PageSequence, Sampler, Workload};
 
 /// Clients of a worker: enough that events come in batches, as under load.
 const CLIENTS: u32 = 64;

@@ -7,17 +7,17 @@
 use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime};
 
-use webstone_model::identities::{self, Expectation};
-use webstone_model::metrics::{
+use webstone_measure::identities::{self, Expectation};
+use webstone_measure::metrics::{
     ClientTotals, Counts, Lifetime, Measured, PageHistograms, PageTotals, Second, WorkerUse,
 };
+use webstone_measure::units::{NANOS_PER_SECOND, Nanos};
 use webstone_model::record::{IterationRecord, RunRecord, RunState, SCHEMA_VERSION, TargetRecord, Tool};
 use webstone_model::spec::{ConnectionPolicy, Levels, RunSpec};
-use webstone_model::units::{NANOS_PER_SECOND, Nanos};
-use webstone_model::workload::{FileRequest, Page, Workload};
 use webstone_report::{Format, Options, figures, render};
 use webstone_store::clock::rfc3339;
 use webstone_store::{Derived, FIGURES, REPORT, Store};
+use webstone_workload::{FileRequest, Page, Workload};
 
 /// Pages that are asked for a hundred times as often, and have distributions of their own.
 const BUSY_PAGES: u32 = 32;

@@ -8,7 +8,7 @@ use std::fs::File;
 use std::io::{self, BufWriter, IsTerminal, Write};
 use std::path::Path;
 
-use webstone_model::shown::{indented, lines};
+use webstone_measure::shown::{indented, lines};
 use webstone_report::{Charset, Format, Options};
 
 use crate::args::ColorChoice;

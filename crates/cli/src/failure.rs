@@ -3,7 +3,7 @@
 use std::fmt;
 use std::path::Path;
 
-use webstone_model::shown::{indented, lines};
+use webstone_measure::shown::{indented, lines};
 
 /// How the program ends.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -154,7 +154,7 @@ mod tests {
     use super::*;
     use serde_json::Value;
     use webstone_model::spec::RunSpec;
-    use webstone_model::tls::TlsSpec;
+    use webstone_workload::tls::TlsSpec;
 
     #[test]
     fn keys_get_the_flags_of_the_command() {

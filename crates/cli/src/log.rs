@@ -12,7 +12,7 @@ use std::sync::Mutex;
 use tracing_subscriber::filter::Targets;
 use tracing_subscriber::layer::SubscriberExt;
 use tracing_subscriber::util::SubscriberInitExt;
-use webstone_model::shown::lines;
+use webstone_measure::shown::lines;
 use webstone_store::redaction;
 
 use crate::failure::Failure;

@@ -5,7 +5,7 @@ use std::ffi::OsString;
 
 use clap::error::{ContextKind, ContextValue, ErrorKind};
 
-use webstone_model::target::Target;
+use webstone_workload::target::Target;
 
 use crate::failure::Failure;
 

@@ -8,7 +8,7 @@ use criterion::{Criterion, Throughput, criterion_group, criterion_main};
 use webstone_engine::h1::known_heads::KnownHeads;
 use webstone_engine::h1::request::{RequestParts, write_request};
 use webstone_engine::h1::response::{ResponseParser, Step};
-use webstone_model::spec::HttpVersion;
+use webstone_workload::load::HttpVersion;
 
 /// What nginx says about a small file.
 const NGINX: &str = "HTTP/1.1 200 OK\r\nServer: nginx/1.22.1\r\nDate: Sat, 21 Nov 2026 15:00:00 GMT\r\n\

@@ -9,12 +9,12 @@
 use std::sync::Arc;
 
 use webstone_engine::{Control, LevelJob, Plan, run_level};
-use webstone_model::arrivals::ArrivalProcess;
-use webstone_model::figures::Figures;
-use webstone_model::identities::{Expectation, check};
-use webstone_model::spec::{Check, ConnectionPolicy, GeneratorTask};
-use webstone_model::units::Nanos;
-use webstone_model::workload::{FileRequest, Page, Workload};
+use webstone_measure::figures::Figures;
+use webstone_measure::identities::{Expectation, check};
+use webstone_measure::units::Nanos;
+use webstone_workload::arrivals::ArrivalProcess;
+use webstone_workload::load::{Check, ConnectionPolicy, GeneratorTask};
+use webstone_workload::{FileRequest, Page, Workload};
 
 fn main() {
     let args: Vec<String> = std::env::args().collect();

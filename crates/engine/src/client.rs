@@ -1,6 +1,6 @@
 //! One client: a simulated user who picks a page, fetches its files, and picks again.
 
-use webstone_model::workload::{PageSequence, Sampler};
+use webstone_workload::{PageSequence, Sampler};
 
 /// Shortest wait before a client tries again after a connection could not be made.
 const BACKOFF_NS_MIN: u64 = 10_000_000;

@@ -4,7 +4,7 @@
 use std::io;
 use std::net::SocketAddr;
 
-use webstone_model::errors::ErrorClass;
+use webstone_measure::errors::ErrorClass;
 
 use crate::exchange::{ExchangeId, Exchanges, Progress};
 use crate::failure::{class_of, describe};

@@ -8,8 +8,8 @@ use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, mpsc};
 use std::time::Duration;
 
-use webstone_model::event::{Live, Phase};
-use webstone_model::metrics::Histogram;
+use webstone_measure::live::{Live, Phase};
+use webstone_measure::metrics::Histogram;
 
 use crate::live::Merged;
 use crate::loop_clock::TICK_NS;
@@ -286,9 +286,9 @@ impl Course {
 mod tests {
     use std::cell::Cell;
 
-    use webstone_model::spec::GeneratorTask;
-    use webstone_model::units::Nanos;
-    use webstone_model::workload::{FileRequest, Page, Workload};
+    use webstone_measure::units::Nanos;
+    use webstone_workload::load::GeneratorTask;
+    use webstone_workload::{FileRequest, Page, Workload};
 
     use super::*;
 

@@ -1,6 +1,6 @@
 //! What happened is dealt to where it belongs: events of the batch, and deadlines that have passed.
 
-use webstone_model::errors::ErrorClass;
+use webstone_measure::errors::ErrorClass;
 
 use crate::exchange::{ExchangeId, Exchanges};
 use crate::layer::Layer;
@@ -119,5 +119,5 @@ impl<B: Backend, L: Layer, P: Session> Worker<B, L, P> {
 }
 
 fn after(limit_ns: u64) -> String {
-    format!("nothing within {}", webstone_model::units::Nanos(limit_ns))
+    format!("nothing within {}", webstone_measure::units::Nanos(limit_ns))
 }

@@ -4,7 +4,7 @@
 use std::thread;
 use std::time::{Duration, Instant};
 
-use webstone_model::record::Disturbance;
+use webstone_measure::disturbance::Disturbance;
 
 use crate::sys::thread::pin;
 

@@ -3,7 +3,7 @@
 
 use std::io;
 
-use webstone_model::errors::{ErrorClass, ErrorExample};
+use webstone_measure::errors::{ErrorClass, ErrorExample};
 
 use crate::client::NOT_HELD;
 use crate::exchange::{Exchange, ExchangeId, Exchanges, Progress};

@@ -3,7 +3,7 @@
 use std::io;
 
 use rustix::io::Errno;
-use webstone_model::errors::ErrorClass;
+use webstone_measure::errors::ErrorClass;
 
 /// The class of a failed system call on a connection; `connecting` tells a time-out's kind.
 pub(crate) fn class_of(error: &io::Error, connecting: bool) -> ErrorClass {

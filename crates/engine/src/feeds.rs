@@ -8,9 +8,9 @@ use std::collections::BTreeSet;
 use std::fmt::Write as _;
 
 use indexmap::IndexMap;
-use webstone_model::shown::quoted;
-use webstone_model::workload::Feed;
-use webstone_model::workload::template::Template;
+use webstone_measure::shown::quoted;
+use webstone_workload::Feed;
+use webstone_workload::template::Template;
 
 use crate::h1::request::is_field_value;
 use crate::plan_error::PlanError;

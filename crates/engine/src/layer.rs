@@ -3,7 +3,7 @@
 //!
 //! The layer is fixed for a run, so a worker is compiled once for each. [`Plain`] is empty, and so is the code that calls it.
 
-use webstone_model::metrics::Handshake;
+use webstone_measure::metrics::Handshake;
 
 use crate::plan::Plan;
 use crate::session::Failure;

@@ -7,9 +7,9 @@ use std::sync::{Arc, mpsc};
 use std::thread::JoinHandle;
 use std::time::{Duration, SystemTime};
 
-use webstone_model::event::Phase;
-use webstone_model::metrics::Measured;
-use webstone_model::rate::RateProfile;
+use webstone_measure::live::Phase;
+use webstone_measure::metrics::Measured;
+use webstone_measure::rate::RateProfile;
 
 use crate::control::{Control, Course, Opening};
 use crate::h1::session::Http1;

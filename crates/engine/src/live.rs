@@ -4,8 +4,8 @@
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
-use webstone_model::event::LivePercentiles;
-use webstone_model::metrics::Histogram;
+use webstone_measure::live::LivePercentiles;
+use webstone_measure::metrics::Histogram;
 
 /// How often copies are left: one takes some microseconds of a worker's time.
 pub(crate) const COPIED_EVERY_NS: u64 = 1_000_000_000;

@@ -1,6 +1,6 @@
 //! The time of a worker's loop: the clock as it was read last, what is due by it, and what the loop itself cost or stood still.
 
-use webstone_model::metrics::WorkerUse;
+use webstone_measure::metrics::WorkerUse;
 
 use crate::stalls::{STALL_NS, Stalls};
 use crate::sys::Ticks;

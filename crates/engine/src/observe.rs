@@ -4,8 +4,8 @@
 use std::ops::Range;
 use std::sync::mpsc::SyncSender;
 
-use webstone_model::errors::ErrorClass;
-use webstone_model::metrics::Handshake;
+use webstone_measure::errors::ErrorClass;
+use webstone_measure::metrics::Handshake;
 
 use crate::exchange::{ExchangeId, Exchanges, Progress};
 use crate::layer::Layer;
@@ -122,7 +122,7 @@ impl<B: Backend, L: Layer, P: Session> Worker<B, L, P> {
             handshake.alpn.unwrap_or("no ALPN"),
             if handshake.is_resumed { "resumed" } else { "full handshake" },
             if handshake.is_verified { "certificate verified" } else { "certificate not verified" },
-            webstone_model::units::Nanos(took_ns / 1000 * 1000),
+            webstone_measure::units::Nanos(took_ns / 1000 * 1000),
         );
         self.trace_event(ExchangeId { link: index, slot }, TraceKind::Secured(text));
     }
@@ -131,7 +131,7 @@ impl<B: Backend, L: Layer, P: Session> Worker<B, L, P> {
     pub(crate) fn note_ended(&mut self, at: ExchangeId, error: Option<ErrorClass>, how: &str, now: u64) {
         let exchange = self.links.exchange(at);
         if exchange.traced > 0 {
-            let took = webstone_model::units::Nanos((now - exchange.start_ns) / 1000 * 1000);
+            let took = webstone_measure::units::Nanos((now - exchange.start_ns) / 1000 * 1000);
             let text =
                 format!("{how}: status {}, {} bytes in {took}", exchange.status, exchange.received_bytes());
             self.trace_event(at, TraceKind::Ended(text));

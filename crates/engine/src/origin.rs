@@ -3,7 +3,7 @@
 use std::borrow::Cow;
 use std::net::{IpAddr, Ipv6Addr, SocketAddr, ToSocketAddrs};
 
-use webstone_model::target::{Scheme, Target};
+use webstone_workload::target::{Scheme, Target};
 
 use crate::plan_error::PlanError;
 use crate::sys::Address;

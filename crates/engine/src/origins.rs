@@ -3,10 +3,10 @@
 
 use std::collections::HashMap;
 
-use webstone_model::spec::GeneratorTask;
-use webstone_model::target::{Scheme, Target};
-use webstone_model::workload::{TlsPages, Workload};
 use webstone_workload::aim::Aim;
+use webstone_workload::load::GeneratorTask;
+use webstone_workload::target::{Scheme, Target};
+use webstone_workload::{TlsPages, Workload};
 
 use crate::origin::{Origin, is_name, resolve, split};
 use crate::plan_error::PlanError;

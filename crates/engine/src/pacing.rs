@@ -7,10 +7,10 @@
 
 use std::collections::VecDeque;
 
-use webstone_model::arrivals::{Arrivals, Slots};
-use webstone_model::rate::RateProfile;
-use webstone_model::spec::WhenBusy;
-use webstone_model::units::NANOS_PER_SECOND;
+use webstone_measure::rate::RateProfile;
+use webstone_measure::units::NANOS_PER_SECOND;
+use webstone_workload::arrivals::{Arrivals, Slots};
+use webstone_workload::load::WhenBusy;
 
 use crate::layer::Layer;
 use crate::plan::Plan;

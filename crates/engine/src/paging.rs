@@ -2,7 +2,7 @@
 
 use std::sync::atomic::Ordering::Relaxed;
 
-use webstone_model::spec::ConnectionPolicy;
+use webstone_workload::load::ConnectionPolicy;
 
 use crate::client::Doing;
 use crate::exchange::Exchanges;

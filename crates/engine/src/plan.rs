@@ -3,17 +3,17 @@
 use std::net::{IpAddr, SocketAddr};
 
 use indexmap::IndexMap;
-use webstone_model::addresses::AddressRange;
-use webstone_model::arrivals::ArrivalProcess;
-use webstone_model::http2_settings::Http2Settings;
-use webstone_model::spec::{
+use webstone_measure::units::Nanos;
+use webstone_workload::addresses::AddressRange;
+use webstone_workload::aim;
+use webstone_workload::arrivals::ArrivalProcess;
+use webstone_workload::content::Content;
+use webstone_workload::http2_settings::Http2Settings;
+use webstone_workload::is_absolute;
+use webstone_workload::load::{
     Check, ConnectionPolicy, GeneratorTask, HttpVersion, Resolve, WhenBusy, parse_cpu_list,
 };
-use webstone_model::units::Nanos;
-use webstone_model::workload::{Feed, FileRequest, Sampler, Workload};
-use webstone_workload::aim;
-use webstone_workload::content::Content;
-use webstone_workload::is_absolute;
+use webstone_workload::{Feed, FileRequest, Sampler, Workload};
 
 use crate::client::Client;
 use crate::contents::Contents;

@@ -1,7 +1,7 @@
 //! Tests of the plan: request bytes, origins, and what cannot be compiled.
 
 use super::*;
-use webstone_model::workload::Page;
+use webstone_workload::Page;
 
 fn workload(urls: &[&str]) -> Workload {
     let page = |url: &&str| Page {

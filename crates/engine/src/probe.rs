@@ -6,10 +6,10 @@ use std::os::unix::net::UnixStream;
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
-use webstone_model::errors::ErrorClass;
-use webstone_model::spec::HttpVersion;
-use webstone_model::target::{Scheme, Target};
-use webstone_model::tls::TlsSpec;
+use webstone_measure::errors::ErrorClass;
+use webstone_workload::load::HttpVersion;
+use webstone_workload::target::{Scheme, Target};
+use webstone_workload::tls::TlsSpec;
 
 use crate::failure::{class_of, describe};
 use crate::h1::request::{RequestParts, is_field_value, is_token, write_request};

@@ -3,8 +3,8 @@
 
 use std::ops::Range;
 
-use webstone_model::errors::ErrorClass;
-use webstone_model::spec::Check;
+use webstone_measure::errors::ErrorClass;
+use webstone_workload::load::Check;
 
 use crate::exchange::{ExchangeId, Exchanges, Progress};
 use crate::layer::Layer;

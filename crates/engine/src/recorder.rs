@@ -1,12 +1,12 @@
 //! What a worker writes down. Open or closed: before the window opens and after it closes nothing is counted, but
 //! whole-life totals are.
 
-use webstone_model::errors::{ErrorClass, ErrorExample};
-use webstone_model::metrics::{
+use webstone_measure::errors::{ErrorClass, ErrorExample};
+use webstone_measure::metrics::{
     ClientTotals, Handshake, Handshakes, Histogram, Http2Counts, Measured, Moments, OpenLoop, PageHistograms,
     PageTotals, Second, Statuses, WorkerUse,
 };
-use webstone_model::units::NANOS_PER_SECOND;
+use webstone_measure::units::NANOS_PER_SECOND;
 
 use crate::exchange::Exchange;
 use crate::live::COPIED_EVERY_NS;

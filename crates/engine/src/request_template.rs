@@ -1,9 +1,9 @@
 //! Requests that differ from one time to the next: heads and bodies with places that are filled as they are sent.
 
 use indexmap::IndexMap;
-use webstone_model::spec::GeneratorTask;
-use webstone_model::workload::template::{RenderContext, Template};
-use webstone_model::workload::{Feed, FileRequest};
+use webstone_workload::load::GeneratorTask;
+use webstone_workload::template::{RenderContext, Template};
+use webstone_workload::{Feed, FileRequest};
 
 use crate::client::Client;
 use crate::feeds::check_fields;
@@ -108,7 +108,7 @@ fn parse_template(what: &str, text: &str) -> Result<Template, PlanError> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use webstone_model::spec::HttpVersion;
+    use webstone_workload::load::HttpVersion;
 
     #[test]
     fn a_filled_body_carries_its_own_length_and_no_other() {

@@ -4,7 +4,7 @@
 
 use std::ops::Range;
 
-use webstone_model::arrivals::Slots;
+use webstone_workload::arrivals::Slots;
 
 /// The slots of this host's workers among those of all hosts. A level's slots are dealt out to its hosts without gap or overlap.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

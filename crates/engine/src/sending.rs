@@ -3,7 +3,7 @@
 
 use std::sync::atomic::Ordering::Relaxed;
 
-use webstone_model::spec::ConnectionPolicy;
+use webstone_workload::load::ConnectionPolicy;
 
 use crate::exchange::{ExchangeId, Exchanges};
 use crate::layer::Layer;

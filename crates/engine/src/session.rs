@@ -5,8 +5,8 @@
 
 use std::borrow::Cow;
 
-use webstone_model::errors::ErrorClass;
-use webstone_model::metrics::Http2Counts;
+use webstone_measure::errors::ErrorClass;
+use webstone_measure::metrics::Http2Counts;
 
 use crate::exchange::{Exchange, Exchanges, Progress};
 use crate::h2::frames::code;

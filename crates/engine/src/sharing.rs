@@ -1,8 +1,8 @@
 //! Links that many exchanges share, where the protocol lets them: which link an exchange joins, what it waits for there, and what
 //! becomes of it when the server does not want it. Nothing here is compiled into a worker whose links carry one at a time.
 
-use webstone_model::errors::ErrorClass;
-use webstone_model::spec::ConnectionPolicy;
+use webstone_measure::errors::ErrorClass;
+use webstone_workload::load::ConnectionPolicy;
 
 use crate::exchange::{Exchange, ExchangeId, Exchanges, Progress};
 use crate::layer::Layer;

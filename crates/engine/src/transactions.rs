@@ -57,5 +57,5 @@ pub struct Transaction {
     /// Bytes of the body.
     pub body_bytes: u64,
     /// Error, where it failed.
-    pub error: Option<webstone_model::errors::ErrorClass>,
+    pub error: Option<webstone_measure::errors::ErrorClass>,
 }

@@ -7,9 +7,9 @@ use std::io;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering::Relaxed};
 
-use webstone_model::arrivals::Slots;
-use webstone_model::metrics::{Measured, WorkerUse};
-use webstone_model::rate::RateProfile;
+use webstone_measure::metrics::{Measured, WorkerUse};
+use webstone_measure::rate::RateProfile;
+use webstone_workload::arrivals::Slots;
 
 use crate::announced::Announced;
 use crate::client::Doing;

@@ -13,8 +13,8 @@ use std::process::Command;
 use peer::{errors, file, one_page, run, spec};
 use served::{Served, is_child, raise_descriptors, status};
 use webstone_engine::{LevelOutcome, workers_own_descriptors};
-use webstone_model::spec::ConnectionPolicy;
-use webstone_model::units::Nanos;
+use webstone_measure::units::Nanos;
+use webstone_workload::load::ConnectionPolicy;
 
 const CLIENTS: u32 = 10_000;
 /// Most user memory for each client, in bytes: PERFORMANCE's bar beside the histograms, which are counted here, too.

@@ -21,10 +21,10 @@ use std::time::{Duration, Instant};
 use peer::{file, run, spec};
 use served::{Served, is_child, raise_descriptors, status};
 use webstone_engine::{LevelOutcome, workers_own_descriptors};
-use webstone_model::errors::ErrorClass;
-use webstone_model::spec::{Check, ConnectionPolicy, GeneratorTask};
-use webstone_model::units::Nanos;
-use webstone_model::workload::{FileRequest, Page, Workload};
+use webstone_measure::errors::ErrorClass;
+use webstone_measure::units::Nanos;
+use webstone_workload::load::{Check, ConnectionPolicy, GeneratorTask};
+use webstone_workload::{FileRequest, Page, Workload};
 
 /// Seconds that `cargo xtask soak` asks for.
 const SECONDS: &str = "WEBSTONE_SOAK_SECONDS";

@@ -12,10 +12,10 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use crate::verdict::{DISTURBANCE_NS_MIN, DISTURBED_PERCENT_MAX, RUN_QUEUE_PERCENT_MAX};
-use webstone_model::figures::Figures;
+use webstone_measure::figures::Figures;
+use webstone_measure::keys::LevelKey;
+use webstone_measure::rate::RateProfile;
 use webstone_model::json_tree;
-use webstone_model::keys::LevelKey;
-use webstone_model::rate::RateProfile;
 use webstone_model::record::{Disturbance, IterationRecord, RunRecord, Tool};
 
 /// Where a record's environment holds the calibration that the run was quoted against.

@@ -2,7 +2,7 @@
 //! and compared. `webstone verify` asks this of records that come from somebody else; whoever edits a figure has to edit
 //! every sum, second and distribution that it follows from, too.
 //!
-//! The identities ([`webstone_model::identities`]) say that nothing was lost while measuring. What is checked here says that
+//! The identities ([`webstone_measure::identities`]) say that nothing was lost while measuring. What is checked here says that
 //! nothing was changed since.
 
 mod parts;
@@ -11,13 +11,13 @@ mod times;
 
 use std::collections::BTreeSet;
 
+use webstone_measure::errors::ErrorClass;
+use webstone_measure::identities::{self, Expectation};
+use webstone_measure::metrics::{Histogram, Histograms, Measured, Moments, PageTotals};
+use webstone_measure::units::NANOS_PER_SECOND;
 use webstone_model::connection_identity::{ConnectionRules, of_connections};
-use webstone_model::errors::ErrorClass;
-use webstone_model::identities::{self, Expectation};
-use webstone_model::metrics::{Histogram, Histograms, Measured, Moments, PageTotals};
 use webstone_model::pages::{PageRow, StoredPages};
 use webstone_model::record::{IterationRecord, RunRecord, RunState, ScheduleKept};
-use webstone_model::units::NANOS_PER_SECOND;
 
 /// Two places of a record that cannot both be right.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -426,7 +426,7 @@ fn identities_again(books: &mut Books, record: &RunRecord, iteration: &Iteration
 #[cfg(test)]
 mod tests {
     use super::*;
-    use webstone_model::metrics::{ClientTotals, Counts, PageHistograms, Second, Seconds, Statuses};
+    use webstone_measure::metrics::{ClientTotals, Counts, PageHistograms, Second, Seconds, Statuses};
     use webstone_model::pages::by_hits;
 
     /// One client, one page, three requests of 1, 2 and 3 ms.

@@ -8,8 +8,8 @@ mod refuted;
 use std::collections::BTreeMap;
 
 use webstone_judge::verdict::{self, LimitingResource};
-use webstone_model::metrics::{GeneratorUse, Measured, OpenLoop, WorkerUse};
-use webstone_model::rate::{Rate, RateProfile};
+use webstone_measure::metrics::{GeneratorUse, Measured, OpenLoop, WorkerUse};
+use webstone_measure::rate::{Rate, RateProfile};
 use webstone_model::record::{
     CpuUse, HostUse, IterationRecord, LinkUse, ProcessUse, RunRecord, SCHEMA_VERSION, ScheduleKept,
     ServerUse, TargetRecord, ThreadUse, Tool,

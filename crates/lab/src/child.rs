@@ -6,8 +6,8 @@ use std::ffi::OsString;
 use std::io::{self, BufRead, Write};
 
 use serde::{Deserialize, Serialize};
+use webstone_measure::strict;
 use webstone_model::spec::ServerSpec;
-use webstone_model::strict;
 use webstone_server::NullOptions;
 
 use crate::supervisor::Supervision;

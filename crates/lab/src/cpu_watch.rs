@@ -12,7 +12,7 @@ use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
-use webstone_model::metrics::Histogram;
+use webstone_measure::metrics::Histogram;
 use webstone_model::record::CpuWatch;
 
 const PERIOD: Duration = Duration::from_millis(10);

@@ -9,8 +9,8 @@ use std::sync::mpsc::{Receiver, RecvTimeoutError};
 use std::time::{Duration, Instant};
 
 use tracing::info;
+use webstone_measure::strict;
 use webstone_model::spec::ServerSpec;
-use webstone_model::strict;
 use webstone_server::{COUNTERS_PATH, Counters, NullOptions};
 
 use crate::attended::{Attended, Exit, POLL, quoted};

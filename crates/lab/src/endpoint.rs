@@ -7,7 +7,7 @@ use std::net::{IpAddr, SocketAddr, TcpStream, ToSocketAddrs, UdpSocket};
 use std::os::unix::net::UnixStream;
 use std::time::Duration;
 
-use webstone_model::target::{Target, UrlError};
+use webstone_workload::target::{Target, UrlError};
 
 /// Longest wait for the answer of a server that may expect TLS.
 const TLS_PATIENCE: Duration = Duration::from_secs(2);

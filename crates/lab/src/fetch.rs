@@ -6,11 +6,11 @@ use std::sync::OnceLock;
 use std::time::Duration;
 
 use webstone_engine::{Probe, ProbeError, ProbeResponse, ProbeTls};
-use webstone_model::errors::ErrorClass;
+use webstone_measure::errors::ErrorClass;
 use webstone_model::spec::{HttpVersion, RunSpec};
-use webstone_model::target::{Target, UrlError};
-use webstone_model::tls::TlsSpec;
-use webstone_model::workload::RequestDetail;
+use webstone_workload::RequestDetail;
+use webstone_workload::target::{Target, UrlError};
+use webstone_workload::tls::TlsSpec;
 
 /// Requests one file at a time; blocks until it has the answer.
 pub trait Fetch: Sync {

@@ -14,7 +14,7 @@ use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 
 use sha2::{Digest, Sha256};
-use webstone_model::workload::Workload;
+use webstone_workload::Workload;
 use webstone_workload::content::Content;
 
 use layout::PlannedFile;

@@ -9,8 +9,8 @@ use std::os::fd::OwnedFd;
 
 use rustix::net::{AddressFamily, SocketType, bind, getsockname, socket};
 use webstone_engine::{ProbeError, ProbeResponse};
-use webstone_model::errors::ErrorClass;
-use webstone_model::workload::RequestDetail;
+use webstone_measure::errors::ErrorClass;
+use webstone_workload::RequestDetail;
 
 use crate::fetch::Fetch;
 

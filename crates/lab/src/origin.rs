@@ -8,10 +8,10 @@ use std::io;
 use std::net::{SocketAddr, TcpStream, ToSocketAddrs};
 use std::time::Duration;
 
+use webstone_measure::strict;
 use webstone_model::record::OriginRecord;
-use webstone_model::strict;
-use webstone_model::target::Target;
 use webstone_server::{COUNTERS_PATH, Counters};
+use webstone_workload::target::Target;
 
 use crate::embedded::{EmbeddedServer, EmbeddedServerError, Launch};
 use crate::endpoint::is_this_host;

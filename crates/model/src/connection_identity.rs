@@ -4,11 +4,11 @@
 //! may be counted on one side alone: the sides may differ by their number, and by no more. Every connection is begun for a request that
 //! waits for it, and that ends, or moves to another one, before the connection does.
 
-use crate::identities::IdentityCheck;
-use crate::metrics::{Handshakes, Measured};
 use crate::record::RunRecord;
 use crate::spec::{ClientSpec, ConnectionPolicy, HttpVersion, RunSpec};
-use crate::tls::Share;
+use webstone_measure::identities::IdentityCheck;
+use webstone_measure::metrics::{Handshakes, Measured};
+use webstone_workload::tls::Share;
 
 /// What is known of the connections of a run besides what was counted.
 #[derive(Clone, Copy, Debug)]
@@ -128,7 +128,7 @@ fn of_handshakes(
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::metrics::Counts;
+    use webstone_measure::metrics::Counts;
 
     /// A window of two clients: one request was carried in, 100 began, 99 ended, two are in flight.
     fn per_request() -> (Measured, RunSpec) {

@@ -6,15 +6,15 @@ use serde::de::{DeserializeOwned, Deserializer, Error};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-use crate::figures::Figures;
 use crate::generators::ClockOffset;
 use crate::json_tree;
-use crate::keys::LevelKey;
-use crate::rate::RateProfile;
 use crate::record::{IterationRecord, RunState, ScheduleKept, TargetRecord};
 use crate::spec::RunSpec;
+use webstone_measure::figures::Figures;
+use webstone_measure::keys::LevelKey;
+use webstone_measure::rate::RateProfile;
 
-pub use crate::live::{Live, LivePercentiles, Phase};
+pub use webstone_measure::live::{Live, LivePercentiles, Phase};
 
 /// Version of the events' schema. It grows when a reader of the older one would misread.
 pub const EVENTS_SCHEMA: u32 = 1;

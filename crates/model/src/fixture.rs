@@ -4,12 +4,12 @@ use std::collections::BTreeMap;
 
 use crate::generators::GeneratorRecord;
 use crate::record::{RunRecord, RunState, SCHEMA_VERSION, TargetRecord, Tool};
-use crate::run_fixture::{self, SECONDS};
 use crate::spec::{Levels, RunSpec};
-use crate::units::Nanos;
-use crate::workload::Workload;
+use webstone_measure::fixture::{self as runs, SECONDS};
+use webstone_measure::units::Nanos;
+use webstone_workload::Workload;
 
-pub use crate::run_fixture::measured;
+pub use webstone_measure::fixture::measured;
 
 /// A record of one level or more, an iteration for each rate.
 pub fn record(id: &str, levels: &[(u32, &[f64])]) -> RunRecord {
@@ -25,7 +25,7 @@ pub fn record(id: &str, levels: &[(u32, &[f64])]) -> RunRecord {
         took_ns: None,
         state: RunState::Complete,
         command_line: Vec::new(),
-        iterations: run_fixture::runs(levels),
+        iterations: runs::runs(levels),
         spec,
         workload: Workload { name: "w".to_owned(), ..Workload::default() },
         workload_sha256: "00".to_owned(),
@@ -56,5 +56,5 @@ pub fn split(record: &mut RunRecord, hosts: u32) {
             ..GeneratorRecord::default()
         })
         .collect();
-    run_fixture::split(&mut record.iterations, hosts);
+    runs::split(&mut record.iterations, hosts);
 }

@@ -1,4 +1,4 @@
-//! Load that several hosts make together: which hosts. What each had of a level and what it measured is in [`crate::parts`].
+//! Load that several hosts make together: which hosts. What each had of a level and what it measured is in [`webstone_measure::parts`].
 
 use std::collections::BTreeMap;
 
@@ -8,7 +8,9 @@ use serde::{Deserialize, Serialize};
 use crate::kubernetes::{PodRecord, PodsOfJob};
 use crate::record::RunRecord;
 
-pub use crate::parts::{ClockOffset, DISTRIBUTIONS_OF_HOSTS_MAX, GeneratorLoss, GeneratorPart, LoadMaker};
+pub use webstone_measure::parts::{
+    ClockOffset, DISTRIBUTIONS_OF_HOSTS_MAX, GeneratorLoss, GeneratorPart, LoadMaker,
+};
 
 /// A host that makes load, or all pods of a Job that do, as they are asked for.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]

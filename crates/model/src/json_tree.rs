@@ -3,7 +3,7 @@
 use serde::de::DeserializeOwned;
 use serde_json::Value;
 
-use crate::strict;
+use webstone_measure::strict;
 
 /// Reads a value as its text is read. serde compiles the reading of a type once for each kind of reader, so that with
 /// `serde_json::from_value` that of a record would be in the program twice.

@@ -3,7 +3,7 @@
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use crate::units::Nanos;
+use webstone_measure::units::Nanos;
 
 /// Longest name that is a label (RFC 1123).
 pub const LABEL_CHARS_MAX: usize = 63;

@@ -13,9 +13,9 @@ use std::sync::Arc;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-pub use crate::iteration::RowsPlace;
-use crate::metrics::PageTotals;
 use crate::record::{IterationRecord, RunRecord};
+pub use webstone_measure::iteration::RowsPlace;
+use webstone_measure::metrics::PageTotals;
 
 /// What one page did, with its number.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]

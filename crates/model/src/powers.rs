@@ -9,14 +9,14 @@ use std::path::{Component, Path};
 use std::str::FromStr;
 
 use crate::generators::GeneratorHost;
-use crate::http2_settings::Http2Settings;
 use crate::kubernetes::PodsOfJob;
 use crate::search::SearchSpec;
 use crate::series::Matrix;
 use crate::server_tls::ServerTls;
 use crate::servers::{Logging, ServerSpec, Software};
 use crate::spec::{ClientSpec, GeneratorSpec, LoadSpec, RunSpec};
-use crate::tls::TlsSpec;
+use webstone_workload::http2_settings::Http2Settings;
+use webstone_workload::tls::TlsSpec;
 
 /// What a specification may do, beginning with the least.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -112,7 +112,7 @@ pub struct Asked {
 
 impl fmt::Display for Asked {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{} {} ({})", self.power.in_words(), crate::shown::quoted(&self.value), self.key)
+        write!(f, "{} {} ({})", self.power.in_words(), webstone_measure::shown::quoted(&self.value), self.key)
     }
 }
 

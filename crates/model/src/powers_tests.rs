@@ -5,12 +5,12 @@ use std::collections::BTreeSet;
 use serde_json::{Value, json};
 
 use super::*;
-use crate::addresses::AddressRange;
 use crate::interfaces::Interface;
 use crate::series::Delivery;
 use crate::servers::Profile;
 use crate::servers::ServerChoice;
-use crate::strict;
+use webstone_measure::strict;
+use webstone_workload::addresses::AddressRange;
 
 /// A specification that asks for everything. A new key gets a value here.
 fn everything() -> RunSpec {

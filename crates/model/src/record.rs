@@ -12,18 +12,18 @@ use serde::{Deserialize, Serialize};
 
 pub use crate::agents::AgentRecord;
 use crate::generators::GeneratorRecord;
-use crate::keys::{IterationKey, LevelKey};
-use crate::metrics::Measured;
-use crate::one_or_several::{self, OneOrSeveral};
 use crate::pages::StoredPages;
 use crate::spec::RunSpec;
-use crate::workload::Workload;
+use webstone_measure::keys::{IterationKey, LevelKey};
+use webstone_measure::metrics::Measured;
+use webstone_measure::one_or_several::{self, OneOrSeveral};
+use webstone_workload::Workload;
 
-pub use crate::disturbance::{CpuWatch, Disturbance, OtherUse, OthersUse};
-pub use crate::host_use::{CpuUse, HostUse, LinkUse, PairPorts, TcpUse};
-pub use crate::iteration::{Arm, IterationRecord, ScheduleKept};
-pub use crate::server_hosts::ServerHostUse;
-pub use crate::server_use::{OriginCounts, OriginUse, ProcessUse, ServerUse, ThreadUse};
+pub use webstone_measure::disturbance::{CpuWatch, Disturbance, OtherUse, OthersUse};
+pub use webstone_measure::host_use::{CpuUse, HostUse, LinkUse, PairPorts, TcpUse};
+pub use webstone_measure::iteration::{Arm, IterationRecord, ScheduleKept};
+pub use webstone_measure::server_hosts::ServerHostUse;
+pub use webstone_measure::server_use::{OriginCounts, OriginUse, ProcessUse, ServerUse, ThreadUse};
 
 /// Version of the record's schema. It grows when a reader of the older one would misread.
 pub const SCHEMA_VERSION: u32 = 1;

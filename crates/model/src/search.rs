@@ -6,12 +6,12 @@ use std::fmt;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use crate::keys::LevelKey;
-use crate::metric::{Metric, Quantity};
-use crate::rate::{Rate, RateProfile, Rates};
 use crate::record::IterationRecord;
 use crate::spec::{Levels, LoadSpec};
 use crate::threshold::{GateError, Relation, Threshold, Thresholds};
+use webstone_measure::keys::LevelKey;
+use webstone_measure::metric::{Metric, Quantity};
+use webstone_measure::rate::{Rate, RateProfile, Rates};
 
 /// Over rates: what a level must keep besides the SLO. The verdict's bound on a missed rate is the same 1 %.
 pub const RATE_KEPT: &str = "offered>=99%";

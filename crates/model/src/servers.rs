@@ -12,8 +12,8 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::interfaces::Interface;
-use crate::one_or_several::{self, OneOrSeveral};
 use crate::server_tls::ServerTls;
+use webstone_measure::one_or_several::{self, OneOrSeveral};
 
 /// A server that webstone can start.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]

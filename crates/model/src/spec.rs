@@ -10,14 +10,14 @@ use serde::{Deserialize, Serialize};
 
 use crate::generators::GeneratorHost;
 pub use crate::interfaces::{Interface, InterfaceError};
-pub use crate::load::{
-    Check, ClientSpec, ConnectionPolicy, GeneratorSpec, GeneratorTask, Http2Settings, HttpVersion, Levels,
-    LevelsError, LoadSpec, Order, Resolve, WhenBusy, parse_cpu_list,
-};
 use crate::search::SearchSpec;
 use crate::series::Matrix;
 pub use crate::servers::{
     Logging, Profile, REFERENCE_BACKLOG, ServerChoice, ServerChoiceError, ServerSpec, Software,
+};
+pub use webstone_workload::load::{
+    Check, ClientSpec, ConnectionPolicy, GeneratorSpec, GeneratorTask, Http2Settings, HttpVersion, Levels,
+    LevelsError, LoadSpec, Order, Resolve, WhenBusy, parse_cpu_list,
 };
 
 /// A whole run: target, workload, load, clients, generator and, if webstone starts it, the server.
@@ -89,7 +89,7 @@ impl RunSpec {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::tls::{Share, TlsVersion};
+    use webstone_workload::tls::{Share, TlsVersion};
 
     #[test]
     fn a_specification_reads_back_from_its_own_file() {

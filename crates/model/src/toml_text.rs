@@ -7,7 +7,7 @@ use serde::de::DeserializeOwned;
 use toml::Spanned;
 use toml::de::{DeTable, DeValue};
 
-use crate::strict;
+use webstone_measure::strict;
 
 /// Why a text is not what a type describes.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use webstone_model::figures::Value;
+use webstone_measure::figures::Value;
 
 /// One cell.
 #[derive(Clone, Debug, Default, PartialEq)]

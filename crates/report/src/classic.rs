@@ -1,9 +1,9 @@
 //! What both classic texts of WebStone and the per-page table need: sizes of pages, names of client hosts, and text
 //! that stays on its line.
 
-use webstone_model::metrics::{Measured, Moments, PageTotals};
+use webstone_measure::metrics::{Measured, Moments, PageTotals};
+use webstone_measure::shown::shown;
 use webstone_model::record::{IterationRecord, RunRecord};
-use webstone_model::shown::shown;
 
 use crate::summary::quotient;
 

@@ -8,13 +8,13 @@ use std::collections::BTreeMap;
 use std::io;
 
 use webstone_judge::statistics::{Interval, LevelStatistics};
-use webstone_model::errors::ErrorClass;
-use webstone_model::figures::{Figure, Group, Reading, Value, level, table};
-use webstone_model::keys::LevelKey;
-use webstone_model::metrics::{Measured, PageTotals};
+use webstone_measure::errors::ErrorClass;
+use webstone_measure::figures::{Figure, Group, Reading, Value, level, table};
+use webstone_measure::keys::LevelKey;
+use webstone_measure::metrics::{Measured, PageTotals};
+use webstone_measure::shown::shown;
+use webstone_measure::units::NANOS_PER_SECOND;
 use webstone_model::record::{IterationRecord, RunRecord};
-use webstone_model::shown::shown;
-use webstone_model::units::NANOS_PER_SECOND;
 
 use crate::cell::Cell;
 use crate::generators::{self, HostRow};

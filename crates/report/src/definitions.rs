@@ -120,8 +120,8 @@ fn plain(text: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use webstone_model::errors::ErrorClass;
-    use webstone_model::figures::table::Defined;
+    use webstone_measure::errors::ErrorClass;
+    use webstone_measure::figures::table::Defined;
 
     #[test]
     fn the_page_is_read_table_by_table() {
@@ -149,7 +149,7 @@ mod tests {
 
     #[test]
     fn every_figure_of_the_table_has_one() {
-        for figure in webstone_model::figures::table::all() {
+        for figure in webstone_measure::figures::table::all() {
             let Defined { section, name } = figure.defined;
             assert!(anchor_of(section, name).is_some(), "{figure:?}: {section}, {name}");
         }

@@ -1,8 +1,8 @@
 //! What each of several hosts that made the load did, over the timed runs of a level: the rows of a table that every format has.
 
 use webstone_judge::verdict::{self, Differing, Loss, LossKind};
+use webstone_measure::keys::levels_named;
 use webstone_model::generators::{ClockOffset, GeneratorPart, GeneratorRecord, LoadMaker};
-use webstone_model::keys::levels_named;
 use webstone_model::record::{HostUse, IterationRecord, RunRecord};
 
 use crate::summary::quotient;

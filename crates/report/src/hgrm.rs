@@ -7,9 +7,9 @@
 
 use std::fmt::Write as _;
 
-use webstone_model::metrics::{Histogram, Histograms, Measured, Moments};
+use webstone_measure::metrics::{Histogram, Histograms, Measured, Moments};
+use webstone_measure::shown::Shown;
 use webstone_model::record::RunRecord;
-use webstone_model::shown::Shown;
 
 use crate::summary::{self, Level};
 use crate::{Options, ReportError, classic};

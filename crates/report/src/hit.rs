@@ -5,11 +5,11 @@
 //! wrk's megabytes are 2²⁰ bytes; here a megabyte is 10⁶ bytes, as everywhere in webstone, and the line says so.
 
 use webstone_judge::verdict::Verdict;
-use webstone_model::errors::ErrorClass;
-use webstone_model::figures::Value;
-use webstone_model::metrics::{Mean, Moments, Statuses, longest};
+use webstone_measure::errors::ErrorClass;
+use webstone_measure::figures::Value;
+use webstone_measure::metrics::{Mean, Moments, Statuses, longest};
+use webstone_measure::units::NANOS_PER_SECOND;
 use webstone_model::record::RunRecord;
-use webstone_model::units::NANOS_PER_SECOND;
 
 use crate::Options;
 use crate::classic;
@@ -19,9 +19,9 @@ use crate::screen::{Screen, Tone};
 use crate::summary::{self, Level};
 use crate::text::problems::Depth;
 use crate::text::{errors, header, problems, tls};
-use webstone_model::figures::PERCENTILES;
-use webstone_model::figures::distributions::{Distribution, Distributions};
-use webstone_model::figures::unanswered::OLDEST_IN_FLIGHT;
+use webstone_measure::figures::PERCENTILES;
+use webstone_measure::figures::distributions::{Distribution, Distributions};
+use webstone_measure::figures::unanswered::OLDEST_IN_FLIGHT;
 
 /// Bars of the histogram.
 const BARS: usize = 8;

@@ -7,8 +7,8 @@ use schemars::JsonSchema;
 use serde::ser::SerializeMap as _;
 use serde::{Serialize, Serializer};
 use serde_json::{Map, Value as Json, json};
-use webstone_model::figures::table::Defined;
-use webstone_model::figures::{Figure, Quantity, Value, table};
+use webstone_measure::figures::table::Defined;
+use webstone_measure::figures::{Figure, Quantity, Value, table};
 
 use crate::definitions::definition;
 use crate::summary::Values;

@@ -8,8 +8,8 @@ use std::collections::BTreeSet;
 
 use unicode_width::UnicodeWidthStr;
 
-use webstone_model::figures::Figure;
-use webstone_model::shown::shown;
+use webstone_measure::figures::Figure;
+use webstone_measure::shown::shown;
 
 use crate::definitions::anchor_of;
 use crate::screen::{Screen, Tone};

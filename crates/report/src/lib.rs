@@ -4,7 +4,7 @@
 //! printed here either: the command line decides where the bytes go. Every format stands in a module of its own; what
 //! several of them need (the summary of a level, number formats, the drawing of tables) stands beside them.
 //!
-//! What the figures mean is defined by `webstone_model::figures`; samples of every format are in `docs/reports.md`.
+//! What the figures mean is defined by `webstone_measure::figures`; samples of every format are in `docs/reports.md`.
 #![forbid(unsafe_code)]
 
 mod advice;
@@ -85,7 +85,7 @@ pub struct Options {
     /// Most pages in the per-page tables of [`Format::Text`], [`Format::Html`] and [`Format::Prometheus`], and of an
     /// iteration in [`Format::Webstone1`] and [`Format::Webstone2`]: those with the most hits.
     pub pages_max: usize,
-    /// Which distribution [`Format::Hgrm`] writes: a name of `webstone_model::metrics::Histograms::named`.
+    /// Which distribution [`Format::Hgrm`] writes: a name of `webstone_measure::metrics::Histograms::named`.
     pub histogram: String,
     /// Which table [`Format::Csv`] writes.
     pub csv_table: CsvTable,

@@ -7,11 +7,11 @@ use std::fmt::Write as _;
 
 use webstone_judge::statistics::Interval;
 use webstone_judge::verdict::{Standing, Verdict};
-use webstone_model::figures::level::{CONNECTION_RATE, REQUEST_RATE};
-use webstone_model::figures::table::{self, Rank};
-use webstone_model::figures::{Figure, Group, Quantity};
+use webstone_measure::figures::level::{CONNECTION_RATE, REQUEST_RATE};
+use webstone_measure::figures::table::{self, Rank};
+use webstone_measure::figures::{Figure, Group, Quantity};
+use webstone_measure::shown::shown;
 use webstone_model::record::RunRecord;
-use webstone_model::shown::shown;
 
 use crate::numbers::{Scale, bytes, count, counted};
 use crate::screen::Screen;
@@ -173,7 +173,7 @@ fn heading(figure: &Figure, scale: &Scale) -> String {
 }
 
 fn errors(record: &RunRecord, out: &mut String) {
-    let mut all = webstone_model::errors::ErrorTable::default();
+    let mut all = webstone_measure::errors::ErrorTable::default();
     record.iterations.iter().for_each(|run| all.merge(&run.measured.errors));
     if all.total() == 0 {
         return;

@@ -3,10 +3,10 @@
 //! A column whose cells chose their units one by one cannot be compared by eye. So a unit is chosen for a set of
 //! values (by its median), and decimals so that the smallest still shows three digits where there is room.
 
-pub(crate) use webstone_model::units::grouped as count;
+pub(crate) use webstone_measure::units::grouped as count;
 
-use webstone_model::figures::Value;
-use webstone_model::figures::distributions::Distribution;
+use webstone_measure::figures::Value;
+use webstone_measure::figures::distributions::Distribution;
 
 use crate::screen::Screen;
 

@@ -11,13 +11,13 @@
 
 use serde::Serialize;
 use webstone_judge::verdict::Verdict;
-use webstone_model::figures::table::Defined;
-use webstone_model::figures::{Figure, Quantity, Reading, Value, table};
-use webstone_model::metrics::{Histogram, Moments};
+use webstone_measure::figures::table::Defined;
+use webstone_measure::figures::{Figure, Quantity, Reading, Value, table};
+use webstone_measure::metrics::{Histogram, Moments};
+use webstone_measure::units::NANOS_PER_SECOND;
 use webstone_model::record::{IterationRecord, RunRecord};
 use webstone_model::spec::HttpVersion;
-use webstone_model::target::Target;
-use webstone_model::units::NANOS_PER_SECOND;
+use webstone_workload::target::Target;
 
 use crate::Judged;
 use crate::definitions::definition;

@@ -1,7 +1,7 @@
 //! The last look at a report before it leaves: whatever a format forgot to make harmless is made so here. Formats escape what
 //! their syntax needs escaped, and put what records bring along on one line; this is the net below them.
 
-use webstone_model::shown::{self, lines};
+use webstone_measure::shown::{self, lines};
 
 use crate::screen::style_length;
 

@@ -10,15 +10,15 @@
 use std::fmt::Write as _;
 
 use webstone_judge::verdict::{Standing, Verdict};
-use webstone_model::errors::ErrorClass;
-use webstone_model::figures::table::Defined;
-use webstone_model::figures::{Figure, PERCENTILES, Quantity, Reading, Value, table};
-use webstone_model::metrics::{Histogram, Moments};
+use webstone_measure::errors::ErrorClass;
+use webstone_measure::figures::table::Defined;
+use webstone_measure::figures::{Figure, PERCENTILES, Quantity, Reading, Value, table};
+use webstone_measure::metrics::{Histogram, Moments};
+use webstone_measure::shown::shown;
+use webstone_measure::units::NANOS_PER_SECOND;
 use webstone_model::record::{HostUse, IterationRecord, RunRecord};
-use webstone_model::shown::shown;
 use webstone_model::spec::HttpVersion;
-use webstone_model::units::NANOS_PER_SECOND;
-use webstone_model::workload::{FileRequest, TlsPages};
+use webstone_workload::{FileRequest, TlsPages};
 
 use crate::definitions::{Definition, definition};
 use crate::{Judged, Options, summary};

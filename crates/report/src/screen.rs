@@ -1,6 +1,6 @@
 //! The terminal as reports see it: its width, its character set, and colour by meaning instead of by number.
 
-use webstone_model::shown::shown;
+use webstone_measure::shown::shown;
 
 use crate::Options;
 

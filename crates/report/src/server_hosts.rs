@@ -1,8 +1,8 @@
 //! What the server did on each of several hosts, over the timed runs of a level: the rows of a table that every format has.
 
-use webstone_model::figures::host::HostFigures;
+use webstone_measure::figures::host::HostFigures;
+use webstone_measure::server_figures::ServerFigures;
 use webstone_model::record::{HostUse, IterationRecord, RunRecord};
-use webstone_model::server_figures::ServerFigures;
 
 use crate::generators::link_percent;
 use crate::summary::quotient;

@@ -7,17 +7,17 @@
 use std::borrow::Cow;
 
 use webstone_judge::statistics::LevelStatistics;
-use webstone_model::figures::distributions::{Distributions, GeneratorDelays};
-use webstone_model::figures::generator::{GeneratorFigures, OpenLoopFigures};
-use webstone_model::figures::host::HostFigures;
-use webstone_model::figures::{Figure, Figures, Reading, Value, table};
-use webstone_model::keys::LevelKey;
-use webstone_model::metrics::{Counts, Fairness, Histogram, Http2Counts, Lifetime, Measured};
-use webstone_model::origin_figures::OriginFigures;
-use webstone_model::rate::RateProfile;
+use webstone_measure::figures::distributions::{Distributions, GeneratorDelays};
+use webstone_measure::figures::generator::{GeneratorFigures, OpenLoopFigures};
+use webstone_measure::figures::host::HostFigures;
+use webstone_measure::figures::{Figure, Figures, Reading, Value, table};
+use webstone_measure::keys::LevelKey;
+use webstone_measure::metrics::{Counts, Fairness, Histogram, Http2Counts, Lifetime, Measured};
+use webstone_measure::origin_figures::OriginFigures;
+use webstone_measure::rate::RateProfile;
+use webstone_measure::server_figures::ServerFigures;
+use webstone_measure::units::NANOS_PER_SECOND;
 use webstone_model::record::{Disturbance, IterationRecord, RunRecord};
-use webstone_model::server_figures::ServerFigures;
-use webstone_model::units::NANOS_PER_SECOND;
 
 use crate::numbers::{count, counted};
 

@@ -1,6 +1,6 @@
 //! Thresholds and conditions as they came out: each with the value that was measured, and whether it passed.
 
-use webstone_model::metric::{Metric, Quantity};
+use webstone_measure::metric::{Metric, Quantity};
 use webstone_model::threshold::Outcome;
 
 use crate::Options;

@@ -19,8 +19,8 @@
 use std::fmt::Write as _;
 use std::io;
 
-use webstone_model::figures::Figures;
-use webstone_model::metrics::PageTotals;
+use webstone_measure::figures::Figures;
+use webstone_measure::metrics::PageTotals;
 use webstone_model::pages::PageRow;
 use webstone_model::record::{IterationRecord, RunRecord};
 

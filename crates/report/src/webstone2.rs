@@ -25,11 +25,11 @@
 use std::fmt::Write as _;
 use std::io;
 
-use webstone_model::figures::Figures;
-use webstone_model::metrics::{Moments, PageTotals};
+use webstone_measure::figures::Figures;
+use webstone_measure::metrics::{Moments, PageTotals};
+use webstone_measure::units::NANOS_PER_SECOND;
 use webstone_model::pages::PageRow;
 use webstone_model::record::{IterationRecord, RunRecord};
-use webstone_model::units::NANOS_PER_SECOND;
 
 use crate::ReportError;
 use crate::asctime::asctime;

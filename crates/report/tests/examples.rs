@@ -11,8 +11,8 @@ use std::path::Path;
 use webstone_model::record::{RunRecord, SoftwareRecord};
 use webstone_model::series::Cell;
 use webstone_model::spec::{RunSpec, Software};
-use webstone_model::workload::Workload;
 use webstone_report::history::{Other, Published, apart, beside, published};
+use webstone_workload::Workload;
 
 const ROOT: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../");
 

@@ -11,8 +11,8 @@ use std::process::{Command, Stdio};
 
 use calamine::{Data, Reader, Xlsx};
 use serde_json::Value;
-use webstone_model::errors::{ErrorClass, ErrorExample};
-use webstone_model::figures::Figures;
+use webstone_measure::errors::{ErrorClass, ErrorExample};
+use webstone_measure::figures::Figures;
 use webstone_model::record::{IterationRecord, RunRecord, TcpUse};
 use webstone_model::spec::HttpVersion;
 use webstone_report::{Format, Options, ReportError, render, render_all};

@@ -8,9 +8,9 @@ use std::path::Path;
 
 use calamine::Reader as _;
 use webstone_judge::comparison::Comparison;
+use webstone_measure::units::Nanos;
 use webstone_model::record::RunRecord;
 use webstone_model::spec::{ConnectionPolicy, HttpVersion};
-use webstone_model::units::Nanos;
 use webstone_report::{Charset, ComparisonFormat, CsvTable, Format, Options, render, render_comparison};
 
 fn text(record: &RunRecord, format: Format, options: &Options) -> String {

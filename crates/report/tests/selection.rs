@@ -4,8 +4,8 @@
 
 mod records;
 
-use webstone_model::figures::Figures;
-use webstone_model::metrics::{ClientTotals, PageTotals};
+use webstone_measure::figures::Figures;
+use webstone_measure::metrics::{ClientTotals, PageTotals};
 use webstone_model::record::RunRecord;
 use webstone_report::{Charset, CsvTable, Format, Options, ReportError, render};
 

@@ -4,10 +4,10 @@
 mod records;
 
 use serde_json::Value;
+use webstone_measure::units::NANOS_PER_SECOND;
 use webstone_model::record::RunRecord;
 use webstone_model::series::{Cell, Kind, Matrix, Series};
 use webstone_model::spec::Levels;
-use webstone_model::units::NANOS_PER_SECOND;
 use webstone_report::{Format, Options, render_series};
 
 fn rendered(format: Format) -> String {
@@ -255,11 +255,11 @@ fn what_tls_costs_is_told_beside_the_same_without_it() {
             let ended = full + resumed;
             run.measured.counts.connections = 100;
             run.measured.counts.connections_answered = 100;
-            run.measured.handshakes = (ended > 0).then(|| webstone_model::metrics::Handshakes {
+            run.measured.handshakes = (ended > 0).then(|| webstone_measure::metrics::Handshakes {
                 full,
                 resumed,
                 in_the_clear: Some(100 - ended),
-                time: webstone_model::metrics::Moments {
+                time: webstone_measure::metrics::Moments {
                     count: ended,
                     sum: ended * 2_000_000,
                     ..Default::default()

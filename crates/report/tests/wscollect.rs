@@ -7,7 +7,7 @@ mod records;
 
 use std::collections::BTreeMap;
 
-use webstone_model::figures::Figures;
+use webstone_measure::figures::Figures;
 use webstone_model::record::RunRecord;
 use webstone_report::{Format, Options, render};
 

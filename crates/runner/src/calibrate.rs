@@ -16,15 +16,15 @@ use webstone_judge::calibration::{
     Calibration, CalibrationRow, Ceiling, HostIdentity, KEY, Mode, UNFIT_KEY, WORKER_LIMIT_PERCENT,
 };
 use webstone_judge::statistics::LevelStatistics;
-use webstone_model::figures::Figures;
-use webstone_model::metrics::WorkerUse;
-use webstone_model::rate::{Rate, RateProfile, Rates};
+use webstone_measure::figures::Figures;
+use webstone_measure::metrics::WorkerUse;
+use webstone_measure::rate::{Rate, RateProfile, Rates};
+use webstone_measure::strict;
+use webstone_measure::units::{NANOS_PER_SECOND, Nanos};
 use webstone_model::record::{Disturbance, IterationRecord, RunRecord, Tool};
 use webstone_model::spec::{Check, ClientSpec, ConnectionPolicy, Levels, LoadSpec, RunSpec, ServerSpec};
-use webstone_model::strict;
-use webstone_model::units::{NANOS_PER_SECOND, Nanos};
-use webstone_model::workload::{FileRequest, Page, Workload};
 use webstone_server::NullOptions;
+use webstone_workload::{FileRequest, Page, Workload};
 
 use crate::observer::Silent;
 use crate::placement::{Placement, ServerPlace, place};

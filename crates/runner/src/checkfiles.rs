@@ -9,13 +9,13 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 use webstone_engine::{ProbeError, ProbeResponse};
-use webstone_model::errors::ErrorClass;
+use webstone_measure::errors::ErrorClass;
 use webstone_model::spec::Check;
-use webstone_model::target::Target;
-use webstone_model::tls::TlsSpec;
-use webstone_model::workload::{FileRequest, Workload};
 use webstone_workload::aim::Aim;
 use webstone_workload::content;
+use webstone_workload::target::Target;
+use webstone_workload::tls::TlsSpec;
+use webstone_workload::{FileRequest, Workload};
 
 use webstone_lab::fetch::{ByProbe, Fetch, asked};
 use webstone_lab::interrupt::Interrupt;
@@ -341,7 +341,7 @@ fn first_difference(url: &str, mut offset: u64, body: &[u8]) -> Option<u64> {
 mod tests {
     use super::*;
     use webstone_lab::fixture::Table;
-    use webstone_model::workload::{Page, RequestDetail};
+    use webstone_workload::{Page, RequestDetail};
 
     const BASE: &str = "http://server";
 

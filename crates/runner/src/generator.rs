@@ -8,11 +8,11 @@ use std::time::Duration;
 use webstone_engine::{
     Control, EngineError, LevelJob, LevelOutcome, Plan, PlanError, TraceEvent, Transaction, run_level,
 };
+use webstone_measure::rate::RateProfile;
 use webstone_model::event::{Live, LiveHost, Phase};
 use webstone_model::generators::{GeneratorLoss, GeneratorPart};
-use webstone_model::rate::RateProfile;
 use webstone_model::spec::RunSpec;
-use webstone_model::workload::Workload;
+use webstone_workload::Workload;
 
 use crate::fleet::FleetError;
 

@@ -4,12 +4,12 @@
 use std::collections::BTreeMap;
 
 use webstone_judge::search::Search;
-use webstone_model::keys::{IterationKey, LevelKey};
-use webstone_model::rate::RateProfile;
+use webstone_measure::keys::{IterationKey, LevelKey};
+use webstone_measure::rate::RateProfile;
 use webstone_model::record::{Arm, IterationRecord, RunRecord};
 use webstone_model::spec::{LoadSpec, Order, RunSpec};
 use webstone_model::threshold::GateError;
-use webstone_model::workload::PageSequence;
+use webstone_workload::PageSequence;
 
 /// One step of a sweep.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

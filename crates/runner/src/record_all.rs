@@ -149,7 +149,7 @@ impl<W: Write> RecordAll<W> {
 mod tests {
     use super::*;
     use std::sync::mpsc::sync_channel;
-    use webstone_model::errors::ErrorClass;
+    use webstone_measure::errors::ErrorClass;
 
     const STEP: Step = Step { clients: 20, rate: None, iteration: 2, arm: None };
 

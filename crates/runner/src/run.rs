@@ -14,7 +14,7 @@ use tracing::{info, warn};
 use webstone_model::event::Event;
 use webstone_model::record::{RunRecord, RunState, SCHEMA_VERSION, TargetRecord, Tool};
 use webstone_model::spec::{RunSpec, Software, parse_cpu_list};
-use webstone_model::workload::Workload;
+use webstone_workload::Workload;
 
 use crate::calibrate;
 use crate::check::{Checked, check, for_workload, handler};

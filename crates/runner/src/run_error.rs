@@ -1,7 +1,7 @@
 //! Why a run did not end as planned: what to do about it, and who has to.
 
 use webstone_engine::PlanError;
-use webstone_model::errors::Blame;
+use webstone_measure::errors::Blame;
 
 use crate::check::SpecError;
 use crate::fleet::FleetError;

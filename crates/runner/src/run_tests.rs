@@ -9,10 +9,10 @@ use crate::observer::Silent;
 use crate::sweep::tests::{Act, Script};
 use webstone_engine::PlanError;
 use webstone_lab::fixture::refusing;
-use webstone_model::errors::Blame;
-use webstone_model::metrics::PageTotals;
+use webstone_measure::errors::Blame;
+use webstone_measure::metrics::PageTotals;
 use webstone_model::spec::Levels;
-use webstone_model::workload::{FileRequest, Page};
+use webstone_workload::{FileRequest, Page};
 
 /// A port that accepts connections; what is said on them is nobody's business here.
 fn listening() -> (TcpListener, String) {

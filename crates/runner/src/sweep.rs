@@ -12,14 +12,14 @@ use std::time::{Duration, Instant};
 use tracing::{info, warn};
 use webstone_engine::{EngineError, LevelOutcome};
 use webstone_judge::verdict::{self, Loss, LossKind, SHORT_WINDOW_NS, Worth};
+use webstone_measure::identities::{self, Expectation};
+use webstone_measure::keys::LevelKey;
+use webstone_measure::units::Nanos;
 use webstone_model::connection_identity::{ConnectionRules, of_connections};
 use webstone_model::event::{Ended, Event, Phase, Position};
 use webstone_model::generators::GeneratorPart;
-use webstone_model::identities::{self, Expectation};
-use webstone_model::keys::LevelKey;
 use webstone_model::record::{Disturbance, IterationRecord, RunRecord, RunState, ScheduleKept, ServerUse};
 use webstone_model::spec::{RunSpec, parse_cpu_list};
-use webstone_model::units::Nanos;
 use webstone_server::Counters;
 
 use crate::generator::{Level, LevelError, LoadGenerator, Made, Outputs};

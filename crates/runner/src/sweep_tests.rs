@@ -9,11 +9,11 @@ use super::*;
 use crate::order::Course;
 use webstone_engine::{TraceEvent, TraceKind, Transaction};
 use webstone_lab::machine::Root;
-use webstone_model::event::{Event, Live, Phase};
-use webstone_model::metrics::{
+use webstone_measure::metrics::{
     ClientTotals, Counts, Lifetime, Measured, PageTotals, Second, Seconds, WorkerUse,
 };
-use webstone_model::rate::RateProfile;
+use webstone_measure::rate::RateProfile;
+use webstone_model::event::{Event, Live, Phase};
 use webstone_model::spec::{Levels, Order};
 
 /// Measurements that keep every identity: `clients` requests of 24 bytes each, one second.

@@ -7,7 +7,7 @@ use std::io::{self, Write};
 use std::sync::mpsc::Receiver;
 
 use webstone_engine::{TraceEvent, TraceKind};
-use webstone_model::shown::{Shown, is_hidden};
+use webstone_measure::shown::{Shown, is_hidden};
 
 use webstone_store::redaction;
 

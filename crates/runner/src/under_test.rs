@@ -7,9 +7,9 @@ use std::time::Duration;
 use serde_json::Value;
 use webstone_model::record::SoftwareRecord;
 use webstone_model::spec::{RunSpec, ServerSpec, Software};
-use webstone_model::target::{Place, Target};
-use webstone_model::tls::TlsSpec;
-use webstone_model::workload::Workload;
+use webstone_workload::Workload;
+use webstone_workload::target::{Place, Target};
+use webstone_workload::tls::TlsSpec;
 
 use crate::placement::{Placement, ServerPlace};
 use crate::preflight::target::TargetFacts;

@@ -4,7 +4,7 @@ use std::io;
 use std::path::{Path, PathBuf};
 
 use webstone_model::spec::ClientSpec;
-use webstone_model::workload::Workload;
+use webstone_workload::Workload;
 use webstone_workload::{WorkloadError, builtin, builtins, read_with};
 
 use webstone_store::plain_file::{self, Links};

@@ -17,10 +17,10 @@ use std::time::{Duration, Instant};
 
 use webstone_lab::Interrupt;
 use webstone_lab::child::{CHILD, Child};
+use webstone_measure::units::Nanos;
 use webstone_model::event::{Event, Phase};
 use webstone_model::record::{RunRecord, RunState};
 use webstone_model::spec::{ConnectionPolicy, Levels, RunSpec};
-use webstone_model::units::Nanos;
 use webstone_runner::observer::Silent;
 use webstone_runner::{RunError, RunOutcome, RunnerOptions, SweepError, run};
 use webstone_server::{Fileset, ServeOptions, serve};

@@ -3,7 +3,7 @@
 use std::cell::Cell;
 use std::time::Duration;
 
-use webstone_model::units::{Nanos, parse_count};
+use webstone_measure::units::{Nanos, parse_count};
 
 use crate::path;
 

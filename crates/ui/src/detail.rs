@@ -82,8 +82,8 @@ fn keep_what_differs(value: &mut Value, other: &Value) {
 
 #[cfg(test)]
 mod tests {
+    use webstone_measure::units::Nanos;
     use webstone_model::fixture;
-    use webstone_model::units::Nanos;
 
     use super::*;
 

@@ -4,10 +4,10 @@ use indexmap::IndexMap;
 use schemars::schema_for;
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
+use webstone_measure::units::grouped;
 use webstone_model::powers::Power;
 use webstone_model::spec::RunSpec;
 use webstone_model::toml_text;
-use webstone_model::units::grouped;
 
 use crate::desk::{Desk, Planned, Problem};
 use crate::permission;

@@ -8,8 +8,8 @@ use std::time::Duration;
 use serde::Deserialize;
 use serde_json::{Value, json};
 use webstone_judge::steps::{RUNS_MIN, Step};
+use webstone_measure::units::grouped;
 use webstone_model::record::RunState;
-use webstone_model::units::grouped;
 use webstone_store::library::{
     History, HistoryMetric, Library, LibraryError, LibraryRow, Notes, NotesError, Query, QueryError, RowKind,
     trash,

@@ -4,10 +4,9 @@ use std::io;
 use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 
+use webstone_measure::shown::quoted;
 use webstone_model::powers::{self, Power};
-use webstone_model::shown::quoted;
 use webstone_model::spec::RunSpec;
-
 use webstone_store::plain_file;
 
 use crate::Options;

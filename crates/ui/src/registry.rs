@@ -17,7 +17,7 @@ use std::path::{Path, PathBuf};
 use std::time::SystemTime;
 
 use serde::{Deserialize, Serialize};
-use webstone_model::strict;
+use webstone_measure::strict;
 use webstone_store::clock;
 use webstone_store::plain_file::{self, Links};
 

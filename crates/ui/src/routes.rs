@@ -13,8 +13,8 @@ use serde::Deserialize;
 use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
 use tokio::sync::mpsc;
+use webstone_measure::strict;
 use webstone_model::spec::RunSpec;
-use webstone_model::strict;
 use webstone_runner::series;
 
 use crate::answer::{self, Answer, Failed};

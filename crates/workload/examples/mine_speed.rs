@@ -7,8 +7,8 @@
 
 use std::time::Instant;
 
-use webstone_model::workload::{PageSequence, Sampler};
 use webstone_workload::mine::{MineOptions, Miner};
+use webstone_workload::{PageSequence, Sampler};
 
 const URLS: u64 = 20_000;
 const LOG_BYTES: usize = 64 << 20;

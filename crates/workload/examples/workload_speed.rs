@@ -9,7 +9,7 @@ use std::fmt::Write;
 use std::hint::black_box;
 use std::time::Instant;
 
-use webstone_model::workload::Sampler;
+use webstone_workload::Sampler;
 use webstone_workload::content::{Content, ContentCheck};
 use webstone_workload::read;
 

@@ -1,8 +1,8 @@
 //! Whom a workload asks: which of its target's URLs each request goes to ([`Aim`]), and which hosts besides. Load goes only where it was aimed: a list of URLs from somewhere else
 //! must not put a third party under load, so hosts that the target does not name have to be named by whoever runs it.
 
-use webstone_model::target::{Place, Scheme, Target};
-use webstone_model::workload::{FileRequest, TlsPages};
+use crate::target::{Place, Scheme, Target};
+use crate::{FileRequest, TlsPages};
 
 use super::{Workload, is_absolute};
 
@@ -117,7 +117,7 @@ pub fn refusal(name: &str, strangers: &[String]) -> (String, String) {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use webstone_model::workload::{Page, RequestDetail};
+    use crate::{Page, RequestDetail};
 
     fn workload(urls: &[&str]) -> Workload {
         let files =

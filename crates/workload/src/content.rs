@@ -10,7 +10,7 @@
 
 use std::borrow::Cow;
 
-use webstone_model::target::Target;
+use crate::target::Target;
 
 const GOLDEN: u64 = 0x9e37_79b9_7f4a_7c15;
 const LOW_SIX: u64 = 0x3f3f_3f3f_3f3f_3f3f;

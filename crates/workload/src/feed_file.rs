@@ -52,7 +52,7 @@ fn record(text: &str) -> Result<(Vec<String>, usize, &str), String> {
         let length = text[at..].find([',', '\n']).unwrap_or(text.len() - at);
         let plain = text[at..at + length].trim_end_matches('\r');
         if !value.is_empty() && !plain.is_empty() {
-            return Err(format!("found {} after a closing quote", webstone_model::shown::quoted(plain)));
+            return Err(format!("found {} after a closing quote", webstone_measure::shown::quoted(plain)));
         }
         value.push_str(plain);
         values.push(value);

@@ -1,31 +1,42 @@
-//! Lists of pages: formats that are read and written, the built-in lists, access logs that become a list, and the contents of
-//! generated files. What a workload is stands in [`webstone_model::workload`].
+//! What is requested, and how: lists of pages ([`Workload`]), how much load clients of which kind make ([`load`]), when arrivals of an
+//! open loop are due ([`arrivals`]). Formats of lists that are read and written, the built-in lists, access logs that become a list, and
+//! the contents of generated files.
 //!
 //! Every reader here is a pure function of its bytes and panics on none. Nothing opens a file or a socket.
 #![forbid(unsafe_code)]
 
+pub mod addresses;
 pub mod aim;
+pub mod arrivals;
 mod builtin;
+mod canonical;
 pub mod content;
 mod feed_file;
+pub mod http2_settings;
 mod lists;
+pub mod load;
 pub mod mine;
+mod pages;
 mod problem;
 mod read;
+mod sampler;
+pub mod target;
+pub mod template;
+pub mod tls;
 mod toml_form;
 mod url;
 mod webstone1;
 mod webstone2;
 
 pub use builtin::{Builtin, builtin, builtins};
+pub use pages::{Feed, FeedKept, FileRequest, Page, RequestDetail, TlsPages, Workload};
 pub use problem::{UnwritableError, WorkloadError};
 pub use read::{FeedFile, read, read_with};
+pub use sampler::{PageSequence, Sampler};
 pub use toml_form::write as to_toml;
 pub use url::is_absolute;
 pub use webstone1::write as to_webstone1;
 pub use webstone2::write as to_webstone2;
-
-use webstone_model::workload::{Feed, FileRequest, Page, RequestDetail, Workload, template};
 
 /// U+FEFF, with which some editors begin a UTF-8 file.
 const BYTE_ORDER_MARK: char = '\u{feff}';

@@ -2,7 +2,7 @@
 
 use super::problem::UnwritableError;
 use super::{Page, Workload};
-use webstone_model::units::Nanos;
+use webstone_measure::units::Nanos;
 
 /// Checks that a workload says nothing that a filelist has no words for.
 pub(super) fn expressible(workload: &Workload, format: &str) -> Result<(), UnwritableError> {

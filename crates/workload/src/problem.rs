@@ -3,7 +3,7 @@
 //! A reader works with byte offsets, which cost nothing while all is well; lines and columns are counted only once
 //! there is an error to show.
 
-use webstone_model::shown::quoted;
+use webstone_measure::shown::quoted;
 
 /// Why a text is not a workload, or a workload cannot be written as a text of some format.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]

@@ -225,7 +225,7 @@ mod tests {
             match read_with(&text, name, file) {
                 Ok(workload) => {
                     let weights: Vec<u64> = workload.pages.iter().map(|page| page.weight).collect();
-                    prop_assert!(webstone_model::workload::Sampler::new(weights.into_iter()).is_some());
+                    prop_assert!(crate::Sampler::new(weights.into_iter()).is_some());
                 }
                 Err(error) => {
                     prop_assert!(error.line >= 1 && error.column >= 1);

@@ -1,8 +1,8 @@
 //! Which URLs a workload may name: a path with its query on the target, or a whole URL of another host.
 
 use super::template::Template;
-use webstone_model::shown::quoted;
-use webstone_model::target::{Scheme, Target};
+use crate::target::{Scheme, Target};
+use webstone_measure::shown::quoted;
 
 /// Why a text is not such a URL.
 #[derive(Clone, Debug, PartialEq, Eq)]

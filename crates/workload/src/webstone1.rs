@@ -10,7 +10,7 @@ use std::fmt::Write;
 
 use super::problem::{Fault, UnwritableError, whole_number};
 use super::{FileRequest, Page, RequestDetail, Workload, url};
-use webstone_model::shown::quoted;
+use webstone_measure::shown::quoted;
 
 /// Reads the pages of a list.
 pub(super) fn read(text: &str) -> Result<Vec<Page>, Fault> {

@@ -6,7 +6,7 @@
 use std::fmt::Write;
 
 use peak_alloc::PeakAlloc;
-use webstone_model::workload::Sampler;
+use webstone_workload::Sampler;
 use webstone_workload::read;
 
 #[global_allocator]

@@ -1,8 +1,8 @@
 //! Stored records and histograms, as another version, another program or a bad disk may have left them.
 
 use base64::Engine as _;
-use webstone_model::figures::Figures;
-use webstone_model::metrics::Histogram;
+use webstone_measure::figures::Figures;
+use webstone_measure::metrics::Histogram;
 use webstone_model::record::RunRecord;
 
 /// Every figure of a record that reads can be computed; what is written of it reads back as the same for ever.

@@ -1,8 +1,8 @@
 //! Testbed files: whole runs as TOML.
 
 use serde::Deserialize;
+use webstone_measure::strict::Strict;
 use webstone_model::spec::RunSpec;
-use webstone_model::strict::Strict;
 use webstone_model::toml_text;
 
 /// A specification is what `toml` reads in its text, or wrong at a place within it; one that reads is written and read again as the

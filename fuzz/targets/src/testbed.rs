@@ -5,7 +5,7 @@ use std::net::IpAddr;
 use webstone_engine::Plan;
 use webstone_model::spec::RunSpec;
 use webstone_model::toml_text;
-use webstone_model::workload::Workload;
+use webstone_workload::Workload;
 use webstone_workload::read;
 
 /// A testbed file that reads is compiled or refused with a message; never is a name resolved or a connection made here.

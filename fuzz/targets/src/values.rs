@@ -1,8 +1,8 @@
 //! Single values as they are typed on a command line, conditions among them. The first byte chooses none of them: each sees every input.
 
+use webstone_measure::units::{Nanos, parse_count};
 use webstone_model::spec::{Levels, parse_cpu_list};
 use webstone_model::threshold::{FailIfs, Thresholds};
-use webstone_model::units::{Nanos, parse_count};
 
 /// Levels, durations, counts and lists of CPUs.
 pub(crate) fn values(data: &[u8]) {

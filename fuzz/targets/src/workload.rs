@@ -1,7 +1,7 @@
 //! Workloads in every format, and the logs that they are mined from.
 
-use webstone_model::workload::{Sampler, Workload};
 use webstone_workload::mine::{MineOptions, MineOutcome, Miner};
+use webstone_workload::{Sampler, Workload};
 use webstone_workload::{read, read_with};
 
 /// WebStone's two lists. What reads can be sampled from, and written and read again as the same.

@@ -7,7 +7,7 @@ use crate::manifest::{Dependency, Kind, dependencies, package_name};
 use crate::tree::Tree;
 
 /// Crates of the product, and the crates that each may name.
-const ARROWS: [(&str, &[&str]); 11] = [
+const ARROWS: [(&str, &[&str]); 12] = [
     (
         "webstone",
         &[
@@ -18,8 +18,9 @@ const ARROWS: [(&str, &[&str]); 11] = [
             "webstone-store",
             "webstone-server",
             "webstone-judge",
-            "webstone-workload",
             "webstone-model",
+            "webstone-workload",
+            "webstone-measure",
         ],
     ),
     (
@@ -31,6 +32,8 @@ const ARROWS: [(&str, &[&str]); 11] = [
             "webstone-store",
             "webstone-judge",
             "webstone-model",
+            "webstone-workload",
+            "webstone-measure",
         ],
     ),
     (
@@ -41,8 +44,9 @@ const ARROWS: [(&str, &[&str]); 11] = [
             "webstone-engine",
             "webstone-server",
             "webstone-judge",
-            "webstone-workload",
             "webstone-model",
+            "webstone-workload",
+            "webstone-measure",
         ],
     ),
     (
@@ -52,17 +56,19 @@ const ARROWS: [(&str, &[&str]); 11] = [
             "webstone-engine",
             "webstone-server",
             "webstone-judge",
-            "webstone-workload",
             "webstone-model",
+            "webstone-workload",
+            "webstone-measure",
         ],
     ),
-    ("webstone-report", &["webstone-judge", "webstone-workload", "webstone-model"]),
-    ("webstone-store", &["webstone-judge", "webstone-model"]),
-    ("webstone-engine", &["webstone-workload", "webstone-model"]),
-    ("webstone-server", &["webstone-workload", "webstone-model"]),
-    ("webstone-judge", &["webstone-workload", "webstone-model"]),
-    ("webstone-workload", &["webstone-model"]),
-    ("webstone-model", &[]),
+    ("webstone-report", &["webstone-judge", "webstone-model", "webstone-workload", "webstone-measure"]),
+    ("webstone-store", &["webstone-judge", "webstone-model", "webstone-workload", "webstone-measure"]),
+    ("webstone-server", &["webstone-model", "webstone-workload", "webstone-measure"]),
+    ("webstone-judge", &["webstone-model", "webstone-workload", "webstone-measure"]),
+    ("webstone-model", &["webstone-workload", "webstone-measure"]),
+    ("webstone-engine", &["webstone-workload", "webstone-measure"]),
+    ("webstone-workload", &["webstone-measure"]),
+    ("webstone-measure", &[]),
 ];
 
 /// Normal and build dependencies follow [`ARROWS`].
@@ -89,7 +95,7 @@ pub fn follow(tree: &Tree) -> Vec<Violation> {
                     line: dependency.line,
                     what: format!("{package} depends on {name}"),
                     remedy: format!(
-                        "{package} may name {}; move what is shared down to webstone-model",
+                        "{package} may name {}; move what is shared down to a crate that both may name",
                         list(allowed)
                     ),
                 });

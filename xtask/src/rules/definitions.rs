@@ -8,21 +8,21 @@ use crate::tree::Tree;
 const DOCUMENT: &str = "docs/measurement.md";
 /// Structures whose every public field has a definition there.
 const DEFINED: [(&str, &str); 8] = [
-    ("crates/model/src/metrics/counts.rs", "Counts"),
-    ("crates/model/src/metrics/fairness.rs", "Fairness"),
-    ("crates/model/src/metrics/measured.rs", "Lifetime"),
-    ("crates/model/src/metrics/totals.rs", "PageTotals"),
-    ("crates/model/src/server_use.rs", "ServerUse"),
-    ("crates/model/src/server_use.rs", "ProcessUse"),
-    ("crates/model/src/server_use.rs", "OriginUse"),
-    ("crates/model/src/server_use.rs", "OriginCounts"),
+    ("crates/measure/src/metrics/counts.rs", "Counts"),
+    ("crates/measure/src/metrics/fairness.rs", "Fairness"),
+    ("crates/measure/src/metrics/measured.rs", "Lifetime"),
+    ("crates/measure/src/metrics/totals.rs", "PageTotals"),
+    ("crates/measure/src/server_use.rs", "ServerUse"),
+    ("crates/measure/src/server_use.rs", "ProcessUse"),
+    ("crates/measure/src/server_use.rs", "OriginUse"),
+    ("crates/measure/src/server_use.rs", "OriginCounts"),
 ];
 /// Where the table of figures stands: beside its formulas.
-const MODEL: &str = "crates/model/src/";
+const MEASURE: &str = "crates/measure/src/";
 /// What an entry names its definition by.
 const ENTRY: &str = ".defined(";
 /// Where the names of error classes stand.
-const ERRORS: &str = "crates/model/src/errors.rs";
+const ERRORS: &str = "crates/measure/src/errors.rs";
 
 /// Every entry of the table of figures, every field of [`DEFINED`] and every class of error appears in the document, in
 /// backticks. That an entry names the right section, a test of the reports tells, which read the document.
@@ -45,7 +45,7 @@ pub fn measurement_names_every_figure(tree: &Tree) -> Vec<Violation> {
                 demand(source, offset, name);
             }
         }
-        if source.path.starts_with(MODEL) {
+        if source.path.starts_with(MEASURE) {
             for (offset, name) in entries(source) {
                 demand(source, offset, name);
             }
@@ -106,7 +106,7 @@ mod tests {
     fn an_entry_of_the_table_without_a_definition_is_found() {
         let table = "pub static RATES: &[Figure] = &[\n    rate().defined(LEVEL, \"rate\"),\n    lag().defined(OPEN, \"\"),\n];\n";
         let with = |document| {
-            let tree = Tree::of(&[("crates/model/src/figures/level.rs", table), (DOCUMENT, document)]);
+            let tree = Tree::of(&[("crates/measure/src/figures/level.rs", table), (DOCUMENT, document)]);
             measurement_names_every_figure(&tree)
         };
         assert_eq!(with("`rate`"), []);
@@ -119,7 +119,7 @@ mod tests {
         let errors = "match self {\n    ErrorClass::Refused => \"refused\",\n}\n";
         let with = |document| {
             let tree = Tree::of(&[
-                ("crates/model/src/metrics/counts.rs", code),
+                ("crates/measure/src/metrics/counts.rs", code),
                 (ERRORS, errors),
                 (DOCUMENT, document),
             ]);

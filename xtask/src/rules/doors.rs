@@ -22,11 +22,11 @@ const TREES: [&str; 4] = [
     "crates/cli/src/commands/verify.rs",
 ];
 /// Fixtures of tests, in files that are not tests themselves.
-const FIXTURES: [&str; 1] = ["crates/model/src/run_fixture.rs"];
+const FIXTURES: [&str; 1] = ["crates/measure/src/fixture.rs"];
 
-/// What is read into a type is read through `webstone_model::strict`.
+/// What is read into a type is read through `webstone_measure::strict`.
 pub fn strict_readers(tree: &Tree) -> Vec<Violation> {
-    let remedy = "read it by webstone_model::strict::json, toml_text::read or json_tree::read";
+    let remedy = "read it by webstone_measure::strict::json, toml_text::read or json_tree::read";
     let is_held = |source: &&Source| {
         source.path.starts_with("crates/") && source.path.contains("/src/") && !source.path.contains("tests")
     };

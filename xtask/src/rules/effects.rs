@@ -29,7 +29,8 @@ const UNSAFE_IN: [&str; 2] = ["crates/engine/src/sys/", "fuzz/"];
 const PRINT_IN: [&str; 4] = ["crates/cli/", "xtask/", "fuzz/", "benchsuite/"];
 
 /// What these crates hold is a function of its arguments.
-const PURE: [&str; 3] = ["crates/model/src/", "crates/workload/src/", "crates/judge/src/"];
+const PURE: [&str; 4] =
+    ["crates/measure/src/", "crates/model/src/", "crates/workload/src/", "crates/judge/src/"];
 
 /// [`PURE`] crates name nothing that has an effect.
 pub fn model_is_pure(tree: &Tree) -> Vec<Violation> {

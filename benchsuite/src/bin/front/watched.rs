@@ -156,7 +156,8 @@ fn figures(output: &str) -> Result<Figures, String> {
     let figures = &record["computed"]["levels"][0]["figures"];
     let number = |name: &str| figures[name].as_f64().ok_or_else(|| format!("the report has no {name}"));
     let percentiles = figures["latency_percentiles_s"].as_array().ok_or("the report has no percentiles")?;
-    let at = webstone_model::figures::PERCENTILES.iter().position(|known| *known == 99.0).ok_or("no 99th")?;
+    let at =
+        webstone_measure::figures::PERCENTILES.iter().position(|known| *known == 99.0).ok_or("no 99th")?;
     let p99 = percentiles.get(at).and_then(Value::as_f64).ok_or("the report has no 99th percentile")?;
     let watched_by = record["environment"]["watched_by"].as_u64().unwrap_or(0);
     Ok(Figures { rate: number("request_rate")?, mean: number("latency_mean_s")?, p99, watched_by })

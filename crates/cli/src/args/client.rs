@@ -3,10 +3,10 @@
 use std::path::PathBuf;
 
 use clap::Args;
-use webstone_model::addresses::AddressRange;
-use webstone_model::http2_settings::Http2Settings;
+use webstone_measure::units::Nanos;
 use webstone_model::spec::{Check, ConnectionPolicy, HttpVersion, Resolve};
-use webstone_model::units::Nanos;
+use webstone_workload::addresses::AddressRange;
+use webstone_workload::http2_settings::Http2Settings;
 
 use super::{TlsArgs, values};
 

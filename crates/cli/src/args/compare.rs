@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use clap::Args;
 use webstone_judge::comparison::FailWhen;
-use webstone_model::metric::Metric;
+use webstone_measure::metric::Metric;
 use webstone_model::threshold::{FailIfs, Thresholds};
 use webstone_report::ComparisonFormat;
 

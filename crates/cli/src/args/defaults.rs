@@ -6,7 +6,7 @@ use webstone_model::search::SearchSpec;
 use webstone_model::series::Kind;
 use webstone_model::server_tls::CertificateKey;
 use webstone_model::spec::{ClientSpec, GeneratorSpec, LoadSpec, RunSpec, ServerSpec};
-use webstone_model::tls::TlsSpec;
+use webstone_workload::tls::TlsSpec;
 
 use crate::intent;
 

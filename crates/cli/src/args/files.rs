@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 
 use clap::{Args, Subcommand, ValueEnum};
-use webstone_model::units::Nanos;
+use webstone_measure::units::Nanos;
 
 use super::{TlsArgs, values};
 

@@ -3,9 +3,9 @@
 use std::path::PathBuf;
 
 use clap::Args;
+use webstone_measure::units::Nanos;
 use webstone_model::search::Over;
 use webstone_model::threshold::Thresholds;
-use webstone_model::units::Nanos;
 
 use super::{ClientArgs, GeneratorArgs, OpenLoopArgs, OutputArgs, RetryArgs, ServerElsewhereArgs, values};
 

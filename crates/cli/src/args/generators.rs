@@ -3,8 +3,8 @@
 use std::path::PathBuf;
 
 use clap::{Args, Subcommand};
+use webstone_measure::units::Nanos;
 use webstone_model::powers::Power;
-use webstone_model::units::Nanos;
 
 use super::values;
 

@@ -1,10 +1,10 @@
 //! Flags of the load: how many clients, how long, how often.
 
 use clap::Args;
-use webstone_model::arrivals::ArrivalProcess;
-use webstone_model::rate::Rates;
+use webstone_measure::rate::Rates;
+use webstone_measure::units::Nanos;
 use webstone_model::spec::{Levels, Order, WhenBusy};
-use webstone_model::units::Nanos;
+use webstone_workload::arrivals::ArrivalProcess;
 
 use super::values;
 

@@ -4,10 +4,10 @@
 use std::path::PathBuf;
 
 use clap::{Args, ValueEnum};
+use webstone_measure::units::Nanos;
 use webstone_model::server_tls::CertificateKey;
 use webstone_model::spec::{Interface, ServerChoice};
-use webstone_model::tls::TlsVersion;
-use webstone_model::units::Nanos;
+use webstone_workload::tls::TlsVersion;
 
 use super::values;
 

@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 
 use clap::Args;
-use webstone_model::tls::{Share, TlsCipher, TlsGroup, TlsVersion};
+use webstone_workload::tls::{Share, TlsCipher, TlsGroup, TlsVersion};
 
 /// How clients do TLS handshakes.
 #[derive(Args, Debug)]

@@ -9,11 +9,10 @@ use serde::de::IntoDeserializer;
 use serde::de::value::{Error as ValueError, StrDeserializer};
 use webstone_judge::comparison::FailWhen;
 use webstone_judge::search::{LOOK_FIRST, REPEATS_MAX};
-use webstone_model::addresses::{AddressRange, AddressRangeError};
-use webstone_model::arrivals::ArrivalProcess;
+use webstone_measure::metrics::Histograms;
+use webstone_measure::rate::{Rates, RatesError};
+use webstone_measure::units::{NANOS_PER_SECOND, Nanos, QuantityError, parse_count};
 use webstone_model::kubernetes;
-use webstone_model::metrics::Histograms;
-use webstone_model::rate::{Rates, RatesError};
 use webstone_model::search::Over;
 use webstone_model::series::{Caching, Delivery, DeliveryError};
 use webstone_model::server_tls::CertificateKey;
@@ -21,11 +20,12 @@ use webstone_model::spec::{
     Check, ConnectionPolicy, HttpVersion, Interface, InterfaceError, Levels, Order, Profile, Resolve,
     ServerChoice, ServerChoiceError, WhenBusy, parse_cpu_list,
 };
-use webstone_model::target::Place;
 use webstone_model::threshold::{GateError, Thresholds};
-use webstone_model::units::{NANOS_PER_SECOND, Nanos, QuantityError, parse_count};
 use webstone_report::{ComparisonFormat, CsvTable, Format};
 use webstone_runner::check;
+use webstone_workload::addresses::{AddressRange, AddressRangeError};
+use webstone_workload::arrivals::ArrivalProcess;
+use webstone_workload::target::Place;
 
 pub(super) fn connection_policy() -> impl TypedValueParser<Value = ConnectionPolicy> {
     one_of([

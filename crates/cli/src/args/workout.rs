@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use clap::Args;
 use webstone_judge::workout::Misdeed;
-use webstone_model::units::Nanos;
+use webstone_measure::units::Nanos;
 
 use super::{ClientArgs, GeneratorArgs, OwnServerArgs, values};
 

@@ -4,7 +4,7 @@
 use std::io::{self, IsTerminal};
 
 use webstone_lab::agent::{serve, wait_for_use};
-use webstone_model::units::Nanos;
+use webstone_measure::units::Nanos;
 use webstone_runner::fleet::role;
 
 use crate::args::AgentArgs;

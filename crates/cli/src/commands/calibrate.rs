@@ -3,8 +3,8 @@
 use std::path::{Path, PathBuf};
 
 use webstone_judge::calibration::{CalibrationRow, is_disturbing};
+use webstone_measure::units::Nanos;
 use webstone_model::spec::parse_cpu_list;
-use webstone_model::units::Nanos;
 use webstone_report::{calibration_line, disturbance_line, render_calibration};
 use webstone_runner::calibrate::{self, CalibrateOptions};
 use webstone_server::{NullOptions, serve_null};

@@ -5,7 +5,7 @@ use std::io::{self, IsTerminal};
 use std::path::Path;
 
 use webstone_judge::verdict::{RuleSource, RuleStanding};
-use webstone_model::shown::{self, Shown};
+use webstone_measure::shown::{self, Shown};
 use webstone_report::markdown_text;
 use webstone_store::certify::{Certificate, key, signature, standing_words};
 use webstone_store::clock;

@@ -6,7 +6,7 @@ use webstone_judge::comparison::{
     Comparison, Difference, GateResult, Noise, Options, Weight, compare, differences,
 };
 use webstone_judge::verdict::Standing;
-use webstone_model::keys::levels_named;
+use webstone_measure::keys::levels_named;
 use webstone_model::record::RunRecord;
 use webstone_report::{ComparisonFormat, render_comparison};
 

@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use webstone_model::units::grouped;
+use webstone_measure::units::grouped;
 use webstone_report::{Listed, render_list};
 use webstone_store::library::{Kept, Library, LibraryRow, Query, RowKind};
 

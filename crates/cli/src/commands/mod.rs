@@ -35,10 +35,10 @@ mod workout;
 use std::ffi::OsString;
 
 use webstone_model::series::Kind;
-use webstone_model::workload::Workload;
 use webstone_runner::Feeds;
 use webstone_store::StoreError;
 use webstone_store::library::LibraryError;
+use webstone_workload::Workload;
 
 use crate::args::{Command, GeneratorsCommand};
 use crate::console::Console;

@@ -8,7 +8,7 @@ use std::path::Path;
 
 use webstone_judge::search::{self, Answer, Finding};
 use webstone_judge::verdict::{self, Standing};
-use webstone_model::errors::Blame;
+use webstone_measure::errors::Blame;
 use webstone_model::record::RunRecord;
 use webstone_model::threshold::Outcome;
 use webstone_report::{Format, Options, ReportError, render, write};

@@ -5,10 +5,10 @@ use std::path::Path;
 use std::time::Duration;
 
 use webstone_judge::verdict::{self, Standing};
+use webstone_measure::units::Nanos;
 use webstone_model::record::{RunRecord, RunState};
 use webstone_model::series::{Kind, Series};
 use webstone_model::spec::RunSpec;
-use webstone_model::units::Nanos;
 use webstone_report::{Format, Options, render_series};
 use webstone_runner::RunnerOptions;
 use webstone_runner::series::{self, SERIES, SeriesError, SeriesOutcome, SeriesStore};

@@ -4,8 +4,8 @@ use std::ffi::OsString;
 use std::path::Path;
 
 use webstone_lab::servers;
+use webstone_measure::units::Nanos;
 use webstone_model::spec::{Interface, ServerSpec};
-use webstone_model::units::Nanos;
 use webstone_runner::Feeds;
 use webstone_server::{self as server, Fileset, GatewayOptions, ServeOptions, serve};
 use webstone_workload::content;

@@ -87,5 +87,5 @@ fn json(server: &str, histories: &Histories<'_>) -> Result<Vec<u8>, Failure> {
     }
     let text = serde_json::to_string_pretty(&Report { server, histories })
         .map_err(|error| Failure::failed(format!("the history cannot be written as JSON: {error}")))?;
-    Ok((webstone_model::shown::json(&text).into_owned() + "\n").into_bytes())
+    Ok((webstone_measure::shown::json(&text).into_owned() + "\n").into_bytes())
 }

@@ -7,9 +7,9 @@ use std::path::Path;
 
 use serde::Serialize;
 use webstone_judge::consistency;
+use webstone_measure::shown::{self, Shown, shown};
+use webstone_measure::strict;
 use webstone_model::record::{RunRecord, RunState, Tool};
-use webstone_model::shown::{self, Shown, shown};
-use webstone_model::strict;
 use webstone_report::{figures, markdown_text};
 use webstone_store::certify::signature::{self, Allowed, SignatureError, Signed};
 use webstone_store::certify::{Certificate, Differences, archive as packed};

@@ -2,8 +2,8 @@
 
 use std::fmt::Write;
 
-use webstone_model::workload::Workload;
 use webstone_runner::Feeds;
+use webstone_workload::Workload;
 use webstone_workload::builtins;
 
 use super::load_workload;

@@ -7,7 +7,7 @@ use webstone_model::record::TargetRecord;
 use webstone_model::search::Over;
 use webstone_model::spec::RunSpec;
 
-use webstone_model::units::grouped;
+use webstone_measure::units::grouped;
 
 use super::hosts;
 use super::numbers::{latency, rate, wait};
@@ -363,7 +363,7 @@ mod tests {
             iteration: 2,
             started_at: String::new(),
             interrupted: true,
-            measured: webstone_model::metrics::Measured { window_ns: 2_000_000_000, ..Default::default() },
+            measured: webstone_measure::metrics::Measured { window_ns: 2_000_000_000, ..Default::default() },
             identities: Vec::new(),
             server: None,
             ..IterationRecord::default()

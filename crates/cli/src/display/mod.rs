@@ -9,8 +9,8 @@ use std::collections::{BTreeSet, VecDeque};
 use std::io::{self, Write};
 use std::time::{Duration, Instant};
 
+use webstone_measure::shown::shown;
 use webstone_model::event::{Event, Live, LiveHost, Phase, Position};
-use webstone_model::shown::shown;
 use webstone_model::spec::RunSpec;
 use webstone_runner::observer::Observer;
 

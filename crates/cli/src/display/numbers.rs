@@ -1,7 +1,7 @@
 //! Numbers as a line of progress shows them: short, with their unit.
 
 use std::time::Duration;
-use webstone_model::units::grouped;
+use webstone_measure::units::grouped;
 
 /// `12345.6` → `12,346`; below a hundred with three significant digits, as the tables of the report have them, because a slow
 /// server has small rates.

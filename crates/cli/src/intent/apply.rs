@@ -2,11 +2,11 @@
 
 use std::path::Path;
 
+use webstone_measure::units::Nanos;
 use webstone_model::generators::GeneratorHost;
 use webstone_model::server_tls::ServerTls;
 use webstone_model::spec::{ClientSpec, ConnectionPolicy, GeneratorSpec, LoadSpec, RunSpec, ServerSpec};
-use webstone_model::tls::TlsSpec;
-use webstone_model::units::Nanos;
+use webstone_workload::tls::TlsSpec;
 
 use super::body;
 use crate::args::{

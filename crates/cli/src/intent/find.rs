@@ -1,10 +1,10 @@
 //! What `find` was asked for: a search over rates or clients, on one URL with the habits of `hit`, or on a workload with those
 //! of `run`.
 
+use webstone_measure::units::Nanos;
 use webstone_model::search::SearchSpec;
 use webstone_model::spec::{LoadSpec, RunSpec};
 use webstone_model::threshold::Threshold;
-use webstone_model::units::Nanos;
 use webstone_report::Format;
 use webstone_runner::check::Asked;
 

@@ -13,14 +13,14 @@ mod workout;
 
 use std::path::{Path, PathBuf};
 
+use webstone_measure::units::Nanos;
 use webstone_model::generators::GeneratorHost;
 use webstone_model::spec::{Check, ConnectionPolicy, Levels, LoadSpec, RunSpec, ServerSpec};
 use webstone_model::threshold::Threshold;
-use webstone_model::tls::TlsSpec;
-use webstone_model::units::Nanos;
-use webstone_model::workload::Workload;
 use webstone_report::Format;
 use webstone_runner::check::{self, Asked, Checked, Testbed};
+use webstone_workload::Workload;
+use webstone_workload::tls::TlsSpec;
 
 use crate::args::{GeneratorsCheckArgs, HitArgs, OutputArgs, RunArgs, ServeArgs, ThresholdArgs, TlsArgs};
 use crate::commands::gates;

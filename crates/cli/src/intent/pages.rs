@@ -1,9 +1,9 @@
 //! Pages that are typed instead of read from a list: the URLs of `hit`, and paths with weights of `run`.
 
-use webstone_model::shown::quoted;
+use webstone_measure::shown::quoted;
+use webstone_measure::units::Nanos;
 use webstone_model::spec::{Check, RunSpec};
-use webstone_model::units::Nanos;
-use webstone_model::workload::{FileRequest, Page, Workload};
+use webstone_workload::{FileRequest, Page, Workload};
 
 use super::target;
 use crate::args::RunArgs;

@@ -3,9 +3,9 @@
 use std::path::{Path, PathBuf};
 
 use webstone_lab::machine::{Root, allowed_cpus};
+use webstone_measure::units::Nanos;
 use webstone_model::series::{Kind, Matrix};
 use webstone_model::spec::{Levels, RunSpec};
-use webstone_model::units::Nanos;
 use webstone_report::Format;
 use webstone_runner::check::{self, Asked, Testbed};
 use webstone_runner::series::SeriesError;

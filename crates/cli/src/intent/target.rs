@@ -1,8 +1,8 @@
 //! Which server is meant: the URL of `hit`, and who has the last word.
 
-use webstone_model::shown::quoted;
+use webstone_measure::shown::quoted;
 use webstone_model::spec::{RunSpec, ServerSpec};
-use webstone_model::target::{Target, UrlError};
+use webstone_workload::target::{Target, UrlError};
 
 use crate::args::OwnServerArgs;
 use crate::failure::Failure;

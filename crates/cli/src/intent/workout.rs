@@ -1,9 +1,9 @@
 //! What `workout` was asked for: one level of well-behaved clients on a workload, and those that misbehave.
 
 use webstone_judge::workout::Misdeed;
+use webstone_measure::units::Nanos;
 use webstone_model::record::Tool;
 use webstone_model::spec::{Levels, RunSpec};
-use webstone_model::units::Nanos;
 use webstone_runner::check::{Asked, check};
 use webstone_runner::workout::WorkoutOptions;
 

@@ -7,11 +7,11 @@ use std::time::Duration;
 
 use webstone_lab::interrupt::Interrupt;
 use webstone_lab::servers::{Launch, RunningServer, ServerError};
+use webstone_measure::units::Nanos;
 use webstone_model::server_tls::{CertificateKey, ServerTls};
 use webstone_model::spec::{Profile, ServerSpec, Software};
-use webstone_model::tls::TlsVersion;
-use webstone_model::units::Nanos;
-use webstone_model::workload::{FileRequest, Page, Workload};
+use webstone_workload::tls::TlsVersion;
+use webstone_workload::{FileRequest, Page, Workload};
 
 use crate::own_servers::is_installed;
 

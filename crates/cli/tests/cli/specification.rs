@@ -1,9 +1,9 @@
 //! What was typed → what it means, seen through `--dump-spec`.
 
-use webstone_model::arrivals::ArrivalProcess;
-use webstone_model::http2_settings::Http2Settings;
+use webstone_measure::units::Nanos;
 use webstone_model::spec::{Check, ConnectionPolicy, HttpVersion, Levels, Order, Resolve, RunSpec, WhenBusy};
-use webstone_model::units::Nanos;
+use webstone_workload::arrivals::ArrivalProcess;
+use webstone_workload::http2_settings::Http2Settings;
 
 use crate::program::{Said, assert_ended, webstone, webstone_in};
 

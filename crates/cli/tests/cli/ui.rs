@@ -50,7 +50,7 @@ fn digits(value: f64) -> String {
     match value {
         v if v < 9.995 => format!("{v:.2}"),
         v if v < 99.95 => format!("{v:.1}"),
-        v => webstone_model::units::grouped(v.round() as u64),
+        v => webstone_measure::units::grouped(v.round() as u64),
     }
 }
 

@@ -1,6 +1,6 @@
 //! Requests of HTTP/1.0 and 1.1, written once before the run (RFC 9112 section 3).
 
-use webstone_model::spec::HttpVersion;
+use webstone_workload::load::HttpVersion;
 
 /// What a request is made of.
 #[derive(Clone, Copy, Debug)]

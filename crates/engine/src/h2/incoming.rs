@@ -2,7 +2,7 @@
 
 use std::collections::VecDeque;
 
-use webstone_model::errors::ErrorClass;
+use webstone_measure::errors::ErrorClass;
 
 use super::frames::{self, FrameError, Head, Step, code, flag, kind, number, setting};
 use super::hpack::CompressionError;

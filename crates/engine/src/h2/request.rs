@@ -5,8 +5,8 @@
 //! whenever it is sent.
 
 use indexmap::IndexMap;
-use webstone_model::workload::Feed;
-use webstone_model::workload::template::{RenderContext, Template};
+use webstone_workload::Feed;
+use webstone_workload::template::{RenderContext, Template};
 
 use super::hpack::decoder::Decoder;
 use super::hpack::encoder::{self, Literal};
@@ -315,7 +315,7 @@ fn take(rendered: &[u8]) -> (&[u8], &[u8]) {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use webstone_model::spec::HttpVersion;
+    use webstone_workload::load::HttpVersion;
 
     fn parts<'a>(
         target: &'a str,

@@ -6,8 +6,8 @@
 use std::borrow::Cow;
 use std::collections::VecDeque;
 
-use webstone_model::errors::ErrorClass;
-use webstone_model::metrics::Http2Counts;
+use webstone_measure::errors::ErrorClass;
+use webstone_measure::metrics::Http2Counts;
 
 use super::frames::{self, Reader, code, flag, kind, setting};
 use super::hpack::decoder::Decoder;

@@ -1,6 +1,6 @@
 //! One request of HTTP/2 on a connection of its own, for the probe: bytes in, bytes out.
 
-use webstone_model::errors::ErrorClass;
+use webstone_measure::errors::ErrorClass;
 
 use super::frames::{self, Reader, Step, code, flag, kind, number};
 use super::hpack::decoder::Decoder;

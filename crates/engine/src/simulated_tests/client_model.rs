@@ -1,8 +1,8 @@
 //! A client as plainly as it can be written down: one after the other it goes through its pages, knowing beforehand when each
 //! answer comes. No loop, no events, no sockets. Random schedules hold the worker against it.
 
-use webstone_model::errors::ErrorClass;
-use webstone_model::spec::ConnectionPolicy;
+use webstone_measure::errors::ErrorClass;
+use webstone_workload::load::ConnectionPolicy;
 
 use super::draw::{Ending, Schedule};
 use super::{MS, SECOND};

@@ -1,10 +1,10 @@
 //! A random schedule, drawn from one number: what clients ask for, and what becomes of each attempt and each request, by the
 //! instant at which it is made. Worker and model ask the same questions, so whoever is late by a nanosecond gets other answers.
 
-use webstone_model::errors::ErrorClass;
-use webstone_model::spec::{ConnectionPolicy, WhenBusy};
-use webstone_model::units::Nanos;
-use webstone_model::workload::Page;
+use webstone_measure::errors::ErrorClass;
+use webstone_measure::units::Nanos;
+use webstone_workload::Page;
+use webstone_workload::load::{ConnectionPolicy, WhenBusy};
 
 use super::{Level, MS, POLICIES, SECOND, US, file};
 use crate::plan::Plan;

@@ -1,8 +1,8 @@
 //! Links over a layer that is not plain: a handshake before the first request, records in place of bytes, and a last word. The
 //! layer is a toy, with the traps of TLS: records come in parts, some are the layer's own, and a stream may be cut.
 
-use webstone_model::metrics::Handshake;
-use webstone_model::spec::ConnectionPolicy::{KeepAlive, PerPage, PerRequest};
+use webstone_measure::metrics::Handshake;
+use webstone_workload::load::ConnectionPolicy::{KeepAlive, PerPage, PerRequest};
 
 use super::*;
 use crate::session::Failure;

@@ -1,6 +1,6 @@
 //! What the generator tells of itself: how late it was, how long it stood still, what it waited awake.
 
-use webstone_model::spec::ConnectionPolicy::{KeepAlive, PerRequest};
+use webstone_workload::load::ConnectionPolicy::{KeepAlive, PerRequest};
 
 use super::*;
 

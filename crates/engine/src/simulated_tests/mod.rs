@@ -17,12 +17,12 @@ mod trouble;
 use std::sync::Arc;
 use std::sync::mpsc::{SyncSender, sync_channel};
 
-use webstone_model::errors::ErrorClass;
-use webstone_model::identities::{Expectation, check};
-use webstone_model::metrics::{Histogram, Measured, Moments};
-use webstone_model::spec::{ConnectionPolicy, GeneratorTask};
-use webstone_model::units::Nanos;
-use webstone_model::workload::{FileRequest, Page, Workload};
+use webstone_measure::errors::ErrorClass;
+use webstone_measure::identities::{Expectation, check};
+use webstone_measure::metrics::{Histogram, Measured, Moments};
+use webstone_measure::units::Nanos;
+use webstone_workload::load::{ConnectionPolicy, GeneratorTask};
+use webstone_workload::{FileRequest, Page, Workload};
 
 use crate::h1::session::Http1;
 use crate::layer::{Layer, Plain};

@@ -1,8 +1,8 @@
 //! Open loop: latencies from the intended start, schedule lags, arrivals that wait or are skipped, ramps.
 
-use webstone_model::metrics::OpenLoop;
-use webstone_model::spec::ConnectionPolicy::{KeepAlive, PerRequest};
-use webstone_model::spec::WhenBusy;
+use webstone_measure::metrics::OpenLoop;
+use webstone_workload::load::ConnectionPolicy::{KeepAlive, PerRequest};
+use webstone_workload::load::WhenBusy;
 
 use super::*;
 

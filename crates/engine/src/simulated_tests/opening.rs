@@ -1,6 +1,6 @@
 //! When a window opens, and what is booked of clients that have not started by then.
 
-use webstone_model::spec::ConnectionPolicy::KeepAlive;
+use webstone_workload::load::ConnectionPolicy::KeepAlive;
 
 use super::*;
 

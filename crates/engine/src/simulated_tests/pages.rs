@@ -1,8 +1,8 @@
 //! The figures of requests and pages in closed loop: every instant, every policy, the ends of the window.
 
-use webstone_model::figures::{Figures, PERCENTILES};
-use webstone_model::metrics::Moments;
-use webstone_model::spec::ConnectionPolicy::{self, KeepAlive, PerPage, PerRequest};
+use webstone_measure::figures::{Figures, PERCENTILES};
+use webstone_measure::metrics::Moments;
+use webstone_workload::load::ConnectionPolicy::{self, KeepAlive, PerPage, PerRequest};
 
 use super::*;
 
@@ -197,7 +197,7 @@ fn think_time_is_waited_to_the_nanosecond() {
 fn a_body_is_read_at_the_pace_at_which_it_comes() {
     let answer = response(5_000);
     let whole_us = answer.len() as u64;
-    for check in [webstone_model::spec::Check::Size, webstone_model::spec::Check::Content] {
+    for check in [webstone_workload::load::Check::Size, webstone_workload::load::Check::Content] {
         for (segment_bytes, receives_most) in [(1, 16_384), (1_000, 7), (1_000, 1), (1_000, 16_384)] {
             let mut level = Level::new(KeepAlive, &["/"], 100 * MS);
             level.spec.client.check = check;

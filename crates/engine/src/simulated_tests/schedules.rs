@@ -6,9 +6,9 @@ use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
-use webstone_model::figures::{Figures, PERCENTILES};
-use webstone_model::metrics::Second;
-use webstone_model::workload::{PageSequence, Sampler};
+use webstone_measure::figures::{Figures, PERCENTILES};
+use webstone_measure::metrics::Second;
+use webstone_workload::{PageSequence, Sampler};
 
 use super::client_model::{Client, Diary};
 use super::draw::Schedule;

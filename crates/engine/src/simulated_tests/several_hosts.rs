@@ -3,9 +3,9 @@
 
 use std::collections::BTreeMap;
 
-use webstone_model::arrivals::{ArrivalProcess, Arrivals, Slots};
-use webstone_model::spec::ConnectionPolicy::KeepAlive;
-use webstone_model::workload::{PageSequence, Sampler};
+use webstone_workload::arrivals::{ArrivalProcess, Arrivals, Slots};
+use webstone_workload::load::ConnectionPolicy::KeepAlive;
+use webstone_workload::{PageSequence, Sampler};
 
 use super::*;
 
@@ -173,7 +173,7 @@ fn workers_without_clients_are_not_started() {
 #[test]
 fn clients_that_share_connections_stay_together() {
     let mut level = level(20);
-    level.spec.client.http = webstone_model::spec::HttpVersion::Http2;
+    level.spec.client.http = webstone_workload::load::HttpVersion::Http2;
     level.spec.client.clients_per_connection = 3;
     for hosts in deals() {
         let mut next = 0;

@@ -2,8 +2,8 @@
 
 use std::collections::{BTreeSet, VecDeque};
 
-use webstone_model::spec::ConnectionPolicy::KeepAlive;
-use webstone_model::spec::HttpVersion;
+use webstone_workload::load::ConnectionPolicy::KeepAlive;
+use webstone_workload::load::HttpVersion;
 
 use super::*;
 use crate::h2::frames::{self, flag, kind};

@@ -4,7 +4,7 @@
 use rustls::pki_types::{PrivateKeyDer, PrivatePkcs8KeyDer};
 use rustls::{ServerConfig, ServerConnection};
 use std::io::{Read, Write};
-use webstone_model::tls::{TlsGroup, TlsVersion};
+use webstone_workload::tls::{TlsGroup, TlsVersion};
 
 use super::*;
 use crate::sys::simulated::take_http1_request;

@@ -1,6 +1,6 @@
 //! What goes wrong: every failure in its class, at its instant, with the waits that follow from it.
 
-use webstone_model::spec::ConnectionPolicy::{KeepAlive, PerRequest};
+use webstone_workload::load::ConnectionPolicy::{KeepAlive, PerRequest};
 
 use super::*;
 
@@ -195,7 +195,7 @@ fn a_server_that_never_pauses_keeps_nobody_from_time_outs_and_the_end() {
     let mut level = Level::new(KeepAlive, &["/"], 350 * MS);
     level.clients = 3;
     // So that bodies are received, not thrown away.
-    level.spec.client.check = webstone_model::spec::Check::Content;
+    level.spec.client.check = webstone_workload::load::Check::Content;
     level.spec.client.request_timeout = Nanos(100 * MS);
     level.spec.load.drain = Nanos(50 * MS);
     level.wire.call_ns = 50 * US;

@@ -12,10 +12,10 @@ use rustls::{
     CipherSuite, ClientConfig, KeyLog, NamedGroup, NoKeyLog, ProtocolVersion, RootCertStore,
     SupportedCipherSuite, SupportedProtocolVersion,
 };
-use webstone_model::shown::quoted;
-use webstone_model::spec::HttpVersion;
-use webstone_model::target::{Place, Scheme, Target};
-use webstone_model::tls::{Share, TlsCipher, TlsGroup, TlsSpec, TlsVersion};
+use webstone_measure::shown::quoted;
+use webstone_workload::load::HttpVersion;
+use webstone_workload::target::{Place, Scheme, Target};
+use webstone_workload::tls::{Share, TlsCipher, TlsGroup, TlsSpec, TlsVersion};
 
 use super::key_log::KeyFile;
 use super::tunnel;

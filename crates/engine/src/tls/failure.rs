@@ -1,7 +1,7 @@
 //! From rustls's errors to classes and plain words.
 
 use rustls::{AlertDescription, CertificateError, Error, InvalidMessage};
-use webstone_model::errors::ErrorClass;
+use webstone_measure::errors::ErrorClass;
 
 use super::traffic::Fault;
 use super::verifier::NotPinned;

@@ -7,8 +7,8 @@ use std::sync::Arc;
 
 use rustls::client::Resumption;
 use rustls::{ClientConfig, CommonState, HandshakeKind};
-use webstone_model::errors::ErrorClass;
-use webstone_model::metrics::Handshake;
+use webstone_measure::errors::ErrorClass;
+use webstone_measure::metrics::Handshake;
 
 use super::buffered::Buffered;
 use super::config::{TlsPlan, draw_first_keys, named_cipher, named_group, named_version};

@@ -4,8 +4,8 @@ use std::io::{self, Read, Write};
 
 use rustls::client::{ClientConnection, Resumption};
 use rustls::{ClientConfig, StreamOwned};
-use webstone_model::errors::ErrorClass;
-use webstone_model::target::Target;
+use webstone_measure::errors::ErrorClass;
+use webstone_workload::target::Target;
 
 use super::config::TlsPlan;
 use super::failure;

@@ -1,6 +1,6 @@
 //! What comes behind a handshake, from a peer that is made up here: each misdeed is one error of its own, and cuts change nothing.
 
-use webstone_model::errors::ErrorClass;
+use webstone_measure::errors::ErrorClass;
 
 use super::failure;
 use super::records::{

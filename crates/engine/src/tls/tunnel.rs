@@ -1,6 +1,6 @@
 //! The way through a proxy: `CONNECT`, and its answer, before the handshake (RFC 9110, section 9.3.6).
 
-use webstone_model::errors::ErrorClass;
+use webstone_measure::errors::ErrorClass;
 
 use crate::session::Failure;
 

@@ -8,11 +8,11 @@ use std::time::Duration;
 
 use rustix::net::{AddressFamily, SocketType};
 use webstone_engine::{Control, LevelJob, LevelOutcome, Plan, run_level};
-use webstone_model::errors::ErrorClass;
-use webstone_model::spec::ConnectionPolicy::{self, KeepAlive, PerPage, PerRequest};
-use webstone_model::spec::GeneratorTask;
-use webstone_model::units::Nanos;
-use webstone_model::workload::Workload;
+use webstone_measure::errors::ErrorClass;
+use webstone_measure::units::Nanos;
+use webstone_workload::Workload;
+use webstone_workload::load::ConnectionPolicy::{self, KeepAlive, PerPage, PerRequest};
+use webstone_workload::load::GeneratorTask;
 
 use super::peer::{Act, Peer, file, one_page, spec};
 

@@ -3,8 +3,8 @@
 use std::time::Duration;
 
 use super::peer::{Act, Peer, errors, file, impatient, one_page, run, spec};
-use webstone_model::errors::ErrorClass;
-use webstone_model::spec::ConnectionPolicy::{self, KeepAlive, PerRequest};
+use webstone_measure::errors::ErrorClass;
+use webstone_workload::load::ConnectionPolicy::{self, KeepAlive, PerRequest};
 
 const POLICIES: [ConnectionPolicy; 3] = [PerRequest, ConnectionPolicy::PerPage, KeepAlive];
 
@@ -152,7 +152,7 @@ fn refused_connections_are_counted_and_not_spun_on() {
     let port = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
     let mut spec = spec(&format!("http://127.0.0.1:{port}"), PerRequest, 4);
     spec.load.pages = None;
-    spec.load.duration = webstone_model::units::Nanos::from_millis(500);
+    spec.load.duration = webstone_measure::units::Nanos::from_millis(500);
     let outcome = run(&spec, &one_page(vec![file("/x", None)]), 1);
     let refused = outcome.measured.errors.count(ErrorClass::Refused);
     // Waits of 10, 20, 40, 80, 160, 320 ms: five or six attempts fit, whatever the machine's speed.
@@ -225,7 +225,7 @@ fn a_listen_queue_that_never_empties_times_connects_out() {
     let address = std::net::SocketAddr::try_from(rustix::net::getsockname(&listener).unwrap()).unwrap();
     let spec = spec(&format!("http://{address}"), PerRequest, 6);
     let mut spec = impatient(spec, ErrorClass::FirstByteTimeout);
-    spec.client.connect_timeout = webstone_model::units::Nanos::from_millis(300);
+    spec.client.connect_timeout = webstone_measure::units::Nanos::from_millis(300);
     let outcome = run(&spec, &one_page(vec![file("/x", None)]), 6);
     let timed_out = outcome.measured.errors.count(ErrorClass::ConnectTimeout);
     let silent = outcome.measured.errors.count(ErrorClass::FirstByteTimeout);

@@ -1,9 +1,9 @@
 //! What the event loop adds to connect times is measured against the kernel's own figures. How much that is, is shown on a
 //! simulated network.
 
-use webstone_model::spec::ConnectionPolicy::PerRequest;
 use webstone_model::spec::ServerSpec;
 use webstone_server::{ServeOptions, Server};
+use webstone_workload::load::ConnectionPolicy::PerRequest;
 
 use super::peer::{file, one_page, run, spec};
 

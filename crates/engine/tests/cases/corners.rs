@@ -9,11 +9,12 @@ use std::time::Duration;
 
 use super::peer::{Act, Peer, errors, file, one_page, run, spec};
 use webstone_engine::{LevelOutcome, Plan};
-use webstone_model::errors::ErrorClass;
-use webstone_model::spec::{Check, ConnectionPolicy, ServerSpec};
-use webstone_model::units::Nanos;
-use webstone_model::workload::{FileRequest, RequestDetail};
+use webstone_measure::errors::ErrorClass;
+use webstone_measure::units::Nanos;
+use webstone_model::spec::ServerSpec;
 use webstone_server::{RunningServer, ServeOptions, Server};
+use webstone_workload::load::{Check, ConnectionPolicy};
+use webstone_workload::{FileRequest, RequestDetail};
 
 /// Set for the process that runs with less than it would like.
 const LIMITED: &str = "WEBSTONE_TEST_LIMITED";

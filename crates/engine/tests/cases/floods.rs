@@ -7,13 +7,13 @@ use std::time::Duration;
 
 use super::peer::{Act, Peer, errors, file, impatient, one_page, run, spec};
 use webstone_engine::{Control, LevelJob, Plan, run_level};
-use webstone_model::errors::ErrorClass::{self, AnsweredEarly, Malformed, RequestTimeout, WrongStatus};
-use webstone_model::event::Phase;
-use webstone_model::identities::{Expectation, check};
-use webstone_model::spec::ConnectionPolicy::{KeepAlive, PerRequest};
-use webstone_model::spec::GeneratorTask;
-use webstone_model::units::Nanos;
-use webstone_model::workload::{FileRequest, RequestDetail};
+use webstone_measure::errors::ErrorClass::{self, AnsweredEarly, Malformed, RequestTimeout, WrongStatus};
+use webstone_measure::identities::{Expectation, check};
+use webstone_measure::live::Phase;
+use webstone_measure::units::Nanos;
+use webstone_workload::load::ConnectionPolicy::{KeepAlive, PerRequest};
+use webstone_workload::load::GeneratorTask;
+use webstone_workload::{FileRequest, RequestDetail};
 
 const CHUNKED: &str = "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n";
 

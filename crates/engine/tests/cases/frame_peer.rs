@@ -10,10 +10,10 @@ use webstone_engine::LevelOutcome;
 use webstone_engine::h2::frames::{self, Reader, Step, flag, kind};
 use webstone_engine::h2::hpack::decoder::Decoder;
 use webstone_engine::h2::hpack::encoder::{self, Literal};
-use webstone_model::errors::ErrorClass;
-use webstone_model::spec::ConnectionPolicy::{self, KeepAlive, PerPage, PerRequest};
-use webstone_model::spec::GeneratorTask;
-use webstone_model::workload::FileRequest;
+use webstone_measure::errors::ErrorClass;
+use webstone_workload::FileRequest;
+use webstone_workload::load::ConnectionPolicy::{self, KeepAlive, PerPage, PerRequest};
+use webstone_workload::load::GeneratorTask;
 
 /// What the peer does with a request.
 #[derive(Clone, Debug)]
@@ -218,7 +218,7 @@ pub(super) fn answer(stream: u32) -> Vec<u8> {
 
 pub(super) fn h2(url: &str, policy: ConnectionPolicy, pages: u64) -> GeneratorTask {
     let mut spec = spec(url, policy, pages);
-    spec.client.http = webstone_model::spec::HttpVersion::Http2;
+    spec.client.http = webstone_workload::load::HttpVersion::Http2;
     spec
 }
 

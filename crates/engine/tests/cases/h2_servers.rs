@@ -6,8 +6,8 @@ use std::process::{Child, Command, Stdio};
 use std::time::Duration;
 
 use super::peer::{errors, file, one_page, run, spec};
-use webstone_model::spec::ConnectionPolicy::{KeepAlive, PerPage, PerRequest};
-use webstone_model::spec::HttpVersion;
+use webstone_workload::load::ConnectionPolicy::{KeepAlive, PerPage, PerRequest};
+use webstone_workload::load::HttpVersion;
 
 /// A server that ends with its test, on files of its own.
 pub(super) struct Served {

@@ -6,8 +6,8 @@ use super::peer::{errors, file, impatient, one_page, run};
 use webstone_engine::LevelOutcome;
 use webstone_engine::h2::frames::{flag, kind};
 use webstone_engine::h2::hpack::encoder::{self, Literal};
-use webstone_model::errors::ErrorClass;
-use webstone_model::spec::ConnectionPolicy::{KeepAlive, PerRequest};
+use webstone_measure::errors::ErrorClass;
+use webstone_workload::load::ConnectionPolicy::{KeepAlive, PerRequest};
 
 /// What a frame peer was told on a connection: type, stream, payload.
 type Told = Vec<(u8, u32, Vec<u8>)>;

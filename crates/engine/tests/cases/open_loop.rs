@@ -6,14 +6,15 @@ use std::time::Duration;
 
 use super::peer::{errors, file, one_page, spec};
 use webstone_engine::{Control, LevelJob, LevelOutcome, Plan, run_level};
-use webstone_model::arrivals::{ArrivalProcess, Arrivals, Slots};
-use webstone_model::identities::{Expectation, check};
-use webstone_model::metrics::OpenLoop;
-use webstone_model::spec::ConnectionPolicy::{self, KeepAlive, PerPage, PerRequest};
-use webstone_model::spec::{GeneratorTask, ServerSpec};
-use webstone_model::units::Nanos;
-use webstone_model::workload::Workload;
+use webstone_measure::identities::{Expectation, check};
+use webstone_measure::metrics::OpenLoop;
+use webstone_measure::units::Nanos;
+use webstone_model::spec::ServerSpec;
 use webstone_server::{RunningServer, ServeOptions, Server};
+use webstone_workload::Workload;
+use webstone_workload::arrivals::{ArrivalProcess, Arrivals, Slots};
+use webstone_workload::load::ConnectionPolicy::{self, KeepAlive, PerPage, PerRequest};
+use webstone_workload::load::GeneratorTask;
 
 const SECOND: u64 = 1_000_000_000;
 fn server() -> RunningServer {

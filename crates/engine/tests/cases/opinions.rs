@@ -13,9 +13,9 @@ use super::h2_servers::{nginx_paths, start};
 use super::peer::{errors, file, one_page, run, spec};
 use super::tls_peer::{Identity, scratch};
 use webstone_engine::{Control, LevelJob, Plan, TraceKind, run_level};
-use webstone_model::spec::ConnectionPolicy::{KeepAlive, PerPage, PerRequest};
-use webstone_model::spec::HttpVersion;
-use webstone_model::tls::{Share, TlsVersion};
+use webstone_workload::load::ConnectionPolicy::{KeepAlive, PerPage, PerRequest};
+use webstone_workload::load::HttpVersion;
+use webstone_workload::tls::{Share, TlsVersion};
 
 /// A program that ends with its test.
 struct Ended(Child);

@@ -8,13 +8,14 @@ use std::sync::mpsc::sync_channel;
 use super::peer::{errors, file, one_page, run, spec};
 use super::tls_peer::scratch;
 use webstone_engine::{Control, LevelJob, LevelOutcome, Plan, TraceKind, Transaction, run_level};
-use webstone_model::identities::{Expectation, check};
+use webstone_measure::identities::{Expectation, check};
+use webstone_measure::units::Nanos;
 use webstone_model::server_tls::ServerTls;
-use webstone_model::spec::ConnectionPolicy::{self, KeepAlive, PerPage, PerRequest};
-use webstone_model::spec::{GeneratorTask, HttpVersion, ServerSpec};
-use webstone_model::units::Nanos;
-use webstone_model::workload::{Feed, Workload};
+use webstone_model::spec::ServerSpec;
 use webstone_server::{Counters, RunningServer, ServeOptions, Server};
+use webstone_workload::load::ConnectionPolicy::{self, KeepAlive, PerPage, PerRequest};
+use webstone_workload::load::{GeneratorTask, HttpVersion};
+use webstone_workload::{Feed, Workload};
 
 const POLICIES: [ConnectionPolicy; 3] = [PerRequest, PerPage, KeepAlive];
 

@@ -8,11 +8,11 @@ use std::time::Duration;
 
 use super::peer::{Act, Peer, errors, file, one_page, run, spec};
 use webstone_engine::{Control, LevelJob, Plan, run_level};
-use webstone_model::spec::ConnectionPolicy::{KeepAlive, PerPage, PerRequest};
-use webstone_model::spec::{Check, HttpVersion, Resolve};
-use webstone_model::units::Nanos;
-use webstone_model::workload::{Feed, FileRequest, Page, RequestDetail, Workload};
+use webstone_measure::units::Nanos;
 use webstone_workload::content;
+use webstone_workload::load::ConnectionPolicy::{KeepAlive, PerPage, PerRequest};
+use webstone_workload::load::{Check, HttpVersion, Resolve};
+use webstone_workload::{Feed, FileRequest, Page, RequestDetail, Workload};
 
 const OK: &str = "HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok";
 
@@ -212,7 +212,10 @@ fn contents_are_checked_to_the_byte() {
         let mut spec = spec(&peer.url, KeepAlive, 2);
         spec.client.check = Check::Content;
         let outcome = run(&spec, &one_page(vec![file(path, Some(100_000))]), 1);
-        assert_eq!(outcome.measured.errors.count(webstone_model::errors::ErrorClass::WrongContent), expected);
+        assert_eq!(
+            outcome.measured.errors.count(webstone_measure::errors::ErrorClass::WrongContent),
+            expected
+        );
         assert_eq!(outcome.measured.errors.total(), expected);
     }
 }

@@ -8,14 +8,15 @@ use super::peer::{errors, file, one_page, spec};
 use webstone_engine::{
     Control, EngineError, InstantError, LevelJob, LevelOutcome, Opening, Plan, Seats, run_level,
 };
-use webstone_model::arrivals::{ArrivalProcess, Arrivals, Slots};
-use webstone_model::event::Phase;
-use webstone_model::identities::{Expectation, check};
-use webstone_model::metrics::Measured;
-use webstone_model::spec::ConnectionPolicy::KeepAlive;
-use webstone_model::spec::{GeneratorTask, ServerSpec};
-use webstone_model::units::Nanos;
+use webstone_measure::identities::{Expectation, check};
+use webstone_measure::live::Phase;
+use webstone_measure::metrics::Measured;
+use webstone_measure::units::Nanos;
+use webstone_model::spec::ServerSpec;
 use webstone_server::{RunningServer, ServeOptions, Server};
+use webstone_workload::arrivals::{ArrivalProcess, Arrivals, Slots};
+use webstone_workload::load::ConnectionPolicy::KeepAlive;
+use webstone_workload::load::GeneratorTask;
 
 const MS: u64 = 1_000_000;
 const SECOND: u64 = 1_000 * MS;

@@ -5,11 +5,11 @@ use std::time::Duration;
 use super::peer::{errors, file, one_page, run, spec};
 use super::tls_peer::{End, Identity, Script, TlsPeer, scratch};
 use webstone_engine::LevelOutcome;
-use webstone_model::errors::ErrorClass;
-use webstone_model::metrics::Handshakes;
-use webstone_model::spec::ConnectionPolicy::{KeepAlive, PerRequest};
-use webstone_model::spec::{ConnectionPolicy, GeneratorTask};
-use webstone_model::tls::{Share, TlsCipher, TlsGroup, TlsVersion};
+use webstone_measure::errors::ErrorClass;
+use webstone_measure::metrics::Handshakes;
+use webstone_workload::load::ConnectionPolicy::{KeepAlive, PerRequest};
+use webstone_workload::load::{ConnectionPolicy, GeneratorTask};
+use webstone_workload::tls::{Share, TlsCipher, TlsGroup, TlsVersion};
 
 const ANSWER: &[u8] = b"HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\nhello";
 const LAST_YEAR: i32 = 2090;

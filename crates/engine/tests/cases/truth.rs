@@ -3,12 +3,12 @@
 //! exact is shown where nothing else adds to them, on a simulated network: `src/simulated_tests`.
 
 use super::peer::{errors, file, impatient, one_page, run, spec};
-use webstone_model::errors::ErrorClass;
-use webstone_model::metrics::Histogram;
-use webstone_model::spec::ConnectionPolicy::{self, KeepAlive, PerPage, PerRequest};
+use webstone_measure::errors::ErrorClass;
+use webstone_measure::metrics::Histogram;
+use webstone_measure::units::Nanos;
 use webstone_model::spec::ServerSpec;
-use webstone_model::units::Nanos;
 use webstone_server::{RunningServer, ServeOptions, Server};
+use webstone_workload::load::ConnectionPolicy::{self, KeepAlive, PerPage, PerRequest};
 
 const POLICIES: [ConnectionPolicy; 3] = [PerRequest, PerPage, KeepAlive];
 /// Three significant digits: no recorded value is further from the truth than this share of it.

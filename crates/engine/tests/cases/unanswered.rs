@@ -2,10 +2,10 @@
 
 use super::peer::{file, one_page, run};
 use super::protocols::{WAYS, Way};
-use webstone_model::figures::Figures;
-use webstone_model::spec::ConnectionPolicy::{KeepAlive, PerRequest};
-use webstone_model::spec::HttpVersion;
-use webstone_model::units::Nanos;
+use webstone_measure::figures::Figures;
+use webstone_measure::units::Nanos;
+use webstone_workload::load::ConnectionPolicy::{KeepAlive, PerRequest};
+use webstone_workload::load::HttpVersion;
 
 /// Every 20th answer stops, before its first byte or in its body, and never goes on: in the end all clients wait for one.
 #[test]

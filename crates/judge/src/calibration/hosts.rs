@@ -2,8 +2,8 @@
 //! calibration, made there by the same program, because it says nothing about another.
 
 use super::{Calibration, Costs, LevelShare, LoadRates, Quote, costs, stored};
+use webstone_measure::units::NANOS_PER_SECOND;
 use webstone_model::record::{IterationRecord, RunRecord};
-use webstone_model::units::NANOS_PER_SECOND;
 
 /// The highest share of any host at each level.
 ///
@@ -90,8 +90,8 @@ fn made(runs: &[&IterationRecord], generator: u32) -> LoadRates {
 mod tests {
     use super::super::{CalibrationRow, HostIdentity, KEY, Mode, UNFIT_KEY, quote, said};
     use super::*;
+    use webstone_measure::metrics::ClientTotals;
     use webstone_model::fixture::{record, split};
-    use webstone_model::metrics::ClientTotals;
 
     /// Requests a second of one worker of each host, by its calibration.
     const CAN_DO: [f64; 3] = [100_000.0, 20_000.0, 50_000.0];

@@ -7,11 +7,11 @@
 use schemars::JsonSchema;
 use serde::Serialize;
 
+use webstone_measure::metrics::WorkerUse;
+use webstone_measure::units::Nanos;
 use webstone_model::generators::GeneratorRecord;
-use webstone_model::metrics::WorkerUse;
 use webstone_model::record::{RunRecord, RunState};
 use webstone_model::spec::{ClientSpec, LoadSpec, Logging, RunSpec};
-use webstone_model::units::Nanos;
 
 /// What a difference means for a comparison.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, JsonSchema)]

@@ -6,8 +6,8 @@ use serde::{Deserialize, Serialize};
 use super::judging::holm;
 use super::{Candidate, LevelComparison, Row};
 use crate::statistics::Interval;
-use webstone_model::keys::LevelKey;
-use webstone_model::metric::Metric;
+use webstone_measure::keys::LevelKey;
+use webstone_measure::metric::Metric;
 use webstone_model::threshold::{FailIf, Relation};
 
 /// What it takes for a condition to fail.

@@ -14,8 +14,8 @@ use serde::Serialize;
 
 use super::{Candidate, Noise, Row};
 use crate::statistics::{self, CONFIDENCE, Interval};
-use webstone_model::keys::LevelKey;
-use webstone_model::metric::{Metric, Reading};
+use webstone_measure::keys::LevelKey;
+use webstone_measure::metric::{Metric, Reading};
 use webstone_model::record::{Arm, IterationRecord};
 
 /// Iterations of each record below which the absence of a difference is not claimed.

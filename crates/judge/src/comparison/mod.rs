@@ -24,9 +24,9 @@ pub use ranking::{NoRanking, Pair, RankRange, Ranking, rank};
 
 use crate::statistics::{self, Interval};
 use crate::verdict::{self, Standing};
-use webstone_model::keys::LevelKey;
-use webstone_model::metric::Metric;
-use webstone_model::rate::RateProfile;
+use webstone_measure::keys::LevelKey;
+use webstone_measure::metric::Metric;
+use webstone_measure::rate::RateProfile;
 use webstone_model::record::{IterationRecord, RunRecord};
 use webstone_model::spec::ConnectionPolicy;
 use webstone_model::threshold::{self, FailIf, Outcome, Threshold};

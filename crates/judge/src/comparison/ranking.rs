@@ -15,7 +15,7 @@ use serde::Serialize;
 
 use super::{ITERATIONS_MIN, holm, judging};
 use crate::statistics::{self, CONFIDENCE, Interval, Method};
-use webstone_model::metric::Metric;
+use webstone_measure::metric::Metric;
 use webstone_model::record::IterationRecord;
 
 /// The places that one of a ranking may have.

@@ -3,9 +3,9 @@
 use proptest::prelude::*;
 
 use super::*;
-use webstone_model::metrics::{Counts, Measured};
-use webstone_model::units::NANOS_PER_SECOND;
-use webstone_model::workload::PageSequence;
+use webstone_measure::metrics::{Counts, Measured};
+use webstone_measure::units::NANOS_PER_SECOND;
+use webstone_workload::PageSequence;
 
 fn level(rates: &[u64]) -> Vec<IterationRecord> {
     let run = |(place, rate): (usize, &u64)| IterationRecord {

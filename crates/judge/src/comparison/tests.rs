@@ -6,7 +6,7 @@ use webstone_model::fixture::{measured, record};
 use webstone_model::record::Arm;
 use webstone_model::spec::ConnectionPolicy;
 use webstone_model::threshold::FailIfs;
-use webstone_model::workload::PageSequence;
+use webstone_workload::PageSequence;
 
 /// Normal values by the Box–Muller transform, from the project's own seeded sequence.
 struct Noisy(PageSequence);
@@ -323,8 +323,8 @@ fn levels_of_one_record_only_are_named() {
     assert_eq!(
         (
             levels,
-            webstone_model::keys::levels_named(&candidate.only_baseline),
-            webstone_model::keys::levels_named(&candidate.only_candidate)
+            webstone_measure::keys::levels_named(&candidate.only_baseline),
+            webstone_measure::keys::levels_named(&candidate.only_candidate)
         ),
         (vec![2], "1, 3 clients".to_owned(), "4 clients".to_owned())
     );
@@ -352,8 +352,8 @@ fn what_is_not_comparable_is_named_with_both_values() {
     b.spec.client.reset = true;
     b.spec.client.check = webstone_model::spec::Check::Content;
     b.spec.client.http = webstone_model::spec::HttpVersion::Http10;
-    b.spec.load.duration = webstone_model::units::Nanos::from_secs(21);
-    b.spec.load.warmup = webstone_model::units::Nanos::from_millis(1500);
+    b.spec.load.duration = webstone_measure::units::Nanos::from_secs(21);
+    b.spec.load.warmup = webstone_measure::units::Nanos::from_millis(1500);
     b.environment.insert("hostname".to_owned(), "other".into());
     b.environment.insert("cpu.mitigations".to_owned(), serde_json::json!({ "meltdown": "PTI" }));
     b.target.cpus = vec![0, 1];

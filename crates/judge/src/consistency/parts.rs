@@ -1,8 +1,8 @@
 //! What several hosts had of a timed run, held against the whole and against the hosts that the record names.
 
 use super::{Books, distribution};
+use webstone_measure::identities;
 use webstone_model::generators::GeneratorPart;
-use webstone_model::identities;
 use webstone_model::record::{IterationRecord, RunRecord};
 
 /// A percentile may lie so much off, as a share, because distributions have buckets.
@@ -123,8 +123,8 @@ mod tests {
     use super::super::tests::sound_run;
     use super::super::{Books, Consistency};
     use super::*;
+    use webstone_measure::metrics::{Histogram, Moments};
     use webstone_model::generators::GeneratorLoss;
-    use webstone_model::metrics::{Histogram, Moments};
 
     fn broken(change: impl FnOnce(&mut RunRecord)) -> Vec<String> {
         let mut record = webstone_model::fixture::record("a", &[]);

@@ -3,8 +3,8 @@
 use std::collections::BTreeSet;
 
 use super::Books;
+use webstone_measure::server_hosts::server_at_once;
 use webstone_model::record::{IterationRecord, RunRecord};
-use webstone_model::server_hosts::server_at_once;
 
 /// A timed run, void or not.
 pub(super) fn of_iteration(books: &mut Books, record: &RunRecord, run: &IterationRecord) {

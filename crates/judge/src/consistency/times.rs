@@ -7,8 +7,8 @@
 
 use super::Books;
 use crate::plausible;
+use webstone_measure::units::NANOS_PER_SECOND;
 use webstone_model::record::{IterationRecord, RunRecord};
-use webstone_model::units::NANOS_PER_SECOND;
 
 /// Two readings of one moment may lie apart by this share of the window, and this much besides.
 const APART_SHARE: u64 = 20;
@@ -295,9 +295,9 @@ fn moment(text: &str) -> Option<u64> {
 mod tests {
     use super::*;
     use crate::consistency::Consistency;
-    use webstone_model::metrics::{Counts, Measured, Second, Seconds};
+    use webstone_measure::metrics::{Counts, Measured, Second, Seconds};
+    use webstone_measure::units::Nanos;
     use webstone_model::record::{Arm, CpuUse, HostUse};
-    use webstone_model::units::Nanos;
 
     #[test]
     fn moments_are_read_to_the_nanosecond() {
@@ -327,7 +327,7 @@ mod tests {
         let cpu =
             CpuUse { busy_ns: 6 * NANOS_PER_SECOND, idle_ns: 4 * NANOS_PER_SECOND, ..CpuUse::default() };
         let host = HostUse { elapsed_ns: 10_003_000_000, cpus: vec![cpu], ..HostUse::default() };
-        let identity = webstone_model::identities::IdentityCheck {
+        let identity = webstone_measure::identities::IdentityCheck {
             number: 2,
             rule: String::new(),
             evidence: String::new(),

@@ -7,8 +7,8 @@ use crate::verdict::{
     RATE_MISSED_PERCENT_MAX, SCHEDULE_LAG_PERCENT_MAX, WORKER_CPU_PERCENT_MAX, Worth, run_queue_percent,
     this_host, worth,
 };
-use webstone_model::errors::ErrorClass;
-use webstone_model::metric::{Metric, Quantity};
+use webstone_measure::errors::ErrorClass;
+use webstone_measure::metric::{Metric, Quantity};
 use webstone_model::record::{IterationRecord, RunRecord};
 use webstone_model::threshold::{Relation, Threshold};
 

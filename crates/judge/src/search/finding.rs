@@ -9,11 +9,11 @@ use super::doubt::Doubt;
 use super::standing::{Once, interval, judge};
 use super::{Edges, LevelStanding, Search, Walk, confidence, falling, iterations_max, rising, search_of};
 use crate::statistics::Interval;
-use webstone_model::figures::Figures;
-use webstone_model::metrics::fairness;
+use webstone_measure::figures::Figures;
+use webstone_measure::metrics::fairness;
+use webstone_measure::units::grouped;
 use webstone_model::record::{IterationRecord, RunRecord};
 use webstone_model::search::Over;
-use webstone_model::units::grouped;
 
 /// How a search ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]

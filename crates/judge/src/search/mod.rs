@@ -20,7 +20,7 @@ pub use standing::{LOOK_FIRST, LevelStanding, REPEATS_MAX, confidence};
 
 use doubt::{Doubt, Noise, Shown};
 use standing::{Once, judge, standing};
-use webstone_model::metric::{Metric, Reading};
+use webstone_measure::metric::{Metric, Reading};
 use webstone_model::record::{IterationRecord, RunRecord};
 use webstone_model::search::SearchSpec;
 use webstone_model::threshold::{GateError, Threshold};

@@ -2,7 +2,7 @@
 //! tell; it is never wrong.
 
 use webstone_model::search::Over;
-use webstone_model::workload::PageSequence;
+use webstone_workload::PageSequence;
 
 use super::doubt::Noise;
 use super::*;
@@ -153,8 +153,8 @@ fn a_search_begins_near_what_a_probe_found() {
     assert!(!narrow.is_probed() && !SearchSpec::over(Over::Clients).is_probed());
 }
 
-fn example() -> webstone_model::errors::ErrorExample {
-    webstone_model::errors::ErrorExample {
+fn example() -> webstone_measure::errors::ErrorExample {
+    webstone_measure::errors::ErrorExample {
         at_ns: 0,
         address: String::new(),
         request: String::new(),
@@ -167,7 +167,7 @@ fn measured(refused: bool) -> IterationRecord {
     let mut run = IterationRecord::default();
     let measured = &mut run.measured;
     measured.window_ns = 2_000_000_000;
-    measured.open_loop = Some(webstone_model::metrics::OpenLoop {
+    measured.open_loop = Some(webstone_measure::metrics::OpenLoop {
         planned: 1_000,
         started: if refused { 1_000 } else { 500 },
         queued: if refused { 0 } else { 500 },
@@ -177,7 +177,7 @@ fn measured(refused: bool) -> IterationRecord {
     if refused {
         measured.counts.failed = 500;
         for _ in 0..500 {
-            measured.errors.add(webstone_model::errors::ErrorClass::WrongStatus, example);
+            measured.errors.add(webstone_measure::errors::ErrorClass::WrongStatus, example);
         }
     }
     run
@@ -197,7 +197,7 @@ fn what_no_disturbance_does_breaks_an_slo_however_noisy_it_was() {
     let mut timeouts = measured(true);
     timeouts.measured.errors = Default::default();
     for _ in 0..500 {
-        timeouts.measured.errors.add(webstone_model::errors::ErrorClass::FirstByteTimeout, example);
+        timeouts.measured.errors.add(webstone_measure::errors::ErrorClass::FirstByteTimeout, example);
     }
     assert_eq!(shown(&timeouts, [0.01, 50.0, 100.0], false), Err(Doubt::Disturbed));
     // A queue grows: for sure only before a server that did not lack CPU time, and beyond what a stall leaves.
@@ -207,7 +207,7 @@ fn what_no_disturbance_does_breaks_an_slo_however_noisy_it_was() {
     assert_eq!(shown(&waiting, [0.2, 0.0, 100.0], false), Ok(Shown::BrokenForSure), "half are not answered");
     waiting.measured.open_loop.as_mut().unwrap().queued = 80;
     assert_eq!(shown(&waiting, [0.2, 0.0, 100.0], false), Err(Doubt::Disturbed));
-    let stalled = webstone_model::metrics::WorkerUse { stalled_ns_max: 200_000_000, ..Default::default() };
+    let stalled = webstone_measure::metrics::WorkerUse { stalled_ns_max: 200_000_000, ..Default::default() };
     waiting.measured.generator.workers = vec![stalled];
     assert_eq!(shown(&waiting, [0.01, 0.0, 92.0], false), Err(Doubt::Disturbed));
     assert_eq!(shown(&waiting, [0.01, 0.0, 88.0], false), Ok(Shown::BrokenForSure));

@@ -10,7 +10,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::statistics::{CONFIDENCE, Interval, student_mean_at};
-use webstone_model::metric::{Metric, Quantity};
+use webstone_measure::metric::{Metric, Quantity};
 use webstone_model::threshold::{Relation, Threshold};
 
 /// Iterations before the first look: with fewer, an interval says nothing.

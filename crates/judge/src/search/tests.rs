@@ -3,7 +3,7 @@
 use webstone_model::search::{Over, RATE_KEPT};
 
 use super::*;
-use webstone_model::workload::PageSequence;
+use webstone_workload::PageSequence;
 
 fn spec(slo: &str) -> SearchSpec {
     SearchSpec { slo: slo.to_owned(), ..SearchSpec::over(Over::Clients) }
@@ -346,7 +346,7 @@ fn only_a_broken_run_is_doubted_and_only_for_what_the_server_has_not_done() {
         doubt::of(&conditions, &[value], &run, Some(0.05), doubt::Noise::default()).err()
     };
     let worker = |run: &mut IterationRecord, user_ns, run_queue_ns| {
-        let worker = webstone_model::metrics::WorkerUse {
+        let worker = webstone_measure::metrics::WorkerUse {
             user_ns,
             run_queue_ns: Some(run_queue_ns),
             ..Default::default()
@@ -365,7 +365,7 @@ fn only_a_broken_run_is_doubted_and_only_for_what_the_server_has_not_done() {
     let missed = |run: &mut IterationRecord, queued| {
         lag(run, 0);
         run.schedule.as_mut().unwrap().offered_rate = 90.0;
-        run.measured.open_loop = Some(webstone_model::metrics::OpenLoop { queued, ..Default::default() });
+        run.measured.open_loop = Some(webstone_measure::metrics::OpenLoop { queued, ..Default::default() });
     };
     let late = Some(Doubt::Generator);
     assert_eq!(of(Some(0.06), &|_| ()), None);

@@ -2,7 +2,7 @@
 
 use schemars::JsonSchema;
 use serde::Serialize;
-use webstone_model::metrics::Measured;
+use webstone_measure::metrics::Measured;
 
 /// TLS of a level, over all of its iterations.
 #[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
@@ -32,8 +32,8 @@ impl LevelTls {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use webstone_model::metrics::{Handshake, Handshakes};
-    use webstone_model::tls::{TlsCipher, TlsVersion};
+    use webstone_measure::metrics::{Handshake, Handshakes};
+    use webstone_workload::tls::{TlsCipher, TlsVersion};
 
     #[test]
     fn shares_are_of_connections_and_of_handshakes() {

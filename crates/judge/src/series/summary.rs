@@ -8,16 +8,16 @@ use super::{Alarm, Caching, Cell, Coordinates, Delivery, LevelTls, Scalability, 
 use crate::comparison::{self, Pair, RankRange};
 use crate::statistics::{self, Interval};
 use crate::verdict::{self, Standing};
-use webstone_model::figures::Figures;
+use webstone_measure::figures::Figures;
+use webstone_measure::keys::LevelKey;
+use webstone_measure::metric::{Metric, Reading};
+use webstone_measure::metrics::fairness;
+use webstone_measure::origin_figures::OriginFigures;
+use webstone_measure::rate::RateProfile;
+use webstone_measure::server_figures::ServerFigures;
 use webstone_model::generators::LoadMaker;
-use webstone_model::keys::LevelKey;
-use webstone_model::metric::{Metric, Reading};
-use webstone_model::metrics::fairness;
-use webstone_model::origin_figures::OriginFigures;
-use webstone_model::rate::RateProfile;
 use webstone_model::record::{IterationRecord, RunRecord};
-use webstone_model::server_figures::ServerFigures;
-use webstone_model::workload::TlsPages;
+use webstone_workload::TlsPages;
 
 /// Least Jain's index over clients' completed pages at which they count as served equally.
 pub const USEFUL_JAIN_MIN: f64 = 0.95;

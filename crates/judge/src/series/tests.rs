@@ -1,9 +1,9 @@
 //! What plan and records say together, on records whose every number is known.
 
+use webstone_measure::units::Nanos;
 use webstone_model::record::Tool;
 use webstone_model::series::{Kind, Matrix, SERIES_SCHEMA};
 use webstone_model::spec::RunSpec;
-use webstone_model::units::Nanos;
 
 use super::*;
 use crate::statistics::Interval;

@@ -11,7 +11,7 @@
 use statrs::distribution::{ContinuousCDF, Normal};
 
 use super::{CONFIDENCE, Interval, Method, mean};
-use webstone_model::workload::PageSequence;
+use webstone_workload::PageSequence;
 
 /// Values from which on the bootstrap is used. Simulated (1,500 samples a piece), the nominal 95 % interval of the mean
 /// of 3, 5, 10, 20 normal values contained the true mean in 74, 85, 90, 94 % of the cases by BCa, and in 95 % by t; of

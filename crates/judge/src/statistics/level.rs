@@ -4,9 +4,9 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::{Interval, NoiseFloor, SteadyState, mean_interval, mser5, noise_floor, outliers};
-use webstone_model::metrics::Mean;
+use webstone_measure::metrics::Mean;
+use webstone_measure::units::NANOS_PER_SECOND;
 use webstone_model::record::{Arm, IterationRecord};
-use webstone_model::units::NANOS_PER_SECOND;
 
 /// What a level's iterations say together, and about each other.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]

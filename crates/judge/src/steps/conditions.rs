@@ -135,8 +135,8 @@ fn text(value: Option<&Value>) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use webstone_measure::units::Nanos;
     use webstone_model::fixture;
-    use webstone_model::units::Nanos;
 
     #[test]
     fn what_changes_the_load_or_the_machine_parts_histories_and_versions_do_not() {

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use serde_json::Value;
-use webstone_model::workload::PageSequence;
+use webstone_workload::PageSequence;
 
 use super::points::{OURS, Rules, points};
 use super::*;

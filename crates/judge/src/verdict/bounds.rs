@@ -1,6 +1,6 @@
 //! The numbers that the verdict turns on, and the few sums that both its reasons and the limiting resource need.
 
-use webstone_model::metrics::WorkerUse;
+use webstone_measure::metrics::WorkerUse;
 
 /// Failed requests in percent of a level's ended ones, above which it is invalid.
 pub const ERRORS_PERCENT_MAX: f64 = 1.0;

@@ -7,9 +7,9 @@ use serde::{Deserialize, Serialize};
 
 use super::bounds::percent;
 use crate::statistics::median;
+use webstone_measure::keys::LevelKey;
+use webstone_measure::rate::RateProfile;
 use webstone_model::generators::GeneratorPart;
-use webstone_model::keys::LevelKey;
-use webstone_model::rate::RateProfile;
 use webstone_model::record::{IterationRecord, RunRecord};
 
 /// How far off the median of all hosts a host is named, in percent.

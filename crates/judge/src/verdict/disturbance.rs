@@ -16,8 +16,8 @@ use super::bounds::{
 use super::rules::this_host;
 use super::server_hosts::{self, ServerHost, are_numbered_alike};
 use super::{fleet, slowness};
+use webstone_measure::metrics::WorkerUse;
 use webstone_model::generators::LoadMaker;
-use webstone_model::metrics::WorkerUse;
 use webstone_model::record::{AgentRecord, HostUse, IterationRecord, OthersUse, RunRecord, ThreadUse};
 
 /// What a window is worth, by what disturbed it.

@@ -3,11 +3,11 @@
 
 use std::collections::BTreeMap;
 
+use webstone_measure::units::Nanos;
 use webstone_model::pages::StoredPages;
 use webstone_model::record::{IterationRecord, RunRecord, RunState, SCHEMA_VERSION, TargetRecord, Tool};
 use webstone_model::spec::RunSpec;
-use webstone_model::units::Nanos;
-use webstone_model::workload::Workload;
+use webstone_workload::Workload;
 use webstone_workload::builtin;
 
 use super::{RuleResult, RuleStanding, rules};

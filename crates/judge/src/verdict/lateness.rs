@@ -38,7 +38,7 @@ pub(super) fn of(run: &IterationRecord) -> Option<Lateness> {
     // generator's part of it is no more than its lag.
     let has_waited = open_loop.waited + open_loop.queued + open_loop.carried_in > 0;
     let later = PERCENTILES.into_iter().filter_map(|percentile| {
-        let at = |of: &webstone_model::metrics::Histogram| of.value_at_percentile(percentile);
+        let at = |of: &webstone_measure::metrics::Histogram| of.value_at_percentile(percentile);
         let (with_ns, without_ns) = (at(with), at(without));
         let longer_ns = with_ns.saturating_sub(without_ns);
         let by_lag_ns = if has_waited { longer_ns.min(at(&open_loop.lag_histogram)) } else { longer_ns };
@@ -51,7 +51,7 @@ pub(super) fn of(run: &IterationRecord) -> Option<Lateness> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use webstone_model::metrics::OpenLoop;
+    use webstone_measure::metrics::OpenLoop;
 
     /// A window of answers that took so long from their actual start, each of which began so late.
     fn window(answers: &[(u64, u64)]) -> IterationRecord {

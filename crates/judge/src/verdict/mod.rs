@@ -26,8 +26,8 @@ mod told;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use webstone_model::keys::LevelKey;
-use webstone_model::rate::RateProfile;
+use webstone_measure::keys::LevelKey;
+use webstone_measure::rate::RateProfile;
 use webstone_model::record::RunRecord;
 
 pub use bounds::{

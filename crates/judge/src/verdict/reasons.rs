@@ -11,9 +11,9 @@ use super::{Cause, Reason};
 use super::{fleet, lateness};
 use crate::search;
 use crate::statistics;
-use webstone_model::figures::unanswered::{stalled_after_ns, stalled_share};
-use webstone_model::identities;
-use webstone_model::metrics::{Moments, fairness};
+use webstone_measure::figures::unanswered::{stalled_after_ns, stalled_share};
+use webstone_measure::identities;
+use webstone_measure::metrics::{Moments, fairness};
 use webstone_model::record::{IterationRecord, RunRecord, RunState};
 
 /// The identity of the parts.

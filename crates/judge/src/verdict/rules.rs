@@ -10,10 +10,10 @@ use super::bounds::counted;
 use super::{RuleResult, RuleSource, RuleStanding, fleet_rules, server_hosts};
 use crate::calibration;
 use crate::statistics::{self, NoiseFloor, Steadiness, request_rate_noise};
-use webstone_model::keys::{LevelKey, levels_named};
+use webstone_measure::keys::{LevelKey, levels_named};
+use webstone_measure::units::NANOS_PER_SECOND;
 use webstone_model::record::{IterationRecord, RunRecord};
 use webstone_model::spec::ConnectionPolicy;
-use webstone_model::units::NANOS_PER_SECOND;
 use webstone_workload::builtin;
 
 /// Shortest window of a level, in seconds.

@@ -39,7 +39,7 @@ fn two(first_s: u64, second_s: u64) -> RunRecord {
     record.environment.insert("target.same_machine".into(), json!(false));
     for run in &mut record.iterations {
         run.server_hosts = vec![there(0, first_s), there(1, second_s)];
-        run.server = webstone_model::server_hosts::server_at_once(&run.server_hosts);
+        run.server = webstone_measure::server_hosts::server_at_once(&run.server_hosts);
     }
     record
 }

@@ -6,8 +6,8 @@ use serde_json::json;
 
 use super::*;
 use crate::calibration::{Calibration, CalibrationRow, HostIdentity, Mode};
-use webstone_model::identities::IdentityCheck;
-use webstone_model::metrics::{
+use webstone_measure::identities::IdentityCheck;
+use webstone_measure::metrics::{
     ClientTotals, GeneratorUse, Histogram, Measured, OpenLoop, Second, Seconds, WorkerUse,
 };
 use webstone_model::record::{

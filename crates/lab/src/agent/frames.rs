@@ -10,7 +10,7 @@ use std::io::{self, Read, Write};
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
-use webstone_model::strict;
+use webstone_measure::strict;
 
 /// What a greeting begins with.
 pub(super) const GREETING: &str = "WEBSTONE-AGENT ";

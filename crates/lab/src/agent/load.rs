@@ -6,8 +6,8 @@ use std::net::SocketAddr;
 
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
+use webstone_measure::rate::RateProfile;
 use webstone_model::event::Live;
-use webstone_model::rate::RateProfile;
 use webstone_model::record::HostUse;
 
 use super::frames::Payload;
@@ -51,7 +51,7 @@ pub struct Plan {
     /// The specification, completed.
     pub spec: webstone_model::spec::RunSpec,
     /// The pages.
-    pub workload: webstone_model::workload::Workload,
+    pub workload: webstone_workload::Workload,
     /// The machine that the server runs on, by the boot of its kernel, and the CPUs that it has there: an agent on that machine
     /// leaves them alone.
     pub server: Option<(String, Vec<u32>)>,
@@ -160,7 +160,7 @@ pub struct FilesChecked {
 pub struct Beat {
     /// Totals over the open window so far.
     pub live: Live,
-    /// The response times that its percentiles are of, in few bytes ([`webstone_model::metrics::Histogram::to_base64_within`]).
+    /// The response times that its percentiles are of, in few bytes ([`webstone_measure::metrics::Histogram::to_base64_within`]).
     pub response: Option<String>,
     /// The busiest worker's share of a CPU in the last second.
     pub busiest_worker: Option<f64>,

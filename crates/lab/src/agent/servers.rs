@@ -6,10 +6,10 @@ use std::collections::BTreeSet;
 use std::net::{IpAddr, SocketAddr};
 use std::time::Instant;
 
+use webstone_measure::server_hosts::server_at_once;
 use webstone_model::agents::host_name;
 use webstone_model::event::Phase;
 use webstone_model::record::{AgentRecord, ServerHostUse, ServerUse};
-use webstone_model::server_hosts::server_at_once;
 
 use super::link::{ANSWER_PATIENCE, Elsewhere, Introduced, ServerAgent, Setting, elsewhere};
 use super::process::AgentError;

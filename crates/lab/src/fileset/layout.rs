@@ -3,9 +3,9 @@
 use std::collections::BTreeMap;
 use std::fmt;
 
-use webstone_model::workload::{FileRequest, Workload};
 use webstone_workload::content::file_path;
 use webstone_workload::is_absolute;
+use webstone_workload::{FileRequest, Workload};
 
 use super::{FilesetError, MANIFEST};
 

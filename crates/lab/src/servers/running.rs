@@ -13,8 +13,8 @@ use tracing::{debug, info};
 use webstone_model::record::SoftwareRecord;
 use webstone_model::servers::is_inherited;
 use webstone_model::spec::{Logging, Profile, ServerSpec, Software};
-use webstone_model::workload::Workload;
 use webstone_server::Counters;
+use webstone_workload::Workload;
 
 use super::site::{Directory, OWN, User, address, is_plain, second_address, user};
 use super::tls::SiteTls;

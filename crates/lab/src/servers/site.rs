@@ -12,7 +12,7 @@ use std::net::{SocketAddr, TcpListener};
 use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt, PermissionsExt, chown};
 use std::path::{Path, PathBuf};
 
-use webstone_model::workload::Workload;
+use webstone_workload::Workload;
 use webstone_workload::content::file_path;
 
 use crate::fileset::{self, FilesetError, FilesetOptions};

@@ -209,7 +209,7 @@ fn options_of_another_server_are_refused() {
 #[test]
 fn tls_is_refused_where_a_server_has_no_words_for_it() {
     use webstone_model::server_tls::ServerTls;
-    use webstone_model::tls::TlsVersion;
+    use webstone_workload::tls::TlsVersion;
     let refused = |software, change: fn(&mut ServerTls)| {
         let mut tls = ServerTls::default();
         change(&mut tls);
@@ -237,7 +237,7 @@ fn tls_is_refused_where_a_server_has_no_words_for_it() {
 #[test]
 fn tls_stands_in_the_configuration_with_what_was_asked_for() {
     use webstone_model::server_tls::ServerTls;
-    use webstone_model::tls::TlsVersion;
+    use webstone_workload::tls::TlsVersion;
     let with = |software, change: fn(&mut ServerTls)| {
         let mut spec = ServerTls { versions: vec![TlsVersion::Tls13], ..ServerTls::default() };
         change(&mut spec);

@@ -8,9 +8,9 @@ use std::path::{Path, PathBuf};
 
 use webstone_model::server_tls::ServerTls;
 use webstone_model::spec::{ServerSpec, Software};
-use webstone_model::tls::TlsVersion;
 use webstone_server::Certificate;
 use webstone_store::plain_file::{self, Links};
+use webstone_workload::tls::TlsVersion;
 
 use super::{Choice, Refusal, Site, driver};
 

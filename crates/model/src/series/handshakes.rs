@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::server_tls::ServerTls;
 use crate::spec::RunSpec;
-use crate::tls::Share;
+use webstone_workload::tls::Share;
 
 /// How the connections of a cell are protected.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -18,7 +18,7 @@ pub use matrix::{CELLS_MAX, Caching, Matrix, MatrixError};
 
 use crate::record::Tool;
 use crate::spec::{ConnectionPolicy, RunSpec, ServerChoice};
-use crate::units::Nanos;
+use webstone_measure::units::Nanos;
 
 /// Version of `series.json`. It grows when a reader of the older one would misread.
 pub const SERIES_SCHEMA: u32 = 1;

@@ -15,8 +15,8 @@
 use std::str::FromStr;
 
 use super::{Condition, FailIf, FailIfs, Relation, Threshold, Thresholds};
-use crate::metric::{Metric, Quantity};
 use crate::spec::Levels;
+use webstone_measure::metric::{Metric, Quantity};
 
 /// Why a text is no condition: where reading stopped, the rule, and the remedy behind `; write`.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]

@@ -15,11 +15,11 @@ use serde::Serialize;
 
 pub use grammar::GateError;
 
-use crate::keys::LevelKey;
-use crate::metric::{Metric, Reading};
 use crate::record::RunRecord;
 use crate::spec::Levels;
-use crate::units::NANOS_PER_SECOND;
+use webstone_measure::keys::LevelKey;
+use webstone_measure::metric::{Metric, Reading};
+use webstone_measure::units::NANOS_PER_SECOND;
 
 /// How a value relates to its limit when the condition is met.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, JsonSchema)]

@@ -1,9 +1,9 @@
 //! The grammar of conditions, its messages, and thresholds held against records.
 
 use super::*;
-use crate::metrics::{ClientTotals, Counts, Measured};
 use crate::record::{HostUse, IterationRecord, TcpUse};
-use crate::units::NANOS_PER_SECOND;
+use webstone_measure::metrics::{ClientTotals, Counts, Measured};
+use webstone_measure::units::NANOS_PER_SECOND;
 
 fn read(text: &str) -> Vec<Threshold> {
     text.parse::<Thresholds>().unwrap_or_else(|error| panic!("{error}")).0

@@ -3,9 +3,9 @@
 //! time, which is what somebody who came at any moment would have met (`docs/measurement.md`, "Unanswered requests").
 
 use super::{Relation, Threshold};
-use crate::figures::unanswered::{share, stalled_after_ns};
-use crate::metric::{Metric, Reading};
-use crate::units::NANOS_PER_SECOND;
+use webstone_measure::figures::unanswered::{share, stalled_after_ns};
+use webstone_measure::metric::{Metric, Reading};
+use webstone_measure::units::NANOS_PER_SECOND;
 
 /// A request counts as an error while it is still in progress once it has stalled for this long.
 const ERROR_AFTER_NS: u64 = NANOS_PER_SECOND;

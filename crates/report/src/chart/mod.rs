@@ -16,7 +16,7 @@ mod stacks;
 use std::fmt::Write as _;
 
 use webstone_judge::statistics::Interval;
-use webstone_model::shown::is_hidden;
+use webstone_measure::shown::is_hidden;
 
 pub(crate) use axis::Axis;
 #[cfg(test)]

@@ -2,9 +2,9 @@
 //! both draw it.
 
 use webstone_judge::comparison::{Comparison, Finding, GateResult, Row, Weight};
-use webstone_model::keys::levels_named;
-use webstone_model::metric::Metric;
-use webstone_model::shown::shown;
+use webstone_measure::keys::levels_named;
+use webstone_measure::metric::Metric;
+use webstone_measure::shown::shown;
 
 use super::{
     compared_name, decimals, fail_when, floor_source, gate_change, gate_word, iterations, letter, scaled,

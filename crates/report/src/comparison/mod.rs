@@ -13,10 +13,10 @@ use webstone_judge::comparison::{
     Candidate, Comparison, FailWhen, Finding, FloorSource, GateOutcome, GateResult, Row, Why,
 };
 use webstone_judge::statistics::{Interval, Method};
-use webstone_model::keys::LevelKey;
-use webstone_model::metric::{Metric, Quantity};
+use webstone_measure::keys::LevelKey;
+use webstone_measure::metric::{Metric, Quantity};
+use webstone_measure::shown::lines;
 use webstone_model::record::RunRecord;
-use webstone_model::shown::lines;
 
 use crate::layout::{Room, Sheet, Table};
 use crate::numbers::{Scale, counted, signed};

@@ -2,13 +2,13 @@
 
 use webstone_judge::comparison::{Candidate, Comparison, Finding, Row, Weight};
 use webstone_judge::verdict::Standing;
-use webstone_model::metric::Metric;
+use webstone_measure::metric::Metric;
 
 use super::{
     because, compared_name, decimals, floor_source, gates, is_known, iterations, letter, scaled, signed,
     summary, tone_of,
 };
-use webstone_model::keys::levels_named;
+use webstone_measure::keys::levels_named;
 
 use crate::Options;
 use crate::layout::{Room, Table, heading, labelled, push_line};

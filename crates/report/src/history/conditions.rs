@@ -7,7 +7,7 @@ use webstone_model::interfaces::Interface;
 use webstone_model::record::RunRecord;
 use webstone_model::series::Delivery;
 use webstone_model::spec::{ConnectionPolicy, HttpVersion, Software};
-use webstone_model::workload::TlsPages;
+use webstone_workload::TlsPages;
 
 /// How a published row was measured. What its document does not say is not asked of a run either.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]

@@ -1,8 +1,8 @@
 //! The quantities that published results are given in, with their units and the figure of ours that each is.
 
 use serde::Serialize;
-use webstone_model::figures::Figures;
-use webstone_model::metrics::Measured;
+use webstone_measure::figures::Figures;
+use webstone_measure::metrics::Measured;
 
 use super::Document;
 

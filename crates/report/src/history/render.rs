@@ -3,8 +3,8 @@
 use std::fmt::Write as _;
 
 use serde::Serialize;
+use webstone_measure::shown::shown;
 use webstone_model::record::RunRecord;
-use webstone_model::shown::shown;
 
 use super::{Apart, Comparison, Document, Published, Quantity, Row, apart, beside};
 use crate::layout::{Room, Table, heading, labelled, push_line};

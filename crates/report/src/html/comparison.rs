@@ -3,8 +3,8 @@
 //! the band behind it the noise floor.
 
 use webstone_judge::comparison::{Candidate, Comparison, Difference, Finding, LevelComparison, Row, Weight};
-use webstone_model::keys::levels_named;
-use webstone_model::metric::Metric;
+use webstone_measure::keys::levels_named;
+use webstone_measure::metric::Metric;
 
 use crate::chart::{Change, changes};
 use crate::comparison::{
@@ -246,7 +246,7 @@ fn differences(html: &mut Html, candidate: &Candidate) {
 
 /// What a figure is called in the table of figures; of a percentile that has no entry there, what conditions call it.
 fn name(metric: Metric) -> String {
-    use webstone_model::figures::table;
+    use webstone_measure::figures::table;
     match metric {
         Metric::Of(figure) => figures::title(figure),
         Metric::Percentile(percentile) => {

@@ -162,7 +162,7 @@ fn workload(html: &mut Html, run: &Run<'_>) {
     let workload = &run.record.workload;
     // A page is two lines at least: nobody reads a hundred thousand of them, and nobody has to wait for them either.
     let pages_shown = workload.pages.len().min(WORKLOAD_LINES_MAX);
-    let mut cut = webstone_model::workload::Workload {
+    let mut cut = webstone_workload::Workload {
         name: workload.name.clone(),
         description: workload.description.clone(),
         ..Default::default()

@@ -2,8 +2,8 @@
 //! time on a logarithmic one. Of one record a line a level, of several a line each, at its peak; and of one level a line for
 //! each kind of time.
 
-use webstone_model::metrics::Histogram;
-use webstone_model::units::NANOS_PER_SECOND;
+use webstone_measure::metrics::Histogram;
+use webstone_measure::units::NANOS_PER_SECOND;
 
 use crate::chart::{Axis, Line, Point, STYLES};
 use crate::numbers::{Scale, count, seconds_round};

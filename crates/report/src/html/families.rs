@@ -2,8 +2,8 @@
 //! CPUs, and one for each number of CPUs with a line for each interface. Peaks alone are marked, as theirs were.
 
 use webstone_judge::series::{CellSummary, LevelSummary};
-use webstone_model::figures::Figure as Quantity;
-use webstone_model::figures::level::{CONNECTION_RATE, LATENCY_MEAN, REQUEST_RATE, THROUGHPUT};
+use webstone_measure::figures::Figure as Quantity;
+use webstone_measure::figures::level::{CONNECTION_RATE, LATENCY_MEAN, REQUEST_RATE, THROUGHPUT};
 
 use super::figure::{Figure, HEIGHT};
 use super::figures::{definition, scale, title};

@@ -2,7 +2,7 @@
 //! the interval of a level's.
 
 use webstone_judge::statistics::{Interval, mean_interval};
-use webstone_model::figures::{Figure, Quantity, Reading};
+use webstone_measure::figures::{Figure, Quantity, Reading};
 
 use crate::definitions::anchor_of;
 use crate::numbers::Scale;
@@ -59,7 +59,7 @@ fn rate_of(figure: &Figure) -> &'static str {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use webstone_model::figures::level::{LATENCY_MEAN, PAGES_PER_MINUTE, REQUEST_RATE};
+    use webstone_measure::figures::level::{LATENCY_MEAN, PAGES_PER_MINUTE, REQUEST_RATE};
 
     #[test]
     fn a_rate_has_its_unit_in_its_name_and_nothing_else_has() {

@@ -3,12 +3,12 @@
 
 use webstone_judge::statistics::{Interval, Method};
 use webstone_judge::verdict::Standing;
-use webstone_model::figures::Figure;
-use webstone_model::figures::level::{
+use webstone_measure::figures::Figure;
+use webstone_measure::figures::level::{
     CONNECTION_RATE, ERROR_LEVEL, LATENCY_MAX, LATENCY_MEAN, LATENCY_P99, REQUEST_RATE, THROUGHPUT,
     WEBSTONE_NUMBER,
 };
-use webstone_model::figures::table;
+use webstone_measure::figures::table;
 use webstone_model::record::RunState;
 
 use crate::numbers::{Scale, count, counted, seconds};

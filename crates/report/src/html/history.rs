@@ -1,7 +1,7 @@
 //! `webstone history` as a page: published results and runs in the same charts, and their tables.
 
-use webstone_model::figures::Figure;
-use webstone_model::figures::level::{CONNECTION_RATE, LATENCY_MEAN, THROUGHPUT};
+use webstone_measure::figures::Figure;
+use webstone_measure::figures::level::{CONNECTION_RATE, LATENCY_MEAN, THROUGHPUT};
 use webstone_model::record::RunRecord;
 
 use super::figure::{self, HEIGHT};

@@ -2,11 +2,11 @@
 //! A level that drifts, stalls or was still warming up is seen here and nowhere else. The page's selector shows one level; without
 //! it each is a fold, of which the peak's is open.
 
-use webstone_model::figures::Figure as Quantity;
-use webstone_model::figures::level::{ERROR_RATE, LATENCY_MAX, LATENCY_MEAN, REQUEST_RATE};
-use webstone_model::keys::LevelKey;
-use webstone_model::metrics::{Measured, Second};
-use webstone_model::units::NANOS_PER_SECOND;
+use webstone_measure::figures::Figure as Quantity;
+use webstone_measure::figures::level::{ERROR_RATE, LATENCY_MAX, LATENCY_MEAN, REQUEST_RATE};
+use webstone_measure::keys::LevelKey;
+use webstone_measure::metrics::{Measured, Second};
+use webstone_measure::units::NANOS_PER_SECOND;
 
 use crate::chart::{Axis, Line, Point};
 use crate::numbers::{count, decimal};
@@ -243,7 +243,7 @@ fn longest(runs: &[Run<'_>]) -> usize {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use webstone_model::metrics::Seconds;
+    use webstone_measure::metrics::Seconds;
 
     fn measured(window_ns: u64, requests: &[u64]) -> Measured {
         let second = |requests: &u64| Second { requests: *requests, ..Second::default() };

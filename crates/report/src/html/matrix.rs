@@ -2,7 +2,7 @@
 //! several records have, with one line a cell.
 
 use webstone_judge::verdict;
-use webstone_model::figures::level::REQUEST_RATE;
+use webstone_measure::figures::level::REQUEST_RATE;
 use webstone_model::record::RunRecord;
 
 use super::families;

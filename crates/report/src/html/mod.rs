@@ -32,7 +32,7 @@ use base64::Engine as _;
 use sha2::{Digest, Sha256};
 use webstone_judge::comparison::{self as judged, Comparison};
 use webstone_judge::verdict::{self, Verdict};
-use webstone_model::keys::LevelKey;
+use webstone_measure::keys::LevelKey;
 use webstone_model::record::RunRecord;
 
 use crate::asctime::date_time;

@@ -2,7 +2,7 @@
 
 use std::borrow::Cow;
 
-use webstone_model::metrics::PageTotals;
+use webstone_measure::metrics::PageTotals;
 
 use crate::numbers::{Scale, count};
 use crate::screen::Screen;

@@ -1,10 +1,10 @@
 //! Where the time goes: the mean response time of a level, parted into what its requests waited for. Parts are quotients of
 //! exact sums over the same requests, so that they add up to the mean; what the sums cannot tell apart stays together.
 
-use webstone_model::figures::level::LATENCY_MEAN;
-use webstone_model::metrics::{Measured, Moments};
+use webstone_measure::figures::level::LATENCY_MEAN;
+use webstone_measure::metrics::{Measured, Moments};
+use webstone_measure::units::NANOS_PER_SECOND;
 use webstone_model::spec::Resolve;
-use webstone_model::units::NANOS_PER_SECOND;
 
 use crate::screen::Screen;
 use crate::summary::Level;
@@ -127,7 +127,7 @@ impl Parts {
 mod tests {
     use super::*;
     use crate::summary;
-    use webstone_model::metrics::OpenLoop;
+    use webstone_measure::metrics::OpenLoop;
     use webstone_model::record::IterationRecord;
 
     /// Two requests of 10 ms, whose first bytes came after 7 ms; one connection of 2 ms.

@@ -3,7 +3,7 @@
 
 use webstone_judge::search::{self, Finding};
 use webstone_judge::statistics::Method;
-use webstone_model::metric::{Metric, Quantity};
+use webstone_measure::metric::{Metric, Quantity};
 use webstone_model::search::Over;
 use webstone_model::threshold::Thresholds;
 

@@ -2,12 +2,12 @@
 //! with them Little's load factor, the error level and the CPU of both sides. One line a record; of one record alone,
 //! percentiles and both CPUs share a chart.
 
-use webstone_model::figures::Figure as Quantity;
-use webstone_model::figures::level::{
+use webstone_measure::figures::Figure as Quantity;
+use webstone_measure::figures::level::{
     CONNECTION_RATE, ERROR_LEVEL, LATENCY_MEAN, LATENCY_P50, LATENCY_P90, LATENCY_P99, LITTLE,
     PAGES_PER_MINUTE, REQUEST_RATE, THROUGHPUT,
 };
-use webstone_model::figures::table;
+use webstone_measure::figures::table;
 
 use crate::chart::{Axis, Line, Point};
 use crate::numbers::{Scale, count, decimal, seconds_round};

@@ -2,8 +2,8 @@
 //! second, and what the server's cache gained.
 
 use webstone_judge::series::{CellSummary, LevelSummary};
+use webstone_measure::units::Nanos;
 use webstone_model::series::{Caching, Coordinates};
-use webstone_model::units::Nanos;
 
 use super::Report;
 use crate::layout::{Room, Sheet, Table};

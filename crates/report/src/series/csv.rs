@@ -2,8 +2,8 @@
 
 use webstone_judge::series::{CellSummary, LevelSummary, Summary};
 use webstone_judge::statistics::{Interval, Method};
+use webstone_measure::shown::shown;
 use webstone_model::series::Caching;
-use webstone_model::shown::shown;
 
 use super::{Report, notes};
 

@@ -2,7 +2,7 @@
 
 use webstone_judge::series::{CellSummary, LevelSummary};
 use webstone_model::series::{Coordinates, Handshakes};
-use webstone_model::tls::Share;
+use webstone_workload::tls::Share;
 
 use super::Report;
 use crate::layout::{Room, Sheet, Table};

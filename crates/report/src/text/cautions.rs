@@ -9,9 +9,9 @@ use webstone_judge::verdict::{
     Cause, DISTURBANCE_NS_MIN, DISTURBED_PERCENT_MAX, LOOP_DELAY_PERCENT_MAX, Loss, LossKind,
     RUN_QUEUE_PERCENT_MAX, Verdict, losses, run_queue_percent,
 };
-use webstone_model::addresses::AddressRange;
 use webstone_model::record::{HostUse, IterationRecord, RunRecord, TcpUse};
 use webstone_model::spec::RunSpec;
+use webstone_workload::addresses::AddressRange;
 
 use crate::generators;
 use crate::numbers::{count, counted, decimal, percent, seconds, signed};

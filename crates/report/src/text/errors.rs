@@ -1,8 +1,8 @@
 //! The error table: each class with whom it blames, how often it happened, and its first example in full.
 
-use webstone_model::errors::{Blame, ErrorClass, ErrorExample};
+use webstone_measure::errors::{Blame, ErrorClass, ErrorExample};
+use webstone_measure::units::NANOS_PER_SECOND;
 use webstone_model::record::{IterationRecord, RunRecord};
-use webstone_model::units::NANOS_PER_SECOND;
 
 use crate::layout::{Room, Sheet, Table};
 use crate::numbers::{count, counted, percent, seconds};

@@ -1,7 +1,7 @@
 //! How equally clients were served, level by level. A server that serves some clients well and lets others starve can
 //! still show a high rate.
 
-use webstone_model::figures::Group;
+use webstone_measure::figures::Group;
 
 use super::figures;
 use crate::layout::Sheet;

@@ -1,8 +1,8 @@
 //! Tables of figures over levels: a column a figure, a row a level. Words, units, decimals and values are the table's of the
 //! model; which groups stand together is each sheet's.
 
-use webstone_model::figures::table::{self, Precision};
-use webstone_model::figures::{Figure, Group, Quantity, Value};
+use webstone_measure::figures::table::{self, Precision};
+use webstone_measure::figures::{Figure, Group, Quantity, Value};
 
 use crate::layout::{Room, Table};
 use crate::numbers::Scale;

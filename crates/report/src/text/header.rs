@@ -2,14 +2,14 @@
 
 use serde_json::Value;
 use webstone_judge::calibration;
-use webstone_model::arrivals::ArrivalProcess;
+use webstone_measure::units::Nanos;
 use webstone_model::record::{RunRecord, RunState};
 use webstone_model::redacted;
 use webstone_model::spec::{
     Check, ClientSpec, ConnectionPolicy, HttpVersion, Order, Resolve, WhenBusy, parse_cpu_list,
 };
-use webstone_model::units::Nanos;
-use webstone_model::workload::Workload;
+use webstone_workload::Workload;
+use webstone_workload::arrivals::ArrivalProcess;
 
 use crate::asctime::{date_time, seconds_between};
 use crate::layout::{hanging, labelled, push_line};
@@ -295,7 +295,7 @@ pub(crate) fn machine<'a>(fact: &dyn Fn(&str) -> Option<&'a Value>) -> Vec<Strin
 #[cfg(test)]
 mod tests {
     use super::*;
-    use webstone_model::workload::{FileRequest, Page};
+    use webstone_workload::{FileRequest, Page};
 
     #[test]
     fn it_says_what_was_checked_and_of_how_many_files() {

@@ -2,9 +2,9 @@
 
 use webstone_judge::search::{Answer, of_record};
 use webstone_judge::verdict::STALLED_PERCENT_MAX;
-use webstone_model::figures::level::{LATENCY_MAX, LATENCY_MEAN, LATENCY_P99};
-use webstone_model::figures::unanswered::{OLDEST_IN_FLIGHT, STALLED};
-use webstone_model::figures::{Figure, Value};
+use webstone_measure::figures::level::{LATENCY_MAX, LATENCY_MEAN, LATENCY_P99};
+use webstone_measure::figures::unanswered::{OLDEST_IN_FLIGHT, STALLED};
+use webstone_measure::figures::{Figure, Value};
 use webstone_model::record::RunRecord;
 
 use crate::numbers::{Scale, counted, percent};

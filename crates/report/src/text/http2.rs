@@ -1,6 +1,6 @@
 //! Streams and frames of a run in HTTP/2, and what servers refused. Other runs have no such table.
 
-use webstone_model::figures::Group;
+use webstone_measure::figures::Group;
 
 use super::figures;
 use crate::layout::Sheet;

@@ -2,13 +2,13 @@
 //! figure that it belongs to.
 
 use webstone_judge::statistics::{Interval, NoiseFloor};
-use webstone_model::figures::Figure;
-use webstone_model::figures::level::{
+use webstone_measure::figures::Figure;
+use webstone_measure::figures::level::{
     CLIENT_THROUGHPUT, CONNECTION_RATE, ERROR_RATE, LATENCY_MEAN, LATENCY_P99, LITTLE, PAGES_PER_MINUTE,
     REQUEST_RATE, THROUGHPUT,
 };
+use webstone_measure::units::NANOS_PER_SECOND;
 use webstone_model::record::RunRecord;
-use webstone_model::units::NANOS_PER_SECOND;
 
 use super::figures;
 use super::problems::Depth;

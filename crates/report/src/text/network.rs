@@ -1,8 +1,8 @@
 //! What went over the interfaces towards the target in each level, and what the kernel's TCP had to repeat or refuse: counters
 //! of this host, whoever caused them.
 
-use webstone_model::figures::Group;
-use webstone_model::figures::host::HostFigures;
+use webstone_measure::figures::Group;
+use webstone_measure::figures::host::HostFigures;
 
 use super::figures;
 use crate::layout::{Sheet, Table};

@@ -1,7 +1,7 @@
 //! Whether an open loop's schedule was kept: what was asked for, offered and achieved, what became of arrivals that found
 //! no client free, and how late the generator itself was. In closed loop there is no such table.
 
-use webstone_model::figures::Group;
+use webstone_measure::figures::Group;
 
 use super::figures;
 use crate::layout::Sheet;

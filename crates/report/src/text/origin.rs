@@ -1,7 +1,7 @@
 //! What the server behind a proxy did in each level: what the proxy asked of it for what clients asked of the proxy, and what
 //! that took of its CPUs. The figures are the model's.
 
-use webstone_model::figures::Group;
+use webstone_measure::figures::Group;
 use webstone_model::record::RunRecord;
 
 use super::figures;

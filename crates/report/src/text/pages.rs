@@ -1,8 +1,8 @@
 //! The per-page table: WebStone's page blocks as rows, over all levels and iterations of the report.
 
-use webstone_model::metrics::PageTotals;
+use webstone_measure::metrics::PageTotals;
+use webstone_measure::units::NANOS_PER_SECOND;
 use webstone_model::record::RunRecord;
-use webstone_model::units::NANOS_PER_SECOND;
 
 use crate::classic;
 use crate::layout::{Room, Sheet, Table};

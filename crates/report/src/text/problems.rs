@@ -2,7 +2,7 @@
 //! because a figure that is read first is believed.
 
 use webstone_judge::verdict::{Cause, LimitingResource, Reason, RuleStanding, Standing, Verdict, rules};
-use webstone_model::keys::LevelKey;
+use webstone_measure::keys::LevelKey;
 use webstone_model::record::RunRecord;
 
 use super::cautions;

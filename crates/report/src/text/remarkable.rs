@@ -45,7 +45,7 @@ fn is_disturbed(record: &RunRecord) -> bool {
 
 /// One client has nobody to be compared with; in open loop clients stand by, and a rate may not need them all.
 fn is_unfair(level: &Level<'_>) -> bool {
-    let unfair = |fairness: &webstone_model::metrics::Fairness| {
+    let unfair = |fairness: &webstone_measure::metrics::Fairness| {
         fairness.starved > 0 || fairness.jain_pages < USEFUL_JAIN_MIN
     };
     level.clients > 1 && level.rate.is_none() && level.fairness.as_ref().is_some_and(unfair)
@@ -75,7 +75,7 @@ fn is_late(level: &Level<'_>) -> bool {
         || missed * 100.0 >= kept.asked_rate * RATE_MISSED_PERCENT_MAX * NEAR
 }
 
-fn loses(host: Option<&webstone_model::figures::host::HostFigures>) -> bool {
+fn loses(host: Option<&webstone_measure::figures::host::HostFigures>) -> bool {
     host.is_some_and(|host| {
         host.tcp.is_some_and(|tcp| tcp.listen_overflows > 0)
             || host.links.as_ref().is_some_and(|links| links.sum.dropped_packets > 0)

@@ -4,7 +4,7 @@
 use unicode_width::UnicodeWidthStr;
 use webstone_judge::search::{ConditionFound, Finding, LevelFound, LevelStanding};
 use webstone_judge::statistics::Method;
-use webstone_model::metric::{Metric, Quantity};
+use webstone_measure::metric::{Metric, Quantity};
 use webstone_model::search::Over;
 use webstone_model::threshold::Thresholds;
 

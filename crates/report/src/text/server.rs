@@ -1,7 +1,7 @@
 //! What the server's processes did in each level: CPU time by mode and by request, memory, context switches, page faults,
 //! descriptors, disk. The figures are the model's.
 
-use webstone_model::figures::Group;
+use webstone_measure::figures::Group;
 use webstone_model::record::HostUse;
 
 use super::figures;

@@ -5,7 +5,7 @@ use crate::layout::{Room, Sheet, Table};
 use crate::numbers::Scale;
 use crate::screen::Screen;
 use crate::summary::{self, Level};
-use webstone_model::figures::distributions::{Distribution, Distributions};
+use webstone_measure::figures::distributions::{Distribution, Distributions};
 
 /// Access to one of the four distributions, with its name.
 type Kind = (&'static str, fn(&Distributions) -> &Option<Distribution>);

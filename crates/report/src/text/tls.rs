@@ -1,7 +1,7 @@
 //! TLS handshakes of each level, and what they agreed on.
 
-use webstone_model::figures::Group;
-use webstone_model::metrics::Agreed;
+use webstone_measure::figures::Group;
+use webstone_measure::metrics::Agreed;
 
 use super::figures;
 use crate::layout::Sheet;
@@ -27,7 +27,7 @@ pub(crate) fn in_words(screen: &Screen, levels: &[Level<'_>]) -> Option<String> 
     let mut handshakes = None;
     for level in levels {
         if let Some(more) = &summary::merged(&level.runs).handshakes {
-            handshakes.get_or_insert_with(webstone_model::metrics::Handshakes::default).merge(more);
+            handshakes.get_or_insert_with(webstone_measure::metrics::Handshakes::default).merge(more);
         }
     }
     let agreed = handshakes?.agreed;

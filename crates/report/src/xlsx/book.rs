@@ -10,7 +10,7 @@ use rust_xlsxwriter::{
     DocProperties, ExcelDateTime, Format, FormatAlign, FormatBorder, Workbook, Worksheet, XlsxError,
 };
 
-use webstone_model::shown::lines;
+use webstone_measure::shown::lines;
 
 use crate::cell::Cell;
 

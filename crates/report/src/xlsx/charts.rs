@@ -5,7 +5,7 @@ use rust_xlsxwriter::{
     XlsxError,
 };
 
-use webstone_model::figures::Figure;
+use webstone_measure::figures::Figure;
 
 use super::book::{Book, Placed};
 use super::levels::{CURVES_FROM, Run, WITH_INTERVALS, interval, reaches};

@@ -1,11 +1,11 @@
 //! The tables below a level: clients, pages, seconds, workers, errors, identities; and what the run was made with.
 
 use serde_json::Value;
-use webstone_model::errors::Blame;
-use webstone_model::figures::level::{LATENCY_MAX, LATENCY_MEAN};
-use webstone_model::metrics::{ClientTotals, PageTotals, Second, WorkerUse};
+use webstone_measure::errors::Blame;
+use webstone_measure::figures::level::{LATENCY_MAX, LATENCY_MEAN};
+use webstone_measure::metrics::{ClientTotals, PageTotals, Second, WorkerUse};
+use webstone_measure::units::NANOS_PER_SECOND;
 use webstone_model::record::{IterationRecord, RunRecord};
-use webstone_model::units::NANOS_PER_SECOND;
 
 use super::book::{Line, Sheet};
 use super::levels::{MS, Run};
@@ -123,7 +123,7 @@ fn page_line(record: &RunRecord, weights: u64, index: usize, page: &PageTotals) 
     );
     line.put("Files", "", stated.map(|page| page.files.len()));
     line.put("Weight", "", stated.map(|page| page.weight));
-    let share = |page: &webstone_model::workload::Page| page.weight as f64 * 100.0 / weights.max(1) as f64;
+    let share = |page: &webstone_workload::Page| page.weight as f64 * 100.0 / weights.max(1) as f64;
     line.put("Share by weight", "%", stated.map(share));
     line.put("Size", "bytes", classic::page_size(record, index, page));
     line.put("Hits", "", page.hits);
@@ -183,13 +183,13 @@ fn second_line(record: &str, run: &IterationRecord, index: usize, interval: &Sec
 /// `Errors`: one row a class and timed run, with the first example.
 pub(super) fn errors<'a>(runs: &'a [Run<'a>]) -> Sheet<'a> {
     let mut sample = IterationRecord::clone(&csv::nothing());
-    let example = || webstone_model::errors::ErrorExample {
+    let example = || webstone_measure::errors::ErrorExample {
         at_ns: 0,
         address: String::new(),
         request: String::new(),
         detail: String::new(),
     };
-    sample.measured.errors.add(webstone_model::errors::ErrorClass::Refused, example);
+    sample.measured.errors.add(webstone_measure::errors::ErrorClass::Refused, example);
     let blank = error_lines("", &sample).remove(0);
     by_iteration(
         "Errors",
@@ -203,9 +203,9 @@ pub(super) fn errors<'a>(runs: &'a [Run<'a>]) -> Sheet<'a> {
 fn error_lines(record: &str, run: &IterationRecord) -> Vec<Line> {
     let ended = run.measured.counts.ended();
     let line = |(class, count, first): (
-        webstone_model::errors::ErrorClass,
+        webstone_measure::errors::ErrorClass,
         u64,
-        Option<&webstone_model::errors::ErrorExample>,
+        Option<&webstone_measure::errors::ErrorExample>,
     )| {
         let mut line = begun(record, run);
         line.put("Class", "", class.name());
@@ -233,7 +233,7 @@ fn blame(blame: Blame) -> &'static str {
 
 /// `Identities`: what must hold of the counters, and whether it does.
 pub(super) fn identities<'a>(runs: &'a [Run<'a>]) -> Sheet<'a> {
-    let line = |record: &str, run: &IterationRecord, check: &webstone_model::identities::IdentityCheck| {
+    let line = |record: &str, run: &IterationRecord, check: &webstone_measure::identities::IdentityCheck| {
         let mut line = begun(record, run);
         line.put("Identity", "", check.number);
         line.put("Must hold", "", &check.rule);
@@ -241,7 +241,7 @@ pub(super) fn identities<'a>(runs: &'a [Run<'a>]) -> Sheet<'a> {
         line.put("Holds", "", check.holds);
         line
     };
-    let none = webstone_model::identities::IdentityCheck {
+    let none = webstone_measure::identities::IdentityCheck {
         number: 0,
         rule: String::new(),
         evidence: String::new(),

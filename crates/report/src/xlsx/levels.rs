@@ -2,17 +2,17 @@
 
 use webstone_judge::statistics::Interval;
 use webstone_judge::verdict::Verdict;
-use webstone_model::figures::level::{CONNECTION_RATE, LATENCY_MEAN, REQUEST_RATE, THROUGHPUT};
-use webstone_model::figures::table::{self, Rank};
-use webstone_model::figures::{Figure, Group, Value};
-use webstone_model::metrics::Histogram;
+use webstone_measure::figures::level::{CONNECTION_RATE, LATENCY_MEAN, REQUEST_RATE, THROUGHPUT};
+use webstone_measure::figures::table::{self, Rank};
+use webstone_measure::figures::{Figure, Group, Value};
+use webstone_measure::metrics::Histogram;
+use webstone_measure::units::NANOS_PER_SECOND;
 use webstone_model::record::RunRecord;
-use webstone_model::units::NANOS_PER_SECOND;
 
 use super::book::{COLUMNS_MAX, Line, Sheet};
 use crate::csv::{self, LevelTable};
 use crate::summary::{self, Level};
-use webstone_model::figures::distributions::{Distribution, Distributions};
+use webstone_measure::figures::distributions::{Distribution, Distributions};
 
 /// A record with what every sheet needs of it.
 pub(super) struct Run<'a> {

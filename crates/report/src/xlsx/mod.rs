@@ -12,7 +12,9 @@ mod levels;
 
 use rust_xlsxwriter::{ExcelDateTime, XlsxError};
 use webstone_judge::{calibration, search};
-use webstone_model::figures::level::{CONNECTION_RATE, LATENCY_MEAN, LATENCY_P99, REQUEST_RATE, THROUGHPUT};
+use webstone_measure::figures::level::{
+    CONNECTION_RATE, LATENCY_MEAN, LATENCY_P99, REQUEST_RATE, THROUGHPUT,
+};
 
 use book::{Book, Line, Sheet};
 use levels::Run;

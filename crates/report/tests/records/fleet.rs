@@ -1,12 +1,12 @@
 //! A record of load that three hosts made together.
 
 use serde_json::json;
+use webstone_measure::metrics::Measured;
 use webstone_model::generators::{ClockOffset, GeneratorHost, GeneratorLoss, GeneratorPart, GeneratorRecord};
-use webstone_model::metrics::Measured;
 use webstone_model::record::{
     AgentRecord, CpuUse, HostUse, IterationRecord, LinkUse, RunRecord, ServerHostUse,
 };
-use webstone_model::workload::Workload;
+use webstone_workload::Workload;
 
 use super::simulation::{self, Service, simulate};
 use super::{SECOND, empty, host, iteration_of, pages_of_several_files, words};
@@ -162,7 +162,7 @@ fn together(
     let there = HostUse { links: vec![link], disturbance: None, ..there };
     run.server_hosts = vec![ServerHostUse { host: there, ..ServerHostUse::default() }];
     run.parts = parts;
-    let parts = webstone_model::identities::of_parts(&run);
+    let parts = webstone_measure::identities::of_parts(&run);
     run.identities.extend(parts);
     run
 }

@@ -9,9 +9,10 @@ pub mod simulation;
 
 use serde_json::json;
 use webstone_judge::comparison::{self, Comparison};
-use webstone_model::errors::{ErrorClass, ErrorExample};
-use webstone_model::identities::{Expectation, check};
-use webstone_model::metrics::{GeneratorUse, Histograms, Measured, OpenLoop, Seconds};
+use webstone_measure::errors::{ErrorClass, ErrorExample};
+use webstone_measure::identities::{Expectation, check};
+use webstone_measure::metrics::{GeneratorUse, Histograms, Measured, OpenLoop, Seconds};
+use webstone_measure::units::Nanos;
 use webstone_model::record::{
     CpuUse, Disturbance, HostUse, IterationRecord, LinkUse, OriginCounts, OriginRecord, OriginUse,
     ProcessUse, RunRecord, RunState, SCHEMA_VERSION, ScheduleKept, ServerUse, SoftwareRecord, TargetRecord,
@@ -20,8 +21,7 @@ use webstone_model::record::{
 use webstone_model::series;
 use webstone_model::spec::{ConnectionPolicy, Levels, RunSpec};
 use webstone_model::threshold::{FailIfs, Thresholds};
-use webstone_model::units::Nanos;
-use webstone_model::workload::{FileRequest, Page, Workload};
+use webstone_workload::{FileRequest, Page, Workload};
 
 use simulation::{Service, simulate};
 
@@ -532,7 +532,7 @@ pub fn fail(measured: &mut Measured, class: ErrorClass, n: u64, at_ns: u64, deta
     measured.clients[0].unanswered_ns += n * FAILED_AFTER_NS;
 }
 
-fn identities(measured: &Measured, clients: u32) -> Vec<webstone_model::identities::IdentityCheck> {
+fn identities(measured: &Measured, clients: u32) -> Vec<webstone_measure::identities::IdentityCheck> {
     check(measured, &Expectation { clients: u64::from(clients), one_request_each: false, server_bytes: None })
 }
 

@@ -1,10 +1,10 @@
 //! The two runs of section 7 of the WebStone paper, as measurements filled with the numbers that it prints, and the
 //! text that it prints from them (line ends are lost in the published copy, so blanks are compared as one).
 
-use webstone_model::metrics::{Counts, Measured, Moments, PageTotals};
+use webstone_measure::metrics::{Counts, Measured, Moments, PageTotals};
+use webstone_measure::units::Nanos;
 use webstone_model::record::{IterationRecord, RunRecord, TargetRecord};
-use webstone_model::units::Nanos;
-use webstone_model::workload::{Page, Workload};
+use webstone_workload::{Page, Workload};
 
 use super::SECOND;
 

@@ -1,8 +1,8 @@
 //! The record of a server on two hosts behind a load balancer, each watched by its own agent; one was lost in a timed run.
 
 use serde_json::json;
+use webstone_measure::server_hosts::server_at_once;
 use webstone_model::record::{AgentRecord, HostUse, ProcessUse, RunRecord, ServerHostUse, ServerUse};
-use webstone_model::server_hosts::server_at_once;
 
 use super::fleet::fleet;
 use super::words;

@@ -1,10 +1,10 @@
 //! A closed loop in virtual time: every client fetches pages one after the other from a server of fixed capacity.
 //! Deterministic to the bit, so that golden files can hold its results.
 
-use webstone_model::metrics::{
+use webstone_measure::metrics::{
     ClientTotals, Histogram, Lifetime, Measured, PageTotals, Second, Seconds, WorkerUse,
 };
-use webstone_model::workload::Workload;
+use webstone_workload::Workload;
 
 use super::SECOND;
 

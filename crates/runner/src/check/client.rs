@@ -1,9 +1,9 @@
 //! What each client does: requests that can be written, waits that have an end.
 
 use http::{HeaderName, HeaderValue, Method};
+use webstone_measure::units::Nanos;
 use webstone_model::spec::{ClientSpec, ConnectionPolicy, HttpVersion};
-use webstone_model::target::{Place, Scheme};
-use webstone_model::units::Nanos;
+use webstone_workload::target::{Place, Scheme};
 
 use super::{SpecError, server_url};
 

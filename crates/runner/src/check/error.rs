@@ -2,7 +2,7 @@
 
 use webstone_lab::servers::Refusal;
 use webstone_model::spec::RunSpec;
-use webstone_model::target::UrlError;
+use webstone_workload::target::UrlError;
 
 use super::Testbed;
 

@@ -1,9 +1,9 @@
 //! Hosts that make the load together: commands that can be started, pods that can be found, and what cannot be shared among them.
 
+use webstone_measure::units::Nanos;
 use webstone_model::generators::GeneratorHost;
 use webstone_model::kubernetes::{PodsOfJob, label};
 use webstone_model::spec::RunSpec;
-use webstone_model::units::Nanos;
 
 use super::SpecError;
 

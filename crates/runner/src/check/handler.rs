@@ -1,7 +1,7 @@
 //! What a workload asks of the handler `send` that not every interface has: an answer with a ready-made head.
 
 use webstone_model::spec::{Interface, RunSpec};
-use webstone_model::workload::Workload;
+use webstone_workload::Workload;
 
 use super::SpecError;
 
@@ -35,8 +35,8 @@ pub(crate) fn ready_heads(spec: &RunSpec, workload: &Workload) -> Result<(), Spe
 #[cfg(test)]
 mod tests {
     use super::*;
-    use webstone_model::units::Nanos;
-    use webstone_model::workload::{FileRequest, Page};
+    use webstone_measure::units::Nanos;
+    use webstone_workload::{FileRequest, Page};
 
     fn workload(url: &str) -> Workload {
         let files = vec![FileRequest { url: url.into(), ..FileRequest::default() }];

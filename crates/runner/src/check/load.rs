@@ -1,11 +1,11 @@
 //! Levels, windows and arrivals: what follows from a rate where it was not given, and what excludes what.
 
 use webstone_judge::search::{LOOK_FIRST, REPEATS_MAX};
-use webstone_model::metric::Metric;
-use webstone_model::rate::Rates;
+use webstone_measure::metric::Metric;
+use webstone_measure::rate::Rates;
+use webstone_measure::units::Nanos;
 use webstone_model::search::{Over, SearchSpec};
 use webstone_model::spec::{Levels, LoadSpec, RunSpec};
-use webstone_model::units::Nanos;
 
 use super::{Asked, SpecError};
 

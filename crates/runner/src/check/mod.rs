@@ -14,7 +14,7 @@ mod testbed;
 pub mod tls;
 
 use webstone_model::spec::{HttpVersion, RunSpec, parse_cpu_list};
-use webstone_model::target::{Target, UrlError};
+use webstone_workload::target::{Target, UrlError};
 
 pub use error::SpecError;
 pub use generators::hosts;

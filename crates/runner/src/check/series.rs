@@ -2,7 +2,7 @@
 
 use webstone_model::series::{Delivery, Kind, Matrix};
 use webstone_model::spec::RunSpec;
-use webstone_model::tls::Share;
+use webstone_workload::tls::Share;
 
 use super::{Asked, SpecError, check as check_run};
 use crate::series::{SeriesError, cells};

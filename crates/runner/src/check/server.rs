@@ -2,7 +2,7 @@
 
 use webstone_lab::servers;
 use webstone_model::spec::{Logging, RunSpec, ServerSpec, Software};
-use webstone_model::workload::{TlsPages, Workload};
+use webstone_workload::{TlsPages, Workload};
 
 use super::{SpecError, cpus, server_url};
 

@@ -1,8 +1,8 @@
 //! What every way of asking has in common: completed once, refused by the same rules, the same when it is checked again.
 
 use super::*;
+use webstone_measure::units::Nanos;
 use webstone_model::spec::{Levels, Software};
-use webstone_model::units::Nanos;
 
 fn asked(text: &str) -> Asked {
     let testbed = Testbed::parse("t.toml", text).unwrap_or_else(|error| panic!("{text}: {error:?}"));

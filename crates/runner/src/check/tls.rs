@@ -1,7 +1,7 @@
 //! What TLS handshakes offer and ask for: something of each kind, and nothing that contradicts itself. Files are read when the run
 //! is planned.
 
-use webstone_model::tls::{Share, TlsSpec};
+use webstone_workload::tls::{Share, TlsSpec};
 
 use super::SpecError;
 

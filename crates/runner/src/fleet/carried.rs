@@ -7,12 +7,12 @@ use std::io;
 use std::path::{Path, PathBuf};
 
 use webstone_lab::agent::load::Plan;
+use webstone_measure::shown::quoted;
 use webstone_model::powers::{self, Power};
-use webstone_model::shown::quoted;
 use webstone_model::spec::RunSpec;
-use webstone_model::tls::TlsSpec;
 use webstone_store::plain_file::{self, Links};
 use webstone_store::scratch::Scratch;
+use webstone_workload::tls::TlsSpec;
 
 /// Largest file of certificates or of a key, in bytes: a system's bundle has a quarter of a megabyte.
 const FILE_BYTES_MAX: u64 = 16 << 20;

@@ -6,8 +6,8 @@
 
 use std::fmt::Write as _;
 
+use webstone_measure::units::{NANOS_PER_SECOND, Nanos};
 use webstone_model::kubernetes::LABEL_CHARS_MAX;
-use webstone_model::units::{NANOS_PER_SECOND, Nanos};
 
 use super::pods::CONTAINER;
 

@@ -12,10 +12,10 @@ use webstone_judge::plausible;
 use webstone_lab::agent::Heard;
 use webstone_lab::agent::load::{Arm, Ended, LoadAnswer, LoadAsk};
 use webstone_lab::interrupt::Interrupt;
+use webstone_measure::metrics::Measured;
+use webstone_measure::rate::RateProfile;
 use webstone_model::event::{Live, LiveHost, Phase};
 use webstone_model::generators::{ClockOffset, GeneratorLoss};
-use webstone_model::metrics::Measured;
-use webstone_model::rate::RateProfile;
 
 use super::FleetError;
 use super::clock::{there, went_on};

@@ -2,9 +2,9 @@
 //! itself. Percentiles are of the hosts' distributions added up; an average of percentiles is none.
 
 use webstone_lab::agent::load::Beat;
+use webstone_measure::metrics::Histogram;
 use webstone_model::event::{Live, LiveHost, LivePercentiles};
 use webstone_model::generators::ClockOffset;
-use webstone_model::metrics::Histogram;
 
 /// Between two computations of the percentiles, in nanoseconds: of a thousand hosts one takes some milliseconds.
 const RENEWED_NS: u64 = 1_000_000_000;

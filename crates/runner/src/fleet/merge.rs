@@ -1,8 +1,8 @@
 //! What several hosts measured, as one window; and what each had of it.
 
 use webstone_lab::agent::load::Ended;
+use webstone_measure::metrics::{Histogram, Measured};
 use webstone_model::generators::{ClockOffset, DISTRIBUTIONS_OF_HOSTS_MAX, GeneratorPart};
-use webstone_model::metrics::{Histogram, Measured};
 
 /// What came from one host.
 pub(super) struct HostResult {

@@ -26,8 +26,8 @@ use std::collections::BTreeSet;
 use std::net::SocketAddr;
 use std::sync::{Arc, Mutex};
 
+use webstone_measure::rate::RateProfile;
 use webstone_model::generators::GeneratorRecord;
-use webstone_model::rate::RateProfile;
 
 use crate::generator::{Level, LoadGenerator, Outputs};
 use level::FleetLevel;

@@ -22,13 +22,13 @@ use webstone_lab::interrupt::Interrupt;
 use webstone_lab::machine::{Root, allowed_cpus, cpus};
 use webstone_lab::thread_share::ThreadShare;
 use webstone_lab::window::{Watched, Window};
+use webstone_measure::strict;
 use webstone_model::event::Phase;
 use webstone_model::powers::Power;
 use webstone_model::record::{HostUse, Tool};
 use webstone_model::spec::RunSpec;
-use webstone_model::strict;
-use webstone_model::workload::Workload;
 use webstone_store::clock::since_epoch;
+use webstone_workload::Workload;
 
 use super::carried::{Unpacked, refusal, unpack};
 use crate::calibrate::{stored, with_calibration};

@@ -19,7 +19,7 @@ use webstone_model::kubernetes::PodRecord;
 use webstone_model::powers::{self, Power};
 use webstone_model::record::Tool;
 use webstone_model::spec::RunSpec;
-use webstone_model::workload::Workload;
+use webstone_workload::Workload;
 
 use super::course::Times;
 use super::deal::{in_words, weigh};

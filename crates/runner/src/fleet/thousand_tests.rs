@@ -9,10 +9,10 @@ use rand_xoshiro::Xoshiro256PlusPlus;
 use rand_xoshiro::rand_core::{RngCore, SeedableRng};
 use webstone_lab::agent::load::{Beat, Ended, LoadAnswer};
 use webstone_lab::agent::{Heard, PROTOCOL, Payload, Voice, listen};
+use webstone_measure::identities;
+use webstone_measure::metrics::{ClientTotals, Counts, Histogram, Measured, Second, Seconds, WorkerUse};
 use webstone_model::event::{Live, LivePercentiles};
 use webstone_model::generators::ClockOffset;
-use webstone_model::identities;
-use webstone_model::metrics::{ClientTotals, Counts, Histogram, Measured, Second, Seconds, WorkerUse};
 use webstone_model::record::{HostUse, IterationRecord};
 
 use super::clock::there;

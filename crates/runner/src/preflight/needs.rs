@@ -8,8 +8,8 @@ use std::fmt;
 use webstone_lab::limits::Limits;
 
 use webstone_judge::search::iterations_max;
-use webstone_model::addresses::AddressRange;
 use webstone_model::spec::{ConnectionPolicy, HttpVersion, RunSpec, Software};
+use webstone_workload::addresses::AddressRange;
 
 /// Descriptors beside connections: standard streams, record files, trace, name service, and the server's pipes.
 const DESCRIPTORS_FIXED: u64 = 64;
@@ -91,7 +91,7 @@ impl Load {
             destinations: if spec.client.unix_socket.is_some() { 0 } else { destinations },
             loopback,
             embedded_backlog: is_embedded.then_some(u64::from(spec.server.reference_backlog())),
-            metrics_bytes: workers * histograms * webstone_model::metrics::Histogram::bytes_max() as u64,
+            metrics_bytes: workers * histograms * webstone_measure::metrics::Histogram::bytes_max() as u64,
             record_bytes: iterations * histograms * MEMORY_PER_HISTOGRAM,
             fileset_bytes: 0,
         }

@@ -6,11 +6,11 @@ use std::collections::BTreeSet;
 use std::net::SocketAddr;
 
 use webstone_engine::{ProbeError, ProbeResponse};
-use webstone_model::errors::ErrorClass;
+use webstone_measure::errors::ErrorClass;
 use webstone_model::spec::{Check, RunSpec};
-use webstone_model::target::{Place, Scheme, Target, UrlError};
-use webstone_model::workload::{FileRequest, RequestDetail, Workload};
 use webstone_workload::aim::{self, Aim};
+use webstone_workload::target::{Place, Scheme, Target, UrlError};
+use webstone_workload::{FileRequest, RequestDetail, Workload};
 
 use crate::checkfiles::{CheckOptions, FILES_HINT, FileProblem, FileProblemKind, check_with, distinct};
 use webstone_lab::endpoint::{is_this_host, reach, reach_socket, resolve, speaks_tls};
@@ -303,7 +303,7 @@ mod tests {
     use super::*;
     use webstone_lab::fixture::Table;
     use webstone_lab::fixture::answering;
-    use webstone_model::workload::Page;
+    use webstone_workload::Page;
 
     fn workload(files: &[(&str, u64)]) -> Workload {
         let file = |(url, size): &(&str, u64)| FileRequest {

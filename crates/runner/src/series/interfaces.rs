@@ -5,7 +5,7 @@ use std::collections::HashMap;
 
 use webstone_model::series::{Cell, Delivery, Handshakes, Kind, Matrix};
 use webstone_model::spec::{Interface, RunSpec};
-use webstone_model::workload::{TlsPages, Workload};
+use webstone_workload::{TlsPages, Workload};
 
 use super::SeriesError;
 use crate::check::for_workload;

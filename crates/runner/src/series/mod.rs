@@ -24,12 +24,12 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant, SystemTime};
 
+use webstone_measure::strict;
+use webstone_measure::units::grouped;
 use webstone_model::event::Event;
 use webstone_model::record::{RunRecord, Tool};
 use webstone_model::series::{Cell, Kind, Matrix, SERIES_SCHEMA, Series};
 use webstone_model::spec::{RunSpec, parse_cpu_list};
-use webstone_model::strict;
-use webstone_model::units::grouped;
 
 pub use interfaces::cells;
 

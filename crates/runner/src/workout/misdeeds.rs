@@ -9,7 +9,7 @@ use rand_xoshiro::Xoshiro256PlusPlus;
 use rand_xoshiro::rand_core::RngCore;
 use webstone_engine::ProbeTls;
 use webstone_judge::workout::{Misdeed, Tally};
-use webstone_model::target::Target;
+use webstone_workload::target::Target;
 
 use super::connection::{Connection, Got};
 use super::http2;

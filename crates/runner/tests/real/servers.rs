@@ -6,11 +6,11 @@ use std::sync::Arc;
 
 use webstone_engine::{Control, LevelJob, Plan, run_level};
 use webstone_lab::fileset::{FilesetOptions, generate};
-use webstone_model::identities::{Expectation, check};
+use webstone_measure::identities::{Expectation, check};
+use webstone_measure::units::Nanos;
 use webstone_model::spec::{Check, ConnectionPolicy, HttpVersion, RunSpec};
-use webstone_model::units::Nanos;
-use webstone_model::workload::Workload;
 use webstone_runner::checkfiles::{CheckOptions, check_files};
+use webstone_workload::Workload;
 use webstone_workload::builtin;
 
 use crate::program::{Running, find, free_port, write};

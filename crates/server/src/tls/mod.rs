@@ -16,7 +16,7 @@ use tokio_rustls::server::TlsStream;
 use tokio_rustls::{LazyConfigAcceptor, TlsAcceptor};
 use webstone_model::server_tls::ServerTls;
 use webstone_model::spec::ServerSpec;
-use webstone_model::tls::TlsVersion;
+use webstone_workload::tls::TlsVersion;
 
 pub use certificate::Certificate;
 

@@ -10,8 +10,8 @@ use rustls::pki_types::{CertificateDer, ServerName};
 use rustls::{ClientConfig, ClientConnection, HandshakeKind, RootCertStore, StreamOwned};
 use webstone_model::server_tls::{CertificateKey, ServerTls};
 use webstone_model::spec::ServerSpec;
-use webstone_model::tls::TlsVersion;
 use webstone_server::{COUNTERS_PATH, Counters, FAULT_PATH, RunningServer};
+use webstone_workload::tls::TlsVersion;
 
 use crate::peer::{PATIENCE, content_of, start};
 

@@ -16,7 +16,7 @@ use std::path::Path;
 use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
-use webstone_model::strict;
+use webstone_measure::strict;
 
 use super::files::Stamp;
 use super::row::LibraryRow;

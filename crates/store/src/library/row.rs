@@ -12,13 +12,13 @@ use webstone_judge::search;
 use webstone_judge::statistics::mean_interval;
 use webstone_judge::steps;
 use webstone_judge::verdict::{self, LimitingResource, Standing};
-use webstone_model::figures::Reading;
-use webstone_model::keys::LevelKey;
+use webstone_measure::figures::Reading;
+use webstone_measure::keys::LevelKey;
+use webstone_measure::strict;
 use webstone_model::record::{IterationRecord, RunRecord, RunState};
 use webstone_model::search::Over;
 use webstone_model::series::{Cell, SERIES_SCHEMA, Series};
 use webstone_model::spec::HttpVersion;
-use webstone_model::strict;
 
 use super::files::{Folder, is_partial};
 use crate::certify::{Certificate, signature};

@@ -10,9 +10,9 @@
 use std::fmt::Write as _;
 use std::time::Duration;
 
-use webstone_model::keys::{IterationKey, LevelKey};
-use webstone_model::metrics::{Histogram, Histograms, Measured, PageHistograms};
-use webstone_model::rate::RatesError;
+use webstone_measure::keys::{IterationKey, LevelKey};
+use webstone_measure::metrics::{Histogram, Histograms, Measured, PageHistograms};
+use webstone_measure::rate::RatesError;
 use webstone_model::record::IterationRecord;
 
 /// Names of the generator's own delays, which are none of the four of a request.

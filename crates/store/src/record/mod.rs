@@ -206,14 +206,14 @@ pub(crate) mod tests {
     use std::collections::BTreeMap;
     use std::time::{Duration, SystemTime};
 
-    use webstone_model::metrics::{
+    use webstone_measure::metrics::{
         ClientTotals, Histograms, Measured, PageHistograms, PageTotals, Second, Seconds,
     };
     use webstone_model::record::{
         IterationRecord, RunRecord, RunState, SCHEMA_VERSION, ServerUse, TargetRecord, Tool,
     };
     use webstone_model::spec::RunSpec;
-    use webstone_model::workload::{FileRequest, Page, Workload};
+    use webstone_workload::{FileRequest, Page, Workload};
 
     use crate::clock;
 

@@ -20,7 +20,7 @@ use std::path::{Path, PathBuf};
 
 use flate2::bufread::GzDecoder;
 use flate2::{Compression, GzBuilder};
-use webstone_model::metrics::PageTotals;
+use webstone_measure::metrics::PageTotals;
 use webstone_model::pages::{PageRow, PageRowsError, PageSource, by_hits};
 use webstone_model::record::IterationRecord;
 

@@ -7,12 +7,12 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use serde::Deserialize;
-use webstone_model::keys::{IterationKey, LevelKey};
-use webstone_model::metrics::{PageTotals, Second};
+use webstone_measure::keys::{IterationKey, LevelKey};
+use webstone_measure::metrics::{PageTotals, Second};
+use webstone_measure::rate::RateProfile;
+use webstone_measure::strict;
 use webstone_model::pages::{PageSource, StoredPages};
-use webstone_model::rate::RateProfile;
 use webstone_model::record::{IterationRecord, RunRecord, RunState, SCHEMA_VERSION};
-use webstone_model::strict;
 
 use super::pages::{self, RowsFile};
 use super::{

@@ -10,9 +10,9 @@ use std::io::BufReader;
 use std::path::Path;
 use std::sync::Arc;
 
-use webstone_model::keys::IterationKey;
+use webstone_measure::keys::IterationKey;
+use webstone_measure::strict;
 use webstone_model::record::{IterationRecord, RunRecord, RunState};
-use webstone_model::strict;
 
 use super::append::AppendFile;
 use super::read::IntervalLine;

@@ -7,9 +7,9 @@ use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
 use serde::Serialize;
-use webstone_model::metrics::Second;
+use webstone_measure::metrics::Second;
+use webstone_measure::rate::RateProfile;
 use webstone_model::pages::{RowsPlace, StoredPages};
-use webstone_model::rate::RateProfile;
 use webstone_model::record::{IterationRecord, RunRecord, RunState};
 
 use super::append::{AppendFile, remove_if_there, replace, sync_directory, temporary};

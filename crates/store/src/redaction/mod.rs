@@ -13,13 +13,13 @@ use std::ops::Range;
 
 use serde_json::Value;
 use sha2::{Digest, Sha256};
-use webstone_model::errors::{ErrorCount, ErrorTable};
+use webstone_measure::errors::{ErrorCount, ErrorTable};
 use webstone_model::generators::{GeneratorLoss, GeneratorRecord};
 use webstone_model::json_tree;
 use webstone_model::record::AgentRecord;
 pub use webstone_model::redacted::REDACTED;
 use webstone_model::spec::RunSpec;
-use webstone_model::workload::Workload;
+use webstone_workload::Workload;
 
 /// Longest body that a record keeps, in bytes.
 const BODY_KEPT_BYTES_MAX: usize = 64 << 10;

@@ -1,8 +1,8 @@
 //! Both sides of every rule: what must go, in the syntax of each program, and what looks like it and must stay.
 
 use super::*;
-use webstone_model::errors::{ErrorClass, ErrorExample};
-use webstone_model::workload::{Feed, FileRequest, Page, RequestDetail};
+use webstone_measure::errors::{ErrorClass, ErrorExample};
+use webstone_workload::{Feed, FileRequest, Page, RequestDetail};
 
 /// The secret of all positive cases; `{}` in a case is where it stands.
 const SECRETS: [&str; 4] = ["hunter2", "Tr0ub4dor&3", "s3cr3t/with+slash=", "abc.DEF-123_x"];

@@ -4,8 +4,8 @@ use std::fs::File;
 use std::io::{self, Read};
 use std::path::{Path, PathBuf};
 
+use webstone_measure::strict;
 use webstone_model::event::EventLine;
-use webstone_model::strict;
 use webstone_store::plain_file::{self, Links};
 
 use super::state::Picture;

@@ -2,8 +2,8 @@
 
 use serde::Serialize;
 use webstone_judge::verdict::Standing;
+use webstone_measure::figures::PERCENTILES;
 use webstone_model::event::{Ended, Event, EventLine, Live, LiveHost, Phase, Position};
-use webstone_model::figures::PERCENTILES;
 use webstone_model::record::RunState;
 use webstone_store::clock;
 

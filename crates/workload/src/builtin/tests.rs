@@ -2,7 +2,7 @@
 
 use super::super::read;
 use super::*;
-use webstone_model::workload::TlsPages;
+use crate::TlsPages;
 
 fn sizes(workload: &Workload) -> Vec<u64> {
     workload.pages.iter().flat_map(|page| &page.files).map(|file| file.size.unwrap()).collect()

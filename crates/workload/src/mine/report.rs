@@ -6,7 +6,7 @@ use std::fmt;
 use serde::Serialize;
 
 use super::line::LineFault;
-use webstone_model::shown::printable;
+use webstone_measure::shown::printable;
 
 /// Lines that are shown whole.
 const EXAMPLES_MAX: usize = 5;

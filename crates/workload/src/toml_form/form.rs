@@ -15,8 +15,8 @@ use super::super::problem::Fault;
 use super::super::read::FeedFile;
 use super::super::{Feed, FileRequest, Page, RequestDetail, template::Template, url};
 use super::{check_columns, feed_file};
-use webstone_model::shown::quoted;
-use webstone_model::units::Nanos;
+use webstone_measure::shown::quoted;
+use webstone_measure::units::Nanos;
 
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -162,9 +162,11 @@ impl PageForm {
         let weight = self.weight.map_or(Ok(1), |weight| number(weight, 1, "the weight"))?;
         let think = match self.think {
             None => Nanos::ZERO,
-            Some(text) => text.get_ref().parse().map_err(|error: webstone_model::units::QuantityError| {
-                Fault::new(text.span().start, error.to_string())
-            })?,
+            Some(text) => {
+                text.get_ref().parse().map_err(|error: webstone_measure::units::QuantityError| {
+                    Fault::new(text.span().start, error.to_string())
+                })?
+            }
         };
         let own = FileTable {
             url: self.url,

@@ -43,8 +43,8 @@ use super::read::FeedFile;
 use super::{Feed, Workload, feed_file};
 use form::{Document, PageForm};
 use pieces::Pieces;
-use webstone_model::shown::quoted;
-use webstone_model::strict::Strict;
+use webstone_measure::shown::quoted;
+use webstone_measure::strict::Strict;
 
 pub use write::write;
 

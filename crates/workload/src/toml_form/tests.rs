@@ -6,7 +6,7 @@ use proptest::prelude::*;
 use super::super::Page;
 use super::super::{FeedFile, FileRequest, RequestDetail, read as read_workload, read_with};
 use super::*;
-use webstone_model::units::Nanos;
+use webstone_measure::units::Nanos;
 
 const SHOP: &str = r#"
 name = "shop"

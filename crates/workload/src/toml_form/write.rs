@@ -3,7 +3,7 @@
 use std::fmt::Write;
 
 use super::super::{FileRequest, Page, Workload};
-use webstone_model::units::Nanos;
+use webstone_measure::units::Nanos;
 
 /// Writes a workload. What is written reads back as the same workload, if it is one that could have been read.
 pub fn write(workload: &Workload) -> String {

@@ -6,11 +6,11 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use webstone_engine::{Control, LevelJob, LevelOutcome, Plan, run_level};
-use webstone_model::errors::ErrorClass;
-use webstone_model::identities::{Expectation, check};
-use webstone_model::spec::{ConnectionPolicy, GeneratorTask};
-use webstone_model::units::Nanos;
-use webstone_model::workload::{FileRequest, Page, Workload};
+use webstone_measure::errors::ErrorClass;
+use webstone_measure::identities::{Expectation, check};
+use webstone_measure::units::Nanos;
+use webstone_workload::load::{ConnectionPolicy, GeneratorTask};
+use webstone_workload::{FileRequest, Page, Workload};
 
 /// What the peer does once it has read a request head.
 #[derive(Clone, Debug)]

@@ -4,8 +4,8 @@ use super::processors::Processors;
 use super::{QUOTA_PERCENT_MAX, THREAD_CPU_PERCENT_MAX, limit, processors};
 use crate::verdict::bounds::{RUN_QUEUE_PERCENT_MAX, SERVER_CPU_PERCENT_MAX, counted, percent};
 use crate::verdict::{Limit, LimitingResource};
+use webstone_measure::server_figures::{ServerFigures, while_read};
 use webstone_model::record::{IterationRecord, ProcessUse, RunRecord, ServerUse, ThreadUse};
-use webstone_model::server_figures::{ServerFigures, while_read};
 
 /// By so much may the server's CPU time and the interrupts of its CPUs, in percent, be more than these CPUs were busy, until it is
 /// clear that a part was counted in both.

@@ -5,7 +5,7 @@ use serde_json::json;
 use super::super::tests::{SECOND, changed};
 use super::*;
 use crate::verdict::Standing;
-use webstone_model::rate::{Rate, RateProfile, Rates};
+use webstone_measure::rate::{Rate, RateProfile, Rates};
 use webstone_model::record::{
     AgentRecord, CpuUse, HostUse, OriginRecord, OriginUse, OthersUse, ProcessUse, ScheduleKept,
     ServerHostUse, ServerUse, TcpUse, ThreadUse,
@@ -370,7 +370,7 @@ fn an_offered_rate_that_was_served_is_the_limit() {
         let rate = RateProfile::constant(Rate::per_second(1000));
         record.spec.load.rate = Some(Rates(vec![rate]));
         run.rate = Some(rate);
-        let arrivals = webstone_model::metrics::OpenLoop {
+        let arrivals = webstone_measure::metrics::OpenLoop {
             planned: 600_000,
             started: 600_000 - queued,
             queued,

@@ -4,8 +4,8 @@
 use super::{limit, network, unknown};
 use crate::verdict::bounds::percent;
 use crate::verdict::{Limit, LimitingResource};
+use webstone_measure::server_figures::ServerFigures;
 use webstone_model::record::{IterationRecord, RunRecord};
-use webstone_model::server_figures::ServerFigures;
 
 /// A level with so much fewer clients, in percent of this one's, whose rate is as high shows that clients are not what lacks.
 const FEWER_CLIENTS_PERCENT: f64 = 80.0;

@@ -8,9 +8,9 @@ use std::str::FromStr;
 use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde::{Deserialize, Serialize};
 
-use crate::shown::quoted;
+use webstone_measure::shown::quoted;
 
-pub use crate::tls_names::{TlsCipher, TlsGroup, TlsNameError, TlsVersion};
+pub use webstone_measure::tls::{TlsCipher, TlsGroup, TlsNameError, TlsVersion};
 
 /// How clients do TLS handshakes, where a URL is `https`.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]

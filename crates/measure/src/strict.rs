@@ -12,7 +12,7 @@ use serde::de::{
 };
 
 /// What a message about a list in place of a struct begins with.
-pub(crate) const LIST_OF_A_STRUCT: &str = "invalid type: sequence, expected struct ";
+pub const LIST_OF_A_STRUCT: &str = "invalid type: sequence, expected struct ";
 
 /// Reads JSON, all of it.
 ///

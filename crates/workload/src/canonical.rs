@@ -91,8 +91,8 @@ impl Form {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::units::Nanos;
-    use crate::workload::{FileRequest, Page};
+    use crate::{FileRequest, Page};
+    use webstone_measure::units::Nanos;
 
     #[test]
     fn the_form_is_the_documented_one() {

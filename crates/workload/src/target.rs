@@ -9,7 +9,7 @@ use std::fmt;
 use std::net::Ipv6Addr;
 use std::str::FromStr;
 
-use crate::shown::quoted;
+use webstone_measure::shown::quoted;
 
 const FORM: &str = "write http://HOST:PORT/PATH, as in http://127.0.0.1:8080/index.html";
 

@@ -390,7 +390,7 @@ mod tests {
             run
         };
         let mut runs = [alone.clone()];
-        crate::run_fixture::split(&mut runs, 3);
+        crate::fixture::split(&mut runs, 3);
         let of = |run: &IterationRecord| HostFigures::of_generator(&[run]).unwrap();
         let (one, three) = (of(&alone), of(&runs[0]));
         // Each host of the fixture counted what the one did.

@@ -13,13 +13,15 @@ use serde::{Deserialize, Deserializer, Serialize, Serializer};
 #[derive(JsonSchema)]
 #[schemars(untagged)]
 #[allow(dead_code, reason = "only its schema is used")]
-pub(crate) enum OneOrSeveral<T> {
+pub enum OneOrSeveral<T> {
+    /// A value.
     One(T),
+    /// A list of them.
     Several(Vec<T>),
 }
 
 /// Writes none as null, one as itself, and more as a list.
-pub(crate) fn serialize<T: Serialize, S: Serializer>(values: &[T], to: S) -> Result<S::Ok, S::Error> {
+pub fn serialize<T: Serialize, S: Serializer>(values: &[T], to: S) -> Result<S::Ok, S::Error> {
     match values {
         [] => to.serialize_none(),
         [one] => one.serialize(to),
@@ -28,9 +30,7 @@ pub(crate) fn serialize<T: Serialize, S: Serializer>(values: &[T], to: S) -> Res
 }
 
 /// Reads what [`serialize`] writes.
-pub(crate) fn deserialize<'de, T: Deserialize<'de>, D: Deserializer<'de>>(
-    from: D,
-) -> Result<Vec<T>, D::Error> {
+pub fn deserialize<'de, T: Deserialize<'de>, D: Deserializer<'de>>(from: D) -> Result<Vec<T>, D::Error> {
     from.deserialize_any(Values(PhantomData))
 }
 

@@ -8,9 +8,9 @@
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use crate::rate::RateProfile;
-use crate::units::NANOS_PER_SECOND;
-use crate::workload::PageSequence;
+use crate::PageSequence;
+use webstone_measure::rate::RateProfile;
+use webstone_measure::units::NANOS_PER_SECOND;
 
 /// How arrivals are spaced.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
@@ -273,7 +273,7 @@ mod tests {
         let found: Vec<u64> = Arrivals::new(Constant, "100..0/2s".parse().unwrap(), 0, Slots::ALL).collect();
         assert_eq!(found.len(), 100);
         assert!(found.iter().all(|at| *at < 2 * SECOND));
-        let nothing = RateProfile::constant(crate::rate::Rate::ZERO);
+        let nothing = RateProfile::constant(webstone_measure::rate::Rate::ZERO);
         assert_eq!(Arrivals::new(Constant, nothing, 0, Slots::ALL).next(), None);
         assert_eq!(Arrivals::new(Poisson, nothing, 0, Slots::ALL).next(), None);
     }
@@ -313,8 +313,11 @@ mod tests {
 
     /// Arrivals in three seconds of all workers, which have so many slots each.
     fn together(process: ArrivalProcess, rate: &str, seed: u64, dealt: &[u32]) -> Vec<u64> {
-        let profile =
-            if rate == "0" { RateProfile::constant(crate::rate::Rate::ZERO) } else { rate.parse().unwrap() };
+        let profile = if rate == "0" {
+            RateProfile::constant(webstone_measure::rate::Rate::ZERO)
+        } else {
+            rate.parse().unwrap()
+        };
         let of = dealt.iter().sum();
         let mut first = 0;
         let mut all = Vec::new();

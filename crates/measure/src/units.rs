@@ -171,7 +171,7 @@ pub fn parse_count(text: &str) -> Result<u64, QuantityError> {
 }
 
 /// Of a counter that is left out of files where it is 0.
-pub(crate) fn is_zero(number: &u64) -> bool {
+pub fn is_zero(number: &u64) -> bool {
     *number == 0
 }
 

@@ -6,9 +6,9 @@ use std::hint::black_box;
 
 use criterion::{Criterion, criterion_group, criterion_main};
 use indexmap::IndexMap;
-use webstone_model::metrics::Histogram;
-use webstone_model::workload::template::{RenderContext, Template};
-use webstone_model::workload::{PageSequence, Sampler};
+use webstone_measure::metrics::Histogram;
+use webstone_workload::template::{RenderContext, Template};
+use webstone_workload::{PageSequence, Sampler};
 
 /// Weights of the `standard` workload.
 const STANDARD: [u64; 5] = [350, 500, 140, 9, 1];

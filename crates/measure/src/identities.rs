@@ -351,9 +351,9 @@ mod tests {
 
     #[test]
     fn the_parts_of_several_hosts_add_up_to_the_whole() {
-        let mut runs = crate::run_fixture::runs(&[(10, &[1000.0])]);
+        let mut runs = crate::fixture::runs(&[(10, &[1000.0])]);
         assert_eq!(of_parts(&runs[0]), [], "one host made the load");
-        crate::run_fixture::split(&mut runs, 3);
+        crate::fixture::split(&mut runs, 3);
         let sound = runs.remove(0);
         let broken = |change: &dyn Fn(&mut IterationRecord)| {
             let mut run = sound.clone();

@@ -4,7 +4,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::{Histogram, Moments, add};
-use crate::tls_names::{TlsCipher, TlsGroup, TlsVersion};
+use crate::tls::{TlsCipher, TlsGroup, TlsVersion};
 
 /// One handshake that ended well, as the load generator saw it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -13,9 +13,9 @@ use serde::{Deserialize, Serialize};
 use crate::addresses::AddressRange;
 use crate::arrivals::ArrivalProcess;
 pub use crate::http2_settings::Http2Settings;
-use crate::rate::Rates;
 use crate::tls::TlsSpec;
-use crate::units::Nanos;
+use webstone_measure::rate::Rates;
+use webstone_measure::units::Nanos;
 
 /// A load generator's task: whom it asks, how much, as which clients. The part of a run's specification that it needs.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -149,7 +149,7 @@ impl FromStr for Levels {
         let error = |rule: String| LevelsError { text: text.to_owned(), rule };
         let count = |word: &str| -> Result<u64, LevelsError> {
             // The remedy of a single count would be a second one.
-            let value = crate::units::parse_count(word)
+            let value = webstone_measure::units::parse_count(word)
                 .map_err(|_| error(format!("`{word}` is not a whole number, such as 64 or 10k")))?;
             if (1..=CLIENTS_MAX).contains(&value) {
                 return Ok(value);

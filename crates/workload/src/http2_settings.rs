@@ -6,7 +6,7 @@ use std::str::FromStr;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use crate::units::parse_count;
+use webstone_measure::units::parse_count;
 
 /// Flow-control window that every connection begins with, in bytes (RFC 9113, section 6.9.2).
 pub const CONNECTION_WINDOW: u32 = 65_535;

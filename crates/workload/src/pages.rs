@@ -1,20 +1,11 @@
 //! What is requested: pages with weights, each a list of files fetched one after the other.
-//!
-//! Here are the nouns, the page sampler and templates. What reads and writes lists, the built-in ones, the contents of files
-//! and log mining are the crate `webstone-workload`.
-
-mod canonical;
-mod sampler;
-pub mod template;
-
-pub use sampler::{PageSequence, Sampler};
 
 use indexmap::IndexMap;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use crate::shown;
-use crate::units::Nanos;
+use webstone_measure::shown;
+use webstone_measure::units::Nanos;
 
 /// A list of pages. The order matters: a page's index is its number in every report.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
@@ -175,7 +166,7 @@ impl Feed {
     /// SHA-256 of the rows' canonical form (see [`Workload::sha256`]), taken of itself 100,000 times more, in lower-case hex:
     /// whoever tries passwords against it pays as much for each.
     pub fn fingerprint(&self) -> String {
-        canonical::fingerprint(&self.rows)
+        crate::canonical::fingerprint(&self.rows)
     }
 }
 
@@ -224,7 +215,7 @@ impl Workload {
     /// pages (weight, think time in nanoseconds, list of files); for each file its URL, optional size, optional
     /// method, optional status, list of header fields (name, value), optional body, and the text `tls` where it is asked over TLS.
     pub fn sha256(&self) -> String {
-        canonical::sha256(self)
+        crate::canonical::sha256(self)
     }
 }
 

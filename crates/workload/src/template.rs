@@ -8,7 +8,7 @@ use indexmap::IndexMap;
 
 use super::Feed;
 use super::sampler::PageSequence;
-use crate::shown::quoted;
+use webstone_measure::shown::quoted;
 
 /// A text with places that are filled for each request.
 #[derive(Clone, Debug, PartialEq, Eq)]
