@@ -2,7 +2,7 @@
 //! LEVELS PAGES`, by default 1,000 levels of a workload of 100,000 pages, every one of them asked for at every level. It is
 //! made as a run makes it and its books agree, so that every command, `verify` among them, can be measured on it
 //! (`docs/records.md`). Tests make a small one.
-#![allow(clippy::unwrap_used, clippy::print_stdout)] // an example may panic and print
+#![allow(clippy::unwrap_used, clippy::print_stdout, reason = "an example may panic and print")]
 
 use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime};
@@ -24,7 +24,7 @@ const BUSY_PAGES: u32 = 32;
 const BUSY_HITS: u32 = 100;
 const WINDOW_NS: u64 = 10 * NANOS_PER_SECOND;
 
-#[allow(dead_code)] // of the example; tests take the rest
+#[allow(dead_code, reason = "of the example; tests take the rest")]
 fn main() {
     let mut words = std::env::args().skip(1);
     let runs = words.next().unwrap_or_else(|| "runs".to_owned());

@@ -1,5 +1,5 @@
 //! Statistics held against values of SciPy, made by `reference/statistics.py`; and what follows from their definitions.
-#![allow(clippy::unwrap_used)] // a test that cannot go on may panic
+#![allow(clippy::unwrap_used, reason = "a test that cannot go on may panic")]
 
 use serde_json::Value;
 use webstone_judge::series::Scalability;

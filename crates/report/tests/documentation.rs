@@ -1,7 +1,7 @@
 //! The samples in `docs/reports.md` are parts of golden files. A line `<!-- sample: FILE -->`, optionally with
 //! `from "TEXT"` and `lines N`, says which; the fenced block behind it must hold just that. After a change that is
 //! meant: `UPDATE_GOLDEN=1 cargo test -p webstone-report` (twice, if golden files changed with it).
-#![allow(clippy::unwrap_used)] // a test that cannot go on may panic
+#![allow(clippy::unwrap_used, reason = "a test that cannot go on may panic")]
 
 use std::path::Path;
 

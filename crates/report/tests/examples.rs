@@ -1,6 +1,6 @@
 //! The example files and the published tables that they are made for: every cell of an example stands beside the tables that were
 //! measured as it is, row by row, and beside no other.
-#![allow(clippy::unwrap_used)] // a test that cannot go on may panic
+#![allow(clippy::unwrap_used, reason = "a test that cannot go on may panic")]
 
 mod records;
 

@@ -1,6 +1,6 @@
 //! Every format of the fixed records, held against files in `tests/golden`. After a change that is meant:
 //! `UPDATE_GOLDEN=1 cargo test -p webstone-report`, and read the difference.
-#![allow(clippy::unwrap_used)] // a test that cannot go on may panic
+#![allow(clippy::unwrap_used, reason = "a test that cannot go on may panic")]
 
 mod records;
 

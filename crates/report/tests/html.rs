@@ -1,6 +1,6 @@
 //! The HTML report as text: that nothing of a record can act in it, that it admits nothing from outside, that what is
 //! left out is counted. What a browser makes of it is in `tests/browser`.
-#![allow(clippy::unwrap_used)] // a test that cannot go on may panic
+#![allow(clippy::unwrap_used, reason = "a test that cannot go on may panic")]
 
 mod records;
 

@@ -1,5 +1,5 @@
 //! The published schema is the generated one, and what is rendered keeps to it.
-#![allow(clippy::unwrap_used)] // a test that cannot go on may panic
+#![allow(clippy::unwrap_used, reason = "a test that cannot go on may panic")]
 
 mod records;
 

@@ -1,6 +1,6 @@
 //! What holds for every format: selection of a level, empty records, narrow terminals, CSV that reads back, hostile
 //! text, and large sweeps.
-#![allow(clippy::unwrap_used)] // a test that cannot go on may panic
+#![allow(clippy::unwrap_used, reason = "a test that cannot go on may panic")]
 
 mod records;
 

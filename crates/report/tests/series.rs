@@ -1,5 +1,5 @@
 //! The report of a series, from records with known content.
-#![allow(clippy::unwrap_used)] // a test that cannot go on may panic
+#![allow(clippy::unwrap_used, reason = "a test that cannot go on may panic")]
 
 mod records;
 

@@ -1,7 +1,7 @@
 //! A reader of the 2.x block that takes it apart as `wscollect` of WebStone 2.0.1 does: from the line that begins with
 //! `WEBSTONE 2.0 results` on, a line is split at an optional colon and two blanks, or at a tab; the label is searched
 //! for a word, and the number is the first run of digits and points.
-#![allow(clippy::unwrap_used)] // a test that cannot go on may panic
+#![allow(clippy::unwrap_used, reason = "a test that cannot go on may panic")]
 
 mod records;
 

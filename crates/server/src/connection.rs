@@ -143,7 +143,10 @@ struct Handler {
 }
 
 /// An answer that is there, or one that has to be waited for. Files in memory need no future of their own.
-#[allow(clippy::large_enum_variant)] // boxing the answer would be one more allocation for each request
+#[allow(
+    clippy::large_enum_variant,
+    reason = "boxing the answer would be one more allocation for each request"
+)]
 enum Answer {
     Ready(Option<Response<ServerBody>>),
     Later(Pin<Box<dyn Future<Output = Response<ServerBody>>>>),

@@ -1,7 +1,11 @@
 //! `webstone-front`: the browser front in numbers. How fast a library of 10,000 runs is, how soon an event is on the screen, what the
 //! front takes of which CPU, and whether a run that is watched differs from one that is not. See `docs/benchmarks.md`.
 
-#[allow(clippy::unwrap_used, dead_code)] // shared with the reports' tests, where a panic is how they fail
+#[allow(
+    clippy::unwrap_used,
+    dead_code,
+    reason = "shared with the reports' tests, where a panic is how they fail"
+)]
 #[path = "../../../../crates/report/tests/browser/devtools.rs"]
 mod devtools;
 mod library;

@@ -2,6 +2,7 @@
 //!
 //! What a platform must provide: a [`Backend`] (edge-triggered readiness, sockets and the worker's clock), [`clock::now_ns`],
 //! [`thread::pin`] and [`thread::cpu_use`]. Nothing outside this folder assumes Linux, or a kind of processor ([`vector`]).
+#![allow(unsafe_code, reason = "system calls that rustix does not have, and vector instructions")]
 
 mod backend;
 pub(crate) mod clock;

@@ -1,6 +1,6 @@
 //! Records with known content, for the tests of every format. Simulated ones satisfy the identities by construction,
 //! because a tiny closed loop is played through; the WebStone paper's are filled with its printed numbers.
-#![allow(dead_code, unreachable_pub)] // each test file uses its own part
+#![allow(dead_code, unreachable_pub, reason = "each test file uses its own part")]
 
 pub mod fleet;
 pub mod paper;

@@ -1,5 +1,8 @@
 //! The reference server against raw TCP peers: every behaviour seen from outside, byte by byte.
-#![allow(clippy::unwrap_used)] // helpers of tests are tests; the lint's own exception covers `#[test]` functions only
+#![allow(
+    clippy::unwrap_used,
+    reason = "helpers of tests are tests; the lint's own exception covers #[test] functions only"
+)]
 
 mod counting;
 mod faults;

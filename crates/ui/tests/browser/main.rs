@@ -1,13 +1,17 @@
 //! The pages in a real browser: each in its states, at two widths and in both themes, without an error, a report of the policy or a
 //! request elsewhere; by keyboard alone; with a record that is hostile; with an accessibility checker and a checker of types, where
 //! `cargo xtask test` could install them. `WEBSTONE_PICTURES=DIR` keeps pictures of what was looked at.
-#![allow(clippy::unwrap_used, clippy::print_stdout)] // a test that cannot go on may panic; a skipped one says why
+#![allow(
+    clippy::unwrap_used,
+    clippy::print_stdout,
+    reason = "a test that cannot go on may panic; a skipped one says why"
+)]
 
-#[allow(unreachable_pub, dead_code)] // shared with the reports' tests
+#[allow(unreachable_pub, dead_code, reason = "shared with the reports' tests")]
 #[path = "../../../report/tests/browser/devtools.rs"]
 mod devtools;
 mod form;
-#[allow(unreachable_pub)] // shared by the file above alone
+#[allow(unreachable_pub, reason = "shared by the file above alone")]
 mod stand_in;
 
 use std::path::{Path, PathBuf};

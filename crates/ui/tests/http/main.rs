@@ -1,6 +1,6 @@
 //! The front over its sockets, as a browser and as an attacker would use it. The program that it starts is a script that writes a
 //! run's events, so that each test knows what there is to see.
-#![allow(clippy::unwrap_used)] // a test that cannot go on may panic
+#![allow(clippy::unwrap_used, reason = "a test that cannot go on may panic")]
 
 mod asker;
 mod front;
