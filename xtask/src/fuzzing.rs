@@ -1,18 +1,16 @@
 //! The fuzz targets under libFuzzer, which sees what each input reaches: `cargo xtask fuzz --minutes N`. The replay of the
 //! corpus with any compiler is `steps::fuzz`.
 //!
-//! `fuzz/corpus/<target>` holds inputs that somebody named, `fuzz/found/<target>.tar.gz` those that searches kept: thousands of
-//! files without a name are nothing to review, and one archive of some kilobytes says as much. What a search finds stays in
-//! `fuzz/target/found/<target>`, where the next one goes on from; `--keep` packs the fewest inputs that reach all code.
+//! `fuzz/corpus/<target>` holds inputs with names that say what they are, `fuzz/found/<target>.tar.gz` those that searches kept:
+//! nobody reviews thousands of files without names, so they are one archive of a few kilobytes. What a search finds stays in
+//! `fuzz/target/found/<target>`, from where the next one continues; `--keep` packs the fewest inputs that reach all code.
 
 use std::fs;
 use std::process::{Command, Stdio};
 
-use crate::soundness::minutes_of;
-use crate::steps::{Outcome, failure, run};
+use crate::steps::{Failure, Options, Outcome, failure, file_failure, run};
 use crate::tree::root;
 
-const OPTIONS: &str = "--minutes N, --target NAME, --keep";
 /// Where the targets and the sizes of their inputs are listed.
 const TARGETS: &str = "fuzz/targets/src/lib.rs";
 /// Memory of one input beyond which something is wrong, in megabytes: bounds are what is fuzzed for.
@@ -27,28 +25,12 @@ struct Listed {
     bytes_max: String,
 }
 
-/// Searches with coverage: every target for so many minutes, or one.
+/// Searches with coverage: every target for this many minutes, or one.
 pub fn search(arguments: &[String]) -> Outcome {
-    let (mut minutes, mut only, mut keep) = (0.0, None, false);
-    let mut arguments = arguments.iter();
-    while let Some(argument) = arguments.next() {
-        if argument == "--keep" {
-            keep = true;
-            continue;
-        }
-        let value = arguments.next().ok_or_else(|| failure(format!("{argument} needs a value"), OPTIONS))?;
-        match argument.as_str() {
-            "--minutes" => {
-                minutes = minutes_of(value, OPTIONS)?;
-            }
-            "--target" => only = Some(value.clone()),
-            other => return Err(failure(format!("`{other}` is not an option of a search"), OPTIONS)),
-        }
-    }
-    let text = fs::read_to_string(root().join(TARGETS))
-        .map_err(|error| failure(format!("{TARGETS}: {error}"), ""))?;
-    let mut targets = listed(&text);
-    if let Some(only) = only {
+    let options = Options::read(arguments, &["--keep"], &["--minutes", "--target"])?;
+    let minutes = options.minutes()?.unwrap_or_default();
+    let mut targets = listed(&fs::read_to_string(root().join(TARGETS)).map_err(file_failure(TARGETS))?);
+    if let Some(only) = options.value("--target") {
         targets.retain(|target| target.name == only);
         if targets.is_empty() {
             return Err(failure(format!("--target: there is no target `{only}`"), format!("see {TARGETS}")));
@@ -56,7 +38,7 @@ pub fn search(arguments: &[String]) -> Outcome {
     }
     demand_fuzzer()?;
     for target in &targets {
-        fuzz(target, (minutes * 60.0).ceil() as u64, keep)?;
+        fuzz(target, (minutes * 60.0).ceil() as u64, options.has("--keep"))?;
     }
     Ok(())
 }
@@ -64,16 +46,16 @@ pub fn search(arguments: &[String]) -> Outcome {
 fn fuzz(target: &Listed, seconds: u64, keep: bool) -> Outcome {
     let found = root().join("fuzz/target/found").join(&target.name);
     let corpus = root().join("fuzz/corpus").join(&target.name);
-    fs::create_dir_all(&found).map_err(|error| failure(format!("{}: {error}", found.display()), ""))?;
+    fs::create_dir_all(&found).map_err(file_failure(&found.to_string_lossy()))?;
     let kept = root().join("fuzz/found").join(format!("{}.tar.gz", target.name));
     if kept.exists() {
         let mut command = Command::new("tar");
         command.arg("--extract").arg("--gzip").arg("--file").arg(&kept).arg("--directory").arg(&found);
-        run(command, "the archive is of no use; `--keep` makes a new one")?;
+        run(command, "the archive is damaged; `--keep` makes a new one")?;
     }
     let begin = |first: &std::path::Path, second: &std::path::Path| {
         let mut command = Command::new("cargo");
-        // `cargo xtask` runs beneath the toolchain of the project, which must not be this command's.
+        // `cargo xtask` sets the project's toolchain, and this command needs the nightly one.
         command.current_dir(root()).env_remove("RUSTUP_TOOLCHAIN").env_remove("CARGO");
         command.args(["+nightly", "fuzz", "run", &target.name]).arg(first).arg(second);
         command.args(["--", &format!("-max_len={}", target.bytes_max)]);
@@ -82,11 +64,11 @@ fn fuzz(target: &Listed, seconds: u64, keep: bool) -> Outcome {
     };
     let mut command = begin(&found, &corpus);
     command.args([format!("-max_total_time={seconds}"), "-print_final_stats=1".to_owned()]);
-    run(command, "the failing input is in fuzz/artifacts/; add it to the corpus when the defect is mended")?;
+    run(command, "the failing input is in fuzz/artifacts/; add it to the corpus when the defect is fixed")?;
     if keep {
         let fewest = emptied(target)?;
         let mut command = begin(&fewest, &found);
-        // The fewest that reach all code. Told apart by how often they reach it, as a search does, they are ten times as many.
+        // The fewest that reach all code. If counts of visits distinguished them, as in a search, they would be ten times as many.
         command.args(["-set_cover_merge=1", "-use_counters=0"]);
         run(command, "see what libFuzzer says")?;
         let mut command = Command::new("tar");
@@ -106,18 +88,18 @@ fn fuzz(target: &Listed, seconds: u64, keep: bool) -> Outcome {
 }
 
 /// An empty directory for what is kept of a target.
-fn emptied(target: &Listed) -> Result<std::path::PathBuf, crate::steps::Failure> {
+fn emptied(target: &Listed) -> Result<std::path::PathBuf, Failure> {
     let path = root().join("fuzz/target/fewest").join(&target.name);
     let _ = fs::remove_dir_all(&path);
-    fs::create_dir_all(&path).map_err(|error| failure(format!("{}: {error}", path.display()), ""))?;
+    fs::create_dir_all(&path).map_err(file_failure(&path.to_string_lossy()))?;
     Ok(path)
 }
 
 /// Names and sizes from the list of targets.
 fn listed(text: &str) -> Vec<Listed> {
     let field = |entry: &str, name: &str| {
-        let behind = entry.split(name).nth(1)?;
-        let value: String = behind.chars().take_while(|c| c.is_ascii_alphanumeric() || *c == '_').collect();
+        let rest = entry.split(name).nth(1)?;
+        let value: String = rest.chars().take_while(|c| c.is_ascii_alphanumeric() || *c == '_').collect();
         (!value.is_empty()).then_some(value)
     };
     let entry = |entry: &str| {

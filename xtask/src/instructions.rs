@@ -1,18 +1,17 @@
-//! Instructions that operations of the engine take, counted by callgrind and held against a stored baseline.
+//! Instructions that operations of the engine take, counted by callgrind and compared with a stored baseline.
 //!
-//! Counts do not depend on what else the machine does, so a regression of a few percent shows in continuous integration
-//! where times would drown in noise. Each operation is run `n` and `2 n` times; the difference, divided by `n`, is free
-//! of start-up. What the kernel does is not in it: for that there is `benchsuite`.
+//! Counts do not depend on what else the machine does, so continuous integration sees a regression of a few percent, which noise
+//! would hide in times. Each operation runs `n` and `2 n` times; the difference, divided by `n`, leaves start-up out. It
+//! does not contain the kernel's work, which `benchsuite` measures.
 
 use std::collections::BTreeMap;
-use std::fmt::Write as _;
 use std::fs;
 use std::io::{BufRead, BufReader};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 
 use crate::packages;
-use crate::steps::{Failure, Outcome, cargo, failure, run};
+use crate::steps::{Failure, Options, Outcome, cargo, failure, file_failure, run, target_directory};
 use crate::tree::root;
 
 /// Where the baseline is kept.
@@ -21,13 +20,15 @@ const BASELINE: &str = "benchsuite/instructions.toml";
 const RELEASED: &str = "benchsuite/operations/released.toml";
 /// A rise beyond this share of the baseline fails.
 const TOLERANCE: f64 = 0.05;
-const HOW_TO_ACCEPT: &str = "mend it; or, if the rise is worth it, accept it by `cargo xtask instructions --update` and say why \
+const HOW_TO_ACCEPT: &str = "fix it; or, if the rise is worth it, accept it by `cargo xtask instructions --update` and say why \
                              in the commit's message";
+/// What to do about a baseline that cannot be read.
+const HOW_TO_WRITE: &str = "write it by `cargo xtask instructions --update`";
 
 /// One thing that is counted.
 struct Operation {
     name: &'static str,
-    /// What the smaller of its two runs does it.
+    /// How often the smaller of its two runs does it.
     times: u64,
     /// Options of the server that it needs.
     server: Option<&'static [&'static str]>,
@@ -47,12 +48,9 @@ const OPERATIONS: [Operation; 11] = [
     Operation { name: "record-latency", times: 100_000, server: None },
 ];
 
-/// Counts every operation and compares with the baseline, or writes it anew.
+/// Counts every operation and compares with the baseline, or overwrites it.
 pub fn count(arguments: &[String]) -> Outcome {
-    if let Some(unknown) = arguments.iter().find(|argument| *argument != "--update") {
-        return Err(failure(format!("`{unknown}` is not an option of instructions"), "--update"));
-    }
-    let update = !arguments.is_empty();
+    let update = Options::read(arguments, &["--update"], &[])?.has("--update");
     packages::ensure_one("valgrind");
     if packages::find("valgrind").is_none() {
         if update {
@@ -68,27 +66,29 @@ pub fn count(arguments: &[String]) -> Outcome {
         println!("{:<16} {count:>10.1} instructions", operation.name);
         counted.insert(operation.name.to_owned(), count);
     }
-    let here = Conditions::here()?;
+    let here = conditions()?;
     let path = root().join(BASELINE);
     if update {
-        fs::write(&path, Baseline { conditions: here, instructions: counted }.text())
-            .map_err(|error| failure(format!("{BASELINE}: {error}"), ""))?;
+        fs::write(&path, text(&here, &counted)).map_err(file_failure(BASELINE))?;
         println!("{BASELINE} is written");
         return Ok(());
     }
-    let text = fs::read_to_string(&path).map_err(|error| {
-        failure(format!("{BASELINE}: {error}"), "write it by `cargo xtask instructions --update`")
-    })?;
-    let baseline = Baseline::read(&text)?;
-    if baseline.conditions != here {
-        // Another compiler makes other code of the same source; that is nobody's regression.
-        println!("skipped: instructions: the baseline is of {}, this is {here}", baseline.conditions);
+    let text = fs::read_to_string(&path).map_err(file_failure(BASELINE))?;
+    let (conditions, baseline) =
+        read(&text).ok_or_else(|| failure(format!("{BASELINE} is damaged"), HOW_TO_WRITE))?;
+    if conditions != here {
+        // Another compiler makes other code from the same source, which is not a regression.
         println!(
-            "hint: `cargo xtask instructions --update` on the commit before yours makes a baseline for here"
+            "skipped: instructions: the baseline is of {}, this is {}",
+            conditions.join(" for "),
+            here.join(" for ")
+        );
+        println!(
+            "hint: `cargo xtask instructions --update` on the commit before yours makes a baseline for this compiler"
         );
         return Ok(());
     }
-    verdict(&baseline.instructions, &counted)
+    verdict(&baseline, &counted)
 }
 
 /// Compares counts by operation; an error names each that rose by more than [`TOLERANCE`].
@@ -118,102 +118,52 @@ fn verdict(baseline: &BTreeMap<String, f64>, counted: &BTreeMap<String, f64>) ->
     }
 }
 
-/// What the counts depend on besides the source.
-#[derive(Clone, Debug, PartialEq)]
-struct Conditions {
-    rustc: String,
-    target: String,
-}
+/// What the counts depend on besides the source: the compiler's release and its target.
+type Conditions = [String; 2];
 
-impl Conditions {
-    fn here() -> Result<Conditions, Failure> {
-        let rustc = std::env::var_os("RUSTC").unwrap_or_else(|| "rustc".into());
-        let output = Command::new(rustc)
-            .arg("-vV")
-            .output()
-            .map_err(|error| failure(format!("cannot start rustc: {error}"), ""))?;
-        let text = String::from_utf8_lossy(&output.stdout);
-        let field = |name: &str| {
-            text.lines().find_map(|line| line.strip_prefix(name)).map(|value| value.trim().to_owned())
-        };
-        match (field("release:"), field("host:")) {
-            (Some(rustc), Some(target)) => Ok(Conditions { rustc, target }),
-            _ => Err(failure("`rustc -vV` names no release and host", "")),
-        }
+fn conditions() -> Result<Conditions, Failure> {
+    let rustc = std::env::var_os("RUSTC").unwrap_or_else(|| "rustc".into());
+    let output = Command::new(rustc)
+        .arg("-vV")
+        .output()
+        .map_err(|error| failure(format!("cannot start rustc: {error}"), ""))?;
+    let text = String::from_utf8_lossy(&output.stdout);
+    let field = |name| text.lines().find_map(|line| Some(line.strip_prefix(name)?.trim().to_owned()));
+    match (field("release:"), field("host:")) {
+        (Some(rustc), Some(target)) => Ok([rustc, target]),
+        _ => Err(failure("`rustc -vV` names no release and host", "")),
     }
 }
 
-impl std::fmt::Display for Conditions {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        write!(f, "rustc {} for {}", self.rustc, self.target)
-    }
+/// The baseline as a file.
+fn text([rustc, target]: &Conditions, instructions: &BTreeMap<String, f64>) -> String {
+    let mut text = format!(
+        "# Instructions in user mode that one operation takes, as `cargo xtask instructions` counts them with callgrind.\n\
+         # Written by `cargo xtask instructions --update`. They hold for code as in a release, this compiler\n\
+         # and this target; with others they are printed and not judged. A rise beyond {:.0} % fails.\n\n\
+         rustc = \"{rustc}\"\ntarget = \"{target}\"\n\n[instructions]\n",
+        100.0 * TOLERANCE
+    );
+    instructions.iter().for_each(|(name, count)| text.push_str(&format!("{name} = {count:.1}\n")));
+    text
 }
 
-/// The stored counts.
-#[derive(Clone, Debug, PartialEq)]
-struct Baseline {
-    conditions: Conditions,
-    instructions: BTreeMap<String, f64>,
-}
-
-impl Baseline {
-    fn text(&self) -> String {
-        let mut text = format!(
-            "# Instructions in user mode that one operation takes, as `cargo xtask instructions` counts them with callgrind.\n\
-             # Written by `cargo xtask instructions --update`. They hold for code as in a release, this compiler\n\
-             # and this target; with others they are printed and not judged. A rise beyond {:.0} % fails.\n\n\
-             rustc = \"{}\"\ntarget = \"{}\"\n\n[instructions]\n",
-            100.0 * TOLERANCE,
-            self.conditions.rustc,
-            self.conditions.target
-        );
-        for (name, count) in &self.instructions {
-            // Writing to a String cannot fail.
-            let _ = writeln!(text, "{name} = {count:.1}");
-        }
-        text
-    }
-
-    /// Reads what [`Baseline::text`] writes.
-    fn read(text: &str) -> Result<Baseline, Failure> {
-        let mut words = BTreeMap::new();
-        let mut instructions = BTreeMap::new();
-        let mut in_table = false;
-        for (number, line) in text.lines().enumerate() {
-            let line = line.trim();
-            if line.is_empty() || line.starts_with('#') {
-                continue;
-            }
-            if line == "[instructions]" {
-                in_table = true;
-                continue;
-            }
-            let wrong = || {
-                failure(
-                    format!("{BASELINE}:{}: `{line}` is not what belongs there", number + 1),
-                    "write it anew by `cargo xtask instructions --update`",
-                )
-            };
-            let (name, value) = line.split_once('=').ok_or_else(wrong)?;
-            let (name, value) = (name.trim().to_owned(), value.trim());
-            if in_table {
-                let count = value.parse::<f64>().ok().filter(|count| count.is_finite() && *count > 0.0);
-                instructions.insert(name, count.ok_or_else(wrong)?);
-            } else {
-                words.insert(name, value.trim_matches('"').to_owned());
-            }
-        }
-        let mut word = |name: &str| {
-            words.remove(name).ok_or_else(|| {
-                failure(
-                    format!("{BASELINE}: `{name}` is missing"),
-                    "write it anew by `cargo xtask instructions --update`",
-                )
+/// Reads what [`text`] writes; `None` for anything else.
+fn read(text: &str) -> Option<(Conditions, BTreeMap<String, f64>)> {
+    let (head, table) = text.split_once("[instructions]")?;
+    let values = |part: &str| -> Option<Vec<(String, String)>> {
+        let lines = part.lines().filter(|line| !line.is_empty() && !line.starts_with('#'));
+        lines
+            .map(|line| {
+                line.split_once(" = ").map(|(name, value)| (name.into(), value.trim_matches('"').into()))
             })
-        };
-        let conditions = Conditions { rustc: word("rustc")?, target: word("target")? };
-        Ok(Baseline { conditions, instructions })
-    }
+            .collect()
+    };
+    let [(_, rustc), (_, target)]: [(String, String); 2] = values(head)?.try_into().ok()?;
+    let counts = values(table)?
+        .into_iter()
+        .map(|(name, count)| Some((name, count.parse().ok().filter(|c| *c > 0.0)?)));
+    Some(([rustc, target], counts.collect::<Option<_>>()?))
 }
 
 /// What was built to be counted.
@@ -231,12 +181,10 @@ fn build() -> Result<Programs, Failure> {
     // As continuous integration builds: what is compiled in increments is inlined less, and counts more.
     command.args(operations).env("CARGO_INCREMENTAL", "0");
     run(command, hint)?;
-    let target = std::env::var_os("CARGO_TARGET_DIR").map_or_else(|| root().join("target"), PathBuf::from);
-    let built = root().join(target).join("debug");
+    let built = target_directory().join("debug");
     // The next build of the workspace would put another program there.
     let kept = built.join("webstone-operations-counted");
-    fs::copy(built.join("webstone-operations"), &kept)
-        .map_err(|error| failure(format!("{}: {error}", kept.display()), ""))?;
+    fs::copy(built.join("webstone-operations"), &kept).map_err(file_failure("webstone-operations"))?;
     // With a test, so that features are those that tests have.
     let server = ["--workspace", "--bin", "webstone-canned", "--test", "workload_memory"];
     let mut command = cargo(&["build", "--quiet", "--locked"]);
@@ -280,7 +228,7 @@ impl Programs {
     }
 }
 
-/// The number behind `Collected :` in what callgrind says.
+/// The number after `Collected :` in what callgrind says.
 fn collected(text: &str) -> Option<u64> {
     let (_, number) = text.lines().find(|line| line.contains("Collected"))?.split_once(" : ")?;
     number.trim().parse().ok()
@@ -316,7 +264,7 @@ impl Served {
 
 impl Drop for Served {
     fn drop(&mut self) {
-        // One that ended by itself is what is wanted, too.
+        // One that has ended already needs no signal.
         let _ = self.process.kill();
         let _ = self.process.wait();
     }
@@ -338,7 +286,7 @@ mod tests {
         assert!(
             error.starts_with("a: 1051.0 instructions, 1000.0 in benchsuite/instructions.toml: +5.1 %\n")
         );
-        assert!(error.contains("hint: mend it") && error.contains("--update"), "{error}");
+        assert!(error.contains("hint: fix it") && error.contains("--update"), "{error}");
         let error = verdict(&baseline, &counts(&[("a", 1.0), ("c", 1.0)])).unwrap_err().to_string();
         assert!(error.contains("c: 1.0 instructions, and none in"), "{error}");
         assert!(error.contains("b: in benchsuite/instructions.toml, and nothing counts it"), "{error}");
@@ -346,27 +294,24 @@ mod tests {
 
     #[test]
     fn a_baseline_reads_what_it_writes() {
-        let baseline = Baseline {
-            conditions: Conditions { rustc: "1.95.0".into(), target: "x86_64-unknown-linux-gnu".into() },
-            instructions: counts(&[("keep-alive", 1234.5), ("pick-page", 20.0)]),
-        };
-        assert_eq!(Baseline::read(&baseline.text()).unwrap(), baseline);
-        for (text, part) in [
-            ("rustc = \"1\"\n", "`target` is missing"),
-            ("[instructions]\na = x\n", "instructions.toml:2: `a = x`"),
-            ("nonsense\n", "instructions.toml:1: `nonsense`"),
-        ] {
-            let error = Baseline::read(text).unwrap_err().to_string();
-            assert!(error.contains(part), "{error}");
+        let conditions = ["1.95.0".to_owned(), "x86_64-unknown-linux-gnu".to_owned()];
+        let counts = counts(&[("keep-alive", 1234.5), ("pick-page", 20.0)]);
+        assert_eq!(read(&text(&conditions, &counts)), Some((conditions, counts)));
+        let head = "rustc = \"1\"\ntarget = \"x\"\n";
+        assert!(read(&format!("{head}[instructions]\na = 1\n")).is_some());
+        for damaged in
+            [head.to_owned(), format!("{head}[instructions]\na = x\n"), "[instructions]\na = 1".to_owned()]
+        {
+            assert_eq!(read(&damaged), None, "{damaged}");
         }
     }
 
     #[test]
     fn the_stored_baseline_has_every_operation() {
-        let text = fs::read_to_string(root().join(BASELINE)).unwrap();
-        let stored = Baseline::read(&text).unwrap().instructions;
-        let counted: BTreeMap<_, _> = OPERATIONS.iter().map(|o| (o.name.to_owned(), 1.0)).collect();
-        assert!(stored.keys().eq(counted.keys()), "{stored:?}");
+        let (_, stored) = read(&fs::read_to_string(root().join(BASELINE)).unwrap()).unwrap();
+        let mut counted = OPERATIONS.map(|operation| operation.name);
+        counted.sort_unstable();
+        assert!(stored.keys().eq(counted), "{stored:?}");
     }
 
     #[test]

@@ -4,10 +4,7 @@
 mod fuzzing;
 mod instructions;
 mod kubernetes;
-mod licences;
-mod manifest;
 mod packages;
-mod programs;
 mod rules;
 mod soundness;
 mod source;
@@ -23,8 +20,8 @@ const HELP: &str = "\
 usage: cargo xtask <command>
 
   test [--ci] [--no-install]   install the servers and load generators that tests run against (as root, by apt-get,
-                               only what is missing), then run every test and every example in comments; --ci demands
-                               that Cargo.lock is in step
+                               only what is missing), then run every test with nextest; --ci demands that Cargo.lock is in
+                               step
   check                        the house rules
   lint                         formatting, lints, documentation, house rules, dependencies
   docs                         write the generated files again: command line reference, schema
@@ -34,10 +31,10 @@ usage: cargo xtask <command>
                                search each target for N minutes under libFuzzer, with coverage (needs a nightly compiler and
                                cargo-fuzz); --keep adds to fuzz/corpus what reaches further
   instructions [--update]      count instructions of the engine's operations under callgrind and compare with the baseline
-                               in benchsuite/instructions.toml; --update writes it anew
+                               in benchsuite/instructions.toml; --update overwrites it
   sanitize                     the engine's tests under AddressSanitizer and LeakSanitizer
   soak [--minutes N]           full rate with every fault injected; fails if memory, descriptors, threads or connections
-                               leak, an identity breaks or an error goes astray. One minute unless told
+                               leak, an identity breaks or an error comes from nowhere. One minute by default
   kubernetes [TEST]            load generators in pods of a real Kubernetes cluster of one node, which is built here with Go (once,
                                five minutes), started, tested (all tests, or those whose name contains TEST) and stopped again;
                                as root

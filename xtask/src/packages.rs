@@ -1,81 +1,74 @@
-//! The programs that tests run against: real web servers, other load generators, and valgrind.
+//! The programs that tests run against: real web servers, other load generators, and valgrind; and cargo's tools.
 //!
 //! As root on a Debian-like system the missing ones are installed; elsewhere they are named, and the tests that need
-//! them skip themselves and say so. Installing a web server starts it as a service there, on port 80 and on every
-//! address; that is prevented, and undone where it happened all the same.
+//! them skip themselves and say so. Debian starts a web server as a service when it is installed, on port 80 of every
+//! address; that is prevented, and undone where it happened anyway.
 
+use std::ffi::OsString;
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
-/// A program that tests start (or, by its whole path, a file that they need), the Debian package that has it, and, of a service, its name and file of process id.
-struct Needed {
-    program: &'static str,
-    package: &'static str,
-    service: Option<(&'static str, &'static str)>,
-}
+use crate::steps::{Outcome, failure, target_directory};
+use crate::tree::root;
 
-const NEEDED: [Needed; 26] = [
-    Needed { program: "nginx", package: "nginx-light", service: Some(("nginx", "/run/nginx.pid")) },
-    Needed { program: "apache2", package: "apache2", service: Some(("apache2", "/run/apache2/apache2.pid")) },
-    Needed { program: "lighttpd", package: "lighttpd", service: Some(("lighttpd", "/run/lighttpd.pid")) },
-    Needed { program: "/usr/lib/lighttpd/mod_openssl.so", package: "lighttpd-mod-openssl", service: None },
-    Needed { program: "nghttpd", package: "nghttp2-server", service: None },
-    Needed { program: "openssl", package: "openssl", service: None },
-    Needed { program: "haproxy", package: "haproxy", service: Some(("haproxy", "/run/haproxy.pid")) },
-    Needed { program: "caddy", package: "caddy", service: None },
-    Needed { program: "wrk", package: "wrk", service: None },
-    Needed { program: "ab", package: "apache2-utils", service: None },
-    Needed { program: "h2load", package: "nghttp2-client", service: None },
-    Needed { program: "curl", package: "curl", service: None },
-    Needed { program: "busybox", package: "busybox", service: None },
-    Needed { program: "python3", package: "python3", service: None },
-    Needed {
-        program: "promtool",
-        package: "prometheus",
-        service: Some(("prometheus", "/run/prometheus/prometheus.pid")),
-    },
-    Needed {
-        program: "/usr/lib/python3/dist-packages/openpyxl/__init__.py",
-        package: "python3-openpyxl",
-        service: None,
-    },
-    Needed { program: "/usr/lib/python3/dist-packages/h2/__init__.py", package: "python3-h2", service: None },
-    Needed { program: "fcgiwrap", package: "fcgiwrap", service: Some(("fcgiwrap", "/run/fcgiwrap.pid")) },
-    Needed {
-        program: "php-fpm8.2",
-        package: "php8.2-fpm",
-        service: Some(("php8.2-fpm", "/run/php/php8.2-fpm.pid")),
-    },
-    Needed {
-        program: "/usr/lib/nginx/modules/ngx_http_lua_module.so",
-        package: "libnginx-mod-http-lua",
-        service: None,
-    },
-    Needed {
-        program: "/usr/lib/nginx/modules/ngx_http_js_module.so",
-        package: "libnginx-mod-http-js",
-        service: None,
-    },
-    Needed { program: "apxs", package: "apache2-dev", service: None },
-    Needed { program: "uvicorn", package: "uvicorn", service: None },
-    Needed { program: "node", package: "nodejs", service: None },
-    Needed { program: "chromium", package: "chromium", service: None },
-    Needed { program: "valgrind", package: "valgrind", service: None },
+/// Programs that tests start (or, by the whole path, files that they need), each with its Debian package.
+type Needed = [(&'static str, &'static str)];
+
+const NEEDED: [(&str, &str); 27] = [
+    ("nginx", "nginx-light"),
+    ("apache2", "apache2"),
+    ("lighttpd", "lighttpd"),
+    ("/usr/lib/lighttpd/mod_openssl.so", "lighttpd-mod-openssl"),
+    ("nghttpd", "nghttp2-server"),
+    ("openssl", "openssl"),
+    ("haproxy", "haproxy"),
+    ("caddy", "caddy"),
+    ("wrk", "wrk"),
+    ("ab", "apache2-utils"),
+    ("h2load", "nghttp2-client"),
+    ("curl", "curl"),
+    ("busybox", "busybox"),
+    ("python3", "python3"),
+    ("promtool", "prometheus"),
+    ("/usr/lib/python3/dist-packages/openpyxl/__init__.py", "python3-openpyxl"),
+    ("/usr/lib/python3/dist-packages/h2/__init__.py", "python3-h2"),
+    ("fcgiwrap", "fcgiwrap"),
+    ("php-fpm8.2", "php8.2-fpm"),
+    ("/usr/lib/nginx/modules/ngx_http_lua_module.so", "libnginx-mod-http-lua"),
+    ("/usr/lib/nginx/modules/ngx_http_js_module.so", "libnginx-mod-http-js"),
+    ("apxs", "apache2-dev"),
+    ("uvicorn", "uvicorn"),
+    ("node", "nodejs"),
+    ("chromium", "chromium"),
+    ("valgrind", "valgrind"),
+    ("pip3", "python3-pip"),
 ];
 
 /// What a Kubernetes cluster on this machine needs, besides what is built for it.
-const NEEDED_BY_CLUSTER: [Needed; 8] = [
-    Needed { program: "containerd", package: "containerd", service: None },
-    Needed { program: "runc", package: "runc", service: None },
-    Needed { program: "etcd", package: "etcd-server", service: None },
-    Needed { program: "/usr/lib/cni/bridge", package: "containernetworking-plugins", service: None },
-    Needed { program: "ip", package: "iproute2", service: None },
-    Needed { program: "openssl", package: "openssl", service: None },
-    Needed { program: "python3", package: "python3", service: None },
-    Needed { program: "musl-gcc", package: "musl-tools", service: None },
+const NEEDED_BY_CLUSTER: [(&str, &str); 8] = [
+    ("containerd", "containerd"),
+    ("runc", "runc"),
+    ("etcd", "etcd-server"),
+    ("/usr/lib/cni/bridge", "containernetworking-plugins"),
+    ("ip", "iproute2"),
+    ("openssl", "openssl"),
+    ("python3", "python3"),
+    ("musl-gcc", "musl-tools"),
 ];
+/// Services that these packages start, and their files of process ids.
+const SERVICES: [(&str, &str); 7] = [
+    ("nginx", "/run/nginx.pid"),
+    ("apache2", "/run/apache2/apache2.pid"),
+    ("lighttpd", "/run/lighttpd.pid"),
+    ("haproxy", "/run/haproxy.pid"),
+    ("prometheus", "/run/prometheus/prometheus.pid"),
+    ("fcgiwrap", "/run/fcgiwrap.pid"),
+    ("php8.2-fpm", "/run/php/php8.2-fpm.pid"),
+];
+/// Subcommands of cargo, in `xtask/tools.txt`.
+const TOOLS: [&str; 2] = ["cargo-nextest", "cargo-deny"];
 /// Packages of npm with a file that tests use.
 const MODULES: [(&str, &str); 2] =
     [("axe-core@4", "axe-core/axe.min.js"), ("typescript@5", "typescript/bin/tsc")];
@@ -87,19 +80,24 @@ const POLICY: &str = "/usr/sbin/policy-rc.d";
 
 /// Installs what is missing where that is possible, and says what is still missing.
 pub fn ensure(install: bool) {
-    provide(install, &missing(&NEEDED, &|_| true));
+    provide(install, &NEEDED);
+}
+
+/// The same for one program.
+pub fn ensure_one(program: &str) {
+    let needed: Vec<_> = NEEDED.into_iter().filter(|(name, _)| *name == program).collect();
+    provide(true, &needed);
 }
 
 /// The same for what a Kubernetes cluster on this machine needs. Returns the programs that are still missing.
 pub fn ensure_cluster() -> Vec<&'static str> {
-    provide(true, &missing(&NEEDED_BY_CLUSTER, &|_| true));
-    missing(&NEEDED_BY_CLUSTER, &|_| true).iter().map(|needed| needed.program).collect()
+    provide(true, &NEEDED_BY_CLUSTER)
 }
 
-/// Installs what the browser front is tested with and Debian has not: an accessibility checker and a checker of types, below
-/// `target/`. Their tests skip themselves where this cannot be.
-pub fn ensure_modules(install: bool, root: &Path) {
-    let directory = root.join("target/axe");
+/// Installs what the browser front is tested with and Debian does not have: an accessibility checker and a checker of types, below
+/// `target/`. Without them their tests skip themselves.
+pub fn ensure_modules(install: bool) {
+    let directory = root().join("target/axe");
     let is_there = MODULES.iter().all(|(_, file)| directory.join("node_modules").join(file).is_file());
     if is_there || !install {
         return;
@@ -118,30 +116,50 @@ pub fn ensure_modules(install: bool, root: &Path) {
     }
 }
 
-/// The same for one program.
-pub fn ensure_one(program: &str) {
-    provide(true, &missing(&NEEDED, &|needed| needed.program == program));
+/// Installs cargo-nextest and cargo-deny below `target/` where they are not installed.
+///
+/// # Errors
+/// One of them is missing and cannot be installed.
+pub fn ensure_tools(install: bool) -> Outcome {
+    let missing = TOOLS.iter().find(|tool| find(tool).is_none() && !tools().join(tool).is_file());
+    let Some(missing) = missing else { return Ok(()) };
+    ensure_one("pip3");
+    let mut command = Command::new("pip3");
+    command.args(["install", "--quiet", "--no-deps", "--require-hashes", "--root-user-action=ignore"]);
+    command.args(["--upgrade", "--target"]).arg(target_directory().join("tools"));
+    if install && run_quietly(command.arg("--requirement").arg(root().join("xtask/tools.txt"))) {
+        return Ok(());
+    }
+    Err(failure(format!("{missing} is missing"), format!("cargo install --locked {missing}")))
 }
 
-fn provide(install: bool, missing: &[&Needed]) {
-    if missing.is_empty() {
-        return;
-    }
-    let packages: Vec<&str> = missing.iter().map(|needed| needed.package).collect();
-    if install && is_root() && find("apt-get").is_some() {
+/// `PATH` with the tools that [`ensure_tools`] installs.
+pub fn tools_path() -> Option<OsString> {
+    let path = std::env::var_os("PATH").unwrap_or_default();
+    std::env::join_paths(std::env::split_paths(&path).chain([tools()])).ok()
+}
+
+fn tools() -> PathBuf {
+    target_directory().join("tools/bin")
+}
+
+/// Installs what is missing of these where that is possible. Returns the programs that are still missing.
+fn provide(install: bool, needed: &Needed) -> Vec<&'static str> {
+    let missing = |needed: &Needed| -> Vec<(&'static str, &'static str)> {
+        needed.iter().copied().filter(|(program, _)| find(program).is_none()).collect()
+    };
+    let before = missing(needed);
+    let packages: Vec<&str> = before.iter().map(|(_, package)| *package).collect();
+    if !before.is_empty() && install && is_root() && find("apt-get").is_some() {
         println!("installing {}", packages.join(" "));
-        apt_install(&packages, missing);
+        apt_install(&packages);
     }
-    let still = missing.iter().filter(|needed| find(needed.program).is_none());
-    let names: Vec<&str> = still.map(|needed| needed.program).collect();
+    let names: Vec<&str> = missing(&before).iter().map(|(program, _)| *program).collect();
     if !names.is_empty() {
         println!("missing: {}; what needs them will be skipped", names.join(", "));
         println!("hint: as root, apt-get install {}", packages.join(" "));
     }
-}
-
-fn missing(all: &'static [Needed], wanted: &dyn Fn(&Needed) -> bool) -> Vec<&'static Needed> {
-    all.iter().filter(|needed| wanted(needed) && find(needed.program).is_none()).collect()
+    names
 }
 
 /// Path of a program.
@@ -158,23 +176,19 @@ pub fn is_root() -> bool {
     ids.and_then(|ids| ids.split_whitespace().nth(1)) == Some("0")
 }
 
-fn apt_install(packages: &[&str], missing: &[&Needed]) {
+fn apt_install(packages: &[&str]) {
     let policy = Policy::forbid_services();
-    let running_before: Vec<&str> = running_services(missing);
+    let running_before = running_services();
     if !apt(&["update"]) {
         println!("apt-get update failed; trying with the lists that are there");
     }
-    let mut arguments = vec!["install", "--yes", "--no-install-recommends"];
-    arguments.extend(packages);
-    if !apt(&arguments) {
+    if !apt(&[&["install", "--yes", "--no-install-recommends"], packages].concat()) {
         println!("apt-get install failed");
     }
     drop(policy);
-    for service in running_services(missing) {
-        if !running_before.contains(&service) {
-            println!("stopping the service {service}, which its package started");
-            run_quietly(Command::new("service").args([service, "stop"]));
-        }
+    for service in running_services().into_iter().filter(|service| !running_before.contains(service)) {
+        println!("stopping the service {service}, which its package started");
+        run_quietly(Command::new("service").args([service, "stop"]));
     }
 }
 
@@ -188,14 +202,13 @@ fn run_quietly(command: &mut Command) -> bool {
     command.stdin(Stdio::null()).status().is_ok_and(|status| status.success())
 }
 
-/// Services of these packages whose process of record is alive.
-fn running_services(needed: &[&Needed]) -> Vec<&'static str> {
+/// Services whose process of record is alive.
+fn running_services() -> Vec<&'static str> {
     let alive = |file: &str| {
         let id = fs::read_to_string(file).unwrap_or_default();
-        let id = id.trim();
-        !id.is_empty() && Path::new("/proc").join(id).exists()
+        !id.trim().is_empty() && Path::new("/proc").join(id.trim()).exists()
     };
-    needed.iter().filter_map(|n| n.service).filter(|(_, file)| alive(file)).map(|(name, _)| name).collect()
+    SERVICES.iter().filter(|(_, file)| alive(file)).map(|(name, _)| *name).collect()
 }
 
 /// While it lives, packages do not start their services. A policy that the system already has is left alone.
@@ -232,11 +245,5 @@ mod tests {
     fn programs_are_found_where_they_are() {
         assert!(find("sh").is_some());
         assert!(find("no-such-program-as-this").is_none());
-    }
-
-    #[test]
-    fn a_service_without_a_process_does_not_run() {
-        let gone = Needed { program: "x", package: "x", service: Some(("x", "/nonexistent.pid")) };
-        assert_eq!(running_services(&[&gone]), Vec::<&str>::new());
     }
 }

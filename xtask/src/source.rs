@@ -1,11 +1,7 @@
 //! A Rust source file as the house rules see it: its text, and the same text with comments and literals blanked out.
 //!
-//! This is a scanner, not a parser: it knows comments, strings, characters and braces, which is enough to tell a word
-//! of code from a word in a string, and test code from the rest. A real parser would cost a minute of compilation in
-//! front of every check.
-
-/// What a block of code in a comment is called that rustdoc compiles.
-const COMPILED: [&str; 6] = ["", "rust", "no_run", "should_panic", "compile_fail", "edition2024"];
+//! This is a scanner, not a parser: it knows comments, strings, characters and braces, which is enough to distinguish code from
+//! strings and comments, and tests from the rest. A real parser would take a minute to compile before every check.
 
 /// One file.
 #[derive(Debug)]
@@ -18,17 +14,6 @@ pub struct Source {
     pub code: String,
     /// Byte ranges of `text` that exist in tests only.
     tests: Vec<std::ops::Range<usize>>,
-}
-
-/// One `#[…]` or `#![…]`.
-#[derive(Debug, PartialEq, Eq)]
-pub struct Attribute<'a> {
-    /// Offset of its `#`.
-    pub offset: usize,
-    /// What stands between the brackets, literals included.
-    pub text: &'a str,
-    /// The same with literals blanked out.
-    pub code: &'a str,
 }
 
 impl Source {
@@ -47,20 +32,6 @@ impl Source {
         self.text.as_bytes()[..offset].iter().filter(|byte| **byte == b'\n').count() + 1
     }
 
-    /// Whether a doc comment has an example that rustdoc would run: a block of code that names no other language.
-    pub fn has_examples(&self) -> bool {
-        let mut inside = false;
-        self.text.lines().map(str::trim_start).any(|line| {
-            let Some(comment) = line.strip_prefix("///").or_else(|| line.strip_prefix("//!")) else {
-                inside = false;
-                return false;
-            };
-            let Some(language) = comment.trim().strip_prefix("```") else { return false };
-            inside = !inside;
-            inside && language.split(',').any(|word| COMPILED.contains(&word.trim()))
-        })
-    }
-
     /// Whether an offset belongs to code that exists in tests only.
     pub fn is_test(&self, offset: usize) -> bool {
         self.tests.iter().any(|range| range.contains(&offset))
@@ -74,21 +45,6 @@ impl Source {
             let after = self.code[at + needle.len()..].chars().next();
             !before.is_some_and(is_word) && (open_end || !after.is_some_and(is_word))
         })
-    }
-
-    /// Every attribute.
-    pub fn attributes(&self) -> Vec<Attribute<'_>> {
-        let mut found = Vec::new();
-        for (offset, _) in self.code.match_indices('#') {
-            let inner = self.code[offset + 1..].trim_start().trim_start_matches('!').trim_start();
-            if !inner.starts_with('[') {
-                continue;
-            }
-            let start = self.code.len() - inner.len() + 1;
-            let end = closing(&self.code, start, '[', ']');
-            found.push(Attribute { offset, text: &self.text[start..end], code: &self.code[start..end] });
-        }
-        found
     }
 }
 
@@ -235,25 +191,6 @@ mod tests {
     }
 
     #[test]
-    fn examples_are_told_from_other_blocks() {
-        let source = |text: &str| Source::new("a.rs", text.to_owned());
-        for text in [
-            "/// Adds.\n/// ```\n/// add(1, 2);\n/// ```\nfn add() {}",
-            "//! ```rust,no_run\n//! x();\n//! ```",
-        ] {
-            assert!(source(text).has_examples(), "{text}");
-        }
-        for text in [
-            "//! ```text\n//! a\n//! ```\n",
-            "/// ```sh\n/// ls\n/// ```\n/// ```toml\n/// ```\n",
-            "// ```\n",
-            "",
-        ] {
-            assert!(!source(text).has_examples(), "{text}");
-        }
-    }
-
-    #[test]
     fn comments_and_literals_are_blanked_and_offsets_kept() {
         for (text, expected) in [
             ("a // b\nc", "a     \nc"),
@@ -285,21 +222,11 @@ mod tests {
     }
 
     #[test]
-    fn test_code_is_told_from_the_rest() {
+    fn test_code_is_recognised() {
         let text = "fn a() {}\n#[cfg(test)]\nmod tests { fn b() { } }\nfn c() {}";
         let source = Source::new("crates/x/src/lib.rs", text.to_owned());
         let at = |needle: &str| text.find(needle).unwrap();
         assert!(!source.is_test(at("fn a")) && source.is_test(at("fn b")) && !source.is_test(at("fn c")));
         assert!(Source::new("crates/x/tests/truth.rs", text.to_owned()).is_test(0));
-    }
-
-    #[test]
-    fn attributes_keep_their_literals() {
-        let source =
-            Source::new("a.rs", "#![allow(\n  x, reason = \"a ] b\"\n)]\n#[test] fn f() {}".to_owned());
-        let attributes = source.attributes();
-        assert_eq!(attributes.len(), 2);
-        assert!(attributes[0].text.contains("reason = \"a ] b\""));
-        assert_eq!((attributes[1].text, source.line(attributes[1].offset)), ("test", 4));
     }
 }

@@ -36,28 +36,29 @@ fn main() -> ExitCode {
     match words.as_slice() {
         [CHILD] => serve_as_child(),
         ["sweep", runs] => drop(run_for_ever(Path::new(runs))),
-        // What cargo asks every test executable.
-        [.., "--list"] => {}
+        // As nextest asks: once for all tests, once for the ignored ones.
+        words if words.contains(&"--list") => {
+            let listed = TESTS.iter().filter(|_| !words.contains(&"--ignored"));
+            listed.for_each(|(name, _)| println!("{name}: test"));
+        }
         filters => run_tests(filters),
     }
     ExitCode::SUCCESS
 }
 
+const TESTS: [(&str, fn()); 7] = [
+    ("a_run_on_the_embedded_server_is_exact", a_run_on_the_embedded_server_is_exact),
+    ("a_killed_run_leaves_a_readable_record", a_killed_run_leaves_a_readable_record),
+    ("a_killed_server_fails_the_run_and_keeps_the_level", a_killed_server_fails_the_run_and_keeps_the_level),
+    ("an_interrupt_keeps_what_was_measured", an_interrupt_keeps_what_was_measured),
+    ("two_interrupts_end_a_drain", two_interrupts_end_a_drain),
+    ("a_full_disk_loses_no_finished_level", a_full_disk_loses_no_finished_level),
+    ("a_fileset_with_a_missing_file_is_told", a_fileset_with_a_missing_file_is_told),
+];
+
 fn run_tests(filters: &[&str]) {
-    let tests: [(&str, fn()); 7] = [
-        ("a_run_on_the_embedded_server_is_exact", a_run_on_the_embedded_server_is_exact),
-        ("a_killed_run_leaves_a_readable_record", a_killed_run_leaves_a_readable_record),
-        (
-            "a_killed_server_fails_the_run_and_keeps_the_level",
-            a_killed_server_fails_the_run_and_keeps_the_level,
-        ),
-        ("an_interrupt_keeps_what_was_measured", an_interrupt_keeps_what_was_measured),
-        ("two_interrupts_end_a_drain", two_interrupts_end_a_drain),
-        ("a_full_disk_loses_no_finished_level", a_full_disk_loses_no_finished_level),
-        ("a_fileset_with_a_missing_file_is_told", a_fileset_with_a_missing_file_is_told),
-    ];
     let names: Vec<&&str> = filters.iter().filter(|filter| !filter.starts_with('-')).collect();
-    for (name, test) in tests {
+    for (name, test) in TESTS {
         if names.is_empty() || names.iter().any(|filter| name.contains(**filter)) {
             test();
             println!("test {name} ... ok");

@@ -1,4 +1,4 @@
-//! Where effects may stand: I/O and clocks outside `model`, unsafe in one folder, printing in one crate.
+//! Which crates may have effects: I/O and clocks stay outside the pure ones.
 
 use super::{Violation, at};
 use crate::tree::Tree;
@@ -23,11 +23,6 @@ const EFFECT_NAMES: [&str; 9] = [
     "stdout",
     "stderr",
 ];
-/// The one folder with unsafe in it. The fuzzers' wrappers expand to it too.
-const UNSAFE_IN: [&str; 2] = ["crates/engine/src/sys/", "fuzz/"];
-/// Programs, as against libraries.
-const PRINT_IN: [&str; 4] = ["crates/cli/", "xtask/", "fuzz/", "benchsuite/"];
-
 /// What these crates hold is a function of its arguments.
 const PURE: [&str; 4] =
     ["crates/measure/src/", "crates/model/src/", "crates/workload/src/", "crates/judge/src/"];
@@ -50,34 +45,6 @@ pub fn model_is_pure(tree: &Tree) -> Vec<Violation> {
             for offset in source.find(name).filter(|offset| !source.is_test(*offset)) {
                 let remedy = "it takes instants as nanoseconds and data as bytes or a reader";
                 found.push(at(source, offset, format!("{} names {name}", source.path), remedy));
-            }
-        }
-    }
-    found
-}
-
-/// The word `unsafe` stands in one folder.
-pub fn unsafe_in_sys(tree: &Tree) -> Vec<Violation> {
-    let remedy = "put the call behind a safe function in crates/engine/src/sys";
-    let sources = tree.rust.iter().filter(|s| !UNSAFE_IN.iter().any(|folder| s.path.starts_with(folder)));
-    sources
-        .flat_map(|s| s.find("unsafe").map(|offset| at(s, offset, "unsafe outside sys".to_owned(), remedy)))
-        .collect()
-}
-
-/// Libraries neither print nor exit.
-pub fn printing_in_cli(tree: &Tree) -> Vec<Violation> {
-    let mut found = Vec::new();
-    for source in &tree.rust {
-        if PRINT_IN.iter().any(|folder| source.path.starts_with(folder)) || source.path.ends_with("/build.rs")
-        {
-            continue;
-        }
-        for call in ["println!", "print!", "eprintln!", "eprint!", "dbg!", "process::exit", "process::abort"]
-        {
-            for offset in source.find(call).filter(|offset| !source.is_test(*offset)) {
-                let remedy = "return a value or an error and let crates/cli print it";
-                found.push(at(source, offset, format!("{call} outside cli"), remedy));
             }
         }
     }
@@ -130,25 +97,5 @@ mod tests {
         }
         let elsewhere = Tree::of(&[("crates/runner/src/a.rs", "use std::fs;")]);
         assert_eq!(model_is_pure(&elsewhere), []);
-    }
-
-    #[test]
-    fn unsafe_has_one_folder() {
-        let text = "fn f() { unsafe { g() } }";
-        assert_eq!(unsafe_in_sys(&Tree::of(&[("crates/engine/src/sys/epoll.rs", text)])), []);
-        assert_eq!(unsafe_in_sys(&Tree::of(&[("crates/engine/src/h1/a.rs", text)])).len(), 1);
-        assert_eq!(unsafe_in_sys(&Tree::of(&[("crates/runner/tests/a.rs", text)])).len(), 1);
-        assert_eq!(unsafe_in_sys(&Tree::of(&[("crates/model/src/lib.rs", "#![forbid(unsafe_code)]")])), []);
-    }
-
-    #[test]
-    fn printing_has_one_crate() {
-        let text = "fn f() { println!(\"a\"); std::process::exit(1) }";
-        assert_eq!(printing_in_cli(&Tree::of(&[("crates/report/src/a.rs", text)])).len(), 2);
-        assert_eq!(printing_in_cli(&Tree::of(&[("crates/cli/src/a.rs", text)])), []);
-        assert_eq!(printing_in_cli(&Tree::of(&[("crates/report/tests/a.rs", text)])), []);
-        let test = "#[cfg(test)]\nmod tests { fn f() { eprintln!(); } }";
-        assert_eq!(printing_in_cli(&Tree::of(&[("crates/report/src/a.rs", test)])), []);
-        assert_eq!(printing_in_cli(&Tree::of(&[("crates/report/src/a.rs", "writeln!(f)?;")])), []);
     }
 }

@@ -1,6 +1,6 @@
-//! Fuzz targets come whole: a function, a libFuzzer wrapper, and a corpus.
+//! Every fuzz target has a function, a libFuzzer wrapper, and a corpus.
 
-use super::Violation;
+use super::{Violation, whole};
 use crate::tree::Tree;
 
 /// Where the list of targets stands.
@@ -32,12 +32,8 @@ pub fn complete(tree: &Tree) -> Vec<Violation> {
         let wrapper = path.strip_prefix("fuzz/fuzz_targets/").and_then(|file| file.strip_suffix(".rs"));
         let corpus = path.strip_prefix("fuzz/corpus/").and_then(|file| file.split('/').next());
         if wrapper.or(corpus).is_some_and(|name| !names.contains(&name)) {
-            found.push(Violation {
-                path: path.clone(),
-                line: 0,
-                what: "belongs to no fuzz target".to_owned(),
-                remedy: format!("list the target in {TARGETS}, or remove the file"),
-            });
+            let remedy = format!("list the target in {TARGETS}, or remove the file");
+            found.push(whole(path, "belongs to no fuzz target".to_owned(), &remedy));
         }
     }
     found

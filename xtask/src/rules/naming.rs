@@ -1,6 +1,6 @@
 //! Names and first lines: what a file says about itself before one reads it.
 
-use super::{Violation, at};
+use super::{Violation, at, whole};
 use crate::source::is_word;
 use crate::tree::Tree;
 
@@ -39,7 +39,7 @@ pub fn no_drawers(tree: &Tree) -> Vec<Violation> {
         let mut parts = path.split('/').map(|part| part.trim_end_matches(".rs"));
         if let Some(part) = parts.find(|part| DRAWERS.contains(part)) {
             let what = format!("a file named {part}");
-            found.push(Violation { path: path.clone(), line: 0, what, remedy: remedy.to_owned() });
+            found.push(whole(path, what, remedy));
         }
     }
     for source in &tree.rust {
