@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use crate::source::Source;
 
 /// Directories that hold nothing written by hand.
-const NOT_OURS: [&str; 4] = ["target", ".git", "runs", "artifacts"];
+pub const NOT_OURS: [&str; 4] = ["target", ".git", "runs", "artifacts"];
 /// Endings of files that people read as text.
 const TEXT: [&str; 7] = ["md", "toml", "sh", "yml", "html", "css", "js"];
 

@@ -1,42 +1,29 @@
 //! How long a file may be.
 
-use super::Violation;
+use super::{Violation, whole};
 use crate::tree::Tree;
 
 /// A file longer than this holds more than one thing.
 const LINES_MAX: usize = 600;
-/// Files that were longer when the rule began, with the most lines each may still have. An entry is only ever lowered
-/// or removed; the rule demands it as soon as the file is shorter.
-const RATCHET: &[(&str, usize)] = &[];
+/// The overview of the crates, which is a page.
+const PAGE: &str = "ARCHITECTURE.md";
+const PAGE_BYTES_MAX: usize = 8_000;
 
-/// No file exceeds [`LINES_MAX`], or its entry of [`RATCHET`].
+/// No Rust file exceeds [`LINES_MAX`], and the overview is a page.
 pub fn limit(tree: &Tree) -> Vec<Violation> {
-    limit_with(tree, RATCHET)
-}
-
-fn limit_with(tree: &Tree, ratchet: &[(&str, usize)]) -> Vec<Violation> {
     let mut found = Vec::new();
-    let mut report = |path: &str, what: String, remedy: &str| {
-        found.push(Violation { path: path.to_owned(), line: 0, what, remedy: remedy.to_owned() });
-    };
     for source in &tree.rust {
         let lines = source.text.lines().count();
-        let most = ratchet.iter().find(|(path, _)| *path == source.path).map_or(LINES_MAX, |(_, most)| *most);
-        if lines > most {
-            report(&source.path, format!("has {lines} lines, at most {most}"), "split it by what it holds");
+        if lines > LINES_MAX {
+            let what = format!("has {lines} lines, at most {LINES_MAX}");
+            found.push(whole(&source.path, what, "split it by what it holds"));
         }
     }
-    for (path, most) in ratchet {
-        let lines = tree.rust.iter().find(|s| s.path == *path).map(|s| s.text.lines().count());
-        match lines {
-            Some(lines) if lines > LINES_MAX && lines == *most => {}
-            Some(lines) if lines > *most => {}
-            Some(lines) if lines > LINES_MAX => {
-                let what = format!("has {lines} lines and an entry of {most}");
-                report(path, what, "lower its entry in xtask/src/rules/size.rs");
-            }
-            _ => report(path, "needs no entry any more".to_owned(), "remove it from xtask/src/rules/size.rs"),
-        }
+    let bytes = tree.text(PAGE).map_or(0, str::len);
+    if bytes > PAGE_BYTES_MAX {
+        let what = format!("has {bytes} bytes, at most {PAGE_BYTES_MAX}");
+        let remedy = "decisions belong in docs/decisions, places of changes in the README.md of their crate";
+        found.push(whole(PAGE, what, remedy));
     }
     found
 }
@@ -45,23 +32,11 @@ fn limit_with(tree: &Tree, ratchet: &[(&str, usize)]) -> Vec<Violation> {
 mod tests {
     use super::*;
 
-    fn file(lines: usize) -> Tree {
-        Tree::of(&[("crates/x/src/a.rs", &"\n".repeat(lines))])
-    }
-
     #[test]
-    fn a_long_file_is_found() {
-        assert_eq!(limit_with(&file(600), &[]), []);
-        assert_eq!(limit_with(&file(601), &[]).len(), 1);
-    }
-
-    #[test]
-    fn the_ratchet_only_shrinks() {
-        let ratchet = [("crates/x/src/a.rs", 700)];
-        assert_eq!(limit_with(&file(700), &ratchet), []);
-        assert_eq!(limit_with(&file(701), &ratchet)[0].what, "has 701 lines, at most 700");
-        assert!(limit_with(&file(650), &ratchet)[0].remedy.starts_with("lower"));
-        assert!(limit_with(&file(500), &ratchet)[0].remedy.starts_with("remove"));
-        assert!(limit_with(&Tree::default(), &ratchet)[0].remedy.starts_with("remove"));
+    fn long_files_are_found() {
+        let one = |path: &str, text: &str| limit(&Tree::of(&[(path, text)])).len();
+        assert_eq!(one("crates/x/src/a.rs", &"\n".repeat(600)), 0);
+        assert_eq!(one("crates/x/src/a.rs", &"\n".repeat(601)), 1);
+        assert_eq!(one("ARCHITECTURE.md", &" ".repeat(8_001)), 1);
     }
 }
