@@ -34,7 +34,11 @@ async function ask(path, options) {
     answer = await fetch(path, { ...options, headers, cache: "no-store", credentials: "omit", redirect: "error" });
   } catch (error) {
     if (options.signal?.aborted) throw error;
-    throw new ApiError("webstone ui does not answer", 0, "see in its terminal whether it still runs; start it again if not");
+    throw new ApiError(
+      "webstone ui does not answer",
+      0,
+      "see in its terminal whether it still runs; start it again if not",
+    );
   }
   if (answer.ok) return answer;
   const body = await answer.json().catch(() => null);
@@ -50,9 +54,15 @@ const parsed = async (answer) => (answer.status === 204 ? null : answer.json());
 export const get = async (path, signal) => parsed(await ask(path, { signal }));
 
 /** @param {string} path @param {unknown} [body] @param {AbortSignal} [signal] @returns {Promise<any>} */
-export const post = async (path, body = {}, signal) => parsed(await ask(path, {
-  method: "POST", body: JSON.stringify(body), headers: { "Content-Type": "application/json" }, signal,
-}));
+export const post = async (path, body = {}, signal) =>
+  parsed(
+    await ask(path, {
+      method: "POST",
+      body: JSON.stringify(body),
+      headers: { "Content-Type": "application/json" },
+      signal,
+    }),
+  );
 
 /** The lines of a stream, each a JSON object, as they come. @param {string} path @param {AbortSignal} signal */
 export async function* lines(path, signal) {

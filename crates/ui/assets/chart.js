@@ -49,8 +49,16 @@ export class Chart {
     this.legend = el("ul", { class: "legend" });
     this.data = el("div");
     this.fold = el("details", { class: "data", ontoggle: () => this.tabulate() }, el("summary", {}, "Data"), this.data);
-    this.figure = el("figure", {},
-      el("p", { class: "title", id: name }, title), this.legend, el("p", { class: "note unit" }, unit), this.plot, this.told, this.fold);
+    this.figure = el(
+      "figure",
+      {},
+      el("p", { class: "title", id: name }, title),
+      this.legend,
+      el("p", { class: "note unit" }, unit),
+      this.plot,
+      this.told,
+      this.fold,
+    );
     /** @type {Drawing} */
     this.drawing = { places: [], lines: [], mark: String };
     this.width = 0;
@@ -58,12 +66,17 @@ export class Chart {
     // Drawn in the pixels that it has, so that its texts are as large as all others.
     new ResizeObserver(() => {
       const width = Math.round(this.plot.getBoundingClientRect().width);
-      if (width && width !== this.width) { this.width = width; this.draw(this.drawing); }
+      if (width && width !== this.width) {
+        this.width = width;
+        this.draw(this.drawing);
+      }
     }).observe(this.plot);
   }
 
   /** @param {string} sentence For those who do not see the lines. */
-  describe(sentence) { put(this.told, sentence); }
+  describe(sentence) {
+    put(this.told, sentence);
+  }
 
   /** @param {Drawing} drawing */
   draw(drawing) {
@@ -72,34 +85,75 @@ export class Chart {
     const names = drawing.lines.map((line) => line.name).join("|");
     if (names !== this.names) {
       this.names = names;
-      put(this.legend, ...drawing.lines.map((/** @type {Line} */ line) => el("li", {}, svg("svg", { class: "key s" + line.style, viewBox: "0 0 28 12", "aria-hidden": "true" },
-        svg("path", { class: "line", d: "M0 6H28" })), line.name)));
+      put(
+        this.legend,
+        ...drawing.lines.map((/** @type {Line} */ line) =>
+          el(
+            "li",
+            {},
+            svg(
+              "svg",
+              { class: "key s" + line.style, viewBox: "0 0 28 12", "aria-hidden": "true" },
+              svg("path", { class: "line", d: "M0 6H28" }),
+            ),
+            line.name,
+          ),
+        ),
+      );
     }
     this.legend.hidden = drawing.lines.length < 2;
     if (this.fold.open) this.tabulate();
     if (!this.width) return;
     if (!drawing.places.length) {
       this.plot.setAttribute("viewBox", `0 0 ${this.width} ${HEIGHT}`);
-      return put(this.plot, svg("text", { x: this.width / 2, y: HEIGHT / 2, "text-anchor": "middle" }, "no values yet"));
+      return put(
+        this.plot,
+        svg("text", { x: this.width / 2, y: HEIGHT / 2, "text-anchor": "middle" }, "no values yet"),
+      );
     }
     const { places, lines, intervals = [], steps = [], mark } = drawing;
-    const values = /** @type {number[]} */ ([...lines.flatMap((line) => line.values), ...intervals.flatMap((one) => [one.low, one.high])].filter((one) => one !== null));
+    const values = /** @type {number[]} */ (
+      [...lines.flatMap((line) => line.values), ...intervals.flatMap((one) => [one.low, one.high])].filter(
+        (one) => one !== null,
+      )
+    );
     const high = values.reduce((most, one) => Math.max(most, one), 0);
     const up = ticks(drawing.floats ? values.reduce((least, one) => Math.min(least, one), high) : 0, high);
     const [bottom, top] = [up[0][0], up[up.length - 1][0]];
     const [from, to] = [places[0] ?? 0, places[places.length - 1] ?? 1];
     const wide = this.width - LEFT - RIGHT;
-    const x = (/** @type {number} */ place) => +(LEFT + (to > from ? (place - from) / (to - from) : 0.5) * wide).toFixed(1);
-    const y = (/** @type {number} */ value) => +(TOP + (1 - (value - bottom) / (top - bottom)) * (HEIGHT - TOP - BOTTOM)).toFixed(1);
-    const grid = up.map(([value, label], n) => svg("g", {}, svg("path", { class: n ? "grid" : "axis", d: `M${LEFT} ${y(value)}H${this.width - RIGHT}` }),
-      svg("text", { x: LEFT - 6, y: y(value) + 4, "text-anchor": "end" }, label)));
+    const x = (/** @type {number} */ place) =>
+      +(LEFT + (to > from ? (place - from) / (to - from) : 0.5) * wide).toFixed(1);
+    const y = (/** @type {number} */ value) =>
+      +(TOP + (1 - (value - bottom) / (top - bottom)) * (HEIGHT - TOP - BOTTOM)).toFixed(1);
+    const grid = up.map(([value, label], n) =>
+      svg(
+        "g",
+        {},
+        svg("path", { class: n ? "grid" : "axis", d: `M${LEFT} ${y(value)}H${this.width - RIGHT}` }),
+        svg("text", { x: LEFT - 6, y: y(value) + 4, "text-anchor": "end" }, label),
+      ),
+    );
     // As many labels as have room.
     const count = Math.max(1, Math.min(places.length - 1, Math.floor(wide / 120)));
-    const labelled = places.length ? Array.from({ length: count + 1 }, (_, n) => places[Math.round(n * (places.length - 1) / count)]) : [];
-    const labels = [...new Set(labelled)].map((place) => svg("text", { x: x(place), y: HEIGHT - 8,
-      "text-anchor": place === from && to > from ? "start" : place === to && to > from ? "end" : "middle" }, mark(place)));
+    const labelled = places.length
+      ? Array.from({ length: count + 1 }, (_, n) => places[Math.round((n * (places.length - 1)) / count)])
+      : [];
+    const labels = [...new Set(labelled)].map((place) =>
+      svg(
+        "text",
+        {
+          x: x(place),
+          y: HEIGHT - 8,
+          "text-anchor": place === from && to > from ? "start" : place === to && to > from ? "end" : "middle",
+        },
+        mark(place),
+      ),
+    );
     const marks = steps.map((step) => svg("path", { class: "step", d: `M${x(step.at)} ${TOP}V${HEIGHT - BOTTOM}` }));
-    const spans = intervals.map((one, n) => svg("path", { class: "error s" + lines[0].style, d: `M${x(places[n])} ${y(one.low)}V${y(one.high)}` }));
+    const spans = intervals.map((one, n) =>
+      svg("path", { class: "error s" + lines[0].style, d: `M${x(places[n])} ${y(one.low)}V${y(one.high)}` }),
+    );
     const drawn = lines.map((line, at) => {
       let d = "";
       let pen = false;
@@ -107,8 +161,12 @@ export class Chart {
         if (value !== null) d += `${pen ? "L" : "M"}${x(places[n])} ${y(value)}`;
         pen = value !== null;
       });
-      const dots = (drawing.dots && !at) || places.length === 1
-        ? line.values.map((value, n) => value !== null && svg("circle", { class: "mark", cx: x(places[n]), cy: y(value), r: 3.5 })) : [];
+      const dots =
+        (drawing.dots && !at) || places.length === 1
+          ? line.values.map(
+              (value, n) => value !== null && svg("circle", { class: "mark", cx: x(places[n]), cy: y(value), r: 3.5 }),
+            )
+          : [];
       return svg("g", { class: "s" + line.style }, svg("path", { class: "line", d }), ...dots);
     });
     this.plot.setAttribute("viewBox", `0 0 ${this.width} ${HEIGHT}`);
@@ -121,8 +179,13 @@ export class Chart {
     const { places, lines, intervals, mark } = this.drawing;
     if (!this.fold.open) return put(this.data);
     const heads = [this.first, ...lines.map((line) => line.name), ...(intervals ? ["95 % from", "to"] : [])];
-    const rows = places.map((place, n) => row([mark(place), ...lines.map((line) => figure(line.values[n])),
-      ...(intervals ? [figure(intervals[n].low), figure(intervals[n].high)] : [])]));
+    const rows = places.map((place, n) =>
+      row([
+        mark(place),
+        ...lines.map((line) => figure(line.values[n])),
+        ...(intervals ? [figure(intervals[n].low), figure(intervals[n].high)] : []),
+      ]),
+    );
     put(this.data, table(this.unit, heads, rows));
   }
 }
@@ -133,8 +196,15 @@ export class Chart {
  */
 export function interval(one, reach) {
   const x = (/** @type {number} */ value) => (100 + Math.max(-1, Math.min(1, value / reach)) * 96).toFixed(1);
-  return svg("svg", { class: "forest plot", viewBox: "0 0 200 20", preserveAspectRatio: "none", "aria-hidden": "true" },
+  return svg(
+    "svg",
+    { class: "forest plot", viewBox: "0 0 200 20", preserveAspectRatio: "none", "aria-hidden": "true" },
     svg("path", { class: "zero", d: "M100 0V20" }),
-    svg("g", { class: "change " + one.kind }, svg("path", { class: "error", d: `M${x(one.low)} 10H${x(one.high)}M${x(one.low)} 6V14M${x(one.high)} 6V14` }),
-      svg("path", { class: "dot", d: `M${x(one.change)} 10h.01` })));
+    svg(
+      "g",
+      { class: "change " + one.kind },
+      svg("path", { class: "error", d: `M${x(one.low)} 10H${x(one.high)}M${x(one.low)} 6V14M${x(one.high)} 6V14` }),
+      svg("path", { class: "dot", d: `M${x(one.change)} 10h.01` }),
+    ),
+  );
 }

@@ -17,9 +17,11 @@ function fill(element, attributes, children) {
   for (const [name, value] of Object.entries(attributes)) {
     if (value === null || value === undefined || value === false) continue;
     if (typeof value === "function") element.addEventListener(name.replace(/^on/, ""), value);
-    else if (name.startsWith("on") || name === "style" || name === "srcdoc") throw new Error(name + " is no attribute here");
+    else if (name.startsWith("on") || name === "style" || name === "srcdoc")
+      throw new Error(name + " is no attribute here");
     else if (name === "value" && "value" in element) element.value = value;
-    else if ((name === "href" || name === "src") && new URL(String(value), location.href).origin !== location.origin) continue;
+    else if ((name === "href" || name === "src") && new URL(String(value), location.href).origin !== location.origin)
+      continue;
     else element.setAttribute(name, value === true ? "" : shown(value));
   }
   put(element, ...children);
@@ -42,8 +44,11 @@ export function svg(tag, attributes = {}, ...children) {
 
 /** Replaces what is in an element. @param {Element} element @param {...Child} children */
 export function put(element, ...children) {
-  element.replaceChildren(...children.filter((one) => one !== null && one !== undefined && one !== false)
-    .map((one) => (one instanceof Node ? one : document.createTextNode(shown(one)))));
+  element.replaceChildren(
+    ...children
+      .filter((one) => one !== null && one !== undefined && one !== false)
+      .map((one) => (one instanceof Node ? one : document.createTextNode(shown(one)))),
+  );
 }
 
 /** Sets a text where it is another. @param {Element} element @param {string} text */
@@ -78,8 +83,17 @@ export function table(caption, heads, rows, attributes = {}) {
     const told = one !== null && typeof one === "object" && !(one instanceof Node) ? one : { text: one };
     return el("th", { scope: "col", class: told.class, "aria-sort": told.sort }, told.text);
   };
-  return el("div", { class: "scroll", tabindex: 0, role: "region", "aria-label": caption },
-    el("table", attributes, el("caption", {}, caption), el("thead", {}, el("tr", {}, ...heads.map(head))), el("tbody", {}, ...rows)));
+  return el(
+    "div",
+    { class: "scroll", tabindex: 0, role: "region", "aria-label": caption },
+    el(
+      "table",
+      attributes,
+      el("caption", {}, caption),
+      el("thead", {}, el("tr", {}, ...heads.map(head))),
+      el("tbody", {}, ...rows),
+    ),
+  );
 }
 
 /** A column's head that is read out and not shown. @param {string} text */

@@ -21,20 +21,46 @@ export class Form {
 
   /** Builds the form of a command, with what stands in it now. @param {string} command @param {Record<string, any>} spec */
   build(command, spec) {
-    const opened = new Set([...this.element.querySelectorAll("details[open]")].map((one) => one.getAttribute("data-group")));
+    const opened = new Set(
+      [...this.element.querySelectorAll("details[open]")].map((one) => one.getAttribute("data-group")),
+    );
     const first = !this.entries.size;
     this.entries.clear();
     const built = groups(this.about.schema, command);
-    put(this.element, ...built.map((group) => {
-      const controls = group.fields.map((field) => ({ field, element: this.control(field) }));
-      const some = controls.filter((one) => one.field.essential).map((one) => one.element);
-      const rest = controls.filter((one) => !one.field.essential).map((one) => one.element);
-      const more = rest.length > 0 && el("details", { class: "more", "data-group": group.title + " more", open: opened.has(group.title + " more") },
-        el("summary", {}, `${some.length ? "More: " : ""}${rest.length} ${rest.length === 1 ? "setting" : "settings"}`), el("div", { class: "fields" }, ...rest));
-      const open = first ? ["Target", "Workload", "Load", "Search", "Matrix"].includes(group.title) : opened.has(group.title);
-      return el("details", { class: "group", "data-group": group.title, open: open || (!first && ["Search", "Matrix"].includes(group.title)) },
-        el("summary", {}, el("h2", {}, group.title), el("span", { class: "note" }, group.about)), el("div", { class: "fields" }, ...some), more);
-    }));
+    put(
+      this.element,
+      ...built.map((group) => {
+        const controls = group.fields.map((field) => ({ field, element: this.control(field) }));
+        const some = controls.filter((one) => one.field.essential).map((one) => one.element);
+        const rest = controls.filter((one) => !one.field.essential).map((one) => one.element);
+        const more =
+          rest.length > 0 &&
+          el(
+            "details",
+            { class: "more", "data-group": group.title + " more", open: opened.has(group.title + " more") },
+            el(
+              "summary",
+              {},
+              `${some.length ? "More: " : ""}${rest.length} ${rest.length === 1 ? "setting" : "settings"}`,
+            ),
+            el("div", { class: "fields" }, ...rest),
+          );
+        const open = first
+          ? ["Target", "Workload", "Load", "Search", "Matrix"].includes(group.title)
+          : opened.has(group.title);
+        return el(
+          "details",
+          {
+            class: "group",
+            "data-group": group.title,
+            open: open || (!first && ["Search", "Matrix"].includes(group.title)),
+          },
+          el("summary", {}, el("h2", {}, group.title), el("span", { class: "note" }, group.about)),
+          el("div", { class: "fields" }, ...some),
+          more,
+        );
+      }),
+    );
     this.fill(spec);
   }
 
@@ -42,39 +68,95 @@ export class Form {
   control(field) {
     const name = id("field");
     const error = el("p", { class: "wrong", id: name + "-e", hidden: true });
-    const common = { id: name, "aria-describedby": `${name}-h ${name}-e`, name: field.key, oninput: () => this.changed(), autocomplete: "off", spellcheck: "false" };
+    const common = {
+      id: name,
+      "aria-describedby": `${name}-h ${name}-e`,
+      name: field.key,
+      oninput: () => this.changed(),
+      autocomplete: "off",
+      spellcheck: "false",
+    };
     const none = field.standard ? `default: ${field.standard}` : "default";
     /** @type {Control} */
     let control;
     let lists = null;
     if (field.kind === "choice" || field.kind === "boolean" || field.kind === "part") {
-      const ways = field.kind === "choice" ? field.choices.map((one) => one.value) : field.kind === "part" ? ["yes"] : ["yes", "no"];
-      control = el("select", common, el("option", { value: "" }, field.kind === "part" ? "default: no" : none), ...ways.map((way) => el("option", { value: way }, this.installed(field, way))));
+      const ways =
+        field.kind === "choice"
+          ? field.choices.map((one) => one.value)
+          : field.kind === "part"
+            ? ["yes"]
+            : ["yes", "no"];
+      control = el(
+        "select",
+        common,
+        el("option", { value: "" }, field.kind === "part" ? "default: no" : none),
+        ...ways.map((way) => el("option", { value: way }, this.installed(field, way))),
+      );
     } else if (["list", "map", "json"].includes(field.kind)) {
       control = el("textarea", { ...common, rows: 2, placeholder: field.standard.replace(/, /g, "\n") });
     } else {
       const known = field.key.endsWith("workload") ? this.about.workloads : null;
-      if (known) lists = el("datalist", { id: name + "-l" }, ...known.map((/** @type {any} */ one) => el("option", { value: one.name }, one.about)));
-      control = el("input", { ...common, type: "text", inputmode: field.kind === "number" ? "decimal" : null, placeholder: field.standard, list: known ? name + "-l" : null });
+      if (known)
+        lists = el(
+          "datalist",
+          { id: name + "-l" },
+          ...known.map((/** @type {any} */ one) => el("option", { value: one.name }, one.about)),
+        );
+      control = el("input", {
+        ...common,
+        type: "text",
+        inputmode: field.kind === "number" ? "decimal" : null,
+        placeholder: field.standard,
+        list: known ? name + "-l" : null,
+      });
     }
     this.entries.set(field.key, { field, control, error });
-    return el("div", { class: "field" }, el("label", { for: name }, field.label, " ", el("code", {}, field.key)), control, lists, error,
-      el("div", { class: "note", id: name + "-h" }, ...this.help(field)));
+    return el(
+      "div",
+      { class: "field" },
+      el("label", { for: name }, field.label, " ", el("code", {}, field.key)),
+      control,
+      lists,
+      error,
+      el("div", { class: "note", id: name + "-h" }, ...this.help(field)),
+    );
   }
 
   /** @param {Field} field @param {string} way */
   installed(field, way) {
-    const server = field.key === "server.software" && this.about.servers.find((/** @type {any} */ one) => one.name === way);
+    const server =
+      field.key === "server.software" && this.about.servers.find((/** @type {any} */ one) => one.name === way);
     return server && !server.installed ? way + " (not installed)" : way;
   }
 
   /** @param {Field} field */
   help(field) {
-    const form = { list: "One per line.", map: "One name = value per line.", json: "As JSON." }[/** @type {string} */ (field.kind)];
+    const form = { list: "One per line.", map: "One name = value per line.", json: "As JSON." }[
+      /** @type {string} */ (field.kind)
+    ];
     const ways = field.choices.some((one) => one.about);
-    const short = field.choices.length && field.kind === "list" && !ways ? "`" + field.choices.map((one) => one.value).join("`, `") + "`." : "";
-    return [el("p", {}, ...prose([field.help, form, short].filter(Boolean).join(" "))),
-      ways && el("details", { class: "ways" }, el("summary", {}, "Values"), el("dl", {}, ...field.choices.flatMap((one) => [el("dt", {}, el("code", {}, one.value)), el("dd", {}, ...prose(one.about))])))];
+    const short =
+      field.choices.length && field.kind === "list" && !ways
+        ? "`" + field.choices.map((one) => one.value).join("`, `") + "`."
+        : "";
+    return [
+      el("p", {}, ...prose([field.help, form, short].filter(Boolean).join(" "))),
+      ways &&
+        el(
+          "details",
+          { class: "ways" },
+          el("summary", {}, "Values"),
+          el(
+            "dl",
+            {},
+            ...field.choices.flatMap((one) => [
+              el("dt", {}, el("code", {}, one.value)),
+              el("dd", {}, ...prose(one.about)),
+            ]),
+          ),
+        ),
+    ];
   }
 
   /** Shows a specification. @param {Record<string, any>} spec */
@@ -82,11 +164,18 @@ export class Form {
     this.kept = structuredClone(spec);
     for (const { field, control } of this.entries.values()) {
       const text = written(field, value(spec, field.key));
-      const unknown = control instanceof HTMLSelectElement && text && ![...control.options].some((one) => one.value === text);
+      const unknown =
+        control instanceof HTMLSelectElement && text && ![...control.options].some((one) => one.value === text);
       if (unknown) control.append(el("option", { value: text }, text));
       if (control.value !== text) control.value = text;
       if (control instanceof HTMLTextAreaElement) control.rows = Math.min(12, Math.max(2, text.split("\n").length));
-      if (text) for (let fold = control.closest("details"); fold && !field.essential; fold = fold.parentElement?.closest("details") ?? null) fold.open = true;
+      if (text)
+        for (
+          let fold = control.closest("details");
+          fold && !field.essential;
+          fold = fold.parentElement?.closest("details") ?? null
+        )
+          fold.open = true;
     }
   }
 
@@ -117,7 +206,8 @@ export class Form {
     const entry = this.entries.get(key);
     if (!entry) return false;
     entry.error.hidden = !message;
-    if (message) entry.control.setAttribute("aria-invalid", "true"); else entry.control.removeAttribute("aria-invalid");
+    if (message) entry.control.setAttribute("aria-invalid", "true");
+    else entry.control.removeAttribute("aria-invalid");
     put(entry.error, ...prose(message ?? ""), hint && el("span", {}, " ", ...prose(hint)));
     return true;
   }
@@ -126,14 +216,18 @@ export class Form {
   find(key) {
     if (!key) return null;
     const all = [...this.entries.keys()];
-    const name = all.find((one) => one === key) ?? all.find((one) => one.startsWith(key + ".")) ?? all.find((one) => key.startsWith(one + "."));
+    const name =
+      all.find((one) => one === key) ??
+      all.find((one) => one.startsWith(key + ".")) ??
+      all.find((one) => key.startsWith(one + "."));
     return name ?? null;
   }
 
   /** Moves the focus there. @param {string} key */
   focus(key) {
     const control = this.entries.get(key)?.control;
-    for (let fold = control?.closest("details"); fold; fold = fold.parentElement?.closest("details") ?? null) fold.open = true;
+    for (let fold = control?.closest("details"); fold; fold = fold.parentElement?.closest("details") ?? null)
+      fold.open = true;
     control?.focus();
     control?.scrollIntoView({ block: "center" });
   }

@@ -18,7 +18,11 @@ export const short = (value) => (value === 0 ? "0" : number(value, value < 9.995
 /** Milliseconds with their unit, as the terminal writes them. @param {number | null | undefined} value */
 export function ms(value) {
   if (value === null || value === undefined) return "–";
-  return value >= 1000 ? short(value / 1000) + " s" : value > 0 && value < 1 ? short(value * 1000) + " µs" : short(value) + " ms";
+  return value >= 1000
+    ? short(value / 1000) + " s"
+    : value > 0 && value < 1
+      ? short(value * 1000) + " µs"
+      : short(value) + " ms";
 }
 
 /** `+3.2 %`. @param {number} value */
@@ -34,11 +38,22 @@ export function span(seconds) {
 }
 
 /** A span in one unit, for columns. @param {number | null | undefined} seconds */
-export const brief = (seconds) => (seconds === null || seconds === undefined ? "–" : seconds < 60 ? Math.round(seconds) + " s" : seconds < 3600 ? (seconds / 60).toFixed(1) + " min" : (seconds / 3600).toFixed(1) + " h");
+export const brief = (seconds) =>
+  seconds === null || seconds === undefined
+    ? "–"
+    : seconds < 60
+      ? Math.round(seconds) + " s"
+      : seconds < 3600
+        ? (seconds / 60).toFixed(1) + " min"
+        : (seconds / 3600).toFixed(1) + " h";
 
 /** @param {number} bytes */
 export function size(bytes) {
-  for (const [unit, of] of /** @type {[string, number][]} */ ([["GB", 1e9], ["MB", 1e6], ["kB", 1e3]])) {
+  for (const [unit, of] of /** @type {[string, number][]} */ ([
+    ["GB", 1e9],
+    ["MB", 1e6],
+    ["kB", 1e3],
+  ])) {
     if (bytes >= of) return `${(bytes / of).toFixed(1)} ${unit}`;
   }
   return bytes + " bytes";
@@ -59,6 +74,8 @@ export const counted = (count, one) => `${number(count)} ${one}${count === 1 ? "
 
 /** A key's name in words. @param {string} name */
 export function words(name) {
-  const said = name.replace(/_/g, " ").replace(/\b(tls|cpu|http2?|slo|sni|alpn)(s?)\b/g, (_, word, s) => word.toUpperCase() + s);
+  const said = name
+    .replace(/_/g, " ")
+    .replace(/\b(tls|cpu|http2?|slo|sni|alpn)(s?)\b/g, (_, word, s) => word.toUpperCase() + s);
   return said[0].toUpperCase() + said.slice(1);
 }

@@ -3,13 +3,25 @@
 import { button, el } from "./dom.js";
 
 const HELP = [
-  ["?", "this list"], ["n", "new run"], ["l", "library"], ["/", "search the library"], ["j", "next row"], ["k", "row before"],
-  ["Enter", "open the row"], ["x", "mark the row"], ["c", "compare what is marked"], ["Esc", "close"],
+  ["?", "this list"],
+  ["n", "new run"],
+  ["l", "library"],
+  ["/", "search the library"],
+  ["j", "next row"],
+  ["k", "row before"],
+  ["Enter", "open the row"],
+  ["x", "mark the row"],
+  ["c", "compare what is marked"],
+  ["Esc", "close"],
 ];
 
-const dialog = el("dialog", { id: "help", "aria-labelledby": "help-title" }, el("h2", { id: "help-title" }, "Keys"),
+const dialog = el(
+  "dialog",
+  { id: "help", "aria-labelledby": "help-title" },
+  el("h2", { id: "help-title" }, "Keys"),
   el("dl", {}, ...HELP.map(([key, what]) => el("div", {}, el("dt", {}, el("kbd", {}, key)), el("dd", {}, what)))),
-  button("Close", () => dialog.close()));
+  button("Close", () => dialog.close()),
+);
 
 export function help() {
   if (!dialog.isConnected) document.body.append(dialog);
@@ -27,14 +39,24 @@ function walk(by) {
 export function listen(view, go) {
   document.addEventListener("keydown", (event) => {
     const target = /** @type {HTMLElement} */ (event.target);
-    const types = target.isContentEditable || target.matches("textarea, select, input:not([type=checkbox], [type=radio])");
+    const types =
+      target.isContentEditable || target.matches("textarea, select, input:not([type=checkbox], [type=radio])");
     if (types || event.ctrlKey || event.altKey || event.metaKey || dialog.open) return;
     const search = () => {
       const field = document.getElementById("search");
-      if (field) field.focus(); else go("/library?focus=search");
+      if (field) field.focus();
+      else go("/library?focus=search");
     };
     /** @type {Record<string, (() => void) | undefined>} */
-    const keys = { "?": help, n: () => go("/new"), l: () => go("/library"), "/": search, j: () => walk(1), k: () => walk(-1), ...view()?.keys };
+    const keys = {
+      "?": help,
+      n: () => go("/new"),
+      l: () => go("/library"),
+      "/": search,
+      j: () => walk(1),
+      k: () => walk(-1),
+      ...view()?.keys,
+    };
     const does = keys[event.key];
     if (!does) return;
     event.preventDefault();

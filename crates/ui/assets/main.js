@@ -47,15 +47,27 @@ async function show(moves) {
     history.replaceState(null, "", "/connect?to=" + encodeURIComponent(location.pathname + location.search));
   }
   here = location.pathname + location.search;
-  const found = PAGES.map(([pattern, page]) => ({ page, match: pattern.exec(location.pathname) })).find((one) => one.match);
-  const decoded = (/** @type {string} */ part) => { try { return decodeURIComponent(part); } catch { return part; } };
+  const found = PAGES.map(([pattern, page]) => ({ page, match: pattern.exec(location.pathname) })).find(
+    (one) => one.match,
+  );
+  const decoded = (/** @type {string} */ part) => {
+    try {
+      return decodeURIComponent(part);
+    } catch {
+      return part;
+    }
+  };
   const now = new View((found?.match ?? []).slice(1).map(decoded), new URLSearchParams(location.search), go);
   view = now;
   put(main, now.title, now.sub, now.trouble, now.body);
   for (const link of document.querySelectorAll("nav a")) {
     const href = link.getAttribute("href") ?? "";
-    const isHere = location.pathname === href || location.pathname.startsWith(href + "/") || (href === "/library" && location.pathname === "/");
-    if (isHere) link.setAttribute("aria-current", "page"); else link.removeAttribute("aria-current");
+    const isHere =
+      location.pathname === href ||
+      location.pathname.startsWith(href + "/") ||
+      (href === "/library" && location.pathname === "/");
+    if (isHere) link.setAttribute("aria-current", "page");
+    else link.removeAttribute("aria-current");
   }
   const shown = now.attempt(async () => {
     const draw = found ? await found.page() : missing;
@@ -79,21 +91,43 @@ function tokenOfAddress() {
 async function begin() {
   try {
     const status = await get("/api/status");
-    say(/** @type {HTMLElement} */ (document.getElementById("host")), "on " + status.host + (status.read_only ? ", for looking only" : ""));
-    say(/** @type {HTMLElement} */ (document.getElementById("about")), `webstone ${status.version.replace(/^webstone /, "")}; runs in ${status.runs_dir}`);
-  } catch { /* the page says so itself */ }
+    say(
+      /** @type {HTMLElement} */ (document.getElementById("host")),
+      "on " + status.host + (status.read_only ? ", for looking only" : ""),
+    );
+    say(
+      /** @type {HTMLElement} */ (document.getElementById("about")),
+      `webstone ${status.version.replace(/^webstone /, "")}; runs in ${status.runs_dir}`,
+    );
+  } catch {
+    /* the page says so itself */
+  }
 }
 
 document.addEventListener("click", (event) => {
   const link = /** @type {HTMLElement} */ (event.target).closest?.("a");
-  const isPlain = event.button === 0 && !event.ctrlKey && !event.metaKey && !event.shiftKey && !event.altKey && !event.defaultPrevented;
-  if (!link || !isPlain || link.target || link.origin !== location.origin || link.getAttribute("href")?.startsWith("#")) return;
+  const isPlain =
+    event.button === 0 &&
+    !event.ctrlKey &&
+    !event.metaKey &&
+    !event.shiftKey &&
+    !event.altKey &&
+    !event.defaultPrevented;
+  if (!link || !isPlain || link.target || link.origin !== location.origin || link.getAttribute("href")?.startsWith("#"))
+    return;
   event.preventDefault();
   go(link.href);
 });
 // A step to a fragment of the same page, as the skip link makes, is none to another page.
-addEventListener("popstate", () => { if (location.pathname + location.search !== here) show(true); });
-addEventListener("hashchange", () => { if (tokenOfAddress()) { begin(); go("/", true); } });
+addEventListener("popstate", () => {
+  if (location.pathname + location.search !== here) show(true);
+});
+addEventListener("hashchange", () => {
+  if (tokenOfAddress()) {
+    begin();
+    go("/", true);
+  }
+});
 addEventListener("unconnected", () => {
   if (location.pathname === "/connect") return;
   announce("not connected");

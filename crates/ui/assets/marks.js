@@ -3,14 +3,23 @@
 const KEY = "webstone-marks";
 
 /** @type {Set<string>} */
-const marked = new Set((() => { try { return JSON.parse(sessionStorage.getItem(KEY) ?? "[]"); } catch { return []; } })());
+const marked = new Set(
+  (() => {
+    try {
+      return JSON.parse(sessionStorage.getItem(KEY) ?? "[]");
+    } catch {
+      return [];
+    }
+  })(),
+);
 
 /** Their names, in the order in which they were marked. */
 export const marks = () => [...marked];
 
 /** @param {string} name @param {boolean} is */
 export function mark(name, is) {
-  if (is) marked.add(name); else marked.delete(name);
+  if (is) marked.add(name);
+  else marked.delete(name);
   sessionStorage.setItem(KEY, JSON.stringify([...marked]));
 }
 

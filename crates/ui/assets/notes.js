@@ -10,13 +10,22 @@ export class Notes {
   constructor(view, name, notes, saved) {
     const [text, tags] = [id("notes"), id("tags")];
     this.text = el("textarea", { id: text, name: "notes", rows: 4, value: notes?.text ?? "" });
-    this.tags = el("input", { id: tags, name: "tags", type: "text", value: (notes?.tags ?? []).join(" "), autocomplete: "off" });
+    this.tags = el("input", {
+      id: tags,
+      name: "tags",
+      type: "text",
+      value: (notes?.tags ?? []).join(" "),
+      autocomplete: "off",
+    });
     const told = el("span", { class: "note" });
     const trouble = el("div");
     const save = button("Save", async () => {
       put(trouble);
       try {
-        const now = await view.post(named("/api/runs/", name, "/notes"), { text: this.text.value, tags: this.tags.value.split(/[\s,]+/).filter(Boolean) });
+        const now = await view.post(named("/api/runs/", name, "/notes"), {
+          text: this.text.value,
+          tags: this.tags.value.split(/[\s,]+/).filter(Boolean),
+        });
         say(told, "Saved " + clock(new Date()));
         announce("notes saved");
         saved(now ?? {});
@@ -24,7 +33,15 @@ export class Notes {
         if (!view.signal.aborted) put(trouble, failed(error));
       }
     });
-    this.element = el("div", { class: "notes" }, el("label", { for: text }, "Notes"), this.text, el("label", { for: tags }, "Tags ", el("span", { class: "note" }, "separated by spaces")), this.tags,
-      el("div", { class: "actions" }, save, told), trouble);
+    this.element = el(
+      "div",
+      { class: "notes" },
+      el("label", { for: text }, "Notes"),
+      this.text,
+      el("label", { for: tags }, "Tags ", el("span", { class: "note" }, "separated by spaces")),
+      this.tags,
+      el("div", { class: "actions" }, save, told),
+      trouble,
+    );
   }
 }

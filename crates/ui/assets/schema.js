@@ -19,7 +19,11 @@ import { words } from "./format.js";
 
 // Groups of the form by the specification's tables; a table that stands nowhere comes last.
 const GROUPS = [
-  { title: "Target", about: "what is benchmarked: URLs, or a server that webstone starts", tables: ["target", "server", "server_config"] },
+  {
+    title: "Target",
+    about: "what is benchmarked: URLs, or a server that webstone starts",
+    tables: ["target", "server", "server_config"],
+  },
   { title: "Workload", about: "what is requested", tables: ["workload"] },
   { title: "Load", about: "how much, how long, how often", tables: ["load"] },
   { title: "Search", about: "the limit to be found", tables: ["find"], commands: ["find"] },
@@ -46,7 +50,8 @@ function resolved(part, whole) {
 }
 
 /** @param {Schema} part @returns {string} */
-const kindOf = (part) => (Array.isArray(part.type) ? part.type.find((/** @type {string} */ one) => one !== "null") : part.type) ?? "";
+const kindOf = (part) =>
+  (Array.isArray(part.type) ? part.type.find((/** @type {string} */ one) => one !== "null") : part.type) ?? "";
 
 /** @param {unknown} value */
 function standard(value) {
@@ -57,10 +62,16 @@ function standard(value) {
 
 /** @param {Schema} part @returns {{ value: string, about: string }[]} */
 function choicesOf(part) {
-  if (part.enum) return part.enum.filter((/** @type {unknown} */ one) => one !== null).map((/** @type {unknown} */ one) => ({ value: String(one), about: "" }));
+  if (part.enum)
+    return part.enum
+      .filter((/** @type {unknown} */ one) => one !== null)
+      .map((/** @type {unknown} */ one) => ({ value: String(one), about: "" }));
   const all = part.oneOf ?? [];
   return all.every((/** @type {Schema} */ one) => "const" in one || one.enum)
-    ? all.flatMap((/** @type {Schema} */ one) => (one.enum ? choicesOf(one) : [{ value: String(one.const), about: one.description ?? "" }])) : [];
+    ? all.flatMap((/** @type {Schema} */ one) =>
+        one.enum ? choicesOf(one) : [{ value: String(one.const), about: one.description ?? "" }],
+      )
+    : [];
 }
 
 /** @param {string} key @param {Schema} raw @param {Schema} whole @param {unknown} given What holds where the table says nothing. @returns {Field[]} */
@@ -71,7 +82,13 @@ function fieldsOf(key, raw, whole, given) {
   const type = kindOf(part);
   /** @type {Field} */
   const field = {
-    key, label: words(key.split(".").pop() ?? key), help: part.description ?? "", kind: "text", choices, standard: standard(fallback), numbers: false,
+    key,
+    label: words(key.split(".").pop() ?? key),
+    help: part.description ?? "",
+    kind: "text",
+    choices,
+    standard: standard(fallback),
+    numbers: false,
     essential: ESSENTIAL.includes(key),
   };
   if (choices.length) return [{ ...field, kind: "choice" }];
@@ -89,11 +106,18 @@ function fieldsOf(key, raw, whole, given) {
   }
   if (type === "object" && part.properties) {
     const below = Object.entries(part.properties).flatMap(([name, one]) =>
-      fieldsOf(key + "." + name, one, whole, fallback && typeof fallback === "object" ? /** @type {any} */ (fallback)[name] : undefined));
+      fieldsOf(
+        key + "." + name,
+        one,
+        whole,
+        fallback && typeof fallback === "object" ? /** @type {any} */ (fallback)[name] : undefined,
+      ),
+    );
     // A table that may be absent says something by being there.
     return part.nullable && key.includes(".") ? [{ ...field, kind: "part" }, ...below] : below;
   }
-  if (type === "object" && kindOf(resolved(part.additionalProperties || {}, whole)) === "string") return [{ ...field, kind: "map" }];
+  if (type === "object" && kindOf(resolved(part.additionalProperties || {}, whole)) === "string")
+    return [{ ...field, kind: "map" }];
   return [{ ...field, kind: "json" }];
 }
 
@@ -102,12 +126,20 @@ export function groups(schema, command) {
   const known = new Set(GROUPS.flatMap((group) => group.tables));
   const others = Object.keys(schema.properties).filter((name) => !known.has(name));
   const all = [...GROUPS, ...(others.length ? [{ title: "More", about: "", tables: others }] : [])];
-  return all.filter((group) => !("commands" in group) || group.commands?.includes(command)).map((group) => ({
-    title: group.title,
-    about: group.about,
-    fields: group.tables.filter((name) => schema.properties[name]).flatMap((name) => fieldsOf(name, schema.properties[name], schema, undefined))
-      .sort((a, b) => (a.essential && b.essential ? ESSENTIAL.indexOf(a.key) - ESSENTIAL.indexOf(b.key) : Number(b.essential) - Number(a.essential))),
-  }));
+  return all
+    .filter((group) => !("commands" in group) || group.commands?.includes(command))
+    .map((group) => ({
+      title: group.title,
+      about: group.about,
+      fields: group.tables
+        .filter((name) => schema.properties[name])
+        .flatMap((name) => fieldsOf(name, schema.properties[name], schema, undefined))
+        .sort((a, b) =>
+          a.essential && b.essential
+            ? ESSENTIAL.indexOf(a.key) - ESSENTIAL.indexOf(b.key)
+            : Number(b.essential) - Number(a.essential),
+        ),
+    }));
 }
 
 /** @param {Record<string, any>} spec @param {string} key @returns {any} */
@@ -126,12 +158,20 @@ export function set(spec, key, what) {
 export function written(field, given) {
   if (given === undefined || given === null) return "";
   switch (field.kind) {
-    case "boolean": return given ? "yes" : "no";
-    case "part": return "yes";
-    case "list": return (Array.isArray(given) ? given : [given]).join("\n");
-    case "map": return Object.entries(given).map(([name, text]) => `${name} = ${text}`).join("\n");
-    case "json": return JSON.stringify(given, null, 1);
-    default: return Array.isArray(given) ? given.join(",") : String(given);
+    case "boolean":
+      return given ? "yes" : "no";
+    case "part":
+      return "yes";
+    case "list":
+      return (Array.isArray(given) ? given : [given]).join("\n");
+    case "map":
+      return Object.entries(given)
+        .map(([name, text]) => `${name} = ${text}`)
+        .join("\n");
+    case "json":
+      return JSON.stringify(given, null, 1);
+    default:
+      return Array.isArray(given) ? given.join(",") : String(given);
   }
 }
 
@@ -144,20 +184,36 @@ export function read(field, text) {
   const trimmed = text.trim();
   if (!trimmed) return undefined;
   const numeric = (/** @type {string} */ one) => (Number.isFinite(Number(one)) ? Number(one) : one);
-  const rows = () => trimmed.split("\n").map((one) => one.trim()).filter(Boolean);
+  const rows = () =>
+    trimmed
+      .split("\n")
+      .map((one) => one.trim())
+      .filter(Boolean);
   switch (field.kind) {
-    case "boolean": return trimmed === "yes";
-    case "part": return {};
-    case "number": return numeric(trimmed);
-    case "list": return rows().map((one) => (field.numbers ? numeric(one) : one));
-    case "map": return Object.fromEntries(rows().map((one) => {
-      const at = one.indexOf("=");
-      if (at < 1) throw new Error(`\`${one}\` is not written as name = value`);
-      return [one.slice(0, at).trim(), one.slice(at + 1).trim()];
-    }));
+    case "boolean":
+      return trimmed === "yes";
+    case "part":
+      return {};
+    case "number":
+      return numeric(trimmed);
+    case "list":
+      return rows().map((one) => (field.numbers ? numeric(one) : one));
+    case "map":
+      return Object.fromEntries(
+        rows().map((one) => {
+          const at = one.indexOf("=");
+          if (at < 1) throw new Error(`\`${one}\` is not written as name = value`);
+          return [one.slice(0, at).trim(), one.slice(at + 1).trim()];
+        }),
+      );
     case "json":
-      try { return JSON.parse(trimmed); } catch (error) { throw new Error("this is not JSON: " + /** @type {Error} */ (error).message); }
-    default: return field.kind === "text" ? text.replace(/\r/g, "") : trimmed;
+      try {
+        return JSON.parse(trimmed);
+      } catch (error) {
+        throw new Error("this is not JSON: " + /** @type {Error} */ (error).message);
+      }
+    default:
+      return field.kind === "text" ? text.replace(/\r/g, "") : trimmed;
   }
 }
 

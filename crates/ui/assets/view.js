@@ -20,7 +20,9 @@ export class View {
     this.trouble = el("div");
     this.body = el("div", { class: "page" });
     /** Once it has its name. @type {Promise<void>} */
-    this.named = new Promise((done) => { this.isNamed = done; });
+    this.named = new Promise((done) => {
+      this.isNamed = done;
+    });
     /** Keys of this page besides those of all. @type {Record<string, () => void>} */
     this.keys = {};
   }
@@ -46,17 +48,24 @@ export class View {
   }
 
   /** @param {string} path @returns {Promise<any>} */
-  get(path) { return get(path, this.signal); }
+  get(path) {
+    return get(path, this.signal);
+  }
 
   /** @param {string} path @param {unknown} [body] @returns {Promise<any>} */
-  post(path, body) { return post(path, body, this.signal); }
+  post(path, body) {
+    return post(path, body, this.signal);
+  }
 }
 
 /** A report, in an origin of its own that can reach neither these pages nor the token; it is told which theme is chosen here. @param {string} url @param {string} title */
 export function framed(url, title) {
   const tell = () => frame.contentWindow?.postMessage(document.documentElement.dataset.theme ?? "", "*");
   const frame = el("iframe", { class: "report", sandbox: "allow-scripts", src: url, title, onload: tell });
-  const themed = () => { if (frame.isConnected) tell(); else removeEventListener("themed", themed); };
+  const themed = () => {
+    if (frame.isConnected) tell();
+    else removeEventListener("themed", themed);
+  };
   addEventListener("themed", themed);
   return frame;
 }
