@@ -69,9 +69,12 @@ const SERVICES: [(&str, &str); 7] = [
 ];
 /// Subcommands of cargo, in `xtask/tools.txt`.
 const TOOLS: [&str; 2] = ["cargo-nextest", "cargo-deny"];
-/// Packages of npm with a file that tests use.
-const MODULES: [(&str, &str); 2] =
-    [("axe-core@4", "axe-core/axe.min.js"), ("typescript@5", "typescript/bin/tsc")];
+/// Packages of npm with the file that is used of each.
+const MODULES: [(&str, &str); 3] = [
+    ("axe-core@4", "axe-core/axe.min.js"),
+    ("typescript@5", "typescript/bin/tsc"),
+    ("@biomejs/biome@2.6.8", "@biomejs/biome/bin/biome"),
+];
 
 /// Where servers are installed that are not on every user's path.
 const SYSTEM_PATHS: [&str; 3] = ["/usr/sbin", "/usr/local/sbin", "/sbin"];
@@ -94,26 +97,33 @@ pub fn ensure_cluster() -> Vec<&'static str> {
     provide(true, &NEEDED_BY_CLUSTER)
 }
 
-/// Installs what the browser front is tested with and Debian does not have: an accessibility checker and a checker of types, below
-/// `target/`. Without them their tests skip themselves.
-pub fn ensure_modules(install: bool) {
+/// Installs what the browser front's scripts are checked and formatted with and Debian does not have, below `target/`. Without them
+/// the tests that need them skip themselves. Returns the folder of the modules, if all are there.
+pub fn ensure_modules(install: bool) -> Option<PathBuf> {
     let directory = root().join("target/axe");
-    let is_there = MODULES.iter().all(|(_, file)| directory.join("node_modules").join(file).is_file());
-    if is_there || !install {
-        return;
+    let modules = directory.join("node_modules");
+    let are_there = || MODULES.iter().all(|(_, file)| modules.join(file).is_file());
+    if !are_there() && install {
+        let mut command = Command::new("npm");
+        command
+            .args([
+                "install",
+                "--silent",
+                "--no-audit",
+                "--no-fund",
+                "--no-save",
+                "--ignore-scripts",
+                "--prefix",
+            ])
+            .arg(&directory);
+        if find("npm").is_none() || !run_quietly(command.args(MODULES.map(|(package, _)| package))) {
+            println!(
+                "missing: modules of npm; the browser front's accessibility, types and format will not be checked"
+            );
+            println!("hint: as root, apt-get install npm");
+        }
     }
-    if find("npm").is_none() {
-        println!("missing: npm; the browser front's accessibility and types will not be checked");
-        println!("hint: as root, apt-get install npm");
-        return;
-    }
-    let mut command = Command::new("npm");
-    command
-        .args(["install", "--silent", "--no-audit", "--no-fund", "--no-save", "--ignore-scripts", "--prefix"])
-        .arg(&directory);
-    if !run_quietly(command.args(MODULES.map(|(package, _)| package))) {
-        println!("npm install failed; the browser front's accessibility and types will not be checked");
-    }
+    are_there().then_some(modules)
 }
 
 /// Installs cargo-nextest and cargo-deny below `target/` where they are not installed.

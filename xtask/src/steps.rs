@@ -95,7 +95,7 @@ impl<'a> Options<'a> {
     }
 }
 
-/// Formatting, of the workspace and of the fuzzers' wrappers, which are a workspace of their own.
+/// Formatting: of the workspace, of the fuzzers' wrappers, which are a workspace of their own, and of the browser front's scripts.
 pub fn formatting() -> Outcome {
     run(
         cargo(&["fmt", "--all", "--check"]),
@@ -105,7 +105,11 @@ pub fn formatting() -> Outcome {
     let mut rustfmt = Command::new("rustfmt");
     rustfmt.args(["--check", "--edition", "2024"]).current_dir(root());
     rustfmt.args(wrappers.filter_map(|entry| Some(entry.ok()?.path())));
-    run(rustfmt, "run `rustfmt --edition 2024 fuzz/fuzz_targets/*.rs`")
+    run(rustfmt, "run `rustfmt --edition 2024 fuzz/fuzz_targets/*.rs`")?;
+    let Some(modules) = packages::ensure_modules(true) else { return Ok(()) };
+    let mut biome = Command::new(modules.join("@biomejs/biome/bin/biome"));
+    biome.args(["format", "--colors=off"]).current_dir(root());
+    run(biome, "run `target/axe/node_modules/@biomejs/biome/bin/biome format --write`")
 }
 
 /// Lints of the compiler and of clippy, over everything that is built.
