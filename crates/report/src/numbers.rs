@@ -35,6 +35,11 @@ pub(crate) fn counted(value: u64, one: &str, many: &str) -> String {
     format!("{} {}", count(value), if value == 1 { one } else { many })
 }
 
+/// `p99.9`, and `max` of 100.
+pub(crate) fn percentile_name(percentile: f64) -> String {
+    if percentile == 100.0 { "max".to_owned() } else { format!("p{percentile}") }
+}
+
 /// A unit for a set of values, with the decimals that suit them.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) struct Scale {
@@ -100,10 +105,9 @@ impl Scale {
     }
 
     /// The percentiles of a distribution and its longest time, those marked that are lower bounds.
-    pub(crate) fn show_percentiles(&self, screen: &Screen, times: &Distribution) -> [String; 8] {
-        times
-            .each()
-            .map(|(percentile, time_s)| marked(screen, times.is_at_least(percentile), self.show(time_s)))
+    pub(crate) fn show_percentiles(&self, screen: &Screen, times: &Distribution) -> Vec<String> {
+        let shown = |(percentile, time_s)| marked(screen, times.is_at_least(percentile), self.show(time_s));
+        times.each().into_iter().map(shown).collect()
     }
 
     /// A value in base units as a number of this unit.

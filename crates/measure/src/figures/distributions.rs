@@ -46,36 +46,56 @@ pub struct GeneratorDelays {
     pub connect_lag: Option<Distribution>,
 }
 
-/// Percentiles of a time, from its histogram: three significant digits, never above the maximum. Seconds. Where requests were not
-/// answered, of the answered ones or of all with their waits so far, whichever is longer.
-#[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
-pub struct Distribution {
-    /// How many values: of requests that were answered.
-    pub count: u64,
-    /// Half of the values are no longer.
-    pub p50_s: f64,
-    /// 75 % of the values are no longer.
-    pub p75_s: f64,
-    /// 90 % of the values are no longer.
-    pub p90_s: f64,
-    /// 95 % of the values are no longer.
-    pub p95_s: f64,
-    /// 99 % of the values are no longer.
-    pub p99_s: f64,
-    /// 99.9 % of the values are no longer.
-    pub p99_9_s: f64,
-    /// 99.99 % of the values are no longer.
-    pub p99_99_s: f64,
-    /// The longest, exactly.
-    pub max_s: f64,
-    /// From which percentile on the values are lower bounds, because requests without an answer are among them; 100: only the
-    /// longest is. Absent where none is.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub at_least_from_percentile: Option<f64>,
+/// The percentiles that reports have, ascending: each a field of [`Distribution`], what it is, and its number.
+macro_rules! percentiles {
+    ($($field:ident: $percentile:literal, $what:literal;)*) => {
+        /// Percentiles of a time, from its histogram: three significant digits, never above the maximum. Seconds. Where requests were not
+        /// answered, of the answered ones or of all with their waits so far, whichever is longer.
+        #[derive(Clone, Debug, Default, PartialEq, Serialize, JsonSchema)]
+        pub struct Distribution {
+            /// How many values: of requests that were answered.
+            pub count: u64,
+            $(
+                #[doc = $what]
+                pub $field: f64,
+            )*
+            /// The longest, exactly.
+            pub max_s: f64,
+            /// From which percentile on the values are lower bounds, because requests without an answer are among them; 100: only the
+            /// longest is. Absent where none is.
+            #[serde(skip_serializing_if = "Option::is_none")]
+            pub at_least_from_percentile: Option<f64>,
+        }
+
+        /// Their numbers.
+        pub const PERCENTILES: [f64; [$($percentile),*].len()] = [$($percentile),*];
+
+        /// The same, and the longest.
+        const AT: [f64; PERCENTILES.len() + 1] = [$($percentile,)* 100.0];
+
+        impl Distribution {
+            fn from_times(count: u64, times_s: [f64; AT.len()], at_least_from_percentile: Option<f64>) -> Distribution {
+                let [$($field,)* max_s] = times_s;
+                Distribution { count, $($field,)* max_s, at_least_from_percentile }
+            }
+
+            /// Each percentile that reports have with its time in seconds; 100 is the longest.
+            pub fn each(&self) -> [(f64, f64); AT.len()] {
+                [$(($percentile, self.$field),)* (100.0, self.max_s)]
+            }
+        }
+    };
 }
 
-/// Percentiles of a distribution, and the longest.
-const AT: [f64; 8] = [50.0, 75.0, 90.0, 95.0, 99.0, 99.9, 99.99, 100.0];
+percentiles! {
+    p50_s: 50.0, "Half of the values are no longer.";
+    p75_s: 75.0, "75 % of the values are no longer.";
+    p90_s: 90.0, "90 % of the values are no longer.";
+    p95_s: 95.0, "95 % of the values are no longer.";
+    p99_s: 99.0, "99 % of the values are no longer.";
+    p99_9_s: 99.9, "99.9 % of the values are no longer.";
+    p99_99_s: 99.99, "99.99 % of the values are no longer.";
+}
 
 impl Distribution {
     /// The percentiles of a histogram in nanoseconds; `None` without values.
@@ -89,41 +109,13 @@ impl Distribution {
             return None;
         }
         let (times, bound) = times_at(answered, unanswered, &AT.map(|percentile| percentile / 100.0));
-        let [p50_s, p75_s, p90_s, p95_s, p99_s, p99_9_s, p99_99_s, max_s] =
-            <[u64; 8]>::try_from(times).expect("as many as were asked for").map(seconds);
-        let at_least_from_percentile = bound.map(|index| AT[index]);
-        Some(Distribution {
-            count: answered.len(),
-            p50_s,
-            p75_s,
-            p90_s,
-            p95_s,
-            p99_s,
-            p99_9_s,
-            p99_99_s,
-            max_s,
-            at_least_from_percentile,
-        })
+        let times = <[u64; AT.len()]>::try_from(times).expect("as many as were asked for");
+        Some(Distribution::from_times(answered.len(), times.map(seconds), bound.map(|index| AT[index])))
     }
 
     /// The time at a percentile of those above, or at 100 the longest.
     pub(crate) fn value(&self, percentile: f64, time_s: fn(&Distribution) -> f64) -> Value {
         Value::bounded(time_s(self), self.is_at_least(percentile))
-    }
-
-    /// Each percentile that reports have with its time in seconds; 100 is the longest.
-    pub fn each(&self) -> [(f64, f64); 8] {
-        let times = [
-            self.p50_s,
-            self.p75_s,
-            self.p90_s,
-            self.p95_s,
-            self.p99_s,
-            self.p99_9_s,
-            self.p99_99_s,
-            self.max_s,
-        ];
-        std::array::from_fn(|at| (AT[at], times[at]))
     }
 
     /// Whether the time at a percentile is a lower bound.

@@ -20,12 +20,10 @@ use serde::{Deserialize, Serialize};
 use crate::metrics::{Mean, Measured, times_at};
 use crate::units::NANOS_PER_SECOND;
 
+pub use distributions::PERCENTILES;
 pub use quantity::Quantity;
 pub use reading::Reading;
 pub use table::{Figure, Group, Value};
-
-/// The percentiles that reports print, in order.
-pub const PERCENTILES: [f64; 7] = [50.0, 75.0, 90.0, 95.0, 99.0, 99.9, 99.99];
 
 /// Headline figures of one iteration, or of several merged by [`Measured::merge_sequential`].
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]

@@ -2,9 +2,10 @@
 //! so that levels stand below each other and compare by eye.
 
 use crate::layout::{Room, Sheet, Table};
-use crate::numbers::Scale;
+use crate::numbers::{Scale, percentile_name};
 use crate::screen::Screen;
 use crate::summary::{self, Level};
+use webstone_measure::figures::PERCENTILES;
 use webstone_measure::figures::distributions::{Distribution, Distributions};
 
 /// Access to one of the four distributions, with its name.
@@ -48,17 +49,15 @@ pub(crate) fn sheet(screen: &Screen, levels: &[Level<'_>]) -> Option<Sheet> {
         table.text("", Room::Always);
     }
     table.text("unit", Room::Always);
-    for (name, room) in [
-        ("p50", Room::Always),
-        ("p75", Room::Optional(2)),
-        ("p90", Room::Optional(21)),
-        ("p95", Room::Optional(1)),
-        ("p99", Room::Always),
-        ("p99.9", Room::Optional(20)),
-        ("p99.99", Room::Optional(0)),
-        ("max", Room::Always),
-    ] {
-        table.number(name, "", room).defined("Percentiles", "");
+    for (place, percentile) in PERCENTILES.into_iter().chain([100.0]).enumerate() {
+        let room = match percentile {
+            50.0 | 99.0 | 100.0 => Room::Always,
+            90.0 => Room::Optional(21),
+            99.9 => Room::Optional(20),
+            // Of the others the highest goes first.
+            _ => Room::Optional((PERCENTILES.len() - place) as u8),
+        };
+        table.number(&percentile_name(percentile), "", room).defined("Percentiles", "");
     }
     for (name, of) in present {
         let all = || levels.iter().filter_map(move |level| of(&level.distributions).as_ref());
@@ -71,7 +70,7 @@ pub(crate) fn sheet(screen: &Screen, levels: &[Level<'_>]) -> Option<Sheet> {
             let mut cells = vec![label, scale.unit.to_owned()];
             match of(&level.distributions) {
                 Some(d) => cells.extend(scale.show_percentiles(screen, d)),
-                None => cells.extend([screen.dash(); 8].map(str::to_owned)),
+                None => cells.resize(table.columns.len(), screen.dash().to_owned()),
             }
             table.row(cells);
         }

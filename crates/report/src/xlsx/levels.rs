@@ -11,6 +11,7 @@ use webstone_model::record::RunRecord;
 
 use super::book::{COLUMNS_MAX, Line, Sheet};
 use crate::csv::{self, LevelTable};
+use crate::numbers::percentile_name;
 use crate::summary::{self, Level};
 use webstone_measure::figures::distributions::{Distribution, Distributions};
 
@@ -162,22 +163,10 @@ pub(super) fn percentiles<'a>(runs: &'a [Run<'a>]) -> Sheet<'a> {
                 .filter_map(|(name, d)| Some(percentile_line(&run.record.id, level, name, d?)))
         })
         .collect();
-    let blank = Distribution {
-        count: 0,
-        p50_s: 0.0,
-        p75_s: 0.0,
-        p90_s: 0.0,
-        p95_s: 0.0,
-        p99_s: 0.0,
-        p99_9_s: 0.0,
-        p99_99_s: 0.0,
-        max_s: 0.0,
-        at_least_from_percentile: None,
-    };
     let nothing = csv::nothing();
     Sheet {
         name: "Percentiles",
-        blank: percentile_line("", &summary::level(vec![&nothing]), "", &blank),
+        blank: percentile_line("", &summary::level(vec![&nothing]), "", &Distribution::default()),
         count: rows.len(),
         lines: Box::new(rows.into_iter()),
         frozen: 3,
@@ -204,17 +193,9 @@ fn percentile_line(run: &str, level: &Level<'_>, name: &str, d: &Distribution) -
     line.put("Clients", "", level.clients);
     line.put("Time of", "", name);
     line.put("Values", "", d.count);
-    for (heading, value) in [
-        ("p50", d.p50_s),
-        ("p75", d.p75_s),
-        ("p90", d.p90_s),
-        ("p95", d.p95_s),
-        ("p99", d.p99_s),
-        ("p99.9", d.p99_9_s),
-        ("p99.99", d.p99_99_s),
-        ("Max", d.max_s),
-    ] {
-        line.put(heading, "ms", value * MS);
+    for (percentile, time_s) in d.each() {
+        let name = percentile_name(percentile);
+        line.put(if percentile == 100.0 { "Max".to_owned() } else { name }, "ms", time_s * MS);
     }
     line.put("Rate", "1/s", level.rate.map(|rate| rate.to_string()));
     line
