@@ -34,72 +34,53 @@ pub enum Format {
     Otel,
 }
 
+/// A format, its name, what it is in a few words, endings of files that ask for it, and what else is typed for it.
+type Entry = (Format, &'static str, &'static str, &'static [&'static str], &'static [&'static str]);
+
+/// Every format, in the order of help texts and of [`Format`].
+#[rustfmt::skip]
+const ENTRIES: [Entry; 12] = [
+    (Format::Text, "text", "tables for a terminal", &["txt"], &["txt", "terminal", "table"]),
+    (Format::Html, "html", "charts and tables in one file, for a browser", &["html", "htm"], &["htm", "browser", "web"]),
+    (Format::Hit, "hit", "one level in a few lines, as wrk prints it", &[], &["wrk"]),
+    (Format::Json, "json", "the record and all computed figures", &["json"], &["js", "jsonl", "ndjson"]),
+    (Format::Csv, "csv", "comma-separated values, one row per level and iteration", &["csv"], &["tsv"]),
+    (Format::Webstone1, "webstone1", "the text of WebStone 1.x", &[], &["webstone-1", "webstone1.1", "webstone-1.x", "ws1"]),
+    (Format::Webstone2, "webstone2", "the text of WebStone 2.x", &[],
+        &["webstone", "webstone-2", "webstone2.0", "webstone-2.x", "ws2"]),
+    (Format::Xlsx, "xlsx", "an Excel workbook with charts; needs -o", &["xlsx"], &["excel", "xls", "workbook"]),
+    (Format::Markdown, "markdown", "tables for a README or a pull request", &["md", "markdown"], &["md", "github", "gfm"]),
+    (Format::Hgrm, "hgrm", "percentiles of one level, as wrk2 and HdrHistogram print them", &["hgrm"],
+        &["hdr", "hdrhistogram", "wrk2", "percentiles"]),
+    (Format::Prometheus, "prometheus", "metrics, Prometheus text format 0.0.4", &["prom"], &["prom", "openmetrics", "metrics"]),
+    (Format::Otel, "otel", "metrics, OpenTelemetry OTLP/JSON", &[], &["otlp", "opentelemetry", "otlp-json"]),
+];
+
 impl Format {
     /// Every format, in the order of help texts.
-    pub const ALL: [Format; 12] = [
-        Format::Text,
-        Format::Html,
-        Format::Hit,
-        Format::Json,
-        Format::Csv,
-        Format::Webstone1,
-        Format::Webstone2,
-        Format::Xlsx,
-        Format::Markdown,
-        Format::Hgrm,
-        Format::Prometheus,
-        Format::Otel,
-    ];
+    pub const ALL: [Format; ENTRIES.len()] = {
+        let (mut all, mut place) = ([Format::Text; ENTRIES.len()], 0);
+        while place < all.len() {
+            all[place] = ENTRIES[place].0;
+            place += 1;
+        }
+        all
+    };
 
     /// The name that [`Format::from_str`] reads.
     pub fn name(self) -> &'static str {
-        match self {
-            Format::Text => "text",
-            Format::Html => "html",
-            Format::Hit => "hit",
-            Format::Json => "json",
-            Format::Csv => "csv",
-            Format::Webstone1 => "webstone1",
-            Format::Webstone2 => "webstone2",
-            Format::Xlsx => "xlsx",
-            Format::Markdown => "markdown",
-            Format::Hgrm => "hgrm",
-            Format::Prometheus => "prometheus",
-            Format::Otel => "otel",
-        }
+        ENTRIES[self as usize].1
     }
 
     /// The format that a file's name asks for by its ending; `None` where it says nothing.
     pub fn of_file(path: &Path) -> Option<Format> {
-        match path.extension()?.to_str()?.to_ascii_lowercase().as_str() {
-            "html" | "htm" => Some(Format::Html),
-            "json" => Some(Format::Json),
-            "csv" => Some(Format::Csv),
-            "xlsx" => Some(Format::Xlsx),
-            "md" | "markdown" => Some(Format::Markdown),
-            "hgrm" => Some(Format::Hgrm),
-            "prom" => Some(Format::Prometheus),
-            "txt" => Some(Format::Text),
-            _ => None,
-        }
+        let ending = path.extension()?.to_str()?.to_ascii_lowercase();
+        ENTRIES.into_iter().find(|(.., endings, _)| endings.contains(&&*ending)).map(|entry| entry.0)
     }
 
     /// What it is, in a few words, for help texts.
     pub fn description(self) -> &'static str {
-        match self {
-            Format::Text => "tables for a terminal",
-            Format::Html => "charts and tables in one file, for a browser",
-            Format::Hit => "one level in a few lines, as wrk prints it",
-            Format::Json => "the record and all computed figures",
-            Format::Csv => "comma-separated values, one row per level and iteration",
-            Format::Webstone1 => "the text of WebStone 1.x",
-            Format::Webstone2 => "the text of WebStone 2.x",
-            Format::Xlsx => "an Excel workbook with charts; needs -o",
-            Format::Markdown => "tables for a README or a pull request",
-            Format::Hgrm => "percentiles of one level, as wrk2 and HdrHistogram print them",
-            Format::Prometheus => "metrics, Prometheus text format 0.0.4",
-            Format::Otel => "metrics, OpenTelemetry OTLP/JSON",
-        }
+        ENTRIES[self as usize].2
     }
 
     /// Whether it is no text: nothing for a terminal.
@@ -133,28 +114,13 @@ impl FromStr for Format {
     /// Reads a name, in any case.
     fn from_str(text: &str) -> Result<Format, UnknownFormat> {
         let wanted = text.trim().to_ascii_lowercase();
-        if let Some(format) = Format::ALL.into_iter().find(|format| format.name() == wanted) {
-            return Ok(format);
+        if let Some(entry) = ENTRIES.into_iter().find(|entry| entry.1 == wanted) {
+            return Ok(entry.0);
         }
-        let names: Vec<&str> = Format::ALL.iter().map(|format| format.name()).collect();
-        let meant = match wanted.as_str() {
-            "txt" | "terminal" | "table" => Some(Format::Text),
-            "htm" | "browser" | "web" => Some(Format::Html),
-            "wrk" => Some(Format::Hit),
-            "js" | "jsonl" | "ndjson" => Some(Format::Json),
-            "tsv" => Some(Format::Csv),
-            "excel" | "xls" | "workbook" => Some(Format::Xlsx),
-            "md" | "github" | "gfm" => Some(Format::Markdown),
-            "hdr" | "hdrhistogram" | "wrk2" | "percentiles" => Some(Format::Hgrm),
-            "prom" | "openmetrics" | "metrics" => Some(Format::Prometheus),
-            "otlp" | "opentelemetry" | "otlp-json" => Some(Format::Otel),
-            "webstone-1" | "webstone1.1" | "webstone-1.x" | "ws1" => Some(Format::Webstone1),
-            "webstone" | "webstone-2" | "webstone2.0" | "webstone-2.x" | "ws2" => Some(Format::Webstone2),
-            _ => None,
-        };
-        let hint = match meant {
-            Some(format) => format!("did you mean `{format}`? The formats are {}", names.join(", ")),
-            None => format!("write one of {}", names.join(", ")),
+        let names = ENTRIES.map(|entry| entry.1).join(", ");
+        let hint = match ENTRIES.into_iter().find(|entry| entry.4.contains(&&*wanted)) {
+            Some(meant) => format!("did you mean `{}`? The formats are {names}", meant.1),
+            None => format!("write one of {names}"),
         };
         Err(UnknownFormat { text: text.to_owned(), hint })
     }
@@ -166,7 +132,8 @@ mod tests {
 
     #[test]
     fn every_name_reads_back() {
-        for format in Format::ALL {
+        for (place, format) in Format::ALL.into_iter().enumerate() {
+            assert_eq!(format as usize, place, "entries stand in the order of formats");
             assert_eq!(format.name().parse(), Ok(format));
             assert_eq!(format.name().to_uppercase().parse(), Ok(format));
         }
