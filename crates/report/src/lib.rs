@@ -7,44 +7,11 @@
 //! What the figures mean is defined by `webstone_measure::figures`; samples of every format are in `docs/reports.md`.
 #![forbid(unsafe_code)]
 
-mod advice;
-mod asctime;
-mod calibration;
-mod cell;
-mod chart;
-mod classic;
-mod comparison;
-mod configuration;
-mod csv;
-mod definitions;
+mod document;
 pub mod figures;
 mod format;
-mod generators;
-mod hgrm;
-pub mod history;
-mod hit;
-mod html;
-mod json;
-mod json_objects;
-mod layout;
-mod list;
-mod markdown;
-mod numbers;
-mod otel;
-mod outgoing;
-mod prometheus;
-mod screen;
+mod render;
 mod selection;
-mod series;
-mod server_hosts;
-mod summary;
-mod text;
-mod thresholds;
-mod timeline;
-mod webstone1;
-mod webstone2;
-mod workout;
-mod xlsx;
 
 use std::io;
 
@@ -52,10 +19,21 @@ use webstone_judge::verdict::{self, Verdict};
 use webstone_model::pages::PageRowsError;
 use webstone_model::record::RunRecord;
 
+use document::run as text;
+use document::{
+    advice, asctime, calibration, cell, comparison, configuration, definitions, generators, hit, list,
+    numbers, series, server_hosts, summary, thresholds, timeline, workout,
+};
+use render::{
+    chart, classic, csv, hgrm, html, json, json_objects, layout, markdown, otel, outgoing, prometheus,
+    screen, webstone1, webstone2, xlsx,
+};
+
 pub use crate::calibration::{calibration_line, disturbance_line, render_calibration};
 pub use crate::comparison::{
     ComparisonFormat, compared_name, comparison_schema, comparison_sentences, render_comparison,
 };
+pub use crate::document::history;
 pub use crate::format::{Format, UnknownFormat};
 pub use crate::html::STYLE;
 pub use crate::json::{

@@ -17,7 +17,7 @@ const READERS: [&str; 7] = [
 /// Where a tree of values is read, or what this program has made itself.
 const TREES: [&str; 4] = [
     "crates/report/src/figures.rs",
-    "crates/report/src/history/mod.rs",
+    "crates/report/src/document/history/mod.rs",
     "crates/runner/src/fleet/kubectl.rs",
     "crates/cli/src/commands/verify.rs",
 ];
