@@ -1,46 +1,10 @@
-//! Which flag sets a key of the specification: rules name keys, and whoever typed flags looks for flags.
+//! Names flags in messages: rules of the specification name its keys, but users type flags.
 
 use clap::CommandFactory;
 use webstone_runner::check::SpecError;
 
+use crate::args::{Cli, table};
 use crate::failure::Failure;
-
-/// Keys whose flags are not called as they are.
-const OTHERWISE: [(&str, &str); 22] = [
-    ("client.headers", "header"),
-    ("client.request_timeout", "timeout"),
-    ("client.tls.versions", "tls-version"),
-    ("client.tls.verify", "insecure"),
-    ("client.tls.cacert", "cacert"),
-    ("client.tls.cert", "cert"),
-    ("client.tls.key", "key"),
-    ("client.tls.sni", "sni"),
-    ("client.tls.alpn", "alpn"),
-    ("client.tls.early_data", "early-data"),
-    ("generator.pin", "no-pin"),
-    ("generators.agent", "generator"),
-    ("server.software", "server"),
-    ("server.cache", "server-cache"),
-    ("server.keep_alive", "server-no-keep-alive"),
-    ("server.access_log", "server-log"),
-    ("server.tls", "tls"),
-    ("server.tls.listen", "server-tls-listen"),
-    ("server.tls.cert", "server-tls-cert"),
-    ("server.tls.key", "server-tls-cert"),
-    ("server.tls.versions", "server-tls-versions"),
-    ("find.resolution_percent", "resolution"),
-];
-
-/// The same, of single commands.
-const OF_COMMANDS: [(&str, &str, &str); 7] = [
-    ("hit", "load.pages", "requests"),
-    ("serve", "server.access_log", "access-log"),
-    ("serve", "server.keep_alive", "no-keep-alive"),
-    ("serve", "server.tls.listen", "tls-listen"),
-    ("serve", "server.tls.cert", "cert"),
-    ("serve", "server.tls.key", "key"),
-    ("serve", "server.tls.versions", "tls-versions"),
-];
 
 /// A rule that was broken by what a command was asked for.
 pub(crate) fn failure(error: &SpecError, command: &str) -> Failure {
@@ -123,30 +87,10 @@ fn named_key(key: &str, command: &str) -> String {
 
 /// The flag of a command that sets a key, without its hyphens.
 fn flag(key: &str, command: &str) -> Option<String> {
-    let flag = flag_if_any(key, command)?;
-    let commands = crate::args::Cli::command();
+    let flag = table::table(command).into_iter().find(|flag| flag.keys.contains(&key))?;
+    let commands = Cli::command();
     let mut typed = commands.find_subcommand(command)?.get_arguments();
-    typed.any(|argument| argument.get_long() == Some(&flag)).then_some(flag)
-}
-
-/// What the flag of a key is called where the command has one.
-pub(crate) fn flag_if_any(key: &str, command: &str) -> Option<String> {
-    let (section, name) = key.split_once('.').unwrap_or(("", key));
-    let is_series = ["servers", "scale", "spice"].contains(&command);
-    let by_command = OF_COMMANDS.iter().find(|(of, known, _)| (*of, *known) == (command, key));
-    let otherwise = OTHERWISE.iter().find(|(known, _)| *known == key);
-    let flag = match (by_command, section, otherwise) {
-        (Some((_, _, flag)), ..) => (*flag).to_owned(),
-        (None, "generator", _) if is_series && name == "cpus" => "generator-cpus".to_owned(),
-        (None, "server", _) if command == "serve" => name.replace('_', "-"),
-        (None, _, Some((_, flag))) => (*flag).to_owned(),
-        (None, "server", None) => format!("server-{}", name.replace('_', "-")),
-        (None, "" | "load" | "client" | "generator" | "find" | "series", None) => {
-            name.replace(['_', '.'], "-")
-        }
-        _ => return None,
-    };
-    Some(flag)
+    typed.find(|argument| argument.get_id() == flag.id)?.get_long().map(str::to_owned)
 }
 
 #[cfg(test)]

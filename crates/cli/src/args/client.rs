@@ -2,16 +2,17 @@
 
 use std::path::PathBuf;
 
-use clap::Args;
 use webstone_measure::units::Nanos;
-use webstone_model::spec::{Check, ConnectionPolicy, HttpVersion, Resolve};
+use webstone_model::spec::{Check, ClientSpec, ConnectionPolicy, HttpVersion, Resolve};
 use webstone_workload::addresses::AddressRange;
 use webstone_workload::http2_settings::Http2Settings;
 
+use super::table::flags;
 use super::{TlsArgs, values};
+use crate::intent::body;
 
+flags! {
 /// How each client behaves.
-#[derive(Args, Debug)]
 #[command(next_help_heading = "Clients")]
 pub struct ClientArgs {
     /// When a client's connections end
@@ -20,23 +21,23 @@ pub struct ClientArgs {
     ///
     /// Example: --connections per-request
     #[arg(long, value_name = "POLICY", value_parser = values::connection_policy())]
-    pub connections: Option<ConnectionPolicy>,
+    pub connections: Option<ConnectionPolicy> => (client.connections),
 
     /// Short for --connections keep-alive
     #[arg(short = 'K', long, conflicts_with = "connections")]
-    pub keep_alive: bool,
+    pub keep_alive: bool => (client.connections, |_, run| run.client.connections = ConnectionPolicy::KeepAlive),
 
     /// With keep-alive: requests per connection, after which the client closes it
     ///
     /// Example: --requests-per-connection 100
     #[arg(long, value_name = "N", value_parser = values::count_u32)]
-    pub requests_per_connection: Option<u32>,
+    pub requests_per_connection: Option<u32> => (client.requests_per_connection = "no limit"),
 
     /// Parallel requests for the files of a page, after its first; WebStone has 1, browsers have 6
     ///
     /// Example: --parallel 6
     #[arg(long, value_name = "N", value_parser = values::count_u32)]
-    pub parallel: Option<u32>,
+    pub parallel: Option<u32> => (client.parallel),
 
     /// HTTP version
     ///
@@ -45,7 +46,7 @@ pub struct ClientArgs {
     ///
     /// Example: --http 2
     #[arg(long, value_name = "VERSION", value_parser = values::http_version())]
-    pub http: Option<HttpVersion>,
+    pub http: Option<HttpVersion> => (client.http),
 
     /// HTTP/2: maximum number of concurrent streams per connection; other requests wait
     ///
@@ -53,7 +54,7 @@ pub struct ClientArgs {
     ///
     /// Example: --streams 32
     #[arg(long, value_name = "N", value_parser = values::count_u32)]
-    pub streams: Option<u32>,
+    pub streams: Option<u32> => (client.streams = "no limit of its own"),
 
     /// HTTP/2: SETTINGS of the clients and window of their connections: chrome, firefox, or values in bytes
     ///
@@ -62,7 +63,7 @@ pub struct ClientArgs {
     ///
     /// Example: --http2-settings chrome, or --http2-settings window=65535,connection-window=65535
     #[arg(long, value_name = "BROWSER|VALUES")]
-    pub http2_settings: Option<Http2Settings>,
+    pub http2_settings: Option<Http2Settings> => (client.http2_settings),
 
     /// HTTP/2 with keep-alive: clients that share each connection
     ///
@@ -70,13 +71,13 @@ pub struct ClientArgs {
     ///
     /// Example: --clients-per-connection 10
     #[arg(long, value_name = "N", value_parser = values::count_u32)]
-    pub clients_per_connection: Option<u32>,
+    pub clients_per_connection: Option<u32> => (client.clients_per_connection),
 
     /// HTTP method; with --body the default is POST
     ///
     /// Example: -m HEAD
     #[arg(short, long, value_name = "METHOD")]
-    pub method: Option<String>,
+    pub method: Option<String> => (client.method),
 
     /// Header field added to every request; may be given several times
     ///
@@ -84,31 +85,46 @@ pub struct ClientArgs {
     ///
     /// Example: -H 'Accept-Encoding: gzip'
     #[arg(short = 'H', long = "header", value_name = "NAME: VALUE", value_parser = values::header)]
-    pub headers: Vec<(String, String)>,
+    pub headers: Vec<(String, String)> => (
+        client.headers = "none",
+        |args, run| for (name, value) in &args.headers {
+            run.client.headers.retain(|known, _| !known.eq_ignore_ascii_case(name));
+            run.client.headers.insert(name.clone(), value.clone());
+        }
+    ),
 
     /// Request body: text, or @FILE
     ///
     /// Example: --body 'a=1&b=2', or --body @order.json
     #[arg(long, value_name = "TEXT|@FILE")]
-    pub body: Option<String>,
+    pub body: Option<String> => (
+        client.body = "none",
+        |args, run| {
+            run.client.body = args.body.as_deref().map(body::read).transpose()?;
+            // As with curl, a body is posted unless a method is named.
+            if args.method.is_none() && run.client.method == ClientSpec::default().method {
+                run.client.method = "POST".to_owned();
+            }
+        }
+    ),
 
     /// Seed of the page sequences: the same seed gives each client the same pages on any machine
     ///
     /// Example: --seed 7
     #[arg(long, value_name = "N", value_parser = values::seed)]
-    pub seed: Option<u64>,
+    pub seed: Option<u64> => (client.seed),
 
     /// When host names are resolved
     ///
     /// Example: --resolve per-connection
     #[arg(long, value_name = "WHEN", value_parser = values::resolve())]
-    pub resolve: Option<Resolve>,
+    pub resolve: Option<Resolve> => (client.resolve),
 
     /// Connect to this Unix socket instead of the URL's address
     ///
     /// Example: --unix-socket /run/nginx.sock
     #[arg(long, value_name = "PATH")]
-    pub unix_socket: Option<PathBuf>,
+    pub unix_socket: Option<PathBuf> => (client.unix_socket = "none"),
 
     /// Local addresses of connections, used in turn: single ones, ranges, networks
     ///
@@ -117,13 +133,13 @@ pub struct ClientArgs {
     ///
     /// Example: --source 127.0.0.2-127.0.0.9, or --source 10.0.1.0/28,10.0.2.7
     #[arg(long, value_name = "ADDRESSES", value_delimiter = ',', value_parser = values::source)]
-    pub source: Vec<AddressRange>,
+    pub source: Vec<AddressRange> => (client.source = "the operating system's choice"),
 
     /// Send requests through this proxy, with absolute URLs
     ///
     /// Example: --proxy http://127.0.0.1:3128
     #[arg(long, value_name = "URL", conflicts_with = "unix_socket")]
-    pub proxy: Option<String>,
+    pub proxy: Option<String> => (client.proxy = "none"),
 
     /// Hosts besides the target that the workload may put under load
     ///
@@ -132,38 +148,38 @@ pub struct ClientArgs {
     ///
     /// Example: --allow-hosts images.test,127.0.0.2:8081
     #[arg(long, value_name = "HOSTS", value_delimiter = ',', value_parser = values::host)]
-    pub allow_hosts: Vec<String>,
+    pub allow_hosts: Vec<String> => (client.allow_hosts = "none"),
 
     /// Let feeds of the workload be files outside of its own directory
     ///
     /// Rows of a feed are sent to the server. Without this, files of feeds lie below the workload's directory, are named by relative
     /// paths and are not hidden, so that a workload from somebody else cannot name files of yours.
     #[arg(long)]
-    pub allow_feeds: bool,
+    pub allow_feeds: bool => (client.allow_feeds),
 
     /// Maximum time to establish a connection
     ///
     /// Example: --connect-timeout 3s
     #[arg(long, value_name = "TIME")]
-    pub connect_timeout: Option<Nanos>,
+    pub connect_timeout: Option<Nanos> => (client.connect_timeout),
 
     /// Maximum time from the request to the first byte of its answer
     ///
     /// Example: --first-byte-timeout 5s
     #[arg(long, value_name = "TIME")]
-    pub first_byte_timeout: Option<Nanos>,
+    pub first_byte_timeout: Option<Nanos> => (client.first_byte_timeout),
 
     /// Maximum time of a request, from its start to the last byte
     ///
     /// Example: --timeout 10s
     #[arg(long = "timeout", value_name = "TIME")]
-    pub request_timeout: Option<Nanos>,
+    pub request_timeout: Option<Nanos> => (client.request_timeout),
 
     /// What to check in each response, besides being complete and well-formed
     ///
     /// Example: --check content
     #[arg(long, value_name = "WHAT", value_parser = values::check())]
-    pub check: Option<Check>,
+    pub check: Option<Check> => (client.check),
 
     /// Do not check before the load that the server has the workload's files
     ///
@@ -175,9 +191,10 @@ pub struct ClientArgs {
     ///
     /// Avoids TIME_WAIT. Browsers do not do this, so the report discloses it.
     #[arg(long)]
-    pub reset: bool,
+    pub reset: bool => (client.reset),
 
     /// TLS.
     #[command(flatten)]
-    pub tls: TlsArgs,
+    pub tls: TlsArgs => (..),
+}
 }

@@ -5,6 +5,7 @@ use std::path::PathBuf;
 use clap::{Args, Subcommand, ValueEnum};
 use webstone_measure::units::Nanos;
 
+use super::table::flags;
 use super::{TlsArgs, values};
 
 /// A format that workloads are written in.
@@ -19,8 +20,8 @@ pub enum WorkloadFormat {
     Webstone2,
 }
 
+flags! {
 /// `webstone genfiles`.
-#[derive(Args, Debug)]
 pub struct GenfilesArgs {
     /// Directory to write the files to; created if necessary
     #[arg(value_name = "DIR")]
@@ -30,7 +31,7 @@ pub struct GenfilesArgs {
     ///
     /// Example: -w general-and-media
     #[arg(short, long, value_name = "NAME|FILE")]
-    pub workload: Option<String>,
+    pub workload: Option<String> => (workload),
 
     /// Write every file, even over files of another workload or with the right size
     #[arg(long)]
@@ -42,9 +43,10 @@ pub struct GenfilesArgs {
     #[arg(long, value_name = "BYTES", value_parser = values::number)]
     pub default_size: Option<u64>,
 }
+}
 
+flags! {
 /// `webstone checkfiles`.
-#[derive(Args, Debug)]
 pub struct CheckfilesArgs {
     /// The server, as http://HOST:PORT
     #[arg(value_name = "URL")]
@@ -54,27 +56,28 @@ pub struct CheckfilesArgs {
     ///
     /// Example: -w general-and-media
     #[arg(short, long, value_name = "NAME|FILE")]
-    pub workload: Option<String>,
+    pub workload: Option<String> => (workload),
 
     /// Hosts besides the server that the workload's URLs may name: HOST for all its ports, HOST:PORT for one
     ///
     /// Example: --allow-hosts images.test,127.0.0.2:8081
     #[arg(long, value_name = "HOSTS", value_delimiter = ',', value_parser = values::host)]
-    pub allow_hosts: Vec<String>,
+    pub allow_hosts: Vec<String> => (client.allow_hosts = "none"),
 
     /// Let feeds of the workload be files outside of its own directory
     #[arg(long)]
-    pub allow_feeds: bool,
+    pub allow_feeds: bool => (client.allow_feeds),
 
     /// Maximum time for one file
     ///
     /// Example: --timeout 10s
     #[arg(long, value_name = "TIME")]
-    pub timeout: Option<Nanos>,
+    pub timeout: Option<Nanos> => (client.request_timeout),
 
     /// TLS.
     #[command(flatten)]
-    pub tls: TlsArgs,
+    pub tls: TlsArgs => (..),
+}
 }
 
 /// `webstone mine`.

@@ -4,13 +4,13 @@ use std::path::PathBuf;
 
 use clap::Args;
 use webstone_measure::units::Nanos;
-use webstone_model::search::Over;
-use webstone_model::threshold::Thresholds;
+use webstone_model::search::{Over, SearchSpec};
 
+use super::table::flags;
 use super::{ClientArgs, GeneratorArgs, OpenLoopArgs, OutputArgs, RetryArgs, ServerElsewhereArgs, values};
 
+flags! {
 /// `webstone find`.
-#[derive(Args, Debug)]
 pub struct FindArgs {
     /// The URL to request, as http://HOST:PORT/PATH; with --workload the server, as http://HOST:PORT. Without one: the embedded
     /// server
@@ -25,7 +25,7 @@ pub struct FindArgs {
     ///
     /// Default: none, it must be given. Example: --slo 'p(99)<50ms,errors<0.1%,fairness>0.95'
     #[arg(long, value_name = "CONDITIONS", required = true, value_parser = values::slo)]
-    pub slo: Thresholds,
+    pub slo: Option<String> => (find?.slo),
 
     /// What is raised to find the limit
     ///
@@ -35,7 +35,7 @@ pub struct FindArgs {
     ///
     /// Example: --over clients
     #[arg(long, value_name = "LOAD", help_heading = "Search", value_parser = values::over())]
-    pub over: Option<Over>,
+    pub over: Option<Over> => (find?.over),
 
     /// The lowest load that is tried, in arrivals per second or clients
     ///
@@ -43,26 +43,26 @@ pub struct FindArgs {
     /// Otherwise this is doubled until the SLO breaks.
     ///
     /// Default: 10 arrivals/s, or 1 client. Example: --from 100
-    #[arg(long, value_name = "N", help_heading = "Search", value_parser = values::count_u32)]
-    pub from: Option<u32>,
+    #[arg(long, value_name = "N", help_heading = "Search", value_parser = values::load)]
+    pub from: Option<u64> => (find?.from),
 
     /// The highest load that is tried
     ///
     /// Default: 1m arrivals/s, or 1024 clients. Example: --to 10k
-    #[arg(long, value_name = "N", help_heading = "Search", value_parser = values::count_u32)]
-    pub to: Option<u32>,
+    #[arg(long, value_name = "N", help_heading = "Search", value_parser = values::load)]
+    pub to: Option<u64> => (find?.to),
 
     /// Maximum gap between the highest load kept and the lowest broken
     ///
     /// Example: --resolution 2%
     #[arg(long, value_name = "PERCENT", help_heading = "Search", value_parser = values::resolution)]
-    pub resolution: Option<f64>,
+    pub resolution: Option<f64> => (find?.resolution_percent = |_| format!("{}%", SearchSpec::default().resolution_percent)),
 
     /// Maximum number of timed runs of an undecided level; 3 to 100
     ///
     /// Example: --repeats 20
     #[arg(long, value_name = "N", help_heading = "Search", value_parser = values::repeats)]
-    pub repeats: Option<u32>,
+    pub repeats: Option<u32> => (find?.repeats),
 
     /// Over rates: clients that stand by for arrivals, the same number at every level
     ///
@@ -70,53 +70,54 @@ pub struct FindArgs {
     /// arrivals need if each takes the longest time that the SLO allows (rate × time, Little's law), from 10 to 1000. Example:
     /// -c 200
     #[arg(short = 'c', long, value_name = "N", help_heading = "Load", value_parser = values::clients_max)]
-    pub clients: Option<u32>,
+    pub clients: Option<u32> => (find?.clients & load.clients),
 
     /// Arrivals of an open loop.
     #[command(flatten)]
-    pub open_loop: OpenLoopArgs,
+    pub open_loop: OpenLoopArgs => (..),
 
     /// A workload instead of one URL: the name of a built-in one, or a file
     ///
     /// Default: none, the one URL; with the embedded server `standard`. Example: -w standard
     #[arg(short, long, value_name = "NAME|FILE", help_heading = "Load")]
-    pub workload: Option<String>,
+    pub workload: Option<String> => (workload),
 
     /// Length of each timed run
     ///
     /// Example: -d 10s
     #[arg(short, long, value_name = "TIME", help_heading = "Load")]
-    pub duration: Option<Nanos>,
+    pub duration: Option<Nanos> => (load.duration),
 
     /// Warm-up before each timed run; not counted
     ///
     /// Example: --warmup 2s
     #[arg(long, value_name = "TIME", help_heading = "Load")]
-    pub warmup: Option<Nanos>,
+    pub warmup: Option<Nanos> => (load.warmup),
 
     /// What becomes of void timed runs.
     #[command(flatten)]
-    pub retry: RetryArgs,
+    pub retry: RetryArgs => (..),
 
     /// Clients.
     #[command(flatten)]
-    pub client: ClientArgs,
+    pub client: ClientArgs => (..),
 
     /// Generator.
     #[command(flatten)]
-    pub generator: GeneratorArgs,
+    pub generator: GeneratorArgs => (..),
 
     /// Server elsewhere.
     #[command(flatten)]
-    pub elsewhere: ServerElsewhereArgs,
+    pub elsewhere: ServerElsewhereArgs => (..),
 
     /// Output.
     #[command(flatten)]
-    pub output: OutputArgs,
+    pub output: OutputArgs => (..),
 
     /// Store no record
     #[arg(long, help_heading = "Output", conflicts_with = "runs_dir")]
     pub no_store: bool,
+}
 }
 
 /// `webstone calibrate`.

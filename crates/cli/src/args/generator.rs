@@ -2,12 +2,13 @@
 
 use std::path::PathBuf;
 
-use clap::Args;
+use webstone_model::generators::GeneratorHost;
 
+use super::table::flags;
 use super::values;
 
+flags! {
 /// The generator's own settings.
-#[derive(Args, Debug)]
 #[command(next_help_heading = "Generator")]
 pub struct GeneratorArgs {
     /// Command that runs `webstone agent` on a host that makes load; repeat it for each host
@@ -19,27 +20,33 @@ pub struct GeneratorArgs {
     ///
     /// Example: --generator 'ssh gen1 webstone agent' --generator 'ssh gen2 webstone agent'
     #[arg(long, value_name = "COMMAND")]
-    pub generator: Vec<String>,
+    pub generator: Vec<String> => (
+        generators.agent = "none: this host makes the load",
+        |args, run| run.generators = args.generator.iter().map(GeneratorHost::reached_by).collect()
+    ),
 
     /// Number of worker threads, each with one event loop; 0 means one per CPU that the server under test does not need
     ///
     /// Example: -t 2
     #[arg(short = 't', long, visible_alias = "threads", value_name = "N", value_parser = values::number_u32)]
-    pub workers: Option<u32>,
+    pub workers: Option<u32> => (generator.workers),
 
     /// CPUs that workers are pinned to, in turn
     ///
     /// Example: --cpus 0-3,6
     #[arg(long, visible_alias = "generator-cpus", value_name = "LIST", value_parser = values::cpu_list)]
-    pub cpus: Option<String>,
+    pub cpus: Option<String> => (generator.cpus = "chosen by webstone"),
 
     /// Do not pin workers to CPUs
     #[arg(long, conflicts_with = "cpus")]
-    pub no_pin: bool,
+    pub no_pin: bool => (
+        generator.pin,
+        |_, run| (run.generator.pin, run.generator.cpus) = (false, String::new())
+    ),
 
     /// Open loop: busy-wait for arrivals, for microsecond precision; takes a whole CPU per worker
     #[arg(long)]
-    pub spin: bool,
+    pub spin: bool => (generator.spin),
 
     /// Number of pages that get percentiles of their own, those with the highest weights first
     ///
@@ -47,13 +54,13 @@ pub struct GeneratorArgs {
     ///
     /// Example: --page-histograms 100
     #[arg(long, value_name = "N", value_parser = values::number_u32)]
-    pub page_histograms: Option<u32>,
+    pub page_histograms: Option<u32> => (generator.page_histograms),
 
     /// Print the first N requests and responses on standard error, secrets masked
     ///
     /// Example: --trace 1
     #[arg(long, value_name = "N", value_parser = values::number_u32)]
-    pub trace: Option<u32>,
+    pub trace: Option<u32> => (generator.trace),
 
     /// Write every transaction to a file: tab-separated text, about 120 bytes each; slows the generator down
     ///
@@ -63,5 +70,6 @@ pub struct GeneratorArgs {
     ///
     /// Example: --record-all transactions.tsv
     #[arg(long, value_name = "FILE")]
-    pub record_all: Option<PathBuf>,
+    pub record_all: Option<PathBuf> => (generator.record_all = "none"),
+}
 }

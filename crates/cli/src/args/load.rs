@@ -1,32 +1,33 @@
 //! Flags of the load: how many clients, how long, how often.
 
-use clap::Args;
 use webstone_measure::rate::Rates;
 use webstone_measure::units::Nanos;
 use webstone_model::spec::{Levels, Order, WhenBusy};
 use webstone_workload::arrivals::ArrivalProcess;
 
+use super::table::flags;
 use super::values;
 
+flags! {
 /// What can be said of arrivals beside their rate.
-#[derive(Args, Debug)]
 #[command(next_help_heading = "Load")]
 pub struct OpenLoopArgs {
     /// Open loop: how arrivals are spaced
     ///
     /// Example: --arrivals poisson
     #[arg(long, value_name = "PROCESS", value_parser = values::arrivals())]
-    pub arrivals: Option<ArrivalProcess>,
+    pub arrivals: Option<ArrivalProcess> => (load.arrivals),
 
     /// Open loop: what happens to an arrival when all clients are busy
     ///
     /// Example: --when-busy skip
     #[arg(long, value_name = "WHAT", value_parser = values::when_busy())]
-    pub when_busy: Option<WhenBusy>,
+    pub when_busy: Option<WhenBusy> => (load.when_busy),
+}
 }
 
+flags! {
 /// The load of `run`: a sweep.
-#[derive(Args, Debug)]
 #[command(next_help_heading = "Load")]
 pub struct RunLoadArgs {
     /// Numbers of clients, one level for each
@@ -37,7 +38,7 @@ pub struct RunLoadArgs {
     ///
     /// Example: -c 20..100+10
     #[arg(short = 'c', long, value_name = "LEVELS")]
-    pub clients: Option<Levels>,
+    pub clients: Option<Levels> => (load.clients),
 
     /// Open loop: arrivals per second, however slow the server is; one level for each rate
     ///
@@ -48,11 +49,11 @@ pub struct RunLoadArgs {
     ///
     /// Example: -R 1k..10k+1k
     #[arg(short = 'R', long, value_name = "RATES")]
-    pub rate: Option<Rates>,
+    pub rate: Option<Rates> => (load.rate = "none: closed loop"),
 
     /// Arrivals of an open loop.
     #[command(flatten)]
-    pub open_loop: OpenLoopArgs,
+    pub open_loop: OpenLoopArgs => (..),
 
     /// Length of each level's measured window, without warm-up; 0s ends levels by --pages alone
     ///
@@ -60,13 +61,13 @@ pub struct RunLoadArgs {
     ///
     /// Example: -d 10m
     #[arg(short, long, value_name = "TIME")]
-    pub duration: Option<Nanos>,
+    pub duration: Option<Nanos> => (load.duration),
 
     /// Timed runs of each level; two or more give 95 % intervals
     ///
     /// Example: -i 3
     #[arg(short, long, value_name = "N", value_parser = values::count_u32)]
-    pub iterations: Option<u32>,
+    pub iterations: Option<u32> => (load.iterations),
 
     /// Measure the noise floor: run each level as two identical, interleaved arms (A/A)
     ///
@@ -75,7 +76,7 @@ pub struct RunLoadArgs {
     ///
     /// Example: --aa -i 6
     #[arg(long)]
-    pub aa: bool,
+    pub aa: bool => (load.aa),
 
     /// Number of pages that each level fetches; with --duration, whichever ends first
     ///
@@ -83,7 +84,7 @@ pub struct RunLoadArgs {
     ///
     /// Example: -n 10k
     #[arg(short = 'n', long, value_name = "N", value_parser = values::count)]
-    pub pages: Option<u64>,
+    pub pages: Option<u64> => (load.pages = "no limit"),
 
     /// Repetition test: fetch each page N times, in the workload's order, then report
     ///
@@ -91,13 +92,13 @@ pub struct RunLoadArgs {
     ///
     /// Default: none, pages are drawn by weight. Example: --repetitions 10
     #[arg(long, value_name = "N", value_parser = values::count_u32, conflicts_with_all = ["pages", "duration", "warmup", "rate"])]
-    pub repetitions: Option<u32>,
+    pub repetitions: Option<u32> => (load.repetitions),
 
     /// Warm-up before each measured window; not counted
     ///
     /// Example: --warmup 5s
     #[arg(long, value_name = "TIME")]
-    pub warmup: Option<Nanos>,
+    pub warmup: Option<Nanos> => (load.warmup),
 
     /// Maximum time for requests in progress to finish after the window
     ///
@@ -105,21 +106,22 @@ pub struct RunLoadArgs {
     ///
     /// Example: --drain 5s
     #[arg(long, value_name = "TIME")]
-    pub drain: Option<Nanos>,
+    pub drain: Option<Nanos> => (load.drain),
 
     /// What becomes of void timed runs.
     #[command(flatten)]
-    pub retry: RetryArgs,
+    pub retry: RetryArgs => (..),
 
     /// Order in which levels and iterations run
     ///
     /// Example: --order sequential
     #[arg(long, value_name = "ORDER", value_parser = values::order())]
-    pub order: Option<Order>,
+    pub order: Option<Order> => (load.order),
+}
 }
 
+flags! {
 /// The load of `hit`: one level.
-#[derive(Args, Debug)]
 #[command(next_help_heading = "Load")]
 pub struct HitLoadArgs {
     /// Clients, each with one connection
@@ -128,7 +130,7 @@ pub struct HitLoadArgs {
     ///
     /// Example: -c 64
     #[arg(short = 'c', long, value_name = "N", value_parser = values::one_level)]
-    pub clients: Option<Levels>,
+    pub clients: Option<Levels> => (load.clients),
 
     /// Open loop: arrivals per second, however slow the server is; -c clients stand by
     ///
@@ -138,11 +140,11 @@ pub struct HitLoadArgs {
     ///
     /// Example: -R 10k
     #[arg(short = 'R', long, value_name = "RATE", value_parser = values::one_rate)]
-    pub rate: Option<Rates>,
+    pub rate: Option<Rates> => (load.rate = "none: closed loop"),
 
     /// Arrivals of an open loop.
     #[command(flatten)]
-    pub open_loop: OpenLoopArgs,
+    pub open_loop: OpenLoopArgs => (..),
 
     /// Length of the measured window
     ///
@@ -150,7 +152,7 @@ pub struct HitLoadArgs {
     ///
     /// Example: -d 30s
     #[arg(short, long, value_name = "TIME")]
-    pub duration: Option<Nanos>,
+    pub duration: Option<Nanos> => (load.duration),
 
     /// Requests in all, over all clients; with --duration, whichever ends first
     ///
@@ -158,37 +160,44 @@ pub struct HitLoadArgs {
     ///
     /// Example: -n 100k
     #[arg(short = 'n', long, value_name = "N", value_parser = values::count)]
-    pub requests: Option<u64>,
+    pub requests: Option<u64> => (
+        load.pages = "no limit",
+        |args, run| {
+            run.load.pages = args.requests;
+            run.load.duration = args.duration.unwrap_or_default();
+        }
+    ),
 
     /// Timed runs; `compare` needs three or more to distinguish a difference from noise
     ///
     /// Example: -i 5
     #[arg(short, long, value_name = "N", value_parser = values::count_u32)]
-    pub iterations: Option<u32>,
+    pub iterations: Option<u32> => (load.iterations),
 
     /// Repetition test: fetch each URL N times, in the order given, then report
     ///
     /// Default: none. Example: --repetitions 10
     #[arg(long, value_name = "N", value_parser = values::count_u32, conflicts_with_all = ["requests", "duration", "warmup", "rate"])]
-    pub repetitions: Option<u32>,
+    pub repetitions: Option<u32> => (load.repetitions),
 
     /// Warm-up before the measured window; not counted
     ///
     /// Example: --warmup 2s
     #[arg(long, value_name = "TIME")]
-    pub warmup: Option<Nanos>,
+    pub warmup: Option<Nanos> => (load.warmup),
 
     /// What becomes of void timed runs.
     #[command(flatten)]
-    pub retry: RetryArgs,
+    pub retry: RetryArgs => (..),
 
     /// Accepted for compatibility with wrk; the distribution of response times is always printed
     #[arg(long)]
     pub latency: bool,
 }
+}
 
+flags! {
 /// What becomes of void timed runs.
-#[derive(Args, Debug)]
 #[command(next_help_heading = "Load")]
 pub struct RetryArgs {
     /// Repeat disturbed timed runs: at most N per four timed runs of a level
@@ -200,5 +209,6 @@ pub struct RetryArgs {
     ///
     /// Example: --retries 5
     #[arg(long, value_name = "N", value_parser = values::number_u32)]
-    pub retries: Option<u32>,
+    pub retries: Option<u32> => (load.retries),
+}
 }

@@ -1,13 +1,11 @@
-//! What may be typed: every command and flag, its help and its parser. The first of two steps, as in ripgrep: nothing
-//! here knows what a flag leads to; `intent` turns what was typed into what it means.
+//! The command line: every command and every flag. A flag is one entry, in the file of its topic: help, parser and example, and
+//! beside them its default, the key of a testbed that it sets, and how. [`table`] says what is in an entry.
 //!
-//! A flag that was not typed is `None`, because its default stands in `webstone_model::spec` and nowhere else;
-//! [`command`] writes those defaults into the help.
+//! A flag that was not typed is `None`. Defaults are those of `webstone_model::spec`; [`command`] writes them into the help.
 
 mod certify;
 mod client;
 mod compare;
-mod defaults;
 mod examples;
 mod files;
 mod find;
@@ -17,6 +15,7 @@ mod load;
 mod output;
 mod series;
 mod server;
+pub(crate) mod table;
 mod tls;
 mod ui;
 mod values;
@@ -40,11 +39,12 @@ pub use ui::UiArgs;
 pub use workout::WorkoutArgs;
 
 use examples::*;
+use table::flags;
 
 use std::ffi::OsString;
 use std::path::PathBuf;
 
-use clap::{Args, CommandFactory, FromArgMatches, Parser, Subcommand};
+use clap::{CommandFactory, FromArgMatches, Parser, Subcommand};
 
 /// The whole command line.
 #[derive(Debug, Parser)]
@@ -288,8 +288,8 @@ pub enum Command {
     },
 }
 
+flags! {
 /// `webstone run`.
-#[derive(Args, Debug)]
 pub struct RunArgs {
     /// The server under test, as http://HOST:PORT; several are used in turn. Without one: that of --server, or the embedded one
     ///
@@ -314,7 +314,7 @@ pub struct RunArgs {
     ///
     /// Example: -w general-and-media, or -w ./filelist
     #[arg(short, long, value_name = "NAME|FILE")]
-    pub workload: Option<String>,
+    pub workload: Option<String> => (workload),
 
     /// Configuration file of the server under test, or a directory of them: kept in the record, without its secrets
     ///
@@ -322,31 +322,36 @@ pub struct RunArgs {
     ///
     /// Default: none, the record says so. Example: --server-config /etc/nginx
     #[arg(long, value_name = "PATH")]
-    pub server_config: Vec<PathBuf>,
+    pub server_config: Vec<PathBuf> => (
+        server_config,
+        |args, run| {
+            run.server_config.extend(args.server_config.iter().map(|path| path.to_string_lossy().into_owned()));
+        }
+    ),
 
     /// Load.
     #[command(flatten)]
-    pub load: RunLoadArgs,
+    pub load: RunLoadArgs => (..),
 
     /// Clients.
     #[command(flatten)]
-    pub client: ClientArgs,
+    pub client: ClientArgs => (..),
 
     /// Generator.
     #[command(flatten)]
-    pub generator: GeneratorArgs,
+    pub generator: GeneratorArgs => (..),
 
     /// Server under test.
     #[command(flatten)]
-    pub server: OwnServerArgs,
+    pub server: OwnServerArgs => (..),
 
     /// Server elsewhere.
     #[command(flatten)]
-    pub elsewhere: ServerElsewhereArgs,
+    pub elsewhere: ServerElsewhereArgs => (..),
 
     /// Output.
     #[command(flatten)]
-    pub output: OutputArgs,
+    pub output: OutputArgs => (..),
 
     /// Thresholds.
     #[command(flatten)]
@@ -360,9 +365,10 @@ pub struct RunArgs {
     #[arg(long, help_heading = "Output", conflicts_with = "runs_dir")]
     pub no_store: bool,
 }
+}
 
+flags! {
 /// `webstone hit`.
-#[derive(Args, Debug)]
 pub struct HitArgs {
     /// The URLs to request, as http://HOST:PORT/PATH; all of one server, drawn with the same probability
     #[arg(value_name = "URL", required = true)]
@@ -370,23 +376,23 @@ pub struct HitArgs {
 
     /// Load.
     #[command(flatten)]
-    pub load: HitLoadArgs,
+    pub load: HitLoadArgs => (..),
 
     /// Clients.
     #[command(flatten)]
-    pub client: ClientArgs,
+    pub client: ClientArgs => (..),
 
     /// Generator.
     #[command(flatten)]
-    pub generator: GeneratorArgs,
+    pub generator: GeneratorArgs => (..),
 
     /// Server elsewhere.
     #[command(flatten)]
-    pub elsewhere: ServerElsewhereArgs,
+    pub elsewhere: ServerElsewhereArgs => (..),
 
     /// Output.
     #[command(flatten)]
-    pub output: OutputArgs,
+    pub output: OutputArgs => (..),
 
     /// Thresholds.
     #[command(flatten)]
@@ -395,6 +401,7 @@ pub struct HitArgs {
     /// Keep a record of the run, as `run` does
     #[arg(long, help_heading = "Output")]
     pub store: bool,
+}
 }
 
 /// A command line as its help shows it, for whoever typed too little: one with all of some options, as `--pods`, if there is one. `None` of a
@@ -432,5 +439,5 @@ pub fn parse(arguments: &[OsString]) -> Result<Cli, clap::Error> {
 
 /// The definition of the command line, with the defaults of the specification written into the help of each flag.
 pub fn command() -> clap::Command {
-    defaults::documented(Cli::command())
+    table::documented(Cli::command())
 }

@@ -6,6 +6,7 @@ use clap::{Args, ValueEnum};
 use webstone_report::{CsvTable, Format};
 
 use super::compare::ThresholdArgs;
+use super::table::flags;
 use super::values;
 
 /// When to colour.
@@ -20,27 +21,27 @@ pub enum ColorChoice {
     Never,
 }
 
+flags! {
 /// Where the report goes, and the record.
-#[derive(Args, Debug)]
 #[command(next_help_heading = "Output")]
 pub struct OutputArgs {
     /// Name of the run, part of its directory's name: letters, digits, dots, hyphens and underscores
     ///
     /// Example: --name nginx-sendfile-off
     #[arg(long, value_name = "NAME")]
-    pub name: Option<String>,
+    pub name: Option<String> => (name = |run| run.name.clone()),
 
     /// Format of the report; with -o, the file's ending can say it (html, json, csv, xlsx, md, hgrm, prom, txt)
     ///
     /// Example: --format json
     #[arg(long, value_name = "FORMAT", value_parser = values::report_format())]
-    pub format: Option<Format>,
+    pub format: Option<Format> => (= |run| if run.name == "hit" { "hit" } else { "text" }.to_owned()),
 
     /// Write the report to a file instead of standard output
     ///
     /// Example: -o report.html
     #[arg(short, long, value_name = "FILE")]
-    pub output: Option<PathBuf>,
+    pub output: Option<PathBuf> => (= "standard output"),
 
     /// Text report: all tables and all run rules, not only what fits a screen
     #[arg(long)]
@@ -50,7 +51,7 @@ pub struct OutputArgs {
     ///
     /// Example: --runs-dir /srv/benchmarks
     #[arg(long, value_name = "DIR")]
-    pub runs_dir: Option<PathBuf>,
+    pub runs_dir: Option<PathBuf> => (= "runs"),
 
     /// Write events as JSON lines while the run lasts: to an open file descriptor, by its number, or a file
     ///
@@ -58,13 +59,14 @@ pub struct OutputArgs {
     ///
     /// Example: --events 3 3>events.ndjson
     #[arg(long, value_name = "FD|FILE")]
-    pub events: Option<String>,
+    pub events: Option<String> => (= "none"),
 
     /// Print an address where a browser on this host can watch the run
     ///
     /// Starts `webstone ui`, which ends by itself a minute after the run, when nobody looks any more.
     #[arg(long)]
     pub watch: bool,
+}
 }
 
 /// `webstone report`.

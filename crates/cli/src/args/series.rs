@@ -3,9 +3,11 @@
 use std::path::PathBuf;
 
 use clap::{Args, Subcommand};
+use webstone_model::generators::GeneratorHost;
 use webstone_model::series::{Caching, Delivery, Handshakes};
 use webstone_model::spec::{ConnectionPolicy, Interface, Profile, ServerChoice};
 
+use super::table::{Flags, flags};
 use super::{ClientArgs, OutputArgs, OwnServerArgs, RunLoadArgs, values};
 
 /// `webstone servers`.
@@ -40,8 +42,8 @@ pub enum ServersCommand {
     },
 }
 
+flags! {
 /// A series: a matrix, the load of every cell, and where it goes.
-#[derive(Args, Debug)]
 pub struct SeriesArgs {
     /// The servers, separated by commas, each with its profile: nginx,apache:tuned,caddy
     #[arg(value_name = "SERVERS", value_delimiter = ',', value_parser = values::server)]
@@ -66,13 +68,13 @@ pub struct SeriesArgs {
     ///
     /// Example: -w general-and-media, -w ./filelist, or -w workout-0k,workout-16k
     #[arg(short, long, value_name = "NAME|FILE")]
-    pub workload: Option<String>,
+    pub workload: Option<String> => (workload),
 
     /// Profiles that every server is run in: stock, tuned, or both
     ///
     /// Default: the one after the server's name. Example: --profiles stock,tuned
     #[arg(long, value_name = "LIST", help_heading = "Matrix", value_delimiter = ',', value_parser = values::profile())]
-    pub profiles: Vec<Profile>,
+    pub profiles: Vec<Profile> => (series?.profiles),
 
     /// Interfaces between server and handler, each in a cell of its own; `static` serves files
     ///
@@ -88,14 +90,14 @@ pub struct SeriesArgs {
         value_parser = values::delivery,
         conflicts_with = "server_interface"
     )]
-    pub interfaces: Vec<Delivery>,
+    pub interfaces: Vec<Delivery> => (series?.interfaces),
 
     /// The workload of cells in which a program answers; give several, separated by commas, for a cell each
     ///
     /// Default: with `spice`, one answer as large as the files of --workload on average; otherwise that of --workload.
     /// Example: --dynamic-workload spice
     #[arg(long, value_name = "NAME|FILE", help_heading = "Matrix")]
-    pub dynamic_workload: Option<String>,
+    pub dynamic_workload: Option<String> => (series?.dynamic_workload),
 
     /// Connection policies, each in a cell of its own
     ///
@@ -108,7 +110,7 @@ pub struct SeriesArgs {
         value_parser = values::connection_policy(),
         conflicts_with_all = ["connections", "keep_alive"]
     )]
-    pub policies: Vec<ConnectionPolicy>,
+    pub policies: Vec<ConnectionPolicy> => (series?.connections),
 
     /// Whether a proxy caches answers (other servers: files), each in a cell of its own: on, off, or both
     ///
@@ -121,7 +123,7 @@ pub struct SeriesArgs {
         value_parser = values::caching(),
         conflicts_with_all = ["server_cache", "server_no_cache"]
     )]
-    pub caching: Vec<Caching>,
+    pub caching: Vec<Caching> => (series?.caching),
 
     /// A build of the server, in a cell of its own; give the option once per build
     ///
@@ -130,7 +132,7 @@ pub struct SeriesArgs {
     ///
     /// Default: the installed one. Example: --build old/nginx --build new/nginx -d 1s -i 40
     #[arg(long = "build", value_name = "PROGRAM", help_heading = "Matrix", conflicts_with_all = ["server_program", "server_command"])]
-    pub builds: Vec<String>,
+    pub builds: Vec<String> => (series?.builds),
 
     /// Whether the server looks up the names of its clients, each in a cell of its own: on, off, or both
     ///
@@ -143,7 +145,7 @@ pub struct SeriesArgs {
         value_parser = values::caching(),
         conflicts_with = "server_resolve_names"
     )]
-    pub lookups: Vec<Caching>,
+    pub lookups: Vec<Caching> => (series?.resolve_names),
 
     /// Whether connections are over TLS, each in a cell of its own: off, full (every handshake is full), resumed, or the share of
     /// handshakes that resumes an earlier session
@@ -158,7 +160,7 @@ pub struct SeriesArgs {
         value_delimiter = ',',
         conflicts_with_all = ["tls_resume", "server_tls"]
     )]
-    pub handshakes: Vec<Handshakes>,
+    pub handshakes: Vec<Handshakes> => (series?.handshakes),
 
     /// Numbers of CPUs of the server, each in a cell of its own
     ///
@@ -175,7 +177,7 @@ pub struct SeriesArgs {
         value_parser = values::count_u32,
         conflicts_with = "server_cpus"
     )]
-    pub cpus: Vec<u32>,
+    pub cpus: Vec<u32> => (series?.cpus),
 
     /// A testbed file in minutes: windows of 1 s, three of its levels, one iteration, and only CPUs that are here
     ///
@@ -186,19 +188,22 @@ pub struct SeriesArgs {
 
     /// Load.
     #[command(flatten)]
-    pub load: RunLoadArgs,
+    pub load: RunLoadArgs => (..),
 
     /// Clients.
     #[command(flatten)]
-    pub client: ClientArgs,
+    pub client: ClientArgs => (..),
 
     /// Command that runs `webstone agent` on a host that makes load; repeat it for each host
     ///
     /// See `webstone run --help` and `docs/generators.md`.
     ///
-    /// Default: none: this host makes the load. Example: --generator 'ssh gen1 webstone agent'
+    /// Example: --generator 'ssh gen1 webstone agent'
     #[arg(long, value_name = "COMMAND", help_heading = "Generator")]
-    pub generator: Vec<String>,
+    pub generator: Vec<String> => (
+        generators.agent = "none: this host makes the load",
+        |args, run| run.generators = args.generator.iter().map(GeneratorHost::reached_by).collect()
+    ),
 
     /// Number of worker threads of the generator; 0 means one per CPU that it has
     ///
@@ -211,21 +216,21 @@ pub struct SeriesArgs {
         help_heading = "Generator",
         value_parser = values::number_u32
     )]
-    pub workers: Option<u32>,
+    pub workers: Option<u32> => (generator.workers),
 
     /// CPUs that the generator's workers are pinned to
     ///
     /// Default: chosen by webstone. Example: --generator-cpus 4-7
     #[arg(long, value_name = "LIST", help_heading = "Generator", value_parser = values::cpu_list)]
-    pub generator_cpus: Option<String>,
+    pub generator_cpus: Option<String> => (generator.cpus),
 
     /// Server under test.
     #[command(flatten)]
-    pub server: OwnServerArgs,
+    pub server: OwnServerArgs => (..),
 
     /// Output.
     #[command(flatten)]
-    pub output: OutputArgs,
+    pub output: OutputArgs => (..),
 
     /// Print the series as a testbed file, and exit
     #[arg(long, help_heading = "Output")]
@@ -234,6 +239,7 @@ pub struct SeriesArgs {
     /// Print the cells and the time that they will take, and exit
     #[arg(long, help_heading = "Output")]
     pub plan: bool,
+}
 }
 
 impl SeriesArgs {
@@ -245,19 +251,9 @@ impl SeriesArgs {
 
     /// Whether anything was said of what shall be measured, requests and the server's options aside.
     pub fn is_plan(&self) -> bool {
-        let named = self.names_servers() || self.testbed.is_some();
-        let varied = !self.profiles.is_empty()
-            || !self.interfaces.is_empty()
-            || !self.builds.is_empty()
-            || !self.caching.is_empty()
-            || !self.lookups.is_empty()
-            || !self.handshakes.is_empty()
-            || !self.policies.is_empty()
-            || !self.cpus.is_empty();
-        let load = &self.load;
-        let loaded = load.clients.is_some() || load.duration.is_some() || load.iterations.is_some();
-        let workload = self.workload.is_some() || self.dynamic_workload.is_some();
-        named || varied || loaded || workload
+        let of_plan = ["load.clients", "load.duration", "load.iterations", "workload"];
+        let is_of_plan = |key: &&str| key.starts_with("series.") || of_plan.contains(key);
+        self.names_servers() || self.testbed.is_some() || self.typed_keys().iter().any(is_of_plan)
     }
 
     /// Whether servers are named.

@@ -20,7 +20,7 @@ use webstone_model::spec::{
     Check, ConnectionPolicy, HttpVersion, Interface, InterfaceError, Levels, Order, Profile, Resolve,
     ServerChoice, ServerChoiceError, WhenBusy, parse_cpu_list,
 };
-use webstone_model::threshold::{GateError, Thresholds};
+use webstone_model::threshold::{GateError, Threshold, Thresholds};
 use webstone_report::{ComparisonFormat, CsvTable, Format};
 use webstone_runner::check;
 use webstone_workload::addresses::{AddressRange, AddressRangeError};
@@ -249,7 +249,7 @@ pub(super) fn delivery(text: &str) -> Result<Delivery, String> {
 }
 
 /// The conditions of a search: of what clients see, at any level.
-pub(super) fn slo(text: &str) -> Result<Thresholds, String> {
+pub(super) fn slo(text: &str) -> Result<String, String> {
     let thresholds: Thresholds = text.parse().map_err(|error: GateError| error.to_string())?;
     for condition in &thresholds.0 {
         if !condition.metric().is_of_clients() {
@@ -263,7 +263,7 @@ pub(super) fn slo(text: &str) -> Result<Thresholds, String> {
             ));
         }
     }
-    Ok(thresholds)
+    Ok(thresholds.0.iter().map(Threshold::text).collect::<Vec<_>>().join(","))
 }
 
 /// What a search raises.
@@ -289,6 +289,11 @@ pub(super) fn resolution(text: &str) -> Result<f64, String> {
     number
         .filter(|percent| (0.01..=100.0).contains(percent))
         .ok_or_else(|| format!("`{text}` is not a percentage from 0.01 to 100; write it as in 5%"))
+}
+
+/// The load of a search: arrivals per second, or clients.
+pub(super) fn load(text: &str) -> Result<u64, String> {
+    count_u32(text).map(u64::from)
 }
 
 /// Repeats of a level at the edge.

@@ -2,14 +2,15 @@
 
 use std::path::PathBuf;
 
-use clap::Args;
 use webstone_judge::workout::Misdeed;
 use webstone_measure::units::Nanos;
+use webstone_model::spec::Levels;
 
+use super::table::flags;
 use super::{ClientArgs, GeneratorArgs, OwnServerArgs, values};
 
+flags! {
 /// `webstone workout`.
-#[derive(Args, Debug)]
 pub struct WorkoutArgs {
     /// The server, as http://HOST:PORT. Without one: the embedded server, or the one that --server names
     #[arg(value_name = "URL")]
@@ -19,19 +20,22 @@ pub struct WorkoutArgs {
     ///
     /// Default: 10. Example: -c 50
     #[arg(short = 'c', long, value_name = "N", help_heading = "Workout", value_parser = values::clients_max)]
-    pub clients: Option<u32>,
+    pub clients: Option<u32> => (
+        load.clients,
+        |args, run| run.load.clients = Levels(args.clients.into_iter().collect())
+    ),
 
     /// Length of each phase: before, each round, after
     ///
     /// Default: 5s, or no limit where --pages is given. Example: -d 30s
     #[arg(short, long, value_name = "TIME", help_heading = "Workout")]
-    pub duration: Option<Nanos>,
+    pub duration: Option<Nanos> => (load.duration),
 
     /// Number of pages that the well-behaved clients fetch in each phase; with --duration, whichever ends first
     ///
     /// Default: no limit. Example: -n 200
     #[arg(short = 'n', long, value_name = "N", help_heading = "Workout", value_parser = values::count)]
-    pub pages: Option<u64>,
+    pub pages: Option<u64> => (load.pages),
 
     /// Rounds with misbehaving connections; what grows in each of them leaks
     ///
@@ -73,7 +77,7 @@ pub struct WorkoutArgs {
     ///
     /// Default: standard. Example: -w workout-16k
     #[arg(short, long, value_name = "NAME|FILE", help_heading = "Workout")]
-    pub workload: Option<String>,
+    pub workload: Option<String> => (workload),
 
     /// Print everything as JSON
     #[arg(long, help_heading = "Report and record")]
@@ -87,13 +91,14 @@ pub struct WorkoutArgs {
 
     /// How the well-behaved talk.
     #[command(flatten)]
-    pub client: ClientArgs,
+    pub client: ClientArgs => (..),
 
     /// The load generator.
     #[command(flatten)]
-    pub generator: GeneratorArgs,
+    pub generator: GeneratorArgs => (..),
 
     /// The server, where webstone starts it.
     #[command(flatten)]
-    pub server: OwnServerArgs,
+    pub server: OwnServerArgs => (..),
+}
 }

@@ -18,18 +18,19 @@ const PROBLEMS_MAX: usize = 50;
 pub(super) fn execute(args: &CheckfilesArgs, console: &Console) -> Result<Exit, Failure> {
     let base =
         check::server_url(&args.url).map_err(|error| Failure::usage(error.to_string()).hint(error.remedy))?;
-    let name = intent::workload_name(args.workload.as_deref());
-    let workload = load_workload(&name, if args.allow_feeds { Feeds::Anywhere } else { Feeds::Below })?;
+    let spec = intent::of_checkfiles(args)?;
+    let workload =
+        load_workload(&spec.workload, if args.allow_feeds { Feeds::Anywhere } else { Feeds::Below })?;
     let strangers = aim::strangers(&workload, &[base.to_string()], &args.allow_hosts);
     if !strangers.is_empty() {
         let (what, hint) = aim::refusal(&workload.name, &strangers);
         return Err(Failure::usage(what).hint(hint));
     }
-    let mut options = CheckOptions::default();
-    if let Some(timeout) = args.timeout {
-        options.timeout = timeout.as_duration();
-    }
-    options.tls = intent::tls_of_checkfiles(&args.tls)?;
+    let options = CheckOptions {
+        timeout: spec.client.request_timeout.as_duration(),
+        tls: spec.client.tls,
+        ..CheckOptions::default()
+    };
     let report = check_files(&base, &workload, &options);
     let mut out = String::new();
     for problem in report.problems.iter().take(PROBLEMS_MAX) {

@@ -7,13 +7,15 @@ use clap::FromArgMatches;
 use serde_json::Value;
 use webstone_model::spec::RunSpec;
 
+use crate::args::table::{self, Flag};
 use crate::args::{Cli, Command};
-use crate::{flags, intent};
+use crate::intent;
 
 /// Finds flags. What may be typed is put together once: a form asks for a command line at every pause.
 #[derive(Debug)]
 pub(super) struct Typist {
     commands: clap::Command,
+    table: Vec<Flag>,
     /// What `webstone run` alone means.
     base: Option<RunSpec>,
 }
@@ -21,7 +23,7 @@ pub(super) struct Typist {
 impl Typist {
     /// Of all that may be typed.
     pub(super) fn new(commands: clap::Command) -> Typist {
-        let mut typist = Typist { commands, base: None };
+        let mut typist = Typist { commands, table: table::table("run"), base: None };
         typist.base = typist.understood(&["webstone".to_owned(), "run".to_owned()]);
         typist
     }
@@ -83,25 +85,17 @@ impl Typist {
                 }
             }
             _ => {
-                let Some(flag) = flags::flag_if_any(key, "run") else { return };
+                let Some(flag) = self.table.iter().find(|flag| flag.keys.contains(&key)) else { return };
                 let run = self.commands.find_subcommand("run");
                 let argument =
-                    run.and_then(|run| run.get_arguments().find(|one| one.get_long() == Some(&flag)));
-                let Some(argument) = argument else { return };
-                words.push(format!("--{flag}"));
-                words.extend(argument.get_action().takes_values().then(|| value(said)));
+                    run.and_then(|run| run.get_arguments().find(|argument| argument.get_id() == flag.id));
+                let Some((argument, long)) = argument.and_then(|it| Some((it, it.get_long()?))) else {
+                    return;
+                };
+                words.push(format!("--{long}"));
+                words.extend(argument.get_action().takes_values().then(|| table::typed(said)));
             }
         }
-    }
-}
-
-/// What stands behind a flag.
-fn value(said: &Value) -> String {
-    match said {
-        Value::String(text) => text.clone(),
-        Value::Bool(is) => if *is { "on" } else { "off" }.to_owned(),
-        Value::Array(items) => items.iter().map(value).collect::<Vec<_>>().join(","),
-        other => other.to_string(),
     }
 }
 

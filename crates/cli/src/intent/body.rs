@@ -12,7 +12,7 @@ use crate::failure::{Failure, plain};
 const BODY_BYTES_MAX: u64 = 16 << 20;
 
 /// Reads `TEXT` or `@FILE`.
-pub(super) fn read(typed: &str) -> Result<String, Failure> {
+pub(crate) fn read(typed: &str) -> Result<String, Failure> {
     let Some(name) = typed.strip_prefix('@') else { return Ok(typed.to_owned()) };
     let path = Path::new(name);
     let wrong = |rule: String| Failure::usage(format!("--body {typed}: {rule}"));

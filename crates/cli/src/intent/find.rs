@@ -2,13 +2,12 @@
 //! of `run`.
 
 use webstone_measure::units::Nanos;
-use webstone_model::search::SearchSpec;
+use webstone_model::search::{Over, SearchSpec};
 use webstone_model::spec::{LoadSpec, RunSpec};
-use webstone_model::threshold::Threshold;
 use webstone_report::Format;
 use webstone_runner::check::Asked;
 
-use super::{Intent, apply, finish, hit_defaults, pages, run_defaults};
+use super::{Intent, finish, hit_defaults, lay_over, pages, run_defaults};
 use crate::args::FindArgs;
 use crate::failure::Failure;
 
@@ -19,30 +18,23 @@ pub(crate) fn of_find(args: &FindArgs) -> Result<Intent, Failure> {
             let workload = pages::of_urls(std::slice::from_ref(url), &mut spec)?;
             (spec, Some(workload))
         }
-        (url, workload) => {
+        (url, _) => {
             let mut spec = run_defaults();
             if let Some(url) = url {
                 spec.target = vec![url.clone()];
             }
-            if let Some(workload) = workload {
-                spec.workload.clone_from(workload);
-            }
             (spec, None)
         }
     };
-    spec = find_defaults(spec);
-    spec.load.duration = args.duration.unwrap_or(spec.load.duration);
-    spec.load.warmup = args.warmup.unwrap_or(spec.load.warmup);
-    spec.load.arrivals = args.open_loop.arrivals.unwrap_or(spec.load.arrivals);
-    spec.load.when_busy = args.open_loop.when_busy.unwrap_or(spec.load.when_busy);
-    spec.load.retries = args.retry.retries.unwrap_or(spec.load.retries);
-    let search = search(args);
-    // Room is foreseen for the highest load; the record lists the levels that were taken.
-    search.fill(&mut spec.load, &[search.to]);
-    spec.find = Some(search);
-    apply::client(&args.client, &mut spec.client)?;
-    apply::generators(&args.generator, &mut spec);
-    apply::elsewhere(&args.elsewhere, &mut spec.server);
+    spec = find_defaults(spec, args.over.unwrap_or_default());
+    lay_over(args, &mut spec)?;
+    if let Some(search) = &mut spec.find {
+        if args.to.is_none() {
+            search.to = search.to.max(search.from);
+        }
+        // Room is foreseen for the highest load; the record lists the levels that were taken.
+        search.fill(&mut spec.load, &[search.to]);
+    }
     // The search says how many clients there are.
     let given = vec!["load.clients", "load.duration"];
     let asked = Asked { spec, defaults: run_defaults(), given, testbed: None };
@@ -50,19 +42,8 @@ pub(crate) fn of_find(args: &FindArgs) -> Result<Intent, Failure> {
     Ok(Intent { check_target: !args.client.no_check, ..intent })
 }
 
-fn search(args: &FindArgs) -> SearchSpec {
-    let mut search = SearchSpec::over(args.over.unwrap_or_default());
-    search.slo = args.slo.0.iter().map(Threshold::text).collect::<Vec<_>>().join(",");
-    search.from = args.from.map_or(search.from, u64::from);
-    search.to = args.to.map_or(search.to.max(search.from), u64::from);
-    search.resolution_percent = args.resolution.unwrap_or(search.resolution_percent);
-    search.repeats = args.repeats.unwrap_or(search.repeats);
-    search.clients = args.clients;
-    search
-}
-
 /// A search with nothing typed but what must be, on top of another command's habits.
-pub(crate) fn find_defaults(mut spec: RunSpec) -> RunSpec {
+pub(crate) fn find_defaults(mut spec: RunSpec, over: Over) -> RunSpec {
     spec.name = "find".to_owned();
     spec.load = LoadSpec {
         duration: Nanos::from_secs(2),
@@ -72,6 +53,6 @@ pub(crate) fn find_defaults(mut spec: RunSpec) -> RunSpec {
         retries: 0,
         ..LoadSpec::default()
     };
-    spec.find = Some(SearchSpec::default());
+    spec.find = Some(SearchSpec::over(over));
     spec
 }

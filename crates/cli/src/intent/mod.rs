@@ -1,9 +1,7 @@
-//! What was typed → what it means: the second of two steps. Defaults come first, then the testbed file, then flags;
-//! what results is a [`RunSpec`] that `webstone_runner::check` has completed and held against its rules, and where the
-//! report and the record go.
+//! From what was typed to what it means: defaults first, then the testbed file, then flags. The result is a [`RunSpec`] that
+//! `webstone_runner::check` has completed and checked, and where the report and the record go.
 
-mod apply;
-mod body;
+pub(crate) mod body;
 mod find;
 mod pages;
 mod series;
@@ -15,14 +13,18 @@ use std::path::{Path, PathBuf};
 
 use webstone_measure::units::Nanos;
 use webstone_model::generators::GeneratorHost;
+use webstone_model::search::Over;
+use webstone_model::series::Kind;
 use webstone_model::spec::{Check, ConnectionPolicy, Levels, LoadSpec, RunSpec, ServerSpec};
 use webstone_model::threshold::Threshold;
 use webstone_report::Format;
 use webstone_runner::check::{self, Asked, Checked, Testbed};
 use webstone_workload::Workload;
-use webstone_workload::tls::TlsSpec;
 
-use crate::args::{GeneratorsCheckArgs, HitArgs, OutputArgs, RunArgs, ServeArgs, ThresholdArgs, TlsArgs};
+use crate::args::table::Flags;
+use crate::args::{
+    CheckfilesArgs, GeneratorsCheckArgs, HitArgs, OutputArgs, RunArgs, ServeArgs, ThresholdArgs,
+};
 use crate::commands::gates;
 use crate::failure::Failure;
 use crate::flags;
@@ -68,17 +70,29 @@ pub(crate) struct Intent {
 pub(crate) fn generators(args: &GeneratorsCheckArgs) -> Result<Vec<GeneratorHost>, Failure> {
     let testbed = testbed::read(args.testbed.as_deref())?;
     let mut hosts = testbed.map(|testbed| testbed.spec.generators).unwrap_or_default();
-    apply::hosts(&args.generator, &mut hosts);
+    if !args.generator.is_empty() {
+        hosts = args.generator.iter().map(GeneratorHost::reached_by).collect();
+    }
     check::hosts(&hosts).map_err(|error| flags::failure(&error, "generators"))?;
     Ok(hosts)
 }
 
-/// How TLS shall be spoken by `checkfiles`.
-pub(crate) fn tls_of_checkfiles(args: &TlsArgs) -> Result<TlsSpec, Failure> {
-    let mut spec = TlsSpec::default();
-    apply::tls(args, &mut spec);
-    check::tls::check(&spec).map_err(|error| flags::failure(&error, "checkfiles"))?;
+/// Which files `checkfiles` asks for, and how.
+pub(crate) fn of_checkfiles(args: &CheckfilesArgs) -> Result<RunSpec, Failure> {
+    let mut spec = RunSpec::default();
+    lay_over(args, &mut spec)?;
+    check::tls::check(&spec.client.tls).map_err(|error| flags::failure(&error, "checkfiles"))?;
     Ok(spec)
+}
+
+/// What was typed, over a specification.
+fn lay_over(args: &impl Flags, spec: &mut RunSpec) -> Result<(), Failure> {
+    args.lay_over(spec)?;
+    if spec.client.tls.key_log.is_none() {
+        // As browsers and curl do.
+        spec.client.tls.key_log = std::env::var("SSLKEYLOGFILE").ok().filter(|path| !path.is_empty());
+    }
+    Ok(())
 }
 
 /// What `run` was asked for.
@@ -99,17 +113,8 @@ fn of_run_with(args: &RunArgs, testbed: Option<Testbed>) -> Result<Intent, Failu
     if let Some(workload) = &workload {
         pages::instead(workload, args, &mut spec)?;
     }
-    if let Some(workload) = &args.workload {
-        spec.workload.clone_from(workload);
-    }
-    spec.server_config.extend(args.server_config.iter().map(|path| path.to_string_lossy().into_owned()));
-    apply::load(&args.load, &mut spec.load);
-    apply::client(&args.client, &mut spec.client)?;
-    apply::generators(&args.generator, &mut spec);
-    apply::own_server(&args.server, &mut spec.server);
-    apply::elsewhere(&args.elsewhere, &mut spec.server);
-    let given = [given_load(&args.load.clients, &args.load.duration), target::given(&args.server)].concat();
-    let asked = Asked { spec, defaults: run_defaults(), given, testbed };
+    lay_over(args, &mut spec)?;
+    let asked = Asked { spec, defaults: run_defaults(), given: args.typed_keys(), testbed };
     let intent = finish("run", asked, workload, &args.output, !args.no_store, Format::Text)?;
     Ok(Intent {
         check_target: !args.client.no_check,
@@ -123,13 +128,9 @@ pub(crate) fn of_hit(args: &HitArgs) -> Result<Intent, Failure> {
     let defaults = hit_defaults();
     let mut spec = defaults.clone();
     let workload = pages::of_urls(&args.urls, &mut spec)?;
-    apply::hit_load(&args.load, &mut spec.load);
-    apply::client(&args.client, &mut spec.client)?;
-    apply::generators(&args.generator, &mut spec);
-    apply::elsewhere(&args.elsewhere, &mut spec.server);
+    lay_over(args, &mut spec)?;
     let store = args.store || args.output.runs_dir.is_some();
-    let given = given_load(&args.load.clients, &args.load.duration);
-    let asked = Asked { spec, defaults, given, testbed: None };
+    let asked = Asked { spec, defaults, given: args.typed_keys(), testbed: None };
     let intent = finish(
         "hit",
         asked,
@@ -145,23 +146,31 @@ pub(crate) fn of_hit(args: &HitArgs) -> Result<Intent, Failure> {
     })
 }
 
-/// Keys of the load that something else follows from where they are not typed.
-fn given_load(clients: &Option<Levels>, duration: &Option<Nanos>) -> Vec<&'static str> {
-    let typed = [("load.clients", clients.is_some()), ("load.duration", duration.is_some())];
-    typed.into_iter().filter_map(|(key, typed)| typed.then_some(key)).collect()
-}
-
 /// The settings of `serve`, and the workload that it serves.
 pub(crate) fn of_serve(args: &ServeArgs) -> Result<(ServerSpec, String), Failure> {
-    let mut spec = ServerSpec::default();
-    apply::server_alone(args, &mut spec);
-    check::reference(&spec).map_err(|error| flags::failure(&error, "serve"))?;
-    Ok((spec, workload_name(args.workload.as_deref())))
+    let mut spec = RunSpec::default();
+    args.lay_over(&mut spec)?;
+    check::reference(&spec.server).map_err(|error| flags::failure(&error, "serve"))?;
+    Ok((spec.server, spec.workload))
 }
 
-/// The workload that was typed, or the default one.
-pub(crate) fn workload_name(typed: Option<&str>) -> String {
-    typed.map_or_else(|| RunSpec::default().workload, str::to_owned)
+/// What a command does with nothing typed but what must be.
+pub(crate) fn defaults(command: &str) -> RunSpec {
+    match command {
+        "run" => run_defaults(),
+        "hit" => hit_defaults(),
+        "find" => find_defaults(hit_defaults(), Over::default()),
+        // Its records are called what the command is called.
+        "servers" | "scale" | "spice" => RunSpec {
+            name: "the command's".to_owned(),
+            ..series_defaults(match command {
+                "servers" => Kind::Servers,
+                "scale" => Kind::Scale,
+                _ => Kind::Spice,
+            })
+        },
+        _ => RunSpec::default(),
+    }
 }
 
 /// A run with nothing typed. Connections are kept, as browsers keep them: a connection for each request costs a generator that
@@ -213,15 +222,12 @@ pub(crate) fn watch(output: &OutputArgs) -> Option<PathBuf> {
 
 fn finish(
     command: &'static str,
-    mut asked: Asked,
+    asked: Asked,
     workload: Option<Workload>,
     output: &OutputArgs,
     store: bool,
     format: Format,
 ) -> Result<Intent, Failure> {
-    if let Some(name) = &output.name {
-        asked.spec.name.clone_from(name);
-    }
     // What it warns of, the run will say.
     let Checked { spec, .. } = check::check(&asked).map_err(|error| flags::failure(&error, command))?;
     Ok(Intent {

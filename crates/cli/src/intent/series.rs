@@ -10,8 +10,9 @@ use webstone_report::Format;
 use webstone_runner::check::{self, Asked, Testbed};
 use webstone_runner::series::SeriesError;
 
-use super::{RUNS_DIR, apply, format_of, given_load, run_defaults, testbed};
+use super::{RUNS_DIR, format_of, lay_over, run_defaults, testbed};
 use crate::args::SeriesArgs;
+use crate::args::table::Flags;
 use crate::failure::{Exit, Failure};
 use crate::flags;
 
@@ -85,39 +86,28 @@ fn of_series_with(
     if spec.name == RunSpec::default().name {
         kind.command().clone_into(&mut spec.name);
     }
-    let mut matrix = spec.series.take().unwrap_or_default();
     if args.quick {
-        quick(&mut spec, &mut matrix);
+        quick(&mut spec);
     }
-    apply_all(args, &mut spec)?;
+    lay_over(args, &mut spec)?;
+    let mut matrix = spec.series.take().unwrap_or_default();
     if !args.servers.is_empty() {
         matrix.servers.clone_from(&args.servers);
     } else if let Some(server) = args.server.server {
         matrix.servers = vec![server];
     }
-    if !args.profiles.is_empty() {
-        matrix.profiles.clone_from(&args.profiles);
-    }
-    if !args.builds.is_empty() {
-        matrix.builds.clone_from(&args.builds);
-    }
-    if !args.caching.is_empty() {
-        matrix.caching.clone_from(&args.caching);
-    } else if args.server.server_cache || args.server.server_no_cache {
+    // What is typed for every cell replaces what the file varies.
+    if args.server.server_cache || args.server.server_no_cache {
         matrix.caching.clear();
     }
-    if !args.policies.is_empty() {
-        matrix.connections.clone_from(&args.policies);
-    } else if args.client.connections.is_some() || args.client.keep_alive {
+    if args.client.connections.is_some() || args.client.keep_alive {
         matrix.connections.clear();
     }
-    if !args.cpus.is_empty() {
-        matrix.cpus.clone_from(&args.cpus);
-    } else if kind == Kind::Scale && matrix.cpus.is_empty() {
-        matrix.cpus = doubling(allowed_cpus(&Root::default()).len() as u32);
+    if args.server.tls.server_tls || args.client.tls.tls_resume.is_some() {
+        matrix.handshakes.clear();
     }
-    if !args.interfaces.is_empty() {
-        matrix.interfaces.clone_from(&args.interfaces);
+    if kind == Kind::Scale && matrix.cpus.is_empty() {
+        matrix.cpus = doubling(allowed_cpus(&Root::default()).len() as u32);
     }
     if args.workload.is_some() {
         matrix.workloads = args.workload.as_deref().map(listed).unwrap_or_default();
@@ -129,16 +119,7 @@ fn of_series_with(
         matrix.dynamic_workloads = listed(workload);
         matrix.dynamic_workload = matrix.dynamic_workloads.is_empty().then(|| workload.clone());
     }
-    if !args.lookups.is_empty() {
-        matrix.resolve_names.clone_from(&args.lookups);
-    }
-    if !args.handshakes.is_empty() {
-        matrix.handshakes.clone_from(&args.handshakes);
-    } else if args.server.tls.server_tls || args.client.tls.tls_resume.is_some() {
-        matrix.handshakes.clear();
-    }
-    let given = given_load(&args.load.clients, &args.load.duration);
-    let asked = Asked { spec, defaults, given, testbed };
+    let asked = Asked { spec, defaults, given: args.typed_keys(), testbed };
     let spec =
         check::series::check(kind, &asked, &mut matrix).map_err(|error| series_failure(&error, kind))?;
     Ok(SeriesIntent {
@@ -152,27 +133,8 @@ fn of_series_with(
 /// Whether anything was said of what shall be measured, as it need not be where a series is resumed.
 pub(crate) fn is_plan(kind: Kind, args: &SeriesArgs) -> Result<bool, Failure> {
     let mut spec = series_defaults(kind);
-    apply_all(args, &mut spec)?;
+    args.lay_over(&mut spec)?;
     Ok(args.is_plan() || spec != series_defaults(kind))
-}
-
-/// Puts what was typed over a specification, but for the matrix.
-fn apply_all(args: &SeriesArgs, spec: &mut RunSpec) -> Result<(), Failure> {
-    if let Some(workload) = &args.workload {
-        spec.workload.clone_from(workload);
-    }
-    apply::load(&args.load, &mut spec.load);
-    apply::client(&args.client, &mut spec.client)?;
-    apply::own_server(&args.server, &mut spec.server);
-    apply::hosts(&args.generator, &mut spec.generators);
-    spec.generator.workers = args.workers.unwrap_or(spec.generator.workers);
-    if let Some(cpus) = &args.generator_cpus {
-        spec.generator.cpus.clone_from(cpus);
-    }
-    if let Some(name) = &args.output.name {
-        spec.name.clone_from(name);
-    }
-    Ok(())
 }
 
 /// Why there is no series, in words of whoever typed its flags.
@@ -188,12 +150,10 @@ pub(crate) fn series_failure(error: &SeriesError, kind: Kind) -> Failure {
 
 /// The same cells with the least load that fills every table: one short iteration of the first, the middle and the last level,
 /// without the numbers of CPUs that this machine does not have.
-fn quick(spec: &mut RunSpec, matrix: &mut Matrix) {
+fn quick(spec: &mut RunSpec) {
     let load = &mut spec.load;
     load.iterations = 1;
-    if load.duration > QUICK_WINDOW {
-        load.duration = QUICK_WINDOW;
-    }
+    load.duration = load.duration.min(QUICK_WINDOW);
     load.warmup = load.warmup.min(QUICK_WARMUP);
     let levels = &load.clients.0;
     if let ([first, .., last], middle) = (&levels[..], levels.len() / 2) {
@@ -201,9 +161,11 @@ fn quick(spec: &mut RunSpec, matrix: &mut Matrix) {
         three.dedup();
         load.clients = Levels(three);
     }
-    let here = allowed_cpus(&Root::default()).len() as u32;
-    let fewest = matrix.cpus.iter().min().copied();
-    matrix.cpus.retain(|cpus| *cpus <= here || Some(*cpus) == fewest);
+    if let Some(matrix) = &mut spec.series {
+        let here = allowed_cpus(&Root::default()).len() as u32;
+        let fewest = matrix.cpus.iter().min().copied();
+        matrix.cpus.retain(|cpus| *cpus <= here || Some(*cpus) == fewest);
+    }
 }
 
 /// Several workloads, where more than one is named. A file may have a comma in its name, too.

@@ -35,32 +35,6 @@ pub(super) fn newest(urls: &[String], own: &OwnServerArgs, spec: &mut RunSpec) {
     }
 }
 
-/// Keys of the server that were typed, whatever their value.
-pub(super) fn given(args: &OwnServerArgs) -> Vec<&'static str> {
-    let typed = [
-        ("server.software", args.server.is_some()),
-        ("server.program", args.server_program.is_some()),
-        ("server.command", args.server_command.is_some()),
-        ("server.origin", args.server_origin.is_some()),
-        ("server.origin_cpus", args.server_origin_cpus.is_some()),
-        ("server.listen", args.server_listen.is_some()),
-        ("server.threads", args.server_threads.is_some()),
-        ("server.processes", args.server_processes.is_some()),
-        ("server.cpus", args.server_cpus.is_some()),
-        ("server.root", args.server_root.is_some()),
-        ("server.cache", args.server_cache || args.server_no_cache),
-        ("server.keep_alive", args.server_no_keep_alive),
-        ("server.access_log", args.server_log.is_some()),
-        ("server.resolve_names", args.server_resolve_names),
-        ("server.backlog", args.server_backlog.is_some()),
-        ("server.interface", args.server_interface.is_some()),
-        ("server.handlers", args.server_handlers.is_some()),
-        ("server.tls", super::apply::given_tls(&args.tls)),
-        ("server.http2", args.tls.server_http2),
-    ];
-    typed.into_iter().filter_map(|(key, typed)| typed.then_some(key)).collect()
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;

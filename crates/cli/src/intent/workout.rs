@@ -7,8 +7,9 @@ use webstone_model::spec::{Levels, RunSpec};
 use webstone_runner::check::{Asked, check};
 use webstone_runner::workout::WorkoutOptions;
 
-use super::{apply, target};
+use super::{lay_over, target};
 use crate::args::WorkoutArgs;
+use crate::args::table::Flags;
 use crate::failure::Failure;
 use crate::flags;
 
@@ -24,28 +25,21 @@ pub(crate) fn of_workout(args: &WorkoutArgs, tool: Tool) -> Result<WorkoutOption
     let mut spec = RunSpec::default();
     let urls: Vec<String> = args.url.iter().cloned().collect();
     target::newest(&urls, &args.server, &mut spec);
-    if let Some(workload) = &args.workload {
-        spec.workload.clone_from(workload);
-    }
-    spec.load.clients = Levels(vec![args.clients.unwrap_or(CLIENTS)]);
+    spec.load.clients = Levels(vec![CLIENTS]);
     spec.load.iterations = 1;
-    spec.load.duration = args.duration.unwrap_or(if args.pages.is_some() { Nanos::ZERO } else { DURATION });
+    spec.load.duration = if args.pages.is_some() { Nanos::ZERO } else { DURATION };
+    spec.load.warmup = Nanos::ZERO;
+    lay_over(args, &mut spec)?;
     if spec.load.duration == Nanos::ZERO && args.pages.is_none() {
         return Err(Failure::usage("--duration 0s: a phase needs time")
             .hint("write a time, as in -d 5s, or a number of pages, as in -n 200"));
     }
-    spec.load.pages = args.pages;
-    spec.load.warmup = Nanos::ZERO;
-    apply::client(&args.client, &mut spec.client)?;
     if !args.generator.generator.is_empty() {
         return Err(
             Failure::usage("--generator: a workout makes its load on this host alone").hint("leave it out")
         );
     }
-    apply::generators(&args.generator, &mut spec);
-    apply::own_server(&args.server, &mut spec.server);
-    let asked =
-        Asked { spec, defaults: RunSpec::default(), given: target::given(&args.server), testbed: None };
+    let asked = Asked { spec, defaults: RunSpec::default(), given: args.typed_keys(), testbed: None };
     let spec = check(&asked).map_err(|error| flags::failure(&error, "workout"))?.spec;
     let offenders = args.offenders.unwrap_or(OFFENDERS);
     if offenders > OFFENDERS_MAX {

@@ -1,0 +1,314 @@
+//! The table of flags: [`flags!`] declares a flag with its help, its parser and its example, and beside them the key of a testbed that
+//! it sets, its default, and how it is laid over a specification.
+//!
+//! What stands in parentheses after the type of a flag:
+//!
+//! | entry | meaning |
+//! |---|---|
+//! | `(load.drain)` | the value goes to that field, whose value in [`RunSpec`] is the default |
+//! | `(client.body = "none")` | the help names this default |
+//! | `(server.backlog = \|run\| …)` | the help names a default that is computed from the specification |
+//! | `(series?.builds = "none")` | the same, and the section is made where it is absent |
+//! | `(load.pages, \|args, run\| …)` | this is done where the flag was typed; the key is what messages name |
+//! | `(server.tls.cert & server.tls.key, …)` | messages about both keys name the flag |
+//! | `(= "text")` | a default in the help of a flag that is no part of a specification |
+//! | `(..)` | flags of another struct |
+
+use std::path::PathBuf;
+
+use clap::{Arg, Command};
+use serde::Serialize;
+use serde_json::Value;
+use webstone_model::spec::RunSpec;
+
+use super::{CheckfilesArgs, FindArgs, GenfilesArgs, HitArgs, RunArgs, SeriesArgs, ServeArgs, WorkoutArgs};
+use crate::failure::Failure;
+use crate::intent;
+
+/// What a flag has beyond what clap knows of it.
+#[derive(Debug)]
+pub(crate) struct Flag {
+    /// clap's name for it.
+    pub(crate) id: &'static str,
+    /// Keys of a testbed that it sets.
+    pub(crate) keys: &'static [&'static str],
+    /// Its default in the help, where everything else is as in this specification; empty where the help's own text says it.
+    pub(super) default: fn(&RunSpec) -> String,
+}
+
+/// Flags of a command, or of several.
+pub(crate) trait Flags {
+    /// All entries.
+    fn table() -> Vec<Flag>;
+
+    /// Lays what was typed over a specification: nothing else changes.
+    fn lay_over(&self, spec: &mut RunSpec) -> Result<(), Failure>;
+
+    /// Keys that were typed, whatever their values.
+    fn typed_keys(&self) -> Vec<&'static str>;
+}
+
+macro_rules! flags {
+    (
+        $(#[$about_all:meta])*
+        pub struct $Args:ident {
+            $( $(#[$about:meta])* pub $name:ident: $Type:ty $(=> ($($entry:tt)+))?, )*
+        }
+    ) => {
+        #[derive(Debug, clap::Args)]
+        $(#[$about_all])*
+        pub struct $Args {
+            $( $(#[$about])* pub $name: $Type, )*
+        }
+
+        impl crate::args::table::Flags for $Args {
+            fn table() -> Vec<crate::args::table::Flag> {
+                [$( $( flags!(@flag $name $Type, $($entry)+), )? )*].into_iter().flatten().collect()
+            }
+
+            fn lay_over(
+                &self,
+                spec: &mut webstone_model::spec::RunSpec,
+            ) -> Result<(), crate::failure::Failure> {
+                let _ = &spec;
+                $( $( flags!(@lay self spec $name, $($entry)+); )? )*
+                Ok(())
+            }
+
+            fn typed_keys(&self) -> Vec<&'static str> {
+                let mut keys = Vec::new();
+                $( $( flags!(@typed self keys $name, $($entry)+); )? )*
+                keys
+            }
+        }
+    };
+
+    (@flag $name:ident $Type:ty, ..) => { <$Type as crate::args::table::Flags>::table() };
+    (@flag $name:ident $Type:ty,
+        $($first:ident $(. $key:ident)* $(? . $field:ident)? $(& $also:ident $(. $and:ident)*)?)?
+        $(= $words:literal)? $(= |$run:pat_param| $default:expr)? $(, $($set:tt)+)?
+    ) => {
+        vec![crate::args::table::Flag {
+            id: stringify!($name),
+            keys: &[
+                $(
+                    concat!(stringify!($first) $(, ".", stringify!($key))* $(, ".", stringify!($field))?),
+                    $(concat!(stringify!($also) $(, ".", stringify!($and))*),)?
+                )?
+            ],
+            default: flags!(@default
+                [$($words)? $(|$run| $default)?] $($first $(. $key)* $(? . $field)?)?),
+        }]
+    };
+
+    (@default [$words:literal] $($path:tt)*) => { |_| $words.to_owned() };
+    (@default [|$run:pat_param| $default:expr] $($path:tt)*) => {
+        |$run: &webstone_model::spec::RunSpec| $default
+    };
+    (@default [] $first:ident $(. $key:ident)*) => {
+        |run| crate::args::table::text_of(&run.$first $(. $key)*)
+    };
+    (@default [] $first:ident $(. $key:ident)* ? . $field:ident) => {
+        |run| {
+            let section = run.$first $(. $key)*.as_ref();
+            section.map_or_else(String::new, |section| crate::args::table::text_of(&section.$field))
+        }
+    };
+
+    (@lay $args:ident $spec:ident $name:ident, ..) => { $args.$name.lay_over($spec)? };
+    (@lay $args:ident $spec:ident $name:ident, = $($default:tt)+) => {};
+    (@lay $args:ident $spec:ident $name:ident,
+        $first:ident $(. $key:ident)* ? . $field:ident $(& $also:ident $(. $and:ident)*)?
+        $(= $words:literal)? $(= |$run:pat_param| $default:expr)?
+    ) => {
+        if crate::args::table::Typed::is_typed(&$args.$name) {
+            let section = $spec.$first $(. $key)*.get_or_insert_default();
+            crate::args::table::Lay::lay(&$args.$name, &mut section.$field);
+        }
+    };
+    (@lay $args:ident $spec:ident $name:ident,
+        $first:ident $(. $key:ident)* $(= $words:literal)? $(= |$run:pat_param| $default:expr)?
+    ) => {
+        crate::args::table::Lay::lay(&$args.$name, &mut $spec.$first $(. $key)*)
+    };
+    (@lay $args:ident $spec:ident $name:ident,
+        $first:ident $(. $key:ident)* $(? . $field:ident)? $(& $also:ident $(. $and:ident)*)?
+        $(= $words:literal)? $(= |$run:pat_param| $default:expr)?, |$these:pat_param, $over:pat_param| $set:expr
+    ) => {
+        if crate::args::table::Typed::is_typed(&$args.$name) {
+            let $these = $args;
+            let $over = &mut *$spec;
+            $set;
+        }
+    };
+
+    (@typed $args:ident $keys:ident $name:ident, ..) => { $keys.extend($args.$name.typed_keys()) };
+    (@typed $args:ident $keys:ident $name:ident, = $($default:tt)+) => {};
+    (@typed $args:ident $keys:ident $name:ident,
+        $first:ident $(. $key:ident)* $(? . $field:ident)? $(& $($also:ident).+)? $(= $words:literal)?
+        $(= |$run:pat_param| $default:expr)? $(, $($set:tt)+)?
+    ) => {
+        if crate::args::table::Typed::is_typed(&$args.$name) {
+            $keys.push(concat!(
+                stringify!($first) $(, ".", stringify!($key))* $(, ".", stringify!($field))?
+            ));
+        }
+    };
+}
+pub(super) use flags;
+
+/// What may have been typed.
+pub(super) trait Typed {
+    /// Whether it was.
+    fn is_typed(&self) -> bool;
+}
+
+impl<T> Typed for Option<T> {
+    fn is_typed(&self) -> bool {
+        self.is_some()
+    }
+}
+
+impl<T> Typed for Vec<T> {
+    fn is_typed(&self) -> bool {
+        !self.is_empty()
+    }
+}
+
+impl Typed for bool {
+    fn is_typed(&self) -> bool {
+        *self
+    }
+}
+
+/// What sets a field of a specification if it was typed.
+pub(super) trait Lay<Field> {
+    /// Sets it.
+    fn lay(&self, field: &mut Field);
+}
+
+impl<T: Clone> Lay<T> for Option<T> {
+    fn lay(&self, field: &mut T) {
+        if let Some(value) = self {
+            field.clone_from(value);
+        }
+    }
+}
+
+impl<T: Clone> Lay<Option<T>> for Option<T> {
+    fn lay(&self, field: &mut Option<T>) {
+        if self.is_some() {
+            field.clone_from(self);
+        }
+    }
+}
+
+/// A path as the specification keeps it. It is a text file, so a path that is not UTF-8 cannot stand in it exactly.
+impl Lay<Option<String>> for Option<PathBuf> {
+    fn lay(&self, field: &mut Option<String>) {
+        if let Some(path) = self {
+            *field = Some(path.to_string_lossy().into_owned());
+        }
+    }
+}
+
+impl<T: Clone> Lay<Vec<T>> for Vec<T> {
+    fn lay(&self, field: &mut Vec<T>) {
+        if !self.is_empty() {
+            field.clone_from(self);
+        }
+    }
+}
+
+impl Lay<bool> for bool {
+    fn lay(&self, field: &mut bool) {
+        *field |= self;
+    }
+}
+
+/// A value of the specification as it is typed.
+pub(super) fn text_of(value: &impl Serialize) -> String {
+    serde_json::to_value(value).map_or_else(|error| error.to_string(), |value| typed(&value))
+}
+
+/// The same of a value in a file.
+pub(crate) fn typed(value: &Value) -> String {
+    match value {
+        Value::String(text) => text.clone(),
+        Value::Bool(is) => if *is { "on" } else { "off" }.to_owned(),
+        Value::Array(items) => items.iter().map(typed).collect::<Vec<_>>().join(","),
+        other => other.to_string(),
+    }
+}
+
+/// The flags of a command.
+pub(crate) fn table(command: &str) -> Vec<Flag> {
+    match command {
+        "run" => RunArgs::table(),
+        "hit" => HitArgs::table(),
+        "find" => FindArgs::table(),
+        "servers" | "scale" | "spice" => SeriesArgs::table(),
+        "workout" => WorkoutArgs::table(),
+        "serve" => ServeArgs::table(),
+        "genfiles" => GenfilesArgs::table(),
+        "checkfiles" => CheckfilesArgs::table(),
+        _ => Vec::new(),
+    }
+}
+
+/// The definition with the default written into the help of every flag that takes a value.
+pub(super) fn documented(command: Command) -> Command {
+    let command = command.mut_args(|arg| match arg.get_id() == "color" {
+        true => with_default(arg, "auto"),
+        false => arg,
+    });
+    command.mut_subcommands(|command| {
+        let (table, spec) = (table(command.get_name()), intent::defaults(command.get_name()));
+        command.mut_args(|arg| match table.iter().find(|flag| arg.get_id() == flag.id) {
+            Some(flag) if arg.get_action().takes_values() => with_default(arg, &(flag.default)(&spec)),
+            _ => arg,
+        })
+    })
+}
+
+/// Defaults that the help's own text explains stay as they are.
+fn with_default(arg: Arg, default: &str) -> Arg {
+    let short = arg.get_help().map(ToString::to_string).unwrap_or_default();
+    let long = arg.get_long_help().map_or_else(|| short.clone(), ToString::to_string);
+    if long.contains("Default: ") {
+        return arg;
+    }
+    arg.help(format!("{short} [default: {default}]")).long_help(format!("{long}\n\nDefault: {default}"))
+}
+
+#[cfg(test)]
+mod tests {
+    use clap::Command;
+
+    /// Every flag that takes a value says what it is without it, and shows one.
+    #[test]
+    fn every_value_has_a_default_and_an_example() {
+        let mut seen = 0;
+        for command in commands(&super::super::command()) {
+            for arg in command.get_arguments().filter(|arg| arg.get_action().takes_values()) {
+                if arg.is_positional() {
+                    assert!(arg.get_help().is_some(), "{} {}", command.get_name(), arg.get_id());
+                    continue;
+                }
+                seen += 1;
+                let help = arg.get_long_help().map(ToString::to_string).unwrap_or_default();
+                for part in ["Default: ", "Example: "] {
+                    let text = help.split_once(part).map(|(_, text)| text.trim()).unwrap_or_default();
+                    assert!(!text.is_empty(), "{} --{} has no `{part}`", command.get_name(), arg.get_id());
+                }
+            }
+        }
+        assert!(seen > 50, "{seen} flags seen");
+    }
+
+    fn commands(command: &Command) -> Vec<Command> {
+        let mut all = vec![command.clone()];
+        command.get_subcommands().for_each(|sub| all.extend(commands(sub)));
+        all
+    }
+}
