@@ -256,16 +256,41 @@ pub(crate) fn table(command: &str) -> Vec<Flag> {
     }
 }
 
+/// What the short help of a command with more than [`SHORT_MAX`] options shows; its `--help` has all.
+#[rustfmt::skip] // one name a line would be 36 lines
+const COMMON: [&str; 36] = [
+    "testbed", "workload", "clients", "rate", "duration", "iterations", "pages", "requests", "warmup",
+    "connections", "keep_alive", "http", "headers", "insecure", "workers", "server", "server_cpus",
+    "server_agent", "name", "format", "output", "dump_spec", "threshold", "slo", "over", "from", "to",
+    "resolution", "rounds", "offenders", "misdeeds", "resume", "profiles", "interfaces", "cpus", "plan",
+];
+const SHORT_MAX: usize = 40;
+
 /// The definition with the default written into the help of every flag that takes a value.
 pub(super) fn documented(command: Command) -> Command {
+    let global = command.get_arguments().count();
     let command = command.mut_args(|arg| match arg.get_id() == "color" {
         true => with_default(arg, "auto"),
         false => arg,
     });
     command.mut_subcommands(|command| {
         let (table, spec) = (table(command.get_name()), intent::defaults(command.get_name()));
-        command.mut_args(|arg| match table.iter().find(|flag| arg.get_id() == flag.id) {
+        let command = command.mut_args(|arg| match table.iter().find(|flag| arg.get_id() == flag.id) {
             Some(flag) if arg.get_action().takes_values() => with_default(arg, &(flag.default)(&spec)),
+            _ => arg,
+        });
+        let own = command.get_arguments().filter(|arg| !arg.is_positional()).count();
+        if own < SHORT_MAX {
+            return command;
+        }
+        // --help is an option, too.
+        let rest = format!("`webstone {} --help` has all {} options.", command.get_name(), own + global + 1);
+        command.after_help(rest).mut_args(|arg| match arg.get_help() {
+            Some(help) if !arg.is_positional() && !COMMON.contains(&arg.get_id().as_str()) => {
+                // Manual pages have no other text of an argument that is hidden.
+                let long = arg.get_long_help().unwrap_or(help).clone();
+                arg.long_help(long).hide_short_help(true)
+            }
             _ => arg,
         })
     })

@@ -63,6 +63,25 @@ fn the_help_of_a_flag_gives_unit_default_and_example() {
 }
 
 #[test]
+fn the_short_help_shows_the_options_that_people_use_and_says_where_the_rest_is() {
+    let options = |out: &str| {
+        // What is indented further is text about an option; examples of commands follow.
+        let is_option = |line: &&str| ["  -", "      --"].iter().any(|begin| line.starts_with(begin));
+        out.split("Examples:").next().unwrap().lines().filter(is_option).count()
+    };
+    for command in ["run", "hit", "find", "servers", "scale", "spice", "workout"] {
+        let (short, long) = (webstone(&[command, "-h"]).out, webstone(&[command, "--help"]).out);
+        let last = short.lines().last().unwrap();
+        let all: usize = last.split(' ').filter_map(|word| word.parse().ok()).next().unwrap();
+        assert_eq!(last, format!("`webstone {command} --help` has all {all} options."));
+        assert!((20..=30).contains(&options(&short)), "{command}: {}", options(&short));
+        assert_eq!(options(&long), all, "{command}");
+        assert!(!long.contains(last), "{command}");
+    }
+    assert!(!webstone(&["serve", "-h"]).out.contains("has all"), "all are shown");
+}
+
+#[test]
 fn the_version_is_the_packages() {
     let said = webstone(&["--version"]);
     assert_eq!(said.code, 0);
