@@ -25,8 +25,8 @@ use document::{
     numbers, series, server_hosts, summary, thresholds, timeline, workout,
 };
 use render::{
-    chart, classic, csv, hgrm, html, json, json_objects, layout, markdown, otel, outgoing, prometheus,
-    screen, webstone1, webstone2, xlsx,
+    chart, classic, csv, hgrm, html, json, json_objects, markdown, otel, outgoing, prometheus, webstone1,
+    webstone2, xlsx,
 };
 
 pub use crate::calibration::{calibration_line, disturbance_line, render_calibration};
@@ -41,11 +41,20 @@ pub use crate::json::{
 };
 pub use crate::list::{Listed, render_list};
 pub use crate::markdown::safe as markdown_text;
-pub use crate::screen::Charset;
 pub use crate::series::{SeriesReportError, render_series, series_form};
 pub use crate::thresholds::render_thresholds;
 pub use crate::timeline::{Timeline, TimelineRun, TimelineUnit, render_timelines};
 pub use crate::workout::{answer_line, asked, phase_line, phase_names, render_workout};
+
+/// The characters that a terminal can show.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Charset {
+    /// Rules, markers and the micro sign from Unicode.
+    #[default]
+    Utf8,
+    /// ASCII only, for terminals and files that know nothing else. Text from the record is escaped to it as well.
+    Ascii,
+}
 
 /// How a report is drawn and what of the record it shows.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -176,13 +185,13 @@ pub fn write(
     let selected = selection::select(record, options)?;
     let shown = selected.as_ref();
     let whole = match format {
-        Format::Text => outgoing::text(text::render(shown, &verdict(), options), options.color),
-        Format::Hit => outgoing::text(hit::render(shown, &verdict(), options), options.color),
+        Format::Text => terminal(&text::document(shown, &verdict(), options), options),
+        Format::Hit => terminal(&hit::document(shown, &verdict()), options),
         Format::Json => outgoing::json(&json::render(shown, verdict())?).into_bytes(),
         Format::Csv => return csv::write(shown, options.csv_table, out),
         Format::Webstone1 => return webstone1::write(shown, options.pages_max, out),
         Format::Webstone2 => return webstone2::write(shown, options.pages_max, out),
-        Format::Markdown => outgoing::text(markdown::render(shown, &verdict(), options), false),
+        Format::Markdown => markdown::render(&text::short::document(shown, &verdict())),
         Format::Hgrm => outgoing::text(hgrm::render(shown, options)?, false),
         Format::Html | Format::Xlsx | Format::Prometheus | Format::Otel => {
             joined(&[(shown, verdict())], format, options)?
@@ -218,6 +227,10 @@ pub fn render_all(
         all.extend(render(record, format, options).map_err(|error| (index, error))?);
     }
     Ok(all)
+}
+
+fn terminal(document: &document::Document, options: &Options) -> Vec<u8> {
+    render::text::whole(document, options).into_bytes()
 }
 
 /// What is shown of a record, and the verdict on the whole.

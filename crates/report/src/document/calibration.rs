@@ -1,53 +1,46 @@
 //! A calibration as a table: what this host's load generator can do, mode by mode.
 
+use crate::document::cell::Cell;
 use webstone_judge::calibration::{Calibration, CalibrationRow, Ceiling, is_disturbing};
 use webstone_model::record::Disturbance;
 
 use crate::Options;
 use crate::asctime::date_time;
-use crate::layout::{Room, Sheet, Table};
-use crate::numbers::{Scale, count};
-use crate::screen::{Screen, Tone};
+use crate::document::table::{Room, Sheet, Table};
+use crate::document::{Document, Tone};
+use crate::numbers::{count, seconds};
+use crate::render::text;
 
 /// The table, ending in a newline.
 pub fn render_calibration(calibration: &Calibration, options: &Options) -> String {
-    let screen = Screen::new(options);
+    let mut doc = Document::default();
+    doc.sheets([sheet(calibration)]);
+    text::render(&doc, options)
+}
+
+fn sheet(calibration: &Calibration) -> Sheet {
     let rows = &calibration.rows;
-    let mut table = Table::default();
-    table.text("mode", Room::Always);
-    table.number("workers", "", Room::Always);
-    table.number("connects", "/s", Room::Optional(3));
-    table.number("requests", "/s", Room::Always);
-    table.number("95%", &format!("{}%", screen.plus_minus()), Room::Optional(2));
-    table.number("throughput", "Gbit/s", Room::Always);
-    table.number("CPU", "/request", Room::Always);
-    table.number("worker", "% CPU", Room::Always);
-    table.number("null server", "% CPU", Room::Always);
-    for row in rows {
-        let bound = match (row.ceiling, row.is_disturbed()) {
-            (Ceiling::Elsewhere, true) => "*!",
-            (Ceiling::Elsewhere, false) => "*",
-            (Ceiling::Generator, true) => "!",
-            (Ceiling::Generator, false) => "",
-        };
-        let percent = |value: Option<f64>| {
-            value.map_or_else(|| screen.dash().to_owned(), |value| format!("{value:.0}"))
-        };
-        table.row(vec![
-            format!("{}{bound}", row.mode.name()),
-            row.workers.to_string(),
-            count(row.connections_per_s.round() as u64),
-            count(row.requests_per_s.round() as u64),
-            row.requests_reach_percent
-                .map_or_else(|| screen.dash().to_owned(), |reach| format!("{reach:.1}")),
-            format!("{:.2}", row.throughput_bps / 1e9),
-            Scale::seconds(&screen, [row.cpu_per_request_s]).say(row.cpu_per_request_s),
-            percent(Some(row.worker_percent)),
-            percent(row.server_percent),
-        ]);
-    }
-    let mut sheet =
-        Sheet::new("Calibration", "what this host's load generator can do, against the null server", table);
+    let whole = |percent: f64| Cell::Decimal(percent, 0);
+    let mut table = Table::of(rows);
+    table.text("mode", Room::Always, |row| {
+        let at_least = if row.ceiling == Ceiling::Elsewhere { "*" } else { "" };
+        format!("{}{at_least}{}", row.mode.name(), if row.is_disturbed() { "!" } else { "" })
+    });
+    table.number("workers", "", Room::Always, |row| row.workers);
+    table.number("connects", "/s", Room::Optional(3), |row| row.connections_per_s.round() as u64);
+    table.number("requests", "/s", Room::Always, |row| row.requests_per_s.round() as u64);
+    table.number("95%", "±%", Room::Optional(2), |row| {
+        row.requests_reach_percent.map(|reach| Cell::Decimal(reach, 1))
+    });
+    table.number("throughput", "Gbit/s", Room::Always, |row| Cell::Decimal(row.throughput_bps / 1e9, 2));
+    table.number("CPU", "/request", Room::Always, |row| seconds(row.cpu_per_request_s));
+    table.number("worker", "% CPU", Room::Always, |row| whole(row.worker_percent));
+    table.number("null server", "% CPU", Room::Always, |row| row.server_percent.map(whole));
+    let mut sheet = Sheet::new(
+        "Calibration",
+        "what this host's load generator can do, against the null server",
+        table.done(),
+    );
     let host = &calibration.host;
     let mut note = |tone, text: String| sheet.notes.push((tone, text));
     if rows.iter().any(|row| row.ceiling == Ceiling::Elsewhere) {
@@ -79,9 +72,7 @@ pub fn render_calibration(calibration: &Calibration, options: &Options) -> Strin
             date_time(&calibration.made_at)
         ),
     );
-    let mut out = String::new();
-    sheet.draw(&screen, &mut out);
-    out
+    sheet
 }
 
 /// What others took of the generator's CPUs before a calibration, and what that means.

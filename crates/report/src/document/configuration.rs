@@ -8,9 +8,9 @@ use webstone_model::record::AgentRecord;
 use webstone_model::record::RunRecord;
 use webstone_model::spec::parse_cpu_list;
 
-use crate::layout::{Room, Sheet, Table, heading, labelled, push_line};
+use crate::document::table::{Room, Sheet, Table};
+use crate::document::{Block, Document, Tone};
 use crate::numbers::{bytes, count, counted};
-use crate::screen::{Screen, Tone};
 use crate::text::header;
 
 /// Title of the table, in every format.
@@ -345,149 +345,30 @@ fn plain_limit(limit: &Value) -> Option<String> {
     Some(format!("open files {} (at most {})", limit.get("soft")?.as_str()?, limit.get("hard")?.as_str()?))
 }
 
-/// The groups for a terminal.
-pub(crate) fn draw(screen: &Screen, groups: &[Group], out: &mut String) {
+/// The groups as a list of facts.
+pub(crate) fn list(groups: &[Group], doc: &mut Document) {
     if groups.is_empty() {
         return;
     }
-    heading(screen, out, TITLE, EXPLANATION);
+    doc.heading(TITLE, EXPLANATION);
     for group in groups {
-        push_line(out, &format!("  {}", screen.paint(Tone::Strong, group.title)));
+        doc.0.push(Block::Group(group.title.to_owned()));
         let mut last = "";
         for (label, text) in &group.rows {
             let shown = if label == last { "" } else { label };
             last = label;
-            labelled(
-                screen,
-                out,
-                &format!("  {}", screen.safe(shown)),
-                LABEL + 4,
-                &screen.safe(text),
-                Tone::Plain,
-            );
+            doc.item(format!("  {shown}"), LABEL + 4, Tone::Plain, text);
         }
     }
 }
 
 /// The groups as a table.
 pub(crate) fn sheet(groups: &[Group]) -> Sheet {
-    let mut table = Table::default();
-    table.text("", Room::Always).text("", Room::Flexible(20));
-    for group in groups {
-        table.group(group.title);
-        for (label, text) in &group.rows {
-            table.row(vec![label.clone(), text.clone()]);
-        }
-    }
-    Sheet::new(TITLE, EXPLANATION, table)
-}
-
-#[cfg(test)]
-mod tests {
-    use serde_json::json;
-    use webstone_model::record::SoftwareRecord;
-
-    use super::*;
-
-    fn record() -> RunRecord {
-        let mut record = webstone_model::fixture::record("r", &[]);
-        record.environment = [
-            ("target.this_host", json!(true)),
-            ("cpu.model", json!("Pentium Pro")),
-            ("cpu.online", json!("0-3")),
-            ("cpu.allowed", json!("0-1")),
-            ("cpu.topology", json!({ "sockets": 4, "cores": 4, "threads": 4, "threads_per_core": 1.0 })),
-            ("memory.bytes", json!(268_435_456_u64)),
-            ("virtualisation", json!({ "vendor": "Compaq", "product": "ProLiant 5000" })),
-            ("disks", json!([{ "name": "sda", "bytes": 2_100_000_000_u64, "vendor": "COMPAQ", "model": "ST32550" }])),
-            (
-                "controllers",
-                json!([
-                    { "kind": "SCSI controller", "id": "0x1000:0x0001", "driver": "sym53c8xx" },
-                    { "kind": "Ethernet controller", "name": "Compaq NetFlex 3", "id": "0x0e11:0xf130" },
-                ]),
-            ),
-            ("services", json!(["Alerter", "Spooler"])),
-            ("distribution", json!("Debian GNU/Linux 12")),
-            ("kernel.release", json!("6.1.0")),
-            ("sysctl", json!({ "net.core.somaxconn": "1024", "net.core.wmem_max": "1" })),
-            ("limits", json!({ "Max open files": { "soft": "1024", "hard": "20000" } })),
-            ("network.interfaces", json!([{ "name": "eth0", "speed_mbps": 100, "mtu": 1500, "loopback": false }])),
-            ("server.caching", json!("none")),
-        ]
-        .map(|(name, value)| (name.to_owned(), value))
-        .into();
-        record.target.embedded = false;
-        record.target.software = Some(SoftwareRecord {
-            name: "nginx".into(),
-            version: "nginx/1.22".into(),
-            ..SoftwareRecord::default()
-        });
-        record.target.cpus = vec![0, 1];
-        record.spec.disclosure.insert("sponsor".into(), "none: own measurement".into());
-        record
-    }
-
-    fn rows<'a>(groups: &'a [Group], title: &str) -> Vec<(&'a str, &'a str)> {
-        let group = groups.iter().find(|group| group.title == title).unwrap();
-        group.rows.iter().map(|(label, text)| (label.as_str(), text.as_str())).collect()
-    }
-
-    #[test]
-    fn a_record_says_what_certified_reports_disclose() {
-        let groups = of(&record());
-        assert_eq!(
-            rows(&groups, "Web server"),
-            [("software", "nginx/1.22, started as nginx"), ("CPUs", "0,1"), ("cache", "none")]
-        );
-        assert_eq!(
-            rows(&groups, "Computer of the server"),
-            [
-                ("computer", "Compaq ProLiant 5000"),
-                ("processor", "Pentium Pro"),
-                ("number of CPUs", "4 CPUs: 4 sockets, 4 cores; webstone may use 2"),
-                ("memory", "268 MB"),
-                ("disk", "sda, 2.10 GB, COMPAQ ST32550"),
-                ("disk controller", "SCSI controller, PCI device 0x1000:0x0001, driver sym53c8xx"),
-                ("network controller", "Ethernet controller, Compaq NetFlex 3"),
-                ("operating system", "Debian GNU/Linux 12, Linux 6.1.0"),
-                ("tuning", "net.core.somaxconn = 1024, open files 1024 (at most 20000)"),
-                ("services", "Alerter, Spooler"),
-            ]
-        );
-        let lab = rows(&groups, "Test lab");
-        assert_eq!(lab[0], ("load generator", "the computer of the server"));
-        assert!(lab.contains(&("network to the server", "eth0, 100 Mbit/s, MTU 1500")), "{lab:?}");
-        assert_eq!(rows(&groups, "Disclosed by the tester"), [("sponsor", "none: own measurement")]);
-    }
-
-    #[test]
-    fn a_server_elsewhere_is_described_by_its_agent_or_not_at_all() {
-        let mut record = record();
-        record.environment.insert("target.this_host".into(), json!(false));
-        let of_server =
-            |record: &RunRecord| of(record).iter().any(|group| group.title == "Computer of the server");
-        assert!(!of_server(&record), "this host is not the server's");
-        assert_eq!(rows(&of(&record), "Test lab")[0], ("computer", "Compaq ProLiant 5000"));
-        record.environment.insert("server.environment".into(), json!({ "cpu.model": "EPYC" }));
-        assert_eq!(rows(&of(&record), "Computer of the server"), [("processor", "EPYC")]);
-    }
-
-    #[test]
-    fn several_runs_share_what_they_have_in_common() {
-        let (one, mut two) = (record(), record());
-        two.target.cpus = vec![0];
-        let groups = of_all(&[("nginx-2cpu", &one), ("nginx-1cpu", &two)]);
-        assert_eq!(
-            rows(&groups, "Web server"),
-            [
-                ("software", "nginx/1.22, started as nginx"),
-                ("CPUs", "0,1 (nginx-2cpu)"),
-                ("CPUs", "0 (nginx-1cpu)"),
-                ("cache", "none"),
-            ]
-        );
-        assert_eq!(rows(&groups, "Test lab"), rows(&of(&one), "Test lab"));
-        assert_eq!(named(&["a", "b", "c", "d", "e"]), "a, b, c and 2 more");
-    }
+    let rows = groups.iter().flat_map(|group| group.rows.iter().enumerate().map(|row| (group.title, row)));
+    let rows: Vec<_> = rows.collect();
+    let mut table = Table::of(&rows);
+    table.groups(|(title, (place, _))| (*place == 0).then(|| (*title).to_owned()));
+    table.text("", Room::Always, |(_, (_, (label, _)))| label);
+    table.text("", Room::Flexible(20), |(_, (_, (_, text)))| text);
+    Sheet::new(TITLE, EXPLANATION, table.done())
 }

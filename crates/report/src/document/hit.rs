@@ -4,79 +4,70 @@
 //!
 //! wrk's megabytes are 2²⁰ bytes; here a megabyte is 10⁶ bytes, as everywhere in webstone, and the line says so.
 
+use crate::document::cell::Cell;
 use webstone_judge::verdict::Verdict;
 use webstone_measure::errors::ErrorClass;
 use webstone_measure::figures::Value;
-use webstone_measure::metrics::{Mean, Moments, Statuses, longest};
+use webstone_measure::metrics::{Mean, Measured, Moments, Statuses, longest};
 use webstone_measure::units::NANOS_PER_SECOND;
 use webstone_model::record::RunRecord;
 
-use crate::Options;
 use crate::classic;
-use crate::layout::{Room, Table, hanging, labelled, push_line};
-use crate::numbers::{Scale, bytes, count, counted, decimal, seconds};
-use crate::screen::{Screen, Tone};
+use crate::document::table::{Room, Table};
+use crate::document::{Block, Document, Tone};
+use crate::numbers::{DOT, Scale, bytes, count, counted, decimal, seconds};
 use crate::summary::{self, Level};
 use crate::text::problems::Depth;
 use crate::text::{errors, header, problems, tls};
 use webstone_measure::figures::PERCENTILES;
-use webstone_measure::figures::distributions::{Distribution, Distributions};
+use webstone_measure::figures::distributions::Distributions;
 use webstone_measure::figures::unanswered::OLDEST_IN_FLIGHT;
 
 /// Bars of the histogram.
 const BARS: usize = 8;
-/// Length of the longest bar.
-const BAR_CELLS_MAX: usize = 40;
 
-/// The whole report, ending in a newline.
-pub(crate) fn render(record: &RunRecord, verdict: &Verdict, options: &Options) -> String {
-    let screen = Screen::new(options);
+/// The whole report.
+pub(crate) fn document(record: &RunRecord, verdict: &Verdict) -> Document {
     let levels = summary::levels(record);
-    let mut out = String::new();
-    header::title(&screen, record, &mut out);
-    problems::draw(&screen, record, &levels, verdict, Depth::Hit, &mut out);
+    let mut doc = Document::default();
+    header::title(record, &mut doc);
+    problems::begin(record, &levels, verdict, Depth::Hit, &mut doc);
     if levels.is_empty() {
-        hanging(&summary::no_figures(record), screen.width).iter().for_each(|line| push_line(&mut out, line));
-        return out;
+        doc.text(Tone::Plain, summary::no_figures(record));
+        return doc;
     }
     for level in &levels {
-        out.push('\n');
-        asked(&screen, record, level, &mut out);
-        times(&screen, level, &mut out);
-        distribution(&screen, &level.distributions, &mut out);
-        histogram(&screen, level, &mut out);
-        statuses(&screen, record, level, &mut out);
-        handshakes(&screen, level, &mut out);
-        schedule(&screen, level, &mut out);
-        outcome(&screen, level, &mut out);
-        greppable(record, level, &mut out);
+        doc.gap();
+        doc.text(Tone::Strong, asked(record, level));
+        let measured = summary::merged(&level.runs);
+        doc.0.extend(times(&measured).map(Block::Table));
+        distribution(&level.distributions, &mut doc);
+        histogram(&measured, &mut doc);
+        statuses(record, level, &mut doc);
+        handshakes(&measured, level, &mut doc);
+        schedule(level, &mut doc);
+        outcome(level, &mut doc);
+        greppable(record, level, &mut doc);
     }
-    if record.iterations.iter().any(|run| run.measured.errors.total() > 0)
-        && let Some(sheet) = errors::sheet(&screen, record)
-    {
-        sheet.draw(&screen, &mut out);
+    if record.iterations.iter().any(|run| run.measured.errors.total() > 0) {
+        doc.sheets(errors::sheet(record));
     }
-    out
+    doc
 }
 
 /// The lines that scripts grep, of one level over all of its iterations.
-pub(crate) fn greppable(record: &RunRecord, level: &Level<'_>, out: &mut String) {
+pub(crate) fn greppable(record: &RunRecord, level: &Level<'_>, doc: &mut Document) {
+    let mut line = |text: String| doc.0.push(Block::Line(text));
     let wrong_status = wrong_status(level);
     if wrong_status > 0 {
         // The workload may expect another status than 2xx.
         let name =
             if expects_2xx(record) { "Non-2xx responses" } else { "Responses with an unexpected status" };
-        push_line(out, &format!("  {name}: {wrong_status} (errors)"));
+        line(format!("  {name}: {wrong_status} (errors)"));
     }
-    let clients = level.load();
-    push_line(out, &format!("Requests/sec: {:>9.2}  total over {clients}", level.figures.request_rate));
-    push_line(
-        out,
-        &format!(
-            "Transfer/sec: {:>9}  total, heads and bodies",
-            transfer(level.figures.throughput_bps / 8.0)
-        ),
-    );
+    line(format!("Requests/sec: {:>9.2}  total over {}", level.figures.request_rate, level.load()));
+    let transferred = transfer(level.figures.throughput_bps / 8.0);
+    line(format!("Transfer/sec: {transferred:>9}  total, heads and bodies"));
 }
 
 /// `103.02MB`: two decimals and no space before the unit, so that the second field of the line is the whole quantity.
@@ -86,97 +77,76 @@ fn transfer(bytes_per_second: f64) -> String {
     format!("{:.2}{unit}", bytes_per_second / size)
 }
 
-fn asked(screen: &Screen, record: &RunRecord, level: &Level<'_>, out: &mut String) {
+fn asked(record: &RunRecord, level: &Level<'_>) -> String {
+    let standing_by = level.rate.map(|_| {
+        let clients = counted(level.clients.into(), "client", "clients");
+        format!("{}, {clients} standing by", header::arrivals(record.spec.load.arrivals))
+    });
+    let several = Some(level.runs.len()).filter(|runs| *runs > 1);
     let parts = [
-        seconds(screen, level.figures.test_time_s),
+        seconds(level.figures.test_time_s),
         level.load(),
-        match level.rate {
-            Some(_) => format!(
-                "{}, {} standing by",
-                header::arrivals(record.spec.load.arrivals),
-                counted(level.clients.into(), "client", "clients")
-            ),
-            None => String::new(),
-        },
+        standing_by.unwrap_or_default(),
         counted(level.generator.workers as u64, "worker", "workers"),
-        match level.runs.len() {
-            1 => String::new(),
-            several => format!("{several} iterations together"),
-        },
+        several.map(|runs| format!("{runs} iterations together")).unwrap_or_default(),
         header::policy(record).swap_remove(0),
     ];
-    let parts: Vec<&str> = parts.iter().map(String::as_str).filter(|part| !part.is_empty()).collect();
-    hanging(&parts.join(screen.dot()), screen.width)
-        .iter()
-        .for_each(|line| push_line(out, &screen.paint(Tone::Strong, line)));
+    header::joined(parts, DOT)
 }
 
-fn times(screen: &Screen, level: &Level<'_>, out: &mut String) {
-    let measured = summary::merged(&level.runs);
+/// Mean, deviation and ends of each kind of time, in a unit of its own.
+fn times(measured: &Measured) -> Option<Table> {
     // With one file a page, the page's time says nothing new.
     let pages_differ =
         measured.page.count != measured.response.count || measured.page.sum != measured.response.sum;
     let none = Moments::default();
     let handshake = measured.handshakes.as_ref().map_or(&none, |handshakes| &handshakes.time);
     let waits = &measured.unanswered;
-    let rows: [(&str, &Moments, &Moments, bool); 5] = [
-        ("connect", &measured.connect, &waits.connect, true),
-        ("TLS handshake", handshake, &none, true),
-        ("first byte", &measured.first_byte, &waits.first_byte, true),
-        ("response", &measured.response, &waits.response, true),
-        ("page", &measured.page, &waits.page, pages_differ),
+    let mut rows: Vec<(&str, &Moments, &Moments)> = vec![
+        ("connect", &measured.connect, &waits.connect),
+        ("TLS handshake", handshake, &none),
+        ("first byte", &measured.first_byte, &waits.first_byte),
+        ("response", &measured.response, &waits.response),
+        ("page", &measured.page, &waits.page),
     ];
-    let rows = rows.into_iter().filter(|(_, times, _, differs)| times.count > 0 && *differs);
-    let rows: Vec<_> = rows.collect();
-    if rows.is_empty() {
-        return;
-    }
-    let mut table = Table::default();
-    table.text("", Room::Always).text("unit", Room::Always);
-    for name in ["mean", "std dev", "min", "max"] {
-        table.number(name, "", Room::Always);
-    }
-    for (name, moments, waits, _) in rows {
+    rows.retain(|(name, times, _)| times.count > 0 && (*name != "page" || pages_differ));
+    // Of answers: one client that waits for seconds would leave nothing of microseconds to see.
+    let scale = |moments: &Moments| Scale::seconds([moments.mean() / NANOS_PER_SECOND as f64]);
+    let cell = |moments: &Moments, (ns, is_at_least): (f64, bool)| {
+        scale(moments).cell(Value::bounded(ns / NANOS_PER_SECOND as f64, is_at_least))
+    };
+    let mut table = Table::of(&rows);
+    table.text("", Room::Always, |row| row.0).text("unit", Room::Always, |row| scale(row.1).unit);
+    table.number("mean", "", Room::Always, |(_, moments, waits)| {
         let mean = Mean::of_moments(moments, waits).unwrap_or_default();
+        cell(moments, (mean.ns, mean.is_at_least))
+    });
+    table.number("std dev", "", Room::Always, |row| cell(row.1, (classic::standard_deviation(row.1), false)));
+    table.number("min", "", Room::Always, |row| cell(row.1, (row.1.min_or_zero() as f64, false)));
+    table.number("max", "", Room::Always, |(_, moments, waits)| {
         let (longest_ns, is_at_least) = longest(moments, waits);
-        let values = [
-            (mean.ns, mean.is_at_least),
-            (classic::standard_deviation(moments), false),
-            (moments.min_or_zero() as f64, false),
-            (longest_ns as f64, is_at_least),
-        ]
-        .map(|(ns, is_at_least)| Value::bounded(ns / NANOS_PER_SECOND as f64, is_at_least));
-        // Of answers: one client that waits for seconds would leave nothing of microseconds to see.
-        let scale = Scale::seconds(screen, [moments.mean() / NANOS_PER_SECOND as f64]);
-        let mut cells = vec![name.to_owned(), scale.unit.to_owned()];
-        cells.extend(values.map(|value| scale.show_value(screen, value)));
-        table.row(cells);
-    }
-    table.draw(screen, out);
+        cell(moments, (longest_ns as f64, is_at_least))
+    });
+    (!rows.is_empty()).then(|| table.done())
 }
 
 /// In open loop two columns: from the intended start, which is the latency, and from the actual one.
-fn distribution(screen: &Screen, distributions: &Distributions, out: &mut String) {
+fn distribution(distributions: &Distributions, doc: &mut Document) {
     let Some(d) = &distributions.response else { return };
     let actual = distributions.response_uncorrected.as_ref();
-    let title = match actual {
-        Some(_) => "  Response time distribution: from the intended start, from the actual start",
-        None => "  Response time distribution",
-    };
-    push_line(out, &screen.paint(Tone::Strong, title));
-    let column = |d: &Distribution| {
-        let scale = Scale::seconds(screen, [d.p50_s]);
-        (scale.unit, scale.show_percentiles(screen, d)[..PERCENTILES.len()].to_vec())
-    };
-    let ((unit, shown), (other_unit, beside)) = (column(d), actual.map(column).unwrap_or_default());
-    let width = |column: &[String]| column.iter().map(|cell| cell.chars().count()).max().unwrap_or(0);
-    let (first, second) = (width(&shown), width(&beside));
-    for (index, percentile) in PERCENTILES.into_iter().enumerate() {
-        let name = percentile.to_string();
-        let beside =
-            beside.get(index).map(|value| format!("  {value:>second$} {other_unit}")).unwrap_or_default();
-        push_line(out, &format!("    {name:>5}%  {:>first$} {unit}{beside}", shown[index]));
+    doc.0.push(Block::Group(match actual {
+        Some(_) => "Response time distribution: from the intended start, from the actual start".to_owned(),
+        None => "Response time distribution".to_owned(),
+    }));
+    let mut table = Table::of(&PERCENTILES);
+    table.number("", "", Room::Always, |percentile| format!("  {percentile}%"));
+    for times in std::iter::once(d).chain(actual) {
+        let scale = Scale::seconds([times.p50_s]);
+        table.number("", "", Room::Always, |percentile| {
+            format!("{} {}", scale.percentile(times, *percentile).shown(), scale.unit)
+        });
     }
+    doc.0.push(Block::Table(table.done()));
 }
 
 fn wrong_status(level: &Level<'_>) -> u64 {
@@ -189,8 +159,7 @@ fn expects_2xx(record: &RunRecord) -> bool {
 
 /// Bars whose ends grow by a factor, from the fastest answer to the slowest: of equal ranges, one slow answer would leave a single
 /// bar.
-fn histogram(screen: &Screen, level: &Level<'_>, out: &mut String) {
-    let measured = summary::merged(&level.runs);
+fn histogram(measured: &Measured, doc: &mut Document) {
     let answers = &measured.histograms.response;
     if answers.is_empty() {
         return;
@@ -199,24 +168,21 @@ fn histogram(screen: &Screen, level: &Level<'_>, out: &mut String) {
     let [median, high] =
         [answers.value_at_percentile(50.0), answers.max()].map(|ns| ns as f64 / NANOS_PER_SECOND as f64);
     let bars = bars(answers.buckets(), low, high);
-    let scale = Scale::seconds(screen, [median]);
+    let scale = Scale::seconds([median]);
     let most = bars.iter().map(|(_, answers)| *answers).max().unwrap_or(0);
     if most == 0 {
         return;
     }
-    push_line(out, &screen.paint(Tone::Strong, "  Response time histogram"));
-    let rows: Vec<(String, String, u64)> =
-        bars.into_iter().map(|(end, answers)| (scale.show(end), count(answers), answers)).collect();
-    let width =
-        |of: fn(&(String, String, u64)) -> &String| rows.iter().map(|row| of(row).len()).max().unwrap_or(0);
-    let (ends, counts) = (width(|row| &row.0), width(|row| &row.1));
-    let before = "    to ".len() + ends + 1 + scale.unit.chars().count() + 2 + counts + 2;
-    let room = screen.width.saturating_sub(before).min(BAR_CELLS_MAX);
-    for (end, shown, answers) in &rows {
-        let length = (*answers as f64 / most as f64 * room as f64).ceil() as usize;
-        let bar = screen.bar().repeat(length);
-        push_line(out, &format!("    to {end:>ends$} {}  {shown:>counts$}  {bar}", scale.unit));
-    }
+    doc.0.push(Block::Group("Response time histogram".to_owned()));
+    let ends = bars.iter().map(|(end, _)| scale.show(*end).len()).max().unwrap_or(0);
+    let mut table = Table::of(&bars);
+    table.text("", Room::Always, |(end, _)| format!("  to {:>ends$} {}", scale.show(*end), scale.unit));
+    table.number("", "", Room::Always, |(_, answers)| *answers);
+    table.text("", Room::Always, |(_, answers)| Cell::Bar {
+        length: *answers as f64 / most as f64,
+        limit: None,
+    });
+    doc.0.push(Block::Table(table.done()));
 }
 
 /// Numbers of answers up to each end, in seconds. A bucket (lowest value, width, count) counts where it begins.
@@ -236,21 +202,17 @@ fn bars(buckets: impl Iterator<Item = (u64, u64, u64)>, low: f64, high: f64) -> 
 }
 
 /// TLS handshakes, and what they agreed on.
-fn handshakes(screen: &Screen, level: &Level<'_>, out: &mut String) {
-    let measured = summary::merged(&level.runs);
-    let Some((handshakes, agreed)) =
-        measured.handshakes.as_ref().zip(tls::in_words(screen, std::slice::from_ref(level)))
-    else {
-        return;
-    };
+fn handshakes(measured: &Measured, level: &Level<'_>, doc: &mut Document) {
+    let agreed = tls::in_words(std::slice::from_ref(level));
+    let Some((handshakes, agreed)) = measured.handshakes.as_ref().zip(agreed) else { return };
     let counts = [(handshakes.full, "full"), (handshakes.resumed, "resumed"), (handshakes.failed, "failed")];
     let counts = counts.map(|(number, what)| format!("{} {what}", count(number))).join(", ");
     let tone = if handshakes.failed > 0 { Tone::Caution } else { Tone::Plain };
-    labelled(screen, out, "", 0, &format!("TLS handshakes: {counts}; {agreed}"), tone);
+    doc.note(tone, format!("TLS handshakes: {counts}; {agreed}"));
 }
 
 /// How many responses had which status, and the first that was not expected. Records of older versions know the latter only.
-fn statuses(screen: &Screen, record: &RunRecord, level: &Level<'_>, out: &mut String) {
+fn statuses(record: &RunRecord, level: &Level<'_>, doc: &mut Document) {
     let wrong = wrong_status(level);
     let expected = if expects_2xx(record) { "2xx" } else { "as expected" };
     let mut statuses = Statuses::default();
@@ -265,22 +227,21 @@ fn statuses(screen: &Screen, record: &RunRecord, level: &Level<'_>, out: &mut St
         let errors = || level.runs.iter().flat_map(|run| run.measured.errors.iter());
         let first =
             errors().find(|(class, ..)| *class == ErrorClass::WrongStatus).and_then(|(.., first)| first);
-        let first =
-            first.map_or(String::new(), |first| format!(" (the first: {})", screen.safe(&first.detail)));
+        let first = first.map_or(String::new(), |first| format!(" (the first: {})", first.detail));
         match each.is_empty() {
             true => text.push_str(&format!(", {} other{first}", count(wrong))),
             false => text.push_str(&first),
         }
     }
-    labelled(screen, out, "", 0, &text, if wrong > 0 { Tone::Caution } else { Tone::Plain });
+    doc.note(if wrong > 0 { Tone::Caution } else { Tone::Plain }, text);
 }
 
 /// In open loop: whether the schedule was kept, and how late the generator itself was.
-fn schedule(screen: &Screen, level: &Level<'_>, out: &mut String) {
+fn schedule(level: &Level<'_>, doc: &mut Document) {
     let Some(open_loop) = &level.open_loop else { return };
-    let mut line = |text: &str| labelled(screen, out, "", 0, text, Tone::Plain);
+    let mut line = |text: &str| doc.note(Tone::Plain, text);
     let kept = open_loop.kept;
-    let at = |nanos: u64| seconds(screen, nanos as f64 / NANOS_PER_SECOND as f64);
+    let at = |nanos: u64| seconds(nanos as f64 / NANOS_PER_SECOND as f64);
     line(&format!(
         "offered {} arrivals/s of {} asked for, achieved {}; {} skipped, {} waited for a client, {} still waiting at the end",
         decimal(kept.offered_rate, 2),
@@ -299,22 +260,23 @@ fn schedule(screen: &Screen, level: &Level<'_>, out: &mut String) {
     ));
 }
 
-fn outcome(screen: &Screen, level: &Level<'_>, out: &mut String) {
+fn outcome(level: &Level<'_>, doc: &mut Document) {
     let counts = &level.counts;
-    let mut line = |text: &str| labelled(screen, out, "", 0, text, Tone::Plain);
+    let mut line = |text: &str| doc.note(Tone::Plain, text);
     line(&format!(
         "{} in {}, {} received",
         counted(counts.succeeded, "valid response", "valid responses"),
-        seconds(screen, level.figures.test_time_s),
+        seconds(level.figures.test_time_s),
         bytes(counts.received_bytes())
     ));
     line(&format!(
         "{} failed, {} in flight at the end{}",
         counted(counts.failed, "request", "requests"),
         count(counts.in_flight),
-        level.values.value(&OLDEST_IN_FLIGHT).map_or(String::new(), |oldest| {
-            format!(", the oldest for {}", seconds(screen, oldest.as_f64()))
-        })
+        level
+            .values
+            .value(&OLDEST_IN_FLIGHT)
+            .map_or(String::new(), |oldest| { format!(", the oldest for {}", seconds(oldest.as_f64())) })
     ));
     let mut connections = format!(
         "{} opened, {} failed",
@@ -336,7 +298,7 @@ fn outcome(screen: &Screen, level: &Level<'_>, out: &mut String) {
         line(&format!(
             "generator: {:.0} % of its CPUs, {} per request",
             share.cpu_percent,
-            seconds(screen, share.cpu_per_request_s)
+            seconds(share.cpu_per_request_s)
         ));
     }
 }

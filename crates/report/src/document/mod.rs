@@ -1,4 +1,5 @@
-//! Documents: what there is to say of a run, a comparison, a series, published results, a workout, a calibration.
+//! Reports as data: every document (a run, a comparison, a series, …) is made here once, from records and judgements, as a
+//! list of blocks. How a block is drawn, which format it is drawn in and how much room there is, none of them knows.
 
 pub(crate) mod advice;
 pub(crate) mod asctime;
@@ -16,6 +17,105 @@ pub(crate) mod run;
 pub(crate) mod series;
 pub(crate) mod server_hosts;
 pub(crate) mod summary;
+pub(crate) mod table;
 pub(crate) mod thresholds;
 pub(crate) mod timeline;
 pub(crate) mod workout;
+
+use serde::Serialize;
+
+use table::{Sheet, Table};
+
+/// What a piece of text is, for colouring.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
+pub(crate) enum Tone {
+    #[default]
+    Plain,
+    /// Headings.
+    Strong,
+    /// Rules, units, what is read last.
+    Faint,
+    /// What is best: the peak.
+    Good,
+    /// What should be looked at.
+    Caution,
+    /// What makes the figures untrustworthy.
+    Alarm,
+    /// What a program reads or is called.
+    Code,
+}
+
+/// A part of a document.
+#[derive(Clone, Debug, Serialize)]
+pub(crate) enum Block {
+    /// Room before what follows.
+    Gap,
+    /// The title of the whole.
+    Title(String),
+    /// Text that begins at the margin: pieces, each in its tone.
+    Text(Vec<(Tone, String)>),
+    /// Text below a heading, after a label of a width, or without one.
+    Item {
+        label: String,
+        width: usize,
+        tone: Tone,
+        text: String,
+    },
+    Heading {
+        title: String,
+        explanation: String,
+    },
+    /// A heading of lower rank.
+    Group(String),
+    Table(Table),
+    Sheet(Sheet),
+    /// A line that scripts look for: it is printed as it is.
+    Line(String),
+    List(Vec<String>),
+    /// What is seen when it is asked for.
+    Fold(&'static str, Document),
+    /// The first if a text fits into so many lines, otherwise the second.
+    Either(String, usize, Box<[Block; 2]>),
+}
+
+/// Blocks in the order in which they are read.
+#[derive(Clone, Debug, Default, Serialize)]
+pub(crate) struct Document(pub(crate) Vec<Block>);
+
+impl Document {
+    pub(crate) fn gap(&mut self) {
+        self.0.push(Block::Gap);
+    }
+
+    pub(crate) fn text(&mut self, tone: Tone, text: impl Into<String>) {
+        self.0.push(Block::Text(vec![(tone, text.into())]));
+    }
+
+    /// Text without a label.
+    pub(crate) fn note(&mut self, tone: Tone, text: impl Into<String>) {
+        self.item("", 0, tone, text);
+    }
+
+    pub(crate) fn item(
+        &mut self,
+        label: impl Into<String>,
+        width: usize,
+        tone: Tone,
+        text: impl Into<String>,
+    ) {
+        self.0.push(Block::Item { label: label.into(), width, tone, text: text.into() });
+    }
+
+    pub(crate) fn heading(&mut self, title: impl Into<String>, explanation: impl Into<String>) {
+        self.0.push(Block::Heading { title: title.into(), explanation: explanation.into() });
+    }
+
+    /// A list, if there is anything in it.
+    pub(crate) fn list(&mut self, items: Vec<String>) {
+        self.0.extend((!items.is_empty()).then_some(Block::List(items)));
+    }
+
+    pub(crate) fn sheets(&mut self, sheets: impl IntoIterator<Item = Sheet>) {
+        self.0.extend(sheets.into_iter().map(Block::Sheet));
+    }
+}

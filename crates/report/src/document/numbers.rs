@@ -8,7 +8,12 @@ pub(crate) use webstone_measure::units::grouped as count;
 use webstone_measure::figures::Value;
 use webstone_measure::figures::distributions::Distribution;
 
-use crate::screen::Screen;
+use super::cell::Cell;
+
+/// Where nothing was measured.
+pub(crate) const DASH: &str = "–";
+/// Between facts on a line.
+pub(crate) const DOT: &str = " · ";
 
 /// A number with decimals, thousands set apart.
 pub(crate) fn decimal(value: f64, decimals: usize) -> String {
@@ -51,8 +56,8 @@ pub(crate) struct Scale {
 
 impl Scale {
     /// For durations in seconds: s, ms or µs.
-    pub(crate) fn seconds(screen: &Screen, values: impl IntoIterator<Item = f64>) -> Scale {
-        Scale::of(&[("s", 1.0), ("ms", 1e3), (screen.microseconds(), 1e6)], 3, values)
+    pub(crate) fn seconds(values: impl IntoIterator<Item = f64>) -> Scale {
+        Scale::of(&[("s", 1.0), ("ms", 1e3), ("µs", 1e6)], 3, values)
     }
 
     /// For sizes in bytes, in powers of a thousand.
@@ -95,19 +100,27 @@ impl Scale {
     }
 
     /// A figure's value, marked where it is a lower bound.
-    pub(crate) fn show_value(&self, screen: &Screen, value: Value) -> String {
-        marked(screen, value.is_at_least(), self.show(value.as_f64()))
+    pub(crate) fn show_value(&self, value: Value) -> String {
+        marked(value.is_at_least(), self.show(value.as_f64()))
     }
 
     /// The same with its unit, for prose.
-    pub(crate) fn say_value(&self, screen: &Screen, value: Value) -> String {
-        marked(screen, value.is_at_least(), self.say(value.as_f64()))
+    pub(crate) fn say_value(&self, value: Value) -> String {
+        marked(value.is_at_least(), self.say(value.as_f64()))
     }
 
-    /// The percentiles of a distribution and its longest time, those marked that are lower bounds.
-    pub(crate) fn show_percentiles(&self, screen: &Screen, times: &Distribution) -> Vec<String> {
-        let shown = |(percentile, time_s)| marked(screen, times.is_at_least(percentile), self.show(time_s));
-        times.each().into_iter().map(shown).collect()
+    /// A cell of a column in this unit.
+    pub(crate) fn cell(&self, value: impl Into<Value>) -> Cell {
+        Cell::Scaled(value.into(), *self)
+    }
+
+    /// The time at a percentile of a distribution, or its longest, marked where that is a lower bound.
+    pub(crate) fn percentile(&self, times: &Distribution, percentile: f64) -> Cell {
+        let time_s = times.each().into_iter().find(|(known, _)| *known == percentile);
+        time_s
+            .map(|(_, time_s)| Value::bounded(time_s, times.is_at_least(percentile)))
+            .map(|it| self.cell(it))
+            .into()
     }
 
     /// A value in base units as a number of this unit.
@@ -157,18 +170,18 @@ impl Scale {
 }
 
 /// A number as it is shown, after a sign where it is a lower bound.
-fn marked(screen: &Screen, is_at_least: bool, shown: String) -> String {
-    if is_at_least { format!("{}{shown}", screen.at_least()) } else { shown }
+fn marked(is_at_least: bool, shown: String) -> String {
+    if is_at_least { format!("≥\u{a0}{shown}") } else { shown }
 }
 
 /// One duration in seconds with a unit of its own, three digits, for prose.
-pub(crate) fn seconds(screen: &Screen, value: f64) -> String {
-    Scale::seconds(screen, [value]).say(value)
+pub(crate) fn seconds(value: f64) -> String {
+    Scale::seconds([value]).say(value)
 }
 
 /// A round duration, as on an axis: no digit more than it needs.
-pub(crate) fn seconds_round(screen: &Screen, value: f64) -> String {
-    round(&seconds(screen, value))
+pub(crate) fn seconds_round(value: f64) -> String {
+    round(&seconds(value))
 }
 
 /// A number, with its unit if it has one, without decimals that say nothing: `20 Mbit/s` of `20.0 Mbit/s`.
@@ -194,11 +207,6 @@ pub(crate) fn percent(value: f64) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::Options;
-
-    fn screen() -> Screen {
-        Screen::new(&Options::default())
-    }
 
     #[test]
     fn thousands_are_set_apart() {
@@ -215,7 +223,7 @@ mod tests {
 
     #[test]
     fn a_set_of_durations_shares_a_unit_and_its_decimals() {
-        let scale = Scale::seconds(&screen(), [0.000_052, 0.0012, 0.0013, 1.5]);
+        let scale = Scale::seconds([0.000_052, 0.0012, 0.0013, 1.5]);
         assert_eq!(scale.unit, "ms");
         assert_eq!(
             [0.000_052, 0.0012, 1.5, 0.0].map(|v| scale.show(v)),
@@ -225,9 +233,8 @@ mod tests {
 
     #[test]
     fn one_value_shows_three_digits() {
-        let shown: Vec<String> = [4.2e-7, 5.21e-5, 2.5e-4, 0.00123, 0.25, 1.0, 12.345, 700.0]
-            .map(|v| seconds(&screen(), v))
-            .into();
+        let shown: Vec<String> =
+            [4.2e-7, 5.21e-5, 2.5e-4, 0.00123, 0.25, 1.0, 12.345, 700.0].map(|v| seconds(v)).into();
         assert_eq!(
             shown,
             ["0.420 µs", "52.1 µs", "250 µs", "1.23 ms", "250 ms", "1.00 s", "12.3 s", "700 s"]
@@ -237,12 +244,12 @@ mod tests {
 
     #[test]
     fn round_durations_have_no_idle_digits() {
-        let shown = [1e-5, 2e-4, 0.005, 0.5, 10.0, 1.25].map(|value| seconds_round(&screen(), value));
+        let shown = [1e-5, 2e-4, 0.005, 0.5, 10.0, 1.25].map(|value| seconds_round(value));
         assert_eq!(shown, ["10 µs", "200 µs", "5 ms", "500 ms", "10 s", "1.25 s"]);
     }
 
     #[test]
     fn a_value_just_below_the_next_unit_takes_it() {
-        assert_eq!(seconds(&screen(), 0.999_9), "1.000 s");
+        assert_eq!(seconds(0.999_9), "1.000 s");
     }
 }

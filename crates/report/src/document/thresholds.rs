@@ -4,40 +4,40 @@ use webstone_measure::metric::{Metric, Quantity};
 use webstone_model::threshold::Outcome;
 
 use crate::Options;
-use crate::layout::{Room, Table, heading};
+use crate::document::table::{Room, Sheet, Table};
+use crate::document::{Document, Tone};
 use crate::numbers::{Scale, bytes, percent, seconds};
-use crate::screen::{Screen, Tone};
+use crate::render::text;
 
 /// The table of thresholds, ending in a newline; nothing without any.
 pub fn render_thresholds(outcomes: &[Outcome], options: &Options) -> String {
-    let screen = Screen::new(options);
-    let mut out = String::new();
-    if outcomes.is_empty() {
-        return out;
+    let mut doc = Document::default();
+    if !outcomes.is_empty() {
+        let of_run: Vec<(Option<String>, &Outcome)> =
+            outcomes.iter().map(|outcome| (None, outcome)).collect();
+        doc.sheets([sheet(&of_run)]);
     }
-    heading(&screen, &mut out, "Thresholds", "measured over all iterations of a level");
-    let mut table = Table::default();
-    table.text("", Room::Always).text("threshold", Room::Flexible(12));
-    table.number("level", "", Room::Always).number("measured", "", Room::Always);
-    for outcome in outcomes {
-        let (word, tone) = passed(outcome.passed);
-        let cells = vec![
-            word.to_owned(),
-            outcome.threshold.clone(),
-            outcome.level.to_string(),
-            measured(&screen, outcome),
-        ];
-        table.row_in(cells, tone, false);
+    text::render(&doc, options)
+}
+
+/// Outcomes, each of a record where there are several.
+pub(crate) fn sheet(outcomes: &[(Option<String>, &Outcome)]) -> Sheet {
+    let mut table = Table::of(outcomes);
+    table.text("", Room::Always, |(_, outcome)| passed(outcome.passed).0);
+    table.text("threshold", Room::Flexible(12), |(_, outcome)| &*outcome.threshold);
+    if outcomes.iter().any(|(record, _)| record.is_some()) {
+        table.text("", Room::Always, |(record, _)| record.clone().unwrap_or_default());
     }
-    table.draw(&screen, &mut out);
-    out
+    table.number("level", "", Room::Always, |(_, outcome)| outcome.level.to_string());
+    table.number("measured", "", Room::Always, |(_, outcome)| measured(outcome));
+    table.tones(|(_, outcome)| passed(outcome.passed).1);
+    Sheet::new("Thresholds", "measured over all iterations of a level", table.done())
 }
 
 /// The value, and what it leaves out where that is what breaks the limit.
-fn measured(screen: &Screen, outcome: &Outcome) -> String {
-    let value = outcome
-        .measured
-        .map_or_else(|| "not measured".to_owned(), |value| said(screen, outcome.metric, value));
+fn measured(outcome: &Outcome) -> String {
+    let value =
+        outcome.measured.map_or_else(|| "not measured".to_owned(), |value| said(outcome.metric, value));
     match outcome.unanswered_percent {
         Some(share) => format!("{value}, {} unanswered", percent(share)),
         None => value,
@@ -49,9 +49,9 @@ pub(crate) fn passed(passed: bool) -> (&'static str, Tone) {
 }
 
 /// One value with its unit, for prose.
-pub(crate) fn said(screen: &Screen, metric: Metric, value: f64) -> String {
+pub(crate) fn said(metric: Metric, value: f64) -> String {
     match metric.quantity() {
-        Quantity::Seconds | Quantity::Duration => seconds(screen, value),
+        Quantity::Seconds | Quantity::Duration => seconds(value),
         Quantity::Percent => format!("{value:.3} %"),
         Quantity::Share => format!("{value:.4}"),
         Quantity::PerSecond => format!("{}/s", Scale::plain(1, [value]).say(value)),

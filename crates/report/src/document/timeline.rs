@@ -4,10 +4,10 @@ use webstone_judge::steps::{Changed, RUNS_MIN, Step};
 
 use crate::Options;
 use crate::asctime::date_time;
-use crate::layout::{Room, Table, heading, labelled};
+use crate::document::table::{Room, Sheet, Table};
+use crate::document::{Document, Tone};
 use crate::numbers::{Scale, counted, decimal, seconds, signed};
-use crate::outgoing;
-use crate::screen::{Screen, Tone};
+use crate::render::text;
 
 /// Most facts that are named beside a step; of the others, how many.
 const CHANGED_MAX: usize = 8;
@@ -55,73 +55,64 @@ pub struct TimelineRun<'a> {
 
 /// The timelines one below the other, each with its table and a sentence for each step.
 pub fn render_timelines(timelines: &[Timeline<'_>], options: &Options) -> String {
-    let screen = Screen::new(options);
-    let mut out = String::new();
-    for timeline in timelines {
-        one(timeline, &screen, &mut out);
-    }
-    String::from_utf8_lossy(&outgoing::text(out, options.color)).into_owned()
+    let mut doc = Document::default();
+    doc.sheets(timelines.iter().map(sheet));
+    text::whole(&doc, options)
 }
 
-fn one(timeline: &Timeline<'_>, screen: &Screen, out: &mut String) {
-    heading(screen, out, &timeline.title, &timeline.figure);
+fn sheet(timeline: &Timeline<'_>) -> Sheet {
     let values = timeline.runs.iter().map(|run| run.value);
     let (scale, unit) = match timeline.unit {
         TimelineUnit::PerSecond => (Scale::plain(1, values), "/s"),
-        TimelineUnit::Seconds => (Scale::seconds(screen, values), ""),
+        TimelineUnit::Seconds => {
+            let scale = Scale::seconds(values);
+            (scale, scale.unit)
+        }
     };
-    let unit = if unit.is_empty() { scale.unit } else { unit };
-    let mut table = Table::default();
-    table.text("run", Room::Always).text("started", Room::Optional(1)).text("version", Room::Optional(2));
-    table.number("value", unit, Room::Always);
-    let has_intervals = timeline.runs.iter().any(|run| run.interval.is_some());
-    if has_intervals {
-        table.number("95 % interval", unit, Room::Optional(4));
-    }
-    table.text("verdict", Room::Optional(3));
     let steps = timeline.steps.unwrap_or_default();
-    if !steps.is_empty() {
-        table.number("step", "", Room::Always);
-    }
-    for (index, run) in timeline.runs.iter().enumerate() {
-        let step = steps.iter().find(|step| step.index == index);
-        let size = step.map_or_else(String::new, |step| match step.change {
-            Some(change) => format!("{} %", signed(change.point, 1)),
-            None => "new".to_owned(),
+    let step = |index: usize| steps.iter().find(|step| step.index == index);
+    let rows: Vec<(usize, &TimelineRun<'_>)> = timeline.runs.iter().enumerate().collect();
+    let mut table = Table::of(&rows);
+    table.text("run", Room::Always, |(_, run)| run.name);
+    table.text("started", Room::Optional(1), |(_, run)| date_time(run.started));
+    table.text("version", Room::Optional(2), |(_, run)| run.version);
+    table.number("value", unit, Room::Always, |(_, run)| scale.cell(run.value));
+    if timeline.runs.iter().any(|run| run.interval.is_some()) {
+        table.number("95 % interval", unit, Room::Optional(4), |(_, run)| {
+            run.interval
+                .map(|[low, high]| format!("{} to {}", scale.show(low).trim(), scale.show(high).trim()))
         });
-        let started = date_time(run.started);
-        let interval = run.interval.map_or_else(
-            || screen.dash().to_owned(),
-            |[low, high]| format!("{} to {}", scale.show(low).trim(), scale.show(high).trim()),
-        );
-        let mut cells = vec![run.name.to_owned(), started, run.version.to_owned(), scale.show(run.value)];
-        cells.extend(has_intervals.then_some(interval));
-        cells.push(run.verdict.to_owned());
-        cells.extend((!steps.is_empty()).then_some(size));
-        let tone = if step.is_some() { Tone::Caution } else { Tone::Plain };
-        table.row_in(cells.iter().map(|cell| screen.safe(cell)).collect(), tone, step.is_some());
     }
-    table.draw(screen, out);
-    if let Some(note) = table.dropped(screen) {
-        labelled(screen, out, "", 0, &note, Tone::Faint);
+    table.text("verdict", Room::Optional(3), |(_, run)| run.verdict);
+    if !steps.is_empty() {
+        table.number("step", "", Room::Always, |(index, _)| {
+            step(*index).map_or_else(String::new, |step| match step.change {
+                Some(change) => format!("{} %", signed(change.point, 1)),
+                None => "new".to_owned(),
+            })
+        });
     }
+    table.tones(|(index, _)| if step(*index).is_some() { Tone::Caution } else { Tone::Plain });
+    let table = table.marks(|(index, _)| step(*index).is_some()).done();
+    let mut sheet = Sheet::new(timeline.title.as_str(), timeline.figure.as_str(), table);
     match timeline.steps {
         None => {
             let has = counted(timeline.runs.len() as u64, "run", "runs");
-            let note = format!(
+            let text = format!(
                 "Steps are looked for in {RUNS_MIN} comparable runs or more; this history has {has}."
             );
-            labelled(screen, out, "", 0, &note, Tone::Faint);
+            sheet.note(Tone::Faint, text);
         }
-        Some([]) => labelled(screen, out, "", 0, "Nothing looks like a step.", Tone::Faint),
-        Some(steps) => steps.iter().for_each(|step| told(timeline, step, screen, out)),
+        Some([]) => sheet.note(Tone::Faint, "Nothing looks like a step."),
+        Some(steps) => steps.iter().for_each(|step| told(timeline, step, &mut sheet)),
     }
+    sheet
 }
 
-fn told(timeline: &Timeline<'_>, step: &Step, screen: &Screen, out: &mut String) {
+fn told(timeline: &Timeline<'_>, step: &Step, sheet: &mut Sheet) {
     let value = |value: f64| match timeline.unit {
         TimelineUnit::PerSecond => format!("{}/s", decimal(value, if value < 100.0 { 1 } else { 0 })),
-        TimelineUnit::Seconds => seconds(screen, value),
+        TimelineUnit::Seconds => seconds(value),
     };
     let runs = |runs: usize| counted(runs as u64, "run", "runs");
     let size = step.change.map_or_else(String::new, |change| {
@@ -136,7 +127,7 @@ fn told(timeline: &Timeline<'_>, step: &Step, screen: &Screen, out: &mut String)
         value(step.after),
         runs(step.runs_after),
     );
-    labelled(screen, out, "", 0, &screen.safe(&sentence), Tone::Caution);
+    sheet.note(Tone::Caution, sentence);
     let changed = match step.changed.as_slice() {
         [] => "Nothing else that is recorded changed there.".to_owned(),
         changed => {
@@ -147,7 +138,7 @@ fn told(timeline: &Timeline<'_>, step: &Step, screen: &Screen, out: &mut String)
             format!("What else changed there: {}.", parts.join("; "))
         }
     };
-    labelled(screen, out, "", 0, &screen.safe(&changed), Tone::Plain);
+    sheet.note(Tone::Plain, changed);
 }
 
 /// `kernel 6.1 → 6.2`; of what does not hold for all runs, that it holds for most.

@@ -4,38 +4,39 @@
 use webstone_judge::workout::{Answer, Phase, PhaseRecord, Question, Workout};
 
 use crate::Options;
-use crate::layout::{Room, Sheet, Table, labelled, push_line};
-use crate::numbers::{Scale, count};
-use crate::screen::{Screen, Tone};
+use crate::document::table::{Line, Room, Sheet, Table};
+use crate::document::{Document, Tone};
+use crate::numbers::{Scale, count, counted, seconds};
+use crate::render::text;
 
 /// Columns of the answers' words.
 const LABEL: usize = 13;
 
 /// The whole report, ending in a newline.
 pub fn render_workout(workout: &Workout, options: &Options) -> String {
-    let screen = Screen::new(options);
-    let mut out = String::new();
+    text::render(&document(workout), options)
+}
+
+fn document(workout: &Workout) -> Document {
+    let mut doc = Document::default();
     let server = workout.software.as_ref().map(|software| format!("{software} at ")).unwrap_or_default();
-    let title = format!("Workout of {server}{}", workout.target);
-    push_line(&mut out, &screen.paint(Tone::Strong, &screen.safe(&title)));
-    out.push('\n');
+    doc.text(Tone::Strong, format!("Workout of {server}{}", workout.target));
+    doc.gap();
     for answer in workout.answers() {
         let (word, tone) = match answer.is_good {
             Some(true) => ("yes", Tone::Good),
             Some(false) => ("NO", Tone::Alarm),
             None => ("CANNOT TELL", Tone::Caution),
         };
-        let text = screen.safe(&format!("{}: {}", asked(answer.question), answer.evidence));
-        labelled(&screen, &mut out, word, LABEL, &text, tone);
+        doc.item(word, LABEL, tone, answer_line(&answer));
     }
-    for sheet in [service(&screen, workout), misdeeds(&screen, workout), states(&screen, workout)]
-        .into_iter()
-        .flatten()
-    {
-        sheet.draw(&screen, &mut out);
-    }
-    out
+    let phases: Vec<Named<'_>> = phase_names(&workout.phases).into_iter().zip(&workout.phases).collect();
+    doc.sheets([service(workout, &phases)].into_iter().chain(misdeeds(workout)).chain(states(&phases)));
+    doc
 }
+
+/// A phase with its name.
+type Named<'a> = (String, &'a PhaseRecord);
 
 /// A question in words.
 pub fn asked(question: Question) -> &'static str {
@@ -65,7 +66,7 @@ pub fn phase_line(record: &PhaseRecord, name: &str) -> String {
     format!(
         "{name}: {} requests/s, p99 {}, {} failed{others}",
         count(service.request_rate.round() as u64),
-        Scale::seconds(&Screen::new(&Options::default()), [service.latency_p99_s]).say(service.latency_p99_s),
+        seconds(service.latency_p99_s),
         count(service.failed)
     )
 }
@@ -84,101 +85,61 @@ pub fn phase_names(phases: &[PhaseRecord]) -> Vec<String> {
     phases.iter().map(name).collect()
 }
 
-fn service(screen: &Screen, workout: &Workout) -> Option<Sheet> {
-    let seconds = Scale::seconds(screen, workout.phases.iter().map(|phase| phase.service.latency_p50_s));
-    let mut table = Table::default();
-    table.text("phase", Room::Always);
-    table.number("requests", "/s", Room::Always);
-    table.number("failed", "", Room::Always);
-    table.number("starved", "clients", Room::Optional(2));
-    for name in ["p50", "p99", "max"] {
-        table.number(name, seconds.unit, Room::Always);
-    }
-    for (name, phase) in phase_names(&workout.phases).into_iter().zip(&workout.phases) {
-        let service = &phase.service;
+fn service(workout: &Workout, phases: &[Named<'_>]) -> Sheet {
+    let seconds = Scale::seconds(workout.phases.iter().map(|phase| phase.service.latency_p50_s));
+    let mut table = Table::of(phases);
+    table.text("phase", Room::Always, |(name, _)| name);
+    table.number("requests", "/s", Room::Always, |(_, phase)| phase.service.request_rate.round() as u64);
+    table.number("failed", "", Room::Always, |(_, phase)| phase.service.failed);
+    table.number("starved", "clients", Room::Optional(2), |(_, phase)| phase.service.starved);
+    table.number("p50", seconds.unit, Room::Always, |(_, phase)| seconds.cell(phase.service.latency_p50_s));
+    table.number("p99", seconds.unit, Room::Always, |(_, phase)| seconds.cell(phase.service.latency_p99_s));
+    table.number("max", seconds.unit, Room::Always, |(_, phase)| seconds.cell(phase.service.latency_max_s));
+    table.tones(|(_, PhaseRecord { service, .. })| {
         let is_bad = service.failed > 0 || service.starved > 0 || service.error.is_some();
-        let cells = vec![
-            name,
-            count(service.request_rate.round() as u64),
-            count(service.failed),
-            count(service.starved),
-            seconds.show(service.latency_p50_s),
-            seconds.show(service.latency_p99_s),
-            seconds.show(service.latency_max_s),
-        ];
-        table.row_in(cells, if is_bad { Tone::Alarm } else { Tone::Plain }, false);
-    }
-    let what = format!(
-        "what {} saw, while up to {} connections misbehave",
-        clients(workout.clients),
-        workout.offenders
-    );
-    Some(Sheet::new("Well-behaved clients", what, table))
+        if is_bad { Tone::Alarm } else { Tone::Plain }
+    });
+    let clients = counted(workout.clients.into(), "client", "clients");
+    let what = format!("what {clients} saw, while up to {} connections misbehave", workout.offenders);
+    Sheet::new("Well-behaved clients", what, table.done())
 }
 
-fn clients(number: u32) -> String {
-    format!("{number} {}", if number == 1 { "client" } else { "clients" })
-}
-
-fn misdeeds(screen: &Screen, workout: &Workout) -> Option<Sheet> {
-    let sums = workout.misdeeds();
+fn misdeeds(workout: &Workout) -> Option<Sheet> {
+    let sums: Vec<_> = workout.misdeeds().into_iter().collect();
     if sums.is_empty() {
         return None;
     }
-    let mut table = Table::default();
-    table.text("misdeed", Room::Always);
-    table.number("tried", "", Room::Always);
-    table.number("no connection", "", Room::Optional(1));
-    table.number("answered", "below 400", Room::Always);
-    table.number("rejected", "400 and up", Room::Always);
-    table.number("closed", "by server", Room::Always);
-    table.number("dropped", "by client", Room::Always);
-    for (misdeed, tally) in sums {
-        table.row(vec![
-            misdeed.name().to_owned(),
-            count(tally.tried),
-            count(tally.not_connected),
-            count(tally.answered),
-            count(tally.rejected),
-            count(tally.closed),
-            count(tally.dropped),
-        ]);
-    }
-    for (misdeed, why) in &workout.left_out {
-        table.note(&screen.safe(&format!("{misdeed} was left out: {why}")));
-    }
+    let mut table = Table::of(&sums);
+    table.text("misdeed", Room::Always, |(misdeed, _)| misdeed.name());
+    table.number("tried", "", Room::Always, |(_, tally)| tally.tried);
+    table.number("no connection", "", Room::Optional(1), |(_, tally)| tally.not_connected);
+    table.number("answered", "below 400", Room::Always, |(_, tally)| tally.answered);
+    table.number("rejected", "400 and up", Room::Always, |(_, tally)| tally.rejected);
+    table.number("closed", "by server", Room::Always, |(_, tally)| tally.closed);
+    table.number("dropped", "by client", Room::Always, |(_, tally)| tally.dropped);
+    let mut table = table.done();
+    let left_out = workout.left_out.iter();
+    table.lines.extend(left_out.map(|(misdeed, why)| Line::Note(format!("{misdeed} was left out: {why}"))));
     // Records of workouts before TLS do not say it: it was HTTP/1.1.
     let speaks = if workout.speaks.is_empty() { "HTTP/1.1" } else { &workout.speaks };
     Some(Sheet::new("Misdeeds", format!("in {speaks}: how the server took them, over all rounds"), table))
 }
 
-fn states(screen: &Screen, workout: &Workout) -> Option<Sheet> {
-    if workout.phases.iter().all(|phase| phase.state.is_none()) {
-        return None;
-    }
-    let states = || workout.phases.iter().filter_map(|phase| phase.state.as_ref());
+fn states(phases: &[Named<'_>]) -> Option<Sheet> {
+    let states = || phases.iter().filter_map(|(_, phase)| phase.state.as_ref());
+    states().next()?;
     let memory = Scale::bytes(states().map(|state| state.resident_bytes as f64));
-    let mut table = Table::default();
-    table.text("after", Room::Always);
-    table.number("processes", "", Room::Always);
-    table.number("threads", "", Room::Always);
-    table.number("open files", "", Room::Always);
-    table.number("resident", memory.unit, Room::Always);
-    table.number("first process", "", Room::Optional(1));
-    for (name, phase) in phase_names(&workout.phases).into_iter().zip(&workout.phases) {
-        let dash = || screen.dash().to_owned();
-        let cells = match &phase.state {
-            Some(state) => vec![
-                name,
-                count(state.processes),
-                count(state.threads),
-                state.descriptors.map_or_else(dash, count),
-                memory.show(state.resident_bytes as f64),
-                state.head.map_or_else(dash, |(pid, _)| pid.to_string()),
-            ],
-            None => [vec![name], (0..5).map(|_| dash()).collect()].concat(),
-        };
-        table.row(cells);
-    }
-    Some(Sheet::new("Server", "its processes after each phase, when open files had settled", table))
+    let mut table = Table::of(phases);
+    table.text("after", Room::Always, |(name, _)| name);
+    table.number("processes", "", Room::Always, |(_, phase)| Some(phase.state.as_ref()?.processes));
+    table.number("threads", "", Room::Always, |(_, phase)| Some(phase.state.as_ref()?.threads));
+    table.number("open files", "", Room::Always, |(_, phase)| phase.state.as_ref()?.descriptors);
+    table.number("resident", memory.unit, Room::Always, |(_, phase)| {
+        Some(memory.cell(phase.state.as_ref()?.resident_bytes as f64))
+    });
+    table.number("first process", "", Room::Optional(1), |(_, phase)| {
+        Some(phase.state.as_ref()?.head?.0.to_string())
+    });
+    let explanation = "its processes after each phase, when open files had settled";
+    Some(Sheet::new("Server", explanation, table.done()))
 }

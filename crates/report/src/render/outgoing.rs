@@ -3,7 +3,7 @@
 
 use webstone_measure::shown::{self, lines};
 
-use crate::screen::style_length;
+use super::text::style_length;
 
 /// A text for a terminal or a file. Where it may be coloured, the program's own colours stay.
 pub(crate) fn text(text: String, color: bool) -> Vec<u8> {

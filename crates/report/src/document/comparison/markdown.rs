@@ -1,205 +1,142 @@
-//! The comparison for a pull request: a line, a short table, and the rest folded away. GitHub's and GitLab's Markdown
-//! both draw it.
+//! The comparison for a pull request: a line, a short table, and the rest folded away.
 
-use webstone_judge::comparison::{Comparison, Finding, GateResult, Row, Weight};
+use webstone_judge::comparison::{Candidate, Comparison, Difference, Finding, GateResult, Row, Weight};
 use webstone_measure::keys::levels_named;
 use webstone_measure::metric::Metric;
-use webstone_measure::shown::shown;
 
 use super::{
-    compared_name, decimals, fail_when, floor_source, gate_change, gate_word, iterations, letter, scaled,
-    signed, summary,
+    compared_name, digits, ends, fail_when, floor_source, gate_change, gate_word, is_known, iterations,
+    letter, scaled, signed, summary,
 };
-use crate::Options;
-use crate::markdown::safe;
-use crate::screen::Screen;
+use crate::document::cell::Cell;
+use crate::document::table::{Room, Table};
+use crate::document::{Block, Document, Tone};
 use crate::thresholds::said;
 
 /// The figures that a reviewer looks at first.
 const HEADLINES: [Metric; 4] = [Metric::RATE, Metric::MEAN, Metric::Percentile(99.0), Metric::ERRORS];
 
-pub(super) fn render(comparison: &Comparison) -> String {
-    let screen = Screen::new(&Options::default());
-    let mut out = Vec::new();
-    let failed = comparison.failed();
+pub(super) fn document(comparison: &Comparison) -> Document {
+    let mut doc = Document::default();
     for candidate in &comparison.candidates {
-        let gate = if failed { "❌ " } else { "" };
-        out.push(format!(
-            "{gate}**webstone:** {} against A: {}",
-            code(&comparison.records[candidate.record].name, &letter(candidate.record)),
-            safe(&summary(candidate))
-        ));
-        out.push(String::new());
-        let forbidding = || candidate.differences.iter().filter(|one| one.weight == Weight::Forbids);
-        for difference in forbidding() {
-            out.push(format!(
-                "> ⚠️ not comparable: {}: {} against {}",
-                difference.what,
-                safe(&difference.baseline),
-                safe(&difference.candidate)
-            ));
-        }
-        // A table right below a quotation would be a line of the quotation.
-        if forbidding().next().is_some() {
-            out.push(String::new());
-        }
-        table(&screen, comparison, candidate.record - 1, Some(&HEADLINES), &mut out);
+        let (record, letter) = (&comparison.records[candidate.record], letter(candidate.record));
+        let gate = if comparison.failed() { "❌ " } else { "" };
+        doc.0.push(Block::Text(vec![
+            (Tone::Plain, gate.to_owned()),
+            (Tone::Strong, "webstone:".to_owned()),
+            (Tone::Plain, " ".to_owned()),
+            (Tone::Code, record.name.clone()),
+            (Tone::Plain, format!(" ({letter}) against A: {}", summary(candidate))),
+        ]));
+        let forbidding = candidate.differences.iter().filter(|one| one.weight == Weight::Forbids);
+        doc.list(forbidding.map(|one| format!("⚠️ not comparable: {}", differs(one))).collect());
+        doc.0.extend(table(comparison, candidate, Some(&HEADLINES)).map(Block::Table));
     }
-    gates(&screen, comparison, &mut out);
-    out.push("<details>".to_owned());
-    out.push("<summary>Records, every figure, how to read it</summary>".to_owned());
-    out.push(String::new());
-    details(&screen, comparison, &mut out);
-    out.push("</details>".to_owned());
-    out.join("\n") + "\n"
+    gates(comparison, &mut doc);
+    doc.0.push(Block::Fold("Records, every figure, how to read it", details(comparison)));
+    doc
 }
 
-fn details(screen: &Screen, comparison: &Comparison, out: &mut Vec<String>) {
-    out.push("| | record | verdict | server | workload | iterations |".to_owned());
-    out.push("|---|---|---|---|---|---|".to_owned());
-    for (index, record) in comparison.records.iter().enumerate() {
-        out.push(format!(
-            "| {} | {} | {} | {} | {} | {} |",
-            letter(index),
-            safe(&record.id),
-            record.standing.word(),
-            safe(record.server.as_deref().unwrap_or(&record.target)),
-            safe(&record.workload),
-            iterations(record.iterations)
-        ));
-    }
-    out.push(String::new());
-    for (index, record) in comparison.records.iter().enumerate() {
-        out.extend(
-            record
-                .reasons
-                .iter()
-                .map(|reason| format!("- {} is {}: {}", letter(index), record.standing.word(), safe(reason))),
-        );
-    }
+fn differs(Difference { what, baseline, candidate, .. }: &Difference) -> String {
+    format!("{what}: {baseline} against {candidate}")
+}
+
+fn details(comparison: &Comparison) -> Document {
+    let mut doc = Document::default();
+    let records: Vec<_> = comparison.records.iter().enumerate().collect();
+    let mut table = Table::of(&records);
+    table.text("", Room::Always, |(index, _)| letter(*index)).text("record", Room::Always, |(_, it)| &it.id);
+    table.text("verdict", Room::Always, |(_, record)| record.standing.word());
+    table.text("server", Room::Always, |(_, record)| record.server.as_ref().unwrap_or(&record.target));
+    table.text("workload", Room::Always, |(_, record)| &record.workload);
+    table.text("iterations", Room::Always, |(_, record)| iterations(record.iterations));
+    doc.0.push(Block::Table(table.done()));
+    let reasons = records.iter().flat_map(|(index, record)| {
+        let is = format!("{} is {}", letter(*index), record.standing.word());
+        record.reasons.iter().map(move |reason| format!("{is}: {reason}"))
+    });
+    doc.list(reasons.collect());
     for candidate in &comparison.candidates {
         let letter = letter(candidate.record);
-        for difference in &candidate.differences {
-            out.push(format!(
-                "- {letter} differs: {}: {} against {}",
-                difference.what,
-                safe(&difference.baseline),
-                safe(&difference.candidate)
-            ));
-        }
-        for (who, levels) in [("A", &candidate.only_baseline), (&*letter, &candidate.only_candidate)] {
-            if !levels.is_empty() {
-                out.push(format!("- only {who} has {}", levels_named(levels)));
-            }
-        }
-        out.push(String::new());
-        table(screen, comparison, candidate.record - 1, None, out);
+        let differences =
+            candidate.differences.iter().map(|one| format!("{letter} differs: {}", differs(one)));
+        let only = [("A", &candidate.only_baseline), (&*letter, &candidate.only_candidate)].into_iter();
+        let only = only.filter(|(_, levels)| !levels.is_empty());
+        let only = only.map(|(who, levels)| format!("only {who} has {}", levels_named(levels)));
+        doc.list(differences.chain(only).collect());
+        doc.0.extend(self::table(comparison, candidate, None).map(Block::Table));
     }
-    out.push(format!(
+    let text = format!(
         "Iterations are the samples; values are their means. A change is shown when the whole {:.0} % interval of the \
          ratio lies beyond the noise floor, after Holm's correction over levels and records. Errors change by percentage \
          points.",
         comparison.confidence * 100.0
-    ));
-    out.push(String::new());
+    );
+    doc.text(Tone::Plain, text);
+    doc
 }
 
-/// The rows of one candidate, level by level.
-fn table(
-    screen: &Screen,
-    comparison: &Comparison,
-    candidate: usize,
-    only: Option<&[Metric]>,
-    out: &mut Vec<String>,
-) {
-    let candidate = &comparison.candidates[candidate];
-    let letter = letter(candidate.record);
-    if candidate.levels.is_empty() {
-        return;
-    }
-    let noise = if only.is_none() { (" noise, ± % |", "---:|") } else { ("", "") };
-    out.push(format!(
-        "| clients | | A | {letter} | change, % | {:.0} % interval |{} verdict |",
-        comparison.confidence * 100.0,
-        noise.0
-    ));
-    out.push(format!("|---:|---|---:|---:|---:|---:|{}---|", noise.1));
-    for at in &candidate.levels {
-        let known = |row: &&Row| row.baseline.mean.is_some() || row.candidate.mean.is_some();
-        let wanted = |row: &&Row| only.is_none_or(|only| only.contains(&row.metric));
-        for row in at.rows.iter().filter(known).filter(wanted) {
-            out.push(line(screen, at.clients, row, only.is_none()));
-        }
-    }
-    out.push(String::new());
-}
-
-fn line(screen: &Screen, clients: u32, row: &Row, whole: bool) -> String {
-    let (unit, [baseline, candidate]) = scaled(screen, row);
-    let digits = row.change.as_ref().map_or(1, decimals);
-    let dash = || "–".to_owned();
-    let interval = row.change.as_ref().map_or_else(dash, |change| {
-        format!("{} to {}", signed(change.low, digits), signed(change.high, digits))
+/// The rows of one candidate, level by level; with their noise, unless it is some of them `only`.
+fn table(comparison: &Comparison, candidate: &Candidate, only: Option<&[Metric]>) -> Option<Table> {
+    let is_wanted = |row: &&Row| is_known(row) && only.is_none_or(|only| only.contains(&row.metric));
+    let of = |level: &'_ webstone_judge::comparison::LevelComparison| level.clients;
+    let rows: Vec<(u32, &Row)> = (candidate.levels.iter())
+        .flat_map(|level| level.rows.iter().filter(is_wanted).map(move |row| (of(level), row)))
+        .collect();
+    let mut table = Table::of(&rows);
+    table.number("clients", "", Room::Always, |(clients, _)| clients.to_string());
+    table.text("", Room::Always, |(_, row)| format!("{}, {}", compared_name(row.metric), scaled(row).0));
+    table.number("A", "", Room::Always, |(_, row)| scaled(row).1[0].clone());
+    table.number(letter(candidate.record), "", Room::Always, |(_, row)| scaled(row).1[1].clone());
+    table.number("change", "%", Room::Always, |(_, row)| row.point().map(|point| signed(point, digits(row))));
+    table.number(format!("{:.0} % interval", comparison.confidence * 100.0), "", Room::Always, |(_, row)| {
+        row.change.as_ref().map(|change| ends(change, digits(row)))
     });
-    let mark = match row.finding {
-        Finding::Better => "🟢 ",
-        Finding::Worse => "🔴 ",
-        Finding::NoDifferenceShown | Finding::CannotTell => "",
-    };
-    let noise = match whole {
-        true => format!(" {:.2} ({}) |", row.floor.value, floor_source(row.floor.source)),
-        false => String::new(),
-    };
-    format!(
-        "| {clients} | {}, {unit} | {baseline} | {candidate} | {} | {interval} |{noise} {mark}{} |",
-        compared_name(row.metric),
-        row.point().map_or_else(dash, |point| signed(point, digits)),
-        row.finding.word(row.metric)
-    )
+    if only.is_none() {
+        table.number("noise", "± %", Room::Always, |(_, row)| {
+            format!("{:.2} ({})", row.floor.value, floor_source(row.floor.source))
+        });
+    }
+    table.text("verdict", Room::Always, |(_, row)| {
+        let mark = match row.finding {
+            Finding::Better => "🟢 ",
+            Finding::Worse => "🔴 ",
+            Finding::NoDifferenceShown | Finding::CannotTell => "",
+        };
+        format!("{mark}{}", row.finding.word(row.metric))
+    });
+    (!candidate.levels.is_empty()).then(|| table.done())
 }
 
-fn gates(screen: &Screen, comparison: &Comparison, out: &mut Vec<String>) {
-    if comparison.fail_if.is_empty() && comparison.thresholds.is_empty() {
-        return;
-    }
-    out.push("| | condition | | at | measured |".to_owned());
-    out.push("|---|---|---|---|---|".to_owned());
-    for gate in &comparison.fail_if {
+fn gates(comparison: &Comparison, doc: &mut Document) {
+    let conditions = comparison.fail_if.iter().map(|gate| {
         let mark = match gate.result {
             GateResult::Passed => "✅",
             GateResult::Failed => "❌",
             GateResult::CannotTell => "❔",
         };
-        out.push(format!(
-            "| {mark} {} | fail if `{}` | {} | {} | {} |",
-            gate_word(gate.result),
-            gate.condition,
-            letter(gate.record),
-            gate.level,
-            gate_change(gate)
-        ));
-    }
-    for one in &comparison.thresholds {
+        let condition = format!("fail if {}", gate.condition);
+        let word = format!("{mark} {}", gate_word(gate.result));
+        [word, condition, letter(gate.record), gate.level.to_string(), gate_change(gate)]
+    });
+    let thresholds = comparison.thresholds.iter().map(|one| {
         let outcome = &one.outcome;
-        let (mark, word) = if outcome.passed { ("✅", "pass") } else { ("❌", "FAIL") };
-        let measured = outcome
-            .measured
-            .map_or_else(|| "not measured".to_owned(), |value| said(screen, outcome.metric, value));
-        out.push(format!(
-            "| {mark} {word} | `{}` | {} | {} | {measured} |",
-            outcome.threshold,
-            letter(one.record),
-            outcome.level
-        ));
+        let word = if outcome.passed { "✅ pass" } else { "❌ FAIL" };
+        let measured = outcome.measured.map(|value| said(outcome.metric, value));
+        let measured = measured.unwrap_or_else(|| "not measured".to_owned());
+        let (threshold, level) = (outcome.threshold.clone(), outcome.level.to_string());
+        [word.to_owned(), threshold, letter(one.record), level, measured]
+    });
+    let rows: Vec<[String; 5]> = conditions.chain(thresholds).collect();
+    if rows.is_empty() {
+        return;
     }
-    out.push(String::new());
+    let mut table = Table::of(&rows);
+    table.text("", Room::Always, |cells| &cells[0]);
+    table.text("condition", Room::Always, |cells| Cell::from(&cells[1]).toned(Tone::Code));
+    table.text("", Room::Always, |cells| &cells[2]).text("at", Room::Always, |cells| &cells[3]);
+    doc.0.push(Block::Table(table.text("measured", Room::Always, |cells| &cells[4]).done()));
     if !comparison.fail_if.is_empty() {
-        out.push(format!("A condition {}.", fail_when(comparison.fail_when)));
-        out.push(String::new());
+        doc.text(Tone::Plain, format!("A condition {}.", fail_when(comparison.fail_when)));
     }
-}
-
-/// The run's name as code, with the letter that tables use.
-fn code(name: &str, letter: &str) -> String {
-    format!("`{}` ({letter})", shown(name).replace('`', " "))
 }

@@ -18,11 +18,11 @@ use webstone_measure::metric::{Metric, Quantity};
 use webstone_measure::shown::lines;
 use webstone_model::record::RunRecord;
 
-use crate::layout::{Room, Sheet, Table};
-use crate::numbers::{Scale, counted, signed};
+use crate::document::Tone;
+use crate::document::table::{Room, Sheet, Table};
+use crate::numbers::{DASH, Scale, counted, signed};
 use crate::outgoing;
-use crate::screen::{Screen, Tone, style_length};
-use crate::thresholds::{passed, said};
+use crate::thresholds;
 use crate::{Format, Options, ReportError, html};
 
 /// A format of a comparison.
@@ -94,14 +94,14 @@ pub fn render_comparison(
     options: &Options,
 ) -> Result<String, ReportError> {
     Ok(match format {
-        ComparisonFormat::Text => {
-            let text = text::render(comparison, options);
-            lines(&text, |rest| if options.color { style_length(rest) } else { 0 }).into_owned()
-        }
+        ComparisonFormat::Text => crate::render::text::whole(&text::document(comparison, options), options),
         ComparisonFormat::Html => {
             lines(&html::of_comparison(comparison, records, options), |_| 0).into_owned()
         }
-        ComparisonFormat::Markdown => lines(&markdown::render(comparison), |_| 0).into_owned(),
+        ComparisonFormat::Markdown => {
+            let text = crate::markdown::render(&markdown::document(comparison));
+            String::from_utf8_lossy(&text).into_owned()
+        }
         ComparisonFormat::Json => outgoing::json(&(serde_json::to_string_pretty(comparison)? + "\n")),
     })
 }
@@ -144,46 +144,20 @@ pub(crate) fn is_known(row: &Row) -> bool {
 }
 
 /// What came of every condition and threshold: a table of each kind that there is.
-pub(crate) fn gates(screen: &Screen, comparison: &Comparison) -> Vec<Sheet> {
-    let mut conditions = Table::default();
-    conditions.text("", Room::Always).text("fail if", Room::Flexible(12)).text("", Room::Always);
-    conditions.number("level", "", Room::Always).text("change", Room::Always);
-    for gate in &comparison.fail_if {
-        let tone = match gate.result {
-            GateResult::Passed => Tone::Good,
-            GateResult::Failed => Tone::Alarm,
-            GateResult::CannotTell => Tone::Caution,
-        };
-        let cells = vec![
-            gate_word(gate.result).to_owned(),
-            gate.condition.clone(),
-            letter(gate.record),
-            gate.level.to_string(),
-            gate_change(gate),
-        ];
-        conditions.row_in(cells, tone, false);
-    }
-    let mut thresholds = Table::default();
-    thresholds.text("", Room::Always).text("threshold", Room::Flexible(12)).text("", Room::Always);
-    thresholds.number("level", "", Room::Always).number("measured", "", Room::Always);
-    for one in &comparison.thresholds {
-        let outcome = &one.outcome;
-        let (word, tone) = passed(outcome.passed);
-        let measured = outcome
-            .measured
-            .map_or_else(|| "not measured".to_owned(), |value| said(screen, outcome.metric, value));
-        let cells = vec![
-            word.to_owned(),
-            outcome.threshold.clone(),
-            letter(one.record),
-            outcome.level.to_string(),
-            measured,
-        ];
-        thresholds.row_in(cells, tone, false);
-    }
-    let conditions = Sheet::new("Conditions", fail_when(comparison.fail_when), conditions);
-    let thresholds = Sheet::new("Thresholds", "measured over all iterations of a level", thresholds);
-    let mut sheets = vec![conditions, thresholds];
+pub(crate) fn gates(comparison: &Comparison) -> Vec<Sheet> {
+    let mut conditions = Table::of(&comparison.fail_if);
+    conditions.text("", Room::Always, |gate| gate_word(gate.result));
+    conditions.text("fail if", Room::Flexible(12), |gate| &*gate.condition);
+    conditions.text("", Room::Always, |gate| letter(gate.record));
+    conditions.number("level", "", Room::Always, |gate| gate.level.to_string());
+    conditions.text("change", Room::Always, gate_change).tones(|gate| match gate.result {
+        GateResult::Passed => Tone::Good,
+        GateResult::Failed => Tone::Alarm,
+        GateResult::CannotTell => Tone::Caution,
+    });
+    let thresholds = comparison.thresholds.iter().map(|one| (Some(letter(one.record)), &one.outcome));
+    let conditions = Sheet::new("Conditions", fail_when(comparison.fail_when), conditions.done());
+    let mut sheets = vec![conditions, thresholds::sheet(&thresholds.collect::<Vec<_>>())];
     sheets.retain(|sheet| !sheet.table.lines.is_empty());
     sheets
 }
@@ -279,14 +253,14 @@ pub fn compared_name(metric: Metric) -> String {
 }
 
 /// The unit in which two values of a metric are shown, and the values.
-pub(crate) fn scaled(screen: &Screen, row: &Row) -> (String, [String; 2]) {
+pub(crate) fn scaled(row: &Row) -> (String, [String; 2]) {
     let values = [row.baseline.mean, row.candidate.mean];
     let known = values.into_iter().flatten();
     let quantity = row.metric.quantity();
     let usual = quantity.usual();
     let (unit, factor, scale) = match quantity {
         Quantity::Seconds | Quantity::Duration => {
-            let scale = Scale::seconds(screen, known);
+            let scale = Scale::seconds(known);
             (scale.unit, 1.0, scale)
         }
         Quantity::PerSecond => (usual.name, 1.0, Scale::plain(1, known)),
@@ -295,10 +269,7 @@ pub(crate) fn scaled(screen: &Screen, row: &Row) -> (String, [String; 2]) {
         _ => (usual.name, usual.factor, Scale::plain(2, known.map(|value| value * usual.factor))),
     };
     let shown = |value: Option<f64>| {
-        value.map_or_else(
-            || screen.dash().to_owned(),
-            |value| scale.show(value * factor).trim_end().to_owned(),
-        )
+        value.map_or_else(|| DASH.to_owned(), |value| scale.show(value * factor).trim_end().to_owned())
     };
     (unit.to_owned(), values.map(shown))
 }
@@ -311,14 +282,19 @@ pub(crate) fn decimals(change: &Interval) -> usize {
     }
 }
 
-/// `+1.0` and `-1.0`; nothing at all has no sign.
-fn unit_of_change(metric: Metric) -> &'static str {
-    metric.unit_of_change()
+/// Decimals of a row's change.
+pub(crate) fn digits(row: &Row) -> usize {
+    row.change.as_ref().map_or(1, decimals)
+}
+
+/// `-3.6 to -2.6`.
+pub(crate) fn ends(change: &Interval, digits: usize) -> String {
+    format!("{} to {}", signed(change.low, digits), signed(change.high, digits))
 }
 
 /// `-3.1 % (-3.6 to -2.6 %)`.
 fn with_interval(change: &Interval, metric: Metric) -> String {
-    let (decimals, unit) = (decimals(change), unit_of_change(metric));
+    let (decimals, unit) = (decimals(change), metric.unit_of_change());
     if change.method == Method::None {
         return format!("{} {unit}", signed(change.point, decimals));
     }

@@ -1,50 +1,44 @@
 //! The comparison for a terminal: what was compared, what came out in a line, a table a level, the gates.
 
-use webstone_judge::comparison::{Candidate, Comparison, Finding, Row, Weight};
+use crate::document::cell::Cell;
+use webstone_judge::comparison::{Candidate, Comparison, Difference, Finding, Row, Weight};
 use webstone_judge::verdict::Standing;
 use webstone_measure::metric::Metric;
 
 use super::{
-    because, compared_name, decimals, floor_source, gates, is_known, iterations, letter, scaled, signed,
+    because, compared_name, digits, ends, floor_source, gates, is_known, iterations, letter, scaled, signed,
     summary, tone_of,
 };
 use webstone_measure::keys::levels_named;
 
 use crate::Options;
-use crate::layout::{Room, Table, heading, labelled, push_line};
-use crate::numbers::counted;
-use crate::screen::{Screen, Tone};
+use crate::document::table::{Room, Table};
+use crate::document::{Block, Document, Tone};
+use crate::numbers::{DOT, counted};
 use crate::text;
 
-pub(super) fn render(comparison: &Comparison, options: &Options) -> String {
-    let screen = Screen::new(options);
-    let mut out = String::new();
-    records(&screen, comparison, &mut out);
+pub(super) fn document(comparison: &Comparison, options: &Options) -> Document {
+    let mut doc = Document::default();
+    records(comparison, &mut doc);
     for candidate in &comparison.candidates {
-        against(&screen, comparison, candidate, options, &mut out);
+        against(comparison, candidate, options, &mut doc);
     }
-    for sheet in gates(&screen, comparison) {
-        sheet.draw(&screen, &mut out);
-    }
+    doc.sheets(gates(comparison));
     if !options.full {
-        rest(&screen, comparison, options, &mut out);
+        rest(comparison, options, &mut doc);
     }
-    out
+    doc
 }
 
 /// What the default comparison leaves out: figures of which no difference was shown.
-fn rest(screen: &Screen, comparison: &Comparison, options: &Options, out: &mut String) {
+fn rest(comparison: &Comparison, options: &Options, doc: &mut Document) {
     let levels = comparison.candidates.iter().flat_map(|candidate| &candidate.levels);
     let rows =
         levels.flat_map(|level| &level.rows).filter(|row| is_known(row) && !is_told(row)).count() as u64;
     if rows > 0 {
         let what = counted(rows, "figure", "figures");
-        text::rest(
-            screen,
-            &[format!("{what} without a difference shown, and how changes are judged")],
-            options,
-            out,
-        );
+        let left_out = format!("{what} without a difference shown, and how changes are judged");
+        text::rest(&[left_out], options, doc);
     }
 }
 
@@ -53,119 +47,86 @@ fn is_told(row: &Row) -> bool {
     matches!(row.finding, Finding::Better | Finding::Worse) || row.metric == Metric::RATE
 }
 
-fn records(screen: &Screen, comparison: &Comparison, out: &mut String) {
-    push_line(out, &screen.paint(Tone::Strong, "webstone compare: everything against A, the baseline"));
-    out.push('\n');
+fn records(comparison: &Comparison, doc: &mut Document) {
+    doc.text(Tone::Strong, "webstone compare: everything against A, the baseline");
+    doc.gap();
     for (index, record) in comparison.records.iter().enumerate() {
         let server = record.server.as_deref().unwrap_or(&record.target);
         let parts = [&record.id, &record.workload, server, &iterations(record.iterations)];
-        let text = screen.safe(&parts.join(screen.dot()));
-        let label = format!("{}  {}", letter(index), record.standing.word());
         let tone = match record.standing {
             Standing::Invalid => Tone::Alarm,
             Standing::Disturbed => Tone::Caution,
             Standing::Valid | Standing::Uncertified => Tone::Plain,
         };
-        labelled(screen, out, &label, 16, &text, tone);
-        for reason in &record.reasons {
-            labelled(screen, out, "", 16, &screen.safe(reason), tone);
-        }
+        doc.item(format!("{}  {}", letter(index), record.standing.word()), 16, tone, parts.join(DOT));
+        record.reasons.iter().for_each(|reason| doc.item("", 16, tone, reason));
     }
 }
 
-fn against(
-    screen: &Screen,
-    comparison: &Comparison,
-    candidate: &Candidate,
-    options: &Options,
-    out: &mut String,
-) {
+fn against(comparison: &Comparison, candidate: &Candidate, options: &Options, doc: &mut Document) {
     let letter = letter(candidate.record);
-    out.push('\n');
-    let worse =
+    doc.gap();
+    let is_worse =
         candidate.levels.iter().flat_map(|level| &level.rows).any(|row| row.finding == Finding::Worse);
-    let tone = if worse { Tone::Caution } else { Tone::Strong };
-    let text = format!("{letter} against A: {}", summary(candidate));
-    labelled(screen, out, "", 0, &text, tone);
-    for difference in &candidate.differences {
-        let forbids = difference.weight == Weight::Forbids;
-        let mark = if forbids { "not comparable: " } else { "differs: " };
-        let text =
-            format!("{mark}{}: {} against {}", difference.what, difference.baseline, difference.candidate);
-        labelled(
-            screen,
-            out,
-            screen.caution(),
-            2,
-            &screen.safe(&text),
-            if forbids { Tone::Alarm } else { Tone::Plain },
-        );
+    let tone = if is_worse { Tone::Caution } else { Tone::Strong };
+    doc.note(tone, format!("{letter} against A: {}", summary(candidate)));
+    for Difference { what, baseline, candidate, weight } in &candidate.differences {
+        let (mark, tone) = match weight {
+            Weight::Forbids => ("not comparable", Tone::Alarm),
+            Weight::Noted => ("differs", Tone::Plain),
+        };
+        doc.item("!", 2, tone, format!("{mark}: {what}: {baseline} against {candidate}"));
     }
     for (who, levels) in [("A", &candidate.only_baseline), (letter.as_str(), &candidate.only_candidate)] {
         if !levels.is_empty() {
-            let text = format!("only {who} has {}", levels_named(levels));
-            labelled(screen, out, screen.caution(), 2, &text, Tone::Plain);
+            doc.item("!", 2, Tone::Plain, format!("only {who} has {}", levels_named(levels)));
         }
     }
     if options.full {
         for level in &candidate.levels {
-            let title = format!("{letter} against A at {}", level.key());
-            heading(screen, out, &title, "means over iterations");
-            let mut table = table(screen, comparison, &letter);
-            for row in level.rows.iter().filter(|row| is_known(row)) {
-                table.row_in(cells(screen, row), tone_of(row.finding), false);
-            }
-            table.draw(screen, out);
+            doc.heading(format!("{letter} against A at {}", level.key()), "means over iterations");
+            let known: Vec<Changed<'_>> =
+                level.rows.iter().filter(|row| is_known(row)).map(|row| (None, row)).collect();
+            doc.0.push(Block::Table(changes(comparison, &letter, &known)));
         }
-        notes(screen, candidate, out);
+        notes(candidate, doc);
         return;
     }
-    out.push('\n');
-    let mut table = table(screen, comparison, &letter);
+    doc.gap();
+    let mut told: Vec<Changed<'_>> = Vec::new();
     for level in &candidate.levels {
-        table.group(&level.key().to_string());
-        for row in level.rows.iter().filter(|row| is_known(row) && is_told(row)) {
-            table.row_in(cells(screen, row), tone_of(row.finding), false);
-        }
+        let rows = level.rows.iter().filter(|row| is_known(row) && is_told(row)).enumerate();
+        told.extend(rows.map(|(place, row)| ((place == 0).then(|| level.key().to_string()), row)));
     }
-    table.draw(screen, out);
+    doc.0.push(Block::Table(changes(comparison, &letter, &told)));
 }
 
-fn table(screen: &Screen, comparison: &Comparison, letter: &str) -> Table {
-    let confidence = comparison.confidence * 100.0;
-    let mut table = Table::default();
-    table.text("", Room::Always).text("", Room::Always);
-    table.number("A", "", Room::Always).number(letter, "", Room::Always);
-    table.number("change", "%", Room::Always);
-    table.number(&format!("{confidence:.0} % interval"), "%", Room::Always);
-    table.number("noise", &format!("{} %", screen.plus_minus()), Room::Optional(1));
-    table.text("verdict", Room::Always);
-    table
-}
+/// A row, and the heading before it.
+type Changed<'a> = (Option<String>, &'a Row);
 
-fn cells(screen: &Screen, row: &Row) -> Vec<String> {
-    let (unit, [baseline, candidate]) = scaled(screen, row);
-    let dash = || screen.dash().to_owned();
-    let digits = row.change.as_ref().map_or(1, decimals);
-    let interval = row.change.as_ref().map_or_else(dash, |change| {
-        format!("{} to {}", signed(change.low, digits), signed(change.high, digits))
-    });
-    vec![
-        compared_name(row.metric),
-        unit,
-        baseline,
-        candidate,
-        row.point().map_or_else(dash, |point| signed(point, digits)),
-        interval,
-        format!("{:.2}", row.floor.value),
-        row.finding.word(row.metric).to_owned(),
-    ]
+/// What became of figures: a row each.
+fn changes(comparison: &Comparison, letter: &str, rows: &[Changed<'_>]) -> Table {
+    let mut table = Table::of(rows);
+    table.groups(|(title, _)| title.clone()).text("", Room::Always, |(_, row)| compared_name(row.metric));
+    table.text("", Room::Always, |(_, row)| scaled(row).0);
+    table.number("A", "", Room::Always, |(_, row)| scaled(row).1[0].clone());
+    table.number(letter, "", Room::Always, |(_, row)| scaled(row).1[1].clone());
+    table.number("change", "%", Room::Always, |(_, row)| row.point().map(|point| signed(point, digits(row))));
+    table.number(
+        format!("{:.0} % interval", comparison.confidence * 100.0),
+        "%",
+        Room::Always,
+        |(_, row)| row.change.as_ref().map(|change| ends(change, digits(row))),
+    );
+    table.number("noise", "± %", Room::Optional(1), |(_, row)| Cell::Decimal(row.floor.value, 2));
+    table.text("verdict", Room::Always, |(_, row)| row.finding.word(row.metric));
+    table.tones(|(_, row)| tone_of(row.finding)).done()
 }
 
 /// What a reader of the tables has to know, once.
-fn notes(screen: &Screen, candidate: &Candidate, out: &mut String) {
+fn notes(candidate: &Candidate, doc: &mut Document) {
     let rows = || candidate.levels.iter().flat_map(|level| &level.rows).filter(|row| is_known(row));
-    let mut note = |text: &str| labelled(screen, out, "", 0, text, Tone::Faint);
+    let mut note = |text: &str| doc.note(Tone::Faint, text);
     let mut sources: Vec<&str> = rows().map(|row| floor_source(row.floor.source)).collect();
     sources.sort_unstable();
     sources.dedup();

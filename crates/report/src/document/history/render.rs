@@ -1,17 +1,15 @@
 //! Published results, alone or with runs beside them, as text, Markdown, CSV and JSON; the page is `crate::html`'s.
 
-use std::fmt::Write as _;
-
 use serde::Serialize;
 use webstone_measure::shown::shown;
 use webstone_model::record::RunRecord;
 
-use super::{Apart, Comparison, Document, Published, Quantity, Row, apart, beside};
-use crate::layout::{Room, Table, heading, labelled, push_line};
-use crate::markdown::safe;
+use super::{Apart, Comparison, Published, Quantity, Row, apart, beside};
+use crate::document::table::{Room, Table};
+use crate::document::{Block, Document, Tone};
 use crate::numbers::{Scale, count};
-use crate::screen::{Screen, Tone};
-use crate::{Charset, Format, Options, html, outgoing};
+use crate::render::text;
+use crate::{Format, Options, html, markdown, outgoing};
 
 /// Why the history could not be printed.
 #[derive(Debug, thiserror::Error)]
@@ -40,8 +38,11 @@ pub fn render(
     let compared: Vec<Comparison<'_>> = runs.iter().flat_map(|run| beside(run, published)).collect();
     let apart: Vec<Apart<'_>> = runs.iter().flat_map(|run| apart(run, published)).collect();
     match format {
-        Format::Text => Ok(outgoing::text(text(published, runs, &compared, &apart, options), options.color)),
-        Format::Markdown => Ok(outgoing::text(markdown(published, runs, &compared, &apart), false)),
+        Format::Text => {
+            let text = text::whole(&document(published, runs, &compared, &apart), options);
+            Ok(text.trim_start_matches('\n').as_bytes().to_vec())
+        }
+        Format::Markdown => Ok(markdown::render(&short(published, runs, &compared, &apart))),
         Format::Csv => csv(published, runs, &compared),
         Format::Json => {
             #[derive(Serialize)]
@@ -55,11 +56,7 @@ pub fn render(
             Ok(outgoing::json(&text).into_bytes())
         }
         Format::Html => {
-            let screen = Screen::new(&Options { charset: Charset::Utf8, color: false, ..options.clone() });
-            Ok(outgoing::text(
-                html::history::render(&screen, published, runs, &compared, &apart, CAUTION),
-                false,
-            ))
+            Ok(outgoing::text(html::history::render(published, runs, &compared, &apart, CAUTION), false))
         }
         other => Err(HistoryError::NoSuchForm(other)),
     }
@@ -80,71 +77,54 @@ pub(crate) fn not_compared(apart: &[&Apart<'_>]) -> Vec<String> {
     apart.iter().map(line).collect()
 }
 
-fn text(
+fn document(
     published: &[&Published],
     runs: &[RunRecord],
     compared: &[Comparison<'_>],
     apart: &[Apart<'_>],
-    options: &Options,
-) -> String {
-    let screen = Screen::new(options);
-    let mut out = String::new();
-    if runs.is_empty() {
-        let mut last: Option<&Document> = None;
-        for result in published {
-            let document = &result.document;
-            if last.replace(document) != Some(document) {
-                heading(&screen, &mut out, &document.title, "");
-                let year = document.year.map(|year| format!(" · {year}")).unwrap_or_default();
-                let line = format!("{} · {}{year}", document.authors, document.published);
-                labelled(&screen, &mut out, "", 0, &line, Tone::Faint);
-                for (column, words) in &document.wording {
-                    labelled(
-                        &screen,
-                        &mut out,
-                        &format!("{column}  "),
-                        19,
-                        &format!("\u{201c}{words}\u{201d}"),
-                        Tone::Plain,
-                    );
-                }
+) -> Document {
+    let mut doc = Document::default();
+    let mut last: Option<&super::Document> = None;
+    for result in published.iter().filter(|_| runs.is_empty()) {
+        let document = &result.document;
+        if last.replace(document) != Some(document) {
+            doc.heading(document.title.as_str(), "");
+            let year = document.year.map(|year| format!(" · {year}")).unwrap_or_default();
+            doc.note(Tone::Faint, format!("{} · {}{year}", document.authors, document.published));
+            for (column, words) in &document.wording {
+                doc.item(format!("{column}  "), 19, Tone::Plain, format!("\u{201c}{words}\u{201d}"));
             }
-            out.push('\n');
-            described(&screen, result, &mut out);
-            rows(&screen, result, &mut out);
         }
-        return out.trim_start_matches('\n').to_owned();
+        described(result, &mut doc);
+        doc.0.push(Block::Table(printed_table(result)));
     }
     for run in runs {
-        heading(&screen, &mut out, &format!("{} beside published results", run.id), "");
-        labelled(&screen, &mut out, "", 0, CAUTION, Tone::Plain);
+        doc.heading(format!("{} beside published results", run.id), "");
+        doc.note(Tone::Plain, CAUTION);
         let of_run: Vec<&Comparison<'_>> = compared.iter().filter(|c| c.run == run.id).collect();
         if of_run.is_empty() {
-            push_line(
-                &mut out,
-                "  Nothing to compare: none of these results was measured under the conditions of the run.",
-            );
+            let text =
+                "Nothing to compare: none of these results was measured under the conditions of the run.";
+            doc.note(Tone::Plain, text);
         }
         for group in of_run.chunk_by(|a, b| a.id == b.id) {
-            out.push('\n');
-            described(&screen, group[0].published, &mut out);
-            comparison(&screen, group, &mut out);
+            described(group[0].published, &mut doc);
+            doc.0.push(Block::Table(beside_table(group, "▸")));
         }
         let of_run: Vec<&Apart<'_>> = apart.iter().filter(|apart| apart.run == run.id).collect();
-        for (place, line) in not_compared(&of_run).iter().enumerate() {
+        for (place, line) in not_compared(&of_run).into_iter().enumerate() {
             if place == 0 {
-                out.push('\n');
+                doc.gap();
             }
-            labelled(&screen, &mut out, if place == 0 { "not compared" } else { "" }, 14, line, Tone::Faint);
+            doc.item(if place == 0 { "not compared" } else { "" }, 14, Tone::Faint, line);
         }
     }
-    out.trim_start_matches('\n').to_owned()
+    doc
 }
 
-fn described(screen: &Screen, result: &Published, out: &mut String) {
-    let safe = |text: &str| screen.safe(text);
-    let title = format!("{}: {}, {}", result.id, result.server, result.load);
-    labelled(screen, out, "", 0, &safe(&title), Tone::Strong);
+fn described(result: &Published, doc: &mut Document) {
+    doc.gap();
+    doc.note(Tone::Strong, format!("{}: {}, {}", result.id, result.server, result.load));
     for (name, value) in [
         ("system", result.system.as_str()),
         ("software", &result.software),
@@ -153,73 +133,46 @@ fn described(screen: &Screen, result: &Published, out: &mut String) {
         ("note", result.note.as_deref().unwrap_or_default()),
     ] {
         if !value.is_empty() {
-            labelled(screen, out, name, 10, &safe(value), Tone::Plain);
+            doc.item(name, 10, Tone::Plain, value);
         }
     }
 }
 
-fn rows(screen: &Screen, result: &Published, out: &mut String) {
-    let mut table = Table::default();
-    for heading in keys(result) {
-        if heading == "clients" {
-            table.number(heading, "", Room::Always);
-        } else {
-            table.text(heading, Room::Always);
-        }
+/// A table as it was published.
+pub(crate) fn printed_table(result: &Published) -> Table {
+    let has = |of: fn(&Row) -> bool| result.rows.iter().any(of);
+    let mut table = Table::of(&result.rows);
+    if has(|row| row.label.is_some()) {
+        table.text("of", Room::Always, |row| row.label.clone().unwrap_or_default());
+    }
+    if has(|row| row.clients.is_some()) {
+        table.number("clients", "", Room::Always, |row| {
+            row.clients.map(|clients| count(clients.into())).unwrap_or_default()
+        });
     }
     for quantity in &result.quantities {
-        table.number(quantity.name(), quantity.printed_unit(&result.document), Room::Always);
+        table.number(quantity.name(), quantity.printed_unit(&result.document), Room::Always, |row| {
+            row.figure(*quantity).map(|figure| &figure.printed)
+        });
     }
-    for row in &result.rows {
-        let mut cells: Vec<String> = key_cells(result, row);
-        cells.extend(result.quantities.iter().map(|quantity| printed(row, *quantity, screen.dash())));
-        table.row_in(cells, Tone::Plain, result.has_peak() && std::ptr::eq(row, result.peak()));
-    }
-    table.draw(screen, out);
+    table.marks(|row| result.has_peak() && std::ptr::eq(row, result.peak())).done()
 }
 
-/// A table as it was published: headings with units, and rows.
-pub(crate) fn printed_table(result: &Published) -> (Vec<String>, Vec<Vec<String>>) {
-    let mut head: Vec<String> = keys(result).iter().map(|key| (*key).to_owned()).collect();
-    head.extend(result.quantities.iter().map(|quantity| match quantity.printed_unit(&result.document) {
-        "" => quantity.name().to_owned(),
-        unit => format!("{}, {unit}", quantity.name()),
-    }));
-    let cells = |row| {
-        let figures = result.quantities.iter().map(|quantity| printed(row, *quantity, "–"));
-        key_cells(result, row).into_iter().chain(figures).collect()
-    };
-    (head, result.rows.iter().map(cells).collect())
+/// A published table and a run, figure by figure.
+pub(crate) fn beside_table(group: &[&Comparison<'_>], peak: &str) -> Table {
+    let rows = lines(group, peak);
+    let mut table = Table::of(&rows);
+    table
+        .text("published at", Room::Flexible(12), |cells| &cells[0])
+        .text("figure", Room::Always, |it| &it[1]);
+    table.number("published", "", Room::Always, |cells| &cells[2]);
+    table.number("this run", "", Room::Always, |cells| &cells[3]).text("unit", Room::Always, |it| &it[4]);
+    table.number("ratio", "", Room::Always, |cells| &cells[5]);
+    table.number("clients", "", Room::Always, |cells| &cells[6]).done()
 }
 
-/// Headings of the columns that name a row.
-fn keys(result: &Published) -> Vec<&'static str> {
-    let has = |of: fn(&Row) -> bool| result.rows.iter().any(of);
-    let label = has(|row| row.label.is_some()).then_some("of");
-    label.into_iter().chain(has(|row| row.clients.is_some()).then_some("clients")).collect()
-}
-
-fn key_cells(result: &Published, row: &Row) -> Vec<String> {
-    let cell = |key: &&str| match *key {
-        "clients" => row.clients.map(|n| count(n.into())).unwrap_or_default(),
-        _ => row.label.clone().unwrap_or_default(),
-    };
-    keys(result).iter().map(cell).collect()
-}
-
-fn printed(row: &Row, quantity: Quantity, nothing: &str) -> String {
-    row.figure(quantity).map_or_else(|| nothing.to_owned(), |figure| figure.printed.clone())
-}
-
-fn comparison(screen: &Screen, group: &[&Comparison<'_>], out: &mut String) {
-    let mut table = Table::default();
-    table.text("published at", Room::Flexible(12)).text("figure", Room::Always);
-    table.number("published", "", Room::Always).number("this run", "", Room::Always);
-    table.text("unit", Room::Always).number("ratio", "", Room::Always).number("clients", "", Room::Always);
-    for cells in lines(group, screen.marker()) {
-        table.row(cells.into());
-    }
-    table.draw(screen, out);
+fn printed(row: &Row, quantity: Quantity) -> &str {
+    row.figure(quantity).map_or("", |figure| &figure.printed)
 }
 
 /// The rows of a comparison: published row, figure, both values, unit, ratio, the run's clients.
@@ -235,7 +188,7 @@ pub(crate) fn lines(group: &[&Comparison<'_>], peak: &str) -> Vec<[String; 7]> {
             lines.push([
                 if index == 0 { name.trim().to_owned() } else { String::new() },
                 figure.quantity.name().to_owned(),
-                printed(compared.row, figure.quantity, ""),
+                printed(compared.row, figure.quantity).to_owned(),
                 Scale::plain(significant(ours), [ours]).show(ours).trim().to_owned(),
                 figure.quantity.printed_unit(document).to_owned(),
                 figure.ratio.map(ratio).unwrap_or_default(),
@@ -255,59 +208,44 @@ fn ratio(value: f64) -> String {
     format!("{} ×", Scale::plain(significant(value), [value]).show(value).trim())
 }
 
-fn markdown(
+/// For a README or a pull request.
+fn short(
     published: &[&Published],
     runs: &[RunRecord],
     compared: &[Comparison<'_>],
     apart: &[Apart<'_>],
-) -> String {
-    let mut out = String::new();
-    let line = |cells: &[String]| format!("| {} |\n", cells.join(" | "));
-    let title = |result: &Published, out: &mut String| {
-        let _ =
-            writeln!(out, "#### {}: {}, {}\n", safe(&result.id), safe(&result.server), safe(&result.load));
+) -> Document {
+    let mut doc = Document::default();
+    let title = |result: &Published, doc: &mut Document| {
+        doc.heading(format!("{}: {}, {}", result.id, result.server, result.load), "");
         let year = result.document.year.map(|year| format!(" ({year})")).unwrap_or_default();
-        let (system, tool) = (safe(&result.system), safe(&result.tool));
-        let source = format!("*{}*{year}, {}", safe(&result.document.title), safe(&result.place));
-        let _ = writeln!(
-            out,
-            "{system}. {tool}. {source}. {}\n",
-            safe(result.note.as_deref().unwrap_or_default())
-        );
+        let note = result.note.as_deref().unwrap_or_default();
+        let rest = format!("{year}, {}. {note}", result.place);
+        doc.0.push(Block::Text(vec![
+            (Tone::Plain, format!("{}. {}. ", result.system, result.tool)),
+            (Tone::Faint, result.document.title.clone()),
+            (Tone::Plain, rest.trim_end().to_owned()),
+        ]));
     };
-    if runs.is_empty() {
-        for result in published {
-            title(result, &mut out);
-            let (head, rows) = printed_table(result);
-            out.push_str(&line(&head));
-            out.push_str(&line(&vec!["---:".to_owned(); head.len()]));
-            rows.iter().for_each(|cells| {
-                out.push_str(&line(&cells.iter().map(|cell| safe(cell)).collect::<Vec<_>>()))
-            });
-            out.push('\n');
-        }
-        return out;
+    for result in published.iter().filter(|_| runs.is_empty()) {
+        title(result, &mut doc);
+        doc.0.push(Block::Table(printed_table(result)));
     }
     for run in runs {
-        let _ = writeln!(out, "### {} beside published results\n\n{CAUTION}\n", safe(&run.id));
+        doc.0.push(Block::Title(format!("{} beside published results", run.id)));
+        doc.text(Tone::Plain, CAUTION);
         let of_run: Vec<&Comparison<'_>> = compared.iter().filter(|c| c.run == run.id).collect();
         for group in of_run.chunk_by(|a, b| a.id == b.id) {
-            title(group[0].published, &mut out);
-            out.push_str("| published at | figure | published | this run | unit | ratio | at clients |\n");
-            out.push_str("| :--- | :--- | ---: | ---: | :--- | ---: | ---: |\n");
-            for cells in lines(group, "peak:") {
-                out.push_str(&line(&cells.map(|cell| cell.replace('*', "\\*"))));
-            }
-            out.push('\n');
+            title(group[0].published, &mut doc);
+            doc.0.push(Block::Table(beside_table(group, "peak:")));
         }
         let of_run: Vec<&Apart<'_>> = apart.iter().filter(|apart| apart.run == run.id).collect();
         if !of_run.is_empty() {
-            out.push_str("Not compared:\n\n");
-            not_compared(&of_run).iter().for_each(|line| out.push_str(&format!("- {}\n", safe(line))));
-            out.push('\n');
+            doc.text(Tone::Plain, "Not compared:");
+            doc.list(not_compared(&of_run));
         }
     }
-    out
+    doc
 }
 
 /// One row a figure.

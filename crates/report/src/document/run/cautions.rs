@@ -15,7 +15,6 @@ use webstone_workload::addresses::AddressRange;
 
 use crate::generators;
 use crate::numbers::{count, counted, decimal, percent, seconds, signed};
-use crate::screen::Screen;
 use crate::summary::{self, Level};
 
 /// Levels and iterations named in one line.
@@ -98,24 +97,19 @@ impl Caution {
 }
 
 /// All cautions of a record.
-pub(crate) fn of(
-    screen: &Screen,
-    record: &RunRecord,
-    levels: &[Level<'_>],
-    verdict: &Verdict,
-) -> Vec<Caution> {
+pub(crate) fn of(record: &RunRecord, levels: &[Level<'_>], verdict: &Verdict) -> Vec<Caution> {
     let mut found = Vec::new();
     errors(record, verdict, &mut found);
     voids(record, &mut found);
     kept_off(record, levels, &mut found);
-    disturbed(screen, record, &mut found);
-    generator_delay(screen, levels, &mut found);
-    connect_delay(screen, levels, &mut found);
-    iterations(screen, levels, &mut found);
+    disturbed(record, &mut found);
+    generator_delay(levels, &mut found);
+    connect_delay(levels, &mut found);
+    iterations(levels, &mut found);
     noise(levels, &mut found);
     differing(record, &mut found);
     host(record, &mut found);
-    monitored(screen, record, &mut found);
+    monitored(record, &mut found);
     if !levels.is_empty()
         && levels.iter().all(|level| level.distributions.is_empty() && level.counts.succeeded > 0)
     {
@@ -206,14 +200,14 @@ fn kept_off(record: &RunRecord, levels: &[Level<'_>], found: &mut Vec<Caution>) 
 }
 
 /// CPUs of the generator that others took a good part of before the levels.
-fn disturbed(screen: &Screen, record: &RunRecord, found: &mut Vec<Caution>) {
+fn disturbed(record: &RunRecord, found: &mut Vec<Caution>) {
     let seen = summary::disturbance(&record.iterations)
         .filter(|seen| seen.looked_ns >= DISTURBANCE_NS_MIN && seen.taken_percent() >= DISTURBED_PERCENT_MAX);
     if let Some(seen) = seen {
         let what = format!(
             "other programs or virtual machines took {} of the generator's CPU before the levels, up to {} at once",
             percent(seen.taken_percent()),
-            seconds(screen, seen.longest_ns as f64 / 1e9)
+            seconds(seen.longest_ns as f64 / 1e9)
         );
         let caution = Caution::new(DISTURBED_BEFORE, what).meaning("latencies contain such gaps, too");
         found.push(caution.remedy("stop other programs, or use a dedicated machine"));
@@ -221,13 +215,13 @@ fn disturbed(screen: &Screen, record: &RunRecord, found: &mut Vec<Caution>) {
 }
 
 /// Levels at which the generator itself is a good part of the latency that it shows.
-fn generator_delay(screen: &Screen, levels: &[Level<'_>], found: &mut Vec<Caution>) {
+fn generator_delay(levels: &[Level<'_>], found: &mut Vec<Caution>) {
     let delayed: Vec<String> = levels
         .iter()
         .filter_map(|level| {
             let (own, latency) =
                 (level.generator.loop_delay_p50_s?, *level.figures.latency_percentiles_s.first()?);
-            let text = format!("{} of {}", seconds(screen, own), seconds(screen, latency));
+            let text = format!("{} of {}", seconds(own), seconds(latency));
             let clients = counted(u64::from(level.clients), "client", "clients");
             let is_told = level.counts.succeeded > 0 && own * 100.0 > latency * LOOP_DELAY_PERCENT_MAX;
             is_told.then(|| format!("{text} at {clients}"))
@@ -243,13 +237,13 @@ fn generator_delay(screen: &Screen, levels: &[Level<'_>], found: &mut Vec<Cautio
 
 /// Levels at which the generator itself is a good part of the connect times that it shows: more than the loop's delay, because
 /// a loop that is busy learns late that a connection stands.
-fn connect_delay(screen: &Screen, levels: &[Level<'_>], found: &mut Vec<Caution>) {
+fn connect_delay(levels: &[Level<'_>], found: &mut Vec<Caution>) {
     let delayed: Vec<String> = levels
         .iter()
         .filter_map(|level| {
             let (own, connect) =
                 (level.generator.connect_lag_p50_s?, level.distributions.connect.as_ref()?.p50_s);
-            let text = format!("{} of {}", seconds(screen, own), seconds(screen, connect));
+            let text = format!("{} of {}", seconds(own), seconds(connect));
             (own * 100.0 > connect * LOOP_DELAY_PERCENT_MAX).then(|| format!("{text} at {}", level.load()))
         })
         .collect();
@@ -284,7 +278,7 @@ fn cut_short(levels: &[Level<'_>], found: &mut Vec<Caution>) {
 }
 
 /// Iterations that stand apart, and those that were not in their steady state.
-fn iterations(screen: &Screen, levels: &[Level<'_>], cautions: &mut Vec<Caution>) {
+fn iterations(levels: &[Level<'_>], cautions: &mut Vec<Caution>) {
     let named = |run: &IterationRecord| format!("iteration {} at {}", run.iteration, run.level());
     let mut apart = Vec::new();
     let (mut later, mut never) = (Vec::new(), Vec::new());
@@ -301,7 +295,7 @@ fn iterations(screen: &Screen, levels: &[Level<'_>], cautions: &mut Vec<Caution>
                 Steadiness::Later => later.push(format!(
                     "{} (after {}; the mean rate is {} % off)",
                     named(run),
-                    seconds(screen, steady.truncate as f64),
+                    seconds(steady.truncate as f64),
                     signed(steady.shift_percent, 1)
                 )),
                 Steadiness::Never => never.push(named(run)),
@@ -407,11 +401,11 @@ fn listen_queue(hosts: &[&HostUse], host: &str) -> Option<Caution> {
 }
 
 /// Timed runs in which this host was looked at too late, so that its counters are of another time than the window.
-fn monitored(screen: &Screen, record: &RunRecord, found: &mut Vec<Caution>) {
+fn monitored(record: &RunRecord, found: &mut Vec<Caution>) {
     let late = record.iterations.iter().filter_map(|run| {
         let (host, window_ns) = (run.host.as_ref()?, run.measured.window_ns);
         let is_late = host.elapsed_ns > 0 && !plausible::is_of_window(host.elapsed_ns, window_ns);
-        let of = |nanos: u64| seconds(screen, nanos as f64 / 1e9);
+        let of = |nanos: u64| seconds(nanos as f64 / 1e9);
         is_late.then(|| format!("{} over {} of {}", run.key(), of(host.elapsed_ns), of(window_ns)))
     });
     let places: Vec<String> = late.collect();

@@ -1,20 +1,21 @@
 //! What each CPU of this host, and of the server's where it is another, did at the level with the highest rate: whose work it was does not show, the kernel keeps no
 //! account of that, but which part of it was in programs, in the kernel and in interrupts.
 
+use crate::document::cell::Cell;
 use std::collections::BTreeMap;
 
 use webstone_judge::verdict::DISTURBED_PERCENT_MAX;
 use webstone_model::record::{CpuUse, HostUse, IterationRecord, RunRecord};
 
-use crate::layout::{Room, Sheet, Table};
-use crate::numbers::{percent, seconds};
-use crate::screen::{Screen, Tone};
+use crate::document::Tone;
+use crate::document::table::{Room, Sheet, Table};
+use crate::numbers::{DASH, percent, seconds};
 use crate::summary::{self, Level};
 
 /// Most CPUs in the table: the busiest.
 const CPUS_MAX: usize = 16;
 
-pub(crate) fn sheet(screen: &Screen, record: &RunRecord, levels: &[Level<'_>]) -> Option<Sheet> {
+pub(crate) fn sheet(record: &RunRecord, levels: &[Level<'_>]) -> Option<Sheet> {
     let level = &levels[summary::peak(levels).unwrap_or(0)];
     let is_alone = record.generators.is_empty();
     // A controller makes no load: only beside the server its CPUs say something.
@@ -30,25 +31,26 @@ pub(crate) fn sheet(screen: &Screen, record: &RunRecord, levels: &[Level<'_>]) -
             (true, true) => "server and generator",
             (true, false) => "server",
             (false, true) => "generator",
-            (false, false) => screen.dash(),
+            (false, false) => DASH,
         }
     })?;
     // From the bound on a caution says it.
     let seen =
         summary::disturbance(&record.iterations).filter(|seen| seen.taken_percent() < DISTURBED_PERCENT_MAX);
     let note = seen.map(|seen| {
-        let (taken, longest) = (seen.taken_percent(), seconds(screen, seen.longest_ns as f64 / 1e9));
+        let (taken, longest) = (seen.taken_percent(), seconds(seen.longest_ns as f64 / 1e9));
         format!(
             "others took {} of the generator's CPUs before the levels, up to {longest} at once",
             percent(taken)
         )
     });
-    let notes = note.map(|text| (Tone::Faint, text)).into_iter().collect();
-    Some(Sheet { notes, ..Sheet::new("CPUs", explanation, table) })
+    let mut sheet = Sheet::new("CPUs", explanation, table);
+    sheet.notes.extend(note.map(|text| (Tone::Faint, text)));
+    Some(sheet)
 }
 
 /// The same of the server's host, where an agent looked at it there; of several, of the busiest one.
-pub(crate) fn elsewhere(screen: &Screen, record: &RunRecord, levels: &[Level<'_>]) -> Option<Sheet> {
+pub(crate) fn elsewhere(record: &RunRecord, levels: &[Level<'_>]) -> Option<Sheet> {
     let level = &levels[summary::peak(levels).unwrap_or(0)];
     let busy = |agent: u32| {
         let hosts = level.runs.iter().filter_map(|run| of_server(run, agent));
@@ -59,10 +61,10 @@ pub(crate) fn elsewhere(screen: &Screen, record: &RunRecord, levels: &[Level<'_>
     let agent = &record.target.agents[place as usize];
     let whose = match agents {
         1 => record.server_host_named(place),
-        _ => screen.safe(&format!("{}, the busiest", record.server_host_named(place))),
+        _ => format!("{}, the busiest", record.server_host_named(place)),
     };
     let (table, explanation) = table(level, &whose, &|run| of_server(run, place), &|cpu| {
-        if agent.cpus.contains(&cpu) { "server" } else { screen.dash() }
+        if agent.cpus.contains(&cpu) { "server" } else { DASH }
     })?;
     Some(Sheet::new("CPUs there", explanation, table))
 }
@@ -102,27 +104,24 @@ fn table(
     busiest.sort_by_key(|cpu| (std::cmp::Reverse(cpu.busy_ns), cpu.cpu));
     busiest.truncate(CPUS_MAX);
     busiest.sort_by_key(|cpu| cpu.cpu);
-    let mut table = Table::default();
-    table.number("CPU", "", Room::Always);
-    for (name, rank) in [("user", 0), ("system", 0), ("interrupts", 0), ("idle", 0), ("stolen", 1)] {
-        table
-            .number(name, "%", if rank == 0 { Room::Always } else { Room::Optional(rank) })
-            .defined("The host", "cpus");
+    let mut table = Table::of(&busiest);
+    table.number("CPU", "", Room::Always, |cpu| cpu.cpu.to_string());
+    type Part = (&'static str, Room, fn(&CpuUse) -> u64);
+    let parts: [Part; 5] = [
+        ("user", Room::Always, |cpu| cpu.user_ns),
+        ("system", Room::Always, |cpu| cpu.system_ns),
+        ("interrupts", Room::Always, |cpu| cpu.interrupt_ns),
+        ("idle", Room::Always, |cpu| cpu.idle_ns),
+        ("stolen", Room::Optional(1), |cpu| cpu.stolen_ns),
+    ];
+    for (name, room, nanos) in parts {
+        let percent = |cpu: &CpuUse| {
+            let total = (cpu.busy_ns + cpu.idle_ns + cpu.stolen_ns) as f64;
+            Cell::Decimal(summary::quotient(nanos(cpu) as f64 * 100.0, total), 0)
+        };
+        table.number(name, "%", room, percent).defined("The host", "cpus");
     }
-    table.text("given to", Room::Optional(2));
-    for cpu in &busiest {
-        let total = (cpu.busy_ns + cpu.idle_ns + cpu.stolen_ns) as f64;
-        let percent = |nanos: u64| format!("{:.0}", summary::quotient(nanos as f64 * 100.0, total));
-        table.row(vec![
-            cpu.cpu.to_string(),
-            percent(cpu.user_ns),
-            percent(cpu.system_ns),
-            percent(cpu.interrupt_ns),
-            percent(cpu.idle_ns),
-            percent(cpu.stolen_ns),
-            given_to(cpu.cpu).to_owned(),
-        ]);
-    }
+    let table = table.text("given to", Room::Optional(2), |cpu| given_to(cpu.cpu)).done();
     let shown = if all > CPUS_MAX { format!(", the {CPUS_MAX} busiest of {all}") } else { String::new() };
     let at = level.load();
     Some((table, format!("of {whose} at {at}, all programs together{shown}")))

@@ -4,13 +4,13 @@ use webstone_measure::errors::{Blame, ErrorClass, ErrorExample};
 use webstone_measure::units::NANOS_PER_SECOND;
 use webstone_model::record::{IterationRecord, RunRecord};
 
-use crate::layout::{Room, Sheet, Table};
-use crate::numbers::{count, counted, percent, seconds};
-use crate::screen::{Screen, Tone};
+use crate::document::Tone;
+use crate::document::table::{Room, Sheet, Table};
+use crate::numbers::{counted, percent, seconds};
 use crate::summary;
 
 /// Draws the table where there are errors, and says so where there are none.
-pub(crate) fn sheet(screen: &Screen, record: &RunRecord) -> Option<Sheet> {
+pub(crate) fn sheet(record: &RunRecord) -> Option<Sheet> {
     let classes = classes(record);
     let counts = summary::counts(record);
     if classes.is_empty() {
@@ -18,24 +18,15 @@ pub(crate) fn sheet(screen: &Screen, record: &RunRecord) -> Option<Sheet> {
         let none = || Sheet::new("Errors", format!("none in {answered}"), Table::default());
         return (counts.ended() > 0).then(none);
     }
-    let mut table = Table::default();
-    table
-        .text("class", Room::Always)
-        .defined("Errors", "")
-        .text("blames", Room::Always)
-        .defined("Errors", "");
-    table.number("requests", "", Room::Always).number("share", "", Room::Always);
-    for (class, errors, first) in classes {
-        let share = summary::quotient(errors as f64 * 100.0, counts.ended() as f64);
-        table.row_in(
-            vec![class.name().to_owned(), blames(class.blame()).to_owned(), count(errors), percent(share)],
-            Tone::Caution,
-            false,
-        );
-        if let Some((run, example)) = first {
-            table.note(&screen.safe(&described(screen, run, example)));
-        }
-    }
+    let mut table = Table::of(&classes);
+    table.text("class", Room::Always, |(class, ..)| class.name()).defined("Errors", "");
+    table.text("blames", Room::Always, |(class, ..)| blames(class.blame())).defined("Errors", "");
+    table.number("requests", "", Room::Always, |(_, errors, _)| *errors);
+    table.number("share", "", Room::Always, |(_, errors, _)| {
+        percent(summary::quotient(*errors as f64 * 100.0, counts.ended() as f64))
+    });
+    let described = |(.., first): &Class<'_>| first.map(|(run, example)| described(run, example));
+    let table = table.tones(|_| Tone::Caution).notes(described).done();
     Some(Sheet::new("Errors", "by cause, with the first error of each class", table))
 }
 
@@ -57,8 +48,8 @@ fn classes(record: &RunRecord) -> Vec<Class<'_>> {
     classes
 }
 
-fn described(screen: &Screen, run: &IterationRecord, example: &ErrorExample) -> String {
-    let at = seconds(screen, example.at_ns as f64 / NANOS_PER_SECOND as f64);
+fn described(run: &IterationRecord, example: &ErrorExample) -> String {
+    let at = seconds(example.at_ns as f64 / NANOS_PER_SECOND as f64);
     let clients = run.level();
     let mut text = format!("first {at} into iteration {} at {clients}", run.iteration);
     if !example.address.is_empty() {

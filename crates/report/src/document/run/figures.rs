@@ -4,9 +4,9 @@
 use webstone_measure::figures::table::{self, Precision};
 use webstone_measure::figures::{Figure, Group, Quantity, Value};
 
-use crate::layout::{Room, Table};
+use crate::document::Tone;
+use crate::document::table::{Room, Rows, Table};
 use crate::numbers::Scale;
-use crate::screen::{Screen, Tone};
 use crate::summary::{self, Level};
 
 /// A figure of all levels.
@@ -20,7 +20,6 @@ pub(super) struct Column {
 /// The figures of groups that have a column, each with its values. One that is known at no level, or of something that
 /// seldom happens and did not, has none. Columns of one name share their unit.
 pub(super) fn columns(
-    screen: &Screen,
     levels: &[Level<'_>],
     groups: &[Group],
     of: &dyn Fn(&Level<'_>, &Figure) -> Option<Value>,
@@ -40,7 +39,7 @@ pub(super) fn columns(
                 && other.quantity == figure.quantity
                 && other.precision == figure.precision
         });
-        scale(screen, figure, alike.flat_map(|(_, values)| values.iter().flatten().map(|it| it.as_f64())))
+        scale(figure, alike.flat_map(|(_, values)| values.iter().flatten().map(|it| it.as_f64())))
     };
     let scales: Vec<Scale> = found.iter().map(|(figure, _)| scale(figure)).collect();
     let columns = found.into_iter().zip(scales);
@@ -48,12 +47,12 @@ pub(super) fn columns(
 }
 
 /// Unit and decimals for values of a figure.
-pub(crate) fn scale(screen: &Screen, figure: &Figure, values: impl Iterator<Item = f64>) -> Scale {
+pub(crate) fn scale(figure: &Figure, values: impl Iterator<Item = f64>) -> Scale {
     let usual = figure.quantity.usual();
     match (figure.precision, figure.quantity) {
         (Precision::Exactly(decimals), _) => Scale::exactly(usual.name, usual.factor, decimals.into()),
         (Precision::UpTo(decimals), _) => Scale::up_to(usual.name, usual.factor, decimals.into(), values),
-        (Precision::Scaled, Quantity::Seconds | Quantity::Duration) => Scale::seconds(screen, values),
+        (Precision::Scaled, Quantity::Seconds | Quantity::Duration) => Scale::seconds(values),
         (Precision::Scaled, Quantity::Bytes | Quantity::BytesPerSecond) => Scale::bytes(values),
         (Precision::Scaled, Quantity::BitsPerSecond) => Scale::bits_per_second(values),
         (Precision::Scaled, _) => Scale::up_to(usual.name, usual.factor, 3, values),
@@ -61,31 +60,26 @@ pub(crate) fn scale(screen: &Screen, figure: &Figure, values: impl Iterator<Item
 }
 
 /// Adds the column of a figure in a scale.
-pub(super) fn head(table: &mut Table, figure: &Figure, scale: &Scale) {
+pub(super) fn column<'a, T>(
+    table: &mut Rows<'a, T>,
+    figure: &Figure,
+    scale: &Scale,
+    value: impl Fn(&'a T) -> Option<Value>,
+) {
     let room = if figure.stays == Figure::ALWAYS { Room::Always } else { Room::Optional(figure.stays) };
     let (name, unit) = figure.head;
-    table.number(name, &unit.replace('*', scale.unit), room).defined_as(figure);
+    table.number(name, unit.replace('*', scale.unit), room, |row| value(row).map(|value| scale.cell(value)));
+    table.defined_as(figure);
 }
 
-/// A row a level, its load first; a dash where nothing is known.
-pub(super) fn table(
-    screen: &Screen,
-    levels: &[Level<'_>],
-    columns: &[Column],
-    tone: &dyn Fn(&Level<'_>) -> Tone,
-) -> Table {
-    let mut table = Table::default();
+/// A row a level, its load first.
+pub(super) fn table(levels: &[Level<'_>], columns: &[Column], tone: &dyn Fn(&Level<'_>) -> Tone) -> Table {
+    let rows: Vec<(usize, &Level<'_>)> = levels.iter().enumerate().collect();
+    let mut table = Table::of(&rows);
     let (load, unit) = summary::load_column(levels);
-    table.number(load, unit, Room::Always);
-    for column in columns {
-        head(&mut table, column.figure, &column.scale);
+    table.number(load, unit, Room::Always, |(_, level)| level.load_cell());
+    for known in columns {
+        column(&mut table, known.figure, &known.scale, |(place, _)| known.values[*place]);
     }
-    for (place, level) in levels.iter().enumerate() {
-        let cells = columns.iter().map(|column| match column.values[place] {
-            Some(value) => column.scale.show_value(screen, value),
-            None => screen.dash().to_owned(),
-        });
-        table.row_in(std::iter::once(level.load_cell()).chain(cells).collect(), tone(level), false);
-    }
-    table
+    table.tones(|(_, level)| tone(level)).done()
 }

@@ -12,58 +12,48 @@ use webstone_workload::Workload;
 use webstone_workload::arrivals::ArrivalProcess;
 
 use crate::asctime::{date_time, seconds_between};
-use crate::layout::{hanging, labelled, push_line};
-use crate::numbers::{bytes, count, counted};
-use crate::screen::{Screen, Tone};
+use crate::document::{Block, Document, Tone};
+use crate::numbers::{DOT, bytes, count, counted};
 
 /// Columns of the labels.
 pub(super) const LABEL: usize = 10;
 
 /// The first line: tool, workload, target, and how it ended.
-pub(crate) fn title(screen: &Screen, record: &RunRecord, out: &mut String) {
-    let title = format!(
-        "webstone {} {} {} on {}",
-        record.tool.version,
-        screen.dash(),
-        record.workload.name,
-        target(record)
-    );
+pub(crate) fn title(record: &RunRecord, doc: &mut Document) {
     let state = match record.state {
         RunState::Complete => (Tone::Good, "complete"),
         RunState::Partial => (Tone::Alarm, "PARTIAL"),
         RunState::Interrupted => (Tone::Caution, "INTERRUPTED"),
         RunState::Failed => (Tone::Alarm, "FAILED"),
     };
-    let mut lines = hanging(&format!("{}: {}", screen.safe(&title), state.1), screen.width);
+    let (version, workload) = (&record.tool.version, &record.workload.name);
+    let title = format!("webstone {version} – {workload} on {}: ", target(record));
     // The state is the last word, and the word that must be seen.
-    let last = lines.pop().unwrap_or_default();
-    for line in &lines {
-        push_line(out, &screen.paint(Tone::Strong, line));
-    }
-    let before = last.strip_suffix(state.1).unwrap_or_default();
-    push_line(out, &format!("{}{}", screen.paint(Tone::Strong, before), screen.paint(state.0, state.1)));
+    doc.0.push(Block::Text(vec![(Tone::Strong, title), (state.0, state.1.to_owned())]));
 }
 
-/// Draws the block of facts.
-pub(super) fn draw(screen: &Screen, record: &RunRecord, out: &mut String) {
-    out.push('\n');
-    for (label, text) in facts(screen, record) {
-        labelled(screen, out, label, LABEL, &screen.safe(&text), Tone::Plain);
-    }
+/// The block of facts.
+pub(super) fn whole(record: &RunRecord, doc: &mut Document) {
+    doc.gap();
+    facts(record).into_iter().for_each(|(label, text)| doc.item(label, LABEL, Tone::Plain, text));
 }
 
 /// What the default report says of the load: how long, and on which connections.
-pub(super) fn brief(screen: &Screen, record: &RunRecord, out: &mut String) {
+pub(super) fn brief(record: &RunRecord, doc: &mut Document) {
     let parts = load(record).into_iter().chain(policy(record).into_iter().take(1));
-    let text = parts.filter(|part| !part.is_empty()).collect::<Vec<_>>().join(screen.dot());
-    labelled(screen, out, "", 0, &screen.safe(&text), Tone::Faint);
+    doc.note(Tone::Faint, joined(parts, DOT));
+}
+
+/// Facts on one line, without those that are not known.
+pub(crate) fn joined(parts: impl IntoIterator<Item = String>, between: &str) -> String {
+    parts.into_iter().filter(|part| !part.is_empty()).collect::<Vec<_>>().join(between)
 }
 
 /// What ran against what, as label and text; the text is the record's and may hold anything.
-pub(crate) fn facts(screen: &Screen, record: &RunRecord) -> Vec<(&'static str, String)> {
+pub(crate) fn facts(record: &RunRecord) -> Vec<(&'static str, String)> {
     let mut facts = Vec::new();
     let mut fact = |label, parts: Vec<String>| {
-        let text = parts.into_iter().filter(|part| !part.is_empty()).collect::<Vec<_>>().join(screen.dot());
+        let text = joined(parts, DOT);
         if !text.is_empty() {
             facts.push((label, text));
         }
@@ -281,11 +271,11 @@ pub(crate) fn machine<'a>(fact: &dyn Fn(&str) -> Option<&'a Value>) -> Vec<Strin
         (Some(cpus), _) | (None, Some(cpus)) => counted(cpus, "CPU", "CPUs"),
         (None, None) => String::new(),
     };
-    let processor: Vec<&str> = text("cpu.model").into_iter().chain(Some(cpus.as_str())).collect();
+    let processor = [text("cpu.model").unwrap_or_default().to_owned(), cpus];
     let memory = fact("memory.bytes").and_then(Value::as_u64);
     vec![
         text("hostname").unwrap_or_default().to_owned(),
-        processor.into_iter().filter(|part| !part.is_empty()).collect::<Vec<_>>().join(", "),
+        joined(processor, ", "),
         text("cpu.frequency.governor").map(|governor| format!("governor {governor}")).unwrap_or_default(),
         memory.map(|size| format!("{} memory", bytes(size))).unwrap_or_default(),
         text("kernel.release").map(|release| format!("Linux {release}")).unwrap_or_default(),

@@ -7,12 +7,12 @@ use webstone_measure::figures::unanswered::{OLDEST_IN_FLIGHT, STALLED};
 use webstone_measure::figures::{Figure, Value};
 use webstone_model::record::RunRecord;
 
-use crate::numbers::{Scale, counted, percent};
-use crate::screen::{Screen, Tone};
+use crate::document::Tone;
+use crate::numbers::{DOT, Scale, counted, percent};
 use crate::summary::{self, Level};
 
 /// The lines, each in its tone; none where nothing was measured.
-pub(super) fn lines(screen: &Screen, record: &RunRecord, levels: &[Level<'_>]) -> Vec<(Tone, String)> {
+pub(super) fn lines(record: &RunRecord, levels: &[Level<'_>]) -> Vec<(Tone, String)> {
     if let Some(finding) = of_record(record) {
         let tone = match finding.answer {
             Answer::Between | Answer::Always => Tone::Strong,
@@ -22,12 +22,12 @@ pub(super) fn lines(screen: &Screen, record: &RunRecord, levels: &[Level<'_>]) -
         return vec![(tone, finding.sentence)];
     }
     let Some(level) = levels.get(summary::peak(levels).unwrap_or(0)) else { return Vec::new() };
-    let (rate, rest) = parts(screen, record, level);
-    vec![(Tone::Strong, [vec![rate], rest].concat().join(screen.dot()))]
+    let (rate, rest) = parts(record, level);
+    vec![(Tone::Strong, [vec![rate], rest].concat().join(DOT))]
 }
 
 /// The request rate at a level, and what else is worth a line: throughput, latency, errors of the whole run.
-pub(crate) fn parts(screen: &Screen, record: &RunRecord, level: &Level<'_>) -> (String, Vec<String>) {
+pub(crate) fn parts(record: &RunRecord, level: &Level<'_>) -> (String, Vec<String>) {
     let figures = &level.figures;
     let rate = Scale::plain(1, [figures.request_rate]).say(figures.request_rate);
     let mut parts = vec![format!(
@@ -37,7 +37,7 @@ pub(crate) fn parts(screen: &Screen, record: &RunRecord, level: &Level<'_>) -> (
     if level.counts.succeeded > 0 {
         let said = |figure: &Figure| {
             let value = level.values.value(figure)?;
-            Some(Scale::seconds(screen, [value.as_f64()]).say_value(screen, value))
+            Some(Scale::seconds([value.as_f64()]).say_value(value))
         };
         let tail = said(&LATENCY_P99).zip(said(&LATENCY_MAX));
         let tail = tail.map(|(p99, max)| format!(", p99 {p99}, max {max}"));
@@ -50,7 +50,7 @@ pub(crate) fn parts(screen: &Screen, record: &RunRecord, level: &Level<'_>) -> (
         parts.push(format!(
             "{} in flight at the end, the oldest for {}",
             counted(level.counts.in_flight, "request", "requests"),
-            crate::numbers::seconds(screen, oldest.as_f64())
+            crate::numbers::seconds(oldest.as_f64())
         ));
     }
     let counts = summary::counts(record);

@@ -1,6 +1,7 @@
 //! The level table: the sweep in one look. The columns are WebStone's, with the interval over iterations beside the
 //! figure that it belongs to.
 
+use crate::document::cell::Cell;
 use webstone_judge::statistics::{Interval, NoiseFloor};
 use webstone_measure::figures::Figure;
 use webstone_measure::figures::level::{
@@ -12,127 +13,78 @@ use webstone_model::record::RunRecord;
 
 use super::figures;
 use super::problems::Depth;
-use crate::layout::{Room, Sheet, Table};
+use crate::document::Tone;
+use crate::document::table::{Room, Rows, Sheet, Table};
 use crate::numbers::{Scale, count, counted, seconds};
-use crate::screen::{Screen, Tone};
 use crate::summary::{self, Level};
 
-pub(crate) fn sheet(screen: &Screen, record: &RunRecord, levels: &[Level<'_>], depth: Depth) -> Sheet {
+pub(crate) fn sheet(record: &RunRecord, levels: &[Level<'_>], depth: Depth) -> Sheet {
     let repeated = levels.iter().any(|level| level.runs.len() > 1);
     let explanation = if repeated { "mean over all iterations" } else { "" };
-    let notes = notes(screen, record, levels, repeated, depth);
-    Sheet { notes, ..Sheet::new("Levels", explanation, table(screen, levels, repeated)) }
+    let notes = notes(record, levels, repeated, depth);
+    Sheet { notes, ..Sheet::new("Levels", explanation, table(levels, repeated)) }
 }
 
-fn table(screen: &Screen, levels: &[Level<'_>], repeated: bool) -> Table {
+fn table(levels: &[Level<'_>], repeated: bool) -> Table {
     // The scale of a figure, over several where they are to be compared with each other.
     let scale = |figures: &[&Figure]| {
         let known = levels.iter().flat_map(|level| figures.iter().map(|figure| level.values.value(figure)));
-        figures::scale(screen, figures[0], known.flatten().map(|value| value.as_f64()))
+        figures::scale(figures[0], known.flatten().map(|value| value.as_f64()))
     };
     let rate = scale(&[&REQUEST_RATE, &CONNECTION_RATE]);
-    let [error, latency, tail, throughput, single, little, pages] =
-        [ERROR_RATE, LATENCY_MEAN, LATENCY_P99, THROUGHPUT, CLIENT_THROUGHPUT, LITTLE, PAGES_PER_MINUTE]
-            .map(|figure| scale(&[&figure]));
-
-    let interval = format!("{}%", screen.plus_minus());
-    let mut table = Table::default();
+    let (peak, cut) = (summary::peak(levels), levels.iter().any(Level::interrupted));
+    let rows: Vec<(usize, &Level<'_>)> = levels.iter().enumerate().collect();
+    let mut table = Table::of(&rows);
     let (load, unit) = summary::load_column(levels);
-    table.number(load, unit, Room::Always);
-    figures::head(&mut table, &CONNECTION_RATE, &rate);
-    figures::head(&mut table, &REQUEST_RATE, &rate);
+    table.number(load, unit, Room::Always, |(_, level)| {
+        let interrupted = if cut { if level.interrupted() { "*" } else { " " } } else { "" };
+        format!("{}{interrupted}", level.load_cell())
+    });
+    let figure = |table: &mut Rows<'_, (usize, &Level<'_>)>, figure: &Figure, scale: &Scale| {
+        figures::column(table, figure, scale, |(_, level)| level.values.value(figure));
+    };
+    figure(&mut table, &CONNECTION_RATE, &rate);
+    figure(&mut table, &REQUEST_RATE, &rate);
     if repeated {
-        table.number("95%", &interval, Room::Optional(25)).defined("Statistics", "");
-        table.number("lowest", "/s", Room::Optional(1)).defined("Statistics", "");
-        table.number("highest", "/s", Room::Optional(1)).defined("Statistics", "");
-        table.number("runs", "", Room::Optional(2));
+        table.number("95%", "±%", Room::Optional(25), |(_, level)| reach(level.statistics.request_rate));
+        table.defined("Statistics", "");
+        table.number("lowest", "/s", Room::Optional(1), |(_, level)| rate.cell(level.request_rates.0));
+        table.defined("Statistics", "");
+        table.number("highest", "/s", Room::Optional(1), |(_, level)| rate.cell(level.request_rates.1));
+        table.defined("Statistics", "").number("runs", "", Room::Optional(2), |(_, level)| level.runs.len());
     }
-    figures::head(&mut table, &ERROR_RATE, &error);
-    figures::head(&mut table, &LATENCY_MEAN, &latency);
+    figure(&mut table, &ERROR_RATE, &scale(&[&ERROR_RATE]));
+    figure(&mut table, &LATENCY_MEAN, &scale(&[&LATENCY_MEAN]));
     if repeated {
-        table.number("95%", &interval, Room::Optional(24)).defined("Statistics", "");
+        table.number("95%", "±%", Room::Optional(24), |(_, level)| reach(level.statistics.latency_mean_s));
+        table.defined("Statistics", "");
     }
-    let tails = levels.iter().any(|level| level.values.value(&LATENCY_P99).is_some());
-    if tails {
-        figures::head(&mut table, &LATENCY_P99, &tail);
+    if levels.iter().any(|level| level.values.value(&LATENCY_P99).is_some()) {
+        figure(&mut table, &LATENCY_P99, &scale(&[&LATENCY_P99]));
     }
-    figures::head(&mut table, &THROUGHPUT, &throughput);
-    figures::head(&mut table, &CLIENT_THROUGHPUT, &single);
-    figures::head(&mut table, &LITTLE, &little);
-    figures::head(&mut table, &PAGES_PER_MINUTE, &pages);
-
-    let peak = summary::peak(levels);
-    let cut = levels.iter().any(Level::interrupted);
-    for (index, level) in levels.iter().enumerate() {
-        let show = |figure: &Figure, scale: &Scale| {
-            let value = level.values.value(figure);
-            value.map_or_else(|| screen.dash().to_owned(), |value| scale.show_value(screen, value))
-        };
-        let interrupted = match (cut, level.interrupted()) {
-            (false, _) => "",
-            (true, true) => "*",
-            (true, false) => " ",
-        };
-        let mut cells = vec![
-            format!("{}{interrupted}", level.load_cell()),
-            show(&CONNECTION_RATE, &rate),
-            show(&REQUEST_RATE, &rate),
-        ];
-        if repeated {
-            cells.push(reach(screen, level.statistics.request_rate));
-            cells.push(rate.show(level.request_rates.0));
-            cells.push(rate.show(level.request_rates.1));
-            cells.push(level.runs.len().to_string());
-        }
-        cells.push(show(&ERROR_RATE, &error));
-        cells.push(show(&LATENCY_MEAN, &latency));
-        if repeated {
-            cells.push(reach(screen, level.statistics.latency_mean_s));
-        }
-        if tails {
-            cells.push(show(&LATENCY_P99, &tail));
-        }
-        cells.push(show(&THROUGHPUT, &throughput));
-        cells.push(show(&CLIENT_THROUGHPUT, &single));
-        cells.push(show(&LITTLE, &little));
-        cells.push(show(&PAGES_PER_MINUTE, &pages));
-        let is_peak = peak == Some(index);
-        table.row_in(cells, if is_peak { Tone::Good } else { Tone::Plain }, is_peak);
+    for other in [&THROUGHPUT, &CLIENT_THROUGHPUT, &LITTLE, &PAGES_PER_MINUTE] {
+        figure(&mut table, other, &scale(&[other]));
     }
-    table
+    let is_peak = |place: usize| peak == Some(place);
+    table.tones(|(place, _)| if is_peak(*place) { Tone::Good } else { Tone::Plain });
+    table.marks(|(place, _)| is_peak(*place)).done()
 }
 
 /// Half of a 95 % interval in percent of its point.
-fn reach(screen: &Screen, interval: Option<Interval>) -> String {
-    match interval.and_then(|interval| interval.half_width_percent()) {
-        Some(percent) if percent < 9.95 => format!("{percent:.1}"),
-        Some(percent) => format!("{percent:.0}"),
-        None => screen.dash().to_owned(),
-    }
+fn reach(interval: Option<Interval>) -> Option<Cell> {
+    let percent = interval?.half_width_percent()?;
+    Some(Cell::Decimal(percent, usize::from(percent < 9.95)))
 }
 
-fn notes(
-    screen: &Screen,
-    record: &RunRecord,
-    levels: &[Level<'_>],
-    repeated: bool,
-    depth: Depth,
-) -> Vec<(Tone, String)> {
+fn notes(record: &RunRecord, levels: &[Level<'_>], repeated: bool, depth: Depth) -> Vec<(Tone, String)> {
     let mut notes = Vec::new();
     let mut note = |text: &str| notes.push((Tone::Faint, text.to_owned()));
     // The default report has said it in its headline.
     if let Some(peak) = summary::peak(levels).filter(|_| depth == Depth::Full) {
-        note(&format!(
-            "{} peak: the highest request rate of the sweep, at {}",
-            screen.marker(),
-            levels[peak].load()
-        ));
+        note(&format!("{} peak: the highest request rate of the sweep, at {}", "▸", levels[peak].load()));
     }
     if repeated {
-        note(&format!(
-            "{}95%: half the 95 % interval over iterations, in % of the figure on its left",
-            screen.plus_minus()
-        ));
+        note(&format!("{}95%: half the 95 % interval over iterations, in % of the figure on its left", "±"));
     }
     let floors: Vec<String> = levels
         .iter()
@@ -152,7 +104,7 @@ fn notes(
             let ran = run.measured.window_ns as f64 / NANOS_PER_SECOND as f64;
             {
                 let load = run.rate.map_or_else(|| run.clients.to_string(), |rate| rate.to_string());
-                format!("iteration {} at {load} ran {}", run.iteration, seconds(screen, ran))
+                format!("iteration {} at {load} ran {}", run.iteration, seconds(ran))
             }
         })
         .collect();
@@ -169,7 +121,7 @@ fn notes(
         count(best.figures.webstone_number),
         best.load(),
         counted(best.counts.pages_completed, "page", "pages"),
-        seconds(screen, best.figures.test_time_s),
+        seconds(best.figures.test_time_s),
     );
     notes.push((Tone::Strong, number));
     notes

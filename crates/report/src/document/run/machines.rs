@@ -1,105 +1,90 @@
 //! What the generator and the server used. A generator near its limit measures itself, so its CPU stands beside every
 //! level; the server's CPU tells whether the server was the limit.
 
+use crate::document::cell::Cell;
 use webstone_judge::verdict::WORKER_CPU_PERCENT_MAX;
+use webstone_measure::figures::generator::GeneratorFigures;
 
-use crate::layout::{Room, Sheet, Table};
+use crate::document::Tone;
+use crate::document::table::{Room, Sheet, Table};
 use crate::numbers::Scale;
-use crate::screen::{Screen, Tone};
 use crate::summary::{self, Level};
 
-pub(crate) fn sheet(screen: &Screen, levels: &[Level<'_>]) -> Option<Sheet> {
+pub(crate) fn sheet(levels: &[Level<'_>]) -> Option<Sheet> {
     let generator = levels.iter().any(|level| level.generator.workers > 0);
     let server = levels.iter().any(|level| level.server.is_some());
     if !generator && !server {
         return None;
     }
-    let client_cost = Scale::seconds(screen, levels.iter().map(|l| l.generator.cpu_per_request_s));
-    let delay = Scale::seconds(screen, levels.iter().filter_map(|l| l.generator.loop_delay_p99_s));
+    let of_generators =
+        |of: fn(&GeneratorFigures) -> Option<f64>| levels.iter().filter_map(move |it| of(&it.generator));
     let servers = || levels.iter().filter_map(|level| level.server.as_ref());
-    let server_cost = Scale::seconds(screen, servers().map(|s| s.cpu_per_1000_requests_s / 1000.0));
-    let memory = Scale::bytes(servers().map(|s| s.resident_bytes_max as f64));
-    let lags = || levels.iter().filter_map(|level| level.generator.receive_lag_s);
-    let lag = Scale::seconds(screen, lags().map(|[_, p99, _]| p99));
-    let lagged = lags().next().is_some();
-    let waited = levels.iter().any(|l| l.generator.waited_percent.is_some());
-    let delayed = levels.iter().any(|l| l.generator.loop_delay_p99_s.is_some());
-
-    let mut table = Table::default();
+    let whole = |percent: f64| Cell::Decimal(percent, 0);
+    let mut table = Table::of(levels);
     let (load, unit) = summary::load_column(levels);
-    table.number(load, unit, Room::Always);
+    table.number(load, unit, Room::Always, Level::load_cell);
     if generator {
-        table.number("workers", "", Room::Optional(1));
-        table
-            .number("generator", "% of its CPUs", Room::Always)
-            .defined("Figures", "generator_cpu_per_request_s");
-        table
-            .number("busiest", "worker, %", Room::Optional(6))
-            .defined("Figures", "generator_cpu_per_request_s");
-        if waited {
-            table
-                .number("waited", "for CPU, %", Room::Optional(4))
-                .defined("The verdict", "generator-saturated");
-            table.explained(
+        let cost = Scale::seconds(of_generators(|it| Some(it.cpu_per_request_s)));
+        let defined = ("Figures", "generator_cpu_per_request_s");
+        table.number("workers", "", Room::Optional(1), |level| level.generator.workers);
+        table.number("generator", "% of its CPUs", Room::Always, |level| whole(level.generator.cpu_percent));
+        table.defined(defined.0, defined.1);
+        table.number("busiest", "worker, %", Room::Optional(6), |level| {
+            whole(level.generator.busiest_percent)
+        });
+        table.defined(defined.0, defined.1);
+        if of_generators(|it| it.waited_percent).next().is_some() {
+            table.number("waited", "for CPU, %", Room::Optional(4), |level| {
+                level.generator.waited_percent.map(|percent| Cell::Decimal(percent, 1))
+            });
+            table.defined("The verdict", "generator-saturated").explained(
                 "waited for CPU: how long a worker was ready to run while something else used its CPU",
             );
         }
-        table.number("CPU", &format!("{}/request", client_cost.unit), Room::Always);
+        table.number("CPU", format!("{}/request", cost.unit), Room::Always, |level| {
+            cost.cell(level.generator.cpu_per_request_s)
+        });
     }
-    if delayed {
-        table.number("own delay", &format!("p99, {}", delay.unit), Room::Optional(5)).defined("Instants", "");
-        table.explained("own delay: from an event to its handling; a part of every latency above");
+    if of_generators(|it| it.loop_delay_p99_s).next().is_some() {
+        let delay = Scale::seconds(of_generators(|it| it.loop_delay_p99_s));
+        table.number("own delay", format!("p99, {}", delay.unit), Room::Optional(5), |level| {
+            level.generator.loop_delay_p99_s.map(|value| delay.cell(value))
+        });
+        table
+            .defined("Instants", "")
+            .explained("own delay: from an event to its handling; a part of every latency above");
     }
-    if lagged {
-        table.number("receive lag", &format!("p50, {}", lag.unit), Room::Optional(2)).defined("Instants", "");
-        table.number("receive lag", &format!("p99, {}", lag.unit), Room::Optional(3)).defined("Instants", "");
-        table.explained(
-            "receive lag: how long received bytes waited in the kernel, on one connection per worker",
-        );
-        table.number("receive lag", &format!("max, {}", lag.unit), Room::Optional(2)).defined("Instants", "");
+    if of_generators(|it| it.receive_lag_s.map(|all| all[1])).next().is_some() {
+        let lag = Scale::seconds(of_generators(|it| it.receive_lag_s.map(|all| all[1])));
+        for (place, (name, room)) in [("p50", 2), ("p99", 3), ("max", 2)].into_iter().enumerate() {
+            table.number("receive lag", format!("{name}, {}", lag.unit), Room::Optional(room), |level| {
+                level.generator.receive_lag_s.map(|all| lag.cell(all[place]))
+            });
+            table.defined("Instants", "");
+            if name == "p99" {
+                table.explained(
+                    "receive lag: how long received bytes waited in the kernel, on one connection per worker",
+                );
+            }
+        }
     }
     if server {
-        table.number("server", "% of a CPU", Room::Always).defined("The server", "user_ns");
-        table.number("CPU", &format!("{}/request", server_cost.unit), Room::Always);
-        table
-            .number("memory", &format!("max, {}", memory.unit), Room::Optional(4))
-            .defined("The server", "resident_bytes_max");
+        let cost = Scale::seconds(servers().map(|server| server.cpu_per_1000_requests_s / 1000.0));
+        let memory = Scale::bytes(servers().map(|server| server.resident_bytes_max as f64));
+        table.number("server", "% of a CPU", Room::Always, |level| {
+            level.server.map(|it| whole(it.cpu_percent))
+        });
+        table.defined("The server", "user_ns");
+        table.number("CPU", format!("{}/request", cost.unit), Room::Always, |level| {
+            level.server.map(|server| cost.cell(server.cpu_per_1000_requests_s / 1000.0))
+        });
+        table.number("memory", format!("max, {}", memory.unit), Room::Optional(4), |level| {
+            level.server.map(|server| memory.cell(server.resident_bytes_max as f64))
+        });
+        table.defined("The server", "resident_bytes_max");
     }
-    let dash = || screen.dash().to_owned();
-    for level in levels {
-        let share = &level.generator;
-        let mut cells = vec![level.load_cell()];
-        if generator {
-            cells.push(share.workers.to_string());
-            cells.push(format!("{:.0}", share.cpu_percent));
-            cells.push(format!("{:.0}", share.busiest_percent));
-            if waited {
-                cells.push(share.waited_percent.map_or_else(dash, |percent| format!("{percent:.1}")));
-            }
-            cells.push(client_cost.show(share.cpu_per_request_s));
-        }
-        if delayed {
-            cells.push(share.loop_delay_p99_s.map_or_else(dash, |value| delay.show(value)));
-        }
-        if lagged {
-            match share.receive_lag_s {
-                Some(all) => cells.extend(all.map(|value| lag.show(value))),
-                None => cells.extend([dash(), dash(), dash()]),
-            }
-        }
-        if server {
-            match &level.server {
-                Some(used) => cells.extend([
-                    format!("{:.0}", used.cpu_percent),
-                    server_cost.show(used.cpu_per_1000_requests_s / 1000.0),
-                    memory.show(used.resident_bytes_max as f64),
-                ]),
-                None => cells.extend([dash(), dash(), dash()]),
-            }
-        }
-        let saturated = share.busiest_percent >= WORKER_CPU_PERCENT_MAX;
-        table.row_in(cells, if saturated { Tone::Alarm } else { Tone::Plain }, false);
-    }
+    let is_saturated = |level: &Level<'_>| level.generator.busiest_percent >= WORKER_CPU_PERCENT_MAX;
+    let table = table.tones(|level| if is_saturated(level) { Tone::Alarm } else { Tone::Plain }).done();
     let explanation = "CPU of the load generator, and of the server where it could be read";
     Some(Sheet::new("Machines", explanation, table))
 }

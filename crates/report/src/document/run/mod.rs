@@ -21,6 +21,7 @@ mod remarkable;
 pub(crate) mod search;
 mod server;
 pub(crate) mod server_hosts;
+pub(crate) mod short;
 mod times;
 pub(crate) mod tls;
 
@@ -30,8 +31,8 @@ use webstone_judge::verdict::Verdict;
 use webstone_model::record::RunRecord;
 use webstone_model::search::Over;
 
-use crate::layout::{Sheet, hanging, push_line};
-use crate::screen::{Screen, Tone};
+use crate::document::table::Sheet;
+use crate::document::{Document, Tone};
 use crate::summary::{self, Level};
 use crate::{Options, configuration, hit};
 
@@ -58,54 +59,53 @@ enum Part {
     Errors,
 }
 
-/// The whole report, ending in a newline. The default one fits a screen; what it leaves out it names.
-pub(crate) fn render(record: &RunRecord, verdict: &Verdict, options: &Options) -> String {
-    let screen = Screen::new(options);
+/// The whole report. The default one fits a screen; what it leaves out it names.
+pub(crate) fn document(record: &RunRecord, verdict: &Verdict, options: &Options) -> Document {
     let levels = summary::levels(record);
     let depth = if options.full { Depth::Full } else { Depth::Brief };
-    let mut out = String::new();
-    header::title(&screen, record, &mut out);
+    let mut doc = Document::default();
+    header::title(record, &mut doc);
     if depth != Depth::Full {
-        header::brief(&screen, record, &mut out);
+        header::brief(record, &mut doc);
     }
-    problems::draw(&screen, record, &levels, verdict, depth, &mut out);
+    problems::begin(record, &levels, verdict, depth, &mut doc);
     if depth == Depth::Full {
-        header::draw(&screen, record, &mut out);
+        header::whole(record, &mut doc);
     }
     if levels.is_empty() {
-        out.push('\n');
-        hanging(&summary::no_figures(record), screen.width).iter().for_each(|line| push_line(&mut out, line));
-        return out;
+        doc.gap();
+        doc.text(Tone::Plain, summary::no_figures(record));
+        return doc;
     }
     let mut left_out = Vec::new();
-    for (part, sheet) in parts(&screen, record, &levels, options.pages_max, depth) {
+    for (part, sheet) in parts(record, &levels, options.pages_max, depth) {
         if depth == Depth::Full || is_headline(part, record) || remarkable::is(part, record, &levels) {
-            sheet.draw(&screen, &mut out);
+            doc.sheets([sheet]);
             if part == Part::Search
                 && depth == Depth::Full
                 && let Some((over, finding)) = sought(record)
             {
-                search::curve(&screen, over, &finding, &mut out);
+                doc.sheets(search::curve(over, &finding));
             }
         } else if part != Part::Errors {
-            left_out.push(in_a_list(sheet.title));
+            left_out.push(in_a_list(&sheet.title));
         }
     }
     if depth == Depth::Full {
-        configuration::draw(&screen, &configuration::of(record), &mut out);
-        problems::rules_table(&screen, record, &mut out);
+        configuration::list(&configuration::of(record), &mut doc);
+        problems::rules_table(record, &mut doc);
     } else {
         left_out.push(in_a_list(configuration::TITLE));
         left_out.push("run rules".to_owned());
-        rest(&screen, &left_out, options, &mut out);
+        rest(&left_out, options, &mut doc);
     }
     if let [level] = &levels[..]
         && depth == Depth::Full
     {
-        out.push('\n');
-        hit::greppable(record, level, &mut out);
+        doc.gap();
+        hit::greppable(record, level, &mut doc);
     }
-    out
+    doc
 }
 
 /// Whether the default report always shows it.
@@ -122,15 +122,13 @@ pub(crate) fn in_a_list(title: &str) -> String {
 }
 
 /// What the default report leaves out, and how to see it.
-pub(crate) fn rest(screen: &Screen, left_out: &[String], options: &Options, out: &mut String) {
+pub(crate) fn rest(left_out: &[String], options: &Options, doc: &mut Document) {
     let how = match &options.full_command {
         Some(command) => format!("see `{command}`"),
         None => "see them with --full".to_owned(),
     };
-    out.push('\n');
-    for line in hanging(&format!("Not shown: {}; {}", left_out.join(", "), screen.safe(&how)), screen.width) {
-        push_line(out, &screen.paint(Tone::Faint, &line));
-    }
+    doc.gap();
+    doc.text(Tone::Faint, format!("Not shown: {}; {how}", left_out.join(", ")));
 }
 
 /// What a search found, and what it searched over; `None` of other runs.
@@ -139,41 +137,30 @@ pub(crate) fn sought(record: &RunRecord) -> Option<(Over, Finding)> {
 }
 
 /// The tables of a record in which something was measured: all that a report shows in rows, whatever its format.
-pub(crate) fn sheets(
-    screen: &Screen,
-    record: &RunRecord,
-    levels: &[Level<'_>],
-    pages_max: usize,
-) -> Vec<Sheet> {
-    parts(screen, record, levels, pages_max, Depth::Full).into_iter().map(|(_, sheet)| sheet).collect()
+pub(crate) fn sheets(record: &RunRecord, levels: &[Level<'_>], pages_max: usize) -> Vec<Sheet> {
+    parts(record, levels, pages_max, Depth::Full).into_iter().map(|(_, sheet)| sheet).collect()
 }
 
-fn parts(
-    screen: &Screen,
-    record: &RunRecord,
-    levels: &[Level<'_>],
-    pages_max: usize,
-    depth: Depth,
-) -> Vec<(Part, Sheet)> {
+fn parts(record: &RunRecord, levels: &[Level<'_>], pages_max: usize, depth: Depth) -> Vec<(Part, Sheet)> {
     let all = [
-        (Part::Search, sought(record).map(|(over, finding)| search::sheet(screen, over, &finding))),
-        (Part::Levels, Some(levels::sheet(screen, record, levels, depth))),
-        (Part::OpenLoop, open_loop::sheet(screen, levels)),
-        (Part::Http2, http2::sheet(screen, levels)),
-        (Part::Times, times::sheet(screen, levels)),
-        (Part::Tls, tls::sheet(screen, levels)),
-        (Part::Pages, pages::sheet(screen, record, pages_max)),
-        (Part::Fairness, fairness::sheet(screen, levels)),
-        (Part::Generators, generators::sheet(screen, record, levels)),
-        (Part::Machines, machines::sheet(screen, levels)),
-        (Part::Server, server::sheet(screen, levels)),
-        (Part::ServerHosts, server_hosts::sheet(screen, record, levels)),
-        (Part::Origin, origin::sheet(screen, record, levels)),
-        (Part::Cpus, cpus::sheet(screen, record, levels)),
-        (Part::CpusThere, cpus::elsewhere(screen, record, levels)),
-        (Part::Network, network::sheet(screen, levels)),
-        (Part::NetworkThere, network::elsewhere(screen, levels)),
-        (Part::Errors, errors::sheet(screen, record)),
+        (Part::Search, sought(record).map(|(over, finding)| search::sheet(over, &finding))),
+        (Part::Levels, Some(levels::sheet(record, levels, depth))),
+        (Part::OpenLoop, open_loop::sheet(levels)),
+        (Part::Http2, http2::sheet(levels)),
+        (Part::Times, times::sheet(levels)),
+        (Part::Tls, tls::sheet(levels)),
+        (Part::Pages, pages::sheet(record, pages_max)),
+        (Part::Fairness, fairness::sheet(levels)),
+        (Part::Generators, generators::sheet(record, levels)),
+        (Part::Machines, machines::sheet(levels)),
+        (Part::Server, server::sheet(levels)),
+        (Part::ServerHosts, server_hosts::sheet(record, levels)),
+        (Part::Origin, origin::sheet(record, levels)),
+        (Part::Cpus, cpus::sheet(record, levels)),
+        (Part::CpusThere, cpus::elsewhere(record, levels)),
+        (Part::Network, network::sheet(levels)),
+        (Part::NetworkThere, network::elsewhere(levels)),
+        (Part::Errors, errors::sheet(record)),
     ];
     all.into_iter().filter_map(|(part, sheet)| Some((part, sheet?))).collect()
 }

@@ -4,15 +4,14 @@
 use webstone_measure::figures::Group;
 
 use super::figures;
-use crate::layout::Sheet;
-use crate::screen::{Screen, Tone};
+use crate::document::Tone;
+use crate::document::table::Sheet;
 use crate::summary::Level;
 
-pub(crate) fn sheet(screen: &Screen, levels: &[Level<'_>]) -> Option<Sheet> {
+pub(crate) fn sheet(levels: &[Level<'_>]) -> Option<Sheet> {
     levels.iter().find(|level| level.open_loop.is_some())?;
-    let columns =
-        figures::columns(screen, levels, &[Group::OpenLoop], &|level, figure| level.values.value(figure));
-    let table = figures::table(screen, levels, &columns, &|level| {
+    let columns = figures::columns(levels, &[Group::OpenLoop], &|level, figure| level.values.value(figure));
+    let table = figures::table(levels, &columns, &|level| {
         let missed = level.open_loop.as_ref().is_some_and(|it| it.skipped > 0 || it.queued > 0);
         if missed { Tone::Caution } else { Tone::Plain }
     });

@@ -5,18 +5,18 @@ use webstone_measure::figures::Group;
 use webstone_model::record::RunRecord;
 
 use super::figures;
-use crate::layout::Sheet;
-use crate::screen::{Screen, Tone};
+use crate::document::Tone;
+use crate::document::table::Sheet;
 use crate::summary::Level;
 
 const GROUPS: [Group; 2] = [Group::Origin, Group::OriginUse];
 
-pub(crate) fn sheet(screen: &Screen, record: &RunRecord, levels: &[Level<'_>]) -> Option<Sheet> {
+pub(crate) fn sheet(record: &RunRecord, levels: &[Level<'_>]) -> Option<Sheet> {
     let behind = record.target.origin.as_ref()?;
-    let columns = figures::columns(screen, levels, &GROUPS, &|level, figure| level.values.value(figure));
+    let columns = figures::columns(levels, &GROUPS, &|level, figure| level.values.value(figure));
     let who = if behind.ours { "webstone's own behind it" } else { behind.url.as_str() };
     let explanation = format!("the proxy's requests to {who}, and what they cost");
-    let table = figures::table(screen, levels, &columns, &|_| Tone::Plain);
+    let table = figures::table(levels, &columns, &|_| Tone::Plain);
     let mut sheet = Sheet::new("Origin", explanation, table);
     sheet.notes.extend(behind.unseen.iter().map(|why| (Tone::Caution, format!("{why}."))));
     Some(sheet)

@@ -1,30 +1,31 @@
 //! The per-page table: WebStone's page blocks as rows, over all levels and iterations of the report.
 
+use crate::document::cell::Cell;
 use webstone_measure::metrics::PageTotals;
 use webstone_measure::units::NANOS_PER_SECOND;
 use webstone_model::record::RunRecord;
 
 use crate::classic;
-use crate::layout::{Room, Sheet, Table};
+use crate::document::Tone;
+use crate::document::table::{Room, Sheet, Table};
 use crate::numbers::{Scale, count};
-use crate::screen::{Screen, Tone};
 use crate::summary::quotient;
 
-pub(crate) fn sheet(screen: &Screen, record: &RunRecord, pages_max: usize) -> Option<Sheet> {
+pub(crate) fn sheet(record: &RunRecord, pages_max: usize) -> Option<Sheet> {
     let totals = record.page_totals();
     if totals.is_empty() || pages_max == 0 {
         return None;
     }
     let order = shown(&totals, pages_max);
     let cut = order.len() < totals.len();
-    let table = table(screen, record, &totals, &order);
+    let table = table(record, &totals, &order);
     let mut sheet = Sheet::new("Pages", "all levels and iterations together", table);
     if cut {
         let shown: u64 = order.iter().map(|index| totals[*index].hits).sum();
         let all: u64 = totals.iter().map(|page| page.hits).sum();
         let text = format!(
             "{} and {} more pages with {} of {} hits; all of them are in the CSV table of pages",
-            screen.ellipsis(),
+            "…",
             count((totals.len() - order.len()) as u64),
             count(all - shown),
             count(all)
@@ -34,72 +35,56 @@ pub(crate) fn sheet(screen: &Screen, record: &RunRecord, pages_max: usize) -> Op
     Some(sheet)
 }
 
-fn table(screen: &Screen, record: &RunRecord, totals: &[PageTotals], order: &[usize]) -> Table {
+fn table(record: &RunRecord, totals: &[PageTotals], order: &[usize]) -> Table {
     let pages = || order.iter().map(|index| &totals[*index]);
-    let time = Scale::seconds(screen, pages().flat_map(|p| [page_mean(p), to_seconds(p.time_ns_max)]));
-    let response = Scale::seconds(screen, pages().map(response_mean));
-    let connect =
-        Scale::seconds(screen, pages().flat_map(|p| [connect_mean(p), to_seconds(p.connect_ns_max)]));
+    let time = Scale::seconds(pages().flat_map(|p| [page_mean(p), to_seconds(p.time_ns_max)]));
+    let response = Scale::seconds(pages().map(response_mean));
+    let connect = Scale::seconds(pages().flat_map(|p| [connect_mean(p), to_seconds(p.connect_ns_max)]));
     let data = Scale::bytes(pages().map(|p| p.body_bytes as f64));
-    let any_failed = pages().any(|p| p.errors > 0);
-    // Connections that were opened before the window are no page's.
-    let connected = pages().any(|p| p.connects > 0);
-    let several_files = record.workload.pages.iter().any(|page| page.files.len() > 1);
 
-    let mut table = Table::default();
-    table.number("#", "", Room::Always);
-    table.text("page", Room::Flexible(20));
-    table.number("hits", "", Room::Always).defined("Pages", "hits");
-    table.number("weight", "%", Room::Optional(1));
-    if any_failed {
-        table.number("errors", "", Room::Always).defined("Pages", "errors");
-    }
-    table.number("time", &format!("mean, {}", time.unit), Room::Always).defined("Pages", "time_ns");
-    table.number("time", "max", Room::Always).defined("Pages", "time_ns_max");
-    if several_files {
-        table
-            .number("a file", &format!("mean, {}", response.unit), Room::Optional(2))
-            .defined("Pages", "response_ns");
-    }
-    if connected {
-        table
-            .number("connect", &format!("mean, {}", connect.unit), Room::Optional(11))
-            .defined("Pages", "connect_ns");
-        table.number("connect", "max", Room::Optional(10)).defined("Pages", "connect_ns_max");
-        table.number("connects", "", Room::Optional(3)).defined("Pages", "connects");
-    }
-    table.number("body data", data.unit, Room::Optional(5)).defined("Pages", "body_bytes");
-    table.number("page size", "bytes", Room::Optional(4));
-
+    let of = |count: u64, scale: &Scale, value: f64| (count > 0).then(|| scale.cell(value));
+    let rows: Vec<(usize, &PageTotals)> = order.iter().map(|index| (*index, &totals[*index])).collect();
     let weights = record.workload.total_weight() as f64;
-    for &index in order {
-        let page = &totals[index];
-        let weight = record.workload.pages.get(index).map_or(0.0, |page| page.weight as f64);
-        let mut cells = vec![
-            index.to_string(),
-            screen.safe(&name(record, index)),
-            count(page.hits),
-            format!("{:.2}", quotient(weight * 100.0, weights)),
-        ];
-        if any_failed {
-            cells.push(count(page.errors));
-        }
-        let or_dash = |count: u64, shown: String| if count > 0 { shown } else { screen.dash().to_owned() };
-        cells.push(or_dash(page.hits, time.show(page_mean(page))));
-        cells.push(or_dash(page.hits, time.show(to_seconds(page.time_ns_max))));
-        if several_files {
-            cells.push(or_dash(page.requests, response.show(response_mean(page))));
-        }
-        if connected {
-            cells.push(or_dash(page.connects, connect.show(connect_mean(page))));
-            cells.push(or_dash(page.connects, connect.show(to_seconds(page.connect_ns_max))));
-            cells.push(count(page.connects));
-        }
-        cells.push(data.show(page.body_bytes as f64));
-        cells.push(classic::page_size(record, index, page).map_or_else(|| screen.dash().to_owned(), count));
-        table.row(cells);
+    let mut table = Table::of(&rows);
+    table.number("#", "", Room::Always, |(index, _)| index.to_string());
+    table.text("page", Room::Flexible(20), |(index, _)| name(record, *index));
+    table.number("hits", "", Room::Always, |(_, page)| page.hits).defined("Pages", "hits");
+    table.number("weight", "%", Room::Optional(1), |(index, _)| {
+        let weight = record.workload.pages.get(*index).map_or(0.0, |page| page.weight as f64);
+        Cell::Decimal(quotient(weight * 100.0, weights), 2)
+    });
+    if pages().any(|page| page.errors > 0) {
+        table.number("errors", "", Room::Always, |(_, page)| page.errors).defined("Pages", "errors");
     }
-    table
+    let mean = |scale: &Scale| format!("mean, {}", scale.unit);
+    table.number("time", mean(&time), Room::Always, |(_, page)| of(page.hits, &time, page_mean(page)));
+    table.defined("Pages", "time_ns");
+    table.number("time", "max", Room::Always, |(_, page)| of(page.hits, &time, to_seconds(page.time_ns_max)));
+    table.defined("Pages", "time_ns_max");
+    if record.workload.pages.iter().any(|page| page.files.len() > 1) {
+        table.number("a file", mean(&response), Room::Optional(2), |(_, page)| {
+            of(page.requests, &response, response_mean(page))
+        });
+        table.defined("Pages", "response_ns");
+    }
+    // Connections that were opened before the window are no page's.
+    if pages().any(|page| page.connects > 0) {
+        table.number("connect", mean(&connect), Room::Optional(11), |(_, page)| {
+            of(page.connects, &connect, connect_mean(page))
+        });
+        table.defined("Pages", "connect_ns").number("connect", "max", Room::Optional(10), |(_, page)| {
+            of(page.connects, &connect, to_seconds(page.connect_ns_max))
+        });
+        table.defined("Pages", "connect_ns_max");
+        table
+            .number("connects", "", Room::Optional(3), |(_, page)| page.connects)
+            .defined("Pages", "connects");
+    }
+    table.number("body data", data.unit, Room::Optional(5), |(_, page)| data.cell(page.body_bytes as f64));
+    table.defined("Pages", "body_bytes").number("page size", "bytes", Room::Optional(4), |(index, page)| {
+        classic::page_size(record, *index, page)
+    });
+    table.done()
 }
 
 /// Indices of the pages that are shown. A short workload keeps its order, which the reader knows; of a long one the

@@ -8,13 +8,16 @@ use webstone_model::record::RunRecord;
 use super::cautions;
 use super::headline;
 use crate::advice;
-use crate::layout::{heading, labelled, wrapped};
+use crate::document::{Block, Document, Tone};
 use crate::numbers::{count, counted};
-use crate::screen::{Screen, Tone};
 use crate::summary::Level;
 
 /// Lines of a reason that the default report prints as it is.
 const REASON_LINES_MAX: usize = 2;
+/// Columns of what stands before a line.
+const MARGIN: usize = 3;
+/// Before a caution.
+const MARK: &str = "!";
 /// Cautions that the default report prints.
 const CAUTIONS_MAX: usize = 5;
 
@@ -30,29 +33,28 @@ pub(crate) enum Depth {
 }
 
 /// The block above the tables.
-pub(crate) fn draw(
-    screen: &Screen,
+pub(crate) fn begin(
     record: &RunRecord,
     levels: &[Level<'_>],
     verdict: &Verdict,
     depth: Depth,
-    out: &mut String,
+    doc: &mut Document,
 ) {
-    out.push('\n');
-    standing(record, verdict, depth, screen).draw(screen, out);
+    doc.gap();
+    standing(record, verdict, depth, doc);
     if depth != Depth::Hit {
-        for (tone, line) in headline::lines(screen, record, levels) {
-            Problem::plain(tone, line).draw(screen, out);
+        for (tone, line) in headline::lines(record, levels) {
+            doc.item("", MARGIN, tone, line);
         }
     }
     let is_said = depth != Depth::Full && says_bottleneck(verdict);
     if !record.iterations.is_empty() && !is_said {
-        Problem::plain(Tone::Plain, verdict.limit.sentence.clone()).draw(screen, out);
+        doc.item("", MARGIN, Tone::Plain, &verdict.limit.sentence);
     }
     if let Some(next) = advice::next(record, verdict) {
-        Problem::plain(Tone::Strong, format!("try: {next}")).draw(screen, out);
+        doc.item("", MARGIN, Tone::Strong, format!("try: {next}"));
     }
-    let mut cautions = cautions::of(screen, record, levels, verdict);
+    let mut cautions = cautions::of(record, levels, verdict);
     // The headline says it, and of a quick measurement its last lines do.
     cautions.retain(|caution| caution.title != cautions::ERRORS);
     if depth != Depth::Full && says_disturbed(verdict) {
@@ -61,30 +63,29 @@ pub(crate) fn draw(
     let shown = if depth == Depth::Full { cautions.len() } else { CAUTIONS_MAX };
     for caution in cautions.iter().take(shown) {
         let text = if depth == Depth::Full { caution.whole() } else { caution.brief() };
-        Problem::caution(caution.title, &text).draw(screen, out);
+        doc.item(MARK, MARGIN, Tone::Caution, format!("{}: {text}", caution.title));
     }
     if let more @ 1.. = cautions.len().saturating_sub(shown) {
         let text = format!("and {}: --full", counted(more as u64, "more caution", "more cautions"));
-        Problem::plain(Tone::Caution, text).draw(screen, out);
+        doc.item("", MARGIN, Tone::Caution, text);
     }
 }
 
 /// All cautions of a record, each with its title in capitals and its whole sentence.
 pub(crate) fn cautions(
-    screen: &Screen,
     record: &RunRecord,
     levels: &[Level<'_>],
     verdict: &Verdict,
 ) -> Vec<(&'static str, String)> {
-    let found = cautions::of(screen, record, levels, verdict);
+    let found = cautions::of(record, levels, verdict);
     found.into_iter().map(|caution| (caution.title, caution.whole())).collect()
 }
 
 /// The table of all run rules, at the end of the full report.
-pub(super) fn rules_table(screen: &Screen, record: &RunRecord, out: &mut String) {
+pub(super) fn rules_table(record: &RunRecord, doc: &mut Document) {
     let rules = rules(record);
     let met = rules.iter().filter(|rule| rule.standing == RuleStanding::Met).count() as u64;
-    heading(screen, out, "Run rules", &format!("{} of {} met", count(met), count(rules.len() as u64)));
+    doc.heading("Run rules", format!("{} of {} met", count(met), count(rules.len() as u64)));
     let width = rules.iter().map(|rule| rule.id.len()).max().unwrap_or(0) + 2;
     for rule in &rules {
         let (word, tone) = match rule.standing {
@@ -92,81 +93,57 @@ pub(super) fn rules_table(screen: &Screen, record: &RunRecord, out: &mut String)
             RuleStanding::NotMet => ("NOT MET", Tone::Caution),
             RuleStanding::CannotTell => ("CANNOT TELL", Tone::Caution),
         };
-        labelled(screen, out, &rule.id, width, &screen.safe(&format!("{word}: {}", rule.evidence)), tone);
+        doc.item(rule.id.as_str(), width, tone, format!("{word}: {}", rule.evidence));
     }
 }
 
-struct Problem {
-    tone: Tone,
-    mark: fn(&Screen) -> &'static str,
-    text: String,
-    details: Vec<String>,
-}
-
-impl Problem {
-    fn plain(tone: Tone, text: String) -> Problem {
-        Problem { tone, mark: |_| "", text, details: Vec::new() }
-    }
-
-    fn alarm(title: &str, text: &str) -> Problem {
-        Problem { tone: Tone::Alarm, mark: Screen::alarm, ..Problem::caution(title, text) }
-    }
-
-    fn caution(title: &str, text: &str) -> Problem {
-        Problem { mark: Screen::caution, ..Problem::plain(Tone::Caution, format!("{title}: {text}")) }
-    }
-
-    fn draw(&self, screen: &Screen, out: &mut String) {
-        let mark = (self.mark)(screen);
-        // The mark stands in the margin, where tables have their markers: it is the first thing on the line.
-        labelled(screen, out, mark, 3, &screen.safe(&self.text), self.tone);
-        for detail in &self.details {
-            labelled(screen, out, "", 3, &screen.safe(detail), Tone::Plain);
-        }
-    }
-}
-
-fn standing(record: &RunRecord, verdict: &Verdict, depth: Depth, screen: &Screen) -> Problem {
+fn standing(record: &RunRecord, verdict: &Verdict, depth: Depth, doc: &mut Document) {
     let word = verdict.standing.word();
-    let said = |tone: Tone, text: &str| Problem::plain(tone, format!("{word}: {text}"));
+    let mut said = |tone: Tone, text: &str| doc.item("", MARGIN, tone, format!("{word}: {text}"));
     match (verdict.standing, depth) {
         (Standing::Valid, _) => said(Tone::Good, "sound, and every run rule is met"),
         (Standing::Uncertified, Depth::Hit) => {
-            said(Tone::Plain, "sound; a quick measurement, not for publication")
+            said(Tone::Plain, "sound; a quick measurement, not for publication");
         }
         (Standing::Uncertified, _) => {
             let unmet = verdict.unmet_rules.len() as u64;
             let verb = if unmet == 1 { "is" } else { "are" };
             let all = count(rules(record).len() as u64);
             let how = if depth == Depth::Brief { " (--full lists them)" } else { "" };
-            said(Tone::Plain, &format!("sound, but {} of {all} run rules {verb} not met{how}", count(unmet)))
+            said(Tone::Plain, &format!("sound, but {} of {all} run rules {verb} not met{how}", count(unmet)));
         }
         (Standing::Disturbed, _) => {
-            in_doubt(Problem::caution, "these figures are in doubt", verdict, depth, screen)
+            in_doubt(MARK, Tone::Caution, "these figures are in doubt", verdict, depth, doc);
         }
         (Standing::Invalid, _) => {
-            in_doubt(Problem::alarm, "do not trust these figures", verdict, depth, screen)
+            in_doubt("✗", Tone::Alarm, "do not trust these figures", verdict, depth, doc);
         }
     }
 }
 
-fn in_doubt(
-    problem: fn(&str, &str) -> Problem,
-    what: &str,
-    verdict: &Verdict,
-    depth: Depth,
-    screen: &Screen,
-) -> Problem {
+/// The mark stands in the margin, where tables have their markers: it is the first thing on the line.
+fn in_doubt(mark: &str, tone: Tone, what: &str, verdict: &Verdict, depth: Depth, doc: &mut Document) {
     let (word, told) = (verdict.standing.word(), verdict.told());
-    let reasons = if verdict.reasons.is_empty() { &verdict.doubts } else { &verdict.reasons };
-    let is_short = |text: &str| wrapped(text, screen.width).len() <= REASON_LINES_MAX;
-    match &told[..] {
-        [only] if depth == Depth::Full || is_short(only) => problem(word, only),
-        _ if depth != Depth::Full => problem(word, &reasons_in_brief(verdict)),
-        _ => {
-            let number = counted(reasons.len() as u64, "reason", "reasons");
-            Problem { details: told, ..problem(word, &format!("{what}, for {number}")) }
+    let item = |text: &str| Block::Item {
+        label: mark.to_owned(),
+        width: MARGIN,
+        tone,
+        text: format!("{word}: {text}"),
+    };
+    let brief = || item(&reasons_in_brief(verdict));
+    match (&told[..], depth) {
+        ([only], Depth::Full) => doc.0.push(item(only)),
+        ([only], _) => {
+            let either = Box::new([item(only), brief()]);
+            doc.0.push(Block::Either(only.clone(), REASON_LINES_MAX, either));
         }
+        (_, Depth::Full) => {
+            let reasons = if verdict.reasons.is_empty() { &verdict.doubts } else { &verdict.reasons };
+            let number = counted(reasons.len() as u64, "reason", "reasons");
+            doc.0.push(item(&format!("{what}, for {number}")));
+            told.into_iter().for_each(|reason| doc.item("", MARGIN, Tone::Plain, reason));
+        }
+        _ => doc.0.push(brief()),
     }
 }
 

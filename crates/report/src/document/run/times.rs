@@ -1,9 +1,8 @@
 //! Percentiles of connecting, first byte, response and page. With one level a line each; with several a group each,
 //! so that levels stand below each other and compare by eye.
 
-use crate::layout::{Room, Sheet, Table};
+use crate::document::table::{Room, Sheet, Table};
 use crate::numbers::{Scale, percentile_name};
-use crate::screen::Screen;
 use crate::summary::{self, Level};
 use webstone_measure::figures::PERCENTILES;
 use webstone_measure::figures::distributions::{Distribution, Distributions};
@@ -24,7 +23,7 @@ const KINDS: [Kind; 9] = [
     ("schedule lag", |d| &d.schedule_lag),
 ];
 
-pub(crate) fn sheet(screen: &Screen, levels: &[Level<'_>]) -> Option<Sheet> {
+pub(crate) fn sheet(levels: &[Level<'_>]) -> Option<Sheet> {
     let mut present: Vec<Kind> = KINDS
         .into_iter()
         .filter(|(_, of)| levels.iter().any(|level| of(&level.distributions).is_some()))
@@ -40,15 +39,24 @@ pub(crate) fn sheet(screen: &Screen, levels: &[Level<'_>]) -> Option<Sheet> {
     if present.is_empty() {
         return None;
     }
-    let mut table = Table::default();
     let several = levels.len() > 1;
+    let rows: Vec<(usize, Kind, Scale, &Level<'_>)> = present
+        .into_iter()
+        .flat_map(|(name, of)| {
+            let all = levels.iter().filter_map(|level| of(&level.distributions).as_ref());
+            let scale = Scale::seconds(all.flat_map(|d| [d.p50_s, d.p99_s]));
+            levels.iter().enumerate().map(move |(place, level)| (place, (name, of), scale, level))
+        })
+        .collect();
+    let mut table = Table::of(&rows);
     if several {
         let (load, unit) = summary::load_column(levels);
-        table.number(load, unit, Room::Always);
+        table.number(load, unit, Room::Always, |(.., level)| level.load_cell());
+        table.groups(|(place, (name, _), ..)| (*place == 0).then(|| (*name).to_owned()));
     } else {
-        table.text("", Room::Always);
+        table.text("", Room::Always, |(_, (name, _), ..)| *name);
     }
-    table.text("unit", Room::Always);
+    table.text("unit", Room::Always, |(_, _, scale, _)| scale.unit);
     for (place, percentile) in PERCENTILES.into_iter().chain([100.0]).enumerate() {
         let room = match percentile {
             50.0 | 99.0 | 100.0 => Room::Always,
@@ -57,23 +65,11 @@ pub(crate) fn sheet(screen: &Screen, levels: &[Level<'_>]) -> Option<Sheet> {
             // Of the others the highest goes first.
             _ => Room::Optional((PERCENTILES.len() - place) as u8),
         };
-        table.number(&percentile_name(percentile), "", room).defined("Percentiles", "");
+        table.number(percentile_name(percentile), "", room, |(_, (_, of), scale, level)| {
+            of(&level.distributions).as_ref().map(|times| scale.percentile(times, percentile))
+        });
+        table.defined("Percentiles", "");
     }
-    for (name, of) in present {
-        let all = || levels.iter().filter_map(move |level| of(&level.distributions).as_ref());
-        let scale = Scale::seconds(screen, all().flat_map(|d| [d.p50_s, d.p99_s]));
-        if several {
-            table.group(name);
-        }
-        for level in levels {
-            let label = if several { level.load_cell() } else { name.to_owned() };
-            let mut cells = vec![label, scale.unit.to_owned()];
-            match of(&level.distributions) {
-                Some(d) => cells.extend(scale.show_percentiles(screen, d)),
-                None => cells.resize(table.columns.len(), screen.dash().to_owned()),
-            }
-            table.row(cells);
-        }
-    }
+    let table = table.done();
     Some(Sheet::new("Times", "percentiles of valid responses", table))
 }

@@ -4,26 +4,25 @@ use webstone_measure::figures::Group;
 use webstone_measure::metrics::Agreed;
 
 use super::figures;
-use crate::layout::Sheet;
+use crate::document::Tone;
+use crate::document::table::Sheet;
 use crate::numbers::count;
-use crate::screen::{Screen, Tone};
 use crate::summary::{self, Level};
 
-pub(crate) fn sheet(screen: &Screen, levels: &[Level<'_>]) -> Option<Sheet> {
-    let agreed = in_words(screen, levels)?;
-    let columns =
-        figures::columns(screen, levels, &[Group::Tls], &|level, figure| level.values.value(figure));
+pub(crate) fn sheet(levels: &[Level<'_>]) -> Option<Sheet> {
+    let agreed = in_words(levels)?;
+    let columns = figures::columns(levels, &[Group::Tls], &|level, figure| level.values.value(figure));
     let tone = |level: &Level<'_>| {
         let failed =
             level.runs.iter().filter_map(|run| run.measured.handshakes.as_ref()).any(|h| h.failed > 0);
         if failed { Tone::Caution } else { Tone::Plain }
     };
-    Some(Sheet::new("TLS", agreed, figures::table(screen, levels, &columns, &tone)))
+    Some(Sheet::new("TLS", agreed, figures::table(levels, &columns, &tone)))
 }
 
 /// What was agreed on: `1.3, TLS_AES_128_GCM_SHA256, X25519, http/1.1, certificate verified`, each with its count where that
 /// differs; `None` of runs without a handshake.
-pub(crate) fn in_words(screen: &Screen, levels: &[Level<'_>]) -> Option<String> {
+pub(crate) fn in_words(levels: &[Level<'_>]) -> Option<String> {
     let mut handshakes = None;
     for level in levels {
         if let Some(more) = &summary::merged(&level.runs).handshakes {
@@ -37,7 +36,7 @@ pub(crate) fn in_words(screen: &Screen, levels: &[Level<'_>]) -> Option<String> 
             "TLS {}, {}, {group}, {}, certificate {}verified",
             agreed_on.version,
             agreed_on.cipher,
-            agreed_on.alpn.as_deref().map_or("no ALPN".into(), |name| screen.safe(name)),
+            agreed_on.alpn.as_deref().map_or("no ALPN".into(), |name| name.to_owned()),
             if agreed_on.verified { "" } else { "not " },
         );
         if agreed.len() == 1 { text } else { format!("{text} ({})", count(agreed_on.count)) }

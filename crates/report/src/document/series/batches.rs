@@ -1,41 +1,43 @@
 //! Levels that so many pages end, as WASD's chapter on performance tabled them: how long the batch took, requests and kilobytes a
 //! second, and what the server's cache gained.
 
+use crate::document::cell::Cell;
 use webstone_judge::series::{CellSummary, LevelSummary};
 use webstone_measure::units::Nanos;
 use webstone_model::series::{Caching, Coordinates};
 
 use super::Report;
-use crate::layout::{Room, Sheet, Table};
-use crate::numbers::{decimal, signed};
-use crate::screen::{Screen, Tone};
+use crate::document::Tone;
+use crate::document::table::{Room, Sheet, Table};
+use crate::numbers::signed;
 
 /// The table; `None` where time ends levels.
-pub(super) fn sheet(screen: &Screen, report: &Report<'_>) -> Option<Sheet> {
+pub(super) fn sheet(report: &Report<'_>) -> Option<Sheet> {
     let load = &report.series.cells.first()?.spec.load;
     if load.duration > Nanos::ZERO {
         return None;
     }
-    let mut table = Table::default();
-    table.text("cell", Room::Distinct(14)).number("concurrent", "", Room::Always);
-    table.number("duration", "s", Room::Always).number("requests", "1/s", Room::Always);
-    table.number("Kbytes", "1000/s", Room::Always).number("caching", "% over off", Room::Optional(2));
-    for cell in &report.summary.cells {
-        for level in &cell.levels {
-            let gain = gain_percent(report, cell, level);
-            let row = vec![
-                cell.name.clone(),
-                level.clients.to_string(),
-                decimal(level.iteration_s, if level.iteration_s < 1.0 { 4 } else { 2 }),
-                decimal(level.request_rate, usize::from(level.request_rate < 100.0)),
-                decimal(level.throughput_bps / 8e3, 0),
-                gain.map_or_else(|| screen.dash().to_owned(), |gain| format!("{}%", signed(gain, 0))),
-            ];
-            table.row_in(row, if cell.counts() { Tone::Plain } else { Tone::Caution }, false);
-        }
-    }
+    let of = |cell| -> Vec<(&CellSummary, &LevelSummary)> {
+        let cell: &CellSummary = cell;
+        cell.levels.iter().map(|level| (cell, level)).collect()
+    };
+    let rows: Vec<_> = report.summary.cells.iter().flat_map(of).collect();
+    let mut table = Table::of(&rows);
+    table.text("cell", Room::Distinct(14), |(cell, _)| &cell.name);
+    table.number("concurrent", "", Room::Always, |(_, level)| level.clients.to_string());
+    table.number("duration", "s", Room::Always, |(_, level)| {
+        Cell::Decimal(level.iteration_s, if level.iteration_s < 1.0 { 4 } else { 2 })
+    });
+    table.number("requests", "1/s", Room::Always, |(_, level)| {
+        Cell::Decimal(level.request_rate, usize::from(level.request_rate < 100.0))
+    });
+    table.number("Kbytes", "1000/s", Room::Always, |(_, level)| Cell::Decimal(level.throughput_bps / 8e3, 0));
+    table.number("caching", "% over off", Room::Optional(2), |(cell, level)| {
+        gain_percent(report, cell, level).map(|gain| format!("{}%", signed(gain, 0)))
+    });
+    table.tones(|(cell, _)| if cell.counts() { Tone::Plain } else { Tone::Caution });
     let explanation = "the time that all pages of a level took, mean of its iterations";
-    Some(Sheet::new("Batches", explanation.to_owned(), table))
+    Some(Sheet::new("Batches", explanation, table.done()))
 }
 
 /// How much more the cache makes of the same load.

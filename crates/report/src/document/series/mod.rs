@@ -7,7 +7,6 @@
 mod batches;
 mod csv;
 mod handshakes;
-pub(crate) mod markdown;
 pub(crate) mod notes;
 mod peaks;
 mod published;
@@ -19,12 +18,12 @@ use webstone_judge::verdict;
 use webstone_model::record::RunRecord;
 use webstone_model::series::{Cell, Handshakes, Kind, Series};
 
+use crate::document::table::Sheet;
+use crate::document::{Block, Document, Tone};
 use crate::history::{self, Comparison};
-use crate::layout::{Sheet, labelled, push_line, wrapped};
 use crate::numbers::{count, counted};
-use crate::screen::{Screen, Tone};
 use crate::text::{self, problems};
-use crate::{Charset, Format, Options, configuration, html, outgoing, xlsx};
+use crate::{Format, Options, configuration, html, markdown, outgoing, xlsx};
 
 pub(crate) use sheets::{efficiency_lines, scaling_lines};
 
@@ -75,7 +74,7 @@ pub fn render_series(
 ) -> Result<Vec<u8>, SeriesReportError> {
     series_form(format)?;
     let summary = Summary::of(series, records);
-    let cell_notes = notes::of(&screen_of(options), records);
+    let cell_notes = notes::of(records);
     let all: Vec<&history::Published> = history::published().iter().collect();
     let published: Vec<Vec<Comparison<'static>>> = records
         .iter()
@@ -109,17 +108,10 @@ pub fn render_series(
                 false => Ok(xlsx::render(&judged)?),
             }
         }
-        Format::Markdown => Ok(outgoing::text(markdown::render(&report, &screen_of(options)), false)),
-        Format::Html => {
-            let screen = screen_of(options);
-            Ok(outgoing::text(html::of_series(&screen, &report, records, links, options), false))
-        }
-        _ => Ok(outgoing::text(for_terminal(&report, records, options), options.color)),
+        Format::Markdown => Ok(markdown::render(&short(&report))),
+        Format::Html => Ok(outgoing::text(html::of_series(&report, records, links, options), false)),
+        _ => Ok(crate::render::text::whole(&document(&report, records, options), options).into_bytes()),
     }
-}
-
-fn screen_of(options: &Options) -> Screen {
-    Screen::new(&Options { charset: Charset::Utf8, color: false, ..options.clone() })
 }
 
 /// A series with what was computed of it.
@@ -252,34 +244,29 @@ impl Report<'_> {
         format!(", over TLS{beside} with {}", handshakes.in_words())
     }
 
-    pub(crate) fn sheets(&self, screen: &Screen) -> Vec<Sheet> {
-        sheets::sheets(screen, self)
+    pub(crate) fn sheets(&self) -> Vec<Sheet> {
+        sheets::sheets(self)
     }
 }
 
-fn for_terminal(report: &Report<'_>, records: &[Option<RunRecord>], options: &Options) -> String {
-    let screen = &Screen::new(options);
-    let mut out = String::new();
-    for line in wrapped(&screen.safe(&report.title()), screen.width) {
-        push_line(&mut out, &screen.paint(Tone::Strong, &line));
-    }
-    labelled(screen, &mut out, "", 0, &screen.safe(&report.subtitle()), Tone::Faint);
+fn document(report: &Report<'_>, records: &[Option<RunRecord>], options: &Options) -> Document {
+    let mut doc = Document::default();
+    doc.text(Tone::Strong, report.title());
+    doc.note(Tone::Faint, report.subtitle());
     let brief = |place: usize, _: &[String]| {
         let verdict = records[place].as_ref().map(verdict::of);
         verdict.map(|verdict| problems::reasons_in_brief(&verdict)).unwrap_or_default()
     };
     let notes = if options.full { report.notes() } else { report.notes_with(&brief) };
-    for (tone, note) in notes {
-        labelled(screen, &mut out, "", 0, &screen.safe(&note), tone);
-    }
+    notes.into_iter().for_each(|(tone, note)| doc.note(tone, note));
     if options.full {
-        report.sheets(screen).iter().for_each(|sheet| sheet.draw(screen, &mut out));
-        notes::draw(screen, report, &mut out);
-        configuration::draw(screen, &report.configuration, &mut out);
-        return out;
+        doc.sheets(report.sheets());
+        notes::list(report, &mut doc);
+        configuration::list(&report.configuration, &mut doc);
+        return doc;
     }
-    let (sheets, mut left_out) = sheets::brief(screen, report);
-    sheets.iter().for_each(|sheet| sheet.draw(screen, &mut out));
+    let (sheets, mut left_out) = sheets::brief(report);
+    doc.sheets(sheets);
     if !report.configuration.is_empty() {
         left_out.push(text::in_a_list(configuration::TITLE));
     }
@@ -287,6 +274,23 @@ fn for_terminal(report: &Report<'_>, records: &[Option<RunRecord>], options: &Op
     if noted > 0 {
         left_out.push(counted(noted, "note on cells", "notes on cells"));
     }
-    text::rest(screen, &left_out, options, &mut out);
-    out
+    text::rest(&left_out, options, &mut doc);
+    doc
+}
+
+/// For a README or a pull request: everything.
+fn short(report: &Report<'_>) -> Document {
+    let mut doc = Document(vec![Block::Title(report.title())]);
+    doc.text(Tone::Plain, report.subtitle());
+    doc.list(report.notes().into_iter().map(|(_, note)| note).collect());
+    doc.sheets(report.sheets());
+    let of_cells: Vec<String> = notes::grouped(report).iter().map(notes::Grouped::sentence).collect();
+    if !of_cells.is_empty() {
+        doc.heading(notes::TITLE, "");
+        doc.list(of_cells);
+    }
+    if !report.configuration.is_empty() {
+        doc.sheets([configuration::sheet(&report.configuration)]);
+    }
+    doc
 }

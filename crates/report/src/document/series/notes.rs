@@ -7,8 +7,7 @@ use webstone_judge::verdict;
 use webstone_model::record::RunRecord;
 
 use super::Report;
-use crate::layout::{heading, labelled};
-use crate::screen::{Screen, Tone};
+use crate::document::{Document, Tone};
 use crate::summary;
 use crate::text::problems;
 
@@ -27,10 +26,10 @@ pub(crate) struct CellNote {
 }
 
 /// All, cell by cell.
-pub(crate) fn of(screen: &Screen, records: &[Option<RunRecord>]) -> Vec<CellNote> {
+pub(crate) fn of(records: &[Option<RunRecord>]) -> Vec<CellNote> {
     let of_cell = |(cell, record): (usize, &Option<RunRecord>)| -> Vec<CellNote> {
         let Some(record) = record else { return Vec::new() };
-        let cautions = problems::cautions(screen, record, &summary::levels(record), &verdict::of(record));
+        let cautions = problems::cautions(record, &summary::levels(record), &verdict::of(record));
         cautions.into_iter().map(|(title, text)| CellNote { cell, title, text }).collect()
     };
     records.iter().enumerate().flat_map(of_cell).collect()
@@ -64,16 +63,13 @@ pub(crate) fn grouped<'a>(report: &'a Report<'_>) -> Vec<Grouped<'a>> {
     groups
 }
 
-/// Draws the section for a terminal.
-pub(super) fn draw(screen: &Screen, report: &Report<'_>, out: &mut String) {
+/// The section.
+pub(super) fn list(report: &Report<'_>, doc: &mut Document) {
     let groups = grouped(report);
-    if groups.is_empty() {
-        return;
+    if !groups.is_empty() {
+        doc.heading(TITLE, "");
     }
-    heading(screen, out, TITLE, "");
-    for group in groups {
-        labelled(screen, out, screen.caution(), 3, &screen.safe(&group.sentence()), Tone::Caution);
-    }
+    groups.iter().for_each(|group| doc.item("!", 3, Tone::Caution, group.sentence()));
 }
 
 /// Everything that is to be known of a cell, in one line for a table: why it is worth nothing, its alarms, its warnings.

@@ -1,38 +1,36 @@
 //! The cells of a series beside the rows of published tables that were measured under the same conditions.
 
 use super::Report;
+use crate::document::Tone;
+use crate::document::table::{Room, Sheet, Table};
 use crate::history::lines;
-use crate::layout::{Room, Sheet, Table};
-use crate::screen::Tone;
 
 /// The table; `None` where nothing published was measured as any cell was.
 pub(super) fn sheet(report: &Report<'_>) -> Option<Sheet> {
-    let mut table = Table::default();
-    table.text("published", Room::Flexible(14)).text("figure", Room::Always);
-    table.number("then", "", Room::Always).number("now", "", Room::Always);
-    table.text("unit", Room::Optional(1)).number("ratio", "", Room::Always);
-    table.number("clients", "", Room::Optional(2));
-    let mut any = false;
+    let mut rows: Vec<(Option<String>, [String; 7])> = Vec::new();
     for (cell, compared) in report.summary.cells.iter().zip(&report.published) {
         for group in compared.chunk_by(|a, b| a.id == b.id) {
-            any = true;
-            let group: Vec<_> = group.iter().collect();
             let published = group[0].published;
             let doubted = match (cell.counts(), cell.standing) {
                 (false, Some(standing)) => format!(" ({})", standing.word()),
                 _ => String::new(),
             };
-            table.group(&format!(
-                "{}{doubted} beside {}: {}, {}",
-                cell.name, published.id, published.server, published.load
-            ));
-            for cells in lines(&group, "peak:") {
-                table.row(cells.into());
-            }
+            let (id, server, load) = (&published.id, &published.server, &published.load);
+            let title = format!("{}{doubted} beside {id}: {server}, {load}", cell.name);
+            let titles = std::iter::once(Some(title)).chain(std::iter::repeat(None));
+            rows.extend(titles.zip(lines(&group.iter().collect::<Vec<_>>(), "peak:")));
         }
     }
-    let mut sheet =
-        Sheet::new("Published", "results under the same conditions, then and now".to_owned(), table);
-    sheet.notes.push((Tone::Faint, crate::history::CAUTION.to_owned()));
-    any.then_some(sheet)
+    rows.first()?;
+    let mut table = Table::of(&rows);
+    table.groups(|(title, _)| title.clone()).text("published", Room::Flexible(14), |(_, cells)| &cells[0]);
+    table.text("figure", Room::Always, |(_, cells)| &cells[1]);
+    table.number("then", "", Room::Always, |(_, cells)| &cells[2]);
+    table.number("now", "", Room::Always, |(_, cells)| &cells[3]);
+    table.text("unit", Room::Optional(1), |(_, cells)| &cells[4]);
+    table.number("ratio", "", Room::Always, |(_, cells)| &cells[5]);
+    table.number("clients", "", Room::Optional(2), |(_, cells)| &cells[6]);
+    let mut sheet = Sheet::new("Published", "results under the same conditions, then and now", table.done());
+    sheet.note(Tone::Faint, crate::history::CAUTION);
+    Some(sheet)
 }

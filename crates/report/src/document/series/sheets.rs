@@ -1,19 +1,21 @@
 //! The tables of a series: ranks, scaling, SPICE, every cell at its peak, and the levels of each.
 
+use crate::document::cell::Cell;
 use std::collections::BTreeSet;
 
 use webstone_judge::comparison::RankRange;
 use webstone_judge::series::{
-    AlarmKind, CellSummary, LevelSummary, Ranked, Ranks, Scaling, Spice, Summary, USEFUL_JAIN_MIN,
-    USEFUL_LATENCY_S_MAX,
+    AlarmKind, CellSummary, LevelSummary, Ranked, Ranks, Scaling, ScalingRow, Spice, SpiceRow, Summary,
+    USEFUL_JAIN_MIN, USEFUL_LATENCY_S_MAX,
 };
 use webstone_judge::statistics::{Interval, Method};
 use webstone_model::series::Kind;
 
 use super::Report;
-use crate::layout::{Room, Sheet, Table};
+use crate::document::Tone;
+use crate::document::table::{Room, Rows, Sheet, Table};
 use crate::numbers::{count, counted, decimal, seconds, signed};
-use crate::screen::{Screen, Tone};
+use crate::text::header::joined;
 
 /// What stands where Mindcraft's tables have it, too: a figure that is not the server's.
 const NOT_AVAILABLE: &str = "NA";
@@ -28,8 +30,8 @@ enum Part {
 }
 
 /// All tables.
-pub(super) fn sheets(screen: &Screen, report: &Report<'_>) -> Vec<Sheet> {
-    said_once(parts(screen, report).into_iter().map(|(_, sheet)| sheet).collect())
+pub(super) fn sheets(report: &Report<'_>) -> Vec<Sheet> {
+    said_once(parts(report).into_iter().map(|(_, sheet)| sheet).collect())
 }
 
 /// Notes that several tables have stand below the first of them alone.
@@ -59,19 +61,19 @@ fn listed(titles: &[&str]) -> Vec<String> {
 
 /// What the default report shows of them: what the series was made for, or the cells where nothing came of it; and the names of
 /// the others. Errors are always seen.
-pub(super) fn brief(screen: &Screen, report: &Report<'_>) -> (Vec<Sheet>, Vec<String>) {
-    let all = parts(screen, report);
+pub(super) fn brief(report: &Report<'_>) -> (Vec<Sheet>, Vec<String>) {
+    let all = parts(report);
     let shows_cells =
         all.iter().all(|(part, _)| *part != Part::Own) || report.summary.cells.iter().any(has_errors);
     let (shown, left_out): (Vec<_>, Vec<_>) =
         all.into_iter().partition(|(part, _)| *part == Part::Own || (shows_cells && *part == Part::Cells));
-    let titles: Vec<&str> = left_out.iter().map(|(_, sheet)| sheet.title).collect();
+    let titles: Vec<&str> = left_out.iter().map(|(_, sheet)| &*sheet.title).collect();
     (said_once(shown.into_iter().map(|(_, sheet)| sheet).collect()), listed(&titles))
 }
 
-fn parts(screen: &Screen, report: &Report<'_>) -> Vec<(Part, Sheet)> {
+fn parts(report: &Report<'_>) -> Vec<(Part, Sheet)> {
     let (kind, summary) = (report.series.kind, report.summary);
-    let draw = Draw { screen, report, summary, dash: screen.dash() };
+    let draw = Draw { report, summary };
     let of = |kind: Kind| -> Vec<Sheet> {
         match kind {
             Kind::Servers => summary.ranks.iter().map(|ranks| draw.ranks(ranks)).collect(),
@@ -85,11 +87,11 @@ fn parts(screen: &Screen, report: &Report<'_>) -> Vec<(Part, Sheet)> {
     parts.extend(others.flat_map(of).map(|sheet| (Part::Other, sheet)));
     if summary.cells.iter().any(|cell| cell.peak.is_some()) {
         // It was asked for by whoever has them vary.
-        parts.extend(super::handshakes::sheet(screen, report).map(|sheet| (Part::Own, sheet)));
+        parts.extend(super::handshakes::sheet(report).map(|sheet| (Part::Own, sheet)));
         parts.extend(draw.origin().map(|sheet| (Part::Other, sheet)));
-        parts.push((Part::Other, super::peaks::sheet(screen, report)));
+        parts.push((Part::Other, super::peaks::sheet(report)));
         parts.push((Part::Cells, draw.cells()));
-        parts.extend(super::batches::sheet(screen, report).map(|sheet| (Part::Other, sheet)));
+        parts.extend(super::batches::sheet(report).map(|sheet| (Part::Other, sheet)));
         parts.push((Part::Other, draw.levels()));
         parts.extend(super::published::sheet(report).map(|sheet| (Part::Other, sheet)));
     }
@@ -101,10 +103,8 @@ fn has_errors(cell: &CellSummary) -> bool {
 }
 
 struct Draw<'a> {
-    screen: &'a Screen,
     report: &'a Report<'a>,
     summary: &'a Summary,
-    dash: &'static str,
 }
 
 impl Draw<'_> {
@@ -112,30 +112,8 @@ impl Draw<'_> {
         &self.summary.cells[place]
     }
 
-    fn or_dash(&self, text: Option<String>) -> String {
-        text.unwrap_or_else(|| self.dash.to_owned())
-    }
-
-    fn rate(&self, value: f64) -> String {
-        decimal(value, if value < 100.0 { 1 } else { 0 })
-    }
-
-    /// Half of an interval's length, in percent of its point.
-    fn within(&self, interval: Option<Interval>) -> String {
-        let half = interval.filter(|interval| interval.samples > 1).and_then(|i| i.half_width_percent());
-        self.or_dash(half.map(|percent| format!("{}{percent:.1}%", self.screen.plus_minus())))
-    }
-
-    fn at(&self, level: &LevelSummary) -> String {
-        level.rate.map_or_else(|| count(level.clients.into()), |rate| format!("{rate}/s"))
-    }
-
-    fn latency(&self, level: Option<&LevelSummary>) -> String {
-        self.or_dash(level.map(|level| seconds(self.screen, level.latency_mean_s)))
-    }
-
-    fn told(&self, cell: &CellSummary) -> String {
-        self.latency(self.summary.clients_told.and_then(|clients| cell.level(clients)))
+    fn told(&self, cell: &CellSummary) -> Option<String> {
+        latency(cell.level(self.summary.clients_told?))
     }
 
     /// Head of the column that has the latency at a number of clients.
@@ -144,39 +122,23 @@ impl Draw<'_> {
     }
 
     fn ranks(&self, ranks: &Ranks) -> Sheet {
-        let mut table = Table::default();
-        table.number("rank", "", Room::Always).text("server", Room::Flexible(14));
-        table.number("peak", "requests/s", Room::Always).number("95%", "", Room::Always);
-        table.number("clients", "", Room::Optional(3)).number("of the first", "", Room::Optional(5));
-        table.number("latency", "at peak", Room::Optional(4));
-        table.number("server", "CPU/request", Room::Optional(2)).text("", Room::Flexible(12));
         let first = ranks.ranked.iter().find(|ranked| ranked.without.is_none());
         let best = first.and_then(|first| self.cell(first.cell).peak_level());
-        for ranked in &ranks.ranked {
-            let cell = self.cell(ranked.cell);
-            let level = cell.peak_level();
-            let share =
-                |level: &LevelSummary| best.map(|best| 100.0 * level.request_rate / best.request_rate);
-            let row = vec![
-                self.or_dash(ranked.rank.map(|rank| self.places(rank))),
-                cell.at.server.name(),
-                self.or_dash(level.map(|level| self.rate(level.request_rate))),
-                self.within(level.and_then(|level| level.request_rate_interval)),
-                self.or_dash(level.map(|level| self.at(level))),
-                self.or_dash(
-                    level
-                        .filter(|_| ranked.without.is_none())
-                        .and_then(share)
-                        .map(|share| format!("{share:.0}%")),
-                ),
-                self.latency(level),
-                self.cpu(level),
-                self.remarks(ranked.cell),
-            ];
-            let is_first = ranked.rank.is_some_and(|rank| rank.worst == 1);
-            table.row_in(row, tone(cell), is_first);
-        }
-        let mut sheet = Sheet::new("Ranks", ranks.of.clone(), table);
+        let peak = |ranked: &Ranked| self.cell(ranked.cell).peak_level();
+        let mut table = Table::of(&ranks.ranked);
+        table.number("rank", "", Room::Always, |ranked| ranked.rank.map(places));
+        table.text("server", Room::Flexible(14), |ranked| self.cell(ranked.cell).at.server.name());
+        at_peak(&mut table, Room::Always, Room::Optional(3), peak);
+        table.number("of the first", "", Room::Optional(5), |ranked| {
+            let level = peak(ranked).filter(|_| ranked.without.is_none())?;
+            Some(format!("{:.0}%", 100.0 * level.request_rate / best?.request_rate))
+        });
+        table.number("latency", "at peak", Room::Optional(4), |ranked| latency(peak(ranked)));
+        table.number("server", "CPU/request", Room::Optional(2), |ranked| cpu(peak(ranked)));
+        table.text("", Room::Flexible(12), |ranked| self.remarks(ranked.cell));
+        table.marks(|ranked| ranked.rank.is_some_and(|rank| rank.worst == 1));
+        table.tones(|ranked| tone(self.cell(ranked.cell)));
+        let mut sheet = Sheet::new("Ranks", ranks.of.as_str(), table.done());
         if let Some(why) = &ranks.without {
             sheet.notes.push((Tone::Faint, format!("No ranks: {why}.")));
         }
@@ -201,14 +163,6 @@ impl Draw<'_> {
         let cell = self.cell(ranked.cell);
         let doubted = cell.standing.filter(|_| !cell.is_sound());
         Some(format!("{} ({})", cell.at.server.name(), doubted.map_or(why, |standing| standing.word())))
-    }
-
-    /// `1–3`, or `2` alone.
-    fn places(&self, rank: RankRange) -> String {
-        match rank.best == rank.worst {
-            true => rank.best.to_string(),
-            false => format!("{}{}{}", rank.best, self.screen.dash(), rank.worst),
-        }
     }
 
     /// Who cannot be told from whom, each pair once; `None` where there are no ranks.
@@ -265,53 +219,46 @@ impl Draw<'_> {
         remarks.join(", ")
     }
 
-    fn cpu(&self, level: Option<&LevelSummary>) -> String {
-        self.or_dash(
-            level.and_then(|level| level.server_cpu_per_request_s).map(|value| seconds(self.screen, value)),
-        )
-    }
-
     fn scaling(&self, scaling: &Scaling) -> Sheet {
-        let mut table = Table::default();
         let base = scaling.rows.first().map_or(1, |row| row.cpus);
         let over = format!("over {base} CPU{}", if base == 1 { "" } else { "s" });
-        table.number("CPUs", "", Room::Always).number("peak", "requests/s", Room::Always);
-        table.number("95%", "", Room::Optional(6)).number("clients", "", Room::Optional(2));
-        table.number("more", &over, Room::Always).number("efficiency", "", Room::Always);
-        table.number("law", "requests/s", Room::Optional(3)).number("residual", "", Room::Optional(3));
-        table.text("", Room::Flexible(12));
-        for row in &scaling.rows {
-            let cell = self.cell(row.cell);
-            let more = row.more_percent;
-            let n = f64::from(row.cpus);
-            let law = scaling.law.as_ref().map(|law| self.rate(law.at(n)));
-            let point = scaling.law.as_ref().and_then(|law| law.points.iter().find(|point| point.n == n));
-            let missing = |is_there: bool| if is_there { self.dash } else { NOT_AVAILABLE }.to_owned();
-            let mut remarks = vec![self.remarks(row.cell)];
-            if !cell.shared_cpus.is_empty() {
-                remarks.push("shared CPUs".to_owned());
-            }
-            remarks.retain(|remark| !remark.is_empty());
-            let line = vec![
-                count(row.cpus.into()),
-                row.peak_rate.map_or_else(|| NOT_AVAILABLE.to_owned(), |rate| self.rate(rate.point)),
-                self.within(row.peak_rate),
-                self.or_dash(cell.peak_level().map(|level| self.at(level))),
-                more.map_or_else(|| missing(row.cpus == base), |more| with_range(&more, true)),
-                self.or_dash(row.efficiency_percent.map(|percent| with_range(&percent, false))),
-                self.or_dash(law),
-                self.or_dash(point.map(|point| format!("{}%", signed(point.residual_percent, 1)))),
-                remarks.join(", "),
-            ];
-            let is_alarming = self.summary.alarms_of(row.cell).next().is_some();
-            let tone = match (is_alarming, cell.shared_cpus.is_empty(), tone(cell)) {
+        let n = |row: &ScalingRow| f64::from(row.cpus);
+        let mut table = Table::of(&scaling.rows);
+        table.number("CPUs", "", Room::Always, |row| row.cpus);
+        table.number("peak", "requests/s", Room::Always, |row| {
+            row.peak_rate.map_or_else(|| NOT_AVAILABLE.to_owned(), |rate| self::rate(rate.point))
+        });
+        table.number("95%", "", Room::Optional(6), |row| within(row.peak_rate));
+        table.number("clients", "", Room::Optional(2), |row| self.cell(row.cell).peak_level().map(at));
+        table.number("more", over, Room::Always, |row| match &row.more_percent {
+            Some(more) => Some(with_range(more, true)),
+            None => (row.cpus != base).then(|| NOT_AVAILABLE.to_owned()),
+        });
+        table.number("efficiency", "", Room::Always, |row| {
+            row.efficiency_percent.map(|percent| with_range(&percent, false))
+        });
+        table.number("law", "requests/s", Room::Optional(3), |row| {
+            Some(self::rate(scaling.law.as_ref()?.at(n(row))))
+        });
+        table.number("residual", "", Room::Optional(3), |row| {
+            let point = scaling.law.as_ref()?.points.iter().find(|point| point.n == n(row))?;
+            Some(format!("{}%", signed(point.residual_percent, 1)))
+        });
+        table.text("", Room::Flexible(12), |row| {
+            let shared = !self.cell(row.cell).shared_cpus.is_empty();
+            let shared = if shared { "shared CPUs" } else { "" }.to_owned();
+            joined([self.remarks(row.cell), shared], ", ")
+        });
+        table.tones(|row| {
+            let (cell, is_alarming) =
+                (self.cell(row.cell), self.summary.alarms_of(row.cell).next().is_some());
+            match (is_alarming, cell.shared_cpus.is_empty(), tone(cell)) {
                 (true, _, _) => Tone::Alarm,
                 (false, false, Tone::Plain) => Tone::Caution,
                 (false, _, own) => own,
-            };
-            table.row_in(line, tone, false);
-        }
-        let mut sheet = Sheet::new("Scaling", scaling.of.clone(), table);
+            }
+        });
+        let mut sheet = Sheet::new("Scaling", scaling.of.as_str(), table.done());
         sheet.notes.extend(self.law(scaling).into_iter().map(|note| (Tone::Faint, note)));
         sheet
     }
@@ -335,15 +282,15 @@ impl Draw<'_> {
             return notes;
         };
         let peak = match law.peak_n {
-            Some(n) => format!("most at {n:.1} CPUs, {} requests/s", self.rate(law.at(n))),
+            Some(n) => format!("most at {n:.1} CPUs, {} requests/s", rate(law.at(n))),
             None if law.alpha > 0.0 => {
-                format!("rising towards {} requests/s, never falling", self.rate(law.lambda / law.alpha))
+                format!("rising towards {} requests/s, never falling", rate(law.lambda / law.alpha))
             }
             None => "rising without limit".to_owned(),
         };
         notes.push(format!(
             "Universal Scalability Law: one CPU {} requests/s, contention {:.4}, coherency {:.6}; {peak}.",
-            self.rate(law.lambda),
+            rate(law.lambda),
             law.alpha,
             law.beta
         ));
@@ -355,41 +302,29 @@ impl Draw<'_> {
     }
 
     fn spice(&self, spice: &Spice) -> Sheet {
-        let mut table = Table::default();
-        table.text("interface", Room::Distinct(10)).number("peak", "requests/s", Room::Always);
-        table.number("95%", "", Room::Optional(6)).number("clients", "", Room::Optional(3));
-        table.number("efficiency", "at peak", Room::Always);
-        table.number("", &self.told_unit(), Room::Optional(4));
-        table.number("latency", "at peak", Room::Always).number("", &self.told_unit(), Room::Always);
-        table.number("useful peak", "requests/s", Room::Optional(2)).number("Jain", "", Room::Optional(1));
-        table.number("server", "CPU/request", Room::Optional(5)).text("", Room::Flexible(12));
-        for row in &spice.rows {
-            let cell = self.cell(row.cell);
-            let level = cell.peak_level();
-            let useful = cell.useful_peak.map(|place| self.rate(cell.levels[place].request_rate));
-            let efficiency = |interval: Option<Interval>| match interval {
-                _ if !cell.at.is_dynamic() => self.dash.to_owned(),
-                Some(interval) => with_range(&interval, false),
-                None => NOT_AVAILABLE.to_owned(),
-            };
-            let line = vec![
-                interface_of(cell),
-                self.or_dash(level.map(|level| self.rate(level.request_rate))),
-                self.within(level.and_then(|level| level.request_rate_interval)),
-                self.or_dash(level.map(|level| self.at(level))),
-                efficiency(row.efficiency_percent),
-                efficiency(row.efficiency_told_percent),
-                self.latency(level),
-                self.told(cell),
-                self.or_dash(useful),
-                self.or_dash(level.and_then(|level| level.jain_pages).map(|jain| format!("{jain:.3}"))),
-                self.cpu(level),
-                self.remarks(row.cell),
-            ];
-            let is_alarming = self.summary.alarms_of(row.cell).next().is_some();
-            table.row_in(line, if is_alarming { Tone::Alarm } else { tone(cell) }, false);
-        }
-        let mut sheet = Sheet::new("SPICE", spice.of.clone(), table);
+        let peak = |row: &SpiceRow| self.cell(row.cell).peak_level();
+        let efficiency = |row: &SpiceRow, interval: Option<Interval>| {
+            let known = interval.map(|it| with_range(&it, false)).unwrap_or_else(|| NOT_AVAILABLE.to_owned());
+            self.cell(row.cell).at.is_dynamic().then_some(known)
+        };
+        let mut table = Table::of(&spice.rows);
+        table.text("interface", Room::Distinct(10), |row| interface_of(self.cell(row.cell)));
+        at_peak(&mut table, Room::Optional(6), Room::Optional(3), peak);
+        table.number("efficiency", "at peak", Room::Always, |row| efficiency(row, row.efficiency_percent));
+        table.number("", self.told_unit(), Room::Optional(4), |row| {
+            efficiency(row, row.efficiency_told_percent)
+        });
+        table.number("latency", "at peak", Room::Always, |row| latency(peak(row)));
+        table.number("", self.told_unit(), Room::Always, |row| self.told(self.cell(row.cell)));
+        table.number("useful peak", "requests/s", Room::Optional(2), |row| useful(self.cell(row.cell)));
+        table.number("Jain", "", Room::Optional(1), |row| jain(peak(row)));
+        table.number("server", "CPU/request", Room::Optional(5), |row| cpu(peak(row)));
+        table.text("", Room::Flexible(12), |row| self.remarks(row.cell));
+        table.tones(|row| match self.summary.alarms_of(row.cell).next() {
+            Some(_) => Tone::Alarm,
+            None => tone(self.cell(row.cell)),
+        });
+        let mut sheet = Sheet::new("SPICE", spice.of.as_str(), table.done());
         if spice
             .rows
             .iter()
@@ -403,85 +338,73 @@ impl Draw<'_> {
                 ),
             ));
         }
-        sheet.notes.push((Tone::Faint, useful_rule(self.screen)));
+        sheet.notes.push((Tone::Faint, useful_rule()));
         sheet
     }
 
     fn cells(&self) -> Sheet {
-        let mut table = Table::default();
-        table.text("cell", Room::Distinct(14)).number("peak", "requests/s", Room::Always);
-        table.number("95%", "", Room::Always).number("clients", "", Room::Always);
-        table.number("latency", "at peak", Room::Always).number("", &self.told_unit(), Room::Optional(5));
-        table.number("latency", "p99, peak", Room::Optional(4));
-        table.number("useful peak", "requests/s", Room::Optional(2)).number("Jain", "", Room::Optional(1));
         let fails = self.summary.cells.iter().any(has_errors);
-        table.number("errors", "", if fails { Room::Always } else { Room::Optional(3) });
-        table.number("server", "CPU/request", Room::Optional(6)).text("verdict", Room::Always);
-        table.text("", Room::Flexible(12));
-        for (place, cell) in self.summary.cells.iter().enumerate() {
-            let level = cell.peak_level();
-            let useful = cell.useful_peak.map(|place| self.rate(cell.levels[place].request_rate));
-            let line = vec![
-                cell.name.clone(),
-                self.or_dash(level.map(|level| self.rate(level.request_rate))),
-                self.within(level.and_then(|level| level.request_rate_interval)),
-                self.or_dash(level.map(|level| self.at(level))),
-                self.latency(level),
-                self.told(cell),
-                self.or_dash(
-                    level.and_then(|level| level.latency_p99_s).map(|p99| seconds(self.screen, p99)),
-                ),
-                self.or_dash(useful),
-                self.or_dash(level.and_then(|level| level.jain_pages).map(|jain| format!("{jain:.3}"))),
-                self.or_dash(level.map(|level| format!("{:.1}%", level.error_level_percent))),
-                self.cpu(level),
-                self.or_dash(cell.standing.map(|standing| standing.word().to_owned())),
-                self.remarks_beside_verdict(place),
-            ];
-            table.row_in(line, tone(cell), false);
-        }
+        let rows: Vec<(usize, &CellSummary)> = self.summary.cells.iter().enumerate().collect();
+        let mut table = Table::of(&rows);
+        table.text("cell", Room::Distinct(14), |(_, cell)| &cell.name);
+        at_peak(&mut table, Room::Always, Room::Always, |(_, cell)| cell.peak_level());
+        table.number("latency", "at peak", Room::Always, |(_, cell)| latency(cell.peak_level()));
+        table.number("", self.told_unit(), Room::Optional(5), |(_, cell)| self.told(cell));
+        table.number("latency", "p99, peak", Room::Optional(4), |(_, cell)| {
+            cell.peak_level()?.latency_p99_s.map(seconds)
+        });
+        table.number("useful peak", "requests/s", Room::Optional(2), |(_, cell)| useful(cell));
+        table.number("Jain", "", Room::Optional(1), |(_, cell)| jain(cell.peak_level()));
+        table.number("errors", "", if fails { Room::Always } else { Room::Optional(3) }, |(_, cell)| {
+            cell.peak_level().map(|level| format!("{:.1}%", level.error_level_percent))
+        });
+        table.number("server", "CPU/request", Room::Optional(6), |(_, cell)| cpu(cell.peak_level()));
+        table.text("verdict", Room::Always, |(_, cell)| cell.standing.map(|standing| standing.word()));
+        table.text("", Room::Flexible(12), |(place, _)| self.remarks_beside_verdict(*place));
+        let table = table.tones(|(_, cell)| tone(cell)).done();
         let mut sheet = Sheet::new("Cells", "each at the level of its highest rate", table);
-        sheet.notes.push((Tone::Faint, useful_rule(self.screen)));
+        sheet.note(Tone::Faint, useful_rule());
         sheet
     }
 
     /// What each proxy asked of the server behind it, at its peak; `None` where none of the cells is one.
     fn origin(&self) -> Option<Sheet> {
-        let cells = || self.summary.cells.iter().enumerate();
-        let proxies = || cells().filter(|(_, cell)| cell.levels.iter().any(|it| it.origin.is_some()));
-        proxies().next()?;
-        let mut table = Table::default();
-        table.text("cell", Room::Distinct(14)).number("peak", "requests/s", Room::Always);
-        table.number("caching", "% over off", Room::Optional(7)).number("hits", "", Room::Always);
-        table.number("origin", "requests/s", Room::Always).number("asked", "per request", Room::Always);
-        table.number("saved", "bytes", Room::Always).number("connects", "each asked", Room::Optional(3));
-        table.number("proxy", "CPU", Room::Optional(5)).number("origin", "CPU", Room::Optional(6));
-        table.text("", Room::Flexible(12));
-        let percent = |value: Option<f64>, decimals| {
-            self.or_dash(value.map(|value| format!("{}%", decimal(value, decimals))))
-        };
-        let share = |value: Option<f64>| self.or_dash(value.map(|value| decimal(value, 4)));
-        for (place, cell) in proxies() {
-            let level = cell.peak_level();
-            let origin = level.and_then(|level| level.origin);
-            let asked = origin.and_then(|origin| origin.asked);
-            let line = vec![
-                cell.name.clone(),
-                self.or_dash(level.map(|level| self.rate(level.request_rate))),
-                self.or_dash(
-                    self.summary.caching_gain_percent(cell).map(|more| format!("{}%", signed(more, 0))),
-                ),
-                percent(asked.and_then(|asked| asked.hit_percent), 1),
-                self.or_dash(asked.map(|asked| self.rate(asked.origin_request_rate))),
-                share(asked.and_then(|asked| asked.origin_requests_per_request)),
-                percent(asked.and_then(|asked| asked.saved_percent), 1),
-                share(asked.and_then(|asked| asked.origin_connections_per_request)),
-                percent(level.and_then(|level| level.server_cpu_percent), 0),
-                percent(origin.and_then(|origin| origin.server).map(|server| server.cpu_percent), 0),
-                self.remarks(place),
-            ];
-            table.row_in(line, tone(cell), false);
-        }
+        let cells = self.summary.cells.iter().enumerate();
+        let proxies: Vec<(usize, &CellSummary)> =
+            cells.filter(|(_, cell)| cell.levels.iter().any(|it| it.origin.is_some())).collect();
+        proxies.first()?;
+        let origin = |cell: &CellSummary| cell.peak_level()?.origin;
+        let asked = |cell: &CellSummary| origin(cell)?.asked;
+        let percent = |value: f64, decimals| format!("{}%", decimal(value, decimals));
+        let mut table = Table::of(&proxies);
+        table.text("cell", Room::Distinct(14), |(_, cell)| &cell.name);
+        table.number("peak", "requests/s", Room::Always, |(_, cell)| {
+            cell.peak_level().map(|level| rate(level.request_rate))
+        });
+        table.number("caching", "% over off", Room::Optional(7), |(_, cell)| {
+            self.summary.caching_gain_percent(cell).map(|more| format!("{}%", signed(more, 0)))
+        });
+        table.number("hits", "", Room::Always, |(_, cell)| Some(percent(asked(cell)?.hit_percent?, 1)));
+        table.number("origin", "requests/s", Room::Always, |(_, cell)| {
+            asked(cell).map(|asked| rate(asked.origin_request_rate))
+        });
+        table.number("asked", "per request", Room::Always, |(_, cell)| {
+            asked(cell)?.origin_requests_per_request.map(|share| Cell::Decimal(share, 4))
+        });
+        table.number("saved", "bytes", Room::Always, |(_, cell)| {
+            Some(percent(asked(cell)?.saved_percent?, 1))
+        });
+        table.number("connects", "each asked", Room::Optional(3), |(_, cell)| {
+            asked(cell)?.origin_connections_per_request.map(|share| Cell::Decimal(share, 4))
+        });
+        table.number("proxy", "CPU", Room::Optional(5), |(_, cell)| {
+            Some(percent(cell.peak_level()?.server_cpu_percent?, 0))
+        });
+        table.number("origin", "CPU", Room::Optional(6), |(_, cell)| {
+            Some(percent(origin(cell)?.server?.cpu_percent, 0))
+        });
+        table.text("", Room::Flexible(12), |(place, _)| self.remarks(*place));
+        let table = table.tones(|(_, cell)| tone(cell)).done();
         let mut sheet =
             Sheet::new("Origin", "what each proxy asked of the server behind it, at its peak", table);
         let text = "Hits: valid answers for which the origin was not asked. CPU: 100 % is one CPU, all of the time. A proxy \
@@ -491,28 +414,78 @@ impl Draw<'_> {
     }
 
     fn levels(&self) -> Sheet {
-        let mut table = Table::default();
-        table.number("clients", "", Room::Always).number("connects", "1/s", Room::Always);
-        table.number("requests", "1/s", Room::Always).number("95%", "", Room::Optional(2));
-        table.number("errors", "1/s", Room::Always).number("latency", "ms", Room::Always);
-        table.number("throughput", "Mbit/s", Room::Always).number("Jain", "", Room::Optional(1));
-        for cell in self.summary.cells.iter().filter(|cell| !cell.levels.is_empty()) {
-            table.group(&cell.name);
-            for (place, level) in cell.levels.iter().enumerate() {
-                let line = vec![
-                    self.at(level),
-                    self.rate(level.connection_rate),
-                    self.rate(level.request_rate),
-                    self.within(level.request_rate_interval),
-                    decimal(level.error_rate, 3),
-                    decimal(level.latency_mean_s * 1e3, if level.latency_mean_s < 0.1 { 3 } else { 1 }),
-                    decimal(level.throughput_bps / 1e6, 1),
-                    self.or_dash(level.jain_pages.map(|jain| format!("{jain:.3}"))),
-                ];
-                table.row_in(line, Tone::Plain, cell.peak == Some(place) && cell.levels.len() > 1);
-            }
-        }
-        Sheet::new("Levels of each cell", "all iterations together; the peak is marked", table)
+        let of = |cell: &'_ CellSummary| (0..cell.levels.len()).collect::<Vec<_>>();
+        let rows: Vec<(&CellSummary, usize)> = (self.summary.cells.iter())
+            .flat_map(|cell| of(cell).into_iter().map(move |place| (cell, place)))
+            .collect();
+        let level = |(cell, place): &(&CellSummary, usize)| cell.levels[*place].clone();
+        let mut table = Table::of(&rows);
+        table.groups(|(cell, place)| (*place == 0).then(|| cell.name.clone()));
+        table.number("clients", "", Room::Always, |row| at(&level(row)));
+        table.number("connects", "1/s", Room::Always, |row| rate(level(row).connection_rate));
+        table.number("requests", "1/s", Room::Always, |row| rate(level(row).request_rate));
+        table.number("95%", "", Room::Optional(2), |row| within(level(row).request_rate_interval));
+        table.number("errors", "1/s", Room::Always, |row| Cell::Decimal(level(row).error_rate, 3));
+        table.number("latency", "ms", Room::Always, |row| {
+            let latency_s = level(row).latency_mean_s;
+            Cell::Decimal(latency_s * 1e3, if latency_s < 0.1 { 3 } else { 1 })
+        });
+        table.number("throughput", "Mbit/s", Room::Always, |row| {
+            Cell::Decimal(level(row).throughput_bps / 1e6, 1)
+        });
+        table.number("Jain", "", Room::Optional(1), |row| jain(Some(&level(row))));
+        table.marks(|(cell, place)| cell.peak == Some(*place) && cell.levels.len() > 1);
+        Sheet::new("Levels of each cell", "all iterations together; the peak is marked", table.done())
+    }
+}
+
+/// The highest rate, its interval, and its load.
+fn at_peak<'a, 'l, T>(
+    table: &mut Rows<'a, T>,
+    interval: Room,
+    load: Room,
+    peak: impl Fn(&'a T) -> Option<&'l LevelSummary>,
+) {
+    table.number("peak", "requests/s", Room::Always, |row| peak(row).map(|level| rate(level.request_rate)));
+    table.number("95%", "", interval, |row| within(peak(row)?.request_rate_interval));
+    table.number("clients", "", load, |row| peak(row).map(at));
+}
+
+fn rate(value: f64) -> String {
+    decimal(value, if value < 100.0 { 1 } else { 0 })
+}
+
+/// Half of an interval's length, in percent of its point.
+fn within(interval: Option<Interval>) -> Option<String> {
+    let half = interval.filter(|interval| interval.samples > 1)?.half_width_percent()?;
+    Some(format!("±{half:.1}%"))
+}
+
+pub(super) fn at(level: &LevelSummary) -> String {
+    level.rate.map_or_else(|| count(level.clients.into()), |rate| format!("{rate}/s"))
+}
+
+fn latency(level: Option<&LevelSummary>) -> Option<String> {
+    level.map(|level| seconds(level.latency_mean_s))
+}
+
+fn cpu(level: Option<&LevelSummary>) -> Option<String> {
+    level?.server_cpu_per_request_s.map(seconds)
+}
+
+fn jain(level: Option<&LevelSummary>) -> Option<Cell> {
+    level?.jain_pages.map(|jain| Cell::Decimal(jain, 3))
+}
+
+fn useful(cell: &CellSummary) -> Option<String> {
+    cell.useful_peak.map(|place| rate(cell.levels[place].request_rate))
+}
+
+/// `1–3`, or `2` alone.
+fn places(rank: RankRange) -> String {
+    match rank.best == rank.worst {
+        true => rank.best.to_string(),
+        false => format!("{}–{}", rank.best, rank.worst),
     }
 }
 
@@ -522,11 +495,11 @@ fn interface_of(cell: &CellSummary) -> String {
     interface.into_iter().chain(cell.at.workload.clone()).collect::<Vec<_>>().join(", ")
 }
 
-fn useful_rule(screen: &Screen) -> String {
+fn useful_rule() -> String {
     format!(
         "Useful peak: the highest rate at which clients are served equally (Jain's index over their pages, from {USEFUL_JAIN_MIN}) \
          with a mean latency of at most {}.",
-        seconds(screen, USEFUL_LATENCY_S_MAX)
+        seconds(USEFUL_LATENCY_S_MAX)
     )
 }
 

@@ -223,8 +223,7 @@ mod tests {
 
     #[test]
     fn an_axis_has_the_unit_of_its_scale() {
-        let screen = crate::screen::Screen::new(&crate::Options::default());
-        let scale = Scale::seconds(&screen, [0.0123]);
+        let scale = Scale::seconds([0.0123]);
         let axis = Axis::from_zero("latency", &scale, [0.0123], 3);
         assert_eq!((axis.label.as_str(), labels(&axis)), ("latency, ms", vec!["0", "5", "10", "15"]));
         assert!((axis.position(0.015) - 1.0).abs() < 1e-12);

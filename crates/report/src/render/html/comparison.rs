@@ -8,12 +8,12 @@ use webstone_measure::metric::Metric;
 
 use crate::chart::{Change, changes};
 use crate::comparison::{
-    because, decimals, floor_source, gates, is_known, letter, rows, scaled, summary, tone_of,
+    because, digits, ends, floor_source, gates, is_known, letter, rows, scaled, summary, tone_of,
 };
 use crate::definitions::anchor_of;
-use crate::layout::{Room, Sheet, Table};
+use crate::document::Tone;
+use crate::document::table::{Room, Sheet, Table};
 use crate::numbers::signed;
-use crate::screen::{Screen, Tone};
 
 use super::figure::heading;
 use super::markup::Html;
@@ -32,13 +32,7 @@ pub(super) enum Forbidden {
 }
 
 /// The section.
-pub(super) fn draw(
-    html: &mut Html,
-    screen: &Screen,
-    comparison: &Comparison,
-    runs: &[Run<'_>],
-    forbidden: Forbidden,
-) {
+pub(super) fn draw(html: &mut Html, comparison: &Comparison, runs: &[Run<'_>], forbidden: Forbidden) {
     html.section("comparison", "Comparison");
     for candidate in &comparison.candidates {
         let (letter, of) = (letter(candidate.record), &runs[candidate.record].name);
@@ -63,12 +57,12 @@ pub(super) fn draw(
             html.charts(|html| over_levels(html, candidate));
         }
         for at in &candidate.levels {
-            of_level(html, screen, comparison, candidate, at);
+            of_level(html, comparison, candidate, at);
         }
         how_to_read(html, comparison, candidate);
         differences(html, candidate);
     }
-    for sheet in gates(screen, comparison) {
+    for sheet in gates(comparison) {
         html.sheet(&sheet);
     }
     html.raw("</section>");
@@ -87,13 +81,7 @@ fn over_levels(html: &mut Html, candidate: &Candidate) {
 }
 
 /// Every figure at one level: a chart of those that change by percent, and a table of all.
-fn of_level(
-    html: &mut Html,
-    screen: &Screen,
-    comparison: &Comparison,
-    candidate: &Candidate,
-    at: &LevelComparison,
-) {
+fn of_level(html: &mut Html, comparison: &Comparison, candidate: &Candidate, at: &LevelComparison) {
     let key = at.key();
     let load = levels::name(key);
     let known: Vec<&Row> = at.rows.iter().filter(|row| is_known(row)).collect();
@@ -109,7 +97,7 @@ fn of_level(
     let id = format!("chart-changes-{}-{}", candidate.record, levels::suffix(key));
     html.raw("<figure class=\"wide\">");
     chart(html, &id, &title, &drawn);
-    html.sheet(&table(screen, comparison, candidate, &known, &title)).raw("</figure>\n");
+    html.sheet(&table(comparison, candidate, &known, &title)).raw("</figure>\n");
     if several {
         html.raw("</details>");
     }
@@ -130,12 +118,11 @@ fn change(row: &Row, name: String) -> Option<Change> {
         return None;
     }
     let point = row.point().filter(|point| point.is_finite())?;
-    let digits = row.change.as_ref().map_or(1, decimals);
     let interval = row.change.filter(|change| change.low < change.high).map(|it| (it.low, it.high));
     let word = row.finding.word(row.metric);
     Some(Change {
         name,
-        shown: format!("{} %, {word}", signed(point, digits)),
+        shown: format!("{} %, {word}", signed(point, digits(row))),
         point,
         interval,
         noise: row.floor.value,
@@ -148,40 +135,26 @@ fn change(row: &Row, name: String) -> Option<Change> {
     })
 }
 
-fn table(
-    screen: &Screen,
-    comparison: &Comparison,
-    candidate: &Candidate,
-    known: &[&Row],
-    title: &str,
-) -> Sheet {
-    let mut table = Table::default();
-    table.text("", Room::Always).number("A", "", Room::Always);
-    table.number(&letter(candidate.record), "", Room::Always).number("change", "", Room::Always);
-    table.number(&format!("{:.0} % interval", comparison.confidence * 100.0), "", Room::Always);
-    table.number("noise floor", "", Room::Always).text("verdict", Room::Always);
-    for row in known {
-        let (unit, [baseline, changed]) = scaled(screen, row);
-        let dash = || screen.dash().to_owned();
-        let (digits, percent) = (row.change.as_ref().map_or(1, decimals), row.metric.unit_of_change());
-        let interval = row.change.as_ref().map_or_else(dash, |change| {
-            format!("{} to {} {percent}", signed(change.low, digits), signed(change.high, digits))
-        });
-        let name = match (unit.as_str(), name(row.metric)) {
-            ("" | "1/s" | "1/min", name) => name,
-            (unit, name) => format!("{name}, {unit}"),
-        };
-        let cells = vec![
-            name,
-            baseline,
-            changed,
-            row.point().map_or_else(dash, |point| format!("{} {percent}", signed(point, digits))),
-            interval,
-            format!("{}{:.2} {percent}", screen.plus_minus(), row.floor.value),
-            row.finding.word(row.metric).to_owned(),
-        ];
-        table.row_in(cells, tone_of(row.finding), false);
-    }
+fn table(comparison: &Comparison, candidate: &Candidate, known: &[&Row], title: &str) -> Sheet {
+    let mut table = Table::of(known);
+    table.text("", Room::Always, |row| match (&*scaled(row).0, name(row.metric)) {
+        ("" | "1/s" | "1/min", name) => name,
+        (unit, name) => format!("{name}, {unit}"),
+    });
+    table.number("A", "", Room::Always, |row| scaled(row).1[0].clone());
+    table.number(letter(candidate.record), "", Room::Always, |row| scaled(row).1[1].clone());
+    table.number("change", "", Room::Always, |row| {
+        row.point().map(|point| format!("{} {}", signed(point, digits(row)), row.metric.unit_of_change()))
+    });
+    table.number(format!("{:.0} % interval", comparison.confidence * 100.0), "", Room::Always, |row| {
+        let change = row.change.as_ref()?;
+        Some(format!("{} {}", ends(change, digits(row)), row.metric.unit_of_change()))
+    });
+    table.number("noise floor", "", Room::Always, |row| {
+        format!("±{:.2} {}", row.floor.value, row.metric.unit_of_change())
+    });
+    table.text("verdict", Room::Always, |row| row.finding.word(row.metric)).tones(|row| tone_of(row.finding));
+    let table = table.done();
     Sheet::new("Changes", format!("{title}, means over iterations"), table)
 }
 
@@ -228,16 +201,12 @@ fn differences(html: &mut Html, candidate: &Candidate) {
         html.text(&format!("{} differences between the two runs", candidate.differences.len()));
         html.raw("</summary>");
     }
-    let mut table = Table::default();
-    table.text("", Room::Always).text("A", Room::Always).text(&letter, Room::Always).text("", Room::Always);
-    for Difference { what, baseline, candidate, weight } in &candidate.differences {
-        let (word, tone) = match weight {
-            Weight::Forbids => ("not comparable", Tone::Alarm),
-            Weight::Noted => ("", Tone::Plain),
-        };
-        let cells = vec![what.clone(), baseline.clone(), candidate.clone(), word.to_owned()];
-        table.row_in(cells, tone, false);
-    }
+    let forbids = |difference: &Difference| difference.weight == Weight::Forbids;
+    let mut table = Table::of(&candidate.differences);
+    table.text("", Room::Always, |it| &it.what).text("A", Room::Always, |it| &it.baseline);
+    table.text(letter.as_str(), Room::Always, |it| &it.candidate);
+    table.text("", Room::Always, |it| if forbids(it) { "not comparable" } else { "" });
+    let table = table.tones(|it| if forbids(it) { Tone::Alarm } else { Tone::Plain }).done();
     html.sheet(&Sheet::new("Differences", "beside the figures", table));
     if is_long {
         html.raw("</details>");

@@ -6,7 +6,6 @@ use webstone_judge::verdict::{self, RuleResult, RuleStanding};
 
 use crate::configuration;
 use crate::numbers::{count, counted};
-use crate::screen::Screen;
 use crate::text::header;
 
 use super::markup::Html;
@@ -17,7 +16,7 @@ const WORKLOAD_LINES_MAX: usize = 200;
 /// Broken identities that are shown one by one.
 const IDENTITIES_MAX: usize = 20;
 
-pub(super) fn draw(html: &mut Html, screen: &Screen, runs: &[Run<'_>]) {
+pub(super) fn draw(html: &mut Html, runs: &[Run<'_>]) {
     html.section("disclosure", "Disclosure");
     if runs.len() > 1 {
         differing(html, runs);
@@ -28,7 +27,7 @@ pub(super) fn draw(html: &mut Html, screen: &Screen, runs: &[Run<'_>]) {
         if runs.len() > 1 {
             html.element("h3", &run.name);
         }
-        facts(html, screen, run);
+        facts(html, run);
         checks(html, run);
         rules(html, run);
         environment(html, run, number);
@@ -52,12 +51,12 @@ fn differing(html: &mut Html, runs: &[Run<'_>]) {
     html.table("Settings that differ", &head, &rows).raw("</details>");
 }
 
-fn facts(html: &mut Html, screen: &Screen, run: &Run<'_>) {
+fn facts(html: &mut Html, run: &Run<'_>) {
     html.raw("<dl class=\"facts\">");
     let tool = &run.record.tool;
     let commit = tool.commit.as_ref().map_or_else(String::new, |commit| format!(", commit {commit}"));
     let made = ("measured by", format!("{} {}{commit}", tool.name, tool.version));
-    for (label, text) in std::iter::once(made).chain(header::facts(screen, run.record)) {
+    for (label, text) in std::iter::once(made).chain(header::facts(run.record)) {
         let open = if label == "command" { "dd class=\"code\"" } else { "dd" };
         html.raw("<div>").element("dt", label).element(open, &text).raw("</div>");
     }

@@ -7,7 +7,6 @@ use webstone_measure::units::NANOS_PER_SECOND;
 
 use crate::chart::{Axis, Line, Point, STYLES};
 use crate::numbers::{Scale, count, seconds_round};
-use crate::screen::Screen;
 use crate::summary::{self, Level};
 
 use super::figure::{Figure, HEIGHT};
@@ -18,7 +17,7 @@ use super::{Run, definitions};
 const RESOLUTION: f64 = 16.0;
 
 /// The response times of a few levels, or of each record's peak.
-pub(super) fn draw(html: &mut Html, screen: &Screen, runs: &[Run<'_>]) {
+pub(super) fn draw(html: &mut Html, runs: &[Run<'_>]) {
     let of_level =
         |name: String, style: usize, level: &Level<'_>| line(name, style, &summary::response_times(level));
     let (title, caption, lines): (_, _, Vec<Line>) = match runs {
@@ -45,11 +44,11 @@ pub(super) fn draw(html: &mut Html, screen: &Screen, runs: &[Run<'_>]) {
             ("Latency by percentile, at each peak", String::new(), lines)
         }
     };
-    chart(html, screen, "chart-distribution", title, &caption, lines);
+    chart(html, "chart-distribution", title, &caption, lines);
 }
 
 /// Connecting, first byte, response and page of a level.
-pub(super) fn times(html: &mut Html, screen: &Screen, level: &Level<'_>, id: &str) {
+pub(super) fn times(html: &mut Html, level: &Level<'_>, id: &str) {
     let merged = summary::merged(&level.runs);
     let named = merged.histograms.named();
     let lines = named.iter().enumerate().map(|(style, (name, histogram))| {
@@ -74,10 +73,10 @@ pub(super) fn times(html: &mut Html, screen: &Screen, level: &Level<'_>, id: &st
     if let Some(handshakes) = &merged.handshakes {
         lines.push(line("TLS handshake".to_owned(), 6, &handshakes.histogram));
     }
-    chart(html, screen, id, "Times by percentile", caption, lines);
+    chart(html, id, "Times by percentile", caption, lines);
 }
 
-fn chart(html: &mut Html, screen: &Screen, id: &str, title: &str, caption: &str, mut lines: Vec<Line>) {
+fn chart(html: &mut Html, id: &str, title: &str, caption: &str, mut lines: Vec<Line>) {
     lines.retain(|line| !line.points.is_empty());
     let points = || lines.iter().flat_map(|line| &line.points);
     let most = points().map(|point| point.x).fold(0.0, f64::max);
@@ -87,11 +86,9 @@ fn chart(html: &mut Html, screen: &Screen, id: &str, title: &str, caption: &str,
         definition: Some(definitions::PERCENTILES.to_owned()),
         caption: caption.to_owned(),
         x: Axis::percentiles(most),
-        y: Axis::durations("logarithmic scale", points().map(|point| point.y), &|value| {
-            seconds_round(screen, value)
-        }),
+        y: Axis::durations("logarithmic scale", points().map(|point| point.y), &|value| seconds_round(value)),
         height: HEIGHT,
-        scale: Scale::seconds(screen, points().map(|point| point.y)),
+        scale: Scale::seconds(points().map(|point| point.y)),
         lines,
         reference: Vec::new(),
         x_name: "percentile",

@@ -10,7 +10,6 @@ use super::figures::{definition, scale, title};
 use super::markup::Html;
 use crate::chart::{Axis, Line, Point, STYLES};
 use crate::numbers::count;
-use crate::screen::Screen;
 use crate::series::Report;
 
 /// Charts that a series may have of each kind; what is beyond stands in the tables.
@@ -20,7 +19,7 @@ const FAMILIES_MAX: usize = 12;
 type Value = fn(&LevelSummary) -> f64;
 
 /// Both kinds, where there is more than one line.
-pub(super) fn draw(html: &mut Html, screen: &Screen, report: &Report<'_>) {
+pub(super) fn draw(html: &mut Html, report: &Report<'_>) {
     let cells: Vec<&CellSummary> = report.summary.cells.iter().filter(|cell| cell.counts()).collect();
     let per_interface: [(&Quantity, Value); 2] =
         [(&REQUEST_RATE, |level| level.request_rate), (&LATENCY_MEAN, |level| level.latency_mean_s)];
@@ -30,7 +29,7 @@ pub(super) fn draw(html: &mut Html, screen: &Screen, report: &Report<'_>) {
     for (place, (name, of)) in families(&cells, &CellSummary::beside_cpus, &cpus).iter().enumerate() {
         for (quantity, value) in per_interface {
             let id = format!("chart-family-{}-{place}", quantity.key);
-            chart(html, screen, &id, name, of, quantity, value);
+            chart(html, &id, name, of, quantity, value);
         }
     }
     let per_cpus: [(&Quantity, Value); 2] =
@@ -43,7 +42,7 @@ pub(super) fn draw(html: &mut Html, screen: &Screen, report: &Report<'_>) {
     for (place, (name, of)) in families(&cells, &beside_interface, &interface).iter().enumerate() {
         for (quantity, value) in per_cpus {
             let id = format!("chart-interfaces-{}-{place}", quantity.key);
-            chart(html, screen, &id, name, of, quantity, value);
+            chart(html, &id, name, of, quantity, value);
         }
     }
 }
@@ -70,7 +69,6 @@ fn families<'a>(
 
 fn chart(
     html: &mut Html,
-    screen: &Screen,
     id: &str,
     name: &str,
     of: &[(String, &CellSummary)],
@@ -94,7 +92,7 @@ fn chart(
     let mut clients: Vec<f64> = lines.iter().flat_map(|line| &line.points).map(|point| point.x).collect();
     clients.sort_by(f64::total_cmp);
     clients.dedup();
-    let scale = scale(screen, quantity, values.iter().copied());
+    let scale = scale(quantity, values.iter().copied());
     Figure {
         id: id.to_owned(),
         title: format!("{}: {name}", title(quantity)),

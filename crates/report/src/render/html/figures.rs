@@ -6,7 +6,6 @@ use webstone_measure::figures::{Figure, Quantity, Reading};
 
 use crate::definitions::anchor_of;
 use crate::numbers::Scale;
-use crate::screen::Screen;
 use crate::summary::Level;
 use crate::text::figures;
 
@@ -21,8 +20,8 @@ pub(super) fn definition(figure: &Figure) -> Option<String> {
 }
 
 /// Unit and decimals of its values, below its [`title`].
-pub(super) fn scale(screen: &Screen, figure: &Figure, values: impl IntoIterator<Item = f64>) -> Scale {
-    let mut scale = figures::scale(screen, figure, values.into_iter());
+pub(super) fn scale(figure: &Figure, values: impl IntoIterator<Item = f64>) -> Scale {
+    let mut scale = figures::scale(figure, values.into_iter());
     if !rate_of(figure).is_empty() {
         scale.unit = "";
     }
@@ -35,8 +34,8 @@ pub(super) fn value(level: &Level<'_>, figure: &Figure) -> Option<f64> {
 }
 
 /// Its value at a level with its unit, marked where it is a lower bound.
-pub(super) fn said(screen: &Screen, level: &Level<'_>, figure: &Figure, scale: &Scale) -> String {
-    level.values.value(figure).map_or_else(String::new, |value| scale.say_value(screen, value))
+pub(super) fn said(level: &Level<'_>, figure: &Figure, scale: &Scale) -> String {
+    level.values.value(figure).map_or_else(String::new, |value| scale.say_value(value))
 }
 
 /// The 95 % interval of its mean over the iterations of a level; `None` below two.
@@ -63,10 +62,9 @@ mod tests {
 
     #[test]
     fn a_rate_has_its_unit_in_its_name_and_nothing_else_has() {
-        let screen = Screen::new(&crate::Options::default());
         assert_eq!([REQUEST_RATE, PAGES_PER_MINUTE].map(|it| title(&it)), ["Requests/s", "Pages/min"]);
-        assert_eq!(scale(&screen, &REQUEST_RATE, [1234.5]).say(1234.5), "1,234");
+        assert_eq!(scale(&REQUEST_RATE, [1234.5]).say(1234.5), "1,234");
         assert_eq!(title(&LATENCY_MEAN), LATENCY_MEAN.long);
-        assert_eq!(scale(&screen, &LATENCY_MEAN, [0.0012]).say(0.0012), "1.20 ms");
+        assert_eq!(scale(&LATENCY_MEAN, [0.0012]).say(0.0012), "1.20 ms");
     }
 }

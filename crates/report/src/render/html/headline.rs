@@ -12,7 +12,6 @@ use webstone_measure::figures::table;
 use webstone_model::record::RunState;
 
 use crate::numbers::{Scale, count, counted, seconds};
-use crate::screen::Screen;
 use crate::summary::Level;
 
 use super::Run;
@@ -71,10 +70,10 @@ pub(super) fn verdicts(html: &mut Html, runs: &[Run<'_>], links: &[Option<String
 }
 
 /// The figures of the peak, large.
-pub(super) fn tiles(html: &mut Html, screen: &Screen, run: &Run<'_>) {
+pub(super) fn tiles(html: &mut Html, run: &Run<'_>) {
     html.section("headline", "Headline");
     match run.best() {
-        Some(best) => of_level(html, screen, run, best),
+        Some(best) => of_level(html, run, best),
         None => {
             html.element("p", &crate::summary::no_figures(run.record));
         }
@@ -83,11 +82,11 @@ pub(super) fn tiles(html: &mut Html, screen: &Screen, run: &Run<'_>) {
 }
 
 /// Several records: a row each, with its peak, and in what their specifications differ.
-pub(super) fn peaks(html: &mut Html, screen: &Screen, runs: &[Run<'_>]) {
+pub(super) fn peaks(html: &mut Html, runs: &[Run<'_>]) {
     html.section("peaks", "The peak of each record");
     let best = || runs.iter().filter_map(Run::best);
     let columns = [&REQUEST_RATE, &LATENCY_MEAN, &LATENCY_P99, &THROUGHPUT, &ERROR_LEVEL]
-        .map(|figure| (figure, scale(screen, figure, best().filter_map(|level| value(level, figure)))));
+        .map(|figure| (figure, scale(figure, best().filter_map(|level| value(level, figure)))));
     let mut head = ["record", "verdict", "peak at"].map(str::to_owned).to_vec();
     for (figure, scale) in &columns {
         head.push(match scale.unit {
@@ -108,7 +107,7 @@ pub(super) fn peaks(html: &mut Html, screen: &Screen, runs: &[Run<'_>]) {
         for (figure, scale) in &columns {
             let show = |value: Option<f64>| value.map_or_else(|| "–".to_owned(), |value| scale.show(value));
             let known = level.values.value(figure);
-            row.push(known.map_or_else(|| "–".to_owned(), |value| scale.show_value(screen, value)));
+            row.push(known.map_or_else(|| "–".to_owned(), |value| scale.show_value(value)));
             if *figure == &REQUEST_RATE {
                 let interval = level.statistics.request_rate;
                 row.push(show(interval.map(|interval| interval.low.max(0.0))));
@@ -151,14 +150,14 @@ fn state(run: &Run<'_>) -> Option<&'static str> {
     }
 }
 
-fn of_level(html: &mut Html, screen: &Screen, run: &Run<'_>, best: &Level<'_>) {
+fn of_level(html: &mut Html, run: &Run<'_>, best: &Level<'_>) {
     let load = best.load();
     let of = match run.levels.len() {
         1 => format!("At {load}"),
         levels => format!("At the peak of {} levels, {load}", count(levels as u64)),
     };
     let windows = counted(best.runs.len() as u64, "timed run", "timed runs");
-    let length = seconds(screen, best.figures.test_time_s);
+    let length = seconds(best.figures.test_time_s);
     let answered = counted(best.counts.succeeded, "request", "requests");
     html.element("p", &format!("{of}: {windows}, {length} in all, {answered} answered."));
     html.raw("<dl class=\"tiles\">");
@@ -173,15 +172,15 @@ fn of_level(html: &mut Html, screen: &Screen, run: &Run<'_>, best: &Level<'_>) {
     shown.extend([(&LATENCY_P99, None), (&THROUGHPUT, statistics.throughput_bps), (&ERROR_LEVEL, None)]);
     for (figure, interval) in shown {
         let Some(value) = value(best, figure) else { continue };
-        let scale = scale(screen, figure, [value]);
+        let scale = scale(figure, [value]);
         let more = match figure {
-            _ if figure == &LATENCY_P99 => tail(screen, best),
+            _ if figure == &LATENCY_P99 => tail(best),
             _ if figure == &ERROR_LEVEL => {
                 format!("{} of {} requests", count(best.counts.failed), count(best.counts.ended()))
             }
             _ => within(interval, &scale),
         };
-        tile(html, figure, &said(screen, best, figure, &scale), &more);
+        tile(html, figure, &said(best, figure, &scale), &more);
     }
     let by_pages =
         |a: &&Level<'_>, b: &&Level<'_>| a.figures.pages_per_minute.total_cmp(&b.figures.pages_per_minute);
@@ -202,11 +201,11 @@ fn tile(html: &mut Html, figure: &Figure, shown: &str, more: &str) {
 }
 
 /// The longest times of a level, below the 99th percentile.
-fn tail(screen: &Screen, level: &Level<'_>) -> String {
+fn tail(level: &Level<'_>) -> String {
     let longer = [table::figure("latency_p99_9_s"), Some(&LATENCY_MAX)].into_iter().flatten();
     let said = longer.filter_map(|figure| {
         let value = value(level, figure)?;
-        Some(format!("{} {}", figure.short, said(screen, level, figure, &scale(screen, figure, [value]))))
+        Some(format!("{} {}", figure.short, said(level, figure, &scale(figure, [value]))))
     });
     said.collect::<Vec<_>>().join(", ")
 }

@@ -9,9 +9,9 @@ use super::figures;
 use super::markup::Html;
 use super::{foot, head, navigation};
 use crate::chart::{Axis, Line, Point, STYLES};
-use crate::history::{Apart, Comparison, Published, Quantity, lines, not_compared, printed_table};
+use crate::document::table::Sheet;
+use crate::history::{Apart, Comparison, Published, Quantity, beside_table, not_compared, printed_table};
 use crate::numbers::{count, round, seconds_round};
-use crate::screen::Screen;
 use crate::summary::{self, Level};
 
 /// What there is to draw over clients.
@@ -23,7 +23,6 @@ const CHARTS: [(Quantity, Figure); 3] = [
 
 /// The page: charts, then the comparison of each run, then every published table.
 pub(crate) fn render(
-    screen: &Screen,
     published: &[&Published],
     records: &[RunRecord],
     compared: &[Comparison<'_>],
@@ -46,19 +45,16 @@ pub(crate) fn render(
     html.section_of("load", "Against the number of clients", |html| {
         html.charts(|html| {
             for (quantity, figure) in &CHARTS {
-                chart(html, screen, published, &runs, *quantity, figure);
+                chart(html, published, &runs, *quantity, figure);
             }
         });
     });
     if !compared.is_empty() {
         html.section("beside", "Side by side");
-        let columns = ["published at", "figure", "published", "this run", "unit", "ratio", "at clients"];
         for group in compared.chunk_by(|a, b| a.id == b.id && a.run == b.run) {
             let group: Vec<&Comparison<'_>> = group.iter().collect();
-            let caption =
-                format!("{}: {}, {}", group[0].id, group[0].published.server, group[0].published.load);
-            let rows: Vec<Vec<String>> = lines(&group, "peak:").into_iter().map(Vec::from).collect();
-            html.table(&caption, &columns.map(str::to_owned), &rows);
+            let Published { id, server, load, .. } = group[0].published;
+            html.sheet(&Sheet::new(id.as_str(), format!("{server}, {load}"), beside_table(&group, "peak:")));
         }
         html.raw("</section>");
     }
@@ -75,12 +71,10 @@ pub(crate) fn render(
     }
     html.section("published", "Published tables");
     for result in published {
-        let (mut columns, mut rows) = printed_table(result);
+        let printed = printed_table(result);
         // A single row of many figures is read from top to bottom.
-        if let ([row], true) = (&rows[..], columns.len() > 12) {
-            rows = columns.iter().zip(row).map(|(name, value)| vec![name.clone(), value.clone()]).collect();
-            columns = vec!["figure".to_owned(), "printed".to_owned()];
-        }
+        let printed =
+            if printed.lines.len() == 1 && printed.columns.len() > 12 { printed.turned() } else { printed };
         html.element("h3", &format!("{}: {}, {}", result.id, result.server, result.load));
         let source = format!("{} ({}): {}", result.document.title, result.document.published, result.place);
         html.raw("<dl class=\"facts\">");
@@ -96,7 +90,7 @@ pub(crate) fn render(
             }
         }
         html.raw("</dl>");
-        html.table(&result.id, &columns, &rows);
+        html.sheet(&Sheet::new(result.id.as_str(), "", printed));
     }
     html.raw("</section></main>");
     let body = html.finish();
@@ -127,7 +121,6 @@ fn foremost<'a>(published: &[&'a Published], quantity: Quantity) -> Vec<&'a Publ
 
 fn chart(
     html: &mut Html,
-    screen: &Screen,
     published: &[&Published],
     runs: &[(&RunRecord, Vec<Level<'_>>)],
     quantity: Quantity,
@@ -156,10 +149,10 @@ fn chart(
     let mut clients: Vec<f64> = lines.iter().flat_map(|line| &line.points).map(|point| point.x).collect();
     clients.sort_by(f64::total_cmp);
     clients.dedup();
-    let scale = figures::scale(screen, figure, values.iter().copied());
+    let scale = figures::scale(figure, values.iter().copied());
     let say = |value: f64| match quantity {
-        Quantity::Latency => seconds_round(screen, value),
-        _ => round(&figures::scale(screen, figure, [value]).say(value)),
+        Quantity::Latency => seconds_round(value),
+        _ => round(&figures::scale(figure, [value]).say(value)),
     };
     // A quarter of a century lies between them: on a linear axis the published ones would lie on the ground.
     let y = if runs.is_empty() {

@@ -10,7 +10,6 @@ use webstone_measure::units::NANOS_PER_SECOND;
 
 use crate::chart::{Axis, Line, Point};
 use crate::numbers::{count, decimal};
-use crate::screen::Screen;
 use crate::summary::{Level, quotient};
 
 use super::figure::{Figure, HEIGHT_LOW};
@@ -117,7 +116,7 @@ pub(super) fn name(key: LevelKey) -> String {
     key.to_string()
 }
 
-pub(super) fn draw(html: &mut Html, screen: &Screen, runs: &[Run<'_>], chosen: &Chosen) {
+pub(super) fn draw(html: &mut Html, runs: &[Run<'_>], chosen: &Chosen) {
     let heading = if chosen.is_choice() { "Level by level" } else { "In detail" };
     html.section_of("levels", heading, |html| {
         let pieces = longest(runs).div_ceil(POINTS_MAX).max(1);
@@ -129,13 +128,13 @@ pub(super) fn draw(html: &mut Html, screen: &Screen, runs: &[Run<'_>], chosen: &
                     && let Some(level) = only.level(key)
                 {
                     if !chosen.is_choice() {
-                        parts::draw(html, screen, runs);
+                        parts::draw(html, runs);
                     }
-                    distributions::times(html, screen, level, &format!("chart-times-{}", suffix(key)));
+                    distributions::times(html, level, &format!("chart-times-{}", suffix(key)));
                 }
                 let mut seconds = Html::default();
                 for (quantity, of) in &QUANTITIES {
-                    over_seconds(&mut seconds, screen, runs, key, (quantity, *of), pieces);
+                    over_seconds(&mut seconds, runs, key, (quantity, *of), pieces);
                 }
                 let seconds = seconds.finish();
                 has_seconds |= !seconds.is_empty();
@@ -169,7 +168,6 @@ fn note(html: &mut Html, chosen: &Chosen, pieces: Option<usize>) {
 
 fn over_seconds(
     html: &mut Html,
-    screen: &Screen,
     runs: &[Run<'_>],
     key: LevelKey,
     (quantity, of): (&Quantity, OfPiece),
@@ -192,7 +190,7 @@ fn over_seconds(
     if quantity == &ERROR_RATE && values().all(|value| value == 0.0) {
         return;
     }
-    let scale = scale(screen, quantity, values());
+    let scale = scale(quantity, values());
     let places: Vec<f64> = lines.iter().flat_map(|line| &line.points).map(|point| point.x).collect();
     let last = places.iter().copied().fold(1.0, f64::max);
     let grid: Vec<f64> = (0..=last.ceil() as u32).map(f64::from).collect();

@@ -6,8 +6,9 @@
 use std::fmt::Write as _;
 
 use crate::chart::escape;
-use crate::layout::{Line, Sheet};
-use crate::screen::Tone;
+use crate::document::Tone;
+use crate::document::cell::Cell;
+use crate::document::table::{Line, Row, Sheet};
 
 /// A page of HTML that grows.
 #[derive(Debug, Default)]
@@ -117,7 +118,7 @@ impl Html {
             return self.element("p", &format!("{}: {}.", sheet.title, sheet.explanation));
         }
         let caption = match sheet.explanation.as_str() {
-            "" => sheet.title.to_owned(),
+            "" => sheet.title.clone(),
             explanation => format!("{}: {explanation}", sheet.title),
         };
         self.table_start(&caption);
@@ -142,8 +143,9 @@ impl Html {
                     let open = format!("td class=\"note\" colspan=\"{width}\"");
                     self.raw("<tr>").element(&open, note).raw("</tr>");
                 }
-                Line::Row { cells, marked, tone } => {
-                    if let Some(level) = level(cells.first().map_or("", |cell| cell.trim_end())) {
+                Line::Row(Row { cells, marked, tone }) => {
+                    if let Some(level) = level(cells.first().map(Cell::shown).unwrap_or_default().trim_end())
+                    {
                         self.row(sheet, cells, *marked, *tone, level);
                     }
                 }
@@ -157,12 +159,12 @@ impl Html {
         self
     }
 
-    fn row(&mut self, sheet: &Sheet, cells: &[String], marked: bool, tone: Tone, level: &str) {
+    fn row(&mut self, sheet: &Sheet, cells: &[Cell], marked: bool, tone: Tone, level: &str) {
         let class = match tone {
             Tone::Good => " class=\"good\"",
             Tone::Caution => " class=\"caution\"",
             Tone::Alarm => " class=\"alarm\"",
-            Tone::Plain | Tone::Strong | Tone::Faint => "",
+            Tone::Plain | Tone::Strong | Tone::Faint | Tone::Code => "",
         };
         let _ = write!(self.out, "<tr{class}");
         if !level.is_empty() {
@@ -173,7 +175,7 @@ impl Html {
             let left = if column.left { " class=\"left\"" } else { "" };
             let open = if index == 0 { format!("th scope=\"row\"{left}") } else { format!("td{left}") };
             let mark = if marked && index == 0 { "▸ " } else { "" };
-            self.element(&open, &format!("{mark}{}", cell.trim_end()));
+            self.element(&open, &format!("{mark}{}", cell.shown().trim_end()));
         }
         self.raw("</tr>");
     }

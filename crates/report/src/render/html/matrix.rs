@@ -12,8 +12,8 @@ use super::markup::Html;
 use super::{Lead, page, runs};
 use crate::Options;
 use crate::chart::{Axis, Line, Point};
+use crate::document::Tone;
 use crate::numbers::{Scale, count};
-use crate::screen::{Screen, Tone};
 use crate::series::{Report, efficiency_lines, notes, scaling_lines};
 
 /// Steps in which a fitted law is drawn.
@@ -21,7 +21,6 @@ const LAW_STEPS: u32 = 48;
 
 /// The page. `links` lead to the reports of the cells, in the order of the plan, where they have one.
 pub(crate) fn of_series(
-    screen: &Screen,
     report: &Report<'_>,
     records: &[Option<RunRecord>],
     links: &[Option<String>],
@@ -34,15 +33,15 @@ pub(crate) fn of_series(
     let runs = runs(&records);
     let mut matrix = Html::default();
     matrix.section("matrix", "The series");
-    let sheets = report.sheets(screen);
+    let sheets = report.sheets();
     let (ranked, others): (Vec<_>, Vec<_>) = (sheets.iter())
         .filter(|sheet| sheet.title != "Levels of each cell")
-        .partition(|sheet| matches!(sheet.title, "Ranks" | "Scaling" | "SPICE"));
+        .partition(|sheet| matches!(&*sheet.title, "Ranks" | "Scaling" | "SPICE"));
     matrix.charts(|html| {
-        peaks(html, screen, report);
-        scaling(html, screen, report);
+        peaks(html, report);
+        scaling(html, report);
         efficiency(html, report);
-        families::draw(html, screen, report);
+        families::draw(html, report);
     });
     for sheet in ranked.into_iter().chain(others) {
         matrix.sheet(sheet);
@@ -51,7 +50,7 @@ pub(crate) fn of_series(
     let mut told = Html::default();
     of_cells(&mut told, report);
     let lead = Lead::Series { links: &links, matrix: &matrix.finish(), notes: &told.finish() };
-    page(screen, &report.title(), &report.subtitle(), &lead, &runs, options)
+    page(&report.title(), &report.subtitle(), &lead, &runs, options)
 }
 
 /// How far the series is, what is wrong with it, and what the report of each cell warns of.
@@ -74,7 +73,7 @@ fn of_cells(html: &mut Html, report: &Report<'_>) {
 }
 
 /// The highest rate of each cell, with its interval.
-fn peaks(html: &mut Html, screen: &Screen, report: &Report<'_>) {
+fn peaks(html: &mut Html, report: &Report<'_>) {
     // Over CPUs a line says it better.
     if scaling_lines(report.summary).iter().any(|(_, points)| points.len() > 1) {
         return;
@@ -93,14 +92,14 @@ fn peaks(html: &mut Html, screen: &Screen, report: &Report<'_>) {
         caption: "Whiskers: 95 % intervals of the mean over iterations. Invalid cells are left out.",
         names: "cell",
         style: 0,
-        scale: scale(screen, &REQUEST_RATE, rows.iter().map(|row| row.1)),
+        scale: scale(&REQUEST_RATE, rows.iter().map(|row| row.1)),
         rows,
     }
     .draw(html);
 }
 
 /// Peak rates over CPUs: what was measured with intervals, the fitted law as a line without marks.
-fn scaling(html: &mut Html, screen: &Screen, report: &Report<'_>) {
+fn scaling(html: &mut Html, report: &Report<'_>) {
     let groups = scaling_lines(report.summary);
     let mut lines = Vec::new();
     let mut cpus: Vec<f64> = Vec::new();
@@ -121,7 +120,7 @@ fn scaling(html: &mut Html, screen: &Screen, report: &Report<'_>) {
     cpus.sort_by(f64::total_cmp);
     cpus.dedup();
     let rates: Vec<f64> = tops(&lines).collect();
-    let scale = scale(screen, &REQUEST_RATE, rates.iter().copied());
+    let scale = scale(&REQUEST_RATE, rates.iter().copied());
     Figure {
         id: "chart-scaling".to_owned(),
         title: format!("{} at the peak, over CPUs of the server", title(&REQUEST_RATE)),

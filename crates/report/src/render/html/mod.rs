@@ -35,12 +35,11 @@ use webstone_judge::verdict::{self, Verdict};
 use webstone_measure::keys::LevelKey;
 use webstone_model::record::RunRecord;
 
+use crate::Options;
 use crate::asctime::date_time;
 use crate::numbers::count;
-use crate::screen::Screen;
 use crate::summary::{self, Level};
 use crate::text::{header, sheets};
-use crate::{Charset, Options};
 use markup::{Html, spread};
 pub(crate) use matrix::of_series;
 
@@ -98,7 +97,6 @@ enum Lead<'a> {
 
 /// The report of one record, or of several drawn into the same charts; each with the verdict on the whole of it.
 pub(crate) fn render(records: &[(&RunRecord, Verdict)], options: &Options) -> String {
-    let screen = plain(options);
     let runs = runs(records);
     let compared = (records.len() > 1).then(|| {
         let records: Vec<&RunRecord> = records.iter().map(|(record, _)| *record).collect();
@@ -108,7 +106,7 @@ pub(crate) fn render(records: &[(&RunRecord, Verdict)], options: &Options) -> St
         None => Lead::Record,
         Some(comparison) => Lead::Compared(comparison, comparison::Forbidden::Refused),
     };
-    page(&screen, &title(&runs), &subtitle(&runs), &lead, &runs, options)
+    page(&title(&runs), &subtitle(&runs), &lead, &runs, options)
 }
 
 /// A comparison, with the records that were compared.
@@ -116,11 +114,7 @@ pub(crate) fn of_comparison(comparison: &Comparison, records: &[RunRecord], opti
     let records: Vec<_> = records.iter().map(|record| (record, verdict::of(record))).collect();
     let runs = runs(&records);
     let lead = Lead::Compared(comparison, comparison::Forbidden::Forced);
-    page(&plain(options), &title(&runs), &subtitle(&runs), &lead, &runs, options)
-}
-
-fn plain(options: &Options) -> Screen {
-    Screen::new(&Options { charset: Charset::Utf8, color: false, ..options.clone() })
+    page(&title(&runs), &subtitle(&runs), &lead, &runs, options)
 }
 
 fn runs<'a>(records: &[(&'a RunRecord, Verdict)]) -> Vec<Run<'a>> {
@@ -133,14 +127,7 @@ fn runs<'a>(records: &[(&'a RunRecord, Verdict)]) -> Vec<Run<'a>> {
     names(records).into_iter().zip(records).map(run).collect()
 }
 
-fn page(
-    screen: &Screen,
-    title: &str,
-    subtitle: &str,
-    lead: &Lead<'_>,
-    runs: &[Run<'_>],
-    options: &Options,
-) -> String {
+fn page(title: &str, subtitle: &str, lead: &Lead<'_>, runs: &[Run<'_>], options: &Options) -> String {
     let mut html = Html::default();
     let brand = match lead {
         Lead::Compared(_, comparison::Forbidden::Forced) => "webstone compare",
@@ -154,13 +141,13 @@ fn page(
     let chosen = levels::Chosen::of(runs);
     let mut body = Html::default();
     body.raw("<main id=\"main\" tabindex=\"-1\">");
-    begin(&mut body, screen, lead, runs);
-    search::draw(&mut body, screen, runs);
-    sweep::draw(&mut body, screen, runs);
-    levels::draw(&mut body, screen, runs, &chosen);
-    pages::draw(&mut body, screen, runs, options.pages_max);
-    tables(&mut body, screen, runs, options.pages_max);
-    disclosure::draw(&mut body, screen, runs);
+    begin(&mut body, lead, runs);
+    search::draw(&mut body, runs);
+    sweep::draw(&mut body, runs);
+    levels::draw(&mut body, runs, &chosen);
+    pages::draw(&mut body, runs, options.pages_max);
+    tables(&mut body, runs, options.pages_max);
+    disclosure::draw(&mut body, runs);
     body.section("definitions", "Definitions");
     body.raw("<details><summary>What every figure means, and where it comes from</summary>");
     body.raw(&definitions::markup()).raw("</details></section></main>");
@@ -172,25 +159,25 @@ fn page(
 }
 
 /// Verdict, figures, and what there is to say about them, in this order.
-fn begin(html: &mut Html, screen: &Screen, lead: &Lead<'_>, runs: &[Run<'_>]) {
+fn begin(html: &mut Html, lead: &Lead<'_>, runs: &[Run<'_>]) {
     match lead {
         Lead::Record => {
             for run in runs {
                 headline::verdict(html, run);
-                headline::tiles(html, screen, run);
-                notes::draw(html, screen, run);
+                headline::tiles(html, run);
+                notes::draw(html, run);
             }
         }
         Lead::Compared(comparison, forbidden) => {
             headline::verdicts(html, runs, &[]);
-            comparison::draw(html, screen, comparison, runs, *forbidden);
-            headline::peaks(html, screen, runs);
-            notes::draw_each(html, screen, runs, true, |_| ());
+            comparison::draw(html, comparison, runs, *forbidden);
+            headline::peaks(html, runs);
+            notes::draw_each(html, runs, true, |_| ());
         }
         Lead::Series { links, matrix, notes } => {
             headline::verdicts(html, runs, links);
             html.raw(matrix);
-            notes::draw_each(html, screen, runs, false, |html| {
+            notes::draw_each(html, runs, false, |html| {
                 html.raw(notes);
             });
         }
@@ -285,7 +272,7 @@ fn navigation(html: &mut Html, body: &str, chosen: Option<&levels::Chosen>) {
     html.raw("</nav>\n");
 }
 
-fn tables(html: &mut Html, screen: &Screen, runs: &[Run<'_>], pages_max: usize) {
+fn tables(html: &mut Html, runs: &[Run<'_>], pages_max: usize) {
     if runs.iter().all(|run| run.levels.is_empty()) {
         return;
     }
@@ -313,7 +300,7 @@ fn tables(html: &mut Html, screen: &Screen, runs: &[Run<'_>], pages_max: usize) 
                 None => Some(""),
             }
         };
-        for sheet in sheets(screen, run.record, &run.levels, pages_max) {
+        for sheet in sheets(run.record, &run.levels, pages_max) {
             let load = summary::load_column(&run.levels).0;
             if sheet.table.columns.first().is_some_and(|column| column.name == load) {
                 html.sheet_of_levels(&sheet, &level);

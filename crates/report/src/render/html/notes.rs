@@ -6,18 +6,17 @@ use webstone_judge::search;
 use webstone_judge::verdict::RuleStanding;
 
 use crate::numbers::counted;
-use crate::screen::Screen;
 use crate::text::cautions;
 
 use super::Run;
 use super::markup::Html;
 
 /// The section of one record.
-pub(super) fn draw(html: &mut Html, screen: &Screen, run: &Run<'_>) {
+pub(super) fn draw(html: &mut Html, run: &Run<'_>) {
     html.section("notes", "Notes");
     reasons(html, run);
     limit(html, run);
-    cautions(html, screen, run);
+    cautions(html, run);
     rules(html, run);
     html.raw("</section>");
 }
@@ -25,7 +24,6 @@ pub(super) fn draw(html: &mut Html, screen: &Screen, run: &Run<'_>) {
 /// The section of several: what `first` draws, then a fold each; with their cautions, unless they stand in `first`.
 pub(super) fn draw_each(
     html: &mut Html,
-    screen: &Screen,
     runs: &[Run<'_>],
     with_cautions: bool,
     first: impl FnOnce(&mut Html),
@@ -37,7 +35,7 @@ pub(super) fn draw_each(
         reasons(html, run);
         limit(html, run);
         if with_cautions {
-            cautions(html, screen, run);
+            cautions(html, run);
         }
         rules(html, run);
         html.raw("</details>");
@@ -75,8 +73,8 @@ fn limit(html: &mut Html, run: &Run<'_>) {
     }
 }
 
-fn cautions(html: &mut Html, screen: &Screen, run: &Run<'_>) {
-    for caution in cautions::of(screen, run.record, &run.levels, &run.verdict) {
+fn cautions(html: &mut Html, run: &Run<'_>) {
+    for caution in cautions::of(run.record, &run.levels, &run.verdict) {
         let (title, brief) = (capitalised(caution.title), caution.brief());
         let Some(rest) = caution.rest() else {
             html.raw("<p><b>").text(&title).raw(":</b> ").text(&brief).raw("</p>");

@@ -5,7 +5,6 @@ use std::borrow::Cow;
 use webstone_measure::metrics::PageTotals;
 
 use crate::numbers::{Scale, count};
-use crate::screen::Screen;
 use crate::text::pages::{connect_mean, name, response_mean, shown};
 
 use super::figure::BarFigure;
@@ -15,21 +14,15 @@ use super::{Run, definitions};
 /// Records of which pages are drawn; those of the others are in their tables.
 const RECORDS_MAX: usize = 4;
 
-pub(super) fn draw(html: &mut Html, screen: &Screen, runs: &[Run<'_>], pages_max: usize) {
+pub(super) fn draw(html: &mut Html, runs: &[Run<'_>], pages_max: usize) {
     let totals: Vec<_> = runs.iter().take(RECORDS_MAX).map(|run| run.record.page_totals()).collect();
     if pages_max == 0 || totals.iter().all(|totals| totals.is_empty()) {
         return;
     }
-    html.section_of("pages", "Page by page", |html| draw_each(html, screen, runs, &totals, pages_max));
+    html.section_of("pages", "Page by page", |html| draw_each(html, runs, &totals, pages_max));
 }
 
-fn draw_each(
-    html: &mut Html,
-    screen: &Screen,
-    runs: &[Run<'_>],
-    totals: &[Cow<'_, [PageTotals]>],
-    pages_max: usize,
-) {
+fn draw_each(html: &mut Html, runs: &[Run<'_>], totals: &[Cow<'_, [PageTotals]>], pages_max: usize) {
     for (number, (run, totals)) in runs.iter().zip(totals).enumerate() {
         let order = shown(totals, pages_max);
         // A single page is a row of its table.
@@ -52,7 +45,7 @@ fn draw_each(
             ));
         }
         html.element("p class=\"note\"", &note);
-        html.charts(|html| of_record(html, screen, run, number, totals, &order));
+        html.charts(|html| of_record(html, run, number, totals, &order));
     }
     if runs.len() > RECORDS_MAX && totals.iter().any(|totals| shown(totals, pages_max).len() > 1) {
         let text = format!("The pages of {} more records are in their tables.", runs.len() - RECORDS_MAX);
@@ -60,14 +53,7 @@ fn draw_each(
     }
 }
 
-fn of_record(
-    html: &mut Html,
-    screen: &Screen,
-    run: &Run<'_>,
-    number: usize,
-    totals: &[PageTotals],
-    order: &[usize],
-) {
+fn of_record(html: &mut Html, run: &Run<'_>, number: usize, totals: &[PageTotals], order: &[usize]) {
     let bars = |title: &str, definition: &str, scale, of: fn(&PageTotals) -> f64| BarFigure {
         id: format!("chart-pages-{number}-{}", title.split(' ').next().unwrap_or_default().to_lowercase()),
         title: title.to_owned(),
@@ -81,12 +67,12 @@ fn of_record(
     let values =
         |of: fn(&PageTotals) -> f64| order.iter().map(|index| of(&totals[*index])).collect::<Vec<_>>();
     bars("Hits", definitions::HITS, Scale::plain(0, []), |page| page.hits as f64).draw(html);
-    let scale = Scale::seconds(screen, values(response_mean));
+    let scale = Scale::seconds(values(response_mean));
     // No mean of none: a bar of no length would say that it took no time.
     let mean = |page: &PageTotals| if page.requests > 0 { response_mean(page) } else { f64::NAN };
     bars("Response time, mean", definitions::PAGE_RESPONSE, scale, mean).draw(html);
     if order.iter().any(|index| totals[*index].connects > 0) {
-        let scale = Scale::seconds(screen, values(connect_mean));
+        let scale = Scale::seconds(values(connect_mean));
         let mean = |page: &PageTotals| if page.connects > 0 { connect_mean(page) } else { f64::NAN };
         bars("Connect time, mean", definitions::PAGE_CONNECT, scale, mean).draw(html);
     }

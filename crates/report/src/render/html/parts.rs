@@ -6,7 +6,6 @@ use webstone_measure::metrics::{Measured, Moments};
 use webstone_measure::units::NANOS_PER_SECOND;
 use webstone_model::spec::Resolve;
 
-use crate::screen::Screen;
 use crate::summary::Level;
 
 use super::Run;
@@ -35,7 +34,7 @@ struct Parts {
 type Part = fn(&Parts) -> f64;
 
 /// Of one record a row a level, of several a row each, at its peak.
-pub(super) fn draw(html: &mut Html, screen: &Screen, runs: &[Run<'_>]) {
+pub(super) fn draw(html: &mut Html, runs: &[Run<'_>]) {
     let (names, rows): (&str, Vec<(String, &Level<'_>)>) = match runs {
         [only] => {
             let chosen = spread(only.levels.len(), LEVELS_MAX, only.peak());
@@ -87,7 +86,7 @@ pub(super) fn draw(html: &mut Html, screen: &Screen, runs: &[Run<'_>]) {
         caption: "Mean times per request; they add up to the mean latency.",
         names,
         parts: &names_of,
-        scale: scale(screen, &LATENCY_MEAN, rows.iter().map(|(_, parts)| parts.iter().sum())),
+        scale: scale(&LATENCY_MEAN, rows.iter().map(|(_, parts)| parts.iter().sum())),
         rows,
     }
     .draw(html);

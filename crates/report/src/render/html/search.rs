@@ -9,14 +9,13 @@ use webstone_model::threshold::Thresholds;
 
 use crate::chart::{Axis, Line, Point};
 use crate::numbers::{Scale, decimal, seconds_round};
-use crate::screen::Screen;
 
 use super::figure::{Figure, HEIGHT, tops};
 use super::markup::Html;
 use super::{Run, definitions};
 
 /// Draws the section, where a record is that of a search.
-pub(super) fn draw(html: &mut Html, screen: &Screen, runs: &[Run<'_>]) {
+pub(super) fn draw(html: &mut Html, runs: &[Run<'_>]) {
     let found = runs.iter().filter_map(|run| {
         let over = run.record.spec.find.as_ref()?.over;
         Some((run, over, search::of_record(run.record).filter(|finding| !finding.levels.is_empty())?))
@@ -26,7 +25,7 @@ pub(super) fn draw(html: &mut Html, screen: &Screen, runs: &[Run<'_>]) {
             let mut charts = Html::default();
             charts.charts(|html| {
                 for place in 0..finding.levels[0].conditions.len() {
-                    condition(html, screen, &format!("chart-search-{number}-{place}"), over, &finding, place);
+                    condition(html, &format!("chart-search-{number}-{place}"), over, &finding, place);
                 }
             });
             let charts = charts.finish();
@@ -39,7 +38,7 @@ pub(super) fn draw(html: &mut Html, screen: &Screen, runs: &[Run<'_>]) {
 }
 
 /// One condition of the SLO: its value at every level, and the limit.
-fn condition(html: &mut Html, screen: &Screen, id: &str, over: Over, finding: &Finding, place: usize) {
+fn condition(html: &mut Html, id: &str, over: Over, finding: &Finding, place: usize) {
     let of = |level: &webstone_judge::search::LevelFound| {
         let value = level.conditions[place].value?;
         let interval = Some(&value).filter(|value| value.method != Method::None);
@@ -60,8 +59,8 @@ fn condition(html: &mut Html, screen: &Screen, id: &str, over: Over, finding: &F
     let (y, scale) = match metric.quantity() {
         Quantity::Seconds => {
             let times = tops.into_iter().chain(values());
-            let axis = Axis::durations("logarithmic scale", times, &|value| seconds_round(screen, value));
-            (axis, Scale::seconds(screen, values()))
+            let axis = Axis::durations("logarithmic scale", times, &|value| seconds_round(value));
+            (axis, Scale::seconds(values()))
         }
         quantity => {
             let scale = match quantity {

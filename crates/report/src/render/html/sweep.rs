@@ -11,7 +11,6 @@ use webstone_measure::figures::table;
 
 use crate::chart::{Axis, Line, Point};
 use crate::numbers::{Scale, count, decimal, seconds_round};
-use crate::screen::Screen;
 use crate::summary::Level;
 
 use super::figure::{BarFigure, Figure, HEIGHT, tops};
@@ -23,7 +22,7 @@ use super::{Run, definitions, distributions, parts};
 const INTERVALS_MAX: usize = 40;
 
 /// Draws the section, where there is anything to be compared.
-pub(super) fn draw(html: &mut Html, screen: &Screen, runs: &[Run<'_>]) {
+pub(super) fn draw(html: &mut Html, runs: &[Run<'_>]) {
     let sweep = runs.iter().any(|run| run.levels.len() > 1);
     let measured = runs.iter().filter(|run| !run.levels.is_empty()).count();
     if !sweep && measured < 2 {
@@ -45,20 +44,20 @@ pub(super) fn draw(html: &mut Html, screen: &Screen, runs: &[Run<'_>]) {
         html.charts(|html| {
             for (index, quantity) in quantities(runs).into_iter().enumerate() {
                 match sweep {
-                    true => lines(html, screen, runs, quantity),
-                    false => side_by_side(html, screen, runs, quantity),
+                    true => lines(html, runs, quantity),
+                    false => side_by_side(html, runs, quantity),
                 }
                 // Requests, throughput and latency first, then what the latency is made of.
                 if index == 2 {
                     if sweep {
-                        percentiles(html, screen, runs);
+                        percentiles(html, runs);
                     }
-                    parts::draw(html, screen, runs);
-                    distributions::draw(html, screen, runs);
+                    parts::draw(html, runs);
+                    distributions::draw(html, runs);
                 }
             }
             if sweep {
-                against_rate(html, screen, runs);
+                against_rate(html, runs);
                 cpu(html, runs);
             }
         });
@@ -109,7 +108,7 @@ fn line_each(runs: &[Run<'_>], quantity: &Quantity) -> Vec<Line> {
     runs.iter().enumerate().map(line).collect()
 }
 
-fn lines(html: &mut Html, screen: &Screen, runs: &[Run<'_>], quantity: &'static Quantity) {
+fn lines(html: &mut Html, runs: &[Run<'_>], quantity: &'static Quantity) {
     let (per_load, caption) = match quantity {
         _ if quantity == &LITTLE && !is_open_loop(runs) => (
             1.0,
@@ -123,7 +122,7 @@ fn lines(html: &mut Html, screen: &Screen, runs: &[Run<'_>], quantity: &'static 
     let reference: Vec<(f64, f64)> =
         loads.iter().filter(|_| per_load > 0.0).map(|load| (*load, load * per_load)).collect();
     let lines = line_each(runs, quantity);
-    let scale = scale(screen, quantity, lines.iter().flat_map(|line| &line.points).map(|point| point.y));
+    let scale = scale(quantity, lines.iter().flat_map(|line| &line.points).map(|point| point.y));
     Figure {
         id: id(quantity),
         title: title(quantity),
@@ -142,7 +141,7 @@ fn lines(html: &mut Html, screen: &Screen, runs: &[Run<'_>], quantity: &'static 
 }
 
 /// Bars instead of lines, where every record has one level.
-fn side_by_side(html: &mut Html, screen: &Screen, runs: &[Run<'_>], quantity: &'static Quantity) {
+fn side_by_side(html: &mut Html, runs: &[Run<'_>], quantity: &'static Quantity) {
     let measured = || {
         runs.iter().filter_map(|run| {
             let level = run.levels.first()?;
@@ -157,7 +156,7 @@ fn side_by_side(html: &mut Html, screen: &Screen, runs: &[Run<'_>], quantity: &'
         caption: "",
         names: "record",
         style: 0,
-        scale: scale(screen, quantity, measured().map(|(_, point)| value(&point))),
+        scale: scale(quantity, measured().map(|(_, point)| value(&point))),
         rows: measured()
             .map(|(name, point)| (name, value(&point), point.and_then(|it| it.interval)))
             .collect(),
@@ -166,7 +165,7 @@ fn side_by_side(html: &mut Html, screen: &Screen, runs: &[Run<'_>], quantity: &'
 }
 
 /// Percentiles of the response time: four lines of one record, or the 99th of each of several.
-fn percentiles(html: &mut Html, screen: &Screen, runs: &[Run<'_>]) {
+fn percentiles(html: &mut Html, runs: &[Run<'_>]) {
     let lines: Vec<Line> = match runs {
         [only] => {
             let all = [
@@ -188,21 +187,21 @@ fn percentiles(html: &mut Html, screen: &Screen, runs: &[Run<'_>]) {
         caption: String::new(),
         x: Axis::counts(load_name(runs), 1.0, &loads(runs)),
         y: Axis::durations("logarithmic scale", values.iter().copied().chain(tops(&lines)), &|value| {
-            seconds_round(screen, value)
+            seconds_round(value)
         }),
         height: HEIGHT,
         lines,
         reference: Vec::new(),
         x_name: load_name(runs),
         show_x: &|load| decimal(load, 0),
-        scale: scale(screen, &LATENCY_P99, values),
+        scale: scale(&LATENCY_P99, values),
     }
     .draw(html);
 }
 
 /// Latency against the request rate, level after level in the order of load: where a line turns up, or back, the server
 /// has no more to give.
-fn against_rate(html: &mut Html, screen: &Screen, runs: &[Run<'_>]) {
+fn against_rate(html: &mut Html, runs: &[Run<'_>]) {
     let line = |style: usize, run: &Run<'_>, name: &str, figure: &Quantity| {
         let point = |level: &Level<'_>| Some(Point::new(level.figures.request_rate, value(level, figure)?));
         Line {
@@ -226,7 +225,7 @@ fn against_rate(html: &mut Html, screen: &Screen, runs: &[Run<'_>]) {
     let points = || lines.iter().flat_map(|line| &line.points);
     let rates: Vec<f64> = points().map(|point| point.x).collect();
     let times: Vec<f64> = points().map(|point| point.y).collect();
-    let rate = scale(screen, &REQUEST_RATE, rates.iter().copied());
+    let rate = scale(&REQUEST_RATE, rates.iter().copied());
     let x_name = title(&REQUEST_RATE).to_lowercase();
     let of = if runs.len() == 1 { "Latency".to_owned() } else { title(&LATENCY_P99) };
     Figure {
@@ -235,13 +234,13 @@ fn against_rate(html: &mut Html, screen: &Screen, runs: &[Run<'_>]) {
         definition: definition(&LATENCY_P99),
         caption: "A point is a level, in the order of load.".to_owned(),
         x: Axis::from_zero(&x_name, &rate, rates.iter().copied(), 6),
-        y: Axis::durations("logarithmic scale", times.iter().copied(), &|value| seconds_round(screen, value)),
+        y: Axis::durations("logarithmic scale", times.iter().copied(), &|value| seconds_round(value)),
         height: HEIGHT,
         lines,
         reference: Vec::new(),
         x_name: &x_name,
         show_x: &|value| rate.say(value),
-        scale: scale(screen, &LATENCY_P99, times),
+        scale: scale(&LATENCY_P99, times),
     }
     .draw(html);
 }

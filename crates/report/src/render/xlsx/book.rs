@@ -223,7 +223,8 @@ fn widths(columns: &[Column], lines: &[Line]) -> Vec<usize> {
                 Cell::Count(value) => digits(*value) * 4 / 3 + 2,
                 Cell::Number(value) => digits(value.abs() as u64) * 4 / 3 + 8,
                 Cell::Flag(_) => 7,
-                Cell::Empty => 0,
+                Cell::None => 0,
+                other => other.to_string().len() + 2,
             };
             *width = (*width).max(needed).min(WIDTH_MAX);
         }
@@ -243,7 +244,7 @@ fn write(
     format: &Format,
 ) -> Result<(), XlsxError> {
     match cell {
-        Cell::Empty => {}
+        Cell::None => {}
         // Never as a formula: a path of the workload may begin with `=`.
         Cell::Text(text) => write_text(worksheet, row, column, text, format)?,
         Cell::Count(value) if *value > WHOLE_MAX => {
@@ -258,6 +259,7 @@ fn write(
         Cell::Flag(value) => {
             worksheet.write_boolean_with_format(row, column, *value, format)?;
         }
+        other => write_text(worksheet, row, column, &other.shown(), format)?,
     }
     Ok(())
 }

@@ -19,9 +19,8 @@ use webstone_measure::figures::level::{
 use book::{Book, Line, Sheet};
 use levels::Run;
 
-use crate::screen::Screen;
 use crate::text::problems;
-use crate::{Judged, Options, summary};
+use crate::{Judged, summary};
 
 /// The workbook of one record or several, whole.
 pub(crate) fn render(records: &[Judged<'_>]) -> Result<Vec<u8>, XlsxError> {
@@ -134,8 +133,7 @@ fn notes(run: &Run<'_>, several: bool) -> Vec<String> {
     let mut notes = vec![format!("{of}{}", run.verdict.limit.sentence)];
     notes.extend(search::of_record(run.record).map(|found| format!("{of}Search: {}", found.sentence)));
     notes.extend(calibration::said(run.record).map(|said| format!("{of}Load generator: {said}")));
-    let screen = Screen::new(&Options::default());
-    let cautions = problems::cautions(&screen, run.record, &run.levels, run.verdict);
+    let cautions = problems::cautions(run.record, &run.levels, run.verdict);
     notes.extend(cautions.into_iter().map(|(title, text)| format!("{of}{title}: {text}")));
     let unmet = run.verdict.unmet_rules.iter();
     notes.extend(unmet.map(|rule| format!("{of}Run rule not met: {} ({})", rule.text, rule.evidence)));

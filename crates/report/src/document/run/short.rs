@@ -1,0 +1,206 @@
+//! A run in short, for a README or a pull request: what the figures are worth, the headline, the levels, their bottleneck, and what
+//! was measured with what.
+
+use webstone_judge::statistics::Interval;
+use webstone_judge::verdict::{Standing, Verdict};
+use webstone_measure::errors::ErrorTable;
+use webstone_measure::figures::level::{CONNECTION_RATE, REQUEST_RATE};
+use webstone_measure::figures::table::{self, Rank};
+use webstone_measure::figures::{Figure, Group, Quantity};
+use webstone_model::record::RunRecord;
+
+use super::{figures, generators, header, headline, problems, search, server_hosts, sought};
+use crate::document::cell::Cell;
+use crate::document::table::{Room, Table};
+use crate::document::{Block, Document, Tone};
+use crate::numbers::{DOT, Scale, bytes, counted};
+use crate::summary::{self, Level};
+use crate::{advice, configuration, definitions};
+
+/// What the table of levels shows the headline figures of, in its order.
+const GROUPS: [Group; 10] = [
+    Group::Rates,
+    Group::Latency,
+    Group::Volume,
+    Group::Machine,
+    Group::Server,
+    Group::Network,
+    Group::Host,
+    Group::Origin,
+    Group::Tls,
+    Group::Unanswered,
+];
+/// Errors named one by one.
+const ERRORS_MAX: usize = 20;
+
+/// The document.
+pub(crate) fn document(record: &RunRecord, verdict: &Verdict) -> Document {
+    let levels = summary::levels(record);
+    let mut doc = Document::default();
+    doc.0.push(Block::Title(format!("webstone: {} on {}", record.workload.name, header::target(record))));
+    begin(record, verdict, &levels, &mut doc);
+    doc.sheets(sought(record).map(|(over, finding)| search::sheet(over, &finding)));
+    if !levels.is_empty() {
+        doc.0.push(Block::Table(level_table(&levels)));
+        if summary::peak(&levels).is_some() {
+            let repeated = levels.iter().any(|level| level.statistics.request_rate.is_some());
+            let interval =
+                if repeated { " Interval: of the mean of requests/s over iterations." } else { "" };
+            doc.text(Tone::Plain, format!("Bold: the level of the highest request rate.{interval}"));
+        }
+        doc.sheets(generators::sheet(record, &levels));
+        doc.sheets(server_hosts::sheet(record, &levels));
+        doc.0.extend(errors(record).map(Block::Table));
+    }
+    doc.0.push(Block::Table(facts(record, verdict)));
+    let mut configuration = Document::default();
+    configuration.sheets([configuration::sheet(&configuration::of(record))]);
+    doc.0.push(Block::Fold("Configuration", configuration));
+    doc
+}
+
+fn begin(record: &RunRecord, verdict: &Verdict, levels: &[Level<'_>], doc: &mut Document) {
+    let pair = |strong: &str, rest: String| {
+        Block::Text(vec![(Tone::Strong, strong.to_owned()), (Tone::Plain, rest)])
+    };
+    doc.0.push(pair(verdict.standing.word(), format!(": {}", what_it_means(verdict.standing))));
+    doc.list(verdict.told());
+    let cautions = problems::cautions(record, levels, verdict).into_iter();
+    let cautions = cautions.map(|(title, text)| format!("{title}: {text}")).collect();
+    let Some(level) = levels.get(summary::peak(levels).unwrap_or(0)) else {
+        doc.text(Tone::Plain, summary::no_figures(record));
+        doc.list(cautions);
+        return;
+    };
+    doc.0.push(match sought(record) {
+        Some((_, finding)) => pair(&finding.sentence, String::new()),
+        None => {
+            let (rate, rest) = headline::parts(record, level);
+            pair(&rate, format!("{DOT}{}", rest.join(DOT)))
+        }
+    });
+    doc.text(Tone::Plain, &verdict.limit.sentence);
+    if let Some(next) = advice::next(record, verdict) {
+        doc.text(Tone::Plain, format!("Try {next}."));
+    }
+    doc.list(cautions);
+}
+
+fn what_it_means(standing: Standing) -> &'static str {
+    match standing {
+        Standing::Valid => "every run rule is met",
+        Standing::Uncertified => "sound, but not every run rule is met: good for work, not for publication",
+        Standing::Disturbed => "the figures are in doubt",
+        Standing::Invalid => "not to be used",
+    }
+}
+
+fn level_table(levels: &[Level<'_>]) -> Table {
+    let peak = summary::peak(levels);
+    let reused = levels.iter().any(|level| level.counts.connections_answered != level.counts.succeeded);
+    let figures = headlines(levels, reused);
+    // One unit for times that are read together, so that columns compare by eye.
+    let scale = |figure: &Figure| {
+        let alike = figures.iter().filter(|other| is_alike(other, figure));
+        let known = alike.flat_map(|figure| levels.iter().map(|level| level.values.value(figure)));
+        figures::scale(figure, known.flatten().map(|value| value.as_f64()))
+    };
+    let mark = |place: usize, cell: Cell| if peak == Some(place) { cell.toned(Tone::Strong) } else { cell };
+    let rows: Vec<(usize, &Level<'_>)> = levels.iter().enumerate().collect();
+    let mut table = Table::of(&rows);
+    table.number("clients", "", Room::Always, |(place, level)| mark(*place, level.load_cell().into()));
+    for figure in &figures {
+        let scale = scale(figure);
+        let value = |level: &Level<'_>| match level.values.value(figure) {
+            Some(value) => scale.cell(value),
+            None => "".into(),
+        };
+        if **figure != REQUEST_RATE {
+            table.number(heading(figure, &scale), "", Room::Always, |(_, level)| value(level));
+            continue;
+        }
+        table.number(heading(figure, &scale), "", Room::Always, |(place, level)| mark(*place, value(level)));
+        if levels.iter().any(|level| level.statistics.request_rate.is_some()) {
+            let ends = |i: Interval| {
+                format!("{} – {}", scale.show(i.low.max(0.0)).trim(), scale.show(i.high).trim())
+            };
+            table.number("95 % interval", "", Room::Always, |(_, level)| {
+                level.statistics.request_rate.map(ends).unwrap_or_default()
+            });
+        }
+    }
+    table.done()
+}
+
+/// The headline figures that are known at any level, group by group. New connections say nothing where each request has one.
+fn headlines(levels: &[Level<'_>], reused: bool) -> Vec<&'static Figure> {
+    let figures = GROUPS.iter().flat_map(|group| table::of_group(*group));
+    let known = |figure: &Figure| levels.iter().any(|level| level.values.value(figure).is_some());
+    figures
+        .filter(|figure| figure.rank == Rank::Headline && known(figure))
+        .filter(|figure| reused || **figure != CONNECTION_RATE)
+        .collect()
+}
+
+/// Whether two figures are read together: response times are, what they cost is not.
+fn is_alike(a: &Figure, b: &Figure) -> bool {
+    let is_time = a.quantity == Quantity::Seconds && b.quantity == Quantity::Seconds;
+    a == b || (is_time && a.defined.section == b.defined.section)
+}
+
+/// `requests/s`, `latency mean, ms`, `Little's load`.
+fn heading(figure: &Figure, scale: &Scale) -> String {
+    match (scale.unit, scale.unit.strip_prefix("1/")) {
+        ("", _) => figure.short.to_owned(),
+        (_, Some(per)) => format!("{}/{per}", figure.short),
+        (unit, None) => format!("{}, {unit}", figure.short),
+    }
+}
+
+fn errors(record: &RunRecord) -> Option<Table> {
+    let mut all = ErrorTable::default();
+    record.iterations.iter().for_each(|run| all.merge(&run.measured.errors));
+    let classes: Vec<_> = all.iter().take(ERRORS_MAX).collect();
+    let mut table = Table::of(&classes);
+    table.text("error", Room::Always, |(class, ..)| {
+        let meaning = definitions::definition("Errors", class.name()).map_or("", |d| d.text.as_str());
+        format!("{}: {meaning}", class.name())
+    });
+    table.number("requests", "", Room::Always, |(_, number, _)| *number);
+    (all.total() > 0).then(|| table.done())
+}
+
+fn facts(record: &RunRecord, verdict: &Verdict) -> Table {
+    let target = &record.target;
+    let size = record.workload.mean_size().map(|size| format!("mean body {}", bytes(size.round() as u64)));
+    let hash = record.workload_sha256.get(..16).unwrap_or(&record.workload_sha256);
+    let unmet: Vec<&str> = verdict.unmet_rules.iter().map(|rule| rule.text.as_str()).collect();
+    let mut facts: Vec<(&str, String)> = vec![
+        ("target", header::joined([target.url.clone(), target.server.clone().unwrap_or_default()], DOT)),
+        (
+            "workload",
+            header::joined(
+                [
+                    record.workload.name.clone(),
+                    counted(record.workload.pages.len() as u64, "page", "pages"),
+                    size.unwrap_or_default(),
+                    format!("sha256 {hash}"),
+                ],
+                DOT,
+            ),
+        ),
+        ("load", header::joined(header::load(record), DOT)),
+        ("clients", header::joined(header::policy(record), DOT)),
+        (
+            if record.generators.is_empty() { "host" } else { "controller" },
+            header::joined(header::host(record), DOT),
+        ),
+        ("server's host", header::joined(header::server_host(record), DOT)),
+        ("tool", format!("{} {}{DOT}{}", record.tool.name, record.tool.version, record.started_at)),
+        ("rules not met", unmet.join("; ")),
+    ];
+    facts.retain(|(_, text)| !text.is_empty());
+    let mut table = Table::of(&facts);
+    table.text("run", Room::Always, |(name, _)| *name);
+    table.text(record.id.as_str(), Room::Always, |(_, text)| text).done()
+}
