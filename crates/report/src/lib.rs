@@ -18,6 +18,7 @@ use std::io;
 use webstone_judge::verdict::{self, Verdict};
 use webstone_model::pages::PageRowsError;
 use webstone_model::record::RunRecord;
+use webstone_model::threshold::Threshold;
 
 use document::run as text;
 use document::{
@@ -42,7 +43,7 @@ pub use crate::json::{
 pub use crate::list::{Listed, render_list};
 pub use crate::markdown::safe as markdown_text;
 pub use crate::series::{SeriesReportError, render_series, series_form};
-pub use crate::thresholds::render_thresholds;
+pub use crate::thresholds::{checked, render_thresholds};
 pub use crate::timeline::{Timeline, TimelineRun, TimelineUnit, render_timelines};
 pub use crate::workout::{answer_line, asked, phase_line, phase_names, render_workout};
 
@@ -57,7 +58,7 @@ pub enum Charset {
 }
 
 /// How a report is drawn and what of the record it shows.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq)]
 pub struct Options {
     /// Columns of the terminal, for [`Format::Text`] and [`Format::Hit`]. Tables leave out optional columns below it.
     pub width: usize,
@@ -82,6 +83,8 @@ pub struct Options {
     pub clients: Option<u32>,
     /// Only iterations of this number, from 1.
     pub iteration: Option<u32>,
+    /// What came of them stands below [`Format::Text`] and [`Format::Hit`].
+    pub thresholds: Vec<Threshold>,
 }
 
 impl Default for Options {
@@ -98,6 +101,7 @@ impl Default for Options {
             beside_record: false,
             clients: None,
             iteration: None,
+            thresholds: Vec::new(),
         }
     }
 }
@@ -185,8 +189,14 @@ pub fn write(
     let selected = selection::select(record, options)?;
     let shown = selected.as_ref();
     let whole = match format {
-        Format::Text => terminal(&text::document(shown, &verdict(), options), options),
-        Format::Hit => terminal(&hit::document(shown, &verdict()), options),
+        Format::Text | Format::Hit => {
+            let mut document = match format {
+                Format::Hit => hit::document(shown, &verdict()),
+                _ => text::document(shown, &verdict(), options),
+            };
+            document.sheets(thresholds::sheet_of(&checked(record, options)));
+            render::text::whole(&document, options).into_bytes()
+        }
         Format::Json => outgoing::json(&json::render(shown, verdict())?).into_bytes(),
         Format::Csv => return csv::write(shown, options.csv_table, out),
         Format::Webstone1 => return webstone1::write(shown, options.pages_max, out),
@@ -227,10 +237,6 @@ pub fn render_all(
         all.extend(render(record, format, options).map_err(|error| (index, error))?);
     }
     Ok(all)
-}
-
-fn terminal(document: &document::Document, options: &Options) -> Vec<u8> {
-    render::text::whole(document, options).into_bytes()
 }
 
 /// What is shown of a record, and the verdict on the whole.

@@ -1,10 +1,10 @@
-//! Thresholds of a run or a stored record: held, shown with the report, and turned into an exit code.
+//! Thresholds of a run or a stored record: checked, shown with the report, and turned into an exit code.
 
 use webstone_model::record::RunRecord;
-use webstone_model::threshold::{Outcome, Threshold, Thresholds, evaluate};
-use webstone_report::{Format, Options, render_thresholds};
+use webstone_model::threshold::{Outcome, Threshold, Thresholds};
+use webstone_report::{Format, Options, checked, render_thresholds};
 
-use crate::console::{self, Delivery};
+use crate::console;
 use crate::failure::{Exit, Failure};
 
 /// All that were typed, in order.
@@ -36,22 +36,12 @@ pub(crate) fn select(thresholds: &[Threshold], levels: &[u32]) -> Result<(), Fai
     select_levels("--threshold", missing, levels)
 }
 
-/// Holds thresholds against a record and shows what came of them: below a report for people, and on standard error
-/// beside one for programs.
-pub(super) fn hold(
-    thresholds: &[Threshold],
-    record: &RunRecord,
-    format: Format,
-    options: &Options,
-    out: &mut Delivery<'_>,
-) -> Vec<Outcome> {
-    let mut outcomes = evaluate(thresholds, record);
-    outcomes.retain(|outcome| options.clients.is_none_or(|clients| clients == outcome.clients));
-    let table = render_thresholds(&outcomes, options);
-    match format {
-        Format::Text | Format::Hit => out.take(table.as_bytes()),
-        _ if outcomes.is_empty() => {}
-        _ => console::complain(table.trim()),
+/// Checks a record against thresholds. What came of them stands below a report for people; beside one for programs it goes to
+/// standard error.
+pub(super) fn check(record: &RunRecord, format: Format, options: &Options) -> Vec<Outcome> {
+    let outcomes = checked(record, options);
+    if !outcomes.is_empty() && !matches!(format, Format::Text | Format::Hit) {
+        console::complain(render_thresholds(&outcomes, options).trim());
     }
     outcomes
 }

@@ -18,6 +18,7 @@ pub(super) fn execute(args: &ReportArgs, console: &Console) -> Result<Exit, Fail
         iteration: args.iteration,
         csv_table: args.table.unwrap_or_default(),
         full: args.full,
+        thresholds: gates::typed(&args.thresholds.threshold),
         ..console.report_options(args.output.is_some())
     };
     if let Some(pages) = args.pages {
@@ -32,7 +33,6 @@ pub(super) fn execute(args: &ReportArgs, console: &Console) -> Result<Exit, Fail
         let format = format_of(args.format, args.output.as_deref())?.unwrap_or_default();
         return super::series::report(&path, format, args.output.as_deref(), &options);
     }
-    let thresholds = gates::typed(&args.thresholds.threshold);
     let format = format_of(args.format, args.output.as_deref())?.unwrap_or_default();
     console::can_be_shown(format, args.output.as_deref())?;
     let failed = |index: usize, error: ReportError| {
@@ -41,7 +41,7 @@ pub(super) fn execute(args: &ReportArgs, console: &Console) -> Result<Exit, Fail
     let load = |run: &PathBuf| -> Result<RunRecord, Failure> {
         let record = records::load(run, args.runs_dir.as_deref())?;
         let levels: Vec<u32> = record.levels().into_iter().map(|(_, runs)| runs[0].clients).collect();
-        gates::select(&thresholds, &levels)?;
+        gates::select(&options.thresholds, &levels)?;
         Ok(record)
     };
     let mut out = console::Delivery::to(args.output.as_deref());
@@ -51,7 +51,7 @@ pub(super) fn execute(args: &ReportArgs, console: &Console) -> Result<Exit, Fail
         let report = render_all(&records, format, &options).map_err(|(index, error)| failed(index, error))?;
         out.take(&report);
         for record in &records {
-            outcomes.extend(gates::hold(&thresholds, record, format, &options, &mut out));
+            outcomes.extend(gates::check(record, format, &options));
         }
     } else {
         // One after the other: a record is large, and these formats need no two at a time.
@@ -61,7 +61,7 @@ pub(super) fn execute(args: &ReportArgs, console: &Console) -> Result<Exit, Fail
                 Err(_) if out.is_failed() => {}
                 other => other.map_err(|error| failed(index, error))?,
             }
-            outcomes.extend(gates::hold(&thresholds, &record, format, &options, &mut out));
+            outcomes.extend(gates::check(&record, format, &options));
         }
     }
     out.end()?;

@@ -140,6 +140,7 @@ fn report(
 ) -> Result<Vec<Outcome>, Failure> {
     let options = Options {
         full: intent.full,
+        thresholds: intent.thresholds.clone(),
         full_command: stored.map(|path| format!("webstone report {} --full", path.display())),
         ..console.report_options(intent.output.is_some())
     };
@@ -148,7 +149,7 @@ fn report(
         Err(_) if out.is_failed() => {}
         other => other.map_err(|error| Failure::from_message(Exit::Failed, &error.to_string()))?,
     }
-    let outcomes = gates::hold(&intent.thresholds, record, intent.format, &options, &mut out);
+    let outcomes = gates::check(record, intent.format, &options);
     out.end()?;
     Ok(outcomes)
 }

@@ -1,7 +1,8 @@
 //! Thresholds and conditions as they came out: each with the value that was measured, and whether it passed.
 
 use webstone_measure::metric::{Metric, Quantity};
-use webstone_model::threshold::Outcome;
+use webstone_model::record::RunRecord;
+use webstone_model::threshold::{Outcome, evaluate};
 
 use crate::Options;
 use crate::document::table::{Room, Sheet, Table};
@@ -12,12 +13,21 @@ use crate::render::text;
 /// The table of thresholds, ending in a newline; nothing without any.
 pub fn render_thresholds(outcomes: &[Outcome], options: &Options) -> String {
     let mut doc = Document::default();
-    if !outcomes.is_empty() {
-        let of_run: Vec<(Option<String>, &Outcome)> =
-            outcomes.iter().map(|outcome| (None, outcome)).collect();
-        doc.sheets([sheet(&of_run)]);
-    }
+    doc.sheets(sheet_of(outcomes));
     text::render(&doc, options)
+}
+
+/// What comes of the thresholds of these options, at every level that they show.
+pub fn checked(record: &RunRecord, options: &Options) -> Vec<Outcome> {
+    let mut outcomes = evaluate(&options.thresholds, record);
+    outcomes.retain(|outcome| options.clients.is_none_or(|clients| clients == outcome.clients));
+    outcomes
+}
+
+/// The table of one record; nothing without any.
+pub(crate) fn sheet_of(outcomes: &[Outcome]) -> Option<Sheet> {
+    let of_run: Vec<(Option<String>, &Outcome)> = outcomes.iter().map(|outcome| (None, outcome)).collect();
+    (!outcomes.is_empty()).then(|| sheet(&of_run))
 }
 
 /// Outcomes, each of a record where there are several.
@@ -35,7 +45,7 @@ pub(crate) fn sheet(outcomes: &[(Option<String>, &Outcome)]) -> Sheet {
 }
 
 /// The value, and what it leaves out where that is what breaks the limit.
-fn measured(outcome: &Outcome) -> String {
+pub(crate) fn measured(outcome: &Outcome) -> String {
     let value =
         outcome.measured.map_or_else(|| "not measured".to_owned(), |value| said(outcome.metric, value));
     match outcome.unanswered_percent {
