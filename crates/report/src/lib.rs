@@ -26,8 +26,7 @@ use document::{
     numbers, series, server_hosts, summary, thresholds, timeline, workout,
 };
 use render::{
-    chart, classic, csv, hgrm, html, json, json_objects, markdown, otel, outgoing, prometheus, webstone1,
-    webstone2, xlsx,
+    chart, classic, csv, hgrm, html, json, json_objects, markdown, outgoing, webstone1, webstone2, xlsx,
 };
 
 pub use crate::calibration::{calibration_line, disturbance_line, render_calibration};
@@ -203,9 +202,7 @@ pub fn write(
         Format::Webstone2 => return webstone2::write(shown, options.pages_max, out),
         Format::Markdown => markdown::render(&text::short::document(shown, &verdict())),
         Format::Hgrm => outgoing::text(hgrm::render(shown, options)?, false),
-        Format::Html | Format::Xlsx | Format::Prometheus | Format::Otel => {
-            joined(&[(shown, verdict())], format, options)?
-        }
+        _ => render::joined(&[(shown, verdict())], format, options)?,
     };
     Ok(out.write_all(&whole)?)
 }
@@ -227,7 +224,7 @@ pub fn render_all(
             .collect::<Result<_, _>>()?;
         let shown: Vec<_> =
             selected.iter().zip(records).map(|(shown, whole)| (shown.as_ref(), verdict::of(whole))).collect();
-        return joined(&shown, format, options).map_err(|error| (0, error));
+        return render::joined(&shown, format, options).map_err(|error| (0, error));
     }
     if format == Format::Hgrm && records.len() > 1 {
         return Err((1, ReportError::OneOnly { format }));
@@ -241,13 +238,3 @@ pub fn render_all(
 
 /// What is shown of a record, and the verdict on the whole.
 type Judged<'a> = (&'a RunRecord, Verdict);
-
-/// One document of several records, in a format that joins them.
-fn joined(records: &[Judged<'_>], format: Format, options: &Options) -> Result<Vec<u8>, ReportError> {
-    match format {
-        Format::Html => Ok(outgoing::text(html::render(records, options), false)),
-        Format::Xlsx => Ok(xlsx::render(records)?),
-        Format::Otel => Ok(outgoing::json(&otel::render(records)?).into_bytes()),
-        _ => Ok(outgoing::text(prometheus::render(records, options), false)),
-    }
-}

@@ -1,4 +1,5 @@
-//! Formats: a file each.
+//! Formats: a file each. Those of documents draw blocks and know no document; those with a shape of their own take figures from the
+//! one table.
 
 pub(crate) mod chart;
 pub(crate) mod classic;
@@ -15,3 +16,19 @@ pub(crate) mod text;
 pub(crate) mod webstone1;
 pub(crate) mod webstone2;
 pub(crate) mod xlsx;
+
+use crate::{Format, Judged, Options, ReportError};
+
+/// One document of several records, in a format that joins them.
+pub(crate) fn joined(
+    records: &[Judged<'_>],
+    format: Format,
+    options: &Options,
+) -> Result<Vec<u8>, ReportError> {
+    match format {
+        Format::Html => Ok(outgoing::text(html::render(records, options), false)),
+        Format::Xlsx => Ok(xlsx::render(records)?),
+        Format::Otel => Ok(outgoing::json(&otel::render(records)?).into_bytes()),
+        _ => Ok(outgoing::text(prometheus::render(records, options), false)),
+    }
+}
