@@ -1,13 +1,13 @@
-//! A record's directory as one file, `.tar.gz` or `.zip`: made so that the same record gives the same bytes on every
-//! machine, and read as something that a stranger wrote.
+//! A record's directory as one file, `.tar.gz` or `.zip`: the same record gives the same bytes on every machine, and reading treats it
+//! as written by a stranger.
 //!
-//! Reading trusts nothing: only plain files, in one directory or in none; no link, no path that leads elsewhere, no name that is
-//! another's in capitals, and no more bytes than a record of that size can have. What surrounds the files (names, directories,
-//! what hides between two entries of a zip) is bounded and looked at as well, because another program would unpack it.
+//! Reading trusts nothing: only plain files, in one directory or in none; no link, no path that leads elsewhere, no two names that
+//! differ in capitals only, and no more bytes than a record of that size can have. What surrounds the files (names, directories,
+//! data between two entries of a zip) is bounded and checked as well, because another program would unpack it.
 
 use std::collections::BTreeSet;
 use std::fs::{self, File};
-use std::io::{self, BufRead, BufReader, Read, Seek, Write};
+use std::io::{self, BufRead, BufReader, Read, Seek, SeekFrom, Write};
 use std::path::{Component, Path, PathBuf};
 
 use flate2::Compression;
@@ -16,25 +16,26 @@ use flate2::write::GzEncoder;
 use zip::write::SimpleFileOptions;
 use zip::{CompressionMethod, ZipWriter};
 
-use super::zip_layout;
 use crate::plain_file::{self, Links};
 use crate::record::open_file;
 use crate::scratch::Scratch;
 use crate::{RECORD, bytes_max};
 
-/// Files that an archive may hold: a record has fewer, and a few that do not belong there shall be named.
-pub(super) const FILES_MAX: usize = 64;
-/// Entries of a tar, those included that only say something about the next.
+/// Files that an archive may hold: a record has fewer, but messages name a few that do not belong there.
+const FILES_MAX: usize = 64;
+/// Entries of a tar, including those that only describe the next one.
 const ENTRIES_MAX: usize = 4 * FILES_MAX;
-/// Bytes of a name that a tar has outside its headers, and of everything else that it says about an entry.
+/// Bytes of a name that a tar has outside its headers, and of the other attributes of an entry.
 const LONG_NAME_BYTES_MAX: u64 = 4 << 10;
 const EXTENSION_BYTES_MAX: u64 = 64 << 10;
-/// Bytes that it may come to, unpacked: so many at least, so many for each byte packed, so many at most.
+/// Bytes after an entry's content in a zip: none, or a data descriptor in one of its forms (4.3.9).
+const DESCRIPTORS: [u64; 5] = [0, 12, 16, 20, 24];
+/// Bytes that it may have unpacked: at least, for each byte packed, and at most.
 const BYTES_FREE: u64 = 64 << 20;
 const BYTES_EACH: u64 = 200;
 const BYTES_MAX: u64 = 8 << 30;
 
-/// This program, which removes what was unpacked where this process cannot.
+/// This program, which removes what was unpacked if this process cannot.
 const SELF: &str = "/proc/self/exe";
 
 /// The two forms.
@@ -115,7 +116,7 @@ pub fn write(directory: &Path, archive: &Path, form: Form) -> Result<(), Archive
         Form::Zip => write_zip(out, &files),
     };
     written.map_err(|source| {
-        // Half an archive is of no use to anybody.
+        // Half an archive is useless.
         let _ = fs::remove_file(archive);
         ArchiveError::Io { doing: "write", path: archive.to_owned(), source }
     })
@@ -217,27 +218,27 @@ fn read_tar_gz(file: File, place: &mut Place) -> Result<(), String> {
             }
         }
     }
-    // What stands behind the end of the tar must still be a whole gzip stream, whose check sum is there, and hold nothing.
+    // After the end of the tar the gzip stream must be complete, with its check sum, and contain only zeros.
     let mut rest = tar.into_inner();
     let mut block = [0; 4096];
     while place.left > 0 {
         match rest.read(&mut block).map_err(broken)? {
             0 => break,
-            read if block[..read].iter().any(|byte| *byte != 0) => return Err(behind_the_end()),
+            read if block[..read].iter().any(|byte| *byte != 0) => return Err(after_the_end()),
             read => place.left = place.left.saturating_sub(read as u64),
         }
     }
     match rest.into_inner().fill_buf().map_err(broken)?.is_empty() {
         true => Ok(()),
-        false => Err(behind_the_end()),
+        false => Err(after_the_end()),
     }
 }
 
-pub(super) fn behind_the_end() -> String {
+fn after_the_end() -> String {
     "data was appended after its end".to_owned()
 }
 
-/// What a tar says about its next entry: of at most so many bytes, because it is held.
+/// What a tar says about its next entry, of at most `bytes_max` bytes, because it stays in memory.
 fn extension(entry: &mut impl Read, bytes_max: u64) -> Result<Vec<u8>, String> {
     let mut bytes = Vec::new();
     let read = entry.take(bytes_max + 1).read_to_end(&mut bytes);
@@ -250,8 +251,8 @@ fn extension(entry: &mut impl Read, bytes_max: u64) -> Result<Vec<u8>, String> {
     }
 }
 
-/// The name that a PAX header gives its entry, where it gives one (POSIX.1-2001, pax). Owners and times mean nothing here; what
-/// makes the content another one is refused.
+/// The name that a PAX header gives its entry, if any (POSIX.1-2001, pax). Owners and times are ignored; attributes that change
+/// the content are refused.
 fn pax_name(bytes: &[u8]) -> Result<Option<Vec<u8>>, String> {
     let mut name = None;
     for attribute in tar::PaxExtensions::new(bytes) {
@@ -270,31 +271,67 @@ fn pax_name(bytes: &[u8]) -> Result<Option<Vec<u8>>, String> {
 
 fn read_zip(mut file: File, place: &mut Place) -> Result<(), String> {
     let broken = |error: zip::result::ZipError| format!("it cannot be unpacked: {error}");
-    zip_layout::check(&mut file)?;
-    let mut zip = zip::ZipArchive::new(BufReader::new(file)).map_err(broken)?;
+    check_zip_end(&mut file)?;
+    let config = zip::read::Config { archive_offset: zip::read::ArchiveOffset::Known(0) };
+    let mut zip = zip::ZipArchive::with_config(config, BufReader::new(file)).map_err(broken)?;
+    if zip.has_duplicate_names() {
+        return Err("a file is in it twice".to_owned());
+    }
+    // Other programs would unpack what the directory does not list.
+    let hidden = || "it has data between its entries that its directory does not list".to_owned();
+    zip.validate_header_consistency().map_err(|_| hidden())?;
+    let mut places = vec![(zip.central_directory_start(), 0)];
     for index in 0..zip.len() {
         let mut entry = zip.by_index(index).map_err(broken)?;
         let name = entry.name().map_err(broken)?.into_owned();
         if entry.is_symlink() || entry.encrypted() {
             return Err(format!("{name:?} in it is a link or encrypted; a record has only plain files"));
         }
+        let end = entry.data_start().and_then(|start| start.checked_add(entry.compressed_size()));
+        places.push((entry.header_start(), end.ok_or_else(hidden)?));
         match entry.is_dir() {
             true => place.directory_named(&name, entry.compressed_size())?,
             false => place.unpack(&name, &mut entry)?,
         }
     }
-    Ok(())
+    places.sort_unstable();
+    let gaps = places.windows(2).map(|pair| pair[1].0.checked_sub(pair[0].1));
+    match gaps.into_iter().all(|gap| gap.is_some_and(|gap| DESCRIPTORS.contains(&gap))) {
+        true => Ok(()),
+        false => Err(hidden()),
+    }
 }
 
-/// Two entries that unpack to one file.
-pub(super) fn twice(name: &str) -> String {
-    format!("{name:?} is in it twice")
+/// Checks the last 22 bytes of a zip (APPNOTE.TXT 6.3.10, 4.3.16) before the library reads its directory into memory: few entries, and
+/// no comment. Only an archive of 4 GiB keeps its numbers elsewhere.
+fn check_zip_end(file: &mut File) -> Result<(), String> {
+    let mut end = [0; 22];
+    let mut read = || -> io::Result<bool> {
+        let length = file.seek(SeekFrom::End(0))?;
+        file.seek(SeekFrom::End(-(end.len() as i64)))?;
+        file.read_exact(&mut end)?;
+        file.rewind()?;
+        Ok(length > u64::from(u32::MAX))
+    };
+    let is_long =
+        read().map_err(|error| format!("it cannot be unpacked: {}", crate::without_number(&error)))?;
+    let count = u16::from_le_bytes([end[10], end[11]]);
+    match () {
+        () if !end.starts_with(b"PK\x05\x06") || end[20..] != [0, 0] => Err(after_the_end()),
+        () if usize::from(count) > FILES_MAX => {
+            Err(format!("it has {count} entries; a record has fewer than {FILES_MAX}"))
+        }
+        () if !is_long && end[12..20].chunks(4).any(|number| number == [0xff; 4]) => {
+            Err("its directory is invalid".to_owned())
+        }
+        () => Ok(()),
+    }
 }
 
-/// Where an archive is unpacked to, and what it may still bring.
+/// Where an archive is unpacked to, and how much more it may contain.
 struct Place {
     directory: PathBuf,
-    /// The one directory that its files are in, or none.
+    /// The directory that all its files are in, if they are in one.
     top: Option<Option<String>>,
     names: BTreeSet<String>,
     left: u64,
@@ -311,7 +348,7 @@ impl Place {
                 _ => None,
             })
             .collect();
-        // Letters of other scripts can be written in several ways that look the same; no file of a record has one.
+        // Letters of other scripts can be written in several ways that look the same; no file of a record has them.
         let plain = |path: &str| path.chars().all(|c| c == ' ' || c.is_ascii_graphic());
         let parts = parts.filter(|_| plain(path) && !path.contains(['\\', ':']));
         let (top, name) = match parts.as_deref() {
@@ -332,7 +369,7 @@ impl Place {
         Ok(name.to_owned())
     }
 
-    /// An entry that is a directory: the one of the files, and nothing in itself.
+    /// An entry that is a directory: only that of the files, and without content.
     fn directory_named(&mut self, path: &str, bytes: u64) -> Result<(), String> {
         if bytes > 0 {
             return Err(format!("the directory {path:?} in it has content"));
@@ -345,9 +382,9 @@ impl Place {
 
     fn unpack(&mut self, path: &str, content: &mut dyn Read) -> Result<(), String> {
         let name = self.plain_name(path)?;
-        // On other systems than this one, capitals and dots at the end of a name mean nothing.
+        // Other systems ignore capitals, and dots at the end of a name.
         if !self.names.insert(name.to_ascii_lowercase().trim_end_matches('.').to_owned()) {
-            return Err(twice(&name));
+            return Err(format!("{name:?} is in it twice"));
         }
         if self.names.len() > FILES_MAX {
             return Err(format!("it has more than {FILES_MAX} files; a record has fewer"));

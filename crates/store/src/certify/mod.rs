@@ -1,14 +1,13 @@
-//! Certificates: the run rules held against a record, put beside it, and signed together with everything else; and the
-//! way back, from a directory or an archive that somebody else made.
+//! Certificates: a record is checked against the run rules, and the result is put beside it and signed with everything else. And the
+//! way back, from a directory or an archive of somebody else.
 //!
 //! What is signed is `MANIFEST.sha256`, which names every file of the record by its check sum, `certificate.json` among
 //! them. The signature is OpenSSH's own (`SSHSIG`), so that nobody has to trust this program to check it.
-//! `docs/certify.md` describes both for whoever checks without webstone.
+//! `docs/certify.md` describes both for readers who check without webstone.
 
 pub mod archive;
 pub mod key;
 pub mod signature;
-mod zip_layout;
 
 use serde::{Deserialize, Serialize};
 use webstone_judge::verdict::{self, RuleResult, RuleStanding, Standing};
