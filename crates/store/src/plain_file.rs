@@ -2,8 +2,8 @@
 //! logs in the directory of a started server, whose user may have put anything in their place.
 //!
 //! Opening never waits and has no side effect: a FIFO without a writer would hang, a device may act when it is opened, and a
-//! link in a record leads to files that are none of the record's. So whatever is not a plain file is refused before a byte is
-//! read, and what is read as a whole has a limit.
+//! link in a record leads to files outside it. So everything but a plain file is refused before a byte is read, and whole files are
+//! read up to a limit only.
 
 use std::fs::{File, FileType, Metadata, OpenOptions};
 use std::io::{self, BufRead, Read, Seek, SeekFrom};
@@ -72,7 +72,7 @@ fn open_as(options: &mut OpenOptions, path: &Path, links: Links) -> io::Result<F
     }
 }
 
-/// Opens a plain file that is to be read to its end: one of at most so many bytes, without a hole. A file of no more than a few
+/// Opens a plain file that is to be read to its end: of at most `bytes_max` bytes, and without a hole. A file of no more than a few
 /// blocks can claim terabytes, and reading those takes hours.
 ///
 /// # Errors
@@ -93,7 +93,7 @@ pub fn open_dense(path: &Path, links: Links, bytes_max: u64) -> io::Result<File>
     Ok(file)
 }
 
-/// Reads a plain file of at most so many bytes.
+/// Reads a plain file of at most `bytes_max` bytes.
 ///
 /// # Errors
 /// As [`open`], and if the file has more.
@@ -140,7 +140,7 @@ pub fn read_below(directory: &Path, name: &Path, bytes_max: u64) -> io::Result<O
     }
 }
 
-/// Reads the last bytes of a plain file, at most so many.
+/// Reads the last bytes of a plain file, at most `bytes_max`.
 ///
 /// # Errors
 /// As [`open`].

@@ -95,7 +95,7 @@ pub fn guard(directory: &Path) -> io::Result<()> {
     if !named {
         return Err(io::Error::other(format!("its name does not begin with {PREFIX}")));
     }
-    // Only the end of the pipe counts: whoever ends all processes ends its holder, too.
+    // Only the end of the pipe counts: a signal to all processes would end its holder, too.
     let _signals = signal_hook::iterator::Signals::new([
         signal_hook::consts::SIGINT,
         signal_hook::consts::SIGTERM,

@@ -1,7 +1,6 @@
-//! What lies in a directory of runs, as far as names, sizes and times tell: which rows are to be made again, and nothing is
-//! opened for it.
+//! A listing of a directory of runs by names, sizes and times, which decide which rows are made again. No file is opened.
 //!
-//! Links are not followed: what a link in the directory leads to is none of the library's, and a row says so.
+//! Links are not followed: their targets do not belong to the library, and a row says so.
 
 use std::collections::BTreeMap;
 use std::fs::{self, Metadata};
@@ -17,9 +16,9 @@ use super::row::{RowKind, SERIES};
 use crate::clock;
 use crate::{ITERATIONS, PARTIAL, RECORD};
 
-/// What stands behind a run's name in the name of its notes.
+/// Ending of the file of a run's notes, after the run's name.
 pub(super) const NOTES: &str = ".notes.toml";
-/// A change within so many nanoseconds of the last look may leave times as they are: file systems count in ticks.
+/// A change within this many nanoseconds of the last look may not change times: file systems count in ticks.
 const TICK_NS: i64 = 2_000_000_000;
 
 /// Sizes and times by which a change is noticed.
@@ -66,7 +65,7 @@ pub(super) fn is_partial(name: &str) -> bool {
     name.ends_with(PARTIAL)
 }
 
-/// A run's name without what stands behind it until it ends: that which its notes have.
+/// A run's final name, without `.partial`: notes have it from the beginning.
 pub(super) fn final_name(name: &str) -> &str {
     name.strip_suffix(PARTIAL).unwrap_or(name)
 }

@@ -1,9 +1,8 @@
 //! A directory of runs as a library: a row for each run and series ([`LibraryRow`]), searched with a [`Query`], with notes and
-//! tags beside the records ([`Notes`]) and a place for what was thrown away ([`trash`]).
+//! tags beside the records ([`Notes`]) and a trash ([`trash`]).
 //!
-//! The directories are the truth. Rows are kept in `RUNS/.index.ndjson`, each with the size and the times of what it was made of, and
-//! those that do not match any more are made again; so opening ten thousand runs reads one file. What cannot be read is a row
-//! as well, which says why.
+//! The directories are the truth. `RUNS/.index.ndjson` caches the rows, each with size and times of its sources, and rows that no longer
+//! match are made again; so opening ten thousand runs reads one file. A directory that cannot be read is a row that says why.
 //!
 //! ```text
 //! runs/20260131T123005Z-webstone/              a run, as before
@@ -39,7 +38,7 @@ pub use row::{Kept, LibraryRow, Peak, RowKind, SERIES};
 
 use files::{Folder, Stamp};
 
-/// Why something of the library cannot be had.
+/// Why an operation on the library failed.
 #[derive(Debug, thiserror::Error)]
 pub enum LibraryError {
     /// The operating system refused.
@@ -52,7 +51,7 @@ pub enum LibraryError {
         /// The operating system's answer.
         source: io::Error,
     },
-    /// A name that is none of a run.
+    /// The name cannot be that of a run.
     #[error("`{name}` is not the name of a run: {rule}")]
     Name {
         /// The name.
@@ -118,7 +117,7 @@ impl Library {
     /// milliseconds each; later only those that changed.
     ///
     /// # Errors
-    /// [`LibraryError::Io`] where the directory itself cannot be read. An index that cannot be written is none.
+    /// [`LibraryError::Io`] where the directory itself cannot be read. An index that cannot be written is no error.
     pub fn open(runs_dir: &Path) -> Result<Library, LibraryError> {
         Library::open_newest(runs_dir, usize::MAX)
     }
@@ -271,7 +270,7 @@ impl Library {
             (self.written, self.is_unwritten) = (Some(Instant::now()), false);
             let rows = self.rows.iter().zip(self.stamps.iter().copied()).filter(|(row, _)| !row.unread);
             written::tidy(&self.runs_dir);
-            // Whoever may not write reads more slowly, and that is all.
+            // Without an index the next start is only slower.
             if let Err(error) = index::write(&self.runs_dir, rows) {
                 debug!(runs = %self.runs_dir.display(), %error, "the index cannot be written");
             }

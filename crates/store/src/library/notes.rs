@@ -55,7 +55,7 @@ pub enum NotesError {
         /// The operating system's answer.
         source: io::Error,
     },
-    /// The file is none of notes.
+    /// The file does not hold notes.
     #[error("{}: {what}", path.display())]
     Content {
         /// The file.
@@ -108,10 +108,10 @@ impl Notes {
         Some(directory.with_file_name(format!("{}{}", final_name(name), files::NOTES)))
     }
 
-    /// Reads the notes of a run's directory; empty ones where there are none.
+    /// Reads the notes of a run's directory; empty ones if there are none.
     ///
     /// # Errors
-    /// [`NotesError::Io`] where the file cannot be read or is not a plain one, [`NotesError::Content`] where it is none of notes,
+    /// [`NotesError::Io`] where the file cannot be read or is not a plain one, [`NotesError::Content`] where it does not hold notes,
     /// and the limits.
     pub fn load(directory: &Path) -> Result<Notes, NotesError> {
         let path = named(directory)?;

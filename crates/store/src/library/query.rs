@@ -176,7 +176,7 @@ fn nearest<'a>(word: &str, known: &[&'a str]) -> Option<&'a str> {
         .map(|it| it.1)
 }
 
-/// `2026`, `2026-01`, `2026-01-31`, and an instant behind it.
+/// `2026`, `2026-01`, `2026-01-31`, or an instant of that day.
 fn is_date(text: &str) -> bool {
     let pattern = b"0000-00-00";
     text.len() >= 4

@@ -1,6 +1,6 @@
 //! A row of the library: what a list, a search and a history need of a run or a series, without reading its record again.
 //!
-//! Texts come from records of strangers and stay as they are, but for their length. Whoever shows them makes them harmless.
+//! Texts come from records of strangers and are only clipped here. Code that shows them must make them harmless.
 
 use std::collections::BTreeMap;
 use std::path::Path;

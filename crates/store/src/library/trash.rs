@@ -22,7 +22,7 @@ pub const TRASH: &str = ".trash";
 /// Moves a run or a series to the trash, with its notes.
 ///
 /// # Errors
-/// [`LibraryError::Name`] for a name that is none; [`LibraryError::Refused`] where nothing of that name is there, it is not a
+/// [`LibraryError::Name`] for an invalid name; [`LibraryError::Refused`] where nothing of that name is there, it is not a
 /// directory, or the trash holds one of its name; [`LibraryError::Io`].
 pub fn discard(runs_dir: &Path, name: &str) -> Result<(), LibraryError> {
     let name = Library::confined(name)?;

@@ -31,7 +31,7 @@ impl AppendFile {
         }
     }
 
-    /// A log that is there, up to `kept`: what lies behind it belongs to nothing and is cut off.
+    /// Opens an existing log and cuts it off after `kept` bytes, because the rest belongs to no iteration.
     pub(super) fn reopen(path: PathBuf, kept: u64) -> Result<AppendFile, StoreError> {
         // A record may come from elsewhere: neither a link nor a FIFO is written to.
         let flags = (OFlags::NOFOLLOW | OFlags::NONBLOCK).bits() as i32;
@@ -73,7 +73,7 @@ impl AppendFile {
         self.kept
     }
 
-    /// Takes back everything behind a mark.
+    /// Removes everything after a mark.
     pub(super) fn roll_back(&mut self, mark: u64) {
         // Where even that fails, a reader ignores lines of iterations that were not stored, and half a line.
         if steps::is_alive() && self.file.set_len(mark).is_ok() {

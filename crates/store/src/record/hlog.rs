@@ -15,7 +15,7 @@ use webstone_measure::metrics::{Histogram, Histograms, Measured, PageHistograms}
 use webstone_measure::rate::RatesError;
 use webstone_model::record::IterationRecord;
 
-/// Names of the generator's own delays, which are none of the four of a request.
+/// Names of the generator's own delays, apart from the four of a request.
 const LOOP_DELAY: &str = "loop-delay";
 /// Name of an open loop's schedule lag.
 const SCHEDULE_LAG: &str = "schedule-lag";

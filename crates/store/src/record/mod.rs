@@ -17,7 +17,7 @@
 //!
 //! Reports are made from the first five alone, and only those that list iterations page by page read the last of them. `figures.json` and `report.html` can be compared with what they give.
 //!
-//! While a run lasts, its directory has `.partial` behind its name, `record.json` holds no iterations, and each one is
+//! During a run the name of its directory ends in `.partial`, `record.json` holds no iterations, and each one is
 //! appended to `iterations.ndjson` as it ends: rewriting a growing `record.json` after each of 1,000 levels would cost
 //! the square of their number. An iteration is stored when its line there is: histograms, intervals and rows of pages are
 //! appended and synced before it, and a reader ignores what belongs to no stored iteration. So a run that is killed, or whose
@@ -65,7 +65,7 @@ pub const CERTIFICATE: &str = "certificate.json";
 pub const MANIFEST: &str = "MANIFEST.sha256";
 /// The signature over the former.
 pub const SIGNATURE: &str = "MANIFEST.sha256.sig";
-/// What stands behind a directory's name until its run is over.
+/// Ending of a directory's name until its run has ended.
 pub(crate) const PARTIAL: &str = ".partial";
 
 /// Bytes of a line of `iterations.ndjson`: 100 to 200 for each client.

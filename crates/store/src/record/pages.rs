@@ -3,7 +3,7 @@
 //! `pages.csv` has the sums over the whole run, a row a page that was asked for, in the order of the workload: what tables
 //! and charts of pages are made from. It is written when the run ends.
 //!
-//! `page-rows.csv.gz` has the rows of every iteration, one gzip member each, behind a member with the heading. Members in a
+//! `page-rows.csv.gz` has the rows of every iteration, one gzip member each, after a member with the heading. Members in a
 //! row are one gzip file (RFC 1952, 2.2), so `zcat`, pandas or DuckDB read it as one table; and a member can be appended
 //! when its iteration ends, and read without the others: the iteration in `record.json` has its place (`pages_at`). Pages
 //! that were never asked for have no row, and those with the most hits come first, so that the busiest pages are read
@@ -126,7 +126,7 @@ fn numbers(totals: &mut PageTotals) -> [&mut u64; NUMBERS] {
     ]
 }
 
-/// A row from `page` on; `None` where it is none, or of a page that the workload does not have.
+/// A row from `page` on; `None` if it is invalid, or of a page that the workload does not have.
 fn parse(line: &[u8], pages: usize) -> Option<PageRow> {
     let mut values = [0_u64; NUMBERS + 1];
     let mut digits = 0;

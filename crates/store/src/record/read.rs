@@ -90,7 +90,7 @@ fn stored_pages(directory: &Path, record: &RunRecord) -> Result<StoredPages, Sto
     Ok(stored)
 }
 
-/// The rows of pages of a record in `directory`, whose workload has so many.
+/// The rows of pages of a record in `directory`, whose workload has `pages` of them.
 pub(super) fn open_rows(directory: &Path, pages: usize) -> Result<RowsFile, StoreError> {
     let path = directory.join(PAGE_ROWS);
     RowsFile::open(&path, pages).map_err(|error| StoreError::io("read", &path, error))

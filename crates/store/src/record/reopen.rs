@@ -210,7 +210,7 @@ mod tests {
     }
 
     #[test]
-    fn killed_before_any_step_a_record_is_gone_on_with_and_comes_out_the_same() {
+    fn a_record_killed_before_any_step_resumes_and_ends_the_same() {
         let runs = tempfile::tempdir().unwrap();
         go_through(runs.path());
         let expected = finished_files(runs.path());

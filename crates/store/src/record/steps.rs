@@ -1,8 +1,8 @@
 //! The steps in which the store changes its directory, counted in tests, so that a writer can be killed before each of them.
 //! Elsewhere they cost nothing and always succeed.
 //!
-//! A writer that was killed does nothing any more: no roll back, no removal of what it had begun. That is why whoever tidies up
-//! behind an error asks [`is_alive`] first.
+//! A killed writer does nothing any more: it neither rolls back nor removes what it had begun. So code that tidies up after an error
+//! asks [`is_alive`] first.
 
 use std::io;
 
@@ -47,7 +47,7 @@ mod counted {
         LEFT.get() != Some(0)
     }
 
-    /// Lets a writer take so many steps, and kills it before the next. Whether it was killed.
+    /// Lets a writer take `step` steps and kills it before the next. Returns whether it was killed.
     pub(in crate::record) fn killed_before(step: u32, write: impl FnOnce()) -> bool {
         LEFT.set(Some(step));
         write();

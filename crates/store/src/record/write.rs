@@ -250,7 +250,7 @@ fn reserve(runs: &Path, started: SystemTime, name: &str) -> Result<(String, Path
         let id = if number == 1 { stem.clone() } else { format!("{stem}-{number}") };
         let partial = runs.join(format!("{id}{PARTIAL}"));
         match fs::create_dir(&partial) {
-            // Whoever finishes under this name later had made its partial directory before, so this one is ours.
+            // Another run of this name has made its partial directory before, so this one is ours.
             Ok(()) if !runs.join(&id).exists() => return Ok((id, partial)),
             Ok(()) => drop(fs::remove_dir(&partial)),
             Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {}

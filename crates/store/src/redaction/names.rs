@@ -33,7 +33,7 @@ const WORDS: [&str; 20] = [
     "psk",
     "insecurepassword",
 ];
-/// A word that makes it one behind another of the second list.
+/// Words that make a name secret if a word of the second list precedes.
 const KEYS: [&str; 18] = [
     "subscription",
     "api",
@@ -97,8 +97,7 @@ const PASSES_ON: [&str; 9] =
 /// Names that are secrets as a header field and something else elsewhere (HAProxy's `cookie`).
 const COOKIES: [&str; 5] = ["cookie", "cookie2", "set-cookie", "http_cookie", "set_cookie"];
 
-/// Last words that make a name a secret's where a sign stands behind it, and in a header field; in prose they are words like
-/// others.
+/// Last words that make a name a secret's if a sign follows, or in a header field; in prose they are ordinary words.
 const WEAK: [&str; 20] = [
     "auth",
     "jwt",
@@ -125,7 +124,7 @@ const WEAK: [&str; 20] = [
 const OF_REQUESTS: [&str; 7] = ["key", "session", "sig", "hmac", "ticket", "access", "cred"];
 /// Last words that do so in a query alone.
 const OF_QUERIES: [&str; 3] = ["code", "pass", "credential"];
-/// What stands before `key` in a name that is none of a secret.
+/// Words before `key` in names that are not secret.
 const NO_KEYS: [&str; 6] = ["idempotency", "cache", "sort", "surrogate", "partition", "primary"];
 
 /// Whether the value of this name is a secret.
@@ -139,7 +138,7 @@ pub(super) fn is_secret_field(name: &str) -> bool {
     is_secret(name) || is_weak(name) || ends_in(name, &OF_REQUESTS)
 }
 
-/// Whether the value of a parameter in a query, or behind a path, is a secret.
+/// Whether the value of a parameter in a query, or after a path, is a secret.
 pub(super) fn is_secret_parameter(name: &str) -> bool {
     is_secret_field(name) || ends_in(name, &OF_QUERIES)
 }
@@ -175,7 +174,7 @@ fn has_secret_words(name: &str) -> bool {
         "key" => return before.is_some_and(|word| KEYS.contains(&word)),
         _ => {}
     }
-    // `PGPASSWORD`, `clientsecret`; the short words would be found in many that are none.
+    // `PGPASSWORD`, `clientsecret`; the short words are part of many harmless names.
     let is_one = |word: &String| WORDS.iter().any(|it| word == it || it.len() > 4 && word.ends_with(it));
     words.iter().any(is_one)
 }
@@ -287,7 +286,7 @@ impl<'a> Place<'a> {
         let cookie = is_cookie(&self.name.to_ascii_lowercase());
         let auth = self.name.eq_ignore_ascii_case("auth");
         let strong = has_secret_words(self.name);
-        // Only as the name of a field, or with a sign behind it.
+        // Only as the name of a field, or with a sign after it.
         let field = !cookie && !auth && !strong && is_secret_field(self.name);
         if !(cookie || auth || field || strong) || self.before.ends_with(['/', '\\']) {
             return None;

@@ -11,7 +11,7 @@ use super::names::{is_harmless, is_secret_parameter, pattern};
 /// Each pattern names what is taken out `secret`.
 static SHAPES: LazyLock<Vec<Regex>> = LazyLock::new(|| {
     [
-        // A key may be cut off: then everything behind its first line is one.
+        // A key may be cut off: then everything after its first line belongs to it.
         r"(?s)-----BEGIN [A-Z0-9 ]*PRIVATE KEY(?: BLOCK)?-----(?P<secret>.*?)(?:-----END [A-Z0-9 ]*PRIVATE KEY(?: BLOCK)?-----|\z)",
         r"(?s)PuTTY-User-Key-File-\d+:(?P<secret>.*)",
         r"(?P<secret>AGE-SECRET-KEY-1[A-Z0-9]+)",
@@ -40,7 +40,7 @@ static SHAPES: LazyLock<Vec<Regex>> = LazyLock::new(|| {
     .into()
 });
 
-/// A parameter of a query, a path or a form behind its first.
+/// A parameter of a query, a path or a form, after the first one.
 static PARAMETER: LazyLock<Regex> = LazyLock::new(|| {
     pattern(r"[?&;](?:amp;)?(?P<name>[A-Za-z0-9_.\-\[\]%$]+)=(?P<secret>(?:\{\{[^{}]*\}\}|[^&#;\s\x22'<>])+)")
 });
