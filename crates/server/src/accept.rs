@@ -174,7 +174,7 @@ pub(crate) async fn accept(mut listener: Listener, mut orders: UnboundedReceiver
             dealer.deal(accepted);
         }
         if listener.pause().is_ok() {
-            // Whoever gave the order may be gone; it is carried out all the same.
+            // The caller may have gone; the order is carried out anyway.
             let _ = done.send(());
             tokio::time::sleep(span).await;
             while listener.resume().is_err() {

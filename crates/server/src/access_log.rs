@@ -1,7 +1,7 @@
 //! The access log in Common Log Format (as NCSA httpd and Apache write it), in UTC.
 //!
 //! Threads gather lines in memory and hand them over in batches; one writer thread owns the file. A slow disk
-//! therefore never stops an event loop: when the writer is behind by [`BATCHES`] batches, a thread keeps up to
+//! therefore never stops an event loop: when [`BATCHES`] batches wait for the writer, a thread keeps up to
 //! [`KEPT_BYTES`] more and then drops lines, which are counted.
 
 use std::cell::RefCell;
@@ -24,7 +24,7 @@ pub(crate) const HAND_OVER_EVERY: Duration = Duration::from_millis(250);
 const BATCH_BYTES: usize = 32 * 1024;
 /// Batches that may wait for the writer.
 const BATCHES: usize = 64;
-/// What a thread keeps while the writer is behind.
+/// What a thread keeps while the writer lags.
 const KEPT_BYTES: usize = 256 * 1024;
 
 /// Lines of text, with their number.
@@ -137,7 +137,7 @@ impl ThreadLog {
         }
     }
 
-    /// Gives what was gathered to the writer, unless it is behind.
+    /// Gives the gathered lines to the writer, unless it lags.
     pub(crate) fn hand_over(&self) {
         let Some(sender) = &self.sender else { return };
         let batch = self.gathered.take();

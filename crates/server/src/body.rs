@@ -70,9 +70,9 @@ pub(crate) struct Made {
 pub(crate) enum Pieces {
     /// One piece.
     One,
-    /// So many pieces, as equal as they can be.
+    /// This number of pieces, as equal as possible.
     Equal(u64),
-    /// Pieces of so many bytes; the last may be shorter.
+    /// Pieces of this many bytes; the last may be shorter.
     Of(u64),
     /// Two: one up to this offset, one after it.
     SplitAt(u64),

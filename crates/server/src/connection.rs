@@ -67,7 +67,7 @@ pub(crate) async fn run(accepted: Accepted, peer: Option<IpAddr>, over_tls: bool
 
 async fn http1(handler: Handler, wire: &Rc<Wire>) {
     let mut builder = http1::Builder::new();
-    // A client that closes its half behind a request is owed the answer (RFC 9112, 9.6).
+    // A client that closes its half after a request still gets the answer (RFC 9112, 9.6).
     builder.keep_alive(handler.shard.shared.keep_alive).max_buf_size(BUFFER_BYTES).half_close(true);
     let mut connection = std::pin::pin!(builder.serve_connection(WireIo(Rc::clone(wire)), handler));
     let result = std::future::poll_fn(|cx| match connection.as_mut().poll(cx) {

@@ -5,14 +5,14 @@
 //! | parameter | meaning |
 //! |---|---|
 //! | `fault=alert`, `alert=handshake-failure` | the alert of that name answers the client's hello, then a FIN |
-//! | `fault=close`, `after=hello` | a FIN instead of a handshake: before anything is read (`start`), or behind the client's hello |
+//! | `fault=close`, `after=hello` | a FIN instead of a handshake: before anything is read (`start`), or after the client's hello |
 //! | `fault=reset`, `after=hello` | the same with a reset |
 //! | `fault=garbage` | bytes that are not TLS answer the client's hello, then a FIN |
-//! | `fault=delay`, `for=100ms` | the client's hello is answered so much later |
-//! | `fault=late-settings`, `for=100ms` | in HTTP/2, the server's SETTINGS, and all behind them, come so much later |
+//! | `fault=delay`, `for=100ms` | the client's hello is answered later by this time |
+//! | `fault=late-settings`, `for=100ms` | in HTTP/2, the server's SETTINGS and everything after them come later by this time |
 //! | `fault=none` | no more of them |
-//! | `times=1` | so many connections have the fault; 0: all |
-//! | `every=1` | of those that come, each so manieth |
+//! | `times=1` | number of connections that have the fault; 0: all |
+//! | `every=1` | which of the connections that come: each, each second … |
 
 use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
@@ -148,7 +148,7 @@ impl Misdeed {
         !matches!(self, Misdeed::Reset(_))
     }
 
-    /// Does it, behind the client's hello. Whether the handshake goes on.
+    /// Plays the fault, after the client's hello. Returns whether the handshake continues.
     pub(crate) async fn perform(self, socket: &mut Socket) -> bool {
         match self {
             Misdeed::Delay(span) => {

@@ -302,7 +302,7 @@ mod tests {
     }
 
     #[test]
-    fn a_hidden_connection_leaves_nothing_behind() {
+    fn a_hidden_connection_leaves_no_count() {
         let thread = thread();
         let visible = Tally::accepted(&thread);
         visible.add(Count::BytesSent, 100);

@@ -30,9 +30,9 @@ pub(crate) enum Fault {
     Stall(At, Option<Duration>),
     /// Bytes that are not HTTP.
     Garbage,
-    /// A chunked body whose chunk after so many bytes has no size.
+    /// A chunked body in which the chunk after this many bytes has no size.
     BadChunk(u64),
-    /// So many bytes after the answer.
+    /// This many bytes after the answer.
     Extra(u64),
     /// The body is longer or shorter than asked for, in good HTTP.
     WrongLength(i64),
@@ -55,7 +55,7 @@ pub(crate) enum At {
     Start,
     /// Half of its head.
     Head,
-    /// Its head and so many bytes of its body.
+    /// Its head and this many bytes of its body.
     Body(u64),
 }
 

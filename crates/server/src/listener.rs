@@ -76,7 +76,7 @@ pub(crate) struct Listener {
 }
 
 impl Listener {
-    /// Binds and listens, in the clear.
+    /// Binds and listens, without TLS.
     pub(crate) fn bind(address: &Address, backlog: u32) -> Result<Listener, ServeError> {
         let backlog = i32::try_from(backlog).unwrap_or(i32::MAX);
         match address {
@@ -156,7 +156,7 @@ impl Listener {
 impl Drop for Listener {
     fn drop(&mut self) {
         if let Address::Unix(path) = &self.address {
-            // Whoever finds the path afterwards gets a clear "not found"; if it is gone already, all the better.
+            // A later client gets a clear "not found". An error means that it is gone already.
             let _ = std::fs::remove_file(path);
         }
     }

@@ -29,7 +29,7 @@ pub struct NullOptions {
     pub body_bytes: usize,
     /// The body is what webstone's generated fileset has at this path.
     pub path: String,
-    /// Whether each connection is closed behind its first answer.
+    /// Whether each connection is closed after its first answer.
     pub close: bool,
     /// One event loop on each of these CPUs; none: one loop, not pinned.
     pub cpus: Vec<u32>,
@@ -135,7 +135,7 @@ struct Connection {
     sent: usize,
 }
 
-/// What becomes of a connection behind an event.
+/// What becomes of a connection after an event.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Fate {
     Stays,

@@ -66,7 +66,7 @@ fn end_of_stdin() -> oneshot::Receiver<()> {
     has_ended
 }
 
-/// Whether whoever started this process had it ignore SIGHUP, the first bit of the kernel's mask.
+/// Whether this process was started with SIGHUP ignored, the first bit of the kernel's mask.
 fn is_hang_up_ignored() -> bool {
     let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
     let mask = status.lines().find_map(|line| line.strip_prefix("SigIgn:"));

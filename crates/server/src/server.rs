@@ -305,7 +305,7 @@ fn run_thread(start: Start) {
     };
     let shard = Rc::new(Shard::new(shared, index, log));
     runtime.block_on(async {
-        // Whoever started the server waits for this; if it has gone, `stop` is gone too and ends this at once.
+        // The starter waits for this; if it has gone, `stop` is gone too and ends this at once.
         let _ = started.send(Ok(()));
         drop(started);
         if shard.log.is_on() {

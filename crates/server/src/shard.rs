@@ -71,7 +71,7 @@ pub(crate) struct Shard {
     pub(crate) table: FileTable,
     /// The buffer of every read of this thread.
     pub(crate) scratch: RefCell<Box<[u8]>>,
-    /// State of the generator behind `fill=random`.
+    /// State of the generator of `fill=random`.
     pub(crate) random: Cell<u64>,
     /// This thread's share of the handler outside.
     pub(crate) slots: Slots,

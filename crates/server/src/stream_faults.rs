@@ -64,7 +64,7 @@ impl Code {
 
 /// How an answer ends before its body does.
 pub(crate) struct Cut {
-    /// After so many bytes.
+    /// After this many bytes.
     pub(crate) at: u64,
     /// What is done then; why the stream is reset, where that is its end.
     pub(crate) deed: Pin<Box<dyn Future<Output = BodyError>>>,

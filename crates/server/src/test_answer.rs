@@ -8,15 +8,15 @@
 //! | `fill=pattern` | `pattern`, `random` or `none`, as for `/send` |
 //! | `delay=10ms` | time from the request to the head |
 //! | `delays=0,10ms,2s` | the k-th request gets the k-th delay, in turn |
-//! | `freeze=3s,1s` | answers are withheld for 1 s, from 3 s after the first request on: whoever asks meanwhile is answered at its end |
+//! | `freeze=3s,1s` | answers are withheld for 1 s, from 3 s after the first request on: requests of that time are answered at its end |
 //! | `pause=10ms` | time from the head to the body |
-//! | `drip=100ms`, `bytes=1` | so many bytes at a time, with this time between |
-//! | `writes=4` | so many writes, as for `/send` |
-//! | `chunked=1`, `chunk=4k` | no length; chunks of so many bytes |
+//! | `drip=100ms`, `bytes=1` | this many bytes at a time, with this time between |
+//! | `writes=4` | number of writes, as for `/send` |
+//! | `chunked=1`, `chunk=4k` | no length; chunks of this many bytes |
 //! | `until_close=1` | no length; the body ends with the connection |
 //! | `close=1` | `Connection: close` |
-//! | `header=64k` | one more header field with a value of so many bytes |
-//! | `interim=2` | so many 103 answers first |
+//! | `header=64k` | one more header field with a value of this many bytes |
+//! | `interim=2` | number of 103 answers first |
 //! | `fault=…` | see below |
 //! | `every=10` | only each 10th request has the fault |
 //!
@@ -26,19 +26,19 @@
 //! |---|---|
 //! | `reset`, `close` | the connection ends with a reset, or with a FIN, at `after` |
 //! | `stall` | nothing more is sent from `after` on: for ever, or for the time `for`, and then the rest |
-//! | `truncate` | `close` in the middle of the body, or `after` so many bytes of it |
+//! | `truncate` | `close` in the middle of the body, or `after` this many bytes of it |
 //! | `garbage` | bytes that are not HTTP, then a FIN |
-//! | `bad-chunk` | a chunked body with a chunk size that is no number in its middle, or `after` so many bytes |
-//! | `extra` | so many bytes (`extra=7`) follow the whole answer |
+//! | `bad-chunk` | a chunked body with an invalid chunk size in its middle, or `after` this many bytes |
+//! | `extra` | this many bytes (`extra=7`) follow the whole answer |
 //! | `wrong-length` | the body, and the length announced, differ from `size` by `by` bytes (`by=-10`) |
 //! | `wrong-content` | a body that no fill makes |
 //! | `status` | `status` is answered only by the requests that `every` chooses, 200 by the others |
-//! | `no-close-notify` | over TLS, a FIN without `close_notify` behind the whole answer, or `after` so many bytes of its body |
+//! | `no-close-notify` | over TLS, a FIN without `close_notify` after the whole answer, or `after` this many bytes of its body |
 //! | `reset-stream` | in HTTP/2, the stream is reset by `code` (a name such as `enhance-your-calm`, or a number) at `after` |
 //! | `refused-stream` | in HTTP/2, the stream is refused before it begins: a client may send it again |
 //! | `goaway` | in HTTP/2, GOAWAY by `code`: with `no-error` (the default) what is under way is answered; with another all ends |
 //!
-//! `after=start` is before the first byte (the default), `after=head` in the middle of the head, and a number is so
+//! `after=start` is before the first byte (the default), `after=head` in the middle of the head, and a number is after that
 //! many bytes of the body. A reset loses what the kernel has not sent yet. In HTTP/2 `head` is `start`, because half a head is
 //! no frame; `close` and `reset` end the connection with all its streams; `bad-chunk`, `extra`, `until_close` and `interim` have
 //! no counterpart. What goes wrong before a request is in `connection_faults`.

@@ -235,7 +235,7 @@ pub(crate) struct Wire {
     pub(crate) peer: Option<IpAddr>,
     /// What this connection has added to the counters.
     pub(crate) tally: Rc<Tally>,
-    /// Bytes read to see which protocol it is, still to be given to whoever speaks it.
+    /// Bytes that were read to detect the protocol, and that its reader gets first.
     seen: RefCell<Vec<u8>>,
     /// How often everything that hyper had buffered was handed over.
     flushes: Cell<u64>,
@@ -284,7 +284,7 @@ impl Wire {
         matches!(&*self.stream.borrow(), Stream::Tls(_))
     }
 
-    /// Whether a connection in the clear begins as HTTP/2 does. What was read meanwhile is kept for whoever speaks it.
+    /// Whether a connection without TLS begins as HTTP/2 does. The bytes that were read stay for the reader.
     pub(crate) async fn begins_with_preface(&self) -> bool {
         loop {
             let seen = self.seen.borrow().len();

@@ -122,7 +122,7 @@ impl Head {
     }
 }
 
-/// Three digits, and whatever words behind them.
+/// Three digits, and any words after them.
 fn parse_status(value: &HeaderValue) -> Result<StatusCode, String> {
     let text = value.to_str().unwrap_or_default();
     let digits = text.split(' ').next().unwrap_or_default();

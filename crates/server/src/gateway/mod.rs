@@ -110,7 +110,7 @@ pub(crate) fn is_handled(path: &str) -> bool {
     path.strip_prefix(SCRIPT).is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
 }
 
-/// Why a handler's answer is none.
+/// Why a handler's output is not an answer.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum Failure {
     /// The request cannot be put into an environment.

@@ -17,8 +17,8 @@ const END_PATIENCE: Duration = Duration::from_secs(1);
 /// Most that it may say beyond that.
 const SURPLUS_BYTES_MAX: u64 = 1 << 20;
 
-/// The output of one request, whatever interface it comes through. Dropped before its end, it takes the handler's process
-/// along: what else would come cannot be told from the next answer.
+/// The output of one request, of any interface. Dropping it before its end also ends the handler's process: the rest could not be
+/// distinguished from the next answer.
 pub(super) trait Output {
     /// The next piece, never empty; `None` when the handler has said in its interface's way that it is done. Not called
     /// again after that.

@@ -67,7 +67,7 @@ impl Slots {
 #[derive(Debug)]
 pub(super) struct Slot {
     pub(super) stream: Stream,
-    /// Dropped behind the stream: it ends with it.
+    /// Dropped after the stream, so that the process ends with it.
     pub(super) _process: Process,
 }
 

@@ -78,7 +78,7 @@ pub(super) fn variables(asked: &Asked<'_>, root: Option<&Path>) -> Result<Variab
 
 /// Header fields as `HTTP_*` (section 4.1.18). Left out: what has a variable of its own, credentials, what concerns this
 /// connection only, `Proxy` (whose variable many programs take for their own setting), and names with an underscore, which
-/// cannot be told from those with a hyphen.
+/// look the same as those with a hyphen.
 fn protocol_specific(headers: &HeaderMap, out: &mut Variables) {
     const LEFT_OUT: [HeaderName; 5] =
         [CONTENT_LENGTH, CONTENT_TYPE, AUTHORIZATION, PROXY_AUTHORIZATION, CONNECTION];
@@ -102,7 +102,7 @@ fn protocol(version: Version) -> &'static str {
     }
 }
 
-/// The name that the client called the server by, without the port; `None` if there is none, or one that is no name.
+/// The name that the client called the server by, without the port; `None` if there is none, or it is not a name.
 fn server_name(host: &str) -> Option<&str> {
     let name = match host.rsplit_once(':') {
         Some((name, port)) if port.bytes().all(|byte| byte.is_ascii_digit()) => name,

@@ -13,7 +13,7 @@ use crate::send::Send;
 pub(super) enum Opening {
     /// With a `Status` field where it is not 200, as CGI has it.
     StatusField,
-    /// With the status line of HTTP, as programs behind uwsgi's protocol do.
+    /// With the status line of HTTP, as uwsgi's programs do.
     StatusLine,
 }
 
@@ -120,7 +120,7 @@ mod tests {
     }
 
     #[test]
-    fn what_makes_no_sense_is_a_bad_request() {
+    fn an_invalid_query_is_a_bad_request() {
         let writes = answered(Opening::StatusField, "GET", "size=x");
         let [(text, true)] = &writes[..] else { panic!("{writes:?}") };
         assert!(text.starts_with("Status: 400 Bad Request\r\n") && text.contains("size=x: "), "{text}");

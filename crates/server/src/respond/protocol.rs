@@ -40,7 +40,7 @@ pub(super) trait Protocol: Default {
     /// Writes a piece of the answer as the protocol has it.
     fn wrap(&self, content: &[u8], is_last: bool, out: &mut Vec<u8>);
 
-    /// Whether the connection is kept behind the answer.
+    /// Whether the connection is kept after the answer.
     fn keeps(&self) -> bool {
         false
     }

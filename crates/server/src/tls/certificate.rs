@@ -6,7 +6,7 @@ use std::net::IpAddr;
 use rcgen::{CertificateParams, DnType, KeyPair, RsaKeySize};
 use webstone_model::server_tls::CertificateKey;
 
-/// Common name of what is made, so that whoever meets it knows where it came from.
+/// Common name of certificates that are made here, so that their origin is visible.
 const NAME: &str = "webstone";
 
 /// A certificate with its private key, both as PEM.

@@ -22,7 +22,7 @@ fn over_tls() -> RunningServer {
     start(ServerSpec { threads: 1, http2: true, tls, ..ServerSpec::default() })
 }
 
-/// One connection in the clear, driven by a task of its own; how it ended.
+/// One connection without TLS, driven by a task of its own; how it ended.
 type Driven = tokio::task::JoinHandle<Result<(), Error>>;
 
 async fn dial(server: &RunningServer) -> (SendRequest<bytes::Bytes>, Driven) {
@@ -55,7 +55,7 @@ fn both_versions_are_spoken_at_one_address() {
     let server = in_clear();
     let answer = Peer::connect(&server).get("/small.html");
     assert_eq!((answer.version.as_str(), answer.body), ("HTTP/1.1", content_of("/small.html", 500)));
-    // It begins as the preface does, and is none.
+    // It begins as the preface does, and then differs.
     let mut other = Peer::connect(&server);
     other.send("P");
     other.send("OST /echo HTTP/1.1\r\nHost: t\r\nContent-Length: 2\r\n\r\nab");

@@ -106,7 +106,7 @@ fn files_come_whole_and_the_end_is_said() {
 }
 
 #[test]
-fn one_server_listens_in_the_clear_and_over_tls() {
+fn one_server_listens_with_and_without_tls() {
     let server = server(|tls, _| tls.listen = Some("127.0.0.1:0".into()));
     assert!(server.url().starts_with("http://127.0.0.1:"), "{}", server.url());
     let secure = server.ready().secure_url.clone().unwrap();
@@ -178,7 +178,7 @@ impl Write for Counting {
 }
 
 #[test]
-fn whoever_ends_a_connection_both_sides_count_the_same_bytes() {
+fn both_sides_count_the_same_bytes_whichever_ends_a_connection() {
     let server = server(|_, _| ());
     let config = client(&server, &[]);
     let mut received = 0;
