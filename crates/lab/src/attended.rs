@@ -150,7 +150,7 @@ impl Attended {
         self.stderr.lock().unwrap_or_else(PoisonError::into_inner).iter().cloned().collect()
     }
 
-    /// Whoever stops it from now on waits no longer than this for its end by itself.
+    /// From now on, stopping it waits at most this long for it to end by itself.
     pub(crate) fn hurry(&mut self, patience: Duration) {
         self.patience = self.patience.map(|usual| usual.min(patience));
     }

@@ -1,6 +1,6 @@
-//! What webstone's own executable is to be where webstone starts it: said as one line of JSON on standard input, behind the
-//! single word [`CHILD`] on the command line. So no option of the command line has to mean the same on both sides, and what is
-//! asked for (paths, commands) is in no list of processes. Standard input stays open: its end is the end of whoever started it.
+//! The roles of webstone's own executable when webstone starts it: one line of JSON on standard input, and the single word
+//! [`CHILD`] on the command line. So options of the command line need not mean the same on both sides, and no list of processes
+//! shows paths and commands. Standard input stays open: it ends when the parent ends.
 
 use std::ffi::OsString;
 use std::io::{self, BufRead, Write};

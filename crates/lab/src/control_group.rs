@@ -1,5 +1,5 @@
-//! How long a process was held up by the CPU quota of a control group: a server that is throttled answers late with a CPU
-//! that looks idle.
+//! How long a process was throttled by the CPU quota of a control group: a throttled server answers late on a CPU that looks
+//! idle.
 
 use crate::machine::{Root, ancestors};
 

@@ -200,7 +200,7 @@ mod tests {
     }
 
     #[test]
-    fn every_cpu_that_can_be_had_is_watched() {
+    fn every_available_cpu_is_watched() {
         let allowed = rustix::thread::sched_getaffinity(None).unwrap();
         let cpu = (0..1024).find(|cpu| allowed.is_set(*cpu)).unwrap() as u32;
         let watched = |time: Duration| {

@@ -129,7 +129,7 @@ impl EmbeddedServerError {
 pub struct EmbeddedServer {
     process: Attended,
     url: String,
-    /// Where it speaks TLS, if `url` is in the clear.
+    /// Where it speaks TLS, if `url` is without.
     secure_url: Option<String>,
     /// Its certificate, over TLS.
     certificate: Option<Made>,
@@ -169,13 +169,13 @@ impl EmbeddedServer {
         &self.url
     }
 
-    /// `https://address:port`, where it speaks TLS there and `url` is in the clear.
+    /// `https://address:port`, where it speaks TLS there and `url` is without.
     pub fn secure_url(&self) -> Option<&str> {
         self.secure_url.as_deref()
     }
 
     fn counters(&self) -> Option<Counters> {
-        // In the clear where it can be: that needs no handshake, which it would count.
+        // Without TLS if possible: the server would count a handshake.
         if let Some(made) = self.certificate.as_ref().filter(|_| self.secure_url.is_none()) {
             let asked = Asked {
                 address: self.url.strip_prefix("https://")?.parse().ok()?,

@@ -1,5 +1,5 @@
-//! Single requests for checks: the engine's probe behind a seam, so that checks can be tested against answers that no
-//! server at hand gives.
+//! Single requests for checks, made by the engine's probe through a trait, so that tests of checks can give answers that no
+//! available server gives.
 
 use std::borrow::Cow;
 use std::sync::OnceLock;
@@ -17,7 +17,7 @@ pub trait Fetch: Sync {
     /// `GET path` from a base URL such as `http://127.0.0.1:8080`, with the file's own header fields.
     fn fetch(&self, base: &str, path: &str, detail: &RequestDetail) -> Result<ProbeResponse, ProbeError>;
 
-    /// The same; the body is handed over as it comes, at most so many bytes of it, and is not in the answer.
+    /// The same; the body is handed over as it comes, up to a limit, and is not in the answer.
     fn fetch_each(
         &self,
         base: &str,

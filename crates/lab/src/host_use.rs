@@ -157,7 +157,7 @@ impl HostReading {
                 }),
             descriptors: self.descriptors.max(later.descriptors),
             descriptors_max: known(limits.descriptors),
-            // Whoever looked knows what that cost.
+            // The caller knows what the sample cost.
             ..HostUse::default()
         }
     }
@@ -172,8 +172,8 @@ fn asleep_ns() -> u64 {
     nanos(ClockId::Boottime).saturating_sub(nanos(ClockId::Monotonic))
 }
 
-/// Whether the host has so many sockets that one pair of addresses might have half of the local ports. Where not, the kernel
-/// need not be asked for every connection: that takes some milliseconds of a CPU for 10,000.
+/// Whether the host has enough sockets for one pair of addresses to have half of the local ports. If not, the kernel need not be
+/// asked for every connection, which takes some milliseconds of CPU time for 10,000.
 fn may_lack_ports(root: &Root, tcp: &TcpUse) -> bool {
     2 * (tcp.in_use + tcp.time_wait) >= limits::read(root).ports
 }

@@ -16,7 +16,7 @@ pub struct Limits {
     pub tw_reuse: u64,
     /// `net.core.somaxconn`.
     pub somaxconn: u64,
-    /// Memory that can be had without swapping, in bytes: MemAvailable, or what the control group leaves.
+    /// Available memory without swapping, in bytes: MemAvailable, or what the control group leaves.
     pub memory_bytes: u64,
 }
 
@@ -52,8 +52,7 @@ pub fn raise_descriptors(needed: u64) -> Raised {
     Raised { from, to: getrlimit(Resource::Nofile).current.unwrap_or(u64::MAX) }
 }
 
-/// The limits as they are now. Where the kernel does not tell one, it is taken as absent: a limit that cannot be read
-/// stops nobody.
+/// The limits as they are now. A limit that the kernel does not report is taken as absent.
 pub fn read(root: &Root) -> Limits {
     Limits {
         descriptors: getrlimit(Resource::Nofile).current.unwrap_or(u64::MAX),
@@ -81,7 +80,7 @@ fn ports(root: &Root) -> u64 {
     (high + 1).saturating_sub(low).saturating_sub(taken)
 }
 
-/// Memory that can be had, in bytes.
+/// Available memory, in bytes.
 fn memory(root: &Root) -> u64 {
     let meminfo = root.text("/proc/meminfo").unwrap_or_default();
     let available = meminfo

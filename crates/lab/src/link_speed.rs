@@ -2,8 +2,8 @@
 
 use crate::machine::Root;
 
-/// In Mbit/s; `None` where the kernel says none, and of what no hardware stands behind: a veth, which is how containers and
-/// network namespaces are joined, claims 10,000 and carries whatever the CPUs copy.
+/// In Mbit/s; `None` if the kernel reports none, or for an interface without hardware: a veth, which joins containers and network
+/// namespaces, claims 10,000 and carries as much as the CPUs copy.
 pub(crate) fn link_speed_mbps(root: &Root, name: &str) -> Option<u64> {
     // Virtual interfaces refuse to tell, or tell -1.
     let claimed = root.number(&format!("/sys/class/net/{name}/speed")).filter(|speed| *speed > 0)?;

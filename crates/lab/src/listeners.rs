@@ -64,7 +64,7 @@ pub(crate) fn is_held_by(root: &Root, port: u16, ancestor: u32) -> bool {
     ours.iter().any(|pid| holds(root, *pid, &sockets) || is_hidden(pid))
 }
 
-/// The sockets that listen on any of these ports, by inode, whoever has them.
+/// The sockets that listen on any of these ports, of any process, by inode.
 pub(crate) fn inodes(root: &Root, ports: &BTreeSet<u16>) -> BTreeSet<u64> {
     listening(root, ports).unwrap_or_default().into_iter().collect()
 }
@@ -76,7 +76,7 @@ impl ServerProcesses {
     }
 }
 
-/// The listening sockets of these ports, as `/proc/<pid>/fd` names them; `None` where the kernel does not tell.
+/// The listening sockets of these ports, as `/proc/<pid>/fd` names them; `None` if the kernel does not report them.
 fn sockets(root: &Root, ports: &BTreeSet<u16>) -> Option<BTreeSet<PathBuf>> {
     let inodes = listening(root, ports)?;
     Some(inodes.iter().map(|inode| PathBuf::from(format!("socket:[{inode}]"))).collect())

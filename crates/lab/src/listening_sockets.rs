@@ -17,7 +17,7 @@ use crate::sock_diag::tcp_sockets;
 /// State of a listening socket in `/proc/net/tcp`.
 const LISTEN: &str = "0A";
 
-/// Inodes of the sockets that listen on any of these ports; `None` where the kernel does not tell.
+/// Inodes of the sockets that listen on any of these ports; `None` if the kernel does not report them.
 pub(crate) fn listening(root: &Root, ports: &BTreeSet<u16>) -> Option<Vec<u64>> {
     if *root == Root::default()
         && let (Ok(mut found), Ok(more)) = (asked(AF_INET, ports), asked(AF_INET6, ports))
@@ -45,7 +45,7 @@ fn asked(family: u8, ports: &BTreeSet<u16>) -> io::Result<Vec<u64>> {
 /// full, or it lacked memory. The kernel's `ListenOverflows` and `ListenDrops` are of all sockets of the host.
 ///
 /// # Errors
-/// If the kernel does not tell.
+/// If the kernel does not report them.
 pub(crate) fn dropped(ports: &BTreeSet<u16>) -> io::Result<BTreeMap<u32, u32>> {
     let mut found = BTreeMap::new();
     for family in [AF_INET, AF_INET6] {

@@ -73,8 +73,8 @@ impl Root {
         self.descriptors_in(&format!("/proc/{pid}/fd"))
     }
 
-    /// How many descriptors are open in this process's fullest table, of which workers have one each; `None` where the
-    /// kernel does not tell.
+    /// Open files in the fullest table of this process, of which each worker has its own; `None` if the kernel does not
+    /// report them.
     pub(crate) fn fullest_table(&self) -> Option<u64> {
         let threads = self.names("/proc/self/task").into_iter();
         threads.filter_map(|thread| self.descriptors_in(&format!("/proc/self/task/{thread}/fd"))).max()
@@ -186,7 +186,7 @@ fn version_1(root: &Root, controllers: &str, group: &str, bounds: &mut ControlGr
             "cpu" => {
                 let quota = root.number(&format!("{directory}/cpu.cfs_quota_us"));
                 let period = root.number(&format!("{directory}/cpu.cfs_period_us"));
-                // An unlimited group says -1, which is no number here.
+                // An unlimited group says -1, which does not parse.
                 if let (Some(quota), Some(period @ 1..)) = (quota, period) {
                     tighten_cpus(&mut bounds.cpus, quota as f64 / period as f64);
                 }
@@ -305,7 +305,7 @@ pub(crate) mod tests {
     }
 
     #[test]
-    fn version_1_is_read_too_and_its_unlimited_values_are_none() {
+    fn unlimited_values_of_version_1_are_read_as_no_limit() {
         let (_keep, root) = root_with(&[
             ("/proc/self/cgroup", "4:memory:/box\n2:cpu,cpuacct:/box\n0::/\n"),
             ("/sys/fs/cgroup/cpu/box/cpu.cfs_quota_us", "50000\n"),

@@ -26,7 +26,7 @@ use webstone_store::without_number;
 
 /// How long it may take to accept a connection.
 const PATIENCE: Duration = Duration::from_secs(5);
-/// How long it may take to tell its counters. Whoever watches the level waits for that long.
+/// How long it may take to report its counters, for which the monitoring of a level waits.
 const COUNTERS_PATIENCE: Duration = Duration::from_secs(1);
 
 /// The server behind a proxy.
@@ -49,7 +49,7 @@ pub struct View {
 }
 
 impl View {
-    /// What it has counted so far; `None` where it does not tell.
+    /// What it has counted so far; `None` if it does not report it.
     pub(crate) fn counters(&self) -> Option<Counters> {
         counters(self.counters_at.as_deref()?)
     }

@@ -15,7 +15,7 @@ use crate::sock_diag::tcp_sockets;
 /// The pair of addresses that has most local ports, of those that lead to any of these targets; `None` where none has one.
 ///
 /// # Errors
-/// If the kernel does not tell.
+/// If the kernel does not report them.
 pub(crate) fn fullest(targets: &BTreeSet<SocketAddr>) -> io::Result<Option<PairPorts>> {
     // A socket that listens has no other end; all others hold a port, those in TIME_WAIT too.
     let states = StateFlags::all().difference(StateFlags::LISTEN | StateFlags::CLOSE);
@@ -85,7 +85,7 @@ mod tests {
     }
 
     #[test]
-    fn pairs_are_told_apart_by_their_source_address() {
+    fn pairs_differ_by_their_source_address() {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let target = listener.local_addr().unwrap();
         let from = |source: &str| {

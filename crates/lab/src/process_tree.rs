@@ -1,9 +1,9 @@
 //! The processes of a server, taken together: what they have used so far, what there is of them now, their memory. Where the
 //! kernel keeps each number, and what is lost of processes that end, stands here; what is done with them, in `sweep`.
 //!
-//! A reading costs some system calls a thread, so it is taken where the window opens and where it closes. A look counts
-//! processes, threads and descriptors, which have no peaks that the kernel keeps; it is taken while the window is open.
-//! Memory is weighed behind the window, because the kernel walks page tables for it.
+//! A reading costs some system calls per thread, so it is taken where the window opens and where it closes. A sample counts processes,
+//! threads and open files, of which the kernel keeps no peaks; it is taken while the window is open. Memory is read after the
+//! window, because the kernel walks page tables for it.
 
 use std::cmp::Reverse;
 use std::collections::BTreeMap;
@@ -47,7 +47,7 @@ struct ThreadReading {
     name: String,
     /// Voluntary and involuntary context switches.
     switches: (u64, u64),
-    /// `None` where the kernel does not tell.
+    /// `None` if the kernel does not report it.
     scheduled: Option<Scheduled>,
 }
 
@@ -238,13 +238,13 @@ impl TreeReading {
     }
 }
 
-/// A number of KiB behind a name, in bytes.
+/// A number of KiB after a name, in bytes.
 fn kibibytes(text: &str, name: &str) -> Option<u64> {
     let line = text.lines().find_map(|line| line.strip_prefix(name))?;
     Some(line.trim().strip_suffix("kB")?.trim().parse::<u64>().ok()? << 10)
 }
 
-/// A number behind a name.
+/// A number after a name.
 fn number(text: &str, name: &str) -> Option<u64> {
     text.lines().find_map(|line| line.strip_prefix(name))?.trim().parse().ok()
 }

@@ -99,7 +99,7 @@ fn what_may_not_be_seen_is_absent() {
 }
 
 #[test]
-fn threads_are_told_apart_by_what_they_used() {
+fn threads_are_distinguished_by_what_they_used() {
     let mut before = [files(1, [0; 2], [0; 4], [0; 2]), files(2, [0; 2], [0; 4], [0; 2])].concat();
     before.push(("/proc/1/task/1/children".to_owned(), "2".to_owned()));
     before.push(("/proc/1/task/1/schedstat".to_owned(), "100 10 1".to_owned()));
@@ -164,7 +164,7 @@ def ready():
 def burnt(kind):
     return used()[kind] - before[kind]
 ";
-/// What stands behind it. The line is written at once, whatever Python is told of buffers: others may write too.
+/// Its end. The line is written at once, without Python's buffers: others may write, too.
 const CLOSING: &str = "
 sys.stdout.write(f\"done {1e9 * burnt('user'):.0f} {1e9 * burnt('system'):.0f}\\n\")
 sys.stdout.flush()

@@ -53,7 +53,7 @@ const SERVER_DESCRIPTORS: u64 = 65_536;
 pub struct Supervision {
     /// The program and its arguments.
     pub words: Vec<OsString>,
-    /// Programs behind it and their arguments, started before it. They end with it, and it with any of them.
+    /// Programs that it needs and their arguments, started before it. They end with it, and it with any of them.
     pub companions: Vec<Vec<OsString>>,
     /// CPUs to run on; empty: all that this process may use.
     pub cpus: Vec<u32>,

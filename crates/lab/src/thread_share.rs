@@ -1,4 +1,4 @@
-//! How busy threads of this program are while they work: for whoever watches a level, not for its record.
+//! How busy threads of this program are while they work: for the live display, not for the record.
 
 use std::collections::BTreeMap;
 use std::time::Instant;

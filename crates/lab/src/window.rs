@@ -1,8 +1,7 @@
-//! What this host, the server's processes and those of the origin behind it did while a window was open: read where it opens
-//! and where it closes, and looked at in between for what the kernel keeps no peak of. What the looking costs is counted with
-//! it.
+//! What this host, the server's processes and those of its origin did while a window was open: read where it opens and where it
+//! closes, and sampled in between for what the kernel keeps no peak of. The cost of sampling is measured, too.
 //!
-//! Whoever watches the level calls `look` as often as it looks itself; what is to be done then is decided here.
+//! The thread that watches the level calls `look` as often as it looks itself; what is due then is decided here.
 
 use std::collections::BTreeSet;
 use std::net::SocketAddr;
@@ -24,7 +23,7 @@ use webstone_store::clock::own_cpu_time;
 
 /// Between two looks while the window is open.
 const PAUSE: Duration = Duration::from_secs(1);
-/// A look's pause is at least so many times what it took of a CPU: its share stays below a thousandth.
+/// A sample is followed by a pause of at least this many times its CPU time: its share stays below a thousandth.
 const PAUSE_PER_COST: u32 = 1000;
 /// Without a warm-up, what was read before the level is of the window if it opened so soon after: nothing has to be read while its
 /// clients are at work.
@@ -249,7 +248,7 @@ impl<'a> Window<'a> {
         let (server, origin) = (self.server.reading(), self.origin.reading());
         let read_ns = Control::now_ns();
         let host = (self.readings == 0).then(|| host_reading(&self.watched));
-        // Whoever was interrupted may have read what is the window's.
+        // A thread that was interrupted may have read late.
         if Instant::now() > opens {
             return;
         }
@@ -327,7 +326,7 @@ impl<'a> Window<'a> {
         }
         self.host_closed = Some(closed);
         self.count(began);
-        // Behind the window, because it takes longer than all the rest.
+        // After the window, because it takes longer than all the rest.
         self.server.weigh();
         self.origin.weigh();
     }
@@ -365,7 +364,7 @@ fn host_reading(watched: &Watched<'_>) -> HostReading {
     HostReading::take(&Root::default(), watched.links, watched.targets, &watched.listening)
 }
 
-/// How long to wait behind a look that took so much CPU time.
+/// How long to wait after a sample that took this much CPU time.
 fn pause_after(cost: Duration) -> Duration {
     PAUSE.max(cost * PAUSE_PER_COST)
 }
@@ -388,7 +387,7 @@ mod tests {
         }
     }
 
-    /// A process with so many ticks of user time, threads and descriptors.
+    /// A process with these ticks of user time, threads and open files.
     fn process(root: &std::path::Path, ticks: u64, threads: u64, descriptors: usize) {
         let directory = root.join("proc/9");
         std::fs::write(
@@ -402,7 +401,7 @@ mod tests {
     }
 
     #[test]
-    fn what_counts_is_between_opening_and_close_and_the_most_of_all_looks() {
+    fn counts_are_between_opening_and_close_and_peaks_of_all_samples() {
         let (keep, root) = root_with(&[("/proc/9/status", "VmHWM: 8 kB\nVmRSS: 4 kB\n")]);
         let links = BTreeSet::new();
         process(keep.path(), 1, 99, 99);

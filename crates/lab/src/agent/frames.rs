@@ -24,7 +24,7 @@ const PIECE: u32 = 1 << 31;
 const PIECE_BYTES: usize = 256 << 10;
 /// Longest payload, in bytes: a window of a million clients is 20 MB.
 const PAYLOAD_BYTES_MAX: usize = 256 << 20;
-/// As much of what makes no sense is shown.
+/// Bytes of invalid data that a message shows.
 const SHOWN_BYTES_MAX: usize = 60;
 
 /// How each side introduces itself.
@@ -240,7 +240,7 @@ impl<R: Read> Frames<R> {
         Ok(u32::from_be_bytes(head))
     }
 
-    /// Appends so many bytes to what has come. Grows as bytes come: a length alone takes no memory.
+    /// Reads `length` bytes more. Memory grows as they come: an announced length alone takes none.
     fn body(&mut self, length: usize) -> Result<(), FrameError> {
         let before = self.payload.len();
         let read = self.input.by_ref().take(length as u64).read_to_end(&mut self.payload);
@@ -278,7 +278,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_too_long_or_makes_no_sense_is_refused() {
+    fn what_is_too_long_or_invalid_is_refused() {
         assert_eq!(
             said(b"HTTP/1.1 400"),
             "a message of 1213486160 bytes was announced; the limit is 4194304"

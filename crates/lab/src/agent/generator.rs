@@ -38,7 +38,7 @@ pub enum Heard {
         /// What came with it.
         payload: Vec<u8>,
     },
-    /// It cannot, or makes no sense: [`GeneratorAgent::lost`] has the words.
+    /// It cannot, or broke the protocol: [`GeneratorAgent::lost`] has the words.
     Broken(Gone),
 }
 
@@ -91,7 +91,7 @@ impl GeneratorAgent {
     /// Starts it. What it says goes to `hear`, on a thread of its own, until that returns `false`. `version` is webstone's here.
     ///
     /// # Errors
-    /// If its command is none, or its program does not start.
+    /// If its command is invalid, or its program does not start.
     pub fn start(
         command: &str,
         version: &str,
@@ -155,7 +155,7 @@ impl GeneratorAgent {
         let _ = self.tell.as_ref().map(|tell| tell.send(frame));
     }
 
-    /// Whoever lets go of it waits for its end for a moment only: the user wants no more.
+    /// From now on dropping it waits for its end for a moment only: the user has interrupted.
     pub fn hurry(&mut self) {
         self.process.hurry();
     }

@@ -1,6 +1,6 @@
-//! This side of the stream: starts the command that runs an agent, asks it, and gives it up where it is gone, hangs or makes no
-//! sense. A run never waits for it while load is made: what is asked where a window opens and closes is a few bytes written
-//! to a pipe; answers are stamped by the thread that reads them, and looked at when the level is over.
+//! This side of the stream: starts the command that runs an agent, asks it, and gives it up when it is gone, hangs or breaks the
+//! protocol. A run never waits for it while load is made: a question at the start or end of a window is a few bytes written to a
+//! pipe; the thread that reads answers notes their times, and they are evaluated after the level.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, UdpSocket};
@@ -34,7 +34,7 @@ const ARRIVALS_WAITING_MAX: usize = 4;
 const POLL: Duration = Duration::from_millis(50);
 /// Round trips that are timed before the load; the shortest counts.
 const ECHOES: usize = 5;
-/// From such a share of the window on, in percent, readings that may be so late are none of that window.
+/// Share of the window, in percent: readings that may be later than this do not count for that window.
 const LATE_PERCENT_MAX: f64 = 5.0;
 /// Two clocks may differ by so much, in percent, and this much besides.
 const CLOCKS_PERCENT_MAX: f64 = 1.0;

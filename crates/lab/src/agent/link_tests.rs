@@ -1,4 +1,4 @@
-//! Agents that are none, played by shells, and what is said of them; late readings and strange clocks.
+//! Shells in place of agents, and the messages about them; late readings and strange clocks.
 
 use super::super::messages::PROTOCOL;
 use super::*;
@@ -45,7 +45,7 @@ fn another_version_is_told_with_both_and_the_remedy() {
 }
 
 #[test]
-fn what_makes_no_sense_is_shown() {
+fn invalid_data_is_shown() {
     let (error, _) = refused("sh -c 'echo Last login: today; cat >/dev/null'");
     assert!(
         error.contains("broke the protocol: it sent `Last login: today` instead of a greeting"),

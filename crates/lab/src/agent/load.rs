@@ -91,7 +91,7 @@ pub enum LoadAnswer {
     Armed,
     /// Warm-up is over, and every worker has had an answer.
     Warm,
-    /// An instant that was told had passed, by so many nanoseconds: the level has ended.
+    /// The agreed instant had already passed, by this many nanoseconds: the level has ended.
     Late(u64),
     /// Once a second while a level lasts.
     Beat(Box<Beat>),

@@ -1,7 +1,7 @@
 //! What a run asks of an agent, and what it answers. An agent answers every question once, in order, with its number.
 //!
-//! An agent has two roles: it watches a server, or it makes load ([`super::load`]). Whoever changes what a message says, or adds
-//! one that an older agent must understand, raises [`PROTOCOL`].
+//! An agent has two roles: it watches a server, or it makes load ([`super::load`]). A change of a message, or a new one that an older
+//! agent must understand, raises [`PROTOCOL`].
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::IpAddr;

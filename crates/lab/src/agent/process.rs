@@ -25,7 +25,7 @@ const END_PATIENCE: Duration = Duration::from_millis(500);
 /// Why an agent could not be started.
 #[derive(Debug, thiserror::Error)]
 pub enum AgentError {
-    /// The command is none.
+    /// The command is invalid.
     #[error("{key}: `{command}` is not a command")]
     Command {
         /// The key of the specification that has it.

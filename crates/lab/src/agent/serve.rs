@@ -1,8 +1,8 @@
-//! The agent: what `webstone agent` does. It watches one server on the host that it runs on, as a run there would, and says what
-//! it saw to whoever started it; or it makes load there.
+//! The agent: what `webstone agent` does. It monitors one server on its host, as a run there would, and reports to the program that
+//! started it; or it makes load.
 //!
-//! One thread does nothing but read, so that the end of the stream ends the program at once, whatever a look or a level is
-//! doing, and echoes are answered at once. A second thread looks at the server; the role that makes load has its own.
+//! One thread only reads, so that echoes are answered and the end of the stream ends the program at once, even during a sample or a
+//! level. A second thread monitors the server; the role that makes load has its own.
 
 use std::collections::BTreeSet;
 use std::io::{self, Read, Write};
@@ -27,7 +27,7 @@ use crate::machine::Root;
 use crate::process_tree::ProcessTree;
 use crate::window::{Used, Watched, Window};
 
-/// An agent that makes load ends where it hears nothing for so long: whoever started it is gone, or cannot be reached.
+/// An agent that makes load ends when it hears nothing for this long: its controller is gone, or cannot be reached.
 pub const LEASE: Duration = Duration::from_secs(15);
 
 /// What an agent was told that it has not got to yet. A controller that says more is made to wait, so that a flood fills no memory;
@@ -45,7 +45,7 @@ pub enum ServeError {
         /// Of the other side.
         theirs: (String, u32),
     },
-    /// The other side makes no sense.
+    /// The other side broke the protocol.
     #[error("this agent was not started by webstone: {0}")]
     Garbled(String),
     /// Nothing was heard for too long by an agent that makes load.
@@ -80,7 +80,7 @@ pub(super) fn versions(ours: &(String, u32), theirs: &(String, u32)) -> String {
     )
 }
 
-/// The role that makes load, of whoever has a load generator.
+/// The role that makes load, implemented where the load generator is known.
 pub trait LoadRole: Send {
     /// Takes what it is told, in order; `payload` is what came with it. Returns at once where no more than
     /// [`WAITING_MAX`] wait: answers go over its [`Voice`] when there

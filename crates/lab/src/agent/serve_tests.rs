@@ -175,7 +175,7 @@ fn an_agent_sees_what_a_local_look_sees() {
     assert!(bounds.contains(&seen), "{seen} ns are not within {bounds:?}");
     let (here, there) = (tree.present(), server.processes.unwrap());
     assert_eq!((there.processes_max, there.threads_max), (1, 1));
-    // Whoever started this test may have left it descriptors, which every child of it has.
+    // The program that started this test may have left it open files, which its children inherit.
     assert!(here.descriptors >= Some(5));
     assert_eq!((here.processes, here.threads, here.descriptors), (1, 1, there.descriptors_max));
     assert_eq!(there.resident_bytes, tree.memory().resident);

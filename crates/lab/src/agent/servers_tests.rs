@@ -49,7 +49,7 @@ fn agents_that_watch_the_same_are_refused() {
     assert_eq!(of(introduced("web2", "b2", "net:[1]", 7, 70)).unwrap(), [(None, None); 2]);
     assert_eq!(of(introduced("web1", "b1", "net:[1]", 8, 71)).unwrap(), [(None, None), (Some(0), Some(0))]);
     assert_eq!(of(introduced("web1", "b1", "net:[2]", 8, 71)).unwrap(), [(None, None), (Some(0), None)]);
-    // Of a machine whose kernel does not tell its boot, nothing is known.
+    // Nothing is known of a machine whose kernel does not report its boot.
     let mut unknown = introduced("web1", "b1", "net:[1]", 7, 70);
     unknown.record.boot = None;
     assert_eq!(of(unknown).unwrap(), [(None, None); 2]);

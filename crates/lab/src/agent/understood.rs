@@ -18,8 +18,8 @@ pub struct Understood {
     pub ended_by: String,
 }
 
-/// Reads a greeting and messages to the end of a stream, or to the first that makes no sense: those that an agent sends,
-/// or those that it gets.
+/// Reads a greeting and messages to the end of a stream or the first invalid one: those that an agent sends, or those that it
+/// gets.
 pub fn understood(stream: &[u8], from_agent: bool) -> Understood {
     let mut input = stream;
     let greeted = greeted(&mut input);

@@ -30,7 +30,7 @@ pub(super) fn gather(facts: &mut Facts<'_>, ask: Ask<'_>) {
     facts.add("scsi_hosts", &format!("{SCSI_HOSTS}/*/proc_name"), (!hosts.is_empty()).then_some(hosts));
 }
 
-/// A disk; `None` of what has no device behind it: loops, memory, volumes made of other disks.
+/// A disk; `None` without a device of its own: loops, memory, volumes made of other disks.
 fn disk(root: &Root, name: &str) -> Option<Value> {
     let base = format!("{BLOCK}/{name}");
     let text = |file: &str| root.text(&format!("{base}/{file}")).filter(|text| !text.is_empty());

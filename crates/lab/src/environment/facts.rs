@@ -20,7 +20,7 @@ impl<'a> Facts<'a> {
         Facts { root, values: BTreeMap::new(), sources: Map::new(), unknown: Map::new() }
     }
 
-    /// A fact, or that `source` does not tell it.
+    /// Adds a fact, or notes that `source` does not have it.
     pub(super) fn add(&mut self, name: &str, source: &str, value: Option<impl Into<Value>>) {
         match value {
             Some(value) => {
@@ -42,7 +42,7 @@ impl<'a> Facts<'a> {
         self.add(name, path, text);
     }
 
-    /// All facts by name, their sources under `sources`, and what could not be had under `unknown`.
+    /// All facts by name, their sources under `sources`, and what is not available under `unknown`.
     pub(super) fn finish(mut self) -> BTreeMap<String, Value> {
         self.values.insert("sources".to_owned(), Value::Object(self.sources));
         self.values.insert("unknown".to_owned(), Value::Object(self.unknown));

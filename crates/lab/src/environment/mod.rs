@@ -48,7 +48,7 @@ pub struct Subject<'a> {
 pub struct ServerHost {
     /// The same facts as of this host, by name.
     pub facts: BTreeMap<String, Value>,
-    /// Whether it is the generator's machine, whatever its addresses are; `None` where the kernel does not tell.
+    /// Whether it is the generator's machine, whatever its addresses are; `None` if the kernel does not report it.
     pub same_machine: Option<bool>,
 }
 

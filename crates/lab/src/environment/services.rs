@@ -73,7 +73,7 @@ impl Stat {
         let text = root.lossy_text(&format!("/proc/{id}/stat"))?;
         // A name may hold parentheses and spaces; nothing after it does.
         let (name, rest) = (text.split_once('(')?.1).rsplit_once(')')?;
-        // Behind the name: state, parent, group, session, terminal.
+        // After the name: state, parent, group, session, terminal.
         let mut fields = rest.split_whitespace().skip(3).map(|field| field.parse::<i64>().ok());
         let (session, terminal) = (fields.next()??, fields.next()??);
         Some(Stat { name: name.to_owned(), session, terminal })

@@ -22,7 +22,7 @@ const ANSWER_BYTES_MAX: u64 = 1 << 20;
 pub(crate) struct Asked<'a> {
     /// Where it listens.
     pub(crate) address: SocketAddr,
-    /// The certificates that are trusted, as PEM; `None`: in the clear.
+    /// The certificates that are trusted, as PEM; `None`: without TLS.
     pub(crate) trusted: Option<&'a str>,
     /// The certificate is the user's, and need not be one for `localhost`.
     pub(crate) may_be_unverified: bool,

@@ -75,7 +75,7 @@ impl Driver for Caddy {
             ("HOME".to_owned(), site.own("")),
             ("XDG_CONFIG_HOME".to_owned(), site.own("config")),
             ("XDG_DATA_HOME".to_owned(), site.own("data")),
-            // Go counts the CPUs that it may run on; told all the same, so that it is in the record.
+            // Go counts the CPUs that it may run on by itself; set anyway, so that the record has it.
             ("GOMAXPROCS".to_owned(), site.threads().to_string()),
         ];
         if site.is_tuned() {

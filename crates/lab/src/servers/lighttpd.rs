@@ -9,7 +9,7 @@ use super::{Choice, Disclosure, Driver, ERROR_LOG, Setup, Site, counted};
 
 pub(super) struct Lighttpd;
 
-/// Debian's choice of what requests are held against.
+/// Debian's choice of checks of requests.
 const PARSE_OPTIONS: &str = "\
 server.http-parseopts = (
     \"header-strict\" => \"enable\",

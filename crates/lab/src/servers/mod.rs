@@ -48,7 +48,7 @@ pub struct Site {
     pub root: PathBuf,
     /// Files to serve, by their paths below `root`; empty where they are not known.
     pub files: Vec<String>,
-    /// Where it listens: in the clear, over TLS where that is spoken, but for `SiteTls::listen`.
+    /// Where it listens: over TLS if it speaks TLS and `SiteTls::listen` is not set, otherwise without.
     pub address: SocketAddr,
     /// CPUs that it runs on, in ascending order; at least one.
     pub cpus: Vec<u32>,
@@ -132,7 +132,7 @@ pub struct Setup {
     pub arguments: Vec<OsString>,
     /// Variables of its environment.
     pub environment: Vec<(String, String)>,
-    /// Processes behind it, started before it and ended with it.
+    /// Processes that it needs, started before it and ended with it.
     pub companions: Vec<interfaces::Companion>,
     /// Names in its directory under which it finds webstone's own executable.
     pub executables: Vec<&'static str>,
@@ -289,7 +289,7 @@ pub fn driver(software: Software) -> Option<&'static dyn Driver> {
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{what}")]
 pub struct Refusal {
-    /// The key of the specification (`server.cache`) and why it cannot be had.
+    /// The key of the specification (`server.cache`) and why it is not available.
     pub what: String,
     /// What to do about it.
     pub hint: String,

@@ -17,7 +17,7 @@ const SYSTEM_PATHS: [&str; 3] = ["/usr/sbin", "/usr/local/sbin", "/sbin"];
 pub struct Installed {
     /// Where.
     pub path: PathBuf,
-    /// Its version in its own words, on one line; empty where it does not tell.
+    /// Its version in its own words, on one line; empty if it does not report it.
     pub version: String,
     /// All that it said when asked for its version.
     pub build: String,

@@ -43,7 +43,7 @@ const PORTS_TRIED: usize = 4;
 const PORT_TAKEN: [&str; 3] = ["address already in use", "can't bind", "cannot bind socket"];
 /// Lines of its error log that a message quotes.
 const LOG_LINES: usize = 10;
-/// Bytes at its end that are looked at for them.
+/// Bytes at its end that are searched for them.
 const LOG_BYTES: u64 = 64 << 10;
 
 /// How to start a server.
@@ -71,7 +71,7 @@ pub struct RunningServer {
     /// Its first process.
     pid: u32,
     url: String,
-    /// Where it speaks TLS, if `url` is in the clear.
+    /// Where it speaks TLS, if `url` is without.
     secure: Option<SocketAddr>,
     name: &'static str,
     setup: Setup,
@@ -86,7 +86,7 @@ pub struct RunningServer {
     cert_pem: Option<String>,
     /// The file of one that was made.
     trusted: Option<PathBuf>,
-    // Dropped behind the process: the supervisor removes it first.
+    // Dropped after the process: the supervisor removes it first.
     directory: Directory,
     root: Root,
 }
@@ -112,7 +112,7 @@ impl RunningServer {
         &self.url
     }
 
-    /// `https://address:port`, where it speaks TLS there and [`RunningServer::url`] is in the clear.
+    /// `https://address:port`, where it speaks TLS there and [`RunningServer::url`] is without.
     pub fn secure_url(&self) -> Option<String> {
         self.secure.map(|address| format!("https://{address}"))
     }
@@ -191,15 +191,15 @@ impl RunningServer {
                     // Somebody killed it, and the kernel the server's first process; the others are of its group.
                     let group = i32::try_from(self.process.pid()).ok().and_then(Pid::from_raw);
                     let _ = group.map(|group| kill_process_group(group, Signal::KILL));
-                    // What it said is told by whoever asks.
+                    // The caller adds what it said.
                     return Some(format!("its supervisor ended: {}", in_words(exit.status)));
                 }
             }
         }
     }
 
-    /// What it said on standard error and at the end of its error log. Stops it: the log goes with its directory, and standard
-    /// error is whole only behind its end.
+    /// What it said on standard error and at the end of its error log. Stops it: the log is removed with its directory, and standard
+    /// error is complete only after its end.
     fn last_words(&mut self) -> String {
         // Its user may have put something else in its place.
         let log = self.directory.path().join(OWN).join(ERROR_LOG);

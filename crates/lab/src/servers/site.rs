@@ -2,8 +2,8 @@
 //! temporary files, because the user that a server runs as may not look into the one that runs are kept in; what a reader
 //! needs of it is copied into the record. It is removed with the server, by the supervisor where webstone cannot.
 //!
-//! Whoever runs webstone may be root, and the server's user is not to be trusted with that: whatever webstone writes or reads
-//! lies where that user cannot write. Logs, sockets and temporary files of the server go into one directory of its own inside,
+//! webstone may run as root, and the server's user must not gain from that: everything that webstone writes or reads lies where
+//! that user cannot write. Logs, sockets and temporary files of the server go into one directory of its own inside,
 //! which webstone only reads, without following links (`plain_file`).
 
 use std::fs;
@@ -162,7 +162,7 @@ pub(crate) fn address(listen: &str) -> Result<SocketAddr, String> {
     if address.port() != 0 {
         return Ok(address);
     }
-    // Free now; that another process takes it before the server does is tried again by whoever starts it.
+    // Free now; if another process takes it before the server does, the caller tries again.
     TcpListener::bind(address)
         .and_then(|listener| listener.local_addr())
         .map_err(|error| format!("no port is free on {}: {error}", address.ip()))

@@ -283,7 +283,7 @@ fn tls_stands_in_the_configuration_with_what_was_asked_for() {
 }
 
 #[test]
-fn a_server_listens_in_the_clear_and_over_tls() {
+fn a_server_listens_with_and_without_tls() {
     use webstone_model::server_tls::ServerTls;
     let both = |software, http2| {
         let spec = ServerTls { listen: Some("127.0.0.1:8443".into()), ..ServerTls::default() };

@@ -19,7 +19,7 @@ use super::{Choice, Refusal, Site, driver};
 pub struct SiteTls {
     /// The options.
     pub spec: ServerTls,
-    /// Where TLS is spoken, if the server listens in the clear besides.
+    /// Where TLS is spoken, if the server also listens without.
     pub listen: Option<SocketAddr>,
     /// File with the certificate, as PEM.
     pub cert: String,
@@ -181,7 +181,7 @@ pub(super) fn nginx_listen(site: &Site, options: &str) -> String {
     line(site.address, site.is_secure()) + &second + directive
 }
 
-/// From 1.25.1 on HTTP/2 is a directive, and one address in the clear has both versions.
+/// From 1.25.1 on HTTP/2 is a directive, and one address without TLS has both versions.
 fn nginx_has_directive(build: &str) -> bool {
     let version = build.split("nginx/").nth(1).unwrap_or_default();
     let number = |part: &str| part.chars().take_while(char::is_ascii_digit).collect::<String>().parse().ok();
@@ -314,7 +314,7 @@ pub(super) fn haproxy_binds(site: &Site, options: &str) -> String {
     }
 }
 
-/// What stands behind HAProxy's `bind`. In the clear it knows HTTP/2 by its preface, without being told.
+/// What follows HAProxy's `bind`. Without TLS it detects HTTP/2 by its preface.
 fn haproxy_tls(site: &Site) -> String {
     let Some(tls) = &site.tls else { return String::new() };
     let mut text = format!(
@@ -370,7 +370,7 @@ pub fn disclosed(server: &ServerSpec) -> String {
     )
 }
 
-/// The path of a certificate that clients have to trust, where it is none of theirs already.
+/// The path of a certificate that clients must be told to trust, unless they do already.
 pub(super) fn trusted(site: &Site) -> Option<PathBuf> {
     site.tls.as_ref().filter(|tls| tls.spec.is_made()).map(|tls| PathBuf::from(&tls.cert))
 }
