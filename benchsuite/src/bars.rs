@@ -1,4 +1,4 @@
-//! The limits of `bars.toml`, held against a session.
+//! The limits of `bars.toml`, and the check of a session against them.
 
 use serde::{Deserialize, Serialize};
 
@@ -36,7 +36,7 @@ pub enum Quantity {
     Cpu,
     /// Memory for each further connection, in bytes.
     ConnectionBytes,
-    /// CPU time per request, the dearest number of clients against the cheapest.
+    /// CPU time per request: the most expensive number of clients, divided by the cheapest.
     CpuGrowth,
     /// CPU time per request with two workers, as a ratio to that of one beside another process.
     SecondWorker,
@@ -67,7 +67,7 @@ pub struct Judged {
     #[serde(flatten)]
     pub bar: Bar,
     /// The server.
-    pub on: &'static str,
+    pub on: String,
     /// What was measured, round by round.
     pub measured: Option<Spread>,
     /// What the least client that these system calls allow reaches. It decides where it misses the bar itself.
@@ -152,6 +152,8 @@ impl Bar {
 
 #[cfg(test)]
 mod tests {
+    use clap::ValueEnum as _;
+
     use super::*;
     use crate::modes::{Mode, Server};
     use crate::tools::KNOWN;
@@ -161,13 +163,13 @@ mod tests {
         let bars = Bar::all().unwrap();
         assert!(bars.len() > 30);
         for bar in &bars {
-            let mode = Mode::ALL.into_iter().find(|mode| mode.name() == bar.mode);
+            let mode = Mode::all().find(|mode| mode.name() == bar.mode);
             let known = |tool: &str| KNOWN.iter().any(|known| known.name == tool);
             assert_ne!(mode.is_some() && known(&bar.tool), bar.pending.is_some(), "{bar:?}");
             assert_eq!(bar.against.is_some(), bar.quantity == Quantity::Cpu, "{bar:?}");
             assert!(bar.against.as_deref().is_none_or(known), "{bar:?}");
-            let servers = mode.map_or(&Server::ALL[..], Mode::servers);
-            let is_loaded = |name: &String| servers.iter().any(|server| server.name() == name);
+            let servers = mode.map_or(Server::value_variants(), Mode::servers);
+            let is_loaded = |name: &String| servers.iter().any(|server| server.name() == *name);
             assert!(bar.server.as_ref().is_none_or(is_loaded), "{bar:?}");
             assert!(bar.aim.is_none_or(|aim| aim < bar.at_most), "{bar:?}");
         }

@@ -17,7 +17,7 @@ pub struct Disturbance {
 }
 
 impl Disturbance {
-    /// Looks at a CPU for a tenth of a second; at any, where none is given or it cannot be had.
+    /// Watches a CPU for a tenth of a second; any CPU, if none is given or it is not available.
     pub fn look(cpu: Option<u32>) -> Disturbance {
         let seen = webstone_engine::disturbance(cpu.as_slice(), LOOK);
         Disturbance { taken: seen.taken_percent() / 1e2, longest_us: seen.longest_ns as f64 / 1e3 }

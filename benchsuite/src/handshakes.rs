@@ -10,7 +10,7 @@ use crate::modes::Mode;
 
 /// nginx's format of a line: whether the session was resumed (`r`) or not (`.`), version, cipher suite.
 pub const LOG_FORMAT: &str = "$ssl_session_reused $ssl_protocol $ssl_cipher";
-/// Of resumed handshakes so many may be full ones: each client's first is.
+/// Share of full handshakes where all should be resumed: each client's first is full.
 const FULL_SHARE_MAX: f64 = 0.1;
 
 /// How many handshakes there were of each kind.

@@ -20,9 +20,10 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, ExitCode, Stdio};
 use std::time::Duration;
 
-use arguments::{Arguments, Baseline};
+use arguments::Arguments;
 use canned::Canned;
 use children::{Cpus, Group, How};
+use clap::Parser as _;
 use disturbance::Disturbance;
 use handshakes::Handshakes;
 use modes::{Case, Mode, Server};
@@ -37,17 +38,7 @@ const GRACE: Duration = Duration::from_secs(30);
 const DESCRIPTORS_BESIDE: u64 = 200;
 
 fn main() -> ExitCode {
-    let arguments = match Arguments::parse(std::env::args().skip(1)) {
-        Ok(Some(arguments)) => arguments,
-        Ok(None) => {
-            print!("{}", arguments::HELP);
-            return ExitCode::SUCCESS;
-        }
-        Err(error) => {
-            eprintln!("error: {error}\nhint: --help lists the options");
-            return ExitCode::from(2);
-        }
-    };
+    let arguments = Arguments::parse();
     if let Err(error) = children::end_them_on_signals() {
         eprintln!("error: {error}");
         return ExitCode::FAILURE;
@@ -74,9 +65,8 @@ fn compare(arguments: &Arguments) -> Result<bool, String> {
         None => build("webstone", false)?,
     };
     let baseline = match &arguments.baseline {
-        None => None,
-        Some(Baseline::At(path)) => Some(path.clone()),
-        Some(Baseline::Build) => Some(build("webstone", true)?),
+        Some(path) if path.as_os_str() == "build" => Some(build("webstone", true)?),
+        baseline => baseline.clone(),
     };
     let uses_canned = arguments.servers.contains(&Server::Canned);
     let canned = if uses_canned { Some(build("webstone-canned", false)?) } else { None };

@@ -1,7 +1,9 @@
 //! What is requested, and how: the modes of the comparison, the servers they load, and the cases they fall into.
 
+use clap::ValueEnum;
+
 /// One way to load the server.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub enum Mode {
     /// 500 bytes, connections kept.
     KeepAlive,
@@ -28,21 +30,27 @@ pub enum Mode {
     /// 500 bytes over TLS 1.3, connections kept, 100 and 10,000 of them: memory for each.
     HttpsScale,
     /// 500 bytes in HTTP/2 over TLS 1.3: 64 connections with one stream each at a time, 8 with 10, one with 100.
+    #[value(name = "h2-64x1")]
     H2One,
     /// See [`Mode::H2One`].
+    #[value(name = "h2-8x10")]
     H2Ten,
     /// See [`Mode::H2One`].
+    #[value(name = "h2-1x100")]
     H2Hundred,
     /// The same without TLS.
+    #[value(name = "h2c-64x1")]
     H2cOne,
     /// See [`Mode::H2cOne`].
+    #[value(name = "h2c-8x10")]
     H2cTen,
     /// See [`Mode::H2cOne`].
+    #[value(name = "h2c-1x100")]
     H2cHundred,
 }
 
 /// A server to load.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub enum Server {
     /// An nginx of one worker that serves files.
     Nginx,
@@ -79,49 +87,13 @@ pub const MEMORY_BETWEEN: (u32, u32) = (SCALE[1], SCALE[3]);
 
 impl Mode {
     /// Every mode, in the order in which they run.
-    pub const ALL: [Mode; 18] = [
-        Mode::KeepAlive,
-        Mode::PerRequest,
-        Mode::Large,
-        Mode::Standard,
-        Mode::Scale,
-        Mode::Workers,
-        Mode::Pacing,
-        Mode::HttpsKeepAlive,
-        Mode::HttpsFull,
-        Mode::HttpsResumed,
-        Mode::HttpsLarge,
-        Mode::HttpsScale,
-        Mode::H2One,
-        Mode::H2Ten,
-        Mode::H2Hundred,
-        Mode::H2cOne,
-        Mode::H2cTen,
-        Mode::H2cHundred,
-    ];
+    pub fn all() -> impl Iterator<Item = Mode> {
+        Mode::value_variants().iter().copied()
+    }
 
     /// Its name on the command line and in `bars.toml`.
-    pub fn name(self) -> &'static str {
-        match self {
-            Mode::KeepAlive => "keep-alive",
-            Mode::PerRequest => "per-request",
-            Mode::Large => "large",
-            Mode::Standard => "standard",
-            Mode::Scale => "scale",
-            Mode::Workers => "workers",
-            Mode::Pacing => "pacing",
-            Mode::HttpsKeepAlive => "https-keep-alive",
-            Mode::HttpsFull => "https-full",
-            Mode::HttpsResumed => "https-resumed",
-            Mode::HttpsLarge => "https-large",
-            Mode::HttpsScale => "https-scale",
-            Mode::H2One => "h2-64x1",
-            Mode::H2Ten => "h2-8x10",
-            Mode::H2Hundred => "h2-1x100",
-            Mode::H2cOne => "h2c-64x1",
-            Mode::H2cTen => "h2c-8x10",
-            Mode::H2cHundred => "h2c-1x100",
-        }
+    pub fn name(self) -> String {
+        name(&self)
     }
 
     /// The servers that it can load.
@@ -202,17 +174,14 @@ impl Mode {
 }
 
 impl Server {
-    /// All, the real ones first.
-    pub const ALL: [Server; 3] = [Server::Nginx, Server::NginxShared, Server::Canned];
-
     /// Its name on the command line and in `bars.toml`.
-    pub fn name(self) -> &'static str {
-        match self {
-            Server::Nginx => "nginx",
-            Server::NginxShared => "nginx-shared",
-            Server::Canned => "canned",
-        }
+    pub fn name(self) -> String {
+        name(&self)
     }
+}
+
+fn name(value: &impl ValueEnum) -> String {
+    value.to_possible_value().map_or_else(String::new, |value| value.get_name().to_owned())
 }
 
 /// A Lua script that makes wrk pick the `standard` workload's files by weight.
@@ -235,7 +204,7 @@ mod tests {
 
     #[test]
     fn requests_in_progress_are_connections_times_streams() {
-        for mode in Mode::ALL {
+        for mode in Mode::all() {
             for server in mode.servers() {
                 for case in mode.cases(*server) {
                     assert_eq!(case.clients % case.streams, 0, "{case:?}");
@@ -253,7 +222,7 @@ mod tests {
 
     #[test]
     fn what_a_canned_server_cannot_speak_it_is_not_asked() {
-        for mode in Mode::ALL.into_iter().filter(|mode| mode.is_secure() || mode.is_http2()) {
+        for mode in Mode::all().filter(|mode| mode.is_secure() || mode.is_http2()) {
             assert!(!mode.servers().contains(&Server::Canned), "{mode:?}");
         }
     }

@@ -205,7 +205,7 @@ fn k6(output: &str) -> Option<Reading> {
     })
 }
 
-/// The first word behind a label.
+/// The first word after a label.
 fn after<'a>(output: &'a str, label: &str) -> Option<&'a str> {
     output.lines().find_map(|line| line.trim().strip_prefix(label))?.split_whitespace().next()
 }

@@ -118,8 +118,8 @@ impl Run {
 fn case<S: serde::Serializer>(case: &Case, serializer: S) -> Result<S::Ok, S::Error> {
     use serde::ser::SerializeMap as _;
     let mut map = serializer.serialize_map(Some(6))?;
-    map.serialize_entry("mode", case.mode.name())?;
-    map.serialize_entry("server", case.server.name())?;
+    map.serialize_entry("mode", &case.mode.name())?;
+    map.serialize_entry("server", &case.server.name())?;
     map.serialize_entry("clients", &case.clients)?;
     map.serialize_entry("streams", &case.streams)?;
     map.serialize_entry("workers", &case.workers)?;

@@ -3,6 +3,7 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 
+use clap::ValueEnum as _;
 use serde_json::json;
 
 use crate::arguments::Arguments;
@@ -144,9 +145,9 @@ impl Session {
 
     /// The bar on each server that was loaded; on the first of its servers where none was.
     fn judge(&self, bar: &Bar) -> Vec<Judged> {
-        let mode = Mode::ALL.into_iter().find(|mode| mode.name() == bar.mode);
-        let is_its = |server: &Server| bar.server.as_ref().is_none_or(|name| name == server.name());
-        let servers = mode.map_or(&Server::ALL[..], Mode::servers).iter().copied().filter(is_its);
+        let mode = Mode::all().find(|mode| mode.name() == bar.mode);
+        let is_its = |server: &Server| bar.server.as_ref().is_none_or(|name| *name == server.name());
+        let servers = mode.map_or(Server::value_variants(), Mode::servers).iter().copied().filter(is_its);
         let on = |server: Server| {
             let of = |tool: &str| self.measured(bar, mode?, server, tool);
             let (measured, floor) = (of(&bar.tool), floor_of(&bar.tool).and_then(of));
@@ -316,7 +317,7 @@ mod tests {
     }
 
     fn empty(folder: &Path) -> Session {
-        let arguments = Arguments::parse(std::iter::empty()).unwrap().unwrap();
+        let arguments = <Arguments as clap::Parser>::parse_from(["x"]);
         Session::begin(folder, &arguments, &[], &Cpus { server: Some(0), client: Some(1) }).unwrap()
     }
 
@@ -381,13 +382,13 @@ mod tests {
         let to_wrk =
             bars.iter().find(|bar| bar.mode == "keep-alive" && bar.against.as_deref() == Some("wrk"));
         let judged: Vec<_> =
-            half.judge(to_wrk.unwrap()).iter().map(|judged| (judged.on, judged.outcome)).collect();
-        assert_eq!(judged, [("nginx", Outcome::Met), ("canned", Outcome::Missed)]);
+            half.judge(to_wrk.unwrap()).iter().map(|judged| (judged.on.clone(), judged.outcome)).collect();
+        assert_eq!(judged, [("nginx".to_owned(), Outcome::Met), ("canned".to_owned(), Outcome::Missed)]);
         assert_eq!(half.finish(), Ok(false));
     }
 
     #[test]
-    fn scale_and_workers_are_held_against_the_tool_itself() {
+    fn scale_and_workers_are_compared_with_the_tool_itself() {
         let folder = tempfile::tempdir().unwrap();
         let mut session = empty(folder.path());
         for (case, cost) in Mode::Scale.cases(Server::Nginx).into_iter().zip([1.0, 0.8, 0.9, 1.1]) {

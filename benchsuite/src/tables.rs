@@ -17,7 +17,7 @@ pub fn report(session: &Session, judged: &[Judged]) -> String {
     }
     text.push('\n');
     disturbances(session, &mut text);
-    for mode in Mode::ALL {
+    for mode in Mode::all() {
         for server in mode.servers() {
             let cases = mode.cases(*server);
             if !session.runs.iter().any(|run| cases.contains(&run.case)) {
@@ -224,7 +224,7 @@ fn pacing(session: &Session, case: Case, text: &mut String) {
 
 fn cost_of_measuring(session: &Session, text: &mut String) {
     let mut rows = String::new();
-    for mode in Mode::ALL {
+    for mode in Mode::all() {
         for case in mode.servers().iter().flat_map(|server| mode.cases(*server)) {
             if let Some(ratio) = session.ratio(case, "webstone", "webstone-bare", Run::cpu_us) {
                 let (mode, server) = (mode.name(), case.server.name());
@@ -249,7 +249,7 @@ fn cost_of_measuring(session: &Session, text: &mut String) {
 /// What changed since another commit, of the whole process and of its window alone.
 fn before(session: &Session, text: &mut String) {
     let mut rows = String::new();
-    for mode in Mode::ALL {
+    for mode in Mode::all() {
         for case in mode.servers().iter().flat_map(|server| mode.cases(*server)) {
             let to_before = |quantity| session.ratio(case, "webstone", "webstone-before", quantity);
             let Some(whole) = to_before(Run::cpu_us) else { continue };

@@ -210,7 +210,7 @@ impl Tool {
                 }
             }
             "ab" => {
-                // -t sets -n to 50,000; a -n behind it lifts that again. ab reserves memory for n results.
+                // -t sets -n to 50,000, and a later -n raises it again. ab reserves memory for n results.
                 let most = seconds * 400_000;
                 let keep = if keep { "-k" } else { "" };
                 add(&format!("-q -t {seconds} -n {most} -c {clients} {keep} {url}"));
@@ -309,7 +309,7 @@ impl Tool {
 }
 
 impl Target<'_> {
-    /// CPUs that so many workers may use.
+    /// CPUs that this many workers may use.
     pub fn client_cpus(&self, workers: u32) -> Option<String> {
         if workers > 1 { self.cpus.both() } else { self.cpus.client.map(|cpu| cpu.to_string()) }
     }

@@ -26,7 +26,7 @@ pub struct Target {
     pub name: &'static str,
     /// Longest input that is worth trying, in bytes.
     pub bytes_max: usize,
-    /// How many times longer an input takes than those of other targets; so many fewer are tried.
+    /// How many times longer an input takes than those of other targets; the number of tries is divided by it.
     pub cost: u64,
     /// Parses, and asserts what must hold.
     pub run: fn(&[u8]),

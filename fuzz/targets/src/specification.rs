@@ -17,7 +17,7 @@ pub(crate) fn specification(data: &[u8]) {
         }
         Err(error) => {
             assert!(error.start <= text.len() && error.line(text) <= 1 + text.lines().count());
-            // JSON has neither infinity nor what is no number.
+            // JSON has neither infinity nor NaN.
             assert!(theirs.is_err() || error.rule == "not a finite number", "{}", error.rule);
             return;
         }

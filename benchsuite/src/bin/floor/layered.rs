@@ -40,7 +40,7 @@ pub(crate) struct Clients<'a> {
 
 struct Connection {
     socket: OwnedFd,
-    /// Absent in the clear, and before the first connection stands.
+    /// Absent without TLS, and before the first connection.
     tls: Option<Box<ClientConnection>>,
     /// What the socket has not taken yet.
     unsent: Vec<u8>,
@@ -173,7 +173,7 @@ impl Clients<'_> {
         }
     }
 
-    /// So many bytes of the wire came, and what is in them: whether the connection is to be ended.
+    /// Takes `number` bytes that were received. Returns whether the connection is to be ended.
     fn heard(&mut self, number: usize, wire_bytes: usize) -> io::Result<bool> {
         let connection = &mut self.connections[number];
         let plain = if connection.tls.is_some() { &self.plain } else { &self.buffer[..wire_bytes] };
@@ -216,7 +216,7 @@ impl Clients<'_> {
 }
 
 impl Connection {
-    /// Sends bytes, sealed where that is asked for, behind what is still to be sent.
+    /// Sends bytes, over TLS sealed, after those that still wait.
     fn send(&mut self, plain: &[u8]) -> io::Result<()> {
         match &mut self.tls {
             None => self.unsent.extend_from_slice(plain),
@@ -287,7 +287,7 @@ fn config(load: &Load) -> io::Result<ClientConfig> {
     Ok(config)
 }
 
-/// Accepts whoever has the key of the certificate that is shown.
+/// Accepts any certificate whose key the peer has.
 #[derive(Debug)]
 struct SignatureAlone(Arc<CryptoProvider>);
 
@@ -370,6 +370,8 @@ mod tests {
     use webstone_model::spec::ServerSpec;
     use webstone_server::{ServeOptions, Server};
 
+    use clap::Parser as _;
+
     use super::*;
 
     #[test]
@@ -391,9 +393,9 @@ mod tests {
             let options = ServeOptions { test_handlers: true, ..ServeOptions::new(spec) };
             let server = Server::start(options).unwrap();
             let size = if way == "receive" { 300_000 } else { 500 };
-            let words = format!("3 0 {}/test?size={size} {way}", server.url());
-            let words: Vec<String> = words.split_whitespace().map(str::to_owned).collect();
-            let load = Load { duration: Duration::from_millis(100), ..crate::parse(&words).unwrap() };
+            let words = format!("x 3 0 {}/test?size={size} {way}", server.url());
+            let arguments = crate::Arguments::parse_from(words.split(' '));
+            let load = Load { duration: Duration::from_millis(100), ..crate::load(arguments).unwrap() };
             assert!(load.is_layered());
             let report = crate::measure::<Clients<'_>>(&load).unwrap();
             let report: serde_json::Value = serde_json::from_str(&report).unwrap();

@@ -3,7 +3,7 @@
 //! what the kernel and this machine ask of any load generator that is built on these system calls.
 //!
 //! With a connection per request the descriptor is used again, as webstone's is: `connect`, `send`, `recv`, and what ends the
-//! connection. This file has HTTP/1 in the clear, and what all have in common; `layered` has TLS and HTTP/2.
+//! connection. This file has HTTP/1 without TLS and what all share; `layered` has TLS and HTTP/2.
 
 mod http2;
 mod layered;
@@ -14,6 +14,7 @@ use std::os::fd::OwnedFd;
 use std::process::ExitCode;
 use std::time::{Duration, Instant};
 
+use clap::Parser;
 use nix::sys::resource::{UsageWho, getrusage};
 use nix::sys::time::TimeValLike as _;
 use rustix::buffer::spare_capacity;
@@ -22,10 +23,6 @@ use rustix::io::Errno;
 use rustix::net::{self, AddressFamily, RecvFlags, SendFlags, Shutdown, SocketFlags, SocketType, sockopt};
 use serde_json::json;
 
-const USAGE: &str = "\
-usage: webstone-floor CONNECTIONS SECONDS URL keep-alive|receive|per-request|reset|resume
-       webstone-floor CONNECTIONS SECONDS URL h2 STREAMS
-URL is http://ADDRESS:PORT/PATH or https://ADDRESS:PORT/PATH; resume is per-request with resumed TLS sessions";
 /// Long enough for all connections to be busy.
 const WARM_UP: Duration = Duration::from_millis(500);
 /// Events taken at once, and room for one read, where bodies are small and where they are received whole: as webstone's
@@ -34,9 +31,26 @@ const BATCH: usize = 256;
 const BUFFER_BYTES: usize = 16 * 1024;
 const BODY_BYTES: usize = 160 * 1024;
 
+/// The least that a client can do.
+#[derive(Debug, Parser)]
+struct Arguments {
+    /// Connections.
+    #[arg(value_parser = clap::value_parser!(u64).range(1..))]
+    connections: u64,
+    /// How long it measures.
+    seconds: u64,
+    /// http://ADDRESS:PORT/PATH or https://ADDRESS:PORT/PATH
+    url: String,
+    /// `resume` is `per-request` with resumed TLS sessions.
+    #[arg(value_parser = ["keep-alive", "receive", "per-request", "reset", "resume", "h2"])]
+    way: String,
+    /// Streams of HTTP/2 at a time on each connection, with `h2` only.
+    #[arg(value_parser = clap::value_parser!(u64).range(1..))]
+    streams: Option<u64>,
+}
+
 fn main() -> ExitCode {
-    let arguments: Vec<String> = std::env::args().skip(1).collect();
-    let measured = parse(&arguments).and_then(|load| {
+    let measured = load(Arguments::parse()).and_then(|load| {
         let measured = match load.is_layered() {
             true => measure::<layered::Clients<'_>>(&load),
             false => measure::<Clients<'_>>(&load),
@@ -49,7 +63,7 @@ fn main() -> ExitCode {
             ExitCode::SUCCESS
         }
         Err(error) => {
-            eprintln!("error: {error}\n{USAGE}");
+            eprintln!("error: {error}");
             ExitCode::FAILURE
         }
     }
@@ -62,13 +76,13 @@ enum Way {
     KeepAlive,
     /// Never; answers are large, and are received into memory.
     Receive,
-    /// Behind each answer, once the server has ended them.
+    /// After each answer, once the server has ended them.
     PerRequest,
-    /// Behind each answer, with a reset.
+    /// After each answer, with a reset.
     Reset,
     /// As [`Way::PerRequest`] over TLS, whose sessions are resumed.
     Resume,
-    /// Never; each has so many streams of HTTP/2 at a time.
+    /// Never; each has this many streams of HTTP/2 at a time.
     Http2 { streams: usize },
 }
 
@@ -111,16 +125,8 @@ impl Load {
 /// What requests say that the client is.
 const AGENT: &str = concat!("webstone/", env!("CARGO_PKG_VERSION"));
 
-fn parse(words: &[String]) -> Result<Load, String> {
-    let (words, streams) = match words {
-        [words @ .., streams] if words.len() == 4 => (words, Some(streams)),
-        words => (words, None),
-    };
-    let [clients, seconds, url, way] = words else { return Err("four or five words are needed".to_owned()) };
-    let count = |text: &String, what: &str| {
-        text.parse().ok().filter(|n: &usize| *n > 0).ok_or_else(|| format!("{text}: no number of {what}"))
-    };
-    let seconds = seconds.parse().map_err(|_| format!("{seconds}: no number of seconds"))?;
+fn load(arguments: Arguments) -> Result<Load, String> {
+    let Arguments { connections, seconds, url, way, streams } = arguments;
     let (scheme, rest) = url.split_once("://").unwrap_or_default();
     let (authority, path) = rest
         .split_once('/')
@@ -132,15 +138,11 @@ fn parse(words: &[String]) -> Result<Load, String> {
         ("per-request", None) => Way::PerRequest,
         ("reset", None) if scheme == "http" => Way::Reset,
         ("resume", None) if scheme == "https" => Way::Resume,
-        ("h2", Some(streams)) => Way::Http2 { streams: count(streams, "streams")? },
-        _ => {
-            return Err(format!(
-                "{way}: none of keep-alive, receive, per-request, reset, resume, h2 STREAMS"
-            ));
-        }
+        ("h2", Some(streams)) => Way::Http2 { streams: streams as usize },
+        _ => return Err(format!("{way}: reset needs http, resume https, and h2 a number of streams")),
     };
     Ok(Load {
-        clients: count(clients, "connections")?,
+        clients: connections as usize,
         duration: Duration::from_secs(seconds),
         address: authority.parse().map_err(|_| format!("{authority}: not ADDRESS:PORT"))?,
         is_secure: scheme == "https",
@@ -360,31 +362,32 @@ mod tests {
 
     use super::*;
 
-    fn load(text: &str) -> Result<Load, String> {
-        parse(&text.split_whitespace().map(str::to_owned).collect::<Vec<_>>())
+    fn loaded(text: &str) -> Result<Load, String> {
+        let words = ["x"].into_iter().chain(text.split(' '));
+        load(Arguments::try_parse_from(words).map_err(|error| error.to_string())?)
     }
 
     #[test]
     fn wrong_words_name_themselves() {
         for (text, part) in [
-            ("1 2 http://127.0.0.1:1/", "four or five words"),
-            ("0 1 http://127.0.0.1:1/ reset", "0: no number of connections"),
-            ("1 x http://127.0.0.1:1/ reset", "x: no number of seconds"),
+            ("1 2 http://127.0.0.1:1/", "<WAY>"),
+            ("0 1 http://127.0.0.1:1/ reset", "invalid value '0' for '<CONNECTIONS>'"),
+            ("1 x http://127.0.0.1:1/ reset", "invalid value 'x' for '<SECONDS>'"),
             ("1 1 ftp://127.0.0.1:1/ reset", "ftp://127.0.0.1:1/: neither http://"),
             ("1 1 http://localhost/ reset", "localhost: not ADDRESS:PORT"),
-            ("1 1 http://127.0.0.1:1/ kept", "kept: none of keep-alive, receive, per-request, reset"),
-            ("1 1 http://127.0.0.1:1/ resume", "resume: none of"),
-            ("1 1 https://127.0.0.1:1/ reset", "reset: none of"),
-            ("1 1 http://127.0.0.1:1/ h2", "h2: none of"),
-            ("1 1 http://127.0.0.1:1/ h2 0", "0: no number of streams"),
+            ("1 1 http://127.0.0.1:1/ kept", "invalid value 'kept' for '<WAY>'"),
+            ("1 1 http://127.0.0.1:1/ resume", "resume: reset needs http, resume https"),
+            ("1 1 https://127.0.0.1:1/ reset", "reset: reset needs http"),
+            ("1 1 http://127.0.0.1:1/ h2", "h2 a number of streams"),
+            ("1 1 http://127.0.0.1:1/ h2 0", "invalid value '0' for '[STREAMS]'"),
         ] {
-            let error = load(text).unwrap_err();
+            let error = loaded(text).unwrap_err();
             assert!(error.contains(part), "{error}");
         }
     }
 
-    /// Answers `body` bytes until there is nobody left, and counts the answers; a connection is closed behind each where
-    /// the request asks for it.
+    /// Answers with `body` bytes until it is told to stop, and counts the answers. A connection is closed after its answer if the
+    /// request asks for it.
     fn serve(listener: &TcpListener, body: usize) -> u64 {
         let answer = format!("HTTP/1.1 200 OK\r\ncontent-length: {body}\r\n\r\n{}", "x".repeat(body));
         let mut answered = 0;
@@ -414,7 +417,7 @@ mod tests {
             let listener = TcpListener::bind("127.0.0.1:0").unwrap();
             let address = listener.local_addr().unwrap();
             let server = std::thread::spawn(move || serve(&listener, body));
-            let load = load(&format!("1 0 http://{address}/ {way}")).unwrap();
+            let load = loaded(&format!("1 0 http://{address}/ {way}")).unwrap();
             let load = Load { duration: Duration::from_millis(50), ..load };
             let report: serde_json::Value =
                 serde_json::from_str(&measure::<Clients<'_>>(&load).unwrap()).unwrap();

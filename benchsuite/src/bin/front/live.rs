@@ -104,7 +104,7 @@ pub fn cpu(webstone: &Path, with_browser: bool) -> Result<Vec<Found>, String> {
     std::thread::sleep(Duration::from_secs(10));
     let runs = front.get("/api/live")?;
     let run = run_process(directory.path(), &id).ok_or_else(|| format!("the run has no process: {runs}"))?;
-    // Of the run's threads, those of workers alone: the others are kept off the workers' CPUs, and so are pinned, too.
+    // Of the run's threads, only workers: the others are pinned, too, to the remaining CPUs.
     let workers: Vec<String> = threads(run)
         .into_iter()
         .filter(|(name, cpus, _)| name.starts_with("worker-") && cpus.parse::<u32>().is_ok())

@@ -16,24 +16,28 @@ mod watched;
 use std::path::PathBuf;
 use std::process::ExitCode;
 
-const HELP: &str = "\
-webstone-front [OPTIONS]
-  --webstone PATH   the program; default: the one beside this
-  --only PART       library, screen, cpu or watched; default: all
-  --iterations N    pairs of runs, one watched and one not; default: 10
-  --seconds N       length of each of them; default: 5
-  --runs N          runs in the library; default: 10000
-  --browser         watch with a browser on this host, too; default: only with the stream that one reads
-";
+use clap::Parser;
 
-/// What was asked for.
-#[derive(Debug)]
+/// The browser front in numbers.
+#[derive(Debug, Parser)]
 struct Arguments {
+    /// The program; by default the one beside this.
+    #[arg(long, default_value_os_t = beside(), value_parser = |path: &str| std::path::absolute(path))]
     webstone: PathBuf,
+    /// Only one part.
+    #[arg(long, value_parser = ["library", "screen", "cpu", "watched"])]
     only: Option<String>,
-    iterations: usize,
+    /// Pairs of runs, one watched and one not.
+    #[arg(long, default_value_t = 10, value_parser = clap::value_parser!(u64).range(2..))]
+    iterations: u64,
+    /// Length of each of them, in seconds.
+    #[arg(long, default_value_t = 5, value_parser = clap::value_parser!(u64).range(1..))]
     seconds: u64,
-    runs: usize,
+    /// Runs in the library.
+    #[arg(long, default_value_t = 10_000, value_parser = clap::value_parser!(u64).range(1..))]
+    runs: u64,
+    /// Watch with a browser on this host, too; by default only with the stream that one reads.
+    #[arg(long)]
     browser: bool,
 }
 
@@ -47,60 +51,24 @@ struct Found {
 }
 
 fn main() -> ExitCode {
-    match arguments() {
-        Ok(Some(arguments)) => match measure(&arguments) {
-            Ok(found) => tell(&found),
-            Err(error) => {
-                eprintln!("error: {error}");
-                ExitCode::FAILURE
-            }
-        },
-        Ok(None) => {
-            print!("{HELP}");
-            ExitCode::SUCCESS
-        }
+    match measure(&Arguments::parse()) {
+        Ok(found) => tell(&found),
         Err(error) => {
-            eprintln!("error: {error}\nhint: --help lists the options");
-            ExitCode::from(2)
+            eprintln!("error: {error}");
+            ExitCode::FAILURE
         }
     }
 }
 
-fn arguments() -> Result<Option<Arguments>, String> {
-    let own = std::env::current_exe().map_err(|error| error.to_string())?;
-    let mut all = Arguments {
-        webstone: own.with_file_name("webstone"),
-        only: None,
-        iterations: 10,
-        seconds: 5,
-        runs: 10_000,
-        browser: false,
-    };
-    let mut words = std::env::args().skip(1);
-    while let Some(word) = words.next() {
-        let mut value = || words.next().ok_or_else(|| format!("{word}: a value is missing"));
-        let number =
-            |text: String| text.parse::<usize>().map_err(|_| format!("{word}: `{text}` is not a number"));
-        match word.as_str() {
-            "--help" => return Ok(None),
-            "--webstone" => all.webstone = value()?.into(),
-            "--only" => all.only = Some(value()?),
-            "--iterations" => all.iterations = number(value()?)?.max(2),
-            "--seconds" => all.seconds = number(value()?)?.max(1) as u64,
-            "--runs" => all.runs = number(value()?)?.max(1),
-            "--browser" => all.browser = true,
-            _ => return Err(format!("{word}: there is no such option")),
-        }
-    }
-    all.webstone = std::path::absolute(&all.webstone).map_err(|error| error.to_string())?;
-    Ok(Some(all))
+fn beside() -> PathBuf {
+    std::env::current_exe().unwrap_or_default().with_file_name("webstone")
 }
 
 fn measure(arguments: &Arguments) -> Result<Vec<Found>, String> {
     let is_wanted = |part: &str| arguments.only.as_deref().is_none_or(|only| only == part);
     let mut found = Vec::new();
     if is_wanted("library") {
-        found.extend(library::measure(&arguments.webstone, arguments.runs)?);
+        found.extend(library::measure(&arguments.webstone, arguments.runs as usize)?);
     }
     if is_wanted("screen") {
         found.extend(live::screen(&arguments.webstone)?);
