@@ -72,15 +72,7 @@ fn fuzz(target: &Listed, seconds: u64, keep: bool) -> Outcome {
         command.args(["-set_cover_merge=1", "-use_counters=0"]);
         run(command, "see what libFuzzer says")?;
         let mut command = Command::new("tar");
-        command.args([
-            "--create",
-            "--gzip",
-            "--sort=name",
-            "--mtime=@0",
-            "--owner=0",
-            "--group=0",
-            "--numeric-owner",
-        ]);
+        command.args("--create --gzip --sort=name --mtime=@0 --owner=0 --group=0 --numeric-owner".split(' '));
         command.arg("--file").arg(&kept).arg("--directory").arg(&fewest).arg(".");
         run(command, "is there room, and may the file be written?")?;
     }

@@ -105,20 +105,11 @@ pub fn ensure_modules(install: bool) -> Option<PathBuf> {
     let are_there = || MODULES.iter().all(|(_, file)| modules.join(file).is_file());
     if !are_there() && install {
         let mut command = Command::new("npm");
-        command
-            .args([
-                "install",
-                "--silent",
-                "--no-audit",
-                "--no-fund",
-                "--no-save",
-                "--ignore-scripts",
-                "--prefix",
-            ])
-            .arg(&directory);
+        command.args("install --silent --no-audit --no-fund --no-save --ignore-scripts --prefix".split(' '));
+        command.arg(&directory);
         if find("npm").is_none() || !run_quietly(command.args(MODULES.map(|(package, _)| package))) {
             println!(
-                "missing: modules of npm; the browser front's accessibility, types and format will not be checked"
+                "missing: modules of npm; the front's accessibility, types and format will not be checked"
             );
             println!("hint: as root, apt-get install npm");
         }
@@ -135,7 +126,7 @@ pub fn ensure_tools(install: bool) -> Outcome {
     let Some(missing) = missing else { return Ok(()) };
     ensure_one("pip3");
     let mut command = Command::new("pip3");
-    command.args(["install", "--quiet", "--no-deps", "--require-hashes", "--root-user-action=ignore"]);
+    command.args("install --quiet --no-deps --require-hashes --root-user-action=ignore".split(' '));
     command.args(["--upgrade", "--target"]).arg(target_directory().join("tools"));
     if install && run_quietly(command.arg("--requirement").arg(root().join("xtask/tools.txt"))) {
         return Ok(());
