@@ -177,7 +177,7 @@ struct Programs {
 fn build() -> Result<Programs, Failure> {
     let hint = "see what the compiler says";
     let operations = ["--workspace", "--bin", "webstone-operations", "--config", RELEASED];
-    let mut command = cargo(&["build", "--quiet", "--locked"]);
+    let mut command = cargo("build --quiet --locked");
     // As continuous integration builds: what is compiled in increments is inlined less, and counts more.
     command.args(operations).env("CARGO_INCREMENTAL", "0");
     run(command, hint)?;
@@ -187,7 +187,7 @@ fn build() -> Result<Programs, Failure> {
     fs::copy(built.join("webstone-operations"), &kept).map_err(file_failure("webstone-operations"))?;
     // With a test, so that features are those that tests have.
     let server = ["--workspace", "--bin", "webstone-canned", "--test", "workload_memory"];
-    let mut command = cargo(&["build", "--quiet", "--locked"]);
+    let mut command = cargo("build --quiet --locked");
     command.args(server).env("CARGO_INCREMENTAL", "0");
     run(command, hint)?;
     Ok(Programs { operations: kept, server: built.join("webstone-canned") })

@@ -18,8 +18,7 @@ pub fn sanitize() -> Outcome {
     }
     // Of the whole workspace, although only the engine's tests run: asked for one package, cargo would build many of its
     // dependencies again, with fewer features than the tests have them.
-    let mut command =
-        cargo(&["test", "--workspace", "--locked", "--test", "units", "--test", "cases", "--", "--quiet"]);
+    let mut command = cargo("test --workspace --locked --test units --test cases -- --quiet");
     // These are about times and schedules, and reach no unsafe code that the others do not; they take the longest.
     command.args(["--skip", "truth::", "--skip", "open_loop::", "--skip", "simulated_tests::schedules"]);
     command
@@ -32,7 +31,7 @@ pub fn sanitize() -> Outcome {
 /// The soak, for as long as is asked.
 pub fn soak(arguments: &[String]) -> Outcome {
     let minutes = Options::read(arguments, &[], &["--minutes"])?.minutes()?.unwrap_or(1.0);
-    let mut command = cargo(&["test", "--package", "webstone-engine", "--test", "soak", "--", "--nocapture"]);
+    let mut command = cargo("test --package webstone-engine --test soak -- --nocapture");
     command.env("WEBSTONE_SOAK_SECONDS", (minutes * 60.0).to_string());
     run(command, "what leaked, or which error came where it was not injected, is said above")
 }

@@ -98,7 +98,7 @@ impl<'a> Options<'a> {
 /// Formatting: of the workspace, of the fuzzers' wrappers, which are a workspace of their own, and of the browser front's scripts.
 pub fn formatting() -> Outcome {
     run(
-        cargo(&["fmt", "--all", "--check"]),
+        cargo("fmt --all --check"),
         "run `cargo fmt --all`; `rustup component add rustfmt` where it is missing",
     )?;
     let wrappers = std::fs::read_dir(root().join("fuzz/fuzz_targets")).into_iter().flatten();
@@ -114,14 +114,13 @@ pub fn formatting() -> Outcome {
 
 /// Lints of the compiler and of clippy, over everything that is built.
 pub fn lints() -> Outcome {
-    let command = cargo(&["clippy", "--workspace", "--all-targets", "--locked", "--", "-D", "warnings"]);
+    let command = cargo("clippy --workspace --all-targets --locked -- -D warnings");
     run(command, "fix what it names; `rustup component add clippy` where it is missing")
 }
 
 /// The documentation of every crate builds, and its links resolve.
 pub fn documentation() -> Outcome {
-    let mut command =
-        cargo(&["doc", "--workspace", "--no-deps", "--document-private-items", "--locked", "--quiet"]);
+    let mut command = cargo("doc --workspace --no-deps --document-private-items --locked --quiet");
     command.env("RUSTDOCFLAGS", "-D warnings");
     run(command, "fix the comment that it names")
 }
@@ -143,17 +142,7 @@ pub fn house_rules() -> Outcome {
 /// package of a registry.
 pub fn dependencies() -> Outcome {
     packages::ensure_tools(true)?;
-    let command = cargo(&[
-        "deny",
-        "--workspace",
-        "--locked",
-        "check",
-        "licenses",
-        "bans",
-        "sources",
-        "-A",
-        "duplicate",
-    ]);
+    let command = cargo("deny --workspace --locked check licenses bans sources -A duplicate");
     run(command, "see deny.toml for what is allowed and why")
 }
 
@@ -161,7 +150,7 @@ pub fn dependencies() -> Outcome {
 pub fn fuzz(arguments: &[String]) -> Outcome {
     let options = Options::read(arguments, &[], &["--runs", "--seed", "--target"])?;
     // Of the whole workspace, as the tests are built: what it compiles, they need.
-    let mut command = cargo(&["test", "--workspace", "--locked", "--test", "mutations", "--", "--nocapture"]);
+    let mut command = cargo("test --workspace --locked --test mutations -- --nocapture");
     command.env("WEBSTONE_FUZZ_RUNS", options.value("--runs").unwrap_or("50000"));
     for (option, variable) in [("--seed", "WEBSTONE_FUZZ_SEED"), ("--target", "WEBSTONE_FUZZ_TARGET")] {
         command.envs(options.value(option).map(|value| (variable, value)));
@@ -176,7 +165,7 @@ pub fn generated_files() -> Outcome {
         ("UPDATE_GOLDEN", &["--test", "documentation"]),
         ("UPDATE_DOCS", &["--lib", "reference::"]),
     ] {
-        let mut command = cargo(&["test", "--workspace"]);
+        let mut command = cargo("test --workspace");
         command.args(test).env(variable, "1");
         run(command, "see which test failed above")?;
     }
@@ -194,7 +183,7 @@ pub fn tests(arguments: &[String]) -> Outcome {
     let mut tally = Tally::default();
     let mut outcome = Ok(());
     for profile in PROFILES {
-        let mut command = cargo(&["nextest", "run", "--workspace", "--no-fail-fast", "--profile", profile]);
+        let mut command = cargo(&format!("nextest run --workspace --no-fail-fast --profile {profile}"));
         command.args(options.has("--ci").then_some("--locked"));
         let report = target_directory().join("nextest").join(profile).join("junit.xml");
         // Without a report of this run, the tests did not even compile.
@@ -209,11 +198,11 @@ pub fn tests(arguments: &[String]) -> Outcome {
     outcome
 }
 
-/// Cargo, in the repository's root, with the tools that [`packages::ensure_tools`] installs.
-pub fn cargo(arguments: &[&str]) -> Command {
+/// Cargo with these words, in the repository's root, with the tools that [`packages::ensure_tools`] installs.
+pub fn cargo(words: &str) -> Command {
     let program = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
     let mut command = Command::new(program);
-    command.args(arguments).current_dir(root());
+    command.args(words.split(' ')).current_dir(root());
     command.envs(packages::tools_path().map(|path| ("PATH", path)));
     command
 }
