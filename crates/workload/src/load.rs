@@ -130,7 +130,6 @@ pub struct Levels(pub Vec<u32>);
 #[error(
     "`{text}` is not a list of client counts: {rule}; write one count (64), a list (1,2,4), a range with a step (20..100+10) or with a factor (1..64*2)"
 )]
-
 pub struct LevelsError {
     text: String,
     rule: String,
