@@ -1,5 +1,5 @@
-//! What this machine grants this process: CPUs with their cores, the control group's bounds. Read from `/proc` and
-//! `/sys` below a root that tests replace; nothing here decides anything.
+//! What this machine grants this process: CPUs with their cores, limits of the control group. Read from `/proc` and `/sys`
+//! below a root that tests replace; nothing here decides anything.
 
 use std::fs;
 use std::io::Write;
@@ -31,7 +31,7 @@ impl Root {
         Some(text.trim_end().to_owned())
     }
 
-    /// A whole file that holds a name given by somebody else, of which some bytes may be no text.
+    /// A whole file with names given by others, which may not be UTF-8.
     pub fn lossy_text(&self, path: &str) -> Option<String> {
         Some(String::from_utf8_lossy(&fs::read(self.path(path)).ok()?).into_owned())
     }
@@ -46,7 +46,7 @@ impl Root {
         fs::read_link(self.path(path)).ok()?.file_name()?.to_str().map(str::to_owned)
     }
 
-    /// Writes to one of the kernel's files; what the kernel refuses is left as it is.
+    /// Writes to one of the kernel's files; a refusal is ignored.
     pub fn write(&self, path: &str, text: &str) {
         // Opened without creating: below a root of files, a missing one stays missing.
         if let Ok(mut file) = fs::OpenOptions::new().write(true).open(self.path(path)) {
@@ -248,70 +248,5 @@ fn tighten_memory(bounds: &mut ControlGroup, max: u64, used: Option<u64>) {
 }
 
 #[cfg(test)]
-pub(crate) mod tests {
-    use super::*;
-
-    /// A root with the given files, in a directory that lives as long as the first value.
-    pub(crate) fn root_with(files: &[(&str, &str)]) -> (tempfile::TempDir, Root) {
-        let directory = tempfile::tempdir().unwrap();
-        for (path, text) in files {
-            let path = directory.path().join(path.trim_start_matches('/'));
-            fs::create_dir_all(path.parent().unwrap()).unwrap();
-            fs::write(path, text).unwrap();
-        }
-        let root = Root::at(directory.path());
-        (directory, root)
-    }
-
-    #[test]
-    fn cpus_are_grouped_by_core() {
-        let sibling = |cpu: u32| format!("/sys/devices/system/cpu/cpu{cpu}/topology/core_cpus_list");
-        let (_keep, root) = root_with(&[
-            ("/proc/self/status", "Name:\tx\nCpus_allowed_list:\t0-2,5\n"),
-            (&sibling(0), "0,4\n"),
-            (&sibling(1), "1,5\n"),
-            (&sibling(2), "2,6\n"),
-            (&sibling(5), "1,5\n"),
-        ]);
-        assert_eq!(cpus(&root), Cpus { cores: vec![vec![0], vec![1, 5], vec![2]], quota: None });
-    }
-
-    #[test]
-    fn without_any_file_there_is_one_cpu_and_no_bound() {
-        let (_keep, root) = root_with(&[]);
-        assert_eq!(cpus(&root), Cpus { cores: vec![vec![0]], quota: None });
-        assert_eq!(control_group(&root), ControlGroup::default());
-    }
-
-    #[test]
-    fn the_tightest_group_of_version_2_counts() {
-        let (_keep, root) = root_with(&[
-            ("/proc/self/cgroup", "0::/outer/inner\n"),
-            ("/sys/fs/cgroup/outer/cpu.max", "150000 100000\n"),
-            ("/sys/fs/cgroup/outer/inner/cpu.max", "max 100000\n"),
-            ("/sys/fs/cgroup/outer/memory.max", "1000\n"),
-            ("/sys/fs/cgroup/outer/memory.current", "400\n"),
-            ("/sys/fs/cgroup/outer/memory.stat", "file 90\ninactive_file 60\n"),
-            ("/sys/fs/cgroup/outer/inner/memory.max", "max\n"),
-            ("/sys/fs/cgroup/outer/inner/pids.max", "77\n"),
-        ]);
-        let expected = ControlGroup {
-            cpus: Some(1.5),
-            memory_bytes_max: Some(1000),
-            memory_bytes: Some(340),
-            tasks_max: Some(77),
-        };
-        assert_eq!(control_group(&root), expected);
-    }
-
-    #[test]
-    fn unlimited_values_of_version_1_are_read_as_no_limit() {
-        let (_keep, root) = root_with(&[
-            ("/proc/self/cgroup", "4:memory:/box\n2:cpu,cpuacct:/box\n0::/\n"),
-            ("/sys/fs/cgroup/cpu/box/cpu.cfs_quota_us", "50000\n"),
-            ("/sys/fs/cgroup/cpu/box/cpu.cfs_period_us", "100000\n"),
-            ("/sys/fs/cgroup/memory/box/memory.limit_in_bytes", "9223372036854771712\n"),
-        ]);
-        assert_eq!(control_group(&root), ControlGroup { cpus: Some(0.5), ..ControlGroup::default() });
-    }
-}
+#[path = "machine_tests.rs"]
+pub(crate) mod tests;

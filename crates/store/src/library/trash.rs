@@ -1,8 +1,6 @@
-//! What was thrown away: `RUNS/.trash/NAME`, moved there by renaming, with its notes; brought back the same way, until the trash
-//! is emptied.
+//! The trash, `RUNS/.trash/NAME`: runs are moved there by renaming, with their notes, and brought back the same way.
 //!
-//! Names are those of directories in the library and nothing else, and links are moved by nobody: what is emptied for ever
-//! lies below the trash itself.
+//! Names are those of directories in the library and nothing else, and links are not moved.
 
 use std::fs;
 use std::io;
@@ -68,21 +66,6 @@ pub fn list(runs_dir: &Path) -> Result<Vec<String>, LibraryError> {
     }
     names.sort_unstable_by(|a, b| b.cmp(a));
     Ok(names)
-}
-
-/// Removes for ever what is in the trash, and returns how many runs and series that were.
-///
-/// # Errors
-/// [`LibraryError::Io`] where something cannot be removed; the rest is then still there.
-pub fn empty_trash(runs_dir: &Path) -> Result<usize, LibraryError> {
-    let path = runs_dir.join(TRASH);
-    let removed = list(runs_dir)?.len();
-    match fs::remove_dir_all(&path) {
-        Err(error) if error.kind() != io::ErrorKind::NotFound => {
-            Err(LibraryError::io("remove", &path, error))
-        }
-        _ => Ok(removed),
-    }
 }
 
 fn open_trash(runs_dir: &Path) -> Result<OwnedFd, LibraryError> {
@@ -190,9 +173,8 @@ mod tests {
         assert!(at("a.notes.toml").exists());
         discard(runs.path(), "a").unwrap();
         discard(runs.path(), "b").unwrap();
-        assert_eq!(empty_trash(runs.path()).unwrap(), 2);
+        fs::remove_dir_all(at(TRASH)).unwrap();
         assert_eq!(list(runs.path()).unwrap(), Vec::<String>::new());
-        assert_eq!(empty_trash(runs.path()).unwrap(), 0);
     }
 
     #[test]
@@ -223,10 +205,10 @@ mod tests {
         std::os::unix::fs::symlink(outside.path(), runs.path().join("link")).unwrap();
         assert!(said(discard(runs.path(), "link")).ends_with("link is not a directory"));
         std::os::unix::fs::symlink(outside.path(), runs.path().join(".trash/link")).unwrap();
-        empty_trash(runs.path()).unwrap();
+        fs::remove_dir_all(runs.path().join(TRASH)).unwrap();
         std::os::unix::fs::symlink(outside.path(), runs.path().join(TRASH)).unwrap();
         for result in
-            [discard(runs.path(), "a"), restore(runs.path(), "precious"), empty_trash(runs.path()).map(drop)]
+            [discard(runs.path(), "a"), restore(runs.path(), "precious"), list(runs.path()).map(drop)]
         {
             assert!(said(result).ends_with(".trash is not a directory"));
         }
