@@ -12,8 +12,8 @@ pub fn rfc3339(time: SystemTime) -> String {
     format!("{:.3}", timestamp(time))
 }
 
-/// The same instant as part of a file name, to the second and in ISO 8601's basic format, which sorts by time and
-/// holds no character that a shell or a file system minds: `20260131T123005Z`.
+/// The same instant as part of a file name, to the second and in ISO 8601's basic format, which sorts by time and has no
+/// character that a shell or a file system treats specially: `20260131T123005Z`.
 pub fn file_name_stamp(time: SystemTime) -> String {
     timestamp(time).strftime("%Y%m%dT%H%M%SZ").to_string()
 }
@@ -35,7 +35,7 @@ pub fn own_cpu_time() -> Duration {
 }
 
 fn timestamp(time: SystemTime) -> Timestamp {
-    // A clock beyond the year 9999 is a broken clock; the epoch shows it plainly and stops nothing.
+    // A clock beyond the year 9999 is broken; the epoch makes that visible, and the run continues.
     Timestamp::try_from(time).unwrap_or(Timestamp::UNIX_EPOCH)
 }
 

@@ -1,8 +1,7 @@
-//! Records on disk: their directory ([`record`]), archives and signatures ([`certify`]), what is taken out as a secret
-//! ([`redaction`]), a directory of
-//! records as a library ([`library`]), and how files are opened that a stranger may have made ([`plain_file`]).
+//! Records on disk: their directory ([`record`]), archives and signatures ([`certify`]), redaction of secrets ([`redaction`]),
+//! a directory of records as a library ([`library`]), and how files are opened that a stranger may have made ([`plain_file`]).
 //!
-//! Nothing measured is lost, whatever happens while it is written; and whatever is read may be hostile.
+//! Nothing measured is lost if writing is interrupted, and everything that is read may be hostile.
 #![forbid(unsafe_code)]
 
 pub mod certify;

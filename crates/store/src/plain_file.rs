@@ -20,7 +20,7 @@ pub enum Links {
     Followed,
     /// As in records, which have none.
     Refused,
-    /// Nor may the file have a second name: in a directory where a started server writes, that name may lie where its user
+    /// Nor may the file have a hard link: in a directory where a started server writes, the other name may lie where its user
     /// may not.
     RefusedHardToo,
 }
@@ -28,19 +28,19 @@ pub enum Links {
 /// Opens a plain file for reading.
 ///
 /// # Errors
-/// What the operating system says, and what the file is where it is not a plain one.
+/// The operating system's error, or what the file is if it is not a plain one.
 pub fn open(path: &Path, links: Links) -> io::Result<File> {
     open_as(OpenOptions::new().read(true), path, links)
 }
 
-/// Opens a plain file of one name for writing, empty; makes it where it is not there.
+/// Opens a plain file without hard links for writing, truncated; creates it if it does not exist.
 ///
 /// # Errors
 /// As [`open`] with [`Links::RefusedHardToo`].
 pub fn emptied(path: &Path) -> io::Result<File> {
     let options = &mut OpenOptions::new();
     let file = open_as(options.write(true).create(true).mode(0o644), path, Links::RefusedHardToo)?;
-    // Not by the opening: what was opened is known to be a plain file only now.
+    // Truncated only here, once it is known to be a plain file.
     file.set_len(0)?;
     Ok(file)
 }
@@ -54,7 +54,7 @@ fn open_as(options: &mut OpenOptions, path: &Path, links: Links) -> io::Result<F
     let opened = options.custom_flags(flags.bits() as i32).open(path);
     let file = opened.map_err(|error| {
         let found = path.symlink_metadata().map(|metadata| metadata.file_type());
-        // What the kernel says of these is about the opening, not about the file: ELOOP, ENXIO.
+        // The kernel's errors for these, ELOOP and ENXIO, do not say what the file is.
         match found.ok().and_then(odd_kind) {
             Some(kind) if kind != LINK || links != Links::Followed => refused(kind),
             _ => error,
@@ -83,7 +83,7 @@ pub fn open_dense(path: &Path, links: Links, bytes_max: u64) -> io::Result<File>
     if length > bytes_max {
         return Err(too_large(length, bytes_max));
     }
-    // The end of a file is its first hole where there is no other. A file system that cannot tell has none.
+    // The first hole of a file without others is its end. A file system that does not support this reports none.
     let hole = rustix::fs::seek(&file, rustix::fs::SeekFrom::Hole(0)).unwrap_or(length);
     if hole < length {
         let what = format!("it has a hole at byte {hole}: nothing was ever written there");
@@ -110,7 +110,7 @@ pub fn read_opened(file: &File, bytes_max: u64) -> io::Result<Vec<u8>> {
     if length > bytes_max {
         return Err(too_large(length, bytes_max));
     }
-    // A file that grows meanwhile, or one of /proc that tells no length, is no way around the limit.
+    // The limit also holds for a file that grows meanwhile, or one of /proc, which reports no length.
     let mut bytes = Vec::with_capacity(length as usize);
     file.take(bytes_max.saturating_add(1)).read_to_end(&mut bytes)?;
     match bytes.len() as u64 {
@@ -119,9 +119,8 @@ pub fn read_opened(file: &File, bytes_max: u64) -> io::Result<Vec<u8>> {
     }
 }
 
-/// Reads a plain file that belongs to what else is in a directory: one that is named relative to it and lies below it, wherever links
-/// lead, and that is not hidden (`.ssh/`, `.netrc`), because the directory may be somebody's home. `None`: it is another file, and
-/// nothing of it was read.
+/// Reads a plain file that belongs to a directory: named relative to it, below it after links are followed, and not hidden
+/// (`.ssh/`, `.netrc`), because the directory may be somebody's home. `None`: it is another file, and nothing of it was read.
 ///
 /// # Errors
 /// As [`read`].
@@ -130,7 +129,7 @@ pub fn read_below(directory: &Path, name: &Path, bytes_max: u64) -> io::Result<O
         return Ok(None);
     }
     let file = open(&directory.join(name), Links::Followed)?;
-    // Where the opened file is, which no link can change any more.
+    // The path of the opened file, which no link can change any more.
     let place = std::fs::read_link(format!("/proc/self/fd/{}", file.as_raw_fd()))?;
     let directory = if directory.as_os_str().is_empty() { Path::new(".") } else { directory };
     let is_hidden = |part: Component<'_>| part.as_os_str().as_encoded_bytes().starts_with(b".");
@@ -170,19 +169,19 @@ pub fn text(bytes: Vec<u8>) -> io::Result<String> {
         .map_err(|_| io::Error::new(io::ErrorKind::InvalidData, "it is not text in UTF-8"))
 }
 
-/// Who besides this user and root may have written a file, in words that follow its name; `None`: nobody.
+/// Users other than this one and root who may have written a file, in words that follow its name; `None`: nobody.
 pub fn others_hand(found: &Metadata) -> Option<&'static str> {
     let (user, group) = (rustix::process::geteuid().as_raw(), rustix::process::getegid().as_raw());
     match found.mode() {
         _ if found.uid() != user && found.uid() != 0 => Some("belongs to another user"),
         mode if mode & 0o002 != 0 => Some("may be written by every user"),
-        // A group of one's own is usual where files are writable by their group.
+        // Where files are writable by their group, each user usually has a group of their own.
         mode if mode & 0o020 != 0 && found.gid() != group => Some("may be written by another group"),
         _ => None,
     }
 }
 
-/// Reads up to the next newline, which stays. A line of more bytes is an error, found before it is held.
+/// Reads up to the next newline, which stays. A longer line is an error, before it is in memory.
 ///
 /// # Errors
 /// As the reader, and `FileTooLarge` for a longer line.

@@ -1,9 +1,9 @@
-//! Directories for the time of one run or one look, which are gone afterwards however this process ends.
+//! Directories that are removed after a run, however this process ends.
 //!
-//! A process that is killed with SIGKILL removes nothing, so somebody else must: before a directory is made, webstone's own
-//! executable is started once more as its guard (`webstone supervise --remove DIR`), holding the reading end of a pipe. When
-//! that closes, the guard removes the directory and ends. Where both are killed at once the directory stays; each new one is
-//! an occasion to remove those that nobody holds a lock on any more.
+//! A process that is killed with SIGKILL removes nothing. So before a directory is made, webstone's own executable is started
+//! once more as its guard (`webstone supervise --remove DIR`), holding the reading end of a pipe. When that closes, the guard
+//! removes the directory and ends. If both are killed at once, the directory stays; making a new one removes those that no
+//! process has locked any more.
 
 use std::ffi::OsStr;
 use std::fs::{self, DirBuilder, File};
@@ -19,7 +19,7 @@ use rustix::fs::{FlockOperation, OFlags, flock};
 
 /// Beginning of the name of every such directory.
 const PREFIX: &str = "webstone-";
-/// How old one must be before it can be an abandoned one: between making and locking it pass microseconds.
+/// How old a directory must be to count as abandoned: it is locked microseconds after it is made.
 const ABANDONED_AGE: Duration = Duration::from_secs(60);
 /// How long the guard tries to remove a directory that a server may still be writing into.
 const GUARD_TRIES: u32 = 200;
@@ -30,7 +30,7 @@ const GUARD_PAUSE: Duration = Duration::from_millis(50);
 pub struct Scratch {
     path: PathBuf,
     guard: Option<Child>,
-    /// Locked, so that nobody takes it for abandoned.
+    /// Locked, so that it does not look abandoned.
     _lock: File,
 }
 
@@ -39,7 +39,7 @@ impl Scratch {
     pub fn create(kind: &str, webstone: &Path) -> io::Result<Scratch> {
         let parent = std::env::temp_dir();
         remove_abandoned(&parent);
-        // Nobody can know it; and what is there already makes the next step fail.
+        // Nobody can guess the name, and an existing file makes the next step fail.
         let number = std::collections::hash_map::RandomState::new().build_hasher().finish();
         let path = parent.join(format!("{PREFIX}{kind}-{number:016x}"));
         let guard = Command::new(webstone)
@@ -47,7 +47,7 @@ impl Scratch {
             .stdin(Stdio::piped())
             .stdout(Stdio::null())
             .stderr(Stdio::null())
-            // Ctrl-C on a terminal is for the one that is guarded.
+            // Ctrl-C on a terminal is for the guarded process.
             .process_group(0)
             .env_clear()
             .spawn();
@@ -56,7 +56,7 @@ impl Scratch {
             flock(&lock, FlockOperation::NonBlockingLockShared)?;
             Ok(lock)
         });
-        // Without a guard it is still removed in every case but one.
+        // Without a guard it is still removed, except after SIGKILL.
         let mut guard = guard.ok();
         match made {
             Ok(lock) => Ok(Scratch { path, guard, _lock: lock }),
@@ -86,7 +86,7 @@ fn dismiss(guard: &mut Child) {
     let _ = guard.wait();
 }
 
-/// The guard's whole life: waits for the end of standard input, then removes the directory.
+/// The guard's program: waits for the end of standard input, then removes the directory.
 ///
 /// # Errors
 /// If webstone did not make the directory, or it cannot be removed.
@@ -120,7 +120,7 @@ fn open(path: &Path) -> io::Result<File> {
     File::options().read(true).custom_flags(flags.bits() as i32).open(path)
 }
 
-/// Removes what runs left whose guards were killed with them.
+/// Removes the directories of runs that were killed together with their guards.
 fn remove_abandoned(parent: &Path) {
     let own = rustix::process::geteuid().as_raw();
     for entry in fs::read_dir(parent).into_iter().flatten().flatten() {

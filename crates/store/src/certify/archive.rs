@@ -72,7 +72,7 @@ pub enum ArchiveError {
         /// The operating system's answer.
         source: io::Error,
     },
-    /// It is no archive of a record, or a hostile one.
+    /// It is not an archive of a record, or a hostile one.
     #[error("{path}: {what}")]
     Content {
         /// The archive.

@@ -52,7 +52,7 @@ const MAKE: &str = "`ssh-keygen -t ed25519 -f webstone-key` makes one";
 const AGENT: &str = "leave --key out and sign the manifest with ssh-keygen, which can also use an agent or a \
     token: ssh-keygen -Y sign -n webstone -f KEY RUN/MANIFEST.sha256";
 
-/// Reads a private key. `ask` is asked for the passphrase where the key has one; its `None` ends the attempt.
+/// Reads a private key. `ask` returns the passphrase of a key that has one; `None` ends the attempt.
 pub fn load(path: &Path, ask: &mut dyn FnMut() -> Option<String>) -> Result<PrivateKey, KeyError> {
     let io = |source| KeyError::Io { path: path.to_owned(), source };
     let bytes = match plain_file::read(path, Links::Followed, KEY_BYTES_MAX) {

@@ -23,11 +23,11 @@ pub struct Certificate {
     pub format: u32,
     /// The record's identifier.
     pub run: String,
-    /// The program that held the rules against the record.
+    /// The program that checked the record against the rules.
     pub tool: Tool,
     /// When (RFC 3339, UTC).
     pub made_at: String,
-    /// Whether every rule is met and the verdict is valid. Where it is not, whatever is signed is signed as that.
+    /// Whether every rule is met and the verdict is valid. If not, the signature is of an uncertified record.
     pub certified: bool,
     /// The verdict.
     pub standing: Standing,

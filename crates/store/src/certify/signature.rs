@@ -46,7 +46,7 @@ pub fn check(signature: &[u8], manifest: &[u8]) -> Result<Signed, SignatureError
     let none = |what: String| SignatureError::NotOne(what);
     let parsed =
         SshSig::from_pem(signature).map_err(|error| none(format!("is not an OpenSSH signature: {error}")))?;
-    // Armour has room for bytes that no reader looks at. There is one way to write a signature, and it has none.
+    // PEM has room for bytes that readers ignore. There is one form without them.
     if text_of(&parsed).is_none_or(|text| text.as_bytes() != signature) {
         return Err(none(
             "has a signature that ssh-keygen did not write in this form: it was changed".to_owned(),
@@ -113,8 +113,8 @@ pub fn signer(text: &str) -> Result<Allowed, String> {
     Ok(Allowed { who: key.comment().to_owned(), fingerprint: fingerprint(&key).to_string() })
 }
 
-/// The signers of a file in the format of `ssh-keygen -Y verify -f` (ssh-keygen(1), "ALLOWED SIGNERS"): principals,
-/// options, key. Lines whose options this program does not judge are told, not guessed at.
+/// The signers of a file in the format of `ssh-keygen -Y verify -f` (ssh-keygen(1), "ALLOWED SIGNERS"): principals, options,
+/// key. Lines with options that this program does not check are errors.
 ///
 /// # Errors
 /// The line and what is wrong with it, in words.

@@ -70,7 +70,7 @@ pub(super) fn final_name(name: &str) -> &str {
     name.strip_suffix(PARTIAL).unwrap_or(name)
 }
 
-/// Looks at a directory of runs. What cannot be looked at is told by its row.
+/// Looks at a directory of runs. The row of a directory that cannot be read says so.
 pub(super) fn list(runs_dir: &Path) -> io::Result<Listing> {
     let mut listing = Listing { begun: Some(Instant::now()), ..Listing::default() };
     let now = clock::since_epoch(SystemTime::now()).as_nanos() as i64;

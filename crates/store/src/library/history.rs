@@ -129,7 +129,7 @@ impl Library {
             left_out += all - line.as_ref().map_or(0, |line| line.runs.len());
             lines.extend(line);
         }
-        // Of as many runs, the one that goes on until today.
+        // Of two with the same number of runs, the one that continues until today.
         lines.sort_by(|a, b| (b.runs.len(), &b.newest.started).cmp(&(a.runs.len(), &a.newest.started)));
         Histories { lines, left_out }
     }
@@ -178,8 +178,8 @@ fn line<'a>(conditions: &'a str, rows: Vec<&'a LibraryRow>, metric: HistoryMetri
     })
 }
 
-/// The level that most of the runs have their peak at: one level for all, because a peak that moves from one level to the next would
-/// look like a step. Of as frequent ones the last run's.
+/// The level that most of the runs have their peak at: one level for all, because a peak that moves from one level to the next
+/// would look like a step. Of equally frequent ones, the last run's.
 fn usual_peak<'a>(rows: &[&'a LibraryRow]) -> Option<&'a str> {
     let mut counts: Vec<(&str, usize)> = Vec::new();
     for peak in rows.iter().filter_map(|row| row.peak.as_ref()) {

@@ -1,5 +1,5 @@
 //! `RUNS/.index.ndjson`: the rows of the library as they were read last, each with the sizes and times by which a change is
-//! noticed. Derived: it may be deleted at any time, and what of it cannot be used is made again without a word.
+//! noticed. It may be deleted at any time, and parts that cannot be used are made again silently.
 //!
 //! ```text
 //! {"index":3,"version":"0.1.0"}
@@ -81,7 +81,7 @@ pub(super) fn read(runs_dir: &Path) -> HashMap<String, Kept> {
     rows
 }
 
-/// The row with the environments of its own and its cells; `None` where one is missing.
+/// The row with its own environments and those of its cells; `None` if one is missing.
 fn restored(mut row: LibraryRow, places: &[usize], environments: &[Environment]) -> Option<LibraryRow> {
     let mut places = places.iter();
     let mut next = || environments.get(*places.next()?).cloned();

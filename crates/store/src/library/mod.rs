@@ -73,7 +73,7 @@ pub enum LibraryError {
 }
 
 impl LibraryError {
-    /// What to do about it, where there is something.
+    /// What to do about it, if anything.
     pub fn hint(&self) -> Option<&'static str> {
         match self {
             LibraryError::Io { source, .. } if source.kind() == io::ErrorKind::NotADirectory => {
@@ -95,7 +95,7 @@ impl LibraryError {
     }
 }
 
-/// Between two writings of the index while rows are still unread.
+/// Time between two writings of the index while rows are still unread.
 const WRITE_EVERY: Duration = Duration::from_secs(5);
 
 /// The runs and series of a directory.
@@ -122,8 +122,8 @@ impl Library {
         Library::open_newest(runs_dir, usize::MAX)
     }
 
-    /// As [`Library::open`], but of the rows that are not in the index no more are made than those among the newest `rows`. The
-    /// others are there, [unread](LibraryRow::unread), until [`Library::refresh`].
+    /// As [`Library::open`], but rows that are not in the index are made only for the newest `rows`. The others exist,
+    /// [unread](LibraryRow::unread), until [`Library::refresh`].
     ///
     /// # Errors
     /// As [`Library::open`].
@@ -153,12 +153,12 @@ impl Library {
         &self.runs_dir
     }
 
-    /// Notes of a run, where it has some that can be read.
+    /// Notes of a run, if it has readable ones.
     pub fn notes(&self, name: &str) -> Option<&Notes> {
         self.notes.get(files::final_name(name)).and_then(|(_, notes)| notes.as_ref().ok())
     }
 
-    /// Why the notes of a run cannot be read, where they are there and cannot.
+    /// Why the notes of a run cannot be read, if they exist.
     pub fn notes_problem(&self, name: &str) -> Option<&str> {
         self.notes
             .get(files::final_name(name))
@@ -171,7 +171,7 @@ impl Library {
         self.rows.iter().filter(|row| query.matches(row, self.notes(&row.name)))
     }
 
-    /// Looks at the directory again and makes the rows of what changed. Returns whether any row or note is another now.
+    /// Reads the directory again and makes the rows of changed runs again. Returns whether any row or note changed.
     ///
     /// # Errors
     /// As [`Library::open`]; the rows are then what they were.
@@ -189,7 +189,7 @@ impl Library {
         Ok(self.refresh_from(listing, rows))
     }
 
-    /// What there is below a directory of runs: most of the time that a refresh takes, and no library is needed for it.
+    /// Lists a directory of runs: most of the time of a refresh, and it needs no library.
     ///
     /// # Errors
     /// If the directory cannot be read.
@@ -197,7 +197,7 @@ impl Library {
         files::list(runs_dir).map_err(|error| LibraryError::io("read", runs_dir, error))
     }
 
-    /// As [`Library::refresh_newest`], from what was there a moment ago; nothing, where the library is of a later look.
+    /// As [`Library::refresh_newest`], from a listing made before; nothing if the library has a newer one.
     pub fn refresh_from(&mut self, listing: Listing, rows: usize) -> bool {
         if listing.begun < self.begun {
             return false;
@@ -231,7 +231,7 @@ impl Library {
         Ok(())
     }
 
-    /// Makes the rows of a listing, from those that were kept where these are current.
+    /// Makes the rows of a listing, and takes those that were kept and are current.
     fn fill(&mut self, listing: Listing, mut kept: HashMap<String, index::Kept>, rows: usize) -> bool {
         let (mut changed, mut made) = (false, 0_usize);
         self.begun = listing.begun;

@@ -1,5 +1,5 @@
-//! Notes of a run: text and tags in `NAME.notes.toml` beside its directory. Not in it: what is signed is the record, and a note that
-//! is written years later must not break it.
+//! Notes of a run: text and tags in `NAME.notes.toml` beside its directory. Not in it: the record is signed, and a note that is
+//! written years later must not break it.
 //!
 //! ```toml
 //! text = "Before the new kernel."
@@ -80,7 +80,7 @@ pub(super) fn is_full(error: &io::Error) -> bool {
 }
 
 impl NotesError {
-    /// What to do about it, where there is something.
+    /// What to do about it, if anything.
     pub fn hint(&self) -> Option<&'static str> {
         match self {
             NotesError::Io { doing: "read", .. } => None,
@@ -102,7 +102,7 @@ impl Notes {
         self.text.is_empty() && self.tags.is_empty()
     }
 
-    /// Where the notes of a run's directory lie. `None` where the path does not end in a name.
+    /// The file of the notes of a run. `None` where the path does not end in a name.
     pub fn path_of(directory: &Path) -> Option<PathBuf> {
         let name = directory.file_name()?.to_str()?;
         Some(directory.with_file_name(format!("{}{}", final_name(name), files::NOTES)))
@@ -137,7 +137,7 @@ impl Notes {
         let io = |source| NotesError::Io { doing: "write", path: path.clone(), source };
         let parent = path.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new("."));
         let lock = File::open(parent).map_err(io)?;
-        // A file system without locks has no two writers either, as a rule.
+        // A file system without locks usually has no two writers either.
         let _ = lock.lock();
         let mut notes = Notes::load(directory)?;
         let before = notes.clone();

@@ -75,7 +75,7 @@ pub struct QueryError {
 }
 
 impl Query {
-    /// Reads `nginx verdict:valid tag:baseline "two words" workload:"with a space"`. Nothing finds everything.
+    /// Reads `nginx verdict:valid tag:baseline "two words" workload:"with a space"`. An empty text finds everything.
     ///
     /// # Errors
     /// [`QueryError`] for an unknown key, and for a value that its key cannot have.
@@ -168,7 +168,7 @@ fn term(key: Option<String>, value: String) -> Result<Term, QueryError> {
 }
 
 fn nearest<'a>(word: &str, known: &[&'a str]) -> Option<&'a str> {
-    // A word of any length costs no more than one of a sensible length.
+    // Clipped, so that a long word costs no more than a sensible one.
     let word: String = word.to_lowercase().chars().take(40).collect();
     let near = known.iter().map(|known| (strsim::damerau_levenshtein(&word, known), *known));
     near.min_by_key(|(distance, _)| *distance)
@@ -238,7 +238,7 @@ fn is(key: Key, value: &str, row: &LibraryRow, notes: Option<&Notes>) -> bool {
 /// Whether a text holds a word that is in small letters.
 fn has(text: &str, word: &str) -> bool {
     match text.is_ascii() {
-        // Without a copy: this is asked a hundred thousand times a keystroke.
+        // Without a copy: called a hundred thousand times per keystroke.
         true => {
             let (text, word) = (text.as_bytes(), word.as_bytes());
             word.is_empty() || text.windows(word.len()).any(|part| part.eq_ignore_ascii_case(word))

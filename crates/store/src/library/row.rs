@@ -63,7 +63,7 @@ pub struct LibraryRow {
     pub unread: bool,
     /// When it began (RFC 3339, UTC).
     pub started: String,
-    /// Time between its begin and its end, in seconds; absent where it did not end.
+    /// Time between its begin and its end, in seconds; absent if it did not end.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub duration_s: Option<f64>,
     /// The command that made it: `run`, `hit`, `find`, `servers` …
@@ -99,14 +99,14 @@ pub struct LibraryRow {
     /// How it ended; of a series `complete` where every cell did.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub state: Option<RunState>,
-    /// Number of windows that were measured, void ones left out.
+    /// Number of windows that were measured, without void ones.
     pub windows: u64,
     /// Number of windows that were void.
     pub voids: u64,
     /// The level with the highest request rate.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub peak: Option<Peak>,
-    /// All levels, ascending, where there are not too many; otherwise the peak alone.
+    /// All levels, ascending, if there are not too many; otherwise only the peak.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub levels: Vec<Peak>,
     /// Of a search: the highest load that keeps the SLO.
@@ -117,9 +117,9 @@ pub struct LibraryRow {
     pub limit: Option<LimitingResource>,
     /// Requests that failed, in all windows.
     pub errors: u64,
-    /// What must be equal for two runs to stand in one history, as a digest ([`steps::conditions`]); empty of a series.
+    /// What must be equal for two runs to be in one history, as a digest ([`steps::conditions`]); empty of a series.
     pub conditions: String,
-    /// What may change from run to run and is told beside a step ([`steps::surroundings`]).
+    /// What may change from run to run and is shown with a step ([`steps::surroundings`]).
     #[serde(skip_serializing_if = "is_nothing")]
     pub environment: Arc<BTreeMap<String, String>>,
     /// The runs of a series, each named `SERIES/RUN`.
@@ -208,7 +208,7 @@ impl LibraryRow {
         made.unwrap_or_else(|problem| LibraryRow::unreadable(&folder.name, folder.kind, problem))
     }
 
-    /// The row of a record. Whether it is certified, its directory tells.
+    /// The row of a record, without whether it is certified, which depends on its directory.
     pub fn of_record(name: &str, record: &RunRecord) -> LibraryRow {
         let verdict = verdict::of(record);
         let levels = levels(record);
@@ -335,7 +335,7 @@ fn joined<'a>(words: impl Iterator<Item = &'a str>) -> String {
     clipped(&found.join(", "))
 }
 
-/// Versions and facts before the kernel's single settings, of which there are a hundred, and in a stranger's record any number.
+/// Versions and facts first, then the kernel's settings: there are a hundred, and in a stranger's record any number.
 fn environment(record: &RunRecord) -> Arc<BTreeMap<String, String>> {
     let mut all: Vec<(String, String)> = steps::surroundings(record).into_iter().collect();
     all.sort_by_key(|(what, _)| what.contains(": "));

@@ -163,7 +163,7 @@ mod tests {
         }
     }
 
-    /// Where a record is, whatever a killed writer made of its directory's name; `None` where it had not begun.
+    /// Where a record is, under either name of its directory; `None` if it had not begun.
     fn left_behind(runs: &Path) -> Option<std::path::PathBuf> {
         let mut there: Vec<_> = fs::read_dir(runs).unwrap().map(|entry| entry.unwrap().path()).collect();
         there.retain(|path| path.join(RECORD).is_file());
@@ -171,7 +171,7 @@ mod tests {
         there.pop()
     }
 
-    /// Makes what is missing of a record of two iterations, from whatever is there.
+    /// Completes a record of two iterations from its present state.
     fn go_through(runs: &Path) {
         let opened = match left_behind(runs) {
             Some(path) if !path.to_string_lossy().ends_with(PARTIAL) => return,
@@ -220,7 +220,7 @@ mod tests {
             if !killed_before(step, || go_through(runs.path())) {
                 break;
             }
-            // What goes on is killed as well, twice; so that every step of it is met, at another place each time.
+            // The resumed run is killed, too, twice, at a different step each time.
             for again in [step % 11, step * 5 % 31] {
                 steps += u32::from(killed_before(again, || go_through(runs.path())));
             }

@@ -1,12 +1,12 @@
 //! The steps in which the store changes its directory, counted in tests, so that a writer can be killed before each of them.
-//! Elsewhere they cost nothing and always succeed.
+//! Outside tests they cost nothing and always succeed.
 //!
 //! A killed writer does nothing any more: it neither rolls back nor removes what it had begun. So code that tidies up after an error
 //! asks [`is_alive`] first.
 
 use std::io;
 
-/// The next step; an error where the writer is killed before it.
+/// The next step; an error if the writer is killed before it.
 #[cfg(not(test))]
 #[expect(clippy::unnecessary_wraps, reason = "in tests it fails")]
 pub(super) fn next() -> io::Result<()> {

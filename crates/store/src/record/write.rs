@@ -84,7 +84,7 @@ impl Store {
             sync_directory(runs)?;
             Ok(store)
         };
-        // A directory without a record would only be in the way.
+        // A directory without a record is useless.
         fill().inspect_err(|_| {
             if steps::is_alive() {
                 let _ = fs::remove_dir_all(&directory);
@@ -109,8 +109,8 @@ impl Store {
         manifest::check(directory)
     }
 
-    /// Puts a certificate into a finished record and writes the check sums anew. A signature of the former ones is
-    /// removed: it is no longer one.
+    /// Puts a certificate into a finished record and writes the check sums again. A signature of the former ones is removed: it
+    /// is no longer one.
     pub fn certify(directory: &Path, certificate: &[u8]) -> Result<(), StoreError> {
         let signature = directory.join(SIGNATURE);
         remove_if_there(&signature).map_err(|error| StoreError::io("remove", &signature, error))?;
@@ -140,7 +140,7 @@ impl Store {
         write_record(&self.directory, &record.without_iterations())
     }
 
-    /// Stores the first iteration of the record that is not stored yet, and lets go of what of it no report needs in memory.
+    /// Stores the first iteration of the record that is not stored yet, and frees the parts that no report needs in memory.
     /// After an error everything stored before is still there, and this one is not.
     pub fn append(&mut self, record: &mut RunRecord) -> Result<(), StoreError> {
         let Some(iteration) = record.iterations.get_mut(self.stored) else { return Ok(()) };
@@ -220,8 +220,8 @@ impl Store {
         Ok(())
     }
 
-    /// Makes a record that was finished, but for the name of its directory, one that can be resumed: what a killed
-    /// [`Store::finish`] leaves. Killed in its turn, it leaves the one or the other.
+    /// Makes a record resumable again that is finished except for the name of its directory, as a killed [`Store::finish`]
+    /// leaves it. If it is killed, too, the record is in one state or the other.
     pub(super) fn unfinish(directory: &Path, record: &mut RunRecord) -> Result<(), StoreError> {
         let manifest = directory.join(MANIFEST);
         remove_if_there(&manifest).map_err(|error| StoreError::io("remove", &manifest, error))?;
@@ -233,10 +233,10 @@ impl Store {
         write_record(directory, &record.without_iterations())
     }
 
-    /// Removes the directory, where nothing was measured that could be kept.
+    /// Removes the directory if nothing was measured.
     pub fn discard(self) {
         if self.stored == 0 {
-            // What cannot be removed is a partial record without iterations; it reads as such.
+            // If it cannot be removed, it reads as a partial record without iterations.
             let _ = fs::remove_dir_all(&self.directory);
         }
     }
@@ -279,7 +279,7 @@ fn json_line(out: &mut Vec<u8>, value: &impl Serialize) {
 /// what is added to a record after it was begun is in both.
 fn write_record(directory: &Path, record: &RunRecord) -> Result<(), StoreError> {
     write_json(&directory.join(ENVIRONMENT), &record.environment)?;
-    // Last: a directory with a record in it is one that can be resumed.
+    // Last, because a directory with a record can be resumed.
     write_json(&directory.join(RECORD), record)
 }
 

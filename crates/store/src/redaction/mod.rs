@@ -1,10 +1,10 @@
 //! Takes secrets out of whatever is about to be stored: server configurations, the command line, the specification, the
 //! workload, environment variables. What is sent to the server is never touched, only what is kept.
 //!
-//! No file format is parsed here. nginx, Apache httpd, lighttpd, Caddy, HAProxy, PHP, YAML, JSON, XML and shells agree
-//! on more than they differ in: a name, perhaps a separator, a value. `names` knows which names announce a secret and
-//! where their value ends; `shapes` knows secrets that give themselves away, whatever stands before them. In doubt too
-//! much is taken out: a value too many is missed by nobody, a key too many is read by everybody.
+//! No file format is parsed here. nginx, Apache httpd, lighttpd, Caddy, HAProxy, PHP, YAML, JSON, XML and shells agree on more
+//! than they differ in: a name, perhaps a separator, a value. `names` knows which names announce a secret and where their value
+//! ends; `shapes` knows secrets by their form, without a name. In doubt too much is redacted: nobody misses a value, and
+//! everybody can read a key.
 
 mod names;
 mod shapes;
@@ -59,7 +59,7 @@ pub fn line_of_exchange(line: &str, is_head: bool) -> String {
     }
 }
 
-/// A request's body: a form begins without the sign that separates its fields.
+/// A request's body: the first field of a form has no separator before it.
 fn form(body: &str) -> String {
     text(&format!("&{body}")).text.split_off(1)
 }
@@ -99,7 +99,7 @@ pub fn spec(spec: &RunSpec) -> RunSpec {
     let client = &mut kept.client;
     client.headers.iter_mut().for_each(|(name, secret)| *secret = value(name, secret));
     client.body = client.body.as_deref().map(body);
-    // Whatever else holds a text: targets, names, commands, what is disclosed, and what will be added.
+    // All other texts: targets, names, commands, disclosures, and those of later versions.
     let whole = serde_json::to_value(&kept).ok().and_then(|mut value| {
         every_text(&mut value);
         json_tree::read::<RunSpec>(&value).ok()
@@ -118,7 +118,7 @@ pub fn generators(generators: &mut [GeneratorRecord]) {
     }
 }
 
-/// What watched the server on its hosts, as a record keeps it.
+/// The agents that monitored the server, as a record keeps them.
 pub fn server_agents(agents: &mut [AgentRecord]) {
     for agent in agents {
         agent.command = text(&agent.command).text;
@@ -126,7 +126,7 @@ pub fn server_agents(agents: &mut [AgentRecord]) {
     }
 }
 
-/// A host that was lost, as a record keeps it: what is told may be what its command printed last.
+/// A host that was lost, as a record keeps it: the reason may be the last output of its command.
 pub fn loss(lost: &mut GeneratorLoss) {
     lost.why = text(&lost.why).text;
 }

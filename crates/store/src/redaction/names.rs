@@ -199,8 +199,7 @@ fn words(name: &str) -> Vec<String> {
     words
 }
 
-/// Values that say something and give nothing away: switches, nothing at all, references to what stands elsewhere, and
-/// patterns that fit everything.
+/// Harmless values: switches, empty ones, references to another place, and patterns that fit everything.
 pub(super) fn is_harmless(value: &str) -> bool {
     static HARMLESS: LazyLock<Regex> = LazyLock::new(|| {
         pattern(
@@ -452,7 +451,7 @@ impl<'a> Place<'a> {
     }
 }
 
-/// A value without what ends the statement around it: semicolons, and brackets that were opened before it.
+/// A value without the end of the statement around it: semicolons, and brackets that were opened before it.
 fn without_end(value: &str) -> &str {
     let mut value = value.trim_end();
     while let Some(last) = value.chars().last() {
@@ -475,7 +474,7 @@ fn line_of(text: &str) -> &str {
     text.split(['\n', '\r']).next().unwrap_or_default()
 }
 
-/// Where `mark` stands first without a backslash before it.
+/// The first `mark` without a backslash before it.
 fn unescaped(text: &str, mark: &str) -> Option<usize> {
     text.match_indices(mark).map(|(at, _)| at).find(|at| {
         let backslashes = text[..*at].chars().rev().take_while(|letter| *letter == '\\').count();

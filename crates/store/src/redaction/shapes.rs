@@ -1,5 +1,5 @@
-//! Secrets that give themselves away by their form: private keys, hashes of passwords, `user:password@` in URLs, the
-//! credentials of HTTP's own authentication, tokens of known issuers.
+//! Secrets that are recognised by their form: private keys, hashes of passwords, `user:password@` in URLs, the credentials of
+//! HTTP's own authentication, tokens of known issuers.
 
 use std::ops::Range;
 use std::sync::LazyLock;
