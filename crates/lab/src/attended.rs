@@ -1,8 +1,7 @@
-//! A child process that lives as long as this program wants it: it ends by itself when its standard input ends, so that
-//! it never outlives this program however that dies. What it says on standard output is handed over line by line, the
-//! last lines of its standard error are kept for messages.
+//! A child process that never outlives this program: it ends by itself when its standard input ends. Its standard output is
+//! handed over line by line, and the last lines of its standard error are kept for messages.
 //!
-//! It has a process group of its own, so that Ctrl-C on the terminal reaches this program alone, which then decides.
+//! It has a process group of its own, so that Ctrl-C on the terminal reaches only this program, which then decides.
 
 use std::collections::VecDeque;
 use std::fmt;
@@ -22,7 +21,7 @@ use webstone_store::redaction;
 pub(crate) const LINES_KEPT: usize = 10;
 /// Bytes of a line that are kept; the rest of it is dropped.
 const LINE_BYTES_MAX: usize = 4 << 10;
-/// Lines of its standard output that wait for somebody to read them. What speaks this fast does not speak to this program.
+/// Lines of its standard output that may wait to be read. A child that prints faster prints for somebody else.
 const LINES_WAITING_MAX: usize = 1_000;
 /// Between two looks whether it has ended.
 pub(crate) const POLL: Duration = Duration::from_millis(5);
@@ -118,7 +117,7 @@ impl Attended {
         self.stdin.as_mut()
     }
 
-    /// The same, for somebody else to write to and to end.
+    /// The same, but the caller writes to it and ends it.
     pub(crate) fn take_stdin(&mut self) -> Option<ChildStdin> {
         self.stdin.take()
     }
@@ -137,7 +136,7 @@ impl Attended {
 
     /// Last lines of its standard error, once it has ended.
     pub(crate) fn last_words(&self) -> Vec<String> {
-        // What it said last may still be in the pipe. A descendant of its may hold the pipe open for ever.
+        // Its last output may still be in the pipe, which one of its descendants may keep open for ever.
         let until = Instant::now() + Duration::from_millis(500);
         while !self.readers.iter().all(JoinHandle::is_finished) && Instant::now() < until {
             std::thread::sleep(POLL);
@@ -202,8 +201,8 @@ impl Drop for Attended {
     }
 }
 
-/// Reads to the end, so that the process never blocks on a full pipe, whether or not somebody still listens.
-/// What is started, as it would be typed, without secrets.
+/// Reads to the end even if nobody listens, so that the process never blocks on a full pipe. What is started, as it would be
+/// typed, without secrets.
 fn words(command: &Command) -> String {
     let all = std::iter::once(command.get_program()).chain(command.get_args());
     let words: Vec<String> = all.map(|word| word.to_string_lossy().into_owned()).collect();
@@ -212,7 +211,7 @@ fn words(command: &Command) -> String {
 
 fn hand_over(stdout: impl Read, lines: &SyncSender<String>) {
     each_line(stdout, &mut |line| {
-        // Full: nobody waits for what it says now, and its lines would fill memory.
+        // Full: more lines would only fill memory.
         let _ = lines.try_send(line);
     });
 }
@@ -227,7 +226,7 @@ fn keep_last(stderr: impl Read, kept: &Mutex<VecDeque<String>>) {
     });
 }
 
-/// Reads to the end and tells each line as far as it is kept: one that never ends takes no more memory than another.
+/// Reads to the end and hands over each line, clipped, so that an endless line takes no more memory.
 fn each_line(stream: impl Read, tell: &mut dyn FnMut(String)) {
     let mut stream = BufReader::new(stream);
     let mut line = Vec::new();

@@ -23,14 +23,14 @@ pub enum Child {
     Server {
         /// Its settings.
         server: Box<ServerSpec>,
-        /// The workload whose files it serves, where they name no directory.
+        /// The workload whose files it serves, if the options name no directory.
         workload: String,
     },
     /// The null server.
     NullServer(NullOptions),
-    /// What stands between a run and a server of somebody else.
+    /// The process between a run and another server.
     Supervisor(Supervision),
-    /// That server, beneath the supervisor of this process identifier.
+    /// That server, a child of the supervisor with this process identifier.
     Supervised {
         /// The supervisor.
         supervisor: u32,
@@ -42,7 +42,8 @@ pub enum Child {
 }
 
 impl Child {
-    /// Tells a child, started with [`CHILD`] and a pipe as its standard input. One that has ended already says why by its exit.
+    /// Sends its role to a child, started with [`CHILD`] and a pipe as its standard input. If it has already ended, its exit
+    /// says why.
     pub(crate) fn tell(&self, stdin: &mut impl Write) -> io::Result<()> {
         let line = serde_json::to_string(self)? + "\n";
         match stdin.write_all(line.as_bytes()) {
@@ -51,7 +52,7 @@ impl Child {
         }
     }
 
-    /// What this process was told to be; waits for it.
+    /// The role of this process; waits for it.
     ///
     /// # Errors
     /// If standard input ends or contains anything else.

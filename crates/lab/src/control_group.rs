@@ -3,8 +3,8 @@
 
 use crate::machine::{Root, ancestors};
 
-/// Nanoseconds for which the control group of a process, or one around it, has been throttled so far: that of them which has
-/// been for longest, because a group waits with the one that holds it. `None` where the kernel counts nothing.
+/// Nanoseconds for which the control group of a process has been throttled so far, or a group around it: the largest of them,
+/// because a group waits with its parent. `None` if the kernel does not count it.
 pub(crate) fn throttled_ns(root: &Root, pid: u32) -> Option<u64> {
     let membership = root.text(&format!("/proc/{pid}/cgroup"))?;
     let of_line = |line: &str| {
@@ -102,8 +102,8 @@ mod tests {
         while group.exists() && began.elapsed().as_secs() < 10 {
             let _ = std::fs::remove_dir(&group);
         }
-        // 80 % of each 100 ms, less what its own 20 ms take longer where others want the CPU too, by as much as they are many; a
-        // hundred that are not over are not counted yet.
+        // 80 % of each 100 ms, minus the time by which other programs prolong its own 20 ms; periods that have not ended are
+        // not counted yet.
         let share = throttled * 100 / elapsed;
         assert!((5..=85).contains(&share), "{share} %");
     }

@@ -1,9 +1,9 @@
-//! What a hypervisor takes of the server's CPUs without telling the kernel: a thread on each of them asks to be woken
-//! every 10 ms, looks how late it comes, and times a fixed piece of work. What it waited for other threads is known and taken
-//! out.
+//! CPU time that a hypervisor takes from the server without reporting it: a thread on each CPU asks to be woken every 10 ms,
+//! measures how late that happens, and times a fixed piece of work. The time that it waited for other threads is known and
+//! taken out.
 //!
-//! It costs the CPU a tenth of a percent, and is there only on virtual machines: elsewhere clocks are the tester's own, and are
-//! recorded. A worker of the load generator sees by itself how its CPU stands still (`engine/src/stalls.rs`).
+//! It costs the CPU a tenth of a percent, and runs only on virtual machines: elsewhere the kernel's counters are complete. A
+//! worker of the load generator sees stalls of its own CPU (`engine/src/stalls.rs`).
 
 use std::fs::File;
 use std::os::unix::fs::FileExt;
@@ -16,9 +16,9 @@ use webstone_measure::metrics::Histogram;
 use webstone_model::record::CpuWatch;
 
 const PERIOD: Duration = Duration::from_millis(10);
-/// Coming less late than this is the timer's own doing, or an interrupt's.
+/// Smaller delays come from the timer or an interrupt.
 const LATE: Duration = Duration::from_millis(1);
-/// CPUs that are watched at most: beyond, those of the lowest numbers stand for all.
+/// At most this many CPUs are watched, those with the lowest numbers.
 const CPUS_MAX: usize = 16;
 
 /// Watches until it is asked for what it saw.
@@ -29,7 +29,7 @@ pub(crate) struct Watch {
 }
 
 impl Watch {
-    /// Begins to watch these CPUs. One that this program may not use is left out.
+    /// Begins to watch these CPUs, except those that this program may not use.
     pub(crate) fn begin(cpus: &[u32]) -> Watch {
         let over = Arc::new(AtomicBool::new(false));
         let threads = cpus.iter().take(CPUS_MAX).filter_map(|cpu| {
@@ -50,7 +50,7 @@ impl Watch {
 }
 
 impl Drop for Watch {
-    /// Where nobody asks, its threads end all the same.
+    /// Its threads end even if nobody asks.
     fn drop(&mut self) {
         self.over.store(true, Relaxed);
     }
@@ -97,7 +97,7 @@ fn speed(works: &Histogram) -> (u64, u64) {
     (works.value_at_quantile(0.5), works.value_at_quantile(0.1))
 }
 
-/// It came so late, and of that it stood in line for the CPU.
+/// How late it woke, and how much of that it waited in the run queue.
 fn note(seen: &mut CpuWatch, late: Duration, queued: Duration) {
     let Some(unknown) = late.checked_sub(queued).filter(|unknown| *unknown >= LATE) else { return };
     let periods = (unknown - LATE).as_nanos() / PERIOD.as_nanos() + 1;
@@ -105,15 +105,15 @@ fn note(seen: &mut CpuWatch, late: Duration, queued: Duration) {
     seen.stalled_ns_max = seen.stalled_ns_max.max(unknown.as_nanos() as u64);
 }
 
-/// The work took so long, and in the meantime this thread stood in line for its CPU: then something else ran in between, and the time
-/// says nothing of the CPU's speed.
+/// How long the work took, and whether this thread waited in the run queue meanwhile: then something else ran in between, and
+/// the time says nothing of the CPU's speed.
 fn add(works: &mut Histogram, work: Duration, queued: Duration) {
     if queued.is_zero() {
         works.record(work.as_nanos() as u64);
     }
 }
 
-/// What the kernel knows of this thread's waiting for a CPU. Only the thread that opened it may ask.
+/// The kernel's account of this thread's run-queue delay. Only the thread that opened it may read it.
 struct RunQueue(Option<File>);
 
 impl RunQueue {
@@ -121,7 +121,7 @@ impl RunQueue {
         RunQueue(File::open("/proc/thread-self/schedstat").ok())
     }
 
-    /// How long it has stood in line so far; nothing where the kernel does not count that.
+    /// Its run-queue delay so far; zero if the kernel does not count it.
     fn waited(&self) -> Duration {
         let mut text = [0; 64];
         let length = self.0.as_ref().and_then(|file| file.read_at(&mut text, 0).ok()).unwrap_or(0);
@@ -212,7 +212,7 @@ mod tests {
             assert!(u128::from(seen[0].watched_ns) <= since.elapsed().as_nanos(), "{seen:?}");
             seen
         };
-        // Where others have the CPU, the thread may not get to its work within so short a time.
+        // Where others use the CPU, the thread may not get to work in this time.
         let seen = (0..8).map(|tries| watched(50 * MS * (1 << tries))).find(|seen| seen[0].work_ns_best > 0);
         let seen = seen.expect("a thread gets to its work within seconds");
         assert!(seen[0].work_ns_median >= seen[0].work_ns_best, "{seen:?}");

@@ -5,7 +5,7 @@
 pub struct Cpus {
     /// Allowed CPUs grouped by physical core, cores and CPUs in ascending order.
     pub cores: Vec<Vec<u32>>,
-    /// CPUs' worth of time that the control group grants, where it limits it.
+    /// CPUs that the quota of the control group grants, if it has one.
     pub quota: Option<f64>,
 }
 

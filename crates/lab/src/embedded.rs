@@ -1,5 +1,5 @@
-//! The embedded reference server: the same executable once more, as a process of its own. It is started, waited
-//! for, watched, measured and stopped here; that it never outlives this program is `attended`'s.
+//! The embedded reference server: the same executable once more, as a process of its own. It is started, monitored, measured
+//! and stopped here; `attended` sees that it never outlives this program.
 
 use std::ffi::OsString;
 use std::net::{Ipv4Addr, SocketAddr};
@@ -24,7 +24,7 @@ use crate::process_tree::ProcessTree;
 use crate::servers::{Asked, Refusal, only_inherited, tls};
 use webstone_store::scratch::Scratch;
 
-/// What the server says when it accepts connections.
+/// The server's message once it accepts connections.
 const READY: &str = "READY ";
 /// How long it may take to end by itself, then on SIGTERM.
 const STOP_PATIENCE: [Duration; 2] = [Duration::from_secs(3), Duration::from_secs(2)];
@@ -82,7 +82,7 @@ pub enum EmbeddedServerError {
     /// Its certificate could not be made or read.
     #[error(transparent)]
     Refused(#[from] Refusal),
-    /// The server behind a proxy, which is one too, did not start.
+    /// The embedded origin of a proxy did not start.
     #[error("the origin behind the proxy: {0}")]
     Origin(Box<EmbeddedServerError>),
     /// It ended before it was ready.
@@ -115,7 +115,7 @@ impl EmbeddedServerError {
                 Some("check that webstone's executable was not moved or deleted")
             }
             EmbeddedServerError::Origin(error) => error.hint(),
-            // One that ended by itself said why, and what to do about it.
+            // It ended by itself, and said why and what to do.
             EmbeddedServerError::Ended(exit) if exit.status.code().is_some() && !exit.stderr.is_empty() => {
                 None
             }
@@ -285,7 +285,7 @@ mod tests {
     use crate::attended::LINES_KEPT;
     use std::os::unix::process::ExitStatusExt;
 
-    /// A server that is a shell script; what webstone would add behind is in `$@`.
+    /// A shell script in place of the server; `$@` has the arguments that webstone adds.
     fn shell(script: &str) -> Launch {
         Launch {
             program: "/bin/sh".into(),

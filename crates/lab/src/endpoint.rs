@@ -1,5 +1,4 @@
-//! One host of a target: its name resolved, its port knocked at. Each failure has a message and a
-//! remedy of its own.
+//! One host of a target: its name is resolved, and a connection is tried. Each failure has a message and a remedy of its own.
 
 use std::fmt;
 use std::io::{self, Read, Write};
@@ -19,7 +18,7 @@ pub struct TargetError {
     pub what: String,
     /// What to do about it.
     pub hint: String,
-    /// Whether the specification is wrong, rather than the target.
+    /// Whether the specification is wrong and not the target.
     pub is_usage: bool,
 }
 

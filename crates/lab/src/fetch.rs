@@ -12,7 +12,7 @@ use webstone_workload::RequestDetail;
 use webstone_workload::target::{Target, UrlError};
 use webstone_workload::tls::TlsSpec;
 
-/// Requests one file at a time; blocks until it has the answer.
+/// Requests one file at a time, and blocks until the answer is there.
 pub trait Fetch: Sync {
     /// `GET path` from a base URL such as `http://127.0.0.1:8080`, with the file's own header fields.
     fn fetch(&self, base: &str, path: &str, detail: &RequestDetail) -> Result<ProbeResponse, ProbeError>;
@@ -35,10 +35,10 @@ pub struct ByProbe {
     timeout: Duration,
     /// Header fields of every request.
     headers: Vec<(String, String)>,
-    /// Where connections go instead of the base URL's address.
+    /// The address for connections, instead of that of the base URL.
     unix_socket: Option<String>,
     version: HttpVersion,
-    /// How TLS is spoken, and that prepared when it is first needed.
+    /// TLS settings, and their prepared form, made when first needed.
     tls: TlsSpec,
     prepared: OnceLock<ProbeTls>,
 }
@@ -111,7 +111,7 @@ impl Fetch for ByProbe {
     }
 }
 
-/// Whom a workload's URL asks, and for which path: a path asks `base`.
+/// Server and path of a workload's URL; a path alone is of `base`.
 ///
 /// # Errors
 /// If it is neither a path nor the URL of a reachable server.

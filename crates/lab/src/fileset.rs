@@ -30,7 +30,7 @@ const BUFFER_BYTES: usize = 256 << 10;
 /// How a fileset is generated.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct FilesetOptions {
-    /// Write every file, also those that are there with the right size.
+    /// Write every file, even if it exists with the right size.
     pub force: bool,
     /// Size in bytes of files whose size the workload does not state.
     pub default_size: Option<u64>,
@@ -115,7 +115,7 @@ pub enum FilesetError {
         /// The link.
         path: PathBuf,
     },
-    /// Another file, which is not this workload's, has the name of one of its.
+    /// A file that is not this workload's has the name of one of its files.
     #[error("{} has {found} bytes, but the file of this workload has {wanted}: it belongs to another workload or to somebody else", path.display())]
     OtherFile {
         /// The file.
@@ -201,7 +201,7 @@ pub fn generate_with(
     options: &FilesetOptions,
     progress: &mut dyn FnMut(FilesetProgress),
 ) -> Result<FilesetReport, FilesetError> {
-    // All that can be wrong with the workload is found before the first file is touched.
+    // Everything wrong with the workload is found before the first file is touched.
     let (files, left_out) = layout::plan(workload, options.default_size)?;
     fs::create_dir_all(directory).map_err(FilesetError::io("create the directory", directory))?;
     let present = files.iter().map(|file| present_size(directory, file)).collect::<Result<Vec<_>, _>>()?;
@@ -223,7 +223,7 @@ pub fn generate_with(
         };
         let sum = if is_kept(file, present) {
             report.kept += 1;
-            // The manifest says what the file should be; whether it is, `verify` tells.
+            // The manifest says what the file should be; `verify` checks it.
             stream(file, &mut buffer, &mut tick, |_| Ok(()))
                 .map_err(FilesetError::io("compute", directory))?
         } else {
@@ -238,7 +238,7 @@ pub fn generate_with(
     Ok(report)
 }
 
-/// Size of the file that is there; refuses to go through symbolic links, which may lead out of the directory.
+/// Size of the existing file; refuses to follow symbolic links, which may lead out of the directory.
 fn present_size(directory: &Path, file: &PlannedFile) -> Result<Option<u64>, FilesetError> {
     let mut path = directory.to_owned();
     let mut size = None;
@@ -313,7 +313,7 @@ fn write(
     fs::create_dir_all(parent).map_err(FilesetError::io("create the directory", parent))?;
     let partial = parent.join(".webstone-partial");
     let written = (|| {
-        // A left-over of a killed run is no obstacle, and a link of that name is not followed.
+        // Removes a file of a killed run, and never follows a link of that name.
         match fs::remove_file(&partial) {
             Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
             _ => {}
@@ -324,7 +324,7 @@ fn write(
         Ok(sum)
     })();
     written.map_err(|error| {
-        // The error that counts is the first; the partial file may not even exist.
+        // Only the first error counts; the partial file may not exist.
         let _ = fs::remove_file(&partial);
         FilesetError::io("write", &path)(error)
     })

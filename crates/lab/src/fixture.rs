@@ -1,4 +1,4 @@
-//! Targets for tests: one that answers from a table, one that answers whatever it is asked, one that refuses.
+//! Targets for tests: one answers from a table, one gives the same answer to everything, one refuses.
 
 #![expect(clippy::unwrap_used, reason = "what a test cannot set up shall end the test")]
 
@@ -67,7 +67,7 @@ pub fn answering(answer: &'static [u8]) -> String {
     format!("http://{address}")
 }
 
-/// A port that refuses connections, and that nobody else can get while the socket lives.
+/// A port that refuses connections and is reserved while the socket lives.
 pub fn refusing() -> (OwnedFd, SocketAddr) {
     let bound = socket(AddressFamily::INET, SocketType::STREAM, None).unwrap();
     bind(&bound, &SocketAddrV4::new(Ipv4Addr::LOCALHOST, 0)).unwrap();

@@ -21,7 +21,7 @@ use crate::others::OthersReading;
 use crate::pair_ports::fullest;
 use crate::process_use::TICK_NS;
 
-/// The two clocks are read one after the other: what lies between them by less than this, in nanoseconds, is no suspend.
+/// The two clocks are read one after the other: a smaller difference than this, in nanoseconds, is not a suspend.
 const SUSPEND_NS_MIN: u64 = 10_000_000;
 const MEGABIT: u64 = 1_000_000;
 
@@ -37,7 +37,7 @@ pub(crate) struct HostReading {
     descriptors: Option<u64>,
     others: OthersReading,
     throttled_ns: Option<u64>,
-    /// How far the clock that runs on while the host is suspended is ahead of the one that does not.
+    /// Difference between the clock that counts suspended time and the one that does not.
     asleep_ns: u64,
     pair_ports: Option<PairPorts>,
     /// Connection requests that the server's listening sockets have dropped, by inode.
@@ -87,7 +87,8 @@ impl HostReading {
         self.others = OthersReading::take(root);
     }
 
-    /// What was counted from this reading to a later one. `own`: processes that, with all that descend from them, are no others.
+    /// What was counted from this reading to a later one. `own`: processes that, with their descendants, are not other
+    /// programs.
     pub(crate) fn until(&self, later: &HostReading, root: &Root, own: &BTreeSet<u32>) -> HostUse {
         let limits = limits::read(root);
         let known = |limit: u64| Some(limit).filter(|limit| *limit < u64::MAX);
@@ -108,7 +109,7 @@ impl HostReading {
                 retransmitted: after.retransmitted.saturating_sub(before.retransmitted),
                 timeouts: after.timeouts.saturating_sub(before.timeouts),
                 syn_retransmitted: after.syn_retransmitted.saturating_sub(before.syn_retransmitted),
-                // A short drain is over, and its connections are gone, before the close can be seen.
+                // A short drain may end, and its connections be gone, before the close is noticed.
                 in_use: before.in_use.max(after.in_use),
                 ..after
             }),
@@ -178,7 +179,7 @@ fn may_lack_ports(root: &Root, tcp: &TcpUse) -> bool {
     2 * (tcp.in_use + tcp.time_wait) >= limits::read(root).ports
 }
 
-/// Entries of two readings that name the same thing, as their difference.
+/// Differences of entries of the same name in two readings.
 fn paired<T, K: PartialEq>(
     before: &[T],
     after: &[T],
@@ -192,7 +193,7 @@ fn paired<T, K: PartialEq>(
 fn tcp(root: &Root) -> Option<TcpUse> {
     let extended = named(&root.text("/proc/net/netstat")?, "TcpExt:");
     let basic = named(&root.text("/proc/net/snmp")?, "Tcp:");
-    // The text stays alive beside the maps that borrow nothing from it.
+    // The maps own their texts.
     let of = |map: &BTreeMap<String, u64>, name: &str| map.get(name).copied().unwrap_or(0);
     let (in_use, time_wait) = sockets(root);
     Some(TcpUse {
@@ -247,7 +248,7 @@ fn cpus(root: &Root) -> Vec<CpuUse> {
             interrupt_ns: interrupt * TICK_NS,
             idle_ns: idle * TICK_NS,
             stolen_ns: stolen * TICK_NS,
-            // Milliseconds; of a processor that throttles its cores by heat.
+            // Milliseconds of throttling by heat.
             heat_ns: of_cpu(cpu, "thermal_throttle/core_throttle_total_time_ms").unwrap_or(0) * 1_000_000,
             // Kilohertz.
             frequency_hz: of_cpu(cpu, "cpufreq/scaling_cur_freq").map(|khz| khz * 1_000),

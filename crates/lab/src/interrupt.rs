@@ -1,6 +1,6 @@
 //! How the user ends a run early: once to keep what was measured, twice to stop at once.
 //!
-//! The counter is one atomic, so that a signal handler may raise it; who installs the handler is the caller's affair.
+//! The counter is one atomic, so that a signal handler may raise it. The caller installs the handler.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};

@@ -2,7 +2,7 @@
 //! [`origin`]), what their processes and their host used in a window ([`window`]), facts about the host
 //! ([`environment`]), and the agent that does all this elsewhere ([`agent`]).
 //!
-//! Every process that is started here ends, however this program does.
+//! Every process that is started here ends, however this program ends.
 #![forbid(unsafe_code)]
 
 pub mod agent;

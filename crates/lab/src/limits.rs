@@ -29,9 +29,8 @@ pub struct Raised {
     pub to: u64,
 }
 
-/// Sees to it that this process and the ones it starts may open `needed` files: raises the soft limit as far as the
-/// hard one, and the hard one where the kernel lets it. Returns what the limit was and is; it may still be too low,
-/// which the runner's preflight tells.
+/// Lets this process and its children open `needed` files: raises the soft limit as far as the hard one, and the hard one where
+/// the kernel lets it. Returns what the limit was and is; it may still be too low, which the runner's preflight tells.
 pub fn raise_descriptors(needed: u64) -> Raised {
     let before = getrlimit(Resource::Nofile);
     let from = before.current.unwrap_or(u64::MAX);
@@ -40,7 +39,7 @@ pub fn raise_descriptors(needed: u64) -> Raised {
     }
     let hard = before.maximum.unwrap_or(u64::MAX);
     let wishes = [
-        // Enough for the need; beyond the hard limit only a privileged process may go.
+        // As many as needed; only a privileged process may exceed the hard limit.
         Rlimit { current: Some(needed), maximum: before.maximum.map(|hard| hard.max(needed)) },
         Rlimit { current: Some(needed.min(hard)), maximum: before.maximum },
     ];

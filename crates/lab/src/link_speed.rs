@@ -1,16 +1,16 @@
-//! The speed that a network interface has, and not the one that it claims.
+//! The speed of a network interface, and not the one that a virtual one claims.
 
 use crate::machine::Root;
 
 /// In Mbit/s; `None` if the kernel reports none, or for an interface without hardware: a veth, which joins containers and network
 /// namespaces, claims 10,000 and carries as much as the CPUs copy.
 pub(crate) fn link_speed_mbps(root: &Root, name: &str) -> Option<u64> {
-    // Virtual interfaces refuse to tell, or tell -1.
+    // Virtual interfaces report an error, or -1.
     let claimed = root.number(&format!("/sys/class/net/{name}/speed")).filter(|speed| *speed > 0)?;
     has_hardware(root, name).then_some(claimed)
 }
 
-/// Whether an interface is hardware, or is made of some, as a bond and a VLAN are.
+/// Whether an interface is hardware, or consists of it, as a bond and a VLAN do.
 fn has_hardware(root: &Root, name: &str) -> bool {
     let parts = root.names(&format!("/sys/class/net/{name}"));
     parts.iter().any(|part| {

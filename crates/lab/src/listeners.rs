@@ -1,5 +1,5 @@
-//! Somebody else's server on this host: which processes listen on its port, where they may run, what they use. So nginx
-//! is measured like the embedded server, as far as the kernel lets this user look.
+//! A server on this host that webstone did not start: the processes that listen on its port, their CPUs and use. It is measured
+//! like the embedded server, as far as this user may see its processes.
 
 use std::collections::BTreeSet;
 use std::path::PathBuf;
@@ -38,7 +38,7 @@ pub fn find(root: &Root, ports: &BTreeSet<u16>) -> Option<ServerProcesses> {
         .copied()
         .filter(|pid| parent(*pid).is_none_or(|parent| !pids.contains(&parent)))
         .collect();
-    // A parent that only waits, like nginx's master, may run anywhere; it is its children that are pinned.
+    // A parent that only waits, like nginx's master, may run anywhere; its children are pinned.
     let working: Vec<u32> =
         pids.iter().copied().filter(|pid| !pids.iter().any(|child| parent(*child) == Some(*pid))).collect();
     let cpus = working
@@ -53,7 +53,7 @@ pub fn find(root: &Root, ports: &BTreeSet<u16>) -> Option<ServerProcesses> {
     })
 }
 
-/// Whether a descendant of a process listens on a port, as far as can be seen: not, where only others are seen to.
+/// Whether a descendant of a process listens on a port: false only if other processes are seen to listen.
 pub(crate) fn is_held_by(root: &Root, port: u16, ancestor: u32) -> bool {
     let Some(sockets) = sockets(root, &BTreeSet::from([port])) else { return true };
     if sockets.is_empty() {
@@ -84,7 +84,7 @@ fn sockets(root: &Root, ports: &BTreeSet<u16>) -> Option<BTreeSet<PathBuf>> {
 
 impl MeasuredServer for ServerProcesses {
     fn exit(&mut self) -> Option<String> {
-        // It is not ours: what becomes of it shows in its answers.
+        // It is not ours: its answers show whether it still runs.
         None
     }
 

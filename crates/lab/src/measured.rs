@@ -1,4 +1,4 @@
-//! What a sweep asks of a server under test that is ours to watch.
+//! What a sweep asks of a server under test that this process monitors.
 
 use webstone_server::Counters;
 
@@ -8,7 +8,7 @@ use crate::process_tree::ProcessTree;
 pub trait MeasuredServer {
     /// How it ended, in words, if it did.
     fn exit(&mut self) -> Option<String>;
-    /// A level starts now: what it counted before is not the level's.
+    /// A level starts now: earlier counts do not belong to it.
     fn level_starts(&mut self);
     /// Its processes.
     fn processes(&self) -> ProcessTree;

@@ -1,8 +1,8 @@
 //! The server behind a proxy that webstone starts: a reference server of its own, or one of somebody else, and how each is
-//! looked at. What is read of it in a window is `window`'s; which CPUs it gets, `placement`'s.
+//! monitored. `window` reads it in a window, `placement` chooses its CPUs.
 //!
-//! A reference server tells what it counted, here and on other hosts; reading leaves no trace in its counters. Of anything else
-//! only the processes can be seen, and only on this host. What cannot be seen is said, and has no figures.
+//! A reference server reports its counters, here and on other hosts, and reading does not change them. Of other servers only
+//! the processes can be seen, on this host. What cannot be seen is reported, and has no figures.
 
 use std::io;
 use std::net::{SocketAddr, TcpStream, ToSocketAddrs};
@@ -65,7 +65,8 @@ impl Origin {
         Ok(Origin { record, view, ours: Some(server) })
     }
 
-    /// An origin that webstone did not start. It must accept connections: a proxy without an origin answers late, or never.
+    /// An origin that webstone did not start. It must accept connections, because a proxy without an origin answers late, or
+    /// never.
     pub fn at(url: &str) -> Result<Origin, Refusal> {
         let addresses = reach(url).map_err(|error| Refusal {
             what: format!("server.origin: {url} does not accept connections: {}", without_number(&error)),
@@ -128,7 +129,7 @@ impl Origin {
     }
 }
 
-/// The addresses of a server, one of which accepts connections.
+/// The addresses of a server, if one of them accepts connections.
 fn reach(url: &str) -> io::Result<Vec<SocketAddr>> {
     let (target, _) =
         Target::split(url).map_err(|error| io::Error::new(io::ErrorKind::InvalidInput, error))?;
@@ -168,7 +169,7 @@ mod tests {
 
     #[test]
     fn what_cannot_be_seen_of_somebody_elses_is_said() {
-        // A server in this process: its processes are ours, and not looked at; nor does it tell what it counted.
+        // A server in this process: its processes are not monitored, and its counters not read.
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let url = format!("http://{}", listener.local_addr().unwrap());
         let serving = std::thread::spawn(move || {

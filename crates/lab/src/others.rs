@@ -1,5 +1,5 @@
-//! What other programs use of this host's CPUs in a window, and which they are: everything that is neither this program, nor a
-//! server under test, nor a thread of the kernel.
+//! CPU time of other programs on this host in a window, by name: everything but this program, the server under test and threads
+//! of the kernel.
 //!
 //! CPU time is read per process, once where the window opens and once where it closes. A child that ends in between is in the
 //! time of the parent that waited for it, so the difference of the two sums holds it as well.
@@ -40,8 +40,8 @@ impl OthersReading {
         OthersReading(identifiers.filter_map(|process| Some((process, read(root, process)?))).collect())
     }
 
-    /// What was used until a later reading by all that do not descend from `own`, which are left out themselves. `None`
-    /// where no process could be read.
+    /// What all processes used until a later reading, without those of `own` and their descendants. `None` where no process
+    /// could be read.
     pub(crate) fn until(&self, later: &OthersReading, own: &BTreeSet<u32>) -> Option<OthersUse> {
         if self.0.is_empty() || later.0.is_empty() {
             return None;
@@ -52,13 +52,13 @@ impl OthersReading {
         for (process, now) in later.0.iter().filter(|(process, _)| other(later, **process)) {
             let before = self.0.get(process);
             sum += i128::from(now.cpu_ns) - i128::from(before.map_or(0, |before| before.cpu_ns));
-            // By its own time: a shell, or init, is not who used what its children did.
+            // By its own time: a shell, or init, did not use the time of its children.
             let cpu_ns = now.own_ns.saturating_sub(before.map_or(0, |before| before.own_ns));
             if cpu_ns > 0 {
                 busiest.push(OtherUse { process: *process, name: now.name.clone(), cpu_ns });
             }
         }
-        // Who ended is in the time of a parent, with what it had used before as well.
+        // The time of an ended process is in its parent's, including what it had used before.
         let ended = self.0.iter().filter(|(process, _)| !later.0.contains_key(process));
         sum -= ended
             .filter(|(process, _)| other(self, **process))
@@ -71,7 +71,7 @@ impl OthersReading {
 
     fn descends(&self, process: u32, from: &BTreeSet<u32>) -> bool {
         let mut at = process;
-        // A chain of parents is never longer than there are processes; a reading that took time may hold a circle.
+        // A chain of parents is at most as long as the number of processes; a slow reading may contain a cycle.
         for _ in 0..=self.0.len() {
             if from.contains(&at) {
                 return true;
@@ -95,7 +95,7 @@ fn read(root: &Root, process: u32) -> Option<Process> {
         return None;
     }
     let ticks_ns = (field(14)? + field(15)?) * TICK_NS;
-    // Never less than the ticks: a process that has ended since has no clock any more.
+    // At least the ticks: a process that has ended since has no clock any more.
     let clock_ns = if *root == Root::default() { webstone_engine::process_cpu_ns(process) } else { None };
     let own_ns = clock_ns.unwrap_or(0).max(ticks_ns);
     let cpu_ns = own_ns + (field(16)? + field(17)?) * TICK_NS;
@@ -162,7 +162,7 @@ mod tests {
         let root = Root::default();
         let mut burner =
             std::process::Command::new("sh").args(["-c", "while :; do :; done"]).spawn().unwrap();
-        // It is this program's child, so it counts only where that is not left out.
+        // It is this program's child, so it counts only if this program does.
         let own = BTreeSet::new();
         let before = OthersReading::take(&root);
         std::thread::sleep(std::time::Duration::from_millis(600));

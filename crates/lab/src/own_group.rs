@@ -1,6 +1,6 @@
-//! A control group for one server alone, so that the kernel counts what its processes use even where nobody waits for them:
-//! fcgiwrap and Apache's mod_cgid ignore the end of the CGI processes that they start, and `/proc` then forgets what those
-//! used (`wait(2)`, notes on SIGCHLD).
+//! A control group for one server alone, so that the kernel counts its processes even if nobody waits for them: fcgiwrap and
+//! Apache's mod_cgid ignore the end of the CGI processes that they start, and `/proc` then forgets what those used (`wait(2)`,
+//! notes on SIGCHLD).
 //!
 //! Its supervisor makes the group beneath its own, moves into it before it starts anything, and removes it in the end. Only
 //! version 2 of control groups is used: there a group counts CPU time whether or not anybody enabled a controller, so no
@@ -42,7 +42,7 @@ impl OwnGroup {
         let path = parent.join(format!("{PREFIX}{}", std::process::id()));
         fs::create_dir(&path).ok()?;
         let group = OwnGroup { parent, path };
-        // Where this fails, it goes back to where it is and removes the group.
+        // If this fails, it moves back and removes the group.
         group.enter(&group.path).then_some(group)
     }
 
@@ -54,7 +54,7 @@ impl OwnGroup {
 impl Drop for OwnGroup {
     fn drop(&mut self) {
         self.enter(&self.parent);
-        // A process that has ended may be in it for a moment longer.
+        // An ended process may stay in it for a moment.
         for _ in 0..50 {
             if fs::remove_dir(&self.path).is_ok() || !self.path.exists() {
                 return;

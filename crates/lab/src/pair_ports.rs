@@ -1,6 +1,5 @@
-//! Which local ports a run has taken. The kernel gives each pair of addresses (a source address, an address and port of the
-//! target) all of its local ports, so what runs out is one pair's ports, and neither the sockets of the host nor its
-//! connections in TIME_WAIT say how near that is.
+//! Local ports that a run has taken. Each pair of addresses (a source address, an address and port of the target) has all local
+//! ports, so one pair's ports run out, and neither the sockets of the host nor its connections in TIME_WAIT show how soon.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::io;
@@ -12,12 +11,12 @@ use webstone_model::record::PairPorts;
 
 use crate::sock_diag::tcp_sockets;
 
-/// The pair of addresses that has most local ports, of those that lead to any of these targets; `None` where none has one.
+/// The pair of addresses with most local ports, of those that lead to any of these targets; `None` if there is none.
 ///
 /// # Errors
 /// If the kernel does not report them.
 pub(crate) fn fullest(targets: &BTreeSet<SocketAddr>) -> io::Result<Option<PairPorts>> {
-    // A socket that listens has no other end; all others hold a port, those in TIME_WAIT too.
+    // A listening socket has no other end; all others hold a port, those in TIME_WAIT, too.
     let states = StateFlags::all().difference(StateFlags::LISTEN | StateFlags::CLOSE);
     let mut pairs: BTreeMap<(IpAddr, SocketAddr), (u64, u64)> = BTreeMap::new();
     let ports: BTreeSet<(u8, u16)> = targets
@@ -72,7 +71,7 @@ mod tests {
             let kept: Vec<TcpStream> = (0..3).map(|_| TcpStream::connect(target).unwrap()).collect();
             (0..3).for_each(|_| drop(listener.accept().unwrap()));
             (0..2).for_each(|_| ended_by_the_client(&listener));
-            // Another target's are another pair's, and so are those that the server's own side has in TIME_WAIT.
+            // Connections to other targets are other pairs, and so are those in TIME_WAIT on the server's side.
             (0..9).for_each(|_| ended_by_the_client(&other));
             let found = fullest(&targets).unwrap().unwrap();
             assert_eq!(

@@ -1,5 +1,5 @@
-//! The processes of a server, taken together: what they have used so far, what there is of them now, their memory. Where the
-//! kernel keeps each number, and what is lost of processes that end, stands here; what is done with them, in `sweep`.
+//! The processes of a server together: what they have used so far, their number, their memory. Here is where the kernel keeps
+//! each number and what is lost with ended processes; `sweep` uses them.
 //!
 //! A reading costs some system calls per thread, so it is taken where the window opens and where it closes. A sample counts processes,
 //! threads and open files, of which the kernel keeps no peaks; it is taken while the window is open. Memory is read after the
@@ -22,8 +22,8 @@ pub struct ProcessTree {
     pub root: Root,
     /// Process ids that all others descend from.
     pub heads: Vec<u32>,
-    /// Whether the heads are the server's own. One that only stands between has waited for those that ended, so what these
-    /// used is found with it; but it has no part in what there is.
+    /// Whether the heads are the server's own. A supervisor has waited for ended processes, so their use is found with it, but
+    /// it does not count among the present ones.
     pub with_heads: bool,
 }
 
@@ -35,7 +35,7 @@ pub struct TreeReading {
     faults_major: u64,
     /// Bytes that disks read and wrote for them; `None` where this user may not ask.
     disk: Option<(u64, u64)>,
-    /// By thread: the kernel does not add what ended threads did to anything that can be read.
+    /// By thread: the counts of ended threads are lost.
     threads: BTreeMap<u32, ThreadReading>,
     throttled_ns: Option<u64>,
 }
@@ -80,7 +80,7 @@ pub struct Memory {
     pub(crate) resident_max: u64,
     /// Sum of what is resident of each.
     pub resident: u64,
-    /// The same with pages that several share divided among them; `None` where this user may not look at every process.
+    /// The same with shared pages divided among the processes that share them; `None` if this user may not read every process.
     pub(crate) proportional: Option<u64>,
 }
 
@@ -137,7 +137,7 @@ impl ProcessTree {
         found.then_some(reading)
     }
 
-    /// CPU time as the kernel counted it for all of them together, where they have a control group to themselves.
+    /// CPU time of all of them together, if they have a control group of their own.
     fn counted_together(&self) -> Option<CpuReading> {
         match self.heads.as_slice() {
             [supervisor] if !self.with_heads => {
@@ -165,7 +165,7 @@ impl ProcessTree {
         let mut memory = Memory { proportional: Some(0), ..Memory::default() };
         for pid in self.own() {
             let status = self.root.text(&format!("/proc/{pid}/status")).unwrap_or_default();
-            // One that has ended since, and a zombie, has none.
+            // An ended process, and a zombie, has none.
             let Some(resident) = kibibytes(&status, "VmRSS:") else { continue };
             memory.resident += resident;
             memory.resident_max += kibibytes(&status, "VmHWM:").unwrap_or(resident);
@@ -186,7 +186,7 @@ impl ProcessTree {
 }
 
 impl TreeReading {
-    /// What was used from this reading to a later one, beside CPU time, as the record has it; with what was there of the
+    /// What was used from this reading to a later one, besides CPU time, as the record has it; with the numbers of the
     /// processes at most, and their memory.
     pub fn until(&self, later: &TreeReading, present: Present, memory: Memory) -> ProcessUse {
         let mut switches = (0, 0);

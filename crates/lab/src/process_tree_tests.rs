@@ -1,5 +1,5 @@
-//! Readings of files with known numbers, and the truth of each figure: a child that does a known amount of something is
-//! found to have done so much.
+//! Readings of files with known numbers, and the truth of each figure: a child that does a known amount of work is found to
+//! have done so much.
 
 use std::io::{BufRead, BufReader, Write};
 use std::process::{Child, Command, Stdio};
@@ -104,8 +104,8 @@ fn threads_are_distinguished_by_what_they_used() {
     before.push(("/proc/1/task/1/children".to_owned(), "2".to_owned()));
     before.push(("/proc/1/task/1/schedstat".to_owned(), "100 10 1".to_owned()));
     before.push(("/proc/2/task/2/schedstat".to_owned(), "5000 200 1".to_owned()));
-    // A second thread of the first process was born, with a name that nobody should print; five more of the other, of which the
-    // least busy are not kept.
+    // The first process has a second thread, with a name that must not be printed as it is; five more of the other, of which
+    // the least busy are not kept.
     let mut after = before.clone();
     let schedstat = |process: u32, thread: u32| format!("/proc/{process}/task/{thread}/schedstat");
     let status = |process: u32, thread: u32| format!("/proc/{process}/task/{thread}/status");
@@ -150,7 +150,7 @@ struct Worker {
     account: CpuTime,
 }
 
-/// What stands in front of each script: `ready()` waits for the word to begin, `burnt()` tells the CPU time since.
+/// The beginning of each script: `ready()` waits for the order to begin, `burnt()` returns the CPU time since.
 const PRELUDE: &str = "\
 import mmap, os, resource, sys, threading, time
 def used():
@@ -176,7 +176,7 @@ fn skipped(why: &str) {
 }
 
 impl Worker {
-    /// Starts it and waits until it is ready; `None`, said, where there is no Python.
+    /// Starts it and waits until it is ready; without Python, prints that and returns `None`.
     fn start(script: &str) -> Option<Worker> {
         let child = Command::new("python3")
             .args(["-c", &format!("{PRELUDE}{script}{CLOSING}")])
@@ -200,7 +200,7 @@ impl Worker {
         line.trim().to_owned()
     }
 
-    /// Has it work, and tells what it used: CPU time, all else, and its peak of memory.
+    /// Lets it work, and returns what it used: CPU time, everything else, and its peak of memory.
     fn work(&mut self) -> (CpuTime, ProcessUse, u64) {
         self.tree.reset_peak();
         let before = self.tree.reading().unwrap();
@@ -270,7 +270,7 @@ fn memory_is_what_was_touched_and_its_faults_one_a_page() {
     let before = worker.tree.memory();
     let (_, used, resident_max) = worker.work();
     assert_near("resident", used.resident_bytes - before.resident, 32 * MIB, 1, MIB);
-    // Its share of what it has in common with other Pythons changes as those begin and end, by no more than it had before.
+    // Its share of pages that it shares with other Pythons changes as those begin and end, by no more than the share before.
     let proportional = used.proportional_bytes.unwrap().saturating_sub(before.proportional.unwrap());
     assert_near("proportional", proportional, 32 * MIB, 1, before.resident);
     assert_near("peak", resident_max - before.resident, 48 * MIB, 1, MIB);
@@ -351,7 +351,7 @@ fn two_that_want_one_cpu_are_switched_against_their_will() {
     assert!(used.switches_involuntary >= 5, "{used:?}");
 }
 
-/// Where the kernel keeps no account of its scheduling, it said so.
+/// If the kernel keeps no scheduling statistics, it said so.
 fn threads(used: &ProcessUse) -> Option<&[ThreadUse]> {
     if used.run_queue_ns.is_none() {
         skipped("this kernel does not report how long a thread waited for its CPU");

@@ -1,10 +1,10 @@
 //! One process in `/proc`: its CPU time, page faults and threads, and which others descend from it. A server's processes
 //! taken together are `process_tree`'s.
 //!
-//! `/proc/<pid>/stat` has user and system time in ticks of 10 ms, of all threads. `/proc/<pid>/task/*/schedstat` has the
-//! sum of both in nanoseconds, of living threads. So the sum is taken from there, where it is not less. What was used
-//! between two readings is the difference of their sums, divided as the ticks in between are: were each reading divided by
-//! itself, time could move from one part to the other between them, and the parts would not add up.
+//! `/proc/<pid>/stat` has user and system time in ticks of 10 ms, of all threads. `/proc/<pid>/task/*/schedstat` has the sum of
+//! both in nanoseconds, of living threads. So the sum is taken from there, unless it is smaller. What was used between two
+//! readings is the difference of their sums, divided as the ticks in between are: if each reading were divided alone, time
+//! could move from one part to the other, and the parts would not add up.
 
 use crate::machine::Root;
 
@@ -52,7 +52,7 @@ impl CpuReading {
         CpuReading { whole_ns: self.whole_ns + other.whole_ns, parts: self.parts.plus(other.parts) }
     }
 
-    /// What was used since an earlier reading. Where no tick passed, it is divided as all that was ever used.
+    /// What was used since an earlier reading. Without a tick in between, it is divided like the total so far.
     pub(crate) fn since(self, earlier: CpuReading) -> CpuTime {
         let between = CpuTime {
             user_ns: self.parts.user_ns.saturating_sub(earlier.parts.user_ns),
@@ -101,19 +101,19 @@ impl Stat {
     }
 
     /// CPU time of the process, and of the children that it has waited for. `scheduled_ns`: what its threads have run. Ticks
-    /// round down, so a sum that is smaller than theirs means that threads have ended whose time it lacks.
+    /// are rounded down, so a smaller sum means that it misses the time of ended threads.
     pub(crate) fn cpu(&self, scheduled_ns: u64) -> CpuReading {
         let own = CpuReading { whole_ns: self.ticks.whole().max(scheduled_ns), parts: self.ticks };
         own.plus(CpuReading::exact(self.of_children))
     }
 }
 
-/// How the scheduler has treated a thread so far.
+/// Scheduling statistics of a thread so far.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Scheduled {
     /// Nanoseconds that it has run.
     pub(crate) cpu_ns: u64,
-    /// Nanoseconds that it was ready to run and did not.
+    /// Nanoseconds that it waited in the run queue.
     pub(crate) run_queue_ns: u64,
 }
 
@@ -205,13 +205,13 @@ mod tests {
             let CpuTime { user_ns, system_ns } = later.since(earlier);
             (user_ns, system_ns)
         };
-        // Younger than a tick where it was first read: neither half of that is taken back later.
+        // First read when younger than a tick: neither half of that is subtracted later.
         assert_eq!(between(reading(306_000_000, 30, 0), reading(6_000_000, 0, 0)), (300_000_000, 0));
         assert_eq!(between(reading(90_000_001, 3, 5), reading(50_000_000, 2, 2)), (10_000_000, 30_000_001));
         // No tick in between, and none ever.
         assert_eq!(between(reading(48_000_000, 1, 3), reading(44_000_000, 1, 3)), (1_000_000, 3_000_000));
         assert_eq!(between(reading(9_000_001, 0, 0), reading(0, 0, 0)), (4_500_000, 4_500_001));
-        // Time that was known exactly is known in ticks alone, once its process has ended.
+        // Once a process has ended, its time is known in ticks only.
         assert_eq!(between(reading(40_000_000, 1, 3), reading(44_000_000, 1, 3)), (0, 0));
         let exact = |user_ns, system_ns| CpuReading::exact(CpuTime { user_ns, system_ns });
         assert_eq!(between(exact(5_000, 9_000), exact(1_000, 2_000)), (4_000, 7_000));

@@ -1,4 +1,4 @@
-//! What the kernel tells of its TCP sockets (`sock_diag(7)`), socket by socket. Who asks decides what it means.
+//! The kernel's TCP sockets (`sock_diag(7)`), one by one. The callers decide what they mean.
 
 use std::io;
 use std::net::SocketAddr;
@@ -14,10 +14,10 @@ use netlink_sys::{Socket, SocketAddr as NetlinkAddr};
 const ANSWER_BYTES: usize = 32 * 1024;
 
 /// Asks for the TCP sockets of one address family (`AF_INET`, `AF_INET6`) in any of these states, whose other end has a certain
-/// port where one is given; `each` is told every one, with what belongs to these extensions.
+/// port, if one is given; `each` gets every one, with these extensions.
 ///
 /// # Errors
-/// If the kernel does not answer, or what it answers cannot be read.
+/// If the kernel does not answer, or its answer cannot be read.
 pub(crate) fn tcp_sockets(
     family: u8,
     states: StateFlags,
@@ -47,8 +47,8 @@ pub(crate) fn tcp_sockets(
     }
 }
 
-/// The user who owns the end `local` of a TCP connection between two programs of this host; `None` unless that end is established:
-/// of one that its program has closed, the kernel no longer knows the owner.
+/// The user who owns the end `local` of a TCP connection between two programs of this host; `None` unless that end is
+/// established: the kernel no longer knows the owner of a closed one.
 ///
 /// # Errors
 /// If the kernel does not answer, or has no such connection.

@@ -1,12 +1,11 @@
-//! The process that stands between webstone and a server of somebody else, so that the server never outlives the run:
-//! not when webstone is killed (SIGKILL too), not when the server forks, daemonises or changes its process group.
+//! The process between webstone and another server, so that the server never outlives the run: not if webstone is killed
+//! (SIGKILL, too), and not if the server forks, daemonises or changes its process group.
 //!
-//! It is webstone's own executable, started as a [`Child`]. It holds the reading end of a pipe whose other end
-//! only webstone has: when that closes, however that comes about, it ends the server and everything that descends from
-//! it, removes the run's directory of the server, and ends. Orphans come to it because it is a subreaper
-//! (`PR_SET_CHILD_SUBREAPER`), so none escapes by a double fork. The server itself is started through a second, short
-//! step in the child: it asks the kernel for SIGKILL should the supervisor die first (`PR_SET_PDEATHSIG`), takes its
-//! CPUs, and becomes the server.
+//! It is webstone's own executable, started as a [`Child`]. It holds the reading end of a pipe whose other end only webstone
+//! has: when that closes, for whatever reason, it ends the server and all its descendants, removes the run's directory of the
+//! server, and ends. Orphans come to it because it is a subreaper (`PR_SET_CHILD_SUBREAPER`), so none escapes by a double fork.
+//! The server itself is started through a second, short step in the child: it asks the kernel for SIGKILL in case the
+//! supervisor dies first (`PR_SET_PDEATHSIG`), takes its CPUs, and becomes the server.
 //!
 //! What it says on standard output is read by `servers::running`: `STARTED <pid>`, later `ENDED <how>`.
 
@@ -35,15 +34,15 @@ use crate::own_group::OwnGroup;
 use crate::process_use::descendants;
 use webstone_store::plain_file;
 
-/// Said when the server's process runs, with its identifier.
+/// Printed when the server's process runs, with its identifier.
 pub(crate) const STARTED: &str = "STARTED ";
-/// Said when nothing of the server runs any more, with how its first process ended.
+/// Printed when nothing of the server runs any more, with how its first process ended.
 pub(crate) const ENDED: &str = "ENDED ";
-/// The supervisor's executable, also where the user that it starts the server as may not look into its directory.
+/// The supervisor's executable, even if the server's user may not enter its directory.
 const SELF: &str = "/proc/self/exe";
 /// How long a server may take to end on SIGTERM.
 const TERM_PATIENCE: Duration = Duration::from_millis(1_500);
-/// How long the kernel may take to end what was killed.
+/// How long the kernel may take to end killed processes.
 const KILL_PATIENCE: Duration = Duration::from_secs(5);
 /// Descriptors that a server may open, as far as the hard limit lets it: services have more than a login's 1,024.
 const SERVER_DESCRIPTORS: u64 = 65_536;
@@ -75,14 +74,14 @@ enum Event {
     Alone,
 }
 
-/// Starts the server and sees it through. Returns when it and all its descendants have ended and the run is over. `say`
-/// tells the run what happened.
+/// Starts the server and waits for it. Returns when it and all its descendants have ended and the run is over. `say` tells the
+/// run what happened.
 ///
 /// # Errors
 /// The operating system's error if the server cannot be started at all.
 pub fn supervise(what: &Supervision, say: &mut dyn FnMut(String)) -> io::Result<()> {
     set_child_subreaper(Some(getpid()))?;
-    // Taken over before there is a server: a signal in between must not leave one behind.
+    // Before the server starts, so that a signal in between cannot leave one running.
     let signals = Signals::new([SIGINT, SIGTERM, SIGHUP])?;
     raise_descriptors(SERVER_DESCRIPTORS);
     let group = OwnGroup::join();
@@ -97,7 +96,7 @@ pub fn supervise(what: &Supervision, say: &mut dyn FnMut(String)) -> io::Result<
     supervisor.end_all(&events);
     drop(group);
     if let Some(directory) = &what.remove {
-        // What the server's user made in it may be in use for a moment longer; what is not there need not be removed.
+        // Files of the server's user may be in use for a moment longer; a missing directory is no error.
         for _ in 0..3 {
             if std::fs::remove_dir_all(directory).is_ok() || !directory.exists() {
                 break;
@@ -108,12 +107,12 @@ pub fn supervise(what: &Supervision, say: &mut dyn FnMut(String)) -> io::Result<
     Ok(())
 }
 
-/// The second step, in the child: the last that is webstone in it. Returns only if it fails.
+/// The second step, in the child, before it becomes the server. Returns only if it fails.
 pub fn become_server(words: &[OsString], cpus: &[u32], supervisor: u32) -> io::Error {
     if let Err(error) = set_parent_process_death_signal(Some(Signal::KILL)) {
         return error.into();
     }
-    // A supervisor that died before that will never be told of.
+    // If the supervisor died before that, no signal comes.
     if getppid().is_none_or(|parent| parent.as_raw_nonzero().get().unsigned_abs() != supervisor) {
         return io::Error::other("the supervisor is gone");
     }
@@ -156,7 +155,7 @@ fn start(what: &Supervision, words: &[OsString], standard_output: Option<&Path>)
 
 fn output(file: Option<&Path>) -> io::Result<Stdio> {
     Ok(match file {
-        // The server's user may be quicker to put a link there.
+        // The server's user may have put a link there.
         Some(path) => plain_file::emptied(path)?.into(),
         None => Stdio::null(),
     })
@@ -169,7 +168,7 @@ fn listen(mut signals: Signals) -> Receiver<Event> {
     std::thread::spawn(move || signals.forever().for_each(|_| drop(by_signal.send(Event::Over))));
     let by_pipe = sender.clone();
     std::thread::spawn(move || {
-        // Nothing is sent any more: only the end of the pipe counts.
+        // Nothing more is sent: only the end of the pipe counts.
         let _ = io::stdin().lock().read_to_end(&mut Vec::new());
         drop(by_pipe.send(Event::Over));
     });
@@ -207,7 +206,7 @@ struct Supervisor {
 }
 
 impl Supervisor {
-    /// Waits for the end of the run. A server that ends before is told of at once; one that fails takes its children along.
+    /// Waits for the end of the run. If the server ends before, that is reported at once; if it fails, its children are ended.
     fn until_over(&mut self, events: &Receiver<Event>, say: &mut dyn FnMut(String)) {
         while !self.is_over {
             let Ok(event) = events.recv() else { return };
@@ -231,7 +230,7 @@ impl Supervisor {
             Event::Over => self.is_over = true,
             Event::Alone => self.alone = true,
             Event::Ended(pid, status) if pid == self.server => self.status = Some(status),
-            // Where the server ended first, it is the server's end that counts.
+            // If the server ended first, its end counts.
             Event::Ended(pid, status) if self.companions.contains(&pid) && self.status.is_none() => {
                 self.broken = Some(status);
             }
@@ -239,8 +238,8 @@ impl Supervisor {
         }
     }
 
-    /// Ends what still runs: the server's first process is asked, so that it can take its workers along; what is left
-    /// after that is killed, children of children too.
+    /// Ends all processes: the server's first process gets SIGTERM, so that it can end its workers; the rest is killed, with
+    /// all descendants.
     fn end_all(&mut self, events: &Receiver<Event>) {
         if self.alone {
             return;
@@ -261,7 +260,7 @@ impl Supervisor {
         let until = Instant::now() + KILL_PATIENCE;
         while Instant::now() < until {
             signal_all(Signal::KILL);
-            // A process that was being forked just now is found the next time.
+            // A process that is just being forked is found the next time.
             if self.alone_within(Duration::from_millis(50), events) {
                 return;
             }

@@ -25,13 +25,13 @@ use webstone_store::clock::own_cpu_time;
 const PAUSE: Duration = Duration::from_secs(1);
 /// A sample is followed by a pause of at least this many times its CPU time: its share stays below a thousandth.
 const PAUSE_PER_COST: u32 = 1000;
-/// Without a warm-up, what was read before the level is of the window if it opened so soon after: nothing has to be read while its
-/// clients are at work.
+/// Without a warm-up, a reading before the level counts for the window if it opened within this time: nothing has to be read
+/// while its clients are at work.
 const READ_BEFORE_MAX: Duration = Duration::from_millis(50);
 /// How long before the window opens servers are read.
 const SHORTLY: Duration = Duration::from_millis(2);
-/// A program that runs on another CPU is known as of its last timer interrupt (10 ms at most). In a window shorter than `SHORT`
-/// that matters, so what others used is read so much later there.
+/// CPU time of a program on another CPU is known as of the last timer interrupt (at most 10 ms). In a window shorter than
+/// `SHORT` that matters, so the use by others is read this much later there.
 const TIMER: Duration = Duration::from_millis(10);
 const SHORT: Duration = Duration::from_secs(1);
 
@@ -176,8 +176,8 @@ pub struct Used {
 }
 
 impl Used {
-    /// The same without figures of the server where its readings were not of a window of this length: a machine so busy that
-    /// nobody looked for a second would make another window's work this one's. Then also says why.
+    /// The same without figures of the server where its readings were not of a window of this length: on a very busy machine a
+    /// reading may come a second late and contain the work of another window. Then also says why.
     pub fn on_time(self, window_ns: u64) -> (Used, Option<String>) {
         let Some(read_for) = self.server_read_for else { return (self, None) };
         if plausible::is_of_window(read_for.as_nanos() as u64, window_ns) {
@@ -195,7 +195,7 @@ impl Used {
 }
 
 impl<'a> Window<'a> {
-    /// A level is about to start. Where it ends before anybody sees its window open, this is what counts from.
+    /// A level is about to start. If it ends before its window is seen to open, counts begin here.
     pub fn before(watched: Watched<'a>) -> Window<'a> {
         let behind = watched.origin.as_ref();
         let mut window = Window {
@@ -223,13 +223,13 @@ impl<'a> Window<'a> {
         window
     }
 
-    /// Whether somebody has to be there at the moment at which the window opens, and call `opens`.
+    /// Whether `opens` must be called at the moment at which the window opens.
     pub fn waits_for_opening(&self) -> bool {
         self.watched.origin.is_some() && !self.counted.is_of_window
     }
 
-    /// The window opens at this moment: what the origin has counted by now is not the window's. Its clients may be at work
-    /// the next instant, so nothing else is read here.
+    /// The window opens now: earlier counts of the origin do not belong to it. Clients may start at any moment, so nothing else
+    /// is read here.
     pub fn opens(&mut self) {
         if self.waits_for_opening() {
             self.counted.is_of_window = true;
@@ -237,8 +237,8 @@ impl<'a> Window<'a> {
         }
     }
 
-    /// The window opens after this time. What it counts from is read now: reading takes milliseconds of a CPU, which are the
-    /// warm-up's to lose and not the window's. Servers, which take least, are read once more just before it opens.
+    /// The window opens after this time. Its first reading is made now: it takes milliseconds of CPU time, which fall into the
+    /// warm-up and not the window. Servers, which take least, are read again just before it opens.
     pub fn opens_in(&mut self, left: Duration) {
         let opens = Instant::now() + left;
         let is_due = self.readings == 0 || self.readings == 1 && left <= SHORTLY;
@@ -259,7 +259,7 @@ impl<'a> Window<'a> {
         }
     }
 
-    /// Until servers are to be read once more, where the window opens after this time.
+    /// Time until servers are to be read again, if the window opens after this time.
     pub fn until_read(&self, left: Duration) -> Option<Duration> {
         (self.readings < 2 && !self.is_open && !left.is_zero()).then(|| left.saturating_sub(SHORTLY))
     }
@@ -274,7 +274,7 @@ impl<'a> Window<'a> {
                 self.opens();
                 let is_of_start = self.watched.from_start && self.host.ended().elapsed() <= READ_BEFORE_MAX;
                 if self.readings == 0 && !is_of_start {
-                    // The servers first, so that what reading the rest takes is not in their window.
+                    // The servers first, so that the rest of the reading is not in their window.
                     self.server.open();
                     self.origin.open();
                     self.read_ns = Control::now_ns();
@@ -296,12 +296,12 @@ impl<'a> Window<'a> {
         open.then(|| self.next_look.saturating_duration_since(Instant::now()))
     }
 
-    /// When the last of its two readings was taken: the end of the time that they lie apart that is known by now.
+    /// When the last of its two readings was taken.
     pub(crate) fn read_at(&self) -> Instant {
         self.host_closed.as_ref().map_or(self.host.began(), HostReading::ended)
     }
 
-    /// Counts what is there, and all that was done since `began` as one look.
+    /// Counts processes, threads and files, and the time since `began` as one sample.
     fn count(&mut self, began: Duration) {
         let looked = own_cpu_time();
         self.server.look();
@@ -309,7 +309,7 @@ impl<'a> Window<'a> {
         let ended = own_cpu_time();
         self.looks += 1;
         self.cost += ended.saturating_sub(began);
-        // Readings of the whole host, at both ends of the window, cost more, and are not what comes again.
+        // Readings of the whole host, at both ends of the window, cost more, but are not repeated.
         self.next_look = Instant::now() + pause_after(ended.saturating_sub(looked));
     }
 

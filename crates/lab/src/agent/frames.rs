@@ -1,6 +1,7 @@
 //! How messages travel between a run and an agent: a greeting of one line, then frames of four bytes of length (big-endian) and
 //! as many of JSON. A frame whose length has its highest bit set is a piece of a payload, bytes that belong to the next message
-//! which announces one: what would outgrow a frame travels in pieces, and is taken only whole and with the right check sum.
+//! which announces one: data too large for a frame travels in pieces, and is accepted only complete and with the right check
+//! sum.
 //!
 //! JSON, not a binary form: parts of records travel, which leave out fields that are empty, and a form that does not name its
 //! fields cannot read those back. A window is two messages of some kilobytes.
@@ -20,7 +21,7 @@ const GREETING_BYTES_MAX: usize = 100;
 const FRAME_BYTES_MAX: usize = 4 << 20;
 /// Marks the length of a frame that is a piece of a payload.
 const PIECE: u32 = 1 << 31;
-/// Longest piece that is sent, in bytes: messages that hurry go between two of them.
+/// Longest piece that is sent, in bytes: urgent messages go between two of them.
 const PIECE_BYTES: usize = 256 << 10;
 /// Longest payload, in bytes: a window of a million clients is 20 MB.
 const PAYLOAD_BYTES_MAX: usize = 256 << 20;
@@ -53,7 +54,7 @@ pub enum FrameError {
     NoGreeting {
         /// What came.
         shown: String,
-        /// It begins as one does: a terminal changed its end, or sent ours back.
+        /// It begins like a greeting: a terminal changed its end, or echoed ours.
         is_garbled: bool,
     },
     /// More than a frame can have.
@@ -146,7 +147,7 @@ fn sha256(bytes: &[u8]) -> String {
 
 /// Sends one message.
 pub(super) fn send(output: &mut impl Write, message: &impl Serialize) -> io::Result<()> {
-    // The length goes first, in one write with the rest: half a frame is seen only where the writer died.
+    // Length and content in one write, so that half a frame is seen only if the writer died.
     let mut frame = vec![0; 4];
     serde_json::to_writer(&mut frame, message)?;
     let length = frame.len() - 4;
@@ -216,7 +217,7 @@ impl<R: Read> Frames<R> {
             self.body(length)?;
             let body = self.payload.split_off(before);
             let message: T = strict::json(&body).map_err(|error| {
-                // It quotes what it stumbled over, with its escapes undone.
+                // The error quotes the invalid text, with its escapes decoded.
                 let error = error.to_string();
                 FrameError::Garbled(format!("{} ({})", shown(&body), error.escape_debug()))
             })?;
@@ -249,7 +250,7 @@ impl<R: Read> Frames<R> {
     }
 }
 
-/// The beginning of what made no sense, harmless to a terminal.
+/// The beginning of the invalid data, harmless to a terminal.
 fn shown(bytes: &[u8]) -> String {
     let text = String::from_utf8_lossy(&bytes[..bytes.len().min(SHOWN_BYTES_MAX)]);
     format!("`{}`{}", text.escape_debug(), if bytes.len() > SHOWN_BYTES_MAX { " …" } else { "" })

@@ -1,5 +1,5 @@
-//! This side of an agent that makes load. Whatever comes from it goes to one place, with the moment at which it came; what it is
-//! told is written by a thread of its own, because an agent that stands still must not hold up the others.
+//! This side of an agent that makes load. All its messages go to one place, with their time of arrival; a thread of its own
+//! writes to it, because an agent that stalls must not delay the others.
 
 use std::collections::BTreeSet;
 use std::io::{Read, Write};
@@ -56,7 +56,7 @@ pub struct GeneratorAgent {
     pub command: String,
     version: String,
     process: AgentProcess,
-    /// To the thread that writes; gone where the agent is to end.
+    /// To the thread that writes; `None` when the agent is to end.
     tell: Option<Sender<Vec<u8>>>,
     due: Arc<Due>,
 }
@@ -71,7 +71,7 @@ impl Due {
         self.0.lock().unwrap_or_else(PoisonError::into_inner).insert(number);
     }
 
-    /// What was heard, unless it is a result that is not due.
+    /// A message, unless it is a result that is not due.
     fn checked(&self, heard: Heard) -> Heard {
         match heard {
             Heard::Said { number, answer: LoadAnswer::Ended(_), .. } if !self.take(number) => {
@@ -104,7 +104,7 @@ impl GeneratorAgent {
         let mut is_broken = false;
         let mut process = AgentProcess::start(&asking, move |arrival| {
             let heard = known.checked(heard(arrival));
-            // Of one that breaks the protocol nothing more is read.
+            // After a breach of the protocol nothing more is read.
             let goes_on = !is_broken;
             is_broken |= matches!(heard, Heard::Broken(_));
             goes_on && hear(heard) && !is_broken
@@ -118,7 +118,7 @@ impl GeneratorAgent {
         Ok(GeneratorAgent { command: shown, version: version.to_owned(), process, tell, due })
     }
 
-    /// Whether the agent that greeted speaks as we do.
+    /// Whether the agent that greeted has our version of the protocol.
     ///
     /// # Errors
     /// If it has another protocol.
@@ -151,7 +151,7 @@ impl GeneratorAgent {
     }
 
     fn write(&self, frame: Vec<u8>) {
-        // One that has gone is found where it is listened to.
+        // If it has gone, the reading thread notices.
         let _ = self.tell.as_ref().map(|tell| tell.send(frame));
     }
 

@@ -1,5 +1,5 @@
-//! Keeps a container alive in which agents are started from outside: ends once no process of this program has been beside it for a
-//! while. The processes themselves tell, so that nothing is left behind by one that was killed, and nothing need be writable.
+//! Keeps a container alive in which agents are started from outside, and ends when no other process of this program has run for
+//! a while. It looks for processes, so that a killed agent leaves nothing and nothing need be writable.
 
 use std::fs;
 use std::os::unix::fs::MetadataExt;

@@ -23,20 +23,20 @@ use webstone_store::redaction;
 
 /// Characters of a host's name that are kept: the kernel keeps 64.
 const NAME_CHARS_MAX: usize = 64;
-/// How long an agent may take to be there: a login, and a look at everything that is known of a host.
+/// How long an agent may take to be ready: a login, and reading all facts of a host.
 pub(super) const START_PATIENCE: Duration = Duration::from_secs(20);
 /// How long it may take to answer.
 pub(super) const ANSWER_PATIENCE: Duration = Duration::from_secs(5);
-/// Answers that wait to be looked at: those of a level, and some. An agent that says more is made to wait, and found out when
-/// it is listened to: answers that nobody asked for would fill memory.
+/// Answers that may wait: those of a level, and a few more. An agent that sends more has to wait, and is found out when its
+/// answers are read: unrequested answers would fill memory.
 const ARRIVALS_WAITING_MAX: usize = 4;
-/// Between two looks whether the user wants an end of the waiting.
+/// Time between two checks whether the user has interrupted.
 const POLL: Duration = Duration::from_millis(50);
 /// Round trips that are timed before the load; the shortest counts.
 const ECHOES: usize = 5;
 /// Share of the window, in percent: readings that may be later than this do not count for that window.
 const LATE_PERCENT_MAX: f64 = 5.0;
-/// Two clocks may differ by so much, in percent, and this much besides.
+/// Two clocks may differ by this share, in percent, plus a constant.
 const CLOCKS_PERCENT_MAX: f64 = 1.0;
 const CLOCKS_SLACK: Duration = Duration::from_millis(2);
 
@@ -56,9 +56,9 @@ pub(super) struct Setting<'a> {
 pub(super) struct Introduced {
     pub record: AgentRecord,
     pub host: ServerHost,
-    /// Why the server's own figures are missing there.
+    /// Why the server's figures are missing there.
     pub unseen: Option<String>,
-    /// Which of the addresses that the load goes to its host does not have.
+    /// Addresses of the target that its host does not have.
     pub(super) strange: BTreeSet<IpAddr>,
     pub(super) identity: Identity,
 }
@@ -218,7 +218,7 @@ impl ServerAgent {
         }
     }
 
-    /// The outer error is of the agent, the inner one of this level alone.
+    /// The outer error is of the agent, the inner one of this level only.
     fn two_readings(
         &mut self,
         opening: Option<u64>,
@@ -226,7 +226,7 @@ impl ServerAgent {
         until: Instant,
         interrupt: &Interrupt,
     ) -> Result<Result<Elsewhere, String>, Failure> {
-        // In the order in which they were asked, so that each is found in its turn.
+        // In the order of the questions.
         let asked_at = |agent: &ServerAgent, number: Option<u64>| agent.asked.get(&number?).copied();
         let (opening_at, close_at) = (asked_at(self, opening), asked_at(self, close));
         let opened = match opening {
@@ -278,7 +278,7 @@ impl ServerAgent {
         if self.lost.is_none()
             && let Some(stdin) = self.process.stdin()
         {
-            // Where it cannot be written, the answer does not come either, and the end of its output tells why.
+            // If it cannot be written, no answer comes either, and the end of its output says why.
             let _ = send(stdin, &Numbered { number, message });
         }
         number
@@ -304,7 +304,7 @@ impl ServerAgent {
                         message if answer.number == number => {
                             return Ok((message, at.saturating_duration_since(asked)));
                         }
-                        // To an earlier question, for whose answer nobody waited.
+                        // An answer to an earlier question, for which nobody waited.
                         _ => {}
                     }
                 }
@@ -313,8 +313,7 @@ impl ServerAgent {
         }
     }
 
-    /// The next that comes from it; how it failed, where nothing comes. An interrupt ends the waiting only before the run is
-    /// over with it: a second one.
+    /// Its next message, or how it failed. An interrupt ends the waiting only before the run is over with it: a second one.
     fn next(&mut self, until: Instant, interrupt: &Interrupt) -> Result<Arrival, Failure> {
         let since = Instant::now();
         let raised = interrupt.count();
@@ -345,7 +344,7 @@ fn unexpected(answer: &Answer) -> String {
     format!("broke the protocol: it answered {}", text.chars().take(40).collect::<String>())
 }
 
-/// What makes it doubtful that what an agent sees is the server: its host does not have the target's addresses.
+/// A reason to doubt that an agent sees the server: its host does not have the target's addresses.
 pub(super) fn elsewhere(strange: &BTreeSet<IpAddr>) -> Option<String> {
     let strange: Vec<String> = strange.iter().map(IpAddr::to_string).collect();
     (!strange.is_empty()).then(|| {
@@ -373,7 +372,7 @@ fn unseen(found: &Found) -> Option<String> {
     }
 }
 
-/// Whether a time between two readings, as the agent's clock has it, can be what lay between two moments here.
+/// Whether the time between two readings by the agent's clock agrees with the time between two moments here.
 fn clocks_agree(elapsed_ns: u64, bounds: (Duration, Duration)) -> Result<(), String> {
     let elapsed = Duration::from_nanos(elapsed_ns);
     let slack = CLOCKS_SLACK + bounds.1.mul_f64(CLOCKS_PERCENT_MAX / 100.0);
@@ -386,7 +385,7 @@ fn clocks_agree(elapsed_ns: u64, bounds: (Duration, Duration)) -> Result<(), Str
     ))
 }
 
-/// The address that packets to an address come from. None is sent.
+/// The source address of packets to an address. None is sent.
 fn source_towards(address: &SocketAddr) -> Option<IpAddr> {
     let any: IpAddr =
         if address.is_ipv4() { Ipv4Addr::UNSPECIFIED.into() } else { Ipv6Addr::UNSPECIFIED.into() };

@@ -7,7 +7,7 @@ fn setting<'a>(command: &'a str, addresses: &'a BTreeSet<SocketAddr>) -> Setting
     Setting { command, version: "9.9.9", addresses }
 }
 
-/// What is said, and advised, of a command that is no good agent.
+/// Message and advice for a command that is not an agent.
 fn refused(command: &str) -> (String, String) {
     let addresses = BTreeSet::new();
     let error = ServerAgent::start(&setting(command, &addresses), &Interrupt::default())

@@ -1,5 +1,5 @@
-//! What an agent that makes load is told, and what it says. A level is made in steps: it is armed, goes, gets warm, opens its
-//! window at an agreed instant, and ends. Every instant in a message is on the agent's own monotonic clock.
+//! Messages to and from an agent that makes load. A level has steps: it is armed, starts, warms up, opens its window at an
+//! agreed instant, and ends. Every instant in a message is on the agent's own monotonic clock.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::SocketAddr;
@@ -12,7 +12,7 @@ use webstone_model::record::HostUse;
 
 use super::frames::Payload;
 
-/// When an echo came and went again, on the agent's monotonic clock in nanoseconds.
+/// When an echo arrived and was sent back, on the agent's monotonic clock in nanoseconds.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Echoed {
@@ -28,7 +28,7 @@ pub struct Echoed {
 pub enum LoadAsk {
     /// To say what host it is on.
     Describe,
-    /// What will be made; the payload is a [`Plan`] as JSON. Nothing is sent to a server yet but a connection, to see that it can be reached.
+    /// What will be made; the payload is a [`Plan`] as JSON. The server gets only a connection, to see that it can be reached.
     Prepare(Payload),
     /// To ask the target for the workload's files, as a run does that makes its load itself; after [`LoadAsk::Prepare`].
     CheckFiles,
@@ -122,7 +122,7 @@ pub struct Described {
     pub boot: Option<String>,
     /// CPUs that the agent may run on.
     pub cpus: Vec<u32>,
-    /// When its calibration was made, or why the one that is there does not count; `None` where there is none.
+    /// When its calibration was made, or why it does not count; `None` if there is none.
     pub calibration: Option<Result<String, String>>,
 }
 

@@ -89,7 +89,7 @@ pub(super) struct Found {
     pub(super) ports: BTreeSet<u16>,
     /// Whether anything listens on the ports.
     pub(super) listens: bool,
-    /// What tells whether another agent on the same machine watches the same.
+    /// What identifies another agent that monitors the same.
     pub(super) identity: Identity,
     /// CPUs that the processes which listen may run on; `None` where they cannot be seen.
     pub(super) cpus: Option<Vec<u32>>,
@@ -101,13 +101,13 @@ pub(super) struct Found {
     pub(super) environment: BTreeMap<String, Value>,
 }
 
-/// What of a machine an agent watches, by numbers that the kernel gives once.
+/// What an agent monitors, by numbers that are unique on a machine.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct Identity {
     /// The network namespace that it counts in.
     pub(super) network: Option<String>,
-    /// The server's listening sockets, by inode: unique on a machine, in whichever namespace.
+    /// The server's listening sockets, by inode, which is unique over all namespaces of a machine.
     pub(super) sockets: BTreeSet<u64>,
     /// The server's processes, by their namespace and number.
     pub(super) processes: BTreeSet<(String, u32)>,

@@ -1,13 +1,14 @@
-//! `webstone agent` on another host, started by whatever command the user names (`ssh web1 webstone agent`), spoken to over
-//! its standard input and output. Nothing listens on a network; who may log in, and encryption, are the command's. When this
-//! side dies, the stream closes and the agent ends.
+//! `webstone agent` on another host, started by whatever command the user names (`ssh web1 webstone agent`), over its standard
+//! input and output. Nothing listens on a network; the command provides login and encryption. When this side dies, the stream
+//! closes and the agent ends.
 //!
-//! It has two roles. It *watches* a server on its own host: what is looked at, and how, is `window::Window`, here and there; an
-//! agent is told of the same moments (a level starts, its window opens, its window closes) that the sweep tells its own
-//! `Window` of. Or it *makes load*: the role itself is the runner's, which has what a load generator needs.
+//! It has two roles. It *watches* a server on its own host by `window::Window`, as a run does on its own; an agent is notified
+//! of the same events (a level starts, its window opens, its window closes) as the sweep's own `Window`. Or it *makes load*:
+//! that role is in the runner, which has the load generator.
 //!
-//! `frames` is how messages travel, `messages` and `load` what they say, `serve` the agent, `process` this side's end of the
-//! stream, `link` who has a server watched on a host, `servers` on all of its hosts, `generator` who has load made; `idle` keeps a container alive for agents to be started in it.
+//! `frames` carries messages, `messages` and `load` define them, `serve` is the agent, `process` this side's end of the stream,
+//! `link` an agent that watches a server on a host, `servers` those on all of its hosts, `generator` an agent that makes load;
+//! `idle` keeps a container alive in which agents are started.
 
 mod frames;
 mod generator;

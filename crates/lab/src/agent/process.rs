@@ -1,4 +1,4 @@
-//! The process at whose end an agent speaks: started, listened to on a thread of its own, and told of in words where it fails.
+//! The process that runs an agent: it is started, a thread of its own reads its output, and failures are put into words.
 
 use std::fmt;
 use std::io::{self, BufReader, Read};
@@ -13,7 +13,7 @@ use super::messages::{Answer, Numbered, PROTOCOL};
 use super::serve::{SAME_VERSION, versions};
 use crate::attended::{Attended, Exit, quoted};
 
-/// What shells, and ssh, end with where there is no such program.
+/// Exit code of shells and ssh if the program does not exist.
 const EXIT_NO_PROGRAM: i32 = 127;
 /// How long it may take to end by itself, then on SIGTERM.
 const STOP_PATIENCE: [Duration; 2] = [Duration::from_secs(1), Duration::from_millis(500)];
@@ -78,7 +78,7 @@ pub struct Failure {
 pub(super) enum Cause {
     /// A terminal stands between.
     Terminal,
-    /// There is no such program where it was to start.
+    /// The program does not exist on the host.
     NoSuchProgram,
     Other,
 }
@@ -127,7 +127,7 @@ impl AgentError {
     }
 }
 
-/// What comes from the agent, with the moment at which it came.
+/// A message of the agent, with its time of arrival.
 pub(super) enum Arrival {
     Greeted(Greeting),
     Answered {
@@ -171,7 +171,7 @@ impl AgentProcess {
         let started = Attended::read_by(child, STOP_PATIENCE, move |stdout| hand_over(stdout, hear));
         let mut process = started.map_err(|source| AgentError::Start { command: shown(), source })?;
         if let Some(stdin) = process.stdin() {
-            // One that is gone already is found where its greeting is waited for.
+            // If it has gone, waiting for its greeting finds out.
             let _ = greet(stdin, &Greeting { protocol: PROTOCOL, version: asking.version.to_owned() });
         }
         Ok(AgentProcess(process))
@@ -182,12 +182,12 @@ impl AgentProcess {
         self.0.stdin()
     }
 
-    /// Where it is asked, for a thread of its own; its end is then that thread's to make.
+    /// The pipe for questions, for a thread of its own, which then ends the process.
     pub(super) fn take_stdin(&mut self) -> Option<ChildStdin> {
         self.0.take_stdin()
     }
 
-    /// Its end is awaited for a moment only: the user wants no more.
+    /// Its end is awaited for a moment only: the user has interrupted.
     pub(super) fn hurry(&mut self) {
         self.0.hurry(HURRIED_PATIENCE);
     }
@@ -237,12 +237,12 @@ pub(super) fn same_protocol(command: &str, version: &str, greeting: &Greeting) -
     Err(AgentError::Version { command: command.to_owned(), what })
 }
 
-/// What somebody else said, harmless to a terminal.
+/// Text from somebody else, harmless to a terminal.
 pub(super) fn plain(text: &str) -> String {
     text.chars().filter(|c| !c.is_control()).collect()
 }
 
-/// Reads what the agent says, and stamps it, until it makes no more sense.
+/// Reads messages and notes their times, until one is invalid.
 pub(super) fn hand_over(stdout: impl Read, mut hear: impl FnMut(Arrival) -> bool) {
     let mut stdout = BufReader::new(stdout);
     let broken = match greeted(&mut stdout) {

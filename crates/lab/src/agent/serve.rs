@@ -30,7 +30,7 @@ use crate::window::{Used, Watched, Window};
 /// An agent that makes load ends when it hears nothing for this long: its controller is gone, or cannot be reached.
 pub const LEASE: Duration = Duration::from_secs(15);
 
-/// What an agent was told that it has not got to yet. A controller that says more is made to wait, so that a flood fills no memory;
+/// Messages that an agent has not handled yet. A controller that sends more has to wait, so that a flood fills no memory;
 /// nothing that a level needs waits for more.
 pub const WAITING_MAX: usize = 4;
 
@@ -48,7 +48,7 @@ pub enum ServeError {
     /// The other side broke the protocol.
     #[error("this agent was not started by webstone: {0}")]
     Garbled(String),
-    /// Nothing was heard for too long by an agent that makes load.
+    /// An agent that makes load heard nothing for too long.
     #[error("nothing was heard from the controller for {} s, so the load was ended", LEASE.as_secs())]
     Silence,
     /// Nothing can be said.
@@ -72,7 +72,7 @@ impl ServeError {
 /// What to do about two versions.
 pub(super) const SAME_VERSION: &str = "install the same version of webstone on both hosts";
 
-/// Who speaks what, in words. Each side is its version of webstone and of the protocol.
+/// Both sides' versions in words: of webstone and of the protocol.
 pub(super) fn versions(ours: &(String, u32), theirs: &(String, u32)) -> String {
     format!(
         "webstone {} here speaks version {} of the agent's protocol, but webstone {} on the other side speaks version {}",
@@ -98,13 +98,13 @@ impl Voice {
         Voice(Arc::new(Mutex::new(Box::new(output))))
     }
 
-    /// Says what the role that makes load has to say, with a payload or without.
+    /// Sends messages of the role that makes load, with a payload or without.
     ///
     /// # Errors
     /// If nobody hears it.
     pub fn say(&self, number: u64, answer: LoadAnswer, payload: &[u8]) -> io::Result<()> {
         for piece in pieces(payload) {
-            // Echoes go in between: a clock that waits for a payload tells no time.
+            // Echoes go in between: an echo that waits for a payload would be useless.
             self.lock().write_all(&piece)?;
         }
         self.answer(number, Answer::Load(answer))
@@ -155,7 +155,7 @@ pub fn serve(
     let (sender, asks) = sync_channel(WAITING_MAX);
     let mut looker = Looker { voice: voice.clone(), ports, server: None };
     std::thread::Builder::new().name("looks".to_owned()).spawn(move || {
-        // Where nothing can be said any more, the stream that is read ends, too.
+        // If nothing can be written any more, reading ends, too.
         let _ = looker.answer_all(&asks);
     })?;
     let (heard, hears) = channel();
@@ -174,7 +174,7 @@ pub fn serve(
         };
         let _ = heard.send(Err(ended));
     })?;
-    // The other threads are ended with the program, in the middle of a look or of a level if need be.
+    // The other threads end with the program, if necessary in the middle of a sample or level.
     let mut makes_load = false;
     loop {
         let said = match makes_load {
@@ -203,7 +203,7 @@ impl<F: FnOnce(Voice) -> Box<dyn LoadRole>> Listener<F> {
     fn hear(&mut self, ask: Numbered<Ask>, payload: Vec<u8>) -> bool {
         let received_ns = Control::now_ns();
         match ask.message {
-            // At once, whatever the other threads are at. Who cannot be answered has gone, and the stream ends.
+            // At once, whatever the other threads do. If the answer cannot be written, the stream ends.
             Ask::Echo => drop(self.voice.echo(ask.number, received_ns)),
             Ask::Load(message) => {
                 debug!(number = ask.number, ?message, "was asked for load");
@@ -249,7 +249,7 @@ impl Looker {
     /// Answers one question, or all of a level.
     fn answer(&mut self, ask: Numbered<Ask>, asks: &Receiver<Numbered<Ask>>) -> io::Result<()> {
         let mut ask = ask;
-        // A level that never closed is ended by whatever is asked next.
+        // A level that never closed is ended by the next question.
         while let Ask::Level = ask.message {
             let Some(place) = &self.server else { break };
             match level(&self.voice, place, ask.number, asks)? {
@@ -280,7 +280,7 @@ fn look_for(find: &Find) -> (Place, Found) {
     let on_one_host = find.generator.iter().copied().all(is_this_host);
     let strange: BTreeSet<IpAddr> =
         find.addresses.iter().copied().filter(|address| !is_this_host(*address)).collect();
-    // What has the target's address elsewhere is a load balancer, and its traffic is the load here.
+    // If another host has the target's address, it is a load balancer, and its traffic is the load here.
     let towards = find.generator.iter().chain(&strange).copied();
     let links = links_towards(&root, towards, on_one_host);
     let sockets = listeners::inodes(&root, &find.ports);
@@ -304,14 +304,14 @@ fn look_for(find: &Find) -> (Place, Found) {
     (Place { ports: find.ports.clone(), links }, found)
 }
 
-/// Sees a level through: the question that ended it without being the window's close, or `None`.
+/// Monitors a level. Returns the question that ended it without closing the window, or `None`.
 fn level(
     voice: &Voice,
     place: &Place,
     number: u64,
     asks: &Receiver<Numbered<Ask>>,
 ) -> io::Result<Option<Numbered<Ask>>> {
-    // Found anew: a server that was restarted between levels is still the server.
+    // Found again, because the server may have been restarted between levels.
     let found = listeners::find(&Root::default(), &place.ports);
     let cpus = found.as_ref().map(|server| server.cpus.clone()).unwrap_or_default();
     let server = found.map(|server| server.tree());

@@ -1,11 +1,11 @@
-//! The agent over streams and bytes: greetings, questions, strangers; and that it sees what a look from here sees.
+//! The agent over streams and bytes: greetings, questions, strangers; and that it measures the same as a run here.
 
 use super::super::frames::receive;
 use super::*;
 use std::io::Cursor;
 use std::os::unix::net::UnixStream;
 
-/// A role that makes no load, and says what it was told.
+/// A role that makes no load, and repeats its messages.
 struct Idle(Voice);
 
 impl LoadRole for Idle {
@@ -25,7 +25,7 @@ fn greeting(protocol: u32) -> Vec<u8> {
     bytes
 }
 
-/// What an agent says to these bytes before its input ends.
+/// An agent's answers to these bytes before its input ends.
 fn served(bytes: Vec<u8>) -> Result<(), ServeError> {
     serve(Cursor::new(bytes), io::sink(), "9.9.9", BTreeSet::new(), idle)
 }
@@ -101,7 +101,7 @@ fn questions_are_answered_in_their_order_and_senseless_ones_refused() {
     assert_eq!(found.boot, environment::boot(&Root::default()));
     assert!(found.environment.contains_key("kernel.release"));
     assert_eq!(asked(&mut stream, 5, Ask::Level), Answer::Ready);
-    // A level that was given up is ended by the next.
+    // An abandoned level is ended by the next.
     assert_eq!(asked(&mut stream, 6, Ask::Level), Answer::Ready);
     // It counts once a second meanwhile: in a longer window where the machine is so busy that it missed the second.
     let mut numbers = 7..;

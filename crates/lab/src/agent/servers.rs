@@ -1,6 +1,6 @@
-//! The agents that watch the server under test, one on each of its hosts: started together, told of the same moments, and what they
-//! saw as one. Nothing is counted twice: two of them that watch the same are refused, and what two on one machine both read is
-//! marked.
+//! The agents that watch the server under test, one on each of its hosts: started together, notified of the same events, and
+//! their readings added. Nothing is counted twice: two agents that watch the same are refused, and what two on one machine both
+//! read is marked.
 
 use std::collections::BTreeSet;
 use std::net::{IpAddr, SocketAddr};
@@ -18,7 +18,7 @@ use crate::interrupt::Interrupt;
 
 /// Agents that are started at once: a jump host drops logins above its sshd's MaxStartups, which is 10 by default.
 const STARTED_AT_ONCE: usize = 8;
-/// Why an agent has figures of the host, and none of the server.
+/// Why an agent has figures of the host but not of the server.
 const NOT_SEEN: &str = "it could not see the server's processes at both ends of the window";
 
 /// The first agent on the same machine, and in the same network namespace, where that is another.
@@ -126,7 +126,7 @@ impl ServerAgents {
     }
 }
 
-/// Of an only host everything is where it has always been; several have each its own, and the whole where none is missing.
+/// A single host has its figures in the usual places; of several, each has its own, and there is a sum if none is missing.
 fn together(used: Vec<Result<Elsewhere, String>>, names: &[String], shared: &[Shared]) -> OnHosts {
     let is_alone = used.len() == 1;
     let (mut seen, mut missing) = (OnHosts::default(), Vec::new());

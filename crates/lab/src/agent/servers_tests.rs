@@ -1,4 +1,4 @@
-//! Agents on several hosts, without processes: whom they share a machine with, what is told of them, and what they saw as one.
+//! Agents on several hosts, without processes: which share a machine, what is reported of them, and their sums.
 
 use webstone_model::record::{HostUse, ProcessUse};
 
@@ -77,7 +77,7 @@ fn what_is_told_names_the_host_where_there_are_several() {
         described.warnings
     );
     assert_eq!(described.records[1].fact("kernel.release"), Some("6.18"));
-    // An only one is told of as ever, and its facts are the run's.
+    // A single one is reported as usual, and its facts are the run's.
     let mut only = introduced("web1", "b1", "net:[1]", 1, 1);
     only.strange = strange(&["192.0.2.1"]);
     only.unseen = Some("nothing listens".to_owned());

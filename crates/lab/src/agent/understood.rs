@@ -1,4 +1,4 @@
-//! What either side makes of a stream of bytes, without doing any of it: for the fuzzer, which has no agent and no server.
+//! How either side reads a stream of bytes, without acting on it: for the fuzzer, which has no agent and no server.
 
 use std::io::Read;
 

@@ -10,7 +10,7 @@ use sha2::{Digest, Sha256};
 use webstone_store::plain_file::{self, Links};
 use webstone_store::redaction;
 
-/// Largest file, and most files, that are a configuration and no slip of the keyboard.
+/// Largest file, and most files, of a configuration; more is taken for a typing error.
 const FILE_BYTES_MAX: u64 = 1 << 20;
 const FILES_MAX: usize = 1_000;
 const TOTAL_BYTES_MAX: u64 = 8 << 20;
@@ -91,12 +91,12 @@ pub(crate) fn kept(path: &str, bytes: Vec<u8>) -> Value {
                 "text": redacted.text,
             })
         }
-        // It may be a key, and no reader of text would learn anything from it.
+        // A binary file may be a key, and is of no use to a reader.
         _ => json!({ "path": path, "left_out": "it is not text in UTF-8" }),
     }
 }
 
-/// Directories deeper than this are no configuration, or a circle of links.
+/// Directories deeper than this are not a configuration, or a cycle of links.
 const DEPTH_MAX: usize = 8;
 
 fn collect(path: &Path, files: &mut Vec<PathBuf>, depth: usize) -> Result<(), ConfigurationError> {

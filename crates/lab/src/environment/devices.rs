@@ -98,7 +98,7 @@ fn controller(root: &Root, address: &str, names: &BTreeMap<String, String>) -> O
     object([
         ("kind", Some(kind.into())),
         ("name", names.get(address).map(|name| name.as_str().into())),
-        // Numbers of vendor and device, which every list of PCI devices has.
+        // Numbers of vendor and device, as in every list of PCI devices.
         ("id", id.map(Value::from)),
         ("driver", root.link_name(&format!("{base}/driver")).map(Value::from)),
         ("address", Some(address.into())),

@@ -50,7 +50,7 @@ impl<'a> Facts<'a> {
     }
 }
 
-/// An object of those entries that are known; `None` without any.
+/// An object of the entries that are known; `None` without any.
 pub(super) fn object<'a>(entries: impl IntoIterator<Item = (&'a str, Option<Value>)>) -> Option<Value> {
     let known: Map<String, Value> =
         entries.into_iter().filter_map(|(name, value)| Some((name.to_owned(), value?))).collect();

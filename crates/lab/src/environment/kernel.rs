@@ -118,7 +118,7 @@ fn cgroup(root: &Root) -> Option<Value> {
     ])
 }
 
-/// What vendors' names in the firmware mean, as systemd-detect-virt has them.
+/// Vendors' names in the firmware, as systemd-detect-virt knows them.
 const VENDORS: [(&str, &str); 14] = [
     ("KVM", "kvm"),
     ("OpenStack", "kvm"),
@@ -136,8 +136,8 @@ const VENDORS: [(&str, &str); 14] = [
     ("Microsoft Corporation", "microsoft"),
 ];
 
-/// What points to a virtual machine or a container, and what it is called where that is known.
-/// Whether this host is a virtual machine, as far as the kernel reports it.
+/// Signs of a virtual machine or a container, with its name if known. Whether this host is a virtual machine, as far as the
+/// kernel reports it.
 pub(crate) fn is_virtual(root: &Root) -> bool {
     virtualisation(root).is_some_and(|facts| facts.get("machine").is_some())
 }
@@ -152,7 +152,7 @@ fn virtualisation(root: &Root) -> Option<Value> {
     let hypervisor =
         root.text("/sys/hypervisor/type").or_else(|| root.text("/proc/device-tree/hypervisor/compatible"));
     let flagged = flags.split_whitespace().any(|flag| flag == "hypervisor");
-    // Microsoft also makes hardware: its name alone proves nothing.
+    // Microsoft also makes hardware, so its name alone proves nothing.
     let machine = hypervisor.clone().or(by_vendor.filter(|kind| kind != "microsoft" || flagged));
     let machine = machine.or_else(|| flagged.then(|| "unknown hypervisor".to_owned()));
     let read_whole = |path: &str| root.text(path).filter(|text| !text.is_empty());

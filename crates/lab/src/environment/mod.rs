@@ -1,9 +1,9 @@
 //! Facts about the machine that a reader of a result needs and no privilege is needed for: `environment.json`.
 //!
-//! A fact that cannot be read is never guessed: it stands under `unknown`, with the reason. Names are dotted, from the
-//! general to the particular; values keep the kernel's own words where it has some; `sources` names the file that each
-//! was read from, so that a reader can look himself. What no program can read (topology, sponsor, the server's hardware)
-//! is the user's to say, under `[disclosure]` in the testbed file. Nothing of it holds a secret: `webstone_store::redaction`.
+//! A fact that cannot be read is never guessed: it stands under `unknown`, with the reason. Names are dotted, from the general
+//! to the particular; values keep the kernel's own words where it has some; `sources` names the file that each was read from,
+//! so that a reader can check. What no program can read (topology, sponsor, the server's hardware) the user states under
+//! `[disclosure]` in the testbed file. It contains no secrets: `webstone_store::redaction`.
 
 pub mod configuration;
 mod devices;
@@ -107,7 +107,7 @@ fn gather_with(mut facts: Facts<'_>, subject: Subject<'_>, ask: network::Ask<'_>
     }
     if !server_hosts.is_empty() {
         let same = server_hosts.iter().map(|host| host.same_machine);
-        // One on this machine is enough; that none is must be known of all.
+        // One on this machine is enough; "none" requires all to be known.
         let same_machine = match same.clone().any(|same| same == Some(true)) {
             true => Some(true),
             false => same.collect::<Option<Vec<bool>>>().map(|_| false),
@@ -133,7 +133,7 @@ fn gather_with(mut facts: Facts<'_>, subject: Subject<'_>, ask: network::Ask<'_>
     facts.finish()
 }
 
-/// Asks a program, where it is installed. Found before it is started: a child that finds nothing costs milliseconds.
+/// Runs a program, if it is installed. It is looked for first, because a child that fails to start costs milliseconds.
 fn ask(program: &str, arguments: &[&str]) -> Option<String> {
     let mut command = Command::new(on_path(program)?);
     only_inherited(&mut command);

@@ -1,6 +1,6 @@
-//! Which services ran beside the benchmark: the units of systemd that are active, or without systemd the programs that lead a session
-//! of their own without a terminal, as a daemon does (daemon(7)). What they start is theirs, and not listed. Names of programs and
-//! units only: what stands behind the `@` of a unit is left out, because users, addresses and devices stand there, and command
+//! Which services ran beside the benchmark: the units of systemd that are active, or without systemd the programs that lead a
+//! session of their own without a terminal, as a daemon does (daemon(7)). Their children are not listed. Names of programs and
+//! units only: the part of a unit's name after `@` is left out, because it may be a user, an address or a device, and command
 //! lines are not read.
 
 use std::collections::BTreeMap;
@@ -11,9 +11,9 @@ use super::facts::Facts;
 use super::network::Ask;
 use crate::machine::Root;
 
-/// There where systemd is the first process (sd_booted(3)).
+/// Exists where systemd is the first process (sd_booted(3)).
 const SYSTEMD: &str = "/run/systemd/system";
-/// Names that are kept; a host that runs more has no quiet.
+/// Names that are kept.
 const NAMES_MAX: usize = 500;
 
 pub(super) fn gather(facts: &mut Facts<'_>, ask: Ask<'_>) {
@@ -44,7 +44,7 @@ fn unit(name: &str) -> String {
     name.split_once('@').map_or_else(|| name.to_owned(), |(template, _)| format!("{template}@"))
 }
 
-/// Shells, which lead a session wherever something runs a command for somebody.
+/// Shells, which lead a session whenever a program runs a command.
 const SHELLS: [&str; 7] = ["sh", "bash", "dash", "ash", "zsh", "fish", "ksh"];
 
 /// Programs that lead a session without a terminal.

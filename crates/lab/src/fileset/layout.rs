@@ -66,7 +66,7 @@ struct Stated {
     size: Option<u64>,
 }
 
-/// The files, by path, and the requests that are for none (each URL once).
+/// The files, by path, and the requests that are not for files (each URL once).
 pub(super) fn plan(
     workload: &Workload,
     default_size: Option<u64>,

@@ -197,7 +197,7 @@ fn a_full_disk_is_foreseen() {
 
 #[test]
 fn a_directory_that_cannot_be_written_says_so() {
-    // Root may write anywhere; a file in the way stops everybody.
+    // Root may write anywhere; a file in the way stops even root.
     let directory = tempfile::tempdir().unwrap();
     let path = directory.path().join("file");
     fs::write(&path, "").unwrap();

@@ -1,5 +1,5 @@
-//! Whether a server answers, over TLS or in HTTP/2, asked without the load generator: what is measured with shall not be what
-//! decides that there is something to measure. It verifies the certificate, as clients do.
+//! Whether a server answers over TLS or in HTTP/2, asked without the load generator, which must not decide whether there is
+//! something to measure. It verifies the certificate, as clients do.
 
 use std::io::{self, Read, Write};
 use std::net::{SocketAddr, TcpStream};
@@ -11,7 +11,7 @@ use rustls::pki_types::pem::PemObject;
 use rustls::pki_types::{CertificateDer, ServerName};
 use rustls::{ClientConfig, ClientConnection, RootCertStore, StreamOwned};
 
-/// What a client of HTTP/2 begins with: the preface, and SETTINGS that ask for nothing.
+/// The beginning of an HTTP/2 connection: the preface, and empty SETTINGS.
 const PREFACE: &[u8] = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n\0\0\0\x04\0\0\0\0\0";
 /// Type of SETTINGS, in the fourth byte of a frame.
 const SETTINGS: u8 = 4;
@@ -33,7 +33,7 @@ pub(crate) struct Asked<'a> {
 }
 
 impl Asked<'_> {
-    /// Whether there is an answer of the protocol to a request for `/`. A certificate that only clients can verify is one, too.
+    /// Whether the server answers a request for `/` in the protocol. A certificate that only clients can verify counts, too.
     pub(crate) fn answers(&self) -> io::Result<()> {
         match self.attempt() {
             Err(error) if self.may_be_unverified && is_unverified(&error) => Ok(()),
@@ -59,7 +59,7 @@ impl Asked<'_> {
         write!(stream, "GET {path} HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n")?;
         stream.flush()?;
         let mut answer = Vec::new();
-        // Servers that end without close_notify have answered all the same.
+        // An answer without close_notify at its end counts.
         match stream.take(ANSWER_BYTES_MAX).read_to_end(&mut answer) {
             Err(error) if error.kind() != io::ErrorKind::UnexpectedEof => return Err(error),
             _ => {}

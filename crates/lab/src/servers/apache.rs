@@ -1,5 +1,5 @@
 //! Apache httpd with its event or prefork MPM. The stock profile has the modules that Debian enables, with their settings,
-//! because each of them has hooks in every request; what only other sites, CGI or error pages need is left out.
+//! because each of them has hooks in every request, except those for other sites, CGI or error pages.
 
 use std::fmt::Write as _;
 use std::path::Path;

@@ -1,5 +1,6 @@
-//! Any server that a command line starts. Its words may hold what webstone knows and the server must: `{port}`, `{address}`
-//! (without the port), `{root}`, `{directory}` (its own, writable), `{threads}`, with TLS `{cert}` and `{key}`. No shell is involved.
+//! Any server that a command line starts. Its words may contain what the server needs from webstone: `{port}`, `{address}`
+//! (without the port), `{root}`, `{directory}` (its own, writable), `{threads}`, with TLS `{cert}` and `{key}`. No shell is
+//! involved.
 
 use webstone_model::spec::Software;
 

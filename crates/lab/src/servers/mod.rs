@@ -1,6 +1,6 @@
-//! Servers of others that webstone runs: one driver each. A driver knows how its program is called and installed, which
-//! options it has a counterpart of, and writes its whole configuration; it starts nothing. `program` finds programs,
-//! `site` makes the directory that a server runs in, `running` starts, watches and stops it.
+//! Servers that webstone runs, with one driver each. A driver knows the names and package of its program and which options the
+//! program supports, and writes its whole configuration; it starts nothing. `program` finds programs, `site` makes the
+//! directory that a server runs in, `running` starts, watches and stops it.
 //!
 //! A configuration is a pure function of [`Site`], so that it can be shown without running anything, and tested as text.
 //! It names every file that the server touches: nothing of the system's own configuration is read.
@@ -77,7 +77,7 @@ impl Site {
         self.tls.is_some() && self.second().is_none()
     }
 
-    /// What was asked to work at a time, or one for each CPU.
+    /// The number of threads that was asked for, or one per CPU.
     fn threads(&self) -> u32 {
         match self.spec.threads {
             0 => self.cpus.len() as u32,
@@ -85,8 +85,8 @@ impl Site {
         }
     }
 
-    /// Processes of a handler outside: what was asked for, or two for each CPU, one of which works while the other waits
-    /// for the server.
+    /// Processes of a handler outside the server: the number that was asked for, or two per CPU, one of which works while the
+    /// other waits for the server.
     fn handlers(&self) -> u32 {
         match self.spec.handlers {
             0 => (2 * self.cpus.len() as u32).max(4),
@@ -107,7 +107,7 @@ impl Site {
         self.directory.join(name).display().to_string()
     }
 
-    /// File of the access log; `None`: none is written. `by_profile` is what applies where nothing was asked for.
+    /// File of the access log; `None`: none is written. `by_profile` applies if nothing was asked for.
     fn log(&self, by_profile: bool) -> Option<String> {
         match self.spec.logging() {
             Logging::File(path) => Some(path.to_owned()),
@@ -146,7 +146,7 @@ pub struct Setup {
     pub cpus_max: Option<u32>,
     /// What the user should know of this configuration.
     pub warnings: Vec<String>,
-    /// What the user should know where the server has no control group to itself, and `/proc` alone says what it used.
+    /// What the user should know if the server has no control group of its own, and its use is known from `/proc` only.
     pub unseen: Vec<String>,
 }
 
@@ -263,7 +263,7 @@ pub trait Driver: Sync {
     fn package(&self) -> &'static str;
     /// Argument that makes the program tell its version and build.
     fn version_argument(&self) -> &'static str;
-    /// Choices that it has no counterpart of, each with the reason.
+    /// Why it does not support a choice; `None` if it does.
     fn without(&self, choice: Choice) -> Option<&'static str>;
     /// The whole configuration.
     fn configure(&self, site: &Site) -> Setup;
@@ -373,7 +373,7 @@ pub fn check(spec: &ServerSpec) -> Result<(), Refusal> {
     }
 }
 
-/// Most that may work at a time. A slip of the keyboard shall not start a hundred thousand processes.
+/// Most threads or processes: a typing error must not start a hundred thousand.
 fn workers_max(software: Software) -> u32 {
     match software {
         // A process for each connection; httpd itself stops there (`MAX_SERVER_LIMIT`).
@@ -382,7 +382,7 @@ fn workers_max(software: Software) -> u32 {
     }
 }
 
-/// What the reference server has no counterpart of.
+/// Refuses what the reference server does not support.
 fn reference_only(spec: &ServerSpec) -> Result<(), Refusal> {
     let vain = [
         ("server.program", spec.program.is_some()),
@@ -429,7 +429,7 @@ pub fn example(choice: ServerChoice, interface: Option<Interface>) -> Option<Set
     Some(configured(driver, &site))
 }
 
-/// The whole setup: the server, and what stands behind it.
+/// The whole setup: the server and the processes that it needs.
 fn configured(driver: &dyn Driver, site: &Site) -> Setup {
     let mut setup = driver.configure(site);
     interfaces::equip(site, &mut setup);

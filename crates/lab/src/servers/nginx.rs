@@ -87,7 +87,7 @@ pub(super) fn listen_options(site: &Site) -> String {
     options
 }
 
-/// What is in `http` whether files are served or passed on: how they are sent, logged, and connections kept.
+/// The part of `http` that files and proxying share: sending, logging, kept connections.
 pub(super) fn files_common(site: &Site) -> String {
     let mut http = "    sendfile on;\n    tcp_nopush on;\n    types_hash_max_size 2048;\n    default_type application/octet-stream;\n".to_owned();
     http += &format!(

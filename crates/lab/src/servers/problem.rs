@@ -1,4 +1,4 @@
-//! Why a server is not under test, in words, and what to do about it.
+//! Why a server could not be started or used, and what to do about it.
 
 use std::time::Duration;
 
@@ -38,7 +38,7 @@ pub enum ServerError {
         how: String,
         /// What it said.
         said: String,
-        /// What to do, where the command line was the user's own.
+        /// What to do, if the command line was the user's own.
         by_hand: Option<String>,
     },
     /// It does not answer.
@@ -50,7 +50,7 @@ pub enum ServerError {
         patience: Duration,
         /// What it said.
         said: String,
-        /// What to do, where the command line was the user's own.
+        /// What to do, if the command line was the user's own.
         by_hand: Option<String>,
     },
 }

@@ -1,4 +1,4 @@
-//! Programs of servers: where they are, what they say of their version, how they are installed where they are missing.
+//! Programs of servers: where they are, their versions, and how to install missing ones.
 
 use std::ffi::OsStr;
 use std::path::{Path, PathBuf};
@@ -74,7 +74,7 @@ pub fn find(spec: &ServerSpec) -> Result<Installed, Refusal> {
     Ok(Installed { version: version(&build), path, build })
 }
 
-/// The program of a server that is there and cannot be used; `None` where one is installed, and where none is.
+/// The program of a server that exists and cannot be used; `None` if a usable one or none is installed.
 pub fn unusable(software: Software) -> Option<Unusable> {
     match for_servers(driver(software)?.programs()) {
         Err(Lack::Unusable(unusable)) => Some(unusable),
@@ -87,7 +87,7 @@ pub fn unusable(software: Software) -> Option<Unusable> {
 pub(super) enum Lack {
     /// Not installed.
     Missing,
-    /// The user that servers run as cannot use the first that there is, nor any other.
+    /// The user that servers run as cannot use the first one, nor any other.
     Unusable(Unusable),
 }
 

@@ -1,5 +1,6 @@
-//! Whether the user that servers run as can run a program: found by asking the kernel as that user, because modes, lists of access
-//! and mounts all have their say. What that user cannot run is not installed for a server, however well root can.
+//! Whether the user that servers run as can run a program: found by asking the kernel as that user, because modes, access
+//! control lists and mounts all matter. A program that this user cannot run does not count as installed, even if root can run
+//! it.
 
 use std::fmt;
 use std::fs::File;
@@ -15,7 +16,7 @@ use super::program::folders;
 use super::site::{self, User};
 use crate::machine::Root;
 
-/// The kernel follows no more interpreters of interpreters than these (`BINPRM_MAX_RECURSION`).
+/// The kernel follows this many interpreters of interpreters (`BINPRM_MAX_RECURSION`).
 const INTERPRETERS_MAX: u32 = 4;
 /// Links that the kernel follows (`MAXSYMLINKS`).
 const LINKS_MAX: u32 = 40;
@@ -63,7 +64,7 @@ pub(super) fn reads(file: &Path) -> Result<(), Unusable> {
 }
 
 fn checked(path: &Path, why: impl Fn(&Path) -> Option<String> + Send + Sync) -> Result<(), Unusable> {
-    // As webstone itself where it has no more rights: whatever is there was looked at as the same user.
+    // As webstone's own user if it has no more rights.
     let Some(user) = site::user(&Root::default()) else { return Ok(()) };
     match as_user(&user, || why(path)) {
         Some(why) => Err(Unusable { path: path.to_owned(), user: user.name, why }),
@@ -71,8 +72,8 @@ fn checked(path: &Path, why: impl Fn(&Path) -> Option<String> + Send + Sync) -> 
     }
 }
 
-/// Asks something as a user, on a thread that ends with the answer: the kernel keeps identities by thread. `None` where this thread
-/// cannot become that user either: then the server will tell.
+/// Checks something as another user, on a thread of its own, because identities are per thread. `None` if the thread cannot
+/// become that user: then the server will fail with a message.
 fn as_user<T: Send>(user: &User, ask: impl FnOnce() -> Option<T> + Send) -> Option<T> {
     let becomes = || {
         let (group, id) = (Gid::from_raw(user.group), Uid::from_raw(user.id));
@@ -89,7 +90,7 @@ fn refused_to_run(program: &Path, depth: u32) -> Option<String> {
     if why.is_some() || depth == INTERPRETERS_MAX {
         return why;
     }
-    // One that this user cannot read is taken for a program: the kernel runs those unread.
+    // A file that this user cannot read counts as a program: the kernel runs those, too.
     let line = first_line(program)?;
     let mut words = line.split_ascii_whitespace();
     let interpreter = Path::new(words.next()?);

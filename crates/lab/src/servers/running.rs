@@ -1,5 +1,4 @@
-//! A server of somebody else, run by webstone: started through the supervisor, waited for until it answers, watched,
-//! measured, stopped.
+//! A server that webstone runs: started through the supervisor, ready when it answers, monitored, measured, stopped.
 
 use std::net::{SocketAddr, TcpStream};
 use std::path::{Path, PathBuf};
@@ -37,9 +36,9 @@ use webstone_store::{redaction, without_number};
 const STOP_PATIENCE: [Duration; 2] = [Duration::from_secs(10), Duration::from_secs(5)];
 /// How long a server may take to give its first answer to one request.
 const ANSWER_PATIENCE: Duration = Duration::from_secs(2);
-/// How often a server is started again on another port where somebody was quicker to take the one that was free.
+/// How often a server is started again on another port because its port was taken meanwhile.
 const PORTS_TRIED: usize = 4;
-/// What servers say of a port that is taken, in small letters.
+/// Messages of servers about a port that is taken, in small letters.
 const PORT_TAKEN: [&str; 3] = ["address already in use", "can't bind", "cannot bind socket"];
 /// Lines of its error log that a message quotes.
 const LOG_LINES: usize = 10;
@@ -188,7 +187,7 @@ impl RunningServer {
                 Err(TryRecvError::Empty) => return None,
                 Err(TryRecvError::Disconnected) => {
                     let exit = self.process.exit()?;
-                    // Somebody killed it, and the kernel the server's first process; the others are of its group.
+                    // It was killed, and the kernel killed the server's first process; the others are in its group.
                     let group = i32::try_from(self.process.pid()).ok().and_then(Pid::from_raw);
                     let _ = group.map(|group| kill_process_group(group, Signal::KILL));
                     // The caller adds what it said.
@@ -212,7 +211,7 @@ impl RunningServer {
         quoted(&lines)
     }
 
-    /// What to do about a command line that is the user's own: of another server, only its configuration tells.
+    /// What to do about a command line of the user's own; other servers have a configuration to look at.
     fn by_hand(&self) -> Option<String> {
         let words = std::iter::once(self.software.program.as_str())
             .chain(self.setup.arguments.iter().filter_map(|word| word.to_str()));
@@ -253,7 +252,7 @@ impl RunningServer {
                 || handler().is_ok_and(|(status, body)| status == 200 && !body.is_empty()))
     }
 
-    /// Whether its handler answers, where it has one: what stands behind the server takes its own time to start.
+    /// Whether its handler answers, if it has one: a handler takes its own time to start.
     fn handler_answers(&self, probe: &ByProbe) -> bool {
         let one_byte = format!("{}?size=1", super::interfaces::PATH);
         !self.has_handler
@@ -335,7 +334,7 @@ fn attempt(
     };
     let mut spec = spec.clone();
     if let Logging::File(path) = spec.logging() {
-        // Made here, so that a server without rights can write to it; emptied, as the reference server does.
+        // Created here, so that a server without rights can write to it, and emptied, as the reference server does.
         let path = absolute(path, "server.access_log")?;
         emptied(&path, user.as_ref()).map_err(|error| Refusal {
             what: format!("server.access_log: cannot write `{}`: {}", path.display(), without_number(&error)),
@@ -438,13 +437,13 @@ fn attempt(
     Ok(running)
 }
 
-/// What the server will be started with, without secrets.
+/// The command line of the server, without secrets.
 fn arguments(setup: &Setup) -> String {
     let words: Vec<String> = setup.arguments.iter().map(|word| word.to_string_lossy().into_owned()).collect();
     redaction::command_line(&words).join(" ")
 }
 
-/// Builds what the server is to load, where there is something.
+/// Builds the module that the server loads, if any.
 fn build(setup: &Setup, site: &Site) -> Result<(), ServerError> {
     let Some((program, arguments)) = setup.build.split_first() else { return Ok(()) };
     let refusal = |why: String| Refusal {
@@ -483,10 +482,10 @@ fn supervised(launch: &Launch<'_>, site: &Site, setup: &Setup) -> Command {
     let mut command = Command::new(&launch.webstone);
     command.arg(CHILD);
     only_inherited(&mut command);
-    // A home and a place for temporary files that are its own, and gone with it.
+    // A home and a directory for temporary files of its own, which are removed with it.
     command.env("HOME", site.own("")).env("TMPDIR", site.own(""));
     command.envs(setup.environment.iter().map(|(name, value)| (name, value)));
-    // Wherever webstone runs, the server finds nothing of it by a relative name.
+    // The server cannot find webstone's files by relative names.
     command.current_dir(site.own(""));
     command
 }
@@ -537,7 +536,7 @@ fn pid_of(line: &str) -> Option<u32> {
     line.strip_prefix(STARTED)?.trim().parse().ok()
 }
 
-/// Where somebody on this host connects to: an unspecified address is every one of its own.
+/// The address for connections from this host: an unspecified address means all of its own.
 fn reachable(address: SocketAddr) -> SocketAddr {
     let mut address = address;
     if address.ip().is_unspecified() {

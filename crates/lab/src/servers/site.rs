@@ -35,7 +35,7 @@ pub(crate) struct User {
     pub(crate) group: u32,
 }
 
-/// Users without rights, as systems have them, the likeliest first.
+/// Users without rights on usual systems, the likeliest first.
 const USERS: [&str; 4] = ["www-data", "http", "apache", "nobody"];
 
 /// The user that a server shall run as: `None` where webstone itself has no more rights than that.
@@ -67,7 +67,7 @@ impl Directory {
         fs::DirBuilder::new().mode(0o700).create(&own)?;
         // For the server's user and this one alone: a log has the URLs of requests, with whatever secrets are in their queries.
         fs::set_permissions(&own, fs::Permissions::from_mode(0o750))?;
-        // Nobody else can look into the directory above yet.
+        // No other user can enter the directory above yet.
         if let Some(user) = user {
             chown(&own, Some(user.id), None)?;
         }
@@ -106,7 +106,7 @@ impl Directory {
     /// look into the directory where it is; copied otherwise.
     pub(crate) fn executable(&self, program: &Path, name: &str) -> io::Result<()> {
         let path = self.path().join(name);
-        // A link has the program's own mode: what not everybody may run must not become so.
+        // A link keeps the program's mode: a program that not everybody may run must stay so.
         let is_for_all = fs::metadata(program)?.permissions().mode() & 0o005 == 0o005;
         if is_for_all && fs::hard_link(program, &path).is_ok() {
             return Ok(());
@@ -149,7 +149,7 @@ fn readable(directory: &Path) -> io::Result<()> {
     Ok(())
 }
 
-/// Whether a path can stand in six servers' configurations as it is: blanks and quotes mean something in each of them.
+/// Whether a path can be written into six servers' configurations unchanged: blanks and quotes are special in each of them.
 pub(crate) fn is_plain(path: &str) -> bool {
     path.chars().all(|c| c.is_alphanumeric() || "/._-+@%,=~".contains(c))
 }

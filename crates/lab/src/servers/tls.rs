@@ -1,7 +1,7 @@
 //! TLS and HTTP/2 of servers: what each is told of its certificate, of versions, and of what lets clients resume sessions. The
 //! words of a server that fill lines of its own are here; where they stand, its driver says.
 //!
-//! Versions are always written out: what a server's build or the system's OpenSSL allows by default is no choice of anybody's.
+//! Versions are always written out: the defaults of a server's build or the system's OpenSSL are nobody's choice.
 
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
@@ -156,7 +156,7 @@ pub(super) fn nginx(site: &Site) -> String {
             text += "        # One session cache for all workers: a returning client saves a signature.\n        \
                      ssl_session_cache shared:sessions:50m;\n        ssl_session_timeout 1h;\n";
         }
-        // nginx's own: sessions are kept by nobody, and clients are not told so.
+        // nginx's own default: no sessions are kept, and clients are not told.
         (None, false) => {}
     }
     if let Some(tickets) = tls.spec.tickets {
@@ -249,7 +249,7 @@ pub(super) fn apache(site: &Site) -> String {
     }
     match site.second() {
         None => text + &engine,
-        // A virtual host has all the rest of the server around it.
+        // A virtual host inherits the rest of the server's configuration.
         Some(address) => text + &format!("<VirtualHost {address}>\n{}{engine}</VirtualHost>\n", http2(true)),
     }
 }
@@ -297,7 +297,7 @@ pub(super) fn caddy_protocols(site: &Site) -> Option<&'static str> {
     match (site.tls.is_some(), site.spec.http2) {
         (true, true) if site.second().is_some() => Some("h1 h2 h2c"),
         (true, true) => Some("h1 h2"),
-        // HTTP/3 would take a UDP port that nobody asked for.
+        // HTTP/3 would also take a UDP port.
         (true, false) => Some("h1"),
         (false, true) => Some("h1 h2c"),
         (false, false) => site.is_tuned().then_some("h1"),

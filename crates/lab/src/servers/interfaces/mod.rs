@@ -1,8 +1,8 @@
-//! Interfaces between servers and the handler `send`: what each needs of the system, the processes behind the server, and
-//! the handlers' sources. How a server is told of it is in a file for each server.
+//! Interfaces between servers and the handler `send`: what each needs of the system, the processes of the handler, and the
+//! handlers' sources. The configuration of each server is in a file of its own.
 //!
-//! Every handler keeps the contract of `webstone_server`'s own (`size`, `writes`, `fill`). Behind CGI, FastCGI, SCGI and
-//! uwsgi it is webstone's executable itself (`webstone respond`), so that what differs between them is the interface.
+//! Every handler keeps the contract of `webstone_server`'s own (`size`, `writes`, `fill`). Behind CGI, FastCGI, SCGI and uwsgi
+//! it is webstone's executable itself (`webstone respond`), so that only the interface differs.
 
 pub(super) mod apache;
 pub(super) mod lighttpd;
@@ -21,7 +21,7 @@ use super::{ERROR_LOG, Refusal, Setup, Site};
 pub(super) const PATH: &str = "/send";
 /// Name of webstone's executable in the server's directory, as a responder.
 pub(super) const RESPONDER: &str = "webstone";
-/// The same as a CGI program, which it knows itself to be by this name.
+/// The same as a CGI program: it recognises the role by this name.
 pub(super) const CGI_PROGRAM: &str = "send.cgi";
 /// Where Debian has nginx's modules.
 pub(super) const NGINX_MODULES: &str = "/usr/lib/nginx/modules";
@@ -49,7 +49,7 @@ pub struct Need {
 pub struct Lacking {
     /// Debian's package.
     pub package: &'static str,
-    /// What is there of it and cannot be used; `None` where nothing is.
+    /// The part that exists and cannot be used; `None` if nothing exists.
     pub unusable: Option<Unusable>,
 }
 
@@ -135,12 +135,12 @@ fn needs(software: Software, interface: Interface) -> &'static [Need] {
     }
 }
 
-/// The first thing that an interface needs and that is not installed for servers.
+/// The first requirement of an interface that is not installed for servers.
 pub fn missing(software: Software, interface: Interface) -> Option<Lacking> {
     needs(software, interface).iter().find_map(|need| need.sought().err())
 }
 
-/// Whether a number of processes, or of request slots, stands behind a server.
+/// Whether an interface has a fixed number of processes, or of request slots.
 fn has_processes(software: Software, interface: Interface) -> bool {
     match interface {
         Interface::Native | Interface::Module | Interface::Lua | Interface::Njs => false,
@@ -150,7 +150,7 @@ fn has_processes(software: Software, interface: Interface) -> bool {
     }
 }
 
-/// Holds the interface of a specification against what its server has.
+/// Checks that a server has the interface of its specification.
 pub(super) fn check(spec: &ServerSpec) -> Result<(), Refusal> {
     let name = spec.software.name();
     let Some(interface) = spec.interface else {
@@ -207,7 +207,7 @@ fn source(software: Software, interface: Interface) -> Option<(&'static str, &'s
     })
 }
 
-/// What starts CGI processes without waiting for them, so that their CPU time is lost (wait(2), notes on SIGCHLD).
+/// Programs that start CGI processes without waiting for them, so that their CPU time is lost (wait(2), notes on SIGCHLD).
 fn nobody_waits(software: Software) -> Option<&'static str> {
     match software {
         Software::Nginx => Some("fcgiwrap"),
@@ -216,7 +216,7 @@ fn nobody_waits(software: Software) -> Option<&'static str> {
     }
 }
 
-/// Adds to a setup whatever stands behind its server: sources, programs, processes.
+/// Adds the handler to a setup: sources, programs, processes.
 pub(super) fn equip(site: &Site, setup: &mut Setup) {
     let Some(interface) = site.spec.interface else { return };
     let software = site.spec.software;
@@ -242,7 +242,7 @@ pub(super) fn equip(site: &Site, setup: &mut Setup) {
                 ));
             }
             if software == Software::Nginx {
-                // nginx starts no programs; -f sends what they complain of to standard error.
+                // nginx starts no programs; -f sends their messages to standard error.
                 setup.companions = words(path(FCGIWRAP), &["-f", "-c", &handlers, "-s", &unix]);
             }
         }
@@ -306,7 +306,7 @@ pub(super) fn equip(site: &Site, setup: &mut Setup) {
     setup.disclosure.processes += &behind;
 }
 
-/// The socket between a server and what is behind it.
+/// The socket between a server and its handler.
 pub(super) fn socket(site: &Site) -> String {
     site.own("handler.socket")
 }
@@ -316,8 +316,7 @@ pub(super) fn socket_of(site: &Site, slot: &str) -> String {
     site.own(&format!("handler-{slot}.socket"))
 }
 
-/// Whether each process has a socket of its own: where the server keeps its connections, it is the server that has to
-/// spread the requests.
+/// Whether each process has a socket of its own: if the server keeps its connections, the server has to spread the requests.
 pub(super) fn has_socket_each(site: &Site) -> bool {
     site.is_tuned()
         && site.spec.software == Software::Nginx
