@@ -26,7 +26,7 @@ use crate::wire;
 
 /// Connections accepted before other work of the thread has its turn.
 const ACCEPTS_AT_ONCE: u32 = 64;
-/// Wait after a failure that only time can mend: no free descriptor, no memory.
+/// Wait after a failure that needs time to pass: no free descriptor, no memory.
 const BACK_OFF: Duration = Duration::from_millis(20);
 
 /// An accepted connection on its way to its thread.
@@ -46,14 +46,14 @@ pub(crate) enum Order {
     Refuse { span: Duration, done: oneshot::Sender<()> },
 }
 
-/// Where orders to the accepting thread are given: a sender for each listener.
+/// Senders of orders to the accepting thread, one per listener.
 #[derive(Debug)]
 pub(crate) struct Acceptor {
     orders: Vec<UnboundedSender<Order>>,
 }
 
 impl Acceptor {
-    /// One for `listeners` listeners, with the ends at which they take their orders.
+    /// For `listeners` listeners, with the receivers of their orders.
     pub(crate) fn new(listeners: usize) -> (Acceptor, Vec<UnboundedReceiver<Order>>) {
         let (orders, receivers) = (0..listeners).map(|_| unbounded_channel()).unzip();
         (Acceptor { orders }, receivers)
@@ -64,7 +64,7 @@ impl Acceptor {
         for orders in &self.orders {
             let (done, is_done) = oneshot::channel();
             if orders.send(Order::Refuse { span, done }).is_ok() {
-                // An error means that the listener has gone, which is what was wanted.
+                // An error means that the listener has already gone.
                 let _ = is_done.await;
             }
         }
@@ -99,7 +99,7 @@ impl Dealer {
         self.dealt[chosen].set(self.dealt[chosen].get() + 1);
         match &self.threads[chosen] {
             None => serve(accepted, &self.shard),
-            // A thread that has ended takes nothing: the server is stopping, and the connection closes here.
+            // If the thread has ended, the server is stopping, and the connection closes here.
             Some(queue) => drop(queue.send(accepted)),
         }
     }
@@ -167,7 +167,7 @@ pub(crate) async fn accept(mut listener: Listener, mut orders: UnboundedReceiver
                 Event::BackOff => tokio::time::sleep(BACK_OFF).await,
             }
         };
-        // The registration has to go before the socket stops listening: to the event loop it would look closed.
+        // Deregistered before the socket stops listening, because the event loop would take it for closed.
         drop(socket);
         let Some(Order::Refuse { span, done }) = order else { return };
         while let Ok(accepted) = accept_one(listener.socket.as_fd(), kind) {
@@ -185,7 +185,7 @@ pub(crate) async fn accept(mut listener: Listener, mut orders: UnboundedReceiver
     }
 }
 
-/// Accepts all there is. Ready only when it is better to wait a while.
+/// Accepts all waiting connections. Ready only when it should pause.
 fn poll_accept(
     cx: &mut Context<'_>,
     socket: &AsyncFd<BorrowedFd<'_>>,
@@ -197,7 +197,7 @@ fn poll_accept(
         let Ok(result) = guard.try_io(|socket| Ok(accept_one(*socket.get_ref(), kind)?)) else { continue };
         match result {
             Ok(accepted) => dealer.deal(accepted),
-            // The client gave up while it waited; that is its own affair.
+            // The client gave up while it waited.
             Err(error) if error.kind() == std::io::ErrorKind::ConnectionAborted => {}
             Err(error) if error.kind() == std::io::ErrorKind::Interrupted => {}
             Err(_) => {
@@ -218,7 +218,7 @@ fn accept_one(socket: BorrowedFd<'_>, kind: Kind) -> Result<Accepted, Errno> {
     }
     let (socket, address) = rustix::net::acceptfrom_with(socket, flags)?;
     let address = address.and_then(|address| SocketAddr::try_from(address).ok());
-    // The address of a TCP client is always known; were it not, the log would show 0.0.0.0.
+    // The address of a TCP client is always known; otherwise the log would show 0.0.0.0.
     let peer = address.map_or(IpAddr::from([0, 0, 0, 0]), |address| address.ip().to_canonical());
     Ok(Accepted { socket, peer: Some(peer), over_tls })
 }

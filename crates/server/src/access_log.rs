@@ -53,7 +53,7 @@ impl LogWriter {
         let thread = std::thread::Builder::new()
             .name("access-log".to_owned())
             .spawn(move || {
-                // Pinning was tried on the threads that matter; the log works on any CPU.
+                // Errors are ignored: the log works on any CPU.
                 let _ = options::pin(&cpus);
                 write_batches(file, &path, &receiver, &dropped)
             })
@@ -150,7 +150,7 @@ impl ThreadLog {
 }
 
 impl Drop for ThreadLog {
-    /// At shutdown nothing else has to run on this thread, so waiting for the writer is right.
+    /// At shutdown nothing else has to run on this thread, so it may wait for the writer.
     fn drop(&mut self) {
         let batch = self.gathered.take();
         if let (Some(sender), 1..) = (&self.sender, batch.lines)

@@ -1,4 +1,4 @@
-//! Bodies of answers, whatever they are made from, tied to the exchange that they end.
+//! Bodies of answers, from any source, tied to the exchange that they end.
 //!
 //! Streams hold one frame at a time, and hyper buffers a bounded amount (`connection`), so the memory of a connection
 //! does not grow with the size of a file.
@@ -162,18 +162,18 @@ impl Content {
     }
 }
 
-/// Why a body, or the whole answer, does not come to its end.
+/// Why a body, or the whole answer, is cut off.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum BodyError {
     /// It could not be read.
     #[error("the body cannot be read: {0}")]
     Io(#[from] io::Error),
-    /// In HTTP/2, its stream is reset on purpose. hyper looks for the reason among the sources.
+    /// In HTTP/2, its stream is reset on purpose. hyper takes the reason from the error's sources.
     #[error("the stream is reset: {0}")]
     Reset(#[source] h2::Error),
 }
 
-/// What `http::Extensions` ask for; a reset is known by its reason.
+/// `http::Extensions` require `Clone`; a reset is identified by its reason.
 impl Clone for BodyError {
     fn clone(&self) -> BodyError {
         match self {

@@ -72,7 +72,7 @@ async fn http1(handler: Handler, wire: &Rc<Wire>) {
     let mut connection = std::pin::pin!(builder.serve_connection(WireIo(Rc::clone(wire)), handler));
     let result = std::future::poll_fn(|cx| match connection.as_mut().poll(cx) {
         Poll::Ready(result) => Poll::Ready(result),
-        // A handler has ended it past hyper, which knows nothing of it.
+        // A handler has ended it without hyper.
         Poll::Pending if wire.has_ended() => Poll::Ready(Ok(())),
         Poll::Pending => Poll::Pending,
     })
@@ -89,7 +89,7 @@ async fn http2(handler: Handler, wire: &Rc<Wire>) {
     builder.max_concurrent_streams(STREAMS_MAX);
     let mut connection = std::pin::pin!(builder.serve_connection(WireIo(Rc::clone(wire)), handler));
     let mut told = false;
-    // What a client did wrong was answered by GOAWAY; there is nobody else to tell.
+    // The client's error was answered by GOAWAY; there is nothing else to do.
     let _ = std::future::poll_fn(|cx| {
         wire.wake_on_change(cx.waker());
         if wire.wants_no_more() && !std::mem::replace(&mut told, true) {
@@ -118,12 +118,12 @@ where
     }
 }
 
-/// What the access log calls the client. Looking its name up takes place before anything is served, once a connection
-/// and without a cache, so that its whole cost is seen, as it was when servers did it by default.
+/// The client's name in the access log. It is looked up before anything is served, once per connection and without a cache, so
+/// that its whole cost is measured, as it was when servers did it by default.
 async fn client_name(shard: &Rc<Shard>, peer: Option<IpAddr>) -> Rc<str> {
     let Some(peer) = peer else { return "unix:".into() };
     if !shard.log.is_on() {
-        // Nobody reads it, and an empty name costs least.
+        // Without an access log nobody reads it.
         return Rc::default();
     }
     if shard.shared.resolve_names {
@@ -142,7 +142,7 @@ struct Handler {
     client: Rc<str>,
 }
 
-/// An answer that is there, or one that has to be waited for. Files in memory need no future of their own.
+/// An answer that is ready, or one to wait for. Files in memory need no future of their own.
 #[allow(
     clippy::large_enum_variant,
     reason = "boxing the answer would be one more allocation for each request"

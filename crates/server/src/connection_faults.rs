@@ -1,6 +1,5 @@
-//! What goes wrong with connections before the first request: in the TLS handshake, and with the first frame of HTTP/2. There is
-//! no request yet that could ask for it, so `/.webstone/fault` is told beforehand, and the connections that are accepted after
-//! its answer meet it.
+//! Faults of connections before the first request: in the TLS handshake, and with the first frame of HTTP/2. No request can ask
+//! for them, so `/.webstone/fault` orders them beforehand, for the connections that are accepted after its answer meet it.
 //!
 //! | parameter | meaning |
 //! |---|---|
@@ -54,7 +53,7 @@ const ALERTS: [(&str, u8); 28] = [
     ("certificate-required", 116),
     ("no-application-protocol", 120),
 ];
-/// What comes instead of a ServerHello: an answer of plain HTTP, as a wrong port gives it.
+/// The answer instead of a ServerHello: plain HTTP, as from a wrong port.
 const GARBAGE: &[u8] = b"HTTP/1.1 400 Bad Request\r\ncontent-length: 0\r\nconnection: close\r\n\r\n";
 const KNOWN: &str = "fault, alert, after, for, times, every";
 /// Longest delay.
@@ -102,7 +101,7 @@ struct Schedule {
 }
 
 impl ConnectionFaults {
-    /// What the connection that was just accepted meets.
+    /// The fault of the connection that was just accepted.
     pub(crate) fn next(&self) -> Option<ConnectionFault> {
         let mut schedule = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         let due = schedule.as_mut()?;
@@ -155,7 +154,7 @@ impl Misdeed {
                 delay::pause(span).await;
                 return true;
             }
-            // A record of version 1.2, as all are, with one fatal alert. Where writing fails the client has gone.
+            // A record of version 1.2, as all are, with one fatal alert. If writing fails, the client has gone.
             Misdeed::Alert(number) => drop(socket.write_all(&[21, 3, 3, 0, 2, 2, number]).await),
             Misdeed::Garbage => drop(socket.write_all(GARBAGE).await),
             Misdeed::Reset(_) => socket.reset(),

@@ -1,4 +1,4 @@
-//! Paths by which the server itself is asked and told: its counters, and refusing connections for a time.
+//! Paths that control the server itself: its counters, and refusing connections for a time.
 //!
 //! A connection that asks for one of them is left out of the counters.
 
@@ -19,7 +19,7 @@ pub const COUNTERS_PATH: &str = "/.webstone/counters";
 /// listens at any of the server's addresses; open connections go on.
 pub const REFUSE_PATH: &str = "/.webstone/refuse";
 
-/// Spoils connections before their first request: `/.webstone/fault?fault=alert&alert=unknown-ca`. The module
+/// Orders faults of connections before their first request: `/.webstone/fault?fault=alert&alert=unknown-ca`. The module
 /// `connection_faults` has them all.
 pub const FAULT_PATH: &str = "/.webstone/fault";
 

@@ -2,12 +2,12 @@
 //!
 //! Each thread writes only its own block, on cache lines of its own, so counting is a plain load and store.
 //!
-//! Everything is counted *before* the system call by which the client could learn of it, and taken back where the call
-//! did less. A client that has read the last byte of an answer therefore finds that answer and all its bytes counted,
-//! whichever thread it asks.
+//! Everything is counted *before* the system call by which the client could notice it, and corrected if the call did less. A
+//! client that has read the last byte of an answer therefore finds that answer and all its bytes counted, whichever thread it
+//! asks.
 //!
-//! A connection that asks for a control path leaves the counts: whatever it had added is taken back. A reader can
-//! therefore take differences without allowing for its own requests.
+//! A connection that asks for a control path is not counted: its counts are taken back. A reader can therefore take differences
+//! without allowing for its own requests.
 
 use std::cell::Cell;
 use std::rc::Rc;
@@ -28,7 +28,7 @@ pub struct Counters {
     pub responses: u64,
     /// Answers cut off because the client went away or a file could not be read to its end.
     pub aborted: u64,
-    /// Answers spoilt on purpose, so that no whole one exists.
+    /// Answers with a fault, so that none is complete.
     pub faults: u64,
     /// Requests that are not HTTP, refused before any handler saw them (400, 414, 431); not part of `requests`.
     pub bad_requests: u64,
@@ -47,7 +47,7 @@ pub struct Counters {
     /// TLS handshakes that resumed a session.
     #[serde(default)]
     pub handshakes_resumed: u64,
-    /// TLS handshakes that did not end: nothing in common, an alert, a client that went away, or a fault.
+    /// TLS handshakes that failed: nothing in common, an alert, a client that went away, or a fault.
     #[serde(default)]
     pub handshakes_failed: u64,
     /// Connections on which HTTP/2 is spoken.
@@ -261,7 +261,7 @@ impl Tally {
         self.add(count, n.wrapping_neg());
     }
 
-    /// The connection asked for a control path: nothing of it counts, neither what was nor what comes.
+    /// The connection asked for a control path: none of its traffic counts, before or after.
     pub(crate) fn hide(&self) {
         if !self.hidden.replace(true) {
             for (index, mine) in self.counts.iter().enumerate() {

@@ -1,9 +1,8 @@
-//! A directory tree that is served, and the fence around it.
+//! A directory tree that is served, and the check that files stay inside it.
 //!
-//! Files are opened by `openat2` with `RESOLVE_BENEATH`: the kernel itself refuses whatever leads out of the root,
-//! symbolic links and renames under way included. A link that stays inside is followed; an absolute one is not.
-//! Where the kernel (before 5.6) or a sandbox has no `openat2`, the path is walked segment by segment and no symbolic
-//! link is followed at all.
+//! Files are opened by `openat2` with `RESOLVE_BENEATH`: the kernel itself refuses every path out of the root, including by
+//! symbolic links and concurrent renames. A link that stays inside is followed; an absolute one is not. Where the kernel
+//! (before 5.6) or a sandbox has no `openat2`, the path is walked segment by segment and no symbolic link is followed at all.
 //!
 //! Reads first ask for what the page cache holds (`RESOLVE_CACHED`, `RWF_NOWAIT`), which never waits for a disk; only
 //! what is not there is left to a thread that may wait.
@@ -43,7 +42,7 @@ pub(crate) enum Wait {
     Never,
 }
 
-/// Opening a file: `openat2` may fail for a rename in the tree while it resolved; then asking again is right.
+/// `openat2` may fail because of a rename in the tree meanwhile; then it is tried again.
 const ATTEMPTS: u32 = 8;
 const READ: OFlags = OFlags::RDONLY.union(OFlags::CLOEXEC).union(OFlags::NOCTTY).union(OFlags::NONBLOCK);
 
@@ -98,7 +97,7 @@ impl Root {
                     self.has_openat2.store(false, Ordering::Relaxed);
                     return self.walk(below);
                 }
-                // A path that leads out of the root is not found: nobody learns what is there.
+                // A path out of the root is "not found", which says nothing about what is there.
                 Err(Errno::XDEV | Errno::LOOP) => return Err(Errno::NOENT),
                 result => return result,
             }
@@ -110,7 +109,7 @@ impl Root {
         let mut segments = below.split(|byte| *byte == b'/').peekable();
         let mut directory: Option<OwnedFd> = None;
         while let Some(segment) = segments.next() {
-            // `below_root` leaves neither; here they would lead out, so they are checked where it matters.
+            // `below_root` removes both; checked again here, because here they would lead out.
             if matches!(segment, b"" | b"." | b"..") {
                 return Err(Errno::NOENT);
             }
@@ -129,7 +128,7 @@ impl Root {
 }
 
 impl OpenFile {
-    /// Reads at most `limit` bytes at `offset`; fewer only where the page cache or the file ends.
+    /// Reads at most `limit` bytes at `offset`; fewer only if the page cache or the file ends.
     pub(crate) fn read_at(&self, offset: u64, limit: usize, wait: Wait) -> Result<Vec<u8>, Errno> {
         let mut bytes = vec![0; limit];
         let flags = if wait == Wait::Never { ReadWriteFlags::NOWAIT } else { ReadWriteFlags::empty() };

@@ -20,7 +20,7 @@ impl ServeError {
         ServeError { what: format!("{option} {value}: {rule}"), hint: Some(hint.to_owned()) }
     }
 
-    /// A system call of the start-up that failed for no fault of an option.
+    /// A system call of the start-up that failed, independent of options.
     pub(crate) fn system(what: &str, source: &io::Error) -> ServeError {
         ServeError { what: format!("{what} failed: {source}"), hint: None }
     }

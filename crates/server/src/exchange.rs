@@ -1,7 +1,7 @@
 //! One request and its answer, as the counters and the access log see it.
 //!
-//! An exchange ends in exactly one way: answered whole, spoilt on purpose, or, when it is dropped before either, aborted.
-//! Its log line is written at its end, with the bytes that were handed over by then.
+//! An exchange ends in exactly one way: answered, with a fault, or, if it is dropped before, aborted. Its log line is written
+//! at its end, with the bytes that were handed over by then.
 
 use std::rc::Rc;
 
@@ -86,7 +86,7 @@ impl Exchange {
         }
     }
 
-    /// The answer is not going to be whole, on purpose. Counted before its first byte leaves.
+    /// The answer has a fault. Counted before its first byte leaves.
     pub(crate) fn spoil(&mut self) {
         if !std::mem::replace(&mut self.ended, true) {
             self.wire.tally.add(Count::Faults, 1);

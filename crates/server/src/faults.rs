@@ -1,7 +1,7 @@
 //! Answers that hyper rightly refuses to produce, written to the connection past it.
 //!
-//! The handler waits until hyper has handed over all earlier answers, writes what it has to, ends the connection, and
-//! never returns: the connection's task sees the end and drops it, and with it this handler.
+//! The handler waits until hyper has handed over all earlier answers, writes the fault, ends the connection, and never returns:
+//! the connection's task notices the end and drops the connection and this handler.
 
 use std::convert::Infallible;
 use std::future::pending;
@@ -40,7 +40,7 @@ pub(crate) enum Fault {
     WrongContent,
     /// The status is not 200.
     Status,
-    /// Over TLS: a FIN without the `close_notify` that says that nothing was cut off.
+    /// Over TLS: a FIN without the `close_notify` that would say that the answer is complete.
     NoCloseNotify(At),
     /// In HTTP/2: the stream is reset.
     ResetStream(Code, At),
@@ -80,7 +80,7 @@ enum Framing {
 
 /// What the first bytes of a `garbage` answer are: a TLS alert, as a TLS port gives it to plain HTTP, then noise.
 const GARBAGE: &[u8] = b"\x15\x03\x01\x00\x02\x02\x46 \xff\xfe this is not HTTP \x00\r\n\r\n";
-/// Time for the kernel to send what was written before a reset throws the rest away.
+/// Time for the kernel to send the written bytes before a reset discards the rest.
 pub(crate) const BEFORE_RESET: Duration = Duration::from_millis(10);
 /// How long the connection stays open after `extra` bytes.
 const AFTER_EXTRA: Duration = Duration::from_secs(1);
@@ -104,14 +104,14 @@ pub(crate) async fn interim(exchange: &Exchange, count: u64) {
     }
 }
 
-/// Spoils an answer. Never returns; see the module.
+/// Answers with a fault. Never returns; see the module.
 pub(crate) async fn perform(mut exchange: Exchange, raw: Raw, fault: Fault) -> Response<ServerBody> {
     let wire = Rc::clone(&exchange.wire);
     wire.drained().await;
     if !matches!(fault, Fault::Stall(_, Some(_))) {
         exchange.spoil();
     }
-    // Where writing fails the client has gone, and there is nobody to do anything to.
+    // If writing fails, the client has gone.
     let _ = attempt(&mut exchange, raw, fault, &wire).await;
     drop(exchange);
     wire.close();
@@ -169,7 +169,7 @@ async fn attempt(exchange: &mut Exchange, raw: Raw, fault: Fault, wire: &Wire) -
         Fault::Extra(extra) => {
             wire.write_all(raw.head(Framing::Length, false).as_bytes()).await?;
             let body = if raw.is_head { 0 } else { raw.size };
-            // The last bytes and those too many go in one write, so that a client meets them together.
+            // The last bytes and the extra ones go in one write, so that a client gets them together.
             let last = body.min(FRAME_BYTES as u64);
             raw.write_body(exchange, 0, body - last).await?;
             let mut end = raw.fill.make(body - last, last as usize, &exchange.shard.random).to_vec();

@@ -1,4 +1,4 @@
-//! Finding what a path names, in memory or on the disk.
+//! Finding the file of a path, in memory or on the disk.
 //!
 //! With the cache on, a file is read (or made) once and stays as it was then: changes on the disk go unnoticed until
 //! the server is started again. Content is shared by all threads, but each thread has a table and reference counts of
@@ -140,7 +140,7 @@ impl Files {
     }
 
     fn kept(&self) -> MutexGuard<'_, HashMap<Box<[u8]>, Kept>> {
-        // A panic while it was held cannot have left it half changed: it is only inserted into.
+        // After a panic it is still consistent: it is only inserted into.
         self.kept.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
@@ -179,7 +179,7 @@ async fn find_in_set(shard: &Rc<Shard>, set: &Fileset, raw: &str) -> Result<Foun
     Ok(Found::Memory(entry))
 }
 
-/// Makes a file of the set in memory; if another thread did so meanwhile, its copy is used and the room given back.
+/// Makes a file of the set in memory; if another thread did so meanwhile, its copy is used and the memory released.
 fn make_kept(shared: &Shared, path: &str) -> Option<Bytes> {
     let Source::Set(set) = &shared.files.source else { return None };
     let (path, file) = set.find(path)?;
@@ -262,7 +262,7 @@ async fn read_whole(file: OpenFile) -> Result<Bytes, FileError> {
         return Ok(bytes.into());
     }
     let bytes = blocking(move || file.read_whole()).await??;
-    // A file that shrinks while it is read is being replaced: the next request finds the new one.
+    // A file that shrinks while it is read is being replaced; the next request finds the new one.
     bytes.map(Bytes::from).ok_or(FileError::Busy)
 }
 

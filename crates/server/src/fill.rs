@@ -1,7 +1,7 @@
 //! Bodies made on the spot, as the WebStone `send` programs made theirs.
 //!
-//! The fill matters: at one server, connections a second differed by two thirds between the slowest and the fastest
-//! way to fill the same buffer.
+//! The fill matters: at one server, connections per second differed by two thirds between the slowest and the fastest way to
+//! fill the same buffer.
 
 use std::cell::Cell;
 use std::sync::LazyLock;

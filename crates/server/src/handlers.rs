@@ -107,7 +107,7 @@ pub(crate) fn text(
     response
 }
 
-/// The answer to a request that must not be guessed at. What follows it on the connection is not believed either.
+/// The answer to an ambiguous request. Later bytes on the connection are not trusted either.
 pub(crate) fn refused(exchange: Exchange, is_head: bool, what: &'static str) -> Response<ServerBody> {
     let mut response = text(exchange, StatusCode::BAD_REQUEST, is_head, what);
     response.headers_mut().insert(CONNECTION, HeaderValue::from_static("close"));

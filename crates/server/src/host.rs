@@ -1,6 +1,6 @@
 //! The field Host, without which a request of HTTP/1.1 names no site: exactly one, and one that can be a host (RFC 9112, 3.2).
-//! A server that guessed would be measured with clients that no other server takes, and two fields are how requests are
-//! smuggled past a proxy that reads the other one.
+//! A server that guessed would accept clients that other servers refuse, and with two fields requests are smuggled past a proxy
+//! that reads the other one.
 
 use hyper::header::HOST;
 use hyper::{HeaderMap, Request, Version};

@@ -110,7 +110,7 @@ impl Listener {
     /// Stops listening; the port stays ours. Connections in the queue are reset: accept them first.
     pub(crate) fn pause(&self) -> Result<(), Errno> {
         match &self.address {
-            // On Linux this takes a listening socket back to the state it had before `listen`.
+            // On Linux this returns a listening socket to its state before `listen`.
             Address::Tcp(_) => rustix::net::shutdown(&self.socket, Shutdown::Read),
             // A Unix socket does not come back from a shutdown, but its path may be bound again.
             Address::Unix(_) => rustix::net::shutdown(&self.socket, Shutdown::Both),

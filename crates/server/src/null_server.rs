@@ -1,9 +1,8 @@
 //! The null server: for each head that ends in an empty line, the same bytes again, and nothing else.
 //!
-//! It is cheaper than any real server, so what it is loaded with shows the load generator's own ceiling: `webstone
-//! calibrate` and the benchmark suite measure against it. One epoll loop a CPU; one `recv` and one `send` a request, no
-//! `epoll_ctl` after a connection's first. It looks at no method, path or field, reads no request body, and is nobody's
-//! idea of a web server.
+//! It is cheaper than any real server, so what it is loaded with shows the load generator's own ceiling: `webstone calibrate`
+//! and the benchmark suite measure against it. One epoll loop a CPU; one `recv` and one `send` a request, no `epoll_ctl` after
+//! a connection's first. It reads no method, path, field or body, and is nobody's idea of a web server.
 
 use std::io;
 use std::net::{Ipv4Addr, SocketAddrV4, TcpListener};
@@ -19,7 +18,7 @@ use serde::{Deserialize, Serialize};
 
 const BUFFER_BYTES: usize = 64 * 1024;
 const BATCH: usize = 1024;
-/// What the listener's events are registered under; no descriptor has this number.
+/// The key of the listener's events; no descriptor has this number.
 const LISTENER: u64 = u64::MAX;
 
 /// What it answers, and where it runs.
@@ -95,7 +94,7 @@ pub fn serve_null(options: &NullOptions, ready: impl FnOnce(&str) -> io::Result<
                 }
                 Loop::new(listener, answer, close)?.run()
             };
-            // Nobody listens any more only when the process is ending.
+            // An error means that the process is ending.
             let _ = ended.send(run());
         });
     }
@@ -241,7 +240,7 @@ impl Connection {
                     self.sent = 0;
                     self.due -= 1;
                 }
-                // The rest goes when the queue has room again, and an event says so.
+                // The rest is sent when an event reports room in the queue.
                 Ok(written) => self.sent += written,
                 Err(Errno::AGAIN) => return Fate::Stays,
                 Err(Errno::INTR) => {}

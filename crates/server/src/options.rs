@@ -1,4 +1,4 @@
-//! What the server is asked to be, and the check that it can be that.
+//! Options of the server, and their checks.
 
 use std::path::PathBuf;
 

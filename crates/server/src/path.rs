@@ -1,6 +1,6 @@
-//! Paths of requests: decoded once, and kept below the root whatever they say.
+//! Paths of requests: decoded once, and always kept below the root.
 //!
-//! This is the first of two fences; the second is the operating system's (`directory`).
+//! This is the first of two checks; the second is the operating system's (`directory`).
 
 /// Why a path names nothing that can be served.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]

@@ -81,7 +81,7 @@ impl Query {
         }
     }
 
-    /// Fails for the first parameter that nobody asked for: a misspelt fault would otherwise test nothing.
+    /// Fails for the first unknown parameter: a misspelt fault would otherwise test nothing.
     pub(crate) fn finish(&self, known: &str) -> Result<(), QueryError> {
         match self.pairs.iter().find(|pair| !pair.used.get()) {
             None => Ok(()),

@@ -27,11 +27,11 @@ pub fn serve(options: ServeOptions, on_ready: impl FnOnce(&Ready)) -> Result<Ser
         .enable_io()
         .build()
         .map_err(|error| ServeError::system("starting an event loop", &error))?;
-    // Before anything else can be told that the server is there: a signal from now on ends it in order.
+    // Before the server is announced: from now on a signal ends it in order.
     let _entered = runtime.enter();
     let watch = |kind| signal(kind).map_err(|error| ServeError::system("watching for signals", &error));
     let (mut terminate, mut interrupt) = (watch(SignalKind::terminate())?, watch(SignalKind::interrupt())?);
-    // Where `nohup` has it ignored, it stays ignored.
+    // If `nohup` made it ignored, it stays ignored.
     let mut hang_up = if is_hang_up_ignored() { None } else { Some(watch(SignalKind::hangup())?) };
     let mut stdin = options.until_stdin_closes.then(end_of_stdin);
     let server = Server::start(options)?;
@@ -49,8 +49,8 @@ pub fn serve(options: ServeOptions, on_ready: impl FnOnce(&Ready)) -> Result<Ser
 /// Ready, with a value or an error, when standard input has ended. What comes in is dropped.
 fn end_of_stdin() -> oneshot::Receiver<()> {
     let (ended, has_ended) = oneshot::channel();
-    // Were the thread not to start, the sender would be dropped and the server would end at once, which is the safe
-    // side: a server without its parent must not live on.
+    // If the thread does not start, the sender is dropped and the server ends at once, which is right: a server must not
+    // outlive its parent.
     let _ = std::thread::Builder::new().name("stdin".to_owned()).spawn(move || {
         let mut scratch = [0; 256];
         let mut stdin = std::io::stdin().lock();
@@ -75,6 +75,6 @@ fn is_hang_up_ignored() -> bool {
 
 fn raise_descriptor_limit() {
     let limit = getrlimit(Resource::Nofile);
-    // Where it may not be raised, accepting fails later, and that is counted and shown.
+    // If it cannot be raised, accepting fails later, which is counted and reported.
     let _ = setrlimit(Resource::Nofile, Rlimit { current: limit.maximum, maximum: limit.maximum });
 }

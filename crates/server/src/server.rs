@@ -1,4 +1,4 @@
-//! Starting and stopping: sockets, threads, and the order in which they come and go.
+//! Starting and stopping: sockets, threads, and their order.
 
 use std::rc::Rc;
 use std::sync::atomic::AtomicU64;
@@ -51,7 +51,7 @@ pub struct Ready {
     /// The certificate that was made for it, as PEM: what clients have to trust. `None` where one was named, and without TLS.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub certificate: Option<String>,
-    /// What turned out otherwise than asked for, in words.
+    /// Options that could not be met exactly, in words.
     pub notes: Vec<String>,
 }
 
@@ -60,7 +60,7 @@ pub struct Ready {
 pub struct ServeReport {
     /// Everything it counted. `open` is the number of connections that it closed because it was stopped.
     pub counters: Counters,
-    /// Why the access log is not whole, where it is not.
+    /// Why the access log is incomplete, if it is.
     pub log_error: Option<String>,
 }
 
@@ -248,7 +248,7 @@ impl RunningServer {
             });
         }
         drop(started);
-        // Each thread says once how it fared; one that cannot has panicked, and its end of the channel is gone.
+        // Each thread reports once; one that does not has panicked and dropped its end of the channel.
         let results: Vec<Result<(), ServeError>> = results.iter().collect();
         let all = results.len() == self.threads.len();
         results.into_iter().collect::<Result<(), ServeError>>()?;
@@ -312,23 +312,23 @@ fn run_thread(start: Start) {
             tokio::task::spawn_local(hand_over_log(Rc::clone(&shard)));
         }
         let tasks = begin(work, &shard);
-        // An error means that the handle was dropped, which is an order as well.
+        // An error means that the handle was dropped, which stops the thread, too.
         let _ = stop_accepting.await;
         tasks.iter().for_each(tokio::task::JoinHandle::abort);
         for task in tasks {
-            // It ends by being aborted; the sockets are closed after that.
+            // It is aborted; the sockets are closed after that.
             let _ = task.await;
         }
         let _ = stop.await;
     });
-    // Name look-ups under way may take seconds and concern nobody any more.
+    // Name look-ups under way may take seconds, and nobody needs them any more.
     runtime.shutdown_background();
 }
 
 fn begin(work: Work, shard: &Rc<Shard>) -> Vec<tokio::task::JoinHandle<()>> {
     match work {
         Work::Queue(queue) => {
-            // It ends by itself when the accepting thread's dealer goes; until then nothing may be lost in it.
+            // It ends by itself when the accepting thread's dealer is dropped; until then no connection may be lost.
             tokio::task::spawn_local(accept::serve_queue(queue, Rc::clone(shard)));
             Vec::new()
         }
@@ -358,7 +358,7 @@ fn addresses(spec: &ServerSpec) -> Result<Vec<(Address, bool)>, ServeError> {
     Ok(first.chain(second.into_iter().map(|address| (address, true))).collect())
 }
 
-/// The kernel shortens a listen queue without a word.
+/// The kernel shortens a listen queue silently.
 fn backlog_note(backlog: u32) -> Option<String> {
     let limit: u32 = std::fs::read_to_string("/proc/sys/net/core/somaxconn").ok()?.trim().parse().ok()?;
     (backlog > limit).then(|| {

@@ -16,7 +16,7 @@ use crate::gateway::{Gateway, Slots};
 use crate::tls::Tls;
 use crate::wire::READ_BYTES;
 
-/// What all threads share; nothing in it is written on the way of a plain request.
+/// What all threads share; a plain request writes to none of it.
 #[derive(Debug)]
 pub(crate) struct Shared {
     pub(crate) files: Files,

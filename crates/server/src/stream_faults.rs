@@ -1,5 +1,5 @@
-//! Answers of HTTP/2 that are spoilt. hyper sends what is whole; streams are reset through it, by the reason that an answer or
-//! its body fails for. What concerns the connection is done past it, as in `faults`.
+//! Faulty answers of HTTP/2. hyper sends the valid parts, and resets streams by the reason for which an answer or its body
+//! fails. Faults of the connection are written past it, as in `faults`.
 
 use std::convert::Infallible;
 use std::future::pending;
@@ -32,7 +32,7 @@ const REASONS: [(&str, Reason); 14] = [
     ("inadequate-security", Reason::INADEQUATE_SECURITY),
     ("http-1-1-required", Reason::HTTP_1_1_REQUIRED),
 ];
-/// A frame of noise: a length, a type that nobody knows, and a promise of more than comes.
+/// A frame of noise: an unknown type, and a length that is larger than its content.
 const GARBAGE: &[u8] = b"\xff\xff\xff\x46 this is no frame of HTTP/2";
 const GOAWAY_TYPE: u8 = 7;
 
@@ -41,7 +41,7 @@ const GOAWAY_TYPE: u8 = 7;
 pub(crate) struct Code(u32);
 
 impl Code {
-    /// By its name, or by its number for those that nobody has named.
+    /// By its name, or by its number if it has no name.
     pub(crate) fn parse(text: &str) -> Result<Code, String> {
         let named = REASONS.iter().find(|(name, _)| *name == text).map(|(_, reason)| u32::from(*reason));
         named.or_else(|| text.parse().ok()).map(Code).ok_or_else(|| {
@@ -66,7 +66,7 @@ impl Code {
 pub(crate) struct Cut {
     /// After this many bytes.
     pub(crate) at: u64,
-    /// What is done then; why the stream is reset, where that is its end.
+    /// What happens then; the reason, if the stream is reset.
     pub(crate) deed: Pin<Box<dyn Future<Output = BodyError>>>,
 }
 
@@ -79,7 +79,7 @@ enum Deed {
     Stall,
 }
 
-/// The fault that HTTP/2 has for one; why it has none.
+/// The counterpart of a fault in HTTP/2, or why there is none.
 pub(crate) fn problem(fault: Fault) -> Option<&'static str> {
     match fault {
         Fault::BadChunk(_) => Some("fault=bad-chunk: HTTP/2 has no chunks"),
@@ -127,7 +127,7 @@ pub(crate) async fn perform(mut exchange: Exchange, raw: Raw, fault: Fault) -> R
     }
 }
 
-/// The connection is wanted no more. Without an error, streams under way are answered, this one among them; with one, all end.
+/// Ends the connection by GOAWAY. Without an error, streams under way are answered, this one included; with one, all end.
 async fn go_away(mut exchange: Exchange, raw: Raw, code: Code, wire: &Wire) -> Response<ServerBody> {
     if code == Code::NO_ERROR {
         wire.refuse_more();
@@ -137,7 +137,7 @@ async fn go_away(mut exchange: Exchange, raw: Raw, code: Code, wire: &Wire) -> R
     wire.drained().await;
     // Of the last stream that was worked on: none.
     let frame = [&[0, 0, 8, GOAWAY_TYPE, 0, 0, 0, 0, 0][..], &[0; 4], &code.0.to_be_bytes()].concat();
-    // Where writing fails the client has gone.
+    // If writing fails, the client has gone.
     let _ = wire.write_all(&frame).await;
     close(wire, true).await
 }

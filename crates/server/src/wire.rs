@@ -1,4 +1,4 @@
-//! The stream of one connection: counted, and open to handlers that have to write past hyper.
+//! The stream of one connection, with its counts, and for handlers that write past hyper.
 //!
 //! hyper reads and writes through [`WireIo`]; a handler that produces a fault uses the same [`Wire`] directly. Both
 //! run on the connection's one task, so a `RefCell` is enough. In HTTP/2 each stream has a task of its own, on the same thread.
@@ -41,7 +41,7 @@ pub(crate) enum Accepted {
 pub(crate) struct Socket {
     accepted: Accepted,
     tally: Rc<Tally>,
-    /// What is sent from now on is for a client that has gone: it is not counted.
+    /// Bytes sent from now on are for a client that has gone, and not counted.
     uncounted: bool,
 }
 
@@ -66,8 +66,8 @@ impl Socket {
     /// Has closing it send a reset.
     pub(crate) fn reset(&self) {
         if let Accepted::Tcp(stream) = &self.accepted {
-            // A Unix socket has no reset; its peer sees the end of the stream. Nor can setting it fail on an open
-            // TCP socket; were it to, the connection would end with a FIN.
+            // A Unix socket has no reset; its peer sees the end of the stream. Setting it cannot fail on an open TCP socket; if
+            // it did, the connection would end with a FIN.
             let _ = rustix::net::sockopt::set_socket_linger(stream, Some(std::time::Duration::ZERO));
         }
     }
@@ -85,7 +85,7 @@ impl Socket {
     pub(crate) async fn end(mut self) {
         if self.shut() {
             let rest = async { while let Ok(1..) = poll_fn(|cx| self.poll_discard(cx)).await {} };
-            // Whether the client closes in time or not, the connection ends here.
+            // The connection ends here, even if the client does not close in time.
             let _ = tokio::time::timeout(LINGER, rest).await;
         }
     }
@@ -304,7 +304,7 @@ impl Wire {
         }
     }
 
-    /// Keeps the task that has to see what handlers on other tasks do to the connection.
+    /// Keeps the task that must notice what handlers on other tasks do to the connection.
     pub(crate) fn wake_on_change(&self, waker: &Waker) {
         let mut task = self.task.borrow_mut();
         if task.as_ref().is_none_or(|known| !known.will_wake(waker)) {
@@ -395,9 +395,9 @@ impl Wire {
         self.changed();
     }
 
-    /// Before the descriptor is closed: where the client has sent more than was read, closing would reset the
-    /// connection and might destroy the answer on its way. Then the sending side is shut first and the rest is read.
-    /// Costs no system call where nothing has arrived.
+    /// Before the descriptor is closed: if the client has sent more than was read, closing would reset the connection and might
+    /// destroy the answer on its way. Then the sending side is shut first and the rest is read. Costs no system call where
+    /// nothing has arrived.
     pub(crate) async fn linger(&self) {
         if self.has_ended() || self.read_to_end.get() {
             return;
@@ -406,7 +406,7 @@ impl Wire {
         let arrived = poll_fn(|cx| Poll::Ready(discard(cx))).await;
         if matches!(arrived, Poll::Ready(Ok(1..))) && self.stream.borrow().socket().shut() {
             let rest = async { while let Ok(1..) = poll_fn(discard).await {} };
-            // Whether the client closes in time or not, the connection ends here.
+            // The connection ends here, even if the client does not close in time.
             let _ = tokio::time::timeout(LINGER, rest).await;
         }
     }
@@ -518,7 +518,7 @@ impl hyper::rt::Write for WireIo {
 
     fn poll_shutdown(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
         if self.0.read_to_end.get() && !self.0.answered_late.get() {
-            // The client ended the connection, and need not read what answers that (RFC 8446, 6.1).
+            // The client ended the connection, and need not read the answer to that (RFC 8446, 6.1).
             self.0.stream.borrow_mut().socket_mut().uncounted = true;
         }
         self.0.stream.borrow_mut().poll_end(cx)

@@ -111,7 +111,7 @@ impl Output for Asked {
                         _ => Err(io::Error::other("it refused the request")),
                     });
                 }
-                // What it says beside its answer is for people, and an empty record ends a stream.
+                // Standard error is for people, and an empty record ends a stream.
                 kind::STDERR | kind::STDOUT => {}
                 _ => return Poll::Ready(Err(io::Error::other("a record that a responder does not send"))),
             }

@@ -108,7 +108,7 @@ impl Head {
             let local =
                 location.to_str().ok().filter(|path| path.starts_with('/') && !path.starts_with("//"));
             head.redirect = match local {
-                // With a status, it is the client that is to go there.
+                // With a status, the redirect is for the client.
                 Some(path) if status.is_none() => Redirect::Local(path.to_owned()),
                 _ => Redirect::Client(location),
             };

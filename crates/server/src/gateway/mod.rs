@@ -2,9 +2,9 @@
 //! a request), FastCGI (processes that stay, behind sockets), or the persistent protocol (processes that stay, behind
 //! pipes). The three columns of WASD's report: CGI, FastCGI with a process for each request slot, CGIplus.
 //!
-//! Nothing of a request reaches a shell or a command line: it is in the environment, as RFC 3875 has it, or in a frame
-//! that holds the same. A program that says nothing for too long, or too much, or garbage, is ended with everything it
-//! started, and the client gets a 5xx or a connection that ends early, never a part that looks whole.
+//! Nothing of a request reaches a shell or a command line: it is in the environment, as RFC 3875 has it, or in a frame that
+//! holds the same. A program that is silent for too long, or sends too much, or garbage, is ended with its children, and the
+//! client gets a 5xx or a connection that ends early, never a part that looks complete.
 
 mod cgi;
 mod fastcgi;
@@ -63,7 +63,7 @@ pub struct GatewayOptions {
     /// Requests, and so processes, at once, divided among the server's threads; at least one for each of them. 0: two for
     /// each.
     pub slots: u32,
-    /// How long a handler may say nothing, and a request wait for a free slot.
+    /// How long a handler may be silent, and a request may wait for a free slot.
     pub silence_max: Duration,
     /// Most bytes of one answer.
     pub output_bytes_max: u64,

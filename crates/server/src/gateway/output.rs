@@ -1,4 +1,4 @@
-//! What a handler says, piece by piece, under the limits of silence and of length; its head first, then its body.
+//! The output of a handler, piece by piece, within limits of silence and length; first its head, then its body.
 
 use std::future::Future;
 use std::io;
@@ -119,10 +119,10 @@ impl HandlerBody {
         self.output.is_none() && self.first.is_empty()
     }
 
-    /// The client has what it gets: sees that the handler ends as well, and makes its slot free.
+    /// The client has its answer: waits for the handler's end, and frees its slot.
     pub(crate) fn finish(mut self) {
         let mut surplus = SURPLUS_BYTES_MAX;
-        // What there is of an end is there already, as a rule.
+        // Usually the end is already there.
         if self.poll_surplus(&mut Context::from_waker(Waker::noop()), &mut surplus).is_ready() {
             return;
         }

@@ -17,7 +17,7 @@ use webstone_model::servers::is_inherited;
 
 use crate::readiness;
 
-/// Waits for processes that were killed, on a thread of its own: nobody else has time for it.
+/// Waits for killed processes, on a thread of its own, because others must not block.
 #[derive(Clone, Debug)]
 pub(super) struct Reaper(Sender<Child>);
 
@@ -34,7 +34,7 @@ impl Reaper {
     }
 }
 
-/// A handler gets of the server's environment what every program needs, and no more.
+/// A handler gets only those variables of the server's environment that every program needs.
 pub(super) fn only_inherited(command: &mut Command) {
     command.env_clear();
     command.envs(std::env::vars_os().filter(|(name, _)| name.to_str().is_some_and(is_inherited)));

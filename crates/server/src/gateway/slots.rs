@@ -106,7 +106,7 @@ async fn within<T>(
     failure: impl Fn(std::time::Duration) -> Failure,
 ) -> Result<T, Failure> {
     let mut future = std::pin::pin!(future);
-    // As a rule it is ready at once, and no timer is needed.
+    // Usually it is ready at once, and no timer is needed.
     let first = std::future::poll_fn(|cx| std::task::Poll::Ready(future.as_mut().poll(cx))).await;
     match first {
         std::task::Poll::Ready(value) => Ok(value),

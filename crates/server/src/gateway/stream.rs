@@ -1,5 +1,4 @@
-//! A stream socket to a handler: what is to be said is written while what comes is read, so that neither side waits for the
-//! other to read first.
+//! A stream socket to a handler: output is written while input is read, so that neither side waits for the other to read first.
 
 use std::io;
 use std::pin::Pin;
@@ -27,7 +26,7 @@ impl Stream {
         Stream { socket, outbound: Vec::new(), written: 0, inbound: BytesMut::new() }
     }
 
-    /// Says this, once what was said before is written.
+    /// Sends this, after what was sent before.
     pub(super) fn say(&mut self, bytes: &[u8]) {
         if self.written == self.outbound.len() {
             self.outbound.clear();
@@ -36,7 +35,7 @@ impl Stream {
         self.outbound.extend_from_slice(bytes);
     }
 
-    /// Whether the other side has closed, or says what it was not asked.
+    /// Whether the other side has closed, or sends unrequested data.
     pub(super) fn is_spoilt(&self) -> bool {
         let mut byte = [0];
         let read = self.socket.try_read(&mut byte);

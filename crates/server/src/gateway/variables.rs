@@ -31,7 +31,7 @@ pub(super) fn variables(asked: &Asked<'_>, root: Option<&Path>) -> Result<Variab
     set("SERVER_SOFTWARE", SERVER_NAME.as_bytes());
     set("SERVER_PROTOCOL", protocol(asked.parts.version).as_bytes());
     let local = asked.local.map(|local| local.ip().to_string());
-    // In HTTP/2 the host is no field; a handler finds it where it always does.
+    // In HTTP/2 the host is not a field; a handler gets it in the same variable.
     let authority = asked.parts.uri.authority().map(|authority| authority.as_str());
     if let Some(authority) = authority.filter(|_| !headers.contains_key(HOST)) {
         set("HTTP_HOST", authority.as_bytes());
@@ -47,7 +47,7 @@ pub(super) fn variables(asked: &Asked<'_>, root: Option<&Path>) -> Result<Variab
     set("REQUEST_METHOD", asked.method.as_str().as_bytes());
     set("SCRIPT_NAME", SCRIPT.as_bytes());
     set("QUERY_STRING", asked.query.as_bytes());
-    // A Unix socket's client has no address; the variable must be there all the same.
+    // A Unix socket's client has no address, but the variable is required.
     let peer = asked.peer.map_or_else(|| "127.0.0.1".to_owned(), |peer| peer.to_string());
     set("REMOTE_ADDR", peer.as_bytes());
     if !asked.body.is_empty() {

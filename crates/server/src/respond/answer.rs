@@ -1,5 +1,5 @@
-//! What the handler says to a request, in the form that CGI gave to all its successors: header fields, an empty line, the
-//! body. Each piece of the body is one write, the head goes with the first.
+//! The handler's answer to a request, in the form of CGI and its successors: header fields, an empty line, the body. Each piece
+//! of the body is one write, the head goes with the first.
 
 use std::cell::Cell;
 use std::io;

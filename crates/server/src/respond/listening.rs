@@ -1,5 +1,5 @@
-//! A slot: one process that accepts connections and answers one request at a time. It waits for its listening socket and
-//! all its connections at once, so that a connection that a server keeps open does not hold up those of others.
+//! A slot: one process that accepts connections and answers one request at a time. It waits for its listening socket and all
+//! its connections at once, so that a connection that a server keeps open does not block others.
 
 use std::cell::Cell;
 use std::collections::HashMap;
@@ -52,7 +52,7 @@ pub(super) fn serve<P: Protocol>(listener: &OwnedFd, opening: Opening) -> io::Re
             }
             let Some(stream) = accepted(listener)? else { continue };
             let mut connection = Connection { stream, protocol: P::default(), inbound: Vec::new() };
-            // The request is there already, as a rule; then nothing has to be waited for.
+            // Usually the request is already there; then there is no wait.
             if slot.serve(&mut connection) {
                 last += 1;
                 let data = epoll::EventData::new_u64(last);
@@ -63,7 +63,7 @@ pub(super) fn serve<P: Protocol>(listener: &OwnedFd, opening: Opening) -> io::Re
     }
 }
 
-/// A connection; `None` where another process was quicker, or the peer has gone.
+/// A connection; `None` if another process took it, or the peer has gone.
 fn accepted(listener: &OwnedFd) -> io::Result<Option<OwnedFd>> {
     match accept_with(listener, SocketFlags::CLOEXEC) {
         Ok(stream) => {
@@ -90,8 +90,7 @@ struct Slot {
 }
 
 impl Slot {
-    /// Reads once and does what it can; whether the connection goes on. What a server does wrong ends its connection and
-    /// nothing else.
+    /// Reads once and does what it can; whether the connection goes on. A server's error ends its connection and nothing else.
     fn serve<P: Protocol>(&mut self, connection: &mut Connection<P>) -> bool {
         let read = match recv(&connection.stream, &mut self.scratch[..], RecvFlags::DONTWAIT) {
             Ok((0, _)) => return false,

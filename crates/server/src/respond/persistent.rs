@@ -15,7 +15,7 @@ const READ_BYTES: usize = 16 * 1024;
 /// Answers requests until standard input ends.
 ///
 /// # Errors
-/// What came in is no frame of the protocol, or standard output was closed.
+/// The input is not a frame of the protocol, or standard output was closed.
 pub fn respond_persistent() -> io::Result<()> {
     let mut ready = Vec::new();
     push(&mut ready, kind::VERSION, VERSION);

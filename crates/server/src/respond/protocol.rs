@@ -1,4 +1,4 @@
-//! What a connection of each protocol brings, as bytes in and bytes out: FastCGI, SCGI, uwsgi.
+//! Connections of each protocol, as bytes in and bytes out: FastCGI, SCGI, uwsgi.
 
 use crate::fastcgi::{self, Pairs, Record, kind, status};
 
@@ -149,7 +149,7 @@ impl FastCgi {
     }
 }
 
-/// What a web server may ask of a program beforehand.
+/// Values that a web server may ask for beforehand.
 fn values(asked: &[u8]) -> Result<Step, Malformed> {
     let mut known = Vec::new();
     for (name, _) in fastcgi::pairs(asked)? {
@@ -271,7 +271,7 @@ mod tests {
         Step::Request { method: method.into(), query: Some(query.into()) }
     }
 
-    /// Whatever the pieces that bytes come in, the steps are the same.
+    /// The steps are the same, in whatever pieces the bytes come.
     fn steps<P: Protocol>(bytes: &[u8]) -> Vec<Step> {
         let mut all = Vec::new();
         for size in [1, 7, bytes.len()] {
@@ -313,7 +313,7 @@ mod tests {
         let one_after_the_other = [fastcgi_request(1, 1), fastcgi_request(0, 2)].concat();
         let both = [asked("POST", "size=1"), asked("POST", "size=1")];
         assert_eq!(steps::<FastCgi>(&one_after_the_other), both);
-        // One within the other is refused, and the first goes on.
+        // A request within another is refused, and the first continues.
         let (first, second) = (fastcgi_request(1, 1), fastcgi_request(1, 2));
         let mixed = [&first[..16], &second, &first[16..]].concat();
         let mut refused = Vec::new();

@@ -127,7 +127,7 @@ pub fn respond_listening(slots: &Slots) -> Result<std::convert::Infallible, Resp
 pub fn respond_slot(responder: Responder, beneath: Option<u32>) -> io::Result<()> {
     if let Some(parent) = beneath {
         set_parent_process_death_signal(Some(Signal::TERM))?;
-        // A parent that ended before that will never be told of.
+        // If the parent ended before that, no signal comes.
         if getppid().is_none_or(|found| found.as_raw_nonzero().get().unsigned_abs() != parent) {
             return Err(io::Error::other("the process that started it has ended"));
         }

@@ -1,5 +1,5 @@
-//! TLS of the server: its configuration, and the handshake of a connection. rustls speaks it, which is the load generator's
-//! TLS too: that one misreading does not cancel out, tests with OpenSSL's programs see to.
+//! TLS of the server: its configuration, and the handshake of a connection. It is rustls, as in the load generator; tests with
+//! OpenSSL's programs find misreadings that would cancel out.
 
 mod certificate;
 
@@ -94,7 +94,7 @@ impl Tls {
         Ok(Tls { acceptor: TlsAcceptor::from(Arc::new(config)), made })
     }
 
-    /// The handshake of a connection, spoilt where a fault is due. `None`: the connection has ended.
+    /// The handshake of a connection, with a fault if one is due. `None`: the connection has ended.
     pub(crate) async fn accept(
         &self,
         socket: Socket,
