@@ -1,4 +1,4 @@
-//! Processes of the comparison: pinned, in groups of their own, measured, and never left behind.
+//! Processes of the comparison: pinned, in groups of their own, measured, and always ended.
 //!
 //! A child is started through `taskset` and `setpriv --pdeathsig`, which replace themselves by it: pinning needs no
 //! unsafe code, and the kernel ends the child even if this program is killed.
@@ -19,7 +19,7 @@ use signal_hook::iterator::Signals;
 
 /// Groups of children that run now.
 static RUNNING: Mutex<Vec<i32>> = Mutex::new(Vec::new());
-/// Exit code that an interruption asks for; 0: none came.
+/// Exit code of an interruption; 0: there was none.
 static INTERRUPTED: AtomicU8 = AtomicU8::new(0);
 
 /// Where server and clients run.
@@ -37,7 +37,7 @@ impl Cpus {
         Some(format!("{},{}", self.server?, self.client?))
     }
 
-    /// The CPUs asked for, where there are two of them.
+    /// The CPUs that were asked for, if there are two.
     pub fn choose(server: u32, client: u32) -> Cpus {
         let count = std::thread::available_parallelism().map_or(1, usize::from);
         if count < 2 || server == client {
@@ -65,8 +65,8 @@ pub struct Finished {
     pub system_s: f64,
     /// From start to end, in seconds.
     pub wall_s: f64,
-    /// Most memory of its own that it was seen with, in bytes (`Pss_Anon`): heap and stacks, without its code and
-    /// without what the kernel keeps for its sockets. `None` where it was not watched.
+    /// Peak of its own memory, in bytes (`Pss_Anon`): heap and stacks, without its code and the kernel's buffers of its
+    /// sockets. `None` if it was not monitored.
     pub memory_bytes_max: Option<u64>,
 }
 
@@ -96,7 +96,7 @@ const LOOK_EVERY: Duration = Duration::from_millis(100);
 /// # Errors
 /// If it cannot be started, or a step of waiting for it fails.
 pub fn run(command: &[String], how: How<'_>) -> Result<Finished, String> {
-    // Children are waited for one at a time, so what their sum grows by is this one's.
+    // Children are waited for one at a time, so the growth of their sum is this one's use.
     let before = children_use()?;
     let start = Instant::now();
     let mut child = Group::start(command, how.cpus, Stdio::piped())?;
@@ -138,7 +138,7 @@ pub fn run(command: &[String], how: How<'_>) -> Result<Finished, String> {
     })
 }
 
-/// A child with whatever it starts. Ends with this value.
+/// A child and its descendants. They end with this value.
 #[derive(Debug)]
 pub struct Group {
     /// The child itself.
@@ -204,8 +204,8 @@ impl Drop for Group {
     }
 }
 
-/// From now on SIGINT, SIGTERM and SIGHUP end all children; the one that runs now then fails, and the program winds up.
-/// A second signal ends the program at once.
+/// From now on SIGINT, SIGTERM and SIGHUP end all children; the one that runs now then fails, and the program ends. A second
+/// signal ends the program at once.
 ///
 /// # Errors
 /// If the signals cannot be taken over.
@@ -239,22 +239,22 @@ fn running() -> std::sync::MutexGuard<'static, Vec<i32>> {
 }
 
 fn end_group(id: i32, signal: Signal) {
-    // A group that is gone already is what is wanted.
+    // The group may be gone already.
     let _ = killpg(Pid::from_raw(id), signal);
 }
 
-/// Lets this program and its children have as many descriptors as the system allows; how many that is.
+/// Lets this program and its children open as many files as the system allows, and returns that number.
 ///
 /// # Errors
 /// If the limit cannot be read.
 pub fn raise_descriptor_limit() -> Result<u64, String> {
     let (soft, hard) =
         getrlimit(Resource::RLIMIT_NOFILE).map_err(|error| format!("descriptor limit: {error}"))?;
-    // Where the system does not let it, what is there must do.
+    // If that is not allowed, the present limit has to do.
     Ok(if setrlimit(Resource::RLIMIT_NOFILE, hard, hard).is_ok() { hard } else { soft })
 }
 
-/// Anonymous memory of a process, in bytes; what it shares with others counts by its part.
+/// Anonymous memory of a process, in bytes, with its share of shared pages.
 fn own_memory(process: i32) -> Option<u64> {
     let text = std::fs::read_to_string(format!("/proc/{process}/smaps_rollup")).ok()?;
     let kilobytes = text.lines().find_map(|line| line.strip_prefix("Pss_Anon:"))?;
@@ -270,7 +270,7 @@ fn children_use() -> Result<(f64, f64), String> {
 fn read_all(stream: Option<impl Read>) -> String {
     let mut bytes = Vec::new();
     if let Some(mut stream) = stream {
-        // What could be read before an error is still worth showing.
+        // Output before an error is still shown.
         let _ = stream.read_to_end(&mut bytes);
     }
     String::from_utf8_lossy(&bytes).into_owned()

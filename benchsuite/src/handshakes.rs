@@ -1,5 +1,5 @@
-//! The TLS handshakes of a run as the server logged them: of each tool must be known that it did what the others did. wrk and oha
-//! resume nearly every session that a server lets them, ab none, and each offers cipher suites in an order of its own.
+//! The TLS handshakes of a run as the server logged them, to check that all tools did the same. wrk and oha resume nearly every
+//! session that a server lets them, ab none, and each offers cipher suites in an order of its own.
 
 use std::collections::BTreeMap;
 use std::fmt;

@@ -32,7 +32,7 @@ use run::Run;
 use session::Session;
 use tools::{Built, Target, Tool};
 
-/// Beyond its measured time a tool may take so long to start, drain and print.
+/// Time that a tool may take besides its measured time: to start, drain and print.
 const GRACE: Duration = Duration::from_secs(30);
 /// Descriptors that a load generator needs besides one a client; a generous guess.
 const DESCRIPTORS_BESIDE: u64 = 200;
@@ -111,7 +111,7 @@ fn compare(arguments: &Arguments) -> Result<bool, String> {
             for case in &cases {
                 let able: Vec<&Tool> = tools.iter().filter(|tool| tool.can(*case)).collect();
                 for step in 0..able.len() {
-                    // Each round starts with another tool, so that none always follows the same neighbour's wake.
+                    // Each round starts with another tool, so that no tool always runs after the same one.
                     let tool = able[(step + round as usize) % able.len()];
                     let run = measure(tool, *case, round, &target, &started, arguments.seconds)?;
                     println!("  {:>2} {:<16} {:>5} {}", round + 1, tool.name, case.clients, run.summary());
@@ -191,7 +191,7 @@ fn measure(
     seconds: u64,
 ) -> Result<Run, String> {
     let command = tool.command(case, target, seconds)?;
-    // A schedule is kept by the worker alone, which pins itself; what else the program does may run beside it.
+    // Only the worker keeps the schedule, and it pins itself; other threads may run on the other CPU.
     let cpus = target.client_cpus(case.workers).filter(|_| case.mode != Mode::Pacing);
     let how = How {
         cpus: cpus.as_deref(),
@@ -202,7 +202,7 @@ fn measure(
     // Those of the tool before it, if it left some.
     server.take_handshakes()?;
     let finished = children::run(&command, how).map_err(|error| format!("{}: {error}", tool.name))?;
-    // Only now: its CPU time, which counts as soon as it is waited for, is not the measured one's.
+    // Only now, because its CPU time counts as soon as it is waited for.
     drop(companion);
     if children::interrupted().is_some() {
         return Err("interrupted".to_owned());

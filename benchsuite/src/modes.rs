@@ -57,7 +57,7 @@ pub enum Server {
     /// The same with a second worker on the clients' CPU, which keeps that CPU full: answers pile up while a client does not run,
     /// and how often it is woken up no longer depends on how fast it is.
     NginxShared,
-    /// `webstone-canned`, cheaper than any real server: what then limits is the client.
+    /// `webstone-canned`, cheaper than any real server: so the client is the bottleneck.
     Canned,
 }
 
@@ -101,7 +101,7 @@ impl Mode {
         match self {
             // A canned server has one answer.
             Mode::Standard => &[Server::Nginx],
-            // A server that spares the CPU which it shares with a worker.
+            // A server that uses little of the CPU that it shares with a worker.
             Mode::Workers => &[Server::Canned],
             // It knows neither TLS nor HTTP/2. One connection is served by one worker, so a second has nothing to do.
             Mode::HttpsFull | Mode::HttpsResumed | Mode::HttpsScale | Mode::H2Hundred | Mode::H2cHundred => {
@@ -118,7 +118,7 @@ impl Mode {
             |clients, workers| Case { mode: self, server, clients, streams: 1, workers, accompanied: false };
         let shared = |connections: u32, streams| Case { streams, ..case(connections * streams, 1) };
         match self {
-            // Sixteen large bodies fill loopback; more only wait in each other's way.
+            // Sixteen large bodies fill loopback; more would only wait.
             Mode::Large | Mode::HttpsLarge => vec![case(16, 1)],
             Mode::HttpsScale => vec![case(MEMORY_BETWEEN.0, 1), case(MEMORY_BETWEEN.1, 1)],
             Mode::H2Ten | Mode::H2cTen => vec![shared(8, 10)],
@@ -167,7 +167,7 @@ impl Mode {
         matches!(self, Mode::Scale | Mode::HttpsScale)
     }
 
-    /// Whether the server has an event loop on the workers' CPUs, too, so that it does not limit two of them.
+    /// Whether the server has an event loop on the workers' CPUs, too, so that it is not the bottleneck of two workers.
     pub fn shares_cpus(self) -> bool {
         self == Mode::Workers
     }

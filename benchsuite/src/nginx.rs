@@ -135,8 +135,8 @@ impl Nginx {
 /// The log of handshakes, in the server's folder.
 const HANDSHAKES: &str = "handshakes.log";
 
-/// Connections without a limit, and no log but of the first request of each connection over TLS: the server shall be the same for
-/// everyone, and fast. One cipher suite and one group, whatever clients would rather have.
+/// Connections without a limit, and a log of only the first request of each connection over TLS, so that the server is fast and
+/// the same for all. One cipher suite and one group, whatever clients would rather have.
 fn configuration(
     folder: &Path,
     mode: Mode,

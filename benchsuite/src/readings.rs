@@ -1,4 +1,4 @@
-//! Where each load generator's answer stands in what it prints.
+//! Reads the output of each load generator.
 //!
 //! Of each the total of responses, their rate and the mean latency are read; a format that is not understood is an
 //! error, never a zero.
@@ -16,8 +16,8 @@ pub struct Reading {
     pub latency_s: Option<f64>,
     /// Requests that failed, or were answered with an error.
     pub errors: u64,
-    /// CPU time per request in seconds while the measured window was open, as the tool itself says: without its
-    /// start-up and without connecting. `None` where it says none.
+    /// CPU time per request in seconds while the measured window was open, as the tool itself reports it: without start-up and
+    /// connecting. `None` if it reports none.
     pub window_cpu_s: Option<f64>,
     /// How late requests of a schedule were sent, 99th percentile in microseconds; `None` where there is no schedule.
     pub lateness_p99_us: Option<f64>,

@@ -18,7 +18,7 @@ pub struct Run {
     /// Round, from 0.
     pub round: u32,
     command: Vec<String>,
-    /// What the tool said; `None` where it failed or was not understood.
+    /// The tool's output; `None` if it failed or could not be read.
     pub reading: Option<Reading>,
     /// Why there is no reading.
     failure: Option<String>,
@@ -83,7 +83,7 @@ impl Run {
         Some((self.user_s + self.system_s) * 1e6 / reading.requests as f64)
     }
 
-    /// The same without start-up and connecting where the tool tells it apart, in microseconds.
+    /// The same without start-up and connecting, if the tool reports that, in microseconds.
     pub fn steady_cpu_us(&self) -> Option<f64> {
         let window = self.reading?.window_cpu_s.map(|seconds| seconds * 1e6);
         window.or_else(|| self.cpu_us())

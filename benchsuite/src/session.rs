@@ -232,7 +232,7 @@ impl Session {
         self.by_round(|round| Some((memory(many, round)? - memory(few, round)?) / f64::from(many - few)))
     }
 
-    /// CPU time per request, the dearest number of clients to the cheapest; only of rounds that have all of them.
+    /// CPU time per request, the most expensive number of clients divided by the cheapest, of rounds that have all of them.
     pub fn cpu_growth(&self, server: Server, tool: &str) -> Option<Spread> {
         self.by_round(|round| {
             let costs: Option<Vec<f64>> = Mode::Scale
@@ -325,7 +325,7 @@ mod tests {
         let case = Mode::KeepAlive.cases(Server::Nginx)[0];
         let mut session = empty(folder);
         for (round, cpu) in (0..).zip(webstone_cpu) {
-            // The machine slows down by the round: wrk's own time doubles, and ratios must not care.
+            // The machine slows down in each round: wrk's own time doubles, and ratios must stay.
             let slow = f64::from(1 << round);
             session.keep(run("wrk", case, round, slow, 300_000)).unwrap();
             session.keep(run("webstone", case, round, cpu * slow, 300_000)).unwrap();

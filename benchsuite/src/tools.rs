@@ -32,11 +32,11 @@ pub const KNOWN: [Known; 17] = [
     ours("webstone-bare"),
     // Of another commit: what a change buys.
     ours("webstone-before"),
-    // Waits for the next request of a schedule awake.
+    // Stays awake until the next request of a schedule.
     ours("webstone-spin"),
     // Does not verify the server's certificate, as oha does not: neither its chain nor its signature.
     ours("webstone-insecure"),
-    // One send and one receive a request, and nothing else: what no client of these system calls can go below.
+    // One send and one receive per request, and nothing else: the least that these system calls allow.
     floor("floor"),
     // The same with connections that end with a reset, and with large bodies that are received.
     floor("floor-reset"),
@@ -138,7 +138,7 @@ impl Tool {
         Ok(tools)
     }
 
-    /// Whether it can do a case at all, and does so in a way of its own: a variant only where it differs.
+    /// Whether it can run a case; a variant only where it differs from webstone.
     pub fn can(&self, case: Case) -> bool {
         use Mode::{HttpsFull, HttpsResumed, KeepAlive, Large, Pacing, PerRequest, Scale, Standard, Workers};
         let is_new = case.mode.is_secure() || case.mode.is_http2();
@@ -170,9 +170,9 @@ impl Tool {
     /// Whether it has measured something, by its exit code.
     pub fn has_measured(&self, code: Option<i32>) -> bool {
         match self.name {
-            // Without statistics nothing adds up, and it rightly says so.
+            // Without statistics its identities fail, and it rightly reports that.
             "webstone-bare" => code.is_some(),
-            // It calls a result invalid where its own CPU is the limit: which is what these comparisons are about.
+            // It calls a result invalid if its own CPU is the bottleneck, which these comparisons want.
             name if name.starts_with("webstone") => matches!(code, Some(0 | INVALID)),
             _ => code == Some(0),
         }
@@ -185,7 +185,7 @@ impl Tool {
     pub fn command(&self, case: Case, target: &Target<'_>, seconds: u64) -> Result<Vec<String>, String> {
         let Case { mode, clients, streams, workers, .. } = case;
         let connections = clients / streams;
-        // Those that cannot wait for their connections before they measure need time to make them.
+        // Tools that do not wait for their connections before they measure need time for them.
         let seconds = match (mode, self.name) {
             (Mode::HttpsScale, name) if !name.starts_with("webstone") => seconds + HANDSHAKES_S,
             _ => seconds,
@@ -261,7 +261,7 @@ impl Tool {
                     _ => "status",
                 };
                 match mode.file() {
-                    // Length and content are of a workload's files; a single URL is looked at less closely.
+                    // Length and content are checked for files of a workload; a single URL is checked less.
                     Some((path, size)) if check != "status" => {
                         let text = format!("[[pages]]\nweight = 1\nurl = \"{path}\"\nsize = {size}\n");
                         let file = target.write("one.toml", &text)?;
@@ -272,7 +272,7 @@ impl Tool {
                         add(&format!("run {url} -w {} -i 1 --runs-dir {runs}", mode.name()));
                     }
                 }
-                // Where starting the clients takes its time, the window must not open before they are there.
+                // If starting the clients takes long, the window must not open before all have started.
                 let warmup = match mode {
                     Mode::Scale => 1,
                     Mode::HttpsScale => HANDSHAKES_S,

@@ -1,7 +1,7 @@
 //! Does one operation a given number of times, for `cargo xtask instructions` to count instructions under callgrind.
 //!
-//! `webstone-operations OPERATION COUNT [URL [WORKERS]]`. Nothing is printed and nothing depends on the clock more than the engine itself
-//! does. Twice the count does twice the work and the same start-up, so the difference is the operations' alone.
+//! `webstone-operations OPERATION COUNT [URL [WORKERS]]`. Nothing is printed and nothing depends on the clock more than the
+//! engine itself does. Twice the count does twice the work with the same start-up, so the difference is the operations' cost.
 
 use std::hint::black_box;
 use std::sync::Arc;

@@ -2,7 +2,7 @@
 
 use webstone_lab::agent::understood;
 
-/// Whatever comes, reading ends with the stream, and no message is made of more bytes than came.
+/// Reading always ends with the stream, and no message is made of more bytes than came.
 pub(crate) fn agent(data: &[u8]) {
     let Some((side, stream)) = data.split_first() else { return };
     let read = understood(stream, side & 1 == 1);

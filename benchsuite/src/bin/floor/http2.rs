@@ -8,7 +8,7 @@ use super::{AGENT, Load};
 const PREFACE: &[u8] = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n";
 /// Largest window of flow control.
 const WINDOW: u32 = (1 << 31) - 1;
-/// What a connection's window is before it is raised.
+/// The initial window of a connection.
 const WINDOW_AT_FIRST: u32 = 65_535;
 const HEAD_BYTES: usize = 9;
 

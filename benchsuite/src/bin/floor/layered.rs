@@ -160,7 +160,7 @@ impl Clients<'_> {
                         connection.send(&[])?;
                         continue;
                     }
-                    // What the handshake ends with goes with the request.
+                    // The end of the handshake is sent with the request.
                     self.ask_first(number)?;
                 }
             }

@@ -1,6 +1,6 @@
 //! The least that a client can do: one `send` and one `recv` for each request, edge-triggered, and nothing else. No request is
-//! timed, no answer is looked at but for its length, nothing ever times out, and the clock is read once a wait. What it needs is
-//! what the kernel and this machine ask of any load generator that is built on these system calls.
+//! timed, only the length of answers is checked, nothing times out, and the clock is read once per wait. Its cost is that of
+//! the kernel for any load generator that uses these system calls.
 //!
 //! With a connection per request the descriptor is used again, as webstone's is: `connect`, `send`, `recv`, and what ends the
 //! connection. This file has HTTP/1 without TLS and what all share; `layered` has TLS and HTTP/2.
@@ -272,7 +272,7 @@ impl Clients<'_> {
         loop {
             let received = match net::recv(&self.sockets[number], &mut self.buffer[..], RecvFlags::empty()) {
                 Ok((received, _)) => received,
-                // The end of an answer whose event came as it had just been read with the rest.
+                // The event of data that was already read with the rest.
                 Err(Errno::AGAIN) => return Ok(()),
                 Err(error) => return Err(error.into()),
             };
@@ -304,7 +304,7 @@ impl Clients<'_> {
         Ok(())
     }
 
-    /// Ends the connection as the load has it, and asks on the next.
+    /// Ends the connection in the way of the load, and sends the next request on a new one.
     fn reconnect(&mut self, number: usize) -> io::Result<()> {
         let socket = &self.sockets[number];
         if self.load.way == Way::PerRequest {
@@ -316,7 +316,7 @@ impl Clients<'_> {
 
     fn connect(&mut self, number: usize) -> io::Result<()> {
         match net::connect(&self.sockets[number], &self.load.address) {
-            // On loopback it mostly stands when the call returns.
+            // On loopback it is mostly established when the call returns.
             Ok(()) | Err(Errno::INPROGRESS) => self.ask(number),
             Err(error) => Err(error.into()),
         }

@@ -33,7 +33,7 @@ pub fn measure(webstone: &Path, runs: usize) -> Result<Vec<Found>, String> {
         browser.until("Boolean(window.firstRow)");
         browser.evaluate("window.firstRow").as_f64().unwrap_or(f64::NAN)
     };
-    // Nobody has read these runs before: rows are made of records until all have been read once.
+    // First start: rows are made from records until all have been read once.
     let cold = first_row(&front.url);
     while front.get("/api/library?limit=1")?["unread"] != json!(0) {
         std::thread::sleep(std::time::Duration::from_millis(500));
@@ -48,7 +48,7 @@ pub fn measure(webstone: &Path, runs: usize) -> Result<Vec<Found>, String> {
     let took = browser.evaluate("window.took");
     let mut keys: Vec<f64> =
         took.as_array().into_iter().flatten().filter_map(serde_json::Value::as_f64).collect();
-    // A front that starts where the runs have been read once has their index.
+    // Second start: the front has an index.
     drop(front);
     let again = Front::start(webstone, directory.path())?;
     browser.open_url("about:blank");

@@ -38,7 +38,7 @@ pub fn measure(arguments: &Arguments) -> Result<Vec<Found>, String> {
                 unwatched(arguments, directory.path())
             }
         };
-        // There and back: whatever drifts falls on both alike.
+        // In both orders, so that a drift affects both alike.
         let (with, without) = if number % 2 == 0 {
             let with = run(true)?;
             (with, run(false)?)
