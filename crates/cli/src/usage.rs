@@ -17,10 +17,6 @@ const COMMON: &str = "
   webstone hit http://127.0.0.1:8080/            load one URL, as wrk does
   webstone report last                           print the newest report again";
 
-/// What to do about the back end, which earlier versions let one choose.
-pub(crate) const BACKEND_GONE: &str =
-    "remove it: io_uring is no longer supported, and event loops always use epoll";
-
 /// What came of parsing a wrong command line, or one that asks for help.
 #[derive(Debug)]
 pub enum Usage {
@@ -234,11 +230,10 @@ fn meant(word: &str) -> Option<String> {
     Some(known.to_owned())
 }
 
-/// Options of other load generators that mean something else here, or nothing yet; and those of earlier versions.
+/// Options of other load generators that mean something else here, or nothing yet.
 fn unknown_option_hint(argument: &str) -> Option<String> {
     let hint = match argument {
         "-z" => "the duration, which hey and oha call -z, is -d here, as in -d 10s",
-        "--backend" => BACKEND_GONE,
         _ => return None,
     };
     Some(hint.to_owned())

@@ -3,8 +3,8 @@
 
 use webstone_measure::errors::{ErrorClass, ErrorExample};
 use webstone_measure::metrics::{
-    ClientTotals, Handshake, Handshakes, Histogram, Http2Counts, Measured, Moments, OpenLoop, PageHistograms,
-    PageTotals, Second, Statuses, WorkerUse,
+    ClientTotals, Handshake, Histogram, Http2Counts, Measured, Moments, OpenLoop, PageHistograms, PageTotals,
+    Second, Statuses, WorkerUse,
 };
 use webstone_measure::units::NANOS_PER_SECOND;
 
@@ -250,22 +250,22 @@ impl Recorder {
     /// A handshake ended well, behind so long.
     pub(crate) fn shook_hands(&mut self, handshake: Handshake, took_ns: u64) {
         if self.is_open {
-            self.measured.handshakes.get_or_insert_with(Handshakes::counted).record(&handshake, took_ns);
+            self.measured.handshakes.get_or_insert_default().record(&handshake, took_ns);
         }
     }
 
     /// A handshake failed.
     pub(crate) fn handshake_failed(&mut self) {
         if self.is_open {
-            self.measured.handshakes.get_or_insert_with(Handshakes::counted).failed += 1;
+            self.measured.handshakes.get_or_insert_default().failed += 1;
         }
     }
 
     /// A connection without TLS was established, in a run that speaks TLS as well.
     pub(crate) fn connected_in_the_clear(&mut self) {
         if self.is_open {
-            let handshakes = self.measured.handshakes.get_or_insert_with(Handshakes::counted);
-            *handshakes.in_the_clear.get_or_insert_default() += 1;
+            let handshakes = self.measured.handshakes.get_or_insert_default();
+            handshakes.in_the_clear += 1;
         }
     }
 

@@ -36,7 +36,7 @@ pub struct Calibration {
     pub host: HostIdentity,
     /// Whether null server and workers had to share CPUs: what was measured is then of both together.
     pub shared_cpus: bool,
-    /// What others took of the workers' CPUs before anything was measured; absent in older files.
+    /// What others took of the workers' CPUs before anything was measured; absent if it could not be read.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub disturbance: Option<Disturbance>,
     /// Everything that was measured.
@@ -105,7 +105,7 @@ pub enum Ceiling {
 pub struct CalibrationRow {
     /// The mode.
     pub mode: Mode,
-    /// How event loops talked to the kernel: `epoll`; in records of earlier versions perhaps `io-uring`.
+    /// How event loops talked to the kernel: `epoll`.
     pub backend: String,
     /// Workers.
     pub workers: u32,
@@ -130,7 +130,7 @@ pub struct CalibrationRow {
     /// CPU that the busiest worker used, in percent.
     pub worker_percent: f64,
     /// Time that the worker that waited most was ready to run while something else had its CPU, in percent of the timed runs;
-    /// absent in older files, where the kernel did not tell, and where null server and workers had to share CPUs.
+    /// absent where the kernel did not tell, and where null server and workers had to share CPUs.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub kept_off_percent: Option<f64>,
     /// CPU that the null server used, in percent of its CPUs; null where it could not be read.
@@ -535,7 +535,7 @@ mod tests {
             Costs::of(calibration, backend, workers, Asked { open_loop, reset })
         };
         assert!(of(&calibration(), "epoll", 0, false, false).is_none());
-        assert!(of(&calibration(), "io-uring", 1, false, false).is_none());
+        assert!(of(&calibration(), "kqueue", 1, false, false).is_none());
         assert!(of(&calibration(), "epoll", 1, false, true).is_none(), "no row of resets");
         assert!(of(&calibration(), "epoll", 1, true, false).is_none(), "no row of open loops");
         let mut bound = calibration();

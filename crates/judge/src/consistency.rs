@@ -349,17 +349,15 @@ fn breakdowns(books: &mut Books, measured: &Measured) {
     books.equal("times to the first byte: one per success", measured.first_byte.count, counts.succeeded);
     books.equal("page times: one per page", measured.page.count, counts.pages_completed);
     books.equal("connect times: one per connection", measured.connect.count, counts.connections);
-    if !measured.statuses.is_empty() {
-        let answered = [ErrorClass::WrongStatus, ErrorClass::WrongLength, ErrorClass::WrongContent]
-            .map(|class| measured.errors.count(class));
-        let least = answered.into_iter().fold(counts.succeeded, u64::saturating_add);
-        let statuses = measured.statuses.sum();
-        books.holds(
-            "responses by status: at least those counted, at most the requests that ended",
-            (least..=counts.ended()).contains(&statuses),
-            || format!("{statuses} and {least} to {}", counts.ended()),
-        );
-    }
+    let answered = [ErrorClass::WrongStatus, ErrorClass::WrongLength, ErrorClass::WrongContent]
+        .map(|class| measured.errors.count(class));
+    let least = answered.into_iter().fold(counts.succeeded, u64::saturating_add);
+    let statuses = measured.statuses.sum();
+    books.holds(
+        "responses by status: at least those counted, at most the requests that ended",
+        (least..=counts.ended()).contains(&statuses),
+        || format!("{statuses} and {least} to {}", counts.ended()),
+    );
     let times = measured.clients.iter().map(|client| client.response_ns).fold(0, u64::saturating_add);
     books.equal("response times: clients = total", times, measured.response.sum);
     books.holds("first byte before last: Σ", measured.first_byte.sum <= measured.response.sum, || {
@@ -402,15 +400,7 @@ fn identities_again(books: &mut Books, record: &RunRecord, iteration: &Iteration
     }
     let rules = ConnectionRules::of(&record.spec, record);
     let clients = identities::clients_there(iteration);
-    let connections = of_connections(&iteration.measured, clients, &rules);
-    if applied(6) {
-        again.extend(connections);
-    } else {
-        // Older records do not have it, and it is true of them as well.
-        for check in connections {
-            books.holds(&format!("identity 6: {}", check.rule), check.holds, || check.evidence);
-        }
-    }
+    again.extend(of_connections(&iteration.measured, clients, &rules));
     books.equal("the identities are all there", stored.len() as u64, again.len() as u64);
     for (stored, again) in stored.iter().zip(&again) {
         let rule = format!("identity {} is what its counters give: {}", again.number, again.rule);
@@ -494,13 +484,10 @@ mod tests {
         measured.clients = vec![client];
         measured.seconds = Seconds(vec![interval]);
         let expected = Expectation { clients: 1, one_request_each: false, server_bytes: None };
-        IterationRecord {
-            clients: 1,
-            iteration: 1,
-            identities: identities::check(&measured, &expected),
-            measured,
-            ..IterationRecord::default()
-        }
+        let record = webstone_model::fixture::record("a", &[]);
+        let mut identities = identities::check(&measured, &expected);
+        identities.extend(of_connections(&measured, 1, &ConnectionRules::of(&record.spec, &record)));
+        IterationRecord { clients: 1, iteration: 1, identities, measured, ..IterationRecord::default() }
     }
 
     fn rules_broken(change: impl FnOnce(&mut IterationRecord)) -> Vec<String> {
@@ -556,7 +543,11 @@ mod tests {
         let broken = rules_broken(|run| {
             run.measured.counts.started += 1;
         });
-        assert_eq!(broken.len(), 3, "both sides of what is started, and its connection: {broken:?}");
+        assert_eq!(
+            broken.len(),
+            4,
+            "both sides of what is started, in requests and in connections: {broken:?}"
+        );
         assert_eq!(rules_broken(|run| drop(run.identities.pop())).len(), 1);
         assert_eq!(rules_broken(|run| run.identities[0].holds = false).len(), 1);
     }

@@ -551,7 +551,7 @@ mod tests {
             evidence,
             "95 % of the rate before (95 % interval 93 to 97 %), at least 80 % required; 0 of 1000 requests failed"
         );
-        // One rate each, as older versions had them: 95 % and 60 % alike may be noise.
+        // One rate each: 95 % and 60 % alike may be noise.
         for rate in [950.0, 600.0] {
             let mut bare = workout();
             bare.phases[0].service.request_rates = vec![1000.0];

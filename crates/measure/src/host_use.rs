@@ -23,10 +23,10 @@ pub struct HostUse {
     /// CPU time that those looks took of this host, in nanoseconds.
     #[serde(skip_serializing_if = "is_zero")]
     pub probe_cpu_ns: u64,
-    /// What others took of the generator's CPUs just before the level; absent in older records.
+    /// What others took of the generator's CPUs just before the level; absent if it could not be read.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub disturbance: Option<Disturbance>,
-    /// What other programs used: all but this one, the server's processes and the kernel's own threads. Absent in older records.
+    /// What other programs used: all but this one, the server's processes and the kernel's own threads.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub others: Option<OthersUse>,
     /// CPUs of the server on which a thread measured time that no counter shows, if this host is a virtual machine.
@@ -51,8 +51,8 @@ pub struct HostUse {
     pub links: Vec<LinkUse>,
     /// Local ports that the kernel may choose from, for each address and port of the target.
     pub ports: Option<u64>,
-    /// The pair of addresses that had taken most of them, at either end of the window; absent in older records, where the kernel
-    /// did not tell, and where the sockets of the whole host were fewer than half of the ports.
+    /// The pair of addresses that had taken most of them, at either end of the window; absent where the kernel
+    /// did not report it, and where the sockets of the whole host were fewer than half of the ports.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub pair_ports: Option<PairPorts>,
     /// Files open in the fullest table of this process, the most at either end of the window; where the kernel lets it, each
@@ -125,7 +125,7 @@ pub struct CpuUse {
     pub cpu: u32,
     /// Time that it worked, for whomever, interrupts included, in nanoseconds.
     pub busy_ns: u64,
-    /// Of that, for programs. Absent in older records, as are the next two.
+    /// Of that, for programs.
     pub user_ns: u64,
     /// Of that, in the kernel on behalf of programs.
     pub system_ns: u64,

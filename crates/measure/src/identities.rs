@@ -217,7 +217,7 @@ pub fn of_parts(run: &IterationRecord) -> Vec<IdentityCheck> {
     }
     let (squares, all) = (response.sum_of_squares, measured.response.sum_of_squares);
     holds("squares of response times: hosts = total", squares == all, format!("{squares} and {all}"));
-    // Of more hosts than a record keeps distributions of, or in a record of an earlier version, there is none.
+    // A record keeps distributions of so many hosts at most.
     if parts.iter().all(|part| part.has_distribution) {
         let mut together = Histogram::default();
         parts.iter().for_each(|part| together.merge(&part.distribution));

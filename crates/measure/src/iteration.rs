@@ -26,7 +26,7 @@ pub struct IterationRecord {
     pub iteration: u32,
     /// When the measured window opened (RFC 3339, UTC).
     pub started_at: String,
-    /// The same in nanoseconds of the monotonic clock since the run began. Absent where no window opened, and in older records.
+    /// The same in nanoseconds of the monotonic clock since the run began. Absent where no window opened.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub opened_ns: Option<u64>,
     /// Whether the user ended it before its time; its figures are over the time that it ran.
@@ -41,10 +41,8 @@ pub struct IterationRecord {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub origin: Option<OriginUse>,
     /// Which arm of an A/A run it belongs to (`--aa`).
-    #[serde(default)]
     pub arm: Option<Arm>,
     /// What the generator's host counted while the window was open, where its kernel tells.
-    #[serde(default)]
     pub host: Option<HostUse>,
     /// What each of several hosts had of it, in order; empty: this host made the load. `host` is then the controller's.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
@@ -61,10 +59,8 @@ pub struct IterationRecord {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub server_missing: Option<String>,
     /// Open loop: how well the schedule was kept.
-    #[serde(default)]
     pub schedule: Option<ScheduleKept>,
-    /// Where in `page-rows.csv.gz` its rows page by page lie; absent where they were not stored, and in records of older
-    /// versions, which have them under `measured`.
+    /// Where in `page-rows.csv.gz` its rows page by page lie; absent where they were not stored.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub pages_at: Option<RowsPlace>,
 }

@@ -43,7 +43,6 @@ pub struct Live {
     /// Σ response time, in nanoseconds.
     pub response_ns: u64,
     /// How long the oldest request in flight had waited when the percentiles were last renewed, in nanoseconds; 0 where none was.
-    #[serde(default)]
     pub oldest_in_flight_ns: u64,
     /// Percentiles of the response time so far, with the waits of requests without an answer that are longer than the mean one. Renewed once a second; absent in the first second of a window. Of several hosts, they
     /// are rounded up by at most 3 %.

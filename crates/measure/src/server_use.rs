@@ -101,7 +101,7 @@ pub struct ServerUse {
     pub sent_bytes: Option<u64>,
     /// Requests that it says it answered, over the whole level.
     pub requests: Option<u64>,
-    /// What its processes did besides using CPU time; absent where they could not be seen, and in older records.
+    /// What its processes did besides using CPU time; absent where they could not be seen.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub processes: Option<ProcessUse>,
 }

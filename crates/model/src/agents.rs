@@ -15,14 +15,14 @@ use crate::record::RunRecord;
 pub struct AgentRecord {
     /// The command that started it, without secrets.
     pub command: String,
-    /// The host's own name. Absent in older records.
+    /// The host's own name.
     #[serde(skip_serializing_if = "String::is_empty")]
     pub name: String,
     /// Version of webstone there.
     pub version: String,
     /// Shortest of several round trips before the load, in nanoseconds.
     pub round_trip_ns_min: u64,
-    /// The boot of that host's kernel: an agent of the same boot is on the same machine. Absent in older records.
+    /// The boot of that host's kernel: an agent of the same boot is on the same machine. Absent if it could not be read.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub boot: Option<String>,
     /// Ports by which it found the server, where they are not the target's.

@@ -103,20 +103,16 @@ fn of_handshakes(
 ) {
     let counts = &measured.counts;
     let ended = handshakes.ended().saturating_add(handshakes.failed);
-    let in_the_clear = handshakes.in_the_clear.unwrap_or_default();
     at_most(
         "handshakes (full + resumed + failed) + connections without TLS ≤ connections + carried in",
-        ended.saturating_add(in_the_clear),
+        ended.saturating_add(handshakes.in_the_clear),
         counts.connections.saturating_add(counts.carried_in),
     );
-    // Older records do not count those without TLS.
-    if handshakes.in_the_clear.is_some() || rules.all_tls {
-        at_most(
-            "connections ≤ handshakes (full + resumed + failed) + connections without TLS + in flight",
-            counts.connections,
-            ended.saturating_add(in_the_clear).saturating_add(counts.in_flight),
-        );
-    }
+    at_most(
+        "connections ≤ handshakes (full + resumed + failed) + connections without TLS + in flight",
+        counts.connections,
+        ended.saturating_add(handshakes.in_the_clear).saturating_add(counts.in_flight),
+    );
     if !rules.any_tls {
         at_most("without an https URL there are no handshakes", ended, 0);
     }
@@ -238,13 +234,13 @@ mod tests {
         };
         let more = "handshakes";
         let fewer = "connections ≤ handshakes";
-        assert_eq!(shaken(94, 3, Some(0)), [""; 0]);
-        assert_eq!(shaken(92, 3, None), [""; 0], "two are in flight");
-        assert_eq!(shaken(91, 3, None), [fewer]);
-        assert_eq!(shaken(95, 3, Some(0)), [""; 0], "one was carried in");
-        assert_eq!(shaken(96, 3, Some(0)), [more]);
-        assert_eq!(shaken(40, 0, Some(57)), [""; 0]);
-        assert_eq!(shaken(40, 0, Some(59)), [more]);
+        assert_eq!(shaken(94, 3, 0), [""; 0]);
+        assert_eq!(shaken(92, 3, 0), [""; 0], "two are in flight");
+        assert_eq!(shaken(91, 3, 0), [fewer]);
+        assert_eq!(shaken(95, 3, 0), [""; 0], "one was carried in");
+        assert_eq!(shaken(96, 3, 0), [more]);
+        assert_eq!(shaken(40, 0, 57), [""; 0]);
+        assert_eq!(shaken(40, 0, 59), [more]);
         assert_eq!(
             broken_at("https://127.0.0.1:1", |_, _| ()),
             ["connections over TLS ≤ handshakes + in flight"]
@@ -252,13 +248,13 @@ mod tests {
         let resumed = |share: Share| {
             broken_at("https://127.0.0.1:1", move |m, spec| {
                 spec.client.tls.resume = share;
-                m.handshakes = Some(Handshakes { full: 60, resumed: 37, ..Handshakes::counted() });
+                m.handshakes = Some(Handshakes { full: 60, resumed: 37, ..Handshakes::default() });
             })
         };
         assert_eq!(resumed(Share::NONE), ["no session is resumed where none may be"]);
         assert_eq!(resumed("50%".parse().unwrap()), [""; 0]);
         let plain = broken(|m, _| {
-            m.handshakes = Some(Handshakes { full: 97, ..Handshakes::counted() });
+            m.handshakes = Some(Handshakes { full: 97, ..Handshakes::default() });
         });
         assert_eq!(plain, ["without an https URL there are no handshakes"]);
     }

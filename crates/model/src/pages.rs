@@ -3,8 +3,7 @@
 //! them, and let go again.
 //!
 //! Where rows lie and how they are read is the store's (`webstone-runner`); here is what a report may ask for. Rows that
-//! were never stored (`--no-record`), or in `record.json` as older versions kept them, are in the iteration itself, and a
-//! report cannot tell the difference.
+//! were never stored (`--no-record`) are in the iteration itself, and reports see no difference.
 
 use std::borrow::Cow;
 use std::fmt;

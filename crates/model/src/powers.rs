@@ -271,16 +271,8 @@ fn of_tls(tls: &TlsSpec, asked: &mut List) {
 }
 
 fn of_generator(generator: &GeneratorSpec, asked: &mut List) {
-    let GeneratorSpec {
-        workers: _,
-        cpus: _,
-        pin: _,
-        spin: _,
-        backend: _,
-        page_histograms: _,
-        trace: _,
-        record_all,
-    } = generator;
+    let GeneratorSpec { workers: _, cpus: _, pin: _, spin: _, page_histograms: _, trace: _, record_all } =
+        generator;
     asked.all(Power::Write, "generator.record_all", record_all);
 }
 

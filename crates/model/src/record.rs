@@ -42,7 +42,7 @@ pub struct RunRecord {
     /// When it ended; absent while it runs, and for ever if it was killed.
     pub finished_at: Option<String>,
     /// How long it took, in nanoseconds of the monotonic clock, which nobody can set: moments are labels, and only this is
-    /// compared. Time between the rounds of a series is not in it. Absent while the run lasts, and in older records.
+    /// compared. Time between the rounds of a series is not in it. Absent while the run lasts.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub took_ns: Option<u64>,
     /// How it ended.
@@ -117,7 +117,7 @@ pub struct TargetRecord {
     /// Which program it was, where webstone started it and it was not the embedded one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub software: Option<SoftwareRecord>,
-    /// Of a proxy: the server behind it. Absent of other servers, and in older records.
+    /// Of a proxy: the server behind it. Absent of other servers.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub origin: Option<OriginRecord>,
     /// The agent that monitored it on its own host, if one was given; a list if several were, each on a host of its own.

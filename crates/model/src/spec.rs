@@ -101,14 +101,6 @@ mod tests {
     }
 
     #[test]
-    fn a_specification_of_an_earlier_version_is_read() {
-        let text = r#"{"generator": {"workers": 2, "backend": "io-uring"}}"#;
-        let spec: RunSpec = serde_json::from_str(text).unwrap();
-        assert_eq!(spec.generator, GeneratorSpec { workers: 2, ..GeneratorSpec::default() });
-        assert!(!serde_json::to_string(&spec).unwrap().contains("backend"));
-    }
-
-    #[test]
     fn an_unknown_key_is_an_error() {
         let error = toml::from_str::<RunSpec>("[load]\nclient = 3").unwrap_err();
         assert!(error.to_string().contains("unknown field `client`"), "{error}");

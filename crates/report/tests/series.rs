@@ -258,7 +258,7 @@ fn what_tls_costs_is_told_beside_the_same_without_it() {
             run.measured.handshakes = (ended > 0).then(|| webstone_measure::metrics::Handshakes {
                 full,
                 resumed,
-                in_the_clear: Some(100 - ended),
+                in_the_clear: 100 - ended,
                 time: webstone_measure::metrics::Moments {
                     count: ended,
                     sum: ended * 2_000_000,

@@ -7,7 +7,6 @@ use std::str::FromStr;
 
 use indexmap::IndexMap;
 use schemars::JsonSchema;
-use serde::de::IgnoredAny;
 use serde::{Deserialize, Serialize};
 
 use crate::addresses::AddressRange;
@@ -390,10 +389,6 @@ pub struct GeneratorSpec {
     pub pin: bool,
     /// Open loop: wait for arrivals awake, at the cost of a whole CPU a worker, instead of asleep.
     pub spin: bool,
-    /// Chose how event loops talk to the kernel in earlier versions, whose records have it. Nothing heeds it.
-    #[serde(skip_serializing)]
-    #[schemars(skip)]
-    pub backend: IgnoredAny,
     /// Pages (the heaviest) that have histograms of their own; all have totals. Bounds memory: each takes four
     /// histograms a worker.
     pub page_histograms: u32,
@@ -410,7 +405,6 @@ impl Default for GeneratorSpec {
             cpus: String::new(),
             pin: true,
             spin: false,
-            backend: IgnoredAny,
             page_histograms: 32,
             trace: 0,
             record_all: None,

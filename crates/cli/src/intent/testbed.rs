@@ -9,7 +9,7 @@ use webstone_runner::check::{Testbed, TestbedError};
 
 use crate::console;
 use crate::failure::{Exit, Failure};
-use crate::usage::{BACKEND_GONE, split_remedy};
+use crate::usage::split_remedy;
 
 /// Reads the testbed file that was named, if one was. What one may do that somebody else may have written is said before it is used.
 pub(super) fn read(path: Option<&Path>) -> Result<Option<Testbed>, Failure> {
@@ -43,9 +43,6 @@ pub(super) fn parse(name: &Path, text: &str) -> Result<Testbed, Failure> {
 fn failure(error: TestbedError, path: &Path) -> Failure {
     match error {
         TestbedError::Unreadable(error) => unreadable(path, &error),
-        TestbedError::Gone { place } => {
-            Failure::usage(format!("{place}: `backend` no longer exists")).hint(BACKEND_GONE)
-        }
         TestbedError::Wrong { place, rule } => {
             let near = near_key(&rule).map(|near| format!("did you mean `{near}`?"));
             let (rule, remedy) = split_remedy(&rule);

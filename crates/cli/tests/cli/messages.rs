@@ -44,10 +44,6 @@ fn options_that_are_none() {
         "error: --xyzzy: there is no such option\nhint: `webstone run --help` explains every option",
     );
     says(
-        &["hit", "--backend", "io-uring", "http://127.0.0.1/"],
-        "error: --backend: there is no such option\nhint: remove it: io_uring is no longer supported, and event loops always use epoll",
-    );
-    says(
         &["hit", "--tls-version", "1.1", "https://127.0.0.1/"],
         "error: --tls-version: `1.1` is not a supported version of TLS; known are 1.2, 1.3\n\
          hint: `webstone hit --help` explains every option",

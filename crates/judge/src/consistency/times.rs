@@ -13,8 +13,6 @@ use webstone_model::record::{IterationRecord, RunRecord};
 /// Two readings of one moment may lie apart by this share of the window, and this much besides.
 const APART_SHARE: u64 = 20;
 const APART_NS: u64 = NANOS_PER_SECOND;
-/// Moments of records that have no others may be of a clock that was set meanwhile, by so much.
-const CLOCK_SET_NS: u64 = 5 * NANOS_PER_SECOND;
 
 /// The run as a whole.
 pub(super) fn of_run(books: &mut Books, record: &RunRecord) {
@@ -39,10 +37,10 @@ pub(super) fn of_run(books: &mut Books, record: &RunRecord) {
         places.windows(2).all(|pair| pair[0].offset.checked_add(pair[0].bytes) == Some(pair[1].offset)),
         || format!("{places:?}"),
     );
-    match (record.took_ns, began, ended) {
-        (Some(took_ns), ..) => windows(books, record, took_ns),
-        (None, Some(began), Some(ended)) => windows_by_moments(books, record, began, ended),
-        _ => {}
+    let has_time = record.took_ns.is_some() == record.finished_at.is_some();
+    books.holds("a run that ended says how long it took", has_time, || format!("{:?} ns", record.took_ns));
+    if let Some(took_ns) = record.took_ns {
+        windows(books, record, took_ns);
     }
 }
 
@@ -67,35 +65,10 @@ fn windows(books: &mut Books, record: &RunRecord, took_ns: u64) {
     }
 }
 
-/// The same of a record of an older version, which has nothing but moments.
-fn windows_by_moments(books: &mut Books, record: &RunRecord, began: u64, ended: u64) {
-    let took = ended.saturating_sub(began);
-    let windows = record.iterations.iter().map(|run| run.measured.window_ns).fold(0, u64::saturating_add);
-    books.holds(
-        "the run took as long as its windows together, or longer",
-        windows <= took + CLOCK_SET_NS,
-        || format!("{windows} ns of windows within {took} ns"),
-    );
-    let mut before = began;
-    for run in &record.iterations {
-        let opened = moment(&run.started_at);
-        books.holds(
-            "windows open one after the other, within the run",
-            opened.is_some_and(|at| at + CLOCK_SET_NS >= before && at <= ended + CLOCK_SET_NS),
-            || format!("{} clients, iteration {}: {}", run.clients, run.iteration, run.started_at),
-        );
-        before = opened.unwrap_or(before).saturating_add(run.measured.window_ns);
-    }
-}
-
 /// How long a level can have been watched: from the end of the window before to the opening of the next. On a
 /// busy machine it may be read late, by any time; but not beyond the level, nor beyond the run.
 fn room_ns(record: &RunRecord, run: &IterationRecord) -> u64 {
-    let Some(took_ns) = record.took_ns else {
-        let moments = [record.finished_at.as_deref(), Some(&record.started_at)].map(|at| at.and_then(moment));
-        let [Some(ended), Some(began)] = moments else { return u64::MAX };
-        return ended.saturating_sub(began).max(run.measured.window_ns).saturating_add(CLOCK_SET_NS);
-    };
+    let Some(took_ns) = record.took_ns else { return u64::MAX };
     let Some(opened_ns) = run.opened_ns else { return took_ns };
     let others = || record.iterations.iter().chain(&record.voids);
     // A window that a lost host ended may have no length, and is not the one before itself.
@@ -450,24 +423,11 @@ mod tests {
     }
 
     #[test]
-    fn a_record_without_the_monotonic_clock_is_checked_by_its_moments() {
-        let older = |change: &dyn Fn(&mut RunRecord)| {
-            broken(|record| {
-                record.took_ns = None;
-                record.iterations.iter_mut().for_each(|run| run.opened_ns = None);
-                change(record);
-            })
-        };
-        let order = "windows open one after the other, within the run";
-        assert_eq!(older(&|_| ()), Vec::<String>::new());
-        let later = |record: &mut RunRecord| {
-            record.iterations[0].started_at = "2026-01-31T12:30:40.000Z".into();
-        };
-        assert!(older(&later).iter().any(|found| found == order));
-        let early = |record: &mut RunRecord| record.finished_at = Some("2026-01-31T12:30:10.000Z".into());
-        assert!(
-            older(&early).contains(&"the run took as long as its windows together, or longer".to_owned())
-        );
+    fn a_run_that_ended_says_how_long_it_took() {
+        let rule = "a run that ended says how long it took";
+        assert_eq!(broken(|record| record.took_ns = None), [rule]);
+        let killed = |record: &mut RunRecord| (record.took_ns, record.finished_at) = (None, None);
+        assert_eq!(broken(killed), Vec::<String>::new());
     }
 
     #[test]

@@ -106,12 +106,7 @@ impl Figures {
             latency_mean_is_at_least: mean.is_at_least,
             connect_mean_s: mean_s(&measured.connect, &waits.connect),
             first_byte_mean_s: mean_s(&measured.first_byte, &waits.first_byte),
-            // A record written before first bytes had sums of their own has no transfer times either.
-            transfer_mean_s: if measured.first_byte.count == measured.response.count {
-                to_seconds(measured.response.mean() - measured.first_byte.mean())
-            } else {
-                0.0
-            },
+            transfer_mean_s: to_seconds(measured.response.mean() - measured.first_byte.mean()),
             throughput_bps: ratio(bits, seconds),
             little: ratio(to_seconds(counts.busy_ns as f64), seconds),
             pages_per_minute,

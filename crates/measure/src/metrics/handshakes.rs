@@ -66,10 +66,9 @@ pub struct Handshakes {
     pub resumed: u64,
     /// Those that failed.
     pub failed: u64,
-    /// Connections without TLS that were established, in a run that has handshakes; absent in records from before they were
-    /// counted. They are counted when they stand, and handshakes when they end: when a connection can carry a request.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub in_the_clear: Option<u64>,
+    /// Connections without TLS that were established, in a run that has handshakes. They are counted when they stand, and handshakes
+    /// when they end: when a connection can carry a request.
+    pub in_the_clear: u64,
     /// Connections whose request the server took as early data.
     #[serde(skip_serializing_if = "crate::units::is_zero")]
     pub early_data_accepted: u64,
@@ -86,15 +85,10 @@ pub struct Handshakes {
 }
 
 impl Handshakes {
-    /// None yet, of a window in which connections without TLS are counted as well.
-    pub fn counted() -> Handshakes {
-        Handshakes { in_the_clear: Some(0), ..Handshakes::default() }
-    }
-
     /// Connections over TLS among all that could carry a request for the first time inside the window, in percent. `None` where there
-    /// was none, or nobody counted those without TLS.
+    /// was none.
     pub fn connections_percent(&self) -> Option<f64> {
-        let all = self.ended().saturating_add(self.in_the_clear?);
+        let all = self.ended().saturating_add(self.in_the_clear);
         (all > 0).then(|| 100.0 * self.ended() as f64 / all as f64)
     }
 
@@ -134,10 +128,7 @@ impl Handshakes {
         add(&mut self.full, other.full);
         add(&mut self.resumed, other.resumed);
         add(&mut self.failed, other.failed);
-        self.in_the_clear = match (self.in_the_clear, other.in_the_clear) {
-            (Some(mine), Some(theirs)) => Some(mine.saturating_add(theirs)),
-            (mine, theirs) => mine.or(theirs),
-        };
+        add(&mut self.in_the_clear, other.in_the_clear);
         add(&mut self.early_data_accepted, other.early_data_accepted);
         add(&mut self.early_data_rejected, other.early_data_rejected);
         self.time.merge(&other.time);
@@ -191,12 +182,9 @@ mod tests {
         let of = |full, in_the_clear| {
             Handshakes { full, in_the_clear, ..Handshakes::default() }.connections_percent()
         };
-        assert_eq!(of(1, Some(3)), Some(25.0));
-        assert_eq!(of(5, Some(0)), Some(100.0));
-        assert_eq!((of(0, Some(3)), of(0, Some(0)), of(3, None)), (Some(0.0), None, None));
-        let mut one = Handshakes { full: 1, ..Handshakes::counted() };
-        one.merge(&Handshakes { in_the_clear: Some(2), ..Handshakes::counted() });
-        one.merge(&Handshakes::default());
-        assert_eq!((one.in_the_clear, one.connections_percent().map(f64::round)), (Some(2), Some(33.0)));
+        assert_eq!((of(1, 3), of(5, 0), of(0, 3), of(0, 0)), (Some(25.0), Some(100.0), Some(0.0), None));
+        let mut one = Handshakes { full: 1, ..Handshakes::default() };
+        one.merge(&Handshakes { in_the_clear: 2, ..Handshakes::default() });
+        assert_eq!((one.in_the_clear, one.connections_percent().map(f64::round)), (2, Some(33.0)));
     }
 }

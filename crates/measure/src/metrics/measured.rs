@@ -75,7 +75,7 @@ pub struct PageHistograms {
 pub struct WorkerUse {
     /// CPU it was pinned to.
     pub cpu: Option<u32>,
-    /// How its event loop talked to the kernel: `epoll`; in records of earlier versions perhaps `io-uring`.
+    /// How its event loop talked to the kernel: `epoll`.
     pub backend: String,
     /// User CPU time of its thread, in nanoseconds.
     pub user_ns: u64,
@@ -177,7 +177,7 @@ pub struct Measured {
     pub body_bytes: Moments,
     /// Errors by class.
     pub errors: ErrorTable,
-    /// Responses by status code, failed ones included; absent in records of older versions.
+    /// Responses by status code, failed ones included.
     #[serde(skip_serializing_if = "Statuses::is_empty")]
     pub statuses: Statuses,
     /// Distributions; stored in `histograms.hlog`. In open loop from the intended start.
@@ -192,9 +192,8 @@ pub struct Measured {
     /// TLS handshakes; absent where none ended.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub handshakes: Option<Handshakes>,
-    /// Page by page, in the order of the workload, while it is being counted. Stored in `page-rows.csv.gz`; records of
-    /// older versions have it here.
-    #[serde(skip_serializing)]
+    /// Page by page, in the order of the workload, while it is being counted. Stored in `page-rows.csv.gz`.
+    #[serde(skip)]
     pub pages: Vec<PageTotals>,
     /// Distributions of the heaviest pages; stored in `histograms.hlog`.
     #[serde(skip)]

@@ -20,7 +20,7 @@ impl Statuses {
         Statuses(seen.map(|(status, count)| (status as u16, *count)).collect())
     }
 
-    /// Whether nothing was counted; records of older versions have no such counts.
+    /// Whether nothing was counted.
     pub fn is_empty(&self) -> bool {
         self.0.is_empty()
     }

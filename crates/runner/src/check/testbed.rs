@@ -30,11 +30,6 @@ pub struct Testbed {
 pub enum TestbedError {
     /// It cannot be read.
     Unreadable(io::Error),
-    /// It has a key of an earlier version, `generator.backend`. A record that holds one is read; who writes one is told.
-    Gone {
-        /// File, line and column.
-        place: String,
-    },
     /// It is no specification.
     Wrong {
         /// File, line and column.
@@ -68,17 +63,10 @@ impl Testbed {
             let (line, column) = position(text, start);
             format!("testbed file {name}, line {line}, column {column}")
         };
-        let table = DeTable::parse(text).ok();
-        let generator = table.as_ref().and_then(|table| table.get_ref().get("generator"));
-        if let Some(DeValue::Table(generator)) = generator.map(Spanned::get_ref)
-            && let Some(backend) = generator.get("backend")
-        {
-            return Err(TestbedError::Gone { place: place(backend.span().start) });
-        }
         let spec = toml_text::read(text)
             .map_err(|error| TestbedError::Wrong { place: place(error.start), rule: error.rule })?;
         let mut lines = BTreeMap::new();
-        if let Some(table) = &table {
+        if let Ok(table) = DeTable::parse(text) {
             collect("", table.get_ref(), text, &mut lines);
         }
         Ok(Testbed { spec, others_hand: None, name: name.to_owned(), lines })
@@ -148,14 +136,5 @@ mod tests {
         };
         assert_eq!(place, "testbed file t.toml, line 2, column 1");
         assert!(rule.starts_with("unknown field `client`, expected one of `clients`"), "{rule}");
-    }
-
-    #[test]
-    fn a_key_of_an_earlier_version_is_told_with_its_place() {
-        let text = "[generator]\nworkers = 2\nbackend = \"auto\"\n";
-        let Err(TestbedError::Gone { place }) = Testbed::parse("t.toml", text) else {
-            panic!("the key is gone")
-        };
-        assert_eq!(place, "testbed file t.toml, line 3, column 11");
     }
 }

@@ -368,27 +368,6 @@ mod tests {
     }
 
     #[test]
-    fn records_of_older_versions_have_their_rows_in_the_record() {
-        let runs = tempfile::tempdir().unwrap();
-        let (path, _) = finished(runs.path());
-        let file = path.join("record.json");
-        let mut json: serde_json::Value = serde_json::from_slice(&fs::read(&file).unwrap()).unwrap();
-        for run in json["iterations"].as_array_mut().unwrap() {
-            run.as_object_mut().unwrap().remove("pages_at");
-            run["measured"]["pages"] = serde_json::json!([{ "hits": 3, "time_ns": 50 }, {}, { "hits": 1 }]);
-        }
-        fs::write(&file, json.to_string()).unwrap();
-        for name in [PAGES, PAGE_ROWS] {
-            fs::remove_file(path.join(name)).unwrap();
-        }
-        let record = Store::load(&path).unwrap();
-        let hits: Vec<u64> = record.page_totals().iter().map(|page| page.hits).collect();
-        assert_eq!(hits, [6, 0, 2]);
-        let rows = record.page_rows(&record.iterations[0], usize::MAX).unwrap();
-        assert_eq!(rows.iter().map(|row| (row.page, row.totals.hits)).collect::<Vec<_>>(), [(0, 3), (2, 1)]);
-    }
-
-    #[test]
     fn what_is_no_row_is_refused() {
         let mut totals = vec![PageTotals::default(); 3];
         assert_eq!(read_total(1, COLUMNS, &mut totals), Ok(()));

@@ -123,7 +123,7 @@ impl Processors {
         let (busy, interrupt) = (total(|sum| sum.busy), total(|sum| sum.interrupt));
         found.busiest = own().map(|(_, sum)| sum.without_workers()).fold(0.0, f64::max);
         found.all_busy = percent(busy + total(|sum| sum.stolen), all);
-        // Older records do not tell them apart.
+        // Some kernels do not account for them.
         let are_known = total(|sum| sum.interrupt) > 0.0;
         found.interrupts = are_known.then(|| percent(interrupt, all));
         found.interrupts_most = own().map(|(_, sum)| percent(sum.interrupt, sum.all)).fold(0.0, f64::max);
