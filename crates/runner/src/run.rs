@@ -1,56 +1,41 @@
-//! A whole run: look at the machine and the target, start the server where it is ours, sweep, keep the record.
-//!
-//! Everything that can be known to be wrong is found before the first level. What was measured is handed back whatever
+//! A whole run: prepare it ([`prepare`]), sweep, keep the record.
+//! What was measured is handed back whatever
 //! happens afterwards: [`RunOutcome`] holds the record *and* the error.
 
-use std::collections::{BTreeSet, HashMap};
+mod prepare;
+
+use std::collections::BTreeSet;
 use std::io::Write;
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use std::time::{Instant, SystemTime};
+use std::time::SystemTime;
 
-use tracing::{info, warn};
 use webstone_model::event::Event;
-use webstone_model::record::{RunRecord, RunState, SCHEMA_VERSION, TargetRecord, Tool};
-use webstone_model::spec::{RunSpec, Software, parse_cpu_list};
+use webstone_model::record::{RunRecord, RunState, Tool};
+use webstone_model::spec::{RunSpec, parse_cpu_list};
 use webstone_workload::Workload;
 
-use crate::calibrate;
-use crate::check::{Checked, check, for_workload, handler};
-use crate::fleet;
 use crate::generator::{self, Compile, LoadGenerator};
 use crate::observer::Observer;
 use crate::order::Course;
-use crate::placement::{ServerPlace, place};
-use crate::preflight::needs::{Load, Severity, shortages};
-use crate::preflight::target::{self, TargetFacts};
 use crate::record_all::RecordAll;
 use crate::rounds;
 pub use crate::run_error::RunError;
 use crate::run_time::RunTime;
 use crate::sweep::{Sweep, SweepError};
-use crate::trace::{TraceWriter, nowhere};
-use crate::under_test::{self, Found, UnderTest};
+use crate::trace::TraceWriter;
+use crate::under_test::{Found, UnderTest};
 use crate::workload_source::{Feeds, WorkloadSourceError, load_workload};
+use prepare::prepare;
 use webstone_lab::agent::ServerAgents;
-use webstone_lab::cpus::cpu_list;
-use webstone_lab::embedded::EmbeddedServerError;
-use webstone_lab::environment::configuration;
-use webstone_lab::environment::{self, Subject};
-use webstone_lab::fetch::ByProbe;
-use webstone_lab::host_use::links_towards;
 use webstone_lab::interrupt::Interrupt;
-use webstone_lab::limits;
-use webstone_lab::machine::{Root, cpus};
 use webstone_lab::measured::MeasuredServer;
 use webstone_store::clock;
 use webstone_store::plain_file::{self, Links};
-use webstone_store::redaction;
 use webstone_store::{Derived, Store};
 
-/// Most memory that the embedded server keeps files in, in bytes; it makes the rest anew for each request.
-const SERVER_CACHE_BYTES_MAX: u64 = 1 << 30;
+pub(crate) use prepare::foresee;
 
 /// What a run needs to know besides its specification.
 pub struct RunnerOptions {
@@ -191,247 +176,6 @@ struct Prepared {
     part: Part,
 }
 
-fn prepare(
-    spec: RunSpec,
-    options: RunnerOptions,
-    observer: &mut dyn Observer,
-    interrupt: &Interrupt,
-    compile: Compile<'_>,
-) -> Result<Prepared, RunError> {
-    let going_on = || if interrupt.count() > 0 { Err(RunError::Interrupted) } else { Ok(()) };
-    let root = Root::default();
-    let Checked { spec, mut warnings } = check(&spec.into())?;
-    let RunnerOptions {
-        tool,
-        command_line,
-        runs_dir,
-        workload,
-        calibration,
-        check_target,
-        server_program,
-        derive,
-        trace,
-        part,
-        series,
-        watched_by,
-    } = options;
-    let workload = workload.map_or_else(|| resolve_workload(&spec), Ok)?;
-    handler::ready_heads(&spec, &workload)?;
-    let mut spec = spec;
-    for_workload(&mut spec, &workload)?;
-    if let Some(repetitions) = spec.load.repetitions {
-        spec.load.pages = Some(u64::from(repetitions) * workload.pages.len() as u64);
-    }
-    let configuration = configuration::read(&spec.server_config)?;
-    warnings.extend(target::unknown_contents(&spec, &workload));
-
-    observer.event(&Event::Preparing { what: "looking at this machine and the target".to_owned() });
-    let ours = spec.target.is_empty();
-    let embedded = ours && spec.server.software == Software::Reference;
-    // A server that other hosts load is asked by them: this one may know it by no name, and reach it by no way.
-    let asked_elsewhere = !ours && !spec.generators.is_empty();
-    let mut facts = match (ours, asked_elsewhere) {
-        (true, _) => TargetFacts { this_host: true, ..TargetFacts::default() },
-        (_, true) => target::locate_from_elsewhere(&spec, &workload)?,
-        _ => target::locate(&spec, &workload)?,
-    };
-    let mut effective = spec.clone();
-    let at = ServerPlace::of(ours, facts.this_host);
-    let found = under_test::find(&spec, at, &facts);
-    let found_on = found.processes.as_ref().map(|server| server.cpus.clone()).unwrap_or_default();
-    let placement = place(&cpus(&root), at, &spec.generator, &spec.server, &found_on)?;
-    info!(
-        workers = placement.workers,
-        workers_cpus = cpu_list(&placement.workers_cpus),
-        server_cpus = cpu_list(&placement.server),
-        server_at = ?at,
-        notes = ?placement.warnings,
-        "CPUs are placed"
-    );
-    let links = links_towards(&root, facts.addresses.iter().map(|address| address.ip()), facts.this_host);
-    // What is said of the generator's CPUs is of no generator where other hosts make the load.
-    warnings.extend(placement.warnings.iter().filter(|_| spec.generators.is_empty()).cloned());
-    warnings.extend(found.warnings(&placement));
-    effective.generator.workers = placement.workers;
-    effective.generator.cpus = cpu_list(&placement.workers_cpus);
-    let destinations = facts.addresses.len().max(1) as u64;
-    let mut load = Load::of(&effective, workload.pages.len() as u64, destinations, facts.this_host);
-    if embedded && spec.server.root.is_none() {
-        load.fileset_bytes = fileset_bytes(&workload).min(SERVER_CACHE_BYTES_MAX);
-    }
-    let foreseen = foresee(&load, &root).inspect_err(|error| warn!(%error, "preflight: it cannot work"))?;
-    info!(connections = load.descriptors(), notes = ?foreseen, "preflight: resources of this host");
-    warnings.extend(foreseen);
-    going_on()?;
-
-    // A server inherits the limits that were raised above.
-    let server = match ours {
-        true => {
-            let starting =
-                if embedded { "starting the embedded server" } else { "starting the server under test" };
-            observer.event(&Event::Preparing { what: starting.to_owned() });
-            let program = server_program.map_or_else(std::env::current_exe, Ok).map_err(|source| {
-                EmbeddedServerError::Start { program: PathBuf::from("/proc/self/exe"), source }
-            })?;
-            let server = under_test::start(&spec, &workload, &placement, program, interrupt);
-            going_on()?;
-            Some(server?)
-        }
-        false => None,
-    };
-    if let Some(server) = &server {
-        effective.target = std::iter::once(&server.url).chain(&server.secure_url).cloned().collect();
-        server.trust(&mut effective.client.tls);
-        warnings.extend(server.warnings.iter().cloned());
-    }
-    // A server of ours has its address only now.
-    let targets =
-        if ours { target::locate(&effective, &workload)?.addresses } else { facts.addresses.clone() };
-    if !asked_elsewhere {
-        target::reach_hosts(&effective, &workload)?;
-        going_on()?;
-    }
-    if check_target && !asked_elsewhere {
-        observer.event(&Event::Preparing { what: "asking the target for its files".to_owned() });
-        let fetch = ByProbe::like(&effective);
-        let since = Instant::now();
-        let checked = target::check_answers(&effective, &workload, &fetch, interrupt, &mut facts);
-        match &checked {
-            Ok(()) => {
-                info!(after = ?since.elapsed(), server = facts.server, "preflight: the target answers as it should")
-            }
-            Err(error) => {
-                warn!(after = ?since.elapsed(), %error, "preflight: the target does not answer as it should")
-            }
-        }
-        going_on()?;
-        checked?;
-        warnings.append(&mut facts.warnings);
-    }
-    let (mut dealt, mut generators) = (None, Vec::new());
-    let generator = match effective.generators.is_empty() {
-        true => compile(&effective, &workload)?,
-        false => {
-            observer
-                .event(&Event::Preparing { what: "starting the agents on the generators' hosts".to_owned() });
-            let server = environment::boot(&root).filter(|_| ours || facts.this_host);
-            // Each host places its workers itself.
-            let of_hosts = RunSpec { generator: spec.generator.clone(), ..effective.clone() };
-            let setting = fleet::Setting {
-                tool: &tool,
-                spec: &of_hosts,
-                workload: &workload,
-                server: server.map(|boot| (boot, placement.server.clone())),
-                is_loopback: !targets.is_empty() && targets.iter().all(|address| address.ip().is_loopback()),
-                check_files: check_target && asked_elsewhere,
-            };
-            let mut waits = |what: String| observer.event(&Event::Preparing { what });
-            let fleet = fleet::start(&setting, interrupt, &mut waits)?;
-            warnings.extend(fleet.warnings.iter().cloned());
-            if asked_elsewhere {
-                // The load goes where the hosts see the target, whatever its name means here.
-                facts.addresses.clone_from(&fleet.addresses);
-                facts.server.clone_from(&fleet.server);
-            }
-            (dealt, generators) = (Some(fleet.plan_in_words.clone()), fleet.records.clone());
-            Box::new(fleet) as Box<dyn LoadGenerator>
-        }
-    };
-    match spec.server.agents.len() {
-        0 => {}
-        1 => observer.event(&Event::Preparing { what: "starting the agent on the server's host".to_owned() }),
-        _ => {
-            observer.event(&Event::Preparing { what: "starting the agents on the server's hosts".to_owned() })
-        }
-    }
-    let started = ServerAgents::start(&spec.server.agents, &tool.version, &facts.addresses, interrupt);
-    going_on()?;
-    let (agents, mut described) = started?;
-    warnings.append(&mut described.warnings);
-    let record_all = match &spec.generator.record_all {
-        Some(path) => Some(RecordAll::create(path.as_ref())?),
-        None => None,
-    };
-    let trace = (spec.generator.trace > 0).then(|| TraceWriter::new(trace.unwrap_or_else(nowhere)));
-
-    for warning in &warnings {
-        observer.event(&Event::Warning { text: warning.clone() });
-    }
-    let subject = Subject {
-        tool: &tool,
-        target_is_this_host: facts.this_host,
-        addresses: &facts.addresses,
-        configuration: [configuration, server.as_ref().map(|s| s.configuration.clone()).unwrap_or_default()]
-            .concat(),
-        server: server.as_ref().map(|s| s.facts.clone()).unwrap_or_default(),
-        server_hosts: described.hosts,
-    };
-    let mut environment = environment::gather(&root, subject);
-    if !generators.is_empty() {
-        redaction::generators(&mut generators);
-        // For the rule that all hosts ran the same program.
-        environment.extend(fleet::program_sha256().map(|sum| ("tool.program_sha256".to_owned(), sum.into())));
-    }
-    redaction::server_agents(&mut described.records);
-    // The engine has the specification and the workload as they were given; the record has them without secrets.
-    let spec = redaction::spec(&spec);
-    let mut workload = workload;
-    redaction::workload(&mut workload);
-    let started = SystemTime::now();
-    let behind = server.as_ref().map_or(&found.origin, |server| &server.origin).as_ref();
-    let mut record = RunRecord {
-        schema: SCHEMA_VERSION,
-        id: String::new(),
-        generators,
-        environment: calibrate::with_calibration(environment, calibration.as_deref(), &tool),
-        tool,
-        started_at: clock::rfc3339(started),
-        finished_at: None,
-        took_ns: None,
-        state: RunState::Partial,
-        command_line: redaction::command_line(&command_line),
-        series,
-        workload_sha256: workload.sha256(),
-        workload,
-        target: TargetRecord {
-            url: redaction::text(&effective.target.join(" ")).text,
-            server: facts.server,
-            embedded,
-            cpus: placement.server,
-            software: server.as_ref().and_then(|server| server.software.clone()),
-            agents: described.records,
-            origin: behind.map(|origin| origin.record.clone()),
-        },
-        warnings: warnings.iter().map(|warning| redaction::text(warning).text).collect(),
-        iterations: Vec::new(),
-        voids: Vec::new(),
-        pages: Default::default(),
-        spec,
-    };
-    let store = match (&part, &runs_dir) {
-        (Part::Round { record: Some(path), .. }, _) => Some(rounds::go_on(path, &mut record)?),
-        (_, Some(runs)) => Some(Store::create(runs, started, &mut record)?),
-        (_, None) => None,
-    };
-    Ok(Prepared {
-        record,
-        effective,
-        generator,
-        dealt,
-        server,
-        found,
-        agents,
-        links,
-        targets,
-        store,
-        record_all,
-        trace,
-        derive,
-        watched_by,
-        part,
-    })
-}
-
 impl Prepared {
     fn sweep(mut self, observer: &mut dyn Observer, interrupt: &Interrupt) -> RunOutcome {
         let load = &self.effective.load;
@@ -566,29 +310,6 @@ fn watched_cpus(record: &RunRecord, spec: &RunSpec) -> Vec<u32> {
     let origin = record.target.origin.iter().flat_map(|origin| &origin.cpus);
     let all: BTreeSet<u32> = record.target.cpus.iter().chain(origin).copied().collect();
     all.into_iter().filter(|cpu| !workers.contains(cpu)).collect()
-}
-
-/// Raises what may be raised and returns what the user should know. What cannot work is an error.
-pub(crate) fn foresee(load: &Load, root: &Root) -> Result<Vec<String>, RunError> {
-    let mut notes = Vec::new();
-    let raised = limits::raise_descriptors(load.descriptors());
-    if raised.to > raised.from {
-        notes.push(format!("the limit of open files was raised from {} to {}", raised.from, raised.to));
-    }
-    for shortage in shortages(load, &limits::read(root)) {
-        if shortage.severity == Severity::Certain {
-            return Err(RunError::Shortage(shortage));
-        }
-        notes.push(format!("{shortage}; to be sure: {}", shortage.remedy));
-    }
-    Ok(notes)
-}
-
-/// Bytes of all distinct files of a workload.
-fn fileset_bytes(workload: &Workload) -> u64 {
-    let files = workload.pages.iter().flat_map(|page| &page.files);
-    let sizes: HashMap<&str, u64> = files.filter_map(|file| Some((&*file.url, file.size?))).collect();
-    sizes.values().sum()
 }
 
 #[cfg(test)]

@@ -4,6 +4,7 @@
 use std::net::TcpListener;
 use std::path::Path;
 
+use super::prepare::fileset_bytes;
 use super::*;
 use crate::observer::Silent;
 use crate::sweep::tests::{Act, Script};

@@ -34,7 +34,7 @@ use super::carried::{Unpacked, refusal, unpack};
 use crate::calibrate::{stored, with_calibration};
 use crate::placement::{ServerPlace, place};
 use crate::preflight::needs::Load;
-use crate::preflight::target::{self, TargetError, TargetFacts};
+use crate::preflight::target::{Destinations, TargetError, TargetFacts};
 use crate::run::foresee;
 use crate::sweep::{looked_for, ports};
 
@@ -105,6 +105,7 @@ impl LoadRole for Role {
 struct Ready {
     spec: RunSpec,
     workload: Workload,
+    destinations: Destinations,
     plan: Arc<Plan>,
     links: BTreeSet<String>,
     addresses: BTreeSet<SocketAddr>,
@@ -149,11 +150,11 @@ impl Maker {
     }
 
     fn check_files(&self) -> Said {
-        let Ready { spec, workload, .. } = self.ready.as_ref().ok_or("nothing is prepared")?;
+        let Ready { spec, workload, destinations, .. } = self.ready.as_ref().ok_or("nothing is prepared")?;
         let mut facts = TargetFacts::default();
         // Who is not wanted any more is killed, or loses its stream: nobody else interrupts an agent.
-        let checked =
-            target::check_answers(spec, workload, &ByProbe::like(spec), &Interrupt::default(), &mut facts);
+        let (fetch, interrupt) = (ByProbe::like(spec), Interrupt::default());
+        let checked = destinations.check_answers(&spec.client, workload, &fetch, &interrupt, &mut facts);
         if let Err(error) = checked {
             return Ok(no_target(error));
         }
@@ -173,8 +174,9 @@ impl Maker {
         let files =
             unpack(&files, &mut spec).map_err(|error| format!("cannot keep the plan's files: {error}"))?;
         let root = Root::default();
-        let facts = match target::locate(&spec, &workload) {
-            Ok(facts) => facts,
+        let located = Destinations::of(&spec, &workload).and_then(|found| Ok((found.locate()?, found)));
+        let (facts, destinations) = match located {
+            Ok(located) => located,
             Err(error) => return Ok(no_target(error)),
         };
         let same_machine = server.filter(|(boot, _)| environment::boot(&root).as_ref() == Some(boot));
@@ -186,7 +188,7 @@ impl Maker {
         let placement = placed.map_err(|error| format!("{error}; {}", error.hint()))?;
         spec.generator.workers = placement.workers;
         spec.generator.cpus = cpu_list(&placement.workers_cpus);
-        if let Err(error) = target::reach_hosts(&spec, &workload) {
+        if let Err(error) = destinations.reach(&spec.client) {
             return Ok(no_target(error));
         }
         let plan = Plan::compile(&spec.task(), &workload).map_err(|error| error.to_string())?;
@@ -209,6 +211,7 @@ impl Maker {
             here: facts.this_host,
             spec,
             workload,
+            destinations,
             plan: Arc::new(plan),
             _files: files,
         });

@@ -7,7 +7,7 @@ use std::net::SocketAddr;
 
 use webstone_engine::{ProbeError, ProbeResponse};
 use webstone_measure::errors::ErrorClass;
-use webstone_model::spec::{Check, RunSpec};
+use webstone_model::spec::{Check, ClientSpec, RunSpec};
 use webstone_workload::aim::{self, Aim};
 use webstone_workload::target::{Place, Scheme, Target, UrlError};
 use webstone_workload::{FileRequest, RequestDetail, Workload};
@@ -39,44 +39,101 @@ pub struct TargetFacts {
     pub warnings: Vec<String>,
 }
 
-/// The addresses of every host that the run will connect to, resolved; no connection is made.
-pub(crate) fn locate(spec: &RunSpec, workload: &Workload) -> Result<TargetFacts, TargetError> {
-    aimed(spec, workload)?;
-    let mut facts = TargetFacts { this_host: true, ..TargetFacts::default() };
-    if spec.client.unix_socket.is_some() {
-        return Ok(facts);
-    }
-    for target in connected_to(spec, workload)? {
-        facts.addresses.extend(resolve(&target)?);
-    }
-    facts.this_host = facts.addresses.iter().all(|address| is_this_host(address.ip()));
-    Ok(facts)
+/// Whom a run connects to: the target's URLs, and every other host that its workload asks.
+#[derive(Debug)]
+pub(crate) struct Destinations {
+    targets: Vec<Target>,
+    /// All hosts that connections are made to, each once.
+    hosts: Vec<Target>,
+    unix_socket: Option<String>,
 }
 
-/// The same for a run whose load other hosts make: what this one cannot resolve, they may know.
-pub(crate) fn locate_from_elsewhere(spec: &RunSpec, workload: &Workload) -> Result<TargetFacts, TargetError> {
-    aimed(spec, workload)?;
-    let mut facts = TargetFacts::default();
-    for target in connected_to(spec, workload)? {
-        facts.addresses.extend(resolve(&target).unwrap_or_default());
+impl Destinations {
+    /// Refuses a workload that asks hosts which neither the target names nor the run allows, before anything is resolved or
+    /// connected to.
+    pub(crate) fn of(spec: &RunSpec, workload: &Workload) -> Result<Destinations, TargetError> {
+        let split = |url: &String| Target::split(url).map(|(target, _)| target);
+        let targets: Vec<Target> = spec.target.iter().map(split).collect::<Result<_, _>>()?;
+        aim(workload, &targets)?;
+        let unix_socket = spec.client.unix_socket.clone();
+        if unix_socket.is_none() {
+            let strangers = aim::strangers(workload, &spec.target, &spec.client.allow_hosts);
+            if !strangers.is_empty() {
+                let (what, hint) = aim::refusal(&workload.name, &strangers);
+                return Err(TargetError::usage(what, hint));
+            }
+        }
+        Ok(Destinations { targets, hosts: connected_to(spec, workload)?, unix_socket })
     }
-    facts.this_host = !facts.addresses.is_empty() && facts.addresses.iter().all(|it| is_this_host(it.ip()));
-    Ok(facts)
-}
 
-/// Refuses a workload that asks hosts which neither the target names nor the run allows, before anything is resolved or
-/// connected to.
-fn aimed(spec: &RunSpec, workload: &Workload) -> Result<(), TargetError> {
-    aim(workload, &targets(spec)?)?;
-    if spec.client.unix_socket.is_some() {
-        return Ok(());
+    /// The addresses of every host, resolved; no connection is made.
+    pub(crate) fn locate(&self) -> Result<TargetFacts, TargetError> {
+        let mut facts = TargetFacts { this_host: true, ..TargetFacts::default() };
+        if self.unix_socket.is_some() {
+            return Ok(facts);
+        }
+        for host in &self.hosts {
+            facts.addresses.extend(resolve(host)?);
+        }
+        facts.this_host = facts.addresses.iter().all(|address| is_this_host(address.ip()));
+        Ok(facts)
     }
-    let strangers = aim::strangers(workload, &spec.target, &spec.client.allow_hosts);
-    if strangers.is_empty() {
-        return Ok(());
+
+    /// The same for a run whose load other hosts make: what this one cannot resolve, they may know.
+    pub(crate) fn locate_from_elsewhere(&self) -> TargetFacts {
+        let addresses: BTreeSet<_> =
+            self.hosts.iter().flat_map(|host| resolve(host).unwrap_or_default()).collect();
+        let this_host = !addresses.is_empty() && addresses.iter().all(|it| is_this_host(it.ip()));
+        TargetFacts { addresses, this_host, ..TargetFacts::default() }
     }
-    let (what, hint) = aim::refusal(&workload.name, &strangers);
-    Err(TargetError::usage(what, hint))
+
+    /// Connects once to every host.
+    pub(crate) fn reach(&self, client: &ClientSpec) -> Result<(), TargetError> {
+        let patience = client.connect_timeout.as_duration();
+        match &self.unix_socket {
+            Some(path) => reach_socket(path),
+            None => self.hosts.iter().try_for_each(|host| reach(host, patience).map(drop)),
+        }
+    }
+
+    /// Asks every host for one file and, of a small workload, for every file. Adds to `facts` what it learns.
+    pub(crate) fn check_answers(
+        &self,
+        client: &ClientSpec,
+        workload: &Workload,
+        fetch: &dyn Fetch,
+        interrupt: &Interrupt,
+        facts: &mut TargetFacts,
+    ) -> Result<(), TargetError> {
+        if let Some(proxy) = &client.proxy {
+            facts.warnings.push(format!("files are not checked through the proxy {proxy}"));
+            return Ok(());
+        }
+        let (files, _) = distinct(workload);
+        let aim = aim(workload, &self.targets)?;
+        for target in &self.hosts {
+            // A path asks the target's URLs of its scheme; no other host has it.
+            let asks = |file: &FileRequest| {
+                !file.url.starts_with('/') || aim.of_paths(file.detail.tls).any(|one| one == target)
+            };
+            let first = files.iter().find_map(|wanted| match asked(target, &wanted.file.url) {
+                Ok((server, path)) if server == *target && asks(wanted.file) => {
+                    Some((path, &*wanted.file.detail))
+                }
+                _ => None,
+            });
+            let plain = RequestDetail::default();
+            let (path, detail) = first.unwrap_or((Cow::Borrowed("/"), &plain));
+            let answer =
+                fetch.fetch(&target.to_string(), &path, detail).map_err(|error| no_answer(target, error))?;
+            if let Some(error) = plain_http_refused(target, &answer) {
+                return Err(error);
+            }
+            let server = answer.headers.iter().find(|(name, _)| name.eq_ignore_ascii_case("server"));
+            facts.server = facts.server.take().or_else(|| server.map(|(_, value)| value.clone()));
+        }
+        check_every_file(client, workload, &aim, fetch, interrupt)
+    }
 }
 
 /// Which of the target's URLs each request goes to.
@@ -84,73 +141,21 @@ fn aim<'a>(workload: &Workload, targets: &'a [Target]) -> Result<Aim<'a>, Target
     Aim::new(workload, targets).map_err(|(what, hint)| TargetError::usage(what, hint))
 }
 
-fn targets(spec: &RunSpec) -> Result<Vec<Target>, UrlError> {
-    spec.target.iter().map(|url| Target::split(url).map(|(target, _)| target)).collect()
-}
-
-/// Connects once to every host that the run will connect to.
-pub(crate) fn reach_hosts(spec: &RunSpec, workload: &Workload) -> Result<(), TargetError> {
-    aimed(spec, workload)?;
-    let patience = spec.client.connect_timeout.as_duration();
-    match &spec.client.unix_socket {
-        Some(path) => reach_socket(path),
-        None => connected_to(spec, workload)?.iter().try_for_each(|target| reach(target, patience).map(drop)),
-    }
-}
-
-/// Asks every host for one file and, of a small workload, for every file. Adds to `facts` what it learns.
-pub(crate) fn check_answers(
-    spec: &RunSpec,
-    workload: &Workload,
-    fetch: &dyn Fetch,
-    interrupt: &Interrupt,
-    facts: &mut TargetFacts,
-) -> Result<(), TargetError> {
-    if let Some(proxy) = &spec.client.proxy {
-        facts.warnings.push(format!("files are not checked through the proxy {proxy}"));
-        return Ok(());
-    }
-    let (files, _) = distinct(workload);
-    let targets = targets(spec)?;
-    let aim = aim(workload, &targets)?;
-    for target in connected_to(spec, workload)? {
-        // A path asks the target's URLs of its scheme; no other host has it.
-        let asks = |file: &FileRequest| {
-            !file.url.starts_with('/') || aim.of_paths(file.detail.tls).any(|one| *one == target)
-        };
-        let first = files.iter().find_map(|wanted| match asked(&target, &wanted.file.url) {
-            Ok((server, path)) if server == target && asks(wanted.file) => Some((path, &*wanted.file.detail)),
-            _ => None,
-        });
-        let plain = RequestDetail::default();
-        let (path, detail) = first.unwrap_or((Cow::Borrowed("/"), &plain));
-        let answer =
-            fetch.fetch(&target.to_string(), &path, detail).map_err(|error| no_answer(&target, error))?;
-        if let Some(error) = plain_http_refused(&target, &answer) {
-            return Err(error);
-        }
-        let server = answer.headers.iter().find(|(name, _)| name.eq_ignore_ascii_case("server"));
-        facts.server = facts.server.take().or_else(|| server.map(|(_, value)| value.clone()));
-    }
-    check_every_file(spec, workload, &aim, fetch, interrupt)
-}
-
 fn check_every_file(
-    spec: &RunSpec,
+    client: &ClientSpec,
     workload: &Workload,
     aim: &Aim<'_>,
     fetch: &dyn Fetch,
     interrupt: &Interrupt,
 ) -> Result<(), TargetError> {
-    if !matches!(spec.client.method.as_str(), "GET" | "HEAD") {
+    if !matches!(client.method.as_str(), "GET" | "HEAD") {
         return Ok(());
     }
     let (files, _) = distinct(workload);
     if files.len() > FILES_CHECKED_MAX {
         return Ok(());
     }
-    let options =
-        CheckOptions { check: spec.client.check, threads: FILES_AT_ONCE, ..CheckOptions::default() };
+    let options = CheckOptions { check: client.check, threads: FILES_AT_ONCE, ..CheckOptions::default() };
     let report = check_with(fetch, aim, workload, &options, interrupt);
     if report.problems.is_empty() {
         return Ok(());
@@ -325,7 +330,8 @@ mod tests {
         table: &Table,
         facts: &mut TargetFacts,
     ) -> Result<(), TargetError> {
-        check_answers(spec, files, table, &Interrupt::default(), facts)
+        let destinations = Destinations::of(spec, files)?;
+        destinations.check_answers(&spec.client, files, table, &Interrupt::default(), facts)
     }
 
     fn message(result: Result<impl std::fmt::Debug, TargetError>) -> String {
@@ -408,7 +414,7 @@ mod tests {
         table.0.insert(format!("{secure}/a"), (404, vec![]));
         let told = message(checked(&both, &files, &table, &mut TargetFacts::default()));
         assert!(told.contains(&format!("page 0: {secure}/a: missing")), "{told}");
-        let error = locate(&spec(&plain), &files).unwrap_err();
+        let error = Destinations::of(&spec(&plain), &files).unwrap_err();
         assert!(error.is_usage && error.what.contains("requests pages over TLS"), "{error:?}");
     }
 
@@ -416,11 +422,10 @@ mod tests {
     fn every_host_of_the_workload_is_located() {
         let files = workload(&[("/a", 1), ("http://127.0.0.2:81/b", 1), ("http://127.0.0.2:81/c", 1)]);
         let mut spec = spec("http://127.0.0.1:80/");
-        let error = locate(&spec, &files).unwrap_err();
+        let error = Destinations::of(&spec, &files).unwrap_err();
         assert!(error.is_usage && error.hint.contains("--allow-hosts"), "{error:?}");
-        assert_eq!(reach_hosts(&spec, &files).unwrap_err(), error);
         spec.client.allow_hosts = aim::strangers(&files, &spec.target, &[]);
-        let facts = locate(&spec, &files).unwrap();
+        let facts = Destinations::of(&spec, &files).unwrap().locate().unwrap();
         let addresses: Vec<String> = facts.addresses.iter().map(SocketAddr::to_string).collect();
         assert_eq!((addresses.join(" ").as_str(), facts.this_host), ("127.0.0.1:80 127.0.0.2:81", true));
         assert!(!is_this_host("192.0.2.1".parse().unwrap()), "a documentation address is nobody's");

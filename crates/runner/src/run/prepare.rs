@@ -1,0 +1,404 @@
+//! Everything that a run needs before its first level, in five steps: the specification is completed and checked ([`RunBrief`]), the
+//! machine and the target are looked at ([`look`]), the server is started if it is ours ([`serve`]), the target is asked ([`ask`]), and
+//! whatever makes the load and watches the server is made ready ([`stand_by`]). Everything that can be known to be wrong is found here.
+
+use std::collections::{BTreeSet, HashMap};
+use std::net::SocketAddr;
+use std::path::PathBuf;
+use std::time::{Instant, SystemTime};
+
+use serde_json::Value;
+use tracing::{info, warn};
+use webstone_lab::agent::{Described, ServerAgents};
+use webstone_lab::cpus::cpu_list;
+use webstone_lab::embedded::EmbeddedServerError;
+use webstone_lab::environment::{self, Subject, configuration};
+use webstone_lab::fetch::ByProbe;
+use webstone_lab::host_use::links_towards;
+use webstone_lab::interrupt::Interrupt;
+use webstone_lab::limits;
+use webstone_lab::machine::{Root, cpus};
+use webstone_model::event::Event;
+use webstone_model::generators::GeneratorRecord;
+use webstone_model::record::{RunRecord, RunState, SCHEMA_VERSION, TargetRecord};
+use webstone_model::spec::{RunSpec, Software};
+use webstone_store::{Store, clock, redaction};
+use webstone_workload::Workload;
+
+use super::{Part, Prepared, RunError, RunnerOptions, resolve_workload};
+use crate::check::{Checked, check, for_workload, handler};
+use crate::generator::{Compile, LoadGenerator};
+use crate::observer::Observer;
+use crate::placement::{Placement, ServerPlace, place};
+use crate::preflight::needs::{Load, Severity, shortages};
+use crate::preflight::target::{self, Destinations, TargetFacts};
+use crate::record_all::RecordAll;
+use crate::trace::{TraceWriter, nowhere};
+use crate::under_test::{self, Found, UnderTest};
+use crate::{calibrate, fleet, rounds};
+
+/// Most memory that the embedded server keeps files in, in bytes; it makes the rest again for each request.
+const SERVER_CACHE_BYTES_MAX: u64 = 1 << 30;
+
+pub(super) fn prepare(
+    spec: RunSpec,
+    mut options: RunnerOptions,
+    observer: &mut dyn Observer,
+    interrupt: &Interrupt,
+    compile: Compile<'_>,
+) -> Result<Prepared, RunError> {
+    let mut asked = RunBrief::read(spec, options.workload.take())?;
+    observer.event(&preparing("looking at this machine and the target"));
+    let mut site = look(&mut asked)?;
+    go_on(interrupt)?;
+    let served = serve(&mut asked, &mut site, options.server_program.take(), observer, interrupt)?;
+    ask(&mut asked, &mut site.facts, &served.destinations, options.check_target, observer, interrupt)?;
+    let ready = stand_by(&mut asked, &mut site, &served, &options, observer, interrupt, compile)?;
+    let record_all = match &asked.spec.generator.record_all {
+        Some(path) => Some(RecordAll::create(path.as_ref())?),
+        None => None,
+    };
+    let trace = options.trace.take().unwrap_or_else(nowhere);
+    let trace = (asked.spec.generator.trace > 0).then(|| TraceWriter::new(trace));
+    for warning in &asked.warnings {
+        observer.event(&Event::Warning { text: warning.clone() });
+    }
+    let RunnerOptions { runs_dir, derive, watched_by, part, .. } = &options;
+    let (derive, watched_by, part) = (*derive, watched_by.clone(), part.clone());
+    let started = SystemTime::now();
+    let mut record = record(&asked, &site, &served, ready.generators, ready.described, &options, started);
+    let store = match (&part, runs_dir) {
+        (Part::Round { record: Some(path), .. }, _) => Some(rounds::go_on(path, &mut record)?),
+        (_, Some(runs)) => Some(Store::create(runs, started, &mut record)?),
+        (_, None) => None,
+    };
+    Ok(Prepared {
+        record,
+        effective: asked.effective,
+        generator: ready.generator,
+        dealt: ready.dealt,
+        server: served.server,
+        found: site.found,
+        agents: ready.agents,
+        links: site.links,
+        targets: served.targets,
+        store,
+        record_all,
+        trace,
+        derive,
+        watched_by,
+        part,
+    })
+}
+
+fn preparing(what: &str) -> Event {
+    Event::Preparing { what: what.to_owned() }
+}
+
+fn go_on(interrupt: &Interrupt) -> Result<(), RunError> {
+    if interrupt.count() > 0 { Err(RunError::Interrupted) } else { Ok(()) }
+}
+
+/// What is asked for, complete and sound as far as that can be known without a look at anything.
+struct RunBrief {
+    /// The specification as the record has it.
+    spec: RunSpec,
+    /// The same as the engine has it: target and workers decided.
+    effective: RunSpec,
+    workload: Workload,
+    configuration: Vec<Value>,
+    warnings: Vec<String>,
+}
+
+impl RunBrief {
+    fn read(spec: RunSpec, workload: Option<Workload>) -> Result<RunBrief, RunError> {
+        let Checked { mut spec, mut warnings } = check(&spec.into())?;
+        let workload = workload.map_or_else(|| resolve_workload(&spec), Ok)?;
+        handler::ready_heads(&spec, &workload)?;
+        for_workload(&mut spec, &workload)?;
+        if let Some(repetitions) = spec.load.repetitions {
+            spec.load.pages = Some(u64::from(repetitions) * workload.pages.len() as u64);
+        }
+        let configuration = configuration::read(&spec.server_config)?;
+        warnings.extend(target::unknown_contents(&spec, &workload));
+        Ok(RunBrief { effective: spec.clone(), spec, workload, configuration, warnings })
+    }
+
+    /// Whether webstone starts the server.
+    fn is_ours(&self) -> bool {
+        self.spec.target.is_empty()
+    }
+
+    fn is_embedded(&self) -> bool {
+        self.is_ours() && self.spec.server.software == Software::Reference
+    }
+
+    /// Whether other hosts ask the server, which load it: this one may know it by no name, and reach it by no way.
+    fn is_asked_elsewhere(&self) -> bool {
+        !self.is_ours() && !self.spec.generators.is_empty()
+    }
+}
+
+/// Where everything is: the target, unless it is ours and has no address yet, and who gets which CPUs of this host.
+struct RunSite {
+    root: Root,
+    destinations: Option<Destinations>,
+    facts: TargetFacts,
+    /// Somebody else's server on this host.
+    found: Found,
+    placement: Placement,
+    /// Network interfaces towards the target.
+    links: BTreeSet<String>,
+}
+
+/// Places server and workers, and foresees which resources of this host run out.
+fn look(asked: &mut RunBrief) -> Result<RunSite, RunError> {
+    let (ours, root) = (asked.is_ours(), Root::default());
+    let destinations = match ours {
+        true => None,
+        false => Some(Destinations::of(&asked.spec, &asked.workload)?),
+    };
+    let facts = match &destinations {
+        None => TargetFacts { this_host: true, ..TargetFacts::default() },
+        Some(elsewhere) if asked.is_asked_elsewhere() => elsewhere.locate_from_elsewhere(),
+        Some(here) => here.locate()?,
+    };
+    let at = ServerPlace::of(ours, facts.this_host);
+    let found = under_test::find(&asked.spec, at, &facts);
+    let found_on = found.processes.as_ref().map(|server| server.cpus.clone()).unwrap_or_default();
+    let placement = place(&cpus(&root), at, &asked.spec.generator, &asked.spec.server, &found_on)?;
+    info!(
+        workers = placement.workers,
+        workers_cpus = cpu_list(&placement.workers_cpus),
+        server_cpus = cpu_list(&placement.server),
+        server_at = ?at,
+        notes = ?placement.warnings,
+        "CPUs are placed"
+    );
+    let links = links_towards(&root, facts.addresses.iter().map(|address| address.ip()), facts.this_host);
+    if asked.spec.generators.is_empty() {
+        // They are about this host's CPUs, which make no load if other hosts do.
+        asked.warnings.extend_from_slice(&placement.warnings);
+    }
+    asked.warnings.extend(found.warnings(&placement));
+    asked.effective.generator.workers = placement.workers;
+    asked.effective.generator.cpus = cpu_list(&placement.workers_cpus);
+    let hosts = facts.addresses.len().max(1) as u64;
+    let mut load = Load::of(&asked.effective, asked.workload.pages.len() as u64, hosts, facts.this_host);
+    if asked.is_embedded() && asked.spec.server.root.is_none() {
+        load.fileset_bytes = fileset_bytes(&asked.workload).min(SERVER_CACHE_BYTES_MAX);
+    }
+    let foreseen = foresee(&load, &root).inspect_err(|error| warn!(%error, "preflight: it cannot work"))?;
+    info!(connections = load.descriptors(), notes = ?foreseen, "preflight: resources of this host");
+    asked.warnings.extend(foreseen);
+    Ok(RunSite { root, destinations, facts, found, placement, links })
+}
+
+/// The server, running, and where it is.
+struct Served {
+    /// It, if it is ours.
+    server: Option<UnderTest>,
+    destinations: Destinations,
+    targets: BTreeSet<SocketAddr>,
+}
+
+/// Starts the server if it is ours: with the limits that were raised before.
+fn serve(
+    asked: &mut RunBrief,
+    site: &mut RunSite,
+    program: Option<PathBuf>,
+    observer: &mut dyn Observer,
+    interrupt: &Interrupt,
+) -> Result<Served, RunError> {
+    if let Some(destinations) = site.destinations.take() {
+        return Ok(Served { server: None, destinations, targets: site.facts.addresses.clone() });
+    }
+    let which = if asked.is_embedded() { "embedded server" } else { "server under test" };
+    observer.event(&preparing(&format!("starting the {which}")));
+    let program = program
+        .map_or_else(std::env::current_exe, Ok)
+        .map_err(|source| EmbeddedServerError::Start { program: PathBuf::from("/proc/self/exe"), source })?;
+    let server = under_test::start(&asked.spec, &asked.workload, &site.placement, program, interrupt);
+    go_on(interrupt)?;
+    let server = server?;
+    asked.effective.target = std::iter::once(&server.url).chain(&server.secure_url).cloned().collect();
+    server.trust(&mut asked.effective.client.tls);
+    asked.warnings.extend_from_slice(&server.warnings);
+    let destinations = Destinations::of(&asked.effective, &asked.workload)?;
+    Ok(Served { server: Some(server), targets: destinations.locate()?.addresses, destinations })
+}
+
+/// Connects to every host of the target, and asks it for its files.
+fn ask(
+    asked: &mut RunBrief,
+    facts: &mut TargetFacts,
+    destinations: &Destinations,
+    for_files: bool,
+    observer: &mut dyn Observer,
+    interrupt: &Interrupt,
+) -> Result<(), RunError> {
+    if asked.is_asked_elsewhere() {
+        return Ok(());
+    }
+    destinations.reach(&asked.effective.client)?;
+    go_on(interrupt)?;
+    if !for_files {
+        return Ok(());
+    }
+    observer.event(&preparing("asking the target for its files"));
+    let (fetch, since) = (ByProbe::like(&asked.effective), Instant::now());
+    let checked =
+        destinations.check_answers(&asked.effective.client, &asked.workload, &fetch, interrupt, facts);
+    let after = since.elapsed();
+    match &checked {
+        Ok(()) => info!(?after, server = facts.server, "preflight: the target answers as it should"),
+        Err(error) => warn!(?after, %error, "preflight: the target does not answer as it should"),
+    }
+    go_on(interrupt)?;
+    checked?;
+    asked.warnings.append(&mut facts.warnings);
+    Ok(())
+}
+
+/// What makes the load, and what watches the server elsewhere.
+struct LoadReady {
+    generator: Box<dyn LoadGenerator>,
+    /// Which host makes which share of the load, if several do.
+    dealt: Option<String>,
+    generators: Vec<GeneratorRecord>,
+    agents: ServerAgents,
+    described: Described,
+}
+
+fn stand_by(
+    asked: &mut RunBrief,
+    site: &mut RunSite,
+    served: &Served,
+    options: &RunnerOptions,
+    observer: &mut dyn Observer,
+    interrupt: &Interrupt,
+    compile: Compile<'_>,
+) -> Result<LoadReady, RunError> {
+    let (mut dealt, mut generators) = (None, Vec::new());
+    let generator = if asked.effective.generators.is_empty() {
+        compile(&asked.effective, &asked.workload)?
+    } else {
+        observer.event(&preparing("starting the agents on the generators' hosts"));
+        let boot = environment::boot(&site.root).filter(|_| asked.is_ours() || site.facts.this_host);
+        let setting = fleet::Setting {
+            tool: &options.tool,
+            // Each host places its workers itself.
+            spec: &RunSpec { generator: asked.spec.generator.clone(), ..asked.effective.clone() },
+            workload: &asked.workload,
+            server: boot.map(|boot| (boot, site.placement.server.clone())),
+            is_loopback: !served.targets.is_empty() && served.targets.iter().all(|it| it.ip().is_loopback()),
+            check_files: options.check_target && asked.is_asked_elsewhere(),
+        };
+        let fleet =
+            fleet::start(&setting, interrupt, &mut |what| observer.event(&Event::Preparing { what }))?;
+        asked.warnings.extend_from_slice(&fleet.warnings);
+        if asked.is_asked_elsewhere() {
+            // The load goes where the hosts see the target, whatever its name means here.
+            site.facts.addresses.clone_from(&fleet.addresses);
+            site.facts.server.clone_from(&fleet.server);
+        }
+        (dealt, generators) = (Some(fleet.plan_in_words.clone()), fleet.records.clone());
+        Box::new(fleet) as Box<dyn LoadGenerator>
+    };
+    let commands = &asked.spec.server.agents;
+    match commands.len() {
+        0 => {}
+        1 => observer.event(&preparing("starting the agent on the server's host")),
+        _ => observer.event(&preparing("starting the agents on the server's hosts")),
+    }
+    let started = ServerAgents::start(commands, &options.tool.version, &site.facts.addresses, interrupt);
+    go_on(interrupt)?;
+    let (agents, mut described) = started?;
+    asked.warnings.append(&mut described.warnings);
+    Ok(LoadReady { generator, dealt, generators, agents, described })
+}
+
+/// The record of a run that has measured nothing yet. It has the specification and the workload without secrets; the engine has them
+/// as they were given.
+fn record(
+    asked: &RunBrief,
+    site: &RunSite,
+    served: &Served,
+    mut generators: Vec<GeneratorRecord>,
+    mut described: Described,
+    options: &RunnerOptions,
+    started: SystemTime,
+) -> RunRecord {
+    let server = served.server.as_ref();
+    let subject = Subject {
+        tool: &options.tool,
+        target_is_this_host: site.facts.this_host,
+        addresses: &site.facts.addresses,
+        configuration: [&asked.configuration[..], server.map_or(&[], |server| &server.configuration[..])]
+            .concat(),
+        server: server.map(|server| server.facts.clone()).unwrap_or_default(),
+        server_hosts: described.hosts,
+    };
+    let mut environment = environment::gather(&site.root, subject);
+    if !generators.is_empty() {
+        redaction::generators(&mut generators);
+        // For the rule that all hosts ran the same program.
+        environment.extend(fleet::program_sha256().map(|sum| ("tool.program_sha256".to_owned(), sum.into())));
+    }
+    redaction::server_agents(&mut described.records);
+    let mut workload = asked.workload.clone();
+    redaction::workload(&mut workload);
+    let origin = server.map_or(&site.found.origin, |server| &server.origin).as_ref();
+    RunRecord {
+        schema: SCHEMA_VERSION,
+        id: String::new(),
+        generators,
+        environment: calibrate::with_calibration(environment, options.calibration.as_deref(), &options.tool),
+        tool: options.tool.clone(),
+        started_at: clock::rfc3339(started),
+        finished_at: None,
+        took_ns: None,
+        state: RunState::Partial,
+        command_line: redaction::command_line(&options.command_line),
+        series: options.series.clone(),
+        workload_sha256: workload.sha256(),
+        workload,
+        target: TargetRecord {
+            url: redaction::text(&asked.effective.target.join(" ")).text,
+            server: site.facts.server.clone(),
+            embedded: asked.is_embedded(),
+            cpus: site.placement.server.clone(),
+            software: server.and_then(|server| server.software.clone()),
+            agents: described.records,
+            origin: origin.map(|origin| origin.record.clone()),
+        },
+        warnings: asked.warnings.iter().map(|warning| redaction::text(warning).text).collect(),
+        iterations: Vec::new(),
+        voids: Vec::new(),
+        pages: Default::default(),
+        spec: redaction::spec(&asked.spec),
+    }
+}
+
+/// Raises what may be raised and returns what the user should know. What cannot work is an error.
+pub(crate) fn foresee(load: &Load, root: &Root) -> Result<Vec<String>, RunError> {
+    let mut notes = Vec::new();
+    let raised = limits::raise_descriptors(load.descriptors());
+    if raised.to > raised.from {
+        notes.push(format!("the limit of open files was raised from {} to {}", raised.from, raised.to));
+    }
+    for shortage in shortages(load, &limits::read(root)) {
+        if shortage.severity == Severity::Certain {
+            return Err(RunError::Shortage(shortage));
+        }
+        notes.push(format!("{shortage}; to be sure: {}", shortage.remedy));
+    }
+    Ok(notes)
+}
+
+/// Bytes of all distinct files of a workload.
+pub(super) fn fileset_bytes(workload: &Workload) -> u64 {
+    let files = workload.pages.iter().flat_map(|page| &page.files);
+    let sizes: HashMap<&str, u64> = files.filter_map(|file| Some((&*file.url, file.size?))).collect();
+    sizes.values().sum()
+}
