@@ -12,7 +12,7 @@ use crate::layer::Layer;
 use crate::link::{Family, HeldOver, LinkState};
 use crate::origins::pair;
 use crate::resolver::Resolver;
-use crate::session::{Failure, Session};
+use crate::session::{AnswerError, Session};
 use crate::sys::{Address, Backend, Connect, Event, Received};
 use crate::worker::Worker;
 
@@ -190,7 +190,7 @@ impl<B: Backend, L: Layer, P: Session> Worker<B, L, P> {
             match received {
                 Ok(Received::WouldBlock) => is_asked = false,
                 Ok(Received::End) => {
-                    return self.fail_link_by(index, Failure::EndInHandshake, now);
+                    return self.fail_link_by(index, AnswerError::EndInHandshake, now);
                 }
                 Err(error) => return self.broken(index, &error, now),
                 Ok(Received::Bytes(n)) => {

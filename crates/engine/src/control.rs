@@ -56,7 +56,7 @@ pub struct Control {
     pub(crate) end: AtomicBool,
     pub(crate) abort: AtomicBool,
     /// Once its workers are set up.
-    course: OnceLock<Arc<Course>>,
+    course: OnceLock<Arc<LevelClock>>,
     merged: Merged,
 }
 
@@ -96,7 +96,7 @@ impl Control {
     /// Begins a level whose instants are agreed on, at an instant of [`Control::now_ns`]. Once, when it is armed, and 30 ms ahead at
     /// least. Without a warm-up the window opens at the same instant.
     pub fn go_at(&self, at_ns: u64) -> Result<(), InstantError> {
-        self.decide(at_ns, Course::may_begin, |course, state| {
+        self.decide(at_ns, LevelClock::may_begin, |course, state| {
             course.begin(state, at_ns);
             // This thread may have stood still meanwhile, and workers wake shortly before the instant.
             in_time(at_ns, TICK_NS).is_ok()
@@ -112,14 +112,14 @@ impl Control {
     /// Opens the window of a level whose instants are agreed on, at an instant of [`Control::now_ns`]. Once, when it is warm, and
     /// 30 ms ahead at least.
     pub fn open_at(&self, at_ns: u64) -> Result<(), InstantError> {
-        self.decide(at_ns, Course::may_open, |course, _| course.shared.opening.announce(at_ns, now_ns))
+        self.decide(at_ns, LevelClock::may_open, |course, _| course.shared.opening.announce(at_ns, now_ns))
     }
 
     fn decide(
         &self,
         at_ns: u64,
-        may: impl Fn(&Course, &State) -> Result<(), InstantError>,
-        act: impl Fn(&Course, &mut State) -> bool,
+        may: impl Fn(&LevelClock, &State) -> Result<(), InstantError>,
+        act: impl Fn(&LevelClock, &mut State) -> bool,
     ) -> Result<(), InstantError> {
         let course = self.course.get().ok_or(InstantError::NotReady)?;
         let mut state = course.lock();
@@ -180,7 +180,7 @@ impl Control {
     }
 
     /// Learns of its level. A control serves one; a second would show the first one's totals.
-    pub(crate) fn watches(&self, course: &Arc<Course>) {
+    pub(crate) fn watches(&self, course: &Arc<LevelClock>) {
         let _ = self.course.set(course.clone());
     }
 }
@@ -194,7 +194,7 @@ fn in_time(at_ns: u64, ahead_ns: u64) -> Result<(), InstantError> {
 
 /// The course of a level: what decides when it begins, opens and closes.
 #[derive(Debug)]
-pub(crate) struct Course {
+pub(crate) struct LevelClock {
     pub(crate) shared: Arc<Shared>,
     opening: Opening,
     warmup_ns: u64,
@@ -211,9 +211,9 @@ pub(crate) struct State {
     is_over: bool,
 }
 
-impl Course {
-    pub(crate) fn new(plan: &Plan, opening: Opening, shared: Arc<Shared>) -> Arc<Course> {
-        Arc::new(Course { shared, opening, warmup_ns: plan.warmup_ns, state: Mutex::default() })
+impl LevelClock {
+    pub(crate) fn new(plan: &Plan, opening: Opening, shared: Arc<Shared>) -> Arc<LevelClock> {
+        Arc::new(LevelClock { shared, opening, warmup_ns: plan.warmup_ns, state: Mutex::default() })
     }
 
     pub(crate) fn lock(&self) -> MutexGuard<'_, State> {
@@ -292,14 +292,14 @@ mod tests {
 
     use super::*;
 
-    fn course(opening: Opening) -> Arc<Course> {
+    fn course(opening: Opening) -> Arc<LevelClock> {
         let mut spec = GeneratorTask { target: vec!["http://192.0.2.1".into()], ..GeneratorTask::default() };
         spec.load.warmup = Nanos::from_secs(1);
         let files = vec![FileRequest { url: "/".into(), ..FileRequest::default() }];
         let page = Page { weight: 1, files, think: Nanos::ZERO };
         let workload = Workload { name: "w".into(), pages: vec![page], ..Workload::default() };
         let plan = Plan::compile(&spec, &workload).unwrap();
-        Course::new(&plan, opening, Arc::new(Shared::new(&plan, u64::MAX, 0)))
+        LevelClock::new(&plan, opening, Arc::new(Shared::new(&plan, u64::MAX, 0)))
     }
 
     /// An end between the last look at the clients and the opening must not be lost: the window would last its whole time.

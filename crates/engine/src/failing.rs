@@ -10,7 +10,7 @@ use crate::exchange::{Exchange, ExchangeId, Exchanges, Progress};
 use crate::failure::{class_of, describe};
 use crate::layer::Layer;
 use crate::link::LinkState;
-use crate::session::{Failure, Session};
+use crate::session::{AnswerError, Session};
 use crate::sys::Backend;
 use crate::worker::Worker;
 
@@ -145,14 +145,14 @@ impl<B: Backend, L: Layer, P: Session> Worker<B, L, P> {
     /// The same for what a layer or a session found wrong. Taken by value: one that is borrowed must be in memory, which costs the
     /// requests that succeed as well.
     #[cold]
-    pub(crate) fn fail_link_by(&mut self, index: u32, failure: Failure, now: u64) {
-        self.fail_link(index, failure.class(), now, &|exchange| failure.describe(exchange));
+    pub(crate) fn fail_link_by(&mut self, index: u32, failure: AnswerError, now: u64) {
+        self.fail_link(index, failure.class(), now, &|exchange| failure.describe::<P>(exchange));
     }
 
     /// Ends one exchange by what its session found wrong, and leaves its link to the caller.
     #[cold]
-    pub(crate) fn end_in_error_by(&mut self, at: ExchangeId, failure: Failure, now: u64) {
-        self.end_in_error(at, failure.class(), now, &|exchange| failure.describe(exchange));
+    pub(crate) fn end_in_error_by(&mut self, at: ExchangeId, failure: AnswerError, now: u64) {
+        self.end_in_error(at, failure.class(), now, &|exchange| failure.describe::<P>(exchange));
     }
 
     /// Counts the handshake of a connection that ends in an error, where that is what it ends in. With early data, requests are

@@ -6,7 +6,7 @@
 use webstone_measure::metrics::Handshake;
 
 use crate::plan::Plan;
-use crate::session::Failure;
+use crate::session::AnswerError;
 
 /// See the module comment.
 pub(crate) trait Layer: Default {
@@ -30,7 +30,7 @@ pub(crate) trait Layer: Default {
     fn is_agreed(&self) -> bool;
 
     /// Takes bytes that came before the layer was open, up to the end of the handshake: how many.
-    fn handshake(&mut self, wire: &[u8], shared: &mut Self::Shared) -> Result<usize, Failure>;
+    fn handshake(&mut self, wire: &[u8], shared: &mut Self::Shared) -> Result<usize, AnswerError>;
 
     /// What was agreed on, once, as soon as a handshake has ended.
     fn take_agreed(&mut self, shared: &Self::Shared) -> Option<Handshake>;
@@ -51,7 +51,7 @@ pub(crate) trait Layer: Default {
     fn must_send(&self) -> bool;
 
     /// Takes bytes that came: how many of the session's were in them. [`Layer::plain`] has those.
-    fn unseal(&mut self, wire: &[u8], shared: &mut Self::Shared) -> Result<usize, Failure>;
+    fn unseal(&mut self, wire: &[u8], shared: &mut Self::Shared) -> Result<usize, AnswerError>;
 
     /// The session's bytes in those that [`Layer::unseal`] was given last.
     fn plain<'a>(&'a self, wire: &'a [u8], shared: &'a Self::Shared) -> &'a [u8];
@@ -98,7 +98,7 @@ impl Layer for Plain {
     }
 
     #[inline]
-    fn handshake(&mut self, _: &[u8], (): &mut ()) -> Result<usize, Failure> {
+    fn handshake(&mut self, _: &[u8], (): &mut ()) -> Result<usize, AnswerError> {
         Ok(0)
     }
 
@@ -123,7 +123,7 @@ impl Layer for Plain {
     }
 
     #[inline]
-    fn unseal(&mut self, wire: &[u8], (): &mut ()) -> Result<usize, Failure> {
+    fn unseal(&mut self, wire: &[u8], (): &mut ()) -> Result<usize, AnswerError> {
         Ok(wire.len())
     }
 

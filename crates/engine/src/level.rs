@@ -11,7 +11,7 @@ use webstone_measure::live::Phase;
 use webstone_measure::metrics::Measured;
 use webstone_measure::rate::RateProfile;
 
-use crate::control::{Control, Course, Opening};
+use crate::control::{Control, LevelClock, Opening};
 use crate::h1::session::Http1;
 use crate::h2::session::Http2;
 use crate::layer::{Layer, Plain};
@@ -143,7 +143,7 @@ pub fn run_level(job: &LevelJob, control: &Arc<Control>) -> Result<LevelOutcome,
     let pages_left = plan.page_limit.map(|pages| pages_of(pages, &job.clients_here(), job.clients));
     let shared = Arc::new(Shared::new(plan, pages_left.unwrap_or(u64::MAX), dealt.len()));
     let (running, words) = start_workers(job, &shared, dealt)?;
-    let course = Course::new(plan, job.opening, shared);
+    let course = LevelClock::new(plan, job.opening, shared);
     control.watches(&course);
     match words {
         Some(words) => course.armed(words),
@@ -277,7 +277,7 @@ fn quiet_time(plan: &Plan, shared: &Shared) -> Duration {
 }
 
 /// Sees the level through its phases until its workers are done; whether it was interrupted.
-fn watch<T>(plan: &Plan, course: &Course, control: &Control, running: &[JoinHandle<T>]) -> bool {
+fn watch<T>(plan: &Plan, course: &LevelClock, control: &Control, running: &[JoinHandle<T>]) -> bool {
     let shared = &*course.shared;
     let mut interrupted = false;
     let all =

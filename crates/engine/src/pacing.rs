@@ -94,7 +94,7 @@ impl Pacing {
 
 /// A worker's share of the schedule.
 pub(crate) struct Pacer {
-    course: Course,
+    course: ArrivalTrack,
     /// At the next arrival that was not seen to.
     upcoming: Cursor,
     /// At the oldest arrival that waits, where one does.
@@ -114,7 +114,7 @@ pub(crate) struct Pacer {
 }
 
 /// What both cursors walk along: a warm-up until the window opens, then the window's own schedule from its beginning.
-struct Course {
+struct ArrivalTrack {
     warm_up_end_ns: u64,
     open_ns: u64,
     close_ns: u64,
@@ -132,13 +132,13 @@ struct Cursor {
 }
 
 impl Cursor {
-    fn advance(&mut self, course: &Course) {
+    fn advance(&mut self, course: &ArrivalTrack) {
         self.due_ns = self.arrivals.next().map_or(u64::MAX, |due| self.start_ns.saturating_add(due));
         self.settle(course);
     }
 
     /// Goes over into the window where the warm-up has ended, and ends where the window does.
-    fn settle(&mut self, course: &Course) {
+    fn settle(&mut self, course: &ArrivalTrack) {
         if !self.in_window && self.due_ns >= course.warm_up_end_ns && course.warm_up_end_ns != u64::MAX {
             self.in_window = true;
             self.arrivals = course.window.clone();
@@ -167,7 +167,7 @@ impl Pacer {
         let gap_ns = turn_ns / f64::from(slots.count);
         let margin_ns_max = MARGIN_NS_MAX.min(gap_ns as u64 / 2);
         Pacer {
-            course: Course {
+            course: ArrivalTrack {
                 warm_up_end_ns: u64::MAX,
                 open_ns: u64::MAX,
                 close_ns: u64::MAX,

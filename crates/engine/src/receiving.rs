@@ -9,7 +9,7 @@ use webstone_workload::load::Check;
 use crate::exchange::{ExchangeId, Exchanges, Progress};
 use crate::layer::Layer;
 use crate::link::{Family, HeldOver, LinkState};
-use crate::session::{Failure, Heard, Session, Sink};
+use crate::session::{AnswerError, Heard, Session, Sink};
 use crate::sys::{Backend, DISCARD_BYTES, Received};
 use crate::worker::Worker;
 
@@ -140,7 +140,7 @@ impl<B: Backend, L: Layer, P: Session> Worker<B, L, P> {
 
     /// `n` bytes were thrown away: whose answer they make whole.
     #[inline]
-    fn skip(&mut self, index: u32, n: usize, now: u64) -> Result<Option<u32>, Failure> {
+    fn skip(&mut self, index: u32, n: usize, now: u64) -> Result<Option<u32>, AnswerError> {
         self.recorder.received(n);
         let link = &mut self.links[index];
         let mut sink = Sink { exchanges: &mut link.exchanges, plan: &self.plan, now };
@@ -150,7 +150,12 @@ impl<B: Backend, L: Layer, P: Session> Worker<B, L, P> {
     /// Has the session hear bytes of the buffer: whose answer they make whole, where the link carries one at a time. Where it
     /// carries many each is finished as it becomes whole.
     #[inline]
-    pub(crate) fn hear(&mut self, index: u32, wire: Range<usize>, now: u64) -> Result<Option<u32>, Failure> {
+    pub(crate) fn hear(
+        &mut self,
+        index: u32,
+        wire: Range<usize>,
+        now: u64,
+    ) -> Result<Option<u32>, AnswerError> {
         let n = wire.end;
         self.recorder.received(wire.len());
         if L::IS_PLAIN
@@ -212,8 +217,8 @@ impl<B: Backend, L: Layer, P: Session> Worker<B, L, P> {
                 self.end_in_error_by(at(slot), failure, now);
                 self.settle(index, now);
             }
-            Heard::Refused(slot) => {
-                self.refused(at(slot), ErrorClass::H2Reset, now);
+            Heard::Refused(slot, class) => {
+                self.refused(at(slot), class, now);
                 self.settle(index, now);
             }
             Heard::Capacity => self.capacity_changed(index, now),
@@ -242,14 +247,14 @@ impl<B: Backend, L: Layer, P: Session> Worker<B, L, P> {
             let is_cut = !link.layer.may_end();
             match link.session.end(slot, &link.exchanges) {
                 Ok(()) if is_cut => {
-                    self.end_in_error_by(at, Failure::Cut, now);
+                    self.end_in_error_by(at, AnswerError::Cut, now);
                 }
                 Ok(()) => return self.finish(at, true, now),
                 Err(_) if self.may_retry(at) => self.retry(at, now),
                 Err(failure) => {
                     let failure = match failure {
-                        _ if is_shaking => Failure::EndInHandshake,
-                        _ if is_cut => Failure::Cut,
+                        _ if is_shaking => AnswerError::EndInHandshake,
+                        _ if is_cut => AnswerError::Cut,
                         failure => failure,
                     };
                     self.end_in_error_by(at, failure, now);

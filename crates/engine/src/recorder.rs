@@ -3,8 +3,8 @@
 
 use webstone_measure::errors::{ErrorClass, ErrorExample};
 use webstone_measure::metrics::{
-    ClientTotals, Handshake, Histogram, Http2Counts, Measured, Moments, OpenLoop, PageHistograms, PageTotals,
-    Second, Statuses, WorkerUse,
+    ClientTotals, Handshake, Histogram, Measured, Moments, OpenLoop, PageHistograms, PageTotals, Second,
+    Statuses, WorkerUse,
 };
 use webstone_measure::units::NANOS_PER_SECOND;
 
@@ -25,7 +25,7 @@ const SERIES_SECONDS_RESERVED: u64 = 86_400;
 const STATUSES: usize = 1000;
 
 pub(crate) struct Recorder {
-    measured: Measured,
+    pub(crate) measured: Measured,
     is_open: bool,
     open_ns: u64,
     /// End of the second that is being counted.
@@ -38,7 +38,6 @@ pub(crate) struct Recorder {
     cpu_at_open: CpuUse,
     /// When the last copy for percentiles was taken.
     copied_ns: u64,
-    http2_at_open: Option<Http2Counts>,
 }
 
 impl Recorder {
@@ -64,7 +63,6 @@ impl Recorder {
             statuses: Box::new([0; STATUSES]),
             cpu_at_open: CpuUse::default(),
             copied_ns: 0,
-            http2_at_open: None,
         }
     }
 
@@ -109,16 +107,6 @@ impl Recorder {
                 .map(|(close, open)| close.saturating_sub(open)),
             ..worker
         }];
-    }
-
-    /// What HTTP/2 had counted when the window opened.
-    pub(crate) fn open_http2(&mut self, counts: Option<Http2Counts>) {
-        self.http2_at_open = counts;
-    }
-
-    /// The same when it closes.
-    pub(crate) fn close_http2(&mut self, counts: Option<Http2Counts>) {
-        self.measured.http2 = counts.zip(self.http2_at_open).map(|(counts, earlier)| counts.since(&earlier));
     }
 
     /// Everything that was measured; so many requests were cut off.

@@ -6,10 +6,9 @@
 use std::borrow::Cow;
 
 use webstone_measure::errors::ErrorClass;
-use webstone_measure::metrics::Http2Counts;
+use webstone_measure::metrics::Measured;
 
 use crate::exchange::{Exchange, Exchanges, Progress};
-use crate::h2::frames::code;
 use crate::plan::{Plan, RequestPlan};
 
 /// See the module comment. Exchanges are known by their slot on the link.
@@ -21,10 +20,17 @@ pub(crate) trait Session: Default {
 
     fn memory(plan: &Plan) -> Self::Memory;
 
-    /// What is counted besides requests, of all sessions of the worker.
-    fn counts(_: &mut Self::Memory) -> Option<&mut Http2Counts> {
-        None
-    }
+    /// An exchange waits for room on its link.
+    fn count_waited(_: &mut Self::Memory) {}
+
+    /// The server did not look at a request that was sent to it, which is sent again or given up.
+    fn count_refused(_: &mut Self::Memory, _is_sent_again: bool) {}
+
+    /// The window opens.
+    fn open_window(_: &mut Self::Memory) {}
+
+    /// The window closes: adds what was counted in it besides requests.
+    fn close_window(_: &mut Self::Memory, _: &mut Measured) {}
 
     /// A connection begins; what was known of the last is void.
     #[inline]
@@ -59,16 +65,16 @@ pub(crate) trait Session: Default {
         input: &[u8],
         memory: &mut Self::Memory,
         sink: &mut Sink<'_, Self::Exchanges>,
-    ) -> Result<(usize, Heard), Failure>;
+    ) -> Result<(usize, Heard), AnswerError>;
 
     /// Bytes to come that nothing but body is in, so that they may be thrown away unseen.
     fn skippable(&self) -> u64;
 
     /// `n` bytes were thrown away, at most one more than [`Session::skippable`]: whose answer they make whole.
-    fn skip(&mut self, n: usize, sink: &mut Sink<'_, Self::Exchanges>) -> Result<Option<u32>, Failure>;
+    fn skip(&mut self, n: usize, sink: &mut Sink<'_, Self::Exchanges>) -> Result<Option<u32>, AnswerError>;
 
     /// What the end of the stream means to the exchange in a slot: its answer is whole, or has failed.
-    fn end(&self, slot: u32, exchanges: &Self::Exchanges) -> Result<(), Failure>;
+    fn end(&self, slot: u32, exchanges: &Self::Exchanges) -> Result<(), AnswerError>;
 
     /// Bytes of a traced answer in words, and its slot, where bytes as they come are none.
     fn take_text(&mut self) -> Option<(u32, Vec<u8>)> {
@@ -77,6 +83,9 @@ pub(crate) trait Session: Default {
 
     /// The exchange in a slot is given up: whether the link can go on without it.
     fn abandon(&mut self, slot: u32, exchanges: &mut Self::Exchanges) -> bool;
+
+    /// The class of an exchange that the server will not answer because it ends the connection.
+    const PASSED_OVER: ErrorClass = ErrorClass::ClosedEarly;
 
     /// Whether the exchange in a slot lies beyond the last that the server will answer.
     fn is_passed_over(&self, _: u32, _: &Self::Exchanges) -> bool {
@@ -88,6 +97,11 @@ pub(crate) trait Session: Default {
     #[inline]
     fn say_farewell(&mut self, _: Option<ErrorClass>) -> bool {
         false
+    }
+
+    /// What [`AnswerError::GivenUp`] means in words: its class and code, and how many bytes of the answer were received before.
+    fn given_up(_: ErrorClass, code: u32, _received: u64) -> String {
+        format!("error {code}")
     }
 }
 
@@ -110,16 +124,16 @@ pub(crate) enum Heard {
     /// The answer in this slot is whole.
     Whole(u32),
     /// There will be none to the one in this slot. The link goes on.
-    Failed(u32, Failure),
-    /// The server has not looked at the one in this slot, which may be sent again.
-    Refused(u32),
+    Failed(u32, AnswerError),
+    /// The server has not looked at the one in this slot, which may be sent again; if it is given up, in this class.
+    Refused(u32, ErrorClass),
     /// More exchanges may begin than before, or none any more.
     Capacity,
 }
 
 /// Why the answer to a request is none.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) enum Failure {
+pub(crate) enum AnswerError {
     /// Bytes that are no answer, and why.
     Malformed(&'static str),
     /// So many bytes behind the last answer that is due.
@@ -130,8 +144,8 @@ pub(crate) enum Failure {
     EndInBody(Option<u64>),
     /// It ended where a body may, but the layer below was to announce that.
     Cut,
-    /// What HTTP/2 forbids, by its class.
-    Http2(ErrorClass, &'static str),
+    /// What the protocol forbids, by its class.
+    Forbidden(ErrorClass, &'static str),
     /// The server gave up an exchange, or all: which class, and its error code.
     GivenUp(ErrorClass, u32),
     /// It ended in the middle of the layer's handshake.
@@ -140,48 +154,40 @@ pub(crate) enum Failure {
     Layer(Box<(ErrorClass, String)>),
 }
 
-impl Failure {
+impl AnswerError {
     pub(crate) fn class(&self) -> ErrorClass {
         match self {
-            Failure::Malformed(_) | Failure::Surplus(_) => ErrorClass::Malformed,
-            Failure::EndInHead => ErrorClass::ClosedEarly,
-            Failure::EndInBody(_) => ErrorClass::ShortBody,
-            Failure::Http2(class, _) | Failure::GivenUp(class, _) => *class,
-            Failure::Cut => ErrorClass::TlsTruncated,
-            Failure::EndInHandshake => ErrorClass::TlsHandshake,
-            Failure::Layer(failure) => failure.0,
+            AnswerError::Malformed(_) | AnswerError::Surplus(_) => ErrorClass::Malformed,
+            AnswerError::EndInHead => ErrorClass::ClosedEarly,
+            AnswerError::EndInBody(_) => ErrorClass::ShortBody,
+            AnswerError::Forbidden(class, _) | AnswerError::GivenUp(class, _) => *class,
+            AnswerError::Cut => ErrorClass::TlsTruncated,
+            AnswerError::EndInHandshake => ErrorClass::TlsHandshake,
+            AnswerError::Layer(failure) => failure.0,
         }
     }
 
     /// What happened to an exchange, in words.
-    pub(crate) fn describe(&self, exchange: &Exchange) -> String {
+    pub(crate) fn describe<P: Session>(&self, exchange: &Exchange) -> String {
         match (self, exchange.received_bytes()) {
-            (Failure::Malformed(what) | Failure::Http2(_, what), _) => (*what).to_owned(),
-            (Failure::GivenUp(ErrorClass::H2Goaway, code), _) => {
-                format!("the server ended the connection (GOAWAY): {}", code::name(*code))
-            }
-            (Failure::GivenUp(_, code), n) => {
-                format!(
-                    "the server reset the stream (RST_STREAM) {n} bytes into the answer: {}",
-                    code::name(*code)
-                )
-            }
-            (Failure::Surplus(bytes), _) => format!("{bytes} bytes after the end of the response"),
-            (Failure::EndInHead, 0) => "the connection was closed before an answer".to_owned(),
-            (Failure::EndInHead, n) => format!("the connection was closed {n} bytes into the head"),
-            (Failure::EndInBody(Some(missing)), _) => {
+            (AnswerError::Malformed(what) | AnswerError::Forbidden(_, what), _) => (*what).to_owned(),
+            (AnswerError::GivenUp(class, code), n) => P::given_up(*class, *code, n),
+            (AnswerError::Surplus(bytes), _) => format!("{bytes} bytes after the end of the response"),
+            (AnswerError::EndInHead, 0) => "the connection was closed before an answer".to_owned(),
+            (AnswerError::EndInHead, n) => format!("the connection was closed {n} bytes into the head"),
+            (AnswerError::EndInBody(Some(missing)), _) => {
                 format!("the connection was closed {missing} bytes before the end of the body")
             }
-            (Failure::EndInBody(None), _) => {
+            (AnswerError::EndInBody(None), _) => {
                 format!("the connection was closed {} bytes into a chunked body", exchange.body_bytes)
             }
-            (Failure::Cut, n) => {
+            (AnswerError::Cut, n) => {
                 format!("the connection ended {n} bytes into the answer, without TLS's close_notify")
             }
-            (Failure::EndInHandshake, _) => {
+            (AnswerError::EndInHandshake, _) => {
                 "the server closed the connection during the TLS handshake".to_owned()
             }
-            (Failure::Layer(failure), _) => failure.1.clone(),
+            (AnswerError::Layer(failure), _) => failure.1.clone(),
         }
     }
 }

@@ -82,9 +82,7 @@ impl<B: Backend, L: Layer, P: Session> Worker<B, L, P> {
         let exchange = self.links[at.link].exchanges.at_mut(at.slot);
         let first_byte_ns = now + self.plan.first_byte_timeout_ns;
         exchange.deadline_ns = first_byte_ns.min(exchange.start_ns + self.plan.request_timeout_ns);
-        if let Some(counts) = P::counts(&mut self.memory) {
-            counts.waited += 1;
-        }
+        P::count_waited(&mut self.memory);
     }
 
     /// Begins exchanges that wait for their link, as many as it may have.
@@ -134,7 +132,7 @@ impl<B: Backend, L: Layer, P: Session> Worker<B, L, P> {
                 }
                 _ => continue,
             }
-            self.refused(ExchangeId { link: index, slot }, ErrorClass::H2Goaway, now);
+            self.refused(ExchangeId { link: index, slot }, P::PASSED_OVER, now);
         }
         self.settle(index, now);
     }
@@ -148,9 +146,8 @@ impl<B: Backend, L: Layer, P: Session> Worker<B, L, P> {
             *refusals
         });
         let is_given_up = refusals > REFUSALS_MAX;
-        if let Some(counts) = P::counts(&mut self.memory) {
-            counts.refused += u64::from(was_sent);
-            counts.retried += u64::from(was_sent && !is_given_up);
+        if was_sent {
+            P::count_refused(&mut self.memory, !is_given_up);
         }
         if is_given_up {
             return self.end_in_error(at, class, now, &|_| {

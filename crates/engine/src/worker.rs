@@ -375,7 +375,7 @@ impl<B: Backend, L: Layer, P: Session> Worker<B, L, P> {
     fn open(&mut self, at_ns: u64) {
         self.stage = Stage::Measuring;
         self.recorder.open(at_ns, self.clients.requests_in_progress(), self.pacing.open());
-        self.recorder.open_http2(P::counts(&mut self.memory).copied());
+        P::open_window(&mut self.memory);
         self.clock.open(at_ns);
         if self.plan.page_limit.is_some() {
             self.clients.resume_stopped();
@@ -406,7 +406,7 @@ impl<B: Backend, L: Layer, P: Session> Worker<B, L, P> {
             ..self.clock.close()
         };
         self.recorder.close(at_ns, worker);
-        self.recorder.close_http2(P::counts(&mut self.memory).copied());
+        P::close_window(&mut self.memory, &mut self.recorder.measured);
         self.stop_all(at_ns);
     }
 

@@ -7,7 +7,7 @@ use super::known_heads::KnownHeads;
 use super::response::{AtEnd, Malformed, ResponseParser, Step};
 use crate::exchange::{Exchange, Exchanges};
 use crate::plan::{NO_TEMPLATE, Plan};
-use crate::session::{Failure, Heard, Session, Sink, Start};
+use crate::session::{AnswerError, Heard, Session, Sink, Start};
 use crate::slice::Slice;
 
 /// The only exchange's.
@@ -96,7 +96,7 @@ impl Session for Http1 {
         input: &[u8],
         known: &mut KnownHeads,
         sink: &mut Sink<'_, Exchange>,
-    ) -> Result<(usize, Heard), Failure> {
+    ) -> Result<(usize, Heard), AnswerError> {
         sink.answer(SLOT);
         // Nearly always the head comes whole and nothing was kept.
         let mut kept = std::mem::take(&mut self.kept);
@@ -139,18 +139,18 @@ impl Session for Http1 {
     }
 
     #[inline]
-    fn skip(&mut self, n: usize, sink: &mut Sink<'_, Exchange>) -> Result<Option<u32>, Failure> {
+    fn skip(&mut self, n: usize, sink: &mut Sink<'_, Exchange>) -> Result<Option<u32>, AnswerError> {
         let due = self.parser.skippable().min(n as u64);
         self.parser.skipped(due);
         sink.unseen_body(SLOT, due);
         self.whole(n - due as usize)
     }
 
-    fn end(&self, _: u32, _: &Exchange) -> Result<(), Failure> {
+    fn end(&self, _: u32, _: &Exchange) -> Result<(), AnswerError> {
         match self.parser.at_end() {
             AtEnd::Complete => Ok(()),
-            AtEnd::InHead => Err(Failure::EndInHead),
-            AtEnd::InBody(missing) => Err(Failure::EndInBody(missing)),
+            AtEnd::InHead => Err(AnswerError::EndInHead),
+            AtEnd::InBody(missing) => Err(AnswerError::EndInBody(missing)),
         }
     }
 
@@ -164,17 +164,17 @@ impl Session for Http1 {
 impl Http1 {
     /// Whether the answer is whole; nothing may come behind it.
     #[inline]
-    fn whole(&self, left_over: usize) -> Result<Option<u32>, Failure> {
+    fn whole(&self, left_over: usize) -> Result<Option<u32>, AnswerError> {
         match (self.parser.is_done(), left_over) {
             (false, _) => Ok(None),
             (true, 0) => Ok(Some(SLOT)),
-            (true, _) => Err(Failure::Surplus(left_over)),
+            (true, _) => Err(AnswerError::Surplus(left_over)),
         }
     }
 }
 
-fn malformed(Malformed(what): Malformed) -> Failure {
-    Failure::Malformed(what)
+fn malformed(Malformed(what): Malformed) -> AnswerError {
+    AnswerError::Malformed(what)
 }
 
 /// A link of HTTP/1 has one exchange, in its place.

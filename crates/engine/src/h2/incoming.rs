@@ -9,7 +9,7 @@ use super::hpack::CompressionError;
 use super::session::{Http2, Memory};
 use super::streams::Streams;
 use crate::exchange::{Exchanges, Progress};
-use crate::session::{Failure, Heard, Sink};
+use crate::session::{AnswerError, Heard, Sink};
 
 /// Longest header block, in bytes, and most frames that it may come in.
 const BLOCK_BYTES_MAX: usize = 256 * 1024;
@@ -53,25 +53,25 @@ impl Incoming {
     }
 }
 
-fn protocol(what: &'static str) -> Failure {
-    Failure::Http2(ErrorClass::H2Protocol, what)
+fn protocol(what: &'static str) -> AnswerError {
+    AnswerError::Forbidden(ErrorClass::H2Protocol, what)
 }
 
-fn flow_control(what: &'static str) -> Failure {
-    Failure::Http2(ErrorClass::H2FlowControl, what)
+fn flow_control(what: &'static str) -> AnswerError {
+    AnswerError::Forbidden(ErrorClass::H2FlowControl, what)
 }
 
-fn flood(what: &'static str) -> Failure {
-    Failure::Http2(ErrorClass::H2Flood, what)
+fn flood(what: &'static str) -> AnswerError {
+    AnswerError::Forbidden(ErrorClass::H2Flood, what)
 }
 
-fn compression(CompressionError(what): CompressionError) -> Failure {
-    Failure::Http2(ErrorClass::H2Compression, what)
+fn compression(CompressionError(what): CompressionError) -> AnswerError {
+    AnswerError::Forbidden(ErrorClass::H2Compression, what)
 }
 
-fn framing(error: FrameError) -> Failure {
+fn framing(error: FrameError) -> AnswerError {
     match error {
-        FrameError::Size(what) => Failure::Http2(ErrorClass::H2FrameSize, what),
+        FrameError::Size(what) => AnswerError::Forbidden(ErrorClass::H2FrameSize, what),
         FrameError::Padding => protocol("a frame with more padding than payload"),
     }
 }
@@ -83,7 +83,7 @@ impl Http2 {
         input: &[u8],
         memory: &mut Memory,
         sink: &mut Sink<'_, Streams>,
-    ) -> Result<(usize, Heard), Failure> {
+    ) -> Result<(usize, Heard), AnswerError> {
         let mut reader = std::mem::take(&mut self.reader);
         let mut at = 0;
         let mut heard = Ok(Heard::Nothing);
@@ -104,13 +104,15 @@ impl Http2 {
     }
 
     #[cold]
-    fn no_frame(&self, error: FrameError, front: &[u8]) -> Failure {
+    fn no_frame(&self, error: FrameError, front: &[u8]) -> AnswerError {
         match self.incoming.has_settings {
             true => framing(error),
             false if front.starts_with(b"HTTP/") => {
-                Failure::Http2(ErrorClass::H2NotSpoken, "the server answers with HTTP/1")
+                AnswerError::Forbidden(ErrorClass::H2NotSpoken, "the server answers with HTTP/1")
             }
-            false => Failure::Http2(ErrorClass::H2NotSpoken, "the server does not send HTTP/2 frames"),
+            false => {
+                AnswerError::Forbidden(ErrorClass::H2NotSpoken, "the server does not send HTTP/2 frames")
+            }
         }
     }
 
@@ -120,7 +122,7 @@ impl Http2 {
         step: Step<'_>,
         memory: &mut Memory,
         sink: &mut Sink<'_, Streams>,
-    ) -> Result<Heard, Failure> {
+    ) -> Result<Heard, AnswerError> {
         match step {
             Step::NeedMore => Ok(Heard::Nothing),
             Step::Frame(head, payload) => {
@@ -138,7 +140,7 @@ impl Http2 {
 
     /// Whether a frame may come now at all.
     #[inline]
-    fn is_expected(&self, of_kind: u8, stream: u32) -> Result<(), Failure> {
+    fn is_expected(&self, of_kind: u8, stream: u32) -> Result<(), AnswerError> {
         if !self.incoming.has_settings && of_kind != kind::SETTINGS {
             return Err(protocol("a connection that does not begin with SETTINGS"));
         }
@@ -156,7 +158,7 @@ impl Http2 {
         payload: &[u8],
         memory: &mut Memory,
         sink: &mut Sink<'_, Streams>,
-    ) -> Result<Heard, Failure> {
+    ) -> Result<Heard, AnswerError> {
         self.is_expected(head.kind, head.stream)?;
         if head.kind == kind::HEADERS {
             let block = frames::header_block(head, payload).map_err(framing)?;
@@ -202,7 +204,7 @@ impl Http2 {
     }
 
     /// Counts a frame that is of no use to any answer.
-    fn is_no_flood(&mut self) -> Result<(), Failure> {
+    fn is_no_flood(&mut self) -> Result<(), AnswerError> {
         self.incoming.control_frames += 1;
         if self.incoming.control_frames > CONTROL_FRAMES_MAX {
             return Err(flood("10,000 consecutive frames that belong to no answer"));
@@ -219,7 +221,7 @@ impl Http2 {
         payload: &[u8],
         memory: &mut Memory,
         sink: &mut Sink<'_, Streams>,
-    ) -> Result<Heard, Failure> {
+    ) -> Result<Heard, AnswerError> {
         let incoming = &mut self.incoming;
         incoming.block_frames += 1;
         incoming.block_wire_bytes += frames::HEAD_BYTES + payload.len();
@@ -237,7 +239,7 @@ impl Http2 {
 
     /// The slot of a stream that something came on; `None` where that is over.
     #[inline]
-    fn known(&self, id: u32, sink: &Sink<'_, Streams>) -> Result<Option<u32>, Failure> {
+    fn known(&self, id: u32, sink: &Sink<'_, Streams>) -> Result<Option<u32>, AnswerError> {
         if id == 0 || id & 1 == 0 || id >= self.next_id {
             return Err(protocol("a frame on a stream that was never opened"));
         }
@@ -259,7 +261,7 @@ impl Http2 {
         wire_bytes: usize,
         memory: &mut Memory,
         sink: &mut Sink<'_, Streams>,
-    ) -> Result<Heard, Failure> {
+    ) -> Result<Heard, AnswerError> {
         let slot = self.known(head.stream, sink)?;
         let request = slot.map_or(0, |slot| sink.exchanges.at(slot).request);
         // Even of a stream that is over: both tables change alike.
@@ -325,7 +327,7 @@ impl Http2 {
         (counted, framing): (u32, usize),
         ends: Option<bool>,
         sink: &mut Sink<'_, Streams>,
-    ) -> Result<Heard, Failure> {
+    ) -> Result<Heard, AnswerError> {
         let slot = self.known(id, sink)?;
         let incoming = &mut self.incoming;
         let too_much = || flow_control("more data than the flow-control window allows");
@@ -402,7 +404,7 @@ impl Http2 {
         payload: &[u8],
         memory: &mut Memory,
         sink: &mut Sink<'_, Streams>,
-    ) -> Result<Heard, Failure> {
+    ) -> Result<Heard, AnswerError> {
         if head.has(flag::ACK) {
             if !self.incoming.has_settings {
                 return Err(protocol("a connection that does not begin with SETTINGS"));
@@ -449,17 +451,17 @@ impl Http2 {
         Ok(Heard::Capacity)
     }
 
-    fn goaway(&mut self, last: u32, why: u32, memory: &mut Memory) -> Result<Heard, Failure> {
+    fn goaway(&mut self, last: u32, why: u32, memory: &mut Memory) -> Result<Heard, AnswerError> {
         memory.counts.goaways += u64::from(self.last_answered.is_none());
         if why != code::NO_ERROR {
-            return Err(Failure::GivenUp(ErrorClass::H2Goaway, why));
+            return Err(AnswerError::GivenUp(ErrorClass::H2Goaway, why));
         }
         // A server may say first that it is about to go, and then how far it came (section 6.8).
         self.last_answered = Some(self.last_answered.map_or(last, |earlier| earlier.min(last)));
         Ok(Heard::Capacity)
     }
 
-    fn window(&mut self, id: u32, more: u32, sink: &mut Sink<'_, Streams>) -> Result<Heard, Failure> {
+    fn window(&mut self, id: u32, more: u32, sink: &mut Sink<'_, Streams>) -> Result<Heard, AnswerError> {
         const MOST: i64 = frames::WINDOW_BYTES_MAX as i64;
         if id == 0 {
             if more == 0 {
@@ -493,13 +495,13 @@ impl Http2 {
         why: u32,
         memory: &mut Memory,
         sink: &mut Sink<'_, Streams>,
-    ) -> Result<Heard, Failure> {
+    ) -> Result<Heard, AnswerError> {
         let Some(slot) = self.known(id, sink)? else { return Ok(Heard::Nothing) };
         self.close(slot, sink.exchanges);
         if why == code::REFUSED_STREAM {
-            return Ok(Heard::Refused(slot));
+            return Ok(Heard::Refused(slot, ErrorClass::H2Reset));
         }
         memory.counts.reset += 1;
-        Ok(Heard::Failed(slot, Failure::GivenUp(ErrorClass::H2Reset, why)))
+        Ok(Heard::Failed(slot, AnswerError::GivenUp(ErrorClass::H2Reset, why)))
     }
 }

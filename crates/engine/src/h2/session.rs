@@ -7,7 +7,7 @@ use std::borrow::Cow;
 use std::collections::VecDeque;
 
 use webstone_measure::errors::ErrorClass;
-use webstone_measure::metrics::Http2Counts;
+use webstone_measure::metrics::{Http2Counts, Measured};
 
 use super::frames::{self, Reader, code, flag, kind, setting};
 use super::hpack::decoder::Decoder;
@@ -18,7 +18,7 @@ use super::request::Variant;
 use super::streams::Streams;
 use crate::exchange::{Exchanges, Progress};
 use crate::plan::Plan;
-use crate::session::{Failure, Heard, Session, Sink, Start};
+use crate::session::{AnswerError, Heard, Session, Sink, Start};
 
 /// Streams that are begun before the server has said how many it allows: what RFC 9113 section 6.5.2 recommends as the least.
 const STREAMS_UNTOLD: u32 = 100;
@@ -29,6 +29,8 @@ const OUT_BYTES: usize = 128 * 1024;
 pub(crate) struct Memory {
     pub(super) known: KnownBlocks,
     pub(super) counts: Http2Counts,
+    /// The same when the window opened.
+    at_open: Http2Counts,
 }
 
 /// See the module comment.
@@ -83,11 +85,25 @@ impl Session for Http2 {
     type Memory = Memory;
 
     fn memory(plan: &Plan) -> Memory {
-        Memory { known: KnownBlocks::new(plan.requests.len()), counts: Http2Counts::default() }
+        let (counts, at_open) = (Http2Counts::default(), Http2Counts::default());
+        Memory { known: KnownBlocks::new(plan.requests.len()), counts, at_open }
     }
 
-    fn counts(memory: &mut Memory) -> Option<&mut Http2Counts> {
-        Some(&mut memory.counts)
+    fn count_waited(memory: &mut Memory) {
+        memory.counts.waited += 1;
+    }
+
+    fn count_refused(memory: &mut Memory, is_sent_again: bool) {
+        memory.counts.refused += 1;
+        memory.counts.retried += u64::from(is_sent_again);
+    }
+
+    fn open_window(memory: &mut Memory) {
+        memory.at_open = memory.counts;
+    }
+
+    fn close_window(memory: &mut Memory, measured: &mut Measured) {
+        measured.http2 = Some(memory.counts.since(&memory.at_open));
     }
 
     fn open(&mut self, plan: &Plan) {
@@ -218,7 +234,7 @@ impl Session for Http2 {
         input: &[u8],
         memory: &mut Memory,
         sink: &mut Sink<'_, Streams>,
-    ) -> Result<(usize, Heard), Failure> {
+    ) -> Result<(usize, Heard), AnswerError> {
         self.hear(input, memory, sink)
     }
 
@@ -228,17 +244,17 @@ impl Session for Http2 {
         0
     }
 
-    fn skip(&mut self, _: usize, _: &mut Sink<'_, Streams>) -> Result<Option<u32>, Failure> {
+    fn skip(&mut self, _: usize, _: &mut Sink<'_, Streams>) -> Result<Option<u32>, AnswerError> {
         Ok(None)
     }
 
-    fn end(&self, slot: u32, streams: &Streams) -> Result<(), Failure> {
+    fn end(&self, slot: u32, streams: &Streams) -> Result<(), AnswerError> {
         let stream = streams.slot(slot);
         if !stream.has_final_head {
-            return Err(Failure::EndInHead);
+            return Err(AnswerError::EndInHead);
         }
         let announced = (stream.content_length != u64::MAX).then_some(stream.content_length);
-        Err(Failure::EndInBody(announced.map(|length| length.saturating_sub(stream.exchange.body_bytes))))
+        Err(AnswerError::EndInBody(announced.map(|length| length.saturating_sub(stream.exchange.body_bytes))))
     }
 
     fn take_text(&mut self) -> Option<(u32, Vec<u8>)> {
@@ -249,6 +265,8 @@ impl Session for Http2 {
         self.reset(slot, code::CANCEL, streams);
         true
     }
+
+    const PASSED_OVER: ErrorClass = ErrorClass::H2Goaway;
 
     fn is_passed_over(&self, slot: u32, streams: &Streams) -> bool {
         self.last_answered.is_some_and(|last| streams.slot(slot).id > last)
@@ -268,6 +286,14 @@ impl Session for Http2 {
         // No stream of the server's was answered: it may open none.
         frames::write_numbers(kind::GOAWAY, 0, &[0, code], &mut self.out);
         true
+    }
+
+    fn given_up(class: ErrorClass, code: u32, received: u64) -> String {
+        let name = code::name(code);
+        match class {
+            ErrorClass::H2Goaway => format!("the server ended the connection (GOAWAY): {name}"),
+            _ => format!("the server reset the stream (RST_STREAM) {received} bytes into the answer: {name}"),
+        }
     }
 }
 

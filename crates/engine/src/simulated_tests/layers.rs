@@ -5,7 +5,7 @@ use webstone_measure::metrics::Handshake;
 use webstone_workload::load::ConnectionPolicy::{KeepAlive, PerPage, PerRequest};
 
 use super::*;
-use crate::session::Failure;
+use crate::session::AnswerError;
 use crate::sys::simulated::take_http1_request;
 
 const HELLO: &[u8] = b"hello";
@@ -68,11 +68,11 @@ impl<const RECORDS_MAX: usize> Layer for Veil<RECORDS_MAX> {
         self.is_open
     }
 
-    fn handshake(&mut self, wire: &[u8], (): &mut ()) -> Result<usize, Failure> {
+    fn handshake(&mut self, wire: &[u8], (): &mut ()) -> Result<usize, AnswerError> {
         let taken = wire.len().min(WELCOME.len() - self.part.len());
         self.part.extend_from_slice(&wire[..taken]);
         if !WELCOME.starts_with(&self.part) {
-            return Err(Failure::Malformed("no welcome"));
+            return Err(AnswerError::Malformed("no welcome"));
         }
         if self.part == WELCOME {
             self.is_open = true;
@@ -109,7 +109,7 @@ impl<const RECORDS_MAX: usize> Layer for Veil<RECORDS_MAX> {
         if self.out.is_empty() { std::mem::take(&mut self.sealed) } else { 0 }
     }
 
-    fn unseal(&mut self, wire: &[u8], (): &mut ()) -> Result<usize, Failure> {
+    fn unseal(&mut self, wire: &[u8], (): &mut ()) -> Result<usize, AnswerError> {
         self.plain.clear();
         self.part.extend_from_slice(wire);
         while let Some((kind, plain)) = take_record(&mut self.part) {
@@ -117,7 +117,7 @@ impl<const RECORDS_MAX: usize> Layer for Veil<RECORDS_MAX> {
                 DATA => self.plain.extend(plain),
                 LAST_WORD => self.was_last_word_heard = true,
                 TICKET => {}
-                _ => return Err(Failure::Malformed("no record")),
+                _ => return Err(AnswerError::Malformed("no record")),
             }
         }
         Ok(self.plain.len())

@@ -20,7 +20,7 @@ use super::traffic::Traffic;
 use super::tunnel::Tunnel;
 use crate::layer::Layer;
 use crate::plan::Plan;
-use crate::session::Failure;
+use crate::session::AnswerError;
 
 /// See the module comment.
 #[derive(Debug, Default)]
@@ -147,7 +147,7 @@ impl Layer for Tls {
         self.is_agreed || matches!(self.connection, Connection::Plain)
     }
 
-    fn handshake(&mut self, wire: &[u8], shared: &mut Shared) -> Result<usize, Failure> {
+    fn handshake(&mut self, wire: &[u8], shared: &mut Shared) -> Result<usize, AnswerError> {
         let mut taken = 0;
         if let Some(tunnel) = &mut self.tunnel {
             let (bytes, stands) = tunnel.take(wire)?;
@@ -220,7 +220,7 @@ impl Layer for Tls {
         }
     }
 
-    fn unseal(&mut self, wire: &[u8], shared: &mut Shared) -> Result<usize, Failure> {
+    fn unseal(&mut self, wire: &[u8], shared: &mut Shared) -> Result<usize, AnswerError> {
         if matches!(self.connection, Connection::Plain) {
             return Ok(wire.len());
         }
@@ -271,11 +271,11 @@ impl Layer for Tls {
 impl Tls {
     /// Reads bytes of the wire. The session's go to the shared buffer, or `keeps` has those that come with the handshake's end wait.
     #[inline]
-    fn read(&mut self, wire: &[u8], keeps: bool, shared: &mut Shared) -> Result<(), Failure> {
+    fn read(&mut self, wire: &[u8], keeps: bool, shared: &mut Shared) -> Result<(), AnswerError> {
         if let Connection::Traffic(traffic) = &mut self.connection {
             return traffic.unseal(wire, &mut shared.scratch).map_err(|fault| {
                 let offered = shared.plan.as_ref().map_or("", |tls| &tls.offered);
-                Failure::Layer(Box::new(failure::of_traffic(&fault, offered)))
+                AnswerError::Layer(Box::new(failure::of_traffic(&fault, offered)))
             });
         }
         self.read_by_rustls(wire, keeps, shared)
@@ -283,9 +283,9 @@ impl Tls {
 
     /// Has rustls read bytes of the wire.
     #[cold]
-    fn read_by_rustls(&mut self, wire: &[u8], keeps: bool, shared: &mut Shared) -> Result<(), Failure> {
+    fn read_by_rustls(&mut self, wire: &[u8], keeps: bool, shared: &mut Shared) -> Result<(), AnswerError> {
         let tls = shared.plan.as_ref().expect("a link over TLS has a plan of it");
-        let failed = |failure: (_, _)| Failure::Layer(Box::new(failure));
+        let failed = |failure: (_, _)| AnswerError::Layer(Box::new(failure));
         let began_with = (!self.is_agreed).then_some(wire);
         let told = |error: &rustls::Error| failed(failure::told(error, &tls.offered, began_with));
         match &mut self.connection {

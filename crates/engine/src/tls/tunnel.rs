@@ -2,7 +2,7 @@
 
 use webstone_measure::errors::ErrorClass;
 
-use crate::session::Failure;
+use crate::session::AnswerError;
 
 /// Longest head of an answer to `CONNECT`, in bytes.
 const HEAD_BYTES_MAX: usize = 16 << 10;
@@ -21,8 +21,8 @@ pub(super) fn request(host_and_port: &str) -> Vec<u8> {
 
 impl Tunnel {
     /// Takes bytes of the answer: how many, and whether the tunnel stands.
-    pub(super) fn take(&mut self, wire: &[u8]) -> Result<(usize, bool), Failure> {
-        let failed = |class: ErrorClass, what: String| Failure::Layer(Box::new((class, what)));
+    pub(super) fn take(&mut self, wire: &[u8]) -> Result<(usize, bool), AnswerError> {
+        let failed = |class: ErrorClass, what: String| AnswerError::Layer(Box::new((class, what)));
         let before = self.head.len();
         self.head.extend_from_slice(wire);
         let Some(end) = memchr::memmem::find(&self.head, b"\r\n\r\n").map(|at| at + 4) else {

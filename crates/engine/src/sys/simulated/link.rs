@@ -71,7 +71,7 @@ enum Stage {
 
 /// See the module comment.
 #[derive(Debug)]
-pub(super) struct Link {
+pub(super) struct SimulatedLink {
     index: u32,
     stage: Stage,
     /// Which connection of this socket: what was under way for one before it is lost.
@@ -97,9 +97,9 @@ pub(super) struct Link {
     ended: bool,
 }
 
-impl Link {
-    pub(super) fn new(index: u32, room: usize) -> Link {
-        Link {
+impl SimulatedLink {
+    pub(super) fn new(index: u32, room: usize) -> SimulatedLink {
+        SimulatedLink {
             index,
             stage: Stage::Fresh,
             connection: 0,
@@ -171,7 +171,7 @@ impl Link {
     /// The socket is as new.
     pub(super) fn disconnected(&mut self, room: usize) {
         let (connection, has_edge, awaited) = (self.connection + 1, self.has_edge, self.awaited);
-        *self = Link { connection, has_edge, awaited, ..Link::new(self.index, room) };
+        *self = SimulatedLink { connection, has_edge, awaited, ..SimulatedLink::new(self.index, room) };
     }
 
     pub(super) fn closed(&mut self) {

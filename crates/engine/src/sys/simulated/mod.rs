@@ -16,7 +16,7 @@ use std::os::fd::AsFd;
 
 use rustix::io::Errno;
 
-use self::link::{Link, Piece};
+use self::link::{Piece, SimulatedLink};
 use super::{Address, Backend, Connect, Event, Received, Ticks, WITHOUT_END};
 
 /// What the clock shows at first. Not zero: to a connection that means "never".
@@ -144,7 +144,7 @@ pub(crate) struct Simulated<'a> {
     /// State of what is drawn for the next interruption.
     draws: Cell<u64>,
     /// Links by their number; a number is given once.
-    links: Vec<Link>,
+    links: Vec<SimulatedLink>,
     /// Order of happenings: by instant, then as they were scheduled.
     schedule: BinaryHeap<Reverse<(u64, u64)>>,
     /// What happens, by its number in the schedule: which link, which of its connections.
@@ -380,7 +380,7 @@ impl Backend for Simulated<'_> {
     }
 
     fn open(&mut self, index: u32, _: &Address, _: Option<IpAddr>) -> io::Result<usize> {
-        self.links.push(Link::new(index, self.wire.send_room));
+        self.links.push(SimulatedLink::new(index, self.wire.send_room));
         // epoll reports a socket that is not connected as hung up.
         self.edge(self.links.len() - 1);
         Ok(self.links.len() - 1)
