@@ -34,45 +34,45 @@ impl Step {
 
 /// The steps of a run: listed beforehand, or found on the way.
 #[derive(Clone, Debug)]
-pub(crate) enum Course {
+pub(crate) enum Steps {
     /// A sweep; the next is at this place.
     Listed(Vec<Step>, usize),
     /// A search, with the number of the record's iterations that it has taken in.
     Sought(Box<Search>, usize),
 }
 
-impl Course {
+impl Steps {
     /// The course that a specification asks for.
     ///
     /// # Errors
     /// If its search has an SLO that cannot be read.
-    pub(crate) fn of(spec: &RunSpec) -> Result<Course, GateError> {
+    pub(crate) fn of(spec: &RunSpec) -> Result<Steps, GateError> {
         Ok(match &spec.find {
-            Some(find) => Course::Sought(Box::new(Search::new(find)?), 0),
-            None => Course::Listed(steps(&spec.load, spec.client.seed), 0),
+            Some(find) => Steps::Sought(Box::new(Search::new(find)?), 0),
+            None => Steps::Listed(steps(&spec.load, spec.client.seed), 0),
         })
     }
 
     /// Steps that there are; of a search, that there can be.
     pub(crate) fn most(&self) -> usize {
         match self {
-            Course::Listed(steps, _) => steps.len(),
-            Course::Sought(search, _) => webstone_judge::search::iterations_max(search.spec()) as usize,
+            Steps::Listed(steps, _) => steps.len(),
+            Steps::Sought(search, _) => webstone_judge::search::iterations_max(search.spec()) as usize,
         }
     }
 
     /// Whether a timed run that was void is of no use and made again. To a search, one that shows something in spite of it is.
     pub(crate) fn repeats(&self, record: &RunRecord, run: &IterationRecord) -> bool {
         match self {
-            Course::Listed(..) => true,
-            Course::Sought(search, _) => search.is_in_doubt(record, run),
+            Steps::Listed(..) => true,
+            Steps::Sought(search, _) => search.is_in_doubt(record, run),
         }
     }
 
     /// A step whose timed run was void: it is made again. Of a sweep at its end, behind all that is still to come, because what
     /// disturbed it may not be over; a search asks for the same load again by itself.
     pub(crate) fn again(&mut self, step: Step) {
-        if let Course::Listed(steps, _) = self {
+        if let Steps::Listed(steps, _) = self {
             steps.push(step);
         }
     }
@@ -80,8 +80,8 @@ impl Course {
     /// The search, where it is one.
     pub(crate) fn search(&mut self) -> Option<&mut Search> {
         match self {
-            Course::Listed(..) => None,
-            Course::Sought(search, _) => Some(search),
+            Steps::Listed(..) => None,
+            Steps::Sought(search, _) => Some(search),
         }
     }
 
@@ -89,11 +89,11 @@ impl Course {
     pub(crate) fn next(&mut self, record: &RunRecord) -> Option<Step> {
         let measured = &record.iterations;
         match self {
-            Course::Listed(steps, at) => {
+            Steps::Listed(steps, at) => {
                 *at += 1;
                 steps.get(*at - 1).copied()
             }
-            Course::Sought(search, taken) => {
+            Steps::Sought(search, taken) => {
                 measured.iter().skip(*taken).for_each(|run| search.observe_run(record, run));
                 *taken = measured.len();
                 let load = search.next()?;

@@ -18,7 +18,7 @@ use webstone_workload::Workload;
 
 use crate::generator::{self, Compile, LoadGenerator};
 use crate::observer::Observer;
-use crate::order::Course;
+use crate::order::Steps;
 use crate::record_all::RecordAll;
 use crate::rounds;
 pub use crate::run_error::RunError;
@@ -181,10 +181,10 @@ impl Prepared {
         let load = &self.effective.load;
         let course = match &self.part {
             Part::Round { iteration, .. } => {
-                Course::Listed(rounds::steps(&self.effective, *iteration, &self.record), 0)
+                Steps::Listed(rounds::steps(&self.effective, *iteration, &self.record), 0)
             }
             // The check has read the SLO before.
-            Part::Whole => Course::of(&self.effective).unwrap_or(Course::Listed(Vec::new(), 0)),
+            Part::Whole => Steps::of(&self.effective).unwrap_or(Steps::Listed(Vec::new(), 0)),
         };
         let steps = course.most();
         let each = load.warmup.as_duration() + load.duration.as_duration();

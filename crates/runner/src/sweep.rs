@@ -24,7 +24,7 @@ use webstone_server::Counters;
 
 use crate::generator::{Level, LevelError, LoadGenerator, Made, Outputs};
 use crate::observer::Observer;
-use crate::order::{Course, Step};
+use crate::order::{Step, Steps};
 use crate::record_all::{RecordAll, RecordAllError};
 use crate::run_time::RunTime;
 use crate::trace::TraceWriter;
@@ -135,7 +135,7 @@ pub(crate) struct Sweep<'a> {
     /// By which windows are placed in the run.
     pub(crate) time: RunTime,
     pub(crate) spec: &'a RunSpec,
-    pub(crate) course: Course,
+    pub(crate) course: Steps,
     /// Whether levels that the user cut off are left out of the record, to be made again.
     pub(crate) only_whole: bool,
     pub(crate) record_all: Option<RecordAll>,

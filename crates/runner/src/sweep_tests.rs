@@ -6,7 +6,7 @@ use std::time::SystemTime;
 use webstone_lab::process_tree::ProcessTree;
 
 use super::*;
-use crate::order::Course;
+use crate::order::Steps;
 use webstone_engine::{TraceEvent, TraceKind, Transaction};
 use webstone_lab::machine::Root;
 use webstone_measure::metrics::{
@@ -272,7 +272,7 @@ impl Stage {
     }
 
     fn run(&mut self) -> (RunRecord, RunState, Option<String>) {
-        let course = Course::of(&self.spec).unwrap();
+        let course = Steps::of(&self.spec).unwrap();
         let mut record = webstone_model::fixture::record("r", &[]);
         let (events, raise, interrupt) =
             (&mut self.events, &self.raise_at_ticks, Arc::clone(&self.interrupt));

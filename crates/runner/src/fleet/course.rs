@@ -64,7 +64,7 @@ pub(super) enum Stage {
 
 /// The level.
 #[derive(Debug)]
-pub(super) struct Course {
+pub(super) struct LevelCourse {
     hosts: Vec<Host>,
     /// When each host was last heard.
     heard_ns: Vec<u64>,
@@ -80,10 +80,10 @@ pub(super) struct Course {
     lost: Option<(usize, String)>,
 }
 
-impl Course {
+impl LevelCourse {
     /// Hosts have just been told to arm; `has_part` says which have.
-    pub(super) fn new(has_part: &[bool], times: Times, now_ns: u64) -> Course {
-        Course {
+    pub(super) fn new(has_part: &[bool], times: Times, now_ns: u64) -> LevelCourse {
+        LevelCourse {
             hosts: has_part.iter().map(|has| if *has { Host::Arming } else { Host::Absent }).collect(),
             heard_ns: vec![now_ns; has_part.len()],
             times,

@@ -25,8 +25,8 @@ fn ended() -> LoadAnswer {
 }
 
 /// A course whose hosts are all warm, just before the last says so.
-fn nearly_warm(hosts: usize) -> Course {
-    let mut course = Course::new(&vec![true; hosts], times(1), S);
+fn nearly_warm(hosts: usize) -> LevelCourse {
+    let mut course = LevelCourse::new(&vec![true; hosts], times(1), S);
     for host in 0..hosts {
         let told = course.said(host, &LoadAnswer::Armed, S + MS);
         let all_are_armed = host + 1 == hosts;
@@ -56,7 +56,7 @@ fn all_are_told_the_same_instants_once_all_are_ready() {
 
 #[test]
 fn without_a_warm_up_the_window_opens_with_the_load_and_hosts_without_a_part_are_not_asked() {
-    let mut course = Course::new(&[true, false], times(0), S);
+    let mut course = LevelCourse::new(&[true, false], times(0), S);
     assert_eq!(course.said(0, &LoadAnswer::Armed, S), [(0, Tell::Go(S + 500 * MS))]);
     assert_eq!(course.open_ns(), Some(S + 500 * MS));
     assert!(course.said(1, &ended(), 2 * S).is_empty());
@@ -80,12 +80,12 @@ fn one_that_is_lost_ends_the_level_for_the_others_who_keep_what_they_have() {
 #[test]
 fn before_the_window_opens_a_loss_ends_everything_at_once() {
     for lose in [
-        |course: &mut Course| course.lose(0, "ended".to_owned(), 3 * S),
-        |course: &mut Course| course.said(0, &LoadAnswer::Failed("no memory".to_owned()), 3 * S),
-        |course: &mut Course| course.said(0, &LoadAnswer::Late(5), 3 * S),
-        |course: &mut Course| course.said(0, &LoadAnswer::Ended(Box::default()), 3 * S),
+        |course: &mut LevelCourse| course.lose(0, "ended".to_owned(), 3 * S),
+        |course: &mut LevelCourse| course.said(0, &LoadAnswer::Failed("no memory".to_owned()), 3 * S),
+        |course: &mut LevelCourse| course.said(0, &LoadAnswer::Late(5), 3 * S),
+        |course: &mut LevelCourse| course.said(0, &LoadAnswer::Ended(Box::default()), 3 * S),
         // What nobody may say at this point.
-        |course: &mut Course| course.said(0, &LoadAnswer::Armed, 3 * S),
+        |course: &mut LevelCourse| course.said(0, &LoadAnswer::Armed, 3 * S),
     ] {
         let mut course = nearly_warm(2);
         assert_eq!(lose(&mut course), [(1, Tell::Abort)]);
@@ -111,8 +111,8 @@ fn silence_is_a_loss_after_the_lease_and_not_before() {
 
 #[test]
 fn who_is_there_and_does_nothing_is_not_waited_for_for_ever() {
-    let alive = |course: &mut Course, now_ns| (0..2).for_each(|host| course.heard(host, now_ns));
-    let mut arming = Course::new(&[true, true], times(1), S);
+    let alive = |course: &mut LevelCourse, now_ns| (0..2).for_each(|host| course.heard(host, now_ns));
+    let mut arming = LevelCourse::new(&[true, true], times(1), S);
     arming.said(0, &LoadAnswer::Armed, S);
     alive(&mut arming, 62 * S);
     arming.tick(62 * S);
@@ -164,10 +164,10 @@ enum Comes {
 }
 
 /// A thousand hosts, each as slow as chance has it; some die where `deaths` says how many.
-fn play(hosts: usize, deaths: usize, seed: u64) -> Course {
+fn play(hosts: usize, deaths: usize, seed: u64) -> LevelCourse {
     let mut random = Xoshiro256PlusPlus::seed_from_u64(seed);
     let mut up_to = |most: u64| random.next_u64() % most;
-    let mut course = Course::new(&vec![true; hosts], times(1), S);
+    let mut course = LevelCourse::new(&vec![true; hosts], times(1), S);
     let mut events = BinaryHeap::new();
     for host in 0..hosts {
         events.push(Reverse((S + up_to(2 * S), host, Comes::Armed)));

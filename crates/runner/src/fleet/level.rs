@@ -19,10 +19,10 @@ use webstone_model::generators::{ClockOffset, GeneratorLoss};
 
 use super::FleetError;
 use super::clock::{there, went_on};
-use super::course::{Course, Stage, Tell};
+use super::course::{LevelCourse, Stage, Tell};
 use super::deal::{Share, deal};
 use super::live::Lives;
-use super::member::{Link, Members, lock};
+use super::member::{AgentStream, Members, lock};
 use super::merge::{HostResult, merge};
 use crate::generator::{Level, LevelError, Made};
 
@@ -53,7 +53,7 @@ struct Board {
     /// What each host last said.
     lives: Mutex<Lives>,
     /// How each is heard.
-    links: Mutex<Vec<Arc<Link>>>,
+    links: Mutex<Vec<Arc<AgentStream>>>,
 }
 
 impl FleetLevel {
@@ -144,7 +144,7 @@ struct Playing<'a> {
     members: &'a mut Members,
     clocks: &'a [ClockOffset],
     number: u64,
-    course: Course,
+    course: LevelCourse,
     /// Clients of each host, by their numbers.
     clients: Vec<Range<u32>>,
     results: Vec<Option<(Ended, Measured)>>,
@@ -165,7 +165,7 @@ impl<'a> Playing<'a> {
             host.tell(number, LoadAsk::Arm(arm), &[]);
         }
         let has_part: Vec<bool> = shares.iter().map(|share| share.workers > 0).collect();
-        let course = Course::new(&has_part, members.times, Control::now_ns());
+        let course = LevelCourse::new(&has_part, members.times, Control::now_ns());
         let results = has_part.iter().map(|_| None).collect();
         let clients = |share: &Share| {
             let Share { first, each, workers } = *share;

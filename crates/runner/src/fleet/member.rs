@@ -32,7 +32,7 @@ pub(super) const WAITING_MAX: usize = 64;
 const PENDING_MAX: usize = 64;
 
 /// An agent's stream, for several threads.
-pub(super) struct Link {
+pub(super) struct AgentStream {
     agent: Mutex<Option<GeneratorAgent>>,
     echoes: Mutex<Echoes>,
     heard_ns: AtomicU64,
@@ -46,7 +46,7 @@ struct Echoes {
     samples: VecDeque<Sample>,
 }
 
-impl Link {
+impl AgentStream {
     /// Starts an agent. What it says, but for echoes, goes to `inbox`, and then its place among the hosts to `bell`.
     pub(super) fn start(
         command: &str,
@@ -54,8 +54,8 @@ impl Link {
         place: usize,
         inbox: SyncSender<Heard>,
         bell: Sender<usize>,
-    ) -> Result<Arc<Link>, AgentError> {
-        let link = Arc::new(Link {
+    ) -> Result<Arc<AgentStream>, AgentError> {
+        let link = Arc::new(AgentStream {
             agent: Mutex::new(None),
             echoes: Mutex::default(),
             heard_ns: AtomicU64::new(Control::now_ns()),
@@ -147,7 +147,7 @@ impl Link {
 pub(super) struct Member {
     /// How its agent is started.
     pub(super) launch: Launch,
-    pub(super) link: Arc<Link>,
+    pub(super) link: Arc<AgentStream>,
     pub(super) inbox: Receiver<Heard>,
     pub(super) record: GeneratorRecord,
     /// It was lost, and has to be started again before it can make anything.
@@ -167,7 +167,7 @@ pub(super) struct Members {
     pub(super) bell: Receiver<usize>,
     pub(super) ring: Sender<usize>,
     /// Links that are kept alive; the pinger's.
-    pub(super) links: Arc<Mutex<Vec<Arc<Link>>>>,
+    pub(super) links: Arc<Mutex<Vec<Arc<AgentStream>>>>,
     /// The plan, for those that are started again.
     pub(super) plan: Vec<u8>,
     pub(super) version: String,
@@ -199,12 +199,12 @@ impl Members {
 
 /// Tells every agent once a second that the controller is there.
 pub(super) struct Pinger {
-    links: Arc<Mutex<Vec<Arc<Link>>>>,
+    links: Arc<Mutex<Vec<Arc<AgentStream>>>>,
     _alive: Sender<()>,
 }
 
 impl Pinger {
-    pub(super) fn start(links: Arc<Mutex<Vec<Arc<Link>>>>) -> Pinger {
+    pub(super) fn start(links: Arc<Mutex<Vec<Arc<AgentStream>>>>) -> Pinger {
         let (alive, is_over) = channel();
         let theirs = Arc::clone(&links);
         std::thread::spawn(move || {
@@ -223,7 +223,7 @@ impl Drop for Pinger {
     }
 }
 
-impl Link {
+impl AgentStream {
     /// A sign of life, whose answer is one, too.
     fn ping(&self) {
         self.with_agent(|agent| agent.echo(0));

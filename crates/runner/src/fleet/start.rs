@@ -24,7 +24,7 @@ use webstone_workload::Workload;
 use super::course::Times;
 use super::deal::{in_words, weigh};
 use super::fleet_error::FleetError;
-use super::member::{Link, Member, Members, Pinger, WAITING_MAX, lock};
+use super::member::{AgentStream, Member, Members, Pinger, WAITING_MAX, lock};
 use super::pods::{Launch, SHARING, launches};
 use super::{Fleet, carried, role};
 
@@ -276,7 +276,8 @@ impl Begin<'_> {
         let number = place + 1;
         let failed = |source| FleetError::Agent { number, source };
         let (inbox_of, inbox) = sync_channel(WAITING_MAX);
-        let link = Link::start(&launch.command, self.tool_version, place, inbox_of, ring).map_err(failed)?;
+        let link =
+            AgentStream::start(&launch.command, self.tool_version, place, inbox_of, ring).map_err(failed)?;
         let member = Member {
             launch: launch.clone(),
             link,
@@ -304,7 +305,7 @@ impl Begin<'_> {
         place: usize,
         launch: &Launch,
         ring: Sender<usize>,
-        there: impl FnOnce(Arc<Link>),
+        there: impl FnOnce(Arc<AgentStream>),
     ) -> Result<(Member, Ready), FleetError> {
         let number = place + 1;
         let failed = |source| FleetError::Agent { number, source };

@@ -16,7 +16,7 @@ use webstone_model::generators::ClockOffset;
 use webstone_model::record::{HostUse, IterationRecord};
 
 use super::clock::there;
-use super::course::{Course, Stage, Tell, Times};
+use super::course::{LevelCourse, Stage, Tell, Times};
 use super::live::Lives;
 use super::member::lock;
 use super::merge::{HostResult, merge};
@@ -152,7 +152,7 @@ fn a_thousand_agents_that_send_every_byte_are_one_load() {
         duration: Duration::from_secs(SECONDS),
         drain: Duration::ZERO,
     };
-    let mut course = Course::new(&[true; HOSTS], times, START_NS);
+    let mut course = LevelCourse::new(&[true; HOSTS], times, START_NS);
     let mut lives = Lives::default();
     lives.begin((0..HOSTS).map(|host| (format!("gen{host}"), CLIENTS_EACH, clock_of(host))));
     let (mut told, mut results, mut now_ns) = (Vec::new(), Vec::new(), START_NS);

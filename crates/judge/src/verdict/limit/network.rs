@@ -10,13 +10,13 @@ use webstone_model::record::{HostUse, IterationRecord, RunRecord, TcpUse};
 const KERNELS_MAX: usize = 4;
 
 /// A link, in words, and in percent of its speed in the busier direction.
-pub(super) struct Link {
+pub(super) struct FullestInterface {
     pub(super) text: String,
     pub(super) used: f64,
 }
 
 /// The fullest link over all iterations of a level. Nothing of a loopback, which has no speed.
-pub(super) fn link(record: &RunRecord, runs: &[&IterationRecord]) -> Option<Link> {
+pub(super) fn link(record: &RunRecord, runs: &[&IterationRecord]) -> Option<FullestInterface> {
     let here = makers(runs).into_iter().filter_map(|(generator, hosts)| {
         let whose = generator.map(|number| format!("generator {}'s ", number + 1)).unwrap_or_default();
         fullest(&whose, hosts.into_iter())
@@ -43,7 +43,7 @@ pub fn link_percent(record: &RunRecord, runs: &[&IterationRecord]) -> Option<f64
     link(record, runs).map(|link| link.used)
 }
 
-fn fullest<'a>(whose: &str, hosts: impl Iterator<Item = &'a HostUse>) -> Option<Link> {
+fn fullest<'a>(whose: &str, hosts: impl Iterator<Item = &'a HostUse>) -> Option<FullestInterface> {
     let mut sums: BTreeMap<&str, (f64, f64, f64, f64)> = BTreeMap::new();
     for host in hosts {
         for link in host.links.iter().filter(|link| !link.loopback) {
@@ -61,7 +61,7 @@ fn fullest<'a>(whose: &str, hosts: impl Iterator<Item = &'a HostUse>) -> Option<
         let rate = bits / seconds;
         let used = percent(rate, *speed);
         let (rate, speed) = (rate / 1e6, speed / 1e6);
-        Link {
+        FullestInterface {
             text: format!("{whose}{name} {way} {rate:.0} Mbit/s, {used:.0} % of the link's {speed:.0}"),
             used,
         }
