@@ -8,8 +8,8 @@ use webstone_workload::load::{ConnectionPolicy, WhenBusy};
 
 use super::{Level, MS, POLICIES, SECOND, US, file};
 use crate::plan::Plan;
+use crate::simulated_tests::network::{Act, Attempt, BEGIN_NS, Peer, Wire};
 use crate::sys::Address;
-use crate::sys::simulated::{Act, Attempt, BEGIN_NS, Peer, Wire};
 
 /// What a seed draws.
 #[derive(Debug)]

@@ -6,7 +6,7 @@ use webstone_workload::load::ConnectionPolicy::{KeepAlive, PerPage, PerRequest};
 
 use super::*;
 use crate::session::AnswerError;
-use crate::sys::simulated::take_http1_request;
+use crate::simulated_tests::network::take_http1_request;
 
 const HELLO: &[u8] = b"hello";
 const WELCOME: &[u8] = b"welcome";

@@ -5,6 +5,7 @@ mod client_model;
 mod draw;
 mod layers;
 mod machine;
+pub(crate) mod network;
 mod open_loop;
 mod opening;
 mod pages;
@@ -31,8 +32,8 @@ use crate::observe::Observer;
 use crate::plan::Plan;
 use crate::seats::Seats;
 use crate::session::Session;
+use crate::simulated_tests::network::{Act, Attempt, BEGIN_NS, Peer, Simulated, Wire};
 use crate::sys::Address;
-use crate::sys::simulated::{Act, Attempt, BEGIN_NS, Peer, Simulated, Wire};
 use crate::transactions::Transaction;
 use crate::worker::{Seat, Shared, Worker};
 

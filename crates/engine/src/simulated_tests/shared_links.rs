@@ -178,7 +178,7 @@ impl Peer for &mut Booked {
 fn streams_and_frames_are_those_of_the_server() {
     for clients in [1, 3, 10] {
         let duration_ns = 90 * MS + MS / 2;
-        let begin_ns = crate::sys::simulated::BEGIN_NS;
+        let begin_ns = crate::simulated_tests::network::BEGIN_NS;
         let mut server =
             Booked { ends_ns: begin_ns + duration_ns, requests: 0, frames: 0, refused: 0, reset: 0 };
         let measured = level(clients, clients, None, duration_ns).run_over::<Plain, Http2>(&mut server, None);

@@ -7,7 +7,7 @@ use std::io::{Read, Write};
 use webstone_workload::tls::{TlsGroup, TlsVersion};
 
 use super::*;
-use crate::sys::simulated::take_http1_request;
+use crate::simulated_tests::network::take_http1_request;
 use crate::tls::Tls;
 
 /// A server over TLS for one connection at a time, which stands after 1 ms. Its first flight takes 3 ms, an answer of `body_bytes`

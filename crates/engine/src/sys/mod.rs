@@ -8,8 +8,6 @@ mod backend;
 pub(crate) mod clock;
 mod epoll;
 mod handshake;
-#[cfg(test)]
-pub(crate) mod simulated;
 mod socket;
 mod stamps;
 pub(crate) mod thread;

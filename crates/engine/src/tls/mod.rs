@@ -2,7 +2,7 @@
 //! rustls's, which nothing outside of this folder names; the records behind them are our own (`records`, `traffic`).
 
 #[cfg(test)]
-mod against_rustls;
+mod against_rustls_tests;
 mod buffered;
 mod config;
 mod failure;

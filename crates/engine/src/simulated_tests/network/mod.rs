@@ -17,7 +17,7 @@ use std::os::fd::AsFd;
 use rustix::io::Errno;
 
 use self::link::{Piece, SimulatedLink};
-use super::{Address, Backend, Connect, Event, Received, Ticks, WITHOUT_END};
+use crate::sys::{Address, Backend, Connect, Event, Received, Ticks, WITHOUT_END};
 
 /// What the clock shows at first. Not zero: to a connection that means "never".
 pub(crate) const BEGIN_NS: u64 = 1_000_000_000;
