@@ -6,6 +6,7 @@
 //! reproducible from a stored record, and every test of one a plain function call.
 #![forbid(unsafe_code)]
 
+mod as_text;
 pub mod disturbance;
 pub mod errors;
 pub mod figures;

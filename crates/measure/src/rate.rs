@@ -5,9 +5,6 @@
 use std::fmt;
 use std::str::FromStr;
 
-use schemars::JsonSchema;
-use serde::{Deserialize, Serialize};
-
 use crate::units::{Nanos, grouped};
 
 /// Arrivals in a thousand seconds: whole numbers, so that a schedule can be exact at any rate that can be typed.
@@ -258,35 +255,8 @@ impl fmt::Display for Rates {
     }
 }
 
-/// Kept as the text that names it.
-macro_rules! as_text {
-    ($type:ty, $name:literal, $description:literal) => {
-        impl Serialize for $type {
-            fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-                serializer.collect_str(self)
-            }
-        }
-
-        impl<'de> Deserialize<'de> for $type {
-            fn deserialize<D: serde::Deserializer<'de>>(deserializer: D) -> Result<$type, D::Error> {
-                String::deserialize(deserializer)?.parse().map_err(serde::de::Error::custom)
-            }
-        }
-
-        impl JsonSchema for $type {
-            fn schema_name() -> std::borrow::Cow<'static, str> {
-                $name.into()
-            }
-
-            fn json_schema(_: &mut schemars::SchemaGenerator) -> schemars::Schema {
-                schemars::json_schema!({ "type": "string", "description": $description })
-            }
-        }
-    };
-}
-
-as_text!(RateProfile, "RateProfile", "Arrivals per second: 1000, or a ramp as 1000..50000/1m");
-as_text!(
+crate::as_text!(RateProfile, "RateProfile", "Arrivals per second: 1000, or a ramp as 1000..50000/1m");
+crate::as_text!(
     Rates,
     "Rates",
     "Arrivals per second, one level for each: 10k, 1k,5k,10k, 1k..10k+1k, 1k..64k*2 or 1k..50k/60s"

@@ -6,9 +6,6 @@ use std::fmt;
 use std::str::FromStr;
 use std::time::Duration;
 
-use schemars::JsonSchema;
-use serde::{Deserialize, Deserializer, Serialize, Serializer};
-
 /// Nanoseconds in a second.
 pub const NANOS_PER_SECOND: u64 = 1_000_000_000;
 
@@ -130,32 +127,12 @@ impl fmt::Display for Nanos {
     }
 }
 
-impl Serialize for Nanos {
-    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        serializer.collect_str(self)
-    }
-}
-
-impl<'de> Deserialize<'de> for Nanos {
-    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Nanos, D::Error> {
-        let text = String::deserialize(deserializer)?;
-        text.parse().map_err(serde::de::Error::custom)
-    }
-}
-
-impl JsonSchema for Nanos {
-    fn schema_name() -> std::borrow::Cow<'static, str> {
-        "Duration".into()
-    }
-
-    fn json_schema(_: &mut schemars::SchemaGenerator) -> schemars::Schema {
-        schemars::json_schema!({
-            "type": "string",
-            "description": "A duration such as 10s, 500ms or 1m30s",
-            "pattern": "^([0-9.]+(ns|us|ms|s|m|h)?)+$"
-        })
-    }
-}
+crate::as_text!(
+    Nanos,
+    "Duration",
+    "A duration such as 10s, 500ms or 1m30s",
+    "pattern": "^([0-9.]+(ns|us|ms|s|m|h)?)+$"
+);
 
 /// Reads a count such as `200`, `10k`, `1m` or `2g` (powers of a thousand, as wrk reads them).
 pub fn parse_count(text: &str) -> Result<u64, QuantityError> {

@@ -1,12 +1,8 @@
 //! Ranges of IP addresses, as `--source` names them: one address, a range or a network.
 
-use std::borrow::Cow;
 use std::fmt;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use std::str::FromStr;
-
-use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
-use serde::{Deserialize, Serialize};
 
 /// Most addresses of one range: each brings some 28,000 local ports, so that this is far beyond what a host can use.
 pub const ADDRESSES_MAX: u128 = 65_536;
@@ -96,30 +92,11 @@ impl fmt::Display for AddressRange {
     }
 }
 
-impl Serialize for AddressRange {
-    fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        serializer.serialize_str(&self.text)
-    }
-}
-
-impl<'de> Deserialize<'de> for AddressRange {
-    fn deserialize<D: serde::Deserializer<'de>>(deserializer: D) -> Result<AddressRange, D::Error> {
-        String::deserialize(deserializer)?.parse().map_err(serde::de::Error::custom)
-    }
-}
-
-impl JsonSchema for AddressRange {
-    fn schema_name() -> Cow<'static, str> {
-        "AddressRange".into()
-    }
-
-    fn json_schema(_: &mut SchemaGenerator) -> Schema {
-        json_schema!({
-            "type": "string",
-            "description": "An IP address, a range of them (127.0.0.2-127.0.0.9) or a network (10.0.0.0/24)."
-        })
-    }
-}
+webstone_measure::as_text!(
+    AddressRange,
+    "AddressRange",
+    "An IP address, a range of them (127.0.0.2-127.0.0.9) or a network (10.0.0.0/24)."
+);
 
 fn number(address: IpAddr) -> u128 {
     match address {

@@ -3,9 +3,6 @@
 use std::fmt;
 use std::str::FromStr;
 
-use schemars::JsonSchema;
-use serde::{Deserialize, Serialize};
-
 use webstone_measure::units::parse_count;
 
 /// Flow-control window that every connection begins with, in bytes (RFC 9113, section 6.9.2).
@@ -150,31 +147,12 @@ impl FromStr for Http2Settings {
     }
 }
 
-impl Serialize for Http2Settings {
-    fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        serializer.collect_str(self)
-    }
-}
-
-impl<'de> Deserialize<'de> for Http2Settings {
-    fn deserialize<D: serde::Deserializer<'de>>(deserializer: D) -> Result<Http2Settings, D::Error> {
-        String::deserialize(deserializer)?.parse().map_err(serde::de::Error::custom)
-    }
-}
-
-impl JsonSchema for Http2Settings {
-    fn schema_name() -> std::borrow::Cow<'static, str> {
-        "Http2Settings".into()
-    }
-
-    fn json_schema(_: &mut schemars::SchemaGenerator) -> schemars::Schema {
-        schemars::json_schema!({
-            "type": "string",
-            "description": "SETTINGS of HTTP/2 clients and the window of their connections, in bytes: \
+webstone_measure::as_text!(
+    Http2Settings,
+    "Http2Settings",
+    "SETTINGS of HTTP/2 clients and the window of their connections, in bytes: \
                 header-table=65536,window=131072,connection-window=12582912; what is not sent is absent"
-        })
-    }
-}
+);
 
 #[cfg(test)]
 mod tests {

@@ -198,27 +198,7 @@ impl fmt::Display for Levels {
     }
 }
 
-impl Serialize for Levels {
-    fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        serializer.collect_str(self)
-    }
-}
-
-impl<'de> Deserialize<'de> for Levels {
-    fn deserialize<D: serde::Deserializer<'de>>(deserializer: D) -> Result<Levels, D::Error> {
-        String::deserialize(deserializer)?.parse().map_err(serde::de::Error::custom)
-    }
-}
-
-impl JsonSchema for Levels {
-    fn schema_name() -> std::borrow::Cow<'static, str> {
-        "Levels".into()
-    }
-
-    fn json_schema(_: &mut schemars::SchemaGenerator) -> schemars::Schema {
-        schemars::json_schema!({ "type": "string", "description": "Client counts: 64, 1,2,4, 20..100+10 or 1..64*2" })
-    }
-}
+webstone_measure::as_text!(Levels, "Levels", "Client counts: 64, 1,2,4, 20..100+10 or 1..64*2");
 
 /// When a client's connection ends.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]

@@ -5,7 +5,7 @@
 use std::fmt;
 use std::str::FromStr;
 
-use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use webstone_measure::shown::quoted;
@@ -124,27 +124,7 @@ impl fmt::Display for Share {
     }
 }
 
-impl Serialize for Share {
-    fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        serializer.collect_str(self)
-    }
-}
-
-impl<'de> Deserialize<'de> for Share {
-    fn deserialize<D: serde::Deserializer<'de>>(deserializer: D) -> Result<Share, D::Error> {
-        String::deserialize(deserializer)?.parse().map_err(serde::de::Error::custom)
-    }
-}
-
-impl JsonSchema for Share {
-    fn schema_name() -> std::borrow::Cow<'static, str> {
-        "Share".into()
-    }
-
-    fn json_schema(_: &mut SchemaGenerator) -> Schema {
-        json_schema!({ "type": "string", "description": "A share from 0% to 100%, as in 25%" })
-    }
-}
+webstone_measure::as_text!(Share, "Share", "A share from 0% to 100%, as in 25%");
 
 #[cfg(test)]
 mod tests {

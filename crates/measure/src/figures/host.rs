@@ -8,6 +8,7 @@ use super::{quotient, seconds};
 use crate::disturbance::Disturbance;
 use crate::host_use::{CpuUse, HostUse, LinkUse, TcpUse};
 use crate::iteration::IterationRecord;
+use crate::metrics::{add, add_all};
 use crate::server_hosts::hosts_at_once;
 
 /// The counters of a host, summed over the windows in which they were read.
@@ -117,20 +118,12 @@ impl HostFigures {
         };
         if let Some(tcp) = host.tcp {
             let sum = self.tcp.get_or_insert_default();
-            add(&mut sum.listen_overflows, tcp.listen_overflows);
-            add(&mut sum.listen_drops, tcp.listen_drops);
-            add(&mut sum.segments_sent, tcp.segments_sent);
-            add(&mut sum.retransmitted, tcp.retransmitted);
+            add_all!(sum, tcp, [listen_overflows, listen_drops, segments_sent, retransmitted]);
             add(&mut self.tcp_ended, ended);
         }
         for cpu in &host.cpus {
             let sum = self.cpus.get_or_insert_default();
-            add(&mut sum.busy_ns, cpu.busy_ns);
-            add(&mut sum.user_ns, cpu.user_ns);
-            add(&mut sum.system_ns, cpu.system_ns);
-            add(&mut sum.interrupt_ns, cpu.interrupt_ns);
-            add(&mut sum.idle_ns, cpu.idle_ns);
-            add(&mut sum.stolen_ns, cpu.stolen_ns);
+            add_all!(sum, cpu, [busy_ns, user_ns, system_ns, interrupt_ns, idle_ns, stolen_ns]);
         }
         if host.links.is_empty() {
             return;
@@ -141,11 +134,11 @@ impl HostFigures {
             if !links.names.contains(&link.name) {
                 links.names.push(link.name.clone());
             }
-            add(&mut links.sum.received_bytes, link.received_bytes);
-            add(&mut links.sum.sent_bytes, link.sent_bytes);
-            add(&mut links.sum.received_packets, link.received_packets);
-            add(&mut links.sum.sent_packets, link.sent_packets);
-            add(&mut links.sum.dropped_packets, link.dropped_packets);
+            add_all!(
+                links.sum,
+                link,
+                [received_bytes, sent_bytes, received_packets, sent_packets, dropped_packets,]
+            );
             add(&mut links.packets, link.sent_packets);
             add(&mut links.packets, if link.loopback { 0 } else { link.received_packets });
         }
@@ -157,10 +150,6 @@ impl Links {
     fn rate(&self, count: u64) -> f64 {
         quotient(count as f64, self.elapsed_s)
     }
-}
-
-fn add(sum: &mut u64, more: u64) {
-    *sum = sum.saturating_add(more);
 }
 
 const HOST: &str = "The host";

@@ -4,7 +4,7 @@
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::add;
+use super::add_all;
 
 /// Requests, connections, pages, bytes and waiting of one measured window. Sums exactly over workers and hosts.
 ///
@@ -67,27 +67,33 @@ pub struct Counts {
 impl Counts {
     /// Adds another worker's, host's or iteration's counters.
     pub fn merge(&mut self, other: &Counts) {
-        add(&mut self.planned, other.planned);
-        add(&mut self.skipped, other.skipped);
-        add(&mut self.carried_in, other.carried_in);
-        add(&mut self.started, other.started);
-        add(&mut self.succeeded, other.succeeded);
-        add(&mut self.failed, other.failed);
-        add(&mut self.in_flight, other.in_flight);
-        add(&mut self.connections, other.connections);
-        add(&mut self.connections_answered, other.connections_answered);
-        add(&mut self.connections_failed, other.connections_failed);
-        add(&mut self.stale_retries, other.stale_retries);
-        add(&mut self.lingered, other.lingered);
-        add(&mut self.surplus, other.surplus);
-        add(&mut self.pages_completed, other.pages_completed);
-        add(&mut self.pages_failed, other.pages_failed);
-        add(&mut self.head_bytes, other.head_bytes);
-        add(&mut self.body_bytes, other.body_bytes);
-        add(&mut self.framing_bytes, other.framing_bytes);
-        add(&mut self.sent_bytes, other.sent_bytes);
-        add(&mut self.busy_ns, other.busy_ns);
-        add(&mut self.idle_ns, other.idle_ns);
+        add_all!(
+            self,
+            other,
+            [
+                planned,
+                skipped,
+                carried_in,
+                started,
+                succeeded,
+                failed,
+                in_flight,
+                connections,
+                connections_answered,
+                connections_failed,
+                stale_retries,
+                lingered,
+                surplus,
+                pages_completed,
+                pages_failed,
+                head_bytes,
+                body_bytes,
+                framing_bytes,
+                sent_bytes,
+                busy_ns,
+                idle_ns,
+            ]
+        );
     }
 
     /// Requests that ended: succeeded or failed.

@@ -3,7 +3,7 @@
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::{Histogram, Moments, add};
+use super::{Histogram, Moments, add, add_all};
 use crate::tls::{TlsCipher, TlsGroup, TlsVersion};
 
 /// One handshake that ended well, as the load generator saw it.
@@ -125,12 +125,11 @@ impl Handshakes {
 
     /// Adds another worker's, host's or iteration's.
     pub fn merge(&mut self, other: &Handshakes) {
-        add(&mut self.full, other.full);
-        add(&mut self.resumed, other.resumed);
-        add(&mut self.failed, other.failed);
-        add(&mut self.in_the_clear, other.in_the_clear);
-        add(&mut self.early_data_accepted, other.early_data_accepted);
-        add(&mut self.early_data_rejected, other.early_data_rejected);
+        add_all!(
+            self,
+            other,
+            [full, resumed, failed, in_the_clear, early_data_accepted, early_data_rejected,]
+        );
         self.time.merge(&other.time);
         self.histogram.merge(&other.histogram);
         for theirs in &other.agreed {

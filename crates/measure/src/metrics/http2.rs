@@ -3,7 +3,7 @@
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::add;
+use super::add_all;
 
 /// Counters of the window, of one worker or of all.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
@@ -33,13 +33,7 @@ pub struct Http2Counts {
 impl Http2Counts {
     /// Adds those of another worker, or of another iteration.
     pub fn merge(&mut self, other: &Http2Counts) {
-        add(&mut self.streams, other.streams);
-        add(&mut self.refused, other.refused);
-        add(&mut self.retried, other.retried);
-        add(&mut self.reset, other.reset);
-        add(&mut self.goaways, other.goaways);
-        add(&mut self.frames, other.frames);
-        add(&mut self.waited, other.waited);
+        add_all!(self, other, [streams, refused, retried, reset, goaways, frames, waited]);
         self.concurrent_max = self.concurrent_max.max(other.concurrent_max);
         self.allowed_min = self.allowed_min.into_iter().chain(other.allowed_min).min();
     }

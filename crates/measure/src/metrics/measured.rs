@@ -5,7 +5,7 @@ use serde::{Deserialize, Serialize};
 
 use super::{
     ClientTotals, Counts, Handshakes, Histogram, Http2Counts, Moments, OpenLoop, PageTotals, Seconds,
-    Statuses, Unanswered, add,
+    Statuses, Unanswered, add, add_all,
 };
 use crate::errors::ErrorTable;
 
@@ -268,9 +268,7 @@ impl Measured {
         for (mine, theirs) in mine.iter_mut().zip(&other.generator.workers) {
             mine.cpu = theirs.cpu;
             mine.backend.clone_from(&theirs.backend);
-            add(&mut mine.user_ns, theirs.user_ns);
-            add(&mut mine.system_ns, theirs.system_ns);
-            add(&mut mine.spun_ns, theirs.spun_ns);
+            add_all!(mine, theirs, [user_ns, system_ns, spun_ns]);
             if let Some(waited) = theirs.run_queue_ns {
                 add(mine.run_queue_ns.get_or_insert(0), waited);
             }
@@ -321,10 +319,6 @@ impl Measured {
         self.generator.loop_delay.merge(&other.generator.loop_delay);
         self.generator.receive_lag.merge(&other.generator.receive_lag);
         self.generator.connect_lag.merge(&other.generator.connect_lag);
-        add(&mut self.lifetime.connections, other.lifetime.connections);
-        add(&mut self.lifetime.requests, other.lifetime.requests);
-        add(&mut self.lifetime.received_bytes, other.lifetime.received_bytes);
-        add(&mut self.lifetime.sent_bytes, other.lifetime.sent_bytes);
-        add(&mut self.lifetime.cut_off, other.lifetime.cut_off);
+        add_all!(self.lifetime, other.lifetime, [connections, requests, received_bytes, sent_bytes, cut_off]);
     }
 }

@@ -34,6 +34,14 @@ pub use wire::WireError;
 
 /// Adds to a total. What was measured never overflows 64 bits; what somebody wrote into a record may, and must neither
 /// panic nor wrap.
-fn add(total: &mut u64, more: u64) {
+pub(crate) fn add(total: &mut u64, more: u64) {
     *total = total.saturating_add(more);
 }
+
+/// [`add`] for several fields of the same names.
+macro_rules! add_all {
+    ($to:expr, $from:expr, [$($field:ident),* $(,)?]) => {
+        $($crate::metrics::add(&mut $to.$field, $from.$field);)*
+    };
+}
+pub(crate) use add_all;

@@ -4,7 +4,7 @@
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::{Histogram, Histograms, Moments, add};
+use super::{Histogram, Histograms, Moments, add_all};
 
 /// An open loop's own counts and distributions over one measured window.
 ///
@@ -46,13 +46,7 @@ pub struct OpenLoop {
 impl OpenLoop {
     /// Adds another worker's, host's or iteration's.
     pub fn merge(&mut self, other: &OpenLoop) {
-        add(&mut self.carried_in, other.carried_in);
-        add(&mut self.planned, other.planned);
-        add(&mut self.started, other.started);
-        add(&mut self.skipped, other.skipped);
-        add(&mut self.queued, other.queued);
-        add(&mut self.waited, other.waited);
-        add(&mut self.free_ns, other.free_ns);
+        add_all!(self, other, [carried_in, planned, started, skipped, queued, waited, free_ns]);
         self.lag.merge(&other.lag);
         self.first_byte.merge(&other.first_byte);
         self.response.merge(&other.response);

@@ -3,7 +3,7 @@
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::add;
+use super::add_all;
 
 /// What ended inside one second of the window.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
@@ -28,12 +28,7 @@ pub struct Second {
 impl Second {
     /// Adds another worker's counts of the same second.
     pub fn merge(&mut self, other: &Second) {
-        add(&mut self.requests, other.requests);
-        add(&mut self.errors, other.errors);
-        add(&mut self.connections, other.connections);
-        add(&mut self.pages, other.pages);
-        add(&mut self.bytes, other.bytes);
-        add(&mut self.response_ns, other.response_ns);
+        add_all!(self, other, [requests, errors, connections, pages, bytes, response_ns]);
         self.response_ns_max = self.response_ns_max.max(other.response_ns_max);
     }
 }

@@ -3,7 +3,7 @@
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::{Mean, add};
+use super::{Mean, add, add_all};
 
 /// What one page of the workload did (WebStone's "Page #" block).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
@@ -46,21 +46,14 @@ pub struct PageTotals {
 impl PageTotals {
     /// Adds another worker's, host's or iteration's totals of the same page.
     pub fn merge(&mut self, other: &PageTotals) {
-        add(&mut self.hits, other.hits);
-        add(&mut self.failed, other.failed);
-        add(&mut self.time_ns, other.time_ns);
+        add_all!(self, other, [hits, failed, time_ns]);
         self.time_ns_max = self.time_ns_max.max(other.time_ns_max);
-        add(&mut self.requests, other.requests);
-        add(&mut self.errors, other.errors);
-        add(&mut self.response_ns, other.response_ns);
+        add_all!(self, other, [requests, errors, response_ns]);
         self.response_ns_max = self.response_ns_max.max(other.response_ns_max);
         add(&mut self.connects, other.connects);
         add(&mut self.connect_ns, other.connect_ns);
         self.connect_ns_max = self.connect_ns_max.max(other.connect_ns_max);
-        add(&mut self.body_bytes, other.body_bytes);
-        add(&mut self.head_bytes, other.head_bytes);
-        add(&mut self.unanswered, other.unanswered);
-        add(&mut self.unanswered_ns, other.unanswered_ns);
+        add_all!(self, other, [body_bytes, head_bytes, unanswered, unanswered_ns]);
         self.unanswered_ns_max = self.unanswered_ns_max.max(other.unanswered_ns_max);
     }
 
@@ -102,14 +95,11 @@ pub struct ClientTotals {
 impl ClientTotals {
     /// Adds another iteration's totals of the same client.
     pub fn merge(&mut self, other: &ClientTotals) {
-        add(&mut self.pages, other.pages);
-        add(&mut self.requests, other.requests);
-        add(&mut self.errors, other.errors);
-        add(&mut self.response_ns, other.response_ns);
-        add(&mut self.bytes, other.bytes);
-        add(&mut self.connects, other.connects);
-        add(&mut self.unanswered, other.unanswered);
-        add(&mut self.unanswered_ns, other.unanswered_ns);
+        add_all!(
+            self,
+            other,
+            [pages, requests, errors, response_ns, bytes, connects, unanswered, unanswered_ns,]
+        );
     }
 
     /// Mean response time; `None` without answers.

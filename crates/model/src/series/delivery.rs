@@ -3,9 +3,6 @@
 use std::fmt;
 use std::str::FromStr;
 
-use schemars::{JsonSchema, Schema, SchemaGenerator};
-use serde::{Deserialize, Serialize};
-
 use crate::interfaces::Interface;
 
 /// What a cell of a series answers with.
@@ -59,33 +56,12 @@ impl FromStr for Delivery {
     }
 }
 
-impl Serialize for Delivery {
-    fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        serializer.serialize_str(self.name())
-    }
-}
-
-impl<'de> Deserialize<'de> for Delivery {
-    fn deserialize<D: serde::Deserializer<'de>>(deserializer: D) -> Result<Delivery, D::Error> {
-        String::deserialize(deserializer)?.parse().map_err(serde::de::Error::custom)
-    }
-}
-
-impl JsonSchema for Delivery {
-    fn schema_name() -> std::borrow::Cow<'static, str> {
-        "Delivery".into()
-    }
-
-    fn json_schema(generator: &mut SchemaGenerator) -> Schema {
-        let _ = generator;
-        let names = std::iter::once(Delivery::Static).chain(Interface::ALL.map(Delivery::Dynamic));
-        schemars::json_schema!({
-            "description": "What a cell of a series answers with: `static` for files, or an interface.",
-            "type": "string",
-            "enum": names.map(Delivery::name).collect::<Vec<_>>(),
-        })
-    }
-}
+webstone_measure::as_text!(
+    Delivery,
+    "Delivery",
+    "What a cell of a series answers with: `static` for files, or an interface.",
+    "enum": std::iter::once(Delivery::Static).chain(Interface::ALL.map(Delivery::Dynamic)).map(Delivery::name).collect::<Vec<_>>()
+);
 
 #[cfg(test)]
 mod tests {

@@ -3,9 +3,6 @@
 use std::fmt;
 use std::str::FromStr;
 
-use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
-use serde::{Deserialize, Serialize};
-
 use crate::server_tls::ServerTls;
 use crate::spec::RunSpec;
 use webstone_workload::tls::Share;
@@ -79,31 +76,11 @@ impl FromStr for Handshakes {
     }
 }
 
-impl Serialize for Handshakes {
-    fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        serializer.collect_str(self)
-    }
-}
-
-impl<'de> Deserialize<'de> for Handshakes {
-    fn deserialize<D: serde::Deserializer<'de>>(deserializer: D) -> Result<Handshakes, D::Error> {
-        String::deserialize(deserializer)?.parse().map_err(serde::de::Error::custom)
-    }
-}
-
-impl JsonSchema for Handshakes {
-    fn schema_name() -> std::borrow::Cow<'static, str> {
-        "Handshakes".into()
-    }
-
-    fn json_schema(_: &mut SchemaGenerator) -> Schema {
-        json_schema!({
-            "description": "Whether connections are over TLS, and how handshakes go: off, full, resumed, or the share that resumes, \
-                            as in 25%",
-            "type": "string",
-        })
-    }
-}
+webstone_measure::as_text!(
+    Handshakes,
+    "Handshakes",
+    "Whether connections are over TLS, and how handshakes go: off, full, resumed, or the share that resumes, as in 25%"
+);
 
 #[cfg(test)]
 mod tests {
