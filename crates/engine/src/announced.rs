@@ -1,6 +1,6 @@
 //! The instant at which a window opens, as a level tells its workers.
 //!
-//! A worker that learned of it late would have handled requests of the window without counting them, and whoever announces it may
+//! A worker that learned of it late would have handled requests of the window without counting them, and the announcer may
 //! lose its CPU at any moment, for any time. So an instant is proposed first, and holds only if it was still well ahead once every
 //! worker could read it. A worker that comes to a proposed instant refuses it: then it holds for none.
 
@@ -90,7 +90,7 @@ mod tests {
         assert_eq!(announced.look(AT_NS + TICK_NS), AT_NS);
     }
 
-    /// Its announcer lost its CPU before it was written, or behind.
+    /// Its announcer lost its CPU before it was written, or after.
     #[test]
     fn what_is_announced_late_holds_for_nobody() {
         let announced = Announced::none();

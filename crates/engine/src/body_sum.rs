@@ -28,7 +28,7 @@ impl Default for BodySum {
 }
 
 impl BodySum {
-    /// Begins anew.
+    /// Starts over.
     #[inline]
     pub(crate) fn clear(&mut self) {
         self.lanes = Lanes::NONE;

@@ -43,7 +43,7 @@ pub(crate) struct Client {
     /// When the page was to start: in open loop earlier than it did, where no client was free.
     pub(crate) intended_ns: u64,
     pub(crate) waiting_since_ns: u64,
-    /// Since when it waits, behind a failure, for the events at hand to be handled; [`NOT_HELD`] when it does not.
+    /// Since when it waits, after a failure, for the events at hand to be handled; [`NOT_HELD`] when it does not.
     pub(crate) held_since_ns: u64,
     backoff_due_ns: u64,
     backoff_last_ns: u64,
@@ -114,7 +114,7 @@ impl Client {
         }
     }
 
-    /// The rest of its page of so many files is not asked for.
+    /// The rest of its page, which has this many files, is not asked for.
     pub(crate) fn give_page_up(&mut self, files: u32) {
         self.next_file = files;
     }

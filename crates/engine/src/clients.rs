@@ -6,7 +6,7 @@ use std::ops::{Index, IndexMut};
 
 use crate::client::{Client, Doing};
 
-/// Clients of a worker that may wait for their first answer while others are started: so many start at once, and then one
+/// Clients of a worker that may wait for their first answer while others are started: this many start at once, and then one
 /// for each that was answered.
 pub const STARTED_AT_ONCE: u32 = 256;
 /// Clients started per second and worker however slow the answers are.
@@ -66,7 +66,7 @@ impl Clients {
     }
 
     /// The next client to start: a few hundred may wait for their first answer at a time, so that a listen queue is not flooded,
-    /// but a slow server holds nobody back for long.
+    /// but a slow server delays the others only briefly.
     #[inline]
     pub(crate) fn next_to_start(&mut self, now: u64) -> Option<u32> {
         if self.all_started() {

@@ -24,7 +24,7 @@ pub enum Opening {
     #[default]
     Own,
     /// Whoever holds its [`Control`]: it begins at [`Control::go_at`] and opens its window at [`Control::open_at`], or at the
-    /// beginning where there is no warm-up. Until it is given the one and the other it waits, and goes on warming up.
+    /// beginning where there is no warm-up. Until both are given it waits, and continues to warm up.
     Agreed,
 }
 

@@ -29,7 +29,7 @@ impl<B: Backend, L: Layer, P: Session> Worker<B, L, P> {
         }
         let index = event.token as u32;
         let link = &self.links[index];
-        // The descriptor was connected anew within this round: the event is its predecessor's.
+        // The descriptor was connected again within this round: the event is its predecessor's.
         if link.opened_in_round == self.clock.round() {
             return;
         }

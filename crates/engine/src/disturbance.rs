@@ -12,7 +12,7 @@ use crate::sys::thread::pin;
 const GAP: Duration = Duration::from_micros(2);
 
 /// Looks at each of these CPUs for so long, at all of them at once; at whichever the kernel gives, where none is named. A CPU
-/// that cannot be had is looked at wherever its thread may run; a thread that cannot be had sees nothing.
+/// that is not available is watched wherever its thread may run; a thread that cannot start sees nothing.
 pub fn disturbance(cpus: &[u32], length: Duration) -> Disturbance {
     let look = |cpu: Option<u32>| {
         thread::Builder::new().spawn(move || {
@@ -21,7 +21,7 @@ pub fn disturbance(cpus: &[u32], length: Duration) -> Disturbance {
             }
             let began = Instant::now();
             let mut last = began;
-            // The first reading behind the end is one of them: the CPU may have been taken just before it.
+            // The first reading after the end is one of them: the CPU may have been taken just before it.
             seen(
                 began,
                 std::iter::from_fn(|| {

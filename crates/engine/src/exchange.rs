@@ -34,7 +34,7 @@ pub(crate) trait Exchanges: Default {
     /// The exchange in a slot has ended, whole or in an error.
     fn over(&mut self, slot: u32);
 
-    /// The exchange in a slot waits until the session has capacity, behind those that wait already.
+    /// The exchange in a slot waits until the session has capacity, after those that wait already.
     fn wait(&mut self, _: u32) {}
 
     /// The exchange that has waited longest.

@@ -14,8 +14,8 @@ use crate::session::{AnswerError, Session};
 use crate::sys::Backend;
 use crate::worker::Worker;
 
-/// What an error's example says besides its class; asked only of the first of a class. Not generic: everything behind it would be
-/// compiled anew for each place where something can fail.
+/// What an error's example says besides its class; asked only of the first of a class. Not generic: everything after it would be
+/// compiled again for each place where something can fail.
 pub(crate) type Detail<'a> = &'a dyn Fn(&Exchange) -> String;
 
 impl<B: Backend, L: Layer, P: Session> Worker<B, L, P> {
@@ -221,7 +221,7 @@ impl<B: Backend, L: Layer, P: Session> Worker<B, L, P> {
     }
 }
 
-/// Whether a class means that there is no connection to be had, so that asking again at once would spin.
+/// Whether a class means that no connection is possible, so that asking again at once would spin.
 fn no_connection(class: ErrorClass) -> bool {
     use ErrorClass::{
         Alpn, ConnectTimeout, Dns, GeneratorIo, OutOfDescriptors, OutOfPorts, Refused, TlsCertificate,

@@ -10,7 +10,7 @@ const ROUNDS: u64 = 4_000;
 /// Does the piece of work and says how long it took. It needs registers only, several execution units at once: work that waits
 /// for memory would measure caches, and a single chain of additions would not feel a neighbour on its core.
 pub fn fixed_work() -> Duration {
-    // The first rounds behind a switch of threads are slower by themselves.
+    // The first rounds after a switch of threads are slower by themselves.
     black_box(rounds(ROUNDS / 16));
     let began = Instant::now();
     black_box(rounds(ROUNDS));

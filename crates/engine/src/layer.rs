@@ -23,7 +23,7 @@ pub(crate) trait Layer: Default {
     /// A connection to an origin begins, given by its number in the plan; what was known of the last is void.
     fn open(&mut self, origin: u32, plan: &Plan, shared: &mut Self::Shared);
 
-    /// Whether the session's bytes may pass: from the start, or behind a handshake.
+    /// Whether the session's bytes may pass: from the start, or after a handshake.
     fn is_open(&self) -> bool;
 
     /// Whether its handshake has ended well, or there is none. Early data makes a layer open before that.
@@ -36,7 +36,7 @@ pub(crate) trait Layer: Default {
     fn take_agreed(&mut self, shared: &Self::Shared) -> Option<Handshake>;
 
     /// What is to be sent for bytes of the session, and for the layer itself. Asked again with the same bytes, and perhaps more
-    /// behind them, until all were sent.
+    /// after them, until all were sent.
     fn seal<'a>(&'a mut self, plain: &'a [u8], shared: &'a mut Self::Shared) -> &'a [u8];
 
     /// Whether [`Layer::seal`] could not seal what it was given, since its keys have sealed as much as they may.
@@ -64,7 +64,7 @@ pub(crate) trait Layer: Default {
     /// Has [`Layer::seal`] say that no more will be sent.
     fn close(&mut self);
 
-    /// Whether the peer has announced that no more comes, so that nobody need wait for the end of the stream below.
+    /// Whether the peer has announced that no more comes, so that there is no need to wait for the end of the stream below.
     fn is_ended(&self) -> bool {
         false
     }

@@ -29,7 +29,7 @@ use crate::worker::{Published, Seat, Shared, Worker};
 /// How often the level looks at its workers where something may have to be done, and where nothing but an interruption.
 const WATCH_EVERY: Duration = Duration::from_millis(5);
 const WATCH_SELDOM: Duration = Duration::from_millis(100);
-/// How long the window waits, behind the warm-up, for clients that have had no answer yet. Then it opens without them:
+/// How long the window waits, after the warm-up, for clients that have had no answer yet. Then it opens without them:
 /// clients that starve are a result.
 const FIRST_ANSWERS_NS_MAX: u64 = 20_000_000_000;
 
@@ -53,7 +53,7 @@ pub struct LevelJob {
 }
 
 impl LevelJob {
-    /// A closed loop of so many clients, all of them here, that decides by itself when its window opens.
+    /// A closed loop of this many clients, all of them here, that decides by itself when its window opens.
     pub fn new(plan: Arc<Plan>, clients: u32) -> LevelJob {
         let groups = clients.div_ceil(plan.clients_per_connection);
         let seats = Seats::all_here(plan.workers.min(groups).max(1));
@@ -270,7 +270,7 @@ fn quiet_time(plan: &Plan, shared: &Shared) -> Duration {
         return WATCH_EVERY;
     }
     let (now, open_ns) = (now_ns(), shared.opening.get());
-    // Not in the moment in which workers open, but soon behind it.
+    // Not in the moment in which workers open, but soon after it.
     let next_ns =
         if now < open_ns { open_ns.saturating_add(WATCH_EVERY.as_nanos() as u64) } else { shared.close_ns() };
     Duration::from_nanos(next_ns.saturating_sub(now)).clamp(WATCH_EVERY, WATCH_SELDOM)
@@ -284,7 +284,7 @@ fn watch<T>(plan: &Plan, course: &LevelClock, control: &Control, running: &[Join
         |flag: fn(&Published) -> &AtomicBool| shared.workers.iter().all(|w| flag(w).load(Ordering::Relaxed));
     let is_draining = || !running.is_empty() && all(|w| &w.draining);
     let is_open = || now_ns() >= shared.opening.get();
-    // Where there are no workers, there is an opening to wait for all the same.
+    // Without workers there is still an opening to wait for.
     let is_done = |interrupted| match running {
         [] => interrupted || is_open(),
         _ => running.iter().all(JoinHandle::is_finished),

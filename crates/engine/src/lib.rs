@@ -1,7 +1,7 @@
 //! The load generator: one event loop a core, many clients on each.
 //!
 //! [`Plan::compile`] turns a specification and a workload into request bytes and addresses; [`run_level`] drives one
-//! level against the target, or one host's part of it, and returns what one measured window left behind. [`Control`] is how
+//! level against the target, or one host's part of it, and returns what was measured in one window. [`Control`] is how
 //! another thread ends it early, watches it live, and gives the instants that hosts agreed on. Protocols are machines without I/O (`h1`); system calls and all unsafe live in `sys`.
 
 mod announced;

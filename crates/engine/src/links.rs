@@ -25,7 +25,7 @@ pub(crate) struct Links<S, L, P: Session> {
 }
 
 impl<S, L: Layer, P: Session> Links<S, L, P> {
-    /// With room for the links of so many clients.
+    /// With room for the links of this many clients.
     pub(crate) fn new(clients: u32) -> Links<S, L, P> {
         Links {
             all: Vec::with_capacity(clients as usize + clients as usize / 4 + 16),

@@ -1,4 +1,4 @@
-//! Percentiles of a window while it is open: once a second each worker leaves a copy of its response times, and whoever watches
+//! Percentiles of a window while it is open: once a second each worker leaves a copy of its response times, and the watcher
 //! merges them. A worker never waits for a reader.
 
 use std::sync::Mutex;

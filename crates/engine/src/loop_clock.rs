@@ -68,7 +68,7 @@ impl LoopClock {
         self.stalls.gap(self.read_ns, now.min(close_ns));
     }
 
-    /// A wait ended with so many events.
+    /// A wait ended with this many events.
     #[inline]
     pub(crate) fn reported(&mut self, now: u64, events: usize, close_ns: impl FnOnce() -> u64) {
         self.round = self.round.wrapping_add(1);
@@ -83,7 +83,7 @@ impl LoopClock {
     }
 
     /// A wait ended long after the ticker should have ended it. A stop looks like this: the wait had what it returns, or
-    /// nothing, before the tick, and returned behind the stop.
+    /// nothing, before the tick, and returned after the stop.
     #[cold]
     fn overslept(&mut self, close_ns: u64) {
         self.stalls.gap(self.slept_from_ns + TICK_NS, self.reported_ns.min(close_ns));
@@ -97,7 +97,7 @@ impl LoopClock {
         self.stalls.ticks(ticks.due_ns, ticks.count, TICK_NS, self.slept_from_ns, woken_ns);
     }
 
-    /// How long an event has waited behind others of its batch: the generator's own delay.
+    /// How long an event has waited for others of its batch: the generator's own delay.
     #[inline]
     pub(crate) fn delay_ns(&self, now: u64) -> u64 {
         now.saturating_sub(self.reported_ns)

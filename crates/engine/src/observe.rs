@@ -45,7 +45,7 @@ impl Observer {
 
     fn tell(&mut self, event: TraceEvent) {
         if let Some(receiver) = &self.trace {
-            // Waits if the reader is behind: a trace with holes would mislead, and the first exchanges are no load yet.
+            // Waits if the reader is late: a trace with holes would mislead, and the first exchanges are not load yet.
             if receiver.send(event).is_err() {
                 self.trace = None;
             }
@@ -59,7 +59,7 @@ impl Observer {
         }
     }
 
-    /// Hands the transactions gathered so far to whoever writes them. Waits if the writer is behind: none is lost.
+    /// Hands the transactions gathered so far to the writer. Waits if it is late: none is lost.
     pub(crate) fn flush(&mut self) {
         if let Some(receiver) = &self.transactions
             && !self.gathered.is_empty()
@@ -175,7 +175,7 @@ impl<B: Backend, L: Layer, P: Session> Worker<B, L, P> {
     }
 }
 
-/// A copy with the values of secret fields replaced, line by line; bytes behind the head stay as they are.
+/// A copy with the values of secret fields replaced, line by line; bytes after the head stay as they are.
 fn masked(bytes: &[u8]) -> Vec<u8> {
     let mut out = Vec::with_capacity(bytes.len());
     let mut in_head = true;

@@ -13,7 +13,7 @@ use crate::plan_error::PlanError;
 use crate::sys::Address;
 use crate::tls::TlsPlan;
 
-/// Which of so many destinations and sources a client's connection of a number uses. Every pair has its turn before one has
+/// Which of the destinations and sources the n-th connection of a client uses. Every pair has its turn before one has
 /// its second, so that the local ports of all pairs are used alike.
 #[inline]
 pub(crate) fn pair(number: u32, destinations: usize, sources: usize) -> (usize, usize) {
@@ -37,7 +37,7 @@ pub(crate) struct Origins {
     tls: Option<TlsPlan>,
 }
 
-/// The one place that every connection goes to, whomever its requests name.
+/// The one place that every connection goes to, whatever host its requests name.
 #[derive(Clone)]
 struct Fixed {
     /// The proxy.

@@ -152,7 +152,7 @@ impl Cursor {
 }
 
 impl Pacer {
-    /// The share of a worker that has these slots and so many clients.
+    /// The share of a worker that has these slots and this many clients.
     pub(crate) fn new(plan: &Plan, rate: RateProfile, slots: Slots, clients: u32) -> Pacer {
         let share = |rate, seed| Arrivals::new(plan.arrivals, rate, seed, slots);
         let upcoming = Cursor {

@@ -1,4 +1,4 @@
-//! What becomes of a link behind a whole response: kept for the next request, or parted from so that both sides
+//! What becomes of a link after a whole response: kept for the next request, or parted from so that both sides
 //! send FIN, neither a reset, and TIME_WAIT is the server's.
 
 use std::io;
@@ -63,7 +63,7 @@ impl<B: Backend, L: Layer, P: Session> Worker<B, L, P> {
         let socket = self.links[index].socket.as_ref().expect("it was open until now");
         let is_reusable = self.plan.source.is_empty();
         if !(is_reusable && self.backend.disconnect(socket).is_ok()) {
-            // If this fails the server sees a FIN, and we keep the port in TIME_WAIT: dearer, but sound.
+            // If this fails the server sees a FIN, and we keep the port in TIME_WAIT: more expensive, but sound.
             let _ = self.backend.reset_on_close(socket);
             self.close_socket(index);
         }
@@ -85,7 +85,7 @@ impl<B: Backend, L: Layer, P: Session> Worker<B, L, P> {
         }
     }
 
-    /// Something came on a link without exchanges. What the layer keeps for itself is no harm; where the server ended the
+    /// Something came on a link without exchanges. What the layer keeps for itself does no harm; where the server ended the
     /// connection, or wrote on, it is of no more use.
     pub(crate) fn idle_event(&mut self, index: u32) {
         if matches!(self.read_surplus(index), Some(Ok(Received::WouldBlock))) {

@@ -209,7 +209,7 @@ impl Plan {
             for (file_index, file) in page.files.iter().enumerate() {
                 let request = plan.request(spec, &mut origins, &mut h2, (index, file_index), file)?;
                 if client.tls.early_data && !request.is_idempotent {
-                    // RFC 8446, section 8: whoever records early data can send it again.
+                    // RFC 8446, section 8: recorded early data can be replayed.
                     return Err(PlanError::new(
                         format!(
                             "--early-data: page {index} has a request that must not be sent twice ({})",

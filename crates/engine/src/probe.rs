@@ -492,7 +492,7 @@ mod tests {
         assert!(tls.to_string().contains("speaks TLS") && tls.hint.is_some(), "{tls}");
     }
 
-    /// Answers with a head, then sends until nobody reads any more, with a pause behind each piece.
+    /// Answers with a head, then sends until nobody reads any more, with a pause after each piece.
     fn endless(head: &'static [u8], piece: &'static [u8], pause: Duration, timeout: Duration) -> ProbeError {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let url = format!("http://{}", listener.local_addr().unwrap());

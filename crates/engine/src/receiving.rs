@@ -22,7 +22,7 @@ const RECORD_BYTES: u64 = 16 << 10;
 /// Fewest and most bytes of a body over TLS that are waited for at once: two records, and what one read takes.
 const AWAITED_BYTES_MIN: u64 = 2 * RECORD_BYTES;
 const AWAITED_BYTES_MAX: u64 = 8 * RECORD_BYTES;
-/// Links that go on in a round behind its events.
+/// Links that continue in a round after its events.
 const HELD_OVER_MAX: usize = 256;
 
 impl<B: Backend, L: Layer, P: Session> Worker<B, L, P> {
@@ -111,7 +111,7 @@ impl<B: Backend, L: Layer, P: Session> Worker<B, L, P> {
         self.awaits(index, if bytes < AWAITED_BYTES_MIN { 1 } else { bytes as u32 });
     }
 
-    /// Has a link wait for so many bytes, if it waits for another number so far.
+    /// Has a link wait for this many bytes, unless it does already.
     #[inline]
     fn awaits(&mut self, index: u32, bytes: u32) {
         let link = &mut self.links[index];

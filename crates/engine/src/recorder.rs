@@ -77,7 +77,7 @@ impl Recorder {
         self.open_ns
     }
 
-    /// Opens the window, into which so many requests in progress and arrivals that wait are carried.
+    /// Opens the window, into which this many requests in progress and waiting arrivals are carried.
     pub(crate) fn open(&mut self, at_ns: u64, requests: u32, arrivals: u64) {
         self.measured.counts.carried_in = u64::from(requests);
         if let Some(open_loop) = &mut self.measured.open_loop {
@@ -109,7 +109,7 @@ impl Recorder {
         }];
     }
 
-    /// Everything that was measured; so many requests were cut off.
+    /// Everything that was measured; this many requests were cut off.
     pub(crate) fn finish(&mut self, cut_off: u32) -> Measured {
         self.measured.lifetime.cut_off = u64::from(cut_off);
         self.measured.statuses = Statuses::of(&*self.statuses);
@@ -189,7 +189,7 @@ impl Recorder {
         }
     }
 
-    /// Bytes were sent, which made so many requests whole.
+    /// Bytes were sent, which completed this many requests.
     #[inline]
     pub(crate) fn sent(&mut self, bytes: usize, requests: u32) {
         self.measured.lifetime.sent_bytes += bytes as u64;
@@ -205,7 +205,7 @@ impl Recorder {
         self.measured.lifetime.received_bytes += bytes as u64;
     }
 
-    /// How long an event waited behind others of its batch.
+    /// How long an event waited for others of its batch.
     #[inline]
     pub(crate) fn loop_delay(&mut self, delay_ns: u64) {
         if self.is_open {
@@ -235,7 +235,7 @@ impl Recorder {
         }
     }
 
-    /// A handshake ended well, behind so long.
+    /// A handshake succeeded after this time.
     pub(crate) fn shook_hands(&mut self, handshake: Handshake, took_ns: u64) {
         if self.is_open {
             self.measured.handshakes.get_or_insert_default().record(&handshake, took_ns);
@@ -264,7 +264,7 @@ impl Recorder {
         }
     }
 
-    /// A server did not close behind a response announced as the last.
+    /// A server did not close after a response announced as the last.
     pub(crate) fn lingered(&mut self) {
         if self.is_open {
             self.measured.counts.lingered += 1;
@@ -449,7 +449,7 @@ impl Recorder {
         }
     }
 
-    /// An arrival begins its page, at once or behind its wait for a client.
+    /// An arrival begins its page, at once or after its wait for a client.
     #[inline]
     pub(crate) fn arrival_started(&mut self, has_waited: bool) {
         if let Some(open_loop) = self.measured.open_loop.as_mut().filter(|_| self.is_open) {

@@ -91,7 +91,7 @@ impl RequestTemplate {
         let head = if is_last { &self.last } else { &self.keep };
         head.render(out, &mut context);
         let Some(body) = &self.body else { return out.extend_from_slice(b"\r\n") };
-        // The length stands before the body and is known only behind it: render in place, then move the body up.
+        // The length stands before the body and is known only after it: render in place, then move the body up.
         let head_end = out.len();
         body.render(out, &mut context);
         let length = format!("Content-Length: {}\r\n\r\n", out.len() - head_end);

@@ -1,7 +1,7 @@
 //! What is asked of the kernel now and then, because it costs system calls: how long bytes lay in a receive queue, and how long
 //! a handshake took.
 
-/// One connection in so many is asked for its handshake: 300 ns of system call are then 20 ns each, a thousandth of what a
+/// One connection in this many is asked for its handshake: 300 ns of system call are then 20 ns each, a thousandth of what a
 /// connection costs. A prime, so that it keeps no step with the number of clients.
 pub(crate) const HANDSHAKES_ASKED_EVERY: u32 = 17;
 

@@ -20,12 +20,12 @@ pub struct Seats {
 }
 
 impl Seats {
-    /// All seats of a level are here: so many workers, of one slot each.
+    /// All seats of a level are here: this many workers, of one slot each.
     pub fn all_here(workers: u32) -> Seats {
         Seats { first: 0, each: 1, workers, of: workers }
     }
 
-    /// Whether there are no other hosts.
+    /// Whether this is the only host.
     pub(crate) fn are_all_here(&self) -> bool {
         self.first == 0 && u64::from(self.each) * u64::from(self.workers) == u64::from(self.of)
     }
@@ -55,7 +55,7 @@ impl Seats {
     }
 }
 
-/// The clients that slots carry, of a level of so many.
+/// The clients that slots carry, of a level of this many.
 pub(crate) fn clients_of(slots: Slots, clients: u32, together: u32) -> Range<u32> {
     let groups = clients.div_ceil(together);
     let first_of = |slot| (share(groups.into(), slots.of, slot) as u32).saturating_mul(together).min(clients);

@@ -26,7 +26,7 @@ impl<B: Backend, L: Layer, P: Session> Worker<B, L, P> {
                 None => (self.links.take_free(), true),
             }
         };
-        // The files behind a page's first are asked for when they are known, and have no schedule of their own.
+        // The files after a page's first are asked for when they are known, and have no schedule of their own.
         let intended_ns = if plan.file == 0 { self.clients[client].intended_ns } else { now };
         let exchanges = &mut self.links[link].exchanges;
         let at = ExchangeId { link, slot: exchanges.vacant_slot() };

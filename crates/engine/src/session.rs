@@ -136,11 +136,11 @@ pub(crate) enum Heard {
 pub(crate) enum AnswerError {
     /// Bytes that are no answer, and why.
     Malformed(&'static str),
-    /// So many bytes behind the last answer that is due.
+    /// This many bytes after the last answer that is due.
     Surplus(usize),
     /// The stream ended before the answer's head was whole.
     EndInHead,
-    /// It ended so many bytes before the end of the body, where the head told.
+    /// It ended this many bytes before the end of the body, if the head said.
     EndInBody(Option<u64>),
     /// It ended where a body may, but the layer below was to announce that.
     Cut,
@@ -257,13 +257,13 @@ impl<E: Exchanges> Sink<'_, E> {
         exchange.body_bytes += piece.len() as u64;
     }
 
-    /// A piece of the body that nobody has seen.
+    /// A piece of the body that was discarded unseen.
     #[inline]
     pub(crate) fn unseen_body(&mut self, slot: u32, bytes: u64) {
         self.exchanges.at_mut(slot).body_bytes += bytes;
     }
 
-    /// What the protocol needs between pieces of the body, and behind it.
+    /// What the protocol needs between pieces of the body, and after it.
     #[inline]
     pub(crate) fn framing(&mut self, slot: u32, bytes: usize) {
         self.exchanges.at_mut(slot).framing_bytes += bytes as u64;

@@ -2,9 +2,9 @@
 //! machine, or the whole process was stopped. Some of that no counter of the kernel tells.
 //!
 //! Two signs, which exclude each other. While the worker is awake it reads the clock with every event, so a gap between two
-//! readings is a stall. While it sleeps its ticker wakes it at instants known beforehand, so a late tick is one: those are
+//! readings is a stall. While it sleeps its ticker wakes it at instants known in advance, so a late tick is one: those are
 //! samples, and each stands for the period between two ticks. What the kernel calls waiting for a CPU is among these stalls; it
-//! is known exactly from elsewhere, and whoever judges takes it out.
+//! is known exactly from elsewhere, and is subtracted when the run is judged.
 
 /// Shorter gaps have causes of the worker's own: a large write, interrupts, a page fault.
 pub(crate) const STALL_NS: u64 = 2_000_000;

@@ -300,7 +300,7 @@ impl<B: Backend, L: Layer, P: Session> Worker<B, L, P> {
         now
     }
 
-    /// Notes how long an event waited behind others of its batch: the generator's own delay.
+    /// Notes how long an event waited for others of its batch: the generator's own delay.
     #[inline]
     pub(crate) fn note_delay(&mut self, now: u64) {
         self.recorder.loop_delay(self.clock.delay_ns(now));
@@ -318,7 +318,7 @@ impl<B: Backend, L: Layer, P: Session> Worker<B, L, P> {
                 // Ended before it opened: nothing is measured.
                 self.stop_all(now);
             } else if open_ns <= now {
-                // Even if it has closed meanwhile: a worker that was kept off its CPU all that time had its clients all the same.
+                // Even if it has closed meanwhile: a worker that waited for its CPU all that time still had its clients.
                 self.open(open_ns);
             } else if self.shared.settle.load(Relaxed) && self.clients.pages_in_progress() == 0 {
                 self.published().settled.store(true, Relaxed);

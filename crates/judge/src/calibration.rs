@@ -1,5 +1,5 @@
 //! What a host's load generator can do, measured against a server that costs next to nothing, and which share of that a
-//! run asked of it. Whether a calibration fits a run is told from the record alone.
+//! run asked of it. Whether a calibration fits a run is decided from the record alone.
 //!
 //! Definitions: `docs/measurement.md`, "Calibration". Where several hosts make the load, `hosts` asks it of each.
 
@@ -20,7 +20,7 @@ use webstone_model::record::{Disturbance, IterationRecord, RunRecord, Tool};
 
 /// Where a record's environment holds the calibration that the run was quoted against.
 pub const KEY: &str = "calibration";
-/// Where it says why there is none although one was found.
+/// Where it says why a calibration that was found is not used.
 pub const UNFIT_KEY: &str = "calibration.unfit";
 /// A worker that is busier than this, in percent of its CPU, was at its own limit.
 pub const WORKER_LIMIT_PERCENT: f64 = 90.0;
@@ -148,7 +148,7 @@ impl Calibration {
         json_tree::read(value)
     }
 
-    /// Whether others took so much of the generator's CPUs, before the measurement or in it, that it could have done more.
+    /// Whether others took a share of the generator's CPUs, before the measurement or in it, without which it could have done more.
     pub fn is_disturbed(&self) -> bool {
         self.disturbance.is_some_and(is_disturbing) || self.rows.iter().any(CalibrationRow::is_disturbed)
     }
@@ -319,7 +319,7 @@ struct Costs {
 }
 
 impl Costs {
-    /// From the rows of a back end with so many workers, or the most below: a calibration needs CPUs for its server, so a run with a
+    /// From the rows of a back end with this many workers, or the most below: a calibration needs CPUs for its server, so a run with a
     /// server elsewhere has more workers, which can do at least as much.
     fn of(calibration: &Calibration, backend: &str, workers: u32, client: Asked) -> Option<Costs> {
         let Asked { open_loop, reset } = client;

@@ -1,5 +1,5 @@
 //! Whether a record agrees with itself: everything that it says twice is computed again from what it was counted from
-//! and compared. `webstone verify` asks this of records that come from somebody else; whoever edits a figure has to edit
+//! and compared. `webstone verify` asks this of records that come from somebody else; to edit a figure, one has to edit
 //! every sum, second and distribution that it follows from, too.
 //!
 //! The identities ([`webstone_measure::identities`]) say that nothing was lost while measuring. What is checked here says that

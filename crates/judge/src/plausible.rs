@@ -1,5 +1,5 @@
 //! What a machine can have done in a window, and what no machine can: figures that come from an agent on another host, or from a
-//! record that somebody else stored, are held against the time in which they were counted.
+//! record from somebody else, are compared with the time in which they were counted.
 
 use webstone_model::record::{CpuUse, HostUse, ServerUse};
 
@@ -15,7 +15,7 @@ const SLACK_NS: u64 = 250_000_000;
 const READ_APART_SHARE: u64 = 10;
 const READ_APART_NS: u64 = 100_000_000;
 
-/// Whether what was counted between two readings can be taken for a window's: on a machine so busy that nobody looked in time,
+/// Whether what was counted between two readings can be taken for a window's: on a very busy machine the kernel may be read too late,
 /// they may lie far outside of its ends. A window that never opened has no times to compare.
 pub fn is_of_window(read_for_ns: u64, window_ns: u64) -> bool {
     window_ns == 0 || read_for_ns.abs_diff(window_ns) <= window_ns / READ_APART_SHARE + READ_APART_NS

@@ -24,12 +24,12 @@ pub enum Misdeed {
     SlowReader,
     /// The request is written a byte at a time, with pauses.
     SlowWriter,
-    /// The client's half is closed (FIN; over TLS, behind close_notify) right behind the request. HTTP/1.1 allows it: a whole
+    /// The client's half is closed (FIN; over TLS, after close_notify) right after the request. HTTP/1.1 allows it: a whole
     /// answer is due.
     HalfClosed,
     /// A header field of 1 MiB.
     OversizedHeader,
-    /// Bytes that are no request by RFC 9112, or no frames by RFC 9113, of a dozen kinds.
+    /// Bytes that are not a request by RFC 9112, or not frames by RFC 9113, of a dozen kinds.
     Malformed,
 }
 
@@ -140,7 +140,7 @@ pub struct Service {
     /// The same of each timed run of the phase, where there were several: what tells a slower server from noise.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub request_rates: Vec<f64>,
-    /// What others took of the load generator's CPUs before the timed runs, in percent; absent where nobody looked.
+    /// What others took of the load generator's CPUs before the timed runs, in percent; absent if not observed.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub taken_percent: Option<f64>,
     /// Median response time in seconds.
@@ -249,7 +249,7 @@ pub struct Answer {
 /// Failed requests of the well-behaved, in percent, up to which a server counts as serving them.
 pub const FAILED_PERCENT_MAX: f64 = 0.1;
 /// Rate after a workout in percent of that before it, from which on a server has recovered. The whole 95 % interval of that share
-/// must lie above it, or below it, or nobody can tell.
+/// must lie above it, or below it, or it is unknown.
 pub const RECOVERED_PERCENT_MIN: f64 = 80.0;
 /// Timed runs of the phases before and after: what the interval comes from.
 pub const TIMED_RUNS_ALONE: u32 = 5;
@@ -498,7 +498,7 @@ mod tests {
             state.resident_bytes = (20 + 2 * round as u64) << 20;
         }
         assert_eq!(good(&workout), [Some(true), Some(true), Some(false), Some(false), Some(true)]);
-        // A step that is taken once is none.
+        // One step alone is not a staircase.
         workout.phases[3].state = workout.phases[2].state.clone();
         assert_eq!(good(&workout), [Some(true); 5]);
     }

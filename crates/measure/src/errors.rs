@@ -74,13 +74,13 @@ pub enum ErrorClass {
     H2Reset,
     /// More control frames, or longer header blocks, than a sound server sends.
     H2Flood,
-    /// The TLS handshake failed, or the server ended the connection by an alert, whose name is told.
+    /// The TLS handshake failed, or the server ended the connection by an alert, which is named.
     TlsHandshake,
     /// The server's certificate was not accepted: not trusted, expired, for another name, not the pinned one.
     TlsCertificate,
     /// Client and server have no TLS version, cipher suite or group in common.
     TlsIncompatible,
-    /// The connection ended inside an answer without TLS's close_notify, so that somebody may have cut it.
+    /// The connection ended inside an answer without TLS's close_notify, so that an attacker may have truncated it.
     TlsTruncated,
     /// Bytes that are no TLS records, or records that cannot be decrypted.
     TlsRecord,

@@ -107,7 +107,7 @@ fn part_of_moments(of: &Moments, count: u64, place: u32) -> Moments {
     }
 }
 
-/// What so many of the values add up to, on the mean; what does not divide is the first's.
+/// What this many of the values add up to on average; the remainder is the first's.
 fn part_of(sum: u128, count: u64, of: &Moments, place: u32) -> u128 {
     let left_over = if place == 0 { sum % u128::from(of.count) } else { 0 };
     sum / u128::from(of.count) * u128::from(count) + left_over

@@ -71,14 +71,14 @@ pub struct PairPorts {
     pub source: String,
     /// Address and port of the target.
     pub target: String,
-    /// Local ports that connections between them have, whoever made them.
+    /// Local ports that connections between them have, of any program.
     pub used: u64,
     /// Of them, in TIME_WAIT.
     pub time_wait: u64,
 }
 
 /// Differences of the kernel's TCP counters over a window, and sockets at its end. Names of `/proc/net/netstat`
-/// (`TcpExt`), `/proc/net/snmp` (`Tcp`) and `/proc/net/sockstat` stand behind each.
+/// (`TcpExt`), `/proc/net/snmp` (`Tcp`) and `/proc/net/sockstat` stand after each.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(default)]
 pub struct TcpUse {
@@ -123,7 +123,7 @@ impl TcpUse {
 pub struct CpuUse {
     /// Its number.
     pub cpu: u32,
-    /// Time that it worked, for whomever, interrupts included, in nanoseconds.
+    /// Time that it worked, interrupts included, in nanoseconds.
     pub busy_ns: u64,
     /// Of that, for programs.
     pub user_ns: u64,
@@ -133,7 +133,7 @@ pub struct CpuUse {
     pub interrupt_ns: u64,
     /// Time that it was idle or waited for a disk.
     pub idle_ns: u64,
-    /// Time that a hypervisor gave to somebody else.
+    /// Time that a hypervisor gave to other guests.
     pub stolen_ns: u64,
     /// Time for which its heat slowed it down (`core_throttle_total_time_ms`); 0 where the processor does not tell.
     #[serde(skip_serializing_if = "is_zero")]

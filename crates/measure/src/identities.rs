@@ -217,7 +217,7 @@ pub fn of_parts(run: &IterationRecord) -> Vec<IdentityCheck> {
     }
     let (squares, all) = (response.sum_of_squares, measured.response.sum_of_squares);
     holds("squares of response times: hosts = total", squares == all, format!("{squares} and {all}"));
-    // A record keeps distributions of so many hosts at most.
+    // A record of many hosts keeps no distributions.
     if parts.iter().all(|part| part.has_distribution) {
         let mut together = Histogram::default();
         parts.iter().for_each(|part| together.merge(&part.distribution));

@@ -1,7 +1,7 @@
 //! What identifies a level of a run, and an iteration of a level.
 //!
-//! Records keep clients, rate and iteration as fields of their own; whoever looks a level up, or holds levels of two records
-//! against each other, does it by these keys, never by the text that they are shown as.
+//! Records keep clients, rate and iteration as fields of their own; code that looks up a level, or compares
+//! levels of two records, uses these keys, never the text that they are shown as.
 
 use std::borrow::Cow;
 use std::fmt;
@@ -23,7 +23,7 @@ pub enum LevelKey {
 }
 
 impl LevelKey {
-    /// The level of so many clients, and in open loop of a rate.
+    /// The level of this many clients, or in open loop of a rate.
     pub fn new(clients: u32, rate: Option<RateProfile>) -> LevelKey {
         rate.map_or(LevelKey::Clients(clients), LevelKey::Rate)
     }

@@ -10,7 +10,7 @@ use crate::host_use::HostUse;
 use crate::iteration::IterationRecord;
 use crate::metrics::{Counts, Histogram, Moments, WorkerUse};
 
-/// Of so many hosts at most a record has the distribution of each one's response times: one is 1 to 5 kB a timed run.
+/// Of at most this many hosts a record has the distribution of each one's response times: one is 1 to 5 kB a timed run.
 pub const DISTRIBUTIONS_OF_HOSTS_MAX: usize = 64;
 
 /// What one of several hosts had of a timed run, and what it measured.

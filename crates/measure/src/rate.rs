@@ -121,7 +121,7 @@ impl RateProfile {
         }
     }
 
-    /// The inverse of [`RateProfile::expected`]: the time, in seconds, at which so many arrivals are expected; `None`
+    /// The inverse of [`RateProfile::expected`]: the time, in seconds, at which this many arrivals are expected; `None`
     /// where the rate falls to 0 before.
     pub fn time_of(&self, arrivals: f64) -> Option<f64> {
         let (from, to, over) = (self.from.per_s(), self.to.per_s(), self.over.as_secs_f64());

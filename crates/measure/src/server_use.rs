@@ -48,7 +48,7 @@ impl ProcessUse {
     /// How many of the busiest threads are kept.
     pub const BUSIEST_MAX: usize = 4;
 
-    /// What somebody else says of a server, within the bounds that the reading on this host keeps.
+    /// What an agent says of a server, within the bounds that the reading on this host keeps.
     pub fn bounded(mut self) -> ProcessUse {
         self.busiest.truncate(ProcessUse::BUSIEST_MAX);
         for thread in &mut self.busiest {

@@ -1,6 +1,6 @@
 //! Text that somebody else wrote, as it may be shown: records come from strangers, answers and logs from servers under test,
 //! names of files from archives. Printed as they are, an escape sequence repaints the terminal, a line break begins a line that
-//! looks like a verdict, and a character for writing from right to left turns what stands behind it around.
+//! looks like a verdict, and a character for writing from right to left reverses what follows it.
 //!
 //! [`Shown`] is that text on one line. [`lines`] is for what was put together already and leaves the program: its line breaks
 //! stay, because they are ours. [`json`] is for JSON, whose strings have an escape of their own. What must be escaped besides,
@@ -37,7 +37,7 @@ pub fn shown(text: &str) -> Cow<'_, str> {
 }
 
 /// A text of several lines without anything that commands a terminal. Line breaks and tabs stay. `is_ours` is asked for every
-/// escape character what of it and behind it is the program's own styling, in bytes.
+/// escape character and what follows it: what is the program's own styling, in bytes.
 pub fn lines(text: &str, is_ours: impl Fn(&str) -> usize) -> Cow<'_, str> {
     if !text.chars().any(|c| commands(c) && !matches!(c, '\n' | '\t')) {
         return Cow::Borrowed(text);

@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::shown::quoted;
 
-/// Why a text is none of the names that are known.
+/// Why a text is not one of the known names.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{} is not {what}; known are {known}", quoted(.text))]
 pub struct TlsNameError {
@@ -67,7 +67,7 @@ named! {
 }
 
 named! {
-    /// A cipher suite. AES-128 stands first: SHA-384, which the suites of AES-256 hash with, makes a handshake a fifth dearer.
+    /// A cipher suite. AES-128 stands first: SHA-384, which the suites of AES-256 hash with, makes a handshake cost a fifth more.
     TlsCipher, "a supported cipher suite":
     /// TLS 1.3.
     Tls13Aes128 "TLS_AES_128_GCM_SHA256" "TLS13_AES_128_GCM_SHA256",
@@ -109,7 +109,7 @@ named! {
     Secp256r1 "secp256r1" "P-256",
     /// P-384.
     Secp384r1 "secp384r1" "P-384",
-    /// X25519 and ML-KEM-768 together, against computers to come; a seventh dearer.
+    /// X25519 and ML-KEM-768 together, against quantum computers; costs a seventh more.
     X25519Mlkem768 "X25519MLKEM768" "X25519-MLKEM768",
 }
 

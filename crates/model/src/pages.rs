@@ -50,7 +50,7 @@ pub struct StoredPages {
 }
 
 impl PartialEq for StoredPages {
-    /// Where rows are read from is no part of what was measured.
+    /// Where rows are read from is not part of what was measured.
     fn eq(&self, other: &StoredPages) -> bool {
         self.totals == other.totals
     }

@@ -1,6 +1,6 @@
 //! What a specification may do beyond measuring: the one answer that the browser front, agents, `-f` and `docs/security.md` use.
 //!
-//! Every part of a specification is taken apart field by field, without `..`: a new key does not compile until somebody says
+//! Every part of a specification is taken apart field by field, without `..`: a new key does not compile until it is decided
 //! which power it has. Powers come from the typed specification, whatever it was written in, and not from the names in a text.
 //! What a text cannot say is not asked here: whether a file exists, or where a link leads.
 
@@ -166,7 +166,7 @@ impl List {
     }
 
     /// A workload: a name, or a file, whose lines are sent to the target and may be quoted in a message. One below the working
-    /// directory asks for nothing, unless it is hidden (`.ssh/`): that directory may be somebody's home.
+    /// directory asks for nothing, unless it is hidden (`.ssh/`): that directory may be a home.
     fn distant(&mut self, key: &'static str, name: &str) {
         let is_near = |part: Component<'_>| match part {
             Component::Normal(name) => !name.as_encoded_bytes().starts_with(b"."),
@@ -190,7 +190,7 @@ impl List {
     }
 }
 
-/// How much load there is, is no power of its own.
+/// The amount of load is not a power of its own.
 fn of_load(load: &LoadSpec) {
     let LoadSpec {
         clients: _,

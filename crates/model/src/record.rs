@@ -41,7 +41,7 @@ pub struct RunRecord {
     pub started_at: String,
     /// When it ended; absent while it runs, and for ever if it was killed.
     pub finished_at: Option<String>,
-    /// How long it took, in nanoseconds of the monotonic clock, which nobody can set: moments are labels, and only this is
+    /// How long it took, in nanoseconds of the monotonic clock, which cannot be set: timestamps are labels, and only this is
     /// compared. Time between the rounds of a series is not in it. Absent while the run lasts.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub took_ns: Option<u64>,
@@ -85,7 +85,7 @@ pub struct Tool {
     pub name: String,
     /// Its version.
     pub version: String,
-    /// Commit it was built from, where known; `-modified` behind it says that the sources had changes it lacks.
+    /// Commit it was built from, where known; `-modified` after it says that the sources had uncommitted changes.
     pub commit: Option<String>,
 }
 
@@ -134,7 +134,7 @@ pub struct OriginRecord {
     pub url: String,
     /// Whether webstone started it: a reference server.
     pub ours: bool,
-    /// CPUs that it was pinned to; of somebody else's on this host, those that it was found on.
+    /// CPUs that it was pinned to; of another's on this host, those that it was found on.
     pub cpus: Vec<u32>,
     /// What of it could not be measured and why, a sentence each.
     pub unseen: Vec<String>,

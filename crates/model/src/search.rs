@@ -156,7 +156,7 @@ impl SearchSpec {
         }
     }
 
-    /// Levels that a load is asked for with: the highest of all, and behind a search those that it took.
+    /// Levels that a load is asked for with: the highest of all, and after a search those that it tried.
     pub fn fill(&self, load: &mut LoadSpec, levels: &[u64]) {
         let mut clients: Vec<u32> = levels.iter().map(|level| self.clients_at(*level)).collect();
         clients.dedup();
@@ -185,7 +185,7 @@ impl SearchSpec {
     /// server that is not given its load has not carried it.
     ///
     /// # Errors
-    /// If it is no list of thresholds.
+    /// If it is not a list of thresholds.
     pub fn conditions(&self) -> Result<Vec<Threshold>, GateError> {
         let mut conditions = self.slo.parse::<Thresholds>()?.0;
         let offered = |condition: &Threshold| condition.metric() == Metric::OFFERED;

@@ -83,7 +83,7 @@ pub struct CalibrationPlan {
 /// server.
 ///
 /// # Errors
-/// If CPUs cannot be had.
+/// If CPUs are not available.
 pub fn plan(options: &CalibrateOptions) -> Result<CalibrationPlan, RunError> {
     let placement = place(
         &cpus(&Root::default()),

@@ -69,7 +69,7 @@ impl Steps {
         }
     }
 
-    /// A step whose timed run was void: it is made again. Of a sweep at its end, behind all that is still to come, because what
+    /// A step whose timed run was void: it is made again. Of a sweep at its end, after all that is still to come, because what
     /// disturbed it may not be over; a search asks for the same load again by itself.
     pub(crate) fn again(&mut self, step: Step) {
         if let Steps::Listed(steps, _) = self {

@@ -105,7 +105,7 @@ impl Default for RunnerOptions {
     }
 }
 
-/// What a run left behind.
+/// What a run produced.
 #[derive(Debug)]
 pub struct RunOutcome {
     /// Everything measured; `None` where the run ended before its first level could start.

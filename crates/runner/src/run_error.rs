@@ -37,7 +37,7 @@ pub enum RunError {
     /// The server's configuration cannot be read.
     #[error(transparent)]
     Configuration(#[from] ConfigurationError),
-    /// CPUs that cannot be had.
+    /// CPUs that are not available.
     #[error(transparent)]
     Placement(#[from] PlacementError),
     /// The machine cannot carry the run.
@@ -55,7 +55,7 @@ pub enum RunError {
     /// The agent on the server's host did not start.
     #[error(transparent)]
     Agent(#[from] AgentError),
-    /// A host that shall make load cannot be had.
+    /// A host that is to make load is not available.
     #[error(transparent)]
     Fleet(#[from] FleetError),
     /// The engine cannot run the specification.

@@ -1,6 +1,6 @@
 //! The time of a run, by the monotonic clock: what in a record is compared is of this clock, because the host's wall clock may be
 //! set while the run lasts. Of a run that is made round by round it stands still between the rounds, between which the host may
-//! have been started anew.
+//! have been restarted.
 
 use std::time::{Duration, SystemTime};
 

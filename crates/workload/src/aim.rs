@@ -159,7 +159,7 @@ mod tests {
             found(&urls, &targets, &["victim:81", "WEB:81", "other:80", "web:443"]),
             ["victim", "other:8080"]
         );
-        // What cannot be understood is nobody's.
+        // What cannot be parsed belongs to no host.
         assert_eq!(found(&["http://a@web/"], &targets, &["a", "web"]), ["http://a@web/"]);
     }
 

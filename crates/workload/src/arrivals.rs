@@ -29,7 +29,7 @@ pub enum ArrivalProcess {
 pub struct Slots {
     /// The first slot, from 0.
     pub first: u32,
-    /// How many there are, one behind another: at least 1, and `first + count` ≤ `of`.
+    /// How many there are, one after another: at least 1, and `first + count` ≤ `of`.
     pub count: u32,
     /// All slots of all workers.
     pub of: u32,
@@ -75,7 +75,7 @@ struct Exact {
 }
 
 impl Exact {
-    /// How long so many gaps take at a rate in arrivals in 1,000 s.
+    /// How long this many gaps take at a rate in arrivals in 1,000 s.
     fn of(gaps: u32, rate: u64) -> Exact {
         let span = 1000 * u128::from(NANOS_PER_SECOND) * u128::from(gaps);
         // A rate of 0 has no first arrival; `next` sees to it.
@@ -311,7 +311,7 @@ mod tests {
         prop_oneof![Just(Constant), Just(Poisson)]
     }
 
-    /// Arrivals in three seconds of all workers, which have so many slots each.
+    /// Arrivals in three seconds of all workers, which have this many slots each.
     fn together(process: ArrivalProcess, rate: &str, seed: u64, dealt: &[u32]) -> Vec<u64> {
         let profile = if rate == "0" {
             RateProfile::constant(webstone_measure::rate::Rate::ZERO)

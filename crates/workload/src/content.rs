@@ -119,7 +119,7 @@ impl ContentCheck {
 }
 
 /// The file that a URL asks for, as a path from the root of the fileset: without scheme, host and query, with percent
-/// escapes decoded, `index.html` behind a closing slash. Not safe to open as it stands: it may hold `..`.
+/// escapes decoded, `index.html` after a closing slash. Not safe to open as it stands: it may hold `..`.
 pub fn file_path(url: &str) -> Cow<'_, str> {
     let path = path_and_query(url);
     let path = &path[..path.find(['?', '#']).unwrap_or(path.len())];

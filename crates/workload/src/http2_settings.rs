@@ -20,13 +20,13 @@ const HEADER_TABLE_MAX: u32 = 1 << 20;
 pub struct Http2Settings {
     /// SETTINGS_HEADER_TABLE_SIZE, in bytes.
     pub header_table: Option<u32>,
-    /// SETTINGS_INITIAL_WINDOW_SIZE, in bytes: what each stream may bring before it is told that it may go on.
+    /// SETTINGS_INITIAL_WINDOW_SIZE, in bytes: what each stream may receive before it is extended.
     pub window: u32,
     /// SETTINGS_MAX_FRAME_SIZE, in bytes.
     pub frame: Option<u32>,
-    /// SETTINGS_MAX_HEADER_LIST_SIZE, in bytes: advice for the server, which nobody enforces here.
+    /// SETTINGS_MAX_HEADER_LIST_SIZE, in bytes: advice for the server, not enforced here.
     pub header_list: Option<u32>,
-    /// The same as `window` for a whole connection, in bytes; a WINDOW_UPDATE behind the SETTINGS makes it so large.
+    /// The same as `window` for a whole connection, in bytes; a WINDOW_UPDATE after the SETTINGS enlarges it.
     pub connection_window: u32,
 }
 
@@ -94,7 +94,7 @@ impl fmt::Display for Http2Settings {
     }
 }
 
-/// Why a text is no settings.
+/// Why a text is not a list of settings.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error(
     "`{text}`: {rule}; write chrome, firefox, or values in bytes, as in header-table=65536,window=131072,frame=16384,\

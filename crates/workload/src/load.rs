@@ -57,8 +57,8 @@ pub struct LoadSpec {
     pub drain: Nanos,
     /// Order of levels and iterations.
     pub order: Order,
-    /// How many void timed runs are repeated at most, of each four of a level: those in which so much CPU time was taken from the
-    /// generator or the server that they say nothing. 0: none.
+    /// How many void timed runs are repeated at most, of each four of a level: those in which too much CPU time was taken from the
+    /// generator or the server. 0: none.
     pub retries: u32,
     /// Whether each level's iterations are two interleaved arms of the same thing, to learn the noise floor.
     pub aa: bool,
@@ -311,7 +311,7 @@ pub struct ClientSpec {
 }
 
 impl ClientSpec {
-    /// Most connections that so many clients have at once.
+    /// Most connections that this many clients have at once.
     pub fn connections_max(&self, clients: u32) -> u64 {
         let clients = u64::from(clients);
         match self.http {

@@ -1,7 +1,7 @@
 //! Whom a URL names: [`Target`], the one reading of scheme, host and port for everybody who connects, compares or shows.
-//! What may stand in the path behind is another question.
+//! What may stand in the path is another question.
 //!
-//! A Unix socket is no kind of target: it says where connections go (`client.unix_socket`), while the URL still says whom
+//! A Unix socket is not a kind of target: it says where connections go (`client.unix_socket`), while the URL still says whom
 //! requests name.
 
 use std::borrow::Cow;
@@ -46,7 +46,7 @@ impl Scheme {
 }
 
 /// A server as a URL names it. Printed as `http://host:port`, without the port where it is the scheme's own; what two URLs
-/// of one server differ in (large letters, that port, a slash behind) is gone.
+/// of one server differ in (capital letters, that port, a trailing slash) is gone.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Target {
     /// How it is spoken to.

@@ -128,7 +128,7 @@ fn push_text(parts: &mut Vec<Part>, literal: &mut String) {
     }
 }
 
-/// The placeholder that begins at `start`, and the offset behind it.
+/// The placeholder that begins at `start`, and the offset after it.
 fn placeholder(text: &str, start: usize) -> Result<(Part, usize), TemplateError> {
     let inner_start = start + 2;
     let error = |what: String| TemplateError { at: start, what };

@@ -82,7 +82,7 @@ impl TlsSpec {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Share(u16);
 
-/// Why a text is no share.
+/// Why a text is not a share.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{} is not a share; write a percentage from 0% to 100%, as in 25%", quoted(.0))]
 pub struct ShareError(String);

@@ -3,7 +3,7 @@
 //! The parser holds a few words and no buffer. A head must lie in one slice: while it is incomplete nothing is
 //! consumed and the caller keeps the bytes. Bodies are passed through in slices, or skipped unseen
 //! ([`ResponseParser::skippable`]). Strict where leniency would hide a broken server: contradicting lengths, junk in
-//! a status line, bytes behind the end. Lenient where the standard says so: bare line feeds, missing reason phrase.
+//! a status line, bytes after the end. Lenient where the standard says so: bare line feeds, missing reason phrase.
 
 use memchr::memchr;
 
@@ -39,7 +39,7 @@ enum State {
 pub struct Head {
     /// Status code, 200 to 999.
     pub status: u16,
-    /// Whether the server keeps the connection open behind this response.
+    /// Whether the server keeps the connection open after this response.
     pub keep_alive: bool,
     /// Length of the body, where the head tells.
     pub length: Option<u64>,
@@ -73,7 +73,7 @@ pub enum AtEnd {
     Complete,
     /// Before or within a head.
     InHead,
-    /// Within a body; so many bytes are missing, where the head told.
+    /// Within a body; how many bytes are missing, if the head said.
     InBody(Option<u64>),
 }
 
@@ -127,7 +127,7 @@ impl ResponseParser {
     }
 
     /// Body bytes that may be thrown away unseen: the rest of a body of known length, or everything up to the end of
-    /// the stream. 0 in heads, in chunk framing and behind the end.
+    /// the stream. 0 in heads, in chunk framing and after the end.
     #[inline]
     pub fn skippable(&self) -> u64 {
         match self.state {
@@ -347,7 +347,7 @@ fn field(line: &[u8], fields: &mut Fields) -> Result<bool, Malformed> {
             fields.transfer_encoding = true;
             for coding in tokens(value) {
                 fields.chunked = coding.eq_ignore_ascii_case(b"chunked");
-                // RFC 9112 section 6.1 forbids it: whoever decodes it once takes the inner framing for the body.
+                // RFC 9112 section 6.1 forbids it: decoding it once takes the inner framing for the body.
                 if fields.chunked && std::mem::replace(&mut fields.chunked_before, true) {
                     return Err(Malformed("a Transfer-Encoding that is chunked twice"));
                 }

@@ -162,7 +162,7 @@ impl Session for Http1 {
 }
 
 impl Http1 {
-    /// Whether the answer is whole; nothing may come behind it.
+    /// Whether the answer is whole; nothing may follow it.
     #[inline]
     fn whole(&self, left_over: usize) -> Result<Option<u32>, AnswerError> {
         match (self.parser.is_done(), left_over) {

@@ -86,7 +86,7 @@ pub mod code {
 /// The header of a frame.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Head {
-    /// Bytes behind the head.
+    /// Bytes after the head.
     pub length: usize,
     /// One of [`kind`], or another.
     pub kind: u8,
@@ -193,7 +193,7 @@ impl Default for Reader {
 }
 
 impl Reader {
-    /// Frames may have so many bytes of payload, as the peer is told by our SETTINGS_MAX_FRAME_SIZE.
+    /// Frames may have this many bytes of payload, as our SETTINGS_MAX_FRAME_SIZE says.
     pub fn allow(&mut self, bytes_max: usize) {
         self.bytes_max = bytes_max;
     }

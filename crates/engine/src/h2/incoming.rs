@@ -14,7 +14,7 @@ use crate::session::{AnswerError, Heard, Sink};
 /// Longest header block, in bytes, and most frames that it may come in.
 const BLOCK_BYTES_MAX: usize = 256 * 1024;
 const BLOCK_FRAMES_MAX: u32 = 64;
-/// Frames without use for any answer, one behind the other.
+/// Frames without use for any answer, one after the other.
 const CONTROL_FRAMES_MAX: u32 = 10_000;
 /// What we have to say, and the server does not take, in bytes.
 const OUT_BYTES_MAX: usize = 1 << 20;

@@ -39,7 +39,7 @@ pub(crate) struct Requests {
 
 #[derive(Clone, Copy, Debug)]
 struct Request {
-    /// By [`Variant`]: what stands before and behind the path, where that is filled in. Where nothing is, the first is all.
+    /// By [`Variant`]: what stands before and after the path, where that is filled in. Where nothing is, the first is all.
     blocks: [(Slice, Slice); 3],
     body: Slice,
     template: Option<u32>,
@@ -200,7 +200,7 @@ impl Requests {
         let mut behind = Vec::new();
         let own = draft.fields.iter().filter(|field| field.0.starts_with(':') || !common.contains(field));
         let shared = common.iter().filter(|field| !field.0.starts_with(':'));
-        // Those in common behind the pseudo-header fields, and in one order for all requests.
+        // Those in common after the pseudo-header fields, and in one order for all requests.
         let (pseudo, own): (Vec<_>, Vec<_>) = own.partition(|field| field.0.starts_with(':'));
         for field in pseudo.into_iter().chain(shared).chain(own) {
             let (name, value) = field;
@@ -306,7 +306,7 @@ fn put(piece: &[u8], out: &mut Vec<u8>) {
     out.extend_from_slice(piece);
 }
 
-/// The first piece, and what is behind it.
+/// The first piece, and what follows it.
 fn take(rendered: &[u8]) -> (&[u8], &[u8]) {
     let (length, rest) = rendered.split_at(4);
     rest.split_at(u32::from_le_bytes([length[0], length[1], length[2], length[3]]) as usize)

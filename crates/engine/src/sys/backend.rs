@@ -43,7 +43,7 @@ pub(crate) trait Backend {
     /// Stays awake until the clock shows `at_ns`, and gives what it shows then.
     fn spin_until(&mut self, at_ns: u64) -> u64;
 
-    /// Watches a descriptor that is no connection, as long as the loop lives: it reports `readable` under `token`.
+    /// Watches a descriptor that is not a connection, as long as the loop lives: it reports `readable` under `token`.
     fn watch(&mut self, descriptor: impl AsFd, token: u64) -> io::Result<()>;
 
     /// From now on reports `readable` under `token` once in `period_ns`, less than a second, as long as
@@ -85,7 +85,7 @@ pub(crate) trait Backend {
     /// The most that one [`Backend::receive`] gives.
     fn receives_most(&self) -> usize;
 
-    /// From now on says `readable` when so many bytes are there, or the end, and not before. A kernel that cannot goes on to say so
+    /// From now on says `readable` when this many bytes are there, or the end, and not before. A kernel that cannot goes on to say so
     /// of each byte.
     fn awaits(&mut self, socket: &Self::Socket, bytes: u32);
 

@@ -230,7 +230,7 @@ fn wait_by_poll(
     let count = usize::try_from(count)
         .map_err(|_| io::Error::last_os_error())
         .map_err(|error| Errno::from_io_error(&error).unwrap_or(Errno::IO))?;
-    // SAFETY: so many were written, all within the capacity.
+    // SAFETY: this many were written, all within the capacity.
     unsafe { events.set_len(events.len() + count) };
     Ok(count)
 }

@@ -1,6 +1,6 @@
 //! Non-blocking stream sockets, with the two tricks that a connection per request needs: a descriptor is used again
 //! after its connection ended (`socket()` and `close()` cost more than the rest of a connection), and a body that
-//! nobody looks at is thrown away in the kernel.
+//! nothing reads is discarded in the kernel.
 
 use std::fmt;
 use std::io;
@@ -137,7 +137,7 @@ impl Socket {
         stamps::receive(self.descriptor.as_fd(), buffer)
     }
 
-    /// Has the kernel report readiness only from so many bytes on (SO_RCVLOWAT; at the end of the stream anyway).
+    /// Has the kernel report readiness only from this many bytes on (SO_RCVLOWAT; at the end of the stream anyway).
     pub(crate) fn awaits(&self, bytes: u32) {
         let bytes = bytes as libc::c_int;
         // SAFETY: the descriptor is open; the option's value is an int that lives until the call returns, with its size.

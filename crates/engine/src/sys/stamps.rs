@@ -45,7 +45,7 @@ pub(super) fn receive(descriptor: BorrowedFd<'_>, buffer: &mut [u8]) -> io::Resu
     message.msg_controllen = size_of::<Control>() as _;
     let now_ns = wall_clock_ns();
     // SAFETY: the descriptor is open; `message` points to one part, which is `buffer` whole, and to `control`, each with its
-    // length; all three live, and are borrowed by nobody else, until the call returns.
+    // length; all three live, and are borrowed nowhere else, until the call returns.
     let n = unsafe { libc::recvmsg(descriptor.as_raw_fd(), &raw mut message, 0) };
     match n {
         0 => return Ok((Received::End, None)),
@@ -62,13 +62,13 @@ pub(super) fn receive(descriptor: BorrowedFd<'_>, buffer: &mut [u8]) -> io::Resu
     Ok((received, stamp_ns(&message).map(|stamp_ns| now_ns.saturating_sub(stamp_ns))))
 }
 
-/// The stamp among the control messages that a successful `recvmsg` left behind.
+/// The stamp among the control messages that a successful `recvmsg` wrote.
 fn stamp_ns(message: &libc::msghdr) -> Option<u64> {
     // SAFETY: `msg_control` and `msg_controllen` describe the part of `control` that the kernel filled, which is aligned for
     // a header; the macro gives null or a header that lies within it.
     let mut header = unsafe { libc::CMSG_FIRSTHDR(message) };
     while !header.is_null() {
-        // SAFETY: not null, so a whole header within `control`, as the macros see to; nobody writes it.
+        // SAFETY: not null, so a whole header within `control`, as the macros guarantee; nothing writes it.
         let (level, kind, length) =
             unsafe { ((*header).cmsg_level, (*header).cmsg_type, (*header).cmsg_len as usize) };
         // SAFETY: plain arithmetic.

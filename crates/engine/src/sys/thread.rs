@@ -38,7 +38,7 @@ pub(crate) fn wake_punctually() {
 /// no more files than one. The thread must use nothing from then on that was opened before.
 pub(crate) fn own_descriptors() -> bool {
     let behind_standard_streams: libc::c_uint = 3;
-    // SAFETY: it closes descriptors in a table that is no other thread's; this one, by contract, uses none of them.
+    // SAFETY: it closes descriptors in a table that no other thread shares; this one, by contract, uses none of them.
     unsafe { close_range(behind_standard_streams, libc::c_uint::MAX, libc::CLOSE_RANGE_UNSHARE) }
 }
 

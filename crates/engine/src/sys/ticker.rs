@@ -27,7 +27,7 @@ pub(super) struct Ticker {
 pub(crate) struct Ticks {
     /// When the first of them was due.
     pub(crate) due_ns: u64,
-    /// How many there were: more than one where nobody looked for longer than a period.
+    /// How many there were: more than one if more than a period passed since the last call.
     pub(crate) count: u64,
 }
 

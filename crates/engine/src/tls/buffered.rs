@@ -14,7 +14,7 @@ use super::records::Scratch;
 #[derive(Debug)]
 pub(super) struct Buffered {
     connection: Box<ClientConnection>,
-    /// Bytes of the session from before the handshake's end, of which so many were sent as early data.
+    /// Bytes of the session from before the handshake's end, and how many were sent as early data.
     early: Vec<u8>,
     early_sent: usize,
     /// The handshake's end was noticed.

@@ -40,7 +40,7 @@ pub(super) fn told(error: &Error, offered: &str, began_with: Option<&[u8]>) -> (
     }
 }
 
-/// The same of what ends a connection behind its handshake.
+/// The same of what ends a connection after its handshake.
 pub(super) fn of_traffic(fault: &Fault, offered: &str) -> (ErrorClass, String) {
     match fault {
         Fault::Tls(error) => told(error, offered, None),

@@ -1,4 +1,4 @@
-//! TLS over a link: a handshake by rustls, and behind it records of our own, which are sealed and opened in buffers that the links of
+//! TLS over a link: a handshake by rustls, and after it records of our own, which are sealed and opened in buffers that the links of
 //! a worker share. Where early data may be sent, all of it is rustls's.
 //!
 //! A link whose URL is `http` has neither, and passes everything as it is: a run may mix both.

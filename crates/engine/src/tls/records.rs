@@ -109,7 +109,7 @@ impl Direction {
         Some(Direction { key, iv: iv.try_into().ok()?, sequence, form })
     }
 
-    /// Number of the next record: so many were made or taken with this key.
+    /// Number of the next record: how many were made or taken with this key.
     pub fn sequence(&self) -> u64 {
         self.sequence
     }
@@ -290,7 +290,7 @@ impl Scratch {
         self.spare.len()
     }
 
-    /// Empties a buffer and leaves it to whoever needs one next. Few are used at a time: only so many are kept.
+    /// Empties a buffer and keeps it for the next use. Few are used at a time, so few are kept.
     pub(super) fn give_back(&mut self, buffer: &mut Vec<u8>) {
         const SPARE_MAX: usize = 64;
         let mut buffer = std::mem::take(buffer);

@@ -1,4 +1,4 @@
-//! A handshake by rustls over buffers of our own, and the take-over from it. rustls keeps nothing of a connection behind it but what
+//! A handshake by rustls over buffers of our own, and the take-over from it. rustls keeps nothing of a connection after it but what
 //! new keys and tickets need.
 
 use std::fmt;
@@ -87,13 +87,13 @@ impl Shaking {
         }
     }
 
-    /// Whether the handshake has ended well. A message behind it that spans records is waited for: rustls has opened its first part.
+    /// Whether the handshake has ended well. A message after it that spans records is waited for: rustls has opened its first part.
     pub(super) fn is_over(&self) -> bool {
         let holds_record = matches!(records::length(&self.part), Ok(Some(bytes)) if bytes <= self.part.len());
         !self.connection.is_handshaking() && !holds_record
     }
 
-    /// The connection behind a handshake that is over.
+    /// The connection after a completed handshake.
     pub(super) fn traffic(self) -> Result<Traffic, Error> {
         let (secrets, kernel) = self.connection.dangerous_into_kernel_connection()?;
         // A buffer that took the server's certificates is far larger than what is left in it.

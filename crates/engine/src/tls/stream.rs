@@ -1,4 +1,4 @@
-//! TLS over a blocking stream, for the probe's single requests and for whoever sends what no client of a run would.
+//! TLS over a blocking stream, for the probe's single requests and for requests that no client of a run would send.
 
 use std::io::{self, Read, Write};
 
@@ -58,7 +58,7 @@ impl<S: Read + Write> TlsStream<S> {
         self.0.flush()
     }
 
-    /// Reads what the peer wrote; 0 behind its close_notify.
+    /// Reads what the peer wrote; 0 after its close_notify.
     ///
     /// # Errors
     /// Those of the stream below, and of TLS; `UnexpectedEof` where the connection ends without close_notify.

@@ -1,4 +1,4 @@
-//! A connection behind its handshake: what its records mean. Data is the session's; alerts, tickets and new keys are taken in here.
+//! A connection after its handshake: what its records mean. Data is the session's; alerts, tickets and new keys are taken in here.
 //! How many of each a peer may send without data in between is bounded as in rustls.
 
 use std::mem::{replace, take};
@@ -147,7 +147,7 @@ impl Traffic {
 }
 
 impl<S: Schedule> Traffic<S> {
-    /// With these keys, each of which may make so many records. `schedule`: of TLS 1.3.
+    /// With these keys, each of which may make this many records. `schedule`: of TLS 1.3.
     pub fn with(sender: Direction, receiver: Direction, records_max: u64, schedule: Option<S>) -> Traffic<S> {
         Traffic {
             sender,
@@ -251,7 +251,7 @@ impl<S: Schedule> Traffic<S> {
             self.take_record(&part, scratch)?;
             scratch.give_back(&mut part);
         }
-        // What comes behind the announced end is ignored (RFC 8446, section 6.1).
+        // What comes after the announced end is ignored (RFC 8446, section 6.1).
         while !self.was_close_heard {
             let Some((record, rest)) = records::length(wire)?.and_then(|bytes| wire.split_at_checked(bytes))
             else {

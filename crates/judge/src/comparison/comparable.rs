@@ -196,7 +196,7 @@ impl Found {
                 self.check(Weight::Noted, &what, told(one), told(other));
             }
         }
-        // A server of ours takes any free port; another address of it is no difference.
+        // A server of ours takes any free port; its address may differ.
         if let (Some(one), Some(other)) = (&a.target.software, &b.target.software) {
             self.check(Weight::Noted, "server's driver", one.name.clone(), other.name.clone());
             self.check(Weight::Noted, "server's profile", one.profile.clone(), other.profile.clone());

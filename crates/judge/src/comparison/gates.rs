@@ -1,4 +1,4 @@
-//! Conditions on changes (`--fail-if`), held against what was measured.
+//! Conditions on changes (`--fail-if`), checked against what was measured.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};

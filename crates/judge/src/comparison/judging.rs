@@ -231,7 +231,7 @@ pub fn holm(members: usize, rejects: impl Fn(usize, f64) -> bool) -> Vec<bool> {
     order.sort_unstable_by_key(|(shares, member)| (std::cmp::Reverse(*shares), *member));
     let mut rejected = vec![false; members];
     for (place, (shares, member)) in order.into_iter().enumerate() {
-        // The first that stands lets all behind it stand.
+        // The first that stands lets all after it stand.
         if shares < members - place {
             break;
         }
@@ -247,7 +247,7 @@ pub(super) fn judge_family(candidates: &mut [Candidate], place: usize) {
         .flat_map(|candidate| &mut candidate.levels)
         .map(|level| &mut level.rows[place])
         .collect();
-    // What was not measured is no member: it can reject nothing.
+    // What was not measured is not a member: it can reject nothing.
     let members: Vec<usize> = (0..rows.len()).filter(|row| rows[*row].change.is_some()).collect();
     let shown = holm(members.len(), |member, confidence| rows[members[member]].shown_at(confidence));
     for row in &mut rows {

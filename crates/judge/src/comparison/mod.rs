@@ -6,7 +6,7 @@
 //! records were made one after the other, and nothing ties the second iteration of one to that of the other. The
 //! definitions, with their sources, are in `docs/measurement.md`, "Comparison".
 //!
-//! Whether two records may be compared at all is told by [`differences`]; who refuses on account of it is the caller.
+//! Whether two records may be compared at all is what [`differences`] says; refusing because of it is up to the caller.
 
 mod comparable;
 mod gates;

@@ -3,7 +3,7 @@
 //! A rank is a range of places. **Two are told apart** when the interval of the ratio of their means lies beyond the noise
 //! floor, all pairs as one family (Holm). **The worst place** is that of the last one, by estimates, that it cannot be told
 //! from. **The best place** is 1 + the number of those that are ahead of its *estimate*: their own interval, beyond their own
-//! noise floor, lies above it. What a result's own scatter would allow does not count there, so that nobody gains a place by
+//! noise floor, lies above it. What a result's own scatter would allow does not count there, so that no place is gained by
 //! being measured badly.
 //!
 //! From this follows, for any change of noise that leaves the means where they are (tested as properties):
@@ -169,7 +169,7 @@ fn are_apart(a: &Contestant, b: &Contestant, confidence: f64) -> bool {
 }
 
 /// Whether one whose mean is better is ahead of the other's estimate: by its own interval and its own noise floor, as if the
-/// other had neither. Not corrected for many pairs, so that whoever is told apart from it by [`are_apart`] is also ahead of it.
+/// other had neither. Not corrected for many pairs, so that a contestant that [`are_apart`] separates from it is also ahead of it.
 fn is_ahead(better: &Contestant, estimate: &Contestant) -> bool {
     let reach = statistics::log_reach_at(&better.samples, CONFIDENCE);
     reach.is_some_and(|reach| are_beyond(better, estimate, reach, better.noise_percent))

@@ -1,11 +1,11 @@
-//! What several hosts had of a timed run, held against the whole and against the hosts that the record names.
+//! What several hosts had of a timed run, checked against the whole and against the hosts that the record names.
 
 use super::{Books, distribution};
 use webstone_measure::identities;
 use webstone_model::generators::GeneratorPart;
 use webstone_model::record::{IterationRecord, RunRecord};
 
-/// A percentile may lie so much off, as a share, because distributions have buckets.
+/// A percentile may be off by this share, because distributions have buckets.
 const BUCKET_SHARE: u64 = 256;
 
 /// A timed run that counts.
@@ -67,12 +67,12 @@ fn is_within(run: &IterationRecord, part: &GeneratorPart) -> bool {
             up_to = up_to.saturating_add(if low <= value { count } else { 0 });
             from = from.saturating_add(if low.saturating_add(width - 1) >= value { count } else { 0 });
         }
-        // Ranks are rounded from doubles: one more or less is none.
+        // Ranks are rounded from doubles: one more or less is no contradiction.
         up_to.saturating_add(1) >= rank && from.saturating_add(1) > own - rank
     })
 }
 
-/// A timed run that was void: it has no totals of clients, and its parts add up all the same.
+/// A timed run that was void: it has no totals of clients, but its parts still add up.
 pub(super) fn of_void(books: &mut Books, record: &RunRecord, run: &IterationRecord) {
     hosts(books, record, run);
     for check in identities::of_parts(run) {

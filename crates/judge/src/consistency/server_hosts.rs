@@ -1,4 +1,4 @@
-//! What the server used on each of its hosts, held against the whole and against the agents that the record names.
+//! What the server used on each of its hosts, checked against the whole and against the agents that the record names.
 
 use std::collections::BTreeSet;
 

@@ -1,5 +1,5 @@
-//! What a record says about time, held against the plan, the clocks, the CPUs and the seconds: a rate is a count over a window, and
-//! whoever shortens the window raises it.
+//! What a record says about time, checked against the plan, the clocks, the CPUs and the seconds: a rate is a count over a window, and
+//! a shorter window raises it.
 //!
 //! Nothing that an honest record can have is refused, on a busy machine either. What is compared is of one clock, the monotonic
 //! one: moments are labels, whatever the wall clock was set to. How long a host was monitored is what the record says it was, and

@@ -49,7 +49,7 @@ pub(super) enum Shown {
 pub(super) struct Noise {
     /// Something took CPU time from either side.
     pub(super) is_disturbed: bool,
-    /// What was taken may have lowered the rate that the server can carry: it used its CPUs, or nobody saw whether it did.
+    /// What was taken may have lowered the rate that the server can carry: it used its CPUs, or it is unknown whether it did.
     pub(super) may_limit: bool,
 }
 
@@ -123,7 +123,7 @@ pub(super) fn of(
     let requests = run.measured.counts.succeeded as f64;
     let too_few = |(condition, value): (&Threshold, &Option<f64>)| match condition.metric() {
         Metric::Percentile(percentile) => {
-            // A server that answers nothing is no doubt.
+            // A server that answers nothing leaves no doubt.
             value.is_some() && is_upper(condition) && requests * (100.0 - percentile) / 100.0 < 1.0 - 1e-9
         }
         _ => false,

@@ -126,7 +126,7 @@ impl Finding {
     }
 }
 
-/// What the record of a search says. `None` of a run that is no search.
+/// What the record of a search says. `None` of a run that is not a search.
 pub fn of_record(record: &RunRecord) -> Option<Finding> {
     let search = search_of(record)?;
     let mut finding = search.finding();

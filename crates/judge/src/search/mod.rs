@@ -119,7 +119,7 @@ impl Search {
     /// A search that has measured nothing.
     ///
     /// # Errors
-    /// If the SLO is no list of thresholds.
+    /// If the SLO is not a list of thresholds.
     pub fn new(spec: &SearchSpec) -> Result<Search, GateError> {
         let (levels, shown, doubts) = Default::default();
         Ok(Search { conditions: spec.conditions()?, spec: spec.clone(), levels, shown, doubts })
@@ -331,7 +331,7 @@ impl Search {
     /// hiccup of the machine breaks any level. `None`: it has to be measured (again) to tell.
     fn looks(&self, load: u64) -> Option<Once> {
         self.looks_decided(load).or_else(|| {
-            // Measured as often as any, and still in doubt: nobody can build on it. Requests that are too few become more
+            // Measured as often as any, and still in doubt. Requests that are too few become more
             // with the load.
             let doubts = Some(self.doubts_at(load)).filter(|_| self.measured(load) >= LOOKS_MAX)?;
             let is_too_few = doubts.iter().all(|doubt| *doubt == Doubt::TooFew);
@@ -400,7 +400,7 @@ impl Search {
     }
 }
 
-/// The search that a record is of, with everything that it measured. `None` of a run that is no search.
+/// The search that a record is of, with everything that it measured. `None` of a run that is not a search.
 pub(crate) fn search_of(record: &RunRecord) -> Option<Search> {
     let mut search = Search::new(record.spec.find.as_ref()?).ok()?;
     record.iterations.iter().for_each(|run| search.observe_run(record, run));

@@ -1,7 +1,7 @@
 //! When a level keeps an SLO and when it breaks it: a test over its iterations, looked at a few times while they grow.
 //!
 //! A level is looked at after 3, 5, 8, 13 … iterations, and after the last. At each look every condition's interval over
-//! the iterations is held against its limit. The two-sided error of 5 % is shared by all looks (Bonferroni), so that
+//! the iterations is compared with its limit. The two-sided error of 5 % is shared by all looks (Bonferroni), so that
 //! looking often finds nothing that is not there. Times, rates and shares of equality are tested on their logarithms: noise
 //! multiplies them, and one hiccup does not drag the mean away. Percentages (errors, the share of arrivals that began) are
 //! tested as they are: they may be 0.
@@ -44,7 +44,7 @@ pub(super) enum Once {
     TooLittle,
 }
 
-/// Whether more load can mend the condition: it asks for so much of something that grows with load.
+/// Whether more load can mend the condition: it asks for a minimum of something that grows with load.
 pub(super) fn rises(condition: &Threshold) -> bool {
     condition.metric().grows_with_load()
         && matches!(condition.relation(), Relation::Above | Relation::AtLeast)

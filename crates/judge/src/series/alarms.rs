@@ -1,5 +1,5 @@
 //! Figures of a series that cannot be true, or that nothing can be concluded from. A report shows them before anything else:
-//! an efficiency of 3,265 % is no discovery but a base that was measured wrongly.
+//! an efficiency of 3,265 % means that the base was measured wrongly.
 
 use schemars::JsonSchema;
 use serde::Serialize;

@@ -1,4 +1,4 @@
-//! What became of a level's TLS handshakes, in the few figures that cells are held against each other by.
+//! What became of a level's TLS handshakes, in the few figures by which cells are compared.
 
 use schemars::JsonSchema;
 use serde::Serialize;

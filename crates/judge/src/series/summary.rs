@@ -24,7 +24,7 @@ pub const USEFUL_JAIN_MIN: f64 = 0.95;
 /// Longest mean response time, in seconds, that counts as acceptable: the limit for keeping a user's flow of thought (R. B.
 /// Miller, *Response time in man-computer conversational transactions*, AFIPS 1968; J. Nielsen, *Usability Engineering*, 1993).
 pub const USEFUL_LATENCY_S_MAX: f64 = 1.0;
-/// The number of clients at which latency is told beside that at the peak, as Mindcraft's SPICE reports do.
+/// The number of clients at which latency is reported beside that at the peak, as Mindcraft's SPICE reports do.
 const CLIENTS_TOLD: u32 = 60;
 
 /// A series, computed.
@@ -127,7 +127,7 @@ pub struct LevelSummary {
     /// Its TLS handshakes; absent where there were none.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub tls: Option<LevelTls>,
-    /// Of a proxy: what the origin behind it did.
+    /// Of a proxy: what its origin did.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub origin: Option<OriginFigures>,
 }
@@ -204,7 +204,7 @@ pub struct SpiceRow {
     pub interface: Delivery,
     /// SPICE request efficiency at each one's peak: request rate / that of files, in percent, with its interval.
     pub efficiency_percent: Option<Interval>,
-    /// The same at the number of clients whose latency is told.
+    /// The same at the number of clients whose latency is reported.
     pub efficiency_told_percent: Option<Interval>,
 }
 
@@ -539,7 +539,7 @@ impl Whole<'_> {
         Some(Scaling { of, rows, no_law: law.as_ref().err().map(ToString::to_string), law: law.ok() })
     }
 
-    /// Whether a cell asks some pages over TLS and others without TLS: it is no program beside files that are asked alike.
+    /// Whether a cell asks some pages over TLS and others without TLS: it cannot be compared with cells that ask all pages alike.
     fn is_mixed(&self, cell: usize) -> bool {
         let record = self.records.get(cell).and_then(Option::as_ref);
         record.is_some_and(|record| record.workload.tls_pages() == TlsPages::Some)

@@ -43,7 +43,7 @@ impl Interval {
         Interval { point, low: point, high: point, confidence: 0.0, method: Method::None, samples: 1 }
     }
 
-    /// Half of its length: what stands behind `±`.
+    /// Half of its length: the number after `±`.
     pub fn half_width(&self) -> f64 {
         (self.high - self.low) / 2.0
     }

@@ -20,7 +20,7 @@ pub struct LevelStatistics {
     /// Throughput in bit/s.
     pub throughput_bps: Option<Interval>,
     /// Iterations whose request rate or mean response time stands apart from the others', by their place in the level,
-    /// from 0. They are in every figure all the same.
+    /// from 0. They still count in every figure.
     pub outliers: Vec<usize>,
     /// MSER-5 over the requests of each second, iteration by iteration; null where a window is too short to tell.
     pub steady: Vec<Option<SteadyState>>,

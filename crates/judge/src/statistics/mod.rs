@@ -1,7 +1,7 @@
 //! Statistics over iterations and over seconds: intervals, outliers, steady state, the noise floor. Pure arithmetic on
 //! slices; what is put in, and what follows from it, is decided by [`crate::verdict`] and by reports.
 //!
-//! Definitions and sources are in `docs/measurement.md`, "Statistics". Every routine is held against values of SciPy in
+//! Definitions and sources are in `docs/measurement.md`, "Statistics". Every routine is checked against values of SciPy in
 //! `tests/statistics.rs`. The distributions' quantiles are those of the `statrs` crate.
 
 mod bootstrap;

@@ -1,4 +1,4 @@
-//! What two runs must have in common to stand in one history, and what may change within one and is told beside a step.
+//! What two runs must have in common to stand in one history, and what may change within one and is reported beside a step.
 //!
 //! The line between the two is that of `compare`: what changes the load, the rules by which an answer counts, or the machines,
 //! parts histories; another version of the server, the kernel or this program is what a history is kept for.
@@ -101,7 +101,7 @@ pub fn surroundings(record: &RunRecord) -> BTreeMap<String, String> {
         let told: Vec<String> = hosts.iter().map(|(_, facts)| text(facts.get(name).copied())).collect();
         add(what, told.join("; "));
     }
-    // How many connections the kernel happened to track is no setting.
+    // How many connections the kernel happened to track is not a setting.
     found.remove("kernel settings: net.netfilter.nf_conntrack_count");
     found
 }

@@ -31,14 +31,14 @@ pub const RUNS_MIN: usize = 10;
 pub struct Point<'a> {
     /// The figure, in any unit; not negative.
     pub value: f64,
-    /// What is told beside a step where it changed, by name: [`surroundings`].
+    /// What is reported beside a step where it changed, by name: [`surroundings`].
     pub surroundings: &'a BTreeMap<String, String>,
 }
 
 /// What looks like a step.
 #[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
 pub struct Step {
-    /// The first run behind it, by its place in the history, from 0.
+    /// The first run after it, by its place in the history, from 0.
     pub index: usize,
     /// Runs before it, up to the step before or the begin of the history.
     pub runs_before: usize,
@@ -57,7 +57,7 @@ pub struct Step {
     pub changed: Vec<Changed>,
 }
 
-/// Something that is another behind a step than before it.
+/// Something that differs after a step from before it.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, JsonSchema)]
 pub struct Changed {
     /// What it is: `kernel`.

@@ -12,7 +12,7 @@
 //! And when a point is merged away, both of its neighbours are looked at again, not the right one alone. With the first two put
 //! back, results are those of Otava's first pass and test (`tests/reference/steps.py`).
 //!
-//! What is taken back after a few values may be missed, as by Otava: the first test is of all values of a window behind the place.
+//! What is taken back after a few values may be missed, as by Otava: the first test is of all values of a window after the place.
 
 use statrs::distribution::{ContinuousCDF, StudentsT};
 
@@ -41,7 +41,7 @@ pub(super) const OURS: Rules = Rules { side_min: SIDE_MIN, divisor_less: 1.0, p_
 /// A point of change.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) struct Found {
-    /// The first value behind it.
+    /// The first value after it.
     pub(super) index: usize,
     /// Of the t test of the values between it and its neighbours.
     pub(super) p_value: f64,

@@ -56,7 +56,7 @@ pub const DISTURBANCE_NS_MIN: u64 = 50_000_000;
 /// Shortest window, in nanoseconds, of which a worker's CPU is judged: of a shorter one it says how it
 /// started, and nobody takes it for a benchmark (it is never certified).
 pub(super) const GENERATOR_WINDOW_NS_MIN: u64 = 100_000_000;
-/// What a hypervisor took of a CPU, in percent of its time, from which on nobody can tell what the server would have been limited by.
+/// What a hypervisor took of a CPU, in percent of its time, from which on it is unknown what would have limited the server.
 pub(super) const STOLEN_PERCENT_MAX: f64 = 5.0;
 /// CPU time of the server in percent of its CPUs', from which on they are its ceiling.
 pub const SERVER_CPU_PERCENT_MAX: f64 = 95.0;

@@ -16,7 +16,7 @@ use webstone_model::record::{IterationRecord, RunRecord};
 pub const DIFFERS_PERCENT_MIN: f64 = 10.0;
 /// And how many times the median absolute deviation of all hosts.
 const DEVIATIONS_MIN: f64 = 3.0;
-/// Of fewer hosts nobody can tell which of them differs.
+/// With fewer hosts it is unknown which of them differs.
 const HOSTS_MIN: usize = 3;
 
 /// A host that differed from the others in every timed run of a level.

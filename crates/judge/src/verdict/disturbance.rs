@@ -2,7 +2,7 @@
 //! window is void. Other programs, the hypervisor, a CPU quota, heat, a suspend, a stop: whatever it was, the figures show it
 //! and not the server.
 //!
-//! The rule is fixed beforehand and looks at nothing that the window was to measure, so that repeating void windows cannot
+//! The rule is fixed in advance and looks at nothing that the window was to measure, so that repeating void windows cannot
 //! favour a result. More of anything here never gives a better answer.
 
 use std::borrow::Cow;
@@ -61,7 +61,7 @@ pub struct Loss {
     pub by_programs: bool,
 }
 
-/// What became of whoever lost something.
+/// What became of a loser of CPU time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum LossKind {
     /// Its CPU was taken from it.
@@ -72,7 +72,7 @@ pub enum LossKind {
     Gone,
     /// A host that made load did not open its window with the others.
     Apart,
-    /// Nobody looked for so much of the window that it may have lost more than is known.
+    /// So much of the window was not observed that more may have been lost than is known.
     Unseen,
 }
 
@@ -92,7 +92,7 @@ impl Loss {
         }
     }
 
-    /// What is told first among losses of the same worth: without a host, or with windows apart, all else follows from that.
+    /// What is reported first among equal losses: without a host, or with windows apart, all else follows from that.
     fn order(&self) -> u8 {
         match self.kind {
             LossKind::Gone => 0,
@@ -163,7 +163,7 @@ struct Seat<'a> {
     /// CPU time that it could have had.
     could_ns: u64,
     taken: Vec<(Taker, u64)>,
-    /// The part of the former in which nobody looked what was taken.
+    /// The part of the former that was not observed.
     unseen_ns: u64,
     stalled_ns_max: u64,
     others: Option<&'a OthersUse>,
@@ -209,7 +209,7 @@ impl<'a> Seat<'a> {
     fn loss(self) -> Loss {
         let all = self.share(|_| true);
         let unseen = percent(self.unseen_ns as f64, self.could_ns as f64);
-        // What nobody saw may all have been taken.
+        // What was not observed may all have been taken.
         let (seen, at_most) = (self.worth(all), self.worth(all + unseen));
         let (kind, by) = match at_most > seen {
             false => (LossKind::Taken, self.told()),
@@ -322,7 +322,7 @@ fn of_worker<'a>(
     Some(seat)
 }
 
-/// CPU time that other programs may have used in the window: what they are known to have used, and all CPUs until somebody looked.
+/// CPU time that other programs may have used in the window: what they are known to have used, and all CPUs until they were first observed.
 fn used_by_others(host: &HostUse) -> u64 {
     let unseen_ns = host.opening_delay_ns.saturating_mul(host.cpus.len() as u64);
     host.others.as_ref().map_or(0, |others| others.cpu_ns.saturating_add(unseen_ns))

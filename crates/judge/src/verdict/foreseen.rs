@@ -1,4 +1,4 @@
-//! The run rules that a plan decides, before anything is measured: by the same rules as a record, held against one that is as
+//! The run rules that a plan decides, before anything is measured: by the same rules as a record, applied to one that is as
 //! planned. What only a measurement tells is left out.
 
 use std::collections::BTreeMap;

@@ -1,5 +1,5 @@
 //! What a record's figures are worth, told from the record alone: VALID, UNCERTIFIED, DISTURBED or INVALID, why, and which
-//! resource limited them. Nothing here can be typed in: whoever has the record computes the same verdict.
+//! resource limited them. Nothing here can be typed in: anybody with the record computes the same verdict.
 //!
 //! Definitions: `docs/measurement.md`, "Verdict".
 
@@ -133,7 +133,7 @@ pub enum Cause {
     Disturbed,
     /// A CPU of the server did less in its time than at its best.
     Slowed,
-    /// Nobody looked for so much of a window that it cannot be told what others took.
+    /// So much of a window was not observed that it is unknown what others took.
     Unjudged,
     /// Iterations of a level differ so much that nothing can be concluded.
     Imprecise,

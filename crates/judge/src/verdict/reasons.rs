@@ -105,7 +105,7 @@ fn disturbed(record: &RunRecord, run: &IterationRecord, reasons: &mut Vec<Reason
     to.push(reason);
 }
 
-/// Iterations that differ so much that their mean says nothing.
+/// Iterations that differ so much that their mean is meaningless.
 fn imprecise(runs: &[&IterationRecord], doubts: &mut Vec<Reason>) {
     let whole: Vec<&IterationRecord> = runs.iter().copied().filter(|run| !run.interrupted).collect();
     let rates: Vec<f64> = whole.iter().map(|run| rate(run)).collect();
@@ -178,7 +178,7 @@ fn incomplete(record: &RunRecord, reasons: &mut Vec<Reason>) {
         None => {
             // "1 of 1 planned timed runs": the word belongs to all of them, however few.
             let due = counted(planned, "planned timed runs", "planned timed runs");
-            // One that ended badly may have done so behind its last timed run.
+            // One that ended badly may have done so after its last timed run.
             let sentence = match whole >= planned && whole > 0 {
                 true => format!("{whole} of {due} were completed, but {why}"),
                 false => format!("{whole} of {due} were completed: {why}"),
@@ -209,7 +209,7 @@ fn identities(run: &IterationRecord, reasons: &mut Vec<Reason>) {
 }
 
 /// Over all iterations of a level, so that one bad second of a short iteration does not condemn a long run; but one in which
-/// nothing succeeded is no measurement of what the others measured: clients that are refused wait, and fail too seldom to
+/// nothing succeeded measures something else than the others: clients that are refused wait, and fail too seldom to
 /// show in a share.
 fn errors(runs: &[&IterationRecord], reasons: &mut Vec<Reason>) {
     let sum = |of: fn(&IterationRecord) -> u64| runs.iter().map(|run| of(run)).fold(0, u64::saturating_add);
@@ -362,7 +362,7 @@ fn schedule(record: &RunRecord, run: &IterationRecord, reasons: &mut Vec<Reason>
 
 /// A search for an SLO goes beyond the load that a server can carry, to know where that is: what breaks there is what was
 /// sought. And a generator that is late or at its limit only makes an SLO harder to keep: what counts as kept is kept
-/// all the same, so its faults count where they may be what broke the SLO.
+/// anyway, so its faults count where they may be what broke the SLO.
 fn sought(record: &RunRecord, reasons: &mut Vec<Reason>) {
     let (Some(find), Some(finding)) = (&record.spec.find, search::of_record(record)) else { return };
     let Some(search) = search::search_of(record) else { return };

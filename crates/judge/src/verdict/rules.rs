@@ -1,5 +1,5 @@
-//! The run rules, held against a record: WebStone 2.0's as MEASUREMENT lists them, then webstone's own. Data, so that
-//! whoever certifies a run prints and checks the very same list.
+//! The run rules, checked against a record: WebStone 2.0's as MEASUREMENT lists them, then webstone's own. Data, so that
+//! certifying a run prints and checks this very list.
 //!
 //! A fact that the record holds in `disclosure` (from the testbed file) or in `environment` (read by the program) under
 //! the rule's key counts as disclosed; whether it is true, no program can tell.
@@ -18,7 +18,7 @@ use webstone_workload::builtin;
 
 /// Shortest window of a level, in seconds.
 const WINDOW_S_MIN: f64 = 600.0;
-/// What a window may fall short by all the same: it ends at a look at the clock.
+/// What a window may fall short by: it ends when the clock is next read.
 const WINDOW_SLACK: f64 = 0.001;
 /// The numbers of clients that WebStone's run rules ask for.
 const CLIENTS: [u32; 9] = [20, 30, 40, 50, 60, 70, 80, 90, 100];

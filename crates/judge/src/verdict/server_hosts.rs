@@ -57,7 +57,7 @@ pub(super) fn in_window<'a>(record: &'a RunRecord, run: &'a IterationRecord) -> 
     run.server_hosts.iter().filter_map(seen).collect()
 }
 
-/// A window in which somebody was to look at the server and was too late, or did not come back: what it lost is not known. On this host
+/// A window in which somebody was to observe the server and was too late, or did not come back: what it lost is not known. On this host
 /// that tells of a machine so busy that nothing measured on it counts.
 pub(super) fn missing(record: &RunRecord, run: &IterationRecord) -> Option<Loss> {
     let why = run.server_missing.as_ref()?;
@@ -74,7 +74,7 @@ pub(super) fn missing(record: &RunRecord, run: &IterationRecord) -> Option<Loss>
 }
 
 /// CPU time that the server used on a host, by its agent, and that servers of other agents on the same machine used, as far as they
-/// may run on the same CPUs: to each other they are no other programs. `None` where the former is not known.
+/// may run on the same CPUs: to each other they do not count as other programs. `None` where the former is not known.
 pub(super) fn used_ns(record: &RunRecord, run: &IterationRecord, agent: Option<u32>) -> Option<u64> {
     let of = |server: &ServerUse| server.user_ns.saturating_add(server.system_ns);
     let Some(there) = run.server_hosts.iter().find(|there| there.agent == agent.unwrap_or(0)) else {
@@ -109,7 +109,7 @@ pub(super) fn are_numbered_alike(record: &RunRecord, maker: &LoadMaker<'_>, agen
     }
 }
 
-/// A host whose agent was lost may have been disturbed, and nobody knows.
+/// A host whose agent was lost may have been disturbed unnoticed.
 pub(super) fn all_monitored(record: &RunRecord) -> Finding {
     let missing = record.iterations.iter().find_map(|run| Some((run.key(), run.server_missing.as_ref()?)));
     match (missing, record.iterations.len()) {

@@ -2,7 +2,7 @@
 //! virtual machine that uses up its caches, or of a lower clock. What tells is a fixed piece of work, timed a hundred times a
 //! second ([`CpuWatch`]).
 //!
-//! A CPU is held against itself at its best in windows of the same level: those put the same load on it, so whatever slows it
+//! A CPU is compared with itself at its best in windows of the same level: those put the same load on it, so whatever slows it
 //! down in all of them alike, as a clock that falls with the load does, is a property of the machine. A window is void by what was known when it ended,
 //! since it is repeated then or never; what later windows show can still leave doubt.
 //!

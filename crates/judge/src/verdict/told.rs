@@ -1,11 +1,11 @@
-//! The reasons of a verdict as people read them: one sentence a cause, behind it the other levels that it spoilt. The same
+//! The reasons of a verdict as people read them: one sentence per cause, then the other levels that it affects. The same
 //! sentence of every iteration of every level would hide the other causes.
 
 use super::{Cause, Reason, Verdict};
 
 /// Other iterations that are named, with what was measured in them.
 const OTHERS_MAX: usize = 8;
-/// Reasons that are told one by one, where each says something else.
+/// Reasons that are reported one by one because each says something else.
 const ONE_BY_ONE_MAX: usize = 4;
 
 impl Verdict {

@@ -55,7 +55,7 @@ pub const ERROR_RATE: Figure =
         .prometheus("webstone_errors_per_second")
         .headline();
 
-/// `errors`: the error level. Where nothing could even be tried there is no share of errors.
+/// `errors`: the error level. Absent if nothing was attempted.
 pub const ERROR_LEVEL: Figure = Figure::new("error_level_percent", Quantity::Percent, |r| {
     let counts = &r.measured().counts;
     (counts.ended() > 0 || counts.connections_failed > 0).then(|| r.figures().error_level_percent.into())

@@ -99,7 +99,7 @@ pub enum Group {
     ServerHost,
     /// What the server behind a proxy did.
     Origin,
-    /// Raw numbers of the server behind a proxy.
+    /// Raw numbers of the origin.
     OriginUse,
     /// Streams and frames of HTTP/2.
     Http2,
@@ -114,9 +114,9 @@ pub enum Group {
 pub enum Precision {
     /// Three digits, in the unit that suits the values: s, ms or µs; B to TB; kbit/s to Gbit/s.
     Scaled,
-    /// In the usual unit, as many decimals as the values need, at most so many.
+    /// In the usual unit, as many decimals as the values need, at most this many.
     UpTo(u8),
-    /// In the usual unit, always so many.
+    /// In the usual unit, always with this many decimals.
     Exactly(u8),
 }
 

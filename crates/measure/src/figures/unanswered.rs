@@ -25,7 +25,7 @@ pub fn stalled_share(runs: &[&IterationRecord]) -> f64 {
 }
 
 /// Which share of the load waited longer than so long without a valid answer, from 0 to 1. In closed loop of the clients' time: what
-/// somebody who came at any moment would have met. In open loop of the arrivals, as they come whether clients wait or not.
+/// a client that arrived at any moment would have met. In open loop of the arrivals, as they come whether clients wait or not.
 pub fn share(runs: &[&IterationRecord], longer_than_ns: u64) -> f64 {
     let (mut part, mut whole) = (0.0, 0.0);
     for measured in runs.iter().map(|run| &run.measured) {

@@ -1,4 +1,4 @@
-//! A distribution in few bytes, for whoever watches from another host: buckets are joined until it fits. Counts stay exact, so
+//! A distribution in few bytes, for watchers on other hosts: buckets are joined until it fits. Counts stay exact, so
 //! distributions of several hosts add up; only where within its bucket a value lay is forgotten.
 
 use std::borrow::Cow;

@@ -38,7 +38,7 @@ impl Http2Counts {
         self.allowed_min = self.allowed_min.into_iter().chain(other.allowed_min).min();
     }
 
-    /// What was counted since an earlier state of the same counters. What is no sum stays as it is.
+    /// What was counted since an earlier state of the same counters. What is not a sum stays as it is.
     pub fn since(&self, earlier: &Http2Counts) -> Http2Counts {
         Http2Counts {
             streams: self.streams - earlier.streams,

@@ -1,4 +1,4 @@
-//! Everything that one measured window leaves behind: what a load generator hands over and a record keeps.
+//! Everything measured in one window: what a load generator hands over and a record keeps.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -88,7 +88,7 @@ pub struct WorkerUse {
     /// `/proc/thread-self/schedstat`); absent where the kernel does not tell.
     pub run_queue_ns: Option<u64>,
     /// Times that it stood still for 2 ms or longer without a reason of its own: between two readings of its clock while it
-    /// handled events, or behind the instant at which its ticker should have woken it.
+    /// handled events, or after the instant at which its ticker should have woken it.
     #[serde(skip_serializing_if = "crate::units::is_zero")]
     pub stalls: u64,
     /// Time of those stalls, in nanoseconds: a late tick stands for the 10 ms between two ticks. Waiting for the CPU

@@ -1,4 +1,4 @@
-//! What an open loop leaves behind beside what every level does: what became of the schedule, how late the generator
+//! What an open loop measures besides what every level does: what became of the schedule, how late the generator
 //! itself was, and the latencies without the waiting (`docs/measurement.md`, "Open loop").
 
 use schemars::JsonSchema;

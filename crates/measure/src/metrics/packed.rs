@@ -24,7 +24,7 @@ const DIGITS: u32 = 3;
 const VALUE_MAX: u64 = (1 << 44) - 1;
 /// Buckets up to that value.
 const BUCKETS: usize = 35 << 10;
-/// Bytes that an encoding of so many buckets can have.
+/// Bytes that an encoding of this many buckets can have.
 const BYTES_MAX: usize = HEADER + 9 * BUCKETS;
 
 /// Counts by ascending index, packed.
@@ -172,7 +172,7 @@ mod tests {
         for place in 0..good.len() {
             let mut bad = good.clone();
             bad[place] ^= 0x10;
-            // The bits behind the last of a deflated stream say nothing.
+            // The bits after the last of a deflated stream mean nothing.
             let taken = from_v2_deflated(&bad);
             assert!(taken.is_none() || taken == counts, "byte {place}");
         }

@@ -16,7 +16,7 @@ use super::{Histogram, Measured, PageHistograms, PageTotals, Seconds};
 /// Most bytes that a window may have when it is inflated: a million clients are 150 MB.
 const INFLATED_BYTES_MAX: u64 = 1 << 30;
 
-/// Why what came is no measured window.
+/// Why received bytes are not a measured window.
 #[derive(Debug, thiserror::Error)]
 pub enum WireError {
     /// It cannot be inflated, or is larger than any window.

@@ -18,7 +18,7 @@ use super::{Condition, FailIf, FailIfs, Relation, Threshold, Thresholds};
 use crate::spec::Levels;
 use webstone_measure::metric::{Metric, Quantity};
 
-/// Why a text is no condition: where reading stopped, the rule, and the remedy behind `; write`.
+/// Why a text is not a condition: where reading stopped, the rule, and the remedy after `; write`.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("`{text}`, column {column}: {rule}; write {remedy}")]
 pub struct GateError {

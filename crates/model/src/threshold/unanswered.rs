@@ -1,6 +1,6 @@
 //! Requests without an answer, seen by thresholds. A hung client of a closed loop sends one request and then none, so that by count
 //! the others hide it: one of five that hangs for the whole window moves no 99th percentile. What counts is the share of the clients'
-//! time, which is what somebody who came at any moment would have met (`docs/measurement.md`, "Unanswered requests").
+//! time, which is what a client that arrived at any moment would have met (`docs/measurement.md`, "Unanswered requests").
 
 use super::{Relation, Threshold};
 use webstone_measure::figures::unanswered::{share, stalled_after_ns};

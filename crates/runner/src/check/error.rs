@@ -1,4 +1,4 @@
-//! What is wrong with a specification, for whoever wrote it.
+//! What is wrong with a specification, for its author.
 
 use webstone_lab::servers::Refusal;
 use webstone_model::spec::RunSpec;

@@ -1,4 +1,4 @@
-//! The one place where a specification is completed and held against its rules, whoever wrote it: flags, a testbed file, a
+//! The one place where a specification is completed and checked against its rules, wherever it comes from: flags, a testbed file, a
 //! cell of a series. What needs a look at the machine or the target is `preflight`'s.
 //!
 //! A rule names keys of the specification (`load.clients`) and no flag: which flag sets a key, the command line knows.

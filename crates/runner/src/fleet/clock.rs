@@ -16,7 +16,7 @@ pub(crate) struct Sample {
 
 /// A clock that counts 500 parts in a million more than another is as wrong as an operating system lets it become; both may be.
 const DRIFT_PER_MILLION: u64 = 1_000;
-/// Besides, by so much may two estimates differ, in nanoseconds: clocks have a grain.
+/// How much two estimates may differ besides, in nanoseconds: clocks have a grain.
 const GRAIN_NS: u64 = 1_000;
 
 impl Sample {
@@ -52,7 +52,7 @@ pub(crate) fn here(offset: ClockOffset, there_ns: u64) -> u64 {
     there_ns.saturating_sub_signed(offset.offset_ns)
 }
 
-/// Whether the clock there went on as clocks do between two estimates, so many nanoseconds apart.
+/// Whether the clock there advanced as clocks do between two estimates that are this many nanoseconds apart.
 pub(crate) fn went_on(before: ClockOffset, after: ClockOffset, elapsed_ns: u64) -> bool {
     let apart = before.offset_ns.abs_diff(after.offset_ns);
     apart <= before.bound_ns + after.bound_ns + GRAIN_NS + elapsed_ns / 1_000_000 * DRIFT_PER_MILLION

@@ -21,7 +21,7 @@ pub(crate) struct Share {
     pub(crate) workers: u32,
 }
 
-/// Deals a level to hosts with so many workers of so many slots each. `groups`: the clients, or the groups of them that share
+/// Deals a level to hosts with these numbers of workers and slots per worker. `groups`: the clients, or the groups of them that share
 /// connections; a worker without any would have arrivals and nobody to serve them. So where there are fewer than workers, some
 /// stay away, evenly; and where there are too few for each worker's slots to have one, all workers are alike. Also returns how
 /// many slots there are in all.
@@ -78,7 +78,7 @@ fn rate_of_a_worker(host: &GeneratorRecord, policy: ConnectionPolicy) -> Option<
     Some(row.requests_per_s / f64::from(row.workers.max(1))).filter(|rate| rate.is_finite() && *rate > 0.0)
 }
 
-/// Who has which share of the load, for whoever waits for it to begin.
+/// Who has which share of the load, in words, before it begins.
 pub(super) fn in_words(hosts: &[GeneratorRecord], slots: &[u32]) -> String {
     let all: f64 = hosts.iter().zip(slots).map(|(host, each)| f64::from(host.workers * each)).sum();
     let are_weighted = slots.iter().any(|each| *each > 1);

@@ -2,7 +2,7 @@
 
 use webstone_lab::agent::AgentError;
 
-/// Why a fleet cannot be had.
+/// Why there is no fleet.
 #[derive(Debug, thiserror::Error)]
 pub enum FleetError {
     /// An agent did not start, or fell silent.

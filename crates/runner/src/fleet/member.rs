@@ -163,7 +163,7 @@ impl Member {
 /// All of them, and what they were told.
 pub(super) struct Members {
     pub(super) hosts: Vec<Member>,
-    /// Rung by whoever has something in its inbox.
+    /// Rung by an agent with something in its inbox.
     pub(super) bell: Receiver<usize>,
     pub(super) ring: Sender<usize>,
     /// Links that are kept alive; the pinger's.

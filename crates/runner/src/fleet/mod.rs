@@ -1,4 +1,4 @@
-//! Load from several hosts: a *fleet* stands behind the same seam as the engine (`LoadGenerator`), so that a sweep does not know
+//! Load from several hosts: a *fleet* has the same interface as the engine (`LoadGenerator`), so that a sweep does not know
 //! how many hosts make its levels.
 //!
 //! Each host runs `webstone agent`, started by a command of the user's, or in the pods of a Kubernetes `job` (its manifest), which `pods`

@@ -68,7 +68,7 @@ fn allow(spec: &RunSpec, launch: &mut Launch) {
 /// Starts every host of the specification.
 ///
 /// # Errors
-/// If one of them cannot be had. `tell` hears what is waited for.
+/// If one of them is not available. `tell` hears what is waited for.
 pub(crate) fn start(
     setting: &Setting<'_>,
     interrupt: &Interrupt,
@@ -237,7 +237,7 @@ impl Members {
     /// Starts a host again that was lost.
     ///
     /// # Errors
-    /// If it cannot be had again, or is another than it was.
+    /// If it is no longer available, or is another than it was.
     pub(super) fn revive(&mut self, place: usize, interrupt: &Interrupt) -> Result<(), FleetError> {
         let old = &self.hosts[place];
         // It was reached before, so where it is needs no second look.
@@ -477,7 +477,7 @@ fn own_network(hosts: &[Member]) -> impl Iterator<Item = (u32, String)> {
     behind.map(move |(place, _)| (place as u32 + 1, note.to_owned()))
 }
 
-/// What the record lacks of so many hosts.
+/// What the record omits if there are this many hosts.
 fn without_distributions(hosts: usize) -> Option<String> {
     (hosts > DISTRIBUTIONS_OF_HOSTS_MAX).then(|| {
         format!(

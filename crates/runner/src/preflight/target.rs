@@ -19,7 +19,7 @@ use webstone_lab::interrupt::Interrupt;
 
 pub use webstone_lab::endpoint::TargetError;
 
-/// Workloads with at most so many distinct files are checked whole before a run; larger ones by their first file.
+/// Workloads with at most this many distinct files are checked whole before a run; larger ones by their first file.
 pub const FILES_CHECKED_MAX: usize = 64;
 /// Files that a message names; the rest is counted.
 const FILES_NAMED_MAX: usize = 5;

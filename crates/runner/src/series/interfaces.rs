@@ -107,7 +107,7 @@ fn unencrypted(cell: &Cell, workload: &Workload) -> Option<String> {
         .then(|| format!("{} without TLS: it asks pages over TLS", workload.name))
 }
 
-/// Answers of programs that are larger or smaller than the files that they are held against.
+/// Answers of programs that are larger or smaller than the files that they are compared with.
 pub(super) fn unequal(cells: &[Cell]) -> Option<String> {
     let of_kind = |dynamic: bool| {
         let cell =

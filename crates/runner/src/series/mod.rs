@@ -10,7 +10,7 @@
 //!
 //! How far a series is, its records tell, and nothing else: there is no state that could contradict them. A round is one
 //! iteration of every level of every cell; every second round takes the cells backwards (A B C, C B A, A B C), so that a
-//! machine that drifts evenly drifts for all alike. A server is started for its part of a round and stopped behind it: none
+//! machine that drifts evenly drifts for all alike. A server is started for its part of a round and stopped after it: none
 //! takes CPU, memory or cache from another, and the iterations of a cell sample its starts as well, whose luck (placement in
 //! memory, seeds of hashes) is part of what parts two runs (T. Kalibera, R. Jones, *Rigorous Benchmarking in Reasonable Time*,
 //! ISMM 2013). What is killed loses the iteration that ran.
@@ -49,17 +49,17 @@ use webstone_store::{Store, StoreError, replace, sync_directory};
 
 /// The plan of a series in its directory.
 pub const SERIES: &str = "series.json";
-/// Length of the time that begins a record's name, with the hyphen behind it: `20260131T123005Z-`.
+/// Length of the time that begins a record's name, with the hyphen after it: `20260131T123005Z-`.
 const STAMP_LENGTH: usize = 17;
 /// Largest plan that is read, in bytes: it holds the workload's path and a specification for each cell.
 const PLAN_BYTES_MAX: u64 = 256 << 20;
-/// What stands behind the name of a record that is not finished.
+/// What stands after the name of a record that is not finished.
 const PARTIAL: &str = ".partial";
 
 /// Why there is no series, or no more of it.
 #[derive(Debug, thiserror::Error)]
 pub enum SeriesError {
-    /// What was asked for cannot be had.
+    /// What was asked for is not available.
     #[error("{what}")]
     Refused {
         /// What and why.
@@ -195,7 +195,7 @@ impl SeriesStore {
         Ok(SeriesStore { directory, series, _lock: lock })
     }
 
-    /// Opens a series to resume it. `planned` is the same series planned anew: what is not stored comes from there.
+    /// Opens a series to resume it. `planned` is the same series planned again: what is not stored comes from there.
     ///
     /// # Errors
     /// [`SeriesError::Refused`] if it cannot be resumed as it is stored, and if the two plans differ.
@@ -336,7 +336,7 @@ impl Clock {
         self.time += time;
     }
 
-    /// What so many turns will take, as those before did; `None` before the first has ended.
+    /// What this many turns will take, as those before did; `None` before the first has ended.
     fn left(&self, turns: u32) -> Option<Duration> {
         (self.turns > 0).then(|| self.time / self.turns * turns)
     }
@@ -403,7 +403,7 @@ pub fn records(directory: &Path, series: &Series) -> Result<Vec<Option<RunRecord
     series.cells.iter().map(of_cell).collect()
 }
 
-/// The directory of a cell's record: its name ends in the cell's, behind the time when it began.
+/// The directory of a cell's record: its name ends in the cell's, after the time when it began.
 fn record_of(directory: &Path, cell: &str) -> Result<Option<PathBuf>, StoreError> {
     let io = |source| StoreError::Io { doing: "read", path: directory.to_owned(), source };
     let mut found: Vec<PathBuf> = Vec::new();

@@ -1,4 +1,4 @@
-//! Whether a series that is planned anew is the one that was begun. Only what is stored can tell: secrets may be others (a token
+//! Whether a series that is planned again is the one that was begun. Only what is stored can tell: secrets may be others (a token
 //! that has expired since), a body of more than 64 KiB must have the same check sum.
 
 use serde_json::Value;

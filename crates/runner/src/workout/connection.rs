@@ -74,7 +74,7 @@ impl Connection {
         }
     }
 
-    /// Says that nothing more will be written: FIN, over TLS behind its close_notify.
+    /// Says that nothing more will be written: FIN, over TLS after its close_notify.
     pub(super) fn close_half(&mut self) -> io::Result<()> {
         if let Connection::Secure(stream) = self {
             stream.close_notify()?;
@@ -90,7 +90,7 @@ impl Connection {
         }
     }
 
-    /// Closing it is to reset it. If that cannot be had, it is a FIN.
+    /// Closing it is to reset it. If that is not possible, it is a FIN.
     pub(super) fn reset_at_end(&self) {
         let _ = set_socket_linger(&self.socket().stream, Some(Duration::ZERO));
     }

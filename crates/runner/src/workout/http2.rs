@@ -23,7 +23,7 @@ pub(super) fn request(host: &str, path: &str, is_secure: bool) -> Vec<u8> {
     out
 }
 
-/// A request with a header field of so many bytes, in HEADERS and its CONTINUATION frames, piece by piece.
+/// A request with a header field of this many bytes, in HEADERS and its CONTINUATION frames, piece by piece.
 pub(super) fn oversized(host: &str, is_secure: bool, bytes: usize) -> Vec<Vec<u8>> {
     let value = "a".repeat(bytes);
     let mut fields = block(host, "/", is_secure, &[]);
@@ -169,7 +169,7 @@ mod tests {
     use super::*;
     use webstone_engine::h2::frames::HEAD_BYTES;
 
-    /// The frames behind the preface: type, flags, stream, payload.
+    /// The frames after the preface: type, flags, stream, payload.
     fn frames_of(bytes: &[u8]) -> Vec<(u8, u8, u32, Vec<u8>)> {
         let mut rest = bytes.strip_prefix(frames::PREFACE).unwrap();
         let mut found = Vec::new();

@@ -204,7 +204,7 @@ pub(super) fn below(random: &mut Xoshiro256PlusPlus, bound: u64) -> u64 {
     random.next_u64() % bound
 }
 
-/// Reads at most so many bytes, or to the end; in any case what tells how the request was taken.
+/// Reads at most this many bytes, or to the end: enough to see how the request was received.
 fn read_some(connection: &mut Connection, scene: &Scene, deadline: Instant, most: u64) -> Reply {
     let (mut answer, mut taken, mut buffer) = (Answer::of(scene), 0_u64, [0; 8192]);
     while !scene.is_over(deadline) && (taken < most || !answer.is_told()) && !answer.is_whole() {

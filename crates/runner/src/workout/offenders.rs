@@ -32,7 +32,7 @@ pub(super) struct Offenders {
 }
 
 impl Offenders {
-    /// Starts so many. With `vary`, their number changes ten times a second, from one to all.
+    /// Starts this many. With `vary`, their number changes ten times a second, from one to all.
     ///
     /// # Errors
     /// If the machine gives no more threads.

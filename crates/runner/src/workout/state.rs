@@ -44,7 +44,7 @@ fn look(root: &Root, ports: &BTreeSet<u16>) -> Option<ServerState> {
     })
 }
 
-/// When a process started, in ticks since the machine did: field 22 of proc(5), counted behind the name.
+/// When a process started, in ticks since the machine did: field 22 of proc(5), counted from after the name.
 fn started(root: &Root, pid: u32) -> Option<u64> {
     let stat = root.text(&format!("/proc/{pid}/stat"))?;
     stat[stat.rfind(')')? + 1..].split_whitespace().nth(19)?.parse().ok()

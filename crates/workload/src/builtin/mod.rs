@@ -50,7 +50,7 @@ pub fn builtin(name: &str) -> Option<Workload> {
         let size: u64 = name.strip_prefix("spice-")?.parse().ok()?;
         let description =
             format!("One dynamic answer of {size} bytes in four writes. Source: {SPICE_PAPER}.");
-        // Whatever else reads as the same number (+1, 01) is no name.
+        // Other spellings of the same number (+1, 01) are not names.
         (name == format!("spice-{size}")).then(|| Workload {
             name: name.to_owned(),
             description,

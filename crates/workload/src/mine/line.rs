@@ -28,11 +28,11 @@ pub struct LogLine<'a> {
 pub enum LineFault {
     /// No time in brackets.
     NoTime,
-    /// No request in quotes behind the time.
+    /// No request in quotes after the time.
     NoRequest,
     /// What stands in quotes is not a request: most often bytes of another protocol, or a connection without one.
     NotARequest,
-    /// No status and size behind the request.
+    /// No status and size after the request.
     NoStatus,
     /// A directive or a line of the W3C extended format, which has its fields elsewhere.
     Directive,
@@ -93,7 +93,7 @@ fn time_opens(line: &[u8]) -> Option<usize> {
 }
 
 /// The client among the fields before the time: the first, or the second where a virtual host stands in front. The
-/// field behind the client (identd's answer) is `-` in practice, and tells which.
+/// field after the client (identd's answer) is `-` in practice, and tells which.
 fn client(before: &[u8]) -> &[u8] {
     let mut fields = before.split(|byte| *byte == b' ').filter(|field| !field.is_empty());
     let first = fields.next().unwrap_or_default();
@@ -151,7 +151,7 @@ fn status_and_size(text: &[u8]) -> Option<(u16, Option<u64>)> {
     }
 }
 
-/// Seconds since 1970 of a time as logs have it; `None` where it is no time.
+/// Seconds since 1970 of a time as logs have it; `None` if it is not a time.
 pub(super) fn seconds(time: &[u8]) -> Option<i64> {
     let number = |range: std::ops::Range<usize>| -> Option<i64> {
         let digits = time.get(range)?;
@@ -168,7 +168,7 @@ pub(super) fn seconds(time: &[u8]) -> Option<i64> {
         let month = MONTHS.chunks(3).position(|name| time.get(3..6) == Some(name))?;
         (number(7..11)?, month as i64 + 1, number(0..2)?)
     };
-    // Both forms have the hour behind the date and one separator.
+    // Both forms have the hour after the date and one separator.
     let hour = if is_iso { 11 } else { 12 };
     let clock =
         number(hour..hour + 2)? * 3600 + number(hour + 3..hour + 5)? * 60 + number(hour + 6..hour + 8)?;

@@ -10,7 +10,7 @@ const URL_BYTES_MAX: usize = 8192;
 pub(super) enum Target<'a> {
     /// A path on the server that wrote the log.
     Path(Cow<'a, str>),
-    /// A URL, or what begins like one without its scheme (`//host/…`), of whatever host: somebody tried whether the server is
+    /// A URL, or what begins like one without its scheme (`//host/…`), of any host: a client tried whether the server is
     /// an open proxy, or it is one. A workload with such a URL would put that host under load.
     Elsewhere,
     /// No URL of a file (`*`, a host and port, nonsense), or too long.

@@ -234,7 +234,7 @@ impl FileTable {
             (Some(url), None) => {
                 let at = url.span().start;
                 let url = url.into_inner();
-                // The string begins behind its quote; escapes in it may move things further, never wrongly by a line.
+                // The string begins after its quote; escapes in it may move things further, never wrongly by a line.
                 let template = url::check(&url).map_err(|fault| Fault {
                     offset: at + 1 + fault.at,
                     what: fault.what,

@@ -239,7 +239,7 @@ impl Decoder {
         }
     }
 
-    /// Makes room for so many bytes.
+    /// Makes room for this many bytes.
     #[inline]
     fn evict(&mut self, size: usize) {
         while self.bytes + size > self.bytes_max {

@@ -67,7 +67,7 @@ pub fn field(field_name: &str, value: &[u8], literal: Literal, out: &mut Vec<u8>
     true
 }
 
-/// Asks for a dynamic table of so many bytes from here on; stands at the beginning of a block.
+/// Asks for a dynamic table of this many bytes from here on; stands at the beginning of a block.
 pub fn table_size(bytes: usize, out: &mut Vec<u8>) {
     integer(0x20, 5, bytes, out);
 }

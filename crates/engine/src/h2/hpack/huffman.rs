@@ -28,7 +28,7 @@ struct Code {
     codes: [u32; 256],
     /// Bytes in the order of their codes.
     order: [u8; 256],
-    /// For each length, the first code behind it, moved to the left of 32 bits.
+    /// For each length, the first code after it, moved to the left of 32 bits.
     limits: [u64; LENGTH_MAX + 1],
     /// For each length, its first code, and where in `order` that stands.
     first: [(u32, u32); LENGTH_MAX + 1],
@@ -191,7 +191,7 @@ mod tests {
         for wrong in [&[0xff][..], &[0xff; 4], &[0xff; 40], &[0x00, 0x00], &[0x1f, 0xff], &[0x1c]] {
             assert!(decoded(wrong).is_err(), "{wrong:?}");
         }
-        // `a` with the three ones behind it.
+        // `a` with the three ones after it.
         assert_eq!(decoded(&[0x1f]).unwrap(), b"a");
     }
 }

@@ -1,5 +1,5 @@
 //! Header blocks that were decoded before, as [`h1::known_heads`](crate::h1::known_heads) for HTTP/1. A server that inserts its
-//! fields anew in every answer, as nginx does, sends the same block until its `date` changes: one comparison of bytes, and the
+//! fields again in every answer, as nginx does, sends the same block until its `date` changes: one comparison of bytes, and the
 //! insertions once more.
 
 use super::decoder::{Entry, Fields};

@@ -6,7 +6,7 @@ use super::super::rules::this_host;
 use crate::verdict::bounds::{counted, percent};
 use webstone_model::record::{HostUse, IterationRecord, RunRecord, TcpUse};
 
-/// Hosts whose kernels are told of one by one.
+/// Hosts whose kernels are reported one by one.
 const KERNELS_MAX: usize = 4;
 
 /// A link, in words, and in percent of its speed in the busier direction.

@@ -7,7 +7,7 @@ use crate::verdict::{Limit, LimitingResource};
 use webstone_measure::server_figures::{ServerFigures, while_read};
 use webstone_model::record::{IterationRecord, ProcessUse, RunRecord, ServerUse, ThreadUse};
 
-/// By so much may the server's CPU time and the interrupts of its CPUs, in percent, be more than these CPUs were busy, until it is
+/// How much more the server's CPU time and the interrupts of its CPUs, in percent, may be than these CPUs were busy, until it is
 /// clear that a part was counted in both.
 const COUNTED_TWICE_PERCENT_MAX: f64 = 2.0;
 

@@ -7,11 +7,11 @@ use crate::verdict::{Limit, LimitingResource};
 use webstone_measure::server_figures::ServerFigures;
 use webstone_model::record::{IterationRecord, RunRecord};
 
-/// A level with so much fewer clients, in percent of this one's, whose rate is as high shows that clients are not what lacks.
+/// A level with at most this many clients, in percent of this one's, and as high a rate shows that more clients would not help.
 const FEWER_CLIENTS_PERCENT: f64 = 80.0;
-/// With fewer requests in progress nobody waits for answers: clients think, or nothing is asked.
+/// With fewer requests in progress no client waits for answers: clients think, or ask nothing.
 const IN_PROGRESS_MIN: f64 = 0.5;
-/// Rates that differ by so much, in percent, count as the same.
+/// Rates that differ by at most this, in percent, count as the same.
 const SAME_RATE_PERCENT: f64 = 5.0;
 
 /// The fewest clients of a lower level that got the same rate as this one. `below`: each level's clients and rate.
