@@ -32,6 +32,8 @@ pub enum Format {
     Prometheus,
     /// Metrics as OpenTelemetry's OTLP in JSON.
     Otel,
+    /// Test cases for continuous integration, in JUnit's XML.
+    Junit,
 }
 
 /// A format, its name, what it is in a few words, endings of files that ask for it, and what else is typed for it.
@@ -39,7 +41,7 @@ type Entry = (Format, &'static str, &'static str, &'static [&'static str], &'sta
 
 /// Every format, in the order of help texts and of [`Format`].
 #[rustfmt::skip]
-const ENTRIES: [Entry; 12] = [
+const ENTRIES: [Entry; 13] = [
     (Format::Text, "text", "tables for a terminal", &["txt"], &["txt", "terminal", "table"]),
     (Format::Html, "html", "charts and tables in one file, for a browser", &["html", "htm"], &["htm", "browser", "web"]),
     (Format::Hit, "hit", "one level in a few lines, as wrk prints it", &[], &["wrk"]),
@@ -54,6 +56,7 @@ const ENTRIES: [Entry; 12] = [
         &["hdr", "hdrhistogram", "wrk2", "percentiles"]),
     (Format::Prometheus, "prometheus", "metrics, Prometheus text format 0.0.4", &["prom"], &["prom", "openmetrics", "metrics"]),
     (Format::Otel, "otel", "metrics, OpenTelemetry OTLP/JSON", &[], &["otlp", "opentelemetry", "otlp-json"]),
+    (Format::Junit, "junit", "test cases for CI, JUnit XML", &[], &["xml", "junit-xml", "xunit", "ci"]),
 ];
 
 impl Format {
@@ -90,7 +93,7 @@ impl Format {
 
     /// Whether several records make one document. Of the other formats the documents of each follow one another.
     pub fn joins(self) -> bool {
-        matches!(self, Format::Html | Format::Xlsx | Format::Prometheus | Format::Otel)
+        matches!(self, Format::Html | Format::Xlsx | Format::Prometheus | Format::Otel | Format::Junit)
     }
 }
 
@@ -141,11 +144,11 @@ mod tests {
 
     #[test]
     fn a_wrong_name_says_which_there_are() {
-        let message = "xml".parse::<Format>().unwrap_err().to_string();
+        let message = "svg".parse::<Format>().unwrap_err().to_string();
         assert_eq!(
             message,
-            "`xml` is not a report format\nhint: write one of text, html, hit, json, csv, webstone1, webstone2, xlsx, \
-             markdown, hgrm, prometheus, otel"
+            "`svg` is not a report format\nhint: write one of text, html, hit, json, csv, webstone1, webstone2, xlsx, \
+             markdown, hgrm, prometheus, otel, junit"
         );
         let message = "ws2".parse::<Format>().unwrap_err().to_string();
         assert!(message.contains("did you mean `webstone2`?"), "{message}");

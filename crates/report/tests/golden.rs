@@ -228,6 +228,7 @@ fn formats_for_other_programs() {
     let level = Options { clients: Some(10), iteration: Some(1), pages_max: 2, ..plain.clone() };
     golden("small.prom", &text(&small, Format::Prometheus, &level));
     golden("errors.prom", &text(&errors, Format::Prometheus, &plain));
+    golden("errors-junit.xml", &text(&errors, Format::Junit, &plain));
     golden("small-otel.json", &text(&small, Format::Otel, &level));
     golden("errors-otel.json", &text(&errors, Format::Otel, &plain));
 }

@@ -8,6 +8,7 @@ pub(crate) mod hgrm;
 pub(crate) mod html;
 pub(crate) mod json;
 pub(crate) mod json_objects;
+pub(crate) mod junit;
 pub(crate) mod markdown;
 pub(crate) mod otel;
 pub(crate) mod outgoing;
@@ -29,6 +30,7 @@ pub(crate) fn joined(
         Format::Html => Ok(outgoing::text(html::render(records, options), false)),
         Format::Xlsx => Ok(xlsx::render(records)?),
         Format::Otel => Ok(outgoing::json(&otel::render(records)?).into_bytes()),
+        Format::Junit => Ok(outgoing::text(junit::render(records, options), false)),
         _ => Ok(outgoing::text(prometheus::render(records, options), false)),
     }
 }

@@ -1,0 +1,201 @@
+//! JUnit's XML, for continuous integration: GitLab's test reports, Jenkins' JUnit plugin, and actions that read them on GitHub.
+//!
+//! A run is a test suite. Its verdict is a test case, and so is each level, and each threshold at each level that it selects. What
+//! makes a run invalid, and a threshold that is not kept, is a failure; a level of which only void timed runs are left is an error:
+//! nothing is known of it. A run in doubt passes, as its exit code does, and says why in its output. Readers know a case again by
+//! class and name: neither holds anything of a single run, unless two runs of one report would share both.
+//!
+//! The format has no standard. Elements and attributes are those of Jenkins' schema (junit-10.xsd), in its order; times are seconds.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::fmt::Write as _;
+
+use webstone_judge::verdict::{Loss, Reason, Standing, Verdict, losses};
+use webstone_measure::figures::table::{self, Rank};
+use webstone_measure::keys::LevelKey;
+use webstone_model::record::RunRecord;
+
+use crate::chart::escape;
+use crate::document::run::header;
+use crate::document::summary::{self, Level};
+use crate::document::thresholds::measured;
+use crate::{Judged, Options, checked};
+
+/// What came of a case: nothing said is a success.
+#[derive(Default)]
+struct Case {
+    name: String,
+    time_s: f64,
+    /// `failure` or `error`, its kind, and why.
+    outcome: Option<(&'static str, &'static str, Vec<String>)>,
+    /// What else is to be said.
+    output: Vec<String>,
+}
+
+/// The document.
+pub(crate) fn render(records: &[Judged<'_>], options: &Options) -> String {
+    let classes: Vec<String> = records.iter().map(|(record, _)| class_of(record)).collect();
+    let suites = records.iter().zip(&classes).map(|((record, verdict), class)| {
+        let is_shared = classes.iter().filter(|other| *other == class).count() > 1;
+        let class = if is_shared { format!("{class} {}", record.id) } else { class.clone() };
+        (*record, class, cases(record, verdict, options), properties(record, verdict))
+    });
+    let suites: Vec<_> = suites.collect();
+    let all: Vec<&Case> = suites.iter().flat_map(|(_, _, cases, _)| cases).collect();
+    let mut out = "<?xml version=\"1.0\" encoding=\"UTF-8\"?>\n".to_owned();
+    let _ = writeln!(out, "<testsuites name=\"webstone\"{}>", counts(&all));
+    for (record, class, cases, properties) in &suites {
+        let host = record.environment.get("hostname").and_then(serde_json::Value::as_str).unwrap_or_default();
+        let _ = writeln!(
+            out,
+            "  <testsuite name={} timestamp={} hostname={}{}>\n    <properties>",
+            quoted(&record.id),
+            // Readers take it for ISO 8601 without a zone.
+            quoted(record.started_at.get(..19).unwrap_or(&record.started_at)),
+            quoted(host),
+            counts(&cases.iter().collect::<Vec<_>>())
+        );
+        for (name, value) in properties {
+            let _ = writeln!(out, "      <property name={} value={}/>", quoted(name), quoted(value));
+        }
+        out.push_str("    </properties>\n");
+        cases.iter().for_each(|case| write(case, class, &mut out));
+        out.push_str("  </testsuite>\n");
+    }
+    out + "</testsuites>\n"
+}
+
+/// What was asked of what. A dot would part a package from a class.
+fn class_of(record: &RunRecord) -> String {
+    let name = format!("{} on {}", record.workload.name, header::target(record));
+    format!("webstone.{}", name.replace('.', "_"))
+}
+
+fn counts(cases: &[&Case]) -> String {
+    let of =
+        |kind: &str| cases.iter().filter(|case| case.outcome.as_ref().is_some_and(|it| it.0 == kind)).count();
+    let time_s: f64 = cases.iter().map(|case| case.time_s).sum();
+    format!(
+        " tests=\"{}\" failures=\"{}\" errors=\"{}\" skipped=\"0\" time=\"{time_s:.3}\"",
+        cases.len(),
+        of("failure"),
+        of("error")
+    )
+}
+
+fn write(case: &Case, class: &str, out: &mut String) {
+    let (name, time_s) = (quoted(&case.name), case.time_s);
+    let _ = write!(out, "    <testcase name={name} classname={} time=\"{time_s:.3}\"", quoted(class));
+    if case.outcome.is_none() && case.output.is_empty() {
+        out.push_str("/>\n");
+        return;
+    }
+    out.push_str(">\n");
+    if let Some((element, kind, why)) = &case.outcome {
+        let message = quoted(why.first().map_or("", String::as_str));
+        let _ = writeln!(
+            out,
+            "      <{element} type=\"{kind}\" message={message}>{}</{element}>",
+            text(&why.join("\n"))
+        );
+    }
+    if !case.output.is_empty() {
+        let _ = writeln!(out, "      <system-out>{}</system-out>", text(&case.output.join("\n")));
+    }
+    out.push_str("    </testcase>\n");
+}
+
+fn cases(record: &RunRecord, verdict: &Verdict, options: &Options) -> Vec<Case> {
+    let levels = summary::levels(record);
+    let is_invalid = verdict.standing == Standing::Invalid;
+    let (told, limit) = (verdict.told(), verdict.limit.sentence.clone());
+    let output = if record.iterations.is_empty() { Vec::new() } else { vec![limit] };
+    let mut cases = vec![Case {
+        name: "verdict".to_owned(),
+        outcome: is_invalid.then(|| ("failure", "INVALID", told.clone())),
+        output: match is_invalid {
+            true => output,
+            false => [vec![verdict.standing.word().to_owned()], told, output].concat(),
+        },
+        ..Case::default()
+    }];
+    let outcomes = checked(record, options);
+    cases.extend(outcomes.iter().map(|outcome| {
+        let value = measured(outcome);
+        let missed = format!("{} at {}: measured {value}", outcome.threshold, outcome.level);
+        Case {
+            name: format!("{} at {}", outcome.threshold, outcome.level),
+            outcome: (!outcome.passed).then(|| ("failure", "threshold", vec![missed])),
+            output: vec![format!("measured {value}")],
+            ..Case::default()
+        }
+    }));
+    let mut voids: BTreeMap<LevelKey, Vec<String>> = BTreeMap::new();
+    for (key, void) in record.void_attempts() {
+        let why = losses(record, void).first().map(Loss::sentence).unwrap_or_default();
+        voids.entry(void.level()).or_default().push(format!("void: {key}: {why}"));
+    }
+    let known: BTreeSet<LevelKey> = levels.iter().map(Level::key).chain(voids.keys().copied()).collect();
+    let at = |key: LevelKey| levels.iter().find(|level| level.key() == key);
+    cases.extend(
+        known.into_iter().map(|key| of_level(key, at(key), verdict, voids.remove(&key).unwrap_or_default())),
+    );
+    cases
+}
+
+fn of_level(key: LevelKey, level: Option<&Level<'_>>, verdict: &Verdict, voids: Vec<String>) -> Case {
+    let name = key.to_string();
+    let Some(level) = level else {
+        return Case { name, outcome: Some(("error", "void", voids)), ..Case::default() };
+    };
+    let is_here = |reason: &&Reason| reason.level() == Some(key);
+    let reasons: Vec<String> =
+        verdict.reasons.iter().filter(is_here).map(|reason| reason.sentence.clone()).collect();
+    let doubts = verdict.doubts.iter().filter(is_here).map(|reason| reason.sentence.clone());
+    let figures = headlines(level).into_iter().map(|(name, value)| format!("{name}: {value}"));
+    Case {
+        name,
+        time_s: level.figures.test_time_s,
+        outcome: (!reasons.is_empty()).then_some(("failure", "INVALID", reasons)),
+        output: figures.chain(doubts).chain(voids).collect(),
+    }
+}
+
+/// The figures that a level is remembered by, by their keys in the table, in base units.
+fn headlines(level: &Level<'_>) -> Vec<(String, String)> {
+    let figures = table::all().filter(|figure| figure.rank == Rank::Headline);
+    let known = figures.filter_map(|figure| Some((figure.key.to_owned(), level.values.value(figure)?)));
+    known.map(|(key, value)| (key, value.as_f64().to_string())).collect()
+}
+
+/// What the run was, and the headline figures at its peak.
+fn properties(record: &RunRecord, verdict: &Verdict) -> Vec<(String, String)> {
+    let levels = summary::levels(record);
+    let peak = levels.get(summary::peak(&levels).unwrap_or(0));
+    let said = [
+        ("verdict", verdict.standing.word().to_owned()),
+        ("workload", record.workload.name.clone()),
+        ("target", record.target.url.clone()),
+        ("server", record.target.server.clone().unwrap_or_default()),
+        ("webstone", record.tool.version.clone()),
+        ("peak", peak.map(Level::load).unwrap_or_default()),
+    ];
+    let said = said.into_iter().filter(|(_, value)| !value.is_empty());
+    said.map(|(name, value)| (name.to_owned(), value))
+        .chain(peak.map(headlines).unwrap_or_default())
+        .collect()
+}
+
+/// Text as XML 1.0 may hold it: what it has no name for, or shows nothing, is written as its number.
+fn text(text: &str) -> String {
+    let text: String =
+        text.chars().map(|c| if matches!(c, '\u{fffe}' | '\u{ffff}') { '\u{fffd}' } else { c }).collect();
+    let mut out = String::new();
+    escape(&mut out, &text);
+    out
+}
+
+/// An attribute's value.
+fn quoted(value: &str) -> String {
+    format!("\"{}\"", text(value))
+}
