@@ -101,10 +101,11 @@ impl Recorder {
         self.measured.generator.workers = vec![WorkerUse {
             user_ns: cpu.user_ns - self.cpu_at_open.user_ns,
             system_ns: cpu.system_ns - self.cpu_at_open.system_ns,
+            // A thread that waits for its CPU when the window closes reads the counter after that wait, which is not in the window.
             run_queue_ns: cpu
                 .run_queue_ns
                 .zip(self.cpu_at_open.run_queue_ns)
-                .map(|(close, open)| close.saturating_sub(open)),
+                .map(|(close, open)| close.saturating_sub(open).min(self.measured.window_ns)),
             ..worker
         }];
     }
