@@ -223,3 +223,28 @@ pub fn run(mut command: Command, hint: &str) -> Outcome {
         .map_err(|error| failure(format!("cannot start {name}: {error}"), hint))?;
     if status.success() { Ok(()) } else { Err(failure(format!("{name} {words}: {status}"), hint)) }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn options_are_read_and_wrong_ones_named() {
+        let words = |text: &str| text.split_whitespace().map(str::to_owned).collect::<Vec<_>>();
+        let read = |text: &str| {
+            let words = words(text);
+            Options::read(&words, &["--keep"], &["--minutes"])
+                .and_then(|options| Ok((options.has("--keep"), options.minutes()?)))
+                .map_err(|error| error.to_string())
+        };
+        assert_eq!(read("--minutes 1 --keep --minutes 0.5"), Ok((true, Some(0.5))));
+        assert_eq!(read(""), Ok((false, None)));
+        for (text, part) in [
+            ("--seed 1", "unexpected argument `--seed`"),
+            ("--minutes", "--minutes needs a value"),
+            ("--minutes 0", "`0` is not a number of minutes"),
+        ] {
+            assert!(read(text).unwrap_err().contains(part), "{text}");
+        }
+    }
+}

@@ -27,6 +27,7 @@ use std::ffi::OsString;
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 
+use webstone_model::server_tls::ServerTls;
 use webstone_model::spec::{Interface, Logging, Profile, ServerChoice, ServerSpec, Software};
 
 pub(crate) use answering::Asked;
@@ -206,52 +207,34 @@ pub enum Choice {
     Http1,
 }
 
-impl Choice {
-    const ALL: [(Choice, &str); 18] = [
-        (Choice::ResolveNames, "server.resolve_names"),
-        (Choice::Cache, "server.cache"),
-        (Choice::NoCache, "server.cache"),
-        (Choice::Backlog, "server.backlog"),
-        (Choice::Threads, "server.threads"),
-        (Choice::Processes, "server.processes"),
-        (Choice::NoKeepAlive, "server.keep_alive"),
-        (Choice::AccessLog, "server.access_log"),
-        (Choice::Root, "server.root"),
-        (Choice::Tls, "server.tls"),
-        (Choice::TlsVersions, "server.tls.versions"),
-        (Choice::Tickets, "server.tls.tickets"),
-        (Choice::NoTickets, "server.tls.tickets"),
-        (Choice::SessionCache, "server.tls.session_cache"),
-        (Choice::NoSessionCache, "server.tls.session_cache"),
-        (Choice::TlsListen, "server.tls.listen"),
-        (Choice::Http2, "server.http2"),
-        (Choice::Http1, "server.http2"),
-    ];
-
-    fn is_made(self, spec: &ServerSpec) -> bool {
-        let tls = spec.tls.as_ref();
-        match self {
-            Choice::ResolveNames => spec.resolve_names,
-            Choice::Cache => spec.cache == Some(true),
-            Choice::NoCache => spec.cache == Some(false),
-            Choice::Backlog => spec.backlog.is_some(),
-            Choice::Threads => spec.threads > 0,
-            Choice::Processes => spec.processes > 0,
-            Choice::NoKeepAlive => !spec.keep_alive,
-            Choice::AccessLog => spec.access_log.is_some(),
-            Choice::Root => spec.root.is_some(),
-            Choice::Tls => spec.tls.is_some(),
-            Choice::TlsVersions => spec.tls.as_ref().is_some_and(|tls| tls.versions.len() == 1),
-            Choice::Tickets => tls.and_then(|tls| tls.tickets) == Some(true),
-            Choice::NoTickets => tls.and_then(|tls| tls.tickets) == Some(false),
-            Choice::SessionCache => tls.and_then(|tls| tls.session_cache) == Some(true),
-            Choice::NoSessionCache => tls.and_then(|tls| tls.session_cache) == Some(false),
-            Choice::TlsListen => tls.is_some_and(|tls| tls.listen.is_some()),
-            Choice::Http2 => spec.http2,
-            Choice::Http1 => !spec.http2,
-        }
-    }
+/// TLS as a specification asks for it; without, no choice about it is made.
+fn tls_of(spec: &ServerSpec) -> ServerTls {
+    spec.tls.clone().unwrap_or_default()
 }
+
+/// Whether a specification makes a choice.
+type IsMade = fn(&ServerSpec) -> bool;
+/// Every choice, with its key.
+const CHOICES: [(Choice, &str, IsMade); 18] = [
+    (Choice::ResolveNames, "server.resolve_names", |spec| spec.resolve_names),
+    (Choice::Cache, "server.cache", |spec| spec.cache == Some(true)),
+    (Choice::NoCache, "server.cache", |spec| spec.cache == Some(false)),
+    (Choice::Backlog, "server.backlog", |spec| spec.backlog.is_some()),
+    (Choice::Threads, "server.threads", |spec| spec.threads > 0),
+    (Choice::Processes, "server.processes", |spec| spec.processes > 0),
+    (Choice::NoKeepAlive, "server.keep_alive", |spec| !spec.keep_alive),
+    (Choice::AccessLog, "server.access_log", |spec| spec.access_log.is_some()),
+    (Choice::Root, "server.root", |spec| spec.root.is_some()),
+    (Choice::Tls, "server.tls", |spec| spec.tls.is_some()),
+    (Choice::TlsVersions, "server.tls.versions", |spec| tls_of(spec).versions.len() == 1),
+    (Choice::Tickets, "server.tls.tickets", |spec| tls_of(spec).tickets == Some(true)),
+    (Choice::NoTickets, "server.tls.tickets", |spec| tls_of(spec).tickets == Some(false)),
+    (Choice::SessionCache, "server.tls.session_cache", |spec| tls_of(spec).session_cache == Some(true)),
+    (Choice::NoSessionCache, "server.tls.session_cache", |spec| tls_of(spec).session_cache == Some(false)),
+    (Choice::TlsListen, "server.tls.listen", |spec| tls_of(spec).listen.is_some()),
+    (Choice::Http2, "server.http2", |spec| spec.http2),
+    (Choice::Http1, "server.http2", |spec| !spec.http2),
+];
 
 /// How to find, start and configure one server's program.
 pub trait Driver: Sync {
@@ -309,8 +292,8 @@ pub fn check(spec: &ServerSpec) -> Result<(), Refusal> {
         }
         return reference_only(spec);
     };
-    for (choice, option) in Choice::ALL {
-        if let Some(reason) = driver.without(choice).filter(|_| choice.is_made(spec)) {
+    for (choice, option, is_made) in CHOICES {
+        if let Some(reason) = driver.without(choice).filter(|_| is_made(spec)) {
             let hint = match choice {
                 Choice::Http1 => {
                     "enable HTTP/2 (--http 2 does for server and clients), or choose another server"
