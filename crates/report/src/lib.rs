@@ -20,6 +20,7 @@ use webstone_model::pages::PageRowsError;
 use webstone_model::record::RunRecord;
 use webstone_model::threshold::Threshold;
 
+use document::Document;
 use document::run as text;
 use document::{
     advice, asctime, calibration, cell, comparison, configuration, definitions, generators, hit, list,
@@ -183,28 +184,44 @@ pub fn write(
     options: &Options,
     out: &mut dyn io::Write,
 ) -> Result<(), ReportError> {
-    // The verdict is on the whole run, whatever part of it is shown.
-    let verdict = || verdict::of(record);
     let selected = selection::select(record, options)?;
     let shown = selected.as_ref();
-    let whole = match format {
-        Format::Text | Format::Hit => {
-            let mut document = match format {
-                Format::Hit => hit::document(shown, &verdict()),
-                _ => text::document(shown, &verdict(), options),
-            };
-            document.sheets(thresholds::sheet_of(&checked(record, options)));
-            render::text::whole(&document, options).into_bytes()
-        }
-        Format::Json => outgoing::json(&json::render(shown, verdict())?).into_bytes(),
-        Format::Csv => return csv::write(shown, options.csv_table, out),
-        Format::Webstone1 => return webstone1::write(shown, options.pages_max, out),
-        Format::Webstone2 => return webstone2::write(shown, options.pages_max, out),
-        Format::Markdown => markdown::render(&text::short::document(shown, &verdict())),
-        Format::Hgrm => outgoing::text(hgrm::render(shown, options)?, false),
-        _ => render::joined(&[(shown, verdict())], format, options)?,
+    let whole = match (document(record, shown, format, options), format) {
+        (Some(document), Format::Markdown) => markdown::render(&document),
+        (Some(document), _) => render::text::whole(&document, options).into_bytes(),
+        (None, Format::Json) => outgoing::json(&json::render(shown, verdict::of(record))?).into_bytes(),
+        (None, Format::Csv) => return csv::write(shown, options.csv_table, out),
+        (None, Format::Webstone1) => return webstone1::write(shown, options.pages_max, out),
+        (None, Format::Webstone2) => return webstone2::write(shown, options.pages_max, out),
+        (None, Format::Hgrm) => outgoing::text(hgrm::render(shown, options)?, false),
+        _ => render::joined(&[(shown, verdict::of(record))], format, options)?,
     };
     Ok(out.write_all(&whole)?)
+}
+
+/// What a format is drawn from, where it draws blocks. The verdict is on the whole run, whatever part of it is `shown`.
+fn document(record: &RunRecord, shown: &RunRecord, format: Format, options: &Options) -> Option<Document> {
+    let verdict = || verdict::of(record);
+    let mut document = match format {
+        Format::Text => text::document(shown, &verdict(), options),
+        Format::Hit => hit::document(shown, &verdict()),
+        Format::Markdown => return Some(text::short::document(shown, &verdict())),
+        _ => return None,
+    };
+    document.sheets(thresholds::sheet_of(&checked(record, options)));
+    Some(document)
+}
+
+/// The blocks that [`Format::Text`], [`Format::Hit`] and [`Format::Markdown`] draw, as JSON, a block a line; empty of formats with a
+/// shape of their own.
+///
+/// # Errors
+/// Those of [`render`].
+pub fn blocks(record: &RunRecord, format: Format, options: &Options) -> Result<String, ReportError> {
+    let selected = selection::select(record, options)?;
+    let Document(blocks) = document(record, &selected, format, options).unwrap_or_default();
+    let lines = blocks.iter().map(serde_json::to_string).collect::<Result<Vec<_>, _>>()?;
+    Ok(format!("[\n{}\n]\n", lines.join(",\n")))
 }
 
 /// Makes a report of several records: one document where the format [joins](Format::joins) them, otherwise the reports

@@ -96,8 +96,7 @@ fn load_generators(record: &RunRecord) -> Vec<(String, String)> {
         parts.push(format!("{}{on}", counted(host.workers.into(), "worker", "workers")));
         parts.push(format!("webstone {}", host.version));
         parts.push(format!("`{}`", host.command));
-        let known: Vec<String> = parts.into_iter().filter(|part| !part.is_empty()).collect();
-        (format!("generator {}", place + 1), known.join("; "))
+        (format!("generator {}", place + 1), header::joined(parts, "; "))
     };
     record.generators.iter().enumerate().map(of_host).collect()
 }
@@ -116,18 +115,14 @@ fn server_hosts(record: &RunRecord) -> Vec<(String, String)> {
         parts.push(if cpus.is_empty() { String::new() } else { format!("server on CPU {}", cpus.join(",")) });
         parts.push(format!("webstone {}", agent.version));
         parts.push(format!("`{}`", agent.command));
-        let known: Vec<String> = parts.into_iter().filter(|part| !part.is_empty()).collect();
-        (format!("server host {}", place + 1), known.join("; "))
+        (format!("server host {}", place + 1), header::joined(parts, "; "))
     };
     (0..).zip(agents).map(of_host).collect()
 }
 
 /// What was asked of it, as every report of one run has it at its head.
 fn test(record: &RunRecord) -> Group {
-    let row = |label: &str, parts: Vec<String>| {
-        let known: Vec<String> = parts.into_iter().filter(|part| !part.is_empty()).collect();
-        (label.to_owned(), known.join(", "))
-    };
+    let row = |label: &str, parts: Vec<String>| (label.to_owned(), header::joined(parts, ", "));
     let rows = vec![
         row("workload", header::workload(record)),
         row("load", header::load(record)),
@@ -249,12 +244,9 @@ fn computer<'a>(fact: &dyn Fn(&str) -> Option<&'a Value>) -> Vec<(&'static str, 
             "" => String::new(),
             name => format!("{kind} ({name})"),
         });
-    let together = |parts: &[String], between: &str| {
-        parts.iter().filter(|part| !part.is_empty()).cloned().collect::<Vec<_>>().join(between)
-    };
     let mut rows = vec![
-        ("computer", together(&[virtualisation("vendor"), virtualisation("product")], " ")),
-        ("virtual", together(&is_virtual, ", ")),
+        ("computer", header::joined([virtualisation("vendor"), virtualisation("product")], " ")),
+        ("virtual", header::joined(is_virtual, ", ")),
         ("processor", text("cpu.model")),
         ("number of CPUs", cpus(fact)),
         ("processor caches", texts("cpu.caches").join("; ")),
@@ -270,7 +262,7 @@ fn computer<'a>(fact: &dyn Fn(&str) -> Option<&'a Value>) -> Vec<(&'static str, 
     rows.push(("SCSI hosts", texts("scsi_hosts").join(", ")));
     let kernel =
         Some(text("kernel.release")).filter(|name| !name.is_empty()).map(|name| format!("Linux {name}"));
-    rows.push(("operating system", together(&[text("distribution"), kernel.unwrap_or_default()], ", ")));
+    rows.push(("operating system", header::joined([text("distribution"), kernel.unwrap_or_default()], ", ")));
     rows.push(("tuning", tuning(fact)));
     rows.push(("services", texts("services").join(", ")));
     rows
@@ -301,7 +293,7 @@ fn disk(disk: &Value) -> String {
     let size = disk.get("bytes").and_then(Value::as_u64).map(bytes).unwrap_or_default();
     let driver = Some(text("driver")).filter(|name| !name.is_empty()).map(|name| format!("driver {name}"));
     let parts = [text("name"), size, model, driver.unwrap_or_default()];
-    parts.into_iter().filter(|part| !part.is_empty()).collect::<Vec<_>>().join(", ")
+    header::joined(parts, ", ")
 }
 
 fn controller(controller: &Value) -> String {
@@ -309,7 +301,7 @@ fn controller(controller: &Value) -> String {
     let called = if text("name").is_empty() { format!("PCI device {}", text("id")) } else { text("name") };
     let driver = Some(text("driver")).filter(|name| !name.is_empty()).map(|name| format!("driver {name}"));
     let parts = [text("kind"), called, driver.unwrap_or_default()];
-    parts.into_iter().filter(|part| !part.is_empty()).collect::<Vec<_>>().join(", ")
+    header::joined(parts, ", ")
 }
 
 /// The interfaces that packets take, each with its speed.
@@ -329,7 +321,7 @@ fn networks<'a>(fact: &dyn Fn(&str) -> Option<&'a Value>) -> Vec<String> {
                 .map(|it| format!("driver {it}"))
                 .unwrap_or_default(),
         ];
-        parts.into_iter().filter(|part| !part.is_empty()).collect::<Vec<_>>().join(", ")
+        header::joined(parts, ", ")
     };
     interfaces.iter().map(described).collect()
 }

@@ -18,7 +18,7 @@ use crate::document::{Block, Document, Tone};
 use crate::numbers::{DOT, Scale, bytes, count, counted, decimal, seconds};
 use crate::summary::{self, Level};
 use crate::text::problems::Depth;
-use crate::text::{errors, header, problems, tls};
+use crate::text::{errors, groups, header, problems};
 use webstone_measure::figures::PERCENTILES;
 use webstone_measure::figures::distributions::Distributions;
 use webstone_measure::figures::unanswered::OLDEST_IN_FLIGHT;
@@ -203,7 +203,7 @@ fn bars(buckets: impl Iterator<Item = (u64, u64, u64)>, low: f64, high: f64) -> 
 
 /// TLS handshakes, and what they agreed on.
 fn handshakes(measured: &Measured, level: &Level<'_>, doc: &mut Document) {
-    let agreed = tls::in_words(std::slice::from_ref(level));
+    let agreed = groups::in_words(std::slice::from_ref(level));
     let Some((handshakes, agreed)) = measured.handshakes.as_ref().zip(agreed) else { return };
     let counts = [(handshakes.full, "full"), (handshakes.resumed, "resumed"), (handshakes.failed, "failed")];
     let counts = counts.map(|(number, what)| format!("{} {what}", count(number))).join(", ");

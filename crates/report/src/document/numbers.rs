@@ -8,6 +8,8 @@ pub(crate) use webstone_measure::units::grouped as count;
 use webstone_measure::figures::Value;
 use webstone_measure::figures::distributions::Distribution;
 
+use webstone_measure::units::NANOS_PER_SECOND;
+
 use super::cell::Cell;
 
 /// Where nothing was measured.
@@ -174,6 +176,11 @@ fn marked(is_at_least: bool, shown: String) -> String {
     if is_at_least { format!("≥\u{a0}{shown}") } else { shown }
 }
 
+/// Nanoseconds in seconds.
+pub(crate) fn in_seconds(nanos: u64) -> f64 {
+    nanos as f64 / NANOS_PER_SECOND as f64
+}
+
 /// One duration in seconds with a unit of its own, three digits, for prose.
 pub(crate) fn seconds(value: f64) -> String {
     Scale::seconds([value]).say(value)
@@ -234,7 +241,7 @@ mod tests {
     #[test]
     fn one_value_shows_three_digits() {
         let shown: Vec<String> =
-            [4.2e-7, 5.21e-5, 2.5e-4, 0.00123, 0.25, 1.0, 12.345, 700.0].map(|v| seconds(v)).into();
+            [4.2e-7, 5.21e-5, 2.5e-4, 0.00123, 0.25, 1.0, 12.345, 700.0].map(seconds).into();
         assert_eq!(
             shown,
             ["0.420 µs", "52.1 µs", "250 µs", "1.23 ms", "250 ms", "1.00 s", "12.3 s", "700 s"]
@@ -244,7 +251,7 @@ mod tests {
 
     #[test]
     fn round_durations_have_no_idle_digits() {
-        let shown = [1e-5, 2e-4, 0.005, 0.5, 10.0, 1.25].map(|value| seconds_round(value));
+        let shown = [1e-5, 2e-4, 0.005, 0.5, 10.0, 1.25].map(seconds_round);
         assert_eq!(shown, ["10 µs", "200 µs", "5 ms", "500 ms", "10 s", "1.25 s"]);
     }
 

@@ -32,12 +32,15 @@ pub(crate) struct Table {
 #[derive(Clone, Debug, Serialize)]
 pub(crate) struct Column {
     pub(crate) name: String,
+    #[serde(skip_serializing_if = "String::is_empty")]
     pub(crate) unit: String,
     pub(crate) left: bool,
     pub(crate) room: Room,
     /// What it holds, said below the table wherever the column is drawn; none where the head says it.
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) explanation: Option<&'static str>,
     /// Where what it holds is defined: an anchor of the page of definitions.
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) definition: Option<String>,
 }
 

@@ -18,6 +18,7 @@ use webstone_model::record::{IterationRecord, RunRecord};
 
 use crate::cell::Cell;
 use crate::generators::{self, HostRow};
+use crate::numbers::in_seconds;
 use crate::server_hosts::{self, ServerHostRow};
 use crate::{CsvTable, ReportError, classic};
 
@@ -43,14 +44,35 @@ pub(crate) struct Column {
     pub(crate) unit: &'static str,
 }
 
+impl Column {
+    /// As a workbook has it.
+    pub(crate) fn title(&self) -> String {
+        if self.unit.is_empty() {
+            self.heading.to_string()
+        } else {
+            format!("{}, {}", self.heading, self.unit)
+        }
+    }
+}
+
 /// Cells of a row with their columns: both come from one place, so they cannot drift apart.
-#[derive(Default)]
+#[derive(Clone, Debug, Default)]
 pub(crate) struct Row {
     pub(crate) columns: Vec<Column>,
     pub(crate) cells: Vec<Cell>,
 }
 
 impl Row {
+    /// A cell of a table that only a workbook has; the unit chooses its number format.
+    pub(crate) fn cell(
+        &mut self,
+        heading: impl Into<Cow<'static, str>>,
+        unit: &'static str,
+        value: impl Into<Cell>,
+    ) {
+        self.push("", heading, unit, value);
+    }
+
     /// A cell of a column that is no figure.
     fn put(&mut self, name: &'static str, heading: &'static str, value: impl Into<Cell>) {
         self.push(name, heading, "", value);
@@ -194,19 +216,19 @@ fn page_row(record: &RunRecord, run: &IterationRecord, index: usize, page: &Page
     row.put("page_size_bytes", "", classic::page_size(record, index, page));
     row.put("hits", "", page.hits);
     row.put("failed", "", page.failed);
-    row.put("time_total_s", "", seconds(page.time_ns));
+    row.put("time_total_s", "", in_seconds(page.time_ns));
     row.put("time_mean_s", "", mean_s(page.time_ns, page.hits));
-    row.put("time_max_s", "", seconds(page.time_ns_max));
+    row.put("time_max_s", "", in_seconds(page.time_ns_max));
     row.put("requests", "", page.requests);
     row.put("errors", "", page.errors);
-    row.put("latency_total_s", "", seconds(page.response_ns));
+    row.put("latency_total_s", "", in_seconds(page.response_ns));
     let mean = page.response_mean();
     row.put("latency_mean_s", "", mean.map(|mean| mean.ns / NANOS_PER_SECOND as f64));
-    row.put("latency_max_s", "", seconds(page.longest_ns()));
+    row.put("latency_max_s", "", in_seconds(page.longest_ns()));
     row.put("connects", "", page.connects);
-    row.put("connect_total_s", "", seconds(page.connect_ns));
+    row.put("connect_total_s", "", in_seconds(page.connect_ns));
     row.put("connect_mean_s", "", mean_s(page.connect_ns, page.connects));
-    row.put("connect_max_s", "", seconds(page.connect_ns_max));
+    row.put("connect_max_s", "", in_seconds(page.connect_ns_max));
     row.put("body_bytes", "", page.body_bytes);
     row.put("head_bytes", "", page.head_bytes);
     row.put("tls", "", stated.and_then(|page| page.files.first()).map(|file| u8::from(file.detail.tls)));
@@ -240,7 +262,7 @@ pub(crate) fn generator_row(record: &RunRecord, run: &IterationRecord, row: Opti
     cells.push("worker_cpu_max_percent", "Busiest worker", "%", row.map(|row| row.worker_percent_max));
     cells.push("link_max_percent", "Fullest link", "%", row.and_then(|row| row.link_percent_max));
     cells.push("opening_skew_s", "Opened late", "s", row.map(|row| row.opening_skew_ns as f64 / 1e9));
-    cells.push("clock_bound_s", "Clock within", "s", row.map(|row| seconds(row.clock.bound_ns)));
+    cells.push("clock_bound_s", "Clock within", "s", row.map(|row| in_seconds(row.clock.bound_ns)));
     cells.push("clock_offset_s", "Clock ahead", "s", row.map(|row| row.clock.offset_ns as f64 / 1e9));
     cells
 }
@@ -268,8 +290,8 @@ pub(crate) fn server_host_row(record: &RunRecord, run: &IterationRecord, row: Op
     cells.put("server_host", "Server host", row.map(|row| row.agent + 1));
     cells.put("host", "Host", agent.map(|agent| &agent.name));
     cells.put("command", "Command", agent.map(|agent| &agent.command));
-    cells.push("server_user_s", "Server user", "s", used.map(|used| seconds(used.user_ns)));
-    cells.push("server_system_s", "Server system", "s", used.map(|used| seconds(used.system_ns)));
+    cells.push("server_user_s", "Server user", "s", used.map(|used| in_seconds(used.user_ns)));
+    cells.push("server_system_s", "Server system", "s", used.map(|used| in_seconds(used.system_ns)));
     cells.push("server_cpu_percent", "Server CPU", "%", figures.map(|it| it.cpu_percent));
     let cost = figures.map(|it| it.cpu_per_1000_requests_s);
     cells.push("server_cpu_per_1000_requests_s", "Server CPU per 1,000 requests", "s", cost);
@@ -291,9 +313,5 @@ pub(crate) fn server_host_row(record: &RunRecord, run: &IterationRecord, row: Op
 }
 
 fn mean_s(sum_ns: u64, count: u64) -> Option<f64> {
-    (count > 0).then(|| seconds(sum_ns) / count as f64)
-}
-
-fn seconds(nanos: u64) -> f64 {
-    nanos as f64 / NANOS_PER_SECOND as f64
+    (count > 0).then(|| in_seconds(sum_ns) / count as f64)
 }

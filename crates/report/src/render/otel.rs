@@ -21,6 +21,7 @@ use webstone_workload::target::Target;
 
 use crate::Judged;
 use crate::definitions::definition;
+use crate::numbers::in_seconds;
 
 /// Semantic conventions that names are taken from.
 const SCHEMA_URL: &str = "https://opentelemetry.io/schemas/1.27.0";
@@ -217,7 +218,7 @@ impl<'a> Points<'a> {
     fn exponential(&self, (histogram, moments): (&Histogram, &Moments)) -> Option<ExponentialPoint> {
         let last = histogram.buckets().last()?;
         let value_s =
-            |(lowest, width, _): (u64, u64, u64)| seconds((lowest + width - 1).min(histogram.max()));
+            |(lowest, width, _): (u64, u64, u64)| in_seconds((lowest + width - 1).min(histogram.max()));
         // A value of 0 ns has no logarithm; it counts as zero.
         let zeros: u64 =
             histogram.buckets().filter(|bucket| value_s(*bucket) == 0.0).map(|bucket| bucket.2).sum();
@@ -242,8 +243,8 @@ impl<'a> Points<'a> {
             scale,
             zero_count: zeros.to_string(),
             positive: Buckets { offset, bucket_counts: counts.iter().map(u64::to_string).collect() },
-            min: seconds(moments.min_or_zero()),
-            max: seconds(moments.max),
+            min: in_seconds(moments.min_or_zero()),
+            max: in_seconds(moments.max),
         })
     }
 
@@ -268,10 +269,6 @@ impl<'a> Points<'a> {
 /// model, "Exponential Buckets").
 fn index(value: f64, scale: i32) -> i32 {
     (value.log2() * f64::from(scale).exp2()).ceil() as i32 - 1
-}
-
-fn seconds(nanos: u64) -> f64 {
-    nanos as f64 / NANOS_PER_SECOND as f64
 }
 
 fn text(key: &str, value: &str) -> Attribute {

@@ -21,6 +21,7 @@ use webstone_model::spec::HttpVersion;
 use webstone_workload::{FileRequest, TlsPages};
 
 use crate::definitions::{Definition, definition};
+use crate::numbers::in_seconds;
 use crate::{Judged, Options, summary};
 
 /// Timed runs of a record that have metrics of their own.
@@ -167,7 +168,7 @@ fn of_host(metrics: &mut Metrics, labels: &Labels, host: &HostUse) {
                 "webstone_host_cpu_seconds_total",
                 &text,
                 &of_cpu.with("mode", mode),
-                seconds(nanos),
+                in_seconds(nanos),
             );
         }
     }
@@ -227,7 +228,7 @@ fn of_levels(metrics: &mut Metrics, run: &Labels, record: &RunRecord) {
             let family = format!("webstone_{name}_duration_seconds");
             metrics.distribution(&family, text, &labels, histogram, moments);
             for percentile in PERCENTILES.into_iter().chain([100.0]) {
-                let value = seconds(histogram.value_at_percentile(percentile));
+                let value = in_seconds(histogram.value_at_percentile(percentile));
                 let text = "Percentiles of the distributions, from histograms of three significant digits; 100 is the longest, exactly";
                 let labels = labels.with("time", name).with("percentile", &percentile.to_string());
                 metrics.add(Kind::Gauge, "webstone_duration_percentile_seconds", text, &labels, value);
@@ -250,12 +251,12 @@ fn of_pages(metrics: &mut Metrics, run: &Labels, record: &RunRecord, pages_max: 
             ("webstone_page_requests_total", "requests", page.requests as f64),
             ("webstone_page_errors_total", "errors", page.errors as f64),
             ("webstone_page_body_bytes_total", "body_bytes", page.body_bytes as f64),
-            ("webstone_page_time_seconds_total", "time_ns", seconds(page.time_ns)),
+            ("webstone_page_time_seconds_total", "time_ns", in_seconds(page.time_ns)),
         ] {
             metrics.add(Kind::Counter, name, &help("Pages", defined, ""), &labels, value);
         }
         let (name, text) = ("webstone_page_time_max_seconds", help("Pages", "time_ns_max", ""));
-        metrics.add(Kind::Gauge, name, &text, &labels, seconds(page.time_ns_max));
+        metrics.add(Kind::Gauge, name, &text, &labels, in_seconds(page.time_ns_max));
     }
 }
 
@@ -263,10 +264,6 @@ fn of_pages(metrics: &mut Metrics, run: &Labels, record: &RunRecord, pages_max: 
 fn help(section: &str, name: &str, factor: &str) -> String {
     let sentence = definition(section, name).map_or_else(|| name.to_owned(), Definition::sentence);
     format!("{sentence} (docs/measurement.md, {name}{factor})")
-}
-
-fn seconds(nanos: u64) -> f64 {
-    nanos as f64 / NANOS_PER_SECOND as f64
 }
 
 fn unix_seconds(rfc3339: &str) -> Option<f64> {
@@ -330,7 +327,7 @@ impl Metrics {
     ) {
         let mut counts = [0_u64; BOUNDS_S.len()];
         for (lowest, width, count) in histogram.buckets() {
-            let value_s = seconds((lowest + width - 1).min(histogram.max()));
+            let value_s = in_seconds((lowest + width - 1).min(histogram.max()));
             let place = BOUNDS_S.partition_point(|bound| *bound < value_s);
             if let Some(slot) = counts.get_mut(place) {
                 *slot += count;

@@ -4,17 +4,13 @@
 pub(crate) mod cautions;
 mod cpus;
 pub(crate) mod errors;
-mod fairness;
 pub(crate) mod figures;
 pub(crate) mod generators;
+pub(crate) mod groups;
 pub(crate) mod header;
 pub(crate) mod headline;
-mod http2;
 mod levels;
 mod machines;
-mod network;
-mod open_loop;
-mod origin;
 pub(crate) mod pages;
 pub(crate) mod problems;
 mod remarkable;
@@ -23,7 +19,6 @@ mod server;
 pub(crate) mod server_hosts;
 pub(crate) mod short;
 mod times;
-pub(crate) mod tls;
 
 use problems::Depth;
 use webstone_judge::search::{Finding, of_record};
@@ -145,21 +140,21 @@ fn parts(record: &RunRecord, levels: &[Level<'_>], pages_max: usize, depth: Dept
     let all = [
         (Part::Search, sought(record).map(|(over, finding)| search::sheet(over, &finding))),
         (Part::Levels, Some(levels::sheet(record, levels, depth))),
-        (Part::OpenLoop, open_loop::sheet(levels)),
-        (Part::Http2, http2::sheet(levels)),
+        (Part::OpenLoop, groups::open_loop(levels)),
+        (Part::Http2, groups::http2(levels)),
         (Part::Times, times::sheet(levels)),
-        (Part::Tls, tls::sheet(levels)),
+        (Part::Tls, groups::tls(levels)),
         (Part::Pages, pages::sheet(record, pages_max)),
-        (Part::Fairness, fairness::sheet(levels)),
+        (Part::Fairness, groups::fairness(levels)),
         (Part::Generators, generators::sheet(record, levels)),
         (Part::Machines, machines::sheet(levels)),
         (Part::Server, server::sheet(levels)),
         (Part::ServerHosts, server_hosts::sheet(record, levels)),
-        (Part::Origin, origin::sheet(record, levels)),
+        (Part::Origin, groups::origin(record, levels)),
         (Part::Cpus, cpus::sheet(record, levels)),
         (Part::CpusThere, cpus::elsewhere(record, levels)),
-        (Part::Network, network::sheet(levels)),
-        (Part::NetworkThere, network::elsewhere(levels)),
+        (Part::Network, groups::network(levels)),
+        (Part::NetworkThere, groups::network_there(levels)),
         (Part::Errors, errors::sheet(record)),
     ];
     all.into_iter().filter_map(|(part, sheet)| Some((part, sheet?))).collect()

@@ -8,7 +8,7 @@ use webstone_model::record::RunRecord;
 use crate::classic;
 use crate::document::Tone;
 use crate::document::table::{Room, Sheet, Table};
-use crate::numbers::{Scale, count};
+use crate::numbers::{Scale, count, in_seconds};
 use crate::summary::quotient;
 
 pub(crate) fn sheet(record: &RunRecord, pages_max: usize) -> Option<Sheet> {
@@ -37,9 +37,9 @@ pub(crate) fn sheet(record: &RunRecord, pages_max: usize) -> Option<Sheet> {
 
 fn table(record: &RunRecord, totals: &[PageTotals], order: &[usize]) -> Table {
     let pages = || order.iter().map(|index| &totals[*index]);
-    let time = Scale::seconds(pages().flat_map(|p| [page_mean(p), to_seconds(p.time_ns_max)]));
+    let time = Scale::seconds(pages().flat_map(|p| [page_mean(p), in_seconds(p.time_ns_max)]));
     let response = Scale::seconds(pages().map(response_mean));
-    let connect = Scale::seconds(pages().flat_map(|p| [connect_mean(p), to_seconds(p.connect_ns_max)]));
+    let connect = Scale::seconds(pages().flat_map(|p| [connect_mean(p), in_seconds(p.connect_ns_max)]));
     let data = Scale::bytes(pages().map(|p| p.body_bytes as f64));
 
     let of = |count: u64, scale: &Scale, value: f64| (count > 0).then(|| scale.cell(value));
@@ -59,7 +59,7 @@ fn table(record: &RunRecord, totals: &[PageTotals], order: &[usize]) -> Table {
     let mean = |scale: &Scale| format!("mean, {}", scale.unit);
     table.number("time", mean(&time), Room::Always, |(_, page)| of(page.hits, &time, page_mean(page)));
     table.defined("Pages", "time_ns");
-    table.number("time", "max", Room::Always, |(_, page)| of(page.hits, &time, to_seconds(page.time_ns_max)));
+    table.number("time", "max", Room::Always, |(_, page)| of(page.hits, &time, in_seconds(page.time_ns_max)));
     table.defined("Pages", "time_ns_max");
     if record.workload.pages.iter().any(|page| page.files.len() > 1) {
         table.number("a file", mean(&response), Room::Optional(2), |(_, page)| {
@@ -73,7 +73,7 @@ fn table(record: &RunRecord, totals: &[PageTotals], order: &[usize]) -> Table {
             of(page.connects, &connect, connect_mean(page))
         });
         table.defined("Pages", "connect_ns").number("connect", "max", Room::Optional(10), |(_, page)| {
-            of(page.connects, &connect, to_seconds(page.connect_ns_max))
+            of(page.connects, &connect, in_seconds(page.connect_ns_max))
         });
         table.defined("Pages", "connect_ns_max");
         table
@@ -109,7 +109,7 @@ pub(crate) fn name(record: &RunRecord, index: usize) -> String {
 }
 
 fn page_mean(page: &PageTotals) -> f64 {
-    quotient(to_seconds(page.time_ns), page.hits as f64)
+    quotient(in_seconds(page.time_ns), page.hits as f64)
 }
 
 /// Mean response time of one of its files, in seconds.
@@ -119,9 +119,5 @@ pub(crate) fn response_mean(page: &PageTotals) -> f64 {
 
 /// Mean connect time, in seconds.
 pub(crate) fn connect_mean(page: &PageTotals) -> f64 {
-    quotient(to_seconds(page.connect_ns), page.connects as f64)
-}
-
-fn to_seconds(nanos: u64) -> f64 {
-    nanos as f64 / NANOS_PER_SECOND as f64
+    quotient(in_seconds(page.connect_ns), page.connects as f64)
 }

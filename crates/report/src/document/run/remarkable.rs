@@ -8,6 +8,7 @@ use webstone_judge::verdict::{
 use webstone_model::record::RunRecord;
 
 use super::Part;
+use super::groups::loses;
 use crate::summary::{self, Level};
 
 /// Share of a bound, from which on a figure is near it.
@@ -73,11 +74,4 @@ fn is_late(level: &Level<'_>) -> bool {
         || open_loop.queued > 0
         || is_longer
         || missed * 100.0 >= kept.asked_rate * RATE_MISSED_PERCENT_MAX * NEAR
-}
-
-fn loses(host: Option<&webstone_measure::figures::host::HostFigures>) -> bool {
-    host.is_some_and(|host| {
-        host.tcp.is_some_and(|tcp| tcp.listen_overflows > 0)
-            || host.links.as_ref().is_some_and(|links| links.sum.dropped_packets > 0)
-    })
 }

@@ -4,17 +4,17 @@
 use webstone_measure::figures::Group;
 use webstone_model::record::HostUse;
 
-use super::figures;
+use super::groups;
 use crate::document::Tone;
 use crate::document::table::Sheet;
+use crate::numbers::{counted, seconds};
 use crate::summary::Level;
 
 const GROUPS: [Group; 3] = [Group::Machine, Group::Server, Group::ServerUse];
 
 pub(crate) fn sheet(levels: &[Level<'_>]) -> Option<Sheet> {
     levels.iter().filter_map(|level| level.server).find(|server| server.processes.is_some())?;
-    let columns = figures::columns(levels, &GROUPS, &|level, figure| level.values.value(figure));
-    let table = figures::table(levels, &columns, &|_| Tone::Plain);
+    let table = groups::table(levels, &GROUPS, |_| false);
     let explanation = "what its processes used, in the windows that could be sampled";
     let mut sheet = Sheet::new("Server", explanation, table);
     sheet.notes.extend(cost(levels).map(|text| (Tone::Faint, text)));
@@ -35,14 +35,14 @@ fn cost(levels: &[Level<'_>]) -> Option<String> {
     if looks == 0 {
         return None;
     }
-    let each = crate::numbers::seconds(cost_ns as f64 / looks as f64 / 1e9);
-    let all = crate::numbers::counted(looks, "sample", "samples");
+    let each = seconds(cost_ns as f64 / looks as f64 / 1e9);
+    let all = counted(looks, "sample", "samples");
     let note = format!("monitoring overhead: {each} of CPU time per sample, {all}");
     if !is_elsewhere {
         return Some(note);
     }
     let delays = elsewhere().flat_map(|it| [it.opening_delay_ns_max, it.close_delay_ns_max]);
-    let late = crate::numbers::seconds(delays.max().unwrap_or_default() as f64 / 1e9);
+    let late = seconds(delays.max().unwrap_or_default() as f64 / 1e9);
     let agents = elsewhere().map(|there| there.agent).max().unwrap_or_default();
     let hosts = if agents == 0 { "host" } else { "hosts" };
     Some(format!("{note}, on the server's {hosts}; samples were at most {late} late"))

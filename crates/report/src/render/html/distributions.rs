@@ -9,7 +9,7 @@ use crate::chart::{Axis, Line, Point, STYLES};
 use crate::numbers::{Scale, count, seconds_round};
 use crate::summary::{self, Level};
 
-use super::figure::{Figure, HEIGHT};
+use super::figure::{Figure, places, values};
 use super::markup::{Html, spread};
 use super::{Run, definitions};
 
@@ -78,21 +78,14 @@ pub(super) fn times(html: &mut Html, level: &Level<'_>, id: &str) {
 
 fn chart(html: &mut Html, id: &str, title: &str, caption: &str, mut lines: Vec<Line>) {
     lines.retain(|line| !line.points.is_empty());
-    let points = || lines.iter().flat_map(|line| &line.points);
-    let most = points().map(|point| point.x).fold(0.0, f64::max);
+    let most = places(&lines).last().copied().unwrap_or(0.0);
+    let y = Axis::durations("logarithmic scale", values(&lines), &seconds_round);
+    let scale = Scale::seconds(values(&lines));
     Figure {
-        id: id.to_owned(),
-        title: title.to_owned(),
         definition: Some(definitions::PERCENTILES.to_owned()),
         caption: caption.to_owned(),
-        x: Axis::percentiles(most),
-        y: Axis::durations("logarithmic scale", points().map(|point| point.y), &|value| seconds_round(value)),
-        height: HEIGHT,
-        scale: Scale::seconds(points().map(|point| point.y)),
-        lines,
-        reference: Vec::new(),
-        x_name: "percentile",
         show_x: &percentile,
+        ..Figure::new(id, title, ("percentile", Axis::percentiles(most)), y, scale, lines)
     }
     .draw(html);
 }

@@ -5,11 +5,10 @@ use webstone_judge::series::{CellSummary, LevelSummary};
 use webstone_measure::figures::Figure as Quantity;
 use webstone_measure::figures::level::{CONNECTION_RATE, LATENCY_MEAN, REQUEST_RATE, THROUGHPUT};
 
-use super::figure::{Figure, HEIGHT};
+use super::figure::{Figure, places, values};
 use super::figures::{definition, scale, title};
 use super::markup::Html;
 use crate::chart::{Axis, Line, Point, STYLES};
-use crate::numbers::count;
 use crate::series::Report;
 
 /// Charts that a series may have of each kind; what is beyond stands in the tables.
@@ -85,27 +84,17 @@ fn chart(
         let peak = peak.map(at).into_iter().collect();
         lines.push(Line { name: format!("{line}, peak"), style, points: peak, marked: true });
     }
-    let values: Vec<f64> = lines.iter().flat_map(|line| &line.points).map(|point| point.y).collect();
-    if values.is_empty() {
+    let places = places(&lines);
+    if places.is_empty() {
         return;
     }
-    let mut clients: Vec<f64> = lines.iter().flat_map(|line| &line.points).map(|point| point.x).collect();
-    clients.sort_by(f64::total_cmp);
-    clients.dedup();
-    let scale = scale(quantity, values.iter().copied());
+    let scale = scale(quantity, values(&lines));
+    let (x, y) = (Axis::counts("clients", 1.0, &places), Axis::from_zero("", &scale, values(&lines), 5));
+    let title = format!("{}: {name}", title(quantity));
     Figure {
-        id: id.to_owned(),
-        title: format!("{}: {name}", title(quantity)),
         definition: definition(quantity),
         caption: "The mark is the level of the highest request rate. Invalid cells are left out.".to_owned(),
-        x: Axis::counts("clients", 1.0, &clients),
-        y: Axis::from_zero("", &scale, values.iter().copied(), 5),
-        height: HEIGHT,
-        lines,
-        reference: Vec::new(),
-        x_name: "clients",
-        show_x: &|value| count(value as u64),
-        scale,
+        ..Figure::new(id, title, ("clients", x), y, scale, lines)
     }
     .draw(html);
 }

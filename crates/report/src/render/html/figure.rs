@@ -2,7 +2,7 @@
 //! say it shorter.
 
 use crate::chart::{Axis, Bar, Line, Plot, Point, Stack, bars, key, patch, stacks};
-use crate::numbers::{Scale, count};
+use crate::numbers::{Scale, count, decimal};
 
 use super::markup::{Html, spread};
 
@@ -39,7 +39,32 @@ pub(super) const HEIGHT: f64 = 236.0;
 /// Height of one of several that are looked at together.
 pub(super) const HEIGHT_LOW: f64 = 170.0;
 
-impl Figure<'_> {
+impl<'a> Figure<'a> {
+    /// A chart over whole numbers, of usual height; what else it has is added to it.
+    pub(super) fn new(
+        id: impl Into<String>,
+        title: impl Into<String>,
+        (x_name, x): (&'a str, Axis),
+        y: Axis,
+        scale: Scale,
+        lines: Vec<Line>,
+    ) -> Figure<'a> {
+        Figure {
+            id: id.into(),
+            title: title.into(),
+            definition: None,
+            caption: String::new(),
+            x,
+            y,
+            height: HEIGHT,
+            lines,
+            reference: Vec::new(),
+            x_name,
+            show_x: &|value| decimal(value, 0),
+            scale,
+        }
+    }
+
     /// Draws it, if any of its lines is one.
     pub(super) fn draw(self, html: &mut Html) {
         if self.lines.iter().all(|line| line.points.len() < 2) {
@@ -82,6 +107,19 @@ impl Figure<'_> {
         }
         text
     }
+}
+
+/// Every place that a line has a value at, ascending.
+pub(super) fn places(lines: &[Line]) -> Vec<f64> {
+    let mut places: Vec<f64> = lines.iter().flat_map(|line| &line.points).map(|point| point.x).collect();
+    places.sort_unstable_by(f64::total_cmp);
+    places.dedup();
+    places
+}
+
+/// Every value.
+pub(super) fn values(lines: &[Line]) -> impl Iterator<Item = f64> + Clone + '_ {
+    lines.iter().flat_map(|line| &line.points).map(|point| point.y)
 }
 
 /// What an axis has to reach: values, and the upper ends of their intervals. Ends beyond [`REACH`] times the largest value are
@@ -226,9 +264,7 @@ fn data(
     show_x: &dyn Fn(f64) -> String,
     scale: &Scale,
 ) {
-    let mut places: Vec<f64> = lines.iter().flat_map(|line| &line.points).map(|point| point.x).collect();
-    places.sort_unstable_by(f64::total_cmp);
-    places.dedup();
+    let places = places(lines);
     let mut head = vec![x_name.to_owned()];
     for line in lines {
         let unit = if scale.unit.is_empty() { String::new() } else { format!(", {}", scale.unit) };

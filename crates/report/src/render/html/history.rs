@@ -4,14 +4,14 @@ use webstone_measure::figures::Figure;
 use webstone_measure::figures::level::{CONNECTION_RATE, LATENCY_MEAN, THROUGHPUT};
 use webstone_model::record::RunRecord;
 
-use super::figure::{self, HEIGHT};
+use super::figure::{Figure as Chart, places, values};
 use super::figures;
 use super::markup::Html;
 use super::{foot, head, navigation};
 use crate::chart::{Axis, Line, Point, STYLES};
 use crate::document::table::Sheet;
 use crate::history::{Apart, Comparison, Published, Quantity, beside_table, not_compared, printed_table};
-use crate::numbers::{count, round, seconds_round};
+use crate::numbers::{round, seconds_round};
 use crate::summary::{self, Level};
 
 /// What there is to draw over clients.
@@ -142,42 +142,26 @@ fn chart(
         let points = points.map(|(clients, value)| Point::new(f64::from(*clients), *value)).collect();
         lines.push(Line { name: name.clone(), style: lines.len(), points, marked: true });
     }
-    let values: Vec<f64> = lines.iter().flat_map(|line| &line.points).map(|point| point.y).collect();
-    if values.is_empty() {
+    let places = places(&lines);
+    if places.is_empty() {
         return;
     }
-    let mut clients: Vec<f64> = lines.iter().flat_map(|line| &line.points).map(|point| point.x).collect();
-    clients.sort_by(f64::total_cmp);
-    clients.dedup();
-    let scale = figures::scale(figure, values.iter().copied());
+    let scale = figures::scale(figure, values(&lines));
     let say = |value: f64| match quantity {
         Quantity::Latency => seconds_round(value),
         _ => round(&figures::scale(figure, [value]).say(value)),
     };
     // A quarter of a century lies between them: on a linear axis the published ones would lie on the ground.
     let y = if runs.is_empty() {
-        Axis::from_zero("", &scale, values.iter().copied(), 5)
+        Axis::from_zero("", &scale, values(&lines), 5)
     } else {
-        Axis::durations("logarithmic scale", values.iter().copied(), &say)
+        Axis::durations("logarithmic scale", values(&lines), &say)
     };
     let left_out = all.len() - lines.len();
     let caption = match left_out {
         0 => String::new(),
         _ => format!("{left_out} more results are in the tables; --only chooses which are drawn."),
     };
-    figure::Figure {
-        id: format!("chart-{}", figure.key),
-        title: figures::title(figure),
-        definition: None,
-        caption,
-        x: Axis::counts("clients", 1.0, &clients),
-        y,
-        height: HEIGHT,
-        lines,
-        reference: Vec::new(),
-        x_name: "clients",
-        show_x: &|value| count(value as u64),
-        scale,
-    }
-    .draw(html);
+    let (id, x) = (format!("chart-{}", figure.key), Axis::counts("clients", 1.0, &places));
+    Chart { caption, ..Chart::new(id, figures::title(figure), ("clients", x), y, scale, lines) }.draw(html);
 }

@@ -12,7 +12,7 @@ use crate::chart::{Axis, Line, Point};
 use crate::numbers::{count, decimal};
 use crate::summary::{Level, quotient};
 
-use super::figure::{Figure, HEIGHT_LOW};
+use super::figure::{Figure, HEIGHT_LOW, places, values};
 use super::figures::{definition, scale, title};
 use super::markup::{Html, spread};
 use super::{Run, definitions, distributions, parts};
@@ -186,27 +186,21 @@ fn over_seconds(
             lines.push(Line { name, style, points, marked: false });
         }
     }
-    let values = || lines.iter().flat_map(|line| &line.points).map(|point| point.y);
-    if quantity == &ERROR_RATE && values().all(|value| value == 0.0) {
+    if quantity == &ERROR_RATE && values(&lines).all(|value| value == 0.0) {
         return;
     }
-    let scale = scale(quantity, values());
-    let places: Vec<f64> = lines.iter().flat_map(|line| &line.points).map(|point| point.x).collect();
-    let last = places.iter().copied().fold(1.0, f64::max);
+    let scale = scale(quantity, values(&lines));
+    let last = places(&lines).into_iter().fold(1.0, f64::max);
     let grid: Vec<f64> = (0..=last.ceil() as u32).map(f64::from).collect();
+    let x = Axis::counts("seconds since the window opened", 0.0, &grid);
+    let y = Axis::from_zero("", &scale, values(&lines), 3);
+    let (id, title) =
+        (format!("chart-{}-{}", quantity.key, suffix(key)), format!("{}, over time", title(quantity)));
     Figure {
-        id: format!("chart-{}-{}", quantity.key, suffix(key)),
-        title: format!("{}, over time", title(quantity)),
         definition: definition(quantity),
-        caption: String::new(),
-        x: Axis::counts("seconds since the window opened", 0.0, &grid),
-        y: Axis::from_zero("", &scale, values(), 3),
         height: HEIGHT_LOW,
-        lines,
-        reference: Vec::new(),
-        x_name: "until second",
         show_x: &|second| decimal(second, if second.fract() == 0.0 { 0 } else { 2 }),
-        scale,
+        ..Figure::new(id, title, ("until second", x), y, scale, lines)
     }
     .draw(html);
 }

@@ -6,7 +6,7 @@ use webstone_measure::figures::level::REQUEST_RATE;
 use webstone_model::record::RunRecord;
 
 use super::families;
-use super::figure::{BarFigure, Figure, HEIGHT, tops};
+use super::figure::{BarFigure, Figure, tops};
 use super::figures::{definition, scale, title};
 use super::markup::Html;
 use super::{Lead, page, runs};
@@ -119,23 +119,16 @@ fn scaling(html: &mut Html, report: &Report<'_>) {
     }
     cpus.sort_by(f64::total_cmp);
     cpus.dedup();
-    let rates: Vec<f64> = tops(&lines).collect();
-    let scale = scale(&REQUEST_RATE, rates.iter().copied());
+    let scale = scale(&REQUEST_RATE, tops(&lines));
+    let (x, y) = (Axis::counts("CPUs", 0.0, &cpus), Axis::from_zero("", &scale, tops(&lines), 5));
+    let title = format!("{} at the peak, over CPUs of the server", title(&REQUEST_RATE));
     Figure {
-        id: "chart-scaling".to_owned(),
-        title: format!("{} at the peak, over CPUs of the server", title(&REQUEST_RATE)),
         definition: definition(&REQUEST_RATE),
         caption: "Bars are 95 % intervals of the mean over iterations; lines without marks are the fitted Universal \
                   Scalability Law."
             .to_owned(),
-        x: Axis::counts("CPUs", 0.0, &cpus),
-        y: Axis::from_zero("", &scale, rates.iter().copied(), 5),
-        height: HEIGHT,
-        lines,
-        reference: Vec::new(),
-        x_name: "CPUs",
         show_x: &|n| if n.fract() == 0.0 { count(n as u64) } else { format!("{n:.2}") },
-        scale,
+        ..Figure::new("chart-scaling", title, ("CPUs", x), y, scale, lines)
     }
     .draw(html);
 }

@@ -3,16 +3,16 @@
 
 use webstone_judge::search::{self, Finding};
 use webstone_judge::statistics::Method;
-use webstone_measure::metric::{Metric, Quantity};
+use webstone_measure::metric::Quantity;
 use webstone_model::search::Over;
-use webstone_model::threshold::Thresholds;
 
 use crate::chart::{Axis, Line, Point};
-use crate::numbers::{Scale, decimal, seconds_round};
+use crate::numbers::{Scale, seconds_round};
 
-use super::figure::{Figure, HEIGHT, tops};
+use super::figure::{Figure, tops};
 use super::markup::Html;
 use super::{Run, definitions};
+use crate::text::search::metric_of;
 
 /// Draws the section, where a record is that of a search.
 pub(super) fn draw(html: &mut Html, runs: &[Run<'_>]) {
@@ -80,23 +80,13 @@ fn condition(html: &mut Html, id: &str, over: Over, finding: &Finding, place: us
          measured once.",
         100.0 * finding.confidence
     );
+    let (title, x) =
+        (format!("{}, against the load", condition.condition), Axis::counts(x_name, 1.0, &loads));
     Figure {
-        id: id.to_owned(),
-        title: format!("{}, against the load", condition.condition),
         definition: Some(definitions::SEARCH.to_owned()),
         caption,
-        x: Axis::counts(x_name, 1.0, &loads),
-        y,
-        height: HEIGHT,
-        lines,
         reference: vec![(ends.0, condition.limit), (ends.1, condition.limit)],
-        x_name,
-        show_x: &|load| decimal(load, 0),
-        scale,
+        ..Figure::new(id, title, (x_name, x), y, scale, lines)
     }
     .draw(html);
-}
-
-fn metric_of(condition: &str) -> Option<Metric> {
-    Some(condition.parse::<Thresholds>().ok()?.0.first()?.metric())
 }

@@ -10,10 +10,10 @@ use webstone_measure::figures::level::{
 use webstone_measure::figures::table;
 
 use crate::chart::{Axis, Line, Point};
-use crate::numbers::{Scale, count, decimal, seconds_round};
+use crate::numbers::{Scale, count, seconds_round};
 use crate::summary::Level;
 
-use super::figure::{BarFigure, Figure, HEIGHT, tops};
+use super::figure::{BarFigure, Figure, tops, values};
 use super::figures::{definition, interval, scale, title, value};
 use super::markup::Html;
 use super::{Run, definitions, distributions, parts};
@@ -122,20 +122,13 @@ fn lines(html: &mut Html, runs: &[Run<'_>], quantity: &'static Quantity) {
     let reference: Vec<(f64, f64)> =
         loads.iter().filter(|_| per_load > 0.0).map(|load| (*load, load * per_load)).collect();
     let lines = line_each(runs, quantity);
-    let scale = scale(quantity, lines.iter().flat_map(|line| &line.points).map(|point| point.y));
+    let scale = scale(quantity, values(&lines));
+    let y = Axis::from_zero("", &scale, tops(&lines).chain(reference.last().map(|end| end.1)), 5);
     Figure {
-        id: id(quantity),
-        title: title(quantity),
         definition: definition(quantity),
         caption: caption.to_owned(),
-        x: Axis::counts(load_name(runs), 1.0, &loads),
-        y: Axis::from_zero("", &scale, tops(&lines).chain(reference.last().map(|end| end.1)), 5),
-        height: HEIGHT,
-        lines,
         reference,
-        x_name: load_name(runs),
-        show_x: &|load| decimal(load, 0),
-        scale,
+        ..Figure::new(id(quantity), title(quantity), over_load(runs), y, scale, lines)
     }
     .draw(html);
 }
@@ -179,22 +172,12 @@ fn percentiles(html: &mut Html, runs: &[Run<'_>]) {
         }
         several => line_each(several, &LATENCY_P99),
     };
-    let values: Vec<f64> = lines.iter().flat_map(|line| &line.points).map(|point| point.y).collect();
+    let title = if runs.len() == 1 { "Latency, percentiles".to_owned() } else { title(&LATENCY_P99) };
+    let y = Axis::durations("logarithmic scale", values(&lines).chain(tops(&lines)), &seconds_round);
+    let scale = scale(&LATENCY_P99, values(&lines));
     Figure {
-        id: "chart-percentiles".to_owned(),
-        title: if runs.len() == 1 { "Latency, percentiles".to_owned() } else { title(&LATENCY_P99) },
         definition: definition(&LATENCY_P99),
-        caption: String::new(),
-        x: Axis::counts(load_name(runs), 1.0, &loads(runs)),
-        y: Axis::durations("logarithmic scale", values.iter().copied().chain(tops(&lines)), &|value| {
-            seconds_round(value)
-        }),
-        height: HEIGHT,
-        lines,
-        reference: Vec::new(),
-        x_name: load_name(runs),
-        show_x: &|load| decimal(load, 0),
-        scale: scale(&LATENCY_P99, values),
+        ..Figure::new("chart-percentiles", title, over_load(runs), y, scale, lines)
     }
     .draw(html);
 }
@@ -222,25 +205,18 @@ fn against_rate(html: &mut Html, runs: &[Run<'_>]) {
         }
     };
     lines.retain(|line| line.points.len() > 1);
-    let points = || lines.iter().flat_map(|line| &line.points);
-    let rates: Vec<f64> = points().map(|point| point.x).collect();
-    let times: Vec<f64> = points().map(|point| point.y).collect();
+    let rates: Vec<f64> = lines.iter().flat_map(|line| &line.points).map(|point| point.x).collect();
     let rate = scale(&REQUEST_RATE, rates.iter().copied());
     let x_name = title(&REQUEST_RATE).to_lowercase();
     let of = if runs.len() == 1 { "Latency".to_owned() } else { title(&LATENCY_P99) };
+    let x = Axis::from_zero(&x_name, &rate, rates.iter().copied(), 6);
+    let y = Axis::durations("logarithmic scale", values(&lines), &seconds_round);
+    let scale = scale(&LATENCY_P99, values(&lines));
     Figure {
-        id: "chart-latency-rate".to_owned(),
-        title: format!("{of} against {x_name}"),
         definition: definition(&LATENCY_P99),
         caption: "A point is a level, in the order of load.".to_owned(),
-        x: Axis::from_zero(&x_name, &rate, rates.iter().copied(), 6),
-        y: Axis::durations("logarithmic scale", times.iter().copied(), &|value| seconds_round(value)),
-        height: HEIGHT,
-        lines,
-        reference: Vec::new(),
-        x_name: &x_name,
         show_x: &|value| rate.say(value),
-        scale: scale(&LATENCY_P99, times),
+        ..Figure::new("chart-latency-rate", format!("{of} against {x_name}"), (&x_name, x), y, scale, lines)
     }
     .draw(html);
 }
@@ -306,23 +282,19 @@ fn cpu_chart(
     if lines.is_empty() {
         return;
     }
-    let values = || lines.iter().flat_map(|line| &line.points).map(|point| point.y);
-    let scale = Scale::plain(2, values());
+    let scale = Scale::plain(2, values(&lines));
+    let y = Axis::from_zero("", &scale, values(&lines).chain([1.0]), 5);
     Figure {
-        id: id.to_owned(),
-        title: title.to_owned(),
         definition: Some(definition.unwrap_or(definitions::SERVER_CPU).to_owned()),
         caption: caption.to_owned(),
-        x: Axis::counts(load_name(runs), 1.0, &loads(runs)),
-        y: Axis::from_zero("", &scale, values().chain([1.0]), 5),
-        height: HEIGHT,
-        lines,
-        reference: Vec::new(),
-        x_name: load_name(runs),
-        show_x: &|load| decimal(load, 0),
-        scale,
+        ..Figure::new(id, title, over_load(runs), y, scale, lines)
     }
     .draw(html);
+}
+
+/// The axis of loads, with its name.
+fn over_load(runs: &[Run<'_>]) -> (&'static str, Axis) {
+    (load_name(runs), Axis::counts(load_name(runs), 1.0, &loads(runs)))
 }
 
 /// Whether a record is an open loop's, whose levels are rates.

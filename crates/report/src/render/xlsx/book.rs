@@ -13,6 +13,7 @@ use rust_xlsxwriter::{
 use webstone_measure::shown::lines;
 
 use crate::cell::Cell;
+use crate::csv::{Column, Row};
 
 /// Rows of a sheet, headings included.
 const ROWS_MAX: usize = 1_048_576;
@@ -31,52 +32,15 @@ const WIDTH_MAX: usize = 60;
 /// Rows that widths are taken from.
 const ROWS_FOR_WIDTH: usize = 200;
 
-/// Heading and unit of a column.
-#[derive(Clone, Debug)]
-pub(super) struct Column {
-    pub(super) heading: Cow<'static, str>,
-    pub(super) unit: &'static str,
-}
-
-impl Column {
-    fn title(&self) -> String {
-        if self.unit.is_empty() {
-            self.heading.to_string()
-        } else {
-            format!("{}, {}", self.heading, self.unit)
-        }
-    }
-}
-
-/// The cells of a row, each with its column: both come from one place, so they cannot drift apart.
-#[derive(Clone, Debug, Default)]
-pub(super) struct Line {
-    pub(super) columns: Vec<Column>,
-    pub(super) cells: Vec<Cell>,
-}
-
-impl Line {
-    /// A cell under a heading; the unit chooses the number format.
-    pub(super) fn put(
-        &mut self,
-        heading: impl Into<Cow<'static, str>>,
-        unit: &'static str,
-        value: impl Into<Cell>,
-    ) {
-        self.columns.push(Column { heading: heading.into(), unit });
-        self.cells.push(value.into());
-    }
-}
-
 /// A table to be written.
 pub(super) struct Sheet<'a> {
     /// At most 31 characters, none of `[]:*?/\`.
     pub(super) name: &'static str,
     /// A row of the same columns, for their headings alone.
-    pub(super) blank: Line,
+    pub(super) blank: Row,
     /// How many lines there are.
     pub(super) count: usize,
-    pub(super) lines: Box<dyn Iterator<Item = Line> + 'a>,
+    pub(super) lines: Box<dyn Iterator<Item = Row> + 'a>,
     /// Columns that stay in sight when the rest is scrolled.
     pub(super) frozen: u16,
 }
@@ -86,7 +50,7 @@ pub(super) struct Sheet<'a> {
 pub(super) struct Placed {
     pub(super) name: &'static str,
     headings: Vec<Cow<'static, str>>,
-    /// Lines written.
+    /// Rows written.
     pub(super) lines: usize,
 }
 
@@ -179,7 +143,7 @@ impl Book {
         worksheet.set_repeat_rows(0, 0)?;
         let columns = &blank.columns;
         let mut lines = lines;
-        let first: Vec<Line> = lines.by_ref().take(fits.min(ROWS_FOR_WIDTH)).collect();
+        let first: Vec<Row> = lines.by_ref().take(fits.min(ROWS_FOR_WIDTH)).collect();
         for (index, width) in widths(columns, &first).into_iter().enumerate() {
             worksheet.set_column_width(index as u16, width as f64)?;
         }
@@ -208,7 +172,7 @@ impl Book {
 }
 
 /// Widths in characters: enough for what is shown, bounded; a heading may break over three lines.
-fn widths(columns: &[Column], lines: &[Line]) -> Vec<usize> {
+fn widths(columns: &[Column], lines: &[Row]) -> Vec<usize> {
     let heading = |column: &Column| {
         let title = column.title();
         let longest = title.split(' ').map(|word| word.chars().count()).max().unwrap_or(0);
@@ -312,8 +276,8 @@ mod tests {
     #[test]
     fn rows_beyond_the_limit_are_cut_and_said_to_be() {
         let line = |n: usize| {
-            let mut line = Line::default();
-            line.put("Number", "", n);
+            let mut line = Row::default();
+            line.cell("Number", "", n);
             line
         };
         for (count, lines, cuts) in [(9, 9, 0), (10, 8, 1), (30, 8, 1)] {

@@ -7,10 +7,12 @@ use webstone_measure::metrics::{ClientTotals, PageTotals, Second, WorkerUse};
 use webstone_measure::units::NANOS_PER_SECOND;
 use webstone_model::record::{IterationRecord, RunRecord};
 
-use super::book::{Line, Sheet};
+use super::book::Sheet;
 use super::levels::{MS, Run};
+use crate::csv::Row;
 use crate::definitions::{definition, definitions};
-use crate::generators::{self, HostRow};
+use crate::generators;
+use crate::numbers::in_seconds;
 use crate::server_hosts;
 use crate::text::header;
 use crate::{classic, configuration, csv, summary};
@@ -23,30 +25,26 @@ fn mean_ms(sum_ns: u64, count: u64) -> Option<f64> {
     (count > 0).then(|| ms(sum_ns) / count as f64)
 }
 
-fn seconds(nanos: u64) -> f64 {
-    nanos as f64 / NANOS_PER_SECOND as f64
-}
-
 /// The first columns of every table below an iteration.
-fn begun(record: &str, run: &IterationRecord) -> Line {
-    let mut line = Line::default();
-    line.put("Run", "", record);
-    line.put("Clients", "", run.clients);
-    line.put("Iteration", "", run.iteration);
+fn begun(record: &str, run: &IterationRecord) -> Row {
+    let mut line = Row::default();
+    line.cell("Run", "", record);
+    line.cell("Clients", "", run.clients);
+    line.cell("Iteration", "", run.iteration);
     line
 }
 
 /// A sheet of lines that each iteration has some of.
 fn by_iteration<'a, F, I>(
     name: &'static str,
-    blank: Line,
+    blank: Row,
     runs: &'a [Run<'a>],
     count: fn(&IterationRecord) -> usize,
     lines: F,
 ) -> Sheet<'a>
 where
     F: Fn(&'a RunRecord, &'a IterationRecord) -> I + Copy + 'a,
-    I: Iterator<Item = Line> + 'a,
+    I: Iterator<Item = Row> + 'a,
 {
     let iterations =
         move || runs.iter().flat_map(|run| run.record.iterations.iter().map(|i| (run.record, i)));
@@ -74,22 +72,22 @@ pub(super) fn clients<'a>(runs: &'a [Run<'a>]) -> Sheet<'a> {
     )
 }
 
-fn client_line(record: &str, run: &IterationRecord, number: usize, client: &ClientTotals) -> Line {
-    let window_s = seconds(run.measured.window_ns);
+fn client_line(record: &str, run: &IterationRecord, number: usize, client: &ClientTotals) -> Row {
+    let window_s = in_seconds(run.measured.window_ns);
     let mut line = begun(record, run);
-    line.put("Client", "", number);
-    line.put("Pages", "", client.pages);
-    line.put("Requests", "", client.requests);
-    line.put("Errors", "", client.errors);
-    line.put("Request rate", "1/s", summary::quotient(client.requests as f64, window_s));
-    line.put(
+    line.cell("Client", "", number);
+    line.cell("Pages", "", client.pages);
+    line.cell("Requests", "", client.requests);
+    line.cell("Errors", "", client.errors);
+    line.cell("Request rate", "1/s", summary::quotient(client.requests as f64, window_s));
+    line.cell(
         LATENCY_MEAN.long,
         "ms",
         client.response_mean().map(|mean| mean.ns / NANOS_PER_SECOND as f64 * MS),
     );
-    line.put("Received", "bytes", client.bytes);
-    line.put("Throughput", "bytes/s", summary::quotient(client.bytes as f64, window_s));
-    line.put("Connections", "", client.connects);
+    line.cell("Received", "bytes", client.bytes);
+    line.cell("Throughput", "bytes/s", summary::quotient(client.bytes as f64, window_s));
+    line.cell("Connections", "", client.connects);
     line
 }
 
@@ -111,38 +109,38 @@ pub(super) fn pages<'a>(runs: &'a [Run<'a>]) -> Sheet<'a> {
     }
 }
 
-fn page_line(record: &RunRecord, weights: u64, index: usize, page: &PageTotals) -> Line {
+fn page_line(record: &RunRecord, weights: u64, index: usize, page: &PageTotals) -> Row {
     let stated = record.workload.pages.get(index);
-    let mut line = Line::default();
-    line.put("Run", "", &record.id);
-    line.put("Page", "", index);
-    line.put(
+    let mut line = Row::default();
+    line.cell("Run", "", &record.id);
+    line.cell("Page", "", index);
+    line.cell(
         "First file",
         "",
         stated.and_then(|page| page.files.first()).map(|file| file.shown().into_owned()),
     );
-    line.put("Files", "", stated.map(|page| page.files.len()));
-    line.put("Weight", "", stated.map(|page| page.weight));
+    line.cell("Files", "", stated.map(|page| page.files.len()));
+    line.cell("Weight", "", stated.map(|page| page.weight));
     let share = |page: &webstone_workload::Page| page.weight as f64 * 100.0 / weights.max(1) as f64;
-    line.put("Share by weight", "%", stated.map(share));
-    line.put("Size", "bytes", classic::page_size(record, index, page));
-    line.put("Hits", "", page.hits);
-    line.put("Failed", "", page.failed);
-    line.put("Page time mean", "ms", mean_ms(page.time_ns, page.hits));
-    line.put("Page time max", "ms", (page.hits > 0).then(|| ms(page.time_ns_max)));
-    line.put("Requests", "", page.requests);
-    line.put("Errors", "", page.errors);
-    line.put(
+    line.cell("Share by weight", "%", stated.map(share));
+    line.cell("Size", "bytes", classic::page_size(record, index, page));
+    line.cell("Hits", "", page.hits);
+    line.cell("Failed", "", page.failed);
+    line.cell("Page time mean", "ms", mean_ms(page.time_ns, page.hits));
+    line.cell("Page time max", "ms", (page.hits > 0).then(|| ms(page.time_ns_max)));
+    line.cell("Requests", "", page.requests);
+    line.cell("Errors", "", page.errors);
+    line.cell(
         LATENCY_MEAN.long,
         "ms",
         page.response_mean().map(|mean| mean.ns / NANOS_PER_SECOND as f64 * MS),
     );
-    line.put(LATENCY_MAX.long, "ms", (page.requests > 0).then(|| ms(page.longest_ns())));
-    line.put("Connections", "", page.connects);
-    line.put("Connect mean", "ms", mean_ms(page.connect_ns, page.connects));
-    line.put("Connect max", "ms", (page.connects > 0).then(|| ms(page.connect_ns_max)));
-    line.put("Bodies", "bytes", page.body_bytes);
-    line.put("Heads", "bytes", page.head_bytes);
+    line.cell(LATENCY_MAX.long, "ms", (page.requests > 0).then(|| ms(page.longest_ns())));
+    line.cell("Connections", "", page.connects);
+    line.cell("Connect mean", "ms", mean_ms(page.connect_ns, page.connects));
+    line.cell("Connect max", "ms", (page.connects > 0).then(|| ms(page.connect_ns_max)));
+    line.cell("Bodies", "bytes", page.body_bytes);
+    line.cell("Heads", "bytes", page.head_bytes);
     line
 }
 
@@ -161,22 +159,22 @@ pub(super) fn series<'a>(runs: &'a [Run<'a>]) -> Sheet<'a> {
     )
 }
 
-fn second_line(record: &str, run: &IterationRecord, index: usize, interval: &Second) -> Line {
+fn second_line(record: &str, run: &IterationRecord, index: usize, interval: &Second) -> Row {
     let mut line = begun(record, run);
     // The end of the interval; the last one may be shorter than a second, and its rate is over what it has.
     let from_s = index as f64;
-    let until_s = seconds(run.measured.window_ns).clamp(from_s, from_s + 1.0);
+    let until_s = in_seconds(run.measured.window_ns).clamp(from_s, from_s + 1.0);
     let rate = |count: u64| summary::quotient(count as f64, until_s - from_s);
-    line.put("Until", "s", until_s);
-    line.put("Request rate", "1/s", rate(interval.requests));
-    line.put("Requests", "", interval.requests);
-    line.put("Errors", "", interval.errors);
-    line.put("Connections", "", interval.connections);
-    line.put("Pages", "", interval.pages);
-    line.put("Received", "bytes", interval.bytes);
-    line.put("Throughput", "bytes/s", rate(interval.bytes));
-    line.put(LATENCY_MEAN.long, "ms", mean_ms(interval.response_ns, interval.requests));
-    line.put(LATENCY_MAX.long, "ms", (interval.requests > 0).then(|| ms(interval.response_ns_max)));
+    line.cell("Until", "s", until_s);
+    line.cell("Request rate", "1/s", rate(interval.requests));
+    line.cell("Requests", "", interval.requests);
+    line.cell("Errors", "", interval.errors);
+    line.cell("Connections", "", interval.connections);
+    line.cell("Pages", "", interval.pages);
+    line.cell("Received", "bytes", interval.bytes);
+    line.cell("Throughput", "bytes/s", rate(interval.bytes));
+    line.cell(LATENCY_MEAN.long, "ms", mean_ms(interval.response_ns, interval.requests));
+    line.cell(LATENCY_MAX.long, "ms", (interval.requests > 0).then(|| ms(interval.response_ns_max)));
     line
 }
 
@@ -200,7 +198,7 @@ pub(super) fn errors<'a>(runs: &'a [Run<'a>]) -> Sheet<'a> {
     )
 }
 
-fn error_lines(record: &str, run: &IterationRecord) -> Vec<Line> {
+fn error_lines(record: &str, run: &IterationRecord) -> Vec<Row> {
     let ended = run.measured.counts.ended();
     let line = |(class, count, first): (
         webstone_measure::errors::ErrorClass,
@@ -208,15 +206,15 @@ fn error_lines(record: &str, run: &IterationRecord) -> Vec<Line> {
         Option<&webstone_measure::errors::ErrorExample>,
     )| {
         let mut line = begun(record, run);
-        line.put("Class", "", class.name());
-        line.put("Blames", "", blame(class.blame()));
-        line.put("Errors", "", count);
-        line.put("Share of ended requests", "%", summary::quotient(count as f64 * 100.0, ended as f64));
-        line.put("When", "", definition("Errors", class.name()).map(|d| &d.text));
-        line.put("First at", "s", first.map(|first| seconds(first.at_ns)));
-        line.put("First from", "", first.map(|first| &first.address));
-        line.put("First request", "", first.map(|first| &first.request));
-        line.put("What was seen", "", first.map(|first| &first.detail));
+        line.cell("Class", "", class.name());
+        line.cell("Blames", "", blame(class.blame()));
+        line.cell("Errors", "", count);
+        line.cell("Share of ended requests", "%", summary::quotient(count as f64 * 100.0, ended as f64));
+        line.cell("When", "", definition("Errors", class.name()).map(|d| &d.text));
+        line.cell("First at", "s", first.map(|first| in_seconds(first.at_ns)));
+        line.cell("First from", "", first.map(|first| &first.address));
+        line.cell("First request", "", first.map(|first| &first.request));
+        line.cell("What was seen", "", first.map(|first| &first.detail));
         line
     };
     run.measured.errors.iter().map(line).collect()
@@ -235,10 +233,10 @@ fn blame(blame: Blame) -> &'static str {
 pub(super) fn identities<'a>(runs: &'a [Run<'a>]) -> Sheet<'a> {
     let line = |record: &str, run: &IterationRecord, check: &webstone_measure::identities::IdentityCheck| {
         let mut line = begun(record, run);
-        line.put("Identity", "", check.number);
-        line.put("Must hold", "", &check.rule);
-        line.put("Both sides", "", &check.evidence);
-        line.put("Holds", "", check.holds);
+        line.cell("Identity", "", check.number);
+        line.cell("Must hold", "", &check.rule);
+        line.cell("Both sides", "", &check.evidence);
+        line.cell("Holds", "", check.holds);
         line
     };
     let none = webstone_measure::identities::IdentityCheck {
@@ -274,7 +272,7 @@ pub(super) fn workers<'a>(runs: &'a [Run<'a>]) -> Sheet<'a> {
 
 /// `Load generators`: what each of several hosts had of each timed run.
 pub(super) fn generators<'a>(runs: &'a [Run<'a>]) -> Sheet<'a> {
-    let blank = host_line(runs[0].record, &csv::nothing(), None);
+    let blank = csv::generator_row(runs[0].record, &csv::nothing(), None);
     by_iteration(
         "Load generators",
         blank,
@@ -282,31 +280,14 @@ pub(super) fn generators<'a>(runs: &'a [Run<'a>]) -> Sheet<'a> {
         |run| run.parts.len(),
         |record, run| {
             let hosts = generators::rows(record, &[run]);
-            hosts.into_iter().map(move |host| host_line(record, run, Some(&host)))
+            hosts.into_iter().map(move |host| csv::generator_row(record, run, Some(&host)))
         },
     )
 }
 
-/// The columns of the CSV table.
-fn host_line(record: &RunRecord, run: &IterationRecord, host: Option<&HostRow>) -> Line {
-    let mut line = Line::default();
-    let row = csv::generator_row(record, run, host);
-    for (column, cell) in row.columns.into_iter().zip(row.cells) {
-        line.put(column.heading, column.unit, cell);
-    }
-    line
-}
-
 /// `Server hosts`: what the server did on each of several hosts in each timed run.
 pub(super) fn server_hosts<'a>(runs: &'a [Run<'a>]) -> Sheet<'a> {
-    let line = |row: csv::Row| {
-        let mut line = Line::default();
-        for (column, cell) in row.columns.into_iter().zip(row.cells) {
-            line.put(column.heading, column.unit, cell);
-        }
-        line
-    };
-    let blank = line(csv::server_host_row(runs[0].record, &csv::nothing(), None));
+    let blank = csv::server_host_row(runs[0].record, &csv::nothing(), None);
     by_iteration(
         "Server hosts",
         blank,
@@ -314,32 +295,32 @@ pub(super) fn server_hosts<'a>(runs: &'a [Run<'a>]) -> Sheet<'a> {
         |run| run.server_hosts.len(),
         move |record, run| {
             let hosts = server_hosts::rows(record, &[run]);
-            hosts.into_iter().map(move |host| line(csv::server_host_row(record, run, Some(&host))))
+            hosts.into_iter().map(move |host| csv::server_host_row(record, run, Some(&host)))
         },
     )
 }
 
-fn worker_line(record: &str, run: &IterationRecord, number: usize, worker: &WorkerUse) -> Line {
+fn worker_line(record: &str, run: &IterationRecord, number: usize, worker: &WorkerUse) -> Row {
     let mut line = begun(record, run);
     let used_ns = worker.user_ns.saturating_add(worker.system_ns);
-    line.put("Worker", "", number);
-    line.put("CPU", "", worker.cpu);
-    line.put("User time", "s", seconds(worker.user_ns));
-    line.put("System time", "s", seconds(worker.system_ns));
+    line.cell("Worker", "", number);
+    line.cell("CPU", "", worker.cpu);
+    line.cell("User time", "s", in_seconds(worker.user_ns));
+    line.cell("System time", "s", in_seconds(worker.system_ns));
     let share = summary::quotient(used_ns as f64 * 100.0, run.measured.window_ns as f64);
-    line.put("Share of its CPU", "%", share);
-    line.put("Rounds of its loop", "", worker.loops);
-    line.put("Events", "", worker.events);
+    line.cell("Share of its CPU", "%", share);
+    line.cell("Rounds of its loop", "", worker.loops);
+    line.cell("Events", "", worker.events);
     let delay = &run.measured.generator.loop_delay;
     let p99 =
         (!delay.is_empty()).then(|| delay.value_at_percentile(99.0) as f64 / NANOS_PER_SECOND as f64 * MS);
-    line.put("Loop delay p99 of all workers", "ms", p99);
+    line.cell("Loop delay p99 of all workers", "ms", p99);
     let lag = &run.measured.generator.receive_lag;
     let p99 = (!lag.is_empty()).then(|| lag.value_at_percentile(99.0) as f64 / NANOS_PER_SECOND as f64 * MS);
-    line.put("Receive lag p99 of all workers", "ms", p99);
+    line.cell("Receive lag p99 of all workers", "ms", p99);
     let lag = &run.measured.generator.connect_lag;
     let p50 = (!lag.is_empty()).then(|| lag.value_at_percentile(50.0) as f64 / NANOS_PER_SECOND as f64 * MS);
-    line.put("Connect lag p50 of all workers", "ms", p50);
+    line.cell("Connect lag p50 of all workers", "ms", p50);
     line
 }
 
@@ -374,20 +355,20 @@ pub(super) fn disclosure<'a>(runs: &'a [Run<'a>]) -> Sheet<'a> {
 /// `Configuration`: what was measured where and with what, by group.
 pub(super) fn configuration<'a>(runs: &'a [Run<'a>]) -> Sheet<'a> {
     let line = |run: &str, group: &str, name: &str, value: &str| {
-        let mut line = Line::default();
-        line.put("Run", "", run);
-        line.put("Group", "", group);
-        line.put("Name", "", name);
-        line.put("Value", "", value);
+        let mut line = Row::default();
+        line.cell("Run", "", run);
+        line.cell("Group", "", group);
+        line.cell("Name", "", name);
+        line.cell("Value", "", value);
         line
     };
-    let of = |run: &Run<'_>| -> Vec<Line> {
+    let of = |run: &Run<'_>| -> Vec<Row> {
         let groups = configuration::of(run.record);
         let rows =
             groups.iter().flat_map(|group| group.rows.iter().map(|(label, text)| (group.title, label, text)));
         rows.map(|(group, label, text)| line(&run.record.id, group, label, text)).collect()
     };
-    let lines: Vec<Line> = runs.iter().flat_map(of).collect();
+    let lines: Vec<Row> = runs.iter().flat_map(of).collect();
     let blank = line("", "", "", "");
     Sheet { name: "Configuration", blank, count: lines.len(), lines: Box::new(lines.into_iter()), frozen: 3 }
 }
@@ -419,22 +400,22 @@ fn facts<'a>(
     of: fn(&RunRecord) -> Vec<(String, Value)>,
 ) -> Sheet<'a> {
     let line = |run: &str, name: String, value: &Value| {
-        let mut line = Line::default();
-        line.put("Run", "", run);
-        line.put("Name", "", name);
+        let mut line = Row::default();
+        line.cell("Run", "", run);
+        line.cell("Name", "", name);
         match value {
-            Value::Null => line.put("Value", "", None::<f64>),
-            Value::Bool(value) => line.put("Value", "", *value),
+            Value::Null => line.cell("Value", "", None::<f64>),
+            Value::Bool(value) => line.cell("Value", "", *value),
             Value::Number(number) => match number.as_u64() {
-                Some(whole) => line.put("Value", "", whole),
-                None => line.put("Value", "", number.as_f64()),
+                Some(whole) => line.cell("Value", "", whole),
+                None => line.cell("Value", "", number.as_f64()),
             },
-            Value::String(text) => line.put("Value", "", text),
-            other => line.put("Value", "", other.to_string()),
+            Value::String(text) => line.cell("Value", "", text),
+            other => line.cell("Value", "", other.to_string()),
         }
         line
     };
-    let lines: Vec<Line> = runs
+    let lines: Vec<Row> = runs
         .iter()
         .flat_map(|run| of(run.record).into_iter().map(|(name, value)| line(&run.record.id, name, &value)))
         .collect();
@@ -458,12 +439,12 @@ fn flatten(name: &str, value: &Value, facts: &mut Vec<(String, Value)>) {
 /// `Definitions`: what each figure means.
 pub(super) fn meanings() -> Sheet<'static> {
     let line = |d: &crate::definitions::Definition| {
-        let mut line = Line::default();
-        line.put("Of", "", d.section);
-        line.put("Name in record.json", "", &d.name);
-        line.put("Definition", "", &d.text);
-        line.put("Unit", "", &d.unit);
-        line.put("Source", "", &d.source);
+        let mut line = Row::default();
+        line.cell("Of", "", d.section);
+        line.cell("Name in record.json", "", &d.name);
+        line.cell("Definition", "", &d.text);
+        line.cell("Unit", "", &d.unit);
+        line.cell("Source", "", &d.source);
         line
     };
     let all = definitions();

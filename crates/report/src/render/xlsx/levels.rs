@@ -9,8 +9,8 @@ use webstone_measure::metrics::Histogram;
 use webstone_measure::units::NANOS_PER_SECOND;
 use webstone_model::record::RunRecord;
 
-use super::book::{COLUMNS_MAX, Line, Sheet};
-use crate::csv::{self, LevelTable};
+use super::book::{COLUMNS_MAX, Sheet};
+use crate::csv::{self, LevelTable, Row};
 use crate::numbers::percentile_name;
 use crate::summary::{self, Level};
 use webstone_measure::figures::distributions::{Distribution, Distributions};
@@ -93,30 +93,30 @@ pub(super) fn reaches(figure: &Figure) -> [String; 2] {
 }
 
 /// A cell of a figure of the table, under its name, in its usual unit.
-pub(super) fn put(line: &mut Line, figure: &'static Figure, level: Option<&Level<'_>>) {
+pub(super) fn put(line: &mut Row, figure: &'static Figure, level: Option<&Level<'_>>) {
     let unit = figure.quantity.usual();
     let value = level.and_then(|level| level.values.value(figure)).map(|value| match value {
         Value::Number(number) | Value::AtLeast(number) => Value::Number(number * unit.factor),
         count => count,
     });
-    line.put(figure.long, unit.name, value);
+    line.cell(figure.long, unit.name, value);
 }
 
-fn level_line(run: &str, level: &Level<'_>) -> Line {
-    let mut line = Line::default();
-    line.put("Run", "", run);
-    line.put("Clients", "", level.clients);
-    line.put("Iterations", "", level.runs.len());
+fn level_line(run: &str, level: &Level<'_>) -> Row {
+    let mut line = Row::default();
+    line.cell("Run", "", run);
+    line.cell("Clients", "", level.clients);
+    line.cell("Iterations", "", level.runs.len());
     for group in GROUPS {
         for figure in table::of_group(group).filter(|figure| figure.rank <= Rank::Overview) {
             put(&mut line, figure, Some(level));
         }
     }
     let f = &level.figures;
-    line.put("Throughput as WebBench gives it", "bytes/s", f.throughput_bps / 8.0);
-    line.put("Requests in the lowest iteration", "1/s", level.request_rates.0);
-    line.put("Requests in the highest iteration", "1/s", level.request_rates.1);
-    line.put("Rate", "1/s", level.rate.map(|rate| rate.to_string()));
+    line.cell("Throughput as WebBench gives it", "bytes/s", f.throughput_bps / 8.0);
+    line.cell("Requests in the lowest iteration", "1/s", level.request_rates.0);
+    line.cell("Requests in the highest iteration", "1/s", level.request_rates.1);
+    line.cell("Rate", "1/s", level.rate.map(|rate| rate.to_string()));
     // As distances, because that is what error bars are drawn from.
     for figure in WITH_INTERVALS {
         let unit = figure.quantity.usual();
@@ -124,8 +124,8 @@ fn level_line(run: &str, level: &Level<'_>) -> Line {
         let interval = interval(level, figure);
         let [below, above] = reaches(figure);
         // Nothing that is shown can be below zero, wherever the interval of a few iterations ends.
-        line.put(below, unit.name, interval.map(|interval| (shown - interval.low.max(0.0)).max(0.0)));
-        line.put(above, unit.name, interval.map(|interval| (interval.high - shown).max(0.0)));
+        line.cell(below, unit.name, interval.map(|interval| (shown - interval.low.max(0.0)).max(0.0)));
+        line.cell(above, unit.name, interval.map(|interval| (interval.high - shown).max(0.0)));
     }
     line
 }
@@ -134,27 +134,19 @@ fn level_line(run: &str, level: &Level<'_>) -> Line {
 pub(super) fn iterations<'a>(runs: &'a [Run<'a>]) -> Sheet<'a> {
     Sheet {
         name: "Iterations",
-        blank: iteration_line(LevelTable::of(runs[0].record).row(runs[0].record, &csv::nothing())),
+        blank: LevelTable::of(runs[0].record).row(runs[0].record, &csv::nothing()),
         count: runs.iter().map(|run| run.record.iterations.len()).sum(),
         lines: Box::new(runs.iter().flat_map(|run| {
             let table = LevelTable::of(run.record);
-            run.record.iterations.iter().map(move |it| iteration_line(table.row(run.record, it)))
+            run.record.iterations.iter().map(move |it| table.row(run.record, it))
         })),
         frozen: 3,
     }
 }
 
-fn iteration_line(row: csv::Row) -> Line {
-    let mut line = Line::default();
-    for (column, cell) in row.columns.into_iter().zip(row.cells) {
-        line.put(column.heading, column.unit, cell);
-    }
-    line
-}
-
 /// `Percentiles`: one row a run, level and distribution.
 pub(super) fn percentiles<'a>(runs: &'a [Run<'a>]) -> Sheet<'a> {
-    let rows: Vec<Line> = runs
+    let rows: Vec<Row> = runs
         .iter()
         .flat_map(|run| run.levels.iter().map(move |level| (run, level)))
         .flat_map(|(run, level)| {
@@ -187,17 +179,17 @@ fn named(distributions: &Distributions) -> [(&'static str, Option<&Distribution>
     ]
 }
 
-fn percentile_line(run: &str, level: &Level<'_>, name: &str, d: &Distribution) -> Line {
-    let mut line = Line::default();
-    line.put("Run", "", run);
-    line.put("Clients", "", level.clients);
-    line.put("Time of", "", name);
-    line.put("Values", "", d.count);
+fn percentile_line(run: &str, level: &Level<'_>, name: &str, d: &Distribution) -> Row {
+    let mut line = Row::default();
+    line.cell("Run", "", run);
+    line.cell("Clients", "", level.clients);
+    line.cell("Time of", "", name);
+    line.cell("Values", "", d.count);
     for (percentile, time_s) in d.each() {
         let name = percentile_name(percentile);
-        line.put(if percentile == 100.0 { "Max".to_owned() } else { name }, "ms", time_s * MS);
+        line.cell(if percentile == 100.0 { "Max".to_owned() } else { name }, "ms", time_s * MS);
     }
-    line.put("Rate", "1/s", level.rate.map(|rate| rate.to_string()));
+    line.cell("Rate", "1/s", level.rate.map(|rate| rate.to_string()));
     line
 }
 
@@ -220,11 +212,11 @@ pub(super) fn curves(runs: &[Run<'_>]) -> Sheet<'static> {
     let rows = curves.iter().map(|(_, values)| values.len()).max().unwrap_or(0);
     let line = move |row: usize| {
         let beyond = STEPS[row % STEPS.len()] * 10_f64.powi((row / STEPS.len()) as i32);
-        let mut line = Line::default();
-        line.put("Percentile", "%ile", 100.0 - 100.0 / beyond);
-        line.put("1/(1 − p)", "", beyond);
+        let mut line = Row::default();
+        line.cell("Percentile", "%ile", 100.0 - 100.0 / beyond);
+        line.cell("1/(1 − p)", "", beyond);
         for (name, values) in &curves {
-            line.put(name.clone(), "ms", values.get(row).map(|value| value * MS));
+            line.cell(name.clone(), "ms", values.get(row).map(|value| value * MS));
         }
         line
     };

@@ -16,7 +16,8 @@ use webstone_measure::figures::level::{
     CONNECTION_RATE, LATENCY_MEAN, LATENCY_P99, REQUEST_RATE, THROUGHPUT,
 };
 
-use book::{Book, Line, Sheet};
+use crate::csv::Row;
+use book::{Book, Sheet};
 use levels::Run;
 
 use crate::text::problems;
@@ -79,20 +80,20 @@ fn summary<'a>(runs: &'a [Run<'a>]) -> Sheet<'a> {
     }
 }
 
-fn summary_line(run: &Run<'_>) -> Line {
+fn summary_line(run: &Run<'_>) -> Row {
     let record = run.record;
     // The level of the highest rate; of a single level that one.
     let peak = summary::peak(&run.levels).unwrap_or(0);
     let peak = run.levels.get(peak);
-    let mut line = Line::default();
-    line.put("Run", "", &record.id);
-    line.put("Verdict", "", run.verdict.standing.word());
-    line.put("Peak at clients", "", peak.map(|level| level.clients));
-    line.put("Peak at rate", "1/s", peak.and_then(|level| level.rate).map(|rate| rate.to_string()));
+    let mut line = Row::default();
+    line.cell("Run", "", &record.id);
+    line.cell("Verdict", "", run.verdict.standing.word());
+    line.cell("Peak at clients", "", peak.map(|level| level.clients));
+    line.cell("Peak at rate", "1/s", peak.and_then(|level| level.rate).map(|rate| rate.to_string()));
     for figure in [&REQUEST_RATE, &CONNECTION_RATE, &THROUGHPUT] {
         levels::put(&mut line, figure, peak);
     }
-    line.put(
+    line.cell(
         "Throughput as WebBench gives it",
         "bytes/s",
         peak.map(|level| level.figures.throughput_bps / 8.0),
@@ -101,14 +102,14 @@ fn summary_line(run: &Run<'_>) -> Line {
         levels::put(&mut line, figure, peak);
     }
     let counts = summary::counts(record);
-    line.put("Valid responses of the run", "", counts.succeeded);
-    line.put("Errors of the run", "", counts.failed);
-    line.put("Levels", "", run.levels.len());
-    line.put("Target", "", &record.target.url);
-    line.put("Server", "", record.target.server.as_ref());
-    line.put("Workload", "", &record.workload.name);
-    line.put("Started", "", &record.started_at);
-    line.put("Finished", "", record.finished_at.as_ref());
+    line.cell("Valid responses of the run", "", counts.succeeded);
+    line.cell("Errors of the run", "", counts.failed);
+    line.cell("Levels", "", run.levels.len());
+    line.cell("Target", "", &record.target.url);
+    line.cell("Server", "", record.target.server.as_ref());
+    line.cell("Workload", "", &record.workload.name);
+    line.cell("Started", "", &record.started_at);
+    line.cell("Finished", "", record.finished_at.as_ref());
     line
 }
 
