@@ -65,7 +65,7 @@ fn the_verdict_stands_above_the_headline_and_both_above_the_charts() {
 #[test]
 fn charts_hold_the_values_of_the_tables() {
     let page = html(&records::small());
-    // The level table of tests/golden/small-120.txt: 1,813, 1,803 and 1,818 connections a second at 5, 10, 20 clients.
+    // The level table of tests/golden/small-80.txt: 1,813, 1,803 and 1,818 connections a second at 5, 10, 20 clients.
     assert!(page.contains("data-x=\"5|10|20\" data-y=\"1,813|1,803|1,818\""), "{page}");
 }
 
