@@ -72,10 +72,15 @@ fn walk(found: &mut Comparison, path: String, stored: &Value, computed: &Value) 
             }
             found.not_stored.extend(computed.keys().filter(|key| !stored.contains_key(*key)).map(under));
         }
-        (Value::Array(stored), Value::Array(computed)) if stored.len() == computed.len() => {
+        // A list of numbers, such as percentiles, may have grown since; one of levels may not.
+        (Value::Array(stored), Value::Array(computed))
+            if stored.len() == computed.len()
+                || (stored.len() < computed.len() && computed.iter().all(Value::is_number)) =>
+        {
             for (index, (value, other)) in stored.iter().zip(computed).enumerate() {
                 walk(found, format!("{path}[{index}]"), value, other);
             }
+            found.not_stored.extend((stored.len()..computed.len()).map(|index| format!("{path}[{index}]")));
         }
         _ => {
             found.compared += 1;
@@ -123,8 +128,8 @@ mod tests {
     #[test]
     fn what_differs_is_named_by_its_place() {
         let found = compared(
-            json!({ "levels": [{ "rate": 100.0, "word": "valid" }], "old": 1, "list": [1] }),
-            json!({ "levels": [{ "rate": 100.1, "word": "invalid" }], "new": 1, "list": [1, 2] }),
+            json!({ "levels": [{ "rate": 100.0, "word": "valid" }], "old": 1, "list": ["a"], "more": [1] }),
+            json!({ "levels": [{ "rate": 100.1, "word": "invalid" }], "new": 1, "list": ["a", "b"], "more": [1, 2] }),
         );
         let said: Vec<String> =
             found.differences.iter().map(|it| format!("{} {} {}", it.path, it.stored, it.computed)).collect();
@@ -136,7 +141,7 @@ mod tests {
                 "list a list of 1 a list of 2"
             ]
         );
-        assert_eq!(found.not_stored, ["new"]);
+        assert_eq!(found.not_stored, ["more[1]", "new"]);
         assert_eq!(found.unknown, ["old"]);
     }
 }
