@@ -95,6 +95,7 @@ percentiles! {
     p99_s: 99.0, "99 % of the values are no longer.";
     p99_9_s: 99.9, "99.9 % of the values are no longer.";
     p99_99_s: 99.99, "99.99 % of the values are no longer.";
+    p99_999_s: 99.999, "99.999 % of the values are no longer.";
 }
 
 impl Distribution {

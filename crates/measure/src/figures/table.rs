@@ -397,7 +397,7 @@ impl Figure {
 }
 
 /// Every figure, group by group. A group may come more than once.
-pub static TABLE: [(Group, &[Figure]); 36] = [
+pub static TABLE: [(Group, &[Figure]); 37] = [
     (Group::Rates, level::RATES),
     (Group::Volume, level::VOLUME),
     (Group::Latency, level::LATENCY),
@@ -434,6 +434,7 @@ pub static TABLE: [(Group, &[Figure]); 36] = [
     (Group::Tls, tls::HANDSHAKES),
     (Group::Tls, times::TLS_HANDSHAKE),
     (Group::Unanswered, unanswered::UNANSWERED),
+    (Group::Parts, times::P99_999),
 ];
 
 /// Every figure, in the order of the table.

@@ -51,6 +51,14 @@ macro_rules! percentiles {
     };
 }
 
+macro_rules! p99_999 {
+    ($key:literal, $words:literal, $defined:expr, $distribution:path) => {
+        part!($key, "p99_999", $words, "p99.999", $defined, |r| {
+            Some($distribution(r)?.value(99.999, |it| it.p99_999_s))
+        })
+    };
+}
+
 /// The columns of a kind of time: of its moments, then of its distribution. What follows the paths is of the mean.
 macro_rules! times {
     ($key:literal, $words:literal, $defined:expr, $moments:path, $distribution:path $(, $mean:ident $value:tt)*) => {{
@@ -130,6 +138,22 @@ pub(super) static FIRST_BYTE_UNCORRECTED: &[Figure] = &times!(
     first_byte_uncorrected_moments,
     first_byte_uncorrected
 );
+
+/// The 99.999th percentile of every kind of time. It came later than the others: columns of CSV keep their places.
+pub(super) static P99_999: &[Figure] = &[
+    Figure::new("latency_p99_999_s", Quantity::Seconds, |r| r.latency(99.999, |it| it.p99_999_s))
+        .called("Latency p99.999", "p99.999")
+        .defined("Figures", "latency_percentiles_s")
+        .json("figures.latency_percentiles_s")
+        .detail(),
+    p99_999!("connect", "Connect", ("Figures", "connect_mean_s"), connect),
+    p99_999!("first_byte", "First byte", INSTANTS, first_byte),
+    p99_999!("page", "Page", INSTANTS, page),
+    p99_999!("schedule_lag", "Schedule lag", ("Open loop", "lag"), lag),
+    p99_999!("latency_uncorrected", "Latency uncorrected", ("Open loop", ""), uncorrected),
+    p99_999!("first_byte_uncorrected", "First byte uncorrected", ("Open loop", ""), first_byte_uncorrected),
+    p99_999!("tls_handshake", "TLS handshake", ("TLS handshakes", "time"), tls_handshake),
+];
 
 /// A kind of time: of what was answered, and of waits that were not.
 #[derive(Clone, Copy)]
