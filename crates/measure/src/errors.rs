@@ -19,114 +19,79 @@ pub enum Blame {
     User,
 }
 
-/// The class of a failed request.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, JsonSchema)]
-#[serde(rename_all = "kebab-case")]
-#[repr(u8)]
-pub enum ErrorClass {
+crate::named! {
+    /// The class of a failed request.
+    #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, JsonSchema)]
+    #[serde(rename_all = "kebab-case")]
+    #[repr(u8)]
+    ErrorClass:
     /// Nothing listens, or the listen queue refuses (ECONNREFUSED).
-    Refused,
+    Refused "refused",
     /// The connection was reset (ECONNRESET, EPIPE).
-    Reset,
+    Reset "reset",
     /// No connection within the connect timeout.
-    ConnectTimeout,
+    ConnectTimeout "connect-timeout",
     /// No first byte of a response within its timeout.
-    FirstByteTimeout,
+    FirstByteTimeout "first-byte-timeout",
     /// The response was not whole within the request timeout.
-    RequestTimeout,
+    RequestTimeout "request-timeout",
     /// The connection ended before the first byte of a response to a fresh connection's request.
-    ClosedEarly,
+    ClosedEarly "closed-early",
     /// The connection ended inside a response: fewer body bytes than announced.
-    ShortBody,
+    ShortBody "short-body",
     /// A status other than the expected one.
-    WrongStatus,
+    WrongStatus "wrong-status",
     /// A whole response whose body has another length than the workload states.
-    WrongLength,
+    WrongLength "wrong-length",
     /// A whole response whose body has another content than the workload states.
-    WrongContent,
+    WrongContent "wrong-content",
     /// A whole response that came before the whole request was sent, so that it does not answer all of it.
-    AnsweredEarly,
+    AnsweredEarly "answered-early",
     /// Bytes that are not an HTTP response, or that contradict themselves.
-    Malformed,
+    Malformed "malformed",
     /// No route, network down (ENETUNREACH, EHOSTUNREACH).
-    Unreachable,
+    Unreachable "unreachable",
     /// The host name did not resolve.
-    Dns,
+    Dns "dns",
     /// No free local port (EADDRNOTAVAIL).
-    OutOfPorts,
+    OutOfPorts "out-of-ports",
     /// No free descriptor (EMFILE, ENFILE).
-    OutOfDescriptors,
+    OutOfDescriptors "out-of-descriptors",
     /// Any other failure of a system call on this side.
-    GeneratorIo,
+    GeneratorIo "generator-io",
     /// The server does not speak HTTP/2 on this port: it answers in HTTP/1, or with anything else.
-    H2NotSpoken,
+    H2NotSpoken "h2-not-spoken",
     /// Frames or header fields that HTTP/2 forbids, or a body of another length than announced.
-    H2Protocol,
+    H2Protocol "h2-protocol",
     /// A frame that is too large, or of a length that its type cannot have.
-    H2FrameSize,
+    H2FrameSize "h2-frame-size",
     /// More of a body than the window allows, or a window that grows too large.
-    H2FlowControl,
+    H2FlowControl "h2-flow-control",
     /// Header fields that cannot be decoded (HPACK).
-    H2Compression,
+    H2Compression "h2-compression",
     /// The server ended the connection with an error code (GOAWAY), or again and again without one.
-    H2Goaway,
+    H2Goaway "h2-goaway",
     /// The server reset the stream (RST_STREAM).
-    H2Reset,
+    H2Reset "h2-reset",
     /// More control frames, or longer header blocks, than a sound server sends.
-    H2Flood,
+    H2Flood "h2-flood",
     /// The TLS handshake failed, or the server ended the connection by an alert, which is named.
-    TlsHandshake,
+    TlsHandshake "tls-handshake",
     /// The server's certificate was not accepted: not trusted, expired, for another name, not the pinned one.
-    TlsCertificate,
+    TlsCertificate "tls-certificate",
     /// Client and server have no TLS version, cipher suite or group in common.
-    TlsIncompatible,
+    TlsIncompatible "tls-incompatible",
     /// The connection ended inside an answer without TLS's close_notify, so that an attacker may have truncated it.
-    TlsTruncated,
+    TlsTruncated "tls-truncated",
     /// Bytes that are no TLS records, or records that cannot be decrypted.
-    TlsRecord,
+    TlsRecord "tls-record",
     /// The server agreed on another application protocol (ALPN) than requests are written in, or on none of those offered.
-    Alpn,
+    Alpn "alpn",
     /// A connection's keys have sealed as many records as they may, and TLS 1.2 has no others.
-    TlsKeyLimit,
+    TlsKeyLimit "tls-key-limit",
 }
 
 impl ErrorClass {
-    /// Every class, in the order of reports.
-    pub const ALL: [ErrorClass; 32] = [
-        ErrorClass::Refused,
-        ErrorClass::Reset,
-        ErrorClass::ConnectTimeout,
-        ErrorClass::FirstByteTimeout,
-        ErrorClass::RequestTimeout,
-        ErrorClass::ClosedEarly,
-        ErrorClass::ShortBody,
-        ErrorClass::WrongStatus,
-        ErrorClass::WrongLength,
-        ErrorClass::WrongContent,
-        ErrorClass::AnsweredEarly,
-        ErrorClass::Malformed,
-        ErrorClass::Unreachable,
-        ErrorClass::Dns,
-        ErrorClass::OutOfPorts,
-        ErrorClass::OutOfDescriptors,
-        ErrorClass::GeneratorIo,
-        ErrorClass::H2NotSpoken,
-        ErrorClass::H2Protocol,
-        ErrorClass::H2FrameSize,
-        ErrorClass::H2FlowControl,
-        ErrorClass::H2Compression,
-        ErrorClass::H2Goaway,
-        ErrorClass::H2Reset,
-        ErrorClass::H2Flood,
-        ErrorClass::TlsHandshake,
-        ErrorClass::TlsCertificate,
-        ErrorClass::TlsIncompatible,
-        ErrorClass::TlsTruncated,
-        ErrorClass::TlsRecord,
-        ErrorClass::Alpn,
-        ErrorClass::TlsKeyLimit,
-    ];
-
     /// Whom this class blames.
     pub fn blame(self) -> Blame {
         match self {
@@ -147,44 +112,6 @@ impl ErrorClass {
     /// Whether it can only occur where TLS is spoken.
     pub fn is_of_tls(self) -> bool {
         (ErrorClass::TlsHandshake..=ErrorClass::TlsKeyLimit).contains(&self)
-    }
-
-    /// The name used in tables, CSV and JSON.
-    pub fn name(self) -> &'static str {
-        match self {
-            ErrorClass::Refused => "refused",
-            ErrorClass::Reset => "reset",
-            ErrorClass::ConnectTimeout => "connect-timeout",
-            ErrorClass::FirstByteTimeout => "first-byte-timeout",
-            ErrorClass::RequestTimeout => "request-timeout",
-            ErrorClass::ClosedEarly => "closed-early",
-            ErrorClass::ShortBody => "short-body",
-            ErrorClass::WrongStatus => "wrong-status",
-            ErrorClass::WrongLength => "wrong-length",
-            ErrorClass::WrongContent => "wrong-content",
-            ErrorClass::AnsweredEarly => "answered-early",
-            ErrorClass::Malformed => "malformed",
-            ErrorClass::Unreachable => "unreachable",
-            ErrorClass::Dns => "dns",
-            ErrorClass::OutOfPorts => "out-of-ports",
-            ErrorClass::OutOfDescriptors => "out-of-descriptors",
-            ErrorClass::GeneratorIo => "generator-io",
-            ErrorClass::H2NotSpoken => "h2-not-spoken",
-            ErrorClass::H2Protocol => "h2-protocol",
-            ErrorClass::H2FrameSize => "h2-frame-size",
-            ErrorClass::H2FlowControl => "h2-flow-control",
-            ErrorClass::H2Compression => "h2-compression",
-            ErrorClass::H2Goaway => "h2-goaway",
-            ErrorClass::H2Reset => "h2-reset",
-            ErrorClass::H2Flood => "h2-flood",
-            ErrorClass::TlsHandshake => "tls-handshake",
-            ErrorClass::TlsCertificate => "tls-certificate",
-            ErrorClass::TlsIncompatible => "tls-incompatible",
-            ErrorClass::TlsTruncated => "tls-truncated",
-            ErrorClass::TlsRecord => "tls-record",
-            ErrorClass::Alpn => "alpn",
-            ErrorClass::TlsKeyLimit => "tls-key-limit",
-        }
     }
 }
 

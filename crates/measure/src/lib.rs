@@ -19,6 +19,7 @@ pub mod keys;
 pub mod live;
 pub mod metric;
 pub mod metrics;
+mod named;
 pub mod one_or_several;
 pub mod origin_figures;
 pub mod parts;

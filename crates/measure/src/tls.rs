@@ -18,7 +18,7 @@ pub struct TlsNameError {
 }
 
 /// An enumeration whose values have names in the registry of TLS, read in letters of any size; a second name is OpenSSL's.
-macro_rules! named {
+macro_rules! registered {
     ($(#[$doc:meta])* $name:ident, $what:literal: $($(#[$variant_doc:meta])* $variant:ident $shown:literal $other:literal,)*) => {
         $(#[$doc])*
         #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, JsonSchema)]
@@ -57,7 +57,7 @@ macro_rules! named {
     };
 }
 
-named! {
+registered! {
     /// A version of TLS.
     TlsVersion, "a supported version of TLS":
     /// RFC 5246.
@@ -66,7 +66,7 @@ named! {
     Tls13 "1.3" "TLSv1.3",
 }
 
-named! {
+registered! {
     /// A cipher suite. AES-128 stands first: SHA-384, which the suites of AES-256 hash with, makes a handshake cost a fifth more.
     TlsCipher, "a supported cipher suite":
     /// TLS 1.3.
@@ -100,7 +100,7 @@ impl TlsCipher {
     }
 }
 
-named! {
+registered! {
     /// A group for the key exchange.
     TlsGroup, "a supported group":
     /// RFC 7748.

@@ -6,71 +6,38 @@ use std::str::FromStr;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-/// How a server has `/send` answered.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-#[serde(rename_all = "kebab-case")]
-pub enum Interface {
+webstone_measure::named! {
+    /// How a server has `/send` answered.
+    #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+    #[serde(rename_all = "kebab-case")]
+    Interface:
     /// By itself: the reference server's own handler.
-    Native,
+    Native "native",
     /// CGI/1.1: a process for each request.
-    Cgi,
+    Cgi "cgi",
     /// FastCGI, with webstone's responder: a process for each request slot.
-    Fastcgi,
+    Fastcgi "fastcgi",
     /// The persistent protocol of the reference server, after WASD's CGIplus.
-    Persistent,
+    Persistent "persistent",
     /// PHP, through FastCGI and PHP-FPM.
-    PhpFpm,
+    PhpFpm "php-fpm",
     /// SCGI, with webstone's responder.
-    Scgi,
+    Scgi "scgi",
     /// The protocol of uwsgi, with webstone's responder.
-    Uwsgi,
+    Uwsgi "uwsgi",
     /// A module in C within the server.
-    Module,
+    Module "module",
     /// Lua within the server.
-    Lua,
+    Lua "lua",
     /// JavaScript within the server.
-    Njs,
+    Njs "njs",
     /// A Python application (ASGI, uvicorn) behind the server as a proxy.
-    Asgi,
+    Asgi "asgi",
     /// A Node application behind the server as a proxy.
-    Node,
+    Node "node",
 }
 
 impl Interface {
-    /// All of them, in the order in which they are listed.
-    pub const ALL: [Interface; 12] = [
-        Interface::Native,
-        Interface::Cgi,
-        Interface::Fastcgi,
-        Interface::Persistent,
-        Interface::PhpFpm,
-        Interface::Scgi,
-        Interface::Uwsgi,
-        Interface::Module,
-        Interface::Lua,
-        Interface::Njs,
-        Interface::Asgi,
-        Interface::Node,
-    ];
-
-    /// Its name on the command line and in files.
-    pub fn name(self) -> &'static str {
-        match self {
-            Interface::Native => "native",
-            Interface::Cgi => "cgi",
-            Interface::Fastcgi => "fastcgi",
-            Interface::Persistent => "persistent",
-            Interface::PhpFpm => "php-fpm",
-            Interface::Scgi => "scgi",
-            Interface::Uwsgi => "uwsgi",
-            Interface::Module => "module",
-            Interface::Lua => "lua",
-            Interface::Njs => "njs",
-            Interface::Asgi => "asgi",
-            Interface::Node => "node",
-        }
-    }
-
     /// What it is, in a few words.
     pub fn summary(self) -> &'static str {
         match self {

@@ -18,59 +18,35 @@ use crate::spec::{ClientSpec, GeneratorSpec, LoadSpec, RunSpec};
 use webstone_workload::http2_settings::Http2Settings;
 use webstone_workload::tls::TlsSpec;
 
-/// What a specification may do, beginning with the least.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub enum Power {
+webstone_measure::named! {
+    /// What a specification may do, beginning with the least.
+    #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+    Power:
     /// Sends requests to a host that it names, and says which files of it and how many.
-    Load,
+    Load "load",
     /// Starts a server that is installed here, or one of webstone's own handlers.
-    Server,
+    Server "server",
     /// Listens where other hosts or users can connect.
-    Listen,
+    Listen "listen",
     /// Sends the requests to a proxy instead of their host.
-    Proxy,
+    Proxy "proxy",
     /// Connects to a Unix socket.
-    Socket,
+    Socket "socket",
     /// Reads files that it names: into requests, a record or a message, or for a server to show.
-    Read,
+    Read "read",
     /// Writes files that it names.
-    Write,
+    Write "write",
     /// Runs commands: programs that it names, on this host or another.
-    Run,
+    Run "run",
 }
 
 impl Power {
-    /// All, beginning with the least.
-    pub const ALL: [Power; 8] = [
-        Power::Load,
-        Power::Server,
-        Power::Listen,
-        Power::Proxy,
-        Power::Socket,
-        Power::Read,
-        Power::Write,
-        Power::Run,
-    ];
     /// What the browser front does for anyone who has its token, without `--allow-commands`.
     pub const OF_FRONTS: [Power; 2] = [Power::Load, Power::Server];
     /// What an agent does for a controller, without `--allow`.
     pub const OF_AGENTS: [Power; 1] = [Power::Load];
     /// What `webstone agent --allow` may add.
     pub const ALLOWED_BY_AGENTS: [Power; 2] = [Power::Proxy, Power::Write];
-
-    /// Its name on the command line.
-    pub fn name(self) -> &'static str {
-        match self {
-            Power::Load => "load",
-            Power::Server => "server",
-            Power::Listen => "listen",
-            Power::Proxy => "proxy",
-            Power::Socket => "socket",
-            Power::Read => "read",
-            Power::Write => "write",
-            Power::Run => "run",
-        }
-    }
 
     /// What it does, in words that a value follows.
     pub fn in_words(self) -> &'static str {

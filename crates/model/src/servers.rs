@@ -15,64 +15,35 @@ use crate::interfaces::Interface;
 use crate::server_tls::ServerTls;
 use webstone_measure::one_or_several::{self, OneOrSeveral};
 
-/// A server that webstone can start.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-#[serde(rename_all = "kebab-case")]
-pub enum Software {
+webstone_measure::named! {
+    /// A server that webstone can start.
+    #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+    #[serde(rename_all = "kebab-case")]
+    Software:
     /// The reference server, embedded in webstone.
     #[default]
-    Reference,
+    Reference "reference",
     /// nginx, serving files.
-    Nginx,
+    Nginx "nginx",
     /// Apache httpd with its event MPM.
-    Apache,
+    Apache "apache",
     /// Apache httpd with its prefork MPM.
-    ApachePrefork,
+    ApachePrefork "apache-prefork",
     /// lighttpd.
-    Lighttpd,
+    Lighttpd "lighttpd",
     /// Caddy.
-    Caddy,
+    Caddy "caddy",
     /// HAProxy as a proxy before an origin.
-    Haproxy,
+    Haproxy "haproxy",
     /// nginx as a proxy before an origin, and with `cache` as a cache.
-    NginxProxy,
+    NginxProxy "nginx-proxy",
     /// nghttpd, the small server of nghttp2: HTTP/2 alone.
-    Nghttpd,
+    Nghttpd "nghttpd",
     /// Any command line.
-    Command,
+    Command "command",
 }
 
 impl Software {
-    /// All of them, in the order in which they are listed.
-    pub const ALL: [Software; 10] = [
-        Software::Reference,
-        Software::Nginx,
-        Software::Apache,
-        Software::ApachePrefork,
-        Software::Lighttpd,
-        Software::Caddy,
-        Software::Haproxy,
-        Software::NginxProxy,
-        Software::Nghttpd,
-        Software::Command,
-    ];
-
-    /// Its name on the command line and in files.
-    pub fn name(self) -> &'static str {
-        match self {
-            Software::Reference => "reference",
-            Software::Nginx => "nginx",
-            Software::Apache => "apache",
-            Software::ApachePrefork => "apache-prefork",
-            Software::Lighttpd => "lighttpd",
-            Software::Caddy => "caddy",
-            Software::Haproxy => "haproxy",
-            Software::NginxProxy => "nginx-proxy",
-            Software::Nghttpd => "nghttpd",
-            Software::Command => "command",
-        }
-    }
-
     /// Whether it stands before an origin instead of serving files itself.
     pub fn is_proxy(self) -> bool {
         matches!(self, Software::Haproxy | Software::NginxProxy)

@@ -86,15 +86,16 @@ fn entries(source: &Source) -> Vec<(usize, &str)> {
         .collect()
 }
 
-/// Names that `ErrorClass::X => "name"` gives.
+/// The names of the classes: the texts in their list.
 fn class_names(source: &Source) -> Vec<(usize, &str)> {
-    source
-        .text
-        .match_indices("=> \"")
-        .filter(|(at, _)| {
-            source.text[..*at].rsplit('\n').next().is_some_and(|line| line.contains("ErrorClass::"))
+    let Some(start) = source.text.find("ErrorClass:\n") else { return Vec::new() };
+    let end = source.text[start..].find("\n}").map_or(source.text.len(), |length| start + length);
+    let values = source.text[start..end].match_indices("\",\n");
+    values
+        .filter_map(|(at, _)| {
+            let quote = source.text[start..start + at].rfind('"')?;
+            Some((start + quote, &source.text[start + quote + 1..start + at]))
         })
-        .filter_map(|(at, marker)| Some((at, source.text[at + marker.len()..].split('"').next()?)))
         .collect()
 }
 
@@ -116,7 +117,7 @@ mod tests {
     #[test]
     fn a_figure_without_a_definition_is_found() {
         let code = "pub struct Counts {\n    /// Planned.\n    pub planned: u64,\n    pub skipped: u64,\n    hidden: u64,\n}\n";
-        let errors = "match self {\n    ErrorClass::Refused => \"refused\",\n}\n";
+        let errors = "named! {\n    ErrorClass:\n    Refused \"refused\",\n}\n";
         let with = |document| {
             let tree = Tree::of(&[
                 ("crates/measure/src/metrics/counts.rs", code),
@@ -127,6 +128,6 @@ mod tests {
         };
         assert_eq!(with("`planned` `skipped` `refused`"), []);
         let found = with("`planned` refused skipped");
-        assert_eq!(found.iter().map(|v| v.line).collect::<Vec<_>>(), [4, 2]);
+        assert_eq!(found.iter().map(|v| v.line).collect::<Vec<_>>(), [4, 3]);
     }
 }

@@ -18,31 +18,24 @@ macro_rules! part {
     };
 }
 
+/// The column of a percentile.
+macro_rules! percentile {
+    ($key:literal, $words:literal, $defined:expr, $of:path, $part:literal, $shown:literal, $percent:literal, $field:ident) => {
+        part!($key, $part, $words, $shown, $defined, |r| Some($of(r)?.value($percent, |it| it.$field)))
+    };
+}
+
 /// The columns of a distribution's percentiles; the longest is exact where the moments are known.
 macro_rules! percentiles {
     ($key:literal, $words:literal, $defined:expr, $moments:path, $distribution:path) => {
         [
-            part!($key, "p50", $words, "p50", $defined, |r| Some(
-                $distribution(r)?.value(50.0, |it| it.p50_s)
-            )),
-            part!($key, "p75", $words, "p75", $defined, |r| Some(
-                $distribution(r)?.value(75.0, |it| it.p75_s)
-            )),
-            part!($key, "p90", $words, "p90", $defined, |r| Some(
-                $distribution(r)?.value(90.0, |it| it.p90_s)
-            )),
-            part!($key, "p95", $words, "p95", $defined, |r| Some(
-                $distribution(r)?.value(95.0, |it| it.p95_s)
-            )),
-            part!($key, "p99", $words, "p99", $defined, |r| Some(
-                $distribution(r)?.value(99.0, |it| it.p99_s)
-            )),
-            part!($key, "p99_9", $words, "p99.9", $defined, |r| Some(
-                $distribution(r)?.value(99.9, |it| it.p99_9_s)
-            )),
-            part!($key, "p99_99", $words, "p99.99", $defined, |r| Some(
-                $distribution(r)?.value(99.99, |it| it.p99_99_s)
-            )),
+            percentile!($key, $words, $defined, $distribution, "p50", "p50", 50.0, p50_s),
+            percentile!($key, $words, $defined, $distribution, "p75", "p75", 75.0, p75_s),
+            percentile!($key, $words, $defined, $distribution, "p90", "p90", 90.0, p90_s),
+            percentile!($key, $words, $defined, $distribution, "p95", "p95", 95.0, p95_s),
+            percentile!($key, $words, $defined, $distribution, "p99", "p99", 99.0, p99_s),
+            percentile!($key, $words, $defined, $distribution, "p99_9", "p99.9", 99.9, p99_9_s),
+            percentile!($key, $words, $defined, $distribution, "p99_99", "p99.99", 99.99, p99_99_s),
             part!($key, "max", $words, "max", $defined, |r| {
                 let exact = $moments(r).map(|times| times.max());
                 exact.or_else(|| Some($distribution(r)?.value(100.0, |it| it.max_s)))
@@ -189,6 +182,20 @@ fn known_with<'r>(answered: &'r Moments, unanswered: &'r Moments) -> Option<Time
     (answered.count > 0).then_some(Times { answered, unanswered: Some(unanswered) })
 }
 
+/// A distribution of the window.
+macro_rules! distributions {
+    ($($name:ident $field:ident,)*) => {
+        $(fn $name<'r>(r: &'r Reading<'_>) -> Option<&'r Distribution> {
+            r.distributions().$field.as_ref()
+        })*
+    };
+}
+
+distributions! {
+    connect connect, first_byte first_byte, page page, lag schedule_lag, uncorrected response_uncorrected,
+    first_byte_uncorrected first_byte_uncorrected, tls_handshake tls_handshake,
+}
+
 fn no_moments<'r>(_: &'r Reading<'_>) -> Option<Times<'r>> {
     None
 }
@@ -197,50 +204,22 @@ fn connect_moments<'r>(r: &'r Reading<'_>) -> Option<Times<'r>> {
     known_with(&r.measured().connect, &r.measured().unanswered.connect)
 }
 
-fn connect<'r>(r: &'r Reading<'_>) -> Option<&'r Distribution> {
-    r.distributions().connect.as_ref()
-}
-
-fn first_byte<'r>(r: &'r Reading<'_>) -> Option<&'r Distribution> {
-    r.distributions().first_byte.as_ref()
-}
-
 fn page_moments<'r>(r: &'r Reading<'_>) -> Option<Times<'r>> {
     known_with(&r.measured().page, &r.measured().unanswered.page)
-}
-
-fn page<'r>(r: &'r Reading<'_>) -> Option<&'r Distribution> {
-    r.distributions().page.as_ref()
 }
 
 fn lag_moments<'r>(r: &'r Reading<'_>) -> Option<Times<'r>> {
     known(&r.measured().open_loop.as_ref()?.lag)
 }
 
-fn lag<'r>(r: &'r Reading<'_>) -> Option<&'r Distribution> {
-    r.distributions().schedule_lag.as_ref()
-}
-
 fn uncorrected_moments<'r>(r: &'r Reading<'_>) -> Option<Times<'r>> {
     known(&r.measured().open_loop.as_ref()?.response)
-}
-
-fn uncorrected<'r>(r: &'r Reading<'_>) -> Option<&'r Distribution> {
-    r.distributions().response_uncorrected.as_ref()
 }
 
 fn first_byte_uncorrected_moments<'r>(r: &'r Reading<'_>) -> Option<Times<'r>> {
     known(&r.measured().open_loop.as_ref()?.first_byte)
 }
 
-fn first_byte_uncorrected<'r>(r: &'r Reading<'_>) -> Option<&'r Distribution> {
-    r.distributions().first_byte_uncorrected.as_ref()
-}
-
 fn tls_moments<'r>(r: &'r Reading<'_>) -> Option<Times<'r>> {
     known(&tls::handshakes(r)?.time)
-}
-
-fn tls_handshake<'r>(r: &'r Reading<'_>) -> Option<&'r Distribution> {
-    r.distributions().tls_handshake.as_ref()
 }
