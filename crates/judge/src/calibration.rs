@@ -15,7 +15,7 @@ use crate::verdict::{DISTURBANCE_NS_MIN, DISTURBED_PERCENT_MAX, RUN_QUEUE_PERCEN
 use webstone_measure::figures::Figures;
 use webstone_measure::keys::LevelKey;
 use webstone_measure::rate::RateProfile;
-use webstone_model::json_tree;
+use webstone_measure::strict;
 use webstone_model::record::{Disturbance, IterationRecord, RunRecord, Tool};
 
 /// Where a record's environment holds the calibration that the run was quoted against.
@@ -145,7 +145,7 @@ impl Calibration {
     /// # Errors
     /// If it is not a calibration of this version.
     pub fn read(value: &Value) -> Result<Calibration, serde_json::Error> {
-        json_tree::read(value)
+        strict::tree(value)
     }
 
     /// Whether others took a share of the generator's CPUs, before the measurement or in it, without which it could have done more.

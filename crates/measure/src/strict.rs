@@ -11,9 +11,6 @@ use serde::de::{
     VariantAccess, Visitor,
 };
 
-/// What a message about a list in place of a struct begins with.
-pub const LIST_OF_A_STRUCT: &str = "invalid type: sequence, expected struct ";
-
 /// Reads JSON, all of it.
 ///
 /// # Errors
@@ -23,6 +20,14 @@ pub fn json<T: DeserializeOwned>(bytes: &[u8]) -> serde_json::Result<T> {
     let read = T::deserialize(Strict(&mut from))?;
     from.end()?;
     Ok(read)
+}
+
+/// Reads a tree of JSON values.
+///
+/// # Errors
+/// If the value is not what `T` describes.
+pub fn tree<T: DeserializeOwned>(value: &serde_json::Value) -> serde_json::Result<T> {
+    T::deserialize(Strict(value))
 }
 
 /// A reader whose structs are tables.

@@ -7,12 +7,12 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use crate::generators::ClockOffset;
-use crate::json_tree;
 use crate::record::{IterationRecord, RunState, ScheduleKept, TargetRecord};
 use crate::spec::RunSpec;
 use webstone_measure::figures::Figures;
 use webstone_measure::keys::LevelKey;
 use webstone_measure::rate::RateProfile;
+use webstone_measure::strict;
 
 pub use webstone_measure::live::{Live, LivePercentiles, Phase};
 
@@ -210,9 +210,9 @@ pub enum Event {
     },
 }
 
-/// Reads what records hold too. As a field of a tagged event it would be read by a reader of its own ([`json_tree::read`]).
+/// Reads what records hold too; structs from tables alone.
 fn of_a_record<'de, T: DeserializeOwned, D: Deserializer<'de>>(from: D) -> Result<Box<T>, D::Error> {
-    json_tree::read(&Value::deserialize(from)?).map(Box::new).map_err(D::Error::custom)
+    strict::tree(&Value::deserialize(from)?).map(Box::new).map_err(D::Error::custom)
 }
 
 /// A line of `--events`: one event and when it happened.

@@ -11,7 +11,6 @@ pub mod event;
 pub mod fixture;
 pub mod generators;
 pub mod interfaces;
-pub mod json_tree;
 pub mod kubernetes;
 pub mod pages;
 pub mod powers;

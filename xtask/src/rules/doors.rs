@@ -26,7 +26,7 @@ const FIXTURES: [&str; 1] = ["crates/measure/src/fixture.rs"];
 
 /// What is read into a type is read through `webstone_measure::strict`.
 pub fn strict_readers(tree: &Tree) -> Vec<Violation> {
-    let remedy = "read it by webstone_measure::strict::json, toml_text::read or json_tree::read";
+    let remedy = "read it by webstone_measure::strict::json, strict::tree or toml_text::read";
     let is_held = |source: &&Source| {
         source.path.starts_with("crates/") && source.path.contains("/src/") && !source.path.contains("tests")
     };

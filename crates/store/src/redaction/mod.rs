@@ -14,8 +14,8 @@ use std::ops::Range;
 use serde_json::Value;
 use sha2::{Digest, Sha256};
 use webstone_measure::errors::{ErrorCount, ErrorTable};
+use webstone_measure::strict;
 use webstone_model::generators::{GeneratorLoss, GeneratorRecord};
-use webstone_model::json_tree;
 use webstone_model::record::AgentRecord;
 pub use webstone_model::redacted::REDACTED;
 use webstone_model::spec::RunSpec;
@@ -102,7 +102,7 @@ pub fn spec(spec: &RunSpec) -> RunSpec {
     // All other texts: targets, names, commands, disclosures, and those of later versions.
     let whole = serde_json::to_value(&kept).ok().and_then(|mut value| {
         every_text(&mut value);
-        json_tree::read::<RunSpec>(&value).ok()
+        strict::tree::<RunSpec>(&value).ok()
     });
     let Some(mut whole) = whole else { return kept };
     // They are sent in the order in which they were given, which a tree of values does not keep.
