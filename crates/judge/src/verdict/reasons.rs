@@ -61,13 +61,8 @@ fn disturbed(record: &RunRecord, run: &IterationRecord, reasons: &mut Vec<Reason
             let sentence =
                 format!("{}; what is here is the others' alone, and was not repeated", worst.sentence());
             let limit = "every host to the end".to_owned();
-            return reasons.push(of_run(
-                run,
-                Cause::Incomplete,
-                "a host was lost".to_owned(),
-                limit,
-                &sentence,
-            ));
+            let measured = "a host was lost".to_owned();
+            return reasons.push(of_run(run, Cause::Incomplete, measured, limit, &sentence));
         }
         LossKind::Apart => {
             let most_ns = fleet::furthest(run).map_or(0, |part| part.apart_ns_max());
@@ -126,16 +121,8 @@ fn imprecise(runs: &[&IterationRecord], doubts: &mut Vec<Reason>) {
         counted(rates.len() as u64, "iteration", "iterations"),
         width / 2.0
     );
-    let (clients, rate) = (Some(runs[0].clients), runs[0].rate);
-    doubts.push(Reason {
-        cause: Cause::Imprecise,
-        clients,
-        rate,
-        iteration: None,
-        measured: format!("±{:.0} %", width / 2.0),
-        limit: format!("±{:.0} %", INTERVAL_PERCENT_MAX / 2.0),
-        sentence: format!("{}: {sentence}", runs[0].level()),
-    });
+    let [measured, limit] = [width, INTERVAL_PERCENT_MAX].map(|percent| format!("±{:.0} %", percent / 2.0));
+    doubts.push(of_level(runs, Cause::Imprecise, measured, limit, &sentence));
 }
 
 /// Valid responses a second.
@@ -156,6 +143,17 @@ fn of_run(run: &IterationRecord, cause: Cause, measured: String, limit: String, 
         measured,
         limit,
     }
+}
+
+fn of_level(
+    runs: &[&IterationRecord],
+    cause: Cause,
+    measured: String,
+    limit: String,
+    sentence: &str,
+) -> Reason {
+    let sentence = format!("{}: {sentence}", runs[0].level());
+    Reason { iteration: None, sentence, ..of_run(runs[0], cause, measured, limit, "") }
 }
 
 fn incomplete(record: &RunRecord, reasons: &mut Vec<Reason>) {
@@ -186,15 +184,8 @@ fn incomplete(record: &RunRecord, reasons: &mut Vec<Reason>) {
             (format!("{planned} planned"), sentence)
         }
     };
-    reasons.push(Reason {
-        cause: Cause::Incomplete,
-        clients: None,
-        rate: None,
-        iteration: None,
-        measured,
-        limit,
-        sentence,
-    });
+    let (cause, clients, rate, iteration) = (Cause::Incomplete, None, None, None);
+    reasons.push(Reason { cause, clients, rate, iteration, measured, limit, sentence });
 }
 
 fn identities(run: &IterationRecord, reasons: &mut Vec<Reason>) {
@@ -235,9 +226,7 @@ fn errors(runs: &[&IterationRecord], reasons: &mut Vec<Reason>) {
         );
         (Cause::Errors, rounded(share, ERRORS_PERCENT_MAX), format!("{ERRORS_PERCENT_MAX} %"), what)
     };
-    let (clients, rate) = (Some(runs[0].clients), runs[0].rate);
-    let sentence = format!("{}: {sentence}", runs[0].level());
-    reasons.push(Reason { cause, clients, rate, iteration: None, measured, limit, sentence });
+    reasons.push(of_level(runs, cause, measured, limit, &sentence));
 }
 
 /// Requests that waited much longer than answered ones and had no valid answer. The server's doing: the figures say what it did, as
@@ -256,23 +245,13 @@ fn unanswered(runs: &[&IterationRecord], reasons: &mut Vec<Reason>) {
         count => format!("; {} failed", counted(count, "request", "requests")),
     };
     let sentence = format!(
-        "{}: {} of the {of_what} went to requests that had no valid answer after {}, ten times the mean response time (limit \
+        "{} of the {of_what} went to requests that had no valid answer after {}, ten times the mean response time (limit \
          {STALLED_PERCENT_MAX} %){in_flight}{failed}",
-        runs[0].level(),
         rounded(share, STALLED_PERCENT_MAX),
         time(stalled_after_ns(runs) as f64),
     );
-    let (clients, rate) = (Some(runs[0].clients), runs[0].rate);
     let (measured, limit) = (rounded(share, STALLED_PERCENT_MAX), format!("{STALLED_PERCENT_MAX} %"));
-    reasons.push(Reason {
-        cause: Cause::Unanswered,
-        clients,
-        rate,
-        iteration: None,
-        measured,
-        limit,
-        sentence,
-    });
+    reasons.push(of_level(runs, Cause::Unanswered, measured, limit, &sentence));
 }
 
 /// `; 8 requests in flight at the end, the oldest for 7.9 s`; nothing where none was.
