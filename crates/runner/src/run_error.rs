@@ -93,7 +93,7 @@ impl RunError {
             RunError::Plan(error) => error.hint.clone(),
             RunError::Store(error) => error.hint().map(str::to_owned),
             RunError::RecordAll(error) => Some(error.hint().to_owned()),
-            RunError::Sweep(SweepError::Store { source }) => source.hint().map(str::to_owned),
+            RunError::Sweep(SweepError::Store(error)) => error.hint().map(str::to_owned),
             RunError::Sweep(SweepError::RecordAll(error)) => Some(error.hint().to_owned()),
             RunError::Sweep(_) | RunError::Interrupted => None,
         }

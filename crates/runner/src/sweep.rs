@@ -104,11 +104,8 @@ pub enum SweepError {
         source: LevelError,
     },
     /// An iteration could not be stored.
-    #[error("{source}; the sweep was stopped, and what was measured is in the report")]
-    Store {
-        /// Why.
-        source: StoreError,
-    },
+    #[error("{0}; the sweep was stopped, and what was measured is in the report")]
+    Store(#[from] StoreError),
     /// Transactions could not be written.
     #[error("{0}")]
     RecordAll(#[from] RecordAllError),
@@ -225,7 +222,7 @@ impl Sweep<'_> {
             search.begin_near(pages_per_s);
             find.begin_near(pages_per_s);
         }
-        self.sink.rewrite(record).map_err(|source| SweepError::Store { source })
+        Ok(self.sink.rewrite(record)?)
     }
 
     fn step(&mut self, at: Position, step: Step, record: &mut RunRecord) -> Result<(), SweepError> {
@@ -266,7 +263,7 @@ impl Sweep<'_> {
                 let text = format!("figures of the server are missing: {reason}");
                 self.observer.event(&Event::Warning { text });
             }
-            stored.map_err(|source| SweepError::Store { source })?;
+            stored?;
         }
         if let Some(record_all) = &mut self.record_all {
             record_all.checked()?;
@@ -319,7 +316,7 @@ impl Sweep<'_> {
         self.course.again(step);
         let stored = self.sink.rewrite(record);
         self.observer.event(&Event::Void { at, why });
-        stored.map_err(|source| SweepError::Store { source })?;
+        stored?;
         self.alive()
     }
 

@@ -274,7 +274,7 @@ fn a_full_disk_loses_no_finished_level() {
     spec.load.iterations = 500;
     let outcome = run_quietly(spec, disk.path());
     let error = outcome.error.unwrap();
-    let RunError::Sweep(SweepError::Store { source: StoreError::Io { source, .. } }) = &error else {
+    let RunError::Sweep(SweepError::Store(StoreError::Io { source, .. })) = &error else {
         panic!("{error:?}")
     };
     assert_eq!(source.kind(), std::io::ErrorKind::StorageFull);

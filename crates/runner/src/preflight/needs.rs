@@ -97,11 +97,6 @@ impl Load {
         }
     }
 
-    /// Descriptors that the load needs at least, in the fullest table of open files.
-    pub fn descriptors_min(&self) -> u64 {
-        self.descriptors_for(self.connections)
-    }
-
     /// Descriptors that it may come to need: where each file or page has a connection of its own, the one before may
     /// still wait for the server's end.
     pub fn descriptors(&self) -> u64 {
@@ -111,7 +106,7 @@ impl Load {
         })
     }
 
-    /// The fullest table is this process's where all workers share it, and the embedded server's where that has one
+    /// Descriptors for a number of connections, in the fullest table of open files: this process's where all workers share it, and the embedded server's where that has one
     /// descriptor for each connection.
     fn descriptors_for(&self, connections: u64) -> u64 {
         match self.descriptors_are_shared_out() {
@@ -184,29 +179,24 @@ impl fmt::Display for Shortage {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Shortage { needed, available, .. } = self;
         let may = if self.severity == Severity::Certain { "needs" } else { "may need" };
-        match self.resource {
-            Resource::Descriptors => {
-                write!(f, "the run {may} {needed} open files, but only {available} are allowed")
-            }
-            Resource::WorkerDescriptors => {
-                write!(f, "each worker {may} {needed} open files, but only {available} are allowed")
-            }
+        let who = match self.resource {
+            Resource::Descriptors => "the run",
+            Resource::WorkerDescriptors => "each worker",
             Resource::Ports => {
-                write!(f, "the run {may} {needed} local ports, but there are only {available}")
+                return write!(f, "the run {may} {needed} local ports, but there are only {available}");
             }
             Resource::ListenQueue => {
-                write!(f, "{needed} clients may connect at once, but the listen queue holds only {available}")
+                return write!(
+                    f,
+                    "{needed} clients may connect at once, but the listen queue holds only {available}"
+                );
             }
             Resource::Memory => {
-                let mib = |bytes: &u64| bytes.div_ceil(1 << 20);
-                write!(
-                    f,
-                    "the run {may} {} MiB of memory, but only {} MiB are free",
-                    mib(needed),
-                    mib(available)
-                )
+                let [needed, available] = [needed, available].map(|bytes| bytes.div_ceil(1 << 20));
+                return write!(f, "the run {may} {needed} MiB of memory, but only {available} MiB are free");
             }
-        }
+        };
+        write!(f, "{who} {may} {needed} open files, but only {available} are allowed")
     }
 }
 
@@ -222,7 +212,8 @@ pub fn shortages(load: &Load, limits: &Limits) -> Vec<Shortage> {
 }
 
 fn descriptors(load: &Load, limits: &Limits) -> Option<Shortage> {
-    let (min, needed, available) = (load.descriptors_min(), load.descriptors(), limits.descriptors);
+    let (min, needed, available) =
+        (load.descriptors_for(load.connections), load.descriptors(), limits.descriptors);
     let (severity, needed) = match available {
         _ if available < min => (Severity::Certain, min),
         _ if available < needed => (Severity::Possible, needed),
