@@ -81,8 +81,9 @@ impl<B: Backend, L: Layer, P: Session> Worker<B, L, P> {
                 Ok(list) => {
                     // Of the family that the run began with, where the name still has one: see `origin::resolve`.
                     let first = &self.plan.origins[link.origin as usize].addresses[0];
-                    let fits =
-                        |found: &&SocketAddr| Family::of(&Address::Internet(**found)) == Family::of(first);
+                    let fits = |found: &&SocketAddr| {
+                        Family::of_address(&Address::Internet(**found)) == Family::of_address(first)
+                    };
                     let fitting = list.iter().filter(fits).count().max(1);
                     let nth = link.address as usize % fitting;
                     let address = *list.iter().filter(fits).nth(nth).unwrap_or(&list[0]);
@@ -100,7 +101,7 @@ impl<B: Backend, L: Layer, P: Session> Worker<B, L, P> {
         // Borrowed, not cloned: the plan's reference count is a cache line that all workers share.
         let addresses = &self.plan.origins[link.origin as usize].addresses;
         let address = resolved.as_ref().unwrap_or(&addresses[link.address as usize]);
-        let family = Family::of(address);
+        let family = Family::of_address(address);
         if link.socket.is_none() || link.family != family {
             let source = self.plan.source.get(link.source as usize).copied();
             if let Some(other) = link.socket.take() {

@@ -55,7 +55,7 @@ pub(crate) enum Family {
 }
 
 impl Family {
-    pub(crate) fn of(address: &Address) -> Family {
+    pub(crate) fn of_address(address: &Address) -> Family {
         match address {
             Address::Internet(address) if address.is_ipv4() => Family::V4,
             Address::Internet(_) => Family::V6,

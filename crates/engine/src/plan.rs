@@ -401,7 +401,7 @@ impl Plan {
             )
         };
         let end = u32::try_from(self.bytes.len()).map_err(|_| too_long())?;
-        Ok(Slice::of(start, end as usize - start))
+        Ok(Slice::of_bytes(start, end as usize - start))
     }
 
     /// The heaviest pages get histograms of their own.

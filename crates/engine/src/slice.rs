@@ -9,7 +9,7 @@ pub(crate) struct Slice {
 
 impl Slice {
     /// Only where the bytes were found to be no more than 4 GiB.
-    pub(crate) fn of(start: usize, length: usize) -> Slice {
+    pub(crate) fn of_bytes(start: usize, length: usize) -> Slice {
         Slice { start: start as u32, length: length as u32 }
     }
 

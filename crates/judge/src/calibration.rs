@@ -168,7 +168,7 @@ pub fn is_disturbing(seen: Disturbance) -> bool {
 
 impl HostIdentity {
     /// From the facts that a record keeps of its host.
-    pub fn of(environment: &BTreeMap<String, Value>) -> HostIdentity {
+    pub fn of_environment(environment: &BTreeMap<String, Value>) -> HostIdentity {
         let text = |key: &str| environment.get(key).and_then(Value::as_str).unwrap_or_default().to_owned();
         HostIdentity {
             hostname: text("hostname"),
@@ -321,7 +321,12 @@ struct Costs {
 impl Costs {
     /// From the rows of a back end with this many workers, or the most below: a calibration needs CPUs for its server, so a run with a
     /// server elsewhere has more workers, which can do at least as much.
-    fn of(calibration: &Calibration, backend: &str, workers: u32, client: Asked) -> Option<Costs> {
+    fn of_calibration(
+        calibration: &Calibration,
+        backend: &str,
+        workers: u32,
+        client: Asked,
+    ) -> Option<Costs> {
         let Asked { open_loop, reset } = client;
         let rows = calibration.rows.iter().filter(|row| row.backend == backend && row.workers <= workers);
         let asked_for = workers;
@@ -364,7 +369,7 @@ struct LoadRates {
 }
 
 impl LoadRates {
-    fn of(figures: &Figures) -> LoadRates {
+    fn of_figures(figures: &Figures) -> LoadRates {
         LoadRates {
             requests: figures.request_rate,
             connections: figures.connection_rate,
@@ -400,7 +405,7 @@ fn stored(
     let of = number.map(|number| format!(" of generator {number}")).unwrap_or_default();
     let calibration = Calibration::read(value)
         .map_err(|error| format!("the calibration{of} in the record cannot be read: {error}"))?;
-    match calibration.unfit(&HostIdentity::of(environment), tool) {
+    match calibration.unfit(&HostIdentity::of_environment(environment), tool) {
         Some(why) => Err(format!("the calibration{of} in the record does not fit: {why}")),
         None => Ok(calibration),
     }
@@ -425,7 +430,7 @@ pub fn quote(record: &RunRecord) -> Result<Quote, String> {
     let levels = record.levels().into_iter().map(|(_, runs)| LevelShare {
         clients: runs[0].clients,
         rate: runs[0].rate,
-        percent: costs.percent(&LoadRates::of(&Figures::of(&IterationRecord::merged(&runs)))),
+        percent: costs.percent(&LoadRates::of_figures(&Figures::of(&IterationRecord::merged(&runs)))),
         generator: None,
     });
     Ok(Quote {
@@ -449,7 +454,7 @@ fn costs(
     whose: &str,
 ) -> Result<Costs, String> {
     let asked = Asked { open_loop: record.spec.load.rate.is_some(), reset: record.spec.client.reset };
-    Costs::of(calibration, backend, workers, asked).ok_or_else(|| {
+    Costs::of_calibration(calibration, backend, workers, asked).ok_or_else(|| {
         let noun = if workers == 1 { "worker" } else { "workers" };
         format!("{whose} does not hold what {workers} {noun} on {backend} can do")
     })
@@ -515,7 +520,7 @@ mod tests {
 
     #[test]
     fn what_was_calibrated_is_100_percent_of_itself() {
-        let costs = Costs::of(&calibration(), "epoll", 1, Asked::default()).unwrap();
+        let costs = Costs::of_calibration(&calibration(), "epoll", 1, Asked::default()).unwrap();
         for (figures, percent) in [
             (figures(100_000.0, 0.0, 1000.0), 100.0),
             (figures(25_000.0, 25_000.0, 1000.0), 100.0),
@@ -532,7 +537,7 @@ mod tests {
     #[test]
     fn rows_of_another_mode_fit_nothing() {
         let of = |calibration: &Calibration, backend, workers, open_loop, reset| {
-            Costs::of(calibration, backend, workers, Asked { open_loop, reset })
+            Costs::of_calibration(calibration, backend, workers, Asked { open_loop, reset })
         };
         assert!(of(&calibration(), "epoll", 0, false, false).is_none());
         assert!(of(&calibration(), "kqueue", 1, false, false).is_none());
@@ -554,7 +559,7 @@ mod tests {
         };
         calibration.rows.extend(rows.into_iter().map(twice));
         let of = |workers| {
-            let costs = Costs::of(&calibration, "epoll", workers, Asked::default()).unwrap();
+            let costs = Costs::of_calibration(&calibration, "epoll", workers, Asked::default()).unwrap();
             (costs.workers, costs.at_most, costs.percent(&figures(50_000.0, 0.0, 1000.0)).round())
         };
         assert_eq!([of(1), of(2), of(4)], [(1, false, 50.0), (2, false, 25.0), (2, true, 25.0)]);
@@ -565,7 +570,7 @@ mod tests {
         let mut calibration = calibration();
         calibration.rows.push(CalibrationRow::sample(Mode::OpenLoop, 50_000.0, 1000.0));
         let asked = Asked { open_loop: true, reset: false };
-        let costs = Costs::of(&calibration, "epoll", 1, asked).unwrap();
+        let costs = Costs::of_calibration(&calibration, "epoll", 1, asked).unwrap();
         assert!((costs.percent(&figures(25_000.0, 0.0, 1000.0)) - 50.0).abs() < 1e-9);
         // A connection costs what it costs in closed loop.
         assert!((costs.percent(&figures(10_000.0, 10_000.0, 1000.0)) - 50.0).abs() < 1e-9);

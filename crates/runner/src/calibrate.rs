@@ -134,7 +134,7 @@ pub fn calibrate(
     Ok(Calibration {
         made_at: clock::rfc3339(SystemTime::now()),
         tool: options.tool.clone(),
-        host: HostIdentity::of(&environment),
+        host: HostIdentity::of_environment(&environment),
         shared_cpus: shares_cpus(placement),
         disturbance: Some(disturbance).filter(|seen| seen.looked_ns > 0),
         rows,
@@ -214,7 +214,7 @@ fn read_row(case: Case, clients: u32, record: &RunRecord, placement: &Placement)
     let server_cpus = placement.server.len();
     let runs: Vec<&IterationRecord> = record.iterations.iter().collect();
     let figures = Figures::of(&IterationRecord::merged(&runs));
-    let statistics = LevelStatistics::of(&runs);
+    let statistics = LevelStatistics::of_runs(&runs);
     let sum = |of: fn(&IterationRecord) -> f64| runs.iter().map(|run| of(run)).sum::<f64>();
     let window_ns = sum(|run| run.measured.window_ns as f64).max(1.0);
     let server_ns = sum(|run| run.server.as_ref().map_or(0.0, |used| (used.user_ns + used.system_ns) as f64));
@@ -374,10 +374,12 @@ pub(crate) fn stored(
 ) -> Option<Result<Calibration, String>> {
     let path = path?;
     match read(path) {
-        Ok(calibration) => calibration.map(|it| match it.unfit(&HostIdentity::of(environment), tool) {
-            None => Ok(it),
-            Some(why) => Err(why),
-        }),
+        Ok(calibration) => {
+            calibration.map(|it| match it.unfit(&HostIdentity::of_environment(environment), tool) {
+                None => Ok(it),
+                Some(why) => Err(why),
+            })
+        }
         Err(error) => Some(Err(format!("{} cannot be read: {error}", path.display()))),
     }
 }
@@ -416,7 +418,7 @@ mod tests {
         let calibration = Calibration {
             made_at: String::new(),
             tool: options().tool,
-            host: HostIdentity::of(&environment()),
+            host: HostIdentity::of_environment(&environment()),
             shared_cpus: false,
             disturbance: None,
             rows: Vec::new(),

@@ -171,7 +171,7 @@ pub(crate) fn check_with(
         loop {
             let index = next.fetch_add(1, Ordering::Relaxed);
             let Some(wanted) = files.get(index).filter(|_| interrupt.count() == 0) else { break };
-            let mut body = Body::of(wanted.file, options.check);
+            let mut body = Body::of_file(wanted.file, options.check);
             let answer = match asked(aim.base(wanted.file), &wanted.file.url) {
                 Ok((server, path)) => fetch.fetch_each(
                     &server.to_string(),
@@ -275,7 +275,7 @@ struct Body<'a> {
 }
 
 impl Body<'_> {
-    fn of(file: &FileRequest, check: Check) -> Body<'_> {
+    fn of_file(file: &FileRequest, check: Check) -> Body<'_> {
         Body {
             url: &file.url,
             expected: file.known_size("GET"),

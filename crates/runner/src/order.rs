@@ -46,7 +46,7 @@ impl Steps {
     ///
     /// # Errors
     /// If its search has an SLO that cannot be read.
-    pub(crate) fn of(spec: &RunSpec) -> Result<Steps, GateError> {
+    pub(crate) fn of_spec(spec: &RunSpec) -> Result<Steps, GateError> {
         Ok(match &spec.find {
             Some(find) => Steps::Sought(Box::new(Search::new(find)?), 0),
             None => Steps::Listed(steps(&spec.load, spec.client.seed), 0),

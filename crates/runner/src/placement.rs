@@ -22,7 +22,7 @@ pub enum ServerPlace {
 
 impl ServerPlace {
     /// Of a server of this program, or of one that is on this host or not.
-    pub(crate) fn of(ours: bool, this_host: bool) -> ServerPlace {
+    pub(crate) fn seen_from(ours: bool, this_host: bool) -> ServerPlace {
         match (ours, this_host) {
             (true, _) => ServerPlace::Ours,
             (false, true) => ServerPlace::ThisHost,

@@ -118,7 +118,7 @@ pub struct RunOutcome {
 
 /// The workload that a specification names.
 pub fn resolve_workload(spec: &RunSpec) -> Result<Workload, WorkloadSourceError> {
-    load_workload(&spec.workload, Feeds::of(&spec.client))
+    load_workload(&spec.workload, Feeds::of_client(&spec.client))
 }
 
 /// Runs a specification to its end. Blocks; events arrive on this thread, `interrupt` may be raised from any.
@@ -184,7 +184,7 @@ impl Prepared {
                 Steps::Listed(rounds::steps(&self.effective, *iteration, &self.record), 0)
             }
             // The check has read the SLO before.
-            Part::Whole => Steps::of(&self.effective).unwrap_or(Steps::Listed(Vec::new(), 0)),
+            Part::Whole => Steps::of_spec(&self.effective).unwrap_or(Steps::Listed(Vec::new(), 0)),
         };
         let steps = course.most();
         let each = load.warmup.as_duration() + load.duration.as_duration();

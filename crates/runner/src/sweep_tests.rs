@@ -272,7 +272,7 @@ impl Stage {
     }
 
     fn run(&mut self) -> (RunRecord, RunState, Option<String>) {
-        let course = Steps::of(&self.spec).unwrap();
+        let course = Steps::of_spec(&self.spec).unwrap();
         let mut record = webstone_model::fixture::record("r", &[]);
         let (events, raise, interrupt) =
             (&mut self.events, &self.raise_at_ticks, Arc::clone(&self.interrupt));

@@ -74,7 +74,7 @@ pub enum Feeds {
 
 impl Feeds {
     /// As a specification has it.
-    pub fn of(client: &ClientSpec) -> Feeds {
+    pub fn of_client(client: &ClientSpec) -> Feeds {
         if client.allow_feeds { Feeds::Anywhere } else { Feeds::Below }
     }
 }

@@ -192,7 +192,7 @@ impl Requests {
     fn append(&mut self, bytes: &[u8]) -> Slice {
         let start = self.bytes.len();
         self.bytes.extend_from_slice(bytes);
-        Slice::of(start, bytes.len())
+        Slice::of_bytes(start, bytes.len())
     }
 
     fn blocks(&mut self, draft: &Draft, common: &[(String, String)], variant: Variant) -> (Slice, Slice) {

@@ -120,7 +120,7 @@ mod tests {
             let calibration = Calibration {
                 made_at: format!("2026-11-2{}T17:00:00Z", 3 - place),
                 tool: record.tool.clone(),
-                host: HostIdentity::of(&host.environment),
+                host: HostIdentity::of_environment(&host.environment),
                 shared_cpus: false,
                 disturbance: None,
                 rows,

@@ -18,7 +18,7 @@ pub struct LevelTls {
 
 impl LevelTls {
     /// Of what was measured; `None` without a handshake that ended well.
-    pub(super) fn of(measured: &Measured) -> Option<LevelTls> {
+    pub(super) fn of_window(measured: &Measured) -> Option<LevelTls> {
         let handshakes = measured.handshakes.as_ref().filter(|handshakes| handshakes.ended() > 0)?;
         let ended = handshakes.ended() as f64;
         Some(LevelTls {
@@ -56,9 +56,9 @@ mod tests {
         // Counted when they begin, as a window may have them.
         measured.counts.connections = 49;
         measured.counts.connections_answered = 49;
-        let told = LevelTls::of(&measured).unwrap();
+        let told = LevelTls::of_window(&measured).unwrap();
         assert_eq!((told.connections_percent, told.full_percent), (Some(8.0), 25.0));
         assert!((told.handshake_mean_s - 0.002).abs() < 1e-12);
-        assert_eq!(LevelTls::of(&Measured::default()), None);
+        assert_eq!(LevelTls::of_window(&Measured::default()), None);
     }
 }

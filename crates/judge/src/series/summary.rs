@@ -209,7 +209,7 @@ pub struct SpiceRow {
 }
 
 impl CellSummary {
-    fn of(cell: &Cell, record: Option<&RunRecord>) -> CellSummary {
+    fn of_cell(cell: &Cell, record: Option<&RunRecord>) -> CellSummary {
         let mut summary = CellSummary {
             name: cell.name.clone(),
             at: cell.at.clone(),
@@ -253,7 +253,7 @@ impl CellSummary {
         summary.standing = Some(verdict.standing);
         summary.reasons = verdict.told();
         summary.limit = Some(verdict.limit.sentence);
-        summary.levels = levels.iter().map(|(_, runs)| LevelSummary::of(record, runs)).collect();
+        summary.levels = levels.iter().map(|(_, runs)| LevelSummary::of_runs(record, runs)).collect();
         let highest = |is_fit: &dyn Fn(&LevelSummary) -> bool| {
             let fit = (0..summary.levels.len()).filter(|place| is_fit(&summary.levels[*place]));
             fit.max_by(|a, b| summary.levels[*a].request_rate.total_cmp(&summary.levels[*b].request_rate))
@@ -324,7 +324,7 @@ impl CellSummary {
 }
 
 impl LevelSummary {
-    fn of(record: &RunRecord, runs: &[&IterationRecord]) -> LevelSummary {
+    fn of_runs(record: &RunRecord, runs: &[&IterationRecord]) -> LevelSummary {
         let merged = IterationRecord::merged(runs);
         let figures = Figures::of(&merged);
         let over = |metric: Metric| -> Option<Interval> { statistics::mean_interval(&samples(runs, metric)) };
@@ -350,7 +350,7 @@ impl LevelSummary {
             server_cpu_per_request_s: Metric::SERVER_CPU.value(&reading),
             server_cpu_percent: ServerFigures::of(runs).map(|server| server.cpu_percent),
             link_percent: verdict::link_percent(record, runs),
-            tls: LevelTls::of(&merged),
+            tls: LevelTls::of_window(&merged),
             origin: OriginFigures::of(runs),
         }
     }
@@ -375,7 +375,7 @@ impl Summary {
             .cells
             .iter()
             .enumerate()
-            .map(|(place, cell)| CellSummary::of(cell, record(place)))
+            .map(|(place, cell)| CellSummary::of_cell(cell, record(place)))
             .collect();
         let clients_told = clients_told(&cells);
         let whole = Whole { cells: &cells, records, clients_told };

@@ -30,7 +30,7 @@ pub struct LevelStatistics {
 
 impl LevelStatistics {
     /// Of a level's iterations, in the order in which they ran.
-    pub fn of(runs: &[&IterationRecord]) -> LevelStatistics {
+    pub fn of_runs(runs: &[&IterationRecord]) -> LevelStatistics {
         let rates = sample(runs, |run| per_second(run, run.measured.counts.succeeded as f64));
         let latencies = sample(runs, |run| {
             let mean = Mean::of_moments(&run.measured.response, &run.measured.unanswered.response)?;

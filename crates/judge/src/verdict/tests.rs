@@ -128,7 +128,7 @@ fn calibrated(mut record: RunRecord) -> RunRecord {
     let calibration = Calibration {
         made_at: "2026-11-21T17:00:00Z".to_owned(),
         tool: record.tool.clone(),
-        host: HostIdentity::of(&record.environment),
+        host: HostIdentity::of_environment(&record.environment),
         shared_cpus: false,
         disturbance: None,
         rows: vec![

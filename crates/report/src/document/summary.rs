@@ -120,7 +120,7 @@ pub(crate) fn level(runs: Vec<&IterationRecord>) -> Level<'_> {
         host: reading.host().cloned(),
         server_host: reading.server_host().cloned(),
         figures: reading.figures().clone(),
-        statistics: LevelStatistics::of(&runs),
+        statistics: LevelStatistics::of_runs(&runs),
         runs,
     }
 }

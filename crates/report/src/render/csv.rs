@@ -114,7 +114,7 @@ pub(crate) struct LevelTable(BTreeMap<LevelKey, LevelStatistics>);
 impl LevelTable {
     pub(crate) fn of(record: &RunRecord) -> LevelTable {
         let levels = record.levels().into_iter();
-        LevelTable(levels.map(|(key, runs)| (key, LevelStatistics::of(&runs))).collect())
+        LevelTable(levels.map(|(key, runs)| (key, LevelStatistics::of_runs(&runs))).collect())
     }
 
     /// Every column, for one timed run: the table of figures, with what is no figure where it has always been.

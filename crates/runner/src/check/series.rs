@@ -58,7 +58,7 @@ fn spice(spec: &RunSpec, matrix: &mut Matrix) -> Result<(), SeriesError> {
         return Err(SpecError::new("server.interface", rule, remedy).into());
     }
     if matrix.dynamic_workload.is_none() && matrix.dynamic_workloads.is_empty() {
-        let files = load_workload(&spec.workload, Feeds::of(&spec.client))?;
+        let files = load_workload(&spec.workload, Feeds::of_client(&spec.client))?;
         let mean = files.mean_size().ok_or_else(|| {
             SpecError::new(
                 "workload",

@@ -174,7 +174,7 @@ impl Maker {
         let files =
             unpack(&files, &mut spec).map_err(|error| format!("cannot keep the plan's files: {error}"))?;
         let root = Root::default();
-        let located = Destinations::of(&spec, &workload).and_then(|found| Ok((found.locate()?, found)));
+        let located = Destinations::of_spec(&spec, &workload).and_then(|found| Ok((found.locate()?, found)));
         let (facts, destinations) = match located {
             Ok(located) => located,
             Err(error) => return Ok(no_target(error)),
@@ -365,7 +365,7 @@ impl Ready {
         let mut spec = self.spec.clone();
         spec.load.clients.0 = vec![clients.max(1)];
         let destinations = self.addresses.len().max(1) as u64;
-        let load = Load::of(&spec, self.workload.pages.len() as u64, destinations, self.here);
+        let load = Load::of_spec(&spec, self.workload.pages.len() as u64, destinations, self.here);
         match foresee(&load, &Root::default()) {
             Ok(notes) => {
                 info!(clients, ?notes, "resources of this host");

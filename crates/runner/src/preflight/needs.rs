@@ -69,7 +69,7 @@ pub struct Load {
 impl Load {
     /// The load of a specification, whose `generator.workers` has been decided, on a workload of `pages` pages.
     /// `destinations` are resolved.
-    pub fn of(spec: &RunSpec, pages: u64, destinations: u64, loopback: bool) -> Load {
+    pub fn of_spec(spec: &RunSpec, pages: u64, destinations: u64, loopback: bool) -> Load {
         let clients = spec.load.clients.0.iter().copied().max().unwrap_or_default();
         let workers = u64::from(spec.generator.workers.max(1));
         // Four histograms overall, four for each page that has its own, and the generator's two.
@@ -325,7 +325,7 @@ mod tests {
         spec.client.connections = policy;
         spec.generator.workers = 1;
         spec.target = vec!["http://192.0.2.1".into()];
-        Load { workers_own_descriptors: false, ..Load::of(&spec, 5, 1, false) }
+        Load { workers_own_descriptors: false, ..Load::of_spec(&spec, 5, 1, false) }
     }
 
     fn found(load: &Load, limits: Limits) -> Vec<(Resource, Severity, u64, u64)> {

@@ -51,7 +51,7 @@ pub(crate) struct Destinations {
 impl Destinations {
     /// Refuses a workload that asks hosts which neither the target names nor the run allows, before anything is resolved or
     /// connected to.
-    pub(crate) fn of(spec: &RunSpec, workload: &Workload) -> Result<Destinations, TargetError> {
+    pub(crate) fn of_spec(spec: &RunSpec, workload: &Workload) -> Result<Destinations, TargetError> {
         let split = |url: &String| Target::split(url).map(|(target, _)| target);
         let targets: Vec<Target> = spec.target.iter().map(split).collect::<Result<_, _>>()?;
         aim(workload, &targets)?;
@@ -330,7 +330,7 @@ mod tests {
         table: &Table,
         facts: &mut TargetFacts,
     ) -> Result<(), TargetError> {
-        let destinations = Destinations::of(spec, files)?;
+        let destinations = Destinations::of_spec(spec, files)?;
         destinations.check_answers(&spec.client, files, table, &Interrupt::default(), facts)
     }
 
@@ -414,7 +414,7 @@ mod tests {
         table.0.insert(format!("{secure}/a"), (404, vec![]));
         let told = message(checked(&both, &files, &table, &mut TargetFacts::default()));
         assert!(told.contains(&format!("page 0: {secure}/a: missing")), "{told}");
-        let error = Destinations::of(&spec(&plain), &files).unwrap_err();
+        let error = Destinations::of_spec(&spec(&plain), &files).unwrap_err();
         assert!(error.is_usage && error.what.contains("requests pages over TLS"), "{error:?}");
     }
 
@@ -422,10 +422,10 @@ mod tests {
     fn every_host_of_the_workload_is_located() {
         let files = workload(&[("/a", 1), ("http://127.0.0.2:81/b", 1), ("http://127.0.0.2:81/c", 1)]);
         let mut spec = spec("http://127.0.0.1:80/");
-        let error = Destinations::of(&spec, &files).unwrap_err();
+        let error = Destinations::of_spec(&spec, &files).unwrap_err();
         assert!(error.is_usage && error.hint.contains("--allow-hosts"), "{error:?}");
         spec.client.allow_hosts = aim::strangers(&files, &spec.target, &[]);
-        let facts = Destinations::of(&spec, &files).unwrap().locate().unwrap();
+        let facts = Destinations::of_spec(&spec, &files).unwrap().locate().unwrap();
         let addresses: Vec<String> = facts.addresses.iter().map(SocketAddr::to_string).collect();
         assert_eq!((addresses.join(" ").as_str(), facts.this_host), ("127.0.0.1:80 127.0.0.2:81", true));
         assert!(!is_this_host("192.0.2.1".parse().unwrap()), "a documentation address is nobody's");

@@ -156,14 +156,14 @@ fn look(asked: &mut RunBrief) -> Result<RunSite, RunError> {
     let (ours, root) = (asked.is_ours(), Root::default());
     let destinations = match ours {
         true => None,
-        false => Some(Destinations::of(&asked.spec, &asked.workload)?),
+        false => Some(Destinations::of_spec(&asked.spec, &asked.workload)?),
     };
     let facts = match &destinations {
         None => TargetFacts { this_host: true, ..TargetFacts::default() },
         Some(elsewhere) if asked.is_asked_elsewhere() => elsewhere.locate_from_elsewhere(),
         Some(here) => here.locate()?,
     };
-    let at = ServerPlace::of(ours, facts.this_host);
+    let at = ServerPlace::seen_from(ours, facts.this_host);
     let found = under_test::find(&asked.spec, at, &facts);
     let found_on = found.processes.as_ref().map(|server| server.cpus.clone()).unwrap_or_default();
     let placement = place(&cpus(&root), at, &asked.spec.generator, &asked.spec.server, &found_on)?;
@@ -184,7 +184,7 @@ fn look(asked: &mut RunBrief) -> Result<RunSite, RunError> {
     asked.effective.generator.workers = placement.workers;
     asked.effective.generator.cpus = cpu_list(&placement.workers_cpus);
     let hosts = facts.addresses.len().max(1) as u64;
-    let mut load = Load::of(&asked.effective, asked.workload.pages.len() as u64, hosts, facts.this_host);
+    let mut load = Load::of_spec(&asked.effective, asked.workload.pages.len() as u64, hosts, facts.this_host);
     if asked.is_embedded() && asked.spec.server.root.is_none() {
         load.fileset_bytes = fileset_bytes(&asked.workload).min(SERVER_CACHE_BYTES_MAX);
     }
@@ -224,7 +224,7 @@ fn serve(
     asked.effective.target = std::iter::once(&server.url).chain(&server.secure_url).cloned().collect();
     server.trust(&mut asked.effective.client.tls);
     asked.warnings.extend_from_slice(&server.warnings);
-    let destinations = Destinations::of(&asked.effective, &asked.workload)?;
+    let destinations = Destinations::of_spec(&asked.effective, &asked.workload)?;
     Ok(Served { server: Some(server), targets: destinations.locate()?.addresses, destinations })
 }
 

@@ -37,7 +37,7 @@ pub fn cells(kind: Kind, matrix: &Matrix, base: &RunSpec) -> Result<(Vec<Cell>, 
     let mut left_out: Vec<(Option<Delivery>, String)> = Vec::new();
     for mut cell in cells {
         // What cannot be read is told by the run.
-        let of_file = || load_workload(&cell.spec.workload, Feeds::of(&cell.spec.client)).ok();
+        let of_file = || load_workload(&cell.spec.workload, Feeds::of_client(&cell.spec.client)).ok();
         let workload = known.entry(cell.spec.workload.clone()).or_insert_with(of_file).as_ref();
         let why = match lack(&cell).or_else(|| workload.and_then(|workload| unencrypted(&cell, workload))) {
             Some(why) => (cell.at.interface, why),
@@ -94,7 +94,7 @@ fn lack(cell: &Cell) -> Option<String> {
     }
     // What cannot be read is told by the run.
     let workload = (!has_ready_heads(Some(interface)))
-        .then(|| load_workload(&cell.spec.workload, Feeds::of(&cell.spec.client)).ok())??;
+        .then(|| load_workload(&cell.spec.workload, Feeds::of_client(&cell.spec.client)).ok())??;
     asks_for_ready_heads(&workload).then(|| {
         format!("{interface} under workloads that ask for a ready-made head (only `module` has one)")
     })
@@ -115,7 +115,7 @@ pub(super) fn unequal(cells: &[Cell]) -> Option<String> {
         // What cannot be read is told by the run.
         Some((
             &cell.spec.workload,
-            load_workload(&cell.spec.workload, Feeds::of(&cell.spec.client)).ok()?.mean_size()?,
+            load_workload(&cell.spec.workload, Feeds::of_client(&cell.spec.client)).ok()?.mean_size()?,
         ))
     };
     let ((files, static_bytes), (program, dynamic_bytes)) = (of_kind(false)?, of_kind(true)?);

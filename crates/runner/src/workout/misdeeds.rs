@@ -111,7 +111,7 @@ enum Answer {
 }
 
 impl Answer {
-    fn of(scene: &Scene) -> Answer {
+    fn in_scene(scene: &Scene) -> Answer {
         if scene.is_http2 { Answer::Http2(http2::Answer::new()) } else { Answer::Http1(Vec::new()) }
     }
 
@@ -206,7 +206,7 @@ pub(super) fn below(random: &mut Xoshiro256PlusPlus, bound: u64) -> u64 {
 
 /// Reads at most this many bytes, or to the end: enough to see how the request was received.
 fn read_some(connection: &mut Connection, scene: &Scene, deadline: Instant, most: u64) -> Reply {
-    let (mut answer, mut taken, mut buffer) = (Answer::of(scene), 0_u64, [0; 8192]);
+    let (mut answer, mut taken, mut buffer) = (Answer::in_scene(scene), 0_u64, [0; 8192]);
     while !scene.is_over(deadline) && (taken < most || !answer.is_told()) && !answer.is_whole() {
         match connection.read(&mut buffer) {
             Got::Bytes(read) => {
@@ -222,7 +222,7 @@ fn read_some(connection: &mut Connection, scene: &Scene, deadline: Instant, most
 
 /// Reads a few bytes at a time until its patience is at its end.
 fn sip(connection: &mut Connection, scene: &Scene, deadline: Instant) -> Reply {
-    let (mut answer, mut buffer) = (Answer::of(scene), [0; 512]);
+    let (mut answer, mut buffer) = (Answer::in_scene(scene), [0; 512]);
     connection.slow_down();
     while !scene.is_over(deadline) {
         match connection.read(&mut buffer) {
@@ -236,7 +236,7 @@ fn sip(connection: &mut Connection, scene: &Scene, deadline: Instant) -> Reply {
 
 /// Writes a byte at a time; the pause is the wait for an answer. Over TLS, each is a record.
 fn trickle(connection: &mut Connection, request: &[u8], scene: &Scene, deadline: Instant) -> Reply {
-    let (mut answer, mut buffer) = (Answer::of(scene), [0; 512]);
+    let (mut answer, mut buffer) = (Answer::in_scene(scene), [0; 512]);
     for byte in request.iter().take(request.len() - 1) {
         if scene.is_over(deadline) {
             return Reply::Nothing;

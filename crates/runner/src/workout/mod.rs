@@ -101,7 +101,7 @@ pub fn workout(
         server.trust(&mut spec.client.tls);
         spec.server = ServerSpec::default();
     }
-    let troubled = Troubled::of(&spec)?;
+    let troubled = Troubled::of_spec(&spec)?;
     let ports = BTreeSet::from([troubled.address.port()]);
     let (misdeeds, left_out) = troubled.possible(&options.misdeeds);
     if let (true, Some((misdeed, why))) = (misdeeds.is_empty() && options.offenders > 0, left_out.first()) {
@@ -234,7 +234,7 @@ struct Troubled {
 
 impl Troubled {
     /// What the well-behaved speak. Where they use two addresses, it is the one over TLS, which has more to lose.
-    fn of(spec: &RunSpec) -> Result<Troubled, RunError> {
+    fn of_spec(spec: &RunSpec) -> Result<Troubled, RunError> {
         let targets = spec.target.iter().map(|url| Target::split(url).map(|(target, _)| target));
         let targets = targets.collect::<Result<Vec<_>, _>>().map_err(TargetError::from)?;
         let over_tls = targets.iter().find(|target| target.scheme == Scheme::Https);
@@ -282,7 +282,7 @@ mod tests {
             RunSpec { target: targets.iter().map(|url| (*url).to_owned()).collect(), ..RunSpec::default() };
         spec.client.http = http;
         spec.client.tls.verify = false;
-        Troubled::of(&spec)
+        Troubled::of_spec(&spec)
     }
 
     #[test]

@@ -20,7 +20,7 @@ pub(super) struct Generator {
 
 impl Generator {
     /// `None` where no worker is in the record.
-    pub(super) fn of(runs: &[&IterationRecord]) -> Option<Generator> {
+    pub(super) fn of_level(runs: &[&IterationRecord]) -> Option<Generator> {
         let mut workers: BTreeMap<(Option<u32>, usize), (Generator, f64)> = BTreeMap::new();
         for run in runs {
             let window_ns = run.measured.window_ns;

@@ -104,8 +104,8 @@ impl Host {
             .into_iter()
             .map(|agent| Host {
                 agent,
-                server: Server::of(record, runs, agent),
-                processors: Processors::of(record, runs, agent),
+                server: Server::of_level(record, runs, agent),
+                processors: Processors::of_level(record, runs, agent),
             })
             .collect();
         hosts.sort_by(|a, b| b.busiest().total_cmp(&a.busiest()));
@@ -129,7 +129,7 @@ impl Host {
 
 fn of_level(record: &RunRecord, runs: &[&IterationRecord], plateau: Option<u32>) -> Limit {
     let at = runs[0].level().to_string();
-    let generator = Generator::of(runs);
+    let generator = Generator::of_level(runs);
     let hosts = Host::all(record, runs);
     let busiest_host = &hosts[0];
     let origin = Server::of_origin(record, runs);

@@ -80,7 +80,7 @@ impl Sum {
 
 impl Processors {
     /// `None` where the host's CPUs were not read in every window.
-    pub(super) fn of(
+    pub(super) fn of_level(
         record: &RunRecord,
         runs: &[&IterationRecord],
         agent: Option<u32>,

@@ -45,7 +45,11 @@ struct Thread {
 
 impl Server {
     /// On one of its hosts. `None` where its processes were not seen, or nothing is known of its CPUs.
-    pub(super) fn of(record: &RunRecord, runs: &[&IterationRecord], agent: Option<u32>) -> Option<Server> {
+    pub(super) fn of_level(
+        record: &RunRecord,
+        runs: &[&IterationRecord],
+        agent: Option<u32>,
+    ) -> Option<Server> {
         let allowed = Some(processors::of_server(record, agent)?.len()).filter(|cpus| *cpus > 0)?;
         if let Some(agent) = agent {
             let figures = ServerFigures::on_host(runs, agent)?;
