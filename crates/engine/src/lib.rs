@@ -60,7 +60,7 @@ pub use fixed_work::fixed_work;
 pub use level::{EngineError, LevelJob, LevelOutcome, run_level, workers_own_descriptors};
 pub use plan::Plan;
 pub use plan_error::PlanError;
-pub use probe::{Probe, ProbeError, ProbeResponse, ProbeTls};
+pub use probe::{Probe, ProbeError, ProbeResponse, ProbeTls, connect_like};
 pub use seats::Seats;
 pub use sys::thread::process_cpu_ns;
 pub use tls::TlsStream;

@@ -1,10 +1,7 @@
 //! A specification and a workload, compiled: request bytes, addresses, limits. Made once, shared by all workers.
 
-use std::net::{IpAddr, SocketAddr};
-
 use indexmap::IndexMap;
 use webstone_measure::units::Nanos;
-use webstone_workload::addresses::AddressRange;
 use webstone_workload::aim;
 use webstone_workload::arrivals::ArrivalProcess;
 use webstone_workload::content::Content;
@@ -28,7 +25,7 @@ use crate::plan_error::PlanError;
 use crate::request_template::RequestTemplate;
 use crate::session::Session;
 use crate::slice::Slice;
-use crate::sys::{Address, Socket};
+use crate::sys::{Address, Source};
 use crate::tls::TlsPlan;
 
 /// Everything that a level needs to know before its first request, computed once.
@@ -43,7 +40,7 @@ pub struct Plan {
     pub(crate) bytes: Vec<u8>,
     /// Default method, for labels.
     pub(crate) method: String,
-    pub(crate) source: Vec<IpAddr>,
+    pub(crate) source: Vec<Source>,
     pub(crate) policy: ConnectionPolicy,
     pub(crate) requests_per_connection: u32,
     pub(crate) parallel: u32,
@@ -418,16 +415,11 @@ impl Plan {
     }
 }
 
-/// The local addresses, each of which a socket can be bound to.
-fn sources(spec: &GeneratorTask) -> Result<Vec<IpAddr>, PlanError> {
-    let sources: Vec<IpAddr> = spec.client.source.iter().flat_map(AddressRange::addresses).collect();
+/// Where connections come from, each of which a socket can be bound to.
+fn sources(spec: &GeneratorTask) -> Result<Vec<Source>, PlanError> {
+    let sources: Vec<Source> = Source::all(&spec.client).collect();
     for source in &sources {
-        if let Err(error) = Socket::new(&Address::Internet(SocketAddr::new(*source, 0)), Some(*source)) {
-            return Err(PlanError::new(
-                format!("--source: cannot connect from {source}: {}", crate::failure::describe(&error)),
-                "give addresses of this host (ip address); on loopback any of 127.0.0.0/8",
-            ));
-        }
+        source.check().map_err(|(what, hint)| PlanError::new(what, hint))?;
     }
     Ok(sources)
 }

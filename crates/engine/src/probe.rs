@@ -7,7 +7,7 @@ use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
 use webstone_measure::errors::ErrorClass;
-use webstone_workload::load::HttpVersion;
+use webstone_workload::load::{ClientSpec, HttpVersion};
 use webstone_workload::target::{Scheme, Target};
 use webstone_workload::tls::TlsSpec;
 
@@ -17,6 +17,7 @@ use crate::h1::response::{AtEnd, ResponseParser, Step};
 use crate::h2::single::Single;
 use crate::origin::{resolve, split};
 use crate::plan_error::PlanError;
+use crate::sys::{Source, connect_within};
 use crate::tls::{TlsPlan, TlsStream, told_of_stream};
 
 /// Largest body that [`Probe::fetch`] holds in memory, in bytes.
@@ -31,6 +32,7 @@ pub struct Probe {
     target: Target,
     addresses: Vec<SocketAddr>,
     unix_socket: Option<PathBuf>,
+    sources: Vec<Source>,
     headers: Vec<(String, String)>,
     tls: Option<ProbeTls>,
     timeout: Duration,
@@ -115,6 +117,7 @@ impl Probe {
             target,
             addresses,
             unix_socket: None,
+            sources: Vec::new(),
             headers: Vec::new(),
             tls: None,
             timeout,
@@ -122,10 +125,12 @@ impl Probe {
         })
     }
 
-    /// Connects to a Unix socket instead of the URL's address.
+    /// Connects as these clients do: to a Unix socket instead of the URL's address, from local addresses.
     #[must_use]
-    pub fn with_unix_socket(mut self, path: Option<&str>) -> Probe {
-        self.unix_socket = path.map(PathBuf::from);
+    pub fn connecting_like(mut self, client: &ClientSpec) -> Probe {
+        self.unix_socket = client.unix_socket.as_ref().map(PathBuf::from);
+        let sources = self.addresses.iter().map(|address| Source::all(client).find(|it| it.reaches(address)));
+        self.sources = sources.flatten().collect();
         self
     }
 
@@ -339,7 +344,8 @@ impl Probe {
         let mut failure = None;
         for address in &self.addresses {
             let left = until.saturating_duration_since(Instant::now()).max(Duration::from_millis(1));
-            match TcpStream::connect_timeout(address, left) {
+            let source = self.sources.iter().find(|source| source.reaches(address));
+            match connect_within(left, address, source) {
                 Ok(stream) => return Ok(Stream::Internet(stream)),
                 Err(error) => failure = Some((address.to_string(), error)),
             }
@@ -348,7 +354,19 @@ impl Probe {
     }
 }
 
-/// A stream, in the clear or over TLS.
+/// Connects to an address as clients of a run do, from the first of their local addresses.
+///
+/// # Errors
+/// What the operating system says.
+pub fn connect_like(
+    client: &ClientSpec,
+    address: &SocketAddr,
+    patience: Duration,
+) -> std::io::Result<TcpStream> {
+    connect_within(patience, address, Source::all(client).find(|source| source.reaches(address)).as_ref())
+}
+
+/// A stream, with or without TLS.
 enum Stream {
     Internet(TcpStream),
     Unix(UnixStream),
@@ -471,6 +489,18 @@ mod tests {
         let result = Probe::new(&url, Duration::from_secs(5)).unwrap().fetch("/x");
         server.join().unwrap();
         result
+    }
+
+    #[test]
+    fn a_probe_comes_from_the_address_that_clients_come_from() {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let address = listener.local_addr().unwrap();
+        let client = ClientSpec { source: vec!["127.0.0.5".parse().unwrap()], ..ClientSpec::default() };
+        let _kept = connect_like(&client, &address, Duration::from_secs(5)).unwrap();
+        assert_eq!(listener.accept().unwrap().1.ip().to_string(), "127.0.0.5");
+        drop(listener);
+        let error = connect_like(&client, &address, Duration::from_secs(5)).unwrap_err();
+        assert_eq!(error.kind(), std::io::ErrorKind::ConnectionRefused);
     }
 
     #[test]

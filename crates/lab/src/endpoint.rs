@@ -6,6 +6,8 @@ use std::net::{IpAddr, SocketAddr, TcpStream, ToSocketAddrs, UdpSocket};
 use std::os::unix::net::UnixStream;
 use std::time::Duration;
 
+use webstone_engine::connect_like;
+use webstone_model::spec::ClientSpec;
 use webstone_workload::target::{Target, UrlError};
 
 /// Longest wait for the answer of a server that may expect TLS.
@@ -66,13 +68,13 @@ pub fn resolve(target: &Target) -> Result<Vec<SocketAddr>, TargetError> {
     Ok(addresses)
 }
 
-/// Connects once to an address of the host, in the order of the resolver.
-pub fn reach(target: &Target, patience: Duration) -> Result<SocketAddr, TargetError> {
+/// Connects once to an address of the host as the clients will, in the order of the resolver.
+pub fn reach(target: &Target, client: &ClientSpec) -> Result<SocketAddr, TargetError> {
     // The system call refuses a wait of no length.
-    let patience = patience.max(Duration::from_millis(1));
+    let patience = client.connect_timeout.as_duration().max(Duration::from_millis(1));
     let mut last = None;
     for address in resolve(target)? {
-        match TcpStream::connect_timeout(&address, patience) {
+        match connect_like(client, &address, patience) {
             Ok(_) => return Ok(address),
             Err(error) => last = Some((address, error)),
         }
@@ -177,7 +179,7 @@ mod tests {
         assert!(unknown.what.starts_with("the host `no-such-host.invalid` is unknown"), "{unknown}");
         assert!(unknown.hint.contains("spelling"));
         let (_bound, address) = refusing();
-        let refused = reach(&target(&format!("http://{address}")), Duration::from_secs(10)).unwrap_err();
+        let refused = reach(&target(&format!("http://{address}")), &ClientSpec::default()).unwrap_err();
         let expected = format!(
             "http://{address}: connection refused by {address}: nothing listens on port {}",
             address.port()

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use webstone_engine::{Probe, ProbeError, ProbeResponse, ProbeTls};
 use webstone_measure::errors::ErrorClass;
-use webstone_model::spec::{HttpVersion, RunSpec};
+use webstone_model::spec::{ClientSpec, HttpVersion, RunSpec};
 use webstone_workload::RequestDetail;
 use webstone_workload::target::{Target, UrlError};
 use webstone_workload::tls::TlsSpec;
@@ -35,8 +35,8 @@ pub struct ByProbe {
     timeout: Duration,
     /// Header fields of every request.
     headers: Vec<(String, String)>,
-    /// The address for connections, instead of that of the base URL.
-    unix_socket: Option<String>,
+    /// Where connections go and come from.
+    client: ClientSpec,
     version: HttpVersion,
     /// TLS settings, and their prepared form, made when first needed.
     tls: TlsSpec,
@@ -48,7 +48,8 @@ impl ByProbe {
     pub fn plain(timeout: Duration) -> ByProbe {
         let tls = TlsSpec { verify: false, ..TlsSpec::default() };
         let version = HttpVersion::Http11;
-        ByProbe { timeout, headers: Vec::new(), unix_socket: None, tls, prepared: OnceLock::new(), version }
+        let client = ClientSpec::default();
+        ByProbe { timeout, headers: Vec::new(), client, tls, prepared: OnceLock::new(), version }
     }
 
     /// The same, with TLS as specified.
@@ -63,7 +64,7 @@ impl ByProbe {
         if base.get(..8).is_some_and(|start| start.eq_ignore_ascii_case("https://")) {
             probe = probe.with_tls(self.prepared(base)?);
         }
-        Ok(probe.with_unix_socket(self.unix_socket.as_deref()).with_headers(run.chain(&detail.headers)))
+        Ok(probe.connecting_like(&self.client).with_headers(run.chain(&detail.headers)))
     }
 
     fn prepared(&self, base: &str) -> Result<ProbeTls, ProbeError> {
@@ -86,7 +87,7 @@ impl ByProbe {
         ByProbe {
             timeout,
             headers,
-            unix_socket: spec.client.unix_socket.clone(),
+            client: spec.client.clone(),
             tls: spec.client.tls.clone(),
             prepared: OnceLock::new(),
             version: spec.client.http,

@@ -4,10 +4,9 @@
 //! It is edge-triggered readiness. A worker is compiled once for each back end: no call through here is dynamic.
 
 use std::io;
-use std::net::IpAddr;
 use std::os::fd::AsFd;
 
-use super::{Address, Connect, Received, Ticks};
+use super::{Address, Connect, Received, Source, Ticks};
 
 /// What one descriptor has to tell.
 #[derive(Clone, Copy, Debug, Default)]
@@ -54,7 +53,7 @@ pub(crate) trait Backend {
     fn take_ticks(&mut self) -> Option<Ticks>;
 
     /// A new socket for an address, bound to `source` where one is given, which reports under `index`.
-    fn open(&mut self, index: u32, address: &Address, source: Option<IpAddr>) -> io::Result<Self::Socket>;
+    fn open(&mut self, index: u32, address: &Address, source: Option<Source>) -> io::Result<Self::Socket>;
 
     /// Closes a socket.
     fn close(&mut self, socket: Self::Socket);

@@ -1,7 +1,6 @@
 //! Readiness, edge-triggered, by epoll: a descriptor is registered once and never again, whatever it waits for.
 
 use std::io;
-use std::net::IpAddr;
 use std::os::fd::{AsFd, AsRawFd, OwnedFd};
 use std::time::Duration;
 
@@ -13,7 +12,7 @@ use rustix::time::Timespec;
 use super::backend::{Backend, DISCARD_BYTES, Event, WITHOUT_END};
 use super::clock::now_ns;
 use super::ticker::{Ticker, Ticks};
-use super::{Address, Connect, Received, Socket};
+use super::{Address, Connect, Received, Socket, Source};
 
 /// Events taken from the kernel at once.
 const BATCH: usize = 256;
@@ -99,7 +98,7 @@ impl Backend for Epoll {
     }
 
     #[inline]
-    fn open(&mut self, index: u32, address: &Address, source: Option<IpAddr>) -> io::Result<Socket> {
+    fn open(&mut self, index: u32, address: &Address, source: Option<Source>) -> io::Result<Socket> {
         let socket = Socket::new(address, source)?;
         watch(&self.epoll, &socket, u64::from(index))?;
         Ok(socket)

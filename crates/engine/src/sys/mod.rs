@@ -17,6 +17,6 @@ mod waker;
 
 pub(crate) use backend::{Backend, DISCARD_BYTES, Event, WITHOUT_END};
 pub(crate) use epoll::Epoll;
-pub(crate) use socket::{Address, Connect, Received, Socket};
+pub(crate) use socket::{Address, Connect, Received, Socket, Source, connect_within};
 pub(crate) use ticker::Ticks;
 pub(crate) use waker::Waker;

@@ -4,15 +4,19 @@
 
 use std::fmt;
 use std::io;
-use std::net::{IpAddr, SocketAddr};
+use std::net::{IpAddr, SocketAddr, TcpStream};
 use std::os::fd::{AsFd, AsRawFd, OwnedFd};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
+use rustix::event::{PollFd, PollFlags, poll};
 use rustix::io::Errno;
 use rustix::net::{
     self, AddressFamily, RecvFlags, SendFlags, Shutdown, SocketAddrUnix, SocketFlags, SocketType, sockopt,
 };
+use rustix::time::Timespec;
+use webstone_workload::addresses::AddressRange;
+use webstone_workload::load::ClientSpec;
 
 use super::{handshake, stamps};
 
@@ -32,6 +36,68 @@ impl fmt::Display for Address {
             Address::Unix(path) => write!(f, "unix:{}", path.display()),
         }
     }
+}
+
+/// Where connections come from, on this host.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Source {
+    address: IpAddr,
+}
+
+impl Source {
+    /// Those that clients use in turn; none: the kernel chooses.
+    pub(crate) fn all(client: &ClientSpec) -> impl Iterator<Item = Source> {
+        client.source.iter().flat_map(AddressRange::addresses).map(|address| Source { address })
+    }
+
+    /// Whether connections from it reach an address of this family.
+    pub(crate) fn reaches(&self, address: &SocketAddr) -> bool {
+        self.address.is_ipv4() == address.is_ipv4()
+    }
+
+    /// Whether a socket can be bound to it.
+    ///
+    /// # Errors
+    /// The option, what is wrong, and what to do about it.
+    pub(crate) fn check(&self) -> Result<(), (String, &'static str)> {
+        let address = self.address;
+        match Socket::new(&Address::Internet(SocketAddr::new(address, 0)), Some(*self)) {
+            Ok(_) => Ok(()),
+            Err(error) => Err((
+                format!("--source: cannot connect from {address}: {}", crate::failure::describe(&error)),
+                "give addresses of this host (ip address); on loopback any of 127.0.0.0/8",
+            )),
+        }
+    }
+
+    fn bind(&self, descriptor: &OwnedFd) -> io::Result<()> {
+        // Without it, bind() would reserve a port for this address alone and exhaust them 30,000 times sooner.
+        bind_without_port(descriptor)?;
+        Ok(net::bind(descriptor, &SocketAddr::new(self.address, 0))?)
+    }
+}
+
+/// A blocking connection from a source, for single requests.
+pub(crate) fn connect_within(
+    timeout: Duration,
+    address: &SocketAddr,
+    source: Option<&Source>,
+) -> io::Result<TcpStream> {
+    let Some(source) = source else { return TcpStream::connect_timeout(address, timeout) };
+    let address = Address::Internet(*address);
+    let socket = Socket::new(&address, Some(*source))?;
+    if socket.connect(&address)? == Connect::InProgress {
+        let timeout = Timespec::try_from(timeout).ok();
+        if poll(&mut [PollFd::new(&socket, PollFlags::OUT)], timeout.as_ref())? == 0 {
+            return Err(io::ErrorKind::TimedOut.into());
+        }
+        if let Some(error) = socket.take_error() {
+            return Err(error);
+        }
+    }
+    let stream = TcpStream::from(socket.descriptor);
+    stream.set_nonblocking(false)?;
+    Ok(stream)
 }
 
 /// What starting to connect led to.
@@ -61,8 +127,8 @@ pub(crate) struct Socket {
 }
 
 impl Socket {
-    /// A socket for an address, bound to `source` where one is given (its port is left to the connect).
-    pub(crate) fn new(address: &Address, source: Option<IpAddr>) -> io::Result<Socket> {
+    /// A socket for an address, bound to `source` where one is given.
+    pub(crate) fn new(address: &Address, source: Option<Source>) -> io::Result<Socket> {
         let family = match address {
             Address::Internet(SocketAddr::V4(_)) => AddressFamily::INET,
             Address::Internet(SocketAddr::V6(_)) => AddressFamily::INET6,
@@ -73,9 +139,7 @@ impl Socket {
         if family != AddressFamily::UNIX {
             sockopt::set_tcp_nodelay(&descriptor, true)?;
             if let Some(source) = source {
-                // Without it, bind() would reserve a port for this address alone and exhaust them 30,000 times sooner.
-                bind_without_port(&descriptor)?;
-                net::bind(&descriptor, &SocketAddr::new(source, 0))?;
+                source.bind(&descriptor)?;
             }
         }
         Ok(Socket { descriptor })

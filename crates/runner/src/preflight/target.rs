@@ -89,10 +89,9 @@ impl Destinations {
 
     /// Connects once to every host.
     pub(crate) fn reach(&self, client: &ClientSpec) -> Result<(), TargetError> {
-        let patience = client.connect_timeout.as_duration();
         match &self.unix_socket {
             Some(path) => reach_socket(path),
-            None => self.hosts.iter().try_for_each(|host| reach(host, patience).map(drop)),
+            None => self.hosts.iter().try_for_each(|host| reach(host, client).map(drop)),
         }
     }
 

@@ -11,13 +11,12 @@ use std::cell::Cell;
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BinaryHeap, VecDeque};
 use std::io;
-use std::net::IpAddr;
 use std::os::fd::AsFd;
 
 use rustix::io::Errno;
 
 use self::link::{Piece, SimulatedLink};
-use crate::sys::{Address, Backend, Connect, Event, Received, Ticks, WITHOUT_END};
+use crate::sys::{Address, Backend, Connect, Event, Received, Source, Ticks, WITHOUT_END};
 
 /// What the clock shows at first. Not zero: to a connection that means "never".
 pub(crate) const BEGIN_NS: u64 = 1_000_000_000;
@@ -379,7 +378,7 @@ impl Backend for Simulated<'_> {
         Some(ticks)
     }
 
-    fn open(&mut self, index: u32, _: &Address, _: Option<IpAddr>) -> io::Result<usize> {
+    fn open(&mut self, index: u32, _: &Address, _: Option<Source>) -> io::Result<usize> {
         self.links.push(SimulatedLink::new(index, self.wire.send_room));
         // epoll reports a socket that is not connected as hung up.
         self.edge(self.links.len() - 1);
