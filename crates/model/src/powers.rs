@@ -201,8 +201,9 @@ fn of_client(client: &ClientSpec, asked: &mut List) {
         seed: _,
         resolve: _,
         unix_socket,
-        // Addresses that this host has already.
+        // Addresses and ports that this host has already.
         source: _,
+        source_ports: _,
         proxy,
         allow_hosts,
         allow_feeds,

@@ -101,7 +101,7 @@ fn every_power_is_asked_for_and_the_defaults_ask_for_none() {
 
 /// Keys whose values are text, and that have no power: numbers and times with units, and what stays within the run, as the comments
 /// in [`asked`] say.
-const POWERLESS: [&str; 26] = [
+const POWERLESS: [&str; 27] = [
     "name",
     "load.clients",
     "load.rate",
@@ -113,6 +113,7 @@ const POWERLESS: [&str; 26] = [
     "client.method",
     "client.body",
     "client.source",
+    "client.source_ports",
     "client.connect_timeout",
     "client.first_byte_timeout",
     "client.request_timeout",

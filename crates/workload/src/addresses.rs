@@ -1,4 +1,4 @@
-//! Ranges of IP addresses, as `--source` names them: one address, a range or a network.
+//! Where connections come from: ranges of IP addresses, as `--source` names them, and of ports, as `--source-port-range` does.
 
 use std::fmt;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
@@ -14,6 +14,50 @@ pub struct AddressRange {
     first: IpAddr,
     last: IpAddr,
     text: String,
+}
+
+/// Local ports from the first to the last, both included: `40000-50000`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct PortRange {
+    /// The first; at least 1.
+    pub first: u16,
+    /// The last.
+    pub last: u16,
+}
+
+impl PortRange {
+    /// How many ports.
+    pub fn count(self) -> u64 {
+        u64::from(self.last - self.first) + 1
+    }
+
+    /// A part of it, counted from 0, where it is split evenly. `None` if there are more parts than ports.
+    pub fn part(self, index: usize, parts: usize) -> Option<PortRange> {
+        let before = |index: usize| (self.count() * index as u64 / parts as u64) as u16;
+        let (first, last) = (self.first + before(index), self.first - 1 + before(index + 1));
+        (first <= last).then_some(PortRange { first, last })
+    }
+}
+
+impl FromStr for PortRange {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<PortRange, String> {
+        let wrong = |rule| format!("`{text}` is not a range of ports: {rule}; write it as in 40000-50000");
+        let port = |word: &str| word.trim().parse().ok().filter(|port| *port > 0);
+        let (first, last) = text.split_once('-').ok_or_else(|| wrong("it has no end"))?;
+        match (port(first), port(last)) {
+            (Some(first), Some(last)) if first <= last => Ok(PortRange { first, last }),
+            (Some(_), Some(_)) => Err(wrong("it ends before it begins")),
+            _ => Err(wrong("a port is a number from 1 to 65535")),
+        }
+    }
+}
+
+impl fmt::Display for PortRange {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}-{}", self.first, self.last)
+    }
 }
 
 /// Why a text names no range of addresses.
@@ -92,6 +136,8 @@ impl fmt::Display for AddressRange {
     }
 }
 
+webstone_measure::as_text!(PortRange, "PortRange", "Local ports, from the first to the last: 40000-50000.");
+
 webstone_measure::as_text!(
     AddressRange,
     "AddressRange",
@@ -115,6 +161,34 @@ fn address(number: u128, is_v6: bool) -> IpAddr {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn ports_are_a_range_that_can_be_split() {
+        let range: PortRange = " 40000-40009".parse().unwrap();
+        assert_eq!((range.count(), range.to_string().as_str()), (10, "40000-40009"));
+        assert_eq!(serde_json::from_str::<PortRange>("\"40000-40009\"").unwrap(), range);
+        let parts =
+            |n: usize| (0..n).map(|index| range.part(index, n).unwrap().to_string()).collect::<Vec<_>>();
+        assert_eq!(parts(1), ["40000-40009"]);
+        assert_eq!(parts(3), ["40000-40002", "40003-40005", "40006-40009"]);
+        assert_eq!(parts(10).len(), 10);
+        assert!((0..11).any(|index| range.part(index, 11).is_none()), "more parts than ports");
+        let all = PortRange { first: 1, last: 65535 };
+        assert_eq!((all.count(), all.part(1, 2)), (65535, Some(PortRange { first: 32768, last: 65535 })));
+        for (wrong, rule) in [
+            ("50000-40000", "it ends before it begins"),
+            ("0-10", "a port is a number from 1 to 65535"),
+            ("40000-70000", "a port is a number from 1 to 65535"),
+            ("a-b", "a port is a number from 1 to 65535"),
+            ("40000", "it has no end"),
+        ] {
+            let error = wrong.parse::<PortRange>().unwrap_err();
+            assert_eq!(
+                error,
+                format!("`{wrong}` is not a range of ports: {rule}; write it as in 40000-50000")
+            );
+        }
+    }
 
     #[test]
     fn ranges_name_their_addresses() {

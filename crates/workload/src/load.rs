@@ -9,7 +9,7 @@ use indexmap::IndexMap;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use crate::addresses::AddressRange;
+use crate::addresses::{AddressRange, PortRange};
 use crate::arrivals::ArrivalProcess;
 pub use crate::http2_settings::Http2Settings;
 use crate::tls::TlsSpec;
@@ -287,6 +287,9 @@ pub struct ClientSpec {
     pub unix_socket: Option<String>,
     /// Local addresses that connections come from, in turn.
     pub source: Vec<AddressRange>,
+    /// Local ports of connections, as `40000-50000`; absent: the operating system's choice.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub source_ports: Option<PortRange>,
     /// A proxy: connections go there, and requests name absolute URLs.
     pub proxy: Option<String>,
     /// Hosts besides the target that the workload may ask, as `HOST` or `HOST:PORT`. Others are refused.
@@ -344,6 +347,7 @@ impl Default for ClientSpec {
             resolve: Resolve::Once,
             unix_socket: None,
             source: Vec::new(),
+            source_ports: None,
             proxy: None,
             allow_hosts: Vec::new(),
             allow_feeds: false,

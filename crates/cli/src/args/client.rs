@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use webstone_measure::units::Nanos;
 use webstone_model::spec::{Check, ClientSpec, ConnectionPolicy, HttpVersion, Resolve};
-use webstone_workload::addresses::AddressRange;
+use webstone_workload::addresses::{AddressRange, PortRange};
 use webstone_workload::http2_settings::Http2Settings;
 
 use super::table::flags;
@@ -134,6 +134,16 @@ pub struct ClientArgs {
     /// Example: --source 127.0.0.2-127.0.0.9, or --source 10.0.1.0/28,10.0.2.7
     #[arg(long, value_name = "ADDRESSES", value_delimiter = ',', value_parser = values::source)]
     pub source: Vec<AddressRange> => (client.source = "the operating system's choice"),
+
+    /// Local ports of connections, for firewalls that let only some through
+    ///
+    /// A connection has a free one of them. The kernel chooses it if all lie within net.ipv4.ip_local_port_range (Linux 6.3 or
+    /// later). Otherwise webstone does: a port then has one connection at a time, whatever its destination, and rests for a minute
+    /// after one that this side closed. Several generators (--generator) have a part each.
+    ///
+    /// Example: --source-port-range 40000-50000
+    #[arg(long = "source-port-range", value_name = "FIRST-LAST", conflicts_with = "unix_socket")]
+    pub source_ports: Option<PortRange> => (client.source_ports = "the operating system's choice"),
 
     /// Send requests through this proxy, with absolute URLs
     ///

@@ -37,6 +37,7 @@ mod series;
 mod server;
 mod server_hosts;
 mod server_tls;
+mod source_ports;
 mod specification;
 mod transactions;
 mod trouble;

@@ -4,9 +4,10 @@
 
 use std::fmt;
 use std::io;
-use std::net::{IpAddr, SocketAddr, TcpStream};
+use std::net::{IpAddr, Ipv4Addr, SocketAddr, TcpStream};
 use std::os::fd::{AsFd, AsRawFd, OwnedFd};
 use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
 
 use rustix::event::{PollFd, PollFlags, poll};
@@ -15,7 +16,7 @@ use rustix::net::{
     self, AddressFamily, RecvFlags, SendFlags, Shutdown, SocketAddrUnix, SocketFlags, SocketType, sockopt,
 };
 use rustix::time::Timespec;
-use webstone_workload::addresses::AddressRange;
+use webstone_workload::addresses::{AddressRange, PortRange};
 use webstone_workload::load::ClientSpec;
 
 use super::{handshake, stamps};
@@ -41,18 +42,31 @@ impl fmt::Display for Address {
 /// Where connections come from, on this host.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Source {
-    address: IpAddr,
+    address: Option<IpAddr>,
+    ports: Option<PortRange>,
+    /// The kernel does not choose from these ports.
+    binds_ports: bool,
 }
+
+/// The port that is tried next where the kernel does not choose, by its distance from the first of its range.
+static NEXT_PORT: AtomicU32 = AtomicU32::new(0);
+
+/// Since Linux 6.3; the libc crate has it for some targets only.
+const IP_LOCAL_PORT_RANGE: libc::c_int = 51;
 
 impl Source {
     /// Those that clients use in turn; none: the kernel chooses.
     pub(crate) fn all(client: &ClientSpec) -> impl Iterator<Item = Source> {
-        client.source.iter().flat_map(AddressRange::addresses).map(|address| Source { address })
+        let ports = client.source_ports;
+        let binds_ports = ports.is_some_and(|ports| !kernel_chooses(ports));
+        let addresses = client.source.iter().flat_map(AddressRange::addresses).map(Some);
+        let any = (client.source.is_empty() && ports.is_some()).then_some(None);
+        addresses.chain(any).map(move |address| Source { address, ports, binds_ports })
     }
 
     /// Whether connections from it reach an address of this family.
     pub(crate) fn reaches(&self, address: &SocketAddr) -> bool {
-        self.address.is_ipv4() == address.is_ipv4()
+        self.address.is_none_or(|own| own.is_ipv4() == address.is_ipv4())
     }
 
     /// Whether a socket can be bound to it.
@@ -60,21 +74,61 @@ impl Source {
     /// # Errors
     /// The option, what is wrong, and what to do about it.
     pub(crate) fn check(&self) -> Result<(), (String, &'static str)> {
-        let address = self.address;
-        match Socket::new(&Address::Internet(SocketAddr::new(address, 0)), Some(*self)) {
-            Ok(_) => Ok(()),
-            Err(error) => Err((
-                format!("--source: cannot connect from {address}: {}", crate::failure::describe(&error)),
+        let address = self.address.unwrap_or(Ipv4Addr::LOCALHOST.into());
+        let Err(error) = Socket::new(&Address::Internet(SocketAddr::new(address, 0)), Some(*self)) else {
+            return Ok(());
+        };
+        let why = crate::failure::describe(&error);
+        Err(match self.ports.filter(|_| self.address.is_none() || self.binds_ports) {
+            Some(ports) => (
+                format!("--source-port-range: cannot connect from a port of {ports}: {why}"),
+                "give ports that are free (ss -tan); those below net.ipv4.ip_unprivileged_port_start need root",
+            ),
+            None => (
+                format!("--source: cannot connect from {address}: {why}"),
                 "give addresses of this host (ip address); on loopback any of 127.0.0.0/8",
-            )),
-        }
+            ),
+        })
     }
 
-    fn bind(&self, descriptor: &OwnedFd) -> io::Result<()> {
+    fn bind(&self, descriptor: &OwnedFd, family: AddressFamily) -> io::Result<()> {
+        let any = if family == AddressFamily::INET { IpAddr::from([0; 4]) } else { IpAddr::from([0; 16]) };
+        match self.ports {
+            Some(ports) if self.binds_ports => {
+                let begin = u64::from(NEXT_PORT.fetch_add(1, Ordering::Relaxed));
+                for step in 0..ports.count() {
+                    let port = ports.first + ((begin + step) % ports.count()) as u16;
+                    match net::bind(descriptor, &SocketAddr::new(self.address.unwrap_or(any), port)) {
+                        Err(Errno::ADDRINUSE) => {}
+                        done => return Ok(done?),
+                    }
+                }
+                // What the kernel says when it has no port to choose.
+                return Err(Errno::ADDRNOTAVAIL.into());
+            }
+            Some(ports) => choose_from(descriptor, ports)?,
+            None => {}
+        }
+        let Some(address) = self.address else { return Ok(()) };
         // Without it, bind() would reserve a port for this address alone and exhaust them 30,000 times sooner.
-        bind_without_port(descriptor)?;
-        Ok(net::bind(descriptor, &SocketAddr::new(self.address, 0))?)
+        set_ip_option(descriptor, libc::IP_BIND_ADDRESS_NO_PORT, 1)?;
+        Ok(net::bind(descriptor, &SocketAddr::new(address, 0))?)
     }
+}
+
+/// Whether the kernel chooses from these ports alone if it is told to. It knows the option since Linux 6.3, wants two ports at
+/// least, and takes a bound outside of its own range for none.
+fn kernel_chooses(ports: PortRange) -> bool {
+    let range = std::fs::read_to_string("/proc/sys/net/ipv4/ip_local_port_range").unwrap_or_default();
+    let own: Vec<u16> = range.split_whitespace().filter_map(|word| word.parse().ok()).collect();
+    let is_within = matches!(own[..], [first, last] if first <= ports.first && ports.last <= last);
+    let trial = || net::socket(AddressFamily::INET, SocketType::STREAM, None).map_err(io::Error::from);
+    is_within && ports.count() > 1 && trial().is_ok_and(|socket| choose_from(&socket, ports).is_ok())
+}
+
+fn choose_from(descriptor: &OwnedFd, ports: PortRange) -> io::Result<()> {
+    let range = u32::from(ports.last) << 16 | u32::from(ports.first);
+    set_ip_option(descriptor, IP_LOCAL_PORT_RANGE, range.cast_signed())
 }
 
 /// A blocking connection from a source, for single requests.
@@ -139,7 +193,7 @@ impl Socket {
         if family != AddressFamily::UNIX {
             sockopt::set_tcp_nodelay(&descriptor, true)?;
             if let Some(source) = source {
-                source.bind(&descriptor)?;
+                source.bind(&descriptor, family)?;
             }
         }
         Ok(Socket { descriptor })
@@ -255,15 +309,14 @@ fn received(result: Result<usize, Errno>) -> io::Result<Received> {
     }
 }
 
-fn bind_without_port(descriptor: &OwnedFd) -> io::Result<()> {
-    let on: libc::c_int = 1;
+fn set_ip_option(descriptor: &OwnedFd, option: libc::c_int, value: libc::c_int) -> io::Result<()> {
     // SAFETY: the descriptor is open; the option's value is an int that lives until the call returns, with its size.
     let result = unsafe {
         libc::setsockopt(
             descriptor.as_raw_fd(),
             libc::IPPROTO_IP,
-            libc::IP_BIND_ADDRESS_NO_PORT,
-            (&raw const on).cast(),
+            option,
+            (&raw const value).cast(),
             size_of::<libc::c_int>() as libc::socklen_t,
         )
     };
@@ -272,4 +325,57 @@ fn bind_without_port(descriptor: &OwnedFd) -> io::Result<()> {
 
 fn unix_address(path: &Path) -> io::Result<SocketAddrUnix> {
     Ok(SocketAddrUnix::new(path)?)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::collections::BTreeSet;
+    use std::net::TcpListener;
+
+    /// Connects until it cannot, from a range of ports, and gives the ports that the server saw and the error.
+    fn exhausted(mut client: ClientSpec, ports: PortRange, listen: &str) -> (BTreeSet<u16>, io::Error) {
+        let listener = TcpListener::bind(listen).unwrap();
+        let address = listener.local_addr().unwrap();
+        client.source_ports = Some(ports);
+        let source = Source::all(&client).next().unwrap();
+        assert!(source.reaches(&address));
+        let (mut kept, mut seen) = (Vec::new(), BTreeSet::new());
+        loop {
+            match connect_within(Duration::from_secs(5), &address, Some(&source)) {
+                Ok(stream) => {
+                    let (there, from) = listener.accept().unwrap();
+                    assert!(seen.insert(from.port()), "a port has one connection to an address");
+                    kept.push((stream, there));
+                }
+                Err(error) => return (seen, error),
+            }
+        }
+    }
+
+    #[test]
+    fn connections_come_from_the_ports_of_a_range_until_all_are_taken() {
+        let range = std::fs::read_to_string("/proc/sys/net/ipv4/ip_local_port_range").unwrap();
+        let first: u16 = range.split_whitespace().next().unwrap().parse().unwrap();
+        let within = PortRange { first: first + 2_000, last: first + 2_031 };
+        // A port that was bound rests for a minute: each case has its own.
+        let outside = |case: u16| PortRange { first: first - 100 * case, last: first - 100 * case + 19 };
+        let from =
+            |address: &str| ClientSpec { source: vec![address.parse().unwrap()], ..ClientSpec::default() };
+        for (ports, listen, client) in [
+            (within, "127.0.0.1:0", ClientSpec::default()),
+            (within, "127.0.0.1:0", from("127.0.0.7")),
+            (within, "[::1]:0", ClientSpec::default()),
+            (outside(8), "127.0.0.1:0", ClientSpec::default()),
+            (outside(7), "127.0.0.1:0", from("127.0.0.8")),
+            (outside(6), "[::1]:0", ClientSpec::default()),
+            (PortRange { first: first - 500, last: first - 500 }, "127.0.0.1:0", from("127.0.0.9")),
+        ] {
+            let (seen, error) = exhausted(client, ports, listen);
+            assert_eq!(Errno::from_io_error(&error), Some(Errno::ADDRNOTAVAIL), "{ports} {listen}: {error}");
+            assert!(seen.iter().all(|port| (ports.first..=ports.last).contains(port)), "{ports}: {seen:?}");
+            // Other tests may hold one or another.
+            assert!(seen.len() as u64 * 10 >= ports.count() * 8, "{ports} {listen}: {seen:?}");
+        }
+    }
 }

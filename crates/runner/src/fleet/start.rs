@@ -14,6 +14,7 @@ use webstone_lab::cpus::cpu_list;
 use webstone_lab::environment;
 use webstone_lab::interrupt::Interrupt;
 use webstone_lab::machine::Root;
+use webstone_measure::strict;
 use webstone_model::generators::{ClockOffset, DISTRIBUTIONS_OF_HOSTS_MAX, GeneratorHost, GeneratorRecord};
 use webstone_model::kubernetes::PodRecord;
 use webstone_model::powers::{self, Power};
@@ -92,6 +93,7 @@ pub(crate) fn start(
         version: &version,
         tool_version: &tool.version,
         plan: &plan,
+        parts: if spec.client.source_ports.is_some() { launches.len() } else { 1 },
         is_loopback: *is_loopback,
         interrupt,
     };
@@ -192,8 +194,8 @@ pub fn check(
 ) -> Result<Vec<Result<CheckedHost, FleetError>>, FleetError> {
     let version = role::version(tool);
     let launches = launches(hosts, interrupt, &mut |what| info!(what))?;
-    let begin =
-        Begin { version: &version, tool_version: &tool.version, plan: &[], is_loopback: false, interrupt };
+    let tool_version = &tool.version;
+    let begin = Begin { version: &version, tool_version, plan: &[], parts: 1, is_loopback: false, interrupt };
     let (ring, _bell) = channel();
     let one = |place: usize, launch: &Launch, ring: Sender<usize>| {
         let (member, described) = begin.described(place, launch, ring)?;
@@ -228,6 +230,8 @@ struct Begin<'a> {
     version: &'a str,
     tool_version: &'a str,
     plan: &'a [u8],
+    /// Hosts that have a part each of what the plan has for all: local ports.
+    parts: usize,
     /// The target is at addresses that no other machine can reach.
     is_loopback: bool,
     interrupt: &'a Interrupt,
@@ -245,6 +249,7 @@ impl Members {
             version: &self.version,
             tool_version: &self.tool_version,
             plan: &self.plan,
+            parts: self.hosts.len(),
             is_loopback: false,
             interrupt,
         };
@@ -323,8 +328,10 @@ impl Begin<'_> {
                     .to_owned(),
             });
         }
-        let prepare = LoadAsk::Prepare(Payload::of(self.plan));
-        let prepared = match self.answer(&member, 2, prepare, self.plan).map_err(failed_or(number))? {
+        let part = self.part_of_plan(place)?;
+        let plan = part.as_deref().unwrap_or(self.plan);
+        let prepare = LoadAsk::Prepare(Payload::of(plan));
+        let prepared = match self.answer(&member, 2, prepare, plan).map_err(failed_or(number))? {
             LoadAnswer::Prepared(prepared) => *prepared,
             LoadAnswer::NoTarget { what, hint } => {
                 return Err(FleetError::Target { number, name: described.name, what, hint });
@@ -342,6 +349,23 @@ impl Begin<'_> {
         member.record = record(&member, described, prepared);
         info!(generator = number, name = member.record.name, workers = member.record.workers, "is ready");
         Ok((member, ready))
+    }
+
+    /// The plan of one host, where it has a part of the local ports: hosts may share an address.
+    fn part_of_plan(&self, place: usize) -> Result<Option<Vec<u8>>, FleetError> {
+        if self.parts < 2 {
+            return Ok(None);
+        }
+        let refused = |what: String, hint: &str| FleetError::Refused { what, hint: hint.to_owned() };
+        let not_json = |error| refused(format!("the plan cannot be split: {error}"), "please report this");
+        let mut plan: Plan = strict::json(self.plan).map_err(not_json)?;
+        let Some(ports) = plan.spec.client.source_ports else { return Ok(None) };
+        plan.spec.client.source_ports = ports.part(place, self.parts);
+        if plan.spec.client.source_ports.is_none() {
+            let what = format!("client.source_ports: `{ports}` has fewer ports than there are hosts");
+            return Err(refused(what, "give more ports, or use fewer generators"));
+        }
+        serde_json::to_vec(&plan).map(Some).map_err(not_json)
     }
 
     /// What a host that is ready hears from the target.

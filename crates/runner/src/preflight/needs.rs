@@ -9,7 +9,7 @@ use webstone_lab::limits::Limits;
 
 use webstone_judge::search::iterations_max;
 use webstone_model::spec::{ConnectionPolicy, HttpVersion, RunSpec, Software};
-use webstone_workload::addresses::AddressRange;
+use webstone_workload::addresses::{AddressRange, PortRange};
 
 /// Descriptors beside connections: standard streams, record files, trace, name service, and the server's pipes.
 const DESCRIPTORS_FIXED: u64 = 64;
@@ -52,6 +52,8 @@ pub struct Load {
     pub workers_own_descriptors: bool,
     /// Local addresses that connections come from; at least 1.
     pub sources: u64,
+    /// Local ports of each that they may have, where that is restricted.
+    pub source_ports: Option<u64>,
     /// Addresses with ports that connections go to, each resolved one counted; 0 for a Unix socket.
     pub destinations: u64,
     /// Whether all of them are on this host.
@@ -88,6 +90,7 @@ impl Load {
             workers,
             workers_own_descriptors: webstone_engine::workers_own_descriptors(),
             sources: spec.client.source.iter().map(AddressRange::count).sum::<u64>().max(1),
+            source_ports: spec.client.source_ports.map(PortRange::count),
             destinations: if spec.client.unix_socket.is_some() { 0 } else { destinations },
             loopback,
             embedded_backlog: is_embedded.then_some(u64::from(spec.server.reference_backlog())),
@@ -235,7 +238,8 @@ fn ports(load: &Load, limits: &Limits) -> Option<Shortage> {
         return None;
     }
     let tuples = load.sources * load.destinations;
-    let available = limits.ports * tuples;
+    let ports = load.source_ports.unwrap_or(limits.ports);
+    let available = ports * tuples;
     let reused = limits.tw_reuse == 1 || (limits.tw_reuse == 2 && load.loopback);
     let wait_s = if reused { TIME_WAIT_REUSED_S } else { TIME_WAIT_S };
     let waiting = load.closed_by_client_s() * wait_s;
@@ -245,13 +249,16 @@ fn ports(load: &Load, limits: &Limits) -> Option<Shortage> {
         _ => return None,
     };
     let mut remedies = Vec::new();
-    if limits.ports < 64_000 {
+    if load.source_ports.is_some() {
+        let ports = needed.div_ceil(tuples);
+        remedies.push(format!("--source-port-range with {ports} ports"));
+    } else if limits.ports < 64_000 {
         remedies.push("sysctl -w net.ipv4.ip_local_port_range=\"1024 65535\"".to_owned());
     }
     if waiting > 0 && !reused {
         remedies.push("sysctl -w net.ipv4.tcp_tw_reuse=1".to_owned());
     }
-    let sources = needed.div_ceil(limits.ports.max(64_000) * load.destinations);
+    let sources = needed.div_ceil(load.source_ports.unwrap_or(limits.ports.max(64_000)) * load.destinations);
     if sources > load.sources || remedies.is_empty() {
         let sources = sources.max(load.sources + 1);
         remedies
@@ -395,6 +402,19 @@ mod tests {
         many.sources = 1;
         many.destinations = 0;
         assert_eq!(found(&many, limits), [], "a Unix socket has no ports");
+    }
+
+    #[test]
+    fn a_range_of_ports_is_all_that_there_is() {
+        let mut few = Load { source_ports: Some(10), ..load(11, ConnectionPolicy::KeepAlive) };
+        assert_eq!(found(&few, LINUX), [(Resource::Ports, Severity::Certain, 11, 10)]);
+        let remedy = shortages(&few, &LINUX).remove(0).remedy;
+        assert_eq!(
+            remedy,
+            "--source-port-range with 11 ports; --source with 2 local addresses (127.0.0.2, 127.0.0.3 … on loopback)"
+        );
+        few.connections = 10;
+        assert_eq!(found(&few, LINUX), []);
     }
 
     #[test]
