@@ -265,6 +265,10 @@ impl<B: Backend, L: Layer, P: Session> Worker<B, L, P> {
     }
 
     pub(crate) fn fail_to_connect(&mut self, index: u32, error: &io::Error, now: u64) {
-        self.fail_link(index, class_of(error, true), now, &|_| describe(error));
+        let class = class_of(error, true);
+        self.fail_link(index, class, now, &|_| match class {
+            ErrorClass::OutOfPorts => format!("no local port is free: {}", describe(error)),
+            _ => describe(error),
+        });
     }
 }
