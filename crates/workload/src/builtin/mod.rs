@@ -18,10 +18,6 @@ pub struct Builtin {
     pub summary: &'static str,
     /// Where its list or its properties come from.
     pub source: &'static str,
-    /// Requests of a run in the source, where it counts requests instead of time.
-    pub requests: Option<u64>,
-    /// Numbers of clients in the source, where it names them.
-    pub clients: &'static [u32],
     pages: fn() -> Vec<Page>,
 }
 
@@ -50,7 +46,7 @@ pub fn builtin(name: &str) -> Option<Workload> {
         let size: u64 = name.strip_prefix("spice-")?.parse().ok()?;
         let description =
             format!("One dynamic answer of {size} bytes in four writes. Source: {SPICE_PAPER}.");
-        // Other spellings of the same number (+1, 01) are not names.
+        // Other spellings of the number (+1, 01) are not names.
         (name == format!("spice-{size}")).then(|| Workload {
             name: name.to_owned(),
             description,
@@ -78,40 +74,30 @@ static BUILTINS: [Builtin; 19] = [
         name: "standard",
         summary: "WebStone 2's standard list: five files of 500 bytes to 5 MB, small ones most often; mean 19,773 bytes",
         source: "WebStone 2.0.1, filelist.standard",
-        requests: None,
-        clients: &[20, 30, 40, 50, 60, 70, 80, 90, 100],
         pages: standard,
     },
     Builtin {
         name: "general-and-media",
         summary: "Six pages of two or three files each, text beside files of megabytes",
         source: WEBSTONE_PAPER,
-        requests: None,
-        clients: &[24],
         pages: general_and_media,
     },
     Builtin {
         name: "general-modem",
         summary: "Pages under 20 kB for users with modems: mostly text, few images (synthesised)",
         source: WEBSTONE_PAPER,
-        requests: None,
-        clients: &[],
         pages: general_modem,
     },
     Builtin {
         name: "general",
         summary: "Pages of files from 1 to 100 kB (synthesised)",
         source: WEBSTONE_PAPER,
-        requests: None,
-        clients: &[],
         pages: general,
     },
     Builtin {
         name: "media-rich",
         summary: "Pages of images, sound and film, from 20 kB to megabytes (synthesised)",
         source: WEBSTONE_PAPER,
-        requests: None,
-        clients: &[],
         pages: media_rich,
     },
     Builtin {
@@ -119,112 +105,84 @@ static BUILTINS: [Builtin; 19] = [
         summary: "The load of a company's site of 1995: 93 % of accesses under 30 kB, 7,026 bytes per access with \
                   headers (synthesised)",
         source: "Mindcraft, \"Performance Benchmark Test of the Netscape FastTrack Beta 3 Web Server\", 1996",
-        requests: None,
-        clients: &[16, 32, 48, 64, 80, 96, 112, 128],
         pages: silicon_surf,
     },
     Builtin {
         name: "webbench-static",
         summary: "6,000 files of 223 bytes to 529 kB, 60 MB in all, mean response 6,250 bytes (synthesised)",
         source: SPICE_PAPER,
-        requests: None,
-        clients: &[],
         pages: webbench_static,
     },
     Builtin {
         name: "webbench-dynamic",
         summary: "19 % of requests to the dynamic handler (6,250 bytes in four writes), 81 % as webbench-static",
         source: "WebBench 5.0, as described by its users",
-        requests: None,
-        clients: &[],
         pages: webbench_dynamic,
     },
     Builtin {
         name: "webbench-ecommerce",
         summary: "WebBench's shop: 75 % files and 17 % dynamic answers without TLS, 6 % and 2 % of them over TLS",
         source: SPICE_PAPER,
-        requests: None,
-        clients: &[],
         pages: webbench_ecommerce,
     },
     Builtin {
         name: "spice",
         summary: "One dynamic answer of 6,250 bytes in four writes: what an interface costs (spice-N: of N bytes)",
         source: SPICE_PAPER,
-        requests: None,
-        clients: &[],
         pages: || vec![page(1, vec![spiced(SPICE_BYTES)])],
     },
     Builtin {
         name: "dynamic-light",
         summary: "10 % of requests to the dynamic handler, sizes as in standard",
         source: WEBSTONE_2,
-        requests: None,
-        clients: &[],
         pages: || partly_dynamic(9, 1),
     },
     Builtin {
         name: "dynamic-medium",
         summary: "50 % of requests to the dynamic handler, sizes as in standard",
         source: WEBSTONE_2,
-        requests: None,
-        clients: &[],
         pages: || partly_dynamic(1, 1),
     },
     Builtin {
         name: "dynamic-heavy",
         summary: "All requests to the dynamic handler within the server, sizes as in standard",
         source: WEBSTONE_2,
-        requests: None,
-        clients: &[],
         pages: || partly_dynamic(0, 1),
     },
     Builtin {
         name: "cgi-heavy",
         summary: "All requests to the dynamic handler, through CGI (--server-interface cgi), sizes as in standard",
         source: WEBSTONE_2,
-        requests: None,
-        clients: &[],
         pages: || partly_dynamic(0, 1),
     },
     Builtin {
         name: "workout-0k",
         summary: "One empty file: response and file access without a transfer",
         source: WASD,
-        requests: Some(200),
-        clients: &[1, 10],
         pages: || one("/exercise/0k.txt", 0),
     },
     Builtin {
         name: "workout-16k",
         summary: "One file of 16,384 bytes",
         source: WASD,
-        requests: Some(200),
-        clients: &[1, 10],
         pages: || one("/exercise/16k.txt", 16 * 1024),
     },
     Builtin {
         name: "workout-64k",
         summary: "One file of 65,536 bytes",
         source: WASD,
-        requests: Some(200),
-        clients: &[1, 10],
         pages: || one("/exercise/64k.txt", 64 * 1024),
     },
     Builtin {
         name: "transfer-2m",
         summary: "One log file of 4,123 blocks of 512 bytes: transfer rate",
         source: WASD,
-        requests: Some(10),
-        clients: &[1, 10],
         pages: || one("/log/access.log", 4_123 * 512),
     },
     Builtin {
         name: "transfer-7m",
         summary: "One log file of 14,852 blocks of 512 bytes: transfer rate",
         source: WASD,
-        requests: Some(10),
-        clients: &[1, 10],
         pages: || one("/log/total.log", 14_852 * 512),
     },
 ];
