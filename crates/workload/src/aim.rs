@@ -1,12 +1,12 @@
 //! Whom a workload asks: which of its target's URLs each request goes to ([`Aim`]), and which hosts besides. Load goes only where it was aimed: a list of URLs from somewhere else
-//! must not put a third party under load, so hosts that the target does not name have to be named by whoever runs it.
+//! must not put a third party under load, so the user has to name all hosts other than the target.
 
 use crate::target::{Place, Scheme, Target};
 use crate::{FileRequest, TlsPages};
 
 use super::{Workload, is_absolute};
 
-/// The servers behind paths: a run's target, which of a workload that asks some pages over TLS and others without TLS has a URL
+/// The servers of paths: a run's target, which of a workload that asks some pages over TLS and others without TLS has a URL
 /// of each scheme.
 #[derive(Clone, Debug)]
 pub struct Aim<'a> {
@@ -159,7 +159,7 @@ mod tests {
             found(&urls, &targets, &["victim:81", "WEB:81", "other:80", "web:443"]),
             ["victim", "other:8080"]
         );
-        // What cannot be parsed belongs to no host.
+        // A URL that cannot be parsed belongs to no host.
         assert_eq!(found(&["http://a@web/"], &targets, &["a", "web"]), ["http://a@web/"]);
     }
 

@@ -15,14 +15,14 @@ use crate::target::Target;
 const GOLDEN: u64 = 0x9e37_79b9_7f4a_7c15;
 const LOW_SIX: u64 = 0x3f3f_3f3f_3f3f_3f3f;
 
-/// The content of the file behind one URL.
+/// The content of the file at one URL.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Content {
     key: u64,
 }
 
 impl Content {
-    /// The content behind a URL or its path; see [`file_path`] for which URLs are the same file.
+    /// The content at a URL or its path; see [`file_path`] for which URLs are the same file.
     pub fn of(url: &str) -> Content {
         // FNV-1a collects the bytes, SplitMix64's finaliser spreads them: a key needs no more than to differ.
         let mut key = 0xcbf2_9ce4_8422_2325_u64;
@@ -81,7 +81,7 @@ impl Content {
     }
 }
 
-/// Fills a buffer with the bytes from `offset` on of the file behind a URL. For many pieces of one file, keep a
+/// Fills a buffer with the bytes from `offset` on of the file at a URL. For many pieces of one file, keep a
 /// [`Content`].
 pub fn fill(url: &str, offset: u64, out: &mut [u8]) {
     Content::of(url).fill(offset, out);
@@ -97,7 +97,7 @@ pub struct ContentCheck {
 }
 
 impl ContentCheck {
-    /// A check of the body of `size` bytes behind a URL.
+    /// A check of the body of `size` bytes at a URL.
     pub fn new(url: &str, size: u64) -> ContentCheck {
         ContentCheck { content: Content::of(url), offset: 0, size, right: true }
     }

@@ -53,6 +53,11 @@ impl Fault {
         self
     }
 
+    /// The same in a longer text, in which its own begins at `start`.
+    pub(super) fn after(self, start: usize) -> Fault {
+        Fault { offset: start + self.offset, ..self }
+    }
+
     /// The error that this fault is in a text of the given name.
     pub(super) fn locate(self, file: &str, text: &[u8]) -> WorkloadError {
         let before = &text[..self.offset.min(text.len())];

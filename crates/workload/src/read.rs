@@ -44,10 +44,7 @@ fn read_bytes(
     let name = stem(file);
     let mut workload = match detect(text, file)? {
         Format::Toml => toml_form::read(text, feed_file)?,
-        Format::WebStone1(at) => from_pages(webstone1::read(&text[at..]).map_err(|mut fault| {
-            fault.offset += at;
-            fault
-        })?),
+        Format::WebStone1(at) => from_pages(webstone1::read(&text[at..]).map_err(|fault| fault.after(at))?),
         Format::WebStone2 => from_pages(webstone2::read(text)?),
     };
     if workload.name.is_empty() {

@@ -1,25 +1,15 @@
 //! Which URLs a workload may name: a path with its query on the target, or a whole URL of another host.
 
+use super::problem::Fault;
 use super::template::Template;
 use crate::target::{Scheme, Target};
 use webstone_measure::shown::quoted;
 
-/// Why a text is not such a URL.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct UrlFault {
-    /// Byte offset in the text.
-    pub(super) at: usize,
-    pub(super) what: String,
-    pub(super) hint: Option<String>,
-}
-
 /// Checks a URL, and returns it parsed as a template.
-pub(super) fn check(url: &str) -> Result<Template, UrlFault> {
-    let fault = |at: usize, what: String, hint: &str| UrlFault { at, what, hint: Some(hint.to_owned()) };
-    let template = Template::parse(url).map_err(|error| UrlFault {
-        at: error.at,
-        what: error.to_string(),
-        hint: Some("a literal `{{` is written {{\"{{\"}}, or %7B%7B in a URL".to_owned()),
+pub(super) fn check(url: &str) -> Result<Template, Fault> {
+    let fault = |at: usize, what: String, hint: &str| Fault::new(at, what).hint(hint);
+    let template = Template::parse(url).map_err(|error| {
+        fault(error.at, error.to_string(), "a literal `{{` is written {{\"{{\"}}, or %7B%7B in a URL")
     })?;
     if !url.starts_with('/') {
         let Some((scheme, rest)) = url.split_once("://") else {
@@ -49,22 +39,18 @@ pub(super) fn check(url: &str) -> Result<Template, UrlFault> {
             };
             let what =
                 format!("{} holds {}, which a URL cannot", quoted(url), quoted(&character.to_string()));
-            return Err(UrlFault { at, what, hint: Some(hint) });
+            return Err(fault(at, what, &hint));
         }
     }
     Ok(template)
 }
 
 /// As [`check`], in a filelist, which has no feeds that a template could take a value from.
-pub(super) fn check_in_list(url: &str) -> Result<(), UrlFault> {
-    match check(url)?.feed_columns().next() {
-        None => Ok(()),
-        Some((feed, _)) => Err(UrlFault {
-            at: 0,
-            what: format!("{} names the feed {}, and a filelist has none", quoted(url), quoted(feed)),
-            hint: Some(format!("write a TOML workload, with the values under [feeds.{feed}]")),
-        }),
-    }
+pub(super) fn check_in_list(url: &str) -> Result<(), Fault> {
+    let template = check(url)?;
+    let Some((feed, _)) = template.feed_columns().next() else { return Ok(()) };
+    let what = format!("{} names the feed {}, and a filelist has none", quoted(url), quoted(feed));
+    Err(Fault::new(0, what).hint(format!("write a TOML workload, with the values under [feeds.{feed}]")))
 }
 
 /// Whether a URL names its own host.
@@ -116,7 +102,7 @@ mod tests {
             ("/{{x", 1, "closing", "%7B"),
         ] {
             let fault = check(url).unwrap_err();
-            assert_eq!(fault.at, at, "{url}: {fault:?}");
+            assert_eq!(fault.offset, at, "{url}: {fault:?}");
             assert!(fault.what.contains(word) && fault.hint.unwrap().contains(hint), "{url}: {}", fault.what);
         }
     }

@@ -34,7 +34,7 @@ pub(super) fn read(text: &str) -> Result<Vec<Page>, Fault> {
     Ok(pages)
 }
 
-/// The list that a comment holds where everything is run together on one line; `None` where there is none.
+/// The list in a comment, if everything is joined on one line.
 pub(super) fn run_together(text: &str) -> Option<usize> {
     let is_number = |token: &(usize, &str)| token.1.bytes().all(|byte| byte.is_ascii_digit());
     let tokens: Vec<(usize, &str)> = Tokens { text, at: 0, comments: false }.collect();
@@ -100,9 +100,8 @@ fn read_page(tokens: &mut Tokens<'_>, number: u64, announced: u64) -> Result<Pag
             return Err(Fault::found(offset, word, &expected).hint(hint));
         }
         url::check_in_list(word).map_err(|fault| Fault {
-            offset: offset + fault.at,
             what: format!("{} where {expected} is expected", fault.what),
-            hint: fault.hint,
+            ..fault.after(offset)
         })?;
         files.push(FileRequest { url: word.into(), size: None, detail: Box::<RequestDetail>::default() });
     }

@@ -78,11 +78,7 @@ fn read_line(line: &str, line_at: usize) -> Result<Option<(usize, Page)>, Fault>
     let Some((url_at, name)) = words.next().filter(|(_, word)| !word.starts_with('#')) else {
         return Ok(None);
     };
-    url::check_in_list(name).map_err(|fault| Fault {
-        offset: url_at + fault.at,
-        what: fault.what,
-        hint: fault.hint,
-    })?;
+    url::check_in_list(name).map_err(|fault| fault.after(url_at))?;
     let mut next = words.next();
     let mut weight = 1;
     if let Some((offset, word)) = next.filter(|(_, word)| !word.starts_with('#')) {

@@ -1,7 +1,7 @@
 //! One line of an access log: Common Log Format, and what grew out of it.
 //!
 //! Read is what all of them share: `CLIENT … [TIME] … "METHOD URL VERSION" STATUS SIZE …`. In front may stand a virtual
-//! host; behind, referrer, agent, request times and whatever else a server was told to log. Nothing is copied: a line
+//! host; after it, referrer, agent, request times and whatever else a server was told to log. Nothing is copied: a line
 //! is a few positions in the block it came in.
 
 use memchr::{memchr, memchr2};

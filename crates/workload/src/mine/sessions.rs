@@ -1,7 +1,7 @@
 //! Groups the files of a log into pages: a document, and what the same client fetched within a second of it.
 //!
-//! Memory is bounded three ways: documents whose second is over are closed as the log moves on, only so many may be open
-//! at once, and only so many distinct pages are kept.
+//! Memory is bounded in three ways: documents are closed when their second is over, and the numbers of open documents and of
+//! distinct pages are limited.
 
 use std::collections::{HashMap, VecDeque};
 use std::hash::BuildHasher;

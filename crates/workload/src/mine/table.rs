@@ -27,7 +27,7 @@ struct Entry {
 }
 
 impl UrlTable {
-    /// The number of a URL, new or known; `None` where it is new and there is no room for it.
+    /// The number of a URL, new or known; `None` if it is new and there is no room.
     pub(super) fn number(&mut self, url: &str, urls_max: usize, text_bytes_max: usize) -> Option<u32> {
         let hash = self.hasher.hash_one(url);
         let (entries, blocks) = (&self.entries, &self.blocks);

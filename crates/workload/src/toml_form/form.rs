@@ -108,7 +108,7 @@ impl FeedForm {
                     .hint("write `rows = [[\"value\", …], …]`, or `file = \"values.csv\"`"));
             }
             (None, Some(file)) => {
-                let (at, path) = (file.span().start, file.into_inner());
+                let (at, path) = taken(file);
                 let bytes = load(&path).map_err(|why| {
                     Fault::new(at, format!("feed {}: {}: {why}", quoted(name), quoted(&path)))
                 })?;
@@ -126,8 +126,8 @@ impl FeedForm {
                 };
                 let mut feed = Feed { columns, rows: Vec::with_capacity(rows.len()), ..Feed::default() };
                 for row in rows {
-                    let at = row.span().start;
-                    let row: Vec<String> = row.into_inner().into_iter().map(|cell| cell.0).collect();
+                    let (at, row) = taken(row);
+                    let row: Vec<String> = row.into_iter().map(|cell| cell.0).collect();
                     if row.len() != feed.columns.len() {
                         let (found, expected) = (row.len(), feed.columns.len());
                         let what =
@@ -232,15 +232,8 @@ impl FileTable {
     fn into_file(self, at: usize, feeds: &IndexMap<String, Feed>) -> Result<FileRequest, Fault> {
         let (url, mut size) = match (self.url, self.dynamic) {
             (Some(url), None) => {
-                let at = url.span().start;
-                let url = url.into_inner();
-                // The string begins after its quote; escapes in it may move things further, never wrongly by a line.
-                let template = url::check(&url).map_err(|fault| Fault {
-                    offset: at + 1 + fault.at,
-                    what: fault.what,
-                    hint: fault.hint,
-                })?;
-                check_columns(&template, feeds, at)?;
+                let (at, url) = taken(url);
+                check_url(&url, feeds, at)?;
                 (url.into_boxed_str(), None)
             }
             (None, Some(form)) => form.into_inner().into_url(feeds)?,
@@ -275,8 +268,7 @@ impl FileTable {
         let body = match self.body {
             None => None,
             Some(body) => {
-                let at = body.span().start;
-                let body = body.into_inner();
+                let (at, body) = taken(body);
                 let template = Template::parse(&body).map_err(|error| {
                     Fault::new(at, error.to_string()).hint("a literal `{{` is written {{\"{{\"}}")
                 })?;
@@ -299,14 +291,9 @@ impl DynamicForm {
     fn into_url(self, feeds: &IndexMap<String, Feed>) -> Result<(Box<str>, Option<u64>), Fault> {
         let mut path = "/send".to_owned();
         if let Some(stated) = self.path {
-            let at = stated.span().start;
-            path = stated.into_inner();
-            let template = url::check(&path).map_err(|fault| Fault {
-                offset: at + 1 + fault.at,
-                what: fault.what,
-                hint: fault.hint,
-            })?;
-            check_columns(&template, feeds, at)?;
+            let at;
+            (at, path) = taken(stated);
+            check_url(&path, feeds, at)?;
             if path.contains('?') {
                 return Err(Fault::new(at, format!("{} holds a query, expected a path", quoted(&path)))
                     .hint("write the whole address as `url` instead of `dynamic`"));
@@ -329,10 +316,21 @@ impl DynamicForm {
     }
 }
 
+/// A value and where it begins.
+fn taken<T>(value: Spanned<T>) -> (usize, T) {
+    (value.span().start, value.into_inner())
+}
+
+/// Checks a URL in a string that begins at `at`.
+fn check_url(url: &str, feeds: &IndexMap<String, Feed>, at: usize) -> Result<(), Fault> {
+    // The string begins after its quote; escapes in it may move the place, but hardly to another line.
+    let template = url::check(url).map_err(|fault| fault.after(at + 1))?;
+    check_columns(&template, feeds, at)
+}
+
 /// One of the words that a parameter of the handler has.
 fn one_of(found: Spanned<String>, words: &[&str], expected: &str) -> Result<String, Fault> {
-    let at = found.span().start;
-    let found = found.into_inner();
+    let (at, found) = taken(found);
     match words.contains(&found.as_str()) {
         true => Ok(found),
         false => Err(Fault::new(at, format!("found {}, expected {expected}", quoted(&found)))),
@@ -347,8 +345,7 @@ fn number(value: Spanned<Whole>, low: u64, what: &str) -> Result<u64, Fault> {
 }
 
 fn check_method(method: Spanned<String>) -> Result<String, Fault> {
-    let at = method.span().start;
-    let method = method.into_inner();
+    let (at, method) = taken(method);
     match http::Method::from_bytes(method.as_bytes()) {
         Ok(_) if method.bytes().any(|byte| byte.is_ascii_lowercase()) => {
             Err(Fault::found(at, &method, "a method; methods are case-sensitive and upper-case")
@@ -364,8 +361,7 @@ fn check_headers(
 ) -> Result<IndexMap<String, String>, Fault> {
     let mut checked = IndexMap::with_capacity(headers.len());
     for (name, value) in headers {
-        let (name_at, value_at) = (name.span().start, value.span().start);
-        let (name, value) = (name.into_inner(), value.into_inner());
+        let ((name_at, name), (value_at, value)) = (taken(name), taken(value));
         if http::HeaderName::from_bytes(name.as_bytes()).is_err() {
             return Err(Fault::found(name_at, &name, "the name of a header field"));
         }

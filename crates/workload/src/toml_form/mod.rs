@@ -117,10 +117,8 @@ impl Reader {
     fn pages(&mut self, forms: Vec<toml::Spanned<PageForm>>, base: usize) -> Result<(), Fault> {
         for form in forms {
             let at = form.span().start;
-            let (page, places) = form
-                .into_inner()
-                .into_page(at, &self.workload.feeds)
-                .map_err(|fault| Fault { offset: fault.offset + base, ..fault })?;
+            let (page, places) =
+                form.into_inner().into_page(at, &self.workload.feeds).map_err(|fault| fault.after(base))?;
             self.workload.pages.push(page);
             for (number, place) in places.into_iter().enumerate() {
                 self.check_size(number, base + place)?;

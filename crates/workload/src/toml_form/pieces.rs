@@ -12,7 +12,7 @@ pub(super) struct Pieces<'a> {
 }
 
 impl<'a> Pieces<'a> {
-    /// Cuts a text into pieces of this many pages; `None` if it must be parsed whole.
+    /// Cuts a text into pieces with a given number of pages; `None` if it must be parsed whole.
     pub(super) fn of(text: &'a str, pages_per_piece: usize) -> Option<Pieces<'a>> {
         let mut cuts = Vec::new();
         let mut pages = 0;

@@ -168,7 +168,7 @@ fn places_are_right_behind_many_pages() {
     assert!(error.to_string().starts_with("w.toml:2003:1: unknown field `ulr`"), "{error}");
     let error = read_workload(format!("{text}[[pages]]\nurl = \"x\"\n"), "w.toml").unwrap_err();
     assert!(error.to_string().starts_with("w.toml:2003:8: `x` is not"), "{error}");
-    // Feeds behind the pages are read too, only not in pieces.
+    // Feeds after the pages are read too, only not in pieces.
     let text =
         format!("{text}[[pages]]\nurl = \"/{{{{u.a}}}}\"\n[feeds.u]\ncolumns = [\"a\"]\nrows = [[1]]\n");
     assert_eq!(read_workload(&text, "w.toml").unwrap().pages.len(), 1001);
