@@ -132,7 +132,7 @@ pub struct ClientArgs {
     /// at a time, and more per second. All pairs are used equally.
     ///
     /// Example: --source 127.0.0.2-127.0.0.9, or --source 10.0.1.0/28,10.0.2.7
-    #[arg(long, value_name = "ADDRESSES", value_delimiter = ',', value_parser = values::source)]
+    #[arg(long, value_name = "ADDRESSES", value_delimiter = ',')]
     pub source: Vec<AddressRange> => (client.source = "the operating system's choice"),
 
     /// Local ports of connections, for firewalls that let only some through

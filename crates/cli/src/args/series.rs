@@ -31,13 +31,13 @@ pub enum ServersCommand {
     /// Print the configuration of a server; the tuned one gives its reasons
     Show {
         /// The server, with its profile: nginx, or nginx:tuned
-        #[arg(value_name = "SERVER[:PROFILE]", value_parser = values::server)]
+        #[arg(value_name = "SERVER[:PROFILE]")]
         server: ServerChoice,
 
         /// What answers /send
         ///
         /// Default: nothing. Example: --interface fastcgi
-        #[arg(long, value_name = "NAME", value_parser = values::interface)]
+        #[arg(long, value_name = "NAME")]
         interface: Option<Interface>,
     },
 }
@@ -46,7 +46,7 @@ flags! {
 /// A series: a matrix, the load of every cell, and where it goes.
 pub struct SeriesArgs {
     /// The servers, separated by commas, each with its profile: nginx,apache:tuned,caddy
-    #[arg(value_name = "SERVERS", value_delimiter = ',', value_parser = values::server)]
+    #[arg(value_name = "SERVERS", value_delimiter = ',')]
     pub servers: Vec<ServerChoice>,
 
     /// Testbed file: the matrix under `[series]`, the rest as for any run; flags override it
@@ -87,7 +87,6 @@ pub struct SeriesArgs {
         value_name = "LIST",
         help_heading = "Matrix",
         value_delimiter = ',',
-        value_parser = values::delivery,
         conflicts_with = "server_interface"
     )]
     pub interfaces: Vec<Delivery> => (series?.interfaces),

@@ -74,7 +74,7 @@ pub struct ServeArgs {
     /// `docs/interfaces.md` describes them.
     ///
     /// Example: --interface fastcgi
-    #[arg(long, value_name = "NAME", value_parser = values::interface)]
+    #[arg(long, value_name = "NAME")]
     pub interface: Option<Interface> => (server.interface = "native"),
 
     /// Program to run through cgi, fastcgi or persistent, with its arguments; webstone's own handler if not given
@@ -148,7 +148,7 @@ pub struct ServeTlsArgs {
     /// Key type of the certificate that webstone makes: ecdsa (P-256) or rsa (2,048 bits)
     ///
     /// Example: --tls-key rsa
-    #[arg(long, value_name = "ecdsa|rsa", value_parser = values::certificate_key, requires = "tls", conflicts_with = "cert")]
+    #[arg(long, value_name = "ecdsa|rsa", requires = "tls", conflicts_with = "cert")]
     pub tls_key: Option<CertificateKey> => (server.tls?.certificate = |_| CertificateKey::default().name().to_owned()),
 
     /// Write the certificate that webstone makes to this file, for clients to trust
@@ -202,7 +202,7 @@ pub struct OwnTlsArgs {
     /// Key type of the certificate that webstone makes: ecdsa (P-256) or rsa (2,048 bits)
     ///
     /// Example: --tls --server-tls-key rsa
-    #[arg(long, value_name = "ecdsa|rsa", value_parser = values::certificate_key, conflicts_with = "server_tls_cert")]
+    #[arg(long, value_name = "ecdsa|rsa", conflicts_with = "server_tls_cert")]
     pub server_tls_key: Option<CertificateKey> => (server.tls?.certificate = |_| CertificateKey::default().name().to_owned()),
 
     /// Certificate and private key of the server in PEM format, instead of ones made for the run
@@ -255,7 +255,7 @@ pub struct OwnServerArgs {
     /// as an unprivileged user where possible, and is stopped with everything it started, however the run ends.
     ///
     /// Example: --server nginx, or --server apache-prefork:tuned
-    #[arg(long, value_name = "SERVER[:PROFILE]", value_parser = values::server)]
+    #[arg(long, value_name = "SERVER[:PROFILE]")]
     pub server: Option<ServerChoice> => (
         server.software,
         |args, run| if let Some(choice) = args.server {
@@ -351,7 +351,7 @@ pub struct OwnServerArgs {
     /// describes each.
     ///
     /// Example: --server nginx --server-interface fastcgi
-    #[arg(long, value_name = "NAME", value_parser = values::interface)]
+    #[arg(long, value_name = "NAME")]
     pub server_interface: Option<Interface> => (server.interface = "none; native for the reference server"),
 
     /// Number of processes of the handler; 0 means what the profile says

@@ -14,16 +14,13 @@ use webstone_measure::rate::{Rates, RatesError};
 use webstone_measure::units::{NANOS_PER_SECOND, Nanos, QuantityError, parse_count};
 use webstone_model::kubernetes;
 use webstone_model::search::Over;
-use webstone_model::series::{Caching, Delivery, DeliveryError};
-use webstone_model::server_tls::CertificateKey;
+use webstone_model::series::Caching;
 use webstone_model::spec::{
-    Check, ConnectionPolicy, HttpVersion, Interface, InterfaceError, Levels, Order, Profile, Resolve,
-    ServerChoice, ServerChoiceError, WhenBusy, parse_cpu_list,
+    Check, ConnectionPolicy, HttpVersion, Levels, Order, Profile, Resolve, WhenBusy, parse_cpu_list,
 };
 use webstone_model::threshold::{GateError, Threshold, Thresholds};
 use webstone_report::{ComparisonFormat, CsvTable, Format};
 use webstone_runner::check;
-use webstone_workload::addresses::{AddressRange, AddressRangeError};
 use webstone_workload::arrivals::ArrivalProcess;
 use webstone_workload::target::Place;
 
@@ -54,10 +51,6 @@ pub(super) fn on_off(text: &str) -> Result<bool, String> {
         "off" => Ok(false),
         _ => Err(format!("`{text}` is neither on nor off; write one of them")),
     }
-}
-
-pub(super) fn certificate_key(text: &str) -> Result<CertificateKey, String> {
-    text.parse()
 }
 
 /// Two files, separated by a comma.
@@ -185,16 +178,12 @@ pub(super) fn seed(text: &str) -> Result<u64, String> {
         .map_err(|_| format!("`{text}` is not a seed; write a whole number from 0 to {}", u64::MAX))
 }
 
-/// Local addresses.
+/// A host that may be put under load.
 pub(super) fn host(text: &str) -> Result<String, String> {
     match text.parse::<Place>() {
         Ok(_) => Ok(text.to_owned()),
         Err(_) => Err(format!("`{text}` is not HOST or HOST:PORT, as in images.test or 127.0.0.2:8081")),
     }
-}
-
-pub(super) fn source(text: &str) -> Result<AddressRange, String> {
-    text.parse().map_err(|error: AddressRangeError| error.to_string())
 }
 
 /// Exactly one level.
@@ -231,21 +220,6 @@ pub(super) fn profile() -> impl TypedValueParser<Value = Profile> {
 /// Whether a server keeps at hand what it has once read.
 pub(super) fn caching() -> impl TypedValueParser<Value = Caching> {
     one_of([("on", "answers, or files, are cached"), ("off", "they are not")])
-}
-
-/// A server and its profile.
-pub(super) fn server(text: &str) -> Result<ServerChoice, String> {
-    text.parse().map_err(|error: ServerChoiceError| error.to_string())
-}
-
-/// An interface between a server and its handler.
-pub(super) fn interface(text: &str) -> Result<Interface, String> {
-    text.parse().map_err(|error: InterfaceError| error.to_string())
-}
-
-/// What a cell of a series answers with.
-pub(super) fn delivery(text: &str) -> Result<Delivery, String> {
-    text.parse().map_err(|error: DeliveryError| error.to_string())
 }
 
 /// The conditions of a search: of what clients see, at any level.

@@ -52,39 +52,26 @@ fn in_turn(errors: Vec<(String, Option<String>)>) -> Vec<Failure> {
 
 /// Prints the manifest.
 pub(super) fn job(args: GeneratorsJobArgs) -> Result<Exit, Failure> {
-    let GeneratorsJobArgs {
-        pods,
-        cpus,
-        image,
-        name,
-        namespace,
-        memory,
-        deadline,
-        idle,
-        ttl,
-        node_selector,
-        host_network,
-        share_nodes,
-    } = args;
-    if idle > deadline {
+    if args.idle > args.deadline {
         return Err(Failure::usage(format!(
-            "--idle: pods would wait for {idle}, but the Job ends after {deadline} (--deadline)"
+            "--idle: pods would wait for {}, but the Job ends after {} (--deadline)",
+            args.idle, args.deadline
         ))
         .hint("write a longer --deadline, or a shorter --idle"));
     }
     let job = Job {
-        name,
-        namespace,
-        pods,
-        cpus,
-        memory,
-        image,
-        deadline,
-        idle,
-        ttl,
-        node_selector,
-        host_network,
-        share_nodes,
+        name: args.name,
+        namespace: args.namespace,
+        pods: args.pods,
+        cpus: args.cpus,
+        memory: args.memory,
+        image: args.image,
+        deadline: args.deadline,
+        idle: args.idle,
+        ttl: args.ttl,
+        node_selector: args.node_selector,
+        host_network: args.host_network,
+        share_nodes: args.share_nodes,
     };
     let manifest = job
         .manifest()
