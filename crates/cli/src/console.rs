@@ -1,4 +1,4 @@
-//! The two output streams: what goes where, what a terminal is, and what happens when nobody listens any more.
+//! The two output streams: what goes where, how a terminal is treated, and what happens when the reader has gone.
 //!
 //! Standard output carries what was asked for and nothing else; everything said about it goes to standard error. A
 //! reader that went away (`| head`) is not an error: the program goes on in silence.
@@ -21,7 +21,7 @@ const WIDTH_MAX: usize = 160;
 /// Most that COLUMNS can ask for.
 const COLUMNS_MAX: usize = 1000;
 
-/// How to talk to whoever started the program.
+/// How to talk to the user.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Console {
     color: ColorChoice,
@@ -52,7 +52,7 @@ impl Console {
             && std::env::var_os("TERM").is_none_or(|term| term != "dumb")
     }
 
-    /// How a report for standard output is drawn: as the terminal can show it, or plainly where it is none.
+    /// How a report is drawn: as the terminal can show it, or plainly if standard output is not a terminal.
     pub(crate) fn report_options(&self, to_file: bool) -> Options {
         let terminal = !to_file && io::stdout().is_terminal();
         let own = || if terminal { width(io::stdout()).map(|width| width.min(WIDTH_MAX)) } else { None };
@@ -75,8 +75,8 @@ impl Console {
     }
 }
 
-/// Writes a message to standard error, whatever becomes of it: there is nobody left to be told. What servers and files brought
-/// along in it begins no line and commands no terminal.
+/// Writes a message to standard error. That this can fail is ignored: there is no other place to say so. Text from servers and
+/// files in it can neither begin a line nor control the terminal.
 pub(crate) fn complain(text: impl Display) {
     let text = text.to_string();
     let _ = writeln!(io::stderr(), "{}", indented(&lines(&text, |_| 0)));
@@ -84,22 +84,22 @@ pub(crate) fn complain(text: impl Display) {
 
 /// Writes a failure to standard error that is not the command's last.
 pub(crate) fn fail(failure: &Failure) {
-    // It is harmless already, and its hint begins a line.
+    // Its text is escaped already; its hint begins a line on purpose.
     let _ = writeln!(io::stderr(), "{failure}");
 }
 
-/// What the user asks for by `COLUMNS`, whatever the terminal says and where there is none.
+/// The width that `COLUMNS` asks for; it overrides the terminal's.
 pub(crate) fn columns() -> Option<usize> {
     std::env::var("COLUMNS").ok()?.trim().parse().ok().filter(|columns| (1..=COLUMNS_MAX).contains(columns))
 }
 
-/// Columns of a terminal, where it is one.
+/// The width of a terminal; `None` if the stream is not one.
 pub(crate) fn width(stream: impl std::os::fd::AsFd) -> Option<usize> {
     let size = rustix::termios::tcgetwinsize(stream).ok()?;
     (size.ws_col > 0).then_some(usize::from(size.ws_col))
 }
 
-/// Refuses to send to a terminal what is no text.
+/// Refuses to send binary formats to a terminal.
 pub(crate) fn can_be_shown(format: Format, file: Option<&Path>) -> Result<(), Failure> {
     if format.is_binary() && file.is_none() && io::stdout().is_terminal() {
         return Err(Failure::usage(format!(
@@ -133,9 +133,12 @@ impl<'a> Delivery<'a> {
         self.failed.is_some()
     }
 
-    /// Everything was written, or is not. A reader that went away is not an error.
+    /// Flushes. A reader that went away is not an error.
+    ///
+    /// # Errors
+    /// The first write that failed.
     pub(crate) fn end(mut self) -> Result<(), Failure> {
-        // Nothing at all is a result, too, and empties the file.
+        // An empty result empties the file.
         let _ = self.write(&[]).and_then(|_| self.flush());
         match (&self.failed, self.file) {
             (None, _) => Ok(()),
@@ -176,8 +179,7 @@ impl Write for Delivery<'_> {
     }
 }
 
-/// Writes a result: into a file where one is named, to standard output otherwise. Reports were made harmless where they were
-/// made.
+/// Writes a result to a file if one is named, else to standard output. Reports escape their own text.
 pub(crate) fn deliver(bytes: &[u8], file: Option<&Path>) -> Result<(), Failure> {
     match file {
         Some(path) => std::fs::write(path, bytes).map_err(|error| Failure::file("write", path, &error)),
@@ -190,7 +192,7 @@ pub(crate) fn print(text: &str) -> Result<(), Failure> {
     print_as_is(lines(text, |_| 0).as_bytes())
 }
 
-/// Writes to standard output what was made harmless before, or is for a program.
+/// Writes to standard output what is escaped already, or meant for a program.
 pub(crate) fn print_as_is(bytes: &[u8]) -> Result<(), Failure> {
     let mut out = io::stdout().lock();
     match out.write_all(bytes).and_then(|()| out.flush()) {
@@ -205,7 +207,7 @@ fn speaks_utf8() -> bool {
     let locale = ["LC_ALL", "LC_CTYPE", "LANG"]
         .into_iter()
         .find_map(|name| std::env::var(name).ok().filter(|value| !value.is_empty()));
-    // Without any locale the terminal's maker decides, and makers have decided for UTF-8.
+    // Without a locale the terminal decides, and today's terminals use UTF-8.
     locale.is_none_or(|value| {
         let value = value.to_ascii_lowercase();
         value.contains("utf-8") || value.contains("utf8")

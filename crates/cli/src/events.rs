@@ -32,7 +32,7 @@ impl EventLines {
     /// Opens the descriptor or file that `--events` names.
     pub(crate) fn open(named: &str) -> Result<EventLines, Failure> {
         let file = match named.parse::<u32>() {
-            // A descriptor is opened again by its name: whoever gave it keeps its own.
+            // Opened again by its name, so that the parent's descriptor stays as it is.
             Ok(number) => OpenOptions::new().append(true).open(format!("/proc/self/fd/{number}")),
             Err(_) => File::create(named),
         };
@@ -71,7 +71,7 @@ impl Observer for EventLines {
         let time = clock::rfc3339(SystemTime::now());
         if let Some(lines) = &self.lines {
             self.waiting.fetch_add(1, Relaxed);
-            // Whoever wrote has given up, and said so.
+            // If the writer has given up, it has said so.
             let _ = lines.send(EventLine { schema: EVENTS_SCHEMA, time, event: event.clone() });
         }
     }

@@ -6,10 +6,10 @@ use webstone_runner::check::SpecError;
 use crate::args::{Cli, table};
 use crate::failure::Failure;
 
-/// A rule that was broken by what a command was asked for.
+/// The message about a broken rule, as a user of a command sees it.
 pub(crate) fn failure(error: &SpecError, command: &str) -> Failure {
     let place = error.place.as_ref().map_or_else(String::new, |place| format!("{place}: "));
-    // The URL of a command line has no name, and its rule says which it is.
+    // A URL on the command line has no option, and the rule names it.
     let key = match (error.key.as_str(), &error.place) {
         ("target", None) => String::new(),
         (key, _) => format!("{}: ", named_key(key, command)),
@@ -17,7 +17,7 @@ pub(crate) fn failure(error: &SpecError, command: &str) -> Failure {
     Failure::usage(format!("{place}{key}{}", named(&error.rule, command))).hint(named(&error.remedy, command))
 }
 
-/// A text with the command's flag before each key: `--clients (load.clients)`. What stands in backquotes is somebody else's.
+/// A text with the command's flag before each key: `--clients (load.clients)`. Text in backquotes is quoted and stays as it is.
 pub(crate) fn named(text: &str, command: &str) -> String {
     let mut out = String::with_capacity(text.len());
     for (index, part) in text.split('`').enumerate() {
@@ -33,7 +33,7 @@ pub(crate) fn named(text: &str, command: &str) -> String {
             let end = rest[start..].find(|c| !is_of_key(c)).map_or(rest.len(), |length| start + length);
             let word = rest[start..end].trim_end_matches('.');
             out.push_str(&rest[..start]);
-            // In parentheses it says what stands before it.
+            // A key in parentheses explains the word before it.
             match word.contains('.') && !out.ends_with('(') {
                 true => out.push_str(&named_key(word, command)),
                 false => out.push_str(word),
@@ -50,7 +50,7 @@ fn is_of_key(c: char) -> bool {
     c.is_ascii_lowercase() || c == '_' || c == '.'
 }
 
-/// A text in which keys stand alone: what [`named`] added is taken out again, for whoever sees no flags.
+/// The reverse of [`named`]: keys without flags, for users of the browser front.
 pub(crate) fn without_flags(text: &str) -> String {
     let mut out = String::with_capacity(text.len());
     for (index, part) in text.split('`').enumerate() {

@@ -41,7 +41,7 @@ pub fn main(arguments: &[OsString]) -> ExitCode {
             log::start(cli.log.as_deref()).and_then(|()| commands::execute(cli.command, arguments, &console))
         }
         Err(Usage::Print(text)) => {
-            // A reader that went away is no error.
+            // A reader that went away is not an error.
             let _ = text.print();
             Ok(Exit::Done)
         }

@@ -48,7 +48,7 @@ pub(crate) fn start(file: Option<&Path>) -> Result<(), Failure> {
     };
     let layer =
         tracing_subscriber::fmt::layer().with_ansi(false).with_writer(Mutex::new(WithoutSecrets(out)));
-    // Whoever uses this library may have a subscriber of its own, which then has the events.
+    // A program that uses this library may have its own subscriber, which then gets the events.
     let _ = tracing_subscriber::registry().with(targets).with(layer).try_init();
     Ok(())
 }

@@ -2,8 +2,8 @@
 //! stops at once; the third ends the process, in case something hangs.
 //!
 //! SIGHUP is what a run gets whose terminal or SSH connection goes away. It is left alone where it was ignored when the
-//! program started, as `nohup` has it. SIGQUIT (Ctrl-\) stays what it is everywhere: the end at once, with a core dump, for
-//! whoever wants to see where the program stands; supervisors still end every server.
+//! program started, as `nohup` has it. SIGQUIT (Ctrl-\) keeps its default: the program ends at once with a
+//! core dump, for debugging; supervisors still end every server.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicI32, Ordering};
@@ -21,7 +21,7 @@ pub(crate) struct SignalWatch {
     /// Shared with the sweep.
     pub(crate) interrupt: Arc<Interrupt>,
     last: Arc<AtomicI32>,
-    /// What is said to the first.
+    /// The answer to the first signal.
     ending: &'static str,
 }
 
@@ -57,12 +57,12 @@ impl SignalWatch {
     fn receive(&self, signal: i32) {
         self.last.store(signal, Ordering::Release);
         self.interrupt.raise();
-        // The line begins with one of its own, because a terminal has just shown ^C on the one before.
+        // It begins on a new line, because the terminal has just shown ^C.
         match self.interrupt.count() {
             1 => console::complain(format!("\n{}", self.ending)),
             2 => console::complain("\nstopping at once"),
             _ => {
-                // Whatever did not end after two requests will not end after a third: let the signal do it.
+                // What did not end after two requests will not end after a third: let the signal end it.
                 let _ = signal_hook::low_level::emulate_default_handler(signal);
             }
         }
@@ -72,11 +72,11 @@ impl SignalWatch {
 /// Has a write beyond `ulimit -f` fail as one to a full disk does. By itself SIGXFSZ ends the program without a word. Programs that are
 /// started have the signal as it was.
 pub(crate) fn survive_file_size_limit() {
-    // What it notes is of no use; where it cannot be registered, the signal does what it always did.
+    // The flag itself is not used. If it cannot be registered, the signal keeps its default.
     let _ = signal_hook::flag::register(SIGXFSZ, Arc::default());
 }
 
-/// Whether whoever started this program had it ignore a signal. Where the kernel does not tell, it did not.
+/// Whether the program was started with a signal ignored. If the kernel does not say, it was not.
 fn is_ignored(signal: i32) -> bool {
     let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
     let mask = status.lines().find_map(|line| line.strip_prefix("SigIgn:"));

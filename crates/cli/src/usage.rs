@@ -1,5 +1,5 @@
-//! What the parser of the command line complains about, in the same form as every other error of this program: one
-//! sentence with the option, the value and the rule, and the remedy on a line of its own.
+//! Errors of the command line's parser in the form of all errors of this program: one sentence with the option, the value and
+//! the rule, and the remedy on a line of its own.
 
 use std::ffi::OsString;
 
@@ -17,7 +17,7 @@ const COMMON: &str = "
   webstone hit http://127.0.0.1:8080/            load one URL, as wrk does
   webstone report last                           print the newest report again";
 
-/// What came of parsing a wrong command line, or one that asks for help.
+/// Why a command line was not parsed to a command.
 #[derive(Debug)]
 pub enum Usage {
     /// Text to be printed on standard output: help or version.
@@ -109,7 +109,7 @@ fn failure(error: &clap::Error, arguments: &[OsString]) -> Failure {
         }
         ErrorKind::InvalidSubcommand => {
             let name = text(ContextKind::InvalidSubcommand).unwrap_or_default();
-            // What webstone starts by itself is nothing to suggest.
+            // Commands that only webstone itself starts are not suggested.
             let all = crate::args::command();
             let is_shown = |name: &&str| all.find_subcommand(name).is_none_or(|sub| !sub.is_hide_set());
             let near = text(ContextKind::SuggestedSubcommand).unwrap_or_default();
@@ -168,7 +168,7 @@ fn failure(error: &clap::Error, arguments: &[OsString]) -> Failure {
     }
 }
 
-/// A rule names the value, whoever wrote it.
+/// A rule with the value in front, unless it names the value itself.
 fn named(rule: &str, value: &str) -> String {
     if rule.contains('`') { rule.to_owned() } else { format!("`{value}`: {rule}") }
 }
@@ -193,7 +193,7 @@ fn command_name(arguments: &[OsString]) -> Option<String> {
 /// What -q means in other load generators, and here.
 pub(crate) const QUIET: &str = "-q is --quiet and takes no value; a rate, which hey and oha call -q, is -R here: the total, as in -R 1000";
 
-/// Whether a word stands right behind another on the command line.
+/// Whether a word directly follows another on the command line.
 fn follows(arguments: &[OsString], before: &str, word: &str) -> bool {
     arguments.windows(2).any(|pair| pair[0] == before && pair[1] == word)
 }
@@ -203,7 +203,7 @@ fn did_you_mean(names: &[&str]) -> String {
     format!("did you mean {}?", names.join(" or "))
 }
 
-/// The command that a word means which is none: its letters in another order, or what other programs call it.
+/// The command that an unknown word may mean: the same letters in another order, or what other programs call it.
 fn meant(word: &str) -> Option<String> {
     let sorted = |text: &str| {
         let mut letters: Vec<char> = text.chars().collect();

@@ -404,8 +404,8 @@ pub struct HitArgs {
 }
 }
 
-/// A command line as its help shows it, for whoever typed too little: one with all of some options, as `--pods`, if there is one. `None` of a
-/// command without examples.
+/// An example of a command from its help, for messages about missing arguments: the first that has all of `options`, else the
+/// first. `None` if the help has no examples.
 pub(crate) fn example_with(name: &str, options: &[&str]) -> Option<String> {
     let all = command();
     let own = all.find_subcommand(name)?.get_after_long_help().map(ToString::to_string).unwrap_or_default();
@@ -416,7 +416,7 @@ pub(crate) fn example_with(name: &str, options: &[&str]) -> Option<String> {
     lines.iter().find(has_all).or(lines.first()).map(|line| (*line).to_owned())
 }
 
-/// The example of an option, `--clients` say, as its help shows it.
+/// The example in the help of an option such as `--clients`.
 pub(crate) fn option_example(name: &str, option: &str) -> Option<String> {
     let all = command();
     let option = option.trim_start_matches('-');
@@ -433,7 +433,7 @@ pub fn parse(arguments: &[OsString]) -> Result<Cli, clap::Error> {
     let parse = |command: clap::Command| {
         command.try_get_matches_from(arguments).and_then(|matches| Cli::from_arg_matches(&matches))
     };
-    // To write the defaults into the help takes longer than everything else of a start, and few read it.
+    // Writing the defaults into the help takes longer than the rest of the start, and few calls show help.
     parse(Cli::command()).or_else(|_| parse(command()))
 }
 

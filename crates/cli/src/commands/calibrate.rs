@@ -1,4 +1,4 @@
-//! `webstone calibrate`: what this host's generator can do, as a table and as a file; and the null server behind it.
+//! `webstone calibrate`: how much load this host can generate, as a table and as a file; and the null server that it uses.
 
 use std::path::{Path, PathBuf};
 

@@ -6,7 +6,7 @@ use std::path::{Component, Path};
 use webstone_store::REPORT;
 
 /// For each record of the series in `directory`, by its name there, the URL of its own report as seen from the file `page`; `None` where there is
-/// no report. Nothing at all where no file is written: nobody knows from where such a page will be read.
+/// no report. No links if no file is written: the place of such a page is unknown.
 pub(super) fn cell_links(
     directory: &Path,
     page: Option<&Path>,

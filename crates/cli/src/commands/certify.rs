@@ -1,4 +1,4 @@
-//! `webstone certify`: the run rules held against a record, the certificate, the signature.
+//! `webstone certify`: a record checked against the run rules, its certificate and its signature.
 
 use std::fmt::Write;
 use std::io::{self, IsTerminal};
@@ -22,7 +22,7 @@ pub(super) fn execute(args: &CertifyArgs, console: &Console) -> Result<Exit, Fai
         archive::form_of(path)?;
     }
     let directory = records::locate(&args.run)?;
-    // The key first: whoever mistyped it shall not find the certificate written and nothing signed.
+    // The key first: with a wrong key, no certificate must be written without its signature.
     let key = args.key.as_deref().map(load).transpose()?;
     let found = verify::examine(&directory);
     if !found.problems.is_empty() {

@@ -12,7 +12,7 @@ pub(crate) fn typed(thresholds: &[Thresholds]) -> Vec<Threshold> {
     thresholds.iter().flat_map(|several| several.0.clone()).collect()
 }
 
-/// A level that is selected must be there: a threshold that is held against nothing would pass in silence.
+/// A selected level must exist: a threshold without a level to check would pass silently.
 pub(crate) fn select_levels(
     option: &str,
     missing: impl IntoIterator<Item = (String, Option<u32>)>,

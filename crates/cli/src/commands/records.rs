@@ -49,7 +49,7 @@ pub(super) fn run_or_series(named: &Path, runs_dir: Option<&Path>) -> Result<Pat
 
 /// The archive or the run that was named: an archive by its path, a run as elsewhere.
 pub(super) fn archive_or_run(named: &Path) -> Result<PathBuf, Failure> {
-    // What is damaged may be named as well; then whoever reads it says so.
+    // A damaged record may be named, too; reading it gives the error.
     match named.to_str().and_then(back) {
         Some(_) => find(named, Path::new(RUNS_DIR)),
         None => Ok(find(named, Path::new(RUNS_DIR)).unwrap_or_else(|_| named.to_owned())),
@@ -62,7 +62,7 @@ fn is_run(path: &Path) -> bool {
 
 /// What exists at the path is meant; otherwise what has that name among the runs, or how far back it lies.
 fn find(named: &Path, runs_dir: &Path) -> Result<PathBuf, Failure> {
-    // A run that was killed has `.partial` behind its name, which the store finds by itself.
+    // The name of a run that was killed ends in `.partial`, which the store finds by itself.
     let exists = |path: &Path| {
         let mut partial = path.as_os_str().to_owned();
         partial.push(".partial");

@@ -1,4 +1,4 @@
-//! `webstone respond`: the handler `send` as a program of its own, behind servers that have handlers outside. Not for people;
+//! `webstone respond`: the handler `send` as a program of its own, for servers that run handlers as other processes. Not for people;
 //! configurations that `run --server-interface` writes start it, and so does `serve --interface`.
 //!
 //! As CGI it is started for each request, so it is recognised before the command line is: what stands here is then all that

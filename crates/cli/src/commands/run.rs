@@ -155,7 +155,7 @@ fn report(
 }
 
 /// A run that ended as planned: can its figures be trusted, and do they keep the thresholds? Figures that cannot be
-/// trusted neither keep nor miss any. `is_said`: whoever reads the messages has just read the report.
+/// trusted neither keep nor miss any. `is_said`: the report with the same words has just been printed in the same place.
 fn judged(record: Option<&RunRecord>, outcomes: &[Outcome], is_said: bool) -> Exit {
     let kept = gates::exit(outcomes);
     let Some(record) = record else { return kept };

@@ -133,7 +133,7 @@ fn gateway(handler: &Handler<'_>, spec: &ServerSpec) -> Result<Option<GatewayOpt
     Ok(Some(options))
 }
 
-/// The generated files of a workload; what states no size is no file of it.
+/// The generated files of a workload: those that state a size.
 fn fileset(name: &str) -> Result<Fileset, Failure> {
     let workload = load_workload(name, Feeds::Anywhere)?;
     let files = workload.pages.iter().flat_map(|page| &page.files);

@@ -1,5 +1,5 @@
-//! A testbed as flags: what would be typed for the same run, where flags alone can say it. Whatever is found is read as any command
-//! line is, and counts only if it means the same run.
+//! A testbed as a command line, if flags alone can say the same run. The result is parsed as any command line is, and counts only
+//! if it means the same run.
 
 use std::ffi::OsString;
 
@@ -11,7 +11,7 @@ use crate::args::table::{self, Flag};
 use crate::args::{Cli, Command};
 use crate::intent;
 
-/// Finds flags. What may be typed is put together once: a form asks for a command line at every pause.
+/// Finds flags. The definition is built once: a form asks for a command line at every pause in typing.
 #[derive(Debug)]
 pub(super) struct Typist {
     commands: clap::Command,
@@ -47,7 +47,7 @@ impl Typist {
         }
         self.differing("", &said, &base, &mut words);
         let mut found = self.understood(&words)?;
-        // The command line leaves out the slash behind a host, which changes nothing.
+        // The command line leaves out the slash after a host, which changes nothing.
         let bare = |url: &String| url.trim_end_matches('/').to_owned();
         let is_target = found.target.iter().map(bare).eq(wanted.target.iter().map(bare));
         found.target.clone_from(&wanted.target);

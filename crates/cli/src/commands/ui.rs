@@ -21,9 +21,9 @@ use crate::intent::{self, Intent, RUNS_DIR, series_failure};
 use crate::signals::SignalWatch;
 use crate::{flags, version};
 
-/// What a form's testbed is called; no file has to be of this name.
+/// The name of a form's testbed in messages; there need not be a file of this name.
 const TESTBED: &str = "testbed.toml";
-/// What the first Ctrl-C is answered by.
+/// The answer to the first Ctrl-C.
 const ENDING: &str = "the front ends; runs that are on go on";
 
 pub(super) fn execute(args: &UiArgs, console: &Console) -> Result<Exit, Failure> {
@@ -135,8 +135,8 @@ impl Desk for CommandLine {
     }
 }
 
-/// Workloads are read when a run starts; whoever fills in a form should not have to wait for that. What lies outside of the directory
-/// of the front is not read for it: a message about a file may quote it.
+/// A run reads its workload when it starts; a form says at once if it does not exist. Files outside of the front's directory are not
+/// read, because a message about a file may quote it.
 fn of_a_workload_that_exists(intent: Intent) -> Result<Intent, Failure> {
     let is_near = powers::asked(&intent.spec).iter().all(|one| one.key != "workload");
     if intent.workload.is_none() && is_near {

@@ -1,5 +1,5 @@
-//! `webstone verify`: is a record what it was when it was measured, and signed? Given only its directory or an archive
-//! of it, every check sum, the signature, and every figure computed again.
+//! `webstone verify`: is a record unchanged since it was measured, and signed? From its directory or an archive alone, it checks
+//! every check sum and the signature, and recomputes every figure.
 
 use std::fmt::Write;
 use std::io::ErrorKind;
@@ -24,7 +24,7 @@ use crate::console::{self, Console};
 use crate::failure::{Exit, Failure};
 use crate::version;
 
-/// Problems of one record that are listed; whoever edits a sum breaks dozens of comparisons.
+/// Most problems of one record that are listed: one edited sum breaks dozens of comparisons.
 const PROBLEMS_MAX: usize = 40;
 
 /// Largest file of allowed signers, in bytes.
@@ -45,7 +45,7 @@ pub(super) struct Found {
     numbers: usize,
     /// Figures that were computed again and compared with the stored ones.
     figures: usize,
-    /// The verdict, computed anew.
+    /// The verdict, recomputed.
     verdict: Option<&'static str>,
     /// Whether there is a certificate, and whether it and this version say that every rule is met.
     certified: Option<bool>,
@@ -59,7 +59,7 @@ pub(super) struct Found {
     signer: Option<String>,
     /// What is wrong, each with the file that it is in.
     pub(super) problems: Vec<Problem>,
-    /// What could not be checked, and why that is no damage.
+    /// What could not be checked, and why that is not damage.
     notes: Vec<String>,
 }
 
@@ -148,7 +148,7 @@ fn examine_path(run: &Path) -> Result<Found, Failure> {
     }
     match Store::locate(run) {
         Ok(directory) => Ok(examine(&directory)),
-        // A directory whose record.json was taken away is looked at all the same.
+        // A directory without its record.json is examined anyway.
         Err(StoreError::NoRecord { path }) if path.join(MANIFEST).exists() => Ok(examine(&path)),
         Err(error) => Err(super::store_failure(&error)),
     }
@@ -206,7 +206,7 @@ fn signature_of(directory: &Path, found: &mut Found) {
     found.has_signature = true;
     match signature::check(&signature, &read_file(directory, MANIFEST).unwrap_or_default()) {
         Ok(signed) => found.signed = Some(signed),
-        // Where every file has its check sum, the manifest is what it was.
+        // If every file has its check sum, the manifest is unchanged.
         Err(error @ SignatureError::Other(_)) if !found.problems.is_empty() => {
             found.problem(MANIFEST, format!("was changed since it was signed: {error}"));
         }
@@ -241,7 +241,7 @@ fn recompute(directory: &Path, record: &RunRecord, found: &mut Found) {
         Some(_) => found.problem("environment.json", "is not the environment that record.json holds"),
         None => {}
     }
-    // What is there and cannot be read is told with the check sums.
+    // A file that cannot be read is reported with the check sums.
     if let Ok(stored) = read_file(directory, FIGURES) {
         compare(&stored, record, found);
     }
@@ -262,8 +262,8 @@ fn recompute(directory: &Path, record: &RunRecord, found: &mut Found) {
     }
 }
 
-/// Rules and bounds change between versions. What another build judged is its signer's word, which this one can neither confirm
-/// nor refute; without a signature it is nobody's.
+/// Rules and bounds change between versions. This build can neither confirm nor refute what another build
+/// judged: it rests on the signature, and without one it does not count.
 fn compare_certificate(certificate: &Certificate, record: &RunRecord, found: &mut Found) {
     let Differences { identity, judgement } = certificate.differences(record);
     found.certified = Some(certificate.certified && judgement.is_empty());
@@ -339,7 +339,7 @@ fn allowed(args: &VerifyArgs) -> Result<Vec<Allowed>, Failure> {
     Ok(allowed)
 }
 
-/// Where signers were named, nobody else's signature counts, and none does not either.
+/// If signers were named, the record must be signed, and by one of them.
 fn judge_signer(found: &mut Found, allowed: &[Allowed], asked: bool) {
     if !asked {
         return;
@@ -396,7 +396,7 @@ fn named(run: &Path, found: &Found) -> String {
 pub(super) fn text(run: &Path, found: &Found, allowed: &[Allowed]) -> String {
     let word = if found.problems.is_empty() { "VERIFIED" } else { "NOT VERIFIED" };
     let mut out = format!("{word}  {}\n", named(run, found));
-    // What holds is said only where everything does: half of it would be taken for the whole.
+    // What is right is listed only if everything is: a partial list could be read as a whole.
     if found.problems.is_empty() {
         facts(found, !allowed.is_empty()).iter().for_each(|line| {
             // Writing to a String cannot fail.

@@ -8,7 +8,7 @@ use super::numbers::rate;
 const SILENT_NS: u64 = 3_000_000_000;
 /// From such a share of a CPU on, a worker is the limit of its host.
 const BUSY: f64 = 0.95;
-/// A host is named that has so much fewer requests per client than the middle one, once it has so many.
+/// A host is named if it has this much fewer requests per client than the median host, once the median has this many.
 const FEWER: f64 = 0.1;
 const FEWER_FROM: u64 = 100;
 

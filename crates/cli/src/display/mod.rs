@@ -28,7 +28,7 @@ const RATE_WINDOW_NS: u64 = 1_000_000_000;
 pub(crate) struct Display {
     console: Console,
     live: bool,
-    /// Whether the report will show the warnings, so that they need not be said before it.
+    /// Whether the report will show the warnings, so that they are not printed before it.
     warnings_later: bool,
     /// Length of each level's window; zero where pages end the level.
     window: Duration,
@@ -39,7 +39,7 @@ pub(crate) struct Display {
     /// What each host last said, where several make the load.
     hosts: Vec<LiveHost>,
     drawn_at: Option<Instant>,
-    /// Whether the cursor stands behind a live line.
+    /// Whether the cursor is at the end of a live line.
     line_open: bool,
     is_series: bool,
     /// Warnings of the parts of a series, which nearly all have the same.

@@ -39,14 +39,14 @@ pub(crate) use workout::of_workout;
 /// Where records go unless --runs-dir says otherwise.
 pub(crate) const RUNS_DIR: &str = "runs";
 
-/// A run as it shall be made.
+/// A run to be made.
 #[derive(Clone, Debug)]
 pub(crate) struct Intent {
-    /// Whose flags are meant.
+    /// The command.
     pub(crate) command: &'static str,
     /// What to measure.
     pub(crate) spec: RunSpec,
-    /// The workload itself, where it is none that a name or a file could say.
+    /// The workload itself, if it comes from the command line and not from a name or a file.
     pub(crate) workload: Option<Workload>,
     /// Whether the target is asked for its files before the load.
     pub(crate) check_target: bool,
@@ -173,16 +173,16 @@ pub(crate) fn defaults(command: &str) -> RunSpec {
     }
 }
 
-/// A run with nothing typed. Connections are kept, as browsers keep them: a connection for each request costs a generator that
-/// shares two CPUs with its server more than it costs the server, and the figures would be the generator's. A testbed file that
-/// names no policy means WebStone's, as the run rules do.
+/// The defaults of `run`. Connections are kept alive, as in browsers: with a connection for each request, a generator that shares
+/// two CPUs with its server has the larger cost, and the results would reflect the generator. A testbed file without a policy
+/// means WebStone's, as the run rules do.
 pub(crate) fn run_defaults() -> RunSpec {
     let mut spec = RunSpec::default();
     spec.client.connections = ConnectionPolicy::KeepAlive;
     spec
 }
 
-/// A run of `hit` with nothing typed but the URL: wrk's habits.
+/// The defaults of `hit`: those of wrk.
 pub(crate) fn hit_defaults() -> RunSpec {
     let mut spec = RunSpec { name: "hit".to_owned(), ..run_defaults() };
     spec.load = LoadSpec {
@@ -190,11 +190,11 @@ pub(crate) fn hit_defaults() -> RunSpec {
         duration: Nanos::from_secs(10),
         iterations: 1,
         warmup: Nanos::ZERO,
-        // Nobody who asks for ten seconds expects thirty.
+        // A user who asks for ten seconds does not expect thirty.
         retries: 0,
         ..spec.load
     };
-    // A single URL states no size, so that there is none to be checked.
+    // A single URL states no size that could be checked.
     spec.client.check = Check::Status;
     spec
 }
@@ -203,7 +203,7 @@ pub(crate) fn hit_defaults() -> RunSpec {
 pub(crate) fn format_of(named: Option<Format>, output: Option<&Path>) -> Result<Option<Format>, Failure> {
     let (None, Some(file)) = (named, output) else { return Ok(named) };
     match (Format::of_file(file), file.extension()) {
-        // Tables for a terminal in a report.pdf would be a surprise.
+        // A report.pdf with tables for a terminal would be a surprise.
         (None, Some(ending)) => Err(Failure::usage(format!(
             "--output {}: `.{}` is not the ending of a format",
             file.display(),
@@ -214,7 +214,7 @@ pub(crate) fn format_of(named: Option<Format>, output: Option<&Path>) -> Result<
     }
 }
 
-/// Where a run that shall be watched is found by its front, if it shall be.
+/// The directory in which a front finds the run, if --watch was given.
 pub(crate) fn watch(output: &OutputArgs) -> Option<PathBuf> {
     let runs_dir = || output.runs_dir.clone().unwrap_or_else(|| PathBuf::from(RUNS_DIR));
     output.watch.then(runs_dir)
@@ -228,7 +228,7 @@ fn finish(
     store: bool,
     format: Format,
 ) -> Result<Intent, Failure> {
-    // What it warns of, the run will say.
+    // The run prints its warnings.
     let Checked { spec, .. } = check::check(&asked).map_err(|error| flags::failure(&error, command))?;
     Ok(Intent {
         command,
@@ -245,7 +245,7 @@ fn finish(
     })
 }
 
-/// Thresholds, whose levels must be those of the run: better told now than after it.
+/// Thresholds. Their levels must be levels of the run, which is checked before it.
 fn thresholds(args: &ThresholdArgs, spec: &RunSpec) -> Result<Vec<Threshold>, Failure> {
     let thresholds = gates::typed(&args.threshold);
     gates::select(&thresholds, &spec.load.clients.0)?;

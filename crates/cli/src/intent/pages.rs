@@ -10,12 +10,12 @@ use crate::args::RunArgs;
 use crate::failure::Failure;
 use crate::usage::QUIET;
 
-/// The workload of these URLs, a page each, whose server becomes the target.
+/// The workload of these URLs, a page each. Their server becomes the target.
 pub(super) fn of_urls(urls: &[String], spec: &mut RunSpec) -> Result<Workload, Failure> {
     let mut server: Option<String> = None;
     let mut pages = Vec::new();
     for url in urls {
-        // Behind the first one, a word is rarely a URL without its protocol, and mostly the value of somebody else's option.
+        // After the first URL, a word without a protocol is mostly the value of another program's option.
         if server.is_some() && !url.contains("://") {
             let is_number = url.bytes().all(|byte| byte.is_ascii_digit());
             let hint = if is_number { QUIET } else { "`webstone hit --help` explains every option" };
@@ -36,7 +36,7 @@ pub(super) fn of_urls(urls: &[String], spec: &mut RunSpec) -> Result<Workload, F
     Ok(workload)
 }
 
-/// What was typed behind `run`, taken apart: servers, and pages where there are any.
+/// The words after `run`, divided into servers and pages.
 pub(super) fn apart(words: &[String]) -> Result<(Vec<String>, Option<Workload>), Failure> {
     let (mut urls, mut pages) = (Vec::new(), Vec::new());
     for word in words {
@@ -48,7 +48,7 @@ pub(super) fn apart(words: &[String]) -> Result<(Vec<String>, Option<Workload>),
     Ok((urls, (!pages.is_empty()).then(|| workload(&pages))))
 }
 
-/// Pages take the place of the workload. No list says how large they are, so a server has to be there that has them.
+/// Pages replace the workload. Their sizes are unknown, so they need a server that has them.
 pub(super) fn instead(workload: &Workload, args: &RunArgs, spec: &mut RunSpec) -> Result<(), Failure> {
     let name = &workload.name;
     if args.workload.is_some() {
@@ -76,7 +76,7 @@ struct Typed {
     paths: Vec<String>,
 }
 
-/// `[WEIGHT:]/PATH[,/PATH…]`; `None` for what is no page.
+/// `[WEIGHT:]/PATH[,/PATH…]`; `None` if the word is not a page.
 fn page(word: &str) -> Result<Option<Typed>, Failure> {
     let (weight, paths) = match word.split_once(":/") {
         Some((weight, _)) if !weight.is_empty() && weight.bytes().all(|byte| byte.is_ascii_digit()) => {

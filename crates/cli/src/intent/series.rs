@@ -16,18 +16,18 @@ use crate::args::table::Flags;
 use crate::failure::{Exit, Failure};
 use crate::flags;
 
-/// WebBench's static workload, which SPICE is held against.
+/// WebBench's static workload, which SPICE compares with.
 const SPICE_STATIC: &str = "webbench-static";
 /// Clients of a SPICE series: up to the 60 whose latency its reports tell.
 const SPICE_CLIENTS: [u32; 4] = [10, 20, 40, 60];
-/// Iterations of each level of a series unless something else is said: the fewest that ranks can be made of.
+/// Default iterations of each level of a series: the fewest that allow a ranking.
 const ITERATIONS: u32 = 3;
 
 /// Window and warm-up of `--quick`.
 const QUICK_WINDOW: Nanos = Nanos::from_secs(1);
 const QUICK_WARMUP: Nanos = Nanos(300_000_000);
 
-/// A series as it shall be made.
+/// A series to be run.
 #[derive(Clone, Debug)]
 pub(crate) struct SeriesIntent {
     /// What every cell has in common.
@@ -40,7 +40,7 @@ pub(crate) struct SeriesIntent {
     pub(crate) runs_dir: PathBuf,
 }
 
-/// A series with nothing typed. SPICE has a connection for each request, as its paper does; the others what `run` has.
+/// The defaults of a series. SPICE has a connection for each request, as in its paper; the others have the defaults of `run`.
 pub(crate) fn series_defaults(kind: Kind) -> RunSpec {
     let mut spec = if kind == Kind::Spice { RunSpec::default() } else { run_defaults() };
     spec.load.iterations = ITERATIONS;
@@ -130,14 +130,14 @@ fn of_series_with(
     })
 }
 
-/// Whether anything was said of what shall be measured, as it need not be where a series is resumed.
+/// Whether the command line says what to measure. It need not when a series is resumed.
 pub(crate) fn is_plan(kind: Kind, args: &SeriesArgs) -> Result<bool, Failure> {
     let mut spec = series_defaults(kind);
     args.lay_over(&mut spec)?;
     Ok(args.is_plan() || spec != series_defaults(kind))
 }
 
-/// Why there is no series, in words of whoever typed its flags.
+/// Why there is no series, with the flags of the command that was typed.
 pub(crate) fn series_failure(error: &SeriesError, kind: Kind) -> Failure {
     let exit = match error {
         SeriesError::Spec(error) => return flags::failure(error, kind.command()),
@@ -149,7 +149,7 @@ pub(crate) fn series_failure(error: &SeriesError, kind: Kind) -> Failure {
 }
 
 /// The same cells with the least load that fills every table: one short iteration of the first, the middle and the last level,
-/// without the numbers of CPUs that this machine does not have.
+/// only with numbers of CPUs that this machine has.
 fn quick(spec: &mut RunSpec) {
     let load = &mut spec.load;
     load.iterations = 1;
@@ -168,7 +168,7 @@ fn quick(spec: &mut RunSpec) {
     }
 }
 
-/// Several workloads, where more than one is named. A file may have a comma in its name, too.
+/// The names in a list of workloads; empty if it is one name. A file's name may contain a comma.
 fn listed(names: &str) -> Vec<String> {
     match names.contains(',') && !Path::new(names).exists() {
         true => names.split(',').map(|name| name.trim().to_owned()).collect(),
@@ -176,7 +176,7 @@ fn listed(names: &str) -> Vec<String> {
     }
 }
 
-/// 1, 2, 4 … and the last itself.
+/// 1, 2, 4 … up to `most`, which is always included.
 fn doubling(most: u32) -> Vec<u32> {
     let mut numbers: Vec<u32> = std::iter::successors(Some(1_u32), |number| number.checked_mul(2))
         .take_while(|n| *n < most)
