@@ -1,7 +1,7 @@
 //! What there is to say of each fixed record, as the blocks of its documents (`RECORD.document.json`); and each format, drawn from one of
 //! them: both are compared with files in `tests/golden`. After a change that is meant: `UPDATE_GOLDEN=1 cargo test -p webstone-report`,
 //! and read the difference.
-#![allow(clippy::unwrap_used)] // a test that cannot go on may panic
+#![allow(clippy::unwrap_used, reason = "a test that cannot go on may panic")]
 
 mod records;
 

@@ -1,5 +1,5 @@
 //! JUnit's XML, read by a parser that is not ours: what continuous integration finds in it.
-#![allow(clippy::unwrap_used)] // a test that cannot go on may panic
+#![allow(clippy::unwrap_used, reason = "a test that cannot go on may panic")]
 
 mod records;
 

@@ -73,6 +73,11 @@ impl Row {
         self.push("", heading, unit, value);
     }
 
+    /// A cell of a table that no workbook has.
+    pub(crate) fn named(&mut self, name: impl Into<Cow<'static, str>>, value: impl Into<Cell>) {
+        self.push(name, "", "", value);
+    }
+
     /// A cell of a column that is no figure.
     fn put(&mut self, name: &'static str, heading: &'static str, value: impl Into<Cell>) {
         self.push(name, heading, "", value);
@@ -93,11 +98,11 @@ impl Row {
         self.push(figure.key, figure.long, figure.quantity.base().name, value);
     }
 
-    fn names(&self) -> impl Iterator<Item = &str> {
+    pub(crate) fn names(&self) -> impl Iterator<Item = &str> {
         self.columns.iter().map(|column| &*column.name)
     }
 
-    fn write(&self, writer: &mut Writer<'_>) -> Result<(), ::csv::Error> {
+    pub(crate) fn write(&self, writer: &mut ::csv::Writer<impl io::Write>) -> Result<(), ::csv::Error> {
         writer.write_record(self.cells.iter().map(|cell| shown(&cell.to_string()).into_owned()))
     }
 }
@@ -209,29 +214,29 @@ fn page_row(record: &RunRecord, run: &IterationRecord, index: usize, page: &Page
     let stated = record.workload.pages.get(index);
     let mut row = Row::default();
     identity_of(&mut row, record, run);
-    row.put("page", "", index);
-    row.put("url", "", stated.and_then(|page| page.files.first()).map(|file| &file.url));
-    row.put("files", "", stated.map(|page| page.files.len()));
-    row.put("weight", "", stated.map(|page| page.weight));
-    row.put("page_size_bytes", "", classic::page_size(record, index, page));
-    row.put("hits", "", page.hits);
-    row.put("failed", "", page.failed);
-    row.put("time_total_s", "", in_seconds(page.time_ns));
-    row.put("time_mean_s", "", mean_s(page.time_ns, page.hits));
-    row.put("time_max_s", "", in_seconds(page.time_ns_max));
-    row.put("requests", "", page.requests);
-    row.put("errors", "", page.errors);
-    row.put("latency_total_s", "", in_seconds(page.response_ns));
+    row.named("page", index);
+    row.named("url", stated.and_then(|page| page.files.first()).map(|file| &file.url));
+    row.named("files", stated.map(|page| page.files.len()));
+    row.named("weight", stated.map(|page| page.weight));
+    row.named("page_size_bytes", classic::page_size(record, index, page));
+    row.named("hits", page.hits);
+    row.named("failed", page.failed);
+    row.named("time_total_s", in_seconds(page.time_ns));
+    row.named("time_mean_s", mean_s(page.time_ns, page.hits));
+    row.named("time_max_s", in_seconds(page.time_ns_max));
+    row.named("requests", page.requests);
+    row.named("errors", page.errors);
+    row.named("latency_total_s", in_seconds(page.response_ns));
     let mean = page.response_mean();
-    row.put("latency_mean_s", "", mean.map(|mean| mean.ns / NANOS_PER_SECOND as f64));
-    row.put("latency_max_s", "", in_seconds(page.longest_ns()));
-    row.put("connects", "", page.connects);
-    row.put("connect_total_s", "", in_seconds(page.connect_ns));
-    row.put("connect_mean_s", "", mean_s(page.connect_ns, page.connects));
-    row.put("connect_max_s", "", in_seconds(page.connect_ns_max));
-    row.put("body_bytes", "", page.body_bytes);
-    row.put("head_bytes", "", page.head_bytes);
-    row.put("tls", "", stated.and_then(|page| page.files.first()).map(|file| u8::from(file.detail.tls)));
+    row.named("latency_mean_s", mean.map(|mean| mean.ns / NANOS_PER_SECOND as f64));
+    row.named("latency_max_s", in_seconds(page.longest_ns()));
+    row.named("connects", page.connects);
+    row.named("connect_total_s", in_seconds(page.connect_ns));
+    row.named("connect_mean_s", mean_s(page.connect_ns, page.connects));
+    row.named("connect_max_s", in_seconds(page.connect_ns_max));
+    row.named("body_bytes", page.body_bytes);
+    row.named("head_bytes", page.head_bytes);
+    row.named("tls", stated.and_then(|page| page.files.first()).map(|file| u8::from(file.detail.tls)));
     row
 }
 

@@ -44,32 +44,31 @@ impl ComparisonFormat {
     pub const ALL: [ComparisonFormat; 4] =
         [ComparisonFormat::Text, ComparisonFormat::Html, ComparisonFormat::Markdown, ComparisonFormat::Json];
 
+    /// The format of reports that it is.
+    fn format(self) -> Format {
+        match self {
+            ComparisonFormat::Text => Format::Text,
+            ComparisonFormat::Html => Format::Html,
+            ComparisonFormat::Markdown => Format::Markdown,
+            ComparisonFormat::Json => Format::Json,
+        }
+    }
+
     /// The name that a command line types.
     pub fn name(self) -> &'static str {
-        match self {
-            ComparisonFormat::Text => "text",
-            ComparisonFormat::Html => "html",
-            ComparisonFormat::Markdown => "markdown",
-            ComparisonFormat::Json => "json",
-        }
+        self.format().name()
     }
 
     /// The format that a file's name asks for by its ending; `None` where it says nothing.
     pub fn of_file(path: &Path) -> Option<ComparisonFormat> {
-        match Format::of_file(path)? {
-            Format::Text => Some(ComparisonFormat::Text),
-            Format::Html => Some(ComparisonFormat::Html),
-            Format::Markdown => Some(ComparisonFormat::Markdown),
-            Format::Json => Some(ComparisonFormat::Json),
-            _ => None,
-        }
+        let named = Format::of_file(path)?;
+        ComparisonFormat::ALL.into_iter().find(|it| it.format() == named)
     }
 
     /// What it is, in a few words, for help texts.
     pub fn description(self) -> &'static str {
         match self {
-            ComparisonFormat::Text => "tables for a terminal",
-            ComparisonFormat::Html => "charts and tables in one file, for a browser",
+            ComparisonFormat::Text | ComparisonFormat::Html => self.format().description(),
             ComparisonFormat::Markdown => "a summary, a table and folded details, for a pull request",
             ComparisonFormat::Json => "everything that was compared, with the values of every iteration",
         }

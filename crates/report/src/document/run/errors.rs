@@ -64,7 +64,7 @@ fn described(run: &IterationRecord, example: &ErrorExample) -> String {
     text
 }
 
-fn blames(blame: Blame) -> &'static str {
+pub(crate) fn blames(blame: Blame) -> &'static str {
     match blame {
         Blame::Target => "target",
         Blame::Network => "network",

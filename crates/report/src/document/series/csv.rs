@@ -1,183 +1,109 @@
 //! A series as one table of comma-separated values: a row a cell and level, with what is known of its cell.
 
-use webstone_judge::series::{CellSummary, LevelSummary, Summary};
+use webstone_judge::series::{CellSummary, LevelSummary};
 use webstone_judge::statistics::{Interval, Method};
-use webstone_measure::shown::shown;
 use webstone_model::series::Caching;
 
 use super::{Report, notes};
-
-const COLUMNS: [&str; 53] = [
-    "cell",
-    "server",
-    "profile",
-    "interface",
-    "connections",
-    "server_cpus",
-    "workload",
-    "record",
-    "standing",
-    "iterations",
-    "clients",
-    "rate",
-    "is_peak",
-    "is_useful_peak",
-    "request_rate",
-    "request_rate_low",
-    "request_rate_high",
-    "connection_rate",
-    "error_level_percent",
-    "latency_mean_s",
-    "latency_mean_low_s",
-    "latency_mean_high_s",
-    "latency_p99_s",
-    "throughput_bps",
-    "jain_pages",
-    "latency_spread",
-    "server_cpu_per_request_s",
-    "rank_best",
-    "rank_worst",
-    "more_percent",
-    "more_low_percent",
-    "more_high_percent",
-    "scaling_efficiency_percent",
-    "scaling_efficiency_low_percent",
-    "scaling_efficiency_high_percent",
-    "spice_efficiency_percent",
-    "spice_efficiency_low_percent",
-    "spice_efficiency_high_percent",
-    "spice_efficiency_told_percent",
-    "spice_efficiency_told_low_percent",
-    "spice_efficiency_told_high_percent",
-    "caching",
-    "origin_requests_per_request",
-    "origin_hit_percent",
-    "origin_saved_percent",
-    "origin_cpu_percent",
-    "not_told_from",
-    "notes",
-    "build",
-    "handshakes",
-    "tls_connections_percent",
-    "full_handshakes_percent",
-    "handshake_mean_s",
-];
+use crate::csv::Row;
 
 pub(super) fn render(report: &Report<'_>) -> Result<Vec<u8>, csv::Error> {
-    let summary = report.summary;
     let mut writer = csv::WriterBuilder::new().terminator(csv::Terminator::CRLF).from_writer(Vec::new());
-    writer.write_record(COLUMNS)?;
-    for (place, cell) in summary.cells.iter().enumerate() {
-        for (number, level) in cell.levels.iter().enumerate() {
-            let mut row = of_cell(cell);
-            row.extend(of_level(cell, number, level));
-            row.extend(of_peak(summary, place, cell.peak == Some(number)));
-            row.extend(of_origin(cell, level));
-            row.push(notes::not_told_from(summary, place));
-            row.push(notes::of_cell(report, place));
-            row.push(text(cell.at.build));
-            row.push(text(cell.at.handshakes));
-            let tls = level.tls.as_ref();
-            row.push(text(tls.and_then(|tls| tls.connections_percent)));
-            row.push(text(tls.map(|tls| tls.full_percent)));
-            row.push(text(tls.map(|tls| tls.handshake_mean_s)));
-            writer.write_record(row.iter().map(|cell| shown(cell).into_owned()))?;
+    writer.write_record(row(report, None).names())?;
+    for (place, cell) in report.summary.cells.iter().enumerate() {
+        for number in 0..cell.levels.len() {
+            row(report, Some((place, Some(number)))).write(&mut writer)?;
         }
         // A cell that nothing was measured of has its row too: with its name, and why.
         if cell.levels.is_empty() {
-            let mut row = of_cell(cell);
-            row.resize(COLUMNS.len() - 6, String::new());
-            row.push(notes::of_cell(report, place));
-            row.push(text(cell.at.build));
-            row.push(text(cell.at.handshakes));
-            row.resize(COLUMNS.len(), String::new());
-            writer.write_record(row.iter().map(|cell| shown(cell).into_owned()))?;
+            row(report, Some((place, None))).write(&mut writer)?;
         }
     }
     writer.into_inner().map_err(|error| csv::Error::from(error.into_error()))
 }
 
-fn text<T: ToString>(value: Option<T>) -> String {
-    value.map_or_else(String::new, |value| value.to_string())
-}
-
-fn ends(interval: Option<Interval>) -> [String; 2] {
-    [text(interval.map(|it| it.low)), text(interval.map(|it| it.high))]
-}
-
-fn of_cell(cell: &CellSummary) -> Vec<String> {
-    let at = &cell.at;
-    let connections = serde_json::to_value(at.connections).unwrap_or_default();
-    vec![
-        cell.name.clone(),
-        at.server.software.name().to_owned(),
-        at.server.profile.name().to_owned(),
-        at.interface.map_or_else(String::new, |interface| interface.to_string()),
-        connections.as_str().unwrap_or_default().to_owned(),
-        text(at.cpus),
-        cell.workload.clone(),
-        cell.record.clone().unwrap_or_default(),
-        text(cell.standing.map(|standing| standing.word())),
-        cell.iterations.to_string(),
-    ]
-}
-
-fn of_level(cell: &CellSummary, number: usize, level: &LevelSummary) -> Vec<String> {
-    let [rate_low, rate_high] = ends(level.request_rate_interval);
-    let [latency_low, latency_high] = ends(level.latency_mean_interval);
-    vec![
-        level.clients.to_string(),
-        text(level.rate),
-        (cell.peak == Some(number)).to_string(),
-        (cell.useful_peak == Some(number)).to_string(),
-        level.request_rate.to_string(),
-        rate_low,
-        rate_high,
-        level.connection_rate.to_string(),
-        level.error_level_percent.to_string(),
-        level.latency_mean_s.to_string(),
-        latency_low,
-        latency_high,
-        text(level.latency_p99_s),
-        level.throughput_bps.to_string(),
-        text(level.jain_pages),
-        text(level.latency_spread),
-        text(level.server_cpu_per_request_s),
-    ]
-}
-
-/// Of a proxy, whether it caches, and what it asked of the server behind it.
-fn of_origin(cell: &CellSummary, level: &LevelSummary) -> Vec<String> {
-    let asked = level.origin.and_then(|origin| origin.asked);
-    vec![
-        text(cell.at.caching.map(Caching::name)),
-        text(asked.and_then(|asked| asked.origin_requests_per_request)),
-        text(asked.and_then(|asked| asked.hit_percent)),
-        text(asked.and_then(|asked| asked.saved_percent)),
-        text(level.origin.and_then(|origin| origin.server).map(|server| server.cpu_percent)),
-    ]
-}
-
-/// What is known of the cell's peak, in its row.
-fn of_peak(summary: &Summary, place: usize, is_peak: bool) -> Vec<String> {
-    let of_cell = is_peak.then_some(place);
-    let ranked =
-        summary.ranks.iter().flat_map(|ranks| &ranks.ranked).find(|ranked| Some(ranked.cell) == of_cell);
-    let scaled =
-        summary.scaling.iter().flat_map(|scaling| &scaling.rows).find(|row| Some(row.cell) == of_cell);
-    let spiced = summary.spice.iter().flat_map(|spice| &spice.rows).find(|row| Some(row.cell) == of_cell);
+/// A cell by its place and one of its levels; of neither, for the names of columns.
+fn row(report: &Report<'_>, at: Option<(usize, Option<usize>)>) -> Row {
+    let summary = report.summary;
+    let (place, number) = at.unzip();
+    let number = number.flatten();
+    let cell: Option<&CellSummary> = place.map(|place| &summary.cells[place]);
+    let level: Option<&LevelSummary> = cell.zip(number).map(|(cell, number)| &cell.levels[number]);
+    let coordinates = cell.map(|cell| &cell.at);
+    let mut row = Row::default();
+    row.named("cell", cell.map(|cell| &cell.name));
+    row.named("server", coordinates.map(|at| at.server.software.name()));
+    row.named("profile", coordinates.map(|at| at.server.profile.name()));
+    row.named("interface", coordinates.and_then(|at| at.interface).map(|interface| interface.to_string()));
+    let connections = coordinates.map(|at| serde_json::to_value(at.connections).unwrap_or_default());
+    row.named("connections", connections.as_ref().and_then(serde_json::Value::as_str));
+    row.named("server_cpus", coordinates.and_then(|at| at.cpus));
+    row.named("workload", cell.map(|cell| &cell.workload));
+    row.named("record", cell.and_then(|cell| cell.record.as_ref()));
+    row.named("standing", cell.and_then(|cell| cell.standing).map(|standing| standing.word()));
+    row.named("iterations", cell.map(|cell| cell.iterations));
+    row.named("clients", level.map(|level| level.clients));
+    row.named("rate", level.and_then(|level| level.rate).map(|rate| rate.to_string()));
+    let is = |peak: fn(&CellSummary) -> Option<usize>| level.zip(cell).map(|(_, cell)| peak(cell) == number);
+    row.named("is_peak", is(|cell| cell.peak));
+    row.named("is_useful_peak", is(|cell| cell.useful_peak));
+    row.named("request_rate", level.map(|level| level.request_rate));
+    ends(&mut row, "request_rate", level.and_then(|level| level.request_rate_interval));
+    row.named("connection_rate", level.map(|level| level.connection_rate));
+    row.named("error_level_percent", level.map(|level| level.error_level_percent));
+    row.named("latency_mean_s", level.map(|level| level.latency_mean_s));
+    ends(&mut row, "latency_mean", level.and_then(|level| level.latency_mean_interval));
+    row.named("latency_p99_s", level.and_then(|level| level.latency_p99_s));
+    row.named("throughput_bps", level.map(|level| level.throughput_bps));
+    row.named("jain_pages", level.and_then(|level| level.jain_pages));
+    row.named("latency_spread", level.and_then(|level| level.latency_spread));
+    row.named("server_cpu_per_request_s", level.and_then(|level| level.server_cpu_per_request_s));
+    // What is known of the cell's peak stands in its row.
+    let of_peak = place.filter(|_| cell.is_some_and(|cell| number.is_some() && cell.peak == number));
+    let ranked = summary.ranks.iter().flat_map(|it| &it.ranked).find(|it| Some(it.cell) == of_peak);
+    let scaled = summary.scaling.iter().flat_map(|it| &it.rows).find(|it| Some(it.cell) == of_peak);
+    let spiced = summary.spice.iter().flat_map(|it| &it.rows).find(|it| Some(it.cell) == of_peak);
     let rank = ranked.and_then(|ranked| ranked.rank);
-    let mut columns = vec![text(rank.map(|rank| rank.best)), text(rank.map(|rank| rank.worst))];
-    let intervals = [
-        scaled.and_then(|row| row.more_percent),
-        scaled.and_then(|row| row.efficiency_percent),
-        spiced.and_then(|row| row.efficiency_percent),
-        spiced.and_then(|row| row.efficiency_told_percent),
-    ];
-    for interval in intervals {
+    row.named("rank_best", rank.map(|rank| rank.best));
+    row.named("rank_worst", rank.map(|rank| rank.worst));
+    for (name, interval) in [
+        ("more", scaled.and_then(|row| row.more_percent)),
+        ("scaling_efficiency", scaled.and_then(|row| row.efficiency_percent)),
+        ("spice_efficiency", spiced.and_then(|row| row.efficiency_percent)),
+        ("spice_efficiency_told", spiced.and_then(|row| row.efficiency_told_percent)),
+    ] {
         let within = interval.filter(|interval| interval.method != Method::None);
-        let [low, high] = ends(within);
-        columns.extend([text(interval.map(|interval| interval.point)), low, high]);
+        row.named(format!("{name}_percent"), interval.map(|interval| interval.point));
+        row.named(format!("{name}_low_percent"), within.map(|interval| interval.low));
+        row.named(format!("{name}_high_percent"), within.map(|interval| interval.high));
     }
-    columns
+    // Of a proxy, whether it caches, and what it asked of the server behind it.
+    let origin = level.and_then(|level| level.origin);
+    let asked = origin.and_then(|origin| origin.asked);
+    row.named(
+        "caching",
+        coordinates.filter(|_| level.is_some()).and_then(|at| at.caching).map(Caching::name),
+    );
+    row.named("origin_requests_per_request", asked.and_then(|asked| asked.origin_requests_per_request));
+    row.named("origin_hit_percent", asked.and_then(|asked| asked.hit_percent));
+    row.named("origin_saved_percent", asked.and_then(|asked| asked.saved_percent));
+    row.named("origin_cpu_percent", origin.and_then(|origin| origin.server).map(|server| server.cpu_percent));
+    row.named("not_told_from", place.filter(|_| level.is_some()).map(|at| notes::not_told_from(summary, at)));
+    row.named("notes", place.map(|place| notes::of_cell(report, place)));
+    row.named("build", coordinates.and_then(|at| at.build).map(|build| build.to_string()));
+    row.named(
+        "handshakes",
+        coordinates.and_then(|at| at.handshakes).map(|handshakes| handshakes.to_string()),
+    );
+    let tls = level.and_then(|level| level.tls.as_ref());
+    row.named("tls_connections_percent", tls.and_then(|tls| tls.connections_percent));
+    row.named("full_handshakes_percent", tls.map(|tls| tls.full_percent));
+    row.named("handshake_mean_s", tls.map(|tls| tls.handshake_mean_s));
+    row
+}
+
+fn ends(row: &mut Row, name: &str, interval: Option<Interval>) {
+    let unit = if name == "latency_mean" { "_s" } else { "" };
+    row.named(format!("{name}_low{unit}"), interval.map(|it| it.low));
+    row.named(format!("{name}_high{unit}"), interval.map(|it| it.high));
 }

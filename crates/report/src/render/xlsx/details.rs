@@ -1,7 +1,6 @@
 //! The tables below a level: clients, pages, seconds, workers, errors, identities; and what the run was made with.
 
 use serde_json::Value;
-use webstone_measure::errors::Blame;
 use webstone_measure::figures::level::{LATENCY_MAX, LATENCY_MEAN};
 use webstone_measure::metrics::{ClientTotals, PageTotals, Second, WorkerUse};
 use webstone_measure::units::NANOS_PER_SECOND;
@@ -207,7 +206,7 @@ fn error_lines(record: &str, run: &IterationRecord) -> Vec<Row> {
     )| {
         let mut line = begun(record, run);
         line.cell("Class", "", class.name());
-        line.cell("Blames", "", blame(class.blame()));
+        line.cell("Blames", "", crate::text::errors::blames(class.blame()));
         line.cell("Errors", "", count);
         line.cell("Share of ended requests", "%", summary::quotient(count as f64 * 100.0, ended as f64));
         line.cell("When", "", definition("Errors", class.name()).map(|d| &d.text));
@@ -218,15 +217,6 @@ fn error_lines(record: &str, run: &IterationRecord) -> Vec<Row> {
         line
     };
     run.measured.errors.iter().map(line).collect()
-}
-
-fn blame(blame: Blame) -> &'static str {
-    match blame {
-        Blame::Target => "target",
-        Blame::Network => "network",
-        Blame::Generator => "generator",
-        Blame::User => "user",
-    }
 }
 
 /// `Identities`: what must hold of the counters, and whether it does.
