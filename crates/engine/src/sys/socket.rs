@@ -140,6 +140,10 @@ pub(crate) fn connect_within(
     let Some(source) = source else { return TcpStream::connect_timeout(address, timeout) };
     let address = Address::Internet(*address);
     let socket = Socket::new(&address, Some(*source))?;
+    if source.binds_ports {
+        // The port would rest for a minute, and the run may need it.
+        socket.reset_on_close()?;
+    }
     if socket.connect(&address)? == Connect::InProgress {
         let timeout = Timespec::try_from(timeout).ok();
         if poll(&mut [PollFd::new(&socket, PollFlags::OUT)], timeout.as_ref())? == 0 {
@@ -358,7 +362,7 @@ mod tests {
         let range = std::fs::read_to_string("/proc/sys/net/ipv4/ip_local_port_range").unwrap();
         let first: u16 = range.split_whitespace().next().unwrap().parse().unwrap();
         let within = PortRange { first: first + 2_000, last: first + 2_031 };
-        // A port that was bound rests for a minute: each case has its own.
+        let one = PortRange { first: first - 500, last: first - 500 };
         let outside = |case: u16| PortRange { first: first - 100 * case, last: first - 100 * case + 19 };
         let from =
             |address: &str| ClientSpec { source: vec![address.parse().unwrap()], ..ClientSpec::default() };
@@ -369,7 +373,9 @@ mod tests {
             (outside(8), "127.0.0.1:0", ClientSpec::default()),
             (outside(7), "127.0.0.1:0", from("127.0.0.8")),
             (outside(6), "[::1]:0", ClientSpec::default()),
-            (PortRange { first: first - 500, last: first - 500 }, "127.0.0.1:0", from("127.0.0.9")),
+            (one, "127.0.0.1:0", from("127.0.0.9")),
+            // Nothing rests: these are probes.
+            (one, "127.0.0.1:0", from("127.0.0.9")),
         ] {
             let (seen, error) = exhausted(client, ports, listen);
             assert_eq!(Errno::from_io_error(&error), Some(Errno::ADDRNOTAVAIL), "{ports} {listen}: {error}");
