@@ -30,7 +30,7 @@ pub use generator::GeneratorArgs;
 pub use generators::{AgentArgs, GeneratorsArgs, GeneratorsCheckArgs, GeneratorsCommand, GeneratorsJobArgs};
 pub use load::{HitLoadArgs, OpenLoopArgs, RetryArgs, RunLoadArgs};
 pub use output::{ColorChoice, HistoryArgs, HistoryFigure, ListArgs, NoteArgs, OutputArgs, ReportArgs};
-pub use series::{SeriesArgs, ServersArgs, ServersCommand};
+pub use series::{MatrixArgs, SeriesArgs, ServersArgs, ServersCommand};
 pub use server::{
     OwnServerArgs, OwnTlsArgs, RespondArgs, RespondProtocol, ServeArgs, ServerElsewhereArgs, SuperviseArgs,
 };

@@ -43,6 +43,84 @@ pub enum ServersCommand {
 }
 
 flags! {
+/// What varies from cell to cell.
+#[command(next_help_heading = "Matrix")]
+pub struct MatrixArgs {
+    /// Profiles that every server is run in: stock, tuned, or both
+    ///
+    /// Default: the one after the server's name. Example: --profiles stock,tuned
+    #[arg(long, value_name = "LIST", value_delimiter = ',', value_parser = values::profile())]
+    pub profiles: Vec<Profile> => (series?.profiles),
+
+    /// Interfaces between server and handler, each in a cell of its own; `static` serves files
+    ///
+    /// Servers without an interface of that name are left out, and the report says so.
+    ///
+    /// Default: with `spice`, static and all that the servers have here; otherwise the interface does not vary.
+    /// Example: --interfaces static,cgi,fastcgi
+    #[arg(long, value_name = "LIST", value_delimiter = ',', conflicts_with = "server_interface")]
+    pub interfaces: Vec<Delivery> => (series?.interfaces),
+
+    /// The workload of cells in which a program answers; give several, separated by commas, for a cell each
+    ///
+    /// Default: with `spice`, one answer as large as the files of --workload on average; otherwise that of --workload.
+    /// Example: --dynamic-workload spice
+    #[arg(long, value_name = "NAME|FILE")]
+    pub dynamic_workload: Option<String> => (series?.dynamic_workload),
+
+    /// Connection policies, each in a cell of its own
+    ///
+    /// Default: the one of --connections. Example: --policies per-request,keep-alive
+    #[arg(long, value_name = "LIST", value_delimiter = ',', value_parser = values::connection_policy(),
+        conflicts_with_all = ["connections", "keep_alive"])]
+    pub policies: Vec<ConnectionPolicy> => (series?.connections),
+
+    /// Whether a proxy caches answers (other servers: files), each in a cell of its own: on, off, or both
+    ///
+    /// Default: what the profile says. Example: --caching on,off
+    #[arg(long, value_name = "LIST", value_delimiter = ',', value_parser = values::caching(),
+        conflicts_with_all = ["server_cache", "server_no_cache"])]
+    pub caching: Vec<Caching> => (series?.caching),
+
+    /// A build of the server, in a cell of its own; give the option once per build
+    ///
+    /// Programs, as for --server-program; command lines where the server is `command`, as for --server-command. The cells take
+    /// turns, so that both builds meet the same noise: many short timed runs tell more than a few long ones.
+    ///
+    /// Default: the installed one. Example: --build old/nginx --build new/nginx -d 1s -i 40
+    #[arg(long = "build", value_name = "PROGRAM", conflicts_with_all = ["server_program", "server_command"])]
+    pub builds: Vec<String> => (series?.builds),
+
+    /// Whether the server looks up the names of its clients, each in a cell of its own: on, off, or both
+    ///
+    /// Default: as --server-resolve-names says. Example: --lookups on,off
+    #[arg(long, value_name = "LIST", value_delimiter = ',', value_parser = values::caching(),
+        conflicts_with = "server_resolve_names")]
+    pub lookups: Vec<Caching> => (series?.resolve_names),
+
+    /// Whether connections are over TLS, each in a cell of its own: off, full (every handshake is full), resumed, or the share of
+    /// handshakes that resumes an earlier session
+    ///
+    /// Workloads that ask pages over TLS have no cell without it, and the report says so.
+    ///
+    /// Default: as --tls and --tls-resume say. Example: --handshakes off,full,resumed
+    #[arg(long, value_name = "LIST", value_delimiter = ',', conflicts_with_all = ["tls_resume", "server_tls"])]
+    pub handshakes: Vec<Handshakes> => (series?.handshakes),
+
+    /// Numbers of CPUs of the server, each in a cell of its own
+    ///
+    /// The server is pinned to that many, one of each core before the second of any, and configured to use them. The generator
+    /// keeps the same CPUs throughout: those that the server never gets, where there are any.
+    ///
+    /// Default: with `scale`, 1, 2, 4 … up to the number of CPUs; otherwise the server's CPUs do not vary.
+    /// Example: --cpus 1,2,4
+    #[arg(long, value_name = "LIST", value_delimiter = ',', value_parser = values::count_u32,
+        conflicts_with = "server_cpus")]
+    pub cpus: Vec<u32> => (series?.cpus),
+}
+}
+
+flags! {
 /// A series: a matrix, the load of every cell, and where it goes.
 pub struct SeriesArgs {
     /// The servers, separated by commas, each with its profile: nginx,apache:tuned,caddy
@@ -70,113 +148,9 @@ pub struct SeriesArgs {
     #[arg(short, long, value_name = "NAME|FILE")]
     pub workload: Option<String> => (workload),
 
-    /// Profiles that every server is run in: stock, tuned, or both
-    ///
-    /// Default: the one after the server's name. Example: --profiles stock,tuned
-    #[arg(long, value_name = "LIST", help_heading = "Matrix", value_delimiter = ',', value_parser = values::profile())]
-    pub profiles: Vec<Profile> => (series?.profiles),
-
-    /// Interfaces between server and handler, each in a cell of its own; `static` serves files
-    ///
-    /// Servers without an interface of that name are left out, and the report says so.
-    ///
-    /// Default: with `spice`, static and all that the servers have here; otherwise the interface does not vary.
-    /// Example: --interfaces static,cgi,fastcgi
-    #[arg(
-        long,
-        value_name = "LIST",
-        help_heading = "Matrix",
-        value_delimiter = ',',
-        conflicts_with = "server_interface"
-    )]
-    pub interfaces: Vec<Delivery> => (series?.interfaces),
-
-    /// The workload of cells in which a program answers; give several, separated by commas, for a cell each
-    ///
-    /// Default: with `spice`, one answer as large as the files of --workload on average; otherwise that of --workload.
-    /// Example: --dynamic-workload spice
-    #[arg(long, value_name = "NAME|FILE", help_heading = "Matrix")]
-    pub dynamic_workload: Option<String> => (series?.dynamic_workload),
-
-    /// Connection policies, each in a cell of its own
-    ///
-    /// Default: the one of --connections. Example: --policies per-request,keep-alive
-    #[arg(
-        long,
-        value_name = "LIST",
-        help_heading = "Matrix",
-        value_delimiter = ',',
-        value_parser = values::connection_policy(),
-        conflicts_with_all = ["connections", "keep_alive"]
-    )]
-    pub policies: Vec<ConnectionPolicy> => (series?.connections),
-
-    /// Whether a proxy caches answers (other servers: files), each in a cell of its own: on, off, or both
-    ///
-    /// Default: what the profile says. Example: --caching on,off
-    #[arg(
-        long,
-        value_name = "LIST",
-        help_heading = "Matrix",
-        value_delimiter = ',',
-        value_parser = values::caching(),
-        conflicts_with_all = ["server_cache", "server_no_cache"]
-    )]
-    pub caching: Vec<Caching> => (series?.caching),
-
-    /// A build of the server, in a cell of its own; give the option once per build
-    ///
-    /// Programs, as for --server-program; command lines where the server is `command`, as for --server-command. The cells take
-    /// turns, so that both builds meet the same noise: many short timed runs tell more than a few long ones.
-    ///
-    /// Default: the installed one. Example: --build old/nginx --build new/nginx -d 1s -i 40
-    #[arg(long = "build", value_name = "PROGRAM", help_heading = "Matrix", conflicts_with_all = ["server_program", "server_command"])]
-    pub builds: Vec<String> => (series?.builds),
-
-    /// Whether the server looks up the names of its clients, each in a cell of its own: on, off, or both
-    ///
-    /// Default: as --server-resolve-names says. Example: --lookups on,off
-    #[arg(
-        long,
-        value_name = "LIST",
-        help_heading = "Matrix",
-        value_delimiter = ',',
-        value_parser = values::caching(),
-        conflicts_with = "server_resolve_names"
-    )]
-    pub lookups: Vec<Caching> => (series?.resolve_names),
-
-    /// Whether connections are over TLS, each in a cell of its own: off, full (every handshake is full), resumed, or the share of
-    /// handshakes that resumes an earlier session
-    ///
-    /// Workloads that ask pages over TLS have no cell without it, and the report says so.
-    ///
-    /// Default: as --tls and --tls-resume say. Example: --handshakes off,full,resumed
-    #[arg(
-        long,
-        value_name = "LIST",
-        help_heading = "Matrix",
-        value_delimiter = ',',
-        conflicts_with_all = ["tls_resume", "server_tls"]
-    )]
-    pub handshakes: Vec<Handshakes> => (series?.handshakes),
-
-    /// Numbers of CPUs of the server, each in a cell of its own
-    ///
-    /// The server is pinned to that many, one of each core before the second of any, and configured to use them. The generator
-    /// keeps the same CPUs throughout: those that the server never gets, where there are any.
-    ///
-    /// Default: with `scale`, 1, 2, 4 … up to the number of CPUs; otherwise the server's CPUs do not vary.
-    /// Example: --cpus 1,2,4
-    #[arg(
-        long,
-        value_name = "LIST",
-        help_heading = "Matrix",
-        value_delimiter = ',',
-        value_parser = values::count_u32,
-        conflicts_with = "server_cpus"
-    )]
-    pub cpus: Vec<u32> => (series?.cpus),
+    /// What varies.
+    #[command(flatten)]
+    pub matrix: MatrixArgs => (..),
 
     /// A testbed file in minutes: windows of 1 s, three of its levels, one iteration, and only CPUs that are here
     ///
@@ -207,14 +181,8 @@ pub struct SeriesArgs {
     /// Number of worker threads of the generator; 0 means one per CPU that it has
     ///
     /// Example: -t 2
-    #[arg(
-        short = 't',
-        long,
-        visible_alias = "threads",
-        value_name = "N",
-        help_heading = "Generator",
-        value_parser = values::number_u32
-    )]
+    #[arg(short = 't', long, visible_alias = "threads", value_name = "N", help_heading = "Generator",
+        value_parser = values::number_u32)]
     pub workers: Option<u32> => (generator.workers),
 
     /// CPUs that the generator's workers are pinned to

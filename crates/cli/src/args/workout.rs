@@ -56,13 +56,7 @@ pub struct WorkoutArgs {
     /// (1 MiB), malformed (a dozen kinds). They are done over TLS and in HTTP/2 where the well-behaved clients use these.
     ///
     /// Default: all of them. Example: --misdeeds slow-reader,malformed
-    #[arg(
-        long,
-        value_name = "NAMES",
-        help_heading = "Workout",
-        value_delimiter = ',',
-        conflicts_with = "break_"
-    )]
+    #[arg(long, value_name = "NAMES", help_heading = "Workout", value_delimiter = ',', conflicts_with = "break_")]
     pub misdeeds: Vec<Misdeed>,
 
     /// Only drop connections at random points of request or response: break-request,break-response

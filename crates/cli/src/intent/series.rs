@@ -115,7 +115,7 @@ fn of_series_with(
     if let Some(first) = matrix.workloads.first() {
         spec.workload.clone_from(first);
     }
-    if let Some(workload) = &args.dynamic_workload {
+    if let Some(workload) = &args.matrix.dynamic_workload {
         matrix.dynamic_workloads = listed(workload);
         matrix.dynamic_workload = matrix.dynamic_workloads.is_empty().then(|| workload.clone());
     }
