@@ -1,5 +1,5 @@
 //! `--server-agent`: real agents beside real servers, in a network namespace where one may be made, and what becomes of a run
-//! whose agent does not start, dies, hangs, or is left behind.
+//! whose agent does not start, dies, hangs, or is orphaned.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -37,7 +37,7 @@ pub(crate) fn pid_in(file: &Path) -> u32 {
 pub(crate) fn is_gone(pid: u32) -> bool {
     let until = Instant::now() + PATIENCE;
     let state = || fs::read_to_string(format!("/proc/{pid}/stat")).ok();
-    // A zombie that nobody waits for is gone as well.
+    // A zombie counts as gone as well.
     while state().is_some_and(|stat| !stat.contains(") Z ")) {
         if Instant::now() > until {
             return false;
@@ -191,7 +191,7 @@ fn a_server_behind_another_network_is_measured_there() {
     assert_eq!(record["warnings"], serde_json::json!([]));
     assert_eq!(record["environment"]["target.this_host"], false);
     let (here, there) = (&record["iterations"][0]["host"], &record["iterations"][0]["server_host"]["host"]);
-    // The kernel says 10 Gbit/s of a pair of virtual interfaces, which is no limit of theirs.
+    // The kernel reports 10 Gbit/s for a pair of virtual interfaces, which does not limit them.
     for interface in [&here["interfaces"][0], &there["interfaces"][0]] {
         assert!(interface["name"].is_string() && interface["speed_bps"].is_null(), "{interface}");
     }
@@ -353,7 +353,7 @@ fn by_hand_it_says_what_it_is_for() {
         text.contains("hint: on the host that makes the load: webstone run http://HOST --server-agent"),
         "{text}"
     );
-    // Where its input is no terminal and ends, so does it, having said one line.
+    // If its input is not a terminal and ends, it prints one line and ends, too.
     let said = command(dir.path(), &["agent"]).output().unwrap();
     assert_eq!(said.status.code(), Some(0));
     assert!(String::from_utf8(said.stdout).unwrap().starts_with("WEBSTONE-AGENT 5 "));

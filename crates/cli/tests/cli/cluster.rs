@@ -16,7 +16,7 @@ use crate::program::{Running, Said};
 const PATIENCE: Duration = Duration::from_secs(180);
 const IMAGE: &str = "docker.io/library/webstone:test";
 
-/// The cluster, its server, and a directory for what runs leave behind.
+/// The cluster, its server, and a directory for the runs.
 struct Cluster {
     dir: PathBuf,
     /// webstone for this machine and for containers: one file, as one program must be everywhere.

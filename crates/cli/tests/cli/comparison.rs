@@ -50,7 +50,7 @@ fn even(record: &mut Value) {
         let number = run["iteration"].clone();
         *run = first.clone();
         run["iteration"] = number;
-        // The rows of pages stay behind, too.
+        // The rows of pages are left out, too.
         run.as_object_mut().unwrap().remove("pages_at");
         run["identities"] = Value::Array(Vec::new());
         run["measured"]["window_ns"] = (100_000_000 + 100_000 * index).into();

@@ -53,7 +53,7 @@ fn causes(record: &Value) -> Vec<&str> {
     reasons.iter().map(|reason| reason["cause"].as_str().unwrap()).collect()
 }
 
-/// Noise is why, of whatever kind the worst of it was: what was taken, a CPU that was slow, or that nobody came to look in time.
+/// The reason is noise, whatever its kind: CPU time that was taken, a slow CPU, or samples that came late.
 #[track_caller]
 fn is_noise(record: &Value, said: &Said) {
     let kinds = ["disturbed", "slowed", "unjudged"];
@@ -119,7 +119,7 @@ fn a_stop_of_the_program_in_a_window_condemns_it() {
     let arguments =
         ["run", "-c", "2", "-d", "5s", "--warmup", "0s", "--retries", "0", "--no-store", "--format", "json"];
     let mut run = Running::start(dir.path(), &arguments);
-    // The window opens right behind this line, or somewhat later on a busy machine.
+    // The window opens right after this line, or somewhat later on a busy machine.
     run.wait_for("standard on ");
     std::thread::sleep(Duration::from_millis(1500));
     run.signal("STOP");

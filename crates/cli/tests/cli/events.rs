@@ -64,7 +64,7 @@ fn a_reader_that_never_reads_holds_nothing_up() {
     let arguments = [&RUN[..], &["--retries", "0", "--events", pipe.to_str().unwrap(), "-q"]].concat();
     let said = webstone_in(dir.path(), &arguments);
     assert!(said.out.contains("bytes received") || said.code == 0 || said.code == 4, "{said:?}");
-    // Two levels of 1.3 s with their warm-up: whoever waited for the reader would wait for ever.
+    // Two levels of 1.3 s with their warm-up: a run that waited for the reader would never end.
     assert!(began.elapsed() < Duration::from_secs(60));
 }
 

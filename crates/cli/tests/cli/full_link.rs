@@ -28,7 +28,7 @@ fn a_full_link_is_the_bottleneck_by_its_name() {
     fs::create_dir(dir.path().join("device")).unwrap();
     fs::create_dir(dir.path().join("statistics")).unwrap();
     let mut server = namespace.serve(&["--threads", "1"]);
-    // A pair of interfaces is no hardware, and has no speed. For this program alone it is, of what it carries.
+    // A pair of virtual interfaces has no speed. This program alone is told one, the rate that it carries.
     let script = r#"net=/sys/class/net/$2
         mount --bind "$net/statistics" "$1/statistics" && mount --rbind "$1" "$net" || exit 77
         shift 2; exec "$@""#;

@@ -106,7 +106,7 @@ fn in_open_loop_they_have_the_whole_schedule_between_them() {
     ];
     let record = json(&webstone_in(dir.path(), &run(&server.url, &agents, &load)));
     let level = &record["iterations"][0];
-    // Arrival k is due at k / 200 s: all of a window of two seconds, whoever has which.
+    // Arrival k is due at k / 200 s: all of a window of two seconds, however they are dealt.
     assert_eq!(number(&level["measured"]["open_loop"]["planned"]), 400, "{level}");
     let parts = level["parts"].as_array().unwrap();
     assert!(parts.iter().all(|part| number(&part["counts"]["started"]) > 0), "{parts:?}");

@@ -1,5 +1,5 @@
 //! The handler `send` through every interface of every server, against the real programs: the same contract everywhere, and
-//! nothing left behind. Then handlers that misbehave behind the reference server's own interfaces.
+//! no process left over. Then handlers that misbehave under the reference server's own interfaces.
 
 use std::fs;
 use std::io::{Read, Write};
@@ -157,7 +157,7 @@ fn the_reference_server_keeps_the_contract() {
     }
 }
 
-/// uvicorn in a directory that nobody but root may enter, as where it was installed below root's home, is not there for servers: the
+/// uvicorn in a directory that only root may enter, as where it was installed below root's home, is not there for servers: the
 /// list names it, a run refuses it, and a series leaves its cells out.
 #[test]
 fn a_program_that_the_servers_user_cannot_run_is_not_installed_for_servers() {

@@ -37,7 +37,7 @@ exit 1
 "#;
 
 impl Cluster {
-    /// One with a Job of so many pods, each on a node of its own, of which those with a script run.
+    /// One with a Job of this many pods, each on a node of its own; those with a script run.
     fn with(dir: &Path, pods: u32, scripts: &[&str]) -> Cluster {
         let cluster = Cluster { dir: dir.join("cluster") };
         fs::create_dir(&cluster.dir).unwrap();

@@ -84,7 +84,7 @@ pub(crate) struct Switch {
 }
 
 impl Switch {
-    /// With so many generators, four at most.
+    /// With this many generators, four at most.
     #[expect(clippy::print_stdout, reason = "a skipped test says why")]
     pub(crate) fn of(generators: usize) -> Option<Switch> {
         static MADE: AtomicU32 = AtomicU32::new(0);

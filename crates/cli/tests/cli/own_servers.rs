@@ -292,7 +292,7 @@ fn killed_with(dir: &Path, server: &str, more: &[&str]) {
     let _ = run.end();
     let is_alive = |pid: &u32| {
         let stat = fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
-        // A zombie that nobody has waited for yet runs no more.
+        // A zombie does not run, even if its parent has not waited for it yet.
         !stat.is_empty() && !stat.contains(") Z ")
     };
     let until = Instant::now() + PATIENCE;
@@ -405,7 +405,7 @@ fn what_cannot_be_run_is_told_before_anything_is_started() {
              hint: choose another server, such as nginx, or remove it; `webstone servers` lists the servers\n",
         ),
     ] {
-        // A message of nginx' own program comes first where there is none.
+        // Without one, a message of nginx itself comes first.
         if expected.contains("[::1]:8080") && !is_installed("nginx", "nginx-light") {
             continue;
         }

@@ -4,7 +4,7 @@ use std::io::{BufRead, BufReader, Lines, Read};
 use std::path::Path;
 use std::process::{Child, ChildStderr, ChildStdin, ChildStdout, Command, Stdio};
 
-/// What one call of the program left behind.
+/// The result of one call of the program.
 #[derive(Debug)]
 pub(crate) struct Said {
     /// The exit code.

@@ -1,4 +1,4 @@
-//! Proxies between clients and an origin, against the real programs: what the origin says it was asked is held against what
+//! Proxies between clients and an origin, against the real programs: what the origin says it was asked is compared with what
 //! clients asked for, to the request and to the byte. Runs begin without a warm-up and end by pages, so that the counts are
 //! exact.
 
@@ -246,7 +246,7 @@ impl ForwardProxy {
         panic!("{}", fs::read_to_string(dir.join("error.log")).unwrap_or_default());
     }
 
-    /// Request lines that it logged, once there are so many: httpd logs behind the answer.
+    /// Request lines that it logged, once it has logged this many: httpd logs after the answer.
     fn logged(&self, expected: usize) -> Vec<String> {
         let until = std::time::Instant::now() + std::time::Duration::from_secs(10);
         loop {
@@ -263,7 +263,7 @@ impl ForwardProxy {
 
 impl Drop for ForwardProxy {
     fn drop(&mut self) {
-        // Its workers end with it; SIGKILL would leave them behind.
+        // Its workers end with it; after SIGKILL they would go on.
         let _ = std::process::Command::new("kill").arg(self.child.id().to_string()).status();
         let _ = self.child.wait();
     }

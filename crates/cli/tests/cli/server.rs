@@ -1,4 +1,4 @@
-//! `webstone serve`: the contract with whoever starts it, and its files.
+//! `webstone serve`: the contract with the program that starts it, and its files.
 
 use std::io::{Read, Write};
 use std::net::TcpStream;

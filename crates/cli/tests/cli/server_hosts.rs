@@ -1,4 +1,4 @@
-//! Several `--server-agent`s: real backends behind HAProxy, each watched by an agent of its own, on this host and in network
+//! Several `--server-agent`s: real back ends of HAProxy, each monitored by an agent of its own, on this host and in network
 //! namespaces; what they used adds up, and a lost agent is named.
 
 use std::fs;

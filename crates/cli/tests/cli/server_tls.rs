@@ -63,7 +63,7 @@ fn is_resumed(server: &RunningServer, version: TlsVersion, directory: &Path) -> 
     let flag = if version == TlsVersion::Tls12 { "-tls1_2" } else { "-tls1_3" };
     let address = server.url().trim_start_matches("https://").to_owned();
     let connect = |how: &str| {
-        // Until an answer is there: tickets of TLS 1.3 come behind the handshake.
+        // Until the answer is there: tickets of TLS 1.3 come after the handshake.
         let line = format!(
             "(printf 'GET {} HTTP/1.1\\r\\nHost: localhost\\r\\nConnection: close\\r\\n\\r\\n'; sleep 0.3) | \
              openssl s_client -connect {address} -servername localhost {flag} {how} {session} -ign_eof 2>&1",

@@ -249,7 +249,7 @@ fn a_testbed_file_may_hold_a_rate() {
     assert!(written.contains("rate = \"1000,2000,3000\""), "{written}");
 }
 
-/// What is wrong is wrong by the same rule, whoever wrote it; of a file, the line is said.
+/// Flags and files are checked against the same rules; for a file, the error names the line.
 #[test]
 fn flags_and_files_are_held_against_the_same_rules() {
     let dir = tempfile::tempdir().unwrap();

@@ -65,7 +65,7 @@ fn copy(from: &Path, to: &Path) {
     }
 }
 
-/// Writes the check sums anew, as somebody would who changes a record and knows how it is made.
+/// Rewrites the check sums, as a forger would who knows the format.
 pub(crate) fn mend_manifest(run: &Path) {
     let manifest = run.join("MANIFEST.sha256");
     let names = fs::read_to_string(&manifest).unwrap();
@@ -232,7 +232,7 @@ fn a_certificate_of_another_version_verifies_with_its_differences_noted() {
     sign(&certified);
     assert_eq!(verify(&run, &[]).code, 6);
 
-    // A certificate belongs to its record, whoever made it.
+    // A certificate belongs to its own record only.
     sign(&|certificate| {
         certificate["run"] = "another".into();
         certificate["tool"]["version"] = "0.0.9".into();

@@ -113,7 +113,7 @@ fn a_run_of_the_terminal_is_watched_by_any_front_of_its_directory() {
         assert_eq!(lines[0]["snapshot"]["watched_in_terminal"], true, "{lines:?}");
         assert!(lines[0]["snapshot"]["command_line"].to_string().contains("--watch"));
     }
-    // Whoever may only look cannot stop it; the front that came with the run can, and Ctrl-C can.
+    // A read-only front cannot stop it; the front that came with the run can, and Ctrl-C can.
     let stop = format!("/api/live/{id}/stop");
     assert_eq!(other.asker.post(&stop, &json!({})).0, 403);
     assert_eq!(own.post(&stop, &json!({})).0, 202);

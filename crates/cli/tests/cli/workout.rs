@@ -48,7 +48,7 @@ fn the_embedded_server_bears_every_misdeed() {
     }
     assert_eq!(sums.len(), 7, "{sums:?}");
     assert!(sums.values().all(|[tried, ..]| *tried > 0), "{sums:?}");
-    // A half-closed connection is owed its answer; what is no request gets none.
+    // A half-closed connection must get its answer; bytes that are not a request get none.
     assert!(sums["half-closed"][1] > 0 && sums["malformed"][1] == 0 && sums["malformed"][2] > 0, "{sums:?}");
     assert!(said.err.contains("] round 2: ") && said.err.contains(" misdeeds"), "{}", said.err);
 }
@@ -146,7 +146,7 @@ fn borne(more: &[&str]) -> (BTreeMap<String, [u64; 5]>, Value) {
     // However few are served on a busy machine, none is served badly.
     let failed = |phase: &Value| phase["service"]["failed"].as_u64().unwrap();
     assert_eq!(phases.iter().map(failed).sum::<u64>(), 0, "{more:?}: {said:?}");
-    // Handshakes succeed: what follows goes through TLS, or the server would have told nobody of anything.
+    // Handshakes succeed: what follows goes through TLS, or the server would have reported nothing.
     let (tried, lost) = sums.values().fold((0, 0), |(tried, lost), sum| (tried + sum[0], lost + sum[1]));
     assert!(lost * 10 < tried, "{more:?}: {sums:?}");
     (sums, whole["workout"].clone())
@@ -213,7 +213,7 @@ fn what_cannot_be_done_is_said() {
     let said = webstone_in(dir.path(), &both);
     assert!(said.out.contains("in HTTP/2: how the server took them"), "{}", said.out);
     assert!(said.out.contains("half-closed was left out: "), "{}", said.out);
-    // A certificate that nobody trusts is found before anybody misbehaves.
+    // An untrusted certificate is found before any client misbehaves.
     let server = Server::start(dir.path(), &["--tls"]);
     let said = webstone_in(dir.path(), &["workout", &server.url, "-w", "workout-0k", "-d", "300ms"]);
     assert_eq!((said.code, said.out.as_str()), (1, ""), "{said:?}");

@@ -39,7 +39,7 @@ fn skipped() {
     eprintln!("skipped: python3 is not installed");
 }
 
-/// Greets, and answers as an agent does; what is different stands behind it.
+/// Greets, and answers as an agent does; differences follow.
 const AGENT: &str = r#"
 import json, struct, sys, time
 i, o = sys.stdin.buffer, sys.stdout.buffer
@@ -206,7 +206,7 @@ fn a_generator_whose_result_is_damaged_or_nobodys() {
 #[test]
 fn a_generator_that_sends_results_while_another_host_is_waited_for() {
     let dir = tempfile::tempdir().unwrap();
-    // The second host is never there, so that nobody looks at what the first one says.
+    // The second host never appears, so that the first one's answer is not read.
     let does = "payload = b\"0\" * (4 << 20)\ndef result(number, go): pass\nwhile True:\n    ask = asked(); ordinary(ask)\n    \
                 if ask[\"message\"] != \"Echo\" and \"Prepare\" in ask[\"message\"][\"Load\"]:\n        \
                 for sent in range(50):\n            \

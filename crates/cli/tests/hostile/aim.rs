@@ -43,7 +43,7 @@ fn a_workload_with_whole_urls_is_load_on_their_hosts() {
             [&["run", &url, "-w", workload][..], &SHORT].concat(),
             [&["run", &url, "-w", workload, "--no-check"][..], &SHORT].concat(),
             [&["run", &url, "-w", workload, "--proxy", &url][..], &SHORT].concat(),
-            // The server that webstone starts is no other host's either.
+            // The server that webstone starts is not another host either.
             [&["run", "-w", workload][..], &SHORT].concat(),
             vec!["find", &url, "-w", workload, "--slo", "p99<1s"],
             vec!["workout", &url, "-w", workload],

@@ -1,4 +1,4 @@
-//! Servers that send without pause, and whoever wants to stop a run on them.
+//! Servers that send without pause, and how a run on them is stopped.
 
 use std::io::Write;
 use std::time::Duration;

@@ -9,9 +9,9 @@ use serde_json::Value;
 use crate::program::webstone_in;
 use crate::records::{copy, mend_manifest, run, text};
 
-/// What `verify` does not notice, a pattern a line, and behind `#` why it cannot.
+/// What `verify` does not notice, a pattern per line, and after `#` why it cannot.
 const UNNOTICED: &str = include_str!("unnoticed.txt");
-/// Facts about the machine, of which most stand in a record once: one of so many is tried.
+/// Facts about the machine, most of which are in a record once: one of this many is tried.
 const FACTS_EACH: usize = 16;
 /// Records that one call verifies.
 const AT_ONCE: usize = 100;

@@ -1,4 +1,4 @@
-//! Testbeds, workloads and controllers that would have files read or written, commands run and sockets reached which nobody allowed.
+//! Testbeds, workloads and controllers that try to read or write files, run commands and reach sockets without permission.
 
 use std::fs;
 use std::io::{BufRead, BufReader, Read, Write};

@@ -42,7 +42,7 @@ pub(crate) fn copy(from: &Path, to: &Path) {
     }
 }
 
-/// Writes the check sums anew, of the files that are there, as somebody would who changes a record and knows how it is made.
+/// Rewrites the check sums of the files that are there, as a forger would who knows the format.
 pub(crate) fn mend_manifest(run: &Path) {
     let manifest = run.join("MANIFEST.sha256");
     let names = fs::read_to_string(&manifest).unwrap();

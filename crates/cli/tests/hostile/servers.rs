@@ -5,7 +5,7 @@ use std::net::TcpListener;
 
 use crate::records::confined;
 
-/// Answers every request with a head and then bytes without end, until nobody reads them. Lives as long as the test.
+/// Answers every request with a head and then bytes without end, until the reader is gone. Lives as long as the test.
 fn endless(head: &'static [u8], piece: &'static [u8]) -> String {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let url = format!("http://{}", listener.local_addr().unwrap());
