@@ -34,17 +34,13 @@ fn begun(record: &str, run: &IterationRecord) -> Row {
 }
 
 /// A sheet of lines that each iteration has some of.
-fn by_iteration<'a, F, I>(
+fn by_iteration<'a, I: Iterator<Item = Row> + 'a>(
     name: &'static str,
     blank: Row,
     runs: &'a [Run<'a>],
     count: fn(&IterationRecord) -> usize,
-    lines: F,
-) -> Sheet<'a>
-where
-    F: Fn(&'a RunRecord, &'a IterationRecord) -> I + Copy + 'a,
-    I: Iterator<Item = Row> + 'a,
-{
+    lines: impl Fn(&'a RunRecord, &'a IterationRecord) -> I + Copy + 'a,
+) -> Sheet<'a> {
     let iterations =
         move || runs.iter().flat_map(|run| run.record.iterations.iter().map(|i| (run.record, i)));
     Sheet {
@@ -56,19 +52,26 @@ where
     }
 }
 
+/// A sheet with a line for each of a list that an iteration has.
+fn of_each<'a, T: Default + 'a>(
+    name: &'static str,
+    runs: &'a [Run<'a>],
+    list: fn(&IterationRecord) -> &[T],
+    line: fn(&str, &IterationRecord, usize, &T) -> Row,
+) -> Sheet<'a> {
+    let blank = line("", &csv::nothing(), 0, &T::default());
+    let lines = move |record: &'a RunRecord, run: &'a IterationRecord| {
+        list(run).iter().enumerate().map(move |(number, it)| line(&record.id, run, number, it))
+    };
+    Sheet {
+        count: runs.iter().flat_map(|run| &run.record.iterations).map(|run| list(run).len()).sum(),
+        ..by_iteration(name, blank, runs, |_| 0, lines)
+    }
+}
+
 /// `Client Data`: what every client did in each timed run, as WebBench's report of that name.
 pub(super) fn clients<'a>(runs: &'a [Run<'a>]) -> Sheet<'a> {
-    let blank = client_line("", &csv::nothing(), 0, &ClientTotals::default());
-    by_iteration(
-        "Client Data",
-        blank,
-        runs,
-        |run| run.measured.clients.len(),
-        |record, run| {
-            let clients = run.measured.clients.iter().enumerate();
-            clients.map(|(number, client)| client_line(&record.id, run, number, client))
-        },
-    )
+    of_each("Client Data", runs, |run| &run.measured.clients, client_line)
 }
 
 fn client_line(record: &str, run: &IterationRecord, number: usize, client: &ClientTotals) -> Row {
@@ -143,19 +146,9 @@ fn page_line(record: &RunRecord, weights: u64, index: usize, page: &PageTotals) 
     line
 }
 
-/// `Series`: second by second of each timed run.
+/// `Seconds`: second by second of each timed run.
 pub(super) fn series<'a>(runs: &'a [Run<'a>]) -> Sheet<'a> {
-    let blank = second_line("", &csv::nothing(), 0, &Second::default());
-    by_iteration(
-        "Seconds",
-        blank,
-        runs,
-        |run| run.measured.seconds.0.len(),
-        |record, run| {
-            let intervals = run.measured.seconds.0.iter().enumerate();
-            intervals.map(|(index, interval)| second_line(&record.id, run, index, interval))
-        },
-    )
+    of_each("Seconds", runs, |run| &run.measured.seconds.0, second_line)
 }
 
 fn second_line(record: &str, run: &IterationRecord, index: usize, interval: &Second) -> Row {
@@ -247,17 +240,7 @@ pub(super) fn identities<'a>(runs: &'a [Run<'a>]) -> Sheet<'a> {
 
 /// `Generator`: what each worker of the load generator used.
 pub(super) fn workers<'a>(runs: &'a [Run<'a>]) -> Sheet<'a> {
-    let blank = worker_line("", &csv::nothing(), 0, &WorkerUse::default());
-    by_iteration(
-        "Generator",
-        blank,
-        runs,
-        |run| run.measured.generator.workers.len(),
-        |record, run| {
-            let workers = run.measured.generator.workers.iter().enumerate();
-            workers.map(|(number, worker)| worker_line(&record.id, run, number, worker))
-        },
-    )
+    of_each("Generator", runs, |run| &run.measured.generator.workers, worker_line)
 }
 
 /// `Load generators`: what each of several hosts had of each timed run.
