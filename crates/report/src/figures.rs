@@ -25,7 +25,7 @@ pub struct Difference {
     pub computed: String,
 }
 
-/// Stored figures, held against a record.
+/// Stored figures, compared with those that a record gives.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Comparison {
     /// How many figures were compared.

@@ -225,7 +225,7 @@ pub fn blocks(record: &RunRecord, format: Format, options: &Options) -> Result<S
 }
 
 /// Makes a report of several records: one document where the format [joins](Format::joins) them, otherwise the reports
-/// of each, one behind the other. Errors name the record by its index.
+/// of each, one after the other. Errors name the record by its index.
 ///
 /// # Errors
 /// Those of [`render`], with the index of the record; [`ReportError::OneOnly`] where the format holds one and there

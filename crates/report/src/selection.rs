@@ -25,7 +25,7 @@ pub(crate) fn select<'a>(
     if iterations.is_empty() {
         return Err(ReportError::NothingSelected { wanted: wanted(options), held: held(record) });
     }
-    // The stored sums are those of all iterations: they are made anew.
+    // The stored sums are those of all iterations: they are computed again.
     let pages = StoredPages { totals: Vec::new(), source: record.pages.source.clone() };
     let mut selected = RunRecord { iterations, pages, ..record.without_iterations() };
     for iteration in selected.iterations.iter().filter(|iteration| iteration.pages_at.is_some()) {

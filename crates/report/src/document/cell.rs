@@ -20,9 +20,9 @@ pub(crate) enum Cell {
     Count(u64),
     /// For programs: every digit.
     Number(f64),
-    /// For people: so many decimals.
+    /// For people: with this number of decimals.
     Decimal(f64, usize),
-    /// For people: in a unit that the whole column has.
+    /// For people: in the unit of its column.
     Scaled(Value, Scale),
     Flag(bool),
     /// What stands out, or is a program's word.

@@ -164,7 +164,7 @@ struct Shared<'a> {
 }
 
 impl<'a> Shared<'a> {
-    /// Adds a run's row behind those of the same label.
+    /// Adds a run's row after those of the same label.
     fn add(rows: &mut Vec<Shared<'a>>, label: String, text: String, run: &'a str) {
         if let Some(same) = rows.iter_mut().find(|row| row.label == label && row.text == text) {
             // Two disks alike are two rows of one run.

@@ -1,6 +1,6 @@
-//! One level in a few lines, for the habit of a quick measurement. `Requests/sec:`, `Transfer/sec:` and `Non-2xx responses:`
-//! stand where users of wrk look for them, so that a script which greps them goes on working; what they count is said behind
-//! the number. wrk's line of the last also promises that 3xx is not in it, which here it is.
+//! One level in a few lines, for a quick measurement. `Requests/sec:`, `Transfer/sec:` and `Non-2xx responses:` stand where
+//! users of wrk look for them, so that scripts that grep them keep working; what is counted follows the number. wrk's line of
+//! the last says that it leaves out 3xx; here it counts them.
 //!
 //! wrk's megabytes are 2²⁰ bytes; here a megabyte is 10⁶ bytes, as everywhere in webstone, and the line says so.
 

@@ -1,4 +1,4 @@
-//! Stored runs and series as a table, a line each. What stands in a line, whoever has the library's rows says.
+//! Stored runs and series as a table, one line each. The caller reads the library and says what a line holds.
 
 use crate::Options;
 use crate::document::table::{Room, Table};
@@ -18,7 +18,7 @@ pub struct Listed {
     pub tags: String,
 }
 
-/// The table, each line behind the name of its run.
+/// The table; each line begins with the name of its run.
 pub fn render_list(rows: &[(String, Listed)], options: &Options) -> String {
     let mut table = Table::of(rows);
     table.text("run", Room::Always, |(name, _)| name);

@@ -74,7 +74,7 @@ pub(crate) enum Block {
     List(Vec<String>),
     /// What is seen when it is asked for.
     Fold(&'static str, Document),
-    /// The first if a text fits into so many lines, otherwise the second.
+    /// The first block if a text fits into this number of lines, otherwise the second.
     Either(String, usize, Box<[Block; 2]>),
 }
 

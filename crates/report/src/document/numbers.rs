@@ -1,6 +1,6 @@
 //! How numbers are written: thousands set apart, one unit and one number of decimals for all that is compared.
 //!
-//! A column whose cells chose their units one by one cannot be compared by eye. So a unit is chosen for a set of
+//! A column in which each cell has its own unit cannot be compared by eye. So a unit is chosen for a set of
 //! values (by its median), and decimals so that the smallest still shows three digits where there is room.
 
 pub(crate) use webstone_measure::units::grouped as count;
@@ -87,7 +87,7 @@ impl Scale {
         Scale::of(&[(unit, factor)], decimals_max, values)
     }
 
-    /// In one unit, always so many decimals.
+    /// In one unit, always with this number of decimals.
     pub(crate) fn exactly(unit: &'static str, factor: f64, decimals: usize) -> Scale {
         Scale { unit, factor, decimals }
     }

@@ -149,7 +149,7 @@ impl LevelTable {
     }
 }
 
-/// An iteration for the names of columns alone: whoever reads an empty table finds its columns and no rows.
+/// An iteration that gives the names of columns: an empty table still has its head.
 pub(crate) fn nothing() -> IterationRecord {
     IterationRecord {
         clients: 0,

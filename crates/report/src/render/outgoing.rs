@@ -10,7 +10,7 @@ pub(crate) fn text(text: String, color: bool) -> Vec<u8> {
     lines(&text, |rest| if color { style_length(rest) } else { 0 }).into_owned().into_bytes()
 }
 
-/// JSON, whose strings name such characters by number.
+/// JSON: its strings escape such characters.
 pub(crate) fn json(text: &str) -> String {
     shown::json(text).into_owned()
 }

@@ -1,8 +1,8 @@
 //! Documents for a terminal: wrapped text, and tables whose columns of numbers are aligned to the right, with two lines of
 //! head (name and unit) and optional columns that give way when the terminal is narrow.
 //!
-//! No table crate: those adapt by wrapping cells, and a number on two lines is no number. Documents are made with characters of
-//! Unicode; where a terminal knows ASCII only, they are replaced here.
+//! No table crate: those adapt by wrapping cells, and a number on two lines cannot be read. Documents use Unicode; for a terminal
+//! that only knows ASCII, their characters are replaced here.
 
 use std::borrow::Cow;
 use std::collections::BTreeSet;

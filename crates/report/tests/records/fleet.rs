@@ -90,7 +90,7 @@ fn together(
 ) -> IterationRecord {
     let (each, mut parts, mut whole) = (clients / 3, Vec::new(), None::<Measured>);
     for generator in (0..3).filter(|generator| lost != Some(*generator)) {
-        // The third is behind a slower link.
+        // The third has a slower link.
         let (per_second, alone_ns) = if generator == 2 { (450, 4_000_000) } else { (667, 2_500_000) };
         let seed = u64::from(iteration * 100 + clients * 3 + generator);
         let mut measured = simulate(

@@ -121,7 +121,7 @@ pub fn comparison_schema() -> String {
     serde_json::to_string_pretty(&schema).expect("a schema is a tree of strings and numbers") + "\n"
 }
 
-/// `A` for the baseline, `B`, `C` and so on; numbers behind `Z`.
+/// `A` for the baseline, `B`, `C` and so on; numbers after `Z`.
 pub(crate) fn letter(record: usize) -> String {
     match u8::try_from(record) {
         Ok(index) if index < 26 => char::from(b'A' + index).to_string(),

@@ -1,5 +1,5 @@
-//! What each CPU of this host, and of the server's where it is another, did at the level with the highest rate: whose work it was does not show, the kernel keeps no
-//! account of that, but which part of it was in programs, in the kernel and in interrupts.
+//! What each CPU of this host, and of the server's if that is another, did at the level with the highest rate: how much of its time
+//! was in programs, in the kernel and in interrupts. The kernel does not say which program it was.
 
 use crate::document::cell::Cell;
 use std::collections::BTreeMap;

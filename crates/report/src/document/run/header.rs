@@ -219,7 +219,7 @@ pub(crate) fn policy(record: &RunRecord) -> Vec<String> {
     facts
 }
 
-/// What answers were compared with: of a file whose size nobody stated, the status alone.
+/// What answers were checked for; without a stated size, the status alone.
 fn checked(client: &ClientSpec, workload: &Workload) -> String {
     let files = || workload.pages.iter().flat_map(|page| &page.files);
     let all = files().count();

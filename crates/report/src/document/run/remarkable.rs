@@ -1,5 +1,5 @@
-//! Which tables the default report shows unasked: those with something in them that a reader has to see. The one place that says
-//! what is remarkable; the bounds are the verdict's.
+//! Which tables the default report shows besides the levels: those with something that a reader has to see. This is the one place
+//! that says what is remarkable; the bounds are the verdict's.
 
 use webstone_judge::series::USEFUL_JAIN_MIN;
 use webstone_judge::verdict::{

@@ -1,5 +1,5 @@
-//! Levels that so many pages end, as WASD's chapter on performance tabled them: how long the batch took, requests and kilobytes a
-//! second, and what the server's cache gained.
+//! Levels that end after a number of pages, in the form of the tables of WASD's chapter on performance: how long the batch took,
+//! requests and kilobytes per second, and what the server's cache gained.
 
 use crate::document::cell::Cell;
 use webstone_judge::series::{CellSummary, LevelSummary};

@@ -232,7 +232,7 @@ impl Report<'_> {
         )
     }
 
-    /// What all cells have in common in TLS, in words; empty where there is none, and where it varies, which their names say.
+    /// The TLS settings that all cells share, in words; empty without TLS, and where they differ, which the cells' names say.
     fn tls(&self) -> String {
         let is_alike = |cell: &Cell| cell.spec.server.tls.is_some() && cell.at.handshakes.is_none();
         let Some(first) = self.series.cells.first().filter(|_| self.series.cells.iter().all(is_alike)) else {

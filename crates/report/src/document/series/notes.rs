@@ -1,5 +1,4 @@
-//! What the report of each cell warns of, in the report of the series: a warning that stands in a record's report alone is
-//! not read by whoever reads the ranks.
+//! The warnings of every cell's own report, in the report of the series: readers of the ranks do not open each record.
 
 use serde::Serialize;
 use webstone_judge::series::Summary;

@@ -86,7 +86,7 @@ fn parts(report: &Report<'_>) -> Vec<(Part, Sheet)> {
     let others = [Kind::Servers, Kind::Scale, Kind::Spice].into_iter().filter(|other| *other != kind);
     parts.extend(others.flat_map(of).map(|sheet| (Part::Other, sheet)));
     if summary.cells.iter().any(|cell| cell.peak.is_some()) {
-        // It was asked for by whoever has them vary.
+        // A user who varies handshakes asks for it.
         parts.extend(super::handshakes::sheet(report).map(|sheet| (Part::Own, sheet)));
         parts.extend(draw.origin().map(|sheet| (Part::Other, sheet)));
         parts.push((Part::Other, super::peaks::sheet(report)));

@@ -10,7 +10,7 @@ const HEAD: f64 = 4.0;
 const BOTTOM: f64 = 38.0;
 /// Half the height of a noise band, and of the ends of an interval.
 const HALF: f64 = 5.0;
-/// What lies farther out than so many times the largest change that is concluded from is cut: it would leave no room for the
+/// A change farther out than this many times the largest one that leads to a conclusion is cut: it would leave no room for the
 /// others.
 const REACH: f64 = 2.5;
 

@@ -29,7 +29,7 @@ pub(crate) use stacks::{Stack, patch, stacks};
 pub(crate) const STYLES: usize = 8;
 /// Width of every drawing.
 pub(crate) const WIDTH: f64 = 380.0;
-/// Beyond so many points of a line, markers and error bars would be a carpet: the interval becomes a band.
+/// Lines with more points have a band for the interval: markers and error bars would touch.
 const MARKED_POINTS_MAX: usize = 40;
 /// Width of a digit at the size of tick labels, and a little more.
 const DIGIT: f64 = 7.0;
@@ -78,7 +78,7 @@ pub(crate) struct Plot {
     pub(crate) y: Axis,
     pub(crate) height: f64,
     pub(crate) lines: Vec<Line>,
-    /// A line that values are held against, from point to point; empty where there is none.
+    /// A line to compare values with, from point to point; empty without one.
     pub(crate) reference: Vec<(f64, f64)>,
 }
 

@@ -1,6 +1,6 @@
-//! What `webstone compare` concludes, on a page: for each record that is held against the first, in what the two differ, by how
+//! What `webstone compare` concludes, on a page: for each record that is compared with the first, how their settings differ, by how
 //! much each figure changed at every level, and whether that is more than noise. A dot is a change, its whisker the interval,
-//! the band behind it the noise floor.
+//! the band under it the noise floor.
 
 use webstone_judge::comparison::{Candidate, Comparison, Difference, Finding, LevelComparison, Row, Weight};
 use webstone_measure::keys::levels_named;

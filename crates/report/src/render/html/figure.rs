@@ -1,5 +1,5 @@
-//! A figure: a chart with its legend, what it means, and its data as a table. A chart of a single point is none: the tables
-//! say it shorter.
+//! A figure: a chart with its legend, what it means, and its data as a table. A single point is not drawn: the
+//! tables say it shorter.
 
 use crate::chart::{Axis, Bar, Line, Plot, Point, Stack, bars, key, patch, stacks};
 use crate::numbers::{Scale, count, decimal};

@@ -107,8 +107,8 @@ impl Html {
         self.sheet_of_levels(sheet, &|_| Some(""))
     }
 
-    /// The same of a sheet whose rows may be levels: `level` says by the first cell of a row which one it is (none: empty), or
-    /// that the row is left out.
+    /// The same of a sheet in which a row may be a level: `level` maps the first cell of a row to the level's name (empty: not a
+    /// level), or to nothing if the row is left out.
     pub(super) fn sheet_of_levels<'l>(
         &mut self,
         sheet: &Sheet,

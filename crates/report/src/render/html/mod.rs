@@ -46,7 +46,7 @@ pub(crate) use matrix::of_series;
 /// The style sheet of reports, for pages that shall look like them.
 pub const STYLE: &str = include_str!("report.css");
 const SCRIPT: &str = include_str!("report.js");
-/// A level's rows in a table; of more levels so many are chosen.
+/// Levels that have rows in a table; of more, this number is chosen.
 const LEVELS_MAX: usize = 60;
 
 /// One record of the report.
@@ -89,7 +89,7 @@ impl Run<'_> {
 enum Lead<'a> {
     /// One record: its verdict and its peak.
     Record,
-    /// Several, held against the first.
+    /// Several, each compared with the first.
     Compared(&'a Comparison, comparison::Forbidden),
     /// The cells of a series, where each has its own report, what they say together, and what is to be known of them.
     Series { links: &'a [Option<String>], matrix: &'a str, notes: &'a str },
@@ -292,7 +292,7 @@ fn tables(html: &mut Html, runs: &[Run<'_>], pages_max: usize) {
             );
             html.element("p class=\"note\"", &text);
         }
-        // Of a level's row the first cell is its load; a mark behind it says that it was interrupted.
+        // Of a level's row the first cell is its load; a mark after it says that it was interrupted.
         let level = |cell: &str| {
             let cell = cell.trim_end_matches('*');
             match run.levels.iter().position(|level| level.load_cell() == cell) {

@@ -43,7 +43,7 @@ pub(super) fn draw_each(
     html.raw("</section>");
 }
 
-/// What a standing is called, whose word is `INVALID`.
+/// Why the verdict is what it is.
 fn reasons(html: &mut Html, run: &Run<'_>) {
     let told = run.verdict.told();
     if told.is_empty() {

@@ -1,4 +1,4 @@
-//! The charts: Excel's own, drawn from the cells of the tables, so that whoever opens the workbook can change them.
+//! The charts: Excel's own, drawn from the cells of the tables, so that readers can change them.
 
 use rust_xlsxwriter::{
     Chart, ChartErrorBars, ChartErrorBarsType, ChartLegendPosition, ChartMarker, ChartRange, ChartType,
@@ -158,7 +158,7 @@ fn rows(first: usize, count: usize, written: usize) -> Option<(u32, u32)> {
     (last > first).then(|| (first as u32, last as u32 - 1))
 }
 
-/// At most [`LINES_MAX`] of so many places, the first and the last among them, evenly spread.
+/// At most [`LINES_MAX`] of `count` places, the first and the last among them, evenly spread.
 fn spread(count: usize) -> Vec<usize> {
     if count <= LINES_MAX {
         return (0..count).collect();

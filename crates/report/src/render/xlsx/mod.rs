@@ -113,7 +113,7 @@ fn summary_line(run: &Run<'_>) -> Row {
     line
 }
 
-/// Writes lines below the table of the first sheet; gives the row after an empty one behind them.
+/// Writes lines below the table of the first sheet; gives the row after the empty one that follows.
 fn write_notes(book: &mut Book, row: u32, notes: Vec<String>) -> Result<u32, XlsxError> {
     let sheet = book.workbook.worksheet_from_index(0)?;
     for (index, note) in notes.iter().enumerate() {
