@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use crate::generators::GeneratorRecord;
-use crate::record::{RunRecord, RunState, SCHEMA_VERSION, TargetRecord, Tool};
+use crate::record::{RunRecord, RunState, SCHEMA_VERSION, TargetRecord};
 use crate::spec::{Levels, RunSpec};
 use webstone_measure::fixture::{self as runs, SECONDS};
 use webstone_measure::units::Nanos;
@@ -19,23 +19,14 @@ pub fn record(id: &str, levels: &[(u32, &[f64])]) -> RunRecord {
     RunRecord {
         schema: SCHEMA_VERSION,
         id: id.to_owned(),
-        tool: Tool::default(),
-        started_at: String::new(),
-        finished_at: None,
-        took_ns: None,
         state: RunState::Complete,
-        command_line: Vec::new(),
         iterations: runs::runs(levels),
         spec,
         workload: Workload { name: "w".to_owned(), ..Workload::default() },
         workload_sha256: "00".to_owned(),
         target: TargetRecord { url: "http://127.0.0.1:1".to_owned(), ..TargetRecord::default() },
-        generators: Vec::new(),
         environment: BTreeMap::from([("hostname".to_owned(), "box".into())]),
-        warnings: Vec::new(),
-        voids: Vec::new(),
-        series: None,
-        pages: Default::default(),
+        ..RunRecord::default()
     }
 }
 

@@ -29,7 +29,7 @@ pub use webstone_measure::server_use::{OriginCounts, OriginUse, ProcessUse, Serv
 pub const SCHEMA_VERSION: u32 = 1;
 
 /// A whole run, as stored.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct RunRecord {
     /// [`SCHEMA_VERSION`] of the writer.
     pub schema: u32,
@@ -90,10 +90,11 @@ pub struct Tool {
 }
 
 /// How a run ended.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum RunState {
     /// Still running, or killed: what is here was measured whole.
+    #[default]
     Partial,
     /// Ended by the user; what is here was measured.
     Interrupted,

@@ -29,7 +29,8 @@ use webstone_workload::{FileRequest, Page, Workload};
 use crate::observer::Silent;
 use crate::placement::{Placement, ServerPlace, place};
 use crate::run::{RunError, RunnerOptions, run};
-use webstone_lab::embedded::{EmbeddedServer, EmbeddedServerError, Launch};
+use crate::under_test;
+use webstone_lab::embedded::{EmbeddedServer, Launch};
 use webstone_lab::environment::{self, Subject};
 use webstone_lab::interrupt::Interrupt;
 use webstone_lab::machine::{Root, cpus};
@@ -148,10 +149,7 @@ fn row(
     before: &[CalibrationRow],
     interrupt: &Arc<Interrupt>,
 ) -> Result<CalibrationRow, RunError> {
-    let program =
-        options.server_program.clone().map_or_else(std::env::current_exe, Ok).map_err(|source| {
-            EmbeddedServerError::Start { program: PathBuf::from("/proc/self/exe"), source }
-        })?;
+    let program = under_test::program(options.server_program.clone())?;
     let (path, body_bytes) = file(case.mode);
     let launch = Launch {
         program,

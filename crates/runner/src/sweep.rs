@@ -66,9 +66,14 @@ const COUNTER_PAUSE: Duration = Duration::from_millis(20);
 /// Where iterations are kept as they end.
 pub(crate) trait Sink {
     /// Keeps the one that is the record's last.
-    fn append(&mut self, record: &mut RunRecord) -> Result<(), StoreError>;
+    fn append(&mut self, _: &mut RunRecord) -> Result<(), StoreError> {
+        Ok(())
+    }
+
     /// Keeps everything else of it: void ones, where a search begins.
-    fn rewrite(&mut self, record: &RunRecord) -> Result<(), StoreError>;
+    fn rewrite(&mut self, _: &RunRecord) -> Result<(), StoreError> {
+        Ok(())
+    }
 }
 
 impl Sink for Store {
@@ -82,15 +87,7 @@ impl Sink for Store {
 }
 
 /// For runs that are not stored.
-impl Sink for () {
-    fn append(&mut self, _record: &mut RunRecord) -> Result<(), StoreError> {
-        Ok(())
-    }
-
-    fn rewrite(&mut self, _record: &RunRecord) -> Result<(), StoreError> {
-        Ok(())
-    }
-}
+impl Sink for () {}
 
 /// Why a sweep ended before its plan did. What had been measured by then is in the record.
 #[derive(Debug, thiserror::Error)]

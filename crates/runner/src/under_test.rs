@@ -60,6 +60,13 @@ impl UnderTest {
     }
 }
 
+/// The executable that is started as the server: this one, unless another is given.
+pub(crate) fn program(given: Option<PathBuf>) -> Result<PathBuf, EmbeddedServerError> {
+    given
+        .map_or_else(std::env::current_exe, Ok)
+        .map_err(|source| EmbeddedServerError::Start { program: PathBuf::from("/proc/self/exe"), source })
+}
+
 /// Starts the server that a specification asks for, pinned to the CPUs of its placement, and the origin behind it. `program` is webstone's executable.
 pub(crate) fn start(
     spec: &RunSpec,

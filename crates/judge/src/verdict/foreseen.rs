@@ -1,11 +1,8 @@
 //! The run rules that a plan decides, before anything is measured: by the same rules as a record, applied to one that is as
 //! planned. What only a measurement tells is left out.
 
-use std::collections::BTreeMap;
-
 use webstone_measure::units::Nanos;
-use webstone_model::pages::StoredPages;
-use webstone_model::record::{IterationRecord, RunRecord, RunState, SCHEMA_VERSION, TargetRecord, Tool};
+use webstone_model::record::{IterationRecord, RunRecord, RunState, SCHEMA_VERSION};
 use webstone_model::spec::RunSpec;
 use webstone_workload::Workload;
 use webstone_workload::builtin;
@@ -41,24 +38,12 @@ fn as_planned(spec: &RunSpec) -> RunRecord {
     let workload = builtin(&spec.workload).unwrap_or_else(named);
     RunRecord {
         schema: SCHEMA_VERSION,
-        id: String::new(),
-        tool: Tool::default(),
-        started_at: String::new(),
-        finished_at: None,
-        took_ns: None,
         state: RunState::Complete,
-        command_line: Vec::new(),
-        series: None,
         spec: spec.clone(),
         workload_sha256: workload.sha256(),
         workload,
-        target: TargetRecord::default(),
-        generators: Vec::new(),
-        environment: BTreeMap::new(),
-        warnings: Vec::new(),
         iterations: planned(spec),
-        voids: Vec::new(),
-        pages: StoredPages::default(),
+        ..RunRecord::default()
     }
 }
 

@@ -11,7 +11,6 @@ use serde_json::Value;
 use tracing::{info, warn};
 use webstone_lab::agent::{Described, ServerAgents};
 use webstone_lab::cpus::cpu_list;
-use webstone_lab::embedded::EmbeddedServerError;
 use webstone_lab::environment::{self, Subject, configuration};
 use webstone_lab::fetch::ByProbe;
 use webstone_lab::host_use::links_towards;
@@ -20,7 +19,7 @@ use webstone_lab::limits;
 use webstone_lab::machine::{Root, cpus};
 use webstone_model::event::Event;
 use webstone_model::generators::GeneratorRecord;
-use webstone_model::record::{RunRecord, RunState, SCHEMA_VERSION, TargetRecord};
+use webstone_model::record::{RunRecord, SCHEMA_VERSION, TargetRecord};
 use webstone_model::spec::{RunSpec, Software};
 use webstone_store::{Store, clock, redaction};
 use webstone_workload::Workload;
@@ -215,9 +214,7 @@ fn serve(
     }
     let which = if asked.is_embedded() { "embedded server" } else { "server under test" };
     observer.event(&preparing(&format!("starting the {which}")));
-    let program = program
-        .map_or_else(std::env::current_exe, Ok)
-        .map_err(|source| EmbeddedServerError::Start { program: PathBuf::from("/proc/self/exe"), source })?;
+    let program = under_test::program(program)?;
     let server = under_test::start(&asked.spec, &asked.workload, &site.placement, program, interrupt);
     go_on(interrupt)?;
     let server = server?;
@@ -351,14 +348,10 @@ fn record(
     let origin = server.map_or(&site.found.origin, |server| &server.origin).as_ref();
     RunRecord {
         schema: SCHEMA_VERSION,
-        id: String::new(),
         generators,
         environment: calibrate::with_calibration(environment, options.calibration.as_deref(), &options.tool),
         tool: options.tool.clone(),
         started_at: clock::rfc3339(started),
-        finished_at: None,
-        took_ns: None,
-        state: RunState::Partial,
         command_line: redaction::command_line(&options.command_line),
         series: options.series.clone(),
         workload_sha256: workload.sha256(),
@@ -373,10 +366,8 @@ fn record(
             origin: origin.map(|origin| origin.record.clone()),
         },
         warnings: asked.warnings.iter().map(|warning| redaction::text(warning).text).collect(),
-        iterations: Vec::new(),
-        voids: Vec::new(),
-        pages: Default::default(),
         spec: redaction::spec(&asked.spec),
+        ..RunRecord::default()
     }
 }
 

@@ -34,7 +34,6 @@ use crate::run::{RunError, RunnerOptions, resolve_workload, run};
 use crate::under_test;
 use misdeeds::Scene;
 use offenders::Offenders;
-use webstone_lab::embedded::EmbeddedServerError;
 use webstone_lab::endpoint::{TargetError, resolve};
 use webstone_lab::interrupt::Interrupt;
 use webstone_lab::machine::{Root, cpus};
@@ -84,10 +83,7 @@ pub fn workout(
     let server = match spec.target.is_empty() {
         true => {
             let placement = place(&cpus(&root), ServerPlace::Ours, &spec.generator, &spec.server, &[])?;
-            let program =
-                options.server_program.clone().map_or_else(std::env::current_exe, Ok).map_err(|source| {
-                    EmbeddedServerError::Start { program: PathBuf::from("/proc/self/exe"), source }
-                })?;
+            let program = under_test::program(options.server_program.clone())?;
             let server = under_test::start(&spec, &workload, &placement, program, interrupt);
             if interrupt.count() > 0 {
                 return Err(RunError::Interrupted);
