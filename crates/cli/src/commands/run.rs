@@ -10,6 +10,7 @@ use webstone_judge::search::{self, Answer, Finding};
 use webstone_judge::verdict::{self, Standing};
 use webstone_measure::errors::Blame;
 use webstone_model::record::RunRecord;
+use webstone_model::spec::RunSpec;
 use webstone_model::threshold::Outcome;
 use webstone_report::{Format, Options, ReportError, render, write};
 use webstone_runner::{RunError, RunnerOptions};
@@ -107,8 +108,8 @@ fn is_one_file(one: impl AsFd, other: impl AsFd) -> bool {
 }
 
 /// Prints the specification as a testbed file.
-pub(super) fn dump(intent: &Intent) -> Result<Exit, Failure> {
-    let text = toml::to_string(&intent.spec)
+pub(super) fn dump(spec: &RunSpec) -> Result<Exit, Failure> {
+    let text = toml::to_string(spec)
         .map_err(|error| Failure::failed(format!("the specification cannot be written as TOML: {error}")))?;
     console::print(&text)?;
     Ok(Exit::Done)

@@ -46,7 +46,7 @@ pub(super) fn execute(
         None => {
             let intent = of_series(kind, args)?;
             if args.dump_spec {
-                return dump(&intent);
+                return run::dump(&RunSpec { series: Some(intent.matrix), ..intent.spec });
             }
             let SeriesIntent { spec, matrix, check_target, runs_dir } = &intent;
             let series = series::plan(kind, matrix, spec, version::tool(), &command_line).map_err(failed)?;
@@ -211,14 +211,6 @@ fn ended(
         }
     }
     Ok(exit)
-}
-
-fn dump(intent: &SeriesIntent) -> Result<Exit, Failure> {
-    let whole = RunSpec { series: Some(intent.matrix.clone()), ..intent.spec.clone() };
-    let text = toml::to_string(&whole)
-        .map_err(|error| Failure::failed(format!("the specification cannot be written as TOML: {error}")))?;
-    console::print(&text)?;
-    Ok(Exit::Done)
 }
 
 /// The cells, a line each, and what they take.
