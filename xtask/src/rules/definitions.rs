@@ -89,7 +89,7 @@ fn entries(source: &Source) -> Vec<(usize, &str)> {
 /// The names of the classes: the texts in their list.
 fn class_names(source: &Source) -> Vec<(usize, &str)> {
     let Some(start) = source.text.find("ErrorClass:\n") else { return Vec::new() };
-    let end = source.text[start..].find("\n}").map_or(source.text.len(), |length| start + length);
+    let end = source.text[start..].find("\n}").map_or(source.text.len(), |length| start + length + 1);
     let values = source.text[start..end].match_indices("\",\n");
     values
         .filter_map(|(at, _)| {
