@@ -130,7 +130,7 @@ pub struct CalibrationRow {
     /// CPU that the busiest worker used, in percent.
     pub worker_percent: f64,
     /// Time that the worker that waited most was ready to run while something else had its CPU, in percent of the timed runs;
-    /// absent where the kernel did not tell, and where null server and workers had to share CPUs.
+    /// absent if the kernel did not report it, and if null server and workers had to share CPUs.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub kept_off_percent: Option<f64>,
     /// CPU that the null server used, in percent of its CPUs; null where it could not be read.
@@ -566,7 +566,7 @@ mod tests {
     }
 
     #[test]
-    fn an_open_loop_is_held_against_what_an_open_loop_can_do() {
+    fn an_open_loop_is_compared_with_what_an_open_loop_can_do() {
         let mut calibration = calibration();
         calibration.rows.push(CalibrationRow::sample(Mode::OpenLoop, 50_000.0, 1000.0));
         let asked = Asked { open_loop: true, reset: false };

@@ -541,7 +541,7 @@ mod tests {
     }
 
     #[test]
-    fn an_identity_that_was_mended_by_hand_is_noticed() {
+    fn an_identity_that_was_fixed_by_hand_is_noticed() {
         let broken = rules_broken(|run| {
             run.measured.counts.started += 1;
         });

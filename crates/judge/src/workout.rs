@@ -433,7 +433,7 @@ mod tests {
             service: Service {
                 succeeded: 1000,
                 request_rate: rate,
-                // As far apart as iterations on a quiet machine are.
+                // As far apart as iterations are with no other program running.
                 request_rates: [-0.02, -0.01, 0.0, 0.01, 0.02].map(|off| rate * (1.0 + off)).to_vec(),
                 latency_p99_s: 0.01,
                 ..Service::default()

@@ -1,4 +1,4 @@
-//! Statistics held against values of SciPy, made by `reference/statistics.py`; and what follows from their definitions.
+//! Statistics compared with values of SciPy, made by `reference/statistics.py`; and what follows from their definitions.
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on may panic")]
 
 use serde_json::Value;

@@ -46,7 +46,7 @@ pub enum MiningError {
         /// What gzip's reader says.
         source: io::Error,
     },
-    /// A log is packed in a way that is not read here.
+    /// A log is packed in a way that is not supported.
     #[error("{}: compressed with {packer}, which is not supported", path.display())]
     OtherPacker {
         /// The log.

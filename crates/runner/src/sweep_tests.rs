@@ -80,7 +80,7 @@ pub(crate) enum Act {
     Panic,
     /// Fails.
     Fail,
-    /// Ends by itself at once, and its worker stood still for so many thousandths of the window.
+    /// Ends by itself at once, and its worker stalled for this many thousandths of the window.
     Stalled(u64),
     /// Lasts as long as its window says.
     Lasting,
@@ -247,7 +247,7 @@ struct Stage {
     record_all: Option<RecordAll>,
     trace: Option<TraceWriter>,
     events: Vec<String>,
-    /// Raise the interrupt when so many ticks were seen.
+    /// Raise the interrupt after these numbers of ticks.
     raise_at_ticks: Vec<u32>,
     only_whole: bool,
 }

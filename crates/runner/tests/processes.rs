@@ -216,7 +216,7 @@ fn a_killed_server_fails_the_run_and_keeps_the_level() {
     assert!(Store::load(&outcome.path.unwrap()).unwrap() == record, "the record reads back equal");
 }
 
-/// Raises the interrupt at the given ticks, counted from the first one with so many requests measured.
+/// Raises the interrupt at the given ticks, counted from the first one with at least this many requests measured.
 fn interrupted_after(ticks: &'static [u32], requests_min: u64, spec: RunSpec, runs: &Path) -> RunOutcome {
     let interrupt = Interrupt::new();
     let raised = Arc::clone(&interrupt);

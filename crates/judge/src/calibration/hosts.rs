@@ -8,7 +8,7 @@ use webstone_model::record::{IterationRecord, RunRecord};
 /// The highest share of any host at each level.
 ///
 /// # Errors
-/// In words, why it cannot be told: of the first host whose share cannot.
+/// In words, why it is unknown: of the first host whose share is unknown.
 pub(super) fn quote(record: &RunRecord) -> Result<Quote, String> {
     let hosts: Vec<(Calibration, Costs)> =
         (0..record.generators.len()).map(|place| of_host(record, place)).collect::<Result<_, _>>()?;

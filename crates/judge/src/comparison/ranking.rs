@@ -1,14 +1,14 @@
-//! Ranks of several things that were measured alike, only as far as measurement can tell them apart.
+//! Ranks of several things that were measured alike, only as far as measurement can distinguish them.
 //!
-//! A rank is a range of places. **Two are told apart** when the interval of the ratio of their means lies beyond the noise
-//! floor, all pairs as one family (Holm). **The worst place** is that of the last one, by estimates, that it cannot be told
-//! from. **The best place** is 1 + the number of those that are ahead of its *estimate*: their own interval, beyond their own
-//! noise floor, lies above it. What a result's own scatter would allow does not count there, so that no place is gained by
-//! being measured badly.
+//! A rank is a range of places. **Two differ** when the interval of the ratio of their means lies beyond the noise floor, all
+//! pairs as one family (Holm). **The worst place** is that of the last one, by estimates, from which it does not differ. **The
+//! best place** is 1 + the number of those that are ahead of its *estimate*: their own interval, beyond their own noise floor,
+//! lies above it. What a result's own scatter would allow does not count there, so that no place is gained by being measured
+//! badly.
 //!
 //! From this follows, for any change of noise that leaves the means where they are (tested as properties):
-//! more noise never narrows a range; a result's own noise never moves the best place of its range; a pair that cannot be told
-//! apart has ranges that overlap. Sources and limits: `docs/measurement.md`, "Ranks".
+//! more noise never narrows a range; a result's own noise never moves the best place of its range; a pair that does not
+//! differ has ranges that overlap. Sources and limits: `docs/measurement.md`, "Ranks".
 
 use schemars::JsonSchema;
 use serde::Serialize;
@@ -54,7 +54,7 @@ pub struct Ranking {
 /// Why there are no ranks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum NoRanking {
-    /// There is nothing to be told apart.
+    /// There is nothing to compare.
     #[error("there are fewer than two to rank")]
     TooFew,
     /// Iterations are the samples.

@@ -36,7 +36,7 @@ fn untold(ranking: &Ranking) -> Vec<(usize, usize)> {
 }
 
 #[test]
-fn those_that_cannot_be_told_apart_have_the_same_range() {
+fn those_that_do_not_differ_have_the_same_range() {
     let ranking = of_levels(&[
         &[1000, 1010, 990, 1005],
         &[2000, 2020, 1990, 2010],
@@ -155,7 +155,7 @@ proptest! {
             prop_assert!(new.best <= old.best && new.worst >= old.worst, "{place}: {old:?} became {new:?}");
         }
         prop_assert_eq!(before.ranks[noisy].best, after.ranks[noisy].best, "its own noise gains it no place");
-        // Told apart are at most those that were.
+        // At most those differ that did before.
         for (old, new) in before.pairs.iter().zip(&after.pairs) {
             prop_assert!(old.differ || !new.differ, "{old:?} became {new:?}");
         }
@@ -176,7 +176,7 @@ proptest! {
             let (a, b) = (ranking.ranks[pair.first], ranking.ranks[pair.second]);
             let overlap = a.best <= b.worst && b.best <= a.worst;
             prop_assert!(pair.differ || overlap, "{pair:?}: {a:?} and {b:?}");
-            // Who is told to be behind another has a worse best place, and the other the better one.
+            // The one that another is ahead of has a worse best place, and the other the better one.
             let (ahead, behind) =
                 if results[pair.first].mean > results[pair.second].mean { (a, b) } else { (b, a) };
             prop_assert!(!pair.differ || ahead.best < behind.best, "{pair:?}: {ahead:?} and {behind:?}");

@@ -138,7 +138,7 @@ fn holm_of_a_large_family_asks_each_member_a_few_times() {
     const MEMBERS: usize = 1_000;
     let alpha = 1.0 - statistics::CONFIDENCE;
     for fallen in [0, 1, 400, 999, MEMBERS] {
-        // The i-th smallest falls just so, up to the first that does not; those behind it would again.
+        // The i-th smallest is just below its limit, up to the first that is not; those after it would be again.
         let p = |rank: usize| {
             let limit = alpha / (MEMBERS - rank) as f64;
             if rank == fallen { limit * 1.000_1 } else { limit * 0.999_9 }

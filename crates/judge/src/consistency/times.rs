@@ -431,7 +431,7 @@ mod tests {
     }
 
     #[test]
-    fn every_host_of_several_is_held_against_its_time() {
+    fn every_host_of_several_is_checked_against_its_time() {
         let of_fleet = |lie: fn(&mut IterationRecord)| {
             broken(|record| {
                 record.iterations[0].measured.generator.workers = vec![Default::default()];

@@ -152,7 +152,7 @@ pub struct Ranked {
     pub cell: usize,
     /// The places that it may have among those that have a rank; null where it has none.
     pub rank: Option<RankRange>,
-    /// Cells that it cannot be told from.
+    /// Cells from which it does not differ.
     pub not_told_from: Vec<usize>,
     /// Why it has no rank, where others may have one.
     pub without: Option<String>,

@@ -141,7 +141,7 @@ fn an_interval_wider_than_its_rate_has_no_rank_and_says_so() {
     assert!(summary.cells[0].counts() && !summary.cells[0].is_sound());
 }
 
-/// Two CPUs that do 65 times the work of one, as a base kept off its CPU made it look.
+/// Two CPUs that do 65 times the work of one, as it looked because the base had waited for its CPU.
 #[test]
 fn more_than_the_cpus_can_do_is_an_alarm_that_names_the_base() {
     let of = |two: [u64; 3]| {

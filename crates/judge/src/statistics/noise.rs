@@ -20,7 +20,7 @@ pub struct NoiseFloor {
 }
 
 impl NoiseFloor {
-    /// Percent above which a floor tells nothing: a server of half the speed would not be told from its better.
+    /// Percent above which a floor is useless: a server of half the speed would not differ from a better one.
     pub const PERCENT_MAX: f64 = 100.0;
 
     /// The floor in words, with two decimals where they mean something.

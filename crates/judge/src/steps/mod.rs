@@ -23,7 +23,7 @@ pub use points::{P_MAX, SIDE_MIN, WINDOW};
 
 use crate::statistics::{self, Interval, mean};
 
-/// Runs from which on steps are looked for: below, no more than one could be told from noise, and hardly that.
+/// Runs from which on steps are looked for: with fewer, at most one could be distinguished from noise, and hardly that.
 pub const RUNS_MIN: usize = 10;
 
 /// A run of a history.

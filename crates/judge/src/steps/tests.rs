@@ -109,7 +109,7 @@ fn one_odd_run_is_no_step_and_values_that_are_all_alike_have_none() {
 }
 
 #[test]
-fn too_few_runs_and_values_that_are_none_have_no_steps() {
+fn too_few_runs_and_invalid_values_have_no_steps() {
     let nothing = BTreeMap::new();
     let of = |values: &[f64]| {
         let history: Vec<_> =

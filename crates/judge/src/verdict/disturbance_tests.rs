@@ -134,7 +134,7 @@ fn worked(works: [(u64, u64); 4]) -> RunRecord {
 }
 
 #[test]
-fn a_cpu_is_held_against_itself_at_its_best_in_the_level() {
+fn a_cpu_is_compared_with_itself_at_its_best_in_the_level() {
     let worths = |record: &RunRecord| -> Vec<Worth> {
         record.iterations.iter().take(4).map(|run| worth(record, run)).collect()
     };
@@ -372,7 +372,7 @@ enum Happens {
     Quota(u64),
     Heat(u64),
     Suspend(u64),
-    /// Whoever looks at the server comes later.
+    /// The server is sampled later.
     Late(u64),
 }
 

@@ -20,7 +20,7 @@ pub(super) struct ServerHost<'a> {
     pub(super) delay_ns: u64,
 }
 
-/// The agents that are told apart: `None` alone where there is only one host.
+/// The agents, each judged on its own: only `None` if there is one host.
 pub(super) fn agents(record: &RunRecord) -> Vec<Option<u32>> {
     match record.target.agents.len() as u32 {
         0 | 1 => vec![None],

@@ -13,7 +13,7 @@ fn cpu(cpu: u32, busy_s: u64) -> CpuUse {
     CpuUse { cpu, busy_ns: busy_s * SECOND, idle_ns: (600 - busy_s) * SECOND, ..CpuUse::default() }
 }
 
-/// The server on CPUs 4 and 5 of a host, where it used so many seconds of each in 600.
+/// The server on CPUs 4 and 5 of a host, where it used this many seconds of each in 600.
 fn there(agent: u32, used_s: u64) -> ServerHostUse {
     let host = HostUse {
         elapsed_ns: 600 * SECOND,
@@ -25,7 +25,7 @@ fn there(agent: u32, used_s: u64) -> ServerHostUse {
     ServerHostUse { agent, host, server: Some(server), ..ServerHostUse::default() }
 }
 
-/// Two hosts, `web1` and `web2`, which used so many seconds of each of their CPUs.
+/// Two hosts, `web1` and `web2`, which used this many seconds of each of their CPUs.
 fn two(first_s: u64, second_s: u64) -> RunRecord {
     let mut record = valid();
     record.target.agents = ["1", "2"]
@@ -76,7 +76,7 @@ fn what_was_taken_on_any_host_is_told_of_that_host() {
         both.iter().map(|it| &*it.of).collect::<Vec<_>>(),
         ["the server host web1", "the server host web2"]
     );
-    // Hosts that call themselves alike are told apart by their numbers.
+    // Hosts with the same name are distinguished by their numbers.
     record.target.agents.iter_mut().for_each(|agent| agent.name = "vm".to_owned());
     assert_eq!(losses(&record, &record.iterations[0])[1].of, "the server host 2 (vm)");
 }

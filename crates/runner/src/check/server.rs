@@ -49,8 +49,7 @@ pub fn reference(server: &ServerSpec) -> Result<(), SpecError> {
     Ok(())
 }
 
-/// Has a server that webstone starts speak TLS where pages of the workload ask for it: beside the address where it listens in the
-/// clear, if only some do.
+/// Lets a server that webstone starts speak TLS if pages of the workload ask for it: at a second address, if only some do.
 ///
 /// # Errors
 /// If the server cannot do that.

@@ -241,7 +241,7 @@ fn a_thousand_hosts_open_at_one_instant_and_all_end() {
 }
 
 #[test]
-fn whoever_dies_whenever_the_level_ends_and_says_so() {
+fn whichever_host_dies_at_any_time_the_level_ends_and_says_so() {
     for seed in 0..300 {
         let course = play(20, 1 + seed as usize % 3, seed);
         let (_, how) = course.lost().expect("somebody died before the last result");

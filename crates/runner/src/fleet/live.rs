@@ -1,5 +1,5 @@
 //! How a level of several hosts goes, as they say once a second: totals, percentiles of all of them together, and each host for
-//! itself. Percentiles are of the hosts' distributions added up; an average of percentiles is none.
+//! itself. Percentiles are of the hosts' distributions added up; an average of percentiles is not a percentile.
 
 use webstone_lab::agent::load::Beat;
 use webstone_measure::metrics::Histogram;
@@ -123,7 +123,7 @@ mod tests {
     }
 
     #[test]
-    fn percentiles_are_of_all_requests_whoever_made_them() {
+    fn percentiles_are_of_all_requests_of_all_hosts() {
         let mut lives = two();
         assert_eq!(lives.sum(5), Live::default());
         lives.said(0, &beat(1, &[(1_000, 980)]));

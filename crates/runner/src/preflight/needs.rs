@@ -313,7 +313,7 @@ fn memory(load: &Load, limits: &Limits) -> Option<Shortage> {
     Some(Shortage { resource: Resource::Memory, severity: Severity::Possible, needed, available, remedy })
 }
 
-/// The next power of two, which is what limits are set to by hand.
+/// The next power of two, as people set limits by hand.
 fn round_up(needed: u64) -> u64 {
     needed.next_power_of_two().max(1024)
 }

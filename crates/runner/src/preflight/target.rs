@@ -236,7 +236,7 @@ fn connected_to(spec: &RunSpec, workload: &Workload) -> Result<Vec<Target>, UrlE
     Ok(targets)
 }
 
-/// The connection stands and the answer is none, or is not HTTP.
+/// The connection is established, and there is no answer, or it is not HTTP.
 fn no_answer(target: &Target, error: ProbeError) -> TargetError {
     let suspicious = matches!(
         error.class,
@@ -400,7 +400,7 @@ mod tests {
     }
 
     #[test]
-    fn pages_over_tls_are_checked_there_and_the_others_in_the_clear() {
+    fn pages_over_tls_are_checked_there_and_the_others_without() {
         let (plain, secure) = (answering(b""), answering(b"").replace("http:", "https:"));
         let mut files = workload(&[("/a", 1), ("/a", 1), ("/b", 1)]);
         files.pages[0].files[1].detail.tls = true;

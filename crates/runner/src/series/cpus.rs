@@ -1,10 +1,10 @@
 //! Which CPUs a server gets that is measured on one, two, four … of them, and which the generator gets in all of these
 //! runs alike: were its share to change with the server's, the load would not be the same. Pure: facts in, decision out.
 //!
-//! A server on few CPUs gets one hardware thread of each core, and second threads only when there are no cores left: the
-//! second thread of a core is worth a fraction of a CPU. The generator gets the cores that the server never has. Where there
-//! are none, because the largest number takes the whole machine, it gets those that the largest number but one leaves, and
-//! shares them with the server in the cells that take more; these are named.
+//! A server on few CPUs gets one hardware thread of each core, and second threads only when there are no cores left: the second
+//! thread of a core is worth a fraction of a CPU. The generator gets the cores that the server never has. If the largest number
+//! takes the whole machine, it gets those that the largest number but one leaves, and shares them with the server in the cells
+//! that take more; these are named.
 
 use webstone_lab::cpus::{Cpus, cpu_list};
 

@@ -211,7 +211,7 @@ mod tests {
         (base.server.software, base.server.http2) = (Software::Nghttpd, true);
         let error = super::cells(Kind::Servers, &Matrix::default(), &base).unwrap_err().to_string();
         assert!(error.contains("nghttpd listens at one address"), "{error}");
-        // All of a workload in the clear: nothing changes.
+        // A workload without TLS: nothing changes.
         let base = RunSpec { workload: "webbench-static".into(), ..RunSpec::default() };
         let (found, _) = super::cells(Kind::Servers, &Matrix::default(), &base).unwrap();
         assert_eq!(found[0].spec.server.tls, None);

@@ -413,7 +413,7 @@ fn record_of(directory: &Path, cell: &str) -> Result<Option<PathBuf>, StoreError
         let name = name.strip_suffix(PARTIAL).unwrap_or(name);
         // A directory without a record is one whose making was cut short.
         if name.get(STAMP_LENGTH..) == Some(cell) && path.join(webstone_store::RECORD).is_file() {
-            // Going on would change another record, which is none of the series'.
+            // Resuming would change a record outside the series.
             if path.is_symlink() {
                 let source = io::Error::new(io::ErrorKind::InvalidInput, "it is a symbolic link");
                 return Err(StoreError::Io { doing: "read", path, source });

@@ -153,7 +153,7 @@ impl Answer {
 
 fn reply(decoder: &mut Decoder, head: &Head, payload: &[u8]) -> Option<Reply> {
     match head.kind {
-        // Longer heads than a frame are none that tell more.
+        // Heads longer than a frame show nothing more.
         kind::HEADERS => {
             let fields = decoder.decode(header_block(head, payload).ok()?).ok()?;
             (fields.status >= 200).then_some(Reply::Status(fields.status))

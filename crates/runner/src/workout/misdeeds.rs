@@ -158,7 +158,7 @@ pub(super) fn commit(misdeed: Misdeed, scene: &Scene, random: &mut Xoshiro256Plu
     let reply = match misdeed {
         Misdeed::BreakRequest => {
             let cut = 1 + below(random, request.len() as u64 - 1) as usize;
-            // A server that has hung up already is none that was troubled.
+            // A server that has already hung up was not disturbed.
             let _ = connection.write_all(&request[..cut]);
             Reply::Nothing
         }

@@ -25,7 +25,7 @@ fn output(command: &mut Command) -> String {
     text
 }
 
-/// The number behind a label.
+/// The number after a label.
 fn number(text: &str, label: &str) -> u64 {
     let rest = text.split(label).nth(1).unwrap_or_else(|| panic!("no `{label}` in {text}"));
     let digits: String = rest.trim_start().chars().take_while(char::is_ascii_digit).collect();

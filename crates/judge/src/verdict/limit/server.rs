@@ -227,8 +227,8 @@ impl Server {
     }
 }
 
-/// How long threads were ready to run and did not, in percent of one CPU. Of threads that have ended the kernel does not tell it, so
-/// those that live must have had nearly all of the CPU time.
+/// How long threads were ready to run and did not, in percent of one CPU. The kernel does not report it of ended threads, so
+/// the living ones must have had nearly all of the CPU time.
 fn waited<'a>(uses: impl Iterator<Item = (f64, &'a ServerUse)>) -> Option<f64> {
     let (mut waited_ns, mut read_ns) = (0.0, 0.0);
     for (over_ns, server) in uses {

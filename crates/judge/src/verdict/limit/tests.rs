@@ -36,7 +36,7 @@ fn limited(
     assert_eq!((limit.resource, limit.sentence.as_str()), (resource, sentence));
 }
 
-/// So many seconds of the 600 were used: by the server, by interrupts and by other programs on CPU 0, by the generator on CPU 1.
+/// Seconds of the 600 that were used: by the server, by interrupts and by other programs on CPU 0, by the generator on CPU 1.
 fn used(run: &mut IterationRecord, server: u64, interrupts: u64, others: u64, generator: u64) {
     run.server = Some(ServerUse { user_ns: server * SECOND, ..ServerUse::default() });
     run.measured.counts.busy_ns = 20 * 600 * SECOND;
@@ -197,7 +197,7 @@ fn what_others_took_is_no_limit_of_the_server() {
          used 33 % of its 1 CPU, its busiest CPU was busy 97 % of the time, other programs used 63 % of its \
          CPUs, the generator's worker used 50 % of CPU 1, 1 % of what it can do by its calibration.",
     );
-    // Its only thread was kept off its CPU by them.
+    // Its only thread waited for its CPU because of them.
     limited(
         |_, run| {
             used(run, 300, 0, 60, 150);
@@ -398,7 +398,7 @@ fn an_offered_rate_that_was_served_is_the_limit() {
     );
 }
 
-/// A proxy on CPU 0 whose origin has `cpus`, both with so many seconds of CPU time.
+/// A proxy on CPU 0 whose origin has `cpus`, both with this many seconds of CPU time.
 #[track_caller]
 fn limited_proxy(cpus: &[u32], proxy_s: u64, origin_s: u64, resource: LimitingResource, sentence: &str) {
     let used = |seconds: u64| ServerUse { user_ns: seconds * SECOND, ..ServerUse::default() };

@@ -1,5 +1,5 @@
-//! Both sides were idle and answers were due: what the server may have waited for. Its CPU time does not tell, so the evidence
-//! is given and nothing is claimed beyond it.
+//! Both sides were idle and answers were due: what the server may have waited for. Its CPU time cannot show it, so the evidence
+//! is given and nothing more is claimed.
 
 use super::{limit, network, unknown};
 use crate::verdict::bounds::percent;
