@@ -1,5 +1,5 @@
-//! What the front asks of the command line, which alone knows what is typed and what it means: so a form, a testbed file and flags
-//! are held against the same rules.
+//! What the front asks of the command line, which knows all flags and their meaning: so a form, a testbed file and flags are
+//! checked against the same rules.
 
 use serde::Serialize;
 use webstone_model::spec::RunSpec;

@@ -1,6 +1,6 @@
-//! Who may ask for what. The token of the front is as good as a shell: whoever has it starts programs here. So nothing is looked at
-//! before `Host`, which keeps out pages whose name was pointed at this address (DNS rebinding); nothing that other pages can send
-//! without asking (forms, images, cookies) is enough; and changes need the exact origin besides.
+//! Who may ask for what. The token of the front is as good as a shell: with it, programs can be started here. So nothing is
+//! read before `Host`, which keeps out pages whose name was pointed at this address (DNS rebinding); nothing that other pages
+//! can send without asking (forms, images, cookies) is enough; and changes need the exact origin besides.
 //!
 //! There is no cookie: servers under test are other ports of the same host, and a cookie would go to them as well.
 
@@ -37,7 +37,7 @@ impl Token {
         &self.0
     }
 
-    /// Whether it was given, in a time that does not tell how much of it was right.
+    /// Whether it was given, compared in constant time.
     pub(crate) fn is(&self, given: &str) -> bool {
         let differing = |(a, b): (u8, u8)| a ^ b;
         given.len() == self.0.len()

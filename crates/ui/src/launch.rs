@@ -1,4 +1,4 @@
-//! Starting runs. A run inherits neither the front's low priority nor its CPUs nor its terminal: whoever starts one is a thread that
+//! Starting runs. A run inherits neither the front's low priority nor its CPUs nor its terminal: the thread that starts runs
 //! keeps those of the front's beginning. A run outlives the front.
 
 use std::fs::File;
@@ -82,7 +82,7 @@ impl Launcher {
 
 fn obey(orders: &Receiver<(Order, Sender<Answer>)>, program: &Path, runs_dir: &Path) {
     for (order, answer) in orders {
-        // Whoever asked may have gone; the run goes on.
+        // The caller may have gone; the run continues.
         let _ = answer.send(start(&order, program, runs_dir));
     }
 }

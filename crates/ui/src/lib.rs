@@ -81,7 +81,7 @@ impl std::fmt::Debug for Bound {
 /// Why there is no front.
 #[derive(Debug, thiserror::Error)]
 pub enum UiError {
-    /// The port cannot be had.
+    /// The port is not available.
     #[error("cannot listen on 127.0.0.1:{port}: {}", webstone_store::without_number(error))]
     Listen {
         /// The port.

@@ -72,7 +72,7 @@ pub(crate) struct Noted {
 }
 
 impl Shelf {
-    /// The rows that a search finds, so many from a place on.
+    /// The rows that a search finds, a number of them from a place on.
     pub(crate) fn rows(
         &self,
         runs_dir: &Path,
@@ -143,7 +143,7 @@ impl Shelf {
         })))
     }
 
-    /// The library as it last was: a search is answered while somebody types, and the directory looked at behind that.
+    /// The library as it last was: a search is answered at once, and the directory is read afterwards.
     fn known(&self, runs_dir: &Path) -> Result<MutexGuard<'_, Option<Library>>, Trouble> {
         let library = self.library.lock().unwrap_or_else(PoisonError::into_inner);
         if library.is_none() || self.is_changed.load(Ordering::Acquire) {
@@ -200,7 +200,7 @@ impl Shelf {
         Ok(())
     }
 
-    /// The library as it is now; `None` where there is no directory of runs yet.
+    /// The library as it is now; `None` if the directory of runs does not exist yet.
     fn current(&self, runs_dir: &Path) -> Result<MutexGuard<'_, Option<Library>>, Trouble> {
         self.is_changed.store(false, Ordering::Release);
         if !runs_dir.exists() {

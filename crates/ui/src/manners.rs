@@ -1,8 +1,8 @@
 //! Staying out of the way of what is measured: the lowest priority, and none of the CPUs that a load generator's workers are pinned
 //! to; where there are others, none of the server's either.
 //!
-//! Priority and CPUs are of threads, not of the process, and whoever starts a thread or a program hands on its own. The thread that
-//! starts runs keeps both as they were at the beginning, so that no run has the front's.
+//! Priority and CPUs are of threads, not of the process, and a new thread or program inherits them from the thread that starts
+//! it. The thread that starts runs keeps both as they were at the beginning, so that no run has the front's.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -17,7 +17,7 @@ const NICE: i32 = 19;
 /// What the names of the load generator's workers begin with.
 const WORKER: &str = "worker-";
 
-/// Takes the lowest priority. That it cannot be had stops nothing.
+/// Takes the lowest priority. A failure is ignored.
 pub(crate) fn step_back() {
     // On Linux "this process" is this thread.
     if let Err(error) = setpriority_process(None, NICE) {
@@ -37,7 +37,7 @@ pub(crate) fn keep_off(runs: &[u32], all: &[usize]) {
     let mut servers = BTreeSet::new();
     for run in runs {
         for (name, cpus) in threads(*run) {
-            // The run's other threads are kept off the workers' CPUs, so that on two CPUs they have one, too.
+            // The run's other threads avoid the workers' CPUs, so that on two CPUs they have one, too.
             if let ([cpu], true) = (cpus.as_slice(), name.starts_with(WORKER)) {
                 workers.insert(*cpu);
             }

@@ -18,7 +18,7 @@ impl Process {
     /// This one.
     ///
     /// # Errors
-    /// If the kernel does not tell when it began.
+    /// If the kernel does not report when it began.
     pub fn own() -> io::Result<Process> {
         Process::of(std::process::id())
     }

@@ -1,5 +1,5 @@
-//! `RUNS/.live/`: a directory for each run that can be watched, whoever started it. What a front knows of a run stands there and in
-//! the run's record, so that nothing depends on a front that stays.
+//! `RUNS/.live/`: a directory for each run that can be watched, started here or in a terminal. What a front knows of a run
+//! stands there and in the run's record, so that nothing depends on a front that stays.
 //!
 //! ```text
 //! .live/20260131T123005Z-webstone-4711/
@@ -265,7 +265,7 @@ mod tests {
         assert_eq!(places(runs.path()).len(), 0);
         let error = Place::create(runs.path(), &entry("a")).unwrap_err().to_string();
         assert!(error.contains("is not a directory of this user's"), "{error}");
-        // What is there and is nobody's run stays as well; of an earlier version's the mode is mended.
+        // Other files there stay as well; the mode of an existing directory is fixed.
         fs::remove_file(runs.path().join(DIRECTORY)).unwrap();
         for number in 0..KEPT + 5 {
             fs::create_dir_all(runs.path().join(DIRECTORY).join(number.to_string())).unwrap();

@@ -171,7 +171,7 @@ impl Front {
     }
 
     fn runs(&self) -> MutexGuard<'_, Runs> {
-        // Whoever panicked in a look at a file left nothing half done that matters.
+        // A panic while a file was read left the state consistent.
         self.runs.lock().unwrap_or_else(PoisonError::into_inner)
     }
 

@@ -251,7 +251,7 @@ impl Runs {
             frame["hosts"] = json!(picture.hosts);
         }
         // A page that is loaded again has every point: one that stays open must miss none, whenever it is told.
-        let mut unseen = picture.points_behind(told.points);
+        let mut unseen = picture.points_after(told.points);
         told.points = picture.points_ever();
         let latest = unseen.pop_if(|(step, ..)| *step == picture.now.step());
         news.extend(unseen.iter().map(
@@ -347,7 +347,7 @@ impl Watched {
         }
         self.shares = Shares::default();
         let end = self.place.process_end();
-        // Whoever waits for the process notes its end a moment after it is gone. The front that started it may be gone itself.
+        // The end of a process is noted a moment after it has gone. The front that started it may be gone itself.
         let is_told = self.entry.in_terminal && self.feed.picture.finished.is_some();
         if end.is_none() && !is_told && self.gone.get_or_insert_with(Instant::now).elapsed() < LOST_AFTER {
             return;

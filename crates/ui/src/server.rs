@@ -41,7 +41,7 @@ const BODY_TIMEOUT: Duration = Duration::from_secs(30);
 /// # Errors
 /// If the listening socket fails.
 pub(crate) async fn serve(listener: TcpListener, front: Arc<Front>) -> io::Result<()> {
-    // Whoever fills the queue of the standard library, 128 connections, keeps everybody else out.
+    // One client could fill the queue of the standard library, 128 connections, and block all others.
     rustix::net::listen(&listener, QUEUE_MAX)?;
     let places = Arc::new(Places::new(CONNECTIONS_MAX, GRACE));
     loop {

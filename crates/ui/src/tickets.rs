@@ -1,5 +1,5 @@
-//! Addresses of reports that are used once: a frame cannot send the token, and the address of a report must be worth nothing to
-//! whoever finds it in a history.
+//! Addresses of reports that are used once: a frame cannot send the token, and the address of a report must be useless in a
+//! browser's history.
 
 use std::collections::VecDeque;
 use std::time::{Duration, Instant};

@@ -20,7 +20,6 @@ const UNREAD: &[&str] = &[
     "crates/measure/",
     "crates/model/",
     "crates/report/",
-    "crates/ui/",
     "crates/workload/",
 ];
 

@@ -57,8 +57,8 @@ impl Serialize for Point {
     }
 }
 
-/// At most so many points, and two at least: of each stretch those with the highest and the lowest rate, so that no dip or peak is
-/// lost between two that are drawn.
+/// At most `points_max` points, and at least two: of each stretch those with the highest and the lowest rate, so that no dip or
+/// peak is lost between two that are drawn.
 pub(crate) fn decimated(points: &[Point], points_max: usize) -> Vec<Point> {
     let points_max = points_max.max(2);
     if points.len() <= points_max {

@@ -307,8 +307,8 @@ impl Picture {
         self.points_ever
     }
 
-    /// The points behind so many, each with the step and the name of its level.
-    pub(crate) fn points_behind(&self, seen: usize) -> Vec<(usize, &str, Point)> {
+    /// The points after the first `seen`, each with the step and the name of its level.
+    pub(crate) fn points_after(&self, seen: usize) -> Vec<(usize, &str, Point)> {
         let of_level = |level: &'_ LevelPoints| level.points.len();
         let held: usize = self.levels.iter().map(of_level).sum();
         let unseen = self.points_ever.saturating_sub(seen).min(held);
@@ -319,7 +319,7 @@ impl Picture {
         all.skip(held - unseen).collect()
     }
 
-    /// The same with at most so many points in all.
+    /// The same with at most `points_max` points in all.
     pub(crate) fn decimated(&self, points_max: usize) -> Picture {
         let mut picture = self.clone();
         let all: usize = self.levels.iter().map(|level| level.points.len()).sum();

@@ -10,7 +10,7 @@ use webstone_store::Store;
 
 use crate::front::Running;
 
-/// Stores a run of so many requests per second in each of its iterations; its name.
+/// Stores a run with these requests per second in its iterations, and returns its name.
 fn stored(runs: &Path, name: &str, second: u64, rates: &[f64]) -> String {
     let mut record = fixture::record(name, &[(20, rates)]);
     name.clone_into(&mut record.spec.name);

@@ -26,7 +26,7 @@ fn program(directory: &Path, script: &str) -> PathBuf {
     path
 }
 
-/// Events of a level of so many seconds, and the end.
+/// Events of a level, second by second, and its end.
 const A_RUN: &str = r#"
 say() { printf '%s\n' "$1" >> "$events"; }
 events=$5
@@ -189,7 +189,7 @@ fn a_run_whose_front_is_gone_ends_as_it_says() {
 fn a_page_that_stays_open_gets_each_point_once() {
     let directory = tempfile::tempdir().unwrap();
     let (second, go) = (directory.path().join("second"), directory.path().join("go"));
-    // All points of the level at once, as they come where the front was kept off its CPU.
+    // All points of the level at once, as they come after the front waited for its CPU.
     let level = A_RUN.lines().take_while(|line| !line.starts_with("for ")).collect::<Vec<_>>().join("\n");
     let points = A_RUN.lines().skip_while(|line| !line.starts_with("for ")).collect::<Vec<_>>().join("\n");
     let script = format!(
@@ -278,7 +278,7 @@ fn a_testbed_is_checked_at_its_field() {
 }
 
 #[test]
-fn nothing_is_told_to_whoever_has_no_token_or_comes_from_elsewhere() {
+fn nothing_is_told_without_a_token_or_to_another_origin() {
     let directory = tempfile::tempdir().unwrap();
     let front = Running::start(directory.path(), "/nonexistent".into(), false);
     let (port, token) = (front.port, &front.token);
