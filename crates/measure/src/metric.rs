@@ -139,7 +139,7 @@ impl Metric {
 }
 
 impl fmt::Display for Metric {
-    /// The name that [`crate::threshold`] reads.
+    /// The name that thresholds have.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Metric::Of(figure) => f.write_str(figure.gate.map_or(figure.key, |gate| gate.name)),

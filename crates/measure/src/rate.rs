@@ -1,6 +1,6 @@
 //! Rates of an open loop, as they are typed and printed: one rate, several levels of a sweep, a ramp over a time.
 //!
-//! A rate counts arrivals per second: pages that are begun. What a schedule makes of it is [`crate::arrivals`]'.
+//! A rate counts arrivals per second: pages that are begun. The crate `workload` makes a schedule of it (`arrivals`).
 
 use std::fmt;
 use std::str::FromStr;

@@ -173,11 +173,11 @@ pub fn render(record: &RunRecord, format: Format, options: &Options) -> Result<V
     Ok(report)
 }
 
-/// [`render`] into a stream. Formats that list every iteration page by page are written as they are read: such a report may
+/// [`render()`] into a stream. Formats that list every iteration page by page are written as they are read: such a report may
 /// be larger than memory.
 ///
 /// # Errors
-/// Those of [`render`]; [`ReportError::Write`] if the stream fails.
+/// Those of [`render()`]; [`ReportError::Write`] if the stream fails.
 pub fn write(
     record: &RunRecord,
     format: Format,
@@ -216,7 +216,7 @@ fn document(record: &RunRecord, shown: &RunRecord, format: Format, options: &Opt
 /// shape of their own.
 ///
 /// # Errors
-/// Those of [`render`].
+/// Those of [`render()`].
 pub fn blocks(record: &RunRecord, format: Format, options: &Options) -> Result<String, ReportError> {
     let selected = selection::select(record, options)?;
     let Document(blocks) = document(record, &selected, format, options).unwrap_or_default();
@@ -228,7 +228,7 @@ pub fn blocks(record: &RunRecord, format: Format, options: &Options) -> Result<S
 /// of each, one after the other. Errors name the record by its index.
 ///
 /// # Errors
-/// Those of [`render`], with the index of the record; [`ReportError::OneOnly`] where the format holds one and there
+/// Those of [`render()`], with the index of the record; [`ReportError::OneOnly`] where the format holds one and there
 /// are more.
 pub fn render_all(
     records: &[RunRecord],

@@ -1,4 +1,4 @@
-//! A whole run: prepare it ([`prepare`]), sweep, keep the record.
+//! A whole run: prepare it (`prepare`), sweep, keep the record.
 //! What was measured is handed back whatever
 //! happens afterwards: [`RunOutcome`] holds the record *and* the error.
 

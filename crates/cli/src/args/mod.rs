@@ -1,5 +1,5 @@
 //! The command line: every command and every flag. A flag is one entry, in the file of its topic: help, parser and example, and
-//! beside them its default, the key of a testbed that it sets, and how. [`table`] says what is in an entry.
+//! beside them its default, the key of a testbed that it sets, and how. `table` says what is in an entry.
 //!
 //! A flag that was not typed is `None`. Defaults are those of `webstone_model::spec`; [`command`] writes them into the help.
 

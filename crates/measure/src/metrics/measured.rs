@@ -60,7 +60,7 @@ impl Histograms {
 }
 
 /// Histograms of one page of the workload. Kept for the pages of greatest weight, at most
-/// [`GeneratorSpec::page_histograms`](crate::spec::GeneratorSpec::page_histograms) of them.
+/// `generator.page_histograms` of them.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct PageHistograms {
     /// Index of the page in the workload.
