@@ -12,6 +12,7 @@ use webstone_measure::metrics::{
     ClientTotals, Counts, Lifetime, Measured, PageHistograms, PageTotals, Second, WorkerUse,
 };
 use webstone_measure::units::{NANOS_PER_SECOND, Nanos};
+use webstone_model::connection_identity::{ConnectionRules, of_connections};
 use webstone_model::record::{IterationRecord, RunRecord, RunState, SCHEMA_VERSION, TargetRecord, Tool};
 use webstone_model::spec::{ConnectionPolicy, Levels, RunSpec};
 use webstone_report::{Format, Options, figures, render};
@@ -41,14 +42,19 @@ pub(crate) fn write(runs: &Path, name: &str, levels: u32, pages: u32) -> PathBuf
     let mut store = Store::create(runs, began, &mut record).unwrap();
     let mut at = began;
     for clients in 1..=levels {
-        let run = iteration(clients, pages, at);
+        let mut run = iteration(clients, pages, at);
+        let rules = ConnectionRules::of(&record.spec, &record);
+        run.opened_ns = at.duration_since(began).ok().map(|since| since.as_nanos() as u64);
+        run.identities.extend(of_connections(&run.measured, clients.into(), &rules));
         at += Duration::from_nanos(run.measured.window_ns);
         record.iterations.push(run);
         store.append(&mut record).unwrap();
         assert!(record.iterations.iter().all(|kept| kept.measured.pages.is_empty()), "rows leave memory");
     }
     record.state = RunState::Complete;
-    record.finished_at = Some(rfc3339(at + Duration::from_secs(1)));
+    let ended = at + Duration::from_secs(1);
+    record.finished_at = Some(rfc3339(ended));
+    record.took_ns = ended.duration_since(began).ok().map(|took| took.as_nanos() as u64);
     let page = render(&record, Format::Html, &Options::default()).unwrap();
     let derived =
         [Derived { name: FIGURES, bytes: figures::stored(&record) }, Derived { name: REPORT, bytes: page }];
@@ -147,6 +153,7 @@ fn iteration(clients: u32, pages: u32, at: SystemTime) -> IterationRecord {
     measured.window_ns = measured.response.sum / u64::from(clients);
     let seconds = measured.window_ns.div_ceil(NANOS_PER_SECOND) as usize;
     measured.seconds.0.resize(seconds, Second::default());
+    measured.statuses.0.insert(200, requests);
     measured.lifetime = Lifetime {
         connections,
         requests,

@@ -61,7 +61,7 @@ pub fn screen(webstone: &Path) -> Result<Vec<Found>, String> {
         std::thread::sleep(Duration::from_millis(1000 + 137 * (number % 8)));
         let requests = 100 * number * (number + 1) / 2;
         let live = json!({
-            "elapsed_ns": 1_000_000_000 * number, "planned": 0, "offered": 0, "requests": requests, "errors": 0, "connections": 0,
+            "elapsed_ns": 1_000_000_000 * number, "oldest_in_flight_ns": 0, "planned": 0, "offered": 0, "requests": requests, "errors": 0, "connections": 0,
             "pages": 0, "bytes": 0, "response_ns": 1_000_000 * requests,
         });
         let written = now_ms();

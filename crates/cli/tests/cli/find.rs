@@ -177,10 +177,9 @@ fn the_known_limit_is_found_and_every_level_is_in_the_record() {
         (&search["answer"], &search["kept"], &search["broken"]),
         (&"between".into(), &4.into(), &5.into())
     );
-    assert_eq!(
-        search["sentence"],
-        "med<90ms,errors<1% is kept with 4 clients and broken with 5 clients (by med<90ms): the limit lies between."
-    );
+    // Of loads beside it, a busy machine may have more to say.
+    let sentence = "med<90ms,errors<1% is kept with 4 clients and broken with 5 clients (by med<90ms): the limit lies between.";
+    assert!(search["sentence"].as_str().unwrap().starts_with(sentence), "{search}");
     let iterations = report["iterations"].as_array().unwrap();
     assert_eq!(search["iterations"], iterations.len());
     assert!(search["iterations"].as_u64() <= search["iterations_max"].as_u64());

@@ -184,7 +184,7 @@ fn values_that_are_nonsense() {
         ),
         (
             ["--format", "xml"],
-            "error: --format: `xml` is not one of its values\nhint: did you mean `xlsx`? The values are text, html, hit, json, csv, webstone1, webstone2, xlsx, markdown, hgrm, prometheus, otel",
+            "error: --format: `xml` is not one of its values\nhint: did you mean `xlsx`? The values are text, html, hit, json, csv, webstone1, webstone2, xlsx, markdown, hgrm, prometheus, otel, junit",
         ),
         (
             ["-m", "GET /"],

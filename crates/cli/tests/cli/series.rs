@@ -309,7 +309,7 @@ fn what_makes_no_sense_is_refused_with_a_remedy() {
         ),
         (
             &["servers", "-f", "isapi.toml"],
-            "error: testbed file isapi.toml, line 2, column 15: `isapi` is not an interface\n\
+            "error: testbed file isapi.toml, line 2, column 14: `isapi` is not an interface\n\
              hint: write static, or one of native, cgi, fastcgi, persistent, php-fpm, scgi, uwsgi, module, lua, njs, asgi, node\n",
         ),
         (

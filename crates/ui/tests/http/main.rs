@@ -34,7 +34,7 @@ at='{"step":1,"steps":1,"clients":20,"iteration":1}'
 say '{"schema":1,"time":"2026-01-01T00:00:00.000Z","event":"preparing","what":"starting the embedded server"}'
 say '{"schema":1,"time":"2026-01-01T00:00:01.000Z","event":"level-started","at":'$at'}'
 for second in 1 2 3; do
-  say '{"schema":1,"time":"2026-01-01T00:00:0'$((second + 1))'.000Z","event":"tick","at":'$at',"phase":"measuring","live":{"elapsed_ns":'$second'000000000,"planned":0,"offered":0,"requests":'$second'00,"errors":0,"connections":0,"pages":0,"bytes":0,"response_ns":'$second'00000000}}'
+  say '{"schema":1,"time":"2026-01-01T00:00:0'$((second + 1))'.000Z","event":"tick","at":'$at',"phase":"measuring","live":{"elapsed_ns":'$second'000000000,"planned":0,"offered":0,"requests":'$second'00,"errors":0,"connections":0,"pages":0,"bytes":0,"response_ns":'$second'00000000,"oldest_in_flight_ns":0}}'
 done
 "#;
 const ITS_END: &str = r#"say '{"schema":1,"time":"2026-01-01T00:00:09.000Z","event":"finished","state":"complete","path":"runs/a-run"}'"#;
