@@ -151,12 +151,20 @@ fn an_origin_that_was_started_elsewhere_is_seen_as_far_as_it_can_be() {
     let dir = directory();
     let file = workload(dir.path());
     let origin = Server::start(dir.path(), &["--workload", &file, "--listen", "127.0.0.1:0"]);
-    let record =
-        measured(dir.path(), "haproxy", &["--server-origin", &origin.url, "-c", "2", "--server-no-cache"]);
+    let look =
+        || measured(dir.path(), "haproxy", &["--server-origin", &origin.url, "-c", "2", "--server-no-cache"]);
+    let processes = |record: &Value| record["iterations"][0]["origin"]["server"]["processes"].clone();
+    // On a busy machine so short a window may be over before its processes are looked at.
+    let mut record = look();
+    for _ in 0..9 {
+        if processes(&record).is_null() {
+            record = look();
+        }
+    }
     let behind = &record["target"]["origin"];
     assert_eq!((&behind["ours"], &behind["unseen"]), (&false.into(), &Value::Array(vec![])), "{behind}");
     assert_eq!(counted(&record, 0)("requests"), 120, "a server of this webstone tells what it counted");
-    assert_eq!(record["iterations"][0]["origin"]["server"]["processes"]["processes_max"], 1);
+    assert_eq!(processes(&record)["processes_max"], 1);
     // A server of somebody else: its processes are seen, and what it was asked is not known.
     let nginx = ["--server-origin", &origin.url, "--server-origin-cpus", "0"];
     let said = run_in(dir.path(), &[["run", "--server=haproxy", "-q"].as_slice(), &nginx].concat());
