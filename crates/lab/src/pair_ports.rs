@@ -11,7 +11,7 @@ use webstone_model::record::PairPorts;
 
 use crate::sock_diag::tcp_sockets;
 
-/// The pair of addresses with most local ports, of those that lead to any of these targets; `None` if there is none.
+/// Of all pairs of addresses that lead to one of these targets, the pair with most local ports; `None` without any.
 ///
 /// # Errors
 /// If the kernel does not report them.

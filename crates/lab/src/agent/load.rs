@@ -122,7 +122,7 @@ pub struct Described {
     pub boot: Option<String>,
     /// CPUs that the agent may run on.
     pub cpus: Vec<u32>,
-    /// When its calibration was made, or why it does not count; `None` if there is none.
+    /// The time of the host's calibration, or why it does not count; `None` where the host was never calibrated.
     pub calibration: Option<Result<String, String>>,
 }
 
