@@ -1,17 +1,18 @@
-//! The instant at which a window opens, as a level tells its workers.
+//! How a level tells its workers when the window opens.
 //!
-//! A worker that learned of it late would have handled requests of the window without counting them, and the announcer may
-//! lose its CPU at any moment, for any time. So an instant is proposed first, and holds only if it was still well ahead once every
-//! worker could read it. A worker that comes to a proposed instant refuses it: then it holds for none.
+//! A worker that learned of the opening too late would handle requests of the window without counting them, and the
+//! announcing thread may lose its CPU at any moment, for any time. So an instant is first proposed, and becomes valid
+//! only if it is still well ahead after every worker could read it. A worker that reaches a proposed instant rejects
+//! it, for all workers.
 
 use std::sync::atomic::{AtomicU64, Ordering::SeqCst};
 
 use crate::loop_clock::TICK_NS;
 
 const NONE: u64 = u64::MAX;
-/// Marks an instant that is proposed and does not hold yet. On the monotonic clock no instant has this bit.
+/// Marks an instant that is proposed but not valid yet. No instant of the monotonic clock has this bit set.
 const PROPOSED: u64 = 1 << 63;
-/// How far ahead an instant must be once it can be read: workers look once a tick.
+/// How far ahead an instant must be once workers can read it: they look once per tick.
 const AHEAD_NS: u64 = 2 * TICK_NS;
 
 /// See the module comment.
@@ -19,12 +20,12 @@ const AHEAD_NS: u64 = 2 * TICK_NS;
 pub(crate) struct Announced(AtomicU64);
 
 impl Announced {
-    /// Not announced.
+    /// Nothing announced yet.
     pub(crate) fn none() -> Announced {
         Announced(AtomicU64::new(NONE))
     }
 
-    /// The instant, once it holds; [`u64::MAX`] until then.
+    /// The instant, once it is valid; [`u64::MAX`] until then.
     pub(crate) fn get(&self) -> u64 {
         match self.0.load(SeqCst) {
             proposed if proposed & PROPOSED != 0 => NONE,
@@ -32,7 +33,7 @@ impl Announced {
         }
     }
 
-    /// The instant, though it may not hold yet: [`u64::MAX`] where there is none.
+    /// The instant, even if only proposed: [`u64::MAX`] if there is none.
     pub(crate) fn soonest(&self) -> u64 {
         match self.0.load(SeqCst) {
             NONE => NONE,
@@ -40,12 +41,12 @@ impl Announced {
         }
     }
 
-    /// Sets an instant that holds, before any worker runs.
+    /// Sets a valid instant, before any worker runs.
     pub(crate) fn set(&self, at_ns: u64) {
         self.0.store(at_ns, SeqCst);
     }
 
-    /// Announces an instant; whether it holds. For one announcer at a time.
+    /// Announces an instant, and returns whether it became valid. Only one thread may announce at a time.
     pub(crate) fn announce(&self, at_ns: u64, clock: impl FnOnce() -> u64) -> bool {
         self.propose(at_ns);
         self.settle(at_ns, clock())
@@ -55,13 +56,14 @@ impl Announced {
         self.0.store(at_ns | PROPOSED, SeqCst);
     }
 
-    /// Whether what was proposed holds, by a clock that was read since.
+    /// Makes a proposed instant valid if `now`, read after it was proposed, is early enough; returns whether it is.
     pub(crate) fn settle(&self, at_ns: u64, now: u64) -> bool {
         let to = if now.saturating_add(AHEAD_NS) <= at_ns { at_ns } else { NONE };
         self.0.compare_exchange(at_ns | PROPOSED, to, SeqCst, SeqCst).is_ok() && to != NONE
     }
 
-    /// What a worker goes by whose clock shows `now`: [`Announced::get`], and a proposed instant that has come is refused.
+    /// What a worker acts on at `now`: as [`Announced::get`], but a proposed instant that has been reached is
+    /// rejected.
     pub(crate) fn look(&self, now: u64) -> u64 {
         let found = self.0.load(SeqCst);
         if found & PROPOSED == 0 || found == NONE || now < found & !PROPOSED {
@@ -69,7 +71,7 @@ impl Announced {
         }
         match self.0.compare_exchange(found, NONE, SeqCst, SeqCst) {
             Ok(_) => NONE,
-            // It holds by now, or another worker refused it.
+            // It is valid by now, or another worker rejected it.
             Err(_) => self.get(),
         }
     }
@@ -82,7 +84,7 @@ mod tests {
     const AT_NS: u64 = 5_000 * TICK_NS;
 
     #[test]
-    fn what_is_announced_in_time_holds() {
+    fn an_instant_announced_in_time_is_valid() {
         let announced = Announced::none();
         assert_eq!((announced.get(), announced.soonest(), announced.look(AT_NS)), (NONE, NONE, NONE));
         assert!(announced.announce(AT_NS, || AT_NS - AHEAD_NS));
@@ -90,9 +92,9 @@ mod tests {
         assert_eq!(announced.look(AT_NS + TICK_NS), AT_NS);
     }
 
-    /// Its announcer lost its CPU before it was written, or after.
+    /// The announcing thread lost its CPU before it wrote the instant, or after.
     #[test]
-    fn what_is_announced_late_holds_for_nobody() {
+    fn an_instant_announced_late_is_never_valid() {
         let announced = Announced::none();
         assert!(!announced.announce(AT_NS, || AT_NS - AHEAD_NS + 1));
         assert_eq!((announced.get(), announced.soonest()), (NONE, NONE));
@@ -101,9 +103,9 @@ mod tests {
         assert_eq!(announced.look(2 * AT_NS), 2 * AT_NS);
     }
 
-    /// Its announcer lost its CPU after it had looked at the clock, and a worker came to the instant meanwhile.
+    /// The announcing thread lost its CPU after it had read the clock, and a worker reached the instant meanwhile.
     #[test]
-    fn what_is_refused_by_one_worker_holds_for_nobody() {
+    fn an_instant_rejected_by_one_worker_is_never_valid() {
         let announced = Announced::none();
         let in_time = || {
             assert_eq!((announced.soonest(), announced.look(AT_NS - 1)), (AT_NS, NONE));

@@ -1,13 +1,13 @@
-//! The check sum of a body, computed as its pieces come in.
+//! The check sum of a body, computed as its pieces arrive.
 //!
-//! The body is taken as rows of sixteen words of 64 bits, the last one filled up with zeros. Each lane sums its words modulo
-//! 2⁶⁴, and beside that the products of the two halves of these sums, row by row, so that the order of words counts (the
-//! idea of Fletcher's check sum, IEEE Transactions on Communications 30 (1982) 247, with a product that lets no bit cancel
-//! by its place alone). All lanes and the length are then mixed to 64 bits. It is no cryptographic hash: it tells wrong bodies
-//! from right ones, not forged ones.
+//! The body is read as rows of sixteen 64-bit words, the last row padded with zeros. Each lane sums its words modulo
+//! 2⁶⁴, and also the products of the two halves of these sums, row by row, so that the order of words counts. (The
+//! idea is that of Fletcher's check sum, IEEE Transactions on Communications 30 (1982) 247; the product keeps changed
+//! bits from cancelling by position alone.) All lanes and the length are then mixed to 64 bits. It is not a
+//! cryptographic hash: it detects wrong bodies, not forged ones.
 //!
-//! It is here because a CRC, even with the processor's carry-less multiplication, needs more than half as much again, and for
-//! small bodies four times as much: checking contents is for the most part this sum.
+//! A CRC, even with the processor's carry-less multiplication, takes half as long again, and four times as long again
+//! for small bodies. Most of the cost of checking contents is this sum.
 
 use crate::sys::vector::{Lanes, ROW_BYTES};
 
@@ -17,7 +17,7 @@ pub(crate) struct BodySum {
     lanes: Lanes,
     /// Bytes so far.
     length: u64,
-    /// The beginning of a row, whose end is to come.
+    /// The beginning of a row that is not complete yet.
     begun: [u8; ROW_BYTES],
 }
 
@@ -64,7 +64,7 @@ impl BodySum {
             last[begun..].fill(0);
             lanes.absorb(&[last]);
         }
-        // Four at a time, as each step waits for its multiplication.
+        // Four at a time: each step waits for its multiplication.
         let mut parts = [mixed(self.length); 4];
         for of_lanes in [lanes.sums, lanes.products] {
             for values in of_lanes.as_chunks::<4>().0 {
@@ -79,7 +79,7 @@ impl BodySum {
     }
 }
 
-/// A bijection that lets each bit change many: a round of splitmix64 (Steele, Lea and Flood, OOPSLA 2014).
+/// A bijection in which each bit affects many: a round of splitmix64 (Steele, Lea and Flood, OOPSLA 2014).
 #[inline]
 fn mixed(value: u64) -> u64 {
     let value = (value ^ (value >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
@@ -103,7 +103,7 @@ mod tests {
     }
 
     #[test]
-    fn pieces_do_not_matter() {
+    fn the_sum_does_not_depend_on_the_pieces() {
         let body = body(1000);
         for pieces in [1, 3, 63, 64, 65, 127, 128, 500, 999] {
             let mut pieced = BodySum::default();

@@ -7,13 +7,13 @@ const BACKOFF_NS_MIN: u64 = 10_000_000;
 /// Longest such wait.
 const BACKOFF_NS_MAX: u64 = 1_000_000_000;
 
-/// Of a client that no failure holds.
+/// `held_since_ns` of a client that is not held after a failure.
 pub(crate) const NOT_HELD: u64 = u64::MAX;
 
-/// What a client is about.
+/// What a client is doing.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Doing {
-    /// Not begun yet: clients are started at a pace that spares the listen queue.
+    /// Not started yet: clients are started slowly, to spare the listen queue.
     NotStarted,
     /// Within a page.
     Page,
@@ -40,15 +40,15 @@ pub(crate) struct Client {
     pub(crate) outstanding: u32,
     rotation: u32,
     pub(crate) page_start_ns: u64,
-    /// When the page was to start: in open loop earlier than it did, where no client was free.
+    /// When the page should have started. In open loop it starts later if no client was free.
     pub(crate) intended_ns: u64,
     pub(crate) waiting_since_ns: u64,
-    /// Since when it waits, after a failure, for the events at hand to be handled; [`NOT_HELD`] when it does not.
+    /// Since when it is held after a failure, until the current events have been handled; otherwise [`NOT_HELD`].
     pub(crate) held_since_ns: u64,
     backoff_due_ns: u64,
     backoff_last_ns: u64,
     sequence: PageSequence,
-    /// Random numbers of templates: a sequence of their own, so that they do not change which pages come.
+    /// Random numbers for templates, from a sequence of their own: they do not change which pages come.
     pub(crate) random: PageSequence,
     /// Requests made from templates.
     pub(crate) rendered: u64,
@@ -83,7 +83,7 @@ impl Client {
         }
     }
 
-    /// A page begins; `intended_ns` is when it was to.
+    /// Begins a page that should have started at `intended_ns`.
     #[inline]
     pub(crate) fn begin_page(&mut self, sampler: &Sampler, intended_ns: u64, now: u64) {
         self.page = self.sequence.next_page(sampler);
@@ -95,7 +95,7 @@ impl Client {
         self.intended_ns = intended_ns;
     }
 
-    /// It asks for the next file of its page: which.
+    /// Takes the next file of its page: returns which.
     #[inline]
     pub(crate) fn ask_for_next_file(&mut self) -> u32 {
         self.next_file += 1;
@@ -114,7 +114,7 @@ impl Client {
         }
     }
 
-    /// The rest of its page, which has this many files, is not asked for.
+    /// Skips the rest of its page, which has this many files.
     pub(crate) fn give_page_up(&mut self, files: u32) {
         self.next_file = files;
     }
@@ -123,7 +123,7 @@ impl Client {
         self.doing = Doing::Stopped;
     }
 
-    /// It waits, of its own accord or before a retry.
+    /// Waits: think time, or before a retry.
     pub(crate) fn wait(&mut self, now: u64) {
         self.doing = Doing::Waiting;
         self.waiting_since_ns = now;
@@ -135,25 +135,25 @@ impl Client {
         self.waiting_since_ns = now;
     }
 
-    /// The same from the start, where it has no first answer that others wait for.
+    /// Waits for an arrival from the start; others do not wait for its first answer.
     pub(crate) fn stand_by(&mut self, now: u64) {
         self.wait_for_arrival(now);
         self.answered = true;
     }
 
-    /// It waits for the events at hand to be handled, unless something of it is under way.
+    /// Waits until the current events have been handled, unless it has requests in progress.
     pub(crate) fn hold(&mut self, now: u64) {
         if self.outstanding == 0 {
             self.held_since_ns = now;
         }
     }
 
-    /// It waits no more: since when it did.
+    /// Ends the wait, and returns since when it waited.
     pub(crate) fn resume(&mut self) -> u64 {
         std::mem::replace(&mut self.held_since_ns, NOT_HELD)
     }
 
-    /// Which of an origin's addresses is next.
+    /// Which of an origin's addresses to use next.
     #[inline]
     pub(crate) fn next_rotation(&mut self) -> u32 {
         self.rotation = self.rotation.wrapping_add(1);
@@ -166,34 +166,34 @@ impl Client {
         self.kept.push(link);
     }
 
-    /// A link that it kept and that fits.
+    /// A kept link that fits.
     #[inline]
     pub(crate) fn take_kept(&mut self, fits: impl Fn(u32) -> bool) -> Option<u32> {
-        // Nearly always the last.
+        // Nearly always the last one fits.
         self.kept.pop_if(|link| fits(*link)).or_else(|| {
             let at = self.kept.iter().rposition(|link| fits(*link))?;
             Some(self.kept.swap_remove(at))
         })
     }
 
-    /// A link that it kept, whichever.
+    /// Any kept link.
     pub(crate) fn take_any_kept(&mut self) -> Option<u32> {
         self.kept.pop()
     }
 
-    /// A link that it kept is of no more use.
+    /// A kept link can no longer be used.
     pub(crate) fn forget(&mut self, link: u32) {
         self.kept.retain(|kept| *kept != link);
     }
 
-    /// The wait that is due at the end of its page; 0 without cause.
+    /// How long to back off at the end of its page; 0 if no connection failed.
     #[inline]
     pub(crate) fn take_backoff_ns(&mut self) -> u64 {
         std::mem::take(&mut self.backoff_due_ns)
     }
 
-    /// A connection could not be made: the page is given up, and the next begins after a wait that doubles each time.
-    /// A refused connection is retried as a person would, never spun on.
+    /// A connection could not be made: the page is given up, and the next begins after a wait that doubles each time,
+    /// so that a server that refuses connections is not flooded with attempts.
     pub(crate) fn back_off(&mut self) {
         self.backoff_last_ns = (self.backoff_last_ns * 2).clamp(BACKOFF_NS_MIN, BACKOFF_NS_MAX);
         self.backoff_due_ns = self.backoff_last_ns;

@@ -1,4 +1,4 @@
-//! The clients of a worker: who has been started, who waits for what, how much is under way.
+//! The clients of a worker: which have started, which wait and for what, how much is in progress.
 
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
@@ -6,8 +6,7 @@ use std::ops::{Index, IndexMut};
 
 use crate::client::{Client, Doing};
 
-/// Clients of a worker that may wait for their first answer while others are started: this many start at once, and then one
-/// for each that was answered.
+/// Number of a worker's clients that start at once; after that, one starts for each first answer.
 pub const STARTED_AT_ONCE: u32 = 256;
 /// Clients started per second and worker however slow the answers are.
 pub const STARTED_PER_SECOND: u64 = 1_000;
@@ -15,15 +14,16 @@ pub const STARTED_PER_SECOND: u64 = 1_000;
 /// See the module comment. A client is known by its index in the worker.
 pub(crate) struct Clients {
     all: Vec<Client>,
-    /// Number of the first in the level.
+    /// Number of this worker's first client within the level.
     first: u32,
     next_to_start: u32,
     started_from_ns: u64,
     /// Clients started whose first answer is still to come.
     first_answers_due: u32,
-    /// Clients that go on once the events at hand are handled: after a failure, so that failures cannot nest.
+    /// Clients that continue once the current events have been handled: after a failure, so that failures cannot
+    /// nest.
     runnable: Vec<u32>,
-    /// When waits end, and whose.
+    /// When waits end, and whose they are.
     timers: BinaryHeap<Reverse<(u64, u32)>>,
     pages_in_progress: u32,
     requests_in_progress: u32,
@@ -31,7 +31,7 @@ pub(crate) struct Clients {
 }
 
 impl Clients {
-    /// So many clients, numbered in the level from `first` on.
+    /// `clients` clients, whose numbers within the level begin at `first`.
     pub(crate) fn new(seed: u64, first: u32, clients: u32) -> Clients {
         Clients {
             all: (first..first + clients).map(|client| Client::new(seed, client)).collect(),
@@ -47,7 +47,7 @@ impl Clients {
         }
     }
 
-    /// A client's number in the level.
+    /// A client's number within the level.
     pub(crate) fn number(&self, client: u32) -> u32 {
         self.first + client
     }
@@ -56,7 +56,7 @@ impl Clients {
         self.all.iter()
     }
 
-    /// From now on clients are started at a pace.
+    /// Begins to start clients, at a limited pace.
     pub(crate) fn start_from(&mut self, now: u64) {
         self.started_from_ns = now;
     }
@@ -65,8 +65,8 @@ impl Clients {
         self.started_from_ns
     }
 
-    /// The next client to start: a few hundred may wait for their first answer at a time, so that a listen queue is not flooded,
-    /// but a slow server delays the others only briefly.
+    /// The next client to start. While [`STARTED_AT_ONCE`] wait for their first answer, others start at a limited
+    /// pace, so that a listen queue is not flooded and a slow server delays them only briefly.
     #[inline]
     pub(crate) fn next_to_start(&mut self, now: u64) -> Option<u32> {
         if self.all_started() {
@@ -86,7 +86,7 @@ impl Clients {
         self.next_to_start as usize == self.all.len()
     }
 
-    /// No more are started.
+    /// Starts no more clients.
     pub(crate) fn start_no_more(&mut self) {
         self.next_to_start = self.all.len() as u32;
     }
@@ -96,7 +96,7 @@ impl Clients {
         self.all_started() && self.first_answers_due == 0
     }
 
-    /// In open loop: all stand by for arrivals, and none starts of itself.
+    /// In open loop: all wait for arrivals, and none starts by itself.
     pub(crate) fn stand_by(&mut self, now: u64) {
         for client in &mut self.all {
             client.stand_by(now);
@@ -104,7 +104,7 @@ impl Clients {
         self.start_no_more();
     }
 
-    /// A client has had an answer, or an error, or will have none.
+    /// A client has had its first answer or error, or will never get one.
     #[inline]
     pub(crate) fn answered(&mut self, client: u32) {
         let state = &mut self.all[client as usize];
@@ -151,8 +151,9 @@ impl Clients {
         self.requests_in_progress
     }
 
-    /// Lets a client go on once the events at hand are handled. With a few hundred clients whose connections are closed at
-    /// once that takes longer than a request, so it is booked: as waiting, because nothing is asked of the server meanwhile.
+    /// Lets a client continue once the current events have been handled. With a few hundred clients whose connections
+    /// are closed at once, that takes longer than a request. The time is counted as waiting, since nothing is asked
+    /// of the server meanwhile.
     pub(crate) fn hold(&mut self, client: u32, now: u64) {
         self.all[client as usize].hold(now);
         self.runnable.push(client);
@@ -163,24 +164,24 @@ impl Clients {
         !self.runnable.is_empty()
     }
 
-    /// A client that goes on now.
+    /// The next held client to continue.
     pub(crate) fn next_held(&mut self) -> Option<u32> {
         self.runnable.pop()
     }
 
-    /// Clients that had stopped go on once the events at hand are handled.
+    /// Lets stopped clients continue once the current events have been handled.
     pub(crate) fn resume_stopped(&mut self) {
         let stopped = (0..self.next_to_start).filter(|c| self.all[*c as usize].doing == Doing::Stopped);
         self.runnable.extend(stopped);
     }
 
-    /// A client waits until an instant.
+    /// Has a client wait until `until_ns`.
     pub(crate) fn wait(&mut self, client: u32, now: u64, until_ns: u64) {
         self.all[client as usize].wait(now);
         self.timers.push(Reverse((until_ns, client)));
     }
 
-    /// When the next wait ends; [`u64::MAX`] where nobody waits.
+    /// When the next wait ends; [`u64::MAX`] if no client waits.
     #[inline]
     pub(crate) fn next_wake_ns(&self) -> u64 {
         self.timers.peek().map_or(u64::MAX, |Reverse((at, _))| *at)
@@ -195,7 +196,7 @@ impl Clients {
         self.timers.pop().map(|Reverse((_, client))| client)
     }
 
-    /// Nobody is woken any more.
+    /// Forgets all waits.
     pub(crate) fn wake_no_more(&mut self) {
         self.timers.clear();
     }

@@ -1,6 +1,6 @@
-//! What the bodies of generated files must add up to, where contents are checked: a [`BodySum`] of each file, computed once.
-//! A body of the right length with other content passes with a chance of less than 2⁻³². To compare byte by byte would read
-//! twice as much memory for each body, and that is what a check costs.
+//! Expected check sums of generated files, for runs that check contents: a [`BodySum`] of each file, computed once. A
+//! wrong body of the right length passes with a probability below 2⁻³². Comparing byte by byte would read twice as
+//! much memory for each body, and reading memory is what a check costs.
 
 use std::collections::HashMap;
 
@@ -8,10 +8,10 @@ use webstone_workload::content::Content;
 
 use crate::body_sum::BodySum;
 
-/// Bytes of a file that are made at once.
+/// Bytes of a file that are generated at a time.
 const PIECE_BYTES: u64 = 64 * 1024;
 
-/// The check sums of a plan's requests, in their order; `None` for those that ask for no generated file.
+/// Check sums by request, in the plan's order; `None` for requests that do not ask for a generated file.
 #[derive(Debug)]
 pub(crate) struct Contents(Vec<Option<u64>>);
 
@@ -24,7 +24,7 @@ impl Contents {
         Contents(requests.iter().copied().map(|file| file.map(&mut sum)).collect())
     }
 
-    /// Whether a whole body of this check sum is what the request must be answered with.
+    /// Whether a whole body with this check sum is the right answer to the request.
     pub(crate) fn accepts(&self, request: u32, sum: u64) -> bool {
         self.0[request as usize].is_none_or(|expected| expected == sum)
     }

@@ -1,8 +1,8 @@
-//! The one who watches a level from another thread: ends it early, reads its totals, and gives the instants at which it begins and
-//! opens where those are agreed on with other hosts.
+//! Control of a level from another thread: it ends the level early, reads its totals, and gives the instants at which
+//! the level begins and its window opens when several hosts agree on them.
 //!
-//! All that decides when a level begins, opens and closes changes under one lock, so that an end and an opening that come at
-//! the same time cannot undo each other. Workers do not take it: they read [`Shared`].
+//! Everything that decides when a level begins, opens and closes changes under one lock, so that an end and an
+//! opening at the same time cannot undo each other. Workers do not take the lock: they read [`Shared`].
 
 use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, mpsc};
@@ -23,25 +23,25 @@ pub enum Opening {
     /// The level: it begins at once, and opens its window once it is warm.
     #[default]
     Own,
-    /// Whoever holds its [`Control`]: it begins at [`Control::go_at`] and opens its window at [`Control::open_at`], or at the
-    /// beginning where there is no warm-up. Until both are given it waits, and continues to warm up.
+    /// The holder of its [`Control`]: the level begins at [`Control::go_at`] and its window opens at
+    /// [`Control::open_at`], or when it begins if there is no warm-up. Until then it waits, or stays in warm-up.
     Agreed,
 }
 
-/// Why an agreed instant was not taken. A level that was not begun or opened goes on as it was until it is ended.
+/// Why an agreed instant was refused. The level continues as before until it is ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum InstantError {
-    /// The level has not come so far: its workers are not set up, or it is not warm.
+    /// Too early: the workers are not set up, or the level is not warm yet.
     #[error("the level is not ready for this instant")]
     NotReady,
-    /// The instant has been decided, by an earlier call or by the level itself.
+    /// The instant is already decided, by an earlier call or by the level itself.
     #[error("the instant was decided before")]
     Decided,
     /// The level was ended.
     #[error("the level was ended")]
     Ended,
-    /// The instant is over, or so near that workers might learn of it too late. What was measured by a level that began or opened
-    /// nevertheless must not count.
+    /// The instant is past, or so near that workers might learn of it too late. If the level began or opened anyway,
+    /// what it measured must not count.
     #[error("the instant comes {by_ns} ns too early to be kept")]
     Late {
         /// How much later it would have to be, in nanoseconds.
@@ -55,7 +55,7 @@ pub struct Control {
     phase: AtomicU8,
     pub(crate) end: AtomicBool,
     pub(crate) abort: AtomicBool,
-    /// Once its workers are set up.
+    /// Set once the workers are set up.
     course: OnceLock<Arc<LevelClock>>,
     merged: Merged,
 }
@@ -66,7 +66,7 @@ impl Control {
         Arc::new(Control::default())
     }
 
-    /// Closes the window now; what was measured is returned as usual. Before the window opens, it never will.
+    /// Closes the window now; what was measured is returned as usual. If the window is not open yet, it never opens.
     pub fn end_window(&self) {
         self.end.store(true, Ordering::SeqCst);
     }
@@ -83,34 +83,34 @@ impl Control {
             [usize::from(self.phase.load(Ordering::Relaxed))]
     }
 
-    /// The clock on which instants are given: monotonic, in nanoseconds, this host's own.
+    /// The clock of all instants here: monotonic, in nanoseconds, of this host.
     pub fn now_ns() -> u64 {
         now_ns()
     }
 
-    /// Whether all workers are set up, so that the level may begin.
+    /// Whether all workers are set up, so that the level can begin.
     pub fn is_armed(&self) -> bool {
         self.course.get().is_some_and(|course| course.lock().is_armed)
     }
 
-    /// Begins a level whose instants are agreed on, at an instant of [`Control::now_ns`]. Once, when it is armed, and 30 ms ahead at
-    /// least. Without a warm-up the window opens at the same instant.
+    /// Begins a level with agreed instants, at an instant of [`Control::now_ns`] at least 30 ms ahead. To be called
+    /// once, when it is armed. Without a warm-up the window opens at the same instant.
     pub fn go_at(&self, at_ns: u64) -> Result<(), InstantError> {
         self.decide(at_ns, LevelClock::may_begin, |course, state| {
             course.begin(state, at_ns);
-            // This thread may have stood still meanwhile, and workers wake shortly before the instant.
+            // This thread may have stalled meanwhile, and workers wake shortly before the instant.
             in_time(at_ns, TICK_NS).is_ok()
         })
     }
 
-    /// Whether the warm-up is over and every client has had an answer, or has waited 20 s for it: the window may open, or does
-    /// already.
+    /// Whether the window may open or is open: the warm-up is over, and every client has had an answer or has waited
+    /// 20 s for it.
     pub fn is_warm(&self) -> bool {
         self.course.get().is_some_and(|course| course.lock().is_warm || course.is_opening())
     }
 
-    /// Opens the window of a level whose instants are agreed on, at an instant of [`Control::now_ns`]. Once, when it is warm, and
-    /// 30 ms ahead at least.
+    /// Opens the window of a level with agreed instants, at an instant of [`Control::now_ns`] at least 30 ms ahead.
+    /// To be called once, when it is warm.
     pub fn open_at(&self, at_ns: u64) -> Result<(), InstantError> {
         self.decide(at_ns, LevelClock::may_open, |course, _| course.shared.opening.announce(at_ns, now_ns))
     }
@@ -134,13 +134,13 @@ impl Control {
         Err(InstantError::Late { by_ns: (now_ns() + ANNOUNCE_NS).saturating_sub(at_ns) })
     }
 
-    /// How long it is until the window opens, once that is known: nothing from then on.
+    /// Time until the window opens, once that is known; zero after it has opened.
     pub fn opens_in(&self) -> Option<Duration> {
         let open_ns = self.course.get()?.shared.opening.get();
         (open_ns != u64::MAX).then(|| Duration::from_nanos(open_ns.saturating_sub(now_ns())))
     }
 
-    /// Totals so far. Cheap; does not disturb the workers.
+    /// Totals so far. Cheap, and does not disturb the workers.
     pub fn live(&self) -> Live {
         let Some(course) = self.course.get() else { return Live::default() };
         let shared = &course.shared;
@@ -169,7 +169,7 @@ impl Control {
         }
     }
 
-    /// The response times that the percentiles of [`Control::live`] are of.
+    /// The response times of which [`Control::live`] gives percentiles.
     pub fn live_response(&self) -> Histogram {
         let Some(course) = self.course.get() else { return Histogram::default() };
         self.merged.response(course.shared.workers.iter().map(|worker| &worker.copied))
@@ -179,7 +179,7 @@ impl Control {
         self.phase.store(phase as u8, Ordering::Relaxed);
     }
 
-    /// Learns of its level. A control serves one; a second would show the first one's totals.
+    /// Attaches the level. A control serves one level only; a second one would show the totals of the first.
     pub(crate) fn watches(&self, course: &Arc<LevelClock>) {
         let _ = self.course.set(course.clone());
     }
@@ -192,7 +192,7 @@ fn in_time(at_ns: u64, ahead_ns: u64) -> Result<(), InstantError> {
     }
 }
 
-/// The course of a level: what decides when it begins, opens and closes.
+/// Decides when a level begins, and when its window opens and closes.
 #[derive(Debug)]
 pub(crate) struct LevelClock {
     pub(crate) shared: Arc<Shared>,
@@ -204,7 +204,8 @@ pub(crate) struct LevelClock {
 #[derive(Debug, Default)]
 pub(crate) struct State {
     is_armed: bool,
-    /// To each worker, until it has begun: when to. A worker that loses its own does not begin.
+    /// Sends each worker, before it begins, the instant at which to begin. A worker whose channel is dropped does not
+    /// begin.
     words: Vec<mpsc::Sender<u64>>,
     pub(crate) go_ns: Option<u64>,
     is_warm: bool,
@@ -220,7 +221,7 @@ impl LevelClock {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// All workers are set up and wait for their word.
+    /// All workers are set up and wait for the instant at which to begin.
     pub(crate) fn armed(&self, words: Vec<mpsc::Sender<u64>>) {
         let mut state = self.lock();
         state.words = words;
@@ -240,18 +241,18 @@ impl LevelClock {
 
     fn begin(&self, state: &mut State, at_ns: u64) {
         if self.warmup_ns == 0 {
-            // Workers wait for their word.
+            // Workers wait for theirs.
             self.shared.opening.set(at_ns);
         }
         state.go_ns = Some(at_ns);
         for word in &state.words {
-            // A worker that died meanwhile says so when it is joined.
+            // A worker that has died reports that when it is joined.
             let _ = word.send(at_ns);
         }
     }
 
-    /// All clients have had their answers: the window may open, at once where that is the level's own business. Where its instant was
-    /// announced too late, to be called again.
+    /// All clients have had their answers: the window may open, at once unless the instant is agreed on. To be called
+    /// again if the instant was announced too late.
     pub(crate) fn warm(&self, clock: impl Fn() -> u64) {
         let mut state = self.lock();
         state.is_warm |= !state.is_over;
@@ -273,7 +274,7 @@ impl LevelClock {
         self.shared.opening.get() != u64::MAX
     }
 
-    /// The level ends shortly, whatever was decided.
+    /// Ends the level soon, whatever else was decided.
     pub(crate) fn end(&self) {
         let mut state = self.lock();
         state.is_over = true;
@@ -302,7 +303,8 @@ mod tests {
         LevelClock::new(&plan, opening, Arc::new(Shared::new(&plan, u64::MAX, 0)))
     }
 
-    /// An end between the last look at the clients and the opening must not be lost: the window would last its whole time.
+    /// An end between the last check of the clients and the opening must not be lost: the window would last its full
+    /// length.
     #[test]
     fn an_end_before_the_opening_is_final() {
         for opening in [Opening::Own, Opening::Agreed] {
@@ -335,9 +337,9 @@ mod tests {
         }
     }
 
-    /// Whoever watches the level loses its CPU in the moment in which it announces the opening.
+    /// The watching thread loses its CPU just as it announces the opening.
     #[test]
-    fn a_level_that_could_not_say_when_it_opens_says_so_again() {
+    fn an_opening_announced_too_late_is_announced_again() {
         let course = course(Opening::Own);
         course.armed(Vec::new());
         let now = Cell::new(5);

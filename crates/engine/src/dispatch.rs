@@ -1,4 +1,4 @@
-//! What happened is dealt to where it belongs: events of the batch, and deadlines that have passed.
+//! Passes on what happened: events of a batch, and deadlines that have passed.
 
 use webstone_measure::errors::ErrorClass;
 
@@ -29,11 +29,11 @@ impl<B: Backend, L: Layer, P: Session> Worker<B, L, P> {
         }
         let index = event.token as u32;
         let link = &self.links[index];
-        // The descriptor was connected again within this round: the event is its predecessor's.
+        // The descriptor was connected again within this round: the event is about the previous connection.
         if link.opened_in_round == self.clock.round() {
             return;
         }
-        // Nearly always an answer has come.
+        // Nearly always an answer has arrived.
         if link.state == LinkState::Up {
             if !(event.readable || event.ended) {
                 return;
@@ -57,7 +57,7 @@ impl<B: Backend, L: Layer, P: Session> Worker<B, L, P> {
         }
     }
 
-    /// An event of a link whose socket was full.
+    /// Handles an event of a link whose socket was full.
     fn room(&mut self, index: u32, event: Event) {
         let now = self.now();
         self.note_delay(now);
@@ -66,8 +66,8 @@ impl<B: Backend, L: Layer, P: Session> Worker<B, L, P> {
             self.links[index].state = LinkState::Up;
             self.send(index, now);
         }
-        // A server may answer, or hang up, before it has read the whole request; and what it wrote by now raises no
-        // further event, even if the last of the request has just left.
+        // A server may answer, or close, before it has read the whole request. What it wrote by now raises no further
+        // event, even if the last bytes of the request have just been sent.
         let link = &self.links[index];
         let is_still_there = link.state.is_up() && link.connection == connection;
         if is_still_there && (event.readable || event.ended) {
@@ -75,7 +75,7 @@ impl<B: Backend, L: Layer, P: Session> Worker<B, L, P> {
         }
     }
 
-    /// Fails every exchange that is past its deadline, and parts from servers that do not close.
+    /// Fails every exchange that is past its deadline, and closes connections that servers were to close and did not.
     pub(crate) fn enforce_deadlines(&mut self, now: u64) {
         for index in self.links.indices() {
             let link = &self.links[index];

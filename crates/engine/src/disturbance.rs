@@ -1,5 +1,5 @@
-//! How much of a CPU others take: other programs, interrupts, and other virtual machines of the same host, of which no counter
-//! of this one need tell. A thread that does nothing but read the clock sees it stand still.
+//! How much CPU time others take: other programs, interrupts, and other virtual machines on the same host, which this
+//! machine's counters may not show. A thread that only reads the clock sees gaps.
 
 use std::thread;
 use std::time::{Duration, Instant};
@@ -8,11 +8,11 @@ use webstone_measure::disturbance::Disturbance;
 
 use crate::sys::thread::pin;
 
-/// Longer than any reading of the clock takes by itself.
+/// Longer than reading the clock takes by itself.
 const GAP: Duration = Duration::from_micros(2);
 
-/// Looks at each of these CPUs for so long, at all of them at once; at whichever the kernel gives, where none is named. A CPU
-/// that is not available is watched wherever its thread may run; a thread that cannot start sees nothing.
+/// Watches each of these CPUs for `length`, all at the same time; without a list, one that the kernel chooses. The
+/// thread for a CPU that is not available runs on any; a thread that cannot start sees nothing.
 pub fn disturbance(cpus: &[u32], length: Duration) -> Disturbance {
     let look = |cpu: Option<u32>| {
         thread::Builder::new().spawn(move || {
@@ -21,7 +21,7 @@ pub fn disturbance(cpus: &[u32], length: Duration) -> Disturbance {
             }
             let began = Instant::now();
             let mut last = began;
-            // The first reading after the end is one of them: the CPU may have been taken just before it.
+            // The first reading after the end counts, too: the CPU may have been taken just before it.
             seen(
                 began,
                 std::iter::from_fn(|| {
@@ -38,7 +38,7 @@ pub fn disturbance(cpus: &[u32], length: Duration) -> Disturbance {
     looks.fold(Disturbance::default(), Disturbance::plus)
 }
 
-/// What readings of the clock show, each taken as soon as the one before it.
+/// The disturbance that consecutive readings of the clock show.
 fn seen(began: Instant, readings: impl Iterator<Item = Instant>) -> Disturbance {
     let (mut last, mut taken, mut longest) = (began, Duration::ZERO, Duration::ZERO);
     for now in readings {
@@ -64,7 +64,7 @@ mod tests {
     #[test]
     fn gaps_between_readings_were_taken() {
         let began = Instant::now();
-        // 300 µs and 50 µs of 354, and readings that took a microsecond each.
+        // 300 µs and 50 µs of 354, and readings that took one microsecond each.
         let readings = [1, 2, 302, 303, 353, 354].map(|us| began + Duration::from_micros(us));
         let expected = Disturbance { looked_ns: 354_000, taken_ns: 350_000, longest_ns: 300_000 };
         assert_eq!(seen(began, readings.into_iter()), expected);
@@ -96,14 +96,14 @@ mod tests {
             over.store(true, Relaxed);
             looked
         });
-        // Half of the time is the neighbour's, in slices of some milliseconds; others may take more.
+        // Half of the time is the neighbour's, in slices of a few milliseconds; others may take more.
         assert!(looked.taken_percent() >= 25.0 && looked.longest_ns >= 500_000, "{looked:?}");
         assert!(looked.taken_ns <= looked.looked_ns && looked.looked_ns >= 300_000_000, "{looked:?}");
     }
 
     #[test]
-    fn every_cpu_is_looked_at() {
-        // The second is of no machine; its thread looks from wherever it runs.
+    fn every_cpu_is_watched() {
+        // CPU 1,000 does not exist; its thread runs on any.
         let looked = disturbance(&[0, 1_000], Duration::from_millis(5));
         assert!(looked.looked_ns >= 10_000_000, "{looked:?}");
         assert!(disturbance(&[], Duration::from_millis(5)).looked_ns >= 5_000_000);

@@ -1,40 +1,40 @@
-//! An exchange: a request of a client, its instants, and what its answer has brought so far. A link carries it, one or many at
-//! a time; which link, it does not know.
+//! An exchange: a request of a client, its instants, and what has arrived of its answer. A link carries one or many
+//! at a time; the exchange does not know which link.
 
 use crate::body_sum::BodySum;
 
-/// Where an exchange lies: on which link, and in which of its slots.
+/// Where an exchange is stored: its link, and the slot there.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct ExchangeId {
     pub(crate) link: u32,
     pub(crate) slot: u32,
 }
 
-/// The exchanges of a link. Where the protocol carries one at a time it lies in the link itself, and nothing is looked up or
-/// allocated for a request.
+/// The exchanges of a link. If the protocol carries one at a time, it is stored in the link itself, and no request
+/// needs a look-up or an allocation.
 pub(crate) trait Exchanges: Default {
     /// Whether there can be more than one.
     const MANY: bool;
 
-    /// All slots, with exchanges in progress or without.
+    /// The number of slots, whether their exchanges are in progress or not.
     fn slots(&self) -> u32;
 
     fn at(&self, slot: u32) -> &Exchange;
 
     fn at_mut(&mut self, slot: u32) -> &mut Exchange;
 
-    /// A slot whose exchange is over, for another to begin in.
+    /// A slot whose exchange is over, so that another can begin there.
     fn vacant_slot(&mut self) -> u32;
 
-    /// Takes the exchange in a slot out of it.
+    /// Takes the exchange out of its slot.
     fn take(&mut self, slot: u32) -> Exchange {
         std::mem::take(self.at_mut(slot))
     }
 
-    /// The exchange in a slot has ended, whole or in an error.
+    /// The exchange in a slot has ended, successfully or not.
     fn over(&mut self, slot: u32);
 
-    /// The exchange in a slot waits until the session has capacity, after those that wait already.
+    /// The exchange in a slot waits until the session has capacity, after those that already wait.
     fn wait(&mut self, _: u32) {}
 
     /// The exchange that has waited longest.
@@ -42,7 +42,7 @@ pub(crate) trait Exchanges: Default {
         None
     }
 
-    /// How often servers said of the exchange in a slot that they had not looked at its request.
+    /// How often servers refused the exchange in a slot without having processed it.
     fn refusals(&mut self, _: u32) -> Option<&mut u8> {
         None
     }
@@ -58,7 +58,7 @@ pub(crate) trait Exchanges: Default {
         (0..self.slots()).any(|slot| self.at(slot).progress != Progress::Over)
     }
 
-    /// The first that is traced.
+    /// The first exchange that is traced.
     #[inline]
     fn traced(&self) -> Option<u32> {
         (0..self.slots()).find(|slot| self.at(*slot).traced > 0)
@@ -68,11 +68,11 @@ pub(crate) trait Exchanges: Default {
 /// How far an exchange has come.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Progress {
-    /// It has ended, or never was.
+    /// It has ended, or none has begun.
     Over,
     /// It waits for its link.
     Waiting,
-    /// Its request is partly written.
+    /// Its request has been sent in part.
     Sending,
     /// Its response is awaited or being read.
     Receiving,
@@ -82,9 +82,9 @@ pub(crate) enum Progress {
 #[derive(Debug)]
 pub(crate) struct Exchange {
     pub(crate) progress: Progress,
-    /// Its link had carried others before.
+    /// Its link has carried other exchanges before.
     pub(crate) reused: bool,
-    /// Status of its response; 0 while that has no whole head.
+    /// Status of its response; 0 until the whole head has arrived.
     pub(crate) status: u16,
     /// Client, by its index in the worker.
     pub(crate) client: u32,
@@ -93,29 +93,29 @@ pub(crate) struct Exchange {
     pub(crate) traced: u32,
     /// Bytes of the request that were sent.
     pub(crate) sent: u32,
-    /// Bytes of a head that has not come whole.
+    /// Bytes of a head that has not arrived completely.
     pub(crate) begun_head_bytes: u32,
-    /// When the request was to start, from where its latency counts: in closed loop its start.
+    /// When the request should have started; latency counts from here. In closed loop, when it did start.
     pub(crate) intended_ns: u64,
     pub(crate) start_ns: u64,
-    /// When the link that was made for it stood; 0 where it took one that was there.
+    /// When the connection made for it was established; 0 if it used an existing one.
     pub(crate) connected_ns: u64,
     pub(crate) sent_ns: u64,
-    /// 0 while nothing of the answer has come.
+    /// 0 until the first byte of the answer.
     pub(crate) first_byte_ns: u64,
     pub(crate) headers_done_ns: u64,
-    /// When the answer must have begun, or ended, by.
+    /// When the answer must have begun, or must have ended.
     pub(crate) deadline_ns: u64,
     pub(crate) head_bytes: u64,
     pub(crate) body_bytes: u64,
     pub(crate) framing_bytes: u64,
-    /// Check sum of the body so far; without memory where contents are not checked.
+    /// Check sum of the body so far. Not allocated unless contents are checked.
     pub(crate) body_sum: Option<Box<BodySum>>,
-    /// The request as filled from its template. Without memory where there is none.
+    /// The request as filled in from its template. Not allocated without templates.
     pub(crate) rendered: Vec<u8>,
 }
 
-/// None in progress.
+/// No exchange in progress.
 impl Default for Exchange {
     fn default() -> Exchange {
         Exchange {
@@ -144,7 +144,7 @@ impl Default for Exchange {
 }
 
 impl Exchange {
-    /// Forgets the last exchange in this place; `now` is the start of the next.
+    /// Begins an exchange in this place at `now`; forgets the last one.
     #[inline]
     pub(crate) fn begin(&mut self, client: u32, request: u32, intended_ns: u64, now: u64) {
         self.progress = Progress::Waiting;
@@ -165,14 +165,14 @@ impl Exchange {
         self.rendered.clear();
     }
 
-    /// It has ended, whole or in an error.
+    /// Ends it, successfully or not.
     #[inline]
     pub(crate) fn end(&mut self) {
         self.progress = Progress::Over;
         self.deadline_ns = u64::MAX;
     }
 
-    /// It is to be sent again, on another connection. The whole wait is the user's: the start stays where it was.
+    /// Sends it again, on another connection. The start stays the same, as the user has waited all the time.
     pub(crate) fn wait_again(&mut self) {
         self.progress = Progress::Waiting;
         self.reused = false;
@@ -180,7 +180,7 @@ impl Exchange {
         self.deadline_ns = u64::MAX;
     }
 
-    /// Whether nothing of the answer has come, so that the server may not have seen the request.
+    /// Whether nothing of the answer has arrived, so that the server may not have seen the request.
     pub(crate) fn is_unanswered(&self) -> bool {
         self.first_byte_ns == 0
     }

@@ -1,5 +1,5 @@
-//! What becomes of an exchange that fails: tried again where the standard lets it, counted in its class where not. And of those
-//! on a link that fails.
+//! What happens to an exchange that fails, and to those on a link that fails: sent again where the standard allows
+//! it, otherwise counted as an error of its class.
 
 use std::io;
 
@@ -14,12 +14,12 @@ use crate::session::{AnswerError, Session};
 use crate::sys::Backend;
 use crate::worker::Worker;
 
-/// What an error's example says besides its class; asked only of the first of a class. Not generic: everything after it would be
-/// compiled again for each place where something can fail.
+/// What the example of an error says besides its class. Called only for the first error of a class. Not generic: all
+/// callees would be compiled again for each place where something can fail.
 pub(crate) type Detail<'a> = &'a dyn Fn(&Exchange) -> String;
 
 impl<B: Backend, L: Layer, P: Session> Worker<B, L, P> {
-    /// A whole response that is not the one asked for: an error, but the link is sound.
+    /// Counts a whole response that is not the one asked for as an error; the link can be used further.
     pub(crate) fn refuse(
         &mut self,
         at: ExchangeId,
@@ -43,7 +43,7 @@ impl<B: Backend, L: Layer, P: Session> Worker<B, L, P> {
         });
     }
 
-    /// The keys of a link's layer may seal no more, and there are no others.
+    /// The keys of a link's layer must not seal more records, and cannot be renewed.
     #[cold]
     pub(crate) fn keys_spent(&mut self, index: u32, now: u64) {
         self.say_last_words(index);
@@ -53,7 +53,7 @@ impl<B: Backend, L: Layer, P: Session> Worker<B, L, P> {
         });
     }
 
-    /// A link can go on no more: what is in progress on it is asked for again where the standard lets it.
+    /// A link cannot be used further: what is in progress on it is sent again where the standard allows it.
     fn lose(&mut self, index: u32, class: ErrorClass, now: u64, detail: Detail<'_>) {
         self.no_more_on(index);
         self.note_failed_handshake(index);
@@ -71,19 +71,20 @@ impl<B: Backend, L: Layer, P: Session> Worker<B, L, P> {
         self.drop_link(index);
     }
 
-    /// Whether the failure is the race that keep-alive cannot avoid: the server closed just as the request left.
-    /// RFC 9112 section 9.3.1 lets a client send it again on a new connection.
+    /// Whether the failure is the race that is inherent in keep-alive: the server closed just as the request was
+    /// sent. RFC 9112 section 9.3.1 allows a client to send it again on a new connection.
     pub(crate) fn may_retry(&self, at: ExchangeId) -> bool {
         let exchange = self.links.exchange(at);
         let request = &self.plan.requests[exchange.request as usize];
-        // What waits for room on a link that stands was never sent.
+        // What waits for capacity on an established link was never sent.
         if P::Exchanges::MANY && exchange.progress == Progress::Waiting && self.links[at.link].state.is_up() {
             return true;
         }
         exchange.reused && request.is_idempotent && exchange.is_unanswered()
     }
 
-    /// A link's connection is lost: no exchange joins it, and its descriptor may be the last there is.
+    /// A link's connection is lost: closes it, and no exchange joins it. The descriptor may be the last one
+    /// available.
     #[inline]
     pub(crate) fn no_more_on(&mut self, index: u32) {
         if P::Exchanges::MANY {
@@ -92,7 +93,7 @@ impl<B: Backend, L: Layer, P: Session> Worker<B, L, P> {
         }
     }
 
-    /// Moves an exchange to a link of its own. The caller ends the one that it was on.
+    /// Moves an exchange to a new link. The caller ends it on the old one.
     pub(crate) fn retry(&mut self, at: ExchangeId, now: u64) {
         if P::Exchanges::MANY {
             if self.links.exchange(at).progress != Progress::Waiting {
@@ -101,7 +102,7 @@ impl<B: Backend, L: Layer, P: Session> Worker<B, L, P> {
             return self.move_on(at, now);
         }
         self.recorder.retried();
-        // Its descriptor may be the last there is.
+        // Its descriptor may be the last one available.
         self.close_socket(at.link);
         let mut exchange = std::mem::take(self.links.exchange_mut(at));
         exchange.wait_again();
@@ -112,7 +113,7 @@ impl<B: Backend, L: Layer, P: Session> Worker<B, L, P> {
         self.connect(ExchangeId { link, slot }, now);
     }
 
-    /// Ends an exchange in an error, and its link with it where that cannot go on.
+    /// Ends an exchange with an error, and also its link if that cannot be used further.
     pub(crate) fn fail(&mut self, at: ExchangeId, class: ErrorClass, now: u64, detail: Detail<'_>) {
         let link = &mut self.links[at.link];
         if !P::Exchanges::MANY || !link.state.is_up() {
@@ -123,7 +124,7 @@ impl<B: Backend, L: Layer, P: Session> Worker<B, L, P> {
         self.settle(at.link, now);
     }
 
-    /// Ends a link, and each exchange on it in an error.
+    /// Ends a link, and each exchange on it with an error.
     pub(crate) fn fail_link(&mut self, index: u32, class: ErrorClass, now: u64, detail: Detail<'_>) {
         match self.links[index].state {
             LinkState::Resolving | LinkState::Connecting => {
@@ -142,21 +143,21 @@ impl<B: Backend, L: Layer, P: Session> Worker<B, L, P> {
         self.drop_link(index);
     }
 
-    /// The same for what a layer or a session found wrong. Taken by value: one that is borrowed must be in memory, which costs the
-    /// requests that succeed as well.
+    /// As [`Self::fail_link`], for an error of a layer or a session. By value: a borrowed one must be in memory,
+    /// which would cost every successful request something, too.
     #[cold]
     pub(crate) fn fail_link_by(&mut self, index: u32, failure: AnswerError, now: u64) {
         self.fail_link(index, failure.class(), now, &|exchange| failure.describe::<P>(exchange));
     }
 
-    /// Ends one exchange by what its session found wrong, and leaves its link to the caller.
+    /// Ends one exchange with an error of its session; the caller handles the link.
     #[cold]
     pub(crate) fn end_in_error_by(&mut self, at: ExchangeId, failure: AnswerError, now: u64) {
         self.end_in_error(at, failure.class(), now, &|exchange| failure.describe::<P>(exchange));
     }
 
-    /// Counts the handshake of a connection that ends in an error, where that is what it ends in. With early data, requests are
-    /// under way by then.
+    /// Counts a failed handshake, if the connection ends in one. With early data, requests are already in progress
+    /// then.
     pub(crate) fn note_failed_handshake(&mut self, index: u32) {
         let link = &self.links[index];
         let is_shaking = link.state == LinkState::Handshaking || link.state.is_up();
@@ -165,7 +166,7 @@ impl<B: Backend, L: Layer, P: Session> Worker<B, L, P> {
         }
     }
 
-    /// Tells the server why its connection ends, where there is one.
+    /// Tells the server why its connection ends, if the link is up and the protocol can say so.
     #[cold]
     fn say_why(&mut self, index: u32, class: ErrorClass) {
         self.links.unshare(index);
@@ -175,7 +176,7 @@ impl<B: Backend, L: Layer, P: Session> Worker<B, L, P> {
         }
     }
 
-    /// Ends an exchange in an error, and leaves its link to the caller.
+    /// Ends an exchange with an error; the caller handles the link.
     pub(crate) fn end_in_error(&mut self, at: ExchangeId, class: ErrorClass, now: u64, detail: Detail<'_>) {
         self.record_failure(at, class, now, detail);
         let exchanges = &mut self.links[at.link].exchanges;
@@ -185,18 +186,18 @@ impl<B: Backend, L: Layer, P: Session> Worker<B, L, P> {
         if no_connection(class) {
             let state = &mut self.clients[client];
             state.back_off();
-            // The rest of the page would meet the same closed door.
+            // The rest of the page would fail in the same way.
             state.give_page_up(self.plan.pages[state.page as usize].requests);
         }
         self.clients.hold(client, now);
     }
 
-    /// Goes on with every client that was held; whether there was one.
+    /// Lets every held client continue; returns whether there was one.
     pub(crate) fn resume_held(&mut self, now: u64) -> bool {
         let any_held = self.clients.any_held();
         while let Some(client) = self.clients.next_held() {
             let since_ns = self.clients[client].resume();
-            // A failure found while this round began is later than the round.
+            // A failure found after this round began is later than the round.
             let resumed_ns = if since_ns == NOT_HELD { now } else { now.max(since_ns) };
             self.recorder.waited(since_ns, resumed_ns);
             self.advance(client, resumed_ns);
@@ -221,7 +222,7 @@ impl<B: Backend, L: Layer, P: Session> Worker<B, L, P> {
     }
 }
 
-/// Whether a class means that no connection is possible, so that asking again at once would spin.
+/// Whether a class means that no connection is possible, so that trying again at once would loop.
 fn no_connection(class: ErrorClass) -> bool {
     use ErrorClass::{
         Alpn, ConnectTimeout, Dns, GeneratorIo, OutOfDescriptors, OutOfPorts, Refused, TlsCertificate,

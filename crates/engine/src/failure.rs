@@ -1,14 +1,15 @@
-//! From the operating system's error numbers to the classes of `docs/measurement.md`.
+//! Maps the operating system's error numbers to the classes of `docs/measurement.md`.
 
 use std::io;
 
 use rustix::io::Errno;
 use webstone_measure::errors::ErrorClass;
 
-/// The class of a failed system call on a connection; `connecting` tells a time-out's kind.
+/// The class of a failed system call on a connection. `connecting` decides which kind a time-out is.
 pub(crate) fn class_of(error: &io::Error, connecting: bool) -> ErrorClass {
     match Errno::from_io_error(error) {
-        // A Unix socket answers "again" when its listen queue is full, and "no entry" when nobody ever listened.
+        // A Unix socket returns EAGAIN when its listen queue is full, and ENOENT when there is no socket of that
+        // name.
         Some(Errno::CONNREFUSED | Errno::AGAIN | Errno::NOENT) if connecting => ErrorClass::Refused,
         Some(Errno::TIMEDOUT) if connecting => ErrorClass::ConnectTimeout,
         Some(Errno::CONNRESET | Errno::PIPE | Errno::CONNABORTED | Errno::NOTCONN | Errno::TIMEDOUT) => {

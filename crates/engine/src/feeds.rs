@@ -1,8 +1,8 @@
-//! Values of feeds on the wire: a value may hold any text, a request line and a header field may not.
+//! Values of feeds in requests. A value may be any text, but a request line or header field may not hold any text.
 //!
-//! In a request's target, what cannot stand there is written as `%0D` and so on, once, before the run. In a header field
-//! there is no such way to write it, so it is refused: a line end in a value would otherwise begin a field, or a whole
-//! request, that nobody asked for. Bodies take any bytes.
+//! In a request target, bytes that are not allowed are percent-encoded (`%0D`), once, before the run. Header fields
+//! have no such encoding, so their values are refused: a line end would begin another field, or a whole request that
+//! nobody asked for. Bodies may hold any bytes.
 
 use std::collections::BTreeSet;
 use std::fmt::Write as _;
@@ -15,7 +15,7 @@ use webstone_workload::template::Template;
 use crate::h1::request::is_field_value;
 use crate::plan_error::PlanError;
 
-/// The feeds that request lines name, as they may stand there; `None` where they already can.
+/// Copies of the feeds that request lines use, encoded; `None` if they need no encoding.
 pub(crate) fn for_targets<'a>(
     lines: impl Iterator<Item = &'a Template>,
     feeds: &IndexMap<String, Feed>,
@@ -38,7 +38,7 @@ pub(crate) fn for_targets<'a>(
     })
 }
 
-/// Refuses feeds and columns that there are not, and values that a header field cannot carry. `fields` are all the fields
+/// Refuses feeds and columns that do not exist, and values that a header field cannot hold. `fields` are all fields
 /// of a request, as one template.
 pub(crate) fn check_fields(
     what: &str,
@@ -84,7 +84,7 @@ fn values<'a>(
     rows.map(|(row, value)| (row, value.as_str()))
 }
 
-/// Whether a byte of a value stands for itself in a target: visible ASCII. A fragment is never sent.
+/// Whether a byte of a value needs no encoding in a target: visible ASCII, but not `#`, as a fragment is never sent.
 fn stands_in_target(byte: u8) -> bool {
     byte.is_ascii_graphic() && byte != b'#'
 }
@@ -117,7 +117,7 @@ mod tests {
     }
 
     #[test]
-    fn what_a_target_cannot_carry_is_encoded() {
+    fn bytes_not_allowed_in_targets_are_encoded() {
         let line = [template("/u/{{u.name}}")];
         let changed = for_targets(line.iter(), &feeds(&["ann", "a b", "x\r\nEvil: y", "\0é#", "100%25"]));
         let names: Vec<String> = changed.unwrap()["u"].rows.iter().map(|row| row[1].clone()).collect();
@@ -127,7 +127,7 @@ mod tests {
     }
 
     #[test]
-    fn what_a_field_cannot_carry_is_refused_by_row_and_column() {
+    fn bytes_not_allowed_in_fields_are_refused_with_row_and_column() {
         let fields = template("X: {{u.name}}\r\n");
         assert!(check_fields("page 0", &fields, &feeds(&["ann", "a b\té"])).is_ok());
         for bad in ["a\nb", "a\rb", "a\0b", "\u{7f}"] {

@@ -1,16 +1,18 @@
-//! A piece of work that is always the same, timed: how fast a CPU is at the moment, beside what else it does. A neighbour on
-//! the same core, another virtual machine or a lower clock make it last longer, though no counter says that any time was taken.
+//! A fixed piece of work, timed: how fast a CPU is at the moment, given what else it does. Another thread on the same
+//! core, another virtual machine or a lower clock rate makes it take longer, even if no counter shows any CPU time
+//! taken.
 
 use std::hint::black_box;
 use std::time::{Duration, Instant};
 
-/// Some microseconds on today's CPUs: long against reading the clock, short against what it disturbs.
+/// A few microseconds on today's CPUs: much longer than reading the clock, and too short to disturb what is measured.
 const ROUNDS: u64 = 4_000;
 
-/// Does the piece of work and says how long it took. It needs registers only, several execution units at once: work that waits
-/// for memory would measure caches, and a single chain of additions would not feel a neighbour on its core.
+/// Does the work and returns how long it took. It uses registers only, and several execution units at once: work that
+/// waits for memory would measure caches, and a single chain of additions would not notice another thread on its
+/// core.
 pub fn fixed_work() -> Duration {
-    // The first rounds after a switch of threads are slower by themselves.
+    // The first rounds after a thread switch are slower by themselves.
     black_box(rounds(ROUNDS / 16));
     let began = Instant::now();
     black_box(rounds(ROUNDS));

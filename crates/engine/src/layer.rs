@@ -1,7 +1,7 @@
-//! The boundary between a link's socket and its session. A [`Layer`] turns the session's bytes into the wire's and back: plain
-//! ones pass as they are, sealed ones after a handshake. It has no I/O and no clock.
+//! The boundary between a link's socket and its session. A [`Layer`] turns the session's bytes into those on the wire
+//! and back: unchanged without TLS, otherwise encrypted after a handshake. It has no I/O and no clock.
 //!
-//! The layer is fixed for a run, so a worker is compiled once for each. [`Plain`] is empty, and so is the code that calls it.
+//! The layer is fixed for a run, so a worker is compiled once for each. [`Plain`] is empty and costs nothing.
 
 use webstone_measure::metrics::Handshake;
 
@@ -10,66 +10,68 @@ use crate::session::AnswerError;
 
 /// See the module comment.
 pub(crate) trait Layer: Default {
-    /// The wire's bytes are the session's, so that a body may be thrown away in the kernel.
+    /// Bytes on the wire are the session's, so that a body may be discarded in the kernel.
     const IS_PLAIN: bool;
 
-    /// What the layers of a worker have together: what is prepared once, and buffers. What [`Layer::seal`] and [`Layer::plain`]
-    /// give may lie there, so it is void when another link is asked for the same.
+    /// What the layers of a worker share: prepared data and buffers. What [`Layer::seal`] and [`Layer::plain`] return
+    /// may be in there, and is then invalid after the next call for another link.
     type Shared;
 
-    /// Made by the thread that runs the worker, before its clock starts. `slot` is the worker's first among those of all hosts.
+    /// To be called by the thread that runs the worker, before its clock starts. `slot` is the worker's first slot
+    /// among those of all hosts.
     fn shared(plan: &Plan, slot: u32) -> Self::Shared;
 
-    /// A connection to an origin begins, given by its number in the plan; what was known of the last is void.
+    /// Begins a connection to an origin, given by its number in the plan; forgets the last connection.
     fn open(&mut self, origin: u32, plan: &Plan, shared: &mut Self::Shared);
 
     /// Whether the session's bytes may pass: from the start, or after a handshake.
     fn is_open(&self) -> bool;
 
-    /// Whether its handshake has ended well, or there is none. Early data makes a layer open before that.
+    /// Whether the handshake has succeeded, or there is none. With early data a layer is open before that.
     fn is_agreed(&self) -> bool;
 
-    /// Takes bytes that came before the layer was open, up to the end of the handshake: how many.
+    /// Takes bytes received before the layer was open, up to the end of the handshake; returns how many.
     fn handshake(&mut self, wire: &[u8], shared: &mut Self::Shared) -> Result<usize, AnswerError>;
 
-    /// What was agreed on, once, as soon as a handshake has ended.
+    /// What was agreed on; returned once, as soon as the handshake has ended.
     fn take_agreed(&mut self, shared: &Self::Shared) -> Option<Handshake>;
 
-    /// What is to be sent for bytes of the session, and for the layer itself. Asked again with the same bytes, and perhaps more
-    /// after them, until all were sent.
+    /// The wire's bytes for bytes of the session, and for the layer itself. Called again with the same bytes, and
+    /// perhaps more after them, until all were sent.
     fn seal<'a>(&'a mut self, plain: &'a [u8], shared: &'a mut Self::Shared) -> &'a [u8];
 
-    /// Whether [`Layer::seal`] could not seal what it was given, since its keys have sealed as much as they may.
+    /// Whether [`Layer::seal`] could not protect its input, because its keys have reached their limit.
     fn is_spent(&self) -> bool {
         false
     }
 
-    /// The first `n` bytes of what [`Layer::seal`] gave were sent: how many of the session's bytes are thereby sent.
+    /// The first `n` bytes that [`Layer::seal`] returned were sent; returns how many of the session's bytes that
+    /// makes.
     fn sent(&mut self, n: usize, shared: &mut Self::Shared) -> usize;
 
-    /// Whether it has something to send of its own accord.
+    /// Whether it has something of its own to send.
     fn must_send(&self) -> bool;
 
-    /// Takes bytes that came: how many of the session's were in them. [`Layer::plain`] has those.
+    /// Takes received bytes; returns how many of the session's were in them, for [`Layer::plain`].
     fn unseal(&mut self, wire: &[u8], shared: &mut Self::Shared) -> Result<usize, AnswerError>;
 
-    /// The session's bytes in those that [`Layer::unseal`] was given last.
+    /// The session's bytes from the last [`Layer::unseal`].
     fn plain<'a>(&'a self, wire: &'a [u8], shared: &'a Self::Shared) -> &'a [u8];
 
-    /// Notes how many bytes of the wire a link waits for, 1 at first: whether that was another number before.
+    /// Sets how many bytes of the wire a link waits for, at first 1. Returns whether the number has changed.
     fn awaits(&mut self, _: u32) -> bool {
         false
     }
 
-    /// Has [`Layer::seal`] say that no more will be sent.
+    /// Has [`Layer::seal`] announce that no more will be sent.
     fn close(&mut self);
 
-    /// Whether the peer has announced that no more comes, so that there is no need to wait for the end of the stream below.
+    /// Whether the peer has announced that no more comes, so that there is no need to wait for the end of the stream.
     fn is_ended(&self) -> bool {
         false
     }
 
-    /// Whether the peer may end the stream here: it has said so, or need not.
+    /// Whether the stream may end here: the peer has announced it, or need not.
     fn may_end(&self) -> bool;
 }
 

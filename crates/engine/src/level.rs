@@ -1,4 +1,4 @@
-//! One level: start the workers, open and close the measured window, gather what they measured.
+//! One level: starts the workers, opens and closes the measured window, and collects what they measured.
 
 use std::ops::Range;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -26,42 +26,43 @@ use crate::tls::Tls;
 use crate::transactions::{TraceEvent, Transaction};
 use crate::worker::{Published, Seat, Shared, Worker};
 
-/// How often the level looks at its workers where something may have to be done, and where nothing but an interruption.
+/// How often the level checks its workers: when something may have to be done, and when only an interruption can
+/// happen.
 const WATCH_EVERY: Duration = Duration::from_millis(5);
 const WATCH_SELDOM: Duration = Duration::from_millis(100);
 /// How long the window waits, after the warm-up, for clients that have had no answer yet. Then it opens without them:
 /// clients that starve are a result.
 const FIRST_ANSWERS_NS_MAX: u64 = 20_000_000_000;
 
-/// One level to run: how many clients, at which rate, on which plan, and which part of it is made here.
+/// One level to run: its clients, rate and plan, and which part of it is made here.
 #[derive(Clone)]
 pub struct LevelJob {
     /// What to request and how.
     pub plan: Arc<Plan>,
     /// Number of clients, on all hosts.
     pub clients: u32,
-    /// Open loop: arrivals, on all hosts, that clients serve; they stand by until one comes. Absent: closed loop.
+    /// Open loop: arrivals, on all hosts, for which clients wait. Absent: closed loop.
     pub rate: Option<RateProfile>,
-    /// Which part of it is made here.
+    /// Which part of the level is made here.
     pub seats: Seats,
     /// Who decides when it begins and when its window opens.
     pub opening: Opening,
-    /// Receives the first exchanges whole, where the specification asks for a trace.
+    /// Receives the first exchanges completely, if the specification asks for a trace.
     pub trace: Option<SyncSender<TraceEvent>>,
-    /// Receives every transaction, where the specification asks for them.
+    /// Receives every transaction, if the specification asks for them.
     pub transactions: Option<SyncSender<Vec<Transaction>>>,
 }
 
 impl LevelJob {
-    /// A closed loop of this many clients, all of them here, that decides by itself when its window opens.
+    /// A closed loop of this many clients on this host alone, which decides itself when its window opens.
     pub fn new(plan: Arc<Plan>, clients: u32) -> LevelJob {
         let groups = clients.div_ceil(plan.clients_per_connection);
         let seats = Seats::all_here(plan.workers.min(groups).max(1));
         LevelJob { plan, clients, rate: None, seats, opening: Opening::Own, trace: None, transactions: None }
     }
 
-    /// The clients that are made here, by their numbers in the level: [`Measured::clients`] are theirs, in this order. None where
-    /// the seats cannot be.
+    /// The numbers within the level of the clients on this host: [`Measured::clients`] has the same order. Empty if
+    /// the seats are invalid.
     pub fn clients_here(&self) -> Range<u32> {
         match self.seats.check() {
             Ok(()) => self.seats.clients(self.clients, self.plan.clients_per_connection),
@@ -69,7 +70,7 @@ impl LevelJob {
         }
     }
 
-    /// The workers that are started here, each with its clients; those for whom there are none are not.
+    /// The workers that are started here, each with its clients; workers without clients are left out.
     pub(crate) fn dealt(&self) -> Result<Vec<Seat>, EngineError> {
         self.seats.check().map_err(EngineError::Seats)?;
         if self.plan.sampler.is_in_turn() && !self.seats.are_all_here() {
@@ -131,12 +132,13 @@ pub enum EngineError {
     /// A worker panicked: a defect of this program.
     #[error("worker {0} panicked; this is a defect of webstone, please report it")]
     WorkerPanicked(usize),
-    /// The part of the level that is to be made here cannot be.
+    /// The given part of the level is invalid.
     #[error("the level cannot be shared among hosts like this: {0}")]
     Seats(String),
 }
 
-/// Runs one level, or this host's part of it, to its end and returns what it measured. Blocks; workers are threads of their own.
+/// Runs one level, or this host's part of it, and returns what it measured. Blocks until the end; workers are threads
+/// of their own.
 pub fn run_level(job: &LevelJob, control: &Arc<Control>) -> Result<LevelOutcome, EngineError> {
     let plan = &job.plan;
     let dealt = job.dealt()?;
@@ -155,7 +157,7 @@ pub fn run_level(job: &LevelJob, control: &Arc<Control>) -> Result<LevelOutcome,
     let interrupted = watch(plan, &course, control, &running);
     let open_ns = course.shared.opening.get();
     let opened_at = wall_clock_of(open_ns);
-    // Without workers there is nobody who would not have opened.
+    // Without workers there is none that could have failed to open.
     let is_open_without = running.is_empty() && !interrupted;
 
     let mut measured = Measured::default();
@@ -178,7 +180,7 @@ pub fn run_level(job: &LevelJob, control: &Arc<Control>) -> Result<LevelOutcome,
     Ok(LevelOutcome { measured, opened_at, opened_ns, closed_ns, interrupted })
 }
 
-/// What a worker's thread begins with.
+/// What a worker's thread starts with.
 struct Start {
     plan: Arc<Plan>,
     shared: Arc<Shared>,
@@ -190,11 +192,11 @@ struct Start {
 }
 
 impl Start {
-    /// Sets a worker up, waits for the word, and runs it.
+    /// Sets up a worker, waits for the instant at which to begin, and runs it.
     fn work(mut self) -> std::io::Result<Measured> {
         let backend = sys::Epoll::new(self.plan.receives_bodies())?;
         let observer = Observer::new(self.trace.take(), self.transactions.take());
-        // A worker is compiled for each protocol over each layer, so that a request pays for no other.
+        // A worker is compiled for each protocol over each layer, so that a request pays only for its own.
         match (self.plan.is_h2(), self.plan.tls.is_some()) {
             (false, false) => self.run::<Plain, Http1>(backend, observer),
             (false, true) => self.run::<Tls, Http1>(backend, observer),
@@ -217,7 +219,7 @@ impl Start {
     }
 }
 
-/// Waits for the word, and until shortly before the instant that it names: `None` where the level is given up by then.
+/// Waits for the instant at which to begin, until shortly before it: `None` if the level is given up first.
 fn begins(word: &mpsc::Receiver<u64>) -> Option<u64> {
     let go_ns = word.recv().ok()?;
     let ahead_ns = go_ns.saturating_sub(now_ns() + TICK_NS);
@@ -229,15 +231,15 @@ fn begins(word: &mpsc::Receiver<u64>) -> Option<u64> {
     Some(go_ns)
 }
 
-/// Whether each worker has a table of open files of its own, so that the limit on descriptors is for each by itself.
+/// Whether each worker has its own table of open files, so that the limit on open files applies to each separately.
 pub fn workers_own_descriptors() -> bool {
     sys::thread::may_own_descriptors()
 }
 
-/// The workers' threads, and what each waits for; nothing where one could not be set up.
+/// The workers' threads, and how to tell each when to begin; `None` if one could not be set up.
 type Started = (Vec<JoinHandle<std::io::Result<Measured>>>, Option<Vec<mpsc::Sender<u64>>>);
 
-/// Starts the workers, each with its share of the clients, and waits until all are ready.
+/// Starts the workers, each with its clients, and waits until all are ready.
 fn start_workers(job: &LevelJob, shared: &Arc<Shared>, dealt: Vec<Seat>) -> Result<Started, EngineError> {
     let (ready, all_ready) = mpsc::channel();
     let (mut threads, mut words) = (Vec::new(), Vec::new());
@@ -248,9 +250,9 @@ fn start_workers(job: &LevelJob, shared: &Arc<Shared>, dealt: Vec<Seat>) -> Resu
         let (ready, plan, shared) = (ready.clone(), job.plan.clone(), shared.clone());
         let (trace, transactions) = (job.trace.clone(), job.transactions.clone());
         let thread = std::thread::Builder::new().name(format!("worker-{number}")).spawn(move || {
-            // Where it fails, all workers share the process's.
+            // If it fails, all workers share the process's table.
             sys::thread::own_descriptors();
-            // Pinning first: memory that the worker fills then lies near its CPU.
+            // Pin first, so that the worker's memory is allocated near its CPU.
             seat.cpu = cpu.filter(|cpu| sys::thread::pin(*cpu).is_ok());
             Start { plan, shared, seat, trace, transactions, ready, word }.work()
         });
@@ -258,25 +260,25 @@ fn start_workers(job: &LevelJob, shared: &Arc<Shared>, dealt: Vec<Seat>) -> Resu
         words.push(go);
     }
     drop(ready);
-    // A worker that fails to set up goes without a sign; its error comes out when it is joined.
+    // A worker that fails to set up drops its sender; its error is returned when it is joined.
     let are_ready = threads.iter().all(|_| all_ready.recv().is_ok());
     Ok((threads, are_ready.then_some(words)))
 }
 
-/// How long a level needs no watching: each look takes a CPU from something, from a worker perhaps.
+/// How long a level need not be checked: each check takes a CPU from something, perhaps from a worker.
 fn quiet_time(plan: &Plan, shared: &Shared) -> Duration {
     let is_open = shared.opening.get() != u64::MAX;
     if !is_open || plan.page_limit.is_some() {
         return WATCH_EVERY;
     }
     let (now, open_ns) = (now_ns(), shared.opening.get());
-    // Not in the moment in which workers open, but soon after it.
+    // Not while workers open the window, but soon after.
     let next_ns =
         if now < open_ns { open_ns.saturating_add(WATCH_EVERY.as_nanos() as u64) } else { shared.close_ns() };
     Duration::from_nanos(next_ns.saturating_sub(now)).clamp(WATCH_EVERY, WATCH_SELDOM)
 }
 
-/// Sees the level through its phases until its workers are done; whether it was interrupted.
+/// Takes the level through its phases until its workers are done; returns whether it was interrupted.
 fn watch<T>(plan: &Plan, course: &LevelClock, control: &Control, running: &[JoinHandle<T>]) -> bool {
     let shared = &*course.shared;
     let mut interrupted = false;
@@ -284,7 +286,7 @@ fn watch<T>(plan: &Plan, course: &LevelClock, control: &Control, running: &[Join
         |flag: fn(&Published) -> &AtomicBool| shared.workers.iter().all(|w| flag(w).load(Ordering::Relaxed));
     let is_draining = || !running.is_empty() && all(|w| &w.draining);
     let is_open = || now_ns() >= shared.opening.get();
-    // Without workers there is still an opening to wait for.
+    // Without workers, wait for the window to open.
     let is_done = |interrupted| match running {
         [] => interrupted || is_open(),
         _ => running.iter().all(JoinHandle::is_finished),
@@ -322,7 +324,7 @@ fn watch<T>(plan: &Plan, course: &LevelClock, control: &Control, running: &[Join
     interrupted
 }
 
-/// The wall-clock time of an instant on the monotonic clock that lies near now.
+/// The wall-clock time of an instant on the monotonic clock near now.
 fn wall_clock_of(instant_ns: u64) -> SystemTime {
     let (wall, now) = (SystemTime::now(), now_ns());
     if instant_ns > now { wall } else { wall - Duration::from_nanos(now - instant_ns) }

@@ -1,8 +1,9 @@
-//! The load generator: one event loop a core, many clients on each.
+//! The load generator: one event loop per core, with many clients on each.
 //!
-//! [`Plan::compile`] turns a specification and a workload into request bytes and addresses; [`run_level`] drives one
-//! level against the target, or one host's part of it, and returns what was measured in one window. [`Control`] is how
-//! another thread ends it early, watches it live, and gives the instants that hosts agreed on. Protocols are machines without I/O (`h1`); system calls and all unsafe live in `sys`.
+//! [`Plan::compile`] turns a specification and a workload into request bytes and addresses; [`run_level`] runs one
+//! level against the target, or one host's part of it, and returns what was measured in one window. With [`Control`]
+//! another thread ends a level early, watches it live, and gives the instants that hosts agreed on. Protocols have no
+//! I/O (`h1`, `h2`); system calls and all unsafe code are in `sys`.
 
 mod announced;
 mod body_sum;

@@ -1,7 +1,7 @@
-//! A link: a socket's place in a worker, where it leads, and how far its connection has come. What is asked for on it is an
-//! [exchange](crate::exchange::Exchange).
+//! A link: a place for a socket in a worker, its destination, and the state of its connection. What is requested on
+//! it is an [exchange](crate::exchange::Exchange).
 //!
-//! A place outlives connections. When one has ended cleanly its socket stays here, to be connected again.
+//! A link outlives its connections. When one has ended cleanly its socket stays here, to be connected again.
 
 use std::net::SocketAddr;
 
@@ -9,22 +9,22 @@ use crate::layer::Layer;
 use crate::session::Session;
 use crate::sys::Address;
 
-/// Where a link stands.
+/// State of a link.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum LinkState {
-    /// Nobody's: no socket, or one that may be connected again.
+    /// Not in use: without a socket, or with one that may be connected again.
     Free,
     /// The host's name is being resolved.
     Resolving,
     /// The connection is being established.
     Connecting,
-    /// It stands, and the layer over it is not open yet.
+    /// It is established, but the layer over it is not open yet.
     Handshaking,
-    /// Exchanges may be carried; none is under way where it is kept alive for its client's next request.
+    /// Exchanges may be carried; none is in progress if it is kept alive for its client's next request.
     Up,
-    /// The same, and the socket took less than was to be sent.
+    /// As `Up`, but the socket took less than was to be sent.
     Full,
-    /// Behind its last response, waiting for the server to close first: TIME_WAIT is then the server's.
+    /// After its last response, waiting for the server to close first: TIME_WAIT is then the server's.
     Lingering,
 }
 
@@ -36,13 +36,13 @@ impl LinkState {
     }
 }
 
-/// Whether a link used up what it may bring in a round, so that it is read on in the next.
+/// Whether a link has read as much as it may in a round, so that reading continues in the next.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum HeldOver {
     No,
     /// The server may send more.
     Open,
-    /// The server has closed: what is in the queue is all.
+    /// The server has closed: no more will arrive than what is in the queue.
     Ended,
 }
 
@@ -69,26 +69,27 @@ pub(crate) struct Link<S, L, P: Session> {
     pub(crate) socket: Option<S>,
     pub(crate) family: Family,
     pub(crate) state: LinkState,
-    /// It stands in [`crate::links::Links`].
+    /// Whether it is in the queue of [`crate::links::Links`].
     pub(crate) held_over: HeldOver,
-    /// The round of the event loop in which the socket was connected: older events of it mean its predecessor.
+    /// The round of the event loop in which the socket was connected: older events are about its previous connection.
     pub(crate) opened_in_round: u32,
     pub(crate) origin: u32,
     /// Index of the address within the origin.
     pub(crate) address: u32,
-    /// Index of the local address that it comes from, where some are given.
+    /// Index of its local address, if any are given.
     pub(crate) source: u32,
-    /// Number of the connection: another each time that one is begun in this place.
+    /// Number of the connection: changes with each connection on this link.
     pub(crate) connection: u32,
     /// A request on this connection had a valid answer.
     pub(crate) answered: bool,
     /// Requests sent on this connection.
     pub(crate) uses: u32,
-    /// The address found for this connection alone, where names are resolved for each.
+    /// The address resolved for this connection, if names are resolved for each.
     pub(crate) resolved: Option<Box<SocketAddr>>,
-    /// When the connect began, and once it stands the layer's handshake, where there is one; later than the start of an exchange that is sent again.
+    /// When the connect began; once established, when the layer's handshake began, if there is one. For an exchange
+    /// that is sent again this is later than its start.
     pub(crate) connect_begun_ns: u64,
-    /// When the connect, or the wait for the server to close, must have ended by.
+    /// When the connect, or the wait for the server to close, times out.
     pub(crate) deadline_ns: u64,
     pub(crate) layer: L,
     pub(crate) session: P,
@@ -126,7 +127,7 @@ mod tests {
     use crate::layer::Plain;
     use crate::sys::Socket;
 
-    /// It is most of what a kept connection costs in memory.
+    /// The link is most of the memory that a kept connection costs.
     #[test]
     fn a_link_of_http1_is_small() {
         assert!(

@@ -1,4 +1,5 @@
-//! The table of a worker's links: which are free, which are to be read on in the next round, how many connections there were.
+//! The table of a worker's links: which are free, which are to be read further in the next round, how many
+//! connections there were.
 
 use std::collections::VecDeque;
 use std::ops::{Index, IndexMut, Range};
@@ -8,24 +9,24 @@ use crate::layer::Layer;
 use crate::link::{HeldOver, Link, LinkState};
 use crate::session::Session;
 
-/// See the module comment. A link is known by its index, which is small and stays as it is.
+/// See the module comment. A link is identified by its index, which is small and never changes.
 pub(crate) struct Links<S, L, P: Session> {
     all: Vec<Link<S, L, P>>,
-    /// Those in state `Free`.
+    /// Links in state `Free`.
     free: Vec<u32>,
-    /// Those whose receive queue was left before it was empty.
+    /// Links whose receive queue was not read until it was empty.
     held_over: VecDeque<u32>,
     /// Connections begun so far.
     begun: u32,
-    /// Where links carry many exchanges: by group, those that more may join; and whose group a link is in.
+    /// If links carry many exchanges: for each group, the links that more may join; and for each link, its group.
     shared: Vec<Vec<u32>>,
     group_of: Vec<Option<u32>>,
-    /// Those that have something to send.
+    /// Links that have something to send.
     due: Vec<u32>,
 }
 
 impl<S, L: Layer, P: Session> Links<S, L, P> {
-    /// With room for the links of this many clients.
+    /// Space for the links of this many clients.
     pub(crate) fn new(clients: u32) -> Links<S, L, P> {
         Links {
             all: Vec::with_capacity(clients as usize + clients as usize / 4 + 16),
@@ -47,7 +48,7 @@ impl<S, L: Layer, P: Session> Links<S, L, P> {
         self.all.iter().flat_map(|link| (0..link.exchanges.slots()).map(|slot| link.exchanges.at(slot)))
     }
 
-    /// When each connection was begun that is still being made.
+    /// When each unfinished connect began.
     pub(crate) fn connecting(&self) -> impl Iterator<Item = u64> {
         let connecting = |state| matches!(state, LinkState::Resolving | LinkState::Connecting);
         self.all.iter().filter(move |link| connecting(link.state)).map(|link| link.connect_begun_ns)
@@ -63,7 +64,7 @@ impl<S, L: Layer, P: Session> Links<S, L, P> {
         self[at.link].exchanges.at_mut(at.slot)
     }
 
-    /// A link that nobody uses. Its socket, if it kept one, may be connected again.
+    /// A free link. If it kept its socket, that may be connected again.
     #[inline]
     pub(crate) fn take_free(&mut self) -> u32 {
         if let Some(index) = self.free.pop() {
@@ -73,7 +74,7 @@ impl<S, L: Layer, P: Session> Links<S, L, P> {
         self.all.len() as u32 - 1
     }
 
-    /// Gives a link's place back.
+    /// Frees a link.
     #[inline]
     pub(crate) fn give_back(&mut self, index: u32) {
         if P::Exchanges::MANY {
@@ -90,7 +91,7 @@ impl<S, L: Layer, P: Session> Links<S, L, P> {
         self.shared.get(group as usize).into_iter().flatten().copied()
     }
 
-    /// A link is one of a group's.
+    /// Makes a link one of a group's.
     pub(crate) fn share(&mut self, index: u32, group: u32) {
         let groups = self.shared.len().max(group as usize + 1);
         self.shared.resize_with(groups, Vec::new);
@@ -100,7 +101,7 @@ impl<S, L: Layer, P: Session> Links<S, L, P> {
         self.group_of[index as usize] = Some(group);
     }
 
-    /// No more exchanges join a link.
+    /// Lets no more exchanges join a link.
     pub(crate) fn unshare(&mut self, index: u32) {
         let group = self.group_of.get_mut(index as usize).and_then(Option::take);
         if let Some(group) = group {
@@ -108,7 +109,7 @@ impl<S, L: Layer, P: Session> Links<S, L, P> {
         }
     }
 
-    /// A link may have something to send.
+    /// Notes that a link may have something to send.
     #[inline]
     pub(crate) fn mark_due(&mut self, index: u32) {
         if self.due.last() != Some(&index) {
@@ -116,20 +117,20 @@ impl<S, L: Layer, P: Session> Links<S, L, P> {
         }
     }
 
-    /// One that may have.
+    /// A link that may have something to send.
     #[inline]
     pub(crate) fn next_due(&mut self) -> Option<u32> {
         self.due.pop()
     }
 
-    /// The number of a connection that begins.
+    /// A new connection's number.
     #[inline]
     pub(crate) fn next_connection(&mut self) -> u32 {
         self.begun = self.begun.wrapping_add(1);
         self.begun
     }
 
-    /// Notes a link to be read on in the next round. `ended`: its server has closed.
+    /// Queues a link to be read further in the next round. `ended`: its server has closed.
     #[cold]
     pub(crate) fn hold_over(&mut self, index: u32, ended: bool) {
         let link = &mut self.all[index as usize];
@@ -139,13 +140,13 @@ impl<S, L: Layer, P: Session> Links<S, L, P> {
         link.held_over = if ended { HeldOver::Ended } else { link.held_over.max(HeldOver::Open) };
     }
 
-    /// How many links were noted. Of some the connection may be another by now.
+    /// How many links are queued. Some may have another connection by now.
     #[inline]
     pub(crate) fn held_over(&self) -> usize {
         self.held_over.len()
     }
 
-    /// The link that was noted first, and how it stood then.
+    /// The link queued first, and its state at that time.
     pub(crate) fn next_held_over(&mut self) -> Option<(u32, HeldOver)> {
         let index = self.held_over.pop_front()?;
         Some((index, std::mem::replace(&mut self[index].held_over, HeldOver::No)))

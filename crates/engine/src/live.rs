@@ -1,5 +1,5 @@
-//! Percentiles of a window while it is open: once a second each worker leaves a copy of its response times, and the watcher
-//! merges them. A worker never waits for a reader.
+//! Percentiles of a window while it is open: once per second each worker leaves a copy of its response times, and the
+//! watcher merges them. A worker never waits for a reader.
 
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use webstone_measure::live::LivePercentiles;
 use webstone_measure::metrics::Histogram;
 
-/// How often copies are left: one takes some microseconds of a worker's time.
+/// How often copies are left: each takes a few microseconds of a worker's time.
 pub(crate) const COPIED_EVERY_NS: u64 = 1_000_000_000;
 
 /// A worker's copy.
@@ -18,7 +18,7 @@ pub(crate) struct Copied {
 }
 
 impl Copied {
-    /// Leaves a copy with waits that have no answer so far, unless somebody reads the last one just now.
+    /// Leaves a copy, with the waits of unanswered requests added, unless the previous copy is being read.
     pub(crate) fn leave(&self, response: &Histogram, waits_ns: impl Iterator<Item = u64>) {
         if let Ok(mut copy) = self.response.try_lock() {
             copy.clone_from(response);
@@ -28,7 +28,7 @@ impl Copied {
     }
 }
 
-/// What was last computed, and of how many copies.
+/// The last result, and the number of copies that it was computed from.
 #[derive(Debug, Default)]
 pub(crate) struct Merged(Mutex<Last>);
 
@@ -40,7 +40,7 @@ struct Last {
 }
 
 impl Merged {
-    /// Percentiles over all workers' copies; computed again only where one was renewed.
+    /// Percentiles over all workers' copies; computed again only if a copy is new.
     pub(crate) fn of<'a>(
         &self,
         workers: impl Iterator<Item = &'a Copied> + Clone,
@@ -48,7 +48,7 @@ impl Merged {
         self.renewed(workers, |last| last.percentiles)?
     }
 
-    /// All workers' copies as one.
+    /// All workers' copies merged.
     pub(crate) fn response<'a>(&self, workers: impl Iterator<Item = &'a Copied> + Clone) -> Histogram {
         self.renewed(workers, |last| last.response.clone()).unwrap_or_default()
     }
@@ -89,7 +89,7 @@ mod tests {
         workers[1].leave(&slow, std::iter::empty());
         let both = merged.of(workers.iter()).unwrap();
         assert_eq!((both.count, both.p50_ns, both.p99_ns, both.max_ns), (100, 1_000, 2_000, 2_000));
-        // Whoever reads does not hold a worker up.
+        // A reader does not delay the worker.
         let reading = workers[0].response.lock().unwrap();
         workers[0].leave(&slow, std::iter::empty());
         drop(reading);

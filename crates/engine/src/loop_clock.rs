@@ -1,20 +1,21 @@
-//! The time of a worker's loop: the clock as it was read last, what is due by it, and what the loop itself cost or stood still.
+//! The time of a worker's loop: the clock as last read, what is due by it, and how long the loop worked, waited or
+//! stood still.
 
 use webstone_measure::metrics::WorkerUse;
 
 use crate::stalls::{STALL_NS, Stalls};
 use crate::sys::Ticks;
 
-/// How often a worker looks at what the level tells it, and publishes its totals.
+/// How often a worker checks what the level tells it, and publishes its totals.
 pub(crate) const TICK_NS: u64 = 10_000_000;
 
 /// See the module comment.
 pub(crate) struct LoopClock {
-    /// As it was read last.
+    /// The clock as last read.
     read_ns: u64,
-    /// The same before the events at hand were waited for.
+    /// The clock as last read before waiting for the current events.
     slept_from_ns: u64,
-    /// When the events at hand were reported.
+    /// When the current events were reported.
     reported_ns: u64,
     tick_ns: u64,
     sweep_at_ns: u64,
@@ -22,14 +23,14 @@ pub(crate) struct LoopClock {
     round: u32,
     /// How late the window was opened.
     opening_delay_ns: u64,
-    /// Since the window opened.
+    /// Counted since the window opened.
     loops: u64,
     events: u64,
     stalls: Stalls,
 }
 
 impl LoopClock {
-    /// Deadlines are looked at a few times in the shortest time-out.
+    /// Deadlines are checked several times within the shortest time-out.
     pub(crate) fn new(shortest_timeout_ns: u64) -> LoopClock {
         LoopClock {
             read_ns: 0,
@@ -51,13 +52,13 @@ impl LoopClock {
         self.read_ns
     }
 
-    /// The clock shows `now`.
+    /// Sets the clock to `now`.
     #[inline]
     pub(crate) fn set(&mut self, now: u64) {
         self.read_ns = now;
     }
 
-    /// Whether the worker was awake and read no clock for longer than its own work takes.
+    /// Whether the worker was awake and did not read the clock for longer than its own work takes.
     #[inline]
     pub(crate) fn stands_still(&self, now: u64) -> bool {
         now - self.read_ns >= STALL_NS
@@ -68,7 +69,7 @@ impl LoopClock {
         self.stalls.gap(self.read_ns, now.min(close_ns));
     }
 
-    /// A wait ended with this many events.
+    /// Records that a wait ended with this many events.
     #[inline]
     pub(crate) fn reported(&mut self, now: u64, events: usize, close_ns: impl FnOnce() -> u64) {
         self.round = self.round.wrapping_add(1);
@@ -82,16 +83,16 @@ impl LoopClock {
         }
     }
 
-    /// A wait ended long after the ticker should have ended it. A stop looks like this: the wait had what it returns, or
-    /// nothing, before the tick, and returned after the stop.
+    /// Records a wait that ended long after the ticker should have ended it. This is what a stopped process looks
+    /// like: the wait had its events, or none, before the tick, and returned after the stop.
     #[cold]
     fn overslept(&mut self, close_ns: u64) {
         self.stalls.gap(self.slept_from_ns + TICK_NS, self.reported_ns.min(close_ns));
-        // The ticks that came meanwhile tell of the same.
+        // So that the ticks due meanwhile are not counted as the same stall again.
         self.slept_from_ns = self.reported_ns;
     }
 
-    /// The ticker woke the loop.
+    /// Records that the ticker woke the loop.
     pub(crate) fn ticked(&mut self, ticks: &Ticks, close_ns: u64) {
         let woken_ns = self.reported_ns.min(close_ns);
         self.stalls.ticks(ticks.due_ns, ticks.count, TICK_NS, self.slept_from_ns, woken_ns);
@@ -103,7 +104,7 @@ impl LoopClock {
         now.saturating_sub(self.reported_ns)
     }
 
-    /// The round of the loop.
+    /// The number of the current round.
     #[inline]
     pub(crate) fn round(&self) -> u32 {
         self.round
@@ -118,7 +119,7 @@ impl LoopClock {
         self.tick_ns = at_ns;
     }
 
-    /// When deadlines are to be looked at.
+    /// When deadlines are to be checked next.
     #[inline]
     pub(crate) fn sweep_at_ns(&self) -> u64 {
         self.sweep_at_ns
@@ -128,13 +129,13 @@ impl LoopClock {
         self.sweep_at_ns = now + self.sweep_every_ns;
     }
 
-    /// Whether deadlines are looked at more often than the ticker wakes the loop.
+    /// Whether deadlines are checked more often than the ticker wakes the loop.
     #[inline]
     pub(crate) fn sweeps_between_ticks(&self) -> bool {
         self.sweep_every_ns < TICK_NS
     }
 
-    /// The window, which was to open at this instant, is opened now.
+    /// Opens the window now; it should have opened at `open_ns`.
     pub(crate) fn open(&mut self, open_ns: u64) {
         self.opening_delay_ns = self.read_ns.saturating_sub(open_ns);
         self.stalls.open(open_ns);
@@ -142,7 +143,7 @@ impl LoopClock {
         self.events = 0;
     }
 
-    /// The window has closed: what the loop has to say of it.
+    /// Closes the window: what the loop measured in it.
     pub(crate) fn close(&mut self) -> WorkerUse {
         self.stalls.close();
         WorkerUse {
