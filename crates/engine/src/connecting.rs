@@ -1,5 +1,4 @@
-//! How a connection comes to be: a name resolved where that is asked for each, a socket made or used again, a connect
-//! that succeeds or fails.
+//! Making a connection: resolve the name if each connection does that, open a socket or use one again, and connect.
 
 use std::io;
 use std::net::SocketAddr;
@@ -17,7 +16,7 @@ use crate::sys::{Address, Backend, Connect, Event, Received};
 use crate::worker::Worker;
 
 impl<B: Backend, L: Layer, P: Session> Worker<B, L, P> {
-    /// Connects a link for an exchange that waits in it.
+    /// Connects a link for an exchange that waits on it.
     pub(crate) fn connect(&mut self, at: ExchangeId, now: u64) {
         let plan = &self.plan;
         let index = at.link;
@@ -51,7 +50,7 @@ impl<B: Backend, L: Layer, P: Session> Worker<B, L, P> {
         let link = &mut self.links[index];
         link.state = LinkState::Connecting;
         link.opened_in_round = self.clock.round();
-        // Its place in the queue, if it has one, means its predecessor.
+        // If the link is queued to be read on, that was for its previous connection.
         link.held_over = link.held_over.min(HeldOver::Open);
         match self.start_connect(index) {
             Ok(Connect::InProgress) => {}
@@ -66,7 +65,7 @@ impl<B: Backend, L: Layer, P: Session> Worker<B, L, P> {
         self.connected(index, now);
     }
 
-    /// Goes on with connections whose names were resolved.
+    /// Continues with connections whose names have been resolved.
     pub(crate) fn take_answers(&mut self) {
         let now = self.now();
         if let Some(resolver) = &self.resolver {
@@ -79,7 +78,8 @@ impl<B: Backend, L: Layer, P: Session> Worker<B, L, P> {
             }
             match answer.addresses {
                 Ok(list) => {
-                    // Of the family that the run began with, where the name still has one: see `origin::resolve`.
+                    // Of the address family that the run began with, if the name still has one: see
+                    // `origin::resolve`.
                     let first = &self.plan.origins[link.origin as usize].addresses[0];
                     let fits = |found: &&SocketAddr| {
                         Family::of_address(&Address::Internet(**found)) == Family::of_address(first)
@@ -98,7 +98,7 @@ impl<B: Backend, L: Layer, P: Session> Worker<B, L, P> {
     pub(crate) fn start_connect(&mut self, index: u32) -> io::Result<Connect> {
         let link = &mut self.links[index];
         let resolved = link.resolved.as_deref().copied().map(Address::Internet);
-        // Borrowed, not cloned: the plan's reference count is a cache line that all workers share.
+        // Borrowed, not cloned: the plan's reference count is a cache line shared by all workers.
         let addresses = &self.plan.origins[link.origin as usize].addresses;
         let address = resolved.as_ref().unwrap_or(&addresses[link.address as usize]);
         let family = Family::of_address(address);
@@ -109,7 +109,7 @@ impl<B: Backend, L: Layer, P: Session> Worker<B, L, P> {
                 self.sampling.closed(index);
             }
             let socket = self.backend.open(index, address, source)?;
-            // Where the kernel does not stamp, there is none.
+            // Where the kernel does not stamp, there is no stamped link.
             if self.sampling.wants_a_stamped_link()
                 && family != Family::Unix
                 && self.backend.stamp(&socket).is_ok()
@@ -123,7 +123,7 @@ impl<B: Backend, L: Layer, P: Session> Worker<B, L, P> {
         let link = &mut self.links[index];
         let socket = link.socket.as_ref().expect("made above");
         if link.layer.awaits(1) {
-            // The connection before ended in the middle of a body.
+            // The previous connection may have ended in the middle of a body.
             self.backend.awaits(socket, 1);
         }
         self.backend.connect(socket, address)
@@ -149,7 +149,7 @@ impl<B: Backend, L: Layer, P: Session> Worker<B, L, P> {
         if !L::IS_PLAIN {
             link.connect_begun_ns = now;
             if is_counted && link.layer.is_agreed() {
-                self.recorder.connected_in_the_clear();
+                self.recorder.connected_without_tls();
             }
         }
         if L::IS_PLAIN || link.layer.is_open() {
@@ -161,7 +161,7 @@ impl<B: Backend, L: Layer, P: Session> Worker<B, L, P> {
         }
     }
 
-    /// The layer is open: what waits for the link can be sent.
+    /// The layer is open: sends what waits for the link.
     #[inline(always)]
     fn opened(&mut self, index: u32, now: u64) {
         let link = &mut self.links[index];
@@ -177,7 +177,7 @@ impl<B: Backend, L: Layer, P: Session> Worker<B, L, P> {
         }
     }
 
-    /// An event of a link whose layer is not open yet.
+    /// Handles an event of a link whose layer is not open yet.
     #[cold]
     pub(crate) fn shake_hands(&mut self, index: u32, event: Event) {
         let mut now = self.now();
@@ -185,7 +185,7 @@ impl<B: Backend, L: Layer, P: Session> Worker<B, L, P> {
         let mut is_asked = event.readable || event.ended;
         while is_asked {
             let link = &mut self.links[index];
-            let socket = link.socket.as_ref().expect("a connection that stands has one");
+            let socket = link.socket.as_ref().expect("an established connection has one");
             let received = self.backend.receive(socket);
             now = self.now();
             match received {
@@ -201,11 +201,11 @@ impl<B: Backend, L: Layer, P: Session> Worker<B, L, P> {
                     let heard = taken.and_then(|taken| {
                         self.recorder.received(taken);
                         self.note_handshake(index, now);
-                        // What the layer took may have brought bytes of the session, too.
+                        // The bytes that the layer took may hold the session's first ones, too.
                         if is_open { self.hear(index, taken..n, now) } else { Ok(None) }
                     });
                     if let Err(failure) = heard {
-                        // The layer tells the server why; if the socket does not take it, it has to do without.
+                        // The layer tells the server why. If the socket does not take it, the server is not told.
                         let _ = self.send_for_layer(index);
                         return self.fail_link_by(index, failure, now);
                     }
@@ -214,7 +214,7 @@ impl<B: Backend, L: Layer, P: Session> Worker<B, L, P> {
                         self.opened(index, now);
                         let link = &self.links[index];
                         if link.state.is_up() && link.connection == connection {
-                            // What came meanwhile raises no further event.
+                            // What arrived meanwhile raises no further event.
                             self.receive(index, event.ended);
                         }
                         return;
@@ -227,7 +227,7 @@ impl<B: Backend, L: Layer, P: Session> Worker<B, L, P> {
         }
     }
 
-    /// Notes what a handshake that has ended agreed on, and how long it took.
+    /// Records what a finished handshake agreed on, and how long it took.
     pub(crate) fn note_handshake(&mut self, index: u32, now: u64) {
         let link = &mut self.links[index];
         if let Some(agreed) = link.layer.take_agreed(&self.layers) {
@@ -239,11 +239,11 @@ impl<B: Backend, L: Layer, P: Session> Worker<B, L, P> {
         }
     }
 
-    /// Notes how much longer a connect took for the client than for the kernel: what the event loop added to it.
+    /// Records how much longer the client saw a connect take than the kernel did: the delay of the event loop.
     #[cold]
     fn ask_for_handshake(&mut self, index: u32, now: u64) {
         let link = &self.links[index];
-        // The time of a connection that had its name resolved is the resolver's too.
+        // After name resolution the connect time contains the resolver's time, too.
         if !self.recorder.is_open() || link.resolved.is_some() {
             return;
         }
@@ -256,7 +256,7 @@ impl<B: Backend, L: Layer, P: Session> Worker<B, L, P> {
 
     pub(crate) fn connect_failed(&mut self, index: u32) {
         let now = self.now();
-        let socket = self.links[index].socket.as_ref().expect("a link that connects has one");
+        let socket = self.links[index].socket.as_ref().expect("a connecting link has one");
         let error = self
             .backend
             .connect_error(socket)

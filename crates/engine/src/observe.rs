@@ -1,5 +1,4 @@
-//! What a worker tells about single exchanges when it was asked to: traces and transactions. Off the hot path: without
-//! either, no request comes here.
+//! Traces and transactions, if requested. Off the hot path: without either, no request gets here.
 
 use std::ops::Range;
 use std::sync::mpsc::SyncSender;
@@ -14,15 +13,15 @@ use crate::sys::Backend;
 use crate::transactions::{TraceEvent, TraceKind, Transaction};
 use crate::worker::Worker;
 
-/// Transactions handed over at once.
+/// How many transactions are handed over at once.
 const TRANSACTIONS_BATCH: usize = 1024;
-/// Fields whose values a trace does not show.
+/// Header fields whose values are masked in traces.
 const SECRET_FIELDS: [&[u8]; 4] = [b"authorization", b"proxy-authorization", b"cookie", b"set-cookie"];
 
-/// Who is told, and what was gathered for them.
+/// The receivers, and what was gathered for them.
 #[derive(Default)]
 pub(crate) struct Observer {
-    /// Somebody is told.
+    /// Whether there is a receiver.
     is_there: bool,
     trace: Option<SyncSender<TraceEvent>>,
     transactions: Option<SyncSender<Vec<Transaction>>>,
@@ -45,7 +44,7 @@ impl Observer {
 
     fn tell(&mut self, event: TraceEvent) {
         if let Some(receiver) = &self.trace {
-            // Waits if the reader is late: a trace with holes would mislead, and the first exchanges are not load yet.
+            // Waits if the reader is late: a trace with gaps would mislead, and the first exchanges are not load yet.
             if receiver.send(event).is_err() {
                 self.trace = None;
             }
@@ -59,14 +58,14 @@ impl Observer {
         }
     }
 
-    /// Hands the transactions gathered so far to the writer. Waits if it is late: none is lost.
+    /// Hands the transactions gathered so far to the writer, and waits if it is late, so that none is lost.
     pub(crate) fn flush(&mut self) {
         if let Some(receiver) = &self.transactions
             && !self.gathered.is_empty()
         {
             let full = std::mem::replace(&mut self.gathered, Vec::with_capacity(TRANSACTIONS_BATCH));
             if receiver.send(full).is_err() {
-                // The writer has given up and says why itself.
+                // The writer has given up and reports the reason itself.
                 self.transactions = None;
             }
         }
@@ -74,7 +73,7 @@ impl Observer {
 }
 
 impl<B: Backend, L: Layer, P: Session> Worker<B, L, P> {
-    /// Requests on a link were written whole.
+    /// Records that requests on a link have been sent completely.
     pub(crate) fn note_sent(&mut self, index: u32) {
         let now = self.now();
         for slot in 0..self.links[index].exchanges.slots() {
@@ -92,18 +91,18 @@ impl<B: Backend, L: Layer, P: Session> Worker<B, L, P> {
         }
     }
 
-    /// `n` bytes of a traced response are in the buffer.
+    /// Traces the `n` bytes of a response in the buffer.
     pub(crate) fn trace_received(&mut self, at: ExchangeId, n: usize) {
         let kind = TraceKind::Received(masked(self.backend.bytes(n)));
         self.trace_event(at, kind);
     }
 
-    /// The same, in words.
+    /// Traces text of a response.
     pub(crate) fn trace_text(&mut self, at: ExchangeId, text: &[u8]) {
         self.trace_event(at, TraceKind::Received(masked(text)));
     }
 
-    /// Bytes of a traced response came out of the layer.
+    /// Traces bytes of a response that came out of the layer.
     pub(crate) fn trace_unsealed(&mut self, at: ExchangeId, wire: Range<usize>) {
         let wire = &self.backend.bytes(wire.end)[wire.start..];
         let plain = self.links[at.link].layer.plain(wire, &self.layers);
@@ -111,7 +110,7 @@ impl<B: Backend, L: Layer, P: Session> Worker<B, L, P> {
         self.trace_event(at, kind);
     }
 
-    /// A handshake ended for an exchange that is traced.
+    /// Traces the end of a handshake for a traced exchange.
     pub(crate) fn trace_handshake(&mut self, index: u32, handshake: &Handshake, took_ns: u64) {
         let Some(slot) = self.links[index].exchanges.traced() else { return };
         let group = handshake.group.map_or("no new key exchange", |group| group.name());
@@ -127,7 +126,7 @@ impl<B: Backend, L: Layer, P: Session> Worker<B, L, P> {
         self.trace_event(ExchangeId { link: index, slot }, TraceKind::Secured(text));
     }
 
-    /// A request ended: whole, or in an error.
+    /// Records the end of a request, successful or not.
     pub(crate) fn note_ended(&mut self, at: ExchangeId, error: Option<ErrorClass>, how: &str, now: u64) {
         let exchange = self.links.exchange(at);
         if exchange.traced > 0 {
@@ -175,7 +174,7 @@ impl<B: Backend, L: Layer, P: Session> Worker<B, L, P> {
     }
 }
 
-/// A copy with the values of secret fields replaced, line by line; bytes after the head stay as they are.
+/// A copy in which the values of secret fields are masked, line by line; bytes after the head are unchanged.
 fn masked(bytes: &[u8]) -> Vec<u8> {
     let mut out = Vec::with_capacity(bytes.len());
     let mut in_head = true;

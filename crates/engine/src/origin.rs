@@ -12,17 +12,17 @@ use crate::tls::Secure;
 /// Where connections go.
 #[derive(Clone, Debug)]
 pub(crate) struct Origin {
-    /// Whom requests name, as `Host` and absolute URLs do.
+    /// The server that requests name in `Host` and absolute URLs.
     pub(crate) authority: String,
-    /// How it is spoken to.
+    /// Scheme of its URL.
     pub(crate) scheme: Scheme,
-    /// Whom connections go to: the same, or a proxy.
+    /// The server that connections go to: the same, or a proxy.
     pub(crate) target: Target,
-    /// That host is a name, not an address.
+    /// Whether the host is a name, not an address.
     pub(crate) is_named: bool,
     /// Addresses, used in turn by connections. Never empty.
     pub(crate) addresses: Vec<Address>,
-    /// Whom a TLS handshake is with; absent in the clear.
+    /// The peer of a TLS handshake; absent without TLS.
     pub(crate) secure: Option<Secure>,
 }
 
@@ -31,7 +31,7 @@ pub(crate) fn split<'a>(what: &str, url: &'a str) -> Result<(Target, Cow<'a, str
     Target::split(url).map_err(|error| PlanError::new(format!("{what}: {error}"), error.remedy))
 }
 
-/// Whether a host is a name, so that there is something to resolve.
+/// Whether a host is a name that must be resolved.
 pub(crate) fn is_name(host: &str) -> bool {
     host.parse::<IpAddr>().is_err()
 }
@@ -47,8 +47,8 @@ pub(crate) fn resolve(what: &str, host: &str, port: u16) -> Result<Vec<SocketAdd
     };
     let found: Vec<SocketAddr> =
         (host, port).to_socket_addrs().map_err(|error| failed(error.to_string()))?.collect();
-    // A name such as `localhost` often has both families, and a server often listens on one. Prefer what the system
-    // lists first and stay within that family, so that connections in turn do not fail in turn.
+    // A name such as `localhost` often has both families, and a server often listens on one. Prefer the family that
+    // the system lists first and use it alone, or every second connection would fail.
     let first_is_v6 = found.first().ok_or_else(|| failed("it has no address".to_owned()))?.is_ipv6();
     let mut kept: Vec<SocketAddr> =
         found.into_iter().filter(|address| address.is_ipv6() == first_is_v6).collect();
@@ -65,7 +65,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_url_that_cannot_be_asked_is_told_with_its_place() {
+    fn an_invalid_url_is_reported_with_its_place() {
         let error = split("--proxy", "ftp://h/").unwrap_err();
         assert_eq!(error.what, "--proxy: URL `ftp://h/`: `ftp` is not a protocol that can be measured");
         assert!(error.hint.is_some());

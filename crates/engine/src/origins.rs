@@ -1,5 +1,5 @@
-//! The servers of a plan: the target with its addresses (one without TLS and one over TLS, where a workload asks both), a proxy or
-//! Unix socket in its place, and other hosts that a workload names.
+//! The servers of a plan: the target with its addresses (one without TLS and one with, if a workload requests both),
+//! a proxy or Unix socket in its place, and other hosts that a workload names.
 
 use std::collections::HashMap;
 
@@ -13,11 +13,11 @@ use crate::plan_error::PlanError;
 use crate::sys::Address;
 use crate::tls::TlsPlan;
 
-/// Which of the destinations and sources the n-th connection of a client uses. Every pair has its turn before one has
-/// its second, so that the local ports of all pairs are used alike.
+/// Which destination and source the n-th connection of a client uses. Every pair is used once before any is used
+/// again, so that all pairs use up their local ports evenly.
 #[inline]
 pub(crate) fn pair(number: u32, destinations: usize, sources: usize) -> (usize, usize) {
-    // Two divisions are dear where there is nothing to choose.
+    // Two divisions are expensive; skip them if there is no choice.
     if destinations == 1 && sources <= 1 {
         return (0, 0);
     }
@@ -29,15 +29,15 @@ pub(crate) fn pair(number: u32, destinations: usize, sources: usize) -> (usize, 
 pub(crate) struct Origins {
     pub(crate) list: Vec<Origin>,
     by_target: HashMap<Target, u32>,
-    /// Where everything goes: a proxy or a Unix socket.
+    /// The one destination of all connections: a proxy or a Unix socket.
     fixed: Option<Fixed>,
     first: Target,
-    /// Whom pages over TLS ask, where others are asked without TLS.
+    /// The target for pages over TLS, if others are requested without.
     secure: Option<Target>,
     tls: Option<TlsPlan>,
 }
 
-/// The one place that every connection goes to, whatever host its requests name.
+/// The one destination of all connections, whatever host a request names.
 #[derive(Clone)]
 struct Fixed {
     /// The proxy.
@@ -111,30 +111,30 @@ impl Origins {
         Ok(origins)
     }
 
-    /// Whom a path over TLS asks, where that is not the run's first target.
+    /// The target for paths over TLS, if it is not the run's first target.
     pub(crate) fn secure(&self) -> Option<&Target> {
         self.secure.as_ref()
     }
 
-    /// Whom a request asks; `None`: the run's target.
+    /// The server that a request goes to; for `None`, the run's target.
     pub(crate) fn target<'a>(&'a self, target: Option<&'a Target>) -> &'a Target {
         target.unwrap_or(&self.first)
     }
 
-    /// Whether a request to a target names its whole URL: to a proxy, without TLS.
+    /// Whether a request line to this target has an absolute URL: through a proxy, without TLS.
     pub(crate) fn names_url(&self, target: &Target) -> bool {
         let is_proxied = self.fixed.as_ref().is_some_and(|fixed| fixed.proxy.is_some());
         is_proxied && target.scheme == Scheme::Http
     }
 
-    /// The scheme of a request's URL; `None`: of the run's target.
+    /// The scheme of a request's URL; for `None`, that of the run's target.
     pub(crate) fn scheme(&self, target: Option<&Target>) -> &'static str {
         target.unwrap_or(&self.first).scheme.name()
     }
 
     pub(crate) fn of(&mut self, what: &str, target: Option<&Target>) -> Result<u32, PlanError> {
         let Some(target) = target else { return Ok(0) };
-        // In the clear, a connection to a proxy or a socket is good for every host.
+        // Without TLS, a connection to a proxy or a socket serves every host.
         if self.fixed.is_some()
             && target.scheme == Scheme::Http
             && let Some(index) = self.list.iter().position(|origin| origin.secure.is_none())
@@ -183,7 +183,7 @@ mod tests {
         for (destinations, sources) in [(1, 1), (8, 8), (2, 4), (3, 5), (4, 1), (6, 4)] {
             let pairs = destinations * sources;
             let mut uses = vec![0; pairs];
-            // Whether each of many clients has one connection, or one client many.
+            // Many clients with one connection each, or one client with many.
             for number in 0..(pairs * 7) as u32 {
                 let (destination, source) = pair(number, destinations, sources);
                 uses[destination * sources + source] += 1;

@@ -1,9 +1,8 @@
-//! Open loop on a worker: arrivals come when the schedule says, whatever the answers do. A free client takes one at once;
-//! where none is free it waits for one, or is skipped.
+//! Open loop on a worker: arrivals come when the schedule says, however slow the server is. A free client takes an
+//! arrival at once; if none is free, the arrival waits for one, or is skipped.
 //!
-//! Arrivals that wait take no memory, however many they are: a schedule can be walked again, so the queue is the part of
-//! it between two cursors, one at the next arrival and one at the oldest that waits. It needs no bound, and nothing is
-//! allocated for an arrival.
+//! Waiting arrivals need no memory, however many there are: a schedule can be computed again, so the queue is the
+//! part of it between two cursors, one at the next arrival and one at the oldest that waits.
 
 use std::collections::VecDeque;
 
@@ -18,20 +17,20 @@ use crate::session::Session;
 use crate::sys::{Backend, WITHOUT_END};
 use crate::worker::{Stage, Worker};
 
-/// How long before an arrival the worker is awake, at least and at most. A thread that sleeps with a timer slack of 1 ns
-/// wakes 5 µs late on a fast machine; in a virtual one 33 µs (median) and 50 µs (p99) were measured.
+/// Minimum and maximum time before an arrival at which the worker is awake. A thread that sleeps with a timer slack
+/// of 1 ns wakes 5 µs late on a fast machine; on a virtual one 33 µs (median) and 50 µs (p99) were measured.
 const MARGIN_NS_MIN: u64 = 5_000;
 const MARGIN_NS_MAX: u64 = 100_000;
-/// The margin follows the 99th percentile of the oversleeping: a step down each time it was enough, 99 up when not
-/// (H. Robbins, S. Monro: A Stochastic Approximation Method, 1951).
+/// The margin follows the 99th percentile of how late sleeps end: a step down each time it was enough, 99 steps up if
+/// not (H. Robbins, S. Monro: A Stochastic Approximation Method, 1951).
 const MARGIN_STEP_NS: u64 = 50;
-/// In the last moment only the clock is looked at: asking the kernel for events takes a fraction of this.
+/// This close to an arrival only the clock is read: asking the kernel for events takes a fraction of this time.
 const GAZE_NS: u64 = 1_500;
 
 /// What paces a worker: its share of a schedule in open loop, nothing in closed loop.
 pub(crate) struct Pacing {
     pacer: Option<Pacer>,
-    /// When the next arrival is due; [`u64::MAX`] where none will be.
+    /// When the next arrival is due; [`u64::MAX`] if there is none.
     next_arrival_ns: u64,
 }
 
@@ -59,7 +58,7 @@ impl Pacing {
         self.note_next_arrival();
     }
 
-    /// The window's ends are known, some time ahead.
+    /// Tells when the window will open and close, some time ahead.
     pub(crate) fn window_is(&mut self, open_ns: u64, close_ns: u64) {
         if let Some(pacer) = &mut self.pacer {
             pacer.window_is(open_ns, close_ns);
@@ -67,19 +66,19 @@ impl Pacing {
         }
     }
 
-    /// The window opens: how many arrivals wait.
+    /// Opens the window; returns how many arrivals wait.
     pub(crate) fn open(&mut self) -> u64 {
         let Some(pacer) = &mut self.pacer else { return 0 };
         pacer.spun_ns = 0;
         pacer.queued
     }
 
-    /// Time spent waiting awake since the window opened.
+    /// Time spent spinning since the window opened.
     pub(crate) fn spun_ns(&self) -> u64 {
         self.pacer.as_ref().map_or(0, |pacer| pacer.spun_ns)
     }
 
-    /// No more arrivals, and nobody waits.
+    /// Ends the schedule and forgets waiting arrivals.
     pub(crate) fn stop(&mut self) {
         if let Some(pacer) = &mut self.pacer {
             pacer.stop();
@@ -95,25 +94,26 @@ impl Pacing {
 /// A worker's share of the schedule.
 pub(crate) struct Pacer {
     course: ArrivalTrack,
-    /// At the next arrival that was not seen to.
+    /// At the next arrival that has not been released.
     upcoming: Cursor,
-    /// At the oldest arrival that waits, where one does.
+    /// At the oldest waiting arrival, if any waits.
     oldest: Cursor,
-    /// When the last arrival that was seen to was due.
+    /// When the last released arrival was due.
     seen_ns: u64,
     /// Arrivals that wait.
     queued: u64,
-    /// Clients that are free, the one that has been so for longest first.
+    /// Free clients, the longest free first.
     idle: VecDeque<u32>,
     when_busy: WhenBusy,
     spin: bool,
     margin_ns: u64,
     margin_ns_max: u64,
-    /// Time spent waiting awake since the window opened.
+    /// Time spent spinning since the window opened.
     spun_ns: u64,
 }
 
-/// What both cursors walk along: a warm-up until the window opens, then the window's own schedule from its beginning.
+/// The schedule that both cursors walk along: the warm-up's until the window opens, then the window's own from its
+/// beginning.
 struct ArrivalTrack {
     warm_up_end_ns: u64,
     open_ns: u64,
@@ -124,10 +124,10 @@ struct ArrivalTrack {
 #[derive(Clone)]
 struct Cursor {
     arrivals: Arrivals,
-    /// Instant from which they count.
+    /// Start of the schedule that the arrivals belong to.
     start_ns: u64,
     in_window: bool,
-    /// When the arrival is due; [`u64::MAX`] where none will be.
+    /// When the arrival is due; [`u64::MAX`] if there is none.
     due_ns: u64,
 }
 
@@ -137,7 +137,7 @@ impl Cursor {
         self.settle(course);
     }
 
-    /// Goes over into the window where the warm-up has ended, and ends where the window does.
+    /// Moves on to the window's schedule once the warm-up has ended, and ends when the window does.
     fn settle(&mut self, course: &ArrivalTrack) {
         if !self.in_window && self.due_ns >= course.warm_up_end_ns && course.warm_up_end_ns != u64::MAX {
             self.in_window = true;
@@ -152,17 +152,17 @@ impl Cursor {
 }
 
 impl Pacer {
-    /// The share of a worker that has these slots and this many clients.
+    /// The share of a worker with these slots and this many clients.
     pub(crate) fn new(plan: &Plan, rate: RateProfile, slots: Slots, clients: u32) -> Pacer {
         let share = |rate, seed| Arrivals::new(plan.arrivals, rate, seed, slots);
         let upcoming = Cursor {
-            // Of its own draw, so that a window's arrivals do not depend on how long the warm-up took.
+            // With a seed of its own, so that a window's arrivals do not depend on the length of the warm-up.
             arrivals: share(RateProfile::constant(rate.from), !plan.seed),
             start_ns: 0,
             in_window: false,
             due_ns: u64::MAX,
         };
-        // At most half of the time is waited awake, unless the user wants all of it.
+        // At most half of the time is spent spinning, unless the user wants all of it.
         let turn_ns = NANOS_PER_SECOND as f64 * f64::from(slots.of) / rate.peak().per_s();
         let gap_ns = turn_ns / f64::from(slots.count);
         let margin_ns_max = MARGIN_NS_MAX.min(gap_ns as u64 / 2);
@@ -192,10 +192,10 @@ impl Pacer {
         self.upcoming.advance(&self.course);
     }
 
-    /// The window's ends are known, some time ahead.
+    /// Tells when the window will open and close.
     fn window_is(&mut self, open_ns: u64, close_ns: u64) {
         if self.course.warm_up_end_ns == u64::MAX && open_ns != u64::MAX {
-            // Where the news comes late, what was seen to by now remains warm-up.
+            // If the announcement is late, arrivals already released remain part of the warm-up.
             self.course.warm_up_end_ns = open_ns.max(self.seen_ns + 1);
             self.course.open_ns = open_ns;
         }
@@ -203,18 +203,18 @@ impl Pacer {
         self.upcoming.settle(&self.course);
     }
 
-    /// When the next arrival is due; [`u64::MAX`] where none is.
+    /// When the next arrival is due; [`u64::MAX`] if there is none.
     fn due_ns(&self) -> u64 {
         self.upcoming.due_ns
     }
 
-    /// No more arrivals, and nobody waits.
+    /// Ends the schedule and forgets waiting arrivals.
     fn stop(&mut self) {
         self.upcoming.due_ns = u64::MAX;
         self.queued = 0;
     }
 
-    /// The oldest arrival that waits: its intended start.
+    /// Takes the oldest waiting arrival: its intended start.
     fn take_waiting(&mut self) -> Option<u64> {
         self.queued = self.queued.checked_sub(1)?;
         let intended_ns = self.oldest.due_ns;
@@ -224,7 +224,7 @@ impl Pacer {
         Some(intended_ns)
     }
 
-    /// Learns from a sleep that only time ended.
+    /// Adjusts the margin after a sleep that no event ended.
     fn overslept(&mut self, by_ns: u64) {
         self.margin_ns = if by_ns > self.margin_ns {
             self.margin_ns + 99 * MARGIN_STEP_NS
@@ -235,7 +235,7 @@ impl Pacer {
     }
 }
 
-/// What became of an arrival when it was seen to.
+/// What happened to an arrival when it was released.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Fate {
     Started,
@@ -244,7 +244,7 @@ pub(crate) enum Fate {
 }
 
 impl<B: Backend, L: Layer, P: Session> Worker<B, L, P> {
-    /// Sees to every arrival that is due.
+    /// Releases every arrival that is due.
     pub(crate) fn release_arrivals(&mut self) {
         loop {
             let now = self.now();
@@ -278,7 +278,7 @@ impl<B: Backend, L: Layer, P: Session> Worker<B, L, P> {
     /// A client has ended its page: it takes the arrival that waits longest, or is free for the next.
     pub(crate) fn client_is_free(&mut self, client: u32, now: u64) {
         let Some(pacer) = self.pacing.pacer.as_mut().filter(|_| self.stage != Stage::Draining) else {
-            // Closed loop; or the end, which stops the client.
+            // Closed loop; or the level ends, and the client stops.
             return self.start_page(client, now, now);
         };
         match pacer.take_waiting() {
@@ -293,7 +293,7 @@ impl<B: Backend, L: Layer, P: Session> Worker<B, L, P> {
         }
     }
 
-    /// Waits for events until an instant or the next arrival, whichever is first: how many events there are.
+    /// Waits for events until `until_ns` or the next arrival, whichever is first; returns the number of events.
     pub(crate) fn wait(&mut self, until_ns: u64, mut now: u64) -> std::io::Result<usize> {
         let Some(pacer) = &mut self.pacing.pacer else {
             return self.backend.wait(match until_ns {
@@ -302,7 +302,7 @@ impl<B: Backend, L: Layer, P: Session> Worker<B, L, P> {
             });
         };
         let due_ns = pacer.due_ns();
-        // With nothing to come before the next arrival, its last moment is the clock's alone.
+        // Immediately before the next arrival only the clock is read.
         if due_ns > now && due_ns - now <= GAZE_NS {
             let begun = now;
             now = self.backend.spin_until(due_ns);
@@ -323,7 +323,7 @@ impl<B: Backend, L: Layer, P: Session> Worker<B, L, P> {
         Ok(count)
     }
 
-    /// The window closes: what was due and not yet seen to waits, as does what was queued.
+    /// Closes the window: arrivals that are due but not released count as waiting, like those that do wait.
     pub(crate) fn close_schedule(&mut self, at_ns: u64) {
         let Some(pacer) = &mut self.pacing.pacer else { return };
         pacer.window_is(self.recorder.open_ns(), at_ns);

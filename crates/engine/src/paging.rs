@@ -1,4 +1,4 @@
-//! What a client does between connections: pick a page, ask for its files in order, end the page, think, go on.
+//! A client's page: pick it, ask for its files in order, end it, think, and begin the next.
 
 use std::sync::atomic::Ordering::Relaxed;
 
@@ -12,8 +12,8 @@ use crate::sys::Backend;
 use crate::worker::{Stage, Worker};
 
 impl<B: Backend, L: Layer, P: Session> Worker<B, L, P> {
-    /// The client picks a page and asks for its first file; or stops, where no more pages are to begin. `intended_ns` is
-    /// when an open loop's schedule would have had it start; in closed loop it is now.
+    /// Has a client begin a page with its first file, or stop if no more pages are to begin. `intended_ns` is when an
+    /// open loop's schedule starts the page; in closed loop it is now.
     pub(crate) fn start_page(&mut self, client: u32, intended_ns: u64, now: u64) {
         if !self.may_start_page() {
             self.clients[client].stop();
@@ -25,7 +25,7 @@ impl<B: Backend, L: Layer, P: Session> Worker<B, L, P> {
         self.ask_for_files(client, now);
     }
 
-    /// Goes on with a client after one of its requests ended.
+    /// Continues with a client after one of its requests ended.
     pub(crate) fn advance(&mut self, client: u32, now: u64) {
         let state = &self.clients[client];
         match state.doing {
@@ -51,14 +51,14 @@ impl<B: Backend, L: Layer, P: Session> Worker<B, L, P> {
             return true;
         }
         match self.stage {
-            // Only pages of the window count against the limit; before it, load is for warming up alone.
+            // Only pages of the window count towards the limit; earlier ones are warm-up.
             Stage::WarmUp => !self.shared.settle.load(Relaxed),
             _ => self.shared.pages_left.fetch_update(Relaxed, Relaxed, |left| left.checked_sub(1)).is_ok(),
         }
     }
 
-    /// Asks for as many files as may be under way at once: the first alone, as a browser must read the document before
-    /// it knows the rest.
+    /// Asks for as many files as may be in progress at once; for the first one alone, as a browser must read the
+    /// document before it knows the others.
     fn ask_for_files(&mut self, client: u32, now: u64) {
         let page = self.plan.pages[self.clients[client].page as usize];
         loop {
@@ -70,7 +70,7 @@ impl<B: Backend, L: Layer, P: Session> Worker<B, L, P> {
             if state.next_file >= page.requests || !may_ask {
                 return;
             }
-            // Behind the first file, all the others may go out in this loop.
+            // After the first file, all others may be requested at once.
             let request = page.first_request + state.ask_for_next_file();
             self.clients.request_began();
             self.start_request(client, request, now);
@@ -81,7 +81,7 @@ impl<B: Backend, L: Layer, P: Session> Worker<B, L, P> {
         self.clients.page_ended(now);
         let state = &self.clients[client];
         let page = self.plan.pages[state.page as usize];
-        // Cut short by the end of the window, a page is neither completed nor failed.
+        // A page cut off by the end of the window is neither completed nor failed.
         if state.next_file >= page.requests {
             let (number, ok) = (state.page, state.page_ok);
             let starts_ns = (state.intended_ns, state.page_start_ns);
@@ -90,7 +90,7 @@ impl<B: Backend, L: Layer, P: Session> Worker<B, L, P> {
         if self.plan.policy == ConnectionPolicy::PerPage {
             self.close_idle(client);
         }
-        // In open loop the schedule is what sets the pace, so that nobody thinks.
+        // In open loop the schedule sets the pace, so there is no think time.
         let think_ns = if self.pacing.is_open_loop() { 0 } else { page.think_ns };
         let pause_ns = think_ns.max(self.clients[client].take_backoff_ns());
         if pause_ns > 0 && self.stage != Stage::Draining {
@@ -103,7 +103,7 @@ impl<B: Backend, L: Layer, P: Session> Worker<B, L, P> {
     /// Ends the connections that a client keeps.
     fn close_idle(&mut self, client: u32) {
         if P::Exchanges::MANY {
-            // Pages share no links, so that all of them are idle.
+            // Each client has its own links, so they are all idle.
             loop {
                 let Some(link) = self.links.shared(client).next() else { return };
                 self.leave(link);

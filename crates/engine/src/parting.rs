@@ -1,5 +1,5 @@
-//! What becomes of a link after a whole response: kept for the next request, or parted from so that both sides
-//! send FIN, neither a reset, and TIME_WAIT is the server's.
+//! What happens to a link after a whole response: it is kept for the next request, or closed in such a way that both
+//! sides send FIN, neither sends a reset, and the server has the TIME_WAIT.
 
 use std::io;
 
@@ -10,11 +10,11 @@ use crate::session::Session;
 use crate::sys::{Backend, Received};
 use crate::worker::{Stage, Worker};
 
-/// How long a server may leave a connection open after a response announced as the last. Then the client closes.
+/// How long a server may leave a connection open after the response to a last request. Then the client closes it.
 const LINGER_NS: u64 = 2_000_000_000;
 
 impl<B: Backend, L: Layer, P: Session> Worker<B, L, P> {
-    /// An exchange has its whole response. Where it was the last in progress, decides what becomes of its link.
+    /// An exchange has its whole response. If it was the last in progress, decides what happens to its link.
     pub(crate) fn part(&mut self, at: ExchangeId, ended: bool, now: u64) {
         let plan = &self.plan;
         let index = at.link;
@@ -30,20 +30,20 @@ impl<B: Backend, L: Layer, P: Session> Worker<B, L, P> {
             }
             self.clients[client].keep(index);
         } else if plan.reset && link.family != Family::Unix {
-            // The labelled fast mode: a reset, and no TIME_WAIT on either side.
+            // The mode that reports label as fast: a reset, and no TIME_WAIT on either side.
             self.disconnect(index);
         } else {
             link.state = LinkState::Lingering;
             link.deadline_ns = now + LINGER_NS;
             if ended {
-                // There will be no further event. One read makes sure that nothing lies before the end.
+                // There will be no further event. One read makes sure that nothing comes before the end.
                 self.linger(index);
             }
         }
     }
 
-    /// The server has closed and everything was read: close our half too, and keep the socket for another connection.
-    /// Both sides have sent FIN and neither a reset; TIME_WAIT is the server's.
+    /// The server has closed and everything was read: closes our half, too, and keeps the socket for another
+    /// connection. Both sides have sent FIN and neither a reset; the server has the TIME_WAIT.
     pub(crate) fn say_farewell(&mut self, index: u32) {
         self.say_last_words(index);
         let link = &self.links[index];
@@ -57,13 +57,13 @@ impl<B: Backend, L: Layer, P: Session> Worker<B, L, P> {
         }
     }
 
-    /// Ends a connection and keeps its socket for another where that can be. Unless both sides have said farewell, the
-    /// server sees a reset.
+    /// Ends a connection and keeps its socket for another if possible. The server sees a reset unless both sides have
+    /// sent FIN.
     pub(crate) fn disconnect(&mut self, index: u32) {
         let socket = self.links[index].socket.as_ref().expect("it was open until now");
         let is_reusable = self.plan.source.is_empty();
         if !(is_reusable && self.backend.disconnect(socket).is_ok()) {
-            // If this fails the server sees a FIN, and we keep the port in TIME_WAIT: more expensive, but sound.
+            // If this fails the server sees a FIN, and the port stays in TIME_WAIT: more expensive, but correct.
             let _ = self.backend.reset_on_close(socket);
             self.close_socket(index);
         }
@@ -85,20 +85,20 @@ impl<B: Backend, L: Layer, P: Session> Worker<B, L, P> {
         }
     }
 
-    /// Something came on a link without exchanges. What the layer keeps for itself does no harm; where the server ended the
-    /// connection, or wrote on, it is of no more use.
+    /// Handles bytes or an end on a link without exchanges. What only concerns the layer does no harm; if the server
+    /// closed the connection or sent data, the connection is given up.
     pub(crate) fn idle_event(&mut self, index: u32) {
         if matches!(self.read_surplus(index), Some(Ok(Received::WouldBlock))) {
             return;
         }
-        // Whose exchange was the last keeps it.
+        // The client of the last exchange keeps the link.
         let client = self.links[index].exchanges.at(0).client;
         self.clients[client].forget(index);
         self.drop_link(index);
     }
 
-    /// Reads what comes where nothing is due. Bytes that belong to no response are counted once a connection; then the
-    /// connection is given up (`None`).
+    /// Reads bytes that no request asked for. They are counted once per connection; then the connection is given up
+    /// (`None`).
     pub(crate) fn read_surplus(&mut self, index: u32) -> Option<io::Result<Received>> {
         let link = &mut self.links[index];
         let socket = link.socket.as_ref().expect("an open connection has one");
@@ -114,8 +114,8 @@ impl<B: Backend, L: Layer, P: Session> Worker<B, L, P> {
         None
     }
 
-    /// Ends a sound connection from this side, on which nothing is in progress. The session's farewell is left out: a server would
-    /// answer it, and nobody would read that.
+    /// Closes a sound connection on which nothing is in progress. The session sends no GOAWAY or the like: a server
+    /// would answer it, and nobody would read the answer.
     pub(crate) fn leave(&mut self, index: u32) {
         if P::Exchanges::MANY {
             self.send_last(index);
@@ -125,8 +125,8 @@ impl<B: Backend, L: Layer, P: Session> Worker<B, L, P> {
         self.drop_link(index);
     }
 
-    /// Says that no more will be sent, where the layer has words for it. If the socket does not take them, the peer has to do
-    /// without.
+    /// Announces that no more will be sent, if the layer has a message for that. If the socket does not take it, the
+    /// peer is not told.
     pub(crate) fn say_last_words(&mut self, index: u32) {
         if P::Exchanges::MANY && self.links[index].session.say_farewell(None) {
             self.send_last(index);
@@ -135,7 +135,7 @@ impl<B: Backend, L: Layer, P: Session> Worker<B, L, P> {
         let _ = self.send_for_layer(index);
     }
 
-    /// Ends an exchange, and its link with it where that cannot go on.
+    /// Ends an exchange, and also its link if that cannot be used further.
     pub(crate) fn give_up(&mut self, at: ExchangeId) {
         let link = &mut self.links[at.link];
         let goes_on = link.session.abandon(at.slot, &mut link.exchanges);

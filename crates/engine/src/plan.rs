@@ -28,7 +28,7 @@ use crate::slice::Slice;
 use crate::sys::{Address, Source};
 use crate::tls::TlsPlan;
 
-/// Everything that a level needs to know before its first request, computed once.
+/// Everything that a level needs before its first request, computed once.
 #[derive(Debug)]
 pub struct Plan {
     pub(crate) workload: Workload,
@@ -61,23 +61,23 @@ pub struct Plan {
     pub(crate) workers: u32,
     pub(crate) cpus: Vec<u32>,
     pub(crate) trace: u32,
-    /// Page → slot of its own histograms; empty slots for pages that have none.
+    /// Page → slot of its own histograms; `None` for pages without.
     pub(crate) histogram_slots: Vec<Option<u16>>,
     pub(crate) histogram_pages: Vec<u32>,
-    /// Content that each answer must have, where contents are checked.
+    /// Content that each answer must have, if contents are checked.
     pub(crate) contents: Option<Contents>,
-    /// Requests of a run in HTTP/2; none where it is not.
+    /// Requests of a run in HTTP/2; empty otherwise.
     pub(crate) h2: Requests,
     is_h2: bool,
-    /// HTTP/2: what a connection begins with.
+    /// HTTP/2: the settings that a connection begins with.
     pub(crate) h2_settings: Http2Settings,
-    /// HTTP/2: most streams that are open on a connection at a time.
+    /// HTTP/2: maximum number of concurrent streams per connection.
     pub(crate) streams: u32,
     pub(crate) clients_per_connection: u32,
-    /// How TLS is spoken; absent where nothing is asked over it.
+    /// Settings of TLS; absent if no URL uses it.
     pub(crate) tls: Option<TlsPlan>,
     templates: Vec<RequestTemplate>,
-    /// Feeds as request lines show them, where that is not as they are.
+    /// Feeds encoded for request lines, if any value needs that.
     target_feeds: Option<IndexMap<String, Feed>>,
 }
 
@@ -96,11 +96,11 @@ pub(crate) struct RequestPlan {
     pub(crate) page: u32,
     pub(crate) file: u32,
     pub(crate) origin: u32,
-    /// Bytes for a connection that goes on.
+    /// Request bytes for a connection that stays open.
     pub(crate) keep: Slice,
-    /// Bytes that announce the connection's end.
+    /// Request bytes that announce the end of the connection.
     pub(crate) last: Slice,
-    /// Expected body length; [`u64::MAX`] where any will do.
+    /// Expected body length; [`u64::MAX`] if any is accepted.
     pub(crate) size: u64,
     /// Expected status; 0 for any from 200 to 299.
     pub(crate) status: u16,
@@ -111,8 +111,8 @@ pub(crate) struct RequestPlan {
 }
 
 impl Plan {
-    /// Compiles a run. `spec.target` must name at least one URL and `spec.generator` its workers: the caller has put
-    /// the embedded server's address and its choice of workers there. Resolves host names.
+    /// Compiles a run and resolves host names. `spec.target` must have at least one URL and `spec.generator` its
+    /// workers: the caller has filled in the embedded server's address and the number of workers.
     pub fn compile(spec: &GeneratorTask, workload: &Workload) -> Result<Plan, PlanError> {
         let client = &spec.client;
         if client.parallel == 0 {
@@ -139,7 +139,7 @@ impl Plan {
         };
         let strangers = match client.unix_socket {
             None => aim::strangers(workload, &spec.target, &client.allow_hosts),
-            // Everything goes to the socket, whatever host it names.
+            // Everything goes to the socket, whatever host is named.
             Some(_) => Vec::new(),
         };
         if !strangers.is_empty() {
@@ -243,8 +243,8 @@ impl Plan {
         self.is_h2
     }
 
-    /// Whether bodies are received: because their content is checked, because Unix sockets cannot throw bytes away, or because
-    /// frames stand between them.
+    /// Whether bodies are received, not discarded in the kernel: because their content is checked, because Unix
+    /// sockets cannot discard, or because there are frames within them.
     pub(crate) fn receives_bodies(&self) -> bool {
         let is_unix = |address: &Address| matches!(address, Address::Unix(_));
         self.is_h2
@@ -257,7 +257,7 @@ impl Plan {
         &self.bytes[slice.start()..slice.end()]
     }
 
-    /// Address that a link goes to, for messages.
+    /// The address that a link goes to, for messages.
     pub(crate) fn peer<S, L: Layer, P: Session>(&self, link: &Link<S, L, P>) -> String {
         let origin = &self.origins[link.origin as usize];
         match &link.resolved {
@@ -290,7 +290,7 @@ impl Plan {
         template.render(feeds, for_targets, is_last, client, out);
     }
 
-    /// Content and size of the generated file that a request asks for; `None` where it asks for anything else.
+    /// Content and size of the generated file that a request asks for; `None` for anything else.
     fn generated_file(&self, request: &RequestPlan, file: &FileRequest) -> Option<(Content, u64)> {
         let size = file.generated_size(&self.method).filter(|_| request.template == NO_TEMPLATE)?;
         Some((Content::of(&file.url), size))
@@ -361,7 +361,7 @@ impl Plan {
         let mut keep = Slice::default();
         let mut last = Slice::default();
         if self.is_h2 {
-            // Its bytes are made for all requests together.
+            // HTTP/2 requests are made together, at the end.
         } else if self.policy != ConnectionPolicy::PerRequest {
             keep = self.append(&what, &parts)?;
         }
@@ -401,7 +401,7 @@ impl Plan {
         Ok(Slice::of_bytes(start, end as usize - start))
     }
 
-    /// The heaviest pages get histograms of their own.
+    /// Gives the heaviest pages histograms of their own.
     fn choose_page_histograms(&mut self, most: u32) {
         let mut order: Vec<u32> = (0..self.pages.len() as u32).collect();
         order.sort_by_key(|page| std::cmp::Reverse(self.workload.pages[*page as usize].weight));
@@ -415,7 +415,7 @@ impl Plan {
     }
 }
 
-/// Where connections come from, each of which a socket can be bound to.
+/// The local addresses of connections. It must be possible to bind a socket to each.
 fn sources(spec: &GeneratorTask) -> Result<Vec<Source>, PlanError> {
     let sources: Vec<Source> = Source::all(&spec.client).collect();
     for source in &sources {

@@ -1,6 +1,6 @@
 //! Why a plan cannot be made.
 
-/// Why a specification cannot be run: always something that the user can mend.
+/// Why a specification cannot be run: always something that the user can fix.
 #[derive(Debug, thiserror::Error)]
 #[error("{what}")]
 pub struct PlanError {

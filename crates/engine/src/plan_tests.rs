@@ -17,7 +17,7 @@ fn spec() -> GeneratorTask {
 }
 
 #[test]
-fn bodies_are_received_where_they_are_checked_or_cannot_be_thrown_away() {
+fn bodies_are_received_if_they_are_checked_or_cannot_be_discarded() {
     let receives = |change: fn(&mut GeneratorTask)| {
         let mut spec = spec();
         change(&mut spec);
@@ -51,7 +51,7 @@ fn allowing(host: &str) -> GeneratorTask {
 fn a_host_that_the_target_does_not_name_is_refused() {
     let error = Plan::compile(&spec(), &workload(&["/a", "http://127.0.0.2:81/b"])).unwrap_err();
     assert!(error.what.contains("127.0.0.2:81") && error.hint.unwrap().contains("--allow-hosts"));
-    // A URL within a path is the target's own business.
+    // A URL as part of a path is no other host.
     let plan = Plan::compile(&spec(), &workload(&["/go?to=http://127.0.0.2:81/"])).unwrap();
     assert_eq!(
         (plan.origins.len(), plan.label(0)),
@@ -88,12 +88,12 @@ fn pages_over_tls_and_others_are_two_origins_of_one_target() {
     assert!(text(&plan, plan.requests[0].last).contains("\r\nHost: 127.0.0.1:8080\r\n"));
     assert!(text(&plan, plan.requests[1].last).contains("GET /a HTTP/1.1\r\nHost: 127.0.0.1:8443\r\n"));
     assert_eq!(plan.label(1), "GET https://127.0.0.1:8443/a");
-    // All of them over TLS: the other target has nothing to do.
+    // If all pages are over TLS, the other target has no requests.
     let mut all = workload(&["/a"]);
     all.pages[0].files[0].detail.tls = true;
     let plan = Plan::compile(&both, &all).unwrap();
     assert_eq!((plan.origins.len(), plan.label(0)), (1, "GET https://127.0.0.1:8443/a".to_owned()));
-    // A request that cannot be asked as it says is no plan at all.
+    // An https path with an http target only is refused.
     let error = Plan::compile(&spec(), &all).unwrap_err();
     assert!(
         error.what.contains("requests pages over TLS, and target http://127.0.0.1:8080"),
@@ -123,7 +123,7 @@ fn a_proxy_gets_absolute_urls_and_all_connections() {
 }
 
 #[test]
-fn early_data_is_refused_where_sending_twice_does_harm() {
+fn early_data_is_refused_for_requests_that_must_not_be_sent_twice() {
     let mut early =
         GeneratorTask { target: vec!["https://127.0.0.1:8443".into()], ..GeneratorTask::default() };
     early.client.tls.early_data = true;
@@ -135,7 +135,7 @@ fn early_data_is_refused_where_sending_twice_does_harm() {
 }
 
 #[test]
-fn what_cannot_be_sent_is_an_error_that_names_the_place() {
+fn an_unsendable_request_is_an_error_that_names_the_place() {
     for (url, found) in [("a", "page 0, file 0: `a`"), ("/a b", "not a path")] {
         let error = Plan::compile(&allowing("h"), &workload(&[url])).unwrap_err();
         assert!(error.what.contains(found), "{}", error.what);

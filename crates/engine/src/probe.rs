@@ -1,4 +1,4 @@
-//! One request at a time, blocking: for checks before and after a run, never for load.
+//! Single blocking requests: for checks before and after a run, never for load.
 
 use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpStream};
@@ -23,7 +23,7 @@ use crate::tls::{TlsPlan, TlsStream, told_of_stream};
 /// Largest body that [`Probe::fetch`] holds in memory, in bytes.
 const BODY_BYTES_MAX: u64 = 64 << 20;
 
-/// What to do where a server does not answer in HTTP/2.
+/// The hint for a server that does not answer in HTTP/2.
 const NO_HTTP2: &str = "run with --http 1.1, or enable HTTP/2 on this port";
 
 /// A blocking client for single requests, with the engine's own response parser.
@@ -44,7 +44,7 @@ pub struct Probe {
 pub struct ProbeTls(TlsPlan);
 
 impl ProbeTls {
-    /// As clients of a run do. Offers this version alone.
+    /// The configuration that clients of a run have. Offers this version alone.
     ///
     /// # Errors
     /// If a file cannot be read, or settings contradict each other.
@@ -53,7 +53,7 @@ impl ProbeTls {
         Ok(ProbeTls(TlsPlan::new(&spec, http)?))
     }
 
-    /// TLS over a stream of the caller's, for bytes that no probe sends.
+    /// TLS over a stream of the caller, to send bytes that a probe would not send.
     ///
     /// # Errors
     /// If the target's URL is not `https`.
@@ -89,19 +89,19 @@ impl ProbeResponse {
 #[derive(Debug, thiserror::Error)]
 #[error("{request}: {detail}")]
 pub struct ProbeError {
-    /// Class, as load would count it.
+    /// Class in which load would count it.
     pub class: ErrorClass,
     /// Method and URL.
     pub request: String,
     /// What happened, in words.
     pub detail: String,
-    /// What to do about it, where there is something.
+    /// What to do about it, if anything.
     pub hint: Option<String>,
 }
 
 impl Probe {
-    /// A probe of a base URL such as `http://127.0.0.1:8080`. `timeout` is for the whole request. Fails when the URL
-    /// is none or its host does not resolve.
+    /// A probe of a base URL such as `http://127.0.0.1:8080`. `timeout` is for the whole request. Fails if the URL is
+    /// invalid or its host does not resolve.
     pub fn new(base_url: &str, timeout: Duration) -> Result<Probe, ProbeError> {
         let failed = |class: ErrorClass, error: PlanError| ProbeError {
             class,
@@ -125,7 +125,7 @@ impl Probe {
         })
     }
 
-    /// Connects as these clients do: to a Unix socket instead of the URL's address, from local addresses.
+    /// Connects as these clients do: from their local addresses, and to their Unix socket if they use one.
     #[must_use]
     pub fn connecting_like(mut self, client: &ClientSpec) -> Probe {
         self.unix_socket = client.unix_socket.as_ref().map(PathBuf::from);
@@ -148,7 +148,7 @@ impl Probe {
         self
     }
 
-    /// Adds header fields to every request.
+    /// Adds these header fields to every request.
     #[must_use]
     pub fn with_headers<'a>(mut self, headers: impl IntoIterator<Item = (&'a String, &'a String)>) -> Probe {
         self.headers = headers.into_iter().map(|(name, value)| (name.clone(), value.clone())).collect();
@@ -165,7 +165,8 @@ impl Probe {
         Ok(ProbeResponse { body, ..answer })
     }
 
-    /// As [`Probe::fetch`], but hands the body over as it comes, at most `body_bytes_max` of it, and returns none of it.
+    /// As [`Probe::fetch`], but passes the body on as it arrives, at most `body_bytes_max` of it, and returns an
+    /// empty one.
     ///
     /// # Errors
     /// If there is no complete answer within the timeout, even if bytes keep arriving, or its body has more bytes.
@@ -182,7 +183,7 @@ impl Probe {
             detail,
             hint,
         };
-        // A probe goes out before a plan was made, which would refuse these.
+        // A plan would refuse these, but probes are sent before there is one.
         let stands = |(name, value): &(String, String)| is_token(name) && is_field_value(value);
         if path.bytes().any(|byte| byte <= b' ' || byte == 0x7f) || !self.headers.iter().all(stands) {
             let detail = "the path or a header field has a line end or another control character".to_owned();
@@ -233,7 +234,7 @@ impl Probe {
                 None => failed(class_of(error, false), describe(error), None),
             },
         };
-        // The handshake reads before the first answer does.
+        // The handshake reads before the first answer is read.
         stream.set_read_timeout(self.timeout).map_err(|error| broken(&error))?;
         stream.set_write_timeout(self.timeout).map_err(|error| broken(&error))?;
         if self.is_http2 {
@@ -281,7 +282,7 @@ impl Probe {
         stream.write_all(&bytes).map_err(|error| broken(&error))?;
         let mut reading = Reading::new();
         while !reading.parser.is_done() {
-            // A server that sends and sends would never run into the timeout of a single read.
+            // The timeout of a single read would never end a server that sends all the time.
             let left = until.saturating_duration_since(Instant::now());
             if left.is_zero() {
                 return Err(late());
@@ -308,7 +309,7 @@ impl Probe {
                 return Err(failed(ErrorClass::WrongLength, detail, None));
             }
             taken.map_err(|what| {
-                // A TLS server answers plain text with an alert record: type 21, version 3.
+                // A TLS server answers a request without TLS with an alert record: type 21, version 3.
                 let tls = first && reading.buffer.starts_with(&[0x15, 0x03]);
                 let detail = if tls { "the server speaks TLS on this port" } else { what };
                 let hint = tls.then(|| "write https:// instead of http://".to_owned());
@@ -323,7 +324,7 @@ impl Probe {
         })
     }
 
-    /// How TLS is spoken to the target, where it is.
+    /// The TLS configuration, if the target's URL is `https`.
     fn planned_tls(&self) -> Result<Option<ProbeTls>, PlanError> {
         if self.target.scheme == Scheme::Http {
             return Ok(None);
@@ -354,7 +355,7 @@ impl Probe {
     }
 }
 
-/// Connects to an address as clients of a run do, from the first of their local addresses.
+/// Connects to an address as clients of a run do, from the first of their local addresses if they have any.
 ///
 /// # Errors
 /// What the operating system says.
@@ -492,7 +493,7 @@ mod tests {
     }
 
     #[test]
-    fn a_probe_comes_from_the_address_that_clients_come_from() {
+    fn a_probe_uses_the_source_address_of_clients() {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let address = listener.local_addr().unwrap();
         let client = ClientSpec { source: vec!["127.0.0.5".parse().unwrap()], ..ClientSpec::default() };
@@ -522,7 +523,7 @@ mod tests {
         assert!(tls.to_string().contains("speaks TLS") && tls.hint.is_some(), "{tls}");
     }
 
-    /// Answers with a head, then sends until nobody reads any more, with a pause after each piece.
+    /// Answers with a head, then sends pieces until the connection ends, with a pause after each.
     fn endless(head: &'static [u8], piece: &'static [u8], pause: Duration, timeout: Duration) -> ProbeError {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let url = format!("http://{}", listener.local_addr().unwrap());
@@ -540,7 +541,7 @@ mod tests {
     }
 
     #[test]
-    fn an_endless_answer_is_left_at_its_limit_or_at_the_deadline() {
+    fn an_endless_answer_is_given_up_at_its_limit_or_deadline() {
         let (no, minute) = (Duration::ZERO, Duration::from_secs(60));
         let error = endless(b"HTTP/1.1 200 OK\r\n\r\n", &[b'x'; 65_536], no, minute);
         assert_eq!(error.class, ErrorClass::WrongLength);
@@ -548,15 +549,15 @@ mod tests {
         let interim = b"HTTP/1.1 102 Processing\r\n\r\n";
         let error = endless(interim, interim, no, minute);
         assert_eq!(error.class, ErrorClass::Malformed, "{error}");
-        // Bytes that come steadily put no deadline off.
+        // Bytes that keep coming do not extend the deadline.
         let pause = Duration::from_millis(20);
         let error = endless(b"HTTP/1.1 200 OK\r\n\r\n", b"x", pause, Duration::from_millis(300));
         assert_eq!(error.class, ErrorClass::RequestTimeout, "{error}");
     }
 
     #[test]
-    fn what_a_request_cannot_carry_is_not_sent() {
-        // Nobody accepts: a connection would have to wait for its timeout.
+    fn invalid_header_fields_are_not_sent() {
+        // Nobody accepts: a probe that connected would run into its timeout.
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let url = format!("http://{}", listener.local_addr().unwrap());
         let probe = Probe::new(&url, Duration::from_secs(5)).unwrap();

@@ -1,5 +1,5 @@
-//! How a response is read: with a copy where it must be looked at, thrown away in the kernel where not; and what is
-//! checked when it is whole.
+//! Reading responses: copied if their content is needed, otherwise discarded in the kernel. And the checks of a
+//! complete response.
 
 use std::ops::Range;
 
@@ -13,16 +13,17 @@ use crate::session::{AnswerError, Heard, Session, Sink};
 use crate::sys::{Backend, DISCARD_BYTES, Received};
 use crate::worker::Worker;
 
-/// What one link may bring in a round of the loop. A server that sends faster than it is read would otherwise keep
-/// its worker for as long as it likes: no timeout, no other client, no end of the level. An answer within this takes no
-/// second round.
+/// How much is read from one link in a round of the loop. A server that sends faster than it is read would otherwise
+/// occupy its worker for as long as it likes: no timeout, no other client, no end of the level. Answers up to this
+/// size take a single round.
 const ROUND_BYTES_MAX: usize = 1 << 20;
-/// What a record of TLS holds at most, in bytes (RFC 8446, section 5.1).
+/// Maximum content of a TLS record in bytes (RFC 8446, section 5.1).
 const RECORD_BYTES: u64 = 16 << 10;
-/// Fewest and most bytes of a body over TLS that are waited for at once: two records, and what one read takes.
+/// Minimum and maximum number of body bytes over TLS that are waited for at once: two records, and what one read
+/// takes.
 const AWAITED_BYTES_MIN: u64 = 2 * RECORD_BYTES;
 const AWAITED_BYTES_MAX: u64 = 8 * RECORD_BYTES;
-/// Links that continue in a round after its events.
+/// Maximum number of held-over links that are read on in a round, after its events.
 const HELD_OVER_MAX: usize = 256;
 
 impl<B: Backend, L: Layer, P: Session> Worker<B, L, P> {
@@ -32,7 +33,7 @@ impl<B: Backend, L: Layer, P: Session> Worker<B, L, P> {
         loop {
             let link = &mut self.links[index];
             let socket = link.socket.as_ref().expect("a link that is up has one");
-            // Unix sockets copy whatever the flag says, and a body that is looked at must be copied.
+            // On Unix sockets the flag has no effect, and a body whose content is needed must be copied.
             let skippable = link.session.skippable();
             let skips = L::IS_PLAIN
                 && skippable > 0
@@ -40,8 +41,8 @@ impl<B: Backend, L: Layer, P: Session> Worker<B, L, P> {
                 && link.exchanges.traced().is_none()
                 && self.plan.check != Check::Content;
             let (result, asked) = if skips {
-                // One byte more than is due: what a server sends too much must not stay unseen in the queue, where no
-                // further event would tell of it.
+                // One byte more than expected: if the server sends too much, that must not stay unnoticed in the
+                // queue, as no further event would report it.
                 let most = skippable.saturating_add(1).min(DISCARD_BYTES as u64) as usize;
                 (self.backend.discard(socket, most), most)
             } else if self.sampling.is_stamped(index) {
@@ -69,22 +70,22 @@ impl<B: Backend, L: Layer, P: Session> Worker<B, L, P> {
                         // What clients did next may have ended the connection.
                         Ok(_) if P::Exchanges::MANY && !self.is_still_up(index, connection) => return,
                         Ok(Some(slot)) => {
-                            // The answer to come may be shorter than what this one's body was awaited by.
+                            // The next answer may be shorter than the number of bytes waited for in this one.
                             self.awaits(index, 1);
                             return self.finish(ExchangeId { link: index, slot }, ended, now);
                         }
-                        // The layer below has announced the end, and the server may wait for the client to close first.
+                        // The layer has received the end, and the server may wait for the client to close first.
                         Ok(None) if !L::IS_PLAIN && self.links[index].layer.is_ended() => {
                             self.say_last_words(index);
                             return self.stream_ended(index, now);
                         }
-                        // Fewer bytes than asked for: the queue is empty, and what comes next brings an event of its
-                        // own. If the end has come already there will be none, so read on to it.
+                        // Fewer bytes than asked for: the queue is empty, and the next bytes bring an event of their
+                        // own. If the end has already come there will be no event, so read up to it.
                         Ok(None) if n < asked && !ended => return self.await_body(index),
                         Ok(None) => {
                             brought += n;
                             if brought >= ROUND_BYTES_MAX {
-                                // Lets the others have their turn. What is still in the queue raises no further event.
+                                // Gives the other links a turn. What is still in the queue raises no further event.
                                 return self.links.hold_over(index, ended);
                             }
                         }
@@ -94,9 +95,9 @@ impl<B: Backend, L: Layer, P: Session> Worker<B, L, P> {
         }
     }
 
-    /// Of a large body that is to be unsealed, waits for many records at once: to be woken for each costs more than to unseal it.
-    /// The last records are waited for one by one, so that no instant that is measured comes late. Where a body is thrown away in
-    /// the kernel this would gain nothing: there, a server that finds the queue full stalls.
+    /// For a large encrypted body, waits for many records at once: waking up for each would cost more than decrypting
+    /// it. The last records are waited for one by one, so that no measured instant is late. For bodies that are
+    /// discarded in the kernel this would gain nothing: there, a server that finds the queue full stalls.
     #[inline]
     fn await_body(&mut self, index: u32) {
         let link = &mut self.links[index];
@@ -111,7 +112,7 @@ impl<B: Backend, L: Layer, P: Session> Worker<B, L, P> {
         self.awaits(index, if bytes < AWAITED_BYTES_MIN { 1 } else { bytes as u32 });
     }
 
-    /// Has a link wait for this many bytes, unless it does already.
+    /// Has the socket of a link report only once this many bytes have come, unless it does so already.
     #[inline]
     fn awaits(&mut self, index: u32, bytes: u32) {
         let link = &mut self.links[index];
@@ -122,12 +123,12 @@ impl<B: Backend, L: Layer, P: Session> Worker<B, L, P> {
         }
     }
 
-    /// Reads on where the last round left off, the longest waiting first.
+    /// Reads held-over links further, the longest waiting first.
     #[cold]
     pub(crate) fn read_on(&mut self) {
         for _ in 0..self.links.held_over().min(HELD_OVER_MAX) {
             let Some((index, held_over)) = self.links.next_held_over() else { return };
-            // Meanwhile its exchange may have ended, and another begun.
+            // Its exchange may have ended meanwhile, and another begun.
             let link = &self.links[index];
             if held_over != HeldOver::No
                 && link.state.is_up()
@@ -138,7 +139,7 @@ impl<B: Backend, L: Layer, P: Session> Worker<B, L, P> {
         }
     }
 
-    /// `n` bytes were thrown away: whose answer they make whole.
+    /// `n` bytes were discarded. Returns the slot whose answer they complete.
     #[inline]
     fn skip(&mut self, index: u32, n: usize, now: u64) -> Result<Option<u32>, AnswerError> {
         self.recorder.received(n);
@@ -147,8 +148,8 @@ impl<B: Backend, L: Layer, P: Session> Worker<B, L, P> {
         link.session.skip(n, &mut sink)
     }
 
-    /// Has the session hear bytes of the buffer: whose answer they make whole, where the link carries one at a time. Where it
-    /// carries many each is finished as it becomes whole.
+    /// Passes bytes of the buffer to the session. Returns the slot whose answer they complete, if the link carries
+    /// one at a time. If it carries many, each is finished as it becomes complete.
     #[inline]
     pub(crate) fn hear(
         &mut self,
@@ -169,15 +170,15 @@ impl<B: Backend, L: Layer, P: Session> Worker<B, L, P> {
         let due = link.layer.unseal(&self.backend.bytes(n)[wire.start..], &mut self.layers)?;
         if !L::IS_PLAIN {
             if link.layer.must_send() && link.state == LinkState::Up && self.send_for_layer(index).is_err() {
-                // What made it fail, the next read tells.
+                // The next read reports what made it fail.
                 return Ok(None);
             }
             self.note_handshake(index, now);
-            // Where the layer kept all for itself.
+            // The layer needed all bytes for itself.
             if due == 0 {
                 return Ok(None);
             }
-            // Frames are told in words, and each to the exchange that they are about.
+            // Frames are traced in words, each for the exchange that it belongs to.
             if !P::Exchanges::MANY
                 && let Some(slot) = self.links[index].exchanges.traced()
             {
@@ -206,7 +207,7 @@ impl<B: Backend, L: Layer, P: Session> Worker<B, L, P> {
         }
     }
 
-    /// What was heard of one of many exchanges on a link.
+    /// Acts on what the session reported about one of many exchanges on a link.
     #[inline]
     fn take_heard(&mut self, index: u32, heard: Heard, now: u64) {
         let at = |slot| ExchangeId { link: index, slot };
@@ -225,14 +226,14 @@ impl<B: Backend, L: Layer, P: Session> Worker<B, L, P> {
         }
     }
 
-    /// Whether a link carries exchanges on the same connection as before.
+    /// Whether a link is up and still has the same connection as before.
     #[inline]
     fn is_still_up(&self, index: u32, connection: u32) -> bool {
         let link = &self.links[index];
         link.state.is_up() && link.connection == connection
     }
 
-    /// The peer sends no more: an answer is whole thereby, is asked for again, or will never be whole.
+    /// The peer sends no more: that completes an answer, or it is asked for again, or has failed.
     fn stream_ended(&mut self, index: u32, now: u64) {
         self.no_more_on(index);
         // A request may have been sent as early data.
@@ -264,7 +265,8 @@ impl<B: Backend, L: Layer, P: Session> Worker<B, L, P> {
         self.drop_link(index);
     }
 
-    /// The response is whole: check it, write it down, decide what becomes of the link, and let the client go on.
+    /// The response is complete: checks and counts it, decides what happens to the link, and lets the client
+    /// continue.
     pub(crate) fn finish(&mut self, at: ExchangeId, ended: bool, now: u64) {
         let exchange = self.links.exchange(at);
         let request = self.plan.requests[exchange.request as usize];
@@ -306,9 +308,9 @@ impl<B: Backend, L: Layer, P: Session> Worker<B, L, P> {
         self.recorder.succeeded(&self.plan, link.exchanges.at(at.slot), is_first, now);
     }
 
-    /// A whole answer came while the request was still being written. The server has decided without having read it, so
-    /// it answers no more than the request's head; and what is left of the request stands where the next one would begin,
-    /// so the connection ends here (RFC 9112 sections 9.3 and 9.5). A refusal that the workload expects is a success.
+    /// A whole answer came while the request was still being sent. The server decided without reading the request's
+    /// body, and the rest of the body would be taken for the next request, so the connection ends here (RFC 9112
+    /// sections 9.3 and 9.5). If the workload expects this status, it is a success.
     #[cold]
     fn answered_early(&mut self, at: ExchangeId, now: u64) {
         let exchange = self.links.exchange(at);
@@ -338,7 +340,7 @@ impl<B: Backend, L: Layer, P: Session> Worker<B, L, P> {
     }
 }
 
-/// Whether a status is the one that was asked for; 0 asks for any from 200 to 299.
+/// Whether a status is the expected one; 0 expects any from 200 to 299.
 #[inline]
 fn status_fits(asked: u16, status: u16) -> bool {
     if asked == 0 { (200..300).contains(&status) } else { status == asked }

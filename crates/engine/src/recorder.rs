@@ -1,5 +1,5 @@
-//! What a worker writes down. Open or closed: before the window opens and after it closes nothing is counted, but
-//! whole-life totals are.
+//! What a worker counts. Nothing is counted before the window opens and after it closes, except totals over the whole
+//! life of the worker.
 
 use webstone_measure::errors::{ErrorClass, ErrorExample};
 use webstone_measure::metrics::{
@@ -14,11 +14,11 @@ use crate::pacing::Fate;
 use crate::plan::Plan;
 use crate::sys::thread::{CpuUse, cpu_use};
 
-/// Whether anything is counted. A build with `--cfg webstone_without_statistics` drives the same load and counts only
-/// whole-life totals: `benchsuite` holds it against the ordinary one, which shows what measuring costs.
+/// Whether anything is counted. A build with `--cfg webstone_without_statistics` makes the same load and keeps only
+/// whole-life totals: `benchsuite` compares it with the ordinary build to show what measuring costs.
 const COUNTS: bool = cfg!(not(webstone_without_statistics));
 
-/// Seconds that the series has room for from the start; beyond, it grows.
+/// Number of seconds for which memory is reserved; a longer series grows.
 const SERIES_SECONDS_RESERVED: u64 = 86_400;
 
 /// Statuses have three digits (RFC 9110, section 15).
@@ -28,9 +28,9 @@ pub(crate) struct Recorder {
     pub(crate) measured: Measured,
     is_open: bool,
     open_ns: u64,
-    /// End of the second that is being counted.
+    /// End of the current second.
     second_end_ns: u64,
-    /// Totals at the start of that second.
+    /// Totals at the start of the current second.
     second_start: Second,
     second_response_ns_max: u64,
     /// Responses by status.
@@ -77,7 +77,7 @@ impl Recorder {
         self.open_ns
     }
 
-    /// Opens the window, into which this many requests in progress and waiting arrivals are carried.
+    /// Opens the window, with this many requests in progress and waiting arrivals carried into it.
     pub(crate) fn open(&mut self, at_ns: u64, requests: u32, arrivals: u64) {
         self.measured.counts.carried_in = u64::from(requests);
         if let Some(open_loop) = &mut self.measured.open_loop {
@@ -101,7 +101,8 @@ impl Recorder {
         self.measured.generator.workers = vec![WorkerUse {
             user_ns: cpu.user_ns - self.cpu_at_open.user_ns,
             system_ns: cpu.system_ns - self.cpu_at_open.system_ns,
-            // A thread that waits for its CPU when the window closes reads the counter after that wait, which is not in the window.
+            // A thread that waits for its CPU when the window closes reads the counter after that wait, which is not
+            // in the window.
             run_queue_ns: cpu
                 .run_queue_ns
                 .zip(self.cpu_at_open.run_queue_ns)
@@ -110,26 +111,26 @@ impl Recorder {
         }];
     }
 
-    /// Everything that was measured; this many requests were cut off.
+    /// Everything that was measured. `cut_off` requests were in progress at the end.
     pub(crate) fn finish(&mut self, cut_off: u32) -> Measured {
         self.measured.lifetime.cut_off = u64::from(cut_off);
         self.measured.statuses = Statuses::of(&*self.statuses);
         std::mem::take(&mut self.measured)
     }
 
-    /// End of the second that is being counted; [`u64::MAX`] where none is.
+    /// End of the current second; [`u64::MAX`] if nothing is counted.
     pub(crate) fn second_end_ns(&self) -> u64 {
         self.second_end_ns
     }
 
-    /// Closes the seconds that have ended by an instant.
+    /// Ends all seconds that are over at `at_ns`.
     pub(crate) fn end_seconds(&mut self, at_ns: u64) {
         while self.second_end_ns <= at_ns {
             self.end_second();
         }
     }
 
-    /// Response times so far, and those of failed requests, where a copy of them is due.
+    /// Response times so far, and those of failed requests, if a copy of them is due.
     pub(crate) fn copy_due(&mut self, now: u64) -> Option<(&Moments, &Histogram, &Histogram)> {
         if !self.is_open || now < self.copied_ns + COPIED_EVERY_NS {
             return None;
@@ -139,12 +140,12 @@ impl Recorder {
         Some((response, &histograms.response, &unanswered.histograms.response))
     }
 
-    /// What became of arrivals, in open loop.
+    /// What happened to arrivals, in open loop.
     pub(crate) fn open_loop(&self) -> Option<&OpenLoop> {
         self.measured.open_loop.as_ref()
     }
 
-    /// Closes the second that is being counted and begins the next.
+    /// Ends the current second and begins the next.
     fn end_second(&mut self) {
         let totals = self.totals();
         self.measured.seconds.0.push(Second {
@@ -161,7 +162,7 @@ impl Recorder {
         self.second_end_ns += NANOS_PER_SECOND;
     }
 
-    /// Totals of the window so far, in the form of an interval.
+    /// Totals of the window so far, as one interval.
     pub(crate) fn totals(&self) -> Second {
         let counts = &self.measured.counts;
         Second {
@@ -175,13 +176,13 @@ impl Recorder {
         }
     }
 
-    /// Part of a span that lies within the open window.
+    /// The part of a span that lies within the open window.
     #[inline]
     fn clipped(&self, from_ns: u64, to_ns: u64) -> u64 {
         to_ns.saturating_sub(from_ns.max(self.open_ns))
     }
 
-    /// A request begins.
+    /// Counts the start of a request.
     #[inline]
     pub(crate) fn started(&mut self) {
         if self.is_open {
@@ -190,7 +191,7 @@ impl Recorder {
         }
     }
 
-    /// Bytes were sent, which completed this many requests.
+    /// Counts bytes sent, which completed this many requests.
     #[inline]
     pub(crate) fn sent(&mut self, bytes: usize, requests: u32) {
         self.measured.lifetime.sent_bytes += bytes as u64;
@@ -200,13 +201,13 @@ impl Recorder {
         }
     }
 
-    /// Bytes were received.
+    /// Counts received bytes.
     #[inline]
     pub(crate) fn received(&mut self, bytes: usize) {
         self.measured.lifetime.received_bytes += bytes as u64;
     }
 
-    /// How long an event waited for others of its batch.
+    /// Records how long an event waited for others of its batch.
     #[inline]
     pub(crate) fn loop_delay(&mut self, delay_ns: u64) {
         if self.is_open {
@@ -214,21 +215,21 @@ impl Recorder {
         }
     }
 
-    /// How long bytes lay in the kernel.
+    /// Records how long bytes lay in the kernel.
     pub(crate) fn receive_lag(&mut self, lag_ns: u64) {
         if self.is_open {
             self.measured.generator.receive_lag.record(lag_ns);
         }
     }
 
-    /// How much longer a connect took for the client than for the kernel.
+    /// Records how much longer a connect took for the client than for the kernel.
     pub(crate) fn connect_lag(&mut self, lag_ns: u64) {
         if self.is_open {
             self.measured.generator.connect_lag.record(lag_ns);
         }
     }
 
-    /// A connection could not be made, after so long.
+    /// Counts a connection that could not be made, after this wait.
     pub(crate) fn connection_failed(&mut self, waited_ns: u64) {
         if self.is_open {
             self.measured.counts.connections_failed += 1;
@@ -236,50 +237,50 @@ impl Recorder {
         }
     }
 
-    /// A handshake succeeded after this time.
+    /// Counts a successful handshake that took this long.
     pub(crate) fn shook_hands(&mut self, handshake: Handshake, took_ns: u64) {
         if self.is_open {
             self.measured.handshakes.get_or_insert_default().record(&handshake, took_ns);
         }
     }
 
-    /// A handshake failed.
+    /// Counts a failed handshake.
     pub(crate) fn handshake_failed(&mut self) {
         if self.is_open {
             self.measured.handshakes.get_or_insert_default().failed += 1;
         }
     }
 
-    /// A connection without TLS was established, in a run that speaks TLS as well.
-    pub(crate) fn connected_in_the_clear(&mut self) {
+    /// Counts a connection without TLS, in a run that also uses TLS.
+    pub(crate) fn connected_without_tls(&mut self) {
         if self.is_open {
             let handshakes = self.measured.handshakes.get_or_insert_default();
             handshakes.in_the_clear += 1;
         }
     }
 
-    /// A request is sent again, on another connection.
+    /// Counts a request that is sent again on another connection.
     pub(crate) fn retried(&mut self) {
         if self.is_open {
             self.measured.counts.stale_retries += 1;
         }
     }
 
-    /// A server did not close after a response announced as the last.
+    /// Counts a server that did not close after the response to a last request.
     pub(crate) fn lingered(&mut self) {
         if self.is_open {
             self.measured.counts.lingered += 1;
         }
     }
 
-    /// Bytes came that belong to no response.
+    /// Counts bytes that belong to no response.
     pub(crate) fn surplus(&mut self) {
         if self.is_open {
             self.measured.counts.surplus += 1;
         }
     }
 
-    /// A connection was established, for an exchange that waited for it.
+    /// Counts a connection made for an exchange.
     #[inline(never)]
     pub(crate) fn connected(&mut self, plan: &Plan, exchange: &Exchange, took_ns: u64) {
         self.measured.lifetime.connections += 1;
@@ -300,7 +301,7 @@ impl Recorder {
         }
     }
 
-    /// A request ended with a valid response, perhaps the first on its connection.
+    /// Counts a valid response; `is_first`: the first on its connection.
     #[inline]
     pub(crate) fn succeeded(&mut self, plan: &Plan, exchange: &Exchange, is_first: bool, now: u64) {
         if !self.is_open {
@@ -356,7 +357,7 @@ impl Recorder {
         }
     }
 
-    /// A request ended in an error. `example` is asked for only by the first of a class.
+    /// Counts a request that failed. `example` is called only for the first of a class.
     pub(crate) fn failed(
         &mut self,
         plan: &Plan,
@@ -379,7 +380,7 @@ impl Recorder {
         self.measured.unanswered.request(waited_ns, exchange.first_byte_ns != 0);
     }
 
-    /// A request has had no valid answer by now: for how long.
+    /// Records that a request has no valid answer yet, and returns for how long.
     fn unanswered(&mut self, plan: &Plan, exchange: &Exchange, now: u64) -> u64 {
         let waited_ns = now.saturating_sub(exchange.intended_ns);
         self.measured.counts.busy_ns += self.clipped(exchange.start_ns, now);
@@ -393,7 +394,7 @@ impl Recorder {
         waited_ns
     }
 
-    /// A page ended: whole, or with a file failed.
+    /// Counts the end of a page, complete or with a failed file.
     #[inline(always)]
     pub(crate) fn page_ended(
         &mut self,
@@ -432,8 +433,8 @@ impl Recorder {
         }
     }
 
-    /// A scheduled arrival was seen to, so late. One that was due before the window opened and is seen to in it waited
-    /// meanwhile.
+    /// Counts a scheduled arrival that was released `lag_ns` late. One due before the window opened and released
+    /// within it has waited since it was due.
     #[inline]
     pub(crate) fn arrival(&mut self, in_window: bool, fate: Fate, lag_ns: u64) {
         let Some(open_loop) = self.measured.open_loop.as_mut().filter(|_| self.is_open) else { return };
@@ -450,7 +451,7 @@ impl Recorder {
         }
     }
 
-    /// An arrival begins its page, at once or after its wait for a client.
+    /// Counts an arrival that begins its page, at once or after waiting for a client.
     #[inline]
     pub(crate) fn arrival_started(&mut self, has_waited: bool) {
         if let Some(open_loop) = self.measured.open_loop.as_mut().filter(|_| self.is_open) {
@@ -459,8 +460,8 @@ impl Recorder {
         }
     }
 
-    /// As the window closes: an arrival has been due for so long, and no client has taken it. One that was not even seen to is
-    /// counted here as planned.
+    /// Counts, as the window closes, an arrival that has waited this long without a client. If it was not even
+    /// released, it is counted here as planned.
     pub(crate) fn arrival_left(&mut self, was_seen: bool, waited_ns: u64) {
         if let Some(open_loop) = &mut self.measured.open_loop {
             open_loop.planned += u64::from(!was_seen);
@@ -470,7 +471,7 @@ impl Recorder {
         }
     }
 
-    /// A client was free.
+    /// Adds time in which a client was free.
     #[inline]
     pub(crate) fn was_free(&mut self, since_ns: u64, now: u64) {
         if self.is_open {
@@ -481,14 +482,14 @@ impl Recorder {
         }
     }
 
-    /// A client stopped waiting of its own accord.
+    /// Adds time in which a client waited by itself.
     pub(crate) fn waited(&mut self, since_ns: u64, now: u64) {
         if self.is_open {
             self.measured.counts.idle_ns += self.clipped(since_ns, now);
         }
     }
 
-    /// A request is in progress as the window closes.
+    /// Records a request in progress as the window closes.
     pub(crate) fn in_flight(&mut self, plan: &Plan, exchange: &Exchange, close_ns: u64) {
         if !COUNTS {
             return;
@@ -498,18 +499,18 @@ impl Recorder {
         self.measured.unanswered.request_in_flight(waited_ns, exchange.first_byte_ns != 0);
     }
 
-    /// A connection is being made as the window closes.
+    /// Records a connection being made as the window closes.
     pub(crate) fn connecting(&mut self, begun_ns: u64, close_ns: u64) {
         self.measured.unanswered.connect(close_ns.saturating_sub(begun_ns));
     }
 
-    /// A page is in progress as the window closes.
+    /// Records a page in progress as the window closes.
     pub(crate) fn page_in_progress(&mut self, intended_ns: u64, close_ns: u64) {
         self.measured.unanswered.page(close_ns.saturating_sub(intended_ns));
     }
 }
 
-/// The most memory that a worker's metrics may come to own: stated in every record.
+/// Upper bound on the memory of a worker's metrics, stated in every record.
 fn bytes_max(plan: &Plan, clients: usize, seconds: u64, is_open_loop: bool) -> u64 {
     let open_loop = if is_open_loop { 4 } else { 0 };
     let handshakes = usize::from(plan.tls.is_some());

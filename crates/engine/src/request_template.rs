@@ -1,4 +1,4 @@
-//! Requests that differ from one time to the next: heads and bodies with places that are filled as they are sent.
+//! Requests that differ each time they are sent: heads and bodies with placeholders.
 
 use indexmap::IndexMap;
 use webstone_workload::load::GeneratorTask;
@@ -10,20 +10,20 @@ use crate::feeds::check_fields;
 use crate::h1::request::{RequestParts, is_target, write_request};
 use crate::plan_error::PlanError;
 
-/// A request that differs from one time to the next.
+/// A request with placeholders.
 #[derive(Debug)]
 pub(crate) struct RequestTemplate {
     /// The request line.
     line: Template,
-    /// Header fields up to, and without, the empty line; for a connection that goes on.
+    /// Header fields up to, but without, the empty line; for a connection that stays open.
     keep: Template,
-    /// The same, announcing the connection's end.
+    /// The same for the last request on a connection.
     last: Template,
     body: Option<Template>,
 }
 
 impl RequestTemplate {
-    /// Whether a request has anything to fill in.
+    /// Whether a request has any placeholder.
     pub(crate) fn is_needed(what: &str, spec: &GeneratorTask, file: &FileRequest) -> Result<bool, PlanError> {
         let headers = spec.client.headers.values().chain(file.detail.headers.values());
         let body = file.detail.body.as_ref().or(spec.client.body.as_ref());
@@ -35,13 +35,13 @@ impl RequestTemplate {
         Ok(false)
     }
 
-    /// Whether what stands between the places of a target can stand in a request line.
+    /// Whether the text between the placeholders of a target is valid in a request line.
     pub(crate) fn is_target(what: &str, text: &str) -> Result<bool, PlanError> {
         let template = parse_template(what, text)?;
         Ok(template.literals().all(|literal| literal.is_empty() || is_target(literal)))
     }
 
-    /// The request line, which is filled with values of its own: [`crate::feeds::for_targets`].
+    /// The request line, which is filled with encoded values: [`crate::feeds::for_targets`].
     pub(crate) fn line(&self) -> &Template {
         &self.line
     }
@@ -56,7 +56,7 @@ impl RequestTemplate {
         let head = |last: bool| -> Result<(Template, Template), PlanError> {
             let mut bytes = Vec::new();
             write_request(&RequestParts { last, body_later: body.is_some(), ..*parts }, &mut bytes);
-            // Without its empty line: what a body adds to the head comes when it is rendered.
+            // Without the empty line: fields of the body are added when it is rendered.
             bytes.truncate(bytes.len() - 2);
             let text = String::from_utf8(bytes).expect("made of strings");
             let line_end = text.find("\r\n").map_or(0, |at| at + 2);
@@ -69,8 +69,8 @@ impl RequestTemplate {
         Ok(RequestTemplate { line, keep, last, body })
     }
 
-    /// Appends the request, filled with the client's next values, to `out`. `for_targets` are the feeds as the request line
-    /// shows them.
+    /// Appends the request, filled with the client's next values, to `out`. `for_targets` are the feeds encoded for
+    /// request lines.
     pub(crate) fn render(
         &self,
         feeds: &IndexMap<String, Feed>,
@@ -91,7 +91,7 @@ impl RequestTemplate {
         let head = if is_last { &self.last } else { &self.keep };
         head.render(out, &mut context);
         let Some(body) = &self.body else { return out.extend_from_slice(b"\r\n") };
-        // The length stands before the body and is known only after it: render in place, then move the body up.
+        // The length precedes the body but is known only after it: render in place, then move the body.
         let head_end = out.len();
         body.render(out, &mut context);
         let length = format!("Content-Length: {}\r\n\r\n", out.len() - head_end);
@@ -111,7 +111,7 @@ mod tests {
     use webstone_workload::load::HttpVersion;
 
     #[test]
-    fn a_filled_body_carries_its_own_length_and_no_other() {
+    fn a_rendered_body_has_its_own_content_length() {
         let mut parts = RequestParts {
             method: "POST",
             target: "/{{seq}}",

@@ -1,7 +1,7 @@
-//! Name resolution for every connection, where the run asks for it (`resolve = "per-connection"`).
+//! Name resolution for every connection, if the run asks for it (`resolve = "per-connection"`).
 //!
-//! The system's resolver blocks, so it works on threads of its own; an event descriptor wakes the worker when an
-//! answer is there. The time counts as connect time, as it would for a user.
+//! The system's resolver blocks, so it runs on threads of its own; an event descriptor wakes the worker when an
+//! answer is ready. The time counts as connect time, as it would for a user.
 
 use std::net::{SocketAddr, ToSocketAddrs};
 use std::sync::mpsc::{Receiver, Sender, channel};
@@ -9,10 +9,10 @@ use std::sync::{Arc, Mutex};
 
 use crate::sys::Waker;
 
-/// Threads that resolve at once, a worker. More connections than that wait for each other.
+/// Resolver threads per worker. More lookups than that wait for each other.
 const THREADS: u32 = 16;
 
-/// A question: which connection asks, and for which name.
+/// A lookup: which connection asks, and for which name.
 struct Question {
     connection: u32,
     ticket: u32,
@@ -20,12 +20,12 @@ struct Question {
     port: u16,
 }
 
-/// An answer to a question.
+/// The result of a lookup.
 #[derive(Debug)]
 pub(crate) struct Answer {
     /// The connection that asked.
     pub(crate) connection: u32,
-    /// What it gave with the question: it may be another's by now.
+    /// The number given with the question. If it is no longer the connection's, the answer is outdated.
     pub(crate) ticket: u32,
     /// The addresses, or why there are none.
     pub(crate) addresses: Result<Vec<SocketAddr>, String>,
@@ -49,7 +49,7 @@ impl Resolver {
             let (to_answer, answered, waker) = (to_answer.clone(), answered.clone(), waker.clone());
             let work = move || {
                 loop {
-                    // A poisoned lock or a closed channel both mean that the worker is gone.
+                    // A poisoned lock or a closed channel both mean that the worker has ended.
                     let Ok(Ok(question)) = to_answer.lock().map(|queue| queue.recv()) else { return };
                     let found = (question.host.as_str(), question.port).to_socket_addrs();
                     let addresses = match found.map(Iterator::collect::<Vec<_>>) {
@@ -70,7 +70,7 @@ impl Resolver {
         Ok(Resolver { questions, answers, waker })
     }
 
-    /// What becomes readable when an answer is there.
+    /// Becomes readable when an answer is ready.
     pub(crate) fn waker(&self) -> &Waker {
         &self.waker
     }
@@ -82,7 +82,7 @@ impl Resolver {
         let _ = self.questions.send(question);
     }
 
-    /// The next answer, if one is there.
+    /// The next answer, if one is ready.
     pub(crate) fn answer(&self) -> Option<Answer> {
         self.answers.try_recv().ok()
     }

@@ -1,18 +1,18 @@
-//! What is asked of the kernel now and then, because it costs system calls: how long bytes lay in a receive queue, and how long
-//! a handshake took.
+//! What the kernel is asked only for samples, because it costs system calls: how long bytes lay in a receive queue,
+//! and how long a handshake took.
 
-/// One connection in this many is asked for its handshake: 300 ns of system call are then 20 ns each, a thousandth of what a
-/// connection costs. A prime, so that it keeps no step with the number of clients.
+/// One connection in this many is asked for its handshake time: a system call of 300 ns, or about 20 ns per
+/// connection, a thousandth of its cost. A prime, so that it is not in step with the number of clients.
 pub(crate) const HANDSHAKES_ASKED_EVERY: u32 = 17;
 
-/// No link has this index.
+/// An index that no link has.
 const NO_LINK: u32 = u32::MAX;
 
 /// See the module comment.
 pub(crate) struct Sampling {
-    /// The link whose bytes the kernel stamps as they come in, or [`NO_LINK`]. One at a time is a sample.
+    /// The link whose received bytes the kernel stamps, or [`NO_LINK`]. One at a time is a sample.
     stamped: u32,
-    /// Connections until one is asked for its handshake.
+    /// Connections until the next one is asked for its handshake time.
     until_asked: u32,
 }
 
@@ -35,7 +35,7 @@ impl Sampling {
         self.stamped = link;
     }
 
-    /// A link's socket is closed.
+    /// To be called when a link's socket is closed.
     #[inline]
     pub(crate) fn closed(&mut self, link: u32) {
         if self.stamped == link {
@@ -43,7 +43,7 @@ impl Sampling {
         }
     }
 
-    /// A connection stands: whether it is one to be asked for its handshake.
+    /// Counts an established connection; returns whether it is to be asked for its handshake time.
     #[inline]
     pub(crate) fn asks_for_handshake(&mut self) -> bool {
         self.until_asked -= 1;

@@ -1,26 +1,27 @@
-//! Which part of a level this process makes, where several hosts make it together. Clients and arrivals are numbered over all
-//! hosts and dealt by slots, so that every client asks for the same pages, and every arrival is due at the same instant, as if
-//! one host had made them all.
+//! Which part of a level this process makes, if several hosts make it together. Clients and arrivals are numbered
+//! over all hosts and divided by slots, so that every client asks for the same pages, and every arrival is due at the
+//! same instant, as if one host made them all.
 
 use std::ops::Range;
 
 use webstone_workload::arrivals::Slots;
 
-/// The slots of this host's workers among those of all hosts. A level's slots are dealt out to its hosts without gap or overlap.
+/// The slots of this host's workers among those of all hosts. The slots of a level are divided among its hosts
+/// without gap or overlap.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Seats {
     /// This host's first slot, from 0.
     pub first: u32,
-    /// Slots of each worker of this host: more where its workers are to carry more than those of other hosts.
+    /// Slots of each worker of this host: more if its workers are to carry more than those of other hosts.
     pub each: u32,
-    /// Workers of this host. Those for whom no client is left are not started.
+    /// Workers of this host. Those that would have no client are not started.
     pub workers: u32,
     /// Slots of all hosts together.
     pub of: u32,
 }
 
 impl Seats {
-    /// All seats of a level are here: this many workers, of one slot each.
+    /// A level on this host alone: this many workers with one slot each.
     pub fn all_here(workers: u32) -> Seats {
         Seats { first: 0, each: 1, workers, of: workers }
     }
@@ -30,7 +31,7 @@ impl Seats {
         self.first == 0 && u64::from(self.each) * u64::from(self.workers) == u64::from(self.of)
     }
 
-    /// What is wrong with them, where anything is.
+    /// Whether they are valid; if not, why.
     pub(crate) fn check(&self) -> Result<(), String> {
         let last = u64::from(self.first) + u64::from(self.each) * u64::from(self.workers);
         if self.each == 0 || self.workers == 0 {
@@ -47,27 +48,27 @@ impl Seats {
         Slots { first: self.first + worker * self.each, count: self.each, of: self.of }
     }
 
-    /// The clients, by their numbers in the level, that are made here of so many; those that share connections, so many
-    /// each, stay together.
+    /// Which clients of the level, by number, run here. Each `together` consecutive clients share connections and
+    /// stay on one worker.
     pub fn clients(&self, clients: u32, together: u32) -> Range<u32> {
         let slots = Slots { first: self.first, count: self.each * self.workers, of: self.of };
         clients_of(slots, clients, together)
     }
 }
 
-/// The clients that slots carry, of a level of this many.
+/// The clients that slots carry in a level of this many.
 pub(crate) fn clients_of(slots: Slots, clients: u32, together: u32) -> Range<u32> {
     let groups = clients.div_ceil(together);
     let first_of = |slot| (share(groups.into(), slots.of, slot) as u32).saturating_mul(together).min(clients);
     first_of(slots.first)..first_of(slots.first + slots.count)
 }
 
-/// What lies before a slot when `all` are dealt evenly.
+/// How much of `all` belongs to earlier slots if it is divided evenly.
 fn share(all: u64, of: u32, slot: u32) -> u64 {
     (u128::from(all) * u128::from(slot) / u128::from(of)) as u64
 }
 
-/// The part of a level's pages that some of its clients may begin: as many as their share of all.
+/// How many of a level's pages some of its clients may begin: in proportion to their number.
 pub(crate) fn pages_of(pages: u64, mine: &Range<u32>, clients: u32) -> u64 {
     let clients = clients.max(1);
     if mine.is_empty() { 0 } else { share(pages, clients, mine.end) - share(pages, clients, mine.start) }
@@ -92,7 +93,8 @@ mod tests {
     }
 
     proptest! {
-        /// Hosts and their workers, in their order, have all clients once, and none that share a connection are parted.
+        /// Hosts and their workers, in order, have every client exactly once, and clients that share a connection are
+        /// not separated.
         #[test]
         fn hosts_together_have_every_client_and_page_once(
             hosts in prop::collection::vec((1..5_u32, 1..6_u32), 1..6),
@@ -123,7 +125,7 @@ mod tests {
     }
 
     #[test]
-    fn seats_that_cannot_be_are_refused() {
+    fn invalid_seats_are_refused() {
         let right = Seats { first: 2, each: 3, workers: 2, of: 8 };
         assert_eq!(right.check(), Ok(()));
         for wrong in [

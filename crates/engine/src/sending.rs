@@ -1,5 +1,5 @@
-//! How a request is begun, on a link that its client keeps or on a new one, and written. `connecting`, `receiving`, `parting`
-//! and `failing` hold what follows, in the order in which it happens.
+//! Beginning and sending a request, on a link that its client keeps or on a new one. What happens next is in
+//! `connecting`, `receiving`, `parting` and `failing`, in this order.
 
 use std::sync::atomic::Ordering::Relaxed;
 
@@ -26,7 +26,7 @@ impl<B: Backend, L: Layer, P: Session> Worker<B, L, P> {
                 None => (self.links.take_free(), true),
             }
         };
-        // The files after a page's first are asked for when they are known, and have no schedule of their own.
+        // Files after a page's first are requested once they are known; the schedule does not plan them.
         let intended_ns = if plan.file == 0 { self.clients[client].intended_ns } else { now };
         let exchanges = &mut self.links[link].exchanges;
         let at = ExchangeId { link, slot: exchanges.vacant_slot() };
@@ -37,7 +37,7 @@ impl<B: Backend, L: Layer, P: Session> Worker<B, L, P> {
             exchange.traced = take_trace_number(&self.plan, &self.shared);
         }
         if P::Exchanges::MANY {
-            // Of a link that stands, others have used it before.
+            // An established link has been used by others before.
             let was_used = self.links[link].uses > 0;
             let exchange = self.links.exchange_mut(at);
             exchange.reused = !is_new && was_used;
@@ -86,7 +86,7 @@ impl<B: Backend, L: Layer, P: Session> Worker<B, L, P> {
         }
     }
 
-    /// Sends what the socket takes.
+    /// Sends as much as the socket takes.
     #[inline(always)]
     pub(crate) fn send(&mut self, index: u32, now: u64) {
         let plan = &self.plan;
@@ -109,7 +109,7 @@ impl<B: Backend, L: Layer, P: Session> Worker<B, L, P> {
                 let requests = link.session.sent(sent, are_all, &mut sink);
                 self.recorder.sent(written, requests);
                 if P::Exchanges::MANY && are_all {
-                    // Of bodies there may be more.
+                    // There may be more of the bodies.
                     self.links.mark_due(index);
                 }
                 if requests > 0 && self.observer.is_there() {
@@ -120,14 +120,14 @@ impl<B: Backend, L: Layer, P: Session> Worker<B, L, P> {
         }
     }
 
-    /// Sends what the layer has to say of itself; whether that went.
+    /// Sends the layer's own data; an error if the socket refuses it.
     pub(crate) fn send_for_layer(&mut self, index: u32) -> std::io::Result<()> {
         let link = &mut self.links[index];
         let wire = link.layer.seal(&[], &mut self.layers);
         if wire.is_empty() {
             return Ok(());
         }
-        let socket = link.socket.as_ref().expect("a connection that stands has one");
+        let socket = link.socket.as_ref().expect("an established connection has one");
         let written = self.backend.send(socket, wire)?;
         link.layer.sent(written, &mut self.layers);
         self.recorder.sent(written, 0);
@@ -135,7 +135,7 @@ impl<B: Backend, L: Layer, P: Session> Worker<B, L, P> {
     }
 }
 
-/// Number of an exchange in the trace; 0 where there are enough.
+/// Number of an exchange in the trace; 0 if enough are traced.
 fn take_trace_number(plan: &Plan, shared: &Shared) -> u32 {
     let number = shared.traced.fetch_add(1, Relaxed);
     if number < plan.trace { number + 1 } else { 0 }

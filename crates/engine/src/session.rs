@@ -1,5 +1,5 @@
-//! The boundary between a worker and a protocol. A [`Session`] is a link's machine for one protocol: it makes bytes of requests,
-//! and tells a [`Sink`] what the bytes that come mean to the link's exchanges. It has no I/O and no clock.
+//! The boundary between a worker and a protocol. A [`Session`] implements one protocol on a link: it makes the bytes
+//! of requests, and tells a [`Sink`] what received bytes mean to the link's exchanges. It has no I/O and no clock.
 //!
 //! The protocol is fixed for a run, so a worker is compiled once for each, and no call through here is dynamic.
 
@@ -15,51 +15,51 @@ use crate::plan::{Plan, RequestPlan};
 pub(crate) trait Session: Default {
     /// How a link holds its exchanges.
     type Exchanges: Exchanges;
-    /// What the sessions of a worker remember together.
+    /// State shared by the sessions of a worker.
     type Memory;
 
     fn memory(plan: &Plan) -> Self::Memory;
 
-    /// An exchange waits for room on its link.
+    /// Counts an exchange that waits for capacity on its link.
     fn count_waited(_: &mut Self::Memory) {}
 
-    /// The server did not look at a request that was sent to it, which is sent again or given up.
+    /// Counts a request that the server refused without processing it; it is sent again or given up.
     fn count_refused(_: &mut Self::Memory, _is_sent_again: bool) {}
 
-    /// The window opens.
+    /// To be called when the window opens.
     fn open_window(_: &mut Self::Memory) {}
 
-    /// The window closes: adds what was counted in it besides requests.
+    /// To be called when the window closes: adds what was counted besides requests.
     fn close_window(_: &mut Self::Memory, _: &mut Measured) {}
 
-    /// A connection begins; what was known of the last is void.
+    /// A connection begins; forgets the last one.
     #[inline]
     fn open(&mut self, _: &Plan) {}
 
-    /// Whether other exchanges may begin once those in progress are over.
+    /// Whether other exchanges may begin on the connection once those in progress are over.
     fn goes_on(&self) -> bool;
 
-    /// How many more exchanges may begin now, where a link may have many.
+    /// How many more exchanges may begin now, if a link can have many.
     #[inline]
     fn capacity(&self) -> u32 {
         u32::from(self.goes_on())
     }
 
-    /// The exchange in `slot` begins with a request, given by its number in the plan and what that says, whose bytes
-    /// [`Session::unsent`] has from now on.
+    /// Begins an exchange in a slot with a request of the plan. [`Session::unsent`] then returns its bytes.
     fn begin(&mut self, start: Start<'_>, exchanges: &mut Self::Exchanges, memory: &mut Self::Memory);
 
-    /// What is still to be sent.
+    /// Bytes still to be sent.
     fn unsent<'a>(&'a self, plan: &'a Plan, exchanges: &'a Self::Exchanges) -> &'a [u8];
 
-    /// The first `n` bytes of [`Session::unsent`] were sent, which are all or not: how many requests are thereby whole.
+    /// The first `n` bytes of [`Session::unsent`] were sent; `are_all`: all of them. Returns how many requests that
+    /// completed.
     fn sent(&mut self, n: usize, are_all: bool, sink: &mut Sink<'_, Self::Exchanges>) -> u32;
 
-    /// The whole request in a slot that was sent last, for traces.
+    /// The whole request sent last in a slot, for traces.
     fn request<'a>(&'a self, slot: u32, plan: &'a Plan, exchanges: &'a Self::Exchanges) -> Cow<'a, [u8]>;
 
-    /// Takes bytes that came, up to the first that mean something to an exchange: how many, and what. Less than all are taken
-    /// only there.
+    /// Takes received bytes up to the first that mean something to an exchange. Returns how many, and what they mean.
+    /// Takes fewer than all only in that case.
     fn input(
         &mut self,
         input: &[u8],
@@ -67,39 +67,41 @@ pub(crate) trait Session: Default {
         sink: &mut Sink<'_, Self::Exchanges>,
     ) -> Result<(usize, Heard), AnswerError>;
 
-    /// Bytes to come that nothing but body is in, so that they may be thrown away unseen.
+    /// How many of the following bytes are certainly body, so that they may be discarded unread.
     fn skippable(&self) -> u64;
 
-    /// `n` bytes were thrown away, at most one more than [`Session::skippable`]: whose answer they make whole.
+    /// `n` bytes were discarded, at most one more than [`Session::skippable`]. Returns the slot whose answer they
+    /// complete.
     fn skip(&mut self, n: usize, sink: &mut Sink<'_, Self::Exchanges>) -> Result<Option<u32>, AnswerError>;
 
-    /// What the end of the stream means to the exchange in a slot: its answer is whole, or has failed.
+    /// What the end of the stream means to the exchange in a slot: its answer is complete, or has failed.
     fn end(&self, slot: u32, exchanges: &Self::Exchanges) -> Result<(), AnswerError>;
 
-    /// Bytes of a traced answer in words, and its slot, where bytes as they come are none.
+    /// A traced answer as text, and its slot, for protocols whose bytes are not readable.
     fn take_text(&mut self) -> Option<(u32, Vec<u8>)> {
         None
     }
 
-    /// The exchange in a slot is given up: whether the link can go on without it.
+    /// Gives up the exchange in a slot. Returns whether the link can be used without it.
     fn abandon(&mut self, slot: u32, exchanges: &mut Self::Exchanges) -> bool;
 
     /// The class of an exchange that the server will not answer because it ends the connection.
     const PASSED_OVER: ErrorClass = ErrorClass::ClosedEarly;
 
-    /// Whether the exchange in a slot lies beyond the last that the server will answer.
+    /// Whether the exchange in a slot is after the last that the server will answer.
     fn is_passed_over(&self, _: u32, _: &Self::Exchanges) -> bool {
         false
     }
 
-    /// Has [`Session::unsent`] say that the connection ends, and why where this side found an error. Whether the protocol has
-    /// words for it, so that nobody need wait for the server to close first.
+    /// Has [`Session::unsent`] announce the end of the connection, and the reason if this side found an error.
+    /// Returns whether the protocol has such a message; then it is not necessary to wait for the server to close
+    /// first.
     #[inline]
     fn say_farewell(&mut self, _: Option<ErrorClass>) -> bool {
         false
     }
 
-    /// What [`AnswerError::GivenUp`] means in words: its class and code, and how many bytes of the answer were received before.
+    /// [`AnswerError::GivenUp`] in words: its class and code, and how many bytes of the answer had been received.
     fn given_up(_: ErrorClass, code: u32, _received: u64) -> String {
         format!("error {code}")
     }
@@ -111,46 +113,47 @@ pub(crate) struct Start<'a> {
     /// Number of its request in the plan.
     pub(crate) number: u32,
     pub(crate) request: &'a RequestPlan,
-    /// No other will begin on this connection.
+    /// It will be the last on this connection.
     pub(crate) is_last: bool,
     pub(crate) plan: &'a Plan,
 }
 
-/// What bytes that came mean to exchanges.
+/// What received bytes mean to exchanges.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Heard {
-    /// Nothing by themselves, or what the sink was told.
+    /// Nothing more than what the sink was told.
     Nothing,
     /// The answer in this slot is whole.
     Whole(u32),
-    /// There will be none to the one in this slot. The link goes on.
+    /// The exchange in this slot will get no answer. The link can be used further.
     Failed(u32, AnswerError),
-    /// The server has not looked at the one in this slot, which may be sent again; if it is given up, in this class.
+    /// The server did not process the request in this slot, which may be sent again. The class counts if it is given
+    /// up.
     Refused(u32, ErrorClass),
-    /// More exchanges may begin than before, or none any more.
+    /// More exchanges may begin than before, or no more at all.
     Capacity,
 }
 
-/// Why the answer to a request is none.
+/// Why a request has no valid answer.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum AnswerError {
-    /// Bytes that are no answer, and why.
+    /// Not an answer, and why.
     Malformed(&'static str),
-    /// This many bytes after the last answer that is due.
+    /// This many bytes after the last expected answer.
     Surplus(usize),
-    /// The stream ended before the answer's head was whole.
+    /// The stream ended before the answer's head was complete.
     EndInHead,
-    /// It ended this many bytes before the end of the body, if the head said.
+    /// It ended this many bytes before the end of the body, if the head gives the length.
     EndInBody(Option<u64>),
-    /// It ended where a body may, but the layer below was to announce that.
+    /// It ended where a body may end, but the layer below should have announced that.
     Cut,
-    /// What the protocol forbids, by its class.
+    /// Something that the protocol forbids, with its class.
     Forbidden(ErrorClass, &'static str),
-    /// The server gave up an exchange, or all: which class, and its error code.
+    /// The server gave up an exchange, or all: the class, and its error code.
     GivenUp(ErrorClass, u32),
     /// It ended in the middle of the layer's handshake.
     EndInHandshake,
-    /// The layer below cannot go on: the class, and what happened in words.
+    /// The layer below failed: the class, and what happened in words.
     Layer(Box<(ErrorClass, String)>),
 }
 
@@ -192,7 +195,7 @@ impl AnswerError {
     }
 }
 
-/// Where a session tells what has happened to exchanges; it writes that down in them.
+/// Through this a session records in exchanges what has happened to them.
 pub(crate) struct Sink<'a, E> {
     pub(crate) exchanges: &'a mut E,
     pub(crate) plan: &'a Plan,
@@ -200,7 +203,7 @@ pub(crate) struct Sink<'a, E> {
 }
 
 impl<E: Exchanges> Sink<'_, E> {
-    /// `n` more bytes of a request were sent; whether that is all of it.
+    /// `n` more bytes of a request were sent; `is_whole`: all of it.
     #[inline]
     pub(crate) fn sent(&mut self, slot: u32, n: usize, is_whole: bool) {
         let exchange = self.exchanges.at_mut(slot);
@@ -211,7 +214,7 @@ impl<E: Exchanges> Sink<'_, E> {
         }
     }
 
-    /// Bytes of an answer have come; perhaps not the first.
+    /// Bytes of an answer have come, not necessarily its first.
     #[inline]
     pub(crate) fn answer(&mut self, slot: u32) {
         let exchange = self.exchanges.at_mut(slot);
@@ -221,7 +224,7 @@ impl<E: Exchanges> Sink<'_, E> {
         }
     }
 
-    /// So many bytes of a head have come, and not all.
+    /// This many bytes of an incomplete head have come.
     #[cold]
     pub(crate) fn head_begun(&mut self, slot: u32, bytes: usize) {
         self.exchanges.at_mut(slot).begun_head_bytes = bytes as u32;
@@ -257,13 +260,13 @@ impl<E: Exchanges> Sink<'_, E> {
         exchange.body_bytes += piece.len() as u64;
     }
 
-    /// A piece of the body that was discarded unseen.
+    /// A piece of the body that was discarded unread.
     #[inline]
     pub(crate) fn unseen_body(&mut self, slot: u32, bytes: u64) {
         self.exchanges.at_mut(slot).body_bytes += bytes;
     }
 
-    /// What the protocol needs between pieces of the body, and after it.
+    /// Bytes of the protocol between pieces of the body, and after it.
     #[inline]
     pub(crate) fn framing(&mut self, slot: u32, bytes: usize) {
         self.exchanges.at_mut(slot).framing_bytes += bytes as u64;

@@ -1,5 +1,6 @@
-//! Links that many exchanges share, where the protocol lets them: which link an exchange joins, what it waits for there, and what
-//! becomes of it when the server does not want it. Nothing here is compiled into a worker whose links carry one at a time.
+//! Links that carry many exchanges at once, if the protocol allows it: which link an exchange joins, how it waits
+//! there, and what happens if the server refuses it. Workers whose links carry one at a time contain none of this
+//! code.
 
 use webstone_measure::errors::ErrorClass;
 use webstone_workload::load::ConnectionPolicy;
@@ -12,11 +13,11 @@ use crate::session::Session;
 use crate::sys::Backend;
 use crate::worker::{Stage, Worker};
 
-/// How often the server may say of a request that it did not look at it.
+/// How often the server may refuse a request without having processed it.
 const REFUSALS_MAX: u8 = 16;
 
 impl Plan {
-    /// Whose links a client shares; `None` where each request has one of its own.
+    /// The group of clients that share links with this one; `None` if each request has a link of its own.
     fn group(&self, client: u32) -> Option<u32> {
         match self.policy {
             ConnectionPolicy::PerRequest => None,
@@ -48,7 +49,7 @@ impl<B: Backend, L: Layer, P: Session> Worker<B, L, P> {
         (link, true)
     }
 
-    /// An exchange that has begun joins its link: at once, or when that stands, or when it has room.
+    /// An exchange joins its link: at once, or when the link is up, or when it has capacity.
     pub(crate) fn join(&mut self, at: ExchangeId, is_new: bool, now: u64) {
         let link = &mut self.links[at.link];
         if is_new {
@@ -65,7 +66,7 @@ impl<B: Backend, L: Layer, P: Session> Worker<B, L, P> {
         }
     }
 
-    /// Begins the first exchanges on a link that stands.
+    /// Begins the first exchanges on an established link.
     pub(crate) fn begin_first(&mut self, index: u32, now: u64) {
         self.begin_waiting(index, now);
         if self.links[index].exchanges.waiting() > 0 {
@@ -77,7 +78,7 @@ impl<B: Backend, L: Layer, P: Session> Worker<B, L, P> {
         }
     }
 
-    /// An exchange waits until its link may have more. What it waits for is its answer.
+    /// Has an exchange wait until its link has capacity. Its deadline is then that of its answer.
     fn waits_for_room(&mut self, at: ExchangeId, now: u64) {
         let exchange = self.links[at.link].exchanges.at_mut(at.slot);
         let first_byte_ns = now + self.plan.first_byte_timeout_ns;
@@ -85,7 +86,7 @@ impl<B: Backend, L: Layer, P: Session> Worker<B, L, P> {
         P::count_waited(&mut self.memory);
     }
 
-    /// Begins exchanges that wait for their link, as many as it may have.
+    /// Begins as many waiting exchanges as the link allows.
     pub(crate) fn begin_waiting(&mut self, index: u32, now: u64) {
         loop {
             let link = &mut self.links[index];
@@ -97,7 +98,8 @@ impl<B: Backend, L: Layer, P: Session> Worker<B, L, P> {
         }
     }
 
-    /// An exchange on a link has ended, so that others may begin; where there are none, and none may, the link ends.
+    /// An exchange on a link has ended, so that others may begin. The link ends if none is in progress and none may
+    /// begin.
     pub(crate) fn settle(&mut self, index: u32, now: u64) {
         self.begin_waiting(index, now);
         let link = &self.links[index];
@@ -105,7 +107,7 @@ impl<B: Backend, L: Layer, P: Session> Worker<B, L, P> {
             return;
         }
         if link.exchanges.any_in_progress() || (link.session.goes_on() && self.stage != Stage::Draining) {
-            // There may be something to say about the stream that ended.
+            // The session may have a message about the ended stream.
             return self.links.mark_due(index);
         }
         if self.plan.reset && link.family != Family::Unix {
@@ -115,7 +117,7 @@ impl<B: Backend, L: Layer, P: Session> Worker<B, L, P> {
         }
     }
 
-    /// More exchanges may begin on a link than before, or none any more.
+    /// More exchanges may begin on a link than before, or no more at all.
     #[cold]
     pub(crate) fn capacity_changed(&mut self, index: u32, now: u64) {
         if self.links[index].session.goes_on() {
@@ -137,7 +139,7 @@ impl<B: Backend, L: Layer, P: Session> Worker<B, L, P> {
         self.settle(index, now);
     }
 
-    /// The server did not look at a request, which may be sent again whatever it asks for.
+    /// The server did not process a request, so it may be sent again whatever its method.
     #[cold]
     pub(crate) fn refused(&mut self, at: ExchangeId, class: ErrorClass, now: u64) {
         let was_sent = self.links.exchange(at).progress != Progress::Waiting;
@@ -157,7 +159,7 @@ impl<B: Backend, L: Layer, P: Session> Worker<B, L, P> {
         self.move_on(at, now);
     }
 
-    /// Moves an exchange to a link that it may join.
+    /// Moves an exchange to another link that it may join.
     pub(crate) fn move_on(&mut self, at: ExchangeId, now: u64) {
         let refusals = self.links[at.link].exchanges.refusals(at.slot).map_or(0, |refusals| *refusals);
         let mut exchange: Exchange = self.links[at.link].exchanges.take(at.slot);
@@ -173,11 +175,11 @@ impl<B: Backend, L: Layer, P: Session> Worker<B, L, P> {
         self.join(ExchangeId { link, slot }, is_new, now);
     }
 
-    /// Sends what links have to say since they were last asked: once for all their exchanges.
+    /// Sends what has become due on links: once for all their exchanges.
     #[inline]
     pub(crate) fn flush(&mut self) {
         while let Some(index) = self.links.next_due() {
-            // What a full socket did not take is sent when it has room.
+            // A full socket sends the rest when it is writable.
             let link = &self.links[index];
             if link.state == LinkState::Up && !link.session.unsent(&self.plan, &link.exchanges).is_empty() {
                 let now = self.clock.read_ns();
@@ -186,7 +188,7 @@ impl<B: Backend, L: Layer, P: Session> Worker<B, L, P> {
         }
     }
 
-    /// Sends what the session has to say, if the socket takes it; nobody waits for it.
+    /// Sends the session's last message if the socket takes it; does not wait.
     pub(crate) fn send_last(&mut self, index: u32) {
         let link = &mut self.links[index];
         let wire = link.layer.seal(link.session.unsent(&self.plan, &link.exchanges), &mut self.layers);

@@ -1,6 +1,6 @@
-//! Parts of the bytes that a plan or a request keeps together.
+//! Ranges of a byte buffer that a plan or a request owns.
 
-/// A range of some other place's bytes.
+/// A range of bytes within a buffer.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Slice {
     start: u32,
@@ -8,7 +8,7 @@ pub(crate) struct Slice {
 }
 
 impl Slice {
-    /// Only where the bytes were found to be no more than 4 GiB.
+    /// To be called only if the buffer has at most 4 GiB.
     pub(crate) fn of_bytes(start: usize, length: usize) -> Slice {
         Slice { start: start as u32, length: length as u32 }
     }

@@ -1,30 +1,30 @@
-//! Time in which a worker stood still without a reason of its own: its CPU was given to something else, or to another virtual
-//! machine, or the whole process was stopped. Some of that no counter of the kernel tells.
+//! Time in which a worker stood still without a reason of its own: its CPU was given to something else, or to another
+//! virtual machine, or the whole process was stopped. The kernel's counters do not show all of it.
 //!
-//! Two signs, which exclude each other. While the worker is awake it reads the clock with every event, so a gap between two
-//! readings is a stall. While it sleeps its ticker wakes it at instants known in advance, so a late tick is one: those are
-//! samples, and each stands for the period between two ticks. What the kernel calls waiting for a CPU is among these stalls; it
-//! is known exactly from elsewhere, and is subtracted when the run is judged.
+//! Two signs, which exclude each other. While the worker is awake it reads the clock with every event, so a gap
+//! between two readings is a stall. While it sleeps its ticker wakes it at known instants, so a late tick is a stall;
+//! ticks are samples, and each stands for the period between two of them. These stalls include what the kernel counts
+//! as waiting for a CPU; that time is known exactly from elsewhere, and is subtracted when the run is judged.
 
-/// Shorter gaps have causes of the worker's own: a large write, interrupts, a page fault.
+/// Shorter gaps have causes within the worker: a large write, interrupts, a page fault.
 pub(crate) const STALL_NS: u64 = 2_000_000;
 
 /// The stalls of a window.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Stalls {
-    /// How many.
+    /// Number of stalls.
     pub(crate) count: u64,
-    /// Estimated time of all, in nanoseconds.
+    /// Estimated sum of all, in nanoseconds.
     pub(crate) all_ns: u64,
     /// The longest, in nanoseconds, from its first sign to its end.
     pub(crate) longest_ns: u64,
-    /// The last one before the window, which may reach into it.
+    /// The last one before the window: it may reach into it.
     before: (u64, u64),
     is_open: bool,
 }
 
 impl Stalls {
-    /// The window opened at `open_ns`; a stall that has hidden that until now is in it.
+    /// The window opened at `open_ns`; a stall because of which that is noticed only now lies within it.
     pub(crate) fn open(&mut self, open_ns: u64) {
         let (from_ns, to_ns) = self.before;
         *self = Stalls { is_open: true, ..Stalls::default() };
@@ -38,7 +38,7 @@ impl Stalls {
         self.is_open = false;
     }
 
-    /// Between these two instants the worker was awake and read no clock.
+    /// The worker was awake between these two instants and did not read the clock.
     pub(crate) fn gap(&mut self, from_ns: u64, to_ns: u64) {
         let length_ns = to_ns.saturating_sub(from_ns);
         self.add(from_ns, to_ns, length_ns);
@@ -47,7 +47,7 @@ impl Stalls {
     /// The worker was awake until `awake_ns`, slept, and woke at `woken_ns`; meanwhile `count` ticks were due, the first at
     /// `due_ns`, one every `period_ns`.
     pub(crate) fn ticks(&mut self, due_ns: u64, count: u64, period_ns: u64, awake_ns: u64, woken_ns: u64) {
-        // A tick that was due before the worker slept was not late on account of its sleep.
+        // A tick that was due before the worker slept was not late because of the sleep.
         let from_ns = due_ns.max(awake_ns);
         let Some(beyond_ns) = woken_ns.checked_sub(from_ns + STALL_NS) else { return };
         let late = (beyond_ns / period_ns + 1).min(count);

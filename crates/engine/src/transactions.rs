@@ -1,4 +1,4 @@
-//! What is kept per request only when asked for: traces of whole exchanges, and every transaction's instants.
+//! What is kept per request on demand only: traces of whole exchanges, and the instants of every transaction.
 
 /// One piece of an exchange, for `--trace`.
 #[derive(Clone, Debug)]
@@ -16,9 +16,9 @@ pub struct TraceEvent {
 /// The kind of a [`TraceEvent`].
 #[derive(Clone, Debug)]
 pub enum TraceKind {
-    /// Bytes written, secrets masked.
+    /// Bytes sent, secrets masked.
     Sent(Vec<u8>),
-    /// Bytes read, as they came in one read.
+    /// Bytes received by one read.
     Received(Vec<u8>),
     /// What a TLS handshake agreed on, in words.
     Secured(String),
@@ -36,11 +36,11 @@ pub struct Transaction {
     pub page: u32,
     /// File of the page.
     pub file: u32,
-    /// Open loop: when the schedule would have had it start. In closed loop, and of a page's further files, its start.
+    /// Open loop: when the schedule starts it. In closed loop, and for a page's other files, its start.
     pub intended_ns: i64,
     /// Connect begins, or the request is handed to a reused connection.
     pub start_ns: i64,
-    /// The connection stands.
+    /// The connection was established.
     pub connected_ns: Option<i64>,
     /// Last request byte written.
     pub sent_ns: Option<i64>,
@@ -50,12 +50,12 @@ pub struct Transaction {
     pub headers_done_ns: Option<i64>,
     /// Last byte, or the moment of failure.
     pub end_ns: i64,
-    /// Status; 0 where there was none.
+    /// Status; 0 if there was none.
     pub status: u16,
     /// Bytes of the head and framing.
     pub head_bytes: u64,
     /// Bytes of the body.
     pub body_bytes: u64,
-    /// Error, where it failed.
+    /// Error, if it failed.
     pub error: Option<webstone_measure::errors::ErrorClass>,
 }

@@ -1,7 +1,7 @@
 //! One worker: a thread with one event loop that carries many clients.
 //!
-//! This file holds the loop, its clock and its phases; `dispatch` deals events to links, `paging` is what a client
-//! does between requests. Workers share nothing but [`Shared`], a few words that are written once or read seldom.
+//! This file holds the loop, its clock and its phases; `dispatch` passes events to links, `paging` is what a client
+//! does between requests. Workers share nothing but [`Shared`], a few words that are written once or read rarely.
 
 use std::io;
 use std::sync::Arc;
@@ -28,20 +28,20 @@ use crate::sampling::Sampling;
 use crate::session::Session;
 use crate::sys::Backend;
 
-/// How far ahead the window's opening and closing are announced, so that every worker has read it in time.
+/// How far ahead the opening and closing of the window are announced, so that every worker has read them in time.
 pub(crate) const ANNOUNCE_NS: u64 = 3 * TICK_NS;
-/// What the resolver's event is registered under; no link has this number.
+/// Token of the resolver's event; no link has this number.
 pub(crate) const RESOLVER_TOKEN: u64 = u64::MAX;
-/// What the ticker's event is registered under.
+/// Token of the ticker's event.
 pub(crate) const TICKER_TOKEN: u64 = u64::MAX - 1;
 /// What the level and its workers tell each other.
 #[derive(Debug)]
 pub(crate) struct Shared {
     /// When the window opens.
     pub(crate) opening: Announced,
-    /// How long it is open, unless it ends early; [`u64::MAX`] where its pages end it.
+    /// How long it is open, unless it ends early; [`u64::MAX`] if its number of pages ends it.
     pub(crate) duration_ns: u64,
-    /// When it ends early; [`u64::MAX`] where it does not.
+    /// When it ends early; [`u64::MAX`] if it does not.
     pub(crate) end_ns: AtomicU64,
     /// Finish at once, without a drain.
     pub(crate) abort: AtomicBool,
@@ -56,7 +56,7 @@ pub(crate) struct Shared {
 }
 
 impl Shared {
-    /// Of a level that has not begun.
+    /// For a level that has not begun.
     pub(crate) fn new(plan: &Plan, pages_left: u64, workers: usize) -> Shared {
         Shared {
             opening: Announced::none(),
@@ -70,18 +70,18 @@ impl Shared {
         }
     }
 
-    /// When the window closes; [`u64::MAX`] while that is not known.
+    /// When the window closes; [`u64::MAX`] while that is unknown.
     pub(crate) fn close_ns(&self) -> u64 {
         self.closes_ns(self.opening.get())
     }
 
-    /// The same of a window that opens at an instant.
+    /// When a window that opens at `open_ns` closes.
     fn closes_ns(&self, open_ns: u64) -> u64 {
         open_ns.saturating_add(self.duration_ns).min(self.end_ns.load(Relaxed))
     }
 }
 
-/// One worker's totals, for the live display. On cache lines of its own.
+/// One worker's totals, for the live display, on their own cache lines.
 #[derive(Debug, Default)]
 #[repr(align(128))]
 pub(crate) struct Published {
@@ -101,7 +101,7 @@ pub(crate) struct Published {
     pub(crate) copied: Copied,
 }
 
-/// Where a worker stands.
+/// How far a worker is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Stage {
     WarmUp,
@@ -110,23 +110,23 @@ pub(crate) enum Stage {
     Done,
 }
 
-/// Which worker it is, and whose clients are its.
+/// A worker's number, and its clients.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Seat {
-    /// Among the workers of this host.
+    /// Its number among the workers of this host.
     pub(crate) number: usize,
-    /// Which of the level's slots are its, of all hosts'.
+    /// Its slots, of those of the whole level.
     pub(crate) slots: Slots,
     /// The CPU that it was pinned to.
     pub(crate) cpu: Option<u32>,
-    /// Number of its first client in the level.
+    /// Number of its first client within the level.
     pub(crate) first_client: u32,
     pub(crate) clients: u32,
     /// Open loop: the rate of all workers of all hosts together.
     pub(crate) rate: Option<RateProfile>,
 }
 
-/// Its parts own what they change; no other file writes their fields.
+/// Each part changes only its own fields.
 pub(crate) struct Worker<B: Backend, L: Layer, P: Session> {
     pub(crate) plan: Arc<Plan>,
     pub(crate) shared: Arc<Shared>,
@@ -138,9 +138,9 @@ pub(crate) struct Worker<B: Backend, L: Layer, P: Session> {
     pub(crate) pacing: Pacing,
     pub(crate) clients: Clients,
     pub(crate) links: Links<B::Socket, L, P>,
-    /// What layers have together.
+    /// What the layers of its links share.
     pub(crate) layers: L::Shared,
-    /// What sessions remember together.
+    /// What the sessions of its links share.
     pub(crate) memory: P::Memory,
     pub(crate) resolver: Option<Resolver>,
     pub(crate) sampling: Sampling,
@@ -149,7 +149,7 @@ pub(crate) struct Worker<B: Backend, L: Layer, P: Session> {
 }
 
 impl<B: Backend, L: Layer, P: Session> Worker<B, L, P> {
-    /// A worker on a back end of its own. Must be called by the thread that runs it.
+    /// A worker with its own back end. Must be called by the thread that runs it.
     pub(crate) fn new(
         plan: Arc<Plan>,
         shared: Arc<Shared>,
@@ -164,7 +164,7 @@ impl<B: Backend, L: Layer, P: Session> Worker<B, L, P> {
         if let Some(resolver) = &resolver {
             backend.watch(resolver.waker(), RESOLVER_TOKEN)?;
         }
-        // For what may come late by a tick.
+        // For everything that may be late by a tick.
         backend.tick_every(TICK_NS, TICKER_TOKEN)?;
         Ok(Worker {
             seat,
@@ -186,7 +186,7 @@ impl<B: Backend, L: Layer, P: Session> Worker<B, L, P> {
         })
     }
 
-    /// Runs the level from `go_ns` to the end of the drain, and gives what was measured.
+    /// Runs the level from `go_ns` to the end of the drain, and returns what was measured.
     pub(crate) fn run(mut self, go_ns: u64) -> io::Result<Measured> {
         self.clients.start_from(go_ns);
         self.backend.sleep_until(go_ns);
@@ -217,7 +217,7 @@ impl<B: Backend, L: Layer, P: Session> Worker<B, L, P> {
             began = true;
         }
         if began {
-            // However many there were, this was work and no stall.
+            // However many events there were, this was work and no stall.
             self.clock.set(self.backend.now_ns());
         }
         let is_drained = self.clients.requests_in_progress() == 0 || now >= self.drain_end_ns;
@@ -253,18 +253,18 @@ impl<B: Backend, L: Layer, P: Session> Worker<B, L, P> {
         Ok(())
     }
 
-    /// Whether a tick that comes late by another would be noticed. Where not, the loop waits without a time-out, and the ticker
-    /// wakes it: every figure is booked by the clock, not by when a tick was handled.
+    /// Whether it would matter if a tick were late by another. If not, the loop waits without a time-out, and the
+    /// ticker wakes it: every figure is recorded by the clock, not by when a tick was handled.
     fn minds_the_time(&self) -> bool {
         self.pacing.is_open_loop()
             || self.plan.page_limit.is_some()
-            // A worker that sleeps through the opening of its window opens it late, whatever else it did not miss.
+            // A worker that sleeps through the opening of its window opens it late, even if it missed nothing else.
             || self.stage != Stage::Measuring
             || self.clock.sweeps_between_ticks()
     }
 
-    /// Whether a round begins nothing by itself, so that the clock as the last answer found it will do: what else is due is
-    /// due to the tick.
+    /// Whether a round starts nothing by itself, so that the clock as read at the last answer is good enough:
+    /// everything else that is due waits for the tick.
     #[inline]
     fn only_answers_matter(&self) -> bool {
         !self.minds_the_time()
@@ -278,7 +278,7 @@ impl<B: Backend, L: Layer, P: Session> Worker<B, L, P> {
         if let Some(ticks) = self.backend.take_ticks() {
             self.clock.ticked(&ticks, self.shared.close_ns());
         }
-        // Its instants and the loop's own drift against each other; what is nearly due need not wait for the next.
+        // Ticks and the loop's own instants are not in step: what is nearly due is done now, not at the next tick.
         let now = self.backend.now_ns();
         self.clock.set(now);
         if now + TICK_NS / 2 >= self.clock.tick_ns() {
@@ -300,7 +300,7 @@ impl<B: Backend, L: Layer, P: Session> Worker<B, L, P> {
         now
     }
 
-    /// Notes how long an event waited for others of its batch: the generator's own delay.
+    /// Records how long an event waited for others of its batch: the generator's own delay.
     #[inline]
     pub(crate) fn note_delay(&mut self, now: u64) {
         self.recorder.loop_delay(self.clock.delay_ns(now));
@@ -318,7 +318,7 @@ impl<B: Backend, L: Layer, P: Session> Worker<B, L, P> {
                 // Ended before it opened: nothing is measured.
                 self.stop_all(now);
             } else if open_ns <= now {
-                // Even if it has closed meanwhile: a worker that waited for its CPU all that time still had its clients.
+                // Even if the window is over: a worker that waited for its CPU all that time still had its clients.
                 self.open(open_ns);
             } else if self.shared.settle.load(Relaxed) && self.clients.pages_in_progress() == 0 {
                 self.published().settled.store(true, Relaxed);
@@ -343,15 +343,15 @@ impl<B: Backend, L: Layer, P: Session> Worker<B, L, P> {
             Stage::WarmUp => next_ns.min(self.shared.opening.soonest().max(now + 1)),
             Stage::Measuring => {
                 let next_ns = next_ns.min(self.recorder.second_end_ns()).min(close_ns).max(now + 1);
-                // The end of the last page is not known ahead; look for it more often.
+                // The end of the last page is not known in advance; check for it more often.
                 if self.plan.page_limit.is_some() { next_ns.min(now + TICK_NS / 10) } else { next_ns }
             }
             Stage::Draining | Stage::Done => next_ns.min(self.drain_end_ns.max(now + 1)),
         });
     }
 
-    /// Leaves a copy of the response times for who watches, once a second. Waits that have no answer are among them where they are
-    /// longer than the mean one: others would only hide how long answers take.
+    /// Leaves a copy of the response times for the watcher, once per second. It includes requests without an answer
+    /// that have waited longer than the mean response time: shorter waits would only hide how long answers take.
     fn leave_copy(&mut self, now: u64) {
         let Some((moments, response, failed)) = self.recorder.copy_due(now) else { return };
         let mean_ns = moments.mean() as u64;
@@ -439,7 +439,7 @@ impl<B: Backend, L: Layer, P: Session> Worker<B, L, P> {
         published.response_ns.store(totals.response_ns, Relaxed);
     }
 
-    /// Starts clients at a pace; whether any was.
+    /// Starts clients at a limited pace; returns whether any was started.
     fn start_clients(&mut self, now: u64) -> bool {
         if self.stage == Stage::Draining {
             return false;
@@ -447,14 +447,14 @@ impl<B: Backend, L: Layer, P: Session> Worker<B, L, P> {
         let mut any = false;
         while let Some(client) = self.clients.next_to_start(now) {
             any = true;
-            // Without a warm-up the window is open by now.
+            // Without a warm-up the window is already open.
             self.recorder.waited(self.clients.started_from_ns(), now);
             self.start_page(client, now, now);
         }
         any
     }
 
-    /// Whether any client's pause has ended.
+    /// Ends the pauses that are over; returns whether there were any.
     fn wake_clients(&mut self, now: u64) -> bool {
         let mut any = false;
         while let Some(client) = self.clients.next_awake(now) {
