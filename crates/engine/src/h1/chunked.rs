@@ -1,14 +1,14 @@
 //! The chunked transfer coding, decoded as it arrives (RFC 9112 section 7.1).
 //!
 //! A few words of state and no buffer: chunk sizes, extensions and trailers are read byte by byte, data is skipped in
-//! whole slices, so any split of the stream gives the same result.
+//! whole slices. Any split of the stream gives the same result.
 
 /// Most bytes of one chunk-size line, extensions included. No server needs more; an endless line must end somewhere.
 const LINE_BYTES_MAX: u32 = 4096;
 /// Most bytes of all trailer fields together, the limit of a head.
 const TRAILER_BYTES_MAX: u32 = 65_536;
 
-/// Where a decoder stands in the coding.
+/// Where a decoder is in the coding.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 enum Position {
     /// Before the first hex digit of a size.
@@ -20,15 +20,15 @@ enum Position {
     Extension,
     /// Within data; `remaining` bytes are still to come.
     Data,
-    /// Behind data: the line end that closes it.
+    /// After data: at the line end that closes it.
     DataEnd,
-    /// Behind the last chunk, at the start of a trailer line.
+    /// After the last chunk, at the start of a trailer line.
     TrailerStart,
     /// Within a trailer line.
     Trailer,
-    /// The carriage return of the empty line that ends everything.
+    /// After the carriage return of the empty line that ends the body.
     TrailerEnd,
-    /// Behind everything.
+    /// After the end of the body.
     Done,
 }
 
@@ -52,8 +52,8 @@ pub enum Piece {
 }
 
 impl Chunked {
-    /// Consumes a run of bytes of one kind from the front of `input`: how many, and what they are. `input` must not
-    /// be empty unless the end was reached.
+    /// Consumes a run of bytes of one kind from the front of `input`; returns how many, and of what kind. `input`
+    /// must not be empty unless the end was reached.
     pub fn advance(&mut self, input: &[u8]) -> Result<(usize, Piece), &'static str> {
         match self.position {
             Position::Done => return Ok((0, Piece::End)),

@@ -1,13 +1,13 @@
-//! Response heads that were parsed before. A server answers a file with the same head again and again (its `Date` changes
-//! once a second), so most heads need one comparison of bytes instead of a parse: it was two thirds of all instructions
-//! that a small request cost.
+//! Response heads that were parsed before. A server answers a file with the same head again and again (its `Date`
+//! changes once per second), so most heads need one comparison of bytes and no parsing, which was two thirds of the
+//! instructions of a small request.
 //!
-//! Nothing is guessed: equal bytes parse equally, every other head is parsed as ever, and only heads that were found
-//! sound are kept.
+//! The result is the same: equal bytes parse equally, every other head is parsed as usual, and only valid heads are
+//! kept.
 
 use super::response::Fields;
 
-/// Heads that are kept, each for the requests whose number falls on it. A power of two.
+/// Number of heads that are kept; requests share them by their number modulo this. A power of two.
 const SLOTS: usize = 64;
 /// Longest head that is kept, in bytes.
 const BYTES_MAX: usize = 1024;
@@ -25,12 +25,12 @@ struct Slot {
 }
 
 impl KnownHeads {
-    /// With room for `requests` different requests, up to a limit.
+    /// Space for `requests` different requests, up to a limit.
     pub fn new(requests: usize) -> KnownHeads {
         KnownHeads { slots: vec![Slot::default(); requests.next_power_of_two().clamp(1, SLOTS)] }
     }
 
-    /// The head at the front of `input`, if it is the one kept for `request`: its length and fields.
+    /// The length and fields of the head at the front of `input`, if it is the one kept for `request`.
     #[inline]
     pub(super) fn recall(&self, request: u32, input: &[u8]) -> Option<(usize, Fields)> {
         let slot = &self.slots[request as usize & (self.slots.len() - 1)];
@@ -46,7 +46,7 @@ impl KnownHeads {
         let mask = self.slots.len() - 1;
         let slot = &mut self.slots[request as usize & mask];
         slot.bytes.clear();
-        // Once for a slot: heads that differ in their date alone are as long as each other.
+        // Once per slot: heads that differ only in their date have the same length.
         slot.bytes.reserve(BYTES_MAX);
         slot.bytes.extend_from_slice(head);
         slot.fields = *fields;

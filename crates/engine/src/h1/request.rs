@@ -5,7 +5,7 @@ use webstone_workload::load::HttpVersion;
 /// What a request is made of.
 #[derive(Clone, Copy, Debug)]
 pub struct RequestParts<'a> {
-    /// Method, as it is to stand in the request line.
+    /// Method, as it appears in the request line.
     pub method: &'a str,
     /// Request target: a path with its query, or an absolute URL for a proxy.
     pub target: &'a str,
@@ -13,11 +13,11 @@ pub struct RequestParts<'a> {
     pub host: &'a str,
     /// Version that the request line names.
     pub version: HttpVersion,
-    /// Header fields besides those written here; a name given here replaces the default of that name.
+    /// Additional header fields; one with the name of a default field replaces it.
     pub headers: &'a [(String, String)],
-    /// Body; with one, or with a method that has one by nature, `Content-Length` is written.
+    /// Body. `Content-Length` is written if there is one, or if the method normally has one.
     pub body: Option<&'a [u8]>,
-    /// Whether this is the connection's last request.
+    /// Whether this is the last request on its connection.
     pub last: bool,
     /// The body and its length are added later: neither is written here.
     pub body_later: bool,
@@ -28,7 +28,7 @@ pub fn write_request(parts: &RequestParts<'_>, out: &mut Vec<u8>) {
     let given = |name: &str| parts.headers.iter().any(|(given, _)| given.eq_ignore_ascii_case(name));
     let version = match parts.version {
         HttpVersion::Http10 => "1.0",
-        // A run in HTTP/2 has its requests from elsewhere.
+        // Requests of a run in HTTP/2 are made elsewhere.
         HttpVersion::Http11 | HttpVersion::Http2 => "1.1",
     };
     let mut line = |pieces: &[&str]| {
@@ -49,7 +49,7 @@ pub fn write_request(parts: &RequestParts<'_>, out: &mut Vec<u8>) {
         match (parts.version, parts.last) {
             (HttpVersion::Http11 | HttpVersion::Http2, true) => line(&["Connection: close"]),
             (HttpVersion::Http10, false) => line(&["Connection: keep-alive"]),
-            // The version's own default says it already.
+            // This is already the version's default.
             (HttpVersion::Http11 | HttpVersion::Http2, false) | (HttpVersion::Http10, true) => {}
         }
     }
@@ -66,23 +66,23 @@ pub fn write_request(parts: &RequestParts<'_>, out: &mut Vec<u8>) {
     out.extend_from_slice(body);
 }
 
-/// Whether a text may stand as a method or a field name (RFC 9110 section 5.6.2, `token`).
+/// Whether a text is valid as a method or field name (RFC 9110 section 5.6.2, `token`).
 pub fn is_token(text: &str) -> bool {
     let special = b"!#$%&'*+-.^_`|~";
     !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_alphanumeric() || special.contains(&byte))
 }
 
-/// Whether a text may stand as a field value: no line end and no other control character but the tab.
+/// Whether a text is valid as a field value: no line end and no other control character but the tab.
 pub fn is_field_value(text: &str) -> bool {
     text.bytes().all(|byte| byte == b'\t' || (byte >= 0x20 && byte != 0x7f))
 }
 
-/// Whether a text may stand as a request target: visible ASCII without white space.
+/// Whether a text is valid as a request target: visible ASCII without white space.
 pub fn is_target(text: &str) -> bool {
     !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_graphic())
 }
 
-/// Whether a method may be sent again without asking (RFC 9110 section 9.2.2).
+/// Whether a method may be retried automatically (RFC 9110 section 9.2.2).
 pub fn is_idempotent(method: &str) -> bool {
     matches!(method, "GET" | "HEAD" | "PUT" | "DELETE" | "OPTIONS" | "TRACE")
 }
@@ -148,7 +148,7 @@ mod tests {
     }
 
     #[test]
-    fn what_may_stand_where() {
+    fn methods_values_and_targets_are_validated() {
         assert!(is_token("X-Id") && !is_token("X Id") && !is_token("") && !is_token("X:"));
         assert!(is_field_value("a\tb ü") && !is_field_value("a\r\nb") && !is_field_value("\0"));
         assert!(is_target("/a?b") && !is_target("/a b") && !is_target("") && !is_target("/ü"));

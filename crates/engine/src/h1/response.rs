@@ -1,16 +1,17 @@
 //! Responses of HTTP/1.0 and 1.1, parsed as they arrive (RFC 9112 sections 4 to 7).
 //!
-//! The parser holds a few words and no buffer. A head must lie in one slice: while it is incomplete nothing is
-//! consumed and the caller keeps the bytes. Bodies are passed through in slices, or skipped unseen
-//! ([`ResponseParser::skippable`]). Strict where leniency would hide a broken server: contradicting lengths, junk in
-//! a status line, bytes after the end. Lenient where the standard says so: bare line feeds, missing reason phrase.
+//! The parser has a few words of state and no buffer. A head must be in one slice: until it is complete nothing is
+//! consumed and the caller keeps the bytes. Bodies are passed through in slices, or skipped unread
+//! ([`ResponseParser::skippable`]). The parser is strict where leniency would hide a broken server (contradicting
+//! lengths, junk in a status line, bytes after the end), and lenient where the standard is (bare line feeds, missing
+//! reason phrase).
 
 use memchr::memchr;
 
 use super::chunked::{Chunked, Piece};
 use super::known_heads::KnownHeads;
 
-/// Largest head that is accepted, interim heads counted each on their own, in bytes.
+/// Maximum size of a head in bytes; each interim head counts by itself.
 pub const HEAD_BYTES_MAX: usize = 65_536;
 /// Maximum number of interim (1xx) responses before a final one.
 pub const INTERIM_MAX: u8 = 64;
@@ -19,7 +20,7 @@ pub const INTERIM_MAX: u8 = 64;
 #[derive(Clone, Copy, Debug)]
 pub struct ResponseParser {
     state: State,
-    /// Head bytes that were searched for an end already.
+    /// Bytes of the head already searched for its end.
     searched: u32,
     interim: u8,
     no_body: bool,
@@ -41,7 +42,7 @@ pub struct Head {
     pub status: u16,
     /// Whether the server keeps the connection open after this response.
     pub keep_alive: bool,
-    /// Length of the body, where the head tells.
+    /// Length of the body, if the head gives it.
     pub length: Option<u64>,
 }
 
@@ -73,18 +74,18 @@ pub enum AtEnd {
     Complete,
     /// Before or within a head.
     InHead,
-    /// Within a body; how many bytes are missing, if the head said.
+    /// Within a body; how many bytes are missing, if the head gives the length.
     InBody(Option<u64>),
 }
 
 impl ResponseParser {
-    /// A parser for the answer to one request; `to_head`: the request's method is HEAD, so no body follows.
+    /// A parser for the answer to one request. `to_head`: the request's method is HEAD, so no body follows.
     #[inline]
     pub fn new(to_head: bool) -> ResponseParser {
         ResponseParser { state: State::Head, searched: 0, interim: 0, no_body: to_head }
     }
 
-    /// As [`Self::step`], with heads parsed before: `request` is the number of the request that is answered.
+    /// As [`Self::step`], but recalls known heads; `request` is the number of the request being answered.
     #[inline(always)]
     pub fn step_known(
         &mut self,
@@ -101,7 +102,7 @@ impl ResponseParser {
         }
     }
 
-    /// Consumes the next piece from the front of `input`: how many bytes, and what they were.
+    /// Consumes the next piece from the front of `input`; returns how many bytes, and what they were.
     #[inline]
     pub fn step(&mut self, input: &[u8]) -> Result<(usize, Step), Malformed> {
         match &mut self.state {
@@ -126,8 +127,8 @@ impl ResponseParser {
         }
     }
 
-    /// Body bytes that may be thrown away unseen: the rest of a body of known length, or everything up to the end of
-    /// the stream. 0 in heads, in chunk framing and after the end.
+    /// How many body bytes may be discarded unread: the rest of a body of known length, or everything up to the end
+    /// of the stream. 0 in heads, in chunk framing and after the end.
     #[inline]
     pub fn skippable(&self) -> u64 {
         match self.state {
@@ -137,7 +138,7 @@ impl ResponseParser {
         }
     }
 
-    /// Tells that `n` body bytes, at most [`Self::skippable`], were thrown away.
+    /// Records that `n` body bytes, at most [`Self::skippable`], were discarded.
     #[inline]
     pub fn skipped(&mut self, n: u64) {
         if let State::Length(remaining) = &mut self.state {
@@ -154,7 +155,7 @@ impl ResponseParser {
         matches!(self.state, State::Done)
     }
 
-    /// What it means if the stream ends at this point.
+    /// What an end of the stream at this point means.
     pub fn at_end(&self) -> AtEnd {
         match self.state {
             State::Head => AtEnd::InHead,
@@ -165,8 +166,8 @@ impl ResponseParser {
     }
 
     fn head(&mut self, input: &[u8], keep: impl FnOnce(&[u8], &Fields)) -> Result<(usize, Step), Malformed> {
-        // A head that came in parts is parsed only once its end is there; else 64 KiB, byte by byte, would be parsed
-        // 65,536 times.
+        // A head that came in parts is parsed only once its end has arrived. Otherwise 64 KiB that arrive byte by
+        // byte would be parsed 65,536 times.
         if self.searched > 0 && !has_head_end(input, self.searched as usize) {
             return self.incomplete(input);
         }
@@ -193,7 +194,7 @@ impl ResponseParser {
         Ok((0, Step::NeedMore))
     }
 
-    /// A head of `length` bytes is whole: what follows it.
+    /// A head of `length` bytes is complete: decides what follows it.
     #[inline]
     fn end_head(&mut self, length: usize, fields: &Fields) -> Result<(usize, Step), Malformed> {
         self.searched = 0;
@@ -246,7 +247,7 @@ pub(super) struct Fields {
     chunked_before: bool,
 }
 
-/// Whether an empty line ends within `input`, of which `searched` bytes were searched before.
+/// Whether `input` contains the empty line that ends a head. The first `searched` bytes were searched before.
 fn has_head_end(input: &[u8], searched: usize) -> bool {
     let mut from = searched.saturating_sub(3);
     while let Some(found) = memchr(b'\n', &input[from..]) {
@@ -259,15 +260,15 @@ fn has_head_end(input: &[u8], searched: usize) -> bool {
     false
 }
 
-/// Parses a head at the front of `input`: its length and fields, or `None` while its end is not there.
+/// Parses a head at the front of `input`: its length and fields, or `None` if it is incomplete.
 #[inline]
 fn parse_head(input: &[u8]) -> Result<Option<(usize, Fields)>, Malformed> {
     let Some(end) = memchr(b'\n', input) else { return Ok(None) };
     let mut fields = Fields::default();
     status_line(without_cr(&input[..end]), &mut fields)?;
     let mut at = end + 1;
-    // Whether the field before this line matters to framing: a folded continuation of one is refused, others are
-    // passed over (RFC 9112 section 5.2).
+    // Whether the previous field matters to framing: if so, a folded continuation is refused; after others it is
+    // ignored (RFC 9112 section 5.2).
     let mut previous_matters = true;
     loop {
         let Some(found) = memchr(b'\n', &input[at..]) else { return Ok(None) };
@@ -310,17 +311,17 @@ fn status_line(line: &[u8], fields: &mut Fields) -> Result<(), Malformed> {
     Ok(())
 }
 
-/// Reads one field line; whether it matters to framing or persistence.
+/// Reads one field line; returns whether it matters to framing or persistence.
 #[inline]
 fn field(line: &[u8], fields: &mut Fields) -> Result<bool, Malformed> {
     let Some(colon) = memchr(b':', line) else { return Err(Malformed("a field without a colon")) };
     let (name, value) = (&line[..colon], &line[colon + 1..]);
-    // White space before the colon is how requests and responses are smuggled (RFC 9112 section 5.1). Elsewhere in a
-    // name it makes an unknown field, and those are passed over.
+    // White space before the colon is used to smuggle requests and responses (RFC 9112 section 5.1). Elsewhere in a
+    // name it makes an unknown field, which is ignored.
     if matches!(name.last(), None | Some(b' ' | b'\t')) {
         return Err(Malformed("a field name that is empty or followed by white space"));
     }
-    // The three that matter differ in length from nearly all others, so most fields cost one comparison.
+    // The lengths of the three names that matter differ from nearly all others, so most fields cost one comparison.
     match name.len() {
         10 if name.eq_ignore_ascii_case(b"connection") => {
             for token in tokens(value) {
@@ -330,7 +331,8 @@ fn field(line: &[u8], fields: &mut Fields) -> Result<bool, Malformed> {
             Ok(true)
         }
         14 if name.eq_ignore_ascii_case(b"content-length") => {
-            // A list of equal values is one value (RFC 9110 section 8.6); unequal ones are an attack or a defect.
+            // A list of equal values is one value (RFC 9110 section 8.6); values that differ are an attack or a
+            // defect.
             for token in tokens(value) {
                 let length = decimal(token).ok_or(Malformed("a Content-Length that is not a number"))?;
                 if fields.length.is_some_and(|earlier| earlier != length) {
@@ -347,7 +349,8 @@ fn field(line: &[u8], fields: &mut Fields) -> Result<bool, Malformed> {
             fields.transfer_encoding = true;
             for coding in tokens(value) {
                 fields.chunked = coding.eq_ignore_ascii_case(b"chunked");
-                // RFC 9112 section 6.1 forbids it: decoding it once takes the inner framing for the body.
+                // RFC 9112 section 6.1 forbids chunking twice: decoded once, the inner framing would be taken for the
+                // body.
                 if fields.chunked && std::mem::replace(&mut fields.chunked_before, true) {
                     return Err(Malformed("a Transfer-Encoding that is chunked twice"));
                 }
@@ -390,7 +393,7 @@ mod tests {
         interim: usize,
     }
 
-    /// Feeds `input` in pieces of `step` bytes, as a connection does: an incomplete head is kept.
+    /// Feeds `input` in pieces of `step` bytes, as a connection does, and keeps an incomplete head.
     fn parse(input: &[u8], step: usize, to_head: bool) -> Result<Outcome, Malformed> {
         let mut parser = ResponseParser::new(to_head);
         let (mut outcome, mut kept) = (Outcome::default(), Vec::new());
@@ -424,7 +427,7 @@ mod tests {
         let first = parse(text.as_bytes(), text.len(), false);
         for step in 1..text.len().min(80) {
             let split = parse(text.as_bytes(), step, false);
-            // The same outcome; what exactly is wrong may be seen earlier or later.
+            // The same outcome; which fault is reported may depend on the pieces.
             assert_eq!(split.as_ref().ok(), first.as_ref().ok(), "split into {step}");
         }
         first
@@ -508,7 +511,7 @@ mod tests {
     }
 
     #[test]
-    fn what_cannot_be_http_is_refused_before_a_line_end() {
+    fn anything_but_http_is_refused_before_a_line_end() {
         assert_eq!(
             parse(b"\x15\x03\x01\x00\x02", 5, false),
             Err(Malformed("it does not begin with HTTP/1."))
@@ -538,7 +541,7 @@ mod tests {
         let sound = b"HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\nhello";
         let longer = b"HTTP/1.1 200 OK\r\nContent-Length: 55\r\n\r\nhello";
         let closing = b"HTTP/1.1 200 OK\r\nContent-Length: 5\r\nConnection: close\r\n\r\nhello";
-        // Request 4 shares a place with request 0.
+        // Request 4 shares a slot with request 0.
         for (request, input, length, keep_alive) in [
             (0, &sound[..], 5, true),
             (0, sound, 5, true),
@@ -553,7 +556,7 @@ mod tests {
             assert_eq!(parser.step_known(input, &mut known, request), expected);
             assert_eq!(expected.map(|(_, step)| step), Ok(Step::Head(head)));
             assert_eq!(parser.skippable(), length);
-            // A head in parts is no known one yet.
+            // A head that comes in parts is not compared with known ones.
             let mut parser = ResponseParser::new(false);
             assert_eq!(parser.step_known(&input[..20], &mut known, request), Ok((0, Step::NeedMore)));
         }

@@ -1,5 +1,5 @@
-//! HTTP/1 on a link: one exchange at a time. The request's bytes were made with the plan, or lie in the exchange where they come
-//! from a template, so none is copied to be sent.
+//! HTTP/1 on a link: one exchange at a time. The request's bytes are in the plan, or in the exchange if they come
+//! from a template, so sending copies nothing.
 
 use std::borrow::Cow;
 
@@ -10,7 +10,7 @@ use crate::plan::{NO_TEMPLATE, Plan};
 use crate::session::{AnswerError, Heard, Session, Sink, Start};
 use crate::slice::Slice;
 
-/// The only exchange's.
+/// The slot of the only exchange.
 const SLOT: u32 = 0;
 
 /// See the module comment.
@@ -18,13 +18,13 @@ const SLOT: u32 = 0;
 pub(crate) struct Http1 {
     parser: ResponseParser,
     request: u32,
-    /// The request among the plan's bytes; empty where it was filled from a template.
+    /// The request within the plan's bytes; empty if it was filled in from a template.
     bytes: Slice,
-    /// The request announced that it is the last.
+    /// The request says that it is the last on its connection.
     is_last: bool,
-    /// The answer's head says that the server keeps the connection.
+    /// The answer's head says that the server keeps the connection open.
     server_keeps: bool,
-    /// The part of a head that has come so far. Empty, and without memory, for nearly all links.
+    /// The part of a head that has arrived so far. Empty and not allocated for nearly all links.
     kept: Vec<u8>,
 }
 
@@ -89,7 +89,7 @@ impl Session for Http1 {
         Cow::Borrowed(if self.bytes.is_empty() { &exchange.rendered } else { plan.slice(self.bytes) })
     }
 
-    // Workers are compiled for several layers, and with more than one caller the compiler makes it a function.
+    // Workers are compiled for several layers, and with more than one caller the compiler would not inline this.
     #[inline(always)]
     fn input(
         &mut self,
@@ -98,7 +98,7 @@ impl Session for Http1 {
         sink: &mut Sink<'_, Exchange>,
     ) -> Result<(usize, Heard), AnswerError> {
         sink.answer(SLOT);
-        // Nearly always the head comes whole and nothing was kept.
+        // Nearly always the head arrives whole and nothing was kept.
         let mut kept = std::mem::take(&mut self.kept);
         let due = if kept.is_empty() {
             input
@@ -154,7 +154,7 @@ impl Session for Http1 {
         }
     }
 
-    /// What was asked for will still be answered, so nothing else can be.
+    /// The answer to the abandoned request will still come, so the connection cannot be used for another.
     #[inline]
     fn abandon(&mut self, _: u32, _: &mut Exchange) -> bool {
         false
@@ -162,7 +162,7 @@ impl Session for Http1 {
 }
 
 impl Http1 {
-    /// Whether the answer is whole; nothing may follow it.
+    /// Whether the answer is whole. Bytes after it are an error.
     #[inline]
     fn whole(&self, left_over: usize) -> Result<Option<u32>, AnswerError> {
         match (self.parser.is_done(), left_over) {
@@ -177,7 +177,7 @@ fn malformed(Malformed(what): Malformed) -> AnswerError {
     AnswerError::Malformed(what)
 }
 
-/// A link of HTTP/1 has one exchange, in its place.
+/// A link of HTTP/1 has one exchange, stored in the link itself.
 impl Exchanges for Exchange {
     const MANY: bool = false;
 

@@ -1,6 +1,6 @@
 //! Frames of HTTP/2 (RFC 9113 sections 4 and 6): read from a stream that comes in pieces, and written.
 //!
-//! Bodies are given as they come, and all other frames whole. What frames mean is the session's to say.
+//! Bodies are passed on as they come, all other frames as a whole. The session decides what frames mean.
 
 /// Length of a frame's header, in bytes.
 pub const HEAD_BYTES: usize = 9;
@@ -88,9 +88,9 @@ pub mod code {
 pub struct Head {
     /// Bytes after the head.
     pub length: usize,
-    /// One of [`kind`], or another.
+    /// One of [`kind`], or unknown.
     pub kind: u8,
-    /// Of [`flag`].
+    /// Bits of [`flag`].
     pub flags: u8,
     /// The stream; 0 for the connection.
     pub stream: u32,
@@ -135,30 +135,30 @@ impl Head {
 /// Why bytes are not a valid frame.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum FrameError {
-    /// A length that cannot be.
+    /// An invalid length.
     Size(&'static str),
-    /// Padding that cannot be.
+    /// Invalid padding.
     Padding,
 }
 
 /// What is next in a stream.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Step<'a> {
-    /// Less than a frame; all of it was taken.
+    /// Less than a frame; all of the input was taken.
     NeedMore,
-    /// A whole frame that is no body; its payload still padded.
+    /// A whole frame other than DATA, with its padding.
     Frame(Head, &'a [u8]),
-    /// A piece of a frame of body.
+    /// A piece of a DATA frame.
     Data {
         /// The stream.
         stream: u32,
-        /// The body's bytes. Perhaps none.
+        /// Bytes of the body; may be empty.
         piece: &'a [u8],
-        /// Bytes that count against the windows with this piece, padding among them.
+        /// Bytes that this piece takes from the flow-control windows, including padding.
         counted: u32,
-        /// The frame begins with this piece.
+        /// Whether the frame begins with this piece.
         is_first: bool,
-        /// The frame ends with this piece, and whether the body does.
+        /// Set if the frame ends with this piece: whether the body ends, too.
         ends: Option<bool>,
     },
 }
@@ -166,22 +166,22 @@ pub enum Step<'a> {
 /// One direction of a connection.
 #[derive(Debug)]
 pub struct Reader {
-    /// Longest payload of a frame.
+    /// Maximum payload of a frame.
     bytes_max: usize,
-    /// What has come of a frame that is not whole.
+    /// The beginning of an incomplete frame.
     held: Vec<u8>,
-    /// Of the held bytes a frame was made: they go with the next step.
+    /// The held bytes were returned as a frame; the next step drops them.
     is_spent: bool,
     data: Option<Data>,
 }
 
-/// A frame of body that has not come whole.
+/// A DATA frame that has not arrived completely.
 #[derive(Clone, Copy, Debug)]
 struct Data {
     stream: u32,
     left: usize,
     padding: usize,
-    /// Bytes that say how much padding there is, where they are not counted yet.
+    /// The length of the field that gives the padding's length, unless it was already counted.
     pad_length_bytes: usize,
     ends_stream: bool,
 }
@@ -193,7 +193,7 @@ impl Default for Reader {
 }
 
 impl Reader {
-    /// Frames may have this many bytes of payload, as our SETTINGS_MAX_FRAME_SIZE says.
+    /// Sets the maximum payload of a frame, as our SETTINGS_MAX_FRAME_SIZE says.
     pub fn allow(&mut self, bytes_max: usize) {
         self.bytes_max = bytes_max;
     }
@@ -205,12 +205,13 @@ impl Reader {
         self.data = None;
     }
 
-    /// What has come of a frame that is not whole.
+    /// The beginning of an incomplete frame.
     pub fn held(&self) -> &[u8] {
         &self.held
     }
 
-    /// Takes from the front of `input`: how many bytes, and what they are. Never nothing where there is input.
+    /// Takes from the front of `input`; returns how many bytes, and what they are. Takes at least one byte if there
+    /// is one.
     ///
     /// # Errors
     /// If it is not a valid frame. Nothing after it can be read.
@@ -249,7 +250,7 @@ impl Reader {
         Ok((end, Step::Frame(head, &input[HEAD_BYTES..end])))
     }
 
-    /// Goes on with a frame of which a part was held.
+    /// Continues a frame of which a part was held.
     #[cold]
     fn complete<'a>(&'a mut self, input: &'a [u8]) -> Result<(usize, Step<'a>), FrameError> {
         let mut used = 0;
@@ -282,10 +283,10 @@ impl Reader {
         }
     }
 
-    /// A piece of body, `from` bytes into the input.
+    /// Takes a piece of a body, `from` bytes into the input.
     #[inline]
     fn body<'a>(&mut self, input: &'a [u8], from: usize, is_first: bool) -> (usize, Step<'a>) {
-        let data = self.data.as_mut().expect("asked for within a frame of body");
+        let data = self.data.as_mut().expect("called within a DATA frame");
         let there = input.len() - from;
         let piece = &input[from..from + data.left.min(there)];
         let padding = data.padding.min(there - piece.len());
@@ -318,10 +319,10 @@ fn data(head: &Head, pad_length: Option<u8>) -> Result<Data, FrameError> {
     Ok(data)
 }
 
-/// The header block in the payload of a HEADERS frame: without padding and priority.
+/// The header block in the payload of a HEADERS frame, without padding and priority.
 ///
 /// # Errors
-/// Where there is more of those than payload.
+/// If padding and priority would be longer than the payload.
 #[inline]
 pub fn header_block<'a>(head: &Head, payload: &'a [u8]) -> Result<&'a [u8], FrameError> {
     let mut block = payload;
@@ -336,10 +337,10 @@ pub fn header_block<'a>(head: &Head, payload: &'a [u8]) -> Result<&'a [u8], Fram
     Ok(block)
 }
 
-/// The number in the first four bytes of a payload.
+/// The 32-bit number at the front of a payload.
 ///
 /// # Panics
-/// Where there are fewer; the length was checked when the frame was read.
+/// If the payload is shorter; its length was checked when the frame was read.
 #[inline]
 pub fn number(payload: &[u8]) -> u32 {
     u32::from_be_bytes([payload[0], payload[1], payload[2], payload[3]])
@@ -353,7 +354,7 @@ pub fn write_head(length: usize, kind: u8, flags: u8, stream: u32, out: &mut Vec
     out.extend_from_slice(&[high, middle, low, kind, flags, a, b, c, d]);
 }
 
-/// Appends a frame whose payload are numbers of 32 bits: RST_STREAM, WINDOW_UPDATE, GOAWAY.
+/// Appends a frame whose payload is 32-bit numbers: RST_STREAM, WINDOW_UPDATE, GOAWAY.
 pub fn write_numbers(kind: u8, stream: u32, numbers: &[u32], out: &mut Vec<u8>) {
     write_head(4 * numbers.len(), kind, 0, stream, out);
     numbers.iter().for_each(|number| out.extend_from_slice(&number.to_be_bytes()));
@@ -385,7 +386,7 @@ mod tests {
         out
     }
 
-    /// Frames in words, bodies together, whichever way the stream is cut.
+    /// The frames in words, with the pieces of bodies joined, for a stream cut into pieces.
     fn read(stream: &[u8], piece: usize) -> Result<Vec<String>, FrameError> {
         let (mut reader, mut told, mut body) = (Reader::default(), Vec::new(), 0);
         for bytes in stream.chunks(piece) {
@@ -435,7 +436,7 @@ mod tests {
     }
 
     #[test]
-    fn lengths_that_cannot_be_are_refused() {
+    fn invalid_lengths_are_refused() {
         for (length, of_kind, flags) in [
             (16_385, kind::DATA, 0),
             (16_385, kind::HEADERS, 0),

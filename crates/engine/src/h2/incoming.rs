@@ -1,4 +1,4 @@
-//! What frames that come mean to a link and its streams, and what a server must not send.
+//! What received frames mean to a link and its streams, and which frames a server must not send.
 
 use std::collections::VecDeque;
 
@@ -11,32 +11,33 @@ use super::streams::Streams;
 use crate::exchange::{Exchanges, Progress};
 use crate::session::{AnswerError, Heard, Sink};
 
-/// Longest header block, in bytes, and most frames that it may come in.
+/// Maximum length of a header block in bytes, and maximum number of its frames.
 const BLOCK_BYTES_MAX: usize = 256 * 1024;
 const BLOCK_FRAMES_MAX: u32 = 64;
-/// Frames without use for any answer, one after the other.
+/// Maximum number of consecutive frames that belong to no answer.
 const CONTROL_FRAMES_MAX: u32 = 10_000;
-/// What we have to say, and the server does not take, in bytes.
+/// Maximum amount of data that we have to send and the server does not read, in bytes.
 const OUT_BYTES_MAX: usize = 1 << 20;
 
-/// What a session knows of the bytes that come.
+/// A session's state for received bytes.
 #[derive(Debug, Default)]
 pub(crate) struct Incoming {
-    /// The server has begun as it must: with its settings.
+    /// The server's settings have arrived, with which it must begin.
     has_settings: bool,
-    /// What the connection may bring at once, may still bring, and what came since it was told that it may go on, in bytes.
+    /// The connection's flow-control window, what is left of it, and what has come since the last WINDOW_UPDATE, in
+    /// bytes.
     window: u32,
     window_left: u32,
     window_used: u32,
-    /// Frames since something came that is of use.
+    /// Frames since the last one that belonged to an answer.
     control_frames: u32,
-    /// A header block that is to be continued.
+    /// An incomplete header block.
     block: Vec<u8>,
     block_head: Head,
     block_frames: u32,
     /// Bytes of its frames.
     block_wire_bytes: usize,
-    /// What came of traced answers, in words, by slot.
+    /// Traced answers as text, with their slots.
     pub(super) told: VecDeque<(u32, Vec<u8>)>,
 }
 
@@ -138,7 +139,7 @@ impl Http2 {
         }
     }
 
-    /// Whether a frame may come now at all.
+    /// Whether a frame of this type is allowed at this point.
     #[inline]
     fn is_expected(&self, of_kind: u8, stream: u32) -> Result<(), AnswerError> {
         if !self.incoming.has_settings && of_kind != kind::SETTINGS {
@@ -198,12 +199,12 @@ impl Http2 {
             kind::WINDOW_UPDATE => self.window(head.stream, number(payload) & frames::WINDOW_BYTES_MAX, sink),
             kind::RST_STREAM => self.was_reset(head.stream, number(payload), memory, sink),
             kind::PUSH_PROMISE => Err(protocol("PUSH_PROMISE, though the client disabled push")),
-            // What is unknown means nothing (section 5.5).
+            // Unknown frames are ignored (section 5.5).
             _ => Ok(Heard::Nothing),
         }
     }
 
-    /// Counts a frame that is of no use to any answer.
+    /// Counts a frame that belongs to no answer; an error if there are too many.
     fn is_no_flood(&mut self) -> Result<(), AnswerError> {
         self.incoming.control_frames += 1;
         if self.incoming.control_frames > CONTROL_FRAMES_MAX {
@@ -237,7 +238,7 @@ impl Http2 {
         self.headers(&first, &block, wire_bytes, memory, sink)
     }
 
-    /// The slot of a stream that something came on; `None` where that is over.
+    /// The slot of the stream that a frame is for; `None` if the stream is over.
     #[inline]
     fn known(&self, id: u32, sink: &Sink<'_, Streams>) -> Result<Option<u32>, AnswerError> {
         if id == 0 || id & 1 == 0 || id >= self.next_id {
@@ -246,7 +247,7 @@ impl Http2 {
         Ok(sink.exchanges.find(id))
     }
 
-    /// What came on a stream makes it no answer. The connection goes on.
+    /// Fails an exchange whose answer is invalid. The connection can be used further.
     #[cold]
     fn spoilt(&mut self, slot: u32, what: &'static str, sink: &mut Sink<'_, Streams>) -> Heard {
         self.reset(slot, code::PROTOCOL_ERROR, sink.exchanges);
@@ -264,7 +265,7 @@ impl Http2 {
     ) -> Result<Heard, AnswerError> {
         let slot = self.known(head.stream, sink)?;
         let request = slot.map_or(0, |slot| sink.exchanges.at(slot).request);
-        // Even of a stream that is over: both tables change alike.
+        // Also for a stream that is over, to keep the table in step.
         let fields = if self.decoder.keeps_text() {
             let mut text = Vec::new();
             let fields = self.decoder.decode_text(block, &mut text);
@@ -339,7 +340,7 @@ impl Http2 {
             frames::write_numbers(kind::WINDOW_UPDATE, 0, &[used], &mut self.out);
         }
         let Some(slot) = slot else {
-            // What was under way when the stream was reset.
+            // The rest of a stream that was reset.
             if piece.is_empty() {
                 self.is_no_flood()?;
             }
@@ -391,7 +392,7 @@ impl Http2 {
             return self.spoilt(slot, what, sink);
         }
         self.incoming.control_frames = 0;
-        // One that is not all sent yet is the worker's to give up.
+        // If the request is not sent completely, the worker gives it up.
         if exchange.progress != Progress::Sending {
             self.close(slot, sink.exchanges);
         }
@@ -412,7 +413,7 @@ impl Http2 {
             return Ok(Heard::Nothing);
         }
         if !std::mem::replace(&mut self.incoming.has_settings, true) {
-            // Where the server does not say.
+            // The default if the server does not say.
             self.peer.streams_max = u32::MAX;
         }
         for setting in payload.chunks_exact(6) {
@@ -439,7 +440,7 @@ impl Http2 {
                         }
                     }
                 }
-                // Longer frames would gain nothing, and keep other streams waiting.
+                // Longer frames would gain nothing, and make other streams wait.
                 setting::MAX_FRAME_SIZE if !(16_384..1 << 24).contains(&value) => {
                     return Err(protocol("SETTINGS_MAX_FRAME_SIZE not between 2^14 and 2^24 - 1 bytes"));
                 }
@@ -456,7 +457,7 @@ impl Http2 {
         if why != code::NO_ERROR {
             return Err(AnswerError::GivenUp(ErrorClass::H2Goaway, why));
         }
-        // A server may say first that it is about to go, and then how far it came (section 6.8).
+        // A server may first announce that it will end the connection, and later its last stream (section 6.8).
         self.last_answered = Some(self.last_answered.map_or(last, |earlier| earlier.min(last)));
         Ok(Heard::Capacity)
     }

@@ -1,7 +1,7 @@
-//! Requests of a run in HTTP/2, made with the plan: header blocks that only need to be copied.
+//! Requests of a run in HTTP/2, encoded with the plan: header blocks that only need to be copied.
 //!
-//! Fields that all requests to a server have in common enter its dynamic table with the first block on a connection, and stand
-//! in the others as one byte each. All other fields stand for themselves and change no table, so that a block is the same
+//! Fields that all requests to a server share are added to its dynamic table by the first block on a connection; in
+//! other blocks each takes one byte. All other fields are literals that change no table, so a block is the same
 //! whenever it is sent.
 
 use indexmap::IndexMap;
@@ -17,15 +17,15 @@ use crate::h1::request::RequestParts;
 use crate::plan_error::PlanError;
 use crate::slice::Slice;
 
-/// Which table entries a block may refer to.
+/// Which table entries a block refers to.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) enum Variant {
-    /// None yet: it makes them.
+    /// None yet: it adds them.
     #[default]
     First,
-    /// Those that the first made.
+    /// Those that the first block added.
     Warm,
-    /// None, and it makes none: the server's table is too small.
+    /// None, and it adds none: the server's table is too small.
     Plain,
 }
 
@@ -39,13 +39,14 @@ pub(crate) struct Requests {
 
 #[derive(Clone, Copy, Debug)]
 struct Request {
-    /// By [`Variant`]: what stands before and after the path, where that is filled in. Where nothing is, the first is all.
+    /// By [`Variant`]: the parts before and after the path, if that is filled in. Otherwise the first part is the
+    /// whole block.
     blocks: [(Slice, Slice); 3],
     body: Slice,
     template: Option<u32>,
 }
 
-/// What is filled in when a request is sent.
+/// The parts that are filled in when a request is sent.
 #[derive(Debug)]
 struct Templates {
     path: Template,
@@ -53,24 +54,24 @@ struct Templates {
     body: Option<Template>,
 }
 
-/// A request as the plan has it, until all are known.
+/// A request, until all requests of the plan are known.
 struct Draft {
     origin: u32,
-    /// Pseudo-header fields besides the path, then the others.
+    /// Pseudo-header fields except the path, then the others.
     fields: Vec<(String, String)>,
     path: String,
     body: Vec<u8>,
     templates: Option<Templates>,
 }
 
-/// Gathers requests.
+/// Collects requests.
 #[derive(Default)]
 pub(crate) struct Builder {
     drafts: Vec<Draft>,
 }
 
 impl Builder {
-    /// Adds the next request, to a server by its number in the plan.
+    /// Adds the next request; the server is given by its number in the plan.
     pub(crate) fn add(
         &mut self,
         what: &str,
@@ -122,7 +123,7 @@ impl Builder {
             for (name, value) in fields {
                 let template = parsed(&value)?;
                 if template.is_plain() || name.starts_with(':') {
-                    // Two braces that stand for themselves are written as a template.
+                    // An escaped brace is written as a template, too.
                     let text: String = template.literals().collect();
                     fixed.push((name, text));
                 } else {
@@ -142,7 +143,7 @@ impl Builder {
         Ok(())
     }
 
-    /// Makes the blocks.
+    /// Encodes the blocks.
     pub(crate) fn finish(self) -> Result<Requests, PlanError> {
         let mut requests = Requests::default();
         let origins = self.drafts.iter().map(|draft| draft.origin + 1).max().unwrap_or(0);
@@ -166,7 +167,8 @@ impl Builder {
         Ok(requests)
     }
 
-    /// The fields that all requests to a server have and no static table, as far as a dynamic one has room for them.
+    /// The fields that all requests to a server share and that are not in the static table, as many as a dynamic
+    /// table can hold.
     fn shared_by_all(&self, origin: u32) -> Vec<(String, String)> {
         let mut drafts = self.drafts.iter().filter(|draft| draft.origin == origin);
         let Some(first) = drafts.next() else { return Vec::new() };
@@ -200,14 +202,14 @@ impl Requests {
         let mut behind = Vec::new();
         let own = draft.fields.iter().filter(|field| field.0.starts_with(':') || !common.contains(field));
         let shared = common.iter().filter(|field| !field.0.starts_with(':'));
-        // Those in common after the pseudo-header fields, and in one order for all requests.
+        // Pseudo-header fields first, then shared fields, which are in the same order for all requests.
         let (pseudo, own): (Vec<_>, Vec<_>) = own.partition(|field| field.0.starts_with(':'));
         for field in pseudo.into_iter().chain(shared).chain(own) {
             let (name, value) = field;
             let out = if name.starts_with(':') { &mut before } else { &mut behind };
             let place = common.iter().position(|known| known == field);
             match place.filter(|_| variant != Variant::Plain) {
-                // The last that entered has the lowest index.
+                // The newest entry has the lowest index.
                 Some(place) if variant == Variant::Warm => {
                     encoder::indexed(FIELDS.len() + common.len() - place, out);
                 }
@@ -231,7 +233,7 @@ impl Requests {
         &self.bytes[slice.start()..slice.end()]
     }
 
-    /// Fills a request in with the client's next values: what [`Requests::block`] and [`Requests::body`] need besides.
+    /// Fills in a request with the client's next values, for [`Requests::block`] and [`Requests::body`].
     pub(crate) fn render(
         &self,
         number: u32,
@@ -289,11 +291,11 @@ impl Requests {
         take(take(rendered).1).1
     }
 
-    /// The whole request in words, for a trace.
+    /// The whole request as text, for a trace.
     pub(crate) fn text(&self, number: u32, rendered: &[u8]) -> Vec<u8> {
         let (mut block, mut text) = (Vec::new(), Vec::new());
         self.block(number, Variant::Plain, rendered, &mut block);
-        // What was encoded here can be decoded.
+        // Decoding what was encoded here cannot fail.
         let _ = Decoder::with_text().decode_text(&block, &mut text);
         text.extend_from_slice(b"\r\n");
         text.extend_from_slice(self.body(number, rendered));
@@ -306,7 +308,7 @@ fn put(piece: &[u8], out: &mut Vec<u8>) {
     out.extend_from_slice(piece);
 }
 
-/// The first piece, and what follows it.
+/// The first piece, and the rest.
 fn take(rendered: &[u8]) -> (&[u8], &[u8]) {
     let (length, rest) = rendered.split_at(4);
     rest.split_at(u32::from_le_bytes([length[0], length[1], length[2], length[3]]) as usize)
@@ -374,7 +376,7 @@ mod tests {
                 assert_eq!(decoded(&mut decoder, &block(number, Variant::Plain)), expected[number as usize]);
             }
         }
-        // A method, a scheme and a path of the static table, and three entries.
+        // Method, scheme and path from the static table, and three entries of the dynamic one.
         assert_eq!(block(0, Variant::Warm).len(), 6);
         assert!(
             String::from_utf8(requests.text(3, &[]))
@@ -384,7 +386,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_filled_in_stands_among_the_rest() {
+    fn rendered_values_are_in_their_places() {
         let headers = [("X-N".to_owned(), "n{{seq}}".to_owned())];
         let mut builder = Builder::default();
         builder.add("test", 0, "http", true, &parts("/{{seq}}", &headers, Some(b"{{seq}}{{seq}}"))).unwrap();

@@ -1,7 +1,7 @@
-//! HTTP/2 on a link: many exchanges at a time, each a stream. Requests are copied from the plan's blocks into one buffer for all
-//! streams; answers are told as they come.
+//! HTTP/2 on a link: many exchanges at a time, each a stream. Requests are copied from the plan's blocks into one
+//! buffer for all streams; what answers bring is passed on as it comes.
 //!
-//! `incoming` holds what frames that come mean.
+//! `incoming` decides what received frames mean.
 
 use std::borrow::Cow;
 use std::collections::VecDeque;
@@ -20,16 +20,17 @@ use crate::exchange::{Exchanges, Progress};
 use crate::plan::Plan;
 use crate::session::{AnswerError, Heard, Session, Sink, Start};
 
-/// Streams that are begun before the server has said how many it allows: what RFC 9113 section 6.5.2 recommends as the least.
+/// Number of streams that are opened before the server has given its limit: the minimum that RFC 9113 section 6.5.2
+/// recommends.
 const STREAMS_UNTOLD: u32 = 100;
-/// Bytes of bodies that are put out at a time.
+/// How many bytes of bodies are buffered for sending at a time.
 const OUT_BYTES: usize = 128 * 1024;
 
-/// What sessions of a worker have in common.
+/// State shared by the sessions of a worker.
 pub(crate) struct Memory {
     pub(super) known: KnownBlocks,
     pub(super) counts: Http2Counts,
-    /// The same when the window opened.
+    /// The counts when the window opened.
     at_open: Http2Counts,
 }
 
@@ -39,30 +40,30 @@ pub(crate) struct Http2 {
     pub(super) reader: Reader,
     pub(super) decoder: Decoder,
     pub(super) incoming: Incoming,
-    /// What a stream may bring before we say that it may go on, in bytes.
+    /// Flow-control window of each stream, in bytes.
     pub(super) window: u32,
-    /// What is to be sent, and how much of it was.
+    /// Bytes to send, and how many of them were sent.
     pub(super) out: Vec<u8>,
     sent: usize,
-    /// Requests whose last byte is in `out`: where that is, in which slot, which stream.
+    /// Requests whose last byte is in `out`: its position, the slot, the stream.
     ends: VecDeque<(usize, u32, u32)>,
     pub(super) next_id: u32,
     pub(super) open: u32,
     streams_max: u32,
     variant: Variant,
-    /// The server's table must be made smaller first.
+    /// Our table must first be made smaller, for the server.
     resizes: bool,
     pub(super) peer: PeerSettings,
-    /// What we may send on the connection.
+    /// What is left of the window for sending on the connection.
     pub(super) send_window: i64,
-    /// Slots with a body that is not all in `out`.
+    /// Slots with a body that is not completely in `out`.
     sending: VecDeque<u32>,
     is_last: bool,
     /// The last stream that the server will answer, once it has said so.
     pub(super) last_answered: Option<u32>,
 }
 
-/// What the server asks for.
+/// Settings of the server.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct PeerSettings {
     pub(super) streams_max: u32,
@@ -238,7 +239,7 @@ impl Session for Http2 {
         self.hear(input, memory, sink)
     }
 
-    /// Frames stand between the pieces of a body.
+    /// 0: there are frames within a body.
     #[inline]
     fn skippable(&self) -> u64 {
         0
@@ -280,10 +281,10 @@ impl Session for Http2 {
             Some(ErrorClass::H2FlowControl) => code::FLOW_CONTROL_ERROR,
             Some(ErrorClass::H2Compression) => code::COMPRESSION_ERROR,
             Some(ErrorClass::H2Flood) => code::ENHANCE_YOUR_CALM,
-            // Who does not speak HTTP/2, or is gone, needs no word of it.
+            // A server that does not speak HTTP/2, or has gone, gets no message.
             Some(_) => return true,
         };
-        // No stream of the server's was answered: it may open none.
+        // The last stream of the server that we handled: it may open none.
         frames::write_numbers(kind::GOAWAY, 0, &[0, code], &mut self.out);
         true
     }
@@ -298,7 +299,7 @@ impl Session for Http2 {
 }
 
 impl Http2 {
-    /// Ends a stream from this side.
+    /// Resets a stream.
     pub(super) fn reset(&mut self, slot: u32, code: u32, streams: &mut Streams) {
         let id = streams.slot(slot).id;
         if id > 0 {
@@ -307,7 +308,7 @@ impl Http2 {
         }
     }
 
-    /// A stream is over.
+    /// Frees the stream of an exchange.
     #[inline]
     pub(super) fn close(&mut self, slot: u32, streams: &mut Streams) {
         let stream = streams.slot_mut(slot);
@@ -320,7 +321,7 @@ impl Http2 {
         }
     }
 
-    /// The server's table is smaller than what our blocks refer to.
+    /// The server has announced a table that is smaller than our blocks need.
     pub(super) fn table_is_small(&mut self, bytes: u32) {
         if (bytes as usize) < TABLE_BYTES && self.variant != Variant::Plain {
             self.variant = Variant::Plain;
@@ -328,7 +329,7 @@ impl Http2 {
         }
     }
 
-    /// Writes the head of the frame of headers that begins there; more than one frame where the block is long.
+    /// Writes the frame head at `begin`; divides the block into several frames if it is long.
     #[inline]
     fn finish_headers(&mut self, begin: usize, id: u32, ends_stream: bool) {
         let length = self.out.len() - begin - frames::HEAD_BYTES;
@@ -353,7 +354,7 @@ impl Http2 {
         }
     }
 
-    /// Puts out as much of bodies as windows allow, a frame of each stream in turn.
+    /// Buffers as much of bodies as the windows allow, one frame per stream in turn.
     pub(super) fn put_bodies(&mut self, streams: &mut Streams, plan: &Plan) {
         let mut stuck = 0;
         while stuck < self.sending.len() && self.send_window > 0 && self.out.len() - self.sent < OUT_BYTES {

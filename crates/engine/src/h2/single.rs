@@ -1,4 +1,4 @@
-//! One request of HTTP/2 on a connection of its own, for the probe: bytes in, bytes out.
+//! One HTTP/2 request on its own connection, for the probe: bytes in, bytes out.
 
 use webstone_measure::errors::ErrorClass;
 
@@ -10,7 +10,7 @@ use crate::plan_error::PlanError;
 
 /// The only stream.
 const STREAM: u32 = 1;
-/// Longest header block, in bytes.
+/// Maximum length of a header block, in bytes.
 const BLOCK_BYTES_MAX: usize = 256 * 1024;
 
 /// See the module comment.
@@ -20,7 +20,7 @@ pub(crate) struct Single {
     block: Vec<u8>,
     is_block_last: bool,
     has_settings: bool,
-    /// What is to be sent.
+    /// Bytes to send.
     pub(crate) out: Vec<u8>,
     pub(crate) status: u16,
     pub(crate) headers: Vec<(String, String)>,
@@ -33,7 +33,7 @@ pub(crate) struct Single {
 pub(crate) type Failed = (ErrorClass, String);
 
 impl Single {
-    /// Puts a request without a body out.
+    /// Prepares a request without a body.
     pub(crate) fn new(parts: &RequestParts<'_>, scheme: &str) -> Result<Single, PlanError> {
         let mut builder = Builder::default();
         builder.add("a probe", 0, scheme, false, parts)?;
@@ -75,7 +75,7 @@ impl Single {
         })
     }
 
-    /// Takes bytes that came, and gives those of the body to `each`.
+    /// Takes received bytes, and passes those of the body to `each`.
     pub(crate) fn take(&mut self, input: &[u8], each: &mut dyn FnMut(&[u8])) -> Result<(), Failed> {
         self.wire_bytes += input.len() as u64;
         let mut reader = std::mem::take(&mut self.reader);
@@ -178,7 +178,7 @@ impl Single {
         if let Some(problem) = fields.problem {
             return Err((ErrorClass::H2Protocol, problem.to_owned()));
         }
-        // Interim heads are read past; trailers have no status.
+        // Interim heads are ignored; trailers have no status.
         if fields.status >= 200 {
             self.status = fields.status;
             let text = String::from_utf8_lossy(&text);

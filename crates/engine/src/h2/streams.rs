@@ -1,27 +1,27 @@
-//! The exchanges of a link that carries many: a slab whose slots are used again, and which stream belongs to which.
+//! The exchanges of a link that carries many: a slab whose slots are used again, and the slots by stream identifier.
 
 use std::collections::VecDeque;
 
 use crate::exchange::{Exchange, Exchanges, Progress};
 
-/// An exchange, and its stream.
+/// An exchange and its stream.
 #[derive(Debug, Default)]
 pub(crate) struct Stream {
     pub(super) exchange: Exchange,
-    /// 0 while it has none.
+    /// 0 without an open stream.
     pub(super) id: u32,
     refusals: u8,
     pub(super) is_head: bool,
     pub(super) has_final_head: bool,
     /// Its body must be empty, whatever length is announced.
     pub(super) has_no_body: bool,
-    /// The body's announced length; [`u64::MAX`] where there is none.
+    /// The announced length of the body; [`u64::MAX`] if there is none.
     pub(super) content_length: u64,
-    /// What the server may still send of its body before it is told that it may go on, in bytes.
+    /// What is left of the stream's window for receiving, in bytes.
     pub(super) window_left: u32,
-    /// What we may still send.
+    /// What is left of the window for sending.
     pub(super) send_window: i64,
-    /// Bytes of the request's body that are still to be put out.
+    /// Bytes of the request's body that are not buffered yet.
     pub(super) unsent: usize,
 }
 
@@ -30,7 +30,7 @@ pub(crate) struct Stream {
 pub(crate) struct Streams {
     slots: Vec<Stream>,
     vacant: Vec<u32>,
-    /// Where a stream's number falls, the slot of the one that was begun last.
+    /// For each stream identifier modulo the length: the slot of the last stream opened there.
     by_id: Vec<u32>,
     waiting: VecDeque<u32>,
     in_progress: u32,
@@ -47,7 +47,7 @@ impl Streams {
         &mut self.slots[slot as usize]
     }
 
-    /// The slot of a stream that is open.
+    /// The slot of an open stream.
     #[inline]
     pub(super) fn find(&self, id: u32) -> Option<u32> {
         let place = (id >> 1) as usize & self.by_id.len().wrapping_sub(1);
@@ -55,11 +55,11 @@ impl Streams {
         if self.slots[likely as usize].id == id {
             return Some(likely);
         }
-        // One that others have overtaken, or none.
+        // A newer stream has taken its place, or it is not open.
         self.slots.iter().position(|stream| stream.id == id).map(|slot| slot as u32)
     }
 
-    /// A stream begins in a slot.
+    /// Opens a stream in a slot.
     #[inline]
     pub(super) fn opened(&mut self, slot: u32, id: u32) {
         self.slots[slot as usize].id = id;
@@ -67,7 +67,7 @@ impl Streams {
         self.by_id[(id >> 1) as usize & (places - 1)] = slot;
     }
 
-    /// All that are open and have a window for what we send.
+    /// All open streams. Their windows for sending can change.
     pub(super) fn open_mut(&mut self) -> impl Iterator<Item = &mut Stream> {
         self.slots.iter_mut().filter(|stream| stream.id != 0)
     }
@@ -114,7 +114,7 @@ impl Exchanges for Streams {
             let exchange = self.at_mut(slot);
             (exchange.progress, std::mem::take(exchange))
         };
-        // Where it waits is known by how far it has come.
+        // What it waits for is in `progress`.
         self.at_mut(slot).progress = progress;
         self.over(slot);
         exchange

@@ -1,4 +1,4 @@
-//! Readiness, edge-triggered, by epoll: a descriptor is registered once and never again, whatever it waits for.
+//! Edge-triggered readiness by epoll: each descriptor is registered once.
 
 use std::io;
 use std::os::fd::{AsFd, AsRawFd, OwnedFd};
@@ -14,15 +14,15 @@ use super::clock::now_ns;
 use super::ticker::{Ticker, Ticks};
 use super::{Address, Connect, Received, Socket, Source};
 
-/// Events taken from the kernel at once.
+/// Maximum number of events taken from the kernel at once.
 const BATCH: usize = 256;
-/// Room for one read where bodies are thrown away: a head and a small body fit. To copy more would cost more than the
-/// second call that throws the rest away.
+/// Buffer for one read if bodies are discarded: it holds a head and a small body. Copying more would cost more than
+/// the second call that discards the rest.
 const HEAD_BYTES: usize = 16 * 1024;
-/// Room for one read where bodies are received: what a receive queue that is emptied as it fills mostly holds on a loopback
-/// interface. With 64 KiB each read opens the window a little, the server is woken to fill just that, and nginx serves two
-/// fifths fewer large files a second. With 256 KiB a server that writes from memory waits for a queue that is emptied in
-/// bursts, and serves a quarter fewer.
+/// Buffer for one read if bodies are received: about what the receive queue mostly holds on a loopback interface if
+/// it is emptied as it fills. With 64 KiB each read opens the TCP window a little, the server is woken to fill just
+/// that, and nginx serves two fifths fewer large files per second. With 256 KiB a server that writes from memory
+/// waits for a queue that is emptied in bursts, and serves a quarter fewer.
 const BODY_BYTES: usize = 160 * 1024;
 
 /// See the module comment.
@@ -30,19 +30,19 @@ pub(crate) struct Epoll {
     epoll: OwnedFd,
     /// Whether `epoll_pwait2` is missing: before Linux 5.11, and in valgrind.
     waits_by_poll: bool,
-    /// Watched as long as it lives.
+    /// Watched for as long as it exists.
     ticker: Option<Ticker>,
     events: Vec<epoll::Event>,
     buffer: Box<[u8]>,
-    /// Never touched; its length is what [`Socket::discard`] needs.
+    /// Its content is never used; [`Socket::discard`] needs its length.
     scratch: Vec<u8>,
 }
 
 impl Epoll {
-    /// An event loop. `receives_bodies`: they are received, and not thrown away.
+    /// An event loop. `receives_bodies`: bodies are received, not discarded.
     pub(crate) fn new(receives_bodies: bool) -> io::Result<Epoll> {
         let epoll = epoll::create(epoll::CreateFlags::CLOEXEC)?;
-        // rustix waits in whole milliseconds unless its feature `linux_5_11` says that `epoll_pwait2` is there.
+        // rustix waits in whole milliseconds unless its feature `linux_5_11` says that `epoll_pwait2` exists.
         let mut none = Vec::with_capacity(1);
         let tried = epoll::wait(&epoll, spare_capacity(&mut none), Some(&Timespec::default()));
         Ok(Epoll {
@@ -214,7 +214,8 @@ fn watch(epoll: &OwnedFd, descriptor: impl AsFd, token: u64) -> io::Result<()> {
     Ok(epoll::add(epoll, descriptor, epoll::EventData::new_u64(token), interest)?)
 }
 
-/// Waits in nanoseconds where epoll itself can in milliseconds only: an epoll descriptor can be waited for, too.
+/// Waits with a resolution of nanoseconds where epoll itself has only milliseconds: poll can wait for the epoll
+/// descriptor.
 #[cold]
 fn wait_by_poll(
     epoll: &OwnedFd,
@@ -223,7 +224,8 @@ fn wait_by_poll(
 ) -> rustix::io::Result<usize> {
     poll(&mut [PollFd::new(epoll, PollFlags::IN)], timeout)?;
     let space = events.spare_capacity_mut();
-    // SAFETY: the kernel writes at most `space.len()` events to memory that is ours; rustix's event is the kernel's.
+    // SAFETY: the kernel writes at most `space.len()` events to memory that we own; rustix's event type is the
+    // kernel's.
     let count =
         unsafe { libc::epoll_wait(epoll.as_raw_fd(), space.as_mut_ptr().cast(), space.len() as i32, 0) };
     let count = usize::try_from(count)
@@ -272,7 +274,7 @@ mod tests {
     }
 
     fn waits_shortly(mut epoll: Epoll) {
-        // On a busy machine any single one may take longer; with time-outs in whole milliseconds all of them would.
+        // On a busy machine any single wait may take longer; with time-outs in whole milliseconds all of them would.
         let shortest = (0..500).map(|_| {
             let start = Instant::now();
             assert_eq!(epoll.wait(100_000).unwrap(), 0);

@@ -1,7 +1,8 @@
-//! How long a TCP handshake took in the kernel: what tells how much of a connect time the event loop added.
+//! How long a TCP handshake took in the kernel. The rest of the connect time was added by the event loop.
 //!
-//! The kernel measures the round trip of every SYN for its own use, and tells it (`TCP_INFO`, tcp(7)). SO_TIMESTAMPING stamps
-//! neither the SYN nor its answer. Asking is a system call, so a few connections are asked and the others are not.
+//! The kernel measures the round trip of every SYN for its own use, and reports it (`TCP_INFO`, tcp(7)).
+//! SO_TIMESTAMPING stamps neither the SYN nor its answer. Asking is a system call, so only a few connections are
+//! asked.
 
 use std::mem::MaybeUninit;
 use std::os::fd::{AsRawFd, BorrowedFd};
@@ -21,7 +22,7 @@ pub(super) fn time_ns(descriptor: BorrowedFd<'_>) -> Option<u64> {
             &raw mut length,
         )
     };
-    // A kernel that answered with less than the fields read here would leave zeros, which tell nothing.
+    // A kernel that returns fewer fields than are read here leaves zeros.
     let told = result == 0 && info.tcpi_rtt > 0 && info.tcpi_total_retrans == 0;
     told.then(|| u64::from(info.tcpi_rtt) * 1000)
 }
@@ -42,12 +43,12 @@ mod tests {
         let stream = TcpStream::connect(listener.local_addr().unwrap()).unwrap();
         let took_ns = began.elapsed().as_nanos() as u64;
         let handshake_ns = time_ns(stream.as_fd()).unwrap();
-        // The kernel counts whole microseconds of its own clock, whose first and last may both be begun ones.
+        // The kernel counts whole microseconds of its own clock; both the first and the last may be partial.
         assert!((1_000..=took_ns + 2_000).contains(&handshake_ns), "{handshake_ns} of {took_ns}");
     }
 
     #[test]
-    fn what_is_no_tcp_connection_has_no_handshake() {
+    fn other_sockets_have_no_handshake_time() {
         let (one, _other) = UnixStream::pair().unwrap();
         assert_eq!(time_ns(one.as_fd()), None);
     }

@@ -1,4 +1,4 @@
-//! Everything that talks to the operating system, and all unsafe of this crate.
+//! All calls of the operating system, and all unsafe code of this crate.
 //!
 //! What a platform must provide: a [`Backend`] (edge-triggered readiness, sockets and the worker's clock), [`clock::now_ns`],
 //! [`thread::pin`] and [`thread::cpu_use`]. Nothing outside this folder assumes Linux, or a kind of processor ([`vector`]).

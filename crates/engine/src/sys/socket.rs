@@ -1,6 +1,6 @@
-//! Non-blocking stream sockets, with the two tricks that a connection per request needs: a descriptor is used again
-//! after its connection ended (`socket()` and `close()` cost more than the rest of a connection), and a body that
-//! nothing reads is discarded in the kernel.
+//! Non-blocking stream sockets, with two optimisations for a connection per request: a descriptor is used again after
+//! its connection has ended (`socket()` and `close()` cost more than the rest of a connection), and a body that is
+//! not needed is discarded in the kernel.
 
 use std::fmt;
 use std::io;
@@ -39,23 +39,23 @@ impl fmt::Display for Address {
     }
 }
 
-/// Where connections come from, on this host.
+/// The local address and ports of connections.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Source {
     address: Option<IpAddr>,
     ports: Option<PortRange>,
-    /// The kernel does not choose from these ports.
+    /// We choose from these ports by binding; the kernel does not.
     binds_ports: bool,
 }
 
-/// The port that is tried next where the kernel does not choose, by its distance from the first of its range.
+/// The port to try next if the kernel does not choose, as an offset into its range.
 static NEXT_PORT: AtomicU32 = AtomicU32::new(0);
 
 /// Since Linux 6.3; the libc crate has it for some targets only.
 const IP_LOCAL_PORT_RANGE: libc::c_int = 51;
 
 impl Source {
-    /// Those that clients use in turn; none: the kernel chooses.
+    /// The sources that clients use in turn; if there are none, the kernel chooses.
     pub(crate) fn all(client: &ClientSpec) -> impl Iterator<Item = Source> {
         let ports = client.source_ports;
         let binds_ports = ports.is_some_and(|ports| !kernel_chooses(ports));
@@ -64,7 +64,7 @@ impl Source {
         addresses.chain(any).map(move |address| Source { address, ports, binds_ports })
     }
 
-    /// Whether connections from it reach an address of this family.
+    /// Whether connections from it can reach an address of this family.
     pub(crate) fn reaches(&self, address: &SocketAddr) -> bool {
         self.address.is_none_or(|own| own.is_ipv4() == address.is_ipv4())
     }
@@ -103,21 +103,22 @@ impl Source {
                         done => return Ok(done?),
                     }
                 }
-                // What the kernel says when it has no port to choose.
+                // The same error as the kernel's when it has no port left.
                 return Err(Errno::ADDRNOTAVAIL.into());
             }
             Some(ports) => choose_from(descriptor, ports)?,
             None => {}
         }
         let Some(address) = self.address else { return Ok(()) };
-        // Without it, bind() would reserve a port for this address alone and exhaust them 30,000 times sooner.
+        // Without it, bind() would reserve a port for this address alone; ports would be exhausted 30,000 times
+        // sooner.
         set_ip_option(descriptor, libc::IP_BIND_ADDRESS_NO_PORT, 1)?;
         Ok(net::bind(descriptor, &SocketAddr::new(address, 0))?)
     }
 }
 
-/// Whether the kernel chooses from these ports alone if it is told to. It knows the option since Linux 6.3, wants two ports at
-/// least, and takes a bound outside of its own range for none.
+/// Whether the kernel can choose from exactly these ports. It has the option since Linux 6.3, wants at least two
+/// ports, and ignores a bound outside its own range.
 fn kernel_chooses(ports: PortRange) -> bool {
     let range = std::fs::read_to_string("/proc/sys/net/ipv4/ip_local_port_range").unwrap_or_default();
     let own: Vec<u16> = range.split_whitespace().filter_map(|word| word.parse().ok()).collect();
@@ -141,7 +142,7 @@ pub(crate) fn connect_within(
     let address = Address::Internet(*address);
     let socket = Socket::new(&address, Some(*source))?;
     if source.binds_ports {
-        // The port would rest for a minute, and the run may need it.
+        // Otherwise the port would be in TIME_WAIT for a minute, and the run may need it.
         socket.reset_on_close()?;
     }
     if socket.connect(&address)? == Connect::InProgress {
@@ -158,19 +159,19 @@ pub(crate) fn connect_within(
     Ok(stream)
 }
 
-/// What starting to connect led to.
+/// Result of starting to connect.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Connect {
-    /// The connection stands.
+    /// The connection is established.
     Done,
-    /// It is on its way; writability will tell.
+    /// In progress; the socket becomes writable at the end.
     InProgress,
 }
 
-/// What a read led to.
+/// Result of a read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Received {
-    /// So many bytes, at least one.
+    /// This many bytes, at least one.
     Bytes(usize),
     /// Nothing for now.
     WouldBlock,
@@ -217,22 +218,22 @@ impl Socket {
     }
 
     /// Ends the connection so that [`Socket::connect`] may be called again. The peer sees a reset unless both sides
-    /// had said farewell before.
+    /// had closed their sending sides before.
     pub(crate) fn disconnect(&self) -> io::Result<()> {
         Ok(net::connect_unspec(&self.descriptor)?)
     }
 
-    /// Makes closing the socket end its connection with a reset, at once and without TIME_WAIT.
+    /// Makes closing the socket reset its connection, at once and without TIME_WAIT.
     pub(crate) fn reset_on_close(&self) -> io::Result<()> {
         Ok(sockopt::set_socket_linger(&self.descriptor, Some(Duration::ZERO))?)
     }
 
-    /// Says farewell: no more bytes from this side.
+    /// Closes the sending side.
     pub(crate) fn shutdown_write(&self) -> io::Result<()> {
         Ok(net::shutdown(&self.descriptor, Shutdown::Write)?)
     }
 
-    /// Writes what the socket takes of `bytes`: how many; 0 when it takes none for now.
+    /// Sends as much of `bytes` as the socket takes, and returns how many; 0 if it takes none for now.
     #[inline]
     pub(crate) fn send(&self, bytes: &[u8]) -> io::Result<usize> {
         match net::send(&self.descriptor, bytes, SendFlags::NOSIGNAL) {
@@ -248,18 +249,19 @@ impl Socket {
         received(net::recv(&self.descriptor, buffer, RecvFlags::empty()).map(|(_, n)| n))
     }
 
-    /// Has the kernel note when what comes in came in, for [`Socket::receive_stamped`].
+    /// Has the kernel note when bytes arrive, for [`Socket::receive_stamped`].
     pub(crate) fn stamp(&self) -> io::Result<()> {
         stamps::ask(self.descriptor.as_fd())
     }
 
-    /// Reads into `buffer`, which must not be empty; beside it, how long the last of these bytes had been in the kernel, in
-    /// nanoseconds.
+    /// Reads into `buffer`, which must not be empty. Also returns how long the last of these bytes had been in the
+    /// kernel, in nanoseconds.
     pub(crate) fn receive_stamped(&self, buffer: &mut [u8]) -> io::Result<(Received, Option<u64>)> {
         stamps::receive(self.descriptor.as_fd(), buffer)
     }
 
-    /// Has the kernel report readiness only from this many bytes on (SO_RCVLOWAT; at the end of the stream anyway).
+    /// Has the kernel report readiness only when this many bytes have arrived (SO_RCVLOWAT; the end of the stream is
+    /// reported anyway).
     pub(crate) fn awaits(&self, bytes: u32) {
         let bytes = bytes as libc::c_int;
         // SAFETY: the descriptor is open; the option's value is an int that lives until the call returns, with its size.
@@ -274,21 +276,21 @@ impl Socket {
         }
     }
 
-    /// Throws away up to `scratch.len()` bytes of a TCP stream in the kernel: `MSG_TRUNC` skips the copy, half the cost
-    /// of a large body. `scratch` stays untouched; its length is all that counts.
+    /// Discards up to `scratch.len()` bytes of a TCP stream in the kernel: `MSG_TRUNC` avoids the copy, which is half
+    /// the cost of a large body. `scratch` is not written; only its length counts.
     #[inline]
     pub(crate) fn discard(&self, scratch: &mut [u8]) -> io::Result<Received> {
         received(net::recv(&self.descriptor, scratch, RecvFlags::TRUNC).map(|(_, n)| n))
     }
 
-    /// How long the handshake took, from SYN to SYN-ACK, by the kernel's own measurement, in nanoseconds (a whole number of
-    /// microseconds). Asked before anything is sent, because the kernel goes on measuring. `None` where a segment was sent
-    /// again, of which the kernel measures the last one only, and where the socket is no TCP socket.
+    /// How long the handshake took, from SYN to SYN-ACK, as measured by the kernel, in nanoseconds (a whole number of
+    /// microseconds). To be called before anything is sent, because the kernel continues to measure. `None` for other
+    /// sockets than TCP's, and after a retransmission, when the kernel measures only the last segment.
     pub(crate) fn handshake_ns(&self) -> Option<u64> {
         handshake::time_ns(self.descriptor.as_fd())
     }
 
-    /// The error that an attempt to connect ended in.
+    /// The error of a failed connect.
     pub(crate) fn take_error(&self) -> Option<io::Error> {
         match sockopt::socket_error(&self.descriptor) {
             Ok(Ok(())) => None,
@@ -337,7 +339,8 @@ mod tests {
     use std::collections::BTreeSet;
     use std::net::TcpListener;
 
-    /// Connects until it cannot, from a range of ports, and gives the ports that the server saw and the error.
+    /// Makes connections from a range of ports until that fails; returns the ports that the server saw, and the
+    /// error.
     fn exhausted(mut client: ClientSpec, ports: PortRange, listen: &str) -> (BTreeSet<u16>, io::Error) {
         let listener = TcpListener::bind(listen).unwrap();
         let address = listener.local_addr().unwrap();
@@ -374,13 +377,13 @@ mod tests {
             (outside(7), "127.0.0.1:0", from("127.0.0.8")),
             (outside(6), "[::1]:0", ClientSpec::default()),
             (one, "127.0.0.1:0", from("127.0.0.9")),
-            // Nothing rests: these are probes.
+            // No port stays in TIME_WAIT: these are probes.
             (one, "127.0.0.1:0", from("127.0.0.9")),
         ] {
             let (seen, error) = exhausted(client, ports, listen);
             assert_eq!(Errno::from_io_error(&error), Some(Errno::ADDRNOTAVAIL), "{ports} {listen}: {error}");
             assert!(seen.iter().all(|port| (ports.first..=ports.last).contains(port)), "{ports}: {seen:?}");
-            // Other tests may hold one or another.
+            // Other tests may use some of the ports.
             assert!(seen.len() as u64 * 10 >= ports.count() * 8, "{ports} {listen}: {seen:?}");
         }
     }

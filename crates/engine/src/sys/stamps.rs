@@ -1,9 +1,9 @@
-//! When bytes came in, as the kernel noted it: what tells how long they lay in a socket's queue before they were taken.
+//! When bytes arrived, as the kernel noted it, and so how long they lay in a socket's queue before they were read.
 //!
-//! The kernel stamps every packet that it takes in while any socket of the machine asks for stamps, at about the cost of
-//! one clock reading each; handing the stamp over costs a longer system call on the sockets that asked. So one connection
-//! of a worker asks, and the others do not. Stamps are of the wall clock, because the kernel has no others; if that is set
-//! while bytes lie in a queue, their lag is off by as much.
+//! The kernel stamps every incoming packet while any socket of the machine asks for stamps, which costs about one
+//! clock reading per packet; sockets that asked need a longer system call to get the stamp. So one connection of a
+//! worker asks, and the others do not. Stamps are of the wall clock, because the kernel has no others; if that clock
+//! is set while bytes lie in a queue, their lag is off by as much.
 
 use std::io;
 use std::mem::MaybeUninit;
@@ -13,7 +13,7 @@ use rustix::time::{ClockId, clock_gettime};
 
 use super::Received;
 
-/// Room for one control message with a stamp (`CMSG_SPACE(16)` is 32 bytes), aligned as its header must be.
+/// Space for one control message with a stamp (`CMSG_SPACE(16)` is 32 bytes), aligned as its header must be.
 type Control = [u64; 8];
 
 /// Asks for stamps on what a socket receives from now on.
@@ -32,8 +32,8 @@ pub(super) fn ask(descriptor: BorrowedFd<'_>) -> io::Result<()> {
     if result == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
 }
 
-/// Reads into `buffer`, which must not be empty; beside it, how long the last of these bytes had been in the kernel, in
-/// nanoseconds, where it noted that.
+/// Reads into `buffer`, which must not be empty. Also returns how long the last of these bytes had been in the
+/// kernel, in nanoseconds, if it was stamped.
 pub(super) fn receive(descriptor: BorrowedFd<'_>, buffer: &mut [u8]) -> io::Result<(Received, Option<u64>)> {
     let mut part = libc::iovec { iov_base: buffer.as_mut_ptr().cast(), iov_len: buffer.len() };
     let mut control: Control = [0; 8];
@@ -44,8 +44,8 @@ pub(super) fn receive(descriptor: BorrowedFd<'_>, buffer: &mut [u8]) -> io::Resu
     message.msg_control = (&raw mut control).cast();
     message.msg_controllen = size_of::<Control>() as _;
     let now_ns = wall_clock_ns();
-    // SAFETY: the descriptor is open; `message` points to one part, which is `buffer` whole, and to `control`, each with its
-    // length; all three live, and are borrowed nowhere else, until the call returns.
+    // SAFETY: the descriptor is open; `message` points to one part, which is all of `buffer`, and to `control`, each
+    // with its length; all three exist, and are borrowed nowhere else, until the call returns.
     let n = unsafe { libc::recvmsg(descriptor.as_raw_fd(), &raw mut message, 0) };
     match n {
         0 => return Ok((Received::End, None)),
@@ -74,8 +74,8 @@ fn stamp_ns(message: &libc::msghdr) -> Option<u64> {
         // SAFETY: plain arithmetic.
         let whole = unsafe { libc::CMSG_LEN(size_of::<libc::timespec>() as u32) } as usize;
         if (level, kind) == (libc::SOL_SOCKET, libc::SCM_TIMESTAMPNS) && length >= whole {
-            // SAFETY: the message is long enough for a `timespec`, any bytes of which are valid; read without regard to
-            // its alignment.
+            // SAFETY: the message is long enough for a `timespec`, of which any bytes are valid; the read does not
+            // rely on alignment.
             let stamp = unsafe { libc::CMSG_DATA(header).cast::<libc::timespec>().read_unaligned() };
             return Some(stamp.tv_sec as u64 * 1_000_000_000 + stamp.tv_nsec as u64);
         }
@@ -100,7 +100,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_lag_is_how_long_bytes_lay() {
+    fn the_lag_is_the_time_spent_in_the_queue() {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let mut near = TcpStream::connect(listener.local_addr().unwrap()).unwrap();
         let (far, _) = listener.accept().unwrap();

@@ -1,4 +1,4 @@
-//! What a worker thread asks of the system about itself.
+//! System calls of a worker thread about itself.
 
 use std::io;
 use std::mem::MaybeUninit;
@@ -13,7 +13,8 @@ pub(crate) struct CpuUse {
     pub(crate) user_ns: u64,
     /// In the kernel on its behalf, in nanoseconds.
     pub(crate) system_ns: u64,
-    /// Time that it was ready to run and not let run, in nanoseconds; absent where the kernel does not tell.
+    /// Time that it was ready to run but had to wait for a CPU, in nanoseconds; absent if the kernel does not report
+    /// it.
     pub(crate) run_queue_ns: Option<u64>,
 }
 
@@ -24,36 +25,36 @@ pub(crate) fn pin(cpu: u32) -> io::Result<()> {
     Ok(sched_setaffinity(None, &set)?)
 }
 
-/// Lets the calling thread's sleeps end when they shall, and not up to 50 µs later to save a wake-up.
+/// Makes the calling thread's sleeps end on time, not up to 50 µs later to save a wake-up.
 pub(crate) fn wake_punctually() {
-    // Where the kernel does not let us, sleeps end late, and the schedule lag shows it.
+    // Without permission sleeps end late, and the schedule lag shows it.
     let _ = set_current_timer_slack(NonZeroU64::new(1));
 }
 
-/// Gives the calling thread a table of open files of its own, which holds standard input, output and error alone; whether
-/// the kernel let it.
+/// Gives the calling thread its own table of open files, with standard input, output and error only; returns whether
+/// the kernel allowed it.
 ///
-/// While threads share one, each system call on a descriptor begins and ends with an atomic operation on the file's count
-/// of references (`fdget` of Linux, `fs/file.c`), a table that grows waits for every CPU, and all threads together may open
-/// no more files than one. The thread must use nothing from then on that was opened before.
+/// While threads share a table, each system call on a descriptor begins and ends with an atomic operation on the
+/// file's reference count (`fdget` of Linux, `fs/file.c`), a table that grows waits for every CPU, and the limit on
+/// open files is for all threads together. From then on the thread must not use anything that was opened before.
 pub(crate) fn own_descriptors() -> bool {
     let behind_standard_streams: libc::c_uint = 3;
     // SAFETY: it closes descriptors in a table that no other thread shares; this one, by contract, uses none of them.
     unsafe { close_range(behind_standard_streams, libc::c_uint::MAX, libc::CLOSE_RANGE_UNSHARE) }
 }
 
-/// Whether [`own_descriptors`] works: from Linux 5.9 on.
+/// Whether [`own_descriptors`] works: since Linux 5.9.
 pub(crate) fn may_own_descriptors() -> bool {
     // SAFETY: no descriptor has this number, so that nothing is closed.
     unsafe { close_range(libc::c_uint::MAX, libc::c_uint::MAX, 0) }
 }
 
-/// `close_range(2)`, which C libraries from before 2021 lack.
+/// `close_range(2)`, which C libraries older than 2021 do not have.
 ///
 /// # Safety
-/// Nobody may use what it closes.
+/// Nobody may use the descriptors that it closes.
 unsafe fn close_range(first: libc::c_uint, last: libc::c_uint, flags: libc::c_uint) -> bool {
-    // SAFETY: three integers, as the call takes them; what it closes is the caller's to vouch for.
+    // SAFETY: three integers, as the call expects; the caller vouches for what is closed.
     unsafe { libc::syscall(libc::SYS_close_range, first, last, flags) == 0 }
 }
 
@@ -76,15 +77,15 @@ pub(crate) fn cpu_use() -> CpuUse {
     }
 }
 
-/// CPU time that a process, any of this host, has used so far, in nanoseconds: of all its threads, ended ones too, but not of its
-/// children. `/proc` has the same in ticks of 10 ms. A thread that runs on another CPU right now is known as of its last timer
-/// interrupt there. `None` where there is no such process.
+/// CPU time that a process of this host has used so far, in nanoseconds: all its threads, including ended ones, but
+/// not its children. `/proc` has the same in ticks of 10 ms. A thread that is running on another CPU counts up to its
+/// last timer interrupt. `None` if there is no such process.
 pub fn process_cpu_ns(process: u32) -> Option<u64> {
     let process = libc::pid_t::try_from(process).ok().filter(|process| *process > 0)?;
     let mut clock: libc::clockid_t = 0;
     let mut time = MaybeUninit::<libc::timespec>::zeroed();
-    // SAFETY: both pointers are to writable values of the types that the calls take. An all-zero `timespec` is a valid one, so it
-    // may be read whatever the calls say.
+    // SAFETY: both pointers are to writable values of the types that the calls take. An all-zero `timespec` is valid,
+    // so it may be read whether or not the calls succeed.
     let (found, time) = unsafe {
         let found = libc::clock_getcpuclockid(process, &mut clock) == 0
             && libc::clock_gettime(clock, time.as_mut_ptr()) == 0;
@@ -93,7 +94,7 @@ pub fn process_cpu_ns(process: u32) -> Option<u64> {
     found.then_some(time.tv_sec as u64 * 1_000_000_000 + time.tv_nsec as u64)
 }
 
-/// The second number of `schedstat`: time on the CPU, time waiting for it, times that it was given (Linux,
+/// The second number of `schedstat`, after the time on the CPU: the time spent waiting for it (Linux,
 /// Documentation/scheduler/sched-stats.rst).
 fn run_queue(schedstat: &str) -> Option<u64> {
     schedstat.split_ascii_whitespace().nth(1)?.parse().ok()
@@ -119,7 +120,7 @@ mod tests {
         let used = || process_cpu_ns(std::process::id()).unwrap() - before;
         while used() == 0 && super::super::clock::now_ns() - start < 1_000_000_000 {}
         assert!(used() > 0);
-        // Identifiers beyond what Linux gives (`PID_MAX_LIMIT` is 2²²).
+        // Larger than any process identifier of Linux (`PID_MAX_LIMIT` is 2²²).
         assert_eq!(
             (process_cpu_ns(0), process_cpu_ns(1 << 23), process_cpu_ns(u32::MAX)),
             (None, None, None)
@@ -142,7 +143,7 @@ mod tests {
             let _open = std::fs::File::open("/dev/null").unwrap();
             (before, table())
         });
-        // One of each count is the folder that is read.
+        // Each count includes the directory being read.
         assert_eq!(own.join().unwrap(), (4, 5));
         assert!(all >= 6 && table() >= 6, "the pipe is still in this thread's table");
         writer.write_all(b"x").unwrap();

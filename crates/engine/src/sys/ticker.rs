@@ -1,8 +1,8 @@
-//! Wakes an event loop every so often, so that its waits need no time-out.
+//! Wakes an event loop periodically, so that its waits need no time-out.
 //!
-//! A wait with a time-out arms a timer of the kernel's and takes it back when something happens before: on a virtual machine
-//! that was 7 to 9 % of what a request on a kept connection cost (benchsuite, `keep-alive`). One that fires a hundred times a
-//! second by itself costs nothing that can be measured.
+//! A wait with a time-out arms a kernel timer and cancels it if something happens earlier: on a virtual machine that
+//! was 7 to 9 % of the cost of a request on a kept connection (benchsuite, `keep-alive`). A timer that fires a
+//! hundred times per second has no measurable cost.
 
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
@@ -13,37 +13,37 @@ use rustix::time::{
 
 use super::clock::now_ns;
 
-/// A descriptor that reports once in a period, as long as [`Ticker::take`] follows each report.
+/// A descriptor that reports once per period, provided that [`Ticker::take`] follows each report.
 #[derive(Debug)]
 pub(super) struct Ticker {
     descriptor: OwnedFd,
     period_ns: u64,
-    /// When the next report is due, by the clock of [`now_ns`].
+    /// When the next report is due, on the clock of [`now_ns`].
     due_ns: u64,
 }
 
-/// Reports that were taken back together.
+/// Reports acknowledged together.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Ticks {
     /// When the first of them was due.
     pub(crate) due_ns: u64,
-    /// How many there were: more than one if more than a period passed since the last call.
+    /// Number of reports: more than one if more than a period has passed since the last call.
     pub(crate) count: u64,
 }
 
 impl Ticker {
-    /// One that starts now. `period_ns`: less than a second.
+    /// A ticker that starts now. `period_ns`: less than a second.
     pub(super) fn every(period_ns: u64) -> io::Result<Ticker> {
         let descriptor =
             timerfd_create(TimerfdClockId::Monotonic, TimerfdFlags::NONBLOCK | TimerfdFlags::CLOEXEC)?;
-        // Absolute, so that it is known when each report is due, however late this thread is served here.
+        // An absolute time, so that it is known when each report is due, however late this thread runs.
         let due_ns = now_ns() + period_ns;
         let times = Itimerspec { it_interval: time(period_ns), it_value: time(due_ns) };
         timerfd_settime(&descriptor, TimerfdTimerFlags::ABSTIME, &times)?;
         Ok(Ticker { descriptor, period_ns, due_ns })
     }
 
-    /// Takes the reports so far back: the kernel sets its timer again when it is read. `None` where there was none.
+    /// Acknowledges the reports so far: reading the timer resets it. `None` if there was none.
     pub(super) fn take(&mut self) -> Option<Ticks> {
         let mut count = [0; 8];
         let read = rustix::io::read(&self.descriptor, &mut count).unwrap_or(0);
@@ -83,7 +83,7 @@ mod tests {
         backend.watch(&ticker, 7).unwrap();
         let (mut due_ns, mut ticks) = (0, 0);
         while ticks < 5 {
-            // A signal may end a wait for nothing.
+            // A signal may end a wait without an event.
             while backend.wait(WITHOUT_END).unwrap() == 0 {}
             let event = backend.event(0);
             assert_eq!((event.token, event.readable), (7, true));
@@ -98,7 +98,7 @@ mod tests {
     }
 
     #[test]
-    fn reports_that_nobody_took_are_counted() {
+    fn untaken_reports_are_counted() {
         let mut ticker = Ticker::every(1_000_000).unwrap();
         assert_eq!(ticker.take(), None);
         std::thread::sleep(Duration::from_millis(12));

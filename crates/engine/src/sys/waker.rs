@@ -12,7 +12,7 @@ pub(crate) struct Waker {
 }
 
 impl Waker {
-    /// One that has not been woken.
+    /// A waker that has not been woken.
     pub(crate) fn new() -> io::Result<Waker> {
         Ok(Waker { descriptor: eventfd(0, EventfdFlags::NONBLOCK | EventfdFlags::CLOEXEC)? })
     }
@@ -23,7 +23,7 @@ impl Waker {
         let _ = rustix::io::write(&self.descriptor, &1_u64.to_ne_bytes());
     }
 
-    /// Takes back all wakes so far.
+    /// Clears all wakes so far.
     pub(crate) fn clear(&self) {
         let mut count = [0; 8];
         let _ = rustix::io::read(&self.descriptor, &mut count);

@@ -1,4 +1,4 @@
-//! Answers' header blocks, by size and meaning: see the module above. Their text besides, where it is asked for.
+//! Decodes answers' header blocks by size and meaning (see the module above), and to text on request.
 
 use std::collections::VecDeque;
 
@@ -9,13 +9,13 @@ use super::{CompressionError, ENTRY_BYTES, TABLE_BYTES, huffman};
 /// What a block says.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Fields {
-    /// Status; 0 where there is none.
+    /// Status; 0 if there is none.
     pub status: u16,
-    /// Length of the body, where that is announced.
+    /// Length of the body, if announced.
     pub content_length: Option<u64>,
     /// Size of the list as RFC 9113 section 6.5.2 counts it, in bytes.
     pub list_bytes: u64,
-    /// Why this is no answer, though it is HPACK (RFC 9113 section 8.2).
+    /// Why this is not a valid answer, though it is valid HPACK (RFC 9113 section 8.2).
     pub problem: Option<&'static str>,
     has_regular: bool,
 }
@@ -25,11 +25,11 @@ pub struct Fields {
 enum Name {
     Status,
     ContentLength,
-    /// One that only a request has, or nobody.
+    /// Another pseudo-header field: one of requests, or unknown.
     Pseudo,
-    /// One of connections of HTTP/1.
+    /// A connection-specific field of HTTP/1.
     Connection,
-    /// None, or with a value that is none.
+    /// An invalid name, or a field with an invalid value.
     Wrong,
     #[default]
     Other,
@@ -38,7 +38,7 @@ enum Name {
 /// A field, or an entry of the table.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Entry {
-    /// Of a status or a length; [`u64::MAX`] where its value is no number.
+    /// The number in a status or length; [`u64::MAX`] if its value is not a number.
     number: u64,
     name_bytes: u32,
     value_bytes: u32,
@@ -54,13 +54,13 @@ impl Entry {
 /// One direction of a connection.
 #[derive(Clone, Debug)]
 pub struct Decoder {
-    /// The newest first.
+    /// Newest first.
     entries: VecDeque<Entry>,
-    /// Their names and values, where text is asked for.
+    /// Their names and values, if text is kept.
     texts: Option<VecDeque<(Vec<u8>, Vec<u8>)>>,
     bytes: usize,
     bytes_max: usize,
-    /// How large the peer may make the table.
+    /// The maximum size to which the peer may set the table.
     allowed: usize,
 }
 
@@ -82,7 +82,8 @@ impl Decoder {
         Decoder { texts: Some(VecDeque::new()), ..Decoder::default() }
     }
 
-    /// The peer may make the table so large, as it is told by our SETTINGS_HEADER_TABLE_SIZE. It says itself when it does.
+    /// Sets how large the peer may make the table, as our SETTINGS_HEADER_TABLE_SIZE says. The peer announces the
+    /// size that it uses.
     pub fn allow(&mut self, bytes: usize) {
         self.allowed = bytes;
     }
@@ -95,7 +96,7 @@ impl Decoder {
         self.bytes_max = TABLE_BYTES;
     }
 
-    /// Whether text is kept.
+    /// Whether text of fields is kept.
     pub fn keeps_text(&self) -> bool {
         self.texts.is_some()
     }
@@ -108,10 +109,10 @@ impl Decoder {
         Ok(self.read(block, None)?.fields)
     }
 
-    /// As [`Decoder::decode`]; a block that is known to be an answer to the request is not read again.
+    /// As [`Decoder::decode`], but a known block in an answer to the same request is not parsed again.
     ///
     /// # Errors
-    /// As there.
+    /// As [`Decoder::decode`].
     #[inline]
     pub fn decode_known(
         &mut self,
@@ -126,7 +127,7 @@ impl Decoder {
             return Ok(*fields);
         }
         let read = self.read(block, None)?;
-        // What enters the table is the same each time only where nothing of the table is in it.
+        // A block can be replayed only if it does not depend on entries that were in the table before it.
         if read.is_self_contained && read.inserted <= self.entries.len() {
             let inserted = self.entries.range(..read.inserted).rev();
             known.keep(request, block, read.fields, inserted);
@@ -134,10 +135,10 @@ impl Decoder {
         Ok(read.fields)
     }
 
-    /// As [`Decoder::decode`]; appends `name: value` and a line end for each field to `out`.
+    /// As [`Decoder::decode`]; also appends `name: value` and a line end for each field to `out`.
     ///
     /// # Errors
-    /// As there.
+    /// As [`Decoder::decode`].
     pub fn decode_text(&mut self, block: &[u8], out: &mut Vec<u8>) -> Result<Fields, CompressionError> {
         Ok(self.read(block, Some(out))?.fields)
     }
@@ -200,7 +201,7 @@ impl Decoder {
             if is_inserted {
                 read.inserted += 1;
                 self.insert(entry);
-                // One that is too large is not there.
+                // An entry larger than the table is not inserted.
                 if let Some(texts) = self.texts.as_mut().filter(|_| !self.entries.is_empty()) {
                     texts.push_front((name_text, value_text));
                     texts.truncate(self.entries.len());
@@ -239,7 +240,7 @@ impl Decoder {
         }
     }
 
-    /// Makes room for this many bytes.
+    /// Evicts entries to make space for this many bytes.
     #[inline]
     fn evict(&mut self, size: usize) {
         while self.bytes + size > self.bytes_max {
@@ -252,11 +253,11 @@ impl Decoder {
     }
 }
 
-/// What was read of a block.
+/// The result of reading a block.
 #[derive(Debug)]
 struct Read {
     fields: Fields,
-    /// It refers to nothing of the dynamic table.
+    /// It does not refer to the dynamic table.
     is_self_contained: bool,
     inserted: usize,
 }
@@ -302,7 +303,7 @@ impl Fields {
     }
 }
 
-/// A text as it stands in a block.
+/// A string as encoded in a block.
 struct Coded<'a> {
     bytes: &'a [u8],
     is_huffman: bool,
@@ -324,7 +325,7 @@ impl Coded<'_> {
         Ok(text)
     }
 
-    /// Reads it as a name.
+    /// Decodes it as a name.
     fn name(&self) -> Result<Entry, CompressionError> {
         let (mut front, mut length, mut is_wrong) = ([0_u8; 20], 0_usize, false);
         self.each(|byte| {
@@ -348,7 +349,7 @@ impl Coded<'_> {
         Ok(Entry { name, name_bytes: length as u32, ..Entry::default() })
     }
 
-    /// Reads it as the value of a field of this name.
+    /// Decodes it as the value of a field with this name.
     fn value_of(&self, name: Entry) -> Result<Entry, CompressionError> {
         let (mut length, mut is_wrong) = (0_u32, false);
         let mut number = 0_u64;
@@ -374,7 +375,7 @@ impl Coded<'_> {
     }
 }
 
-/// Takes a whole number whose first byte has it in its lowest bits.
+/// Takes an integer whose prefix is in the lowest bits of the first byte.
 #[inline]
 fn integer(rest: &mut &[u8], prefix: u32) -> Result<usize, CompressionError> {
     const CUT: CompressionError = CompressionError("a header block that ends in the middle of a number");

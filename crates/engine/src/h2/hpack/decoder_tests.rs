@@ -1,4 +1,4 @@
-//! The examples of RFC 7541, blocks that are wrong, and what a decoder keeps of them.
+//! The examples of RFC 7541, invalid blocks, and what a decoder remembers of blocks.
 
 use super::*;
 
@@ -9,7 +9,7 @@ fn bytes(hex: &str) -> Vec<u8> {
 
 type Fields<'a> = &'a [(&'a str, &'a str)];
 
-/// The text of each block in turn, and the size of the table behind it.
+/// Decodes each block in turn and compares its text, and the size of the table after it.
 fn texts(decoder: &mut Decoder, blocks: &[(&str, Fields<'_>, usize)]) {
     for (hex, fields, table_bytes) in blocks {
         let mut out = Vec::new();
@@ -73,7 +73,7 @@ const FIRST: &[(&str, &str)] = &[
 
 #[test]
 fn answers_of_the_standard_with_eviction() {
-    // Appendix C.5 and C.6: a table of 256 bytes, which is asked for here by the first block.
+    // Appendix C.5 and C.6: a table of 256 bytes, set here by the first block.
     let second: &[(&str, &str)] = &[(":status", "307"), FIRST[1], FIRST[2], FIRST[3]];
     let third: &[(&str, &str)] = &[
         (":status", "200"),
@@ -97,7 +97,7 @@ fn answers_of_the_standard_with_eviction() {
     ] {
         let blocks = [(one, FIRST, 222), (two, second, 222), (three, third, 215)];
         texts(&mut Decoder::with_text(), &blocks);
-        // The same by meaning alone.
+        // The same decoded without text.
         let mut decoder = Decoder::default();
         let statuses = [one, two, three].map(|hex| decoder.decode(&bytes(hex)).unwrap().status);
         assert_eq!((statuses, decoder.bytes), ([302, 307, 200], 215));
@@ -105,7 +105,7 @@ fn answers_of_the_standard_with_eviction() {
 }
 
 #[test]
-fn what_is_no_hpack_is_refused() {
+fn invalid_hpack_is_refused() {
     for hex in [
         "80",
         "be",
@@ -125,7 +125,7 @@ fn what_is_no_hpack_is_refused() {
 }
 
 #[test]
-fn what_is_no_answer_is_told() {
+fn invalid_answers_are_reported() {
     for (hex, found) in [
         ("88", None),
         ("8888", Some("`:status` twice")),
@@ -151,7 +151,7 @@ fn what_is_no_answer_is_told() {
     }
 }
 
-/// A block that is replayed leaves the table as reading it does.
+/// Replaying a known block changes the table in the same way as decoding it.
 #[test]
 fn known_blocks_leave_the_same_table() {
     let one = bytes("88 6196d07abe941054d444a8200595040b8166e084a62d1bff 5a839bd9ab 5c0135");

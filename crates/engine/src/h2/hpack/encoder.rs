@@ -1,17 +1,17 @@
-//! Header fields as bytes. Which table entries a block may refer to is decided by who makes it: `h2::request`.
+//! Encodes header fields. Which table entries a block may refer to is decided in `h2::request`.
 
 use super::{huffman, static_table};
 
-/// How a field that no table holds is written.
+/// How to write a field that is in no table.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Literal {
-    /// It enters the dynamic table.
+    /// It is added to the dynamic table.
     Inserted,
-    /// It does not.
+    /// It is not added.
     Plain,
 }
 
-/// An integer with a prefix of `prefix` bits in the first byte, whose other bits are `first` (section 5.1).
+/// An integer with a prefix of `prefix` bits in the first byte; `first` has that byte's other bits (section 5.1).
 pub fn integer(first: u8, prefix: u32, value: usize, out: &mut Vec<u8>) {
     let most = (1 << prefix) - 1;
     if value < most {
@@ -26,7 +26,7 @@ pub fn integer(first: u8, prefix: u32, value: usize, out: &mut Vec<u8>) {
     out.push(rest as u8);
 }
 
-/// A text, in whichever form is shorter (section 5.2).
+/// A string, in whichever form is shorter (section 5.2).
 pub fn text(text: &[u8], out: &mut Vec<u8>) {
     let coded = huffman::coded_length(text);
     if coded < text.len() {
@@ -43,7 +43,7 @@ pub fn indexed(index: usize, out: &mut Vec<u8>) {
     integer(0x80, 7, index, out);
 }
 
-/// The name of a field whose value follows, by [`text`].
+/// The name of a field; its value must follow, by [`text`].
 pub fn name(name: &str, literal: Literal, out: &mut Vec<u8>) {
     let index = static_table::find(name, "").map_or(0, |(index, _)| index);
     match literal {
@@ -55,7 +55,7 @@ pub fn name(name: &str, literal: Literal, out: &mut Vec<u8>) {
     }
 }
 
-/// A field by the static table alone where that has it, and else as a literal; whether it was one.
+/// A field by its index if the static table has it, otherwise as a literal; returns whether it was a literal.
 pub fn field(field_name: &str, value: &[u8], literal: Literal, out: &mut Vec<u8>) -> bool {
     let found = std::str::from_utf8(value).ok().and_then(|value| static_table::find(field_name, value));
     if let Some((index, true)) = found {
@@ -67,7 +67,7 @@ pub fn field(field_name: &str, value: &[u8], literal: Literal, out: &mut Vec<u8>
     true
 }
 
-/// Asks for a dynamic table of this many bytes from here on; stands at the beginning of a block.
+/// Changes the size of the dynamic table from here on; belongs at the beginning of a block.
 pub fn table_size(bytes: usize, out: &mut Vec<u8>) {
     integer(0x20, 5, bytes, out);
 }

@@ -1,5 +1,5 @@
-//! The Huffman code of HPACK (RFC 7541 section 5.2 and appendix B). It is canonical: codes of a length follow each other in the
-//! order of their symbols, so that the lengths alone give all of it.
+//! The Huffman code of HPACK (RFC 7541 section 5.2 and appendix B). It is canonical: codes of the same length follow
+//! each other in the order of their symbols, so the lengths are enough to compute it.
 
 use super::CompressionError;
 
@@ -18,21 +18,22 @@ const LENGTHS: [u8; 256] = [
 ];
 const LENGTH_MIN: usize = 5;
 const LENGTH_MAX: usize = 30;
-/// Bits that are looked up at once: all printable characters but a few have codes no longer.
+/// Number of bits that are looked up at once: only a few printable characters have longer codes.
 const LOOKED_UP: usize = 9;
 
 static CODE: Code = Code::new();
 
 struct Code {
-    /// Code of each byte, in its lowest bits.
+    /// Code of each byte, in the lowest bits.
     codes: [u32; 256],
     /// Bytes in the order of their codes.
     order: [u8; 256],
-    /// For each length, the first code after it, moved to the left of 32 bits.
+    /// For each length, the first code after those of this length, shifted to the left end of 32 bits.
     limits: [u64; LENGTH_MAX + 1],
-    /// For each length, its first code, and where in `order` that stands.
+    /// For each length, its first code, and the position in `order` of that code's byte.
     first: [(u32, u32); LENGTH_MAX + 1],
-    /// For each [`LOOKED_UP`] bits, the byte whose code begins there, and that code's length; 0 where it is longer.
+    /// For each value of [`LOOKED_UP`] bits, the byte whose code they begin with, and the length of the code; 0 if it
+    /// is longer.
     begins: [(u8, u8); 1 << LOOKED_UP],
 }
 
@@ -75,12 +76,12 @@ impl Code {
     }
 }
 
-/// How many bytes `text` takes, coded.
+/// Encoded length of `text` in bytes.
 pub fn coded_length(text: &[u8]) -> usize {
     text.iter().map(|byte| usize::from(LENGTHS[usize::from(*byte)])).sum::<usize>().div_ceil(8)
 }
 
-/// Appends the code of `text` to `out`.
+/// Appends the encoded `text` to `out`.
 pub fn encode(text: &[u8], out: &mut Vec<u8>) {
     let (mut bits, mut count) = (0_u64, 0);
     for byte in text {
@@ -93,15 +94,15 @@ pub fn encode(text: &[u8], out: &mut Vec<u8>) {
         }
     }
     if count > 0 {
-        // Filled up with the beginning of the code that ends nothing: ones.
+        // Padded with the beginning of the end-of-string code: ones.
         out.push((bits << (8 - count)) as u8 | (0xff >> count));
     }
 }
 
-/// Gives each byte of a coded text to `each`.
+/// Passes each byte of an encoded string to `each`.
 ///
 /// # Errors
-/// Where the text holds the code that means its end, or is filled up with anything but fewer than eight ones.
+/// If the string contains the end-of-string code, or its padding is anything but fewer than eight ones.
 #[inline]
 pub fn decode(coded: &[u8], mut each: impl FnMut(u8)) -> Result<(), CompressionError> {
     let (mut bits, mut count) = (0_u64, 0_usize);
@@ -140,7 +141,7 @@ pub fn decode(coded: &[u8], mut each: impl FnMut(u8)) -> Result<(), CompressionE
     Ok(())
 }
 
-/// The byte whose code of more than [`LOOKED_UP`] bits these begin with.
+/// The byte, and the length of its code, for a code of more than [`LOOKED_UP`] bits at the front of `bits`.
 #[cold]
 fn long(bits: u64) -> Option<(u8, usize)> {
     let front = bits >> 32;
@@ -186,12 +187,12 @@ mod tests {
     }
 
     #[test]
-    fn what_is_filled_up_wrongly_is_refused() {
+    fn wrong_padding_is_refused() {
         assert_eq!(decoded(b"").unwrap(), b"");
         for wrong in [&[0xff][..], &[0xff; 4], &[0xff; 40], &[0x00, 0x00], &[0x1f, 0xff], &[0x1c]] {
             assert!(decoded(wrong).is_err(), "{wrong:?}");
         }
-        // `a` with the three ones after it.
+        // `a`, followed by three ones.
         assert_eq!(decoded(&[0x1f]).unwrap(), b"a");
     }
 }

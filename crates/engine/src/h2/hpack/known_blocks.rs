@@ -1,10 +1,10 @@
-//! Header blocks that were decoded before, as [`h1::known_heads`](crate::h1::known_heads) for HTTP/1. A server that inserts its
-//! fields again in every answer, as nginx does, sends the same block until its `date` changes: one comparison of bytes, and the
-//! insertions once more.
+//! Header blocks that were decoded before; [`h1::known_heads`](crate::h1::known_heads) is the same for HTTP/1. A
+//! server that inserts its fields again in every answer, such as nginx, sends the same block until its `date`
+//! changes. Then one comparison of bytes is enough, and the insertions are repeated.
 
 use super::decoder::{Entry, Fields};
 
-/// Blocks that are kept, each for the requests whose number falls on it. A power of two.
+/// Number of blocks that are kept; requests share them by their number modulo this. A power of two.
 const SLOTS: usize = 64;
 /// Longest block that is kept, in bytes.
 const BYTES_MAX: usize = 1024;
@@ -19,17 +19,17 @@ pub struct KnownBlocks {
 struct Slot {
     bytes: Vec<u8>,
     fields: Fields,
-    /// What it inserts into the table, in order.
+    /// The entries that it inserts into the table, in order.
     inserted: Vec<Entry>,
 }
 
 impl KnownBlocks {
-    /// With room for `requests` different requests, up to a limit.
+    /// Space for `requests` different requests, up to a limit.
     pub fn new(requests: usize) -> KnownBlocks {
         KnownBlocks { slots: vec![Slot::default(); requests.next_power_of_two().clamp(1, SLOTS)] }
     }
 
-    /// What is known of a block that answers `request`.
+    /// Fields and inserted entries of the block kept for `request`, if it is the same.
     #[inline]
     pub(super) fn recall(&self, request: u32, block: &[u8]) -> Option<(&Fields, &[Entry])> {
         let slot = &self.slots[request as usize & (self.slots.len() - 1)];
@@ -50,7 +50,7 @@ impl KnownBlocks {
         let mask = self.slots.len() - 1;
         let slot = &mut self.slots[request as usize & mask];
         slot.bytes.clear();
-        // Once for a slot: blocks that differ in their date alone are as long as each other.
+        // Once per slot: blocks that differ only in their date have the same length.
         slot.bytes.reserve(BYTES_MAX);
         slot.bytes.extend_from_slice(block);
         slot.fields = fields;

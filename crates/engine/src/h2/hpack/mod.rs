@@ -1,7 +1,8 @@
 //! HPACK, the compression of header fields (RFC 7541): bytes in, bytes out.
 //!
-//! Answers are decoded by size and meaning alone: what counts in an answer is its status and its length, and of all other fields
-//! only what they take in the table that both sides keep in step. Their text is kept for traces only.
+//! Answers are decoded only by size and meaning: the values needed from an answer are its status and length. Of all
+//! other fields only their size matters, for the table that both sides keep in step. Their text is kept for traces
+//! only.
 
 pub mod decoder;
 pub mod encoder;

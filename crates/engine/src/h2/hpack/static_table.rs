@@ -1,6 +1,6 @@
 //! The fields that every table begins with (RFC 7541 appendix A).
 
-/// Names and values, from index 1 on.
+/// Names and values; the first has index 1.
 pub const FIELDS: [(&str, &str); 61] = [
     (":authority", ""),
     (":method", "GET"),
@@ -65,7 +65,7 @@ pub const FIELDS: [(&str, &str); 61] = [
     ("www-authenticate", ""),
 ];
 
-/// Index of a field, and whether its value is that of the table, too.
+/// Index of a field, and whether its value is in the table, too.
 pub fn find(name: &str, value: &str) -> Option<(usize, bool)> {
     let whole = FIELDS.iter().position(|field| *field == (name, value)).map(|at| (at + 1, true));
     whole.or_else(|| FIELDS.iter().position(|field| field.0 == name).map(|at| (at + 1, false)))
