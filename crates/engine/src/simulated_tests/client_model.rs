@@ -1,5 +1,5 @@
-//! A client as plainly as it can be written down: one after the other it goes through its pages, knowing beforehand when each
-//! answer comes. No loop, no events, no sockets. Random schedules hold the worker against it.
+//! A model of a client, as simple as possible: it fetches its pages one after the other, and knows in advance when
+//! each answer comes. No loop, no events, no sockets. With random schedules the worker is compared with it.
 
 use webstone_measure::errors::ErrorClass;
 use webstone_workload::load::ConnectionPolicy;
@@ -7,7 +7,7 @@ use webstone_workload::load::ConnectionPolicy;
 use super::draw::{Ending, Schedule};
 use super::{MS, SECOND};
 
-/// Everything that a client did, in the order in which it did it. Instants are nanoseconds since the level began.
+/// Everything that a client did, in this order. Instants are nanoseconds since the level began.
 #[derive(Debug, Default)]
 pub(super) struct Diary {
     pub(super) requests: Vec<Request>,
@@ -49,7 +49,7 @@ struct Kept {
     uses: u32,
     /// When the server begins to read from it.
     served_ns: u64,
-    /// When the client learns that the server has ended it behind its last answer.
+    /// When the client learns that the server has closed it after its last answer.
     ended_ns: u64,
 }
 
@@ -69,12 +69,12 @@ struct Exchange {
     first_byte_ns: u64,
     bytes: u64,
     outcome: Outcome,
-    /// When the server ends the connection behind the answer.
+    /// When the server closes the connection after the answer.
     ended_ns: u64,
 }
 
 enum Outcome {
-    /// Whole; whether its status was right, and whether the server keeps the connection.
+    /// Complete; whether its status was right, and whether the server keeps the connection open.
     Whole {
         ok: bool,
         keeps: bool,
@@ -89,7 +89,7 @@ impl<'a> Client<'a> {
         Client { schedule, number, connects: 0, kept: None, backoff_ns: 0, diary: Diary::default() }
     }
 
-    /// Fetches a page; when the client is free again.
+    /// Fetches a page; returns when the client is free again.
     pub(super) fn visit(&mut self, page: usize, intended_ns: u64, start_ns: u64) -> u64 {
         let schedule = self.schedule;
         let (mut now, mut ok) = (start_ns, true);
@@ -125,7 +125,7 @@ impl<'a> Client<'a> {
         now + pause_ns
     }
 
-    /// One request, from its start to its end, on whatever connections it takes.
+    /// One request, from its start to its end, on as many connections as it takes.
     fn ask(&mut self, page: usize, file: usize, intended_ns: u64, start_ns: u64) -> Request {
         let failed = |error, end_ns| Request {
             intended_ns,
@@ -177,7 +177,7 @@ impl<'a> Client<'a> {
         }
     }
 
-    /// When the connection stands and when it is served; or how it failed, and when.
+    /// When the connection is established and when the server reads from it; or how and when it failed.
     fn connect(&mut self, begun_ns: u64) -> Result<(u64, u64), (ErrorClass, u64)> {
         let schedule = self.schedule;
         let target = (self.number + self.connects) % schedule.targets;
@@ -207,7 +207,8 @@ impl<'a> Client<'a> {
     ) -> Exchange {
         let schedule = self.schedule;
         let latency_ns = schedule.latency_ns;
-        // A request larger than the socket's room waits for each part but the last to be acknowledged.
+        // A request larger than the socket's buffer: each part but the last must be acknowledged before the next is
+        // sent.
         let parts = schedule.request_bytes(page, file, is_last).div_ceil(schedule.send_room) as u64;
         let whole_ns = sent_ns + (parts - 1) * 2 * latency_ns + latency_ns;
         let asked_ns = whole_ns.max(link.served_ns);
@@ -229,7 +230,7 @@ impl<'a> Client<'a> {
             ended(exchange, at_ns, Outcome::Failed(class))
         };
 
-        // The connection may have ended under way: then nothing of this answer is sent.
+        // If the connection ended meanwhile, nothing of this answer is sent.
         if link.ended_ns <= given_up_ns {
             return ended(exchange, link.ended_ns, Outcome::Nothing(ErrorClass::Reset));
         }
@@ -251,7 +252,7 @@ impl<'a> Client<'a> {
         let is_whole = exchange.bytes == answer.whole_bytes;
         let end_ns = match answer.ending {
             Ending::Finish(wait_ns) | Ending::Reset(wait_ns) => at_ns + wait_ns,
-            // A client that asked for the end gets it with the last byte.
+            // A connection that the client asked to be closed ends with the last byte.
             Ending::Never if is_last && is_whole => at_ns,
             Ending::Never => u64::MAX,
         };
@@ -279,7 +280,7 @@ impl<'a> Client<'a> {
     }
 }
 
-/// Whether a page is given up with this class, and its client waits.
+/// Whether a page is given up in case of this error, and its client waits.
 fn is_no_connection(class: ErrorClass) -> bool {
     matches!(class, ErrorClass::Refused | ErrorClass::ConnectTimeout | ErrorClass::OutOfPorts)
 }

@@ -1,5 +1,6 @@
-//! A random schedule, drawn from one number: what clients ask for, and what becomes of each attempt and each request, by the
-//! instant at which it is made. Worker and model ask the same questions, so whoever is late by a nanosecond gets other answers.
+//! A random schedule, drawn from a seed: what clients ask for, and the result of each attempt and each request, which
+//! depend on the instant of the attempt or request. So worker and model get different answers if one of them is late
+//! by a nanosecond.
 
 use webstone_measure::errors::ErrorClass;
 use webstone_measure::units::Nanos;
@@ -11,7 +12,7 @@ use crate::plan::Plan;
 use crate::simulated_tests::network::{Act, Attempt, BEGIN_NS, Peer, Wire};
 use crate::sys::Address;
 
-/// What a seed draws.
+/// The schedule that belongs to a seed.
 #[derive(Debug)]
 pub(super) struct Schedule {
     seed: u64,
@@ -31,9 +32,9 @@ pub(super) struct Schedule {
     pub(super) first_byte_timeout_ns: u64,
     pub(super) request_timeout_ns: u64,
     receives_most: usize,
-    /// Of a thousand attempts and answers, how many come to grief.
+    /// How many of a thousand attempts and answers go wrong.
     trouble: u64,
-    /// Bytes of each page's requests: of one that keeps the connection, and of one that ends it.
+    /// Size in bytes of each page's requests: keeping the connection, and ending it.
     request_bytes: Vec<Vec<[usize; 2]>>,
 }
 
@@ -43,17 +44,17 @@ pub(super) struct PageDrawn {
     pub(super) think_ns: u64,
 }
 
-/// What becomes of an attempt to connect.
+/// The result of an attempt to connect.
 pub(super) struct ConnectFate {
-    /// When it ends, from the attempt on; `None`: never.
+    /// When it succeeds, after the attempt; `None`: never.
     pub(super) stands_ns: Option<u64>,
     pub(super) error: Option<ErrorClass>,
-    /// When the server begins to read, from the attempt on.
+    /// When the server begins to read, after the attempt.
     pub(super) served_ns: u64,
     attempt: Attempt,
 }
 
-/// How a server ends a connection behind what it wrote, and how long afterwards.
+/// How a server ends a connection after what it wrote, and how long afterwards.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Ending {
     Never,
@@ -61,9 +62,9 @@ pub(super) enum Ending {
     Reset(u64),
 }
 
-/// What becomes of a request.
+/// The result of a request.
 pub(super) struct AnswerFate {
-    /// How long each piece of the answer comes behind the one before, and how many bytes it has.
+    /// The pieces of the answer: how long after the previous one each comes, and its size in bytes.
     pub(super) pieces: Vec<(u64, u64)>,
     pub(super) ending: Ending,
     /// Bytes of the whole answer, and of its head.
@@ -71,20 +72,20 @@ pub(super) struct AnswerFate {
     pub(super) head_bytes: u64,
     pub(super) until_close: bool,
     pub(super) is_garbage: bool,
-    /// The status is the one asked for.
+    /// Whether the status is the expected one.
     pub(super) ok: bool,
-    /// The head does not announce the end of the connection.
+    /// Whether the head does not announce the end of the connection.
     pub(super) keeps: bool,
     bytes: Vec<u8>,
 }
 
-/// All instants of an open loop are multiples of this. In the last 1.5 µs before an arrival a worker looks at nothing but the
-/// clock, so what happened then would be seen a little later: here it happens with the arrival or well before.
+/// All instants of an open loop are multiples of this. In the last 1.5 µs before an arrival a worker only reads the
+/// clock, and would notice later what happens then: here it happens with the arrival or well before.
 const OPEN_GRID_NS: u64 = 10_000;
-/// Arrivals a second whose gaps are such multiples.
+/// Arrivals per second whose intervals are such multiples.
 const RATES: [u64; 9] = [20, 50, 100, 125, 200, 400, 500, 800, 1000];
 
-/// SplitMix64 (G. Steele, D. Lea, C. Flood, 2014), keyed by what is asked about.
+/// SplitMix64 (G. Steele, D. Lea, C. Flood, 2014), with a key for each question.
 struct Draw {
     state: u64,
     grid_ns: u64,
@@ -106,17 +107,17 @@ impl Draw {
         mixed ^ (mixed >> 31)
     }
 
-    /// A time from 0 up to, and without, `end_ns`.
+    /// A time from 0 up to, but not including, `end_ns`.
     fn time(&mut self, end_ns: u64) -> u64 {
         self.below(end_ns) / self.grid_ns * self.grid_ns
     }
 
-    /// The same, and never 0.
+    /// The same, but never 0.
     fn some_time(&mut self, end_ns: u64) -> u64 {
         self.grid_ns + self.time(end_ns)
     }
 
-    /// From 0 up to, and without, `end`.
+    /// A number from 0 up to, but not including, `end`.
     fn below(&mut self, end: u64) -> u64 {
         self.next() % end
     }
@@ -131,7 +132,7 @@ impl Draw {
 }
 
 impl Schedule {
-    /// Closed loop with trouble of every kind; or, where `is_open`, an open loop.
+    /// A closed loop with trouble of every kind, or with `is_open` an open loop.
     pub(super) fn new(seed: u64, is_open: bool) -> Schedule {
         let grid_ns = if is_open { OPEN_GRID_NS } else { 1 };
         let mut draw = Draw::of(seed, grid_ns, [0, u64::from(is_open)]);
@@ -142,12 +143,12 @@ impl Schedule {
             think_ns: if draw.of_thousand(500) { 0 } else { draw.time(5 * MS) },
         });
         let pages: Vec<PageDrawn> = pages.collect();
-        // A twentieth of the shortest is how often they are looked at: less than a tick.
+        // Deadlines are checked at intervals of a twentieth of the shortest, which is less than a tick.
         let time_out = |draw: &mut Draw| 20 * MS + draw.time(7_500 * US) * 20;
         let mut schedule = Schedule {
             seed,
             grid_ns,
-            // What a client keeps is its own: in open loop it would tell clients apart.
+            // Kept connections belong to a client, so in open loop it would matter which client takes an arrival.
             policy: if is_open { ConnectionPolicy::PerRequest } else { draw.one(&POLICIES) },
             clients,
             targets: if is_open { 1 } else { clients },
@@ -186,7 +187,7 @@ impl Schedule {
         self.warmup_ns + self.duration_ns
     }
 
-    /// When a deadline is found to be over: deadlines are looked at a few times in the shortest of them.
+    /// When a deadline is found to be over: deadlines are checked several times within the shortest of them.
     pub(super) fn swept_ns(&self, deadline_ns: u64) -> u64 {
         let shortest = self.connect_timeout_ns.min(self.first_byte_timeout_ns).min(self.request_timeout_ns);
         deadline_ns.next_multiple_of((shortest / 20).max(MS))
@@ -232,7 +233,7 @@ impl Schedule {
         let stands = Attempt::Stands { handshake_ns: after_ns, served_ns };
         let fate =
             |stands_ns, error, served_ns, attempt| ConnectFate { stands_ns, error, served_ns, attempt };
-        // A client that waits behind a failure is told from the others, which the open loop's model does not do.
+        // After a failure a client waits, so it would matter which it was; the open loop's model does not know that.
         if self.rate.is_some() || !draw.of_thousand(self.trouble) {
             return match draw.below(8) {
                 0 => fate(Some(0), None, 0, Attempt::StandsAtOnce),
@@ -287,7 +288,7 @@ impl Schedule {
             bytes = b"ICY 200 OK\r\n\r\n".to_vec();
         }
         let cut = match trouble {
-            // Silence, an end or a stop somewhere in the answer.
+            // Silence, an end or a stall within the answer.
             2 => 0,
             3..=5 => draw.below(whole_bytes) as usize,
             _ => bytes.len(),
@@ -298,7 +299,7 @@ impl Schedule {
         while left > 0 {
             let all_at_once = is_garbage || draw.of_thousand(600);
             let piece = if all_at_once { left } else { 1 + draw.below(left) };
-            // Time must pass, or a client would ask again and again in one instant.
+            // Some time must pass, or a client would ask again and again at the same instant.
             let is_next = draw.of_thousand(300) && !pieces.is_empty();
             let wait_ns = if is_next { 0 } else { draw.some_time(3 * MS) };
             pieces.push((wait_ns, piece));
@@ -311,7 +312,7 @@ impl Schedule {
             4 => Ending::Finish(late_ns),
             5 => Ending::Reset(late_ns),
             _ if until_close || !keeps => Ending::Finish(if until_close { late_ns } else { 0 }),
-            // What the client keeps may end at any time.
+            // A connection that the client keeps may end at any time.
             _ if draw.of_thousand(self.trouble) => {
                 if draw.of_thousand(500) {
                     Ending::Finish(late_ns)

@@ -1,5 +1,6 @@
-//! Links over a layer that is not plain: a handshake before the first request, records in place of bytes, and a last word. The
-//! layer is a toy, with the traps of TLS: records come in parts, some are the layer's own, and a stream may be cut.
+//! Links over another layer than the plain one: a handshake before the first request, records instead of bytes, and a
+//! closing record. The layer is a toy with the traps of TLS: records come in parts, some are the layer's own, and a
+//! stream may be cut.
 
 use webstone_measure::metrics::Handshake;
 use webstone_workload::load::ConnectionPolicy::{KeepAlive, PerPage, PerRequest};
@@ -15,7 +16,7 @@ const DATA: u8 = 1;
 const LAST_WORD: u8 = 2;
 const TICKET: u8 = 3;
 
-/// A record: its kind, the length of what it holds, and that with every bit turned.
+/// A record: its kind, the length of its content, and the content with every bit inverted.
 fn record(kind: u8, plain: &[u8]) -> Vec<u8> {
     let length = u16::try_from(plain.len()).unwrap().to_be_bytes();
     [kind, length[0], length[1]].into_iter().chain(plain.iter().map(|byte| !byte)).collect()
@@ -33,11 +34,11 @@ fn take_record(bytes: &mut Vec<u8>) -> Option<(u8, Vec<u8>)> {
     Some((kind, plain))
 }
 
-/// `RECORDS_MAX`: records of data that a connection may seal.
+/// `RECORDS_MAX`: number of data records that a connection may seal.
 #[derive(Default)]
 struct Veil<const RECORDS_MAX: usize = { usize::MAX }> {
     is_open: bool,
-    /// What came of a record, or of the handshake, that is not whole.
+    /// An incomplete record, or an incomplete handshake.
     part: Vec<u8>,
     plain: Vec<u8>,
     out: Vec<u8>,
@@ -136,11 +137,12 @@ impl<const RECORDS_MAX: usize> Layer for Veil<RECORDS_MAX> {
     }
 }
 
-/// A server behind the veil. Connections stand after 1 ms and are welcomed `welcome`; each request is answered as `answer` says.
+/// A server with this layer. Connections are established after 1 ms and greeted with `welcome`; each request is
+/// answered as `answer` says.
 struct Veiled<W, A> {
     welcome: W,
     answer: A,
-    /// Bytes that it has read.
+    /// Number of bytes that it has read.
     read: u64,
 }
 
@@ -175,8 +177,8 @@ fn welcomed() -> Vec<Act> {
     vec![Act::Write(WELCOME.to_vec())]
 }
 
-/// A byte takes 1 ms each way, so that the handshake adds 2 ms to the first request; an answer takes 2 ms. A ticket that comes
-/// while the client thinks is no reason to give the link up, and neither is one within the answer.
+/// A byte takes 1 ms each way, so the handshake adds 2 ms to the first request; an answer takes 2 ms. A ticket that
+/// comes while the client thinks, or within an answer, is no reason to give up the link.
 #[test]
 fn a_handshake_comes_before_the_first_request_only() {
     for segment_bytes in [usize::MAX, 7, 1] {
@@ -200,12 +202,12 @@ fn a_handshake_comes_before_the_first_request_only() {
         // At 5, 15 … 55 ms.
         are("response", &measured.response, &measured.histograms.response, &[(5 * MS, 1), (2 * MS, 5)]);
         assert_eq!((measured.counts.connections, measured.counts.surplus), (1, 0));
-        // Of the session's bytes; the layer's own are no answer's.
+        // Only the session's bytes; the layer's own belong to no answer.
         assert_eq!(measured.response_bytes.sum, 6 * response(10).len() as u64);
     }
 }
 
-/// What the welcome's last segment brings behind it is the session's, or the layer's.
+/// What follows the greeting in the same segment belongs to the session, or to the layer.
 #[test]
 fn records_may_come_with_the_end_of_the_handshake() {
     let welcome = || vec![Act::Write([WELCOME, &record(TICKET, b"early")].concat())];
@@ -215,7 +217,8 @@ fn records_may_come_with_the_end_of_the_handshake() {
     assert_eq!((errors(&measured), measured.counts.connections), (vec![], 1));
 }
 
-/// A socket that takes a few bytes at a time gets the hello and each record whole, and a request is sent when its last byte is.
+/// Through a socket that takes a few bytes at a time, the hello and each record arrive whole, and a request counts as
+/// sent when its last byte is.
 #[test]
 fn records_are_sent_in_parts() {
     let mut level = Level::new(KeepAlive, &["/"], 100 * MS);
@@ -232,9 +235,9 @@ fn records_are_sent_in_parts() {
     assert_eq!(first.first_byte_ns, Some(sent_ns + 2 * MS as i64));
 }
 
-/// A body that ends with the stream is whole where that was announced.
+/// A body that ends with the stream is complete only if that end was announced.
 #[test]
-fn a_stream_that_is_cut_is_no_whole_body() {
+fn a_truncated_stream_is_not_a_complete_body() {
     for is_announced in [true, false] {
         let answer = move || {
             let body = record(DATA, b"HTTP/1.1 200 OK\r\n\r\nuntil the end");
@@ -255,23 +258,23 @@ fn a_stream_that_is_cut_is_no_whole_body() {
     }
 }
 
-/// A client that ends a connection says so first; it closes at once, so that the server reads no more.
+/// A client that ends a connection announces it first; it closes at once, so the server reads no more.
 #[test]
-fn a_client_says_its_last_word() {
+fn a_client_announces_that_it_closes() {
     let mut peer = veiled(welcomed, || vec![Act::Wait(MS), Act::Write(record(DATA, &response(10)))]);
-    // With files at a time, which request is a page's last on a connection is not known as it is sent.
+    // With several files per page, it is not known at the time of sending which request is the last of a page.
     let mut level = Level::new(PerPage, &["/a", "/b"], 61 * MS / 2);
     level.spec.client.parallel = 2;
     let measured = level.run_over::<Veil, Http1>(&mut peer, None);
     // A connect and two answers of 1 ms each.
     assert_eq!((errors(&measured), measured.counts.pages_completed), (vec![], 10));
     let last_words = 10 * record(LAST_WORD, b"").len();
-    // The eleventh connection stands behind the window's end, and nobody reads its hello.
+    // The eleventh connection is established after the window's end, and nobody reads its hello.
     assert_eq!(measured.lifetime.sent_bytes - peer.read, (last_words + HELLO.len()) as u64);
 }
 
-/// Behind as many records as its keys may seal a connection says so and ends. A request that may be sent again goes to the next
-/// connection, as where a server closed; another is an error.
+/// A connection whose keys have sealed as many records as they may is announced as closed and ends. A request that
+/// may be sent again goes to the next connection, as if the server had closed; otherwise it is an error.
 #[test]
 fn a_connection_whose_keys_are_spent_ends() {
     let answer = || vec![Act::Wait(MS), Act::Write(record(DATA, &response(10)))];
@@ -282,14 +285,14 @@ fn a_connection_whose_keys_are_spent_ends() {
         let measured = level.run_over::<Veil<4>, Http1>(&mut peer, None);
         let expected = if failed > 0 { vec![(ErrorClass::TlsKeyLimit, failed)] } else { vec![] };
         assert_eq!(errors(&measured), expected, "{method}");
-        // A connect and four answers of 1 ms each, and again; of the fifth connection there is time for two.
+        // A connect and four answers of 1 ms each, again and again; on the fifth connection there is time for two.
         let counts = &measured.counts;
         assert_eq!(
             (counts.succeeded, counts.stale_retries, counts.connections),
             (18, retried, 5),
             "{method}"
         );
-        // What the peer did not read: the last word of each connection that ended, and perhaps of the last.
+        // Not read by the peer: the closing record of each connection that ended, except perhaps the last.
         let last_word = record(LAST_WORD, b"").len() as u64;
         let unread = measured.lifetime.sent_bytes - peer.read;
         assert!((4 * last_word..=5 * last_word).contains(&unread), "{method} {unread}");

@@ -1,13 +1,13 @@
-//! What the generator tells of itself: how late it was, how long it stood still, what it waited awake.
+//! What the generator reports about itself: how late it was, how long it stood still, how long it spun.
 
 use webstone_workload::load::ConnectionPolicy::{KeepAlive, PerRequest};
 
 use super::*;
 
-/// Ten answers arrive together, and each read and write takes 5 µs: the first is read 5 µs behind the report, each further
-/// one behind the write and the read of the next.
+/// Ten answers arrive together, and each read and write takes 5 µs: the first is read 5 µs after the report, each
+/// following one after the write and the read of the next.
 #[test]
-fn loop_delay_is_what_an_event_waits_behind_others() {
+fn loop_delay_is_how_long_an_event_waits_for_others() {
     let mut level = Level::new(KeepAlive, &["/"], 29 * MS);
     level.clients = 10;
     level.wire.call_ns = 5 * US;
@@ -19,30 +19,31 @@ fn loop_delay_is_what_an_event_waits_behind_others() {
     let mut expected = Histogram::new();
     for place in 0..10 {
         expected.record_n(5 * US + place * 10 * US, 2);
-        // As the level began: each connection was reported with those before it, whose requests were written first.
+        // As at the beginning: each connection was reported with those before it, whose requests were written first.
         expected.record(place * 5 * US);
     }
     let found = &measured.generator.loop_delay;
     assert!(found == &expected, "{:?}", found.buckets().collect::<Vec<_>>());
 }
 
-/// Bytes arrive 1 ms behind each request; the machine stands still from 100.3 to 150 ms.
+/// Bytes arrive 1 ms after each request; the machine stands still from 100.3 to 150 ms.
 #[test]
-fn receive_lag_is_how_long_bytes_lay() {
+fn receive_lag_is_how_long_bytes_are_queued() {
     let mut level = Level::new(KeepAlive, &["/"], 200 * MS);
     level.wire.stalls = vec![(100_300 * US, 150 * MS)];
     let measured = level.run(steady(0, MS, 10));
     let mut expected = Histogram::new();
     expected.record_n(0, 150 - 1);
-    // What arrived at 101 ms.
+    // For what arrived at 101 ms.
     expected.record(49 * MS);
     let found = &measured.generator.receive_lag;
     assert!(found == &expected, "{:?}", found.buckets().collect::<Vec<_>>());
 }
 
-/// Forty clients connect in 2 ms, again and again; the machine stands still from 101 to 110 ms. One in seventeen is asked.
+/// Forty clients connect within 2 ms, again and again; the machine stands still from 101 to 110 ms. One in seventeen
+/// connections is asked.
 #[test]
-fn connect_lag_is_what_a_connect_took_longer_than_its_handshake() {
+fn connect_lag_is_connect_time_beyond_the_handshake() {
     let mut level = Level::new(PerRequest, &["/"], 200 * MS);
     level.clients = 40;
     level.wire.stalls = vec![(101 * MS, 110 * MS)];
@@ -50,38 +51,38 @@ fn connect_lag_is_what_a_connect_took_longer_than_its_handshake() {
     let connects = measured.counts.connections;
     let lags = &measured.generator.connect_lag;
     assert_eq!(lags.len(), (connects - 1) / 17 + 1);
-    // Those begun at 100 ms stood at 102 and were found at 110: forty, of which two or three were asked.
+    // Connects begun at 100 ms were established at 102 and noticed at 110: forty, of which two or three were asked.
     let late = [(2 * MS, connects - 40), (10 * MS, 40)];
     are("connect", &measured.connect, &measured.histograms.connect, &late);
     let mut expected = Histogram::new();
-    // Number 1,001 to 1,040 of the connects; asked are 1, 18, 35 …: 1,004, 1,021 and 1,038.
+    // They are the connects 1,001 to 1,040; the first, 18th, 35th … are asked: here 1,004, 1,021 and 1,038.
     expected.record_n(8 * MS, 3);
     expected.record_n(0, lags.len() - 3);
     assert!(lags == &expected, "{:?}", lags.buckets().collect::<Vec<_>>());
 }
 
-/// A worker that sleeps while the machine stands still hears of it from its ticker: it was due at 110 … 140 ms.
+/// A worker that sleeps while the machine stands still notices it by its ticker, which was due at 110 … 140 ms.
 #[test]
-fn a_stop_of_the_machine_is_told_as_a_stall() {
+fn a_stop_of_the_machine_is_reported_as_a_stall() {
     let mut level = Level::new(KeepAlive, &["/"], 400 * MS);
     level.wire.stalls = vec![(104 * MS, 150 * MS)];
     let measured = level.run(steady(0, 100 * MS, 10));
     let worker = &measured.generator.workers[0];
     assert_eq!((worker.stalls, worker.stalled_ns, worker.stalled_ns_max), (1, 40 * MS, 40 * MS));
-    // Nothing was to come meanwhile, so no request was hurt.
+    // No answer was due meanwhile, so no request was affected.
     are("response", &measured.response, &measured.histograms.response, &[(100 * MS, 3)]);
 }
 
-/// Nearly all of a window of 20 arrivals, 50 ms apart, is waited awake where that is asked for.
+/// Nearly all of a window with 20 arrivals, 50 ms apart, is spent spinning if that is requested.
 #[test]
-fn waiting_awake_is_told() {
+fn spinning_is_reported() {
     let mut level = Level::new(KeepAlive, &["/"], SECOND);
     level.rate = Some("20".into());
     let asleep = level.run(steady(0, MS, 10)).generator.workers[0].spun_ns;
     level.spec.generator.spin = true;
     let awake = level.run(steady(0, MS, 10)).generator.workers[0].spun_ns;
-    // Asleep, it wakes 100 µs before each, then less: the sleeps end when they should.
+    // Otherwise it wakes 100 µs before each arrival, later less: sleeps end on time.
     assert!((1..=20 * 100 * US).contains(&asleep), "{asleep}");
-    // Awake, all but the looks that found one of 40 events or 100 ticks, half a microsecond each.
+    // Spinning: all but the polls that found one of 40 events or 100 ticks, half a microsecond each.
     assert!((SECOND - 140 * 500..SECOND).contains(&awake), "{awake}");
 }

@@ -1,5 +1,5 @@
-//! Levels on a simulated network: a worker as it is, servers and a clock that do as a test says. Nothing here depends on the
-//! machine, so what is reported must equal what was put in to the nanosecond.
+//! Levels on a simulated network: a real worker, with servers and a clock that do what a test says. Nothing here
+//! depends on the machine, so what is reported must equal what was put in to the nanosecond.
 
 mod client_model;
 mod draw;
@@ -44,7 +44,7 @@ const SECOND: u64 = 1_000_000_000;
 const POLICIES: [ConnectionPolicy; 3] =
     [ConnectionPolicy::PerRequest, ConnectionPolicy::PerPage, ConnectionPolicy::KeepAlive];
 
-/// What is run: one worker's level.
+/// A level of one worker.
 #[derive(Clone)]
 struct Level {
     spec: GeneratorTask,
@@ -56,7 +56,7 @@ struct Level {
 }
 
 impl Level {
-    /// One client for so long, on one page of files; time-outs that nothing reaches.
+    /// One client for this long, on one page of files, with time-outs that are never reached.
     fn new(policy: ConnectionPolicy, urls: &[&str], duration_ns: u64) -> Level {
         let mut spec = GeneratorTask { target: vec!["http://192.0.2.1".into()], ..GeneratorTask::default() };
         spec.load.duration = Nanos(duration_ns);
@@ -71,12 +71,12 @@ impl Level {
         Level { spec, workload, clients: 1, rate: None, wire: Wire::default() }
     }
 
-    /// Runs it to its end; every identity must hold, the second to the nanosecond.
+    /// Runs it to its end; every identity must hold, the second one to the nanosecond.
     fn run(&self, peer: impl Peer) -> Measured {
         self.run_with(peer, None)
     }
 
-    /// The same, and every transaction.
+    /// The same; also returns every transaction.
     fn run_told(&self, peer: impl Peer) -> (Measured, Vec<Transaction>) {
         let (sender, receiver) = sync_channel(1024);
         let measured = self.run_with(peer, Some(sender));
@@ -97,14 +97,14 @@ impl Level {
         self.run_seat::<L, P>(&job, job.dealt().unwrap()[0], &mut peer, transactions)
     }
 
-    /// The level as a host of so many workers makes it alone.
+    /// The level as a single host with this many workers makes it.
     fn job(&self, workers: u32) -> LevelJob {
         let plan = Arc::new(Plan::compile(&self.spec, &self.workload).unwrap());
         let rate = self.rate.as_ref().map(|rate| rate.parse().unwrap());
         LevelJob { rate, seats: Seats::all_here(workers), ..LevelJob::new(plan, self.clients) }
     }
 
-    /// What one of its workers makes, in a world of its own.
+    /// The part of one of its workers, in a simulation of its own.
     fn run_seat<L: Layer, P: Session>(
         &self,
         job: &LevelJob,
@@ -117,7 +117,7 @@ impl Level {
         self.run_told_of::<L, P>(job, seat, shared, peer, transactions)
     }
 
-    /// The same, told of its window through `shared`.
+    /// The same, with a window that `shared` announces.
     fn run_told_of<L: Layer, P: Session>(
         &self,
         job: &LevelJob,
@@ -150,7 +150,7 @@ impl Level {
     }
 }
 
-/// Time of all clients that is accounted for.
+/// The accounted time of all clients.
 fn client_ns(measured: &Measured) -> u64 {
     let free_ns = measured.open_loop.as_ref().map_or(0, |open_loop| open_loop.free_ns);
     measured.counts.busy_ns + measured.counts.idle_ns + free_ns
@@ -160,7 +160,7 @@ fn file(url: &str) -> FileRequest {
     FileRequest { url: url.into(), ..FileRequest::default() }
 }
 
-/// A server of which a test says when it accepts and what it answers.
+/// A server for which a test says when it accepts and what it answers.
 struct Scripted<C, A> {
     connect: C,
     answer: A,
@@ -171,7 +171,7 @@ impl<C: FnMut(u64) -> Attempt, A: FnMut(u64, &str) -> Vec<Act>> Peer for Scripte
         (self.connect)(now_ns - BEGIN_NS)
     }
 
-    /// As scripted; and what asks for the end of the connection gets it with the last byte.
+    /// As scripted. If the request asks for the connection's end, that comes with the last byte.
     fn answer(&mut self, now_ns: u64, request: &[u8]) -> Vec<Act> {
         let request = std::str::from_utf8(request).unwrap();
         let mut acts = (self.answer)(now_ns - BEGIN_NS, request);
@@ -188,7 +188,7 @@ fn server(handshake_ns: u64, answer: impl FnMut(u64, &str) -> Vec<Act>) -> impl 
     Scripted { connect, answer }
 }
 
-/// The same with one answer for all: a body of so many bytes after so long.
+/// The same with one answer for all: a body of this many bytes after this delay.
 fn steady(handshake_ns: u64, delay_ns: u64, bytes: usize) -> impl Peer {
     server(handshake_ns, move |_, _| vec![Act::Wait(delay_ns), Act::Write(response(bytes))])
 }
@@ -201,7 +201,7 @@ fn response(bytes: usize) -> Vec<u8> {
     response
 }
 
-/// Times must be these, each so many times, in their moments and in their distribution.
+/// Times must be these, each as often as given, in their moments and in their distribution.
 fn are(what: &str, moments: &Moments, histogram: &Histogram, expected: &[(u64, u64)]) {
     let (mut right, mut distribution) = (Moments::default(), Histogram::new());
     for (time_ns, count) in expected {

@@ -1,14 +1,14 @@
-//! When a window opens, and what is booked of clients that have not started by then.
+//! When a window opens, and how clients are accounted for that have not started by then.
 
 use webstone_workload::load::ConnectionPolicy::KeepAlive;
 
 use super::*;
 
-/// Whoever announces the opening is kept off its CPU: one at 30 ms is proposed at 5 ms, and settled at 60 ms only, by a clock that was
-/// read at 6 ms. The worker has passed it by then and counted nothing, so it must not hold. The next, at 90 ms, does. Each answer
-/// takes 1 ms.
+/// The announcing thread loses its CPU: an opening at 30 ms is proposed at 5 ms, but settled only at 60 ms, with a
+/// clock that was read at 6 ms. The worker has passed it by then and counted nothing, so it must not become valid.
+/// The next one, at 90 ms, does. Each answer takes 1 ms.
 #[test]
-fn what_is_announced_late_opens_no_window() {
+fn an_opening_announced_late_opens_no_window() {
     const FIRST_NS: u64 = BEGIN_NS + 30 * MS;
     const SECOND_NS: u64 = BEGIN_NS + 90 * MS;
     for rate in [None, Some("1000")] {
@@ -34,10 +34,11 @@ fn what_is_announced_late_opens_no_window() {
     }
 }
 
-/// A worker says when it opened its window, and not when it was to: it stood still from 40 to 50 ms, and the window was to open at 43.
-/// One that only waits for its answers, and has nothing to do when the window opens, opens it on time.
+/// A worker reports when it opened its window, not when it should have: it stood still from 40 to 50 ms, and the
+/// window was to open at 43. A worker that only waits for answers, and has nothing to do when the window opens, opens
+/// it on time.
 #[test]
-fn a_window_that_is_opened_late_is_told() {
+fn a_window_that_opens_late_is_reported() {
     const OPEN_NS: u64 = BEGIN_NS + 43 * MS;
     let delay_of = |stalls: &[(u64, u64)], answer_ns: u64| {
         let mut level = Level::new(KeepAlive, &["/"], 200 * MS);
@@ -61,8 +62,8 @@ fn a_window_that_is_opened_late_is_told() {
     assert_eq!(delay_of(&[(40 * MS, 50 * MS)], 150 * MS), 7 * MS);
 }
 
-/// Without a warm-up, the first 256 clients start as the window opens, each further one a millisecond behind the one before, and
-/// those beyond number 999 not within its second. Answers come behind it.
+/// Without a warm-up, the first 256 clients start as the window opens, each following one a millisecond after the
+/// previous, and those after number 999 not within its second. Answers come later.
 #[test]
 fn clients_wait_on_purpose_until_they_are_started() {
     let mut level = Level::new(KeepAlive, &["/"], SECOND);

@@ -6,7 +6,8 @@ use webstone_workload::load::ConnectionPolicy::{self, KeepAlive, PerPage, PerReq
 
 use super::*;
 
-/// A connection takes 700 µs, a byte 250 µs each way; the server thinks for 3 ms, writes the head, and the body 2 ms later.
+/// A connection takes 700 µs, a byte 250 µs each way; the server waits 3 ms and writes the head, and the body 2 ms
+/// later.
 fn slow_body() -> (Wire, impl Peer) {
     let acts =
         || vec![Act::Wait(3 * MS), Act::Write(HEAD.into()), Act::Wait(2 * MS), Act::Write(vec![b'x'; 10])];
@@ -20,8 +21,8 @@ fn every_figure_of_a_request_is_what_was_put_in() {
     let (wire, peer) = slow_body();
     level.wire = wire;
     let measured = level.run(peer);
-    // Connected after 700 µs, at the server after 950, answered at 3,950, read at 4,200; the rest 2 ms later. Two of them are a
-    // page, with its pause 17.4 ms: ten fit.
+    // Connected after 700 µs, at the server after 950, answered at 3,950, read at 4,200; the rest 2 ms later. Two of
+    // them are a page, which takes 17.4 ms with its pause: ten fit.
     are("connect", &measured.connect, &measured.histograms.connect, &[(700 * US, 20)]);
     are("first byte", &measured.first_byte, &measured.histograms.first_byte, &[(4_200 * US, 20)]);
     are("response", &measured.response, &measured.histograms.response, &[(6_200 * US, 20)]);
@@ -58,7 +59,7 @@ fn every_figure_of_a_request_is_what_was_put_in() {
 }
 
 #[test]
-fn every_instant_of_a_transaction_is_where_it_was_put() {
+fn every_instant_of_a_transaction_is_what_was_put_in() {
     let mut level = Level::new(KeepAlive, &["/a", "/b"], 20 * MS);
     let (wire, peer) = slow_body();
     level.wire = wire;
@@ -74,7 +75,7 @@ fn every_instant_of_a_transaction_is_where_it_was_put() {
     };
     let all: Vec<_> = transactions.iter().map(instants).collect();
     assert_eq!(all[0], ([Some(0.0), Some(700.0), Some(700.0), Some(4_200.0)], Some(4_200.0), Some(6_200.0)));
-    // The second is asked for in the moment in which the first is whole, on its connection.
+    // The second is requested at the instant at which the first is complete, on the same connection.
     assert_eq!(all[1], ([Some(6_200.0), None, Some(6_200.0), Some(9_700.0)], Some(9_700.0), Some(11_700.0)));
     assert_eq!(
         all[2],
@@ -83,7 +84,8 @@ fn every_instant_of_a_transaction_is_where_it_was_put() {
     assert_eq!(all.len(), 3);
 }
 
-/// Each of 1,009 delays once, 100 µs apart, in no order. It is a prime, so that no percentile falls between two of them.
+/// Each of 1,009 delays once, 100 µs apart, in mixed order. It is a prime, so that no percentile falls between two of
+/// them.
 #[test]
 fn percentiles_are_those_of_the_delays() {
     let delay_ns = |number: u64| (number * 7919 % 1009 + 1) * 100 * US;
@@ -118,7 +120,7 @@ fn a_policy_decides_what_is_charged_with_a_connect() {
         (PerRequest, None, 16_800 * US, 12, vec![(4_200 * US, 4)]),
         (PerPage, None, 13_600 * US, 4, vec![(3_400 * US, 4)]),
         (KeepAlive, None, 12_400 * US, 1, vec![(3_400 * US, 1), (3_000 * US, 3)]),
-        // The first, fifth and ninth request are the first of a connection.
+        // The first, fifth and ninth requests are the first on their connections.
         (KeepAlive, Some(4), 13_200 * US, 3, vec![(3_400 * US, 3), (3_000 * US, 1)]),
     ] {
         let measured = connects(policy, limit, all_ns + 1);
@@ -130,7 +132,7 @@ fn a_policy_decides_what_is_charged_with_a_connect() {
     }
 }
 
-/// The document in 2 ms, then five files of 3 ms, four at a time: the fifth takes the first connection that is free.
+/// The document in 2 ms, then five files of 3 ms, four at a time: the fifth takes the first free connection.
 #[test]
 fn files_in_parallel_share_the_pages_time() {
     let mut level = Level::new(KeepAlive, &["/doc", "/1", "/2", "/3", "/4", "/5"], 17 * MS + 1);
@@ -139,7 +141,7 @@ fn files_in_parallel_share_the_pages_time() {
         let delay_ns = if request.contains("/doc") { 2 * MS } else { 3 * MS };
         vec![Act::Wait(delay_ns), Act::Write(response(10))]
     }));
-    // 2.4 ms; then three new connections and a kept one, which is free again for the fifth after 3 ms.
+    // 2.4 ms; then three new connections and a kept one, which is free for the fifth after 3 ms.
     are("page", &measured.page, &measured.histograms.page, &[(8_400 * US, 1), (8 * MS, 1)]);
     are("connect", &measured.connect, &measured.histograms.connect, &[(400 * US, 4)]);
     let times = [(2_400 * US, 1), (3_400 * US, 3), (3 * MS, 7), (2 * MS, 1)];
@@ -159,7 +161,7 @@ fn a_window_counts_what_ends_in_it_and_all_time_within_it() {
     assert_eq!(counts.succeeded, 2_780);
     are("response", &measured.response, &measured.histograms.response, &[(9 * MS, 2_780)]);
     assert_eq!((counts.busy_ns, Figures::of(&measured).little), (25 * SECOND, 10.0));
-    // What ends with a second, as at 2,035 ms, is in the next.
+    // What ends exactly with a second, as at 2,035 ms, belongs to the next.
     let seconds: Vec<u64> = measured.seconds.0.iter().map(|second| second.requests).collect();
     assert_eq!(seconds, [1_110, 1_110, 560]);
 }
@@ -178,7 +180,7 @@ fn a_drain_ends_when_it_should() {
     }
 }
 
-/// A page takes 4 ms and its pause 6: a window of a second from 3 ms on, of three clients.
+/// A page takes 4 ms and its pause 6: a window of one second from 3 ms on, with three clients.
 #[test]
 fn think_time_is_waited_to_the_nanosecond() {
     let mut level = Level::new(KeepAlive, &["/"], SECOND);
@@ -192,7 +194,7 @@ fn think_time_is_waited_to_the_nanosecond() {
     assert!((Figures::of(&measured).little - 1.2).abs() < 1e-9);
 }
 
-/// A byte takes a microsecond, and comes alone or a thousand at a time; a read gives one byte, a few, or all.
+/// A byte takes one microsecond, and comes alone or with a thousand others; a read returns one byte, a few, or all.
 #[test]
 fn a_body_is_read_at_the_pace_at_which_it_comes() {
     let answer = response(5_000);
@@ -224,7 +226,7 @@ fn a_body_is_read_at_the_pace_at_which_it_comes() {
     }
 }
 
-/// 10,000 bytes of a body go out a thousand at a time, each of which must be acknowledged before the next.
+/// 10,000 bytes of a body are sent a thousand at a time, each of which must be acknowledged before the next.
 #[test]
 fn a_request_is_written_at_the_pace_at_which_it_is_taken() {
     let mut level = Level::new(KeepAlive, &["/"], 100 * MS);
@@ -237,7 +239,7 @@ fn a_request_is_written_at_the_pace_at_which_it_is_taken() {
         request_us = request.len() as u64;
         vec![Act::Write(response(10))]
     }));
-    // Of eleven parts ten wait for the way there and back of the one before.
+    // Of eleven parts, ten wait for the round trip of the one before.
     let response_us = request_us + 10 * 600 + 300 + response(10).len() as u64 + 300;
     let count = 100_000 / response_us;
     are("response", &measured.response, &measured.histograms.response, &[(response_us * US, count)]);
@@ -245,23 +247,23 @@ fn a_request_is_written_at_the_pace_at_which_it_is_taken() {
     assert!(request_us > 10_000 && request_us <= 11_000, "{request_us} bytes in eleven parts");
 }
 
-/// A request on a kept connection that the server closes in the same moment: it is sent again on a new connection, and its
-/// time counts from where it first began.
+/// A request on a kept connection that the server closes at the same moment: it is sent again on a new connection,
+/// and its time counts from its first start.
 #[test]
-fn a_retry_is_charged_with_all_that_went_before() {
+fn a_retry_is_charged_with_the_time_before_it() {
     let mut level = Level::new(KeepAlive, &["/"], 20 * MS);
     level.wire.latency_ns = 250 * US;
     let acts = || vec![Act::Wait(2 * MS), Act::Write(response(10)), Act::Wait(100 * US), Act::Finish];
     let measured = level.run(server(500 * US, |_, _| acts()));
-    // The first: 500 µs to connect, 2.5 ms to be answered. Each further one hears of the end after 100 µs.
+    // The first: 500 µs to connect, 2.5 ms for the answer. Each following one notices the end after 100 µs.
     let times = [(3 * MS, 1), (3_100 * US, 5)];
     are("response", &measured.response, &measured.histograms.response, &times);
-    // The connect is the new connection's own: the 100 µs before it are not in it. The seventh has connected, too.
+    // Connect time is the new connection's own, without the 100 µs before it. The seventh has connected, too.
     are("connect", &measured.connect, &measured.histograms.connect, &[(500 * US, 7)]);
     assert_eq!((measured.counts.stale_retries, errors(&measured)), (6, vec![]));
 }
 
-/// The connection stands with the call, as that of a Unix socket does: it took no time.
+/// The connection is established by the call, like that of a Unix socket: it took no time.
 #[test]
 fn a_connection_that_stands_at_once_is_counted_as_such() {
     let level = Level::new(PerRequest, &["/"], 10 * MS + 1);
@@ -272,14 +274,14 @@ fn a_connection_that_stands_at_once_is_counted_as_such() {
     are("response", &measured.response, &measured.histograms.response, &[(MS, 10)]);
 }
 
-/// A queue of eight in front of a server that takes one connection in 5 ms. What finds it full is sent again by the kernel
-/// after a second, and after three.
+/// A queue of eight at a server that takes one connection every 5 ms. If it is full, the kernel retransmits the SYN
+/// after one second, and after three.
 #[test]
 fn a_full_accept_queue_shows_in_connect_times() {
     let mut level = Level::new(KeepAlive, &["/"], 4 * SECOND);
     level.clients = 20;
     level.workload.pages[0].think = Nanos::from_secs(100);
-    // When each connection that found room is taken; those in the queue at an instant are taken later.
+    // When each connection in the queue is taken; those in the queue at an instant are taken later.
     let mut queue = AcceptQueue { room: 8, pace_ns: 5 * MS, taken_ns: Vec::new() };
     let connect = |now_ns: u64| {
         let tries = [0, SECOND, 3 * SECOND].map(|after_ns| now_ns + after_ns);
@@ -294,13 +296,13 @@ fn a_full_accept_queue_shows_in_connect_times() {
     let measured = level.run(Scripted { connect, answer });
     let times = [(400 * US, 8), (SECOND + 400 * US, 8), (3 * SECOND + 400 * US, 4)];
     are("connect", &measured.connect, &measured.histograms.connect, &times);
-    // The answer comes when the connection is taken from the queue: 5, 10 … 40 ms behind the attempt that found room.
+    // The answer comes when the connection is taken from the queue: 5, 10 … 40 ms after the attempt that found space.
     let answers = |base_ns: u64, count: u64| (1..=count).map(move |place| (base_ns + place * 5 * MS, 1));
     let answers: Vec<_> = answers(0, 8).chain(answers(SECOND, 8)).chain(answers(3 * SECOND, 4)).collect();
     are("response", &measured.response, &measured.histograms.response, &answers);
 }
 
-/// Connections that stand and that the server has not taken yet.
+/// Established connections that the server has not taken yet.
 struct AcceptQueue {
     room: usize,
     /// How often one is taken.
@@ -309,8 +311,8 @@ struct AcceptQueue {
 }
 
 impl AcceptQueue {
-    /// When a connection that comes at an instant is taken; `None` where there is no room. Whoever asks for a later instant
-    /// may come before one that asks for an earlier, but not by so much that they would meet.
+    /// When a connection that arrives at an instant is taken; `None` if the queue is full. Later instants may be
+    /// asked for before earlier ones, but they are too far apart to affect each other.
     fn enter(&mut self, at_ns: u64) -> Option<u64> {
         let near =
             |taken_ns: &&u64| **taken_ns > at_ns && **taken_ns <= at_ns + self.room as u64 * self.pace_ns;

@@ -1,5 +1,5 @@
-//! Thousands of random schedules: what the worker reports must be what a plain model of its clients says, and every identity
-//! must hold. A schedule that fails is named by its seed; alone it is run by
+//! Thousands of random schedules: what the worker reports must be what a simple model of its clients says, and every
+//! identity must hold. A failing schedule is named by its seed; to run it alone:
 //! `WEBSTONE_SEED=<seed> cargo test -p webstone-engine --lib random_schedules`.
 
 use std::cmp::Reverse;
@@ -17,7 +17,7 @@ use super::*;
 /// Schedules of each kind.
 const SCHEDULES: u64 = 5_000;
 
-/// Runs all seeds, or the one that was asked for, and names the one that fails.
+/// Runs all seeds, or the requested one, and names the one that fails.
 fn each_seed(run: impl Fn(u64)) {
     let seeds = match std::env::var("WEBSTONE_SEED") {
         Ok(seed) => vec![seed.parse().expect("WEBSTONE_SEED is a number")],
@@ -66,7 +66,7 @@ fn random_schedules_in_closed_loop_are_as_modelled() {
     });
 }
 
-/// Each request must have the instants that the model gives it, whoever made it: what differs first says most.
+/// Each request must have the model's instants, whichever client made it. The first difference says most.
 fn same_requests(schedule: &Schedule, diaries: &[Diary], transactions: &[Transaction]) {
     let since_open = |at_ns: u64| at_ns as i64 - schedule.warmup_ns as i64;
     let mut modelled: Vec<_> = ended(schedule, diaries)
@@ -97,8 +97,8 @@ fn same_requests(schedule: &Schedule, diaries: &[Diary], transactions: &[Transac
     }
 }
 
-/// Requests without a valid answer are counted with the time that they waited, and no figure is below what all requests together give.
-/// `left` are the waits of arrivals that no client took.
+/// Requests without a valid answer are counted with the time that they waited, and no figure is below that of all
+/// requests together. `left` are the waits of arrivals that no client took.
 fn waits_are_told(schedule: &Schedule, diaries: &[Diary], left: &[u64], measured: &Measured) {
     let close_ns = schedule.close_ns();
     let waits = &measured.unanswered;
@@ -136,7 +136,7 @@ fn waits_are_told(schedule: &Schedule, diaries: &[Diary], left: &[u64], measured
     assert!(figures.latency_max_s >= *all.last().expect("not empty") as f64 / 1e9);
 }
 
-/// Clients without a memory are one like the other, so which of those that are free takes an arrival is all the same.
+/// Clients without state are interchangeable, so it does not matter which free one takes an arrival.
 #[test]
 fn random_schedules_in_open_loop_are_as_modelled() {
     each_seed(|seed| {
@@ -187,10 +187,10 @@ fn random_schedules_in_open_loop_are_as_modelled() {
     });
 }
 
-/// On a machine that others use, time passes between any two looks at the clock, and no model knows how much. What must hold all
-/// the same: every nanosecond of every client is booked, and the identities.
+/// On a busy machine time passes between any two readings of the clock, and no model knows how much. What must hold
+/// anyway: every nanosecond of every client is accounted for, and so do the identities.
 #[test]
-fn random_schedules_on_a_busy_machine_are_booked_whole() {
+fn random_schedules_on_a_busy_machine_are_accounted_for() {
     for is_open in [false, true] {
         each_seed(|seed| {
             let schedule = Schedule::new(seed, is_open);
@@ -198,7 +198,7 @@ fn random_schedules_on_a_busy_machine_are_booked_whole() {
             level.wire.interrupted = Some(seed);
             level.wire.call_ns = seed % 7 * US;
             if seed % 2 == 0 {
-                // Where no deadline is near, the loop waits without a time-out.
+                // If no deadline is near, the loop waits without a time-out.
                 let client = &mut level.spec.client;
                 client.connect_timeout.0 += SECOND;
                 client.first_byte_timeout.0 += SECOND;
@@ -209,7 +209,7 @@ fn random_schedules_on_a_busy_machine_are_booked_whole() {
     }
 }
 
-/// Whether what happens at an instant is counted.
+/// Whether something that happens at this instant is counted.
 fn is_in(schedule: &Schedule, at_ns: u64) -> bool {
     (schedule.warmup_ns..schedule.close_ns()).contains(&at_ns)
 }
@@ -222,7 +222,7 @@ fn ended<'a>(
     all.filter(|request| is_in(schedule, request.end_ns))
 }
 
-/// Holds what was measured against what the clients did.
+/// Compares what was measured with what the clients did.
 fn agrees(schedule: &Schedule, diaries: &[Diary], measured: &Measured) {
     let is_in = |at_ns| is_in(schedule, at_ns);
     let clipped = |from_ns: u64, to_ns: u64| {

@@ -1,5 +1,5 @@
-//! A level that several hosts make together: it must be the level that one host makes alone, client by client and arrival by
-//! arrival. Every worker runs in a world of its own whose server is the same for all.
+//! A level that several hosts make together must be the same as on a single host, client by client and arrival by
+//! arrival. Every worker runs in a simulation of its own, with the same server.
 
 use std::collections::BTreeMap;
 
@@ -11,7 +11,7 @@ use super::*;
 
 const WEIGHTS: [u64; 4] = [35, 50, 14, 1];
 
-/// Pages of different weights, of one file or two.
+/// Pages of different weights, with one or two files.
 fn level(clients: u32) -> Level {
     let mut level = Level { clients, ..Level::new(KeepAlive, &["/"], 300 * MS) };
     level.spec.client.seed = 1995;
@@ -50,7 +50,7 @@ fn made_by(level: &Level, hosts: &[Seats]) -> (Measured, Vec<Transaction>) {
     all
 }
 
-/// Hosts of so many slots a worker and so many workers.
+/// Hosts, each with its slots per worker and its workers.
 fn hosts(of_each: &[(u32, u32)]) -> Vec<Seats> {
     let of = of_each.iter().map(|(each, workers)| each * workers).sum();
     let mut first = 0;
@@ -62,7 +62,7 @@ fn hosts(of_each: &[(u32, u32)]) -> Vec<Seats> {
     seats.collect()
 }
 
-/// Deals of seven slots; the first is the single host's.
+/// Divisions of seven slots; the first is the single host's.
 fn deals() -> [Vec<Seats>; 5] {
     [
         vec![Seats::all_here(7)],
@@ -73,7 +73,7 @@ fn deals() -> [Vec<Seats>; 5] {
     ]
 }
 
-/// Pages of each client, in its order.
+/// The pages of each client, in its order.
 fn pages_of(transactions: &[Transaction]) -> BTreeMap<u32, Vec<u32>> {
     let mut firsts: Vec<_> = transactions.iter().filter(|one| one.file == 0).collect();
     firsts.sort_by_key(|one| one.start_ns);
@@ -83,7 +83,7 @@ fn pages_of(transactions: &[Transaction]) -> BTreeMap<u32, Vec<u32>> {
     })
 }
 
-/// The pages of a client are the first of its own sequence, whoever makes it.
+/// The pages of a client are the first of its own sequence, whichever host makes it.
 fn are_their_own(pages: &BTreeMap<u32, Vec<u32>>) {
     let sampler = Sampler::new(WEIGHTS.into_iter()).unwrap();
     for (client, found) in pages {
@@ -92,7 +92,7 @@ fn are_their_own(pages: &BTreeMap<u32, Vec<u32>>) {
     }
 }
 
-/// Clients of a closed loop know nothing of each other here, so that everything is the same to the nanosecond.
+/// Clients of a closed loop do not affect each other here, so everything is the same to the nanosecond.
 #[test]
 fn a_closed_loop_is_the_single_hosts_to_the_nanosecond() {
     let level = level(20);
@@ -117,7 +117,8 @@ fn a_closed_loop_is_the_single_hosts_to_the_nanosecond() {
     }
 }
 
-/// In open loop it depends on the worker which of its clients takes an arrival, but not when, and each goes on through its pages.
+/// In open loop it depends on the worker which of its clients takes an arrival, but not when, and each client
+/// continues its own pages.
 #[test]
 fn an_open_loop_has_the_single_hosts_arrivals_and_page_sequences() {
     for (process, rate) in [
@@ -137,7 +138,7 @@ fn an_open_loop_has_the_single_hosts_arrivals_and_page_sequences() {
             let mut firsts: Vec<i64> =
                 transactions.iter().filter(|one| one.file == 0).map(|one| one.intended_ns).collect();
             firsts.sort_unstable();
-            // What is under way at the end is in no transaction: among the last few arrivals.
+            // What is in progress at the end is in no transaction: some of the last few arrivals.
             let mut ended = firsts.iter().peekable();
             let missing: Vec<i64> =
                 due.iter().copied().filter(|at| ended.next_if_eq(&at).is_none()).collect();
@@ -153,7 +154,7 @@ fn an_open_loop_has_the_single_hosts_arrivals_and_page_sequences() {
     }
 }
 
-/// A worker without clients is not started; nor may it have arrivals, which nobody would serve.
+/// A worker without clients is not started, and gets no arrivals, as it could not serve them.
 #[test]
 fn workers_without_clients_are_not_started() {
     let job = level(3).job(7);
@@ -164,12 +165,12 @@ fn workers_without_clients_are_not_started() {
 
     let open = Level { rate: Some("100".into()), ..level(3) }.job(7);
     assert!(matches!(open.dealt(), Err(crate::EngineError::Seats(_))));
-    // A host whose workers all have some may be one of many.
+    // A host all of whose workers have clients may be one of many.
     let seats = Seats { first: 0, each: 3, workers: 1, of: 7 };
     assert_eq!(LevelJob { seats, ..open }.dealt().unwrap().len(), 1);
 }
 
-/// Those that share connections stay on one worker, whichever host it is on.
+/// Clients that share a connection stay on one worker, whichever host it is on.
 #[test]
 fn clients_that_share_connections_stay_together() {
     let mut level = level(20);
@@ -185,7 +186,7 @@ fn clients_that_share_connections_stay_together() {
         }
         assert_eq!(next, 20);
     }
-    // Seven connections of at most three: no worker is without one.
+    // Seven connections with at most three clients: no worker is without one.
     let plan = level.job(1).plan;
     assert_eq!(LevelJob::new(plan.clone(), 4).seats.workers, plan.workers.min(2));
 }

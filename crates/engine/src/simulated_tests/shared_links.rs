@@ -1,4 +1,4 @@
-//! Many exchanges on a link: clients that share connections of HTTP/2, on a server whose every delay is known.
+//! Many exchanges on a link: clients that share connections of HTTP/2, with a server whose delays are all known.
 
 use std::collections::{BTreeSet, VecDeque};
 
@@ -10,7 +10,7 @@ use crate::h2::frames::{self, flag, kind};
 use crate::h2::hpack::encoder::{self, Literal};
 use crate::h2::session::Http2;
 
-/// A server that answers the n-th request of a connection so long after it came, and has its settings with the first.
+/// A server with a delay for the n-th request of a connection; it sends its settings with the first.
 struct Framed<D> {
     handshake_ns: u64,
     streams_max: u32,
@@ -22,7 +22,7 @@ impl<D: FnMut(u32) -> u64> Peer for Framed<D> {
         Attempt::Stands { handshake_ns: self.handshake_ns, served_ns: self.handshake_ns }
     }
 
-    /// The next frame of headers; all others are read past.
+    /// The next HEADERS frame; all others are ignored.
     fn take_request(&mut self, at_server: &mut Vec<u8>) -> Option<Vec<u8>> {
         if at_server.starts_with(frames::PREFACE) {
             at_server.drain(..frames::PREFACE.len());
@@ -79,7 +79,7 @@ fn steady_frames(streams_max: u32) -> impl Peer {
     Framed { handshake_ns: 2 * MS, streams_max, delay_ns: |_| 3 * MS }
 }
 
-/// Ten clients wait 2 ms for their connection; then each request takes 3 ms and the way there and back.
+/// Ten clients wait 2 ms for their connection; then each request takes 3 ms and the round trip.
 #[test]
 fn clients_of_a_connection_do_not_wait_for_each_other() {
     for segment_bytes in [usize::MAX, 7, 1] {
@@ -101,7 +101,7 @@ fn a_cap_makes_requests_wait_in_order() {
     let expected = [(7 * MS, 5), (12 * MS, 5), (10 * MS, 45)];
     are("response", &measured.response, &measured.histograms.response, &expected);
     let counts = measured.http2.unwrap();
-    // All but the first five, and those that wait as the window closes are among them.
+    // All but the first five waited, including those that still wait as the window closes.
     assert_eq!((counts.concurrent_max, counts.waited), (5, 60));
 }
 
@@ -113,7 +113,7 @@ fn clients_are_dealt_to_connections_in_order() {
     assert_eq!(connects, [1, 0, 0, 0, 1, 0, 0, 0, 1, 0]);
 }
 
-/// What waits for a stream does not wait for ever.
+/// A request does not wait for a stream for ever.
 #[test]
 fn a_wait_for_a_stream_times_out() {
     let mut level = level(2, 2, Some(1), 100 * MS);
@@ -128,7 +128,7 @@ fn a_wait_for_a_stream_times_out() {
 /// RFC 9113, section 7.
 const INTERNAL_ERROR: u32 = 2;
 
-/// A server that refuses streams, resets others, and keeps books of what reaches its client before the window ends.
+/// A server that refuses streams, resets others, and counts what reaches its client before the window ends.
 struct Booked {
     ends_ns: u64,
     requests: u64,
@@ -149,7 +149,7 @@ impl Peer for &mut Booked {
     fn answer(&mut self, now_ns: u64, request: &[u8]) -> Vec<Act> {
         let number = frames::number(&request[5..]) / 2;
         self.requests += 1;
-        // 1 ms to answer, and 1 ms on the way.
+        // 1 ms to answer, and 1 ms in transit.
         let is_in_time = now_ns + 2 * MS < self.ends_ns;
         let code = match number {
             n if n % 5 == 4 => Some(frames::code::REFUSED_STREAM),
@@ -184,7 +184,7 @@ fn streams_and_frames_are_those_of_the_server() {
         let measured = level(clients, clients, None, duration_ns).run_over::<Plain, Http2>(&mut server, None);
         let found = measured.http2.unwrap();
         let what = format!("{clients} clients: {found:?}");
-        // Each client's last request reaches the server behind the window's end, or in it.
+        // Each client's last request reaches the server after the window's end, or within it.
         assert!((found.streams - u64::from(clients)..=found.streams).contains(&server.requests), "{what}");
         assert_eq!(
             (found.frames, found.refused, found.reset),
@@ -204,8 +204,8 @@ fn streams_and_frames_are_those_of_the_server() {
     }
 }
 
-/// When requests end, by a model that knows nothing of frames: each connection has a queue and so many places, and its n-th
-/// request takes so long, or until the answers before it have left.
+/// When requests end, by a model that knows nothing of frames: each connection has a queue and a limited number of
+/// places; its n-th request takes a known time, or until the answers before it have been sent.
 fn model(
     clients: u32,
     per_connection: u32,
@@ -217,7 +217,7 @@ fn model(
     let mut taken = Vec::new();
     for first in (0..clients).step_by(per_connection as usize) {
         let mut queue: VecDeque<u64> = (first..clients.min(first + per_connection)).map(|_| 0).collect();
-        // When those in service end, which request it is, and when it started.
+        // When requests in service end, which they are, and when they started.
         let mut served: BTreeSet<(u64, u32, u64)> = BTreeSet::new();
         let (mut now, mut begun, mut last_ns) = (2 * MS, 0, 0);
         loop {
@@ -242,7 +242,7 @@ fn model(
 
 #[test]
 fn random_delays_agree_with_a_plain_model() {
-    // Of each request another, so that no two end in one instant.
+    // Different for each request, so that no two end at the same instant.
     fn delay_ns(number: u32, seed: u64) -> u64 {
         let mixed = (u64::from(number) + 1)
             .wrapping_mul(0x9e37_79b9_7f4a_7c15 ^ seed.wrapping_mul(0xd134_2543_de82_ef95));
@@ -252,7 +252,7 @@ fn random_delays_agree_with_a_plain_model() {
         let clients = 1 + (seed * 7 % 23) as u32;
         let per_connection = 1 + (seed * 5 % 11) as u32;
         let cap = 1 + (seed % 6) as u32;
-        // As the server's limit, or as our own. The server's is known only when its settings have come.
+        // The limit is the server's or our own. The server's is known only once its settings have arrived.
         let level = level(clients, per_connection, Some(cap), 200 * MS);
         let peer =
             Framed { handshake_ns: 2 * MS, streams_max: 1000, delay_ns: |number| delay_ns(number, seed) };

@@ -1,5 +1,5 @@
-//! TLS on the simulated network: handshakes last as long as the network and the server make them, to the nanosecond, wherever
-//! records are cut. The server's side is rustls's own.
+//! TLS on the simulated network: handshakes take exactly as long as the network and the server make them, wherever
+//! records are cut. The server's side is rustls's.
 
 use rustls::pki_types::{PrivateKeyDer, PrivatePkcs8KeyDer};
 use rustls::{ServerConfig, ServerConnection};
@@ -10,8 +10,8 @@ use super::*;
 use crate::simulated_tests::network::take_http1_request;
 use crate::tls::Tls;
 
-/// A server over TLS for one connection at a time, which stands after 1 ms. Its first flight takes 3 ms, an answer of `body_bytes`
-/// 2 ms.
+/// A TLS server for one connection at a time, which is established after 1 ms. Its first flight takes 3 ms, an answer
+/// of `body_bytes` 2 ms.
 struct Server {
     config: Arc<ServerConfig>,
     tls: Option<ServerConnection>,
@@ -123,7 +123,7 @@ fn a_handshake_lasts_as_long_as_its_flights() {
             are("handshake", &found.time, &found.histogram, &[(handshake_ns, 1)]);
             assert_eq!((found.full, found.agreed[0].version), (1, version));
             assert_eq!((found.agreed[0].group, found.agreed[0].verified), (Some(TlsGroup::X25519), false));
-            // A millisecond there, two at the server, one back; the first behind connect and handshake.
+            // One millisecond there, two at the server, one back; for the first also connect and handshake.
             let later = (61 * MS - MS - handshake_ns) / (4 * MS) - 1;
             let expected = [(4 * MS, later), (MS + handshake_ns + 4 * MS, 1)];
             are("response", &measured.response, &measured.histograms.response, &expected);
@@ -133,7 +133,7 @@ fn a_handshake_lasts_as_long_as_its_flights() {
     }
 }
 
-/// A resumed handshake of TLS 1.2 is a round trip shorter; one of TLS 1.3 is as long, and cheaper.
+/// A resumed handshake of TLS 1.2 is a round trip shorter; one of TLS 1.3 takes as long, but less CPU time.
 #[test]
 fn resumed_handshakes_last_as_long_as_their_flights() {
     for (version, share, full_ns, resumed_ns) in [
@@ -145,7 +145,7 @@ fn resumed_handshakes_last_as_long_as_their_flights() {
         let mut level = level(version);
         level.spec.client.connections = ConnectionPolicy::PerRequest;
         level.spec.client.tls.resume = share.parse().unwrap();
-        // A connection stands after 1 ms, and an answer is there 4 ms behind the handshake.
+        // A connection is established after 1 ms, and an answer arrives 4 ms after the handshake.
         let resumes = resumed_ns > 0;
         let later_ns = if resumes { resumed_ns } else { full_ns };
         level.spec.load.duration = Nanos(MS + full_ns + 4 * MS + 9 * (MS + later_ns + 4 * MS) + MS / 2);
@@ -185,13 +185,14 @@ fn a_large_body_ends_when_its_last_byte_comes() {
             let told: Vec<Transaction> = receiver.try_iter().flatten().collect();
             assert!(told.len() >= 2, "{segment_bytes} {receives_most} {policy:?}: {:?}", measured.counts);
             for told in told {
-                // A record of 16 KiB has 22 bytes of its own, and so has the rest. The head lies in the first record, and
-                // close_notify behind the last.
+                // A record of 16 KiB has 22 bytes of its own, and so has the last one. The head is in the first
+                // record, and close_notify comes after the last.
                 let bytes = response(500_000).len() as u64;
                 let wire_bytes = bytes + 22 * bytes.div_ceil(16 << 10);
                 let took_ns = (told.end_ns - told.sent_ns.unwrap()) as u64;
                 let least_ns = 4 * MS + wire_bytes * 10;
-                // The request's own way is bandwidth, too, and a segment or the close_notify that comes with the end.
+                // The request needs bandwidth, too; and there may be a segment or the close_notify that comes with
+                // the end.
                 let most_ns = least_ns + (400 + 2 * 1400) * 10;
                 assert!(
                     (least_ns..=most_ns).contains(&took_ns),
@@ -202,9 +203,10 @@ fn a_large_body_ends_when_its_last_byte_comes() {
     }
 }
 
-/// What was awaited of a large body must not be awaited of the small answer that comes next on the same connection.
+/// The number of bytes waited for in a large body must not apply to the small answer that comes next on the same
+/// connection.
 #[test]
-fn a_small_answer_behind_a_large_one_is_noticed_when_it_comes() {
+fn a_small_answer_after_a_large_one_is_noticed_when_it_comes() {
     for segment_bytes in [usize::MAX, 1400, 20_000] {
         for body_bytes in (140_000..420_000).step_by(7_001) {
             let mut level = level(TlsVersion::Tls13);
@@ -220,7 +222,7 @@ fn a_small_answer_behind_a_large_one_is_noticed_when_it_comes() {
                 .map(|told| (told.end_ns - told.sent_ns.unwrap()) as u64)
                 .collect();
             assert!(small.len() >= 2, "{segment_bytes} {body_bytes}: {told:?}");
-            // The way there and back, and what the server takes.
+            // The round trip, and the server's delay.
             assert!(
                 small.iter().all(|took_ns| *took_ns < 4 * MS + 10_000),
                 "{segment_bytes} {body_bytes}: {small:?}"
@@ -229,7 +231,7 @@ fn a_small_answer_behind_a_large_one_is_noticed_when_it_comes() {
     }
 }
 
-/// A socket that takes a few bytes at a time gets every record whole.
+/// Through a socket that takes a few bytes at a time, every record arrives whole.
 #[test]
 fn a_request_is_sent_in_parts() {
     let mut level = level(TlsVersion::Tls13);
@@ -240,7 +242,7 @@ fn a_request_is_sent_in_parts() {
     assert!(measured.counts.succeeded > 100, "{}", measured.counts.succeeded);
 }
 
-/// A server in the clear at port 80, whose answers take as long as those over TLS at port 443.
+/// A server without TLS at port 80, whose answers take as long as those over TLS at port 443.
 struct Both {
     secure: Server,
     is_secure: bool,
@@ -268,19 +270,20 @@ impl Peer for &mut Both {
     }
 }
 
-/// The share over TLS is that of connections which can carry a request, wherever the window's ends lie: a connection in the clear
-/// from the instant at which it stands, one over TLS from its handshake's end.
+/// Connections count for the share over TLS once they can carry a request, wherever the window begins and ends:
+/// without TLS when established, over TLS at the end of the handshake.
 #[test]
 fn the_share_of_connections_over_tls_needs_no_allowance_for_the_ends_of_a_window() {
-    // In the clear a connection stands after 1 ms, and its answer is there 4 ms later; over TLS 5 ms of handshake lie between.
-    // So in a period of 15 ms a connection in the clear stands at 1 ms, one over TLS at 6 ms, whose handshake ends at 11 ms.
+    // Without TLS a connection is established after 1 ms, and its answer arrives 4 ms later; over TLS there are 5 ms
+    // of handshake in between. So in a period of 15 ms a connection without TLS is established at 1 ms, one over TLS
+    // at 6 ms, and its handshake ends at 11 ms.
     for (opens_ms, closes_ms, connections, over_tls, in_the_clear) in [
         (0, 150, 20, 10, 10),
-        // Opens in a handshake: the end of it counts, its connection does not.
+        // Opens during a handshake: its end counts, its connection does not.
         (7, 12, 0, 1, 0),
         (7, 20, 1, 1, 1),
         (7, 52, 6, 3, 3),
-        // Closes in one: the connection counts, the end of the handshake does not.
+        // Closes during one: the connection counts, the end of the handshake does not.
         (12, 23, 2, 0, 1),
         (0, 7, 2, 0, 1),
         (0, 14, 2, 1, 1),
@@ -292,7 +295,7 @@ fn the_share_of_connections_over_tls_needs_no_allowance_for_the_ends_of_a_window
         secret.detail.tls = true;
         level.workload.pages[0].files = vec![file("/a"), secret];
         level.spec.load.warmup = Nanos(opens_ms * MS);
-        // Half a millisecond more, so that nothing happens as it closes.
+        // Half a millisecond more, so that nothing happens exactly as it closes.
         level.spec.load.duration = Nanos((closes_ms - opens_ms) * MS + MS / 2);
         let measured =
             level.run_over::<Tls, Http1>(&mut Both { secure: Server::new(), is_secure: false }, None);
@@ -303,7 +306,7 @@ fn the_share_of_connections_over_tls_needs_no_allowance_for_the_ends_of_a_window
         let share = 100.0 * over_tls as f64 / (over_tls + in_the_clear) as f64;
         assert_eq!(found.connections_percent(), Some(share), "{what}");
     }
-    // All over TLS: all of them, though the window opens in a handshake and no connection begins in it.
+    // All over TLS: 100 %, though the window opens during a handshake and no connection begins in it.
     let mut level = level(TlsVersion::Tls13);
     (level.spec.load.warmup, level.spec.load.duration) = (Nanos(3 * MS), Nanos(5 * MS));
     let measured = level.run_over::<Tls, Http1>(&mut Server::new(), None);

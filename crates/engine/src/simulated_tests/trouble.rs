@@ -1,4 +1,4 @@
-//! What goes wrong: every failure in its class, at its instant, with the waits that follow from it.
+//! What goes wrong: every failure in its class, at its instant, with the waits that follow.
 
 use webstone_workload::load::ConnectionPolicy::{KeepAlive, PerRequest};
 
@@ -12,15 +12,15 @@ fn a_connect_ends_with_its_time_out() {
     level.spec.client.connect_timeout = Nanos(20 * MS);
     let connect = |_| Attempt::Lost;
     let measured = level.run(Scripted { connect, answer: |_, _: &str| vec![] });
-    // Each begins at 0, 30, 70, 130, 230, 410 and 750 ms.
+    // Attempts begin at 0, 30, 70, 130, 230, 410 and 750 ms.
     assert_eq!(errors(&measured), [(ErrorClass::ConnectTimeout, 3 * 7)]);
     assert_eq!((measured.counts.busy_ns, measured.counts.idle_ns), (3 * 140 * MS, 3 * 860 * MS));
     assert_eq!((measured.counts.connections, measured.counts.connections_failed), (0, 21));
 }
 
-/// Told after 300 µs, so that the waits begin and end so much later each time.
+/// Reported after 300 µs, which delays the following waits by as much each time.
 #[test]
-fn refused_connections_are_not_spun_on() {
+fn refused_connections_are_retried_after_waits() {
     let attempts_ns = std::cell::RefCell::new(Vec::new());
     let connect = |now_ns| {
         attempts_ns.borrow_mut().push(now_ns);
@@ -34,7 +34,7 @@ fn refused_connections_are_not_spun_on() {
     assert_eq!((measured.counts.busy_ns, measured.counts.idle_ns), (2_100 * US, SECOND - 2_100 * US));
 }
 
-/// A page is given up where there is no connection to be had, and begins anew behind the wait; a success makes waits short.
+/// A page is given up if no connection is possible, and begins again after the wait; a success makes waits short.
 #[test]
 fn a_success_makes_the_next_wait_short_again() {
     let mut attempts = 0;
@@ -72,7 +72,7 @@ fn a_call_that_fails_has_its_class() {
     }
 }
 
-/// Nothing comes for 20 ms behind a connect of 2: the next request begins at once.
+/// Nothing comes for 20 ms after a connect of 2: the next request begins at once.
 #[test]
 fn silence_ends_with_the_time_out_of_the_first_byte() {
     let mut level = Level::new(PerRequest, &["/"], 220 * MS + 1);
@@ -82,7 +82,7 @@ fn silence_ends_with_the_time_out_of_the_first_byte() {
     assert_eq!((measured.counts.busy_ns, measured.counts.connections), (220 * MS + 1, 10));
 }
 
-/// The first byte comes, the last does not. The time-out counts from the request's start, its connect included.
+/// The first byte comes, the last does not. The time-out counts from the request's start, including its connect.
 #[test]
 fn an_answer_that_stops_ends_with_the_time_out_of_the_request() {
     let mut level = Level::new(KeepAlive, &["/"], 250 * MS + 1);
@@ -92,9 +92,9 @@ fn an_answer_that_stops_ends_with_the_time_out_of_the_request() {
     assert_eq!((measured.counts.in_flight, measured.counts.connections), (1, 10));
 }
 
-/// The server resets or closes behind each byte of its answer: what the client makes of it, and when.
+/// The server resets or closes after each byte of its answer: what the client counts, and when.
 #[test]
-fn an_end_behind_each_byte_has_its_class() {
+fn an_end_after_each_byte_has_its_class() {
     let head = HEAD.len();
     let whole = [HEAD, b"0123456789"].concat();
     for policy in POLICIES {
@@ -113,7 +113,7 @@ fn an_end_behind_each_byte_has_its_class() {
                     _ => ErrorClass::ShortBody,
                 };
                 // Connected after 1 ms, cut off after 3; the next begins at once.
-                assert_eq!(errors(&measured), [(class, 10)], "{policy:?}, {end:?} behind {bytes}");
+                assert_eq!(errors(&measured), [(class, 10)], "{policy:?}, {end:?} after {bytes}");
                 assert_eq!(measured.counts.busy_ns, 30 * MS + 1);
                 assert_eq!(measured.lifetime.received_bytes, 10 * bytes as u64);
             }
@@ -121,9 +121,9 @@ fn an_end_behind_each_byte_has_its_class() {
     }
 }
 
-/// On a kept connection what ends before its first byte is asked for again; what ends later is not.
+/// On a kept connection a request is sent again if it fails before the first byte of its answer, but not later.
 #[test]
-fn only_what_ends_before_its_first_byte_is_asked_for_again() {
+fn only_requests_without_a_first_byte_are_sent_again() {
     for (end, class) in [(Act::Reset, ErrorClass::Reset), (Act::Finish, ErrorClass::ClosedEarly)] {
         for bytes in [0, 1, 20] {
             let mut number = 0;
@@ -138,7 +138,7 @@ fn only_what_ends_before_its_first_byte_is_asked_for_again() {
             }));
             let counts = measured.counts;
             match bytes {
-                // The second of each connection is sent again as the first of another: 1 ms, then 2 ms each.
+                // The second request of each connection is sent again as the first of another: 1 ms, then 2 ms each.
                 0 => {
                     assert_eq!((counts.stale_retries, errors(&measured)), (19, vec![]));
                     let times = [(MS, 1), (2 * MS, 19)];
@@ -167,7 +167,7 @@ fn an_answer_with_another_status_is_an_error_and_the_connection_sound() {
     are("response", &measured.response, &measured.histograms.response, &[(MS, 16)]);
 }
 
-/// A server that announces the end of a connection and does not close is parted from after two seconds.
+/// If a server announces the end of a connection but does not close, the client closes after two seconds.
 #[test]
 fn a_connection_that_the_server_leaves_open_is_closed_in_the_end() {
     let level = Level::new(PerRequest, &["/"], 3 * SECOND);
@@ -185,13 +185,13 @@ fn a_connection_that_the_server_leaves_open_is_closed_in_the_end() {
         }
     }
     let measured = level.run(Stubborn(answer));
-    // Those whose answers came at 500 ms; the one of a second later is still open when the window closes at 3 s.
+    // Those answered at 500 ms; the one of a second later is still open when the window closes at 3 s.
     assert_eq!((measured.counts.succeeded, measured.counts.lingered), (5, 1));
 }
 
-/// A server that sends faster than it is read keeps nobody from its time-out, nor the level from its end.
+/// A server that sends faster than it is read delays no client's time-out, and not the level's end.
 #[test]
-fn a_server_that_never_pauses_keeps_nobody_from_time_outs_and_the_end() {
+fn a_server_that_never_pauses_delays_neither_time_outs_nor_the_end() {
     let mut level = Level::new(KeepAlive, &["/"], 350 * MS);
     level.clients = 3;
     // So that bodies are received, not thrown away.
@@ -204,7 +204,7 @@ fn a_server_that_never_pauses_keeps_nobody_from_time_outs_and_the_end() {
         let head = b"HTTP/1.1 200 OK\r\nContent-Length: 1000000000000000000\r\n\r\n".to_vec();
         vec![Act::Write(head), Act::Fill(1_000_000_000_000_000_000)]
     }));
-    // A round reads 1 MiB of each: 16 calls of 50 µs, 2.4 ms for all three, by which a time-out comes late.
+    // A round reads 1 MiB of each: 16 calls of 50 µs, 2.4 ms for all three; time-outs are late by as much.
     assert_eq!(errors(&measured), [(ErrorClass::RequestTimeout, 9)]);
     assert_eq!(measured.counts.in_flight, 3);
     assert_eq!(measured.lifetime.cut_off, 3);

@@ -1,5 +1,5 @@
-//! Our records against rustls's: the same keys and bytes give the same records, and each side reads the other's, wherever they are
-//! cut, also where keys change meanwhile.
+//! Our records compared with rustls's: the same keys and bytes give the same records, and each side reads the
+//! other's, however they are cut, also while keys change.
 
 use std::io::{Read, Write};
 use std::sync::Arc;
@@ -33,7 +33,7 @@ fn is_tls13(suite: SupportedCipherSuite) -> bool {
     suite.version().version == ProtocolVersion::TLSv1_3
 }
 
-/// Both sides behind a handshake, and the client's sessions. The server sends `tickets` in TLS 1.3.
+/// Both sides after a handshake, and the client's sessions. In TLS 1.3 the server sends `tickets` tickets.
 fn pair(suite: SupportedCipherSuite, tickets: usize) -> (Traffic, ServerConnection, Arc<Sessions>) {
     let made = rcgen::generate_simple_self_signed(vec!["peer.test".to_owned()]).unwrap();
     let key = PrivateKeyDer::Pkcs8(PrivatePkcs8KeyDer::from(made.signing_key.serialize_der()));
@@ -63,7 +63,7 @@ fn pair(suite: SupportedCipherSuite, tickets: usize) -> (Traffic, ServerConnecti
     let (mut to_client, mut ahead) = (Vec::new(), Vec::new());
     while !shaking.is_over() {
         let mut to_server = Vec::new();
-        // A byte at a time: the handshake may be cut anywhere.
+        // One byte at a time: the handshake may be cut anywhere.
         for byte in to_client.drain(..) {
             shaking.step(&[byte], &mut to_server, &mut ahead).unwrap();
         }
@@ -71,7 +71,7 @@ fn pair(suite: SupportedCipherSuite, tickets: usize) -> (Traffic, ServerConnecti
             shaking.step(&[], &mut to_server, &mut ahead).unwrap();
         }
         feed(&mut server, &to_server);
-        // What comes behind the handshake is for the records.
+        // What follows the handshake is for the records.
         if !shaking.is_over() || to_client.is_empty() && server.is_handshaking() {
             to_client = wire_of(&mut server);
         }
@@ -80,7 +80,7 @@ fn pair(suite: SupportedCipherSuite, tickets: usize) -> (Traffic, ServerConnecti
     (shaking.traffic().unwrap(), server, sessions)
 }
 
-/// Has a server read bytes of the wire: what is in them.
+/// Has a server read bytes of the wire; returns their content.
 fn feed(server: &mut ServerConnection, mut wire: &[u8]) -> Vec<u8> {
     let mut plain = Vec::new();
     while !wire.is_empty() {
@@ -101,7 +101,7 @@ fn wire_of(server: &mut ServerConnection) -> Vec<u8> {
     wire
 }
 
-/// rustls's own records of what one side sends.
+/// rustls's own records in one direction.
 struct Reference {
     encrypter: Box<dyn MessageEncrypter>,
     sequence: u64,
@@ -123,7 +123,7 @@ impl Reference {
             }
         };
         let mut reference = Reference { encrypter, sequence: 0 };
-        // Such a key counts its records from the first one that it makes.
+        // Such a key numbers its records from the first one that it makes.
         while reference.sequence < secrets.0 {
             reference.seal(DATA, b"of the handshake");
         }
@@ -145,7 +145,7 @@ impl Reference {
     }
 }
 
-/// Numbers that look drawn.
+/// Pseudo-random numbers.
 struct Draws(u64);
 
 impl Draws {
@@ -154,7 +154,7 @@ impl Draws {
         ((u128::from(self.0) * end as u128) >> 64) as usize
     }
 
-    /// Some hundred bytes, or some records of them.
+    /// A few hundred bytes, or a few records of them.
     fn bytes(&mut self) -> Vec<u8> {
         let most = if self.below(8) == 0 { 60_000 } else { 900 };
         (0..1 + self.below(most)).map(|_| self.below(256) as u8).collect()
@@ -208,7 +208,7 @@ fn each_side_reads_the_other_wherever_records_are_cut() {
                 }
                 assert!(read == bytes, "{suite:?} {seed} {round}");
                 if is_tls13(suite) && draws.below(5) == 0 {
-                    // It asks for the client's next keys, too, which come with what the client sends next.
+                    // It also asks for the client's next keys, which come with the client's next records.
                     server.refresh_traffic_keys().unwrap();
                     updates += 1;
                 }
@@ -217,7 +217,7 @@ fn each_side_reads_the_other_wherever_records_are_cut() {
                 sent.extend(bytes);
                 to_client.extend(wire_of(&mut server));
                 let mut heard = Vec::new();
-                // What is left comes with the next round.
+                // The rest follows in the next round.
                 let until = draws.below(to_client.len() + 1);
                 while to_client.len() > until {
                     let cut = 1 + draws.below(to_client.len() - until);
@@ -247,7 +247,7 @@ fn each_side_reads_the_other_wherever_records_are_cut() {
     }
 }
 
-/// Each key makes as many records as it may, the last of which announces the next. TLS 1.2 has none.
+/// Each key makes as many records as allowed, the last of which announces the next key. TLS 1.2 has no next key.
 #[test]
 fn keys_make_no_more_records_than_they_may() {
     for suite in SUITES {

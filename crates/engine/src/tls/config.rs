@@ -1,4 +1,4 @@
-//! What a run's specification means to rustls: made once with the plan, and shared by all workers.
+//! A run's TLS specification as configuration of rustls: made once with the plan, and shared by all workers.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -22,7 +22,7 @@ use super::tunnel;
 use super::verifier::Verifier;
 use crate::plan_error::PlanError;
 
-/// Files in which systems keep the certificates that they trust, the commonest first.
+/// Files in which systems keep the certificates that they trust, the most common first.
 const BUNDLES: [&str; 5] = [
     "/etc/ssl/certs/ca-certificates.crt",
     "/etc/pki/tls/certs/ca-bundle.crt",
@@ -31,27 +31,28 @@ const BUNDLES: [&str; 5] = [
     "/etc/pki/ca-trust/extracted/pem/tls-ca-bundle.pem",
 ];
 
-/// How TLS is spoken in a run.
+/// How a run uses TLS.
 #[derive(Clone, Debug)]
 pub(crate) struct TlsPlan {
     pub(super) config: Arc<ClientConfig>,
-    /// Share of connections that resume.
+    /// Share of connections that resume a session.
     pub(super) resume: Share,
     pub(super) is_verified: bool,
-    /// What requests are written in, as ALPN calls it.
+    /// The protocol of the requests, by its ALPN name.
     pub(super) speaks: &'static str,
-    /// What was offered, in words.
+    /// What is offered, in words.
     pub(super) offered: Arc<str>,
-    /// The file of session keys. Each worker opens it once more: what the process opened is not in its table of open files.
+    /// The file for session keys. Each worker opens it again, because the process's files are not in the worker's
+    /// table of open files.
     key_log: Option<String>,
     sni: Option<String>,
 }
 
-/// Whom a handshake is with, where an origin is asked over TLS.
+/// The peer of a handshake, for an origin over TLS.
 #[derive(Clone, Debug)]
 pub(crate) struct Secure {
     pub(super) name: ServerName<'static>,
-    /// What a proxy is asked first, where there is one.
+    /// The `CONNECT` request to a proxy, if there is one.
     pub(super) tunnel: Option<Vec<u8>>,
 }
 
@@ -59,7 +60,7 @@ impl TlsPlan {
     /// Reads the files that the specification names.
     ///
     /// # Errors
-    /// For what cannot be read, and what contradicts itself.
+    /// If a file cannot be read, or settings contradict each other.
     pub(crate) fn new(spec: &TlsSpec, http: HttpVersion) -> Result<TlsPlan, PlanError> {
         let provider = Arc::new(provider(spec));
         let versions: Vec<&'static SupportedProtocolVersion> =
@@ -93,7 +94,8 @@ impl TlsPlan {
             HttpVersion::Http11 => "http/1.1",
             HttpVersion::Http2 => "h2",
         };
-        // Most servers know no HTTP/1.0 by this name, and some end a handshake that offers nothing that they know.
+        // Most servers do not know this name of HTTP/1.0, and some end a handshake that offers nothing that they
+        // know.
         let offers_none = spec.alpn.is_empty() && http == HttpVersion::Http10;
         config.alpn_protocols = match spec.alpn.is_empty() {
             _ if offers_none => Vec::new(),
@@ -109,7 +111,7 @@ impl TlsPlan {
                     "name a file that can be written",
                 )
             })?;
-            // The probe's.
+            // For probes.
             config.key_log = Arc::new(file);
         }
         Ok(TlsPlan {
@@ -123,15 +125,15 @@ impl TlsPlan {
         })
     }
 
-    /// Where a worker writes session keys, opened by its own thread. A file that cannot be opened any more gets none: the plan's
-    /// own would write to whatever has its number in the worker's table.
+    /// Where a worker writes session keys; opened by its own thread. If the file can no longer be opened, nothing is
+    /// written: the plan's own descriptor would be a different file in the worker's table.
     pub(super) fn key_log(&self) -> Arc<dyn KeyLog> {
         let file = self.key_log.as_ref().and_then(|path| KeyFile::open(path).ok());
         file.map_or_else(|| Arc::new(NoKeyLog {}) as Arc<dyn KeyLog>, |file| Arc::new(file))
     }
 
-    /// Whom connections to a target shake hands with; `None` where it is not an https:// URL. `is_proxied`: a proxy is asked for a
-    /// tunnel.
+    /// The TLS peer of connections to a target; `None` if its URL is not https://. `is_proxied`: a tunnel through a
+    /// proxy comes first.
     pub(crate) fn secure(&self, target: &Target, is_proxied: bool) -> Result<Option<Secure>, PlanError> {
         if target.scheme == Scheme::Http {
             return Ok(None);
@@ -149,8 +151,8 @@ impl TlsPlan {
     }
 }
 
-/// Draws what handshakes draw, once. The first keys of a process and of a thread wait for entropy, up to hundreds of milliseconds:
-/// not within anybody's first handshake.
+/// Draws the random numbers of a handshake once. A process's and a thread's first keys wait for entropy, up to
+/// hundreds of milliseconds, which should not happen during a client's first handshake.
 pub(super) fn draw_first_keys(config: &ClientConfig) {
     let provider = config.crypto_provider();
     let _ = provider.secure_random.fill(&mut [0; 32]);
@@ -159,7 +161,7 @@ pub(super) fn draw_first_keys(config: &ClientConfig) {
     }
 }
 
-/// The name of a version that was agreed on.
+/// The name of a negotiated version.
 pub(super) fn named_version(version: ProtocolVersion) -> TlsVersion {
     match version {
         ProtocolVersion::TLSv1_2 => TlsVersion::Tls12,
@@ -167,13 +169,13 @@ pub(super) fn named_version(version: ProtocolVersion) -> TlsVersion {
     }
 }
 
-/// The name of a suite that was agreed on: one of those offered.
+/// The name of a negotiated suite: one of those offered.
 pub(super) fn named_cipher(suite: CipherSuite) -> TlsCipher {
     let found = TlsCipher::ALL.into_iter().find(|cipher| suite_of(*cipher).suite() == suite);
     found.unwrap_or(TlsCipher::Tls13Aes128)
 }
 
-/// The name of a group that was agreed on: one of those offered.
+/// The name of a negotiated group: one of those offered.
 pub(super) fn named_group(group: NamedGroup) -> Option<TlsGroup> {
     TlsGroup::ALL.into_iter().find(|known| group_of(*known).name() == group)
 }
@@ -276,13 +278,13 @@ fn certificates(what: &str, path: &str) -> Result<Vec<CertificateDer<'static>>, 
     }
 }
 
-/// Certificate and key of the client, where it has some.
-#[allow(clippy::type_complexity, reason = "both go to one call")]
+/// Certificate and key of the client, if given.
+#[allow(clippy::type_complexity, reason = "both are passed to one call")]
 fn identity(
     spec: &TlsSpec,
 ) -> Result<Option<(Vec<CertificateDer<'static>>, PrivateKeyDer<'static>)>, PlanError> {
     let Some(cert) = &spec.cert else { return Ok(None) };
-    // As curl does: the key may stand in the certificate's file.
+    // As curl does: the key may be in the certificate's file.
     let path = spec.key.as_ref().unwrap_or(cert);
     let chain = certificates("--cert", cert)?;
     let key = PrivateKeyDer::from_pem_file(path).map_err(|error| {
@@ -320,7 +322,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn names_and_what_they_stand_for_agree() {
+    fn names_match_their_values() {
         for cipher in TlsCipher::ALL {
             let suite = suite_of(cipher);
             assert_eq!(named_cipher(suite.suite()), cipher);
@@ -335,7 +337,7 @@ mod tests {
     }
 
     #[test]
-    fn what_cannot_be_used_is_told_with_option_value_and_remedy() {
+    fn unusable_settings_are_reported_with_option_value_and_remedy() {
         let told = |change: &dyn Fn(&mut TlsSpec)| {
             let mut spec = TlsSpec { verify: false, ..TlsSpec::default() };
             change(&mut spec);

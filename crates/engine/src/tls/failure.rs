@@ -1,4 +1,4 @@
-//! From rustls's errors to classes and plain words.
+//! Classes and plain words for rustls's errors.
 
 use rustls::{AlertDescription, CertificateError, Error, InvalidMessage};
 use webstone_measure::errors::ErrorClass;
@@ -6,8 +6,8 @@ use webstone_measure::errors::ErrorClass;
 use super::traffic::Fault;
 use super::verifier::NotPinned;
 
-/// The class of an error, and what happened in words. `offered` is what the client offered; `began_with` the first bytes that
-/// came, where nothing was agreed on yet.
+/// The class of an error, and what happened in words. `offered`: what the client offered. `began_with`: the first
+/// bytes received, unless something was already negotiated.
 pub(super) fn told(error: &Error, offered: &str, began_with: Option<&[u8]>) -> (ErrorClass, String) {
     match error {
         Error::AlertReceived(alert) => by_alert(*alert, offered),
@@ -25,7 +25,7 @@ pub(super) fn told(error: &Error, offered: &str, began_with: Option<&[u8]>) -> (
             let what = "the server does not speak TLS on this port".to_owned();
             (ErrorClass::TlsRecord, what)
         }
-        // Of a probe, whose first bytes nobody kept.
+        // A probe's error: its first bytes are not kept.
         Error::InvalidMessage(InvalidMessage::InvalidContentType) if began_with.is_none() => {
             let what = "the server's answer is not TLS; write http:// instead of https:// if this port does not use TLS";
             (ErrorClass::TlsRecord, what.to_owned())
@@ -40,7 +40,7 @@ pub(super) fn told(error: &Error, offered: &str, began_with: Option<&[u8]>) -> (
     }
 }
 
-/// The same of what ends a connection after its handshake.
+/// The same for an error after the handshake.
 pub(super) fn of_traffic(fault: &Fault, offered: &str) -> (ErrorClass, String) {
     match fault {
         Fault::Tls(error) => told(error, offered, None),
@@ -50,7 +50,7 @@ pub(super) fn of_traffic(fault: &Fault, offered: &str) -> (ErrorClass, String) {
     }
 }
 
-/// The server chose another protocol than requests are written in, or none.
+/// The server chose another protocol than that of the requests, or none.
 pub(super) fn other_protocol(chosen: Option<&[u8]>, wanted: &str) -> (ErrorClass, String) {
     let what = match chosen {
         Some(chosen) => {
@@ -119,7 +119,7 @@ fn certificate(error: &CertificateError) -> String {
     format!("the server's certificate {what}; {REMEDY}")
 }
 
-/// The name that the standard gives an alert: `handshake_failure`.
+/// The standard's name of an alert: `handshake_failure`.
 fn name(alert: AlertDescription) -> String {
     let camel: Vec<char> = match alert {
         AlertDescription::Unknown(number) => return format!("number {number}"),
@@ -138,7 +138,7 @@ fn name(alert: AlertDescription) -> String {
     name
 }
 
-/// Whether bytes are a text, such as an answer of a server that speaks no TLS.
+/// Whether bytes are text, such as the answer of a server without TLS.
 fn is_text(bytes: &[u8]) -> bool {
     bytes.len() >= 4
         && bytes.iter().take(16).all(|byte| byte.is_ascii_graphic() || byte.is_ascii_whitespace())

@@ -1,7 +1,7 @@
-//! TLS over a link: a handshake by rustls, and after it records of our own, which are sealed and opened in buffers that the links of
-//! a worker share. Where early data may be sent, all of it is rustls's.
+//! TLS on a link: a handshake by rustls, then records of our own, which are sealed and opened in buffers that the
+//! links of a worker share. If early data may be sent, rustls does everything.
 //!
-//! A link whose URL is `http` has neither, and passes everything as it is: a run may mix both.
+//! A link whose URL is `http` has no TLS and passes all bytes unchanged: a run may mix both.
 
 use std::sync::Arc;
 
@@ -26,21 +26,21 @@ use crate::session::AnswerError;
 #[derive(Debug, Default)]
 pub(crate) struct Tls {
     connection: Connection,
-    /// A tunnel through a proxy that does not stand yet.
+    /// A tunnel through a proxy that is not established yet.
     tunnel: Option<Box<Tunnel>>,
-    /// What is sealed and not yet taken by the socket, where that was not all at once.
+    /// Sealed bytes that the socket has not taken, unless it took all at once.
     pending: Vec<u8>,
-    /// Bytes of the session that came with the handshake's end.
+    /// Bytes of the session that came with the end of the handshake.
     ahead: Vec<u8>,
-    /// Bytes of the session that are sealed, and not all sent.
+    /// Number of the session's bytes that are sealed but not all sent.
     sealed: usize,
     /// The session's bytes may pass.
     is_open: bool,
     /// The handshake has ended.
     is_agreed: bool,
-    /// On what, until that is told.
+    /// What it agreed on, until that is taken.
     agreed: Option<Handshake>,
-    /// Bytes of the wire that the socket waits for, beyond the first. It outlives the connection, as the socket may.
+    /// How many bytes of the wire the socket waits for, less one. Outlives the connection, as the socket may.
     awaited_more: u32,
 }
 
@@ -54,11 +54,11 @@ enum Connection {
     Buffered(Box<Buffered>),
 }
 
-/// What the links of a worker have together.
+/// What the links of a worker share.
 #[derive(Debug)]
 pub(crate) struct Shared {
     plan: Option<TlsPlan>,
-    /// Origin by origin; `None` without TLS.
+    /// By origin; `None` without TLS.
     servers: Vec<Option<Server>>,
     /// Draws which connections resume.
     draws: Draws,
@@ -131,7 +131,7 @@ impl Layer for Tls {
         }
         let mut shaking = Shaking::new(config, name).expect(why);
         if self.tunnel.is_none() {
-            // The greeting: nothing has come that could be wrong.
+            // The ClientHello: nothing has been received that could be wrong.
             let _ = shaking.step(&[], &mut self.pending, &mut self.ahead);
         }
         self.connection = Connection::Shaking(shaking);
@@ -180,7 +180,7 @@ impl Layer for Tls {
         };
         let new = plain.get(self.sealed..).unwrap_or_default();
         match &mut self.connection {
-            // It says what it has to say as soon as it hears something.
+            // It sends its data as soon as it has received something.
             Connection::Plain | Connection::Shaking(_) => {}
             Connection::Traffic(traffic) => traffic.seal(new, out),
             Connection::Buffered(buffered) => buffered.seal(new, out),
@@ -247,7 +247,7 @@ impl Layer for Tls {
 
     fn close(&mut self) {
         match &mut self.connection {
-            // A handshake that has not ended has nothing to close.
+            // An unfinished handshake has nothing to close.
             Connection::Plain | Connection::Shaking(_) => {}
             Connection::Traffic(traffic) => traffic.close(),
             Connection::Buffered(buffered) => buffered.close(),
@@ -269,7 +269,8 @@ impl Layer for Tls {
 }
 
 impl Tls {
-    /// Reads bytes of the wire. The session's go to the shared buffer, or `keeps` has those that come with the handshake's end wait.
+    /// Reads bytes of the wire. The session's bytes go to the shared buffer; with `keeps`, those that come with the
+    /// end of the handshake are kept for later.
     #[inline]
     fn read(&mut self, wire: &[u8], keeps: bool, shared: &mut Shared) -> Result<(), AnswerError> {
         if let Connection::Traffic(traffic) = &mut self.connection {
@@ -284,7 +285,7 @@ impl Tls {
     /// Has rustls read bytes of the wire.
     #[cold]
     fn read_by_rustls(&mut self, wire: &[u8], keeps: bool, shared: &mut Shared) -> Result<(), AnswerError> {
-        let tls = shared.plan.as_ref().expect("a link over TLS has a plan of it");
+        let tls = shared.plan.as_ref().expect("a link over TLS has TLS settings");
         let failed = |failure: (_, _)| AnswerError::Layer(Box::new(failure));
         let began_with = (!self.is_agreed).then_some(wire);
         let told = |error: &rustls::Error| failed(failure::told(error, &tls.offered, began_with));
@@ -349,7 +350,7 @@ fn agreed(
     }))
 }
 
-/// A generator of numbers that depend on the seed and the worker's first slot alone (splitmix64).
+/// A generator of numbers that depend only on the seed and the worker's first slot (splitmix64).
 #[derive(Debug)]
 struct Draws(u64);
 

@@ -1,5 +1,5 @@
-//! TLS: what a plan says of it, each worker's sessions, and the `Layer` over a link. Handshakes are
-//! rustls's, which nothing outside of this folder names; the records after them are our own (`records`, `traffic`).
+//! TLS: a plan's settings, each worker's sessions, and the `Layer` on a link. Handshakes are rustls's, which is named
+//! nowhere outside this folder; the records after them are our own (`records`, `traffic`).
 
 #[cfg(test)]
 mod against_rustls_tests;

@@ -1,8 +1,8 @@
-//! The record layer of TLS 1.2 and 1.3: bytes of one type to records, and a record back to its bytes (RFC 5246, section 6.2; RFC 8446,
-//! section 5; ciphers: RFC 5288 and RFC 7905). No I/O, no allocation for a record. What the bytes mean is `traffic`'s, and keys come
-//! from the handshake, which is rustls's.
+//! The record layer of TLS 1.2 and 1.3: turns bytes of one type into records, and a record back into its bytes (RFC
+//! 5246, section 6.2; RFC 8446, section 5; ciphers: RFC 5288 and RFC 7905). No I/O, and no allocation per record.
+//! `traffic` knows what the bytes mean; keys come from rustls's handshake.
 //!
-//! It is here because rustls's own copies each record three times, allocates for each, and keeps 4 kB for each connection.
+//! rustls's own record layer copies each record three times, allocates for each, and keeps 4 kB for each connection.
 
 use aws_lc_rs::aead::{
     AES_128_GCM, AES_256_GCM, Aad, Algorithm, CHACHA20_POLY1305, LessSafeKey, Nonce, UnboundKey,
@@ -10,13 +10,14 @@ use aws_lc_rs::aead::{
 
 /// Bytes before a record's payload: type, version, length.
 pub const HEAD_BYTES: usize = 5;
-/// Most bytes that a record protects.
+/// Maximum number of bytes that a record protects.
 pub const PLAIN_BYTES_MAX: usize = 1 << 14;
-/// What a record's payload stays below, as rustls has it: RFC 5246 lets it grow by 2,048 bytes, RFC 8446 by 256.
+/// A record's payload must be shorter than this, as in rustls: RFC 5246 allows it to grow by 2,048 bytes, RFC 8446 by
+/// 256.
 const PAYLOAD_BYTES_END: usize = PLAIN_BYTES_MAX + 2048;
 const TAG_BYTES: usize = 16;
 const NONCE_BYTES: usize = 12;
-/// What a record of AES-GCM in TLS 1.2 has of its nonce.
+/// Bytes of the nonce in a record of AES-GCM in TLS 1.2.
 const EXPLICIT_BYTES: usize = 8;
 
 /// Types of records.
@@ -31,31 +32,31 @@ pub const DATA: u8 = 23;
 /// What is wrong with a record.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum RecordError {
-    /// No type of TLS.
+    /// Not a type of TLS.
     #[error("its type is {0}, which TLS does not have")]
     Type(u8),
-    /// No version of TLS.
+    /// Not a version of TLS.
     #[error("its version is {0:#06x}, which TLS does not have")]
     Version(u16),
     /// Longer than any record may be.
     #[error("its length is {0} bytes, but a record has less than 18432")]
     TooLong(usize),
-    /// Too short for what protects it.
+    /// Shorter than its protection alone.
     #[error("its length is {0} bytes, too few for a protected record")]
     TooShort(usize),
     /// Not protected, though keys are agreed on.
     #[error("it is of type {0} and not protected")]
     Unprotected(u8),
-    /// Not made with the keys that are due, or changed on its way.
+    /// Not made with the current keys, or changed on the way.
     #[error("it cannot be decrypted")]
     NotAuthentic,
     /// More plaintext than a record may hold.
     #[error("it holds {0} bytes, but a record holds at most 16384")]
     TooMuch(usize),
-    /// Padding alone, without a type.
+    /// Only padding, without a type.
     #[error("it holds padding and no type")]
     NoType,
-    /// A type that must not come here.
+    /// A type that is not allowed here.
     #[error("it holds an unexpected message of type {0}")]
     Unexpected(u8),
 }
@@ -71,18 +72,18 @@ pub enum Cipher {
     ChaCha20Poly1305,
 }
 
-/// How a record is laid out around what a cipher makes.
+/// The layout of a record around a cipher's output.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Form {
     /// The type is protected, and padding may follow it.
     Tls13,
-    /// Eight bytes of the nonce stand before the ciphertext.
+    /// Eight bytes of the nonce precede the ciphertext.
     Tls12Gcm,
-    /// Nothing stands before the ciphertext.
+    /// Nothing precedes the ciphertext.
     Tls12ChaCha,
 }
 
-/// Records of one direction: their key, and the number of the next.
+/// Records in one direction: their key, and the number of the next.
 #[derive(Debug)]
 pub struct Direction {
     key: LessSafeKey,
@@ -92,8 +93,8 @@ pub struct Direction {
 }
 
 impl Direction {
-    /// Of keys that a handshake agreed on, the next record being number `sequence`; `None` if key or nonce has another length
-    /// than the cipher's.
+    /// For keys that a handshake agreed on; the next record has the number `sequence`. `None` if key or nonce does
+    /// not have the cipher's length.
     pub fn new(cipher: Cipher, is_tls13: bool, key: &[u8], iv: &[u8], sequence: u64) -> Option<Direction> {
         let algorithm: &'static Algorithm = match cipher {
             Cipher::Aes128Gcm => &AES_128_GCM,
@@ -114,14 +115,14 @@ impl Direction {
         self.sequence
     }
 
-    /// Appends the records that protect bytes of one type: none for no bytes.
+    /// Appends the records that protect bytes of one type; for no bytes, no record.
     pub fn seal(&mut self, kind: u8, plain: &[u8], wire: &mut Vec<u8>) {
         for piece in plain.chunks(PLAIN_BYTES_MAX) {
             self.seal_any(kind, piece, wire);
         }
     }
 
-    /// Appends one record, whatever it holds.
+    /// Appends one record, even an empty one.
     pub(super) fn seal_any(&mut self, kind: u8, plain: &[u8], wire: &mut Vec<u8>) {
         let nonce = self.nonce();
         let (outer, before, behind) = match self.form {
@@ -149,10 +150,10 @@ impl Direction {
         self.sequence += 1;
     }
 
-    /// Takes one whole record, head and all. Its bytes are appended to those in `scratch`; their type, and how many they are.
+    /// Takes one whole record including its head. Its bytes are appended to `scratch`. Returns their type and number.
     ///
     /// # Errors
-    /// For a record that is not one, or is not protected by the key that is due.
+    /// If it is not a record, or not protected with the current key.
     pub fn open(&mut self, record: &[u8], scratch: &mut Scratch) -> Result<(u8, usize), RecordError> {
         let kind = record[0];
         let payload = &record[HEAD_BYTES..];
@@ -181,12 +182,13 @@ impl Direction {
         if self.form != Form::Tls13 {
             return Ok((kind, bytes));
         }
-        // Its type stands before the padding.
+        // Its type is the last byte before the padding.
         let at = plain.iter().rposition(|byte| *byte != 0).ok_or(RecordError::NoType)?;
         Ok((plain[at], at))
     }
 
-    /// The nonce of the next record. In TLS 1.2 with AES-GCM, where the sender chooses the second part of its own, it is this one, too.
+    /// The nonce of the next record. In TLS 1.2 with AES-GCM the sender chooses the second part; we use this one,
+    /// too.
     fn nonce(&self) -> [u8; NONCE_BYTES] {
         let mut nonce = self.iv;
         for (byte, of_sequence) in nonce[4..].iter_mut().zip(self.sequence.to_be_bytes()) {
@@ -195,7 +197,7 @@ impl Direction {
         nonce
     }
 
-    /// What is authenticated besides, and how much of the array it is.
+    /// The additional authenticated data, and how much of the array it is.
     fn seen(
         &self,
         kind: u8,
@@ -216,10 +218,10 @@ impl Direction {
     }
 }
 
-/// Length of the record that bytes begin with, head and all; `None` where its head is not whole.
+/// Length, including the head, of the record at the front of `bytes`; `None` if its head is incomplete.
 ///
 /// # Errors
-/// For a head that no record has.
+/// If it is not the head of a record.
 pub fn length(bytes: &[u8]) -> Result<Option<usize>, RecordError> {
     let [kind, major, minor, high, low, ..] = *bytes else { return Ok(None) };
     if !(CHANGE_CIPHER_SPEC..=DATA).contains(&kind) {
@@ -235,10 +237,10 @@ pub fn length(bytes: &[u8]) -> Result<Option<usize>, RecordError> {
     Ok(Some(HEAD_BYTES + payload_bytes))
 }
 
-/// Buffers that all connections of a worker share: what was unsealed, and what connections keep of records that are not whole.
+/// Buffers that all connections of a worker share: unsealed bytes, and the beginnings of incomplete records.
 #[derive(Debug, Default)]
 pub struct Scratch {
-    /// Longer than what is in it, so that it is filled with zeros once and not for each record.
+    /// Longer than its content, so that it is filled with zeros once and not for each record.
     plain: Vec<u8>,
     plain_bytes: usize,
     /// Buffers that no connection uses.
@@ -246,17 +248,17 @@ pub struct Scratch {
 }
 
 impl Scratch {
-    /// Forgets what was unsealed.
+    /// Forgets the unsealed bytes.
     pub fn clear(&mut self) {
         self.plain_bytes = 0;
     }
 
-    /// What was unsealed since it was cleared.
+    /// The bytes unsealed since it was cleared.
     pub fn plain(&self) -> &[u8] {
         &self.plain[..self.plain_bytes]
     }
 
-    /// The first bytes of what was opened last, before they are kept.
+    /// The first bytes of what was opened last, before [`Scratch::keep`].
     pub(super) fn opened(&self, bytes: usize) -> &[u8] {
         &self.plain[self.plain_bytes..][..bytes]
     }
@@ -266,7 +268,7 @@ impl Scratch {
         self.plain_bytes += bytes;
     }
 
-    /// Appends bytes that somebody else unsealed.
+    /// Appends bytes that rustls unsealed.
     pub(super) fn append(&mut self, bytes: &[u8]) {
         self.room(bytes.len()).copy_from_slice(bytes);
         self.keep(bytes.len());

@@ -1,5 +1,5 @@
-//! The sessions that a worker may resume with one server. What rustls keeps by default is shared by all threads and holds eight
-//! tickets a name, too few for a worker's clients.
+//! The sessions that a worker may resume with one server. rustls's default store is shared by all threads and holds
+//! eight tickets per name, too few for a worker's clients.
 
 use std::collections::VecDeque;
 use std::fmt;
@@ -9,18 +9,19 @@ use rustls::NamedGroup;
 use rustls::client::{ClientSessionStore, Tls12ClientSessionValue, Tls13ClientSessionValue};
 use rustls::pki_types::ServerName;
 
-/// Tickets kept for one server at most. Each is good for one connection; the oldest goes first.
+/// Maximum number of tickets kept for one server. Each can be used once; the oldest is dropped first.
 const TICKETS_MAX: usize = 4096;
 
-/// See the module comment. The lock is one worker's own, so it is always free; rustls asks for something that threads may share.
+/// See the module comment. Only one worker uses the lock, so it is always free; rustls requires a type that threads
+/// may share.
 #[derive(Default)]
 pub(super) struct Sessions(Mutex<Kept>);
 
 #[derive(Default)]
 struct Kept {
-    /// Whether the connection that begins may resume.
+    /// Whether the next connection may resume.
     may_resume: bool,
-    /// Whether any ever may, so that tickets are worth their memory.
+    /// Whether any connection ever may, so that it is worth keeping tickets.
     keeps: bool,
     group: Option<NamedGroup>,
     tls12: Option<Tls12ClientSessionValue>,
@@ -32,7 +33,7 @@ impl Sessions {
         Sessions(Mutex::new(Kept { keeps, ..Kept::default() }))
     }
 
-    /// Says whether connections that begin from now on may resume.
+    /// Sets whether connections from now on may resume.
     pub(super) fn may_resume(&self, may: bool) {
         self.kept().may_resume = may;
     }
@@ -54,13 +55,13 @@ impl fmt::Debug for Sessions {
     }
 }
 
-/// Each store is of one server, whatever its name.
+/// Each store is for one server, so names are ignored.
 impl ClientSessionStore for Sessions {
     fn set_kx_hint(&self, _: ServerName<'static>, group: NamedGroup) {
         self.kept().group = Some(group);
     }
 
-    /// A visitor who has never been there does not know what the server likes.
+    // A new visitor does not know which group the server prefers.
     fn kx_hint(&self, _: &ServerName<'_>) -> Option<NamedGroup> {
         let kept = self.kept();
         kept.group.filter(|_| kept.may_resume)

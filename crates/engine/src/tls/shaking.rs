@@ -1,5 +1,5 @@
-//! A handshake by rustls over buffers of our own, and the take-over from it. rustls keeps nothing of a connection after it but what
-//! new keys and tickets need.
+//! A handshake by rustls over buffers of our own, and taking over from it. Afterwards rustls keeps only what new keys
+//! and tickets need.
 
 use std::fmt;
 use std::sync::Arc;
@@ -15,7 +15,7 @@ use super::traffic::Traffic;
 /// See the module comment.
 pub(super) struct Shaking {
     connection: Box<UnbufferedClientConnection>,
-    /// What came and rustls has not done with.
+    /// Received bytes that rustls has not processed yet.
     part: Vec<u8>,
     was_close_heard: bool,
 }
@@ -32,13 +32,13 @@ impl Shaking {
         Ok(Shaking { connection, part: Vec::new(), was_close_heard: false })
     }
 
-    /// What was agreed on, once [`Shaking::is_over`].
+    /// What was agreed on; to be called once [`Shaking::is_over`].
     pub(super) fn connection(&self) -> &UnbufferedClientConnection {
         &self.connection
     }
 
-    /// Takes bytes that came. What is to be sent is appended to `out`, also where the handshake fails: the alert that says why. The
-    /// session's bytes, which may come with the handshake's end, are appended to `ahead`.
+    /// Takes received bytes. Bytes to send are appended to `out`, even if the handshake fails: then the alert with
+    /// the reason. Bytes of the session that came with the end of the handshake are appended to `ahead`.
     pub(super) fn step(&mut self, wire: &[u8], out: &mut Vec<u8>, ahead: &mut Vec<u8>) -> Result<(), Error> {
         self.part.extend_from_slice(wire);
         loop {
@@ -76,7 +76,7 @@ impl Shaking {
         }
     }
 
-    /// Appends the alert of a handshake that failed. rustls must not be asked to read on.
+    /// Appends the alert of a failed handshake. rustls must not read any further then.
     fn say_why(&mut self, out: &mut Vec<u8>) {
         while self.connection.wants_write() {
             let Ok(ConnectionState::EncodeTlsData(data)) = self.connection.process_tls_records(&mut []).state
@@ -87,7 +87,8 @@ impl Shaking {
         }
     }
 
-    /// Whether the handshake has ended well. A message after it that spans records is waited for: rustls has opened its first part.
+    /// Whether the handshake has succeeded, and rustls holds no part of a message after it that spans several
+    /// records.
     pub(super) fn is_over(&self) -> bool {
         let holds_record = matches!(records::length(&self.part), Ok(Some(bytes)) if bytes <= self.part.len());
         !self.connection.is_handshaking() && !holds_record
@@ -96,7 +97,7 @@ impl Shaking {
     /// The connection after a completed handshake.
     pub(super) fn traffic(self) -> Result<Traffic, Error> {
         let (secrets, kernel) = self.connection.dangerous_into_kernel_connection()?;
-        // A buffer that took the server's certificates is far larger than what is left in it.
+        // A buffer that held the server's certificates is far larger than the rest in it.
         let part = self.part.as_slice().into();
         Traffic::new(&secrets, kernel, part, self.was_close_heard)
     }

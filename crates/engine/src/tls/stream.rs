@@ -1,4 +1,4 @@
-//! TLS over a blocking stream, for the probe's single requests and for requests that no client of a run would send.
+//! TLS over a blocking stream, for the probe's single requests and for requests that clients of a run never send.
 
 use std::io::{self, Read, Write};
 
@@ -10,7 +10,7 @@ use webstone_workload::target::Target;
 use super::config::TlsPlan;
 use super::failure;
 
-/// TLS over a blocking stream. The handshake is done with the first byte that is sent, or by itself.
+/// TLS over a blocking stream. The handshake takes place when the first byte is sent, or on request.
 #[derive(Debug)]
 pub struct TlsStream<S: Read + Write>(StreamOwned<ClientConnection, S>);
 
@@ -22,26 +22,26 @@ impl<S: Read + Write> TlsStream<S> {
         let secure = secure.ok_or_else(|| other(format!("{target} is not an https:// URL")))?;
         let mut config = ClientConfig::clone(&tls.config);
         config.resumption = Resumption::disabled();
-        // One request is no load.
+        // A single request is not load.
         config.enable_early_data = false;
         let connection = ClientConnection::new(config.into(), secure.name).map_err(io::Error::other)?;
         Ok(TlsStream(StreamOwned::new(connection, stream)))
     }
 
-    /// The stream below.
+    /// The underlying stream.
     pub fn below(&self) -> &S {
         &self.0.sock
     }
 
-    /// The stream below, to change how it is read. Bytes that are written past TLS spoil the connection.
+    /// The underlying stream, to change how it is read. Writing to it directly breaks the connection.
     pub fn below_mut(&mut self) -> &mut S {
         &mut self.0.sock
     }
 
-    /// Does the handshake, or goes on with it after a time-out of the stream below.
+    /// Does the handshake, or continues it after a time-out of the underlying stream.
     ///
     /// # Errors
-    /// Those of the stream below, and of a handshake that fails.
+    /// Those of the underlying stream, and of a handshake that fails.
     pub fn shake_hands(&mut self) -> io::Result<()> {
         while self.0.conn.is_handshaking() {
             self.0.conn.complete_io(&mut self.0.sock)?;
@@ -52,7 +52,7 @@ impl<S: Read + Write> TlsStream<S> {
     /// Writes all bytes in records of their own.
     ///
     /// # Errors
-    /// Those of the stream below, and of TLS.
+    /// Those of the underlying stream, and of TLS.
     pub fn write_all(&mut self, bytes: &[u8]) -> io::Result<()> {
         self.0.write_all(bytes)?;
         self.0.flush()
@@ -61,15 +61,15 @@ impl<S: Read + Write> TlsStream<S> {
     /// Reads what the peer wrote; 0 after its close_notify.
     ///
     /// # Errors
-    /// Those of the stream below, and of TLS; `UnexpectedEof` where the connection ends without close_notify.
+    /// Those of the underlying stream, and of TLS; `UnexpectedEof` if the connection ends without close_notify.
     pub fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
         self.0.read(buffer)
     }
 
-    /// Says that nothing more will be written.
+    /// Sends close_notify: nothing more will be written.
     ///
     /// # Errors
-    /// Those of the stream below.
+    /// Those of the underlying stream.
     pub fn close_notify(&mut self) -> io::Result<()> {
         self.0.conn.send_close_notify();
         while self.0.conn.wants_write() {
@@ -79,7 +79,7 @@ impl<S: Read + Write> TlsStream<S> {
     }
 }
 
-/// Class and words of an error that came of TLS; `None` where it is the system's.
+/// Class and words of an error of TLS; `None` if it is the system's.
 pub(crate) fn told(tls: &TlsPlan, error: &io::Error) -> Option<(ErrorClass, String)> {
     if error.kind() == io::ErrorKind::UnexpectedEof {
         let what = "the server closed the connection without TLS's close_notify";

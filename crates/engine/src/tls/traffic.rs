@@ -1,5 +1,5 @@
-//! A connection after its handshake: what its records mean. Data is the session's; alerts, tickets and new keys are taken in here.
-//! How many of each a peer may send without data in between is bounded as in rustls.
+//! A connection after its handshake: what its records mean. Data goes to the session; alerts, tickets and new keys
+//! are handled here. How many of each a peer may send without data in between is limited as in rustls.
 
 use std::mem::{replace, take};
 
@@ -12,7 +12,7 @@ use rustls::{
 
 use super::records::{self, ALERT, Cipher, DATA, Direction, HANDSHAKE, HEAD_BYTES, RecordError, Scratch};
 
-/// Longest message of a handshake that is taken in, in bytes.
+/// Maximum length of a handshake message, in bytes.
 const MESSAGE_BYTES_MAX: usize = 0xffff;
 const HELLO_REQUEST: u8 = 0;
 const NEW_SESSION_TICKET: u8 = 4;
@@ -22,8 +22,8 @@ const FATAL: u8 = 2;
 const CLOSE_NOTIFY: u8 = 0;
 const USER_CANCELED: u8 = 90;
 const NO_RENEGOTIATION: u8 = 100;
-/// What a peer may do so often: send records without content, one after another; ask for new keys without data in between; warn; ask
-/// for another handshake.
+/// How often a peer may send records without content in a row, ask for new keys without data in between, warn, and
+/// ask for another handshake.
 const EMPTY_MAX: u8 = 32;
 const KEY_UPDATES_MAX: u8 = 32;
 const WARNINGS_MAX: u8 = 4;
@@ -32,28 +32,28 @@ const RENEGOTIATIONS_MAX: u8 = 1;
 /// What ends a connection.
 #[derive(Debug, thiserror::Error)]
 pub enum Fault {
-    /// A record is not one, or comes where it must not.
+    /// Not a record, or not allowed here.
     #[error(transparent)]
     Record(#[from] RecordError),
-    /// What rustls would have said to it.
+    /// An error as rustls would report it.
     #[error(transparent)]
     Tls(#[from] Error),
 }
 
-/// Where new keys come from, and tickets go to.
+/// Where new keys come from, and where tickets go.
 pub trait Schedule {
-    /// Keys of what is sent from now on.
+    /// Keys for sending from now on.
     fn next_sender(&mut self) -> Option<Direction>;
-    /// Keys of what comes from now on.
+    /// Keys for receiving from now on.
     fn next_receiver(&mut self) -> Option<Direction>;
-    /// A ticket came.
+    /// Takes a ticket that came.
     ///
     /// # Errors
-    /// For what is no ticket.
+    /// If it is not a ticket.
     fn take_ticket(&mut self, ticket: &[u8]) -> Result<(), Fault>;
 }
 
-/// rustls's.
+/// rustls's key schedule.
 pub struct Kernel(KernelConnection<ClientConnectionData>);
 
 impl std::fmt::Debug for Kernel {
@@ -78,7 +78,7 @@ impl Schedule for Kernel {
     }
 }
 
-/// Records of one direction with the keys that rustls agreed on; `None` where it agreed on a cipher that is not known here.
+/// Records in one direction with the keys that rustls agreed on; `None` if the cipher is not known here.
 fn direction(secrets: &ConnectionTrafficSecrets, is_tls13: bool, sequence: u64) -> Option<Direction> {
     let (cipher, key, iv) = match secrets {
         ConnectionTrafficSecrets::Aes128Gcm { key, iv } => (Cipher::Aes128Gcm, key, iv),
@@ -97,21 +97,21 @@ fn no_keys() -> Error {
 pub struct Traffic<S = Kernel> {
     sender: Direction,
     receiver: Direction,
-    /// Records that one key may make (the cipher's confidentiality limit).
+    /// Number of records that one key may protect (the cipher's confidentiality limit).
     records_max: u64,
-    /// Of TLS 1.3; TLS 1.2 keeps its keys, and has its tickets before.
+    /// For TLS 1.3; in TLS 1.2 keys never change, and tickets come before the end of the handshake.
     schedule: Option<S>,
-    /// What came of a record that is not whole.
+    /// The beginning of an incomplete record.
     part: Vec<u8>,
-    /// What came of a message of a handshake that is not whole.
+    /// The beginning of an incomplete handshake message.
     message: Vec<u8>,
-    /// Alerts that are to be sent, and an answer to the peer's new keys, which goes with what is sent next.
+    /// Alerts to be sent, and an answer to the peer's new keys, which is sent with the next data.
     owes_close: bool,
     owes_refusal: bool,
     owes_key_update: bool,
     was_close_said: bool,
     was_close_heard: bool,
-    /// No more data can be sent with the keys of TLS 1.2.
+    /// The keys of TLS 1.2 may protect no more data.
     is_spent: bool,
     empty: u8,
     key_updates: u8,
@@ -126,7 +126,7 @@ impl<S> std::fmt::Debug for Traffic<S> {
 }
 
 impl Traffic {
-    /// Takes over from a handshake of rustls, with the first bytes of a record that has not come whole.
+    /// Takes over from rustls's handshake, with the first bytes of an incomplete record.
     pub(super) fn new(
         secrets: &ExtractedSecrets,
         kernel: KernelConnection<ClientConnectionData>,
@@ -147,7 +147,7 @@ impl Traffic {
 }
 
 impl<S: Schedule> Traffic<S> {
-    /// With these keys, each of which may make this many records. `schedule`: of TLS 1.3.
+    /// With these keys, each of which may protect this many records. `schedule`: TLS 1.3 only.
     pub fn with(sender: Direction, receiver: Direction, records_max: u64, schedule: Option<S>) -> Traffic<S> {
         Traffic {
             sender,
@@ -169,7 +169,7 @@ impl<S: Schedule> Traffic<S> {
         }
     }
 
-    /// Appends what is to be sent: what is owed, and records of these bytes.
+    /// Appends what is to be sent: messages that are owed, then records of these bytes.
     pub fn seal(&mut self, plain: &[u8], wire: &mut Vec<u8>) {
         if plain.is_empty() && !self.must_send() {
             return;
@@ -181,7 +181,7 @@ impl<S: Schedule> Traffic<S> {
             self.sender.seal(ALERT, &[WARNING, NO_RENEGOTIATION], wire);
         }
         for piece in plain.chunks(records::PLAIN_BYTES_MAX) {
-            // The last record of a key is the one that announces the next key.
+            // The last record of a key announces the next key.
             if self.sender.sequence() + 1 >= self.records_max {
                 self.update_sender(wire);
             }
@@ -195,7 +195,8 @@ impl<S: Schedule> Traffic<S> {
         }
     }
 
-    /// Says that what follows is sealed with the next key, and asks for no other in return. TLS 1.2 has no next key.
+    /// Announces that what follows is sealed with the next key, without asking the peer to change its own. TLS 1.2
+    /// has no next key.
     #[cold]
     fn update_sender(&mut self, wire: &mut Vec<u8>) {
         let next = self.schedule.as_mut().and_then(|schedule| schedule.next_sender());
@@ -208,12 +209,12 @@ impl<S: Schedule> Traffic<S> {
         }
     }
 
-    /// Whether there is something to send whatever the session has.
+    /// Whether there is something to send besides the session's bytes.
     pub fn must_send(&self) -> bool {
         self.owes_close || self.owes_refusal
     }
 
-    /// Whether the keys must not seal what the session has to send.
+    /// Whether the keys may protect no more of the session's bytes.
     pub fn is_spent(&self) -> bool {
         self.is_spent
     }
@@ -228,10 +229,10 @@ impl<S: Schedule> Traffic<S> {
         self.was_close_heard
     }
 
-    /// Takes bytes of the wire. The session's are appended to those in `scratch`.
+    /// Takes bytes of the wire. The session's bytes are appended to `scratch`.
     ///
     /// # Errors
-    /// For whatever ends the connection; nothing may be asked of it then.
+    /// For whatever ends the connection; it must not be used afterwards.
     pub fn unseal(&mut self, mut wire: &[u8], scratch: &mut Scratch) -> Result<(), Fault> {
         if !self.part.is_empty() {
             let mut part = take(&mut self.part);
@@ -251,7 +252,7 @@ impl<S: Schedule> Traffic<S> {
             self.take_record(&part, scratch)?;
             scratch.give_back(&mut part);
         }
-        // What comes after the announced end is ignored (RFC 8446, section 6.1).
+        // What follows close_notify is ignored (RFC 8446, section 6.1).
         while !self.was_close_heard {
             let Some((record, rest)) = records::length(wire)?.and_then(|bytes| wire.split_at_checked(bytes))
             else {
@@ -279,7 +280,7 @@ impl<S: Schedule> Traffic<S> {
         self.take_own(kind, scratch.opened(bytes))
     }
 
-    /// Takes a record that has nothing for the session.
+    /// Handles a record without data for the session.
     #[cold]
     fn take_own(&mut self, kind: u8, content: &[u8]) -> Result<(), Fault> {
         if kind != HANDSHAKE && !self.message.is_empty() {
@@ -309,7 +310,7 @@ impl<S: Schedule> Traffic<S> {
                 if self.warnings > WARNINGS_MAX {
                     return Err(Error::from(PeerMisbehaved::TooManyWarningAlertsReceived).into());
                 }
-                // TLS 1.3 knows no other warning.
+                // TLS 1.3 has no other warning.
                 if self.schedule.is_some() && number != USER_CANCELED {
                     return Err(alert());
                 }
@@ -319,7 +320,7 @@ impl<S: Schedule> Traffic<S> {
         Ok(())
     }
 
-    /// Takes a record's part of a handshake: whole messages, and perhaps the beginning of another.
+    /// Handles a record of a handshake: whole messages, and perhaps the beginning of another.
     fn take_messages(&mut self, content: &[u8]) -> Result<(), Fault> {
         if self.message.is_empty() {
             let rest = self.take_whole_messages(content)?;
@@ -333,7 +334,7 @@ impl<S: Schedule> Traffic<S> {
         Ok(())
     }
 
-    /// Takes each whole message; what is left.
+    /// Handles each whole message; returns the rest.
     fn take_whole_messages<'a>(&mut self, mut bytes: &'a [u8]) -> Result<&'a [u8], Fault> {
         while let [kind, high, middle, low, behind @ ..] = bytes {
             let length = u32::from_be_bytes([0, *high, *middle, *low]) as usize;
@@ -351,7 +352,7 @@ impl<S: Schedule> Traffic<S> {
         match (kind, &mut self.schedule) {
             (NEW_SESSION_TICKET, Some(schedule)) => schedule.take_ticket(payload)?,
             (KEY_UPDATE, Some(schedule)) => {
-                // What came with it in its record would be of the old key.
+                // What follows in the same record would be under the old key.
                 if !is_last {
                     return Err(Error::from(PeerMisbehaved::KeyEpochWithPendingFragment).into());
                 }

@@ -1,4 +1,5 @@
-//! What comes behind a handshake, from a peer that is made up here: each misdeed is one error of its own, and cuts change nothing.
+//! A connection after its handshake, with a made-up peer: each violation has its own error, and it does not matter
+//! where the stream is cut.
 
 use webstone_measure::errors::ErrorClass;
 
@@ -8,7 +9,7 @@ use super::records::{
 };
 use super::traffic::{Fault, Schedule, Traffic};
 
-/// Keys that both sides derive alike.
+/// Keys that both sides derive in the same way.
 #[derive(Default)]
 struct Made {
     senders: u8,
@@ -16,7 +17,7 @@ struct Made {
     tickets: Vec<Vec<u8>>,
 }
 
-/// The keys of a side's generation.
+/// The keys of one side in a generation.
 fn keys(is_tls13: bool, side: u8, generation: u8) -> Direction {
     let key = [side ^ generation; 16];
     Direction::new(Cipher::Aes128Gcm, is_tls13, &key, &[side; 12], 0).unwrap()
@@ -47,7 +48,7 @@ fn client(is_tls13: bool) -> Traffic<Made> {
     Traffic::with(keys(is_tls13, CLIENT, 0), keys(is_tls13, SERVER, 0), u64::MAX, schedule)
 }
 
-/// Records that a server sends, each of a type with its content.
+/// Records of a server, given as type and content.
 fn from_server(is_tls13: bool, records: &[(u8, &[u8])]) -> Vec<u8> {
     let mut server = keys(is_tls13, SERVER, 0);
     let mut wire = Vec::new();
@@ -55,7 +56,7 @@ fn from_server(is_tls13: bool, records: &[(u8, &[u8])]) -> Vec<u8> {
     wire
 }
 
-/// What a client hears, given in two pieces.
+/// What a client reads from a stream given in two pieces.
 fn hear(client: &mut Traffic<Made>, wire: &[u8], cut: usize) -> Result<Vec<u8>, Fault> {
     let (mut scratch, mut heard) = (Scratch::default(), Vec::new());
     for piece in [&wire[..cut], &wire[cut..]] {
@@ -71,7 +72,7 @@ fn a_stream_may_be_cut_at_every_byte() {
     let mut server = keys(true, SERVER, 0);
     let mut wire = Vec::new();
     server.seal(DATA, b"one", &mut wire);
-    // Two tickets in three records, with an update of keys behind them.
+    // Two tickets in three records, then an update of keys.
     server.seal(HANDSHAKE, &[4, 0, 0, 3, b'a', b'b'], &mut wire);
     server.seal(HANDSHAKE, &[b'c', 4, 0, 0], &mut wire);
     server.seal(HANDSHAKE, &[1, b'd'], &mut wire);
@@ -85,7 +86,7 @@ fn a_stream_may_be_cut_at_every_byte() {
         let mut client = client(true);
         assert_eq!(hear(&mut client, &wire, cut).unwrap(), b"onetwo", "{cut} of {end}");
         assert!(client.was_close_heard() && !client.must_send());
-        // The answer to the server's new keys goes before what is sent next, and what is sent next is of new keys.
+        // The answer to the server's new keys comes before the next data, which is under new keys.
         let (mut sent, mut scratch) = (Vec::new(), Scratch::default());
         client.seal(b"GET /", &mut sent);
         let mut reader = keys(true, CLIENT, 0);
@@ -99,21 +100,21 @@ fn a_stream_may_be_cut_at_every_byte() {
 }
 
 #[test]
-fn padding_of_tls_13_is_no_content() {
-    // What is sealed as data may end in its own type and zeros: as a record of type 0 it is one with padding.
+fn padding_of_tls_13_is_not_content() {
+    // Sealed data may end in its type and zeros; sealed as a record of type 0, that is a record with padding.
     let mut wire = Vec::new();
     keys(true, SERVER, 0).seal(0, b"padded\x17\0\0\0", &mut wire);
     assert_eq!(hear(&mut client(true), &wire, 7).unwrap(), b"padded");
 }
 
-/// A head that claims so many bytes, and so many zeros behind it.
+/// A head that claims `length` bytes, followed by `bytes` zeros.
 fn raw(kind: u8, version: [u8; 2], length: u16, bytes: usize) -> Vec<u8> {
     let [high, low] = length.to_be_bytes();
     [vec![kind, version[0], version[1], high, low], vec![0; bytes]].concat()
 }
 
 #[test]
-fn each_misdeed_is_an_error_of_its_own() {
+fn each_violation_has_its_own_error() {
     let data: &[(u8, &[u8])] = &[(DATA, b"x")];
     let mut changed = from_server(true, data);
     *changed.last_mut().unwrap() ^= 1;
@@ -233,7 +234,7 @@ fn empty(times: usize) -> Vec<u8> {
     wire
 }
 
-/// New keys again and again, each of which asks for an answer.
+/// New keys again and again, each asking for an answer.
 fn key_updates(times: u8) -> Vec<u8> {
     let mut wire = Vec::new();
     (0..times)
@@ -242,7 +243,7 @@ fn key_updates(times: u8) -> Vec<u8> {
 }
 
 #[test]
-fn what_a_peer_may_do_is_no_error() {
+fn allowed_behaviour_is_no_error() {
     for (is_tls13, wire) in [
         (true, key_updates(32)),
         (true, empty(32)),
@@ -255,7 +256,7 @@ fn what_a_peer_may_do_is_no_error() {
     }
 }
 
-/// TLS 1.2: a server that asks for another handshake is told that there is none.
+/// TLS 1.2: a server that asks for another handshake is refused.
 #[test]
 fn a_renegotiation_is_refused_once() {
     let mut client = client(false);
@@ -267,7 +268,7 @@ fn a_renegotiation_is_refused_once() {
     assert_eq!((scratch.opened(2), client.must_send()), (&[1, 100][..], false));
 }
 
-/// Buffers of records that are not whole are used again: a connection keeps none between records.
+/// Buffers of incomplete records are shared: a connection keeps none between records.
 #[test]
 fn buffers_are_shared() {
     let wire = from_server(true, &[(DATA, &[b'x'; 5000])]);

@@ -1,26 +1,26 @@
-//! The way through a proxy: `CONNECT`, and its answer, before the handshake (RFC 9110, section 9.3.6).
+//! Through a proxy: `CONNECT` and its answer, before the handshake (RFC 9110, section 9.3.6).
 
 use webstone_measure::errors::ErrorClass;
 
 use crate::session::AnswerError;
 
-/// Longest head of an answer to `CONNECT`, in bytes.
+/// Maximum length of the head of an answer to `CONNECT`, in bytes.
 const HEAD_BYTES_MAX: usize = 16 << 10;
 
-/// A tunnel that is being asked for.
+/// A tunnel that has been requested.
 #[derive(Debug, Default)]
 pub(super) struct Tunnel {
-    /// What came of the answer's head.
+    /// The part of the answer's head that has arrived.
     head: Vec<u8>,
 }
 
-/// What a proxy is asked for: a tunnel to `host:port`.
+/// The request to a proxy for a tunnel to `host:port`.
 pub(super) fn request(host_and_port: &str) -> Vec<u8> {
     format!("CONNECT {host_and_port} HTTP/1.1\r\nHost: {host_and_port}\r\n\r\n").into_bytes()
 }
 
 impl Tunnel {
-    /// Takes bytes of the answer: how many, and whether the tunnel stands.
+    /// Takes bytes of the answer: returns how many, and whether the tunnel is established.
     pub(super) fn take(&mut self, wire: &[u8]) -> Result<(usize, bool), AnswerError> {
         let failed = |class: ErrorClass, what: String| AnswerError::Layer(Box::new((class, what)));
         let before = self.head.len();
@@ -55,7 +55,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_tunnel_stands_behind_the_answer_wherever_it_is_cut() {
+    fn a_tunnel_is_established_after_the_answer_wherever_it_is_cut() {
         const ANSWER: &[u8] = b"HTTP/1.1 200 Connection established\r\nVia: x\r\n\r\nTLS";
         for cut in 1..ANSWER.len() - 3 {
             let mut tunnel = Tunnel::default();
@@ -67,7 +67,7 @@ mod tests {
     }
 
     #[test]
-    fn a_refusal_is_told() {
+    fn a_refusal_is_reported() {
         for (answer, class) in [
             (&b"HTTP/1.1 403 No\r\n\r\n"[..], ErrorClass::WrongStatus),
             (b"SSH-2.0\r\n\r\n", ErrorClass::Malformed),

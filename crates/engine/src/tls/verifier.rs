@@ -11,20 +11,21 @@ use rustls::{CertificateError, DigitallySignedStruct, Error, OtherError, Signatu
 
 use super::key_log::hexadecimal;
 
-/// See the module comment. Where nothing is asked of the certificate its signature of the handshake is not checked either: that
-/// is half of what verification costs.
+/// See the module comment. If nothing is required of the certificate, its signature of the handshake is not checked
+/// either: that is half the cost of verification.
 #[derive(Debug)]
 pub(super) struct Verifier {
-    /// Of chains; absent: any will do.
+    /// Verifier of chains; absent: any chain is accepted.
     pub(super) chains: Option<Arc<WebPkiServerVerifier>>,
-    /// Certificates that the user named. The server's own may be one of them, as with curl, whatever it says of itself.
+    /// Certificates that the user named. The server's own may be one of them, as with curl, whatever its extensions
+    /// say.
     pub(super) given: Vec<CertificateDer<'static>>,
     /// SHA-256 of the server's own certificate.
     pub(super) pin: Option<[u8; 32]>,
     pub(super) provider: Arc<CryptoProvider>,
 }
 
-/// The certificate is not the pinned one, but one of this SHA-256.
+/// The certificate is not the pinned one; this is its SHA-256.
 #[derive(Debug, thiserror::Error)]
 #[error("its certificate's SHA-256 is {0}, not the one of --tls-pin")]
 pub(super) struct NotPinned(String);
@@ -90,7 +91,6 @@ impl ServerCertVerifier for Verifier {
     }
 }
 
-/// SHA-256.
 fn sha256(bytes: &[u8]) -> [u8; 32] {
     use sha2::Digest;
     sha2::Sha256::digest(bytes).into()

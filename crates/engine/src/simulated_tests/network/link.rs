@@ -1,4 +1,4 @@
-//! One socket of the simulated network, and the bytes that are on their way to and from it.
+//! One socket of the simulated network, and the bytes in transit to and from it.
 
 use std::collections::VecDeque;
 use std::io;
@@ -12,7 +12,7 @@ use crate::sys::{Event, Received};
 #[derive(Clone, Debug)]
 pub(super) enum Piece {
     Bytes(Vec<u8>),
-    /// So many bytes of no meaning.
+    /// This many bytes of no meaning.
     Fill(u64),
 }
 
@@ -24,7 +24,7 @@ impl Piece {
         }
     }
 
-    /// Takes bytes from the front, into `to` where they are looked at.
+    /// Takes bytes from the front; copies them into `to` if given.
     fn take(&mut self, count: usize, to: Option<&mut [u8]>) {
         match self {
             Piece::Bytes(bytes) => {
@@ -43,14 +43,14 @@ impl Piece {
     }
 }
 
-/// One direction of a connection: what was given to it first leaves first.
+/// One direction of a connection: first in, first out.
 #[derive(Debug, Default)]
 pub(super) struct Lane {
     free_ns: u64,
 }
 
 impl Lane {
-    /// When the last of so many bytes, given at an instant, has left.
+    /// When the last of these bytes, sent at an instant, has left.
     pub(super) fn carry(&mut self, at_ns: u64, bytes: u64, wire: &Wire) -> u64 {
         let takes_ns = wire.bytes_per_s.map_or(0, |rate| bytes * 1_000_000_000 / rate);
         self.free_ns = self.free_ns.max(at_ns) + takes_ns;
@@ -74,25 +74,25 @@ enum Stage {
 pub(super) struct SimulatedLink {
     index: u32,
     stage: Stage,
-    /// Which connection of this socket: what was under way for one before it is lost.
+    /// Which connection of this socket: what is in transit for an earlier one is lost.
     pub(super) connection: u32,
     pub(super) has_edge: bool,
     pub(super) handshake_ns: u64,
-    /// The error that the next call gives.
+    /// The error that the next call returns.
     pub(super) error: Option<Errno>,
     pub(super) up: Lane,
     pub(super) down: Lane,
     room: usize,
-    /// A send found too little room.
+    /// Whether a send found too little space.
     wants_room: bool,
-    /// Of a request: what has reached the server.
+    /// The part of a request that has reached the server.
     pub(super) at_server: Vec<u8>,
     pub(super) is_served: bool,
-    /// When the server closes or resets the connection, once it is about to. Until then it reads no more.
+    /// When the server will close or reset the connection, once it is about to. From then on it reads no more.
     pub(super) finishes_ns: u64,
-    /// What can be received, with its arrival.
+    /// What can be received, with the time of its arrival.
     queue: VecDeque<(u64, Piece)>,
-    /// Fewer bytes than these in the queue are not told of.
+    /// Fewer bytes than these in the queue are not reported.
     awaited: u64,
     ended: bool,
 }
@@ -142,13 +142,13 @@ impl SimulatedLink {
         self.ended = true;
     }
 
-    /// Bytes arrived: whether that is told.
+    /// Bytes arrived; returns whether that is reported.
     pub(super) fn arrived(&mut self, at_ns: u64, piece: Piece) -> bool {
         self.queue.push_back((at_ns, piece));
         self.is_readable()
     }
 
-    /// Tells of so many bytes in the queue, and not of fewer: whether they are there.
+    /// Reports only this many bytes in the queue; returns whether they are already there.
     pub(super) fn awaits(&mut self, bytes: u64) -> bool {
         self.awaited = bytes;
         self.is_readable()
@@ -158,7 +158,7 @@ impl SimulatedLink {
         self.queue.iter().map(|(_, piece)| piece.len()).sum::<u64>() >= self.awaited
     }
 
-    /// Room for more to send; whether somebody waited for it.
+    /// There is more space to send; returns whether a send waited for it.
     pub(super) fn acknowledged(&mut self, bytes: usize) -> bool {
         self.room = self.room.saturating_add(bytes);
         std::mem::replace(&mut self.wants_room, false)
@@ -168,7 +168,7 @@ impl SimulatedLink {
         self.stage == Stage::Up
     }
 
-    /// The socket is as new.
+    /// Makes the socket as good as new.
     pub(super) fn disconnected(&mut self, room: usize) {
         let (connection, has_edge, awaited) = (self.connection + 1, self.has_edge, self.awaited);
         *self = SimulatedLink { connection, has_edge, awaited, ..SimulatedLink::new(self.index, room) };
@@ -179,7 +179,7 @@ impl SimulatedLink {
         self.stage = Stage::Closed;
     }
 
-    /// What epoll would tell of it now.
+    /// What epoll would report of it now.
     pub(super) fn event(&self) -> Option<Event> {
         let token = u64::from(self.index);
         match self.stage {
@@ -193,7 +193,7 @@ impl SimulatedLink {
         }
     }
 
-    /// Of so many bytes, how many are taken to be sent.
+    /// How many of this many bytes can be sent.
     pub(super) fn send(&mut self, bytes: usize) -> io::Result<usize> {
         match (self.error.take(), self.stage) {
             (Some(error), _) => Err(error.into()),
@@ -207,7 +207,7 @@ impl SimulatedLink {
         }
     }
 
-    /// Reads into `to`; beside it, when the last of these bytes arrived.
+    /// Reads into `to`; also returns when the last of these bytes arrived.
     pub(super) fn receive(&mut self, to: &mut [u8]) -> io::Result<(Received, Option<u64>)> {
         self.read(to.len(), Some(to))
     }

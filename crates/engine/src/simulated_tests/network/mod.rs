@@ -1,9 +1,9 @@
-//! A network and a clock that are simulated: what happens is scheduled, and time jumps from one happening to the next. A
-//! worker on it does in milliseconds what takes minutes elsewhere, and every instant that it sees is known beforehand.
+//! A simulated network and clock: what happens is scheduled, and time jumps from one event to the next. A worker on
+//! it does in milliseconds what takes minutes elsewhere, and every instant that it sees is known in advance.
 //!
-//! This file holds the clock and what a worker asks of it; `link` one connection and its bytes on their way. What servers do
-//! is a [`Peer`], which a test writes. Flags of events, errors and their order are those of TCP beneath epoll on Linux.
-//! Names are not resolved here: a run that asks for it for each connection cannot be simulated.
+//! This file has the clock and what a worker asks of it; `link` has one connection and its bytes in transit. What
+//! servers do is a [`Peer`], which a test writes. Flags of events, errors and their order are those of TCP with epoll
+//! on Linux. Names are not resolved here: a run that resolves them for each connection cannot be simulated.
 
 mod link;
 
@@ -18,13 +18,13 @@ use rustix::io::Errno;
 use self::link::{Piece, SimulatedLink};
 use crate::sys::{Address, Backend, Connect, Event, Received, Source, Ticks, WITHOUT_END};
 
-/// What the clock shows at first. Not zero: to a connection that means "never".
+/// The clock's first time. Not zero, which means "never" to a connection.
 pub(crate) const BEGIN_NS: u64 = 1_000_000_000;
-/// What it takes to ask whether there is an event for someone who does nothing else, so that time passes for them, too; and how
-/// often they have asked in one instant by then.
+/// How long a poll for events takes, so that time passes for a loop that does nothing but poll; and after how many
+/// polls at the same instant.
 const POLL_NS: u64 = 500;
 const POLLS_MAX: u32 = 3;
-/// Events given at once.
+/// Maximum number of events returned at once.
 const BATCH: usize = 256;
 
 /// What the servers of a simulated network do.
@@ -37,7 +37,7 @@ pub(crate) trait Peer {
         take_http1_request(at_server)
     }
 
-    /// A whole request was read by the server.
+    /// The server has read a whole request.
     fn answer(&mut self, now_ns: u64, request: &[u8]) -> Vec<Act>;
 }
 
@@ -52,14 +52,15 @@ pub(crate) fn take_http1_request(at_server: &mut Vec<u8>) -> Option<Vec<u8>> {
     (at_server.len() >= whole).then(|| at_server.drain(..whole).collect())
 }
 
-/// What becomes of an attempt to connect.
+/// The result of an attempt to connect.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Attempt {
-    /// The connection stands after the handshake; the server reads from it after `served_ns`, both from the attempt on.
+    /// The connection is established after the handshake; the server reads from it after `served_ns`. Both count from
+    /// the attempt.
     Stands { handshake_ns: u64, served_ns: u64 },
-    /// It stands at once, as that of a Unix socket does.
+    /// It is established at once, like that of a Unix socket.
     StandsAtOnce,
-    /// Nobody listens: told after so long.
+    /// Nobody listens: reported after this time.
     Refused { after_ns: u64 },
     /// Nothing ever comes back.
     Lost,
@@ -67,39 +68,41 @@ pub(crate) enum Attempt {
     Fails(Errno),
 }
 
-/// What a server does about a request, one after the other.
+/// What a server does for a request, in order.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Act {
     /// Lets time pass, in nanoseconds.
     Wait(u64),
     /// Writes bytes.
     Write(Vec<u8>),
-    /// Writes so many bytes of no meaning.
+    /// Writes this many bytes of no meaning.
     Fill(u64),
-    /// Closes the connection behind what was written.
+    /// Closes the connection after what was written.
     Finish,
-    /// Resets it behind what was written.
+    /// Resets it after what was written.
     Reset,
 }
 
-/// What lies between clients and servers, and the machine that clients run on.
+/// The network between clients and servers, and the machine of the clients.
 #[derive(Clone, Debug)]
 pub(crate) struct Wire {
-    /// How long a byte is on its way, each way.
+    /// How long a byte takes, each way.
     pub(crate) latency_ns: u64,
-    /// Bandwidth of a connection in each direction; absent: without end.
+    /// Bandwidth of a connection in each direction; absent: unlimited.
     pub(crate) bytes_per_s: Option<u64>,
-    /// Most bytes that arrive together.
+    /// Maximum number of bytes that arrive together.
     pub(crate) segment_bytes: usize,
-    /// What a socket takes before the server acknowledges it.
+    /// How much a socket takes before the server acknowledges it.
     pub(crate) send_room: usize,
-    /// Most bytes that one read gives.
+    /// Maximum number of bytes that one read returns.
     pub(crate) receives_most: usize,
-    /// What each call on a socket takes.
+    /// How long each call on a socket takes.
     pub(crate) call_ns: u64,
-    /// Spans in which the machine stands still, from [`BEGIN_NS`] on: who would wake in one wakes at its end.
+    /// Spans in which the machine stands still, counted from [`BEGIN_NS`]: a wait that would end in one ends at its
+    /// end.
     pub(crate) stalls: Vec<(u64, u64)>,
-    /// Time passes between any two looks at the clock, mostly a little, as on a machine that others use: drawn from this seed.
+    /// Time passes between any two readings of the clock, mostly a little, as on a busy machine: drawn from this
+    /// seed.
     pub(crate) interrupted: Option<u64>,
 }
 
@@ -118,7 +121,7 @@ impl Default for Wire {
     }
 }
 
-/// Something that is to happen to a link, unless its connection is another by then.
+/// Something that will happen to a link, unless it has another connection by then.
 #[derive(Debug)]
 enum Happening {
     Established,
@@ -135,26 +138,26 @@ enum Happening {
     Reset,
 }
 
-/// See the module comment. Not generic over the peer: each test would compile the whole worker anew.
+/// See the module comment. Not generic over the peer: the whole worker would be compiled for each test.
 pub(crate) struct Simulated<'a> {
     peer: &'a mut dyn Peer,
     wire: Wire,
     now_ns: Cell<u64>,
-    /// State of what is drawn for the next interruption.
+    /// State of the random numbers for interruptions.
     draws: Cell<u64>,
-    /// Links by their number; a number is given once.
+    /// Links by number; numbers are not used again.
     links: Vec<SimulatedLink>,
-    /// Order of happenings: by instant, then as they were scheduled.
+    /// What will happen, by instant and then in the order of scheduling.
     schedule: BinaryHeap<Reverse<(u64, u64)>>,
-    /// What happens, by its number in the schedule: which link, which of its connections.
+    /// What will happen, by its number in the schedule: on which link, on which of its connections.
     happenings: BTreeMap<u64, (usize, u32, Happening)>,
     scheduled: u64,
-    /// Links that have something to tell, each once.
+    /// Links that have something to report, each once.
     edges: VecDeque<usize>,
     ticker: Option<Ticker>,
     events: Vec<Event>,
     buffer: Vec<u8>,
-    /// How often someone asked for an event in vain, without waiting, since the clock last moved.
+    /// How many polls found nothing, without waiting, since the clock last moved.
     polls: u32,
 }
 
@@ -197,7 +200,7 @@ impl<'a> Simulated<'a> {
         tick.into_iter().chain(next).min().unwrap_or(u64::MAX)
     }
 
-    /// Moves the clock, and has everything happen that is due by then, each at its own instant.
+    /// Moves the clock, and lets everything happen that is due by then, each at its own instant.
     fn pass_to(&mut self, at_ns: u64) {
         self.now_ns.set(self.now_ns.get().max(at_ns));
         while let Some(Reverse((at, number))) = self.schedule.peek().copied() {
@@ -212,8 +215,8 @@ impl<'a> Simulated<'a> {
         }
     }
 
-    /// Lets time pass before the clock is read, where interruptions are asked for: up to 200 ns, every tenth time up to 20 µs, every
-    /// hundredth up to 15 ms.
+    /// Lets time pass before the clock is read, if interruptions are requested: up to 200 ns, every tenth time up to
+    /// 20 µs, every hundredth up to 15 ms.
     fn interrupt(&self) {
         if self.wire.interrupted.is_none() {
             return;
@@ -231,7 +234,7 @@ impl<'a> Simulated<'a> {
         self.now_ns.set(self.now_ns.get() + span % most_ns);
     }
 
-    /// A call on a socket.
+    /// Accounts for a call on a socket.
     fn call(&mut self) {
         self.pass_to(self.now_ns.get() + self.wire.call_ns);
     }
@@ -256,7 +259,7 @@ impl<'a> Simulated<'a> {
             Happening::Request(bytes) => {
                 link.at_server.extend_from_slice(&bytes);
                 if link.finishes_ns <= at_ns {
-                    // A server that has closed answers whatever comes with a reset.
+                    // A server that has closed answers everything with a reset.
                     return self.at(at_ns + self.wire.latency_ns, number, Happening::Reset);
                 }
                 return self.serve(at_ns, number);
@@ -275,7 +278,7 @@ impl<'a> Simulated<'a> {
         }
     }
 
-    /// Lets the server read what has come.
+    /// Lets the server read what has arrived.
     fn serve(&mut self, at_ns: u64, number: usize) {
         while self.links[number].is_served
             && self.links[number].finishes_ns == u64::MAX
@@ -313,7 +316,7 @@ impl<'a> Simulated<'a> {
         }
     }
 
-    /// Gathers what there is to tell.
+    /// Collects what there is to report.
     fn gather(&mut self) {
         self.events.clear();
         if let Some(ticker) = &mut self.ticker
@@ -330,7 +333,7 @@ impl<'a> Simulated<'a> {
         }
     }
 
-    /// When someone who would wake at an instant does wake.
+    /// When a wait that would end at this instant really ends.
     fn awake_ns(&self, at_ns: u64) -> u64 {
         let since_ns = at_ns - BEGIN_NS;
         let stall = self.wire.stalls.iter().find(|(from, to)| (*from..*to).contains(&since_ns));
