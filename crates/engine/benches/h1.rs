@@ -1,6 +1,6 @@
 //! Time of the pure parts of HTTP/1: reading responses, building requests. `cargo bench -p webstone-engine`.
 //!
-//! Instructions of the same parts, which do not depend on the machine's mood, are counted by `cargo xtask instructions`.
+//! Their instructions, which do not depend on what else the machine does, are counted by `cargo xtask instructions`.
 
 use std::hint::black_box;
 
@@ -10,12 +10,12 @@ use webstone_engine::h1::request::{RequestParts, write_request};
 use webstone_engine::h1::response::{ResponseParser, Step};
 use webstone_workload::load::HttpVersion;
 
-/// What nginx says about a small file.
+/// nginx's answer for a small file.
 const NGINX: &str = "HTTP/1.1 200 OK\r\nServer: nginx/1.22.1\r\nDate: Sat, 21 Nov 2026 15:00:00 GMT\r\n\
                      Content-Type: text/html\r\nContent-Length: 500\r\nLast-Modified: Sat, 21 Nov 2026 14:00:00 GMT\r\n\
                      Connection: keep-alive\r\nETag: \"6560b2a0-1f4\"\r\nAccept-Ranges: bytes\r\n\r\n";
 
-/// Parses one whole response; its body bytes.
+/// Parses one whole response; returns the bytes of its body.
 fn parse(response: &[u8]) -> usize {
     let mut parser = ResponseParser::new(false);
     let (mut at, mut body) = (0, 0);

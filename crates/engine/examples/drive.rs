@@ -3,7 +3,7 @@
 //! `cargo run --release -p webstone-engine --example drive -- URL [per-request|per-page|keep-alive] [clients] [seconds] [cpus] \
 //!     [rate] [poisson] [spin] [size=BYTES]`
 //!
-//! `size=` says that a generated file of that size is behind the URL, and has its content checked.
+//! `size=` is the size of the generated file at the URL; its content is then checked.
 #![expect(clippy::print_stdout, reason = "an example shows what it found")]
 
 use std::sync::Arc;

@@ -1,10 +1,10 @@
-//! Many clients: what each costs in memory, and that none is lost. Server and generator are processes of
-//! their own, so that memory is its alone.
-#![allow(clippy::unwrap_used, reason = "a test that cannot go on must fail")]
+//! Many clients: what each costs in memory, and that none is lost. Server and generator are processes of their own,
+//! so that the memory is that of the generator alone.
+#![allow(clippy::unwrap_used, reason = "a test that cannot continue must fail")]
 #![allow(clippy::print_stdout, reason = "a skipped test says why")]
 
 #[path = "cases/peer/mod.rs"]
-#[allow(dead_code, reason = "only its way to run a level is used here")]
+#[allow(dead_code, reason = "only its function to run a level is used here")]
 mod peer;
 mod served;
 
@@ -17,11 +17,11 @@ use webstone_measure::units::Nanos;
 use webstone_workload::load::ConnectionPolicy;
 
 const CLIENTS: u32 = 10_000;
-/// Most user memory for each client, in bytes: PERFORMANCE's bar beside the histograms, which are counted here, too.
+/// Maximum user memory per client, in bytes, including its histograms.
 const BYTES_PER_CLIENT_MAX: u64 = 1024;
-/// Tells the generator's process the server's URL.
+/// Gives the generator's process the server's URL.
 const GENERATOR: &str = "WEBSTONE_TEST_GENERATOR";
-/// Tells a generator's process that may open few files the server's URL.
+/// Gives the server's URL to a generator's process that may open few files.
 const LIMITED: &str = "WEBSTONE_TEST_LIMITED";
 
 #[test]
@@ -38,7 +38,7 @@ fn ten_thousand_clients_cost_at_most_one_kib_each() {
     in_a_process("generator", GENERATOR, &served.url);
 }
 
-/// Runs a test of this file in a process of its own, told what to do by a variable.
+/// Runs a test of this file in a process of its own; a variable tells it what to do.
 fn in_a_process(test: &str, variable: &str, value: &str) {
     let output = Command::new(std::env::current_exe().unwrap())
         .args(["--exact", test, "--nocapture"])
@@ -63,7 +63,7 @@ fn the_limit_of_open_files_is_for_each_worker_by_itself() {
     in_a_process("limited_generator", LIMITED, &served.url);
 }
 
-/// A process that may open 400 files, and three workers with 300 connections each. Without the variable it has nothing to do.
+/// A process that may open 400 files, and three workers with 300 connections each. Does nothing without the variable.
 #[test]
 fn limited_generator() {
     use rustix::process::{Resource, Rlimit, setrlimit};
@@ -73,12 +73,12 @@ fn limited_generator() {
     spec.generator.workers = 3;
     spec.client.first_byte_timeout = Nanos::from_secs(20);
     spec.client.request_timeout = Nanos::from_secs(20);
-    // Nobody is served so fast that all pages are fetched before the last has connected.
+    // Answers are slow enough that the last client connects before all pages are fetched.
     let outcome = run(&spec, &one_page(vec![file("/test?size=500&delay=200ms", Some(500))]), 900);
     assert_eq!((errors(&outcome), outcome.measured.lifetime.connections), (vec![], 900));
 }
 
-/// The generator's process. Without the variable it has nothing to do.
+/// The generator's process. Does nothing without the variable.
 #[test]
 fn generator() {
     let Ok(url) = std::env::var(GENERATOR) else { return };
@@ -92,13 +92,13 @@ fn generator() {
     spec.client.first_byte_timeout = Nanos::from_secs(300);
     spec.client.request_timeout = Nanos::from_secs(300);
     let mut level = |clients: u32| {
-        // The window opens when every client has had its first answer, or 20 s after the warm-up: on a busy machine that is too
-        // soon for ten thousand.
+        // The window opens when every client has had its first answer, or 20 s after the warm-up: on a busy machine
+        // that is too early for ten thousand.
         let outcomes = [1, 60_000, 240_000].map(Nanos::from_millis).into_iter().map(|warmup| {
             spec.load.warmup = warmup;
             run(&spec, &workload, clients)
         });
-        // A request whose connection does not stand yet is carried into the window too.
+        // A request whose connection is not established yet is carried into the window, too.
         let all_there = |outcome: &LevelOutcome| {
             let measured = &outcome.measured;
             [measured.counts.carried_in, measured.lifetime.connections] == [u64::from(clients); 2]

@@ -1,12 +1,12 @@
-//! Soak: full rate with every fault that the reference server can play, under all connection policies, for as long as is
-//! asked (`cargo xtask soak --minutes 10`; 5 seconds otherwise). Nothing may leak: neither memory nor descriptors nor
-//! threads nor connections that only the kernel still knows; every identity holds; every error is in its class and comes as
-//! often as it was injected.
-#![allow(clippy::unwrap_used, reason = "a test that cannot go on must fail")]
+//! Soak: full rate with every fault that the reference server can inject, under all connection policies, for as long
+//! as requested (`cargo xtask soak --minutes 10`; 5 seconds otherwise). Nothing may leak: no memory, descriptors,
+//! threads, nor connections that only the kernel still has; every identity holds; every error is in its class and
+//! occurs as often as it was injected.
+#![allow(clippy::unwrap_used, reason = "a test that cannot continue must fail")]
 #![allow(clippy::print_stdout, reason = "it reports what it found, a skipped test says why")]
 
 #[path = "cases/peer/mod.rs"]
-#[allow(dead_code, reason = "only its way to run a level is used here")]
+#[allow(dead_code, reason = "only its function to run a level is used here")]
 mod peer;
 mod served;
 
@@ -26,33 +26,34 @@ use webstone_measure::units::Nanos;
 use webstone_workload::load::{Check, ConnectionPolicy, GeneratorTask};
 use webstone_workload::{FileRequest, Page, Workload};
 
-/// Seconds that `cargo xtask soak` asks for.
+/// The number of seconds that `cargo xtask soak` requests.
 const SECONDS: &str = "WEBSTONE_SOAK_SECONDS";
 const CLIENTS: u32 = 64;
 const WORKERS: u32 = 2;
-/// Growth of resident memory that is no leak, in KiB: from the end of the first round over everything to the end of the
-/// last, and within one level of at least [`LONG_LEVEL`] from its first third to its last. A histogram that reaches one more
-/// octave owns 8 KiB more, up to 280 KiB each; there are six a worker, and six of their sum: 5 MiB, reached late where the
-/// machine is busy with other things.
+/// Growth of resident memory that is not a leak, in KiB: from the end of the first round over everything to the end
+/// of the last, and within one level of at least [`LONG_LEVEL`] from its first third to its last. A histogram that
+/// reaches one more octave takes 8 KiB more, up to 280 KiB each; there are six per worker, and six for their sum: 5
+/// MiB, reached late if the machine is busy.
 const GROWTH_KIB_MAX: u64 = 8192;
-/// Of so many injections of a class at least one must be counted. Where a busy machine lets fewer happen in the time that
-/// there is, the class is named, not missed.
+/// With this many injections of a class at least one must be counted. If a busy machine lets fewer happen in the time
+/// available, the class is named, but the test does not fail.
 const CERTAIN: u64 = 20;
 const LONG_LEVEL: Duration = Duration::from_secs(5);
-/// How often memory is looked at while a level runs.
+/// How often memory is measured while a level runs.
 const SAMPLE_EVERY: Duration = Duration::from_millis(50);
-/// Descriptors of this process and of a worker that are no connections of clients.
+/// Descriptors of this process and of a worker that are not connections of clients.
 const OTHER_DESCRIPTORS: usize = 32;
-/// How long the kernel may take to let go of a level's connections.
+/// How long the kernel may take to end a level's connections.
 const PATIENCE: Duration = Duration::from_secs(3);
 
-/// A fault: where it is had, one of how many requests it strikes, and what it must be counted as.
+/// A fault: its URL, one of how many requests has it, and how it must be counted.
 struct Fault {
     query: &'static str,
     every: u64,
     weight: u64,
     class: ErrorClass,
-    /// It comes before the first byte of an answer, so on a reused connection the request is sent again and no error.
+    /// It comes before the first byte of an answer, so on a reused connection the request is sent again and is not an
+    /// error.
     may_be_stale: bool,
 }
 
@@ -80,12 +81,13 @@ const FAULTS: [Fault; 12] = {
 };
 const TIMEOUTS: [ErrorClass; 3] =
     [ErrorClass::ConnectTimeout, ErrorClass::FirstByteTimeout, ErrorClass::RequestTimeout];
-/// Pages before those of the faults: sound ones, one behind a port where nobody listens, one where nobody accepts.
+/// Pages before those of the faults: sound ones, one at a port where nobody listens, one at a port where nobody
+/// accepts.
 const SOUND: usize = 3;
 const REFUSED: usize = 3;
 const UNANSWERED: usize = 4;
 
-/// A listener that takes no connection more: its queue is full, and the kernel drops what knocks.
+/// A listener that takes no more connections: its queue is full, and the kernel drops SYNs.
 struct Full {
     address: SocketAddr,
     _open: (TcpListener, Vec<TcpStream>),
@@ -141,7 +143,7 @@ fn variants(url: &str) -> Vec<(String, GeneratorTask)> {
         // Some of the faults are servers of their own.
         plain.client.allow_hosts = vec!["127.0.0.1".to_owned()];
         plain.generator.workers = WORKERS;
-        // They grow with the spread of what is measured, up to a known bound that is too large to see a leak beneath.
+        // Their memory grows with the spread of what is measured, up to a known limit that would hide a leak.
         plain.generator.page_histograms = 0;
         let mut parallel = plain.clone();
         parallel.client.parallel = 4;
@@ -177,12 +179,12 @@ struct Owned {
 }
 
 fn owned() -> Owned {
-    // Reading the folder takes a descriptor of its own, each time.
+    // Reading the directory takes a descriptor of its own, each time.
     let descriptors = std::fs::read_dir("/proc/self/fd").unwrap().count();
     Owned { descriptors, threads: status("Threads:"), resident_kib: status("VmRSS:") }
 }
 
-/// Files open in the fullest table of this process: each worker has one of its own, which is gone when the level is over.
+/// Files open in the fullest table of this process: each worker has its own, which is gone when the level is over.
 fn descriptors_of_a_thread() -> usize {
     let threads = std::fs::read_dir("/proc/self/task").unwrap().map(|thread| thread.unwrap().path());
     // A thread may end meanwhile.
@@ -235,16 +237,16 @@ fn soak(url: &str, total: Duration) {
         let settled_kib = *settled_kib.get_or_insert(now.resident_kib);
         assert!(
             now.resident_kib <= settled_kib + GROWTH_KIB_MAX,
-            "{} KiB resident behind round {round}, {settled_kib} KiB behind the first",
+            "{} KiB resident after round {round}, {settled_kib} KiB after the first",
             now.resident_kib
         );
-        // What comes seldom, or takes longer than a level, may have come in none so far.
+        // Rare faults, and those that take longer than a level, may not have occurred yet.
         let mut missing =
             expected().map(ErrorClass::name).filter(|class| !seen.contains_key(class)).peekable();
         let is_complete = missing.peek().is_none();
         if round >= 2 && start.elapsed() >= total && (is_complete || start.elapsed() > total * 4) {
             for class in missing {
-                // What the server does not inject comes by itself, each time.
+                // Errors that the server does not inject come by themselves, each time.
                 let due = due.get(class).copied().unwrap_or(u64::MAX);
                 assert!(due < CERTAIN, "{class} was injected {due} times and never counted: {seen:?}");
                 println!("not seen: {class}; this machine was too busy to have it more than {due} times");
@@ -258,13 +260,13 @@ fn soak(url: &str, total: Duration) {
     );
 }
 
-/// Classes of error that must come.
+/// Classes of error that must occur.
 fn expected() -> impl Iterator<Item = ErrorClass> {
     let others = [ErrorClass::Refused, ErrorClass::ConnectTimeout];
     others.into_iter().chain(FAULTS.iter().map(|fault| fault.class))
 }
 
-/// Runs a level, whose identities must hold, and sees to it that it does not grow while it runs.
+/// Runs a level, whose identities must hold, and checks that its memory does not grow while it runs.
 fn run_watched(spec: &GeneratorTask, workload: &Workload, length: Duration) -> LevelOutcome {
     let done = AtomicBool::new(false);
     let (outcome, (samples, descriptors)) = std::thread::scope(|scope| {
@@ -278,12 +280,12 @@ fn run_watched(spec: &GeneratorTask, workload: &Workload, length: Duration) -> L
             (samples, most)
         });
         let outcome = catch_unwind(AssertUnwindSafe(|| run(spec, workload, CLIENTS)));
-        // In any case: the scope waits for the watcher, and a failure would be a hang.
+        // In any case: the scope waits for the watcher, so that a failure would become a hang.
         done.store(true, Ordering::Relaxed);
         let seen = watcher.join().unwrap();
         (outcome.unwrap_or_else(|panic| resume_unwind(panic)), seen)
     });
-    // Where each file or page has a connection of its own, the one before may still wait for the server's end.
+    // If each file or page has its own connection, the previous one may still wait for the server's end.
     let connections = 2 * CLIENTS * spec.client.parallel;
     let allowed =
         (if workers_own_descriptors() { connections.div_ceil(WORKERS) } else { connections }) as usize;
@@ -299,8 +301,8 @@ fn run_watched(spec: &GeneratorTask, workload: &Workload, length: Duration) -> L
     outcome
 }
 
-/// Each error is in the class of its page's fault and comes as often as the server strikes. Gives how many time-outs struck
-/// where none was injected: on a machine that is busy with other things an answer may be late by itself.
+/// Each error is in the class of its page's fault and occurs as often as the server injects it. Returns how many
+/// time-outs occurred where none was injected: on a busy machine an answer may be late by itself.
 fn check_errors(what: &str, outcome: &LevelOutcome, parallel: u32) -> u64 {
     let measured = &outcome.measured;
     let all: Vec<_> = measured.errors.iter().collect();
@@ -326,8 +328,8 @@ fn check_errors(what: &str, outcome: &LevelOutcome, parallel: u32) -> u64 {
     assert_eq!(total, measured.counts.failed, "{what}: an error of another class: {all:?}");
     let sound: u64 = measured.pages[..SOUND].iter().map(|page| page.errors).sum();
     assert!(sound <= late, "{what}: {sound} errors of sound pages: {all:?}");
-    // The server strikes each k-th request that reaches it; those under way at either end of the window may belong to it
-    // or not, and there is one at most for each client and file in parallel.
+    // The server injects a fault into each k-th request that reaches it; those in progress at either end of the
+    // window may be counted or not, and there is at most one for each client and parallel file.
     let under_way = 2 * u64::from(CLIENTS * parallel) + 1 + late;
     for (fault, page) in faults() {
         let ended = page.requests + page.errors;
@@ -343,7 +345,7 @@ fn check_errors(what: &str, outcome: &LevelOutcome, parallel: u32) -> u64 {
     late
 }
 
-/// No connection to these may be left beyond `kept`, not even one that no descriptor leads to any more.
+/// No more than `kept` connections to these may be left, including those that no descriptor refers to.
 fn check_kernel(what: &str, peers: &[SocketAddr], kept: usize) {
     let start = Instant::now();
     loop {
@@ -358,7 +360,7 @@ fn check_kernel(what: &str, peers: &[SocketAddr], kept: usize) {
 
 /// The kernel's connections, and attempts at one, to any of these.
 fn open_to(peers: &[SocketAddr]) -> Vec<String> {
-    // Line by line: with all that is in TIME_WAIT the table may have tens of megabytes, which would look like a leak.
+    // Line by line: with everything in TIME_WAIT the table may have tens of megabytes, which would look like a leak.
     let table = BufReader::new(File::open("/proc/net/tcp").unwrap());
     table.lines().map(Result::unwrap).skip(1).filter(|line| is_open_to(line, peers)).collect()
 }

@@ -1,5 +1,6 @@
-//! Every nanosecond of every client is booked, whatever goes wrong: a request is in progress, the client waits on purpose, or,
-//! in open loop, it is free. The sum is exact, so these tests do not depend on how busy the machine is.
+//! Every nanosecond of every client is accounted for, whatever goes wrong: a request is in progress, the client waits
+//! on purpose, or, in open loop, it is free. The sum is exact, so these tests do not depend on how busy the machine
+//! is.
 
 use std::net::{Ipv4Addr, SocketAddr};
 use std::sync::Arc;
@@ -22,7 +23,7 @@ const OK: &str = "HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nhi";
 fn troubled(url: &str, policy: ConnectionPolicy) -> GeneratorTask {
     let mut spec = spec(url, policy, 0);
     spec.load.pages = None;
-    // All clients are at work when the window opens.
+    // All clients have begun when the window opens.
     spec.load.warmup = Nanos::from_millis(30);
     // Only what a test is about may time out.
     spec.client.connect_timeout = Nanos::from_secs(60);
@@ -32,7 +33,7 @@ fn troubled(url: &str, policy: ConnectionPolicy) -> GeneratorTask {
     spec
 }
 
-/// Runs a level and holds the clients' booked time against their number.
+/// Runs a level and compares the clients' accounted time with their number.
 fn run(spec: &GeneratorTask, workload: &Workload, rate: Option<&str>) -> LevelOutcome {
     let plan = Arc::new(Plan::compile(spec, workload).unwrap());
     let rate = rate.map(|rate| rate.parse().unwrap());
@@ -48,8 +49,8 @@ fn run(spec: &GeneratorTask, workload: &Workload, rate: Option<&str>) -> LevelOu
     outcome
 }
 
-/// In closed loop, and in open loop with more arrivals than are served. On a busy machine the trouble may come late; then the
-/// window is made longer.
+/// In closed loop, and in open loop with more arrivals than can be served. On a busy machine the error may come late;
+/// then the window is made longer.
 fn both_loops(mut spec: GeneratorTask, workload: &Workload, expected: ErrorClass) {
     for rate in [None, Some("20000")] {
         let has_trouble = (0..8).any(|doubled| {
@@ -61,7 +62,7 @@ fn both_loops(mut spec: GeneratorTask, workload: &Workload, expected: ErrorClass
 }
 
 #[test]
-fn time_around_connections_closed_without_an_answer_is_booked() {
+fn time_around_connections_closed_without_an_answer_is_accounted_for() {
     let peer = Peer::start(vec![Act::Finish]);
     both_loops(troubled(&peer.url, PerRequest), &one_page(vec![file("/", None)]), ErrorClass::ClosedEarly);
     let peer = Peer::start(vec![Act::Write(OK.as_bytes()[..39].to_vec()), Act::Finish]);
@@ -70,14 +71,14 @@ fn time_around_connections_closed_without_an_answer_is_booked() {
 }
 
 #[test]
-fn time_around_resets_is_booked() {
+fn time_around_resets_is_accounted_for() {
     let peer = Peer::start(vec![Act::Reset]);
     both_loops(troubled(&peer.url, PerPage), &one_page(vec![file("/", None)]), ErrorClass::Reset);
 }
 
 /// Some of these resets arrive while the client still connects, or before it has sent its request.
 #[test]
-fn time_around_connections_reset_as_they_are_made_is_booked() {
+fn time_around_connections_reset_as_they_are_made_is_accounted_for() {
     let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
     let url = format!("http://{}", listener.local_addr().unwrap());
     std::thread::spawn(move || {
@@ -89,7 +90,7 @@ fn time_around_connections_reset_as_they_are_made_is_booked() {
 }
 
 #[test]
-fn time_around_refused_connections_is_booked() {
+fn time_around_refused_connections_is_accounted_for() {
     let unused = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
     let url = format!("http://{}", unused.local_addr().unwrap());
     drop(unused);
@@ -97,8 +98,8 @@ fn time_around_refused_connections_is_booked() {
 }
 
 #[test]
-fn time_around_connects_that_time_out_is_booked() {
-    // A queue of one that nobody empties: the kernel drops every further SYN.
+fn time_around_connects_that_time_out_is_accounted_for() {
+    // A queue of one that is never emptied: the kernel drops every further SYN.
     let socket = rustix::net::socket(AddressFamily::INET, SocketType::STREAM, None).unwrap();
     rustix::net::bind(&socket, &SocketAddr::from((Ipv4Addr::LOCALHOST, 0))).unwrap();
     rustix::net::listen(&socket, 1).unwrap();
@@ -110,7 +111,7 @@ fn time_around_connects_that_time_out_is_booked() {
 }
 
 #[test]
-fn time_around_answers_that_never_come_is_booked() {
+fn time_around_answers_that_never_come_is_accounted_for() {
     let workload = one_page(vec![file("/", None)]);
     let peer = Peer::start(vec![Act::Hold]);
     let mut spec = troubled(&peer.url, KeepAlive);
@@ -123,16 +124,16 @@ fn time_around_answers_that_never_come_is_booked() {
 }
 
 #[test]
-fn time_around_answers_that_are_refused_is_booked() {
+fn time_around_answers_that_are_refused_is_accounted_for() {
     let peer = Peer::start(vec![Act::Write(OK.as_bytes().to_vec())]);
     let workload = one_page(vec![file("/", Some(3)), file("/two", Some(2))]);
     both_loops(troubled(&peer.url, KeepAlive), &workload, ErrorClass::WrongLength);
 }
 
-/// Of eight requests in turn: five answered, one closed, one reset, one never answered; kept connections are closed behind
-/// their answer now and then, and the request is tried again.
+/// Of eight requests in turn: five answered, one closed, one reset, one never answered; kept connections are
+/// sometimes closed after their answer, and the request is sent again.
 #[test]
-fn time_among_all_kinds_of_trouble_is_booked() {
+fn time_around_errors_of_all_kinds_is_accounted_for() {
     let turn = AtomicUsize::new(0);
     let peer = Peer::start_with(move |_| {
         let answer = Act::Write(OK.as_bytes().to_vec());
@@ -153,10 +154,10 @@ fn time_among_all_kinds_of_trouble_is_booked() {
     }
 }
 
-/// A worker looks at the clock every 10 ms, so that it finds this window closed when it learns that it is open. So does a worker
-/// that is kept off its CPU throughout a longer one.
+/// A worker reads the clock every 10 ms, so when it learns that this window is open, it is already over. The same
+/// happens to a worker that gets no CPU throughout a longer one.
 #[test]
-fn a_window_that_is_over_before_a_worker_sees_it_is_booked_whole() {
+fn a_window_that_is_over_before_a_worker_sees_it_is_accounted_for() {
     let peer = Peer::start(vec![Act::Write(OK.as_bytes().to_vec())]);
     let mut spec = troubled(&peer.url, KeepAlive);
     spec.load.duration = Nanos(1_000);

@@ -1,4 +1,4 @@
-//! What no decent server would send, byte by byte: each with its class of error, none with a hang or a panic.
+//! What no correct server would send, byte by byte: each has its class of error, none causes a hang or a panic.
 
 use std::time::Duration;
 
@@ -110,7 +110,7 @@ fn a_body_of_another_length_than_the_workload_states_is_an_error() {
     let peer = Peer::start(vec![write("HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok")]);
     let outcome = run(&spec(&peer.url, KeepAlive, 4), &one_page(vec![file("/x", Some(3))]), 1);
     assert_eq!(errors(&outcome), [(ErrorClass::WrongLength, 4)]);
-    // The answers were whole, so the connection was good for all of them.
+    // The answers were whole, so the connection could be used for all of them.
     assert_eq!(outcome.measured.counts.connections, 1);
 }
 
@@ -155,15 +155,15 @@ fn refused_connections_are_counted_and_not_spun_on() {
     spec.load.duration = webstone_measure::units::Nanos::from_millis(500);
     let outcome = run(&spec, &one_page(vec![file("/x", None)]), 1);
     let refused = outcome.measured.errors.count(ErrorClass::Refused);
-    // Waits of 10, 20, 40, 80, 160, 320 ms: five or six attempts fit, whatever the machine's speed.
+    // Waits of 10, 20, 40, 80, 160, 320 ms: five or six attempts fit, however fast the machine is.
     assert!((1..=6).contains(&refused), "{refused}");
     assert_eq!(outcome.measured.counts.connections_failed, refused);
 }
 
 #[test]
-fn a_response_announced_as_closing_is_never_written_to_again() {
+fn a_connection_announced_as_closing_is_not_used_again() {
     let answer = write("HTTP/1.1 200 OK\r\nContent-Length: 2\r\nConnection: close\r\n\r\nok");
-    // The peer announces the end and then holds the connection open: a client that trusts it opens a new one.
+    // The peer announces the end and then holds the connection open: a client that believes it opens a new one.
     let peer = Peer::start(vec![answer, Act::Hold]);
     let outcome = run(&spec(&peer.url, KeepAlive, 5), &one_page(vec![file("/x", None)]), 1);
     assert_eq!((errors(&outcome), outcome.measured.counts.connections), (vec![], 5));
@@ -171,8 +171,8 @@ fn a_response_announced_as_closing_is_never_written_to_again() {
 }
 
 #[test]
-fn a_kept_connection_that_the_server_closed_is_tried_again_once_on_a_new_one() {
-    // Each connection is closed right behind its first answer, without a word in the head.
+fn a_request_on_a_closed_connection_is_sent_once_again_on_a_new_one() {
+    // Each connection is closed directly after its first answer, without being announced in the head.
     let peer = Peer::start(vec![write("HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok"), Act::Finish]);
     let outcome = run(&spec(&peer.url, KeepAlive, 20), &one_page(vec![file("/x", None)]), 1);
     assert_eq!(errors(&outcome), []);
@@ -200,8 +200,8 @@ fn a_limit_of_requests_ends_connections_and_announces_it() {
 }
 
 #[test]
-fn a_server_that_answers_before_it_read_the_request_does_not_confuse() {
-    // 32 MiB of request body; the peer reads the head only, refuses and goes.
+fn an_answer_before_the_request_was_read_causes_no_confusion() {
+    // 32 MiB of request body; the peer reads only the head, refuses and closes.
     let mut spec = spec("http://127.0.0.1:1", PerRequest, 2);
     let peer = Peer::start(vec![
         write("HTTP/1.1 413 Too Large\r\nContent-Length: 0\r\nConnection: close\r\n\r\n"),
@@ -217,7 +217,7 @@ fn a_server_that_answers_before_it_read_the_request_does_not_confuse() {
 
 #[test]
 fn a_listen_queue_that_never_empties_times_connects_out() {
-    // A queue of length 0 holds one connection on Linux; nobody ever accepts it. Further SYNs are dropped.
+    // On Linux a queue of length 0 holds one connection; it is never accepted. Further SYNs are dropped.
     let listener =
         rustix::net::socket(rustix::net::AddressFamily::INET, rustix::net::SocketType::STREAM, None).unwrap();
     rustix::net::bind(&listener, &std::net::SocketAddr::from(([127, 0, 0, 1], 0))).unwrap();

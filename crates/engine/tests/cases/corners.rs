@@ -1,5 +1,6 @@
-//! The corners where memory is shared with the kernel or descriptors change hands: levels that end in the middle of
-//! everything, more connections than places, fewer buffers than bytes, requests that no socket takes at once, limits.
+//! Corners in which memory is shared with the kernel or descriptors are used again: levels that end in the middle of
+//! everything, more connections than prepared for, fewer buffers than bytes, requests that no socket takes at once,
+//! limits.
 
 use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::process::Command;
@@ -16,7 +17,7 @@ use webstone_server::{RunningServer, ServeOptions, Server};
 use webstone_workload::load::{Check, ConnectionPolicy};
 use webstone_workload::{FileRequest, RequestDetail};
 
-/// Set for the process that runs with less than it would like.
+/// Set for the process that runs with lower limits.
 const LIMITED: &str = "WEBSTONE_TEST_LIMITED";
 
 fn server() -> RunningServer {
@@ -30,7 +31,7 @@ fn server() -> RunningServer {
 #[test]
 fn a_level_may_end_with_everything_in_flight() {
     let server = server();
-    // No answer is whole within two minutes.
+    // No answer is complete within two minutes.
     let workload = one_page(vec![file("/test?size=3000000000&drip=1ms&bytes=20000", None)]);
     for policy in [ConnectionPolicy::KeepAlive, ConnectionPolicy::PerRequest] {
         for _ in 0..5 {
@@ -38,7 +39,7 @@ fn a_level_may_end_with_everything_in_flight() {
             spec.load.pages = None;
             spec.load.drain = Nanos::ZERO;
             spec.client.check = Check::Content;
-            // On a busy machine a worker may see a short window only when it is over, with nothing begun yet.
+            // On a busy machine a worker may notice a short window only when it is over, with nothing begun yet.
             let all_in_flight = (0..8).any(|doubled| {
                 spec.load.duration = Nanos::from_millis(60 << doubled);
                 let outcome = run(&spec, &workload, 50);
@@ -55,7 +56,7 @@ fn a_level_may_end_with_everything_in_flight() {
 
 #[test]
 fn connections_beyond_the_registered_ones_work_alike() {
-    // Room is made for four files at a time; the fifth to eighth of each client find no place in a table.
+    // There is space for four files at a time; the fifth to eighth of each client exceed the table.
     let server = server();
     let mut spec = spec(server.url(), ConnectionPolicy::KeepAlive, 20);
     spec.client.parallel = 8;
@@ -71,8 +72,8 @@ fn connections_beyond_the_registered_ones_work_alike() {
 }
 
 #[test]
-fn more_bytes_than_buffers_arrive_all_the_same() {
-    // 62 MiB are on their way at a time, and no worker has room for a sixth of it.
+fn more_bytes_than_buffers_can_hold_arrive() {
+    // 62 MiB are in transit at a time, and no worker has space for a sixth of it.
     let server = server();
     let mut spec = spec(server.url(), ConnectionPolicy::KeepAlive, 2000);
     spec.client.check = Check::Content;
@@ -82,7 +83,7 @@ fn more_bytes_than_buffers_arrive_all_the_same() {
     assert_eq!(errors(&outcome), []);
     let measured = &outcome.measured;
     assert_eq!((measured.counts.succeeded, measured.counts.body_bytes), (2000, 2000 * 65_000));
-    // None was given up and made again; the pages may be gone before the last clients have begun.
+    // None was given up and made again. All pages may be done before the last clients have begun.
     assert!(measured.clients.iter().all(|client| client.connects <= 1));
     assert_eq!(measured.lifetime.received_bytes, server.counters().bytes_sent);
 }
@@ -111,7 +112,7 @@ fn requests_that_no_socket_takes_at_once_are_sent_whole() {
 
 #[test]
 fn a_connect_that_was_given_up_does_not_go_on() {
-    // A queue that is full: the kernel drops what knocks, and a socket that is not let go knocks on for two minutes.
+    // A full queue: the kernel drops SYNs, and a socket that is not closed retransmits them for two minutes.
     let descriptor =
         rustix::net::socket(rustix::net::AddressFamily::INET, rustix::net::SocketType::STREAM, None).unwrap();
     rustix::net::bind(&descriptor, &"127.0.0.1:0".parse::<SocketAddr>().unwrap()).unwrap();
@@ -148,7 +149,8 @@ fn a_connect_that_was_given_up_does_not_go_on() {
             });
             let mut spec = spec(&format!("http://{address}"), ConnectionPolicy::PerRequest, 0);
             spec.load.pages = None;
-            // A client waits ever longer before it tries again, and many are to be under way whenever somebody looks.
+            // A client waits longer each time before it tries again, and many attempts must be in progress at any
+            // time.
             spec.load.duration = Nanos::from_secs(3);
             spec.client.connect_timeout = Nanos::from_millis(300);
             let outcome = run(&spec, &one_page(vec![file("/", None)]), 100);
@@ -156,18 +158,19 @@ fn a_connect_that_was_given_up_does_not_go_on() {
             (outcome, watcher.join().unwrap())
         })
     };
-    // On a busy machine nobody may have looked while one was under way, and few may have been given up.
+    // On a busy machine no look may have fallen into an attempt, and few attempts may have been given up.
     let given_up = |outcome: &LevelOutcome| outcome.measured.errors.count(ErrorClass::ConnectTimeout);
     let mut attempts = (0..10).map(|_| attempt());
     let shown = attempts.find(|(outcome, seen)| seen.len() >= 3 && given_up(outcome) >= 300);
     let (outcome, seen) = shown.expect("one of ten runs is seen and gives up 300 attempts");
-    // Half of the looks: while the kernel lists its sockets, one that is closed and the one in its place may both be listed. Attempts
-    // that went on would add up to all that were given up.
+    // The median: while the kernel lists its sockets, both a closed one and the one in its place may be listed.
+    // Attempts that went on would add up to all that were given up.
     let usual = seen[seen.len() / 2];
     assert!(usual <= 100, "{usual} attempts under way for 100 clients, {} given up", given_up(&outcome));
 }
 
-/// In a process of its own: with few descriptors, and without the right to lock memory. Otherwise it has nothing to do.
+/// In a process of its own, with few descriptors and without the right to lock memory. Does nothing without the
+/// variable.
 #[test]
 fn limited() {
     if std::env::var_os(LIMITED).is_none() {
@@ -179,7 +182,7 @@ fn limited() {
     limit(Resource::Nofile, 150);
     let server = server();
     let mut spec = spec(server.url(), ConnectionPolicy::KeepAlive, 200);
-    // Room for 4 × 40 connections is more than there may be descriptors; 40 are used.
+    // 4 × 40 connections are more than the descriptors allowed; 40 are used.
     spec.client.parallel = 4;
     spec.client.first_byte_timeout = Nanos::from_secs(10);
     spec.client.request_timeout = Nanos::from_secs(10);
@@ -202,7 +205,7 @@ fn limits_of_the_system_are_respected() {
     assert!(output.status.success() && text.contains("1 passed"), "{text}");
 }
 
-/// What the lag is made of is shown on a simulated network; here, that the kernel's stamps arrive.
+/// What the lag consists of is tested on a simulated network; here, that the kernel's stamps arrive.
 #[test]
 fn the_kernel_stamps_what_one_connection_receives() {
     let server = server();
@@ -259,8 +262,8 @@ fn connections_spread_evenly_over_pairs_of_addresses() {
 }
 
 #[test]
-fn an_early_answer_to_a_long_request_leaves_nothing_behind() {
-    // The peer reads the head alone, answers and closes: what is still to be sent of the request goes nowhere.
+fn an_early_answer_ends_a_long_request() {
+    // The peer reads only the head, answers and closes: the rest of the request cannot be sent.
     let peer = Peer::start(vec![
         Act::Write(b"HTTP/1.1 413 Too Large\r\nContent-Length: 0\r\nConnection: close\r\n\r\n".to_vec()),
         Act::Finish,

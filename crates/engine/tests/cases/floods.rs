@@ -1,5 +1,5 @@
-//! Servers that send without end, or answer before they have read: each ends at a bound or a timeout, and the books
-//! balance.
+//! Servers that send without end, or answer before they have read the request: each ends at a limit or a timeout, and
+//! the identities hold.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -61,7 +61,7 @@ fn heads_chunk_sizes_and_trailers_without_end_are_malformed() {
     fails(vec![write(CHUNKED), Act::Flood(b"00000000".repeat(1000))], Malformed);
 }
 
-/// A run of `millis` against servers that flood, with one request a client at a time.
+/// A run of `millis` against servers that flood, with one request per client at a time.
 fn flooded(url: &str, millis: u64) -> GeneratorTask {
     let mut spec = spec(url, PerRequest, 0);
     spec.load.pages = None;
@@ -104,14 +104,14 @@ fn a_flood_does_not_outlast_an_interruption() {
         }
         watched.abort();
     });
-    // It returns at all: every timeout is beyond the patience of whoever waits for a test.
+    // That it returns at all is the test: every timeout is longer than a test may take.
     let outcome = run_level(&job, &control).unwrap();
     watcher.join().unwrap();
     assert!(outcome.interrupted);
     assert_eq!(outcome.measured.counts.in_flight, 4);
 }
 
-/// Two uploads of 32 MiB, which no socket takes at once, to a peer that has read the head alone when it answers.
+/// Two uploads of 32 MiB, which no socket takes at once, to a peer that has read only the head when it answers.
 fn answered_early(answer: &str, expected_status: Option<u16>) -> (webstone_engine::LevelOutcome, Peer) {
     let peer = Peer::start(vec![write(answer), Act::Wait(Duration::from_millis(50)), Act::Hold]);
     let mut spec = spec(&peer.url, KeepAlive, 2);
@@ -131,7 +131,7 @@ fn answered_early(answer: &str, expected_status: Option<u16>) -> (webstone_engin
 fn an_answer_to_half_a_request_is_an_error_of_its_own_and_ends_the_connection() {
     let (outcome, peer) = answered_early("HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok", None);
     assert_eq!(errors(&outcome), [(AnsweredEarly, 2)], "{:?}", outcome.measured.errors);
-    // The second request did not land in the body of the first.
+    // The second request was not taken for the body of the first.
     assert_eq!(outcome.measured.counts.connections, 2);
     let requests = peer.requests.lock().unwrap();
     assert!(requests.len() == 2 && requests.iter().all(|head| head.starts_with("POST /up ")), "{requests:?}");
@@ -144,14 +144,14 @@ fn an_early_refusal_is_what_its_status_says() {
     let (outcome, _peer) = answered_early(refusal, None);
     assert_eq!(errors(&outcome), [(WrongStatus, 2)]);
     assert_eq!(outcome.measured.counts.connections, 2);
-    // Where the workload expects it, it is a success; but the connection is of no more use.
+    // If the workload expects it, it is a success; but the connection cannot be used further.
     let (outcome, _peer) = answered_early(refusal, Some(413));
     assert_eq!((errors(&outcome), outcome.measured.counts.succeeded), (vec![], 2));
     assert_eq!(outcome.measured.counts.connections, 2);
 }
 
 #[test]
-fn a_flood_behind_an_early_answer_is_not_read() {
+fn a_flood_after_an_early_answer_is_not_read() {
     let sent = Arc::new(AtomicUsize::new(0));
     let counted = sent.clone();
     let peer = Peer::start_with(move |_| {
@@ -160,7 +160,7 @@ fn a_flood_behind_an_early_answer_is_not_read() {
     });
     let outcome = run(&spec(&peer.url, KeepAlive, 4), &one_page(vec![file("/x", None)]), 1);
     let measured = &outcome.measured;
-    // Whether the first surplus byte came along with the answer or behind it is chance; the connection ends either way.
+    // It is chance whether the first surplus byte came with the answer or after it; the connection ends either way.
     assert_eq!(measured.counts.succeeded + measured.errors.count(Malformed), 4, "{:?}", measured.errors);
     assert_eq!(sent.load(Ordering::Relaxed) as u64, measured.lifetime.connections);
 }

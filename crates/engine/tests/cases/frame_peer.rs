@@ -1,4 +1,5 @@
-//! A raw peer that speaks HTTP/2 frame by frame, and what no decent server would send: one misdeed, exactly one class.
+//! A raw peer that speaks HTTP/2 frame by frame, and what no correct server would send: each violation has exactly
+//! one class.
 
 use std::io::{Read, Write};
 use std::net::{Shutdown, TcpListener, TcpStream};
@@ -22,7 +23,7 @@ pub(super) enum Act {
     /// Writes bytes one at a time.
     Drip(Vec<u8>),
     Wait(Duration),
-    /// Ends its half and reads on.
+    /// Closes its sending side and continues to read.
     Finish,
     Hold,
 }
@@ -30,7 +31,7 @@ pub(super) enum Act {
 /// A request as the peer saw it.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Seen {
-    /// Of its connection, from 1 on.
+    /// The number of its connection, from 1 on.
     number: usize,
     pub(super) stream: u32,
     head: String,
@@ -40,9 +41,9 @@ pub(super) struct Seen {
 #[derive(Default)]
 pub(super) struct Log {
     seen: Vec<Seen>,
-    /// Type, stream and payload of frames that are no request, and not acknowledged.
+    /// Type, stream and payload of frames that are neither requests nor acknowledgements.
     pub(super) told: Vec<(u8, u32, Vec<u8>)>,
-    /// Error codes of RST_STREAM and GOAWAY that came.
+    /// Error codes of received RST_STREAM and GOAWAY frames.
     resets: Vec<u32>,
     goaways: Vec<u32>,
 }
@@ -55,7 +56,7 @@ pub(super) struct Peer {
 type Script = Arc<dyn Fn(&Seen) -> Vec<Act> + Send + Sync>;
 
 impl Peer {
-    /// A peer that writes `greeting` on each connection, and does what the script says about each request that came whole.
+    /// A peer that writes `greeting` on each connection, and does what the script says for each whole request.
     pub(super) fn start(
         greeting: Vec<u8>,
         script: impl Fn(&Seen) -> Vec<Act> + Send + Sync + 'static,
@@ -63,7 +64,7 @@ impl Peer {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let url = format!("http://{}", listener.local_addr().unwrap());
         let log = Arc::new(Mutex::new(Log::default()));
-        // Not generic over the script: each test would compile the threads anew.
+        // Not generic over the script: the threads would be compiled for each test.
         Peer::listen(listener, log.clone(), greeting, Arc::new(script));
         Peer { url, log }
     }
@@ -152,7 +153,7 @@ fn serve(
     }
 }
 
-/// Reads on until the client goes; of what comes, why it does.
+/// Reads on until the client closes; notes the reason that it gives.
 fn drain(stream: &mut TcpStream, reader: &mut Reader, log: &Mutex<Log>) -> std::io::Result<()> {
     let mut buffer = [0; 4096];
     loop {
@@ -230,8 +231,8 @@ const END: u8 = flag::END_STREAM;
 
 type Written = Arc<dyn Fn(&Seen) -> Vec<u8> + Send + Sync>;
 
-/// What a peer that begins well writes about each request makes two pages fail in `class`, under every policy. The GOAWAY or
-/// RST_STREAM that the peer hears: its code, where there is to be one.
+/// Two pages must fail in `class`, under every policy, from a peer that begins correctly and writes `written` for
+/// each request. `told`: the code of the GOAWAY or RST_STREAM that the peer must receive, if any.
 fn fails(class: ErrorClass, told: Option<u32>, written: impl Fn(&Seen) -> Vec<u8> + Send + Sync + 'static) {
     let written: Written = Arc::new(written);
     fails_as_written(class, told, &written);
@@ -240,14 +241,14 @@ fn fails(class: ErrorClass, told: Option<u32>, written: impl Fn(&Seen) -> Vec<u8
 fn fails_as_written(class: ErrorClass, told: Option<u32>, written: &Written) {
     for policy in [PerRequest, PerPage, KeepAlive] {
         let script = written.clone();
-        // Who closes at once hears no more.
+        // A peer that closes at once receives nothing more.
         let end = if told.is_some() { vec![] } else { vec![Act::Finish] };
         let peer =
             Peer::start(settings(&[]), move |seen| [vec![Act::Write(script(seen))], end.clone()].concat());
         let outcome = run(&h2(&peer.url, policy, 2), &one_page(get(None)), 1);
         assert_eq!(errors(&outcome), [(class, 2)], "{policy:?}: {:?}", outcome.measured.errors);
         if let Some(code) = told {
-            // What is said last may still be under way.
+            // The last frames may still be in transit.
             for _ in 0..500 {
                 let log = peer.log.lock().unwrap();
                 if log.goaways.iter().chain(&log.resets).any(|known| *known == code) {
@@ -324,7 +325,7 @@ fn answers_without_a_body() {
 }
 
 #[test]
-fn misdeeds_against_the_protocol() {
+fn violations_of_the_protocol() {
     type Misdeed = fn(u32) -> Vec<u8>;
     let misdeeds: [Misdeed; 24] = [
         |id| data(id, END, b"a body before the final head"),
@@ -365,7 +366,7 @@ fn misdeeds_against_the_protocol() {
 }
 
 #[test]
-fn misdeeds_of_other_classes() {
+fn violations_of_other_classes() {
     fails(ErrorClass::H2FrameSize, Some(6), |_| frame(kind::PING, 0, 0, &[0; 7]));
     fails(ErrorClass::H2FrameSize, Some(6), |seen| data(seen.stream, 0, &[0; 16_385]));
     fails(ErrorClass::H2FlowControl, Some(3), |_| numbers(kind::WINDOW_UPDATE, 0, &[u32::MAX >> 1]));
@@ -414,9 +415,9 @@ fn floods_have_an_end() {
     });
 }
 
-/// A server that speaks HTTP/1, or nothing known.
+/// A server that speaks HTTP/1, or something unknown.
 #[test]
-fn who_does_not_speak_http2_is_told_apart() {
+fn servers_without_http2_are_recognized() {
     for greeting in
         ["HTTP/1.1 400 Bad Request\r\nContent-Length: 0\r\n\r\n", "\x15\x03\x01\0\x02\x02F and more"]
     {
@@ -447,7 +448,7 @@ fn silence_times_out_and_the_connection_goes_on() {
 }
 
 #[test]
-fn what_the_server_did_not_look_at_is_sent_again() {
+fn requests_that_the_server_refused_are_sent_again() {
     // Every third request is refused at first.
     let peer = Peer::start(settings(&[]), |seen| {
         let refuses = seen.number % 3 == 0;
@@ -471,9 +472,10 @@ fn what_the_server_did_not_look_at_is_sent_again() {
     assert_eq!(errors(&outcome), [(ErrorClass::H2Reset, 2)]);
 }
 
-/// As nginx ends a connection: its last answer, and a GOAWAY without an error. What it did not answer goes to another.
+/// A connection ended as by nginx: its last answer, and a GOAWAY without an error. Unanswered requests go to another
+/// connection.
 #[test]
-fn a_goaway_without_an_error_is_none() {
+fn a_goaway_without_an_error_code_is_not_an_error() {
     let peer = Peer::start(settings(&[]), |seen| match seen.number {
         4 => vec![
             Act::Write([numbers(kind::GOAWAY, 0, &[seen.stream, 0]), answer(seen.stream)].concat()),
@@ -489,7 +491,7 @@ fn a_goaway_without_an_error_is_none() {
     let connections = outcome.measured.lifetime.connections;
     assert!(connections > 3 && (connections - 1..=connections).contains(&counts.goaways), "{counts:?}");
     assert_eq!(counts.streams - counts.refused, 24);
-    // One that does nothing else.
+    // A server that does nothing else.
     let peer = Peer::start(settings(&[]), |_| vec![Act::Write(numbers(kind::GOAWAY, 0, &[0, 0])), Act::Hold]);
     let outcome = run(&h2(&peer.url, KeepAlive, 2), &one_page(get(None)), 1);
     assert_eq!(errors(&outcome), [(ErrorClass::H2Goaway, 2)]);
@@ -500,7 +502,7 @@ fn streams_are_capped_by_the_server_and_by_the_run() {
     for (allowed, asked) in [(2, None), (100, Some(2))] {
         let list = [(frames::setting::MAX_CONCURRENT_STREAMS, allowed)];
         let peer = Peer::start(settings(&list), |seen| {
-            // Time for others to come that must not.
+            // Time for more requests to arrive, which must not happen.
             vec![Act::Wait(Duration::from_millis(3)), Act::Write(answer(seen.stream))]
         });
         let mut spec = h2(&peer.url, KeepAlive, 40);
@@ -520,7 +522,7 @@ fn streams_are_capped_by_the_server_and_by_the_run() {
 #[test]
 fn bodies_follow_the_windows() {
     let list = [(frames::setting::INITIAL_WINDOW_SIZE, 1000)];
-    // More for the stream and the connection with the preface, so that all of it comes.
+    // With the preface the windows of stream and connection are raised, so that all of it comes.
     let greeting = [settings(&list), numbers(kind::WINDOW_UPDATE, 0, &[1 << 20])].concat();
     let raised = settings(&[(frames::setting::INITIAL_WINDOW_SIZE, 1 << 20)]);
     let peer = Peer::start([greeting, raised].concat(), |seen| vec![Act::Write(answer(seen.stream))]);
@@ -537,10 +539,10 @@ fn bodies_follow_the_windows() {
     }
 }
 
-/// An answer that is whole before the request is: the stream is given up, and nothing else.
+/// An answer that is complete before the request is: the stream is given up, but nothing else.
 #[test]
 fn an_early_answer_ends_a_stream_only() {
-    // The first connection window is never raised, so that the body stops; the answer comes with the greeting.
+    // The connection's first window is never raised, so the body stops; the answer comes with the greeting.
     let greeting = [settings(&[]), headers(1, END, &[(":status", "413")])].concat();
     let peer = Peer::start(greeting, |_| vec![]);
     let mut spec = h2(&peer.url, PerRequest, 1);

@@ -1,4 +1,4 @@
-//! HTTP/2 on servers of others, where they are installed: what we count is what they log.
+//! HTTP/2 with other servers, if they are installed: we count what they log.
 
 use std::net::{TcpListener, TcpStream};
 use std::path::{Path, PathBuf};
@@ -9,7 +9,7 @@ use super::peer::{errors, file, one_page, run, spec};
 use webstone_workload::load::ConnectionPolicy::{KeepAlive, PerPage, PerRequest};
 use webstone_workload::load::HttpVersion;
 
-/// A server that ends with its test, on files of its own.
+/// A server that ends with its test, with files of its own.
 pub(super) struct Served {
     child: Child,
     pub(super) directory: PathBuf,
@@ -17,8 +17,8 @@ pub(super) struct Served {
 }
 
 impl Served {
-    /// What it logged in a file of its directory, once there are so many lines or ten seconds have passed: nginx logs an answer
-    /// behind it.
+    /// The log in a file of its directory, once it has this many lines or ten seconds have passed: nginx logs an
+    /// answer after sending it.
     pub(super) fn logged(&self, file: &str, lines: u64) -> String {
         for _ in 0..1000 {
             let log = std::fs::read_to_string(self.directory.join(file)).unwrap();
@@ -39,7 +39,8 @@ impl Drop for Served {
     }
 }
 
-/// Starts a program by arguments that depend on its directory and port; `None`, and a word about it, where it is missing.
+/// Starts a program with arguments that depend on its directory and port; prints why and returns `None` if it is
+/// missing.
 pub(super) fn start(program: &str, arguments: impl Fn(&Path, u16) -> Vec<String>) -> Option<Served> {
     let found = ["/usr/sbin", "/usr/bin", "/usr/local/bin"]
         .iter()
@@ -77,7 +78,7 @@ fn nghttpd() -> Option<Served> {
     })
 }
 
-/// Directives that keep nginx's temporary files in the directory: the installed defaults may belong to another user.
+/// Directives that keep nginx's temporary files in the directory: the default directories may belong to another user.
 pub(super) fn nginx_paths(directory: &Path) -> String {
     let at = directory.display();
     let kinds = ["client_body", "proxy", "fastcgi", "uwsgi", "scgi"];
@@ -117,14 +118,14 @@ fn whole_answers_under_every_policy() {
             assert_eq!((counts.succeeded, counts.body_bytes), (400, 100 * 300_300));
             let http2 = outcome.measured.http2.unwrap();
             assert_eq!(http2.streams - http2.refused, 400);
-            // A refused request may have been written or not.
+            // A refused request may have been sent or not.
             let written = outcome.measured.lifetime.requests;
             assert!((400..=http2.streams).contains(&written), "{written} of {http2:?}");
         }
     }
 }
 
-/// nginx ends a connection every hundred requests, by GOAWAY: none is lost, and none asked for twice.
+/// nginx ends a connection every hundred requests by GOAWAY: no request is lost, and none is made twice.
 #[test]
 fn counts_are_those_of_the_log() {
     let Some(served) = nginx() else { return };
@@ -143,7 +144,7 @@ fn counts_are_those_of_the_log() {
     let mut connections: Vec<&str> = answered.iter().filter_map(|line| line.split(' ').next()).collect();
     connections.sort_unstable();
     connections.dedup();
-    // Every connection that was made carried answers, but perhaps the last ones.
+    // Every connection carried answers, except perhaps the last ones.
     let made = outcome.measured.lifetime.connections;
     assert!(
         (connections.len() as u64..=connections.len() as u64 + 2).contains(&made),

@@ -1,5 +1,5 @@
-//! Settings of clients of HTTP/2 against a peer of raw frames: byte for byte what a connection begins with, and that the client
-//! holds the server to it.
+//! HTTP/2 settings of clients with a peer of raw frames: the exact bytes with which a connection begins, and that the
+//! client enforces its limits.
 
 use super::frame_peer::{Act, Peer, answer, data, frame, h2, headers, settings};
 use super::peer::{errors, file, impatient, one_page, run};
@@ -9,10 +9,10 @@ use webstone_engine::h2::hpack::encoder::{self, Literal};
 use webstone_measure::errors::ErrorClass;
 use webstone_workload::load::ConnectionPolicy::{KeepAlive, PerRequest};
 
-/// What a frame peer was told on a connection: type, stream, payload.
+/// What a frame peer received on a connection: type, stream, payload.
 type Told = Vec<(u8, u32, Vec<u8>)>;
 
-/// SETTINGS (type 4) of identifiers of 16 bits and values of 32, and WINDOW_UPDATE (type 8) of the connection.
+/// SETTINGS (type 4) with identifiers of 16 bits and values of 32, and WINDOW_UPDATE (type 8) for the connection.
 fn opening(settings: &[(u16, u32)], increment: Option<u32>) -> Told {
     let payload =
         settings.iter().flat_map(|(id, value)| [&id.to_be_bytes()[..], &value.to_be_bytes()].concat());
@@ -20,7 +20,8 @@ fn opening(settings: &[(u16, u32)], increment: Option<u32>) -> Told {
     std::iter::once((4, 0, payload.collect())).chain(window).collect()
 }
 
-/// A page of one file with these settings, from a peer that answers with bytes. Whatever fails is to be of a class.
+/// Fetches a page of one file with these settings, from a peer that answers with these bytes. Errors must be of this
+/// class.
 fn fetched(
     settings_text: &str,
     size: u64,
@@ -53,14 +54,14 @@ fn a_connection_begins_with_the_settings_that_were_asked_for() {
         let outcome = run(&spec, &one_page(vec![file("/x", Some(2))]), 1);
         assert_eq!((errors(&outcome), outcome.measured.counts.succeeded), (vec![], 2), "{text:?}");
         let expected = opening(settings_sent, increment);
-        // Each of the two connections begins so.
+        // Both connections begin in this way.
         assert_eq!(peer.log.lock().unwrap().told, [expected.clone(), expected].concat(), "{text:?}");
     }
 }
 
 #[test]
 fn windows_are_raised_when_half_is_used() {
-    // A stream's window is full again behind 600 of 1,000 bytes; what is left then fits, and ends the answer.
+    // A stream's window is raised after 600 of 1,000 bytes; the rest then fits.
     let peer = Peer::start(settings(&[]), |seen| {
         let begin = [head(seen.stream), data(seen.stream, 0, &[b'x'; 600])].concat();
         vec![Act::Write(begin), Act::Write(data(seen.stream, flag::END_STREAM, &[b'x'; 1_000]))]
@@ -69,7 +70,7 @@ fn windows_are_raised_when_half_is_used() {
     spec.client.http2_settings = "window=1000,connection-window=65535".parse().unwrap();
     let outcome = run(&spec, &one_page(vec![file("/x", Some(1_600))]), 1);
     assert_eq!((errors(&outcome), outcome.measured.counts.succeeded), (vec![], 2));
-    // Those of the first answer stand before the second request.
+    // Those for the first answer come before the second request.
     let told: Told = peer.log.lock().unwrap().told.clone();
     let raised: Vec<_> =
         told.into_iter().filter(|frame| frame.0 == kind::WINDOW_UPDATE && frame.1 == 1).collect();
@@ -82,7 +83,7 @@ fn a_server_is_held_to_the_windows() {
     for (text, sent, fits) in [
         ("window=1000,connection-window=65535", 1_000, true),
         ("window=1000,connection-window=65535", 1_001, false),
-        // The connection's window is raised only by what was read before.
+        // The connection's window is raised only by what has been read.
         ("window=1000000,connection-window=65535", 16_384, true),
         ("firefox", 16_384, true),
         ("window=1", 2, false),

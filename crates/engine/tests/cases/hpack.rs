@@ -1,4 +1,4 @@
-//! HPACK against an implementation of somebody else.
+//! HPACK compared with another implementation.
 
 use fluke_hpack::{Decoder as TheirDecoder, Encoder as TheirEncoder};
 use proptest::prelude::*;
@@ -29,13 +29,14 @@ fn text(fields: &Fields) -> String {
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(300))]
 
-    /// What they encode, in blocks that refer to those before, we read: with text, by meaning alone, and from memory.
+    /// We read what they encode, in blocks that refer to earlier ones: as text, by meaning alone, and as known
+    /// blocks.
     #[test]
     fn their_blocks_are_read(blocks in prop::collection::vec(fields(), 1..12)) {
         let mut theirs = TheirEncoder::new();
         let (mut with_text, mut plain, mut knowing) = (Decoder::with_text(), Decoder::default(), Decoder::default());
         let mut known = KnownBlocks::new(4);
-        // Some twice, so that they are known.
+        // Each twice, so that it is known.
         for (at, fields) in blocks.iter().chain(&blocks).enumerate() {
             let block = theirs.encode(fields.iter().map(|(name, value)| (name.as_bytes(), value.as_bytes())));
             let mut out = Vec::new();
@@ -46,7 +47,7 @@ proptest! {
         }
     }
 
-    /// What we encode they read.
+    /// They read what we encode.
     #[test]
     fn our_blocks_are_read(blocks in prop::collection::vec(fields(), 1..6)) {
         let mut theirs = TheirDecoder::new();

@@ -1,5 +1,5 @@
-//! Truth, requests and the corners of HTTP: levels against servers whose every answer is known beforehand.
-#![allow(clippy::unwrap_used, reason = "a test that cannot go on must fail")]
+//! Truth, requests and the corners of HTTP: levels against servers whose answers are all known in advance.
+#![allow(clippy::unwrap_used, reason = "a test that cannot continue must fail")]
 #![allow(clippy::print_stdout, reason = "a skipped test says why")]
 
 mod booked_time;

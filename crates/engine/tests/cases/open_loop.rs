@@ -1,5 +1,5 @@
-//! Open loop on real sockets: exact counts of a schedule, however many workers share it, and windows ended early. Latencies, lags
-//! and waits are held against what they must be on a simulated network.
+//! Open loop on real sockets: exact counts of a schedule, however many workers share it, and windows ended early. The
+//! exact latencies, lags and waits are tested on a simulated network.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -34,7 +34,7 @@ fn open_spec(url: &str, policy: ConnectionPolicy, seconds: u64) -> GeneratorTask
     spec
 }
 
-/// Runs a level; every identity must hold, the second in its open-loop form among them.
+/// Runs a level; every identity must hold, including the second in its open-loop form.
 fn run(spec: &GeneratorTask, workload: &Workload, clients: u32, rate: &str) -> LevelOutcome {
     let plan = Arc::new(Plan::compile(spec, workload).unwrap());
     let rate = Some(rate.parse().unwrap());
@@ -50,7 +50,7 @@ fn run(spec: &GeneratorTask, workload: &Workload, clients: u32, rate: &str) -> L
 }
 
 fn schedule(outcome: &LevelOutcome) -> &OpenLoop {
-    outcome.measured.open_loop.as_ref().expect("an open loop leaves its books")
+    outcome.measured.open_loop.as_ref().expect("an open loop has its figures")
 }
 
 #[test]
@@ -91,7 +91,7 @@ fn a_poisson_schedule_is_the_models_for_every_number_of_workers() {
 }
 
 #[test]
-fn a_window_ended_early_keeps_its_books() {
+fn a_window_ended_early_counts_correctly() {
     let server = server();
     let plan =
         Plan::compile(&open_spec(server.url(), KeepAlive, 60), &one_page(vec![file("/test", None)])).unwrap();

@@ -1,5 +1,5 @@
-//! Second opinions on TLS and HTTP/2 from programs that share no code with ours: OpenSSL's `s_server`, and Python's `h2`. Hyper and
-//! rustls answer in `protocols` and `tls`, nginx and nghttpd without TLS in `h2_servers`.
+//! Second opinions on TLS and HTTP/2 from programs that share no code with ours: OpenSSL's `s_server`, and Python's
+//! `h2`. For Hyper and rustls see `protocols` and `tls`, for nginx and nghttpd without TLS `h2_servers`.
 
 use std::io::{BufRead, BufReader};
 use std::net::TcpListener;
@@ -33,9 +33,9 @@ fn written(name: &str, text: &str) -> PathBuf {
     path
 }
 
-/// `s_server -www` says on each page whether the session of its connection was new or reused, and what was agreed on.
+/// `s_server -www` says on each page whether the session was new or reused, and what was agreed on.
 #[test]
-fn openssl_tells_the_same_handshakes() {
+fn openssl_reports_the_same_handshakes() {
     const PAGES: u64 = 30;
     if Command::new("openssl").arg("version").stdout(Stdio::null()).status().is_err() {
         println!("skipped: openssl is not installed");
@@ -57,7 +57,7 @@ fn openssl_tells_the_same_handshakes() {
                 .unwrap();
             let mut said = BufReader::new(child.stdout.take().unwrap()).lines().map_while(Result::ok);
             let _server = Ended(child);
-            // It serves one connection at a time, so it must not be asked whether it is there.
+            // It serves one connection at a time, so there must be none just to see whether it is up.
             assert!(said.any(|line| line.starts_with("ACCEPT")), "s_server did not start");
 
             let mut spec = spec(&format!("https://127.0.0.1:{port}"), PerRequest, PAGES);
@@ -98,7 +98,7 @@ fn openssl_tells_the_same_handshakes() {
     }
 }
 
-/// nginx logs of each connection whether its session was resumed (`r`) or not (`.`), and what was agreed on.
+/// nginx logs for each connection whether its session was resumed (`r`) or not (`.`), and what was agreed on.
 #[test]
 fn nginx_logs_the_same_handshakes() {
     const PAGES: u64 = 40;
@@ -148,7 +148,7 @@ fn nginx_logs_the_same_handshakes() {
                 );
                 match share {
                     "0%" => assert_eq!(found.resumed, 0, "{what}"),
-                    // Of four clients each has a session from its first connection on, or another's.
+                    // Each of four clients has a session from its first connection on, its own or another's.
                     "100%" => assert!(found.full <= 4 && found.resumed >= PAGES - 4, "{what}: {found:?}"),
                     _ => assert!(found.resumed > 5 && found.full > 5, "{what}: {found:?}"),
                 }
@@ -164,7 +164,7 @@ fn nginx_logs_the_same_handshakes() {
     }
 }
 
-/// A server of Python's `h2`: it tells its port, then a line for each request and for each connection that has ended.
+/// A server of Python's `h2`: it prints its port, then a line for each request and for each ended connection.
 const PYTHON: &str = r#"
 import socket, sys, threading
 import h2.config, h2.connection, h2.events
@@ -219,7 +219,7 @@ while True:
 #[test]
 fn pythons_h2_sees_the_same_requests() {
     const PAGES: u64 = 60;
-    // The user's own Python may not see what the system's package installed.
+    // The user's own Python may not find modules installed by the system's packages.
     let python = ["python3", "/usr/bin/python3"].into_iter().find(|python| {
         let import = Command::new(python).args(["-c", "import h2.connection"]).stderr(Stdio::null()).status();
         import.is_ok_and(|status| status.success())
@@ -233,7 +233,7 @@ fn pythons_h2_sees_the_same_requests() {
         (PerPage, 1, 2, PAGES, 300),
         (KeepAlive, 1, 1, 8, 300),
         (KeepAlive, 4, 1, 2, 300),
-        // More than a stream's window at first, and than a frame.
+        // More than a stream's initial window, and more than a frame.
         (KeepAlive, 4, 1, 2, 150_000),
     ] {
         let mut child = Command::new(python)
@@ -253,7 +253,7 @@ fn pythons_h2_sees_the_same_requests() {
         let outcome = run(&spec, &workload, 8);
         let what = format!("{policy:?} {per_connection} {size}");
         assert_eq!((errors(&outcome), outcome.measured.counts.succeeded), (vec![], 2 * PAGES), "{what}");
-        // It hears of the last connections' ends a little later.
+        // It notices the ends of the last connections a little later.
         std::thread::sleep(Duration::from_millis(500));
         drop(server);
         let said: Vec<String> = said.collect();
@@ -268,7 +268,7 @@ fn pythons_h2_sees_the_same_requests() {
             "{what}"
         );
         assert_eq!((found.streams, found.refused, found.reset), (2 * PAGES, 0, 0), "{what}");
-        // Ours counts a stream until its answer has come, the server until it was sent.
+        // We count a stream until its answer has arrived, the server until it was sent.
         assert!(most.iter().max() <= Some(&found.concurrent_max), "{what}: {most:?} {found:?}");
     }
 }

@@ -1,5 +1,6 @@
-//! What clients can be told, over TLS, in HTTP/2, and in both: schedules, sockets, addresses, templates, transactions, statuses.
-//! What is reported must be what the reference server counted and logged, on the wire and on the plaintext side.
+//! What clients can be configured to do, over TLS, in HTTP/2, and in both: schedules, sockets, addresses, templates,
+//! transactions, statuses. What is reported must be what the reference server counted and logged, both encrypted and
+//! decrypted.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -60,7 +61,7 @@ impl Way {
         let lifetime = &outcome.measured.lifetime;
         assert_eq!(lifetime.requests, counted.requests, "{self:?}: requests");
         assert_eq!(lifetime.connections, counted.accepted, "{self:?}: connections");
-        // The last close_notify on a connection is read by nobody, whichever side it is from: 24 bytes with TLS 1.3.
+        // Nobody reads the last close_notify on a connection, whichever side sent it: 24 bytes with TLS 1.3.
         let are_close_notify = |unread: u64| {
             let notified = if self.is_secure { unread / 24 } else { 0 };
             unread == 24 * notified && notified <= counted.accepted
@@ -71,7 +72,7 @@ impl Way {
         assert!(are_close_notify(unread), "{self:?}: {unread} bytes of the server did not come");
         let handshakes = outcome.measured.handshakes.as_ref().map(|found| (found.full, found.resumed));
         let expected = self.is_secure.then_some((counted.handshakes_full, counted.handshakes_resumed));
-        // Handshakes are counted in the window. What a schedule began there may end behind it.
+        // Handshakes are counted within the window. Requests that a schedule began there may end after it.
         let are_all_in_window = outcome.measured.counts.ended() == lifetime.requests;
         assert!(
             handshakes == expected || !are_all_in_window && handshakes < expected,
@@ -131,7 +132,7 @@ fn a_schedule_is_kept_to_the_last_arrival() {
             let schedule = outcome.measured.open_loop.as_ref().unwrap();
             assert_eq!((schedule.planned, schedule.skipped), (200, 0), "{way:?} {policy:?}");
             assert_eq!(errors(&outcome), []);
-            // All that were started were answered within the drain, and the server knows of no others.
+            // All that were started were answered within the drain, and the server counted no others.
             assert_eq!(outcome.measured.lifetime.cut_off, 0);
             way.agrees(&outcome, &server.stop().counters);
         }
@@ -209,9 +210,9 @@ fn templates_differ_from_request_to_request() {
     }
 }
 
-/// What `--record-all` writes: a line for each request that the server answered, of which sums are the level's.
+/// What `--record-all` writes: a line for each request that the server answered, whose sums are the level's.
 #[test]
-fn each_transaction_is_told_once() {
+fn each_transaction_is_reported_once() {
     for way in WAYS {
         for policy in POLICIES {
             let server = way.server(|_| ());
@@ -232,7 +233,8 @@ fn each_transaction_is_told_once() {
             );
             assert_eq!(sum(|told| (told.end_ns - told.start_ns) as u64), measured.response.sum, "{what}");
             let connected = told.iter().filter(|told| told.connected_ns.is_some()).count() as u64;
-            // Of those that waited for a connection together each is told when it stood.
+            // Several may have waited for the same connection; each is reported with the time when it was
+            // established.
             assert!(connected >= counted.accepted, "{what}: {connected} of {}", counted.accepted);
             for told in &told {
                 let instants = [told.connected_ns, told.sent_ns, told.first_byte_ns, told.headers_done_ns];
@@ -248,7 +250,7 @@ fn each_transaction_is_told_once() {
     }
 }
 
-/// What `--trace` shows: requests and answers as they are above TLS, each from its first byte to its end.
+/// What `--trace` shows: decrypted requests and answers, each from its first byte to its end.
 #[test]
 fn traces_are_in_plaintext() {
     const TRACED: usize = 3;
@@ -309,7 +311,7 @@ fn responses_are_counted_by_their_status() {
     }
 }
 
-/// A body of many records, for which the client waits many at a time, in whatever pieces it comes.
+/// A body of many records, of which the client waits for many at a time, in pieces of any size.
 #[test]
 fn large_bodies_over_tls_come_whole_and_in_time() {
     let way = WAYS[0];

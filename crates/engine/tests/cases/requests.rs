@@ -1,4 +1,4 @@
-//! What clients ask for and how: methods, bodies, templates, proxies, sockets, addresses, pages and their files.
+//! What clients request and how: methods, bodies, templates, proxies, sockets, addresses, pages and their files.
 
 use std::collections::BTreeMap;
 use std::io::{Read, Write};
@@ -20,7 +20,7 @@ fn ok() -> Act {
     Act::Write(OK.as_bytes().to_vec())
 }
 
-/// A decent server: answers, and closes when the request says so.
+/// A correct server: answers, and closes when the request says so.
 fn decent() -> Peer {
     Peer::start_with(|head| {
         if head.contains("Connection: close") || head.contains("HTTP/1.0\r\n") {
@@ -68,7 +68,7 @@ fn pages_are_counted_exactly_however_many_clients_share_them() {
 }
 
 #[test]
-fn pages_are_counted_exactly_behind_a_warm_up_and_over_workers() {
+fn pages_are_counted_exactly_after_a_warm_up_and_over_workers() {
     let peer = decent();
     let mut spec = spec(&peer.url, KeepAlive, 200);
     spec.load.warmup = Nanos::from_millis(100);
@@ -81,7 +81,7 @@ fn pages_are_counted_exactly_behind_a_warm_up_and_over_workers() {
 
 #[test]
 fn the_first_file_goes_alone_and_the_rest_in_parallel() {
-    // Each answer takes 50 ms; five files, four at once behind the first.
+    // Each answer takes 50 ms; five files, four at once after the first.
     let peer = Peer::start(vec![Act::Wait(Duration::from_millis(50)), ok()]);
     let mut spec = spec(&peer.url, KeepAlive, 2);
     spec.client.parallel = 4;
@@ -328,7 +328,7 @@ fn the_page_sequence_does_not_depend_on_the_workers() {
             .for_each(|transaction| pages[transaction.client as usize].push(transaction.page));
         pages
     };
-    // On a busy machine a client may get to few pages: then it is given more time, not asked for less.
+    // On a busy machine a client may get too few pages: then it gets more time, and the test does not ask for less.
     let enough = |workers: u32| {
         let windows = (0..8).map(|doubled| Nanos::from_millis(300 << doubled));
         let mut tried = windows.map(|window| asked(workers, window));

@@ -1,5 +1,5 @@
-//! Levels that several hosts make together, on real sockets: each part runs on a thread, and the test is the one that agrees with
-//! all of them on when to begin and when to open. Counts together are the server's, whatever the machine does meanwhile.
+//! Levels that several hosts make together, on real sockets: each part runs on a thread, and the test agrees with all
+//! of them on when to begin and when to open. The sum of counts is the server's, whatever else the machine does.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -20,11 +20,11 @@ use webstone_workload::load::GeneratorTask;
 
 const MS: u64 = 1_000_000;
 const SECOND: u64 = 1_000 * MS;
-/// Far enough ahead for any machine that is not standing still.
+/// Far enough ahead for any machine that has not stalled.
 const AHEAD_NS: u64 = 2 * SECOND;
-/// So far ahead that a test which waits for it never ends.
+/// So far ahead that a test that waited for it would never end.
 const NEVER_NS: u64 = 100_000 * SECOND;
-/// Three slots: one worker of one, and one of two.
+/// Three slots: one worker with one, and one with two.
 const PARTS: [Seats; 2] =
     [Seats { first: 0, each: 1, workers: 1, of: 3 }, Seats { first: 1, each: 2, workers: 1, of: 3 }];
 
@@ -36,7 +36,7 @@ fn server() -> RunningServer {
     .unwrap()
 }
 
-/// A level of so long behind such a warm-up, whose requests all end.
+/// A level of this length after this warm-up, whose requests all end.
 fn timed(url: &str, warmup_ms: u64, duration_ms: u64) -> GeneratorTask {
     let mut spec = spec(url, KeepAlive, 0);
     spec.load.pages = None;
@@ -62,7 +62,7 @@ fn until(what: &str, mut is_so: impl FnMut() -> bool) {
     panic!("a minute without: {what}");
 }
 
-/// Ends levels however a test ends: one that waits for its opening would wait for ever.
+/// Ends levels however a test ends: a level that waits for its opening would wait for ever.
 struct Ended<'a>(&'a [Arc<Control>]);
 
 impl Drop for Ended<'_> {
@@ -71,7 +71,7 @@ impl Drop for Ended<'_> {
     }
 }
 
-/// Runs the parts of a level with agreed instants: when the window was to open, and what became of each part.
+/// Runs the parts of a level with agreed instants; returns when the window was to open, and the outcome of each part.
 fn run_parts(job: &LevelJob, parts: &[Seats], has_warm_up: bool) -> (u64, Vec<LevelOutcome>) {
     let controls: Vec<Arc<Control>> = parts.iter().map(|_| Control::new()).collect();
     std::thread::scope(|scope| {
@@ -93,13 +93,13 @@ fn run_parts(job: &LevelJob, parts: &[Seats], has_warm_up: bool) -> (u64, Vec<Le
             controls.iter().for_each(|control| control.open_at(open_ns).unwrap());
         }
         let outcomes = running.into_iter().map(|part| part.join().unwrap()).collect();
-        // Nothing is left to end.
+        // All levels have ended.
         drop(ended);
         (open_ns, outcomes)
     })
 }
 
-/// All parts as one; every identity must hold, and nothing may have failed.
+/// All parts together; every identity must hold, and nothing may have failed.
 fn together(outcomes: &[LevelOutcome], clients: u32) -> Measured {
     let mut measured = Measured::default();
     for outcome in outcomes {
@@ -114,7 +114,7 @@ fn together(outcomes: &[LevelOutcome], clients: u32) -> Measured {
     measured
 }
 
-/// The window is that of the agreed instant in every part, for as long as it was to be.
+/// Every part opened its window at the agreed instant, for the agreed time.
 fn were_open(outcomes: &[LevelOutcome], open_ns: u64, duration_ms: u64) {
     for outcome in outcomes {
         let close_ns = open_ns + duration_ms * MS;
@@ -123,7 +123,7 @@ fn were_open(outcomes: &[LevelOutcome], open_ns: u64, duration_ms: u64) {
     }
 }
 
-/// What the server counted, warm-up and drain with it.
+/// The counts are the server's, including warm-up and drain.
 fn are_the_servers(measured: &Measured, server: RunningServer) {
     let counted = server.stop().counters;
     let lifetime = &measured.lifetime;
@@ -182,7 +182,7 @@ fn parts_begin_as_many_pages_as_one_host_would() {
     }
 }
 
-/// Two clients in three slots leave the first slot without one.
+/// With two clients in three slots the first slot has none.
 #[test]
 fn a_host_without_clients_agrees_and_makes_nothing() {
     let server = server();
@@ -196,7 +196,7 @@ fn a_host_without_clients_agrees_and_makes_nothing() {
     }
 }
 
-/// Runs one part beside a test that steers it.
+/// Runs one part while a test controls it.
 fn steered(job: &LevelJob, steer: impl FnOnce(&Control)) -> LevelOutcome {
     let control = Control::new();
     std::thread::scope(|scope| {
@@ -210,7 +210,7 @@ fn steered(job: &LevelJob, steer: impl FnOnce(&Control)) -> LevelOutcome {
     })
 }
 
-/// Where a level may be when it is ended.
+/// The state in which a level is ended.
 #[derive(Clone, Copy, Debug, PartialEq)]
 enum State {
     NotBegun,
@@ -258,7 +258,7 @@ fn a_level_ends_in_every_state() {
     for state in [NotBegun, Armed, GoesInFuture, WarmingUp, Warm, OpensInFuture, Measuring] {
         for end in [Control::end_window, Control::abort] {
             let server = server();
-            // A warm-up that does not end by itself, where it is to be met.
+            // The warm-up must not end by itself if the level is to be ended in it.
             let warmup_ms = if state == WarmingUp { NEVER_NS / MS } else { 20 };
             let job = job(&timed(server.url(), warmup_ms, NEVER_NS / MS), 6);
             let outcome = steered(&job, |control| {
@@ -275,7 +275,7 @@ fn a_level_ends_in_every_state() {
                 (was_open, was_open),
                 "{state:?}"
             );
-            // Of a warm-up that was only just met nothing is certain.
+            // A level ended at the start of its warm-up may or may not have begun requests.
             let began = matches!(state, Warm | OpensInFuture | Measuring);
             let counted = server.stop().counters;
             assert!(state == WarmingUp || (counted.requests > 0) == began, "{state:?}");
@@ -328,7 +328,7 @@ fn instants_that_cannot_be_kept_are_refused() {
 }
 
 #[test]
-fn parts_that_cannot_be_are_refused() {
+fn invalid_parts_are_refused() {
     let server = server();
     let seats = Seats { first: 2, each: 2, workers: 1, of: 3 };
     let job = LevelJob { seats, ..job(&timed(server.url(), 0, 100), 6) };

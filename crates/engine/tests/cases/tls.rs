@@ -1,4 +1,4 @@
-//! TLS on real sockets: each misdeed of a server is exactly one class of error, and what is counted is what the server counted.
+//! TLS on real sockets: each violation by a server is exactly one class of error, and our counts are the server's.
 
 use std::time::Duration;
 
@@ -18,7 +18,7 @@ fn answering(answer: &[u8]) -> Script {
     Script { answer: answer.to_vec(), ..Script::default() }
 }
 
-/// A run of so many pages, trusting an authority.
+/// A run of this many pages that trusts an authority.
 fn trusting(peer: &TlsPeer, identity: &Identity, policy: ConnectionPolicy, pages: u64) -> GeneratorTask {
     let mut spec = spec(&peer.url, policy, pages);
     spec.client.tls.cacert = identity.cacert();
@@ -55,10 +55,10 @@ fn each_connection_is_a_full_handshake_and_bytes_agree() {
         assert_eq!(agreed.alpn, None, "the server offers none");
         let cipher =
             if version == TlsVersion::Tls13 { TlsCipher::Tls13Aes128 } else { TlsCipher::EcdsaAes128 };
-        // Tickets and all: what the server wrote is what was received, and it read what was sent.
+        // Including tickets: what the server wrote is what was received, and it read what was sent.
         assert_eq!((agreed.cipher, found.agreed.len()), (cipher, 1));
         assert_eq!(outcome.measured.lifetime.received_bytes, seen.wrote, "{version}");
-        // In the clear the answers are as long as they are.
+        // The length of answers is that without TLS.
         assert_eq!(outcome.measured.response_bytes.sum, 20 * ANSWER.len() as u64);
         assert!(outcome.measured.lifetime.received_bytes > 20 * ANSWER.len() as u64);
     }
@@ -94,7 +94,7 @@ fn sessions_are_resumed_by_their_share() {
             let (full, resumed) = counts();
             assert!((least..=most).contains(&resumed), "{version} {share}: {resumed}");
             assert_eq!((peer.seen().full, peer.seen().resumed), (full, resumed), "{version} {share}");
-            // The seed draws the same connections.
+            // The seed draws the same connections each time.
             assert_eq!(counts(), (full, resumed));
         }
     }
@@ -121,7 +121,7 @@ fn early_data_is_taken_or_sent_again() {
     }
 }
 
-/// A request is under way before the handshake has ended. A handshake that then fails is counted as failed.
+/// A request is in progress before the handshake has ended. If the handshake then fails, it is counted as failed.
 #[test]
 fn a_handshake_with_early_data_may_fail() {
     let identity = here();
@@ -146,9 +146,9 @@ fn a_handshake_with_early_data_may_fail() {
     }
 }
 
-/// One misdeed, exactly one class, whatever the policy.
+/// One violation, exactly one class, under every policy.
 #[test]
-fn each_misdeed_has_its_class() {
+fn each_violation_has_its_class() {
     const UNTIL_THE_END: &[u8] = b"HTTP/1.1 200 OK\r\n\r\nhello";
     let script = Script::default;
     let alert = |number: u8| Script { instead: Some(vec![0x15, 3, 3, 0, 2, 2, number]), ..script() };
@@ -210,7 +210,7 @@ fn each_misdeed_has_its_class() {
 #[test]
 fn a_body_until_the_end_is_whole_where_that_is_announced() {
     let identity = here();
-    // As OpenSSL's s_server does, a server may leave the connection below open until the client closes it.
+    // Like OpenSSL's s_server, a server may leave the TCP connection open until the client closes it.
     for ends in [End::Notified, End::Announced] {
         let script = Script { ends: Some(ends), ..answering(b"HTTP/1.1 200 OK\r\n\r\nhello") };
         let peer = TlsPeer::start(identity.config(false), move |_| script.clone());
@@ -220,7 +220,7 @@ fn a_body_until_the_end_is_whole_where_that_is_announced() {
     }
 }
 
-/// Wherever a server closes in its handshake, that is one error of one class, and one failed handshake.
+/// A server that closes at any point of its handshake causes one error of one class, and one failed handshake.
 #[test]
 fn a_handshake_may_be_cut_at_every_byte() {
     let identity = here();
@@ -263,7 +263,7 @@ fn a_certificate_is_verified_unless_told_not_to() {
         assert_eq!(errors(&outcome), []);
         assert!(!handshakes(&outcome).agreed[0].verified);
     }
-    // A certificate that is named itself is trusted, whoever signed it, for the names that it has.
+    // A certificate that the user names is trusted, no matter who signed it, for the names in it.
     for (identity, class) in [(&good, vec![]), (&elsewhere, vec![(ErrorClass::TlsCertificate, 1)])] {
         let itself = scratch("leaf.pem");
         std::fs::write(&itself, &identity.leaf_pem).unwrap();
@@ -272,7 +272,7 @@ fn a_certificate_is_verified_unless_told_not_to() {
         spec.client.tls.cacert = Some(itself.to_str().unwrap().to_owned());
         assert_eq!(errors(&run(&spec, &one_page(vec![file("/x", Some(5))]), 1)), class);
     }
-    // By the name that it is for.
+    // By the name that it was issued for.
     let peer = TlsPeer::start(elsewhere.config(false), |_| answering(ANSWER));
     let mut spec = trusting(&peer, &elsewhere, PerRequest, 1);
     spec.client.tls.sni = Some("elsewhere.test".into());
@@ -314,7 +314,7 @@ fn a_client_may_have_a_certificate() {
 }
 
 #[test]
-fn nothing_in_common_says_what_was_offered() {
+fn an_offer_without_anything_in_common_is_reported() {
     let identity = here();
     let mut config = identity.config(false);
     config.alpn_protocols = vec![b"h2".to_vec()];
@@ -322,7 +322,7 @@ fn nothing_in_common_says_what_was_offered() {
     let workload = one_page(vec![file("/x", Some(5))]);
     let mut spec = trusting(&peer, &identity, PerRequest, 2);
     assert_eq!(errors(&run(&spec, &workload, 1)), [(ErrorClass::Alpn, 2)]);
-    // It agrees on what requests are not written in.
+    // The server agrees on a protocol that is not that of the requests.
     spec.client.tls.alpn = vec!["h2".into(), "http/1.1".into()];
     let outcome = run(&spec, &workload, 1);
     assert_eq!(errors(&outcome), [(ErrorClass::Alpn, 2)]);
@@ -391,10 +391,10 @@ fn a_workload_may_mix_both() {
     assert_eq!(handshakes(&outcome).full, 1);
 }
 
-/// Pages over TLS and pages in the clear: each goes to its own address, as often as the workload says, and what is counted of
-/// handshakes is what the server over TLS saw.
+/// Pages with and without TLS: each goes to its own address, as often as the workload says, and the counts of
+/// handshakes are those of the TLS server.
 #[test]
-fn pages_over_tls_and_in_the_clear_go_to_an_address_each() {
+fn pages_with_and_without_tls_go_to_an_address_each() {
     use super::peer::{Act, Peer};
     let identity = here();
     for (policy, share, full, resumed) in
@@ -428,7 +428,7 @@ fn pages_over_tls_and_in_the_clear_go_to_an_address_each() {
     }
 }
 
-/// A proxy that joins clients to the host that they ask for.
+/// A proxy that connects clients to the host that they ask for.
 #[test]
 fn a_proxy_is_asked_for_a_tunnel() {
     use std::io::{Read, Write};
@@ -467,11 +467,11 @@ fn a_proxy_is_asked_for_a_tunnel() {
     assert!(peer.seen().requests.iter().all(|head| head.starts_with("GET /x HTTP/1.1\r\n")));
     let asked = asked.lock().unwrap();
     assert_eq!(asked.len(), 2);
-    // A tunnel for each connection, a handshake in each, and each request once.
+    // One tunnel per connection, a handshake in each, and each request once.
     let seen = peer.seen();
     assert_eq!((seen.full, seen.resumed, seen.requests.len()), (2, 0, 6));
     assert_eq!((handshakes(&outcome).full, outcome.measured.lifetime.connections), (2, 2));
-    // What passes the tunnel, and what asks for it.
+    // The bytes through the tunnel, and those that ask for it.
     let answers = 2 * b"HTTP/1.1 200 Connection established\r\n\r\n".len() as u64;
     assert_eq!(outcome.measured.lifetime.received_bytes, seen.wrote + answers);
     let questions = asked.iter().map(String::len).sum::<usize>() as u64;

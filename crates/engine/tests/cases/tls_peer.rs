@@ -1,4 +1,4 @@
-//! A server over TLS that does as a test says, and the certificates that it shows.
+//! A TLS server that does what a test says, and its certificates.
 
 use std::io::{Read, Write};
 use std::net::{Shutdown, TcpListener, TcpStream};
@@ -26,7 +26,7 @@ pub(crate) struct Identity {
 }
 
 impl Identity {
-    /// For a name or an address, valid to the end of a year.
+    /// For a name or an address, valid until the end of a year.
     pub(crate) fn of(name: &str, last_year: i32) -> Identity {
         let mut authority = CertificateParams::new(Vec::new()).unwrap();
         authority.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
@@ -55,7 +55,8 @@ impl Identity {
         Some(self.cacert.to_str().unwrap().to_owned())
     }
 
-    /// What a server with it is configured to. `asks_for_client`: the client must show a certificate of the same authority.
+    /// The configuration of a server with this identity. `asks_for_client`: the client must show a certificate of the
+    /// same authority.
     pub(crate) fn config(&self, asks_for_client: bool) -> ServerConfig {
         let provider = Arc::new(rustls::crypto::aws_lc_rs::default_provider());
         let builder = ServerConfig::builder_with_provider(provider.clone())
@@ -75,7 +76,7 @@ impl Identity {
     }
 }
 
-/// A file of a test's own.
+/// A file that belongs to one test.
 pub(crate) fn scratch(name: &str) -> PathBuf {
     static NUMBER: Mutex<u32> = Mutex::new(0);
     let mut number = NUMBER.lock().unwrap();
@@ -85,20 +86,20 @@ pub(crate) fn scratch(name: &str) -> PathBuf {
     directory.join(format!("{number}-{name}"))
 }
 
-/// What the server does where, once for each connection.
+/// What the server does, for each connection.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Script {
     /// Waits before it answers the client's greeting.
     pub(crate) wait: Duration,
     /// Writes these bytes instead of its handshake, and closes.
     pub(crate) instead: Option<Vec<u8>>,
-    /// Writes so many bytes of its handshake, and closes.
+    /// Writes this many bytes of its handshake, and closes.
     pub(crate) handshake_bytes: Option<usize>,
     /// The answer to each request.
     pub(crate) answer: Vec<u8>,
-    /// Writes these bytes behind each answer as they are.
+    /// Writes these bytes unencrypted after each answer.
     pub(crate) raw: Vec<u8>,
-    /// Ends the connection behind each answer.
+    /// Ends the connection after each answer.
     pub(crate) ends: Option<End>,
 }
 
@@ -107,9 +108,9 @@ pub(crate) struct Script {
 pub(crate) enum End {
     /// With close_notify, as it should be.
     Notified,
-    /// With close_notify, and the stream below when the client ends it.
+    /// With close_notify; the TCP connection ends when the client closes it.
     Announced,
-    /// Without.
+    /// Without close_notify.
     Cut,
 }
 
@@ -142,11 +143,11 @@ impl TlsPeer {
         script: impl Fn(usize) -> Script + Send + Sync + 'static,
     ) -> TlsPeer {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
-        // The standard library's queue has 128 places, and the kernel resets some connections that find it full.
+        // The standard library's queue has 128 places, and the kernel resets some connections if it is full.
         rustix::net::listen(&listener, 1024).unwrap();
         let port = listener.local_addr().unwrap().port();
         let seen = Arc::new(Mutex::new(Seen::default()));
-        // Not generic over the script: each test would compile the threads anew.
+        // Not generic over the script: the threads would be compiled for each test.
         TlsPeer::listen(listener, Arc::new(config), seen.clone(), Box::new(script));
         TlsPeer { url: format!("https://127.0.0.1:{port}"), port, seen }
     }
@@ -191,7 +192,7 @@ fn serve(
         let mut wire = &buffer[..n];
         while !wire.is_empty() && tls.read_tls(&mut wire)? > 0 {
             let Ok(state) = tls.process_new_packets() else {
-                // Says why by an alert.
+                // Sends an alert with the reason.
                 flush(&mut tls, &mut stream, seen)?;
                 return end(&mut stream);
             };
@@ -242,7 +243,8 @@ fn serve(
             tls.writer().write_all(&script.answer)?;
             let ends = script.ends.or(is_last.then_some(End::Notified));
             let says_so = matches!(ends, Some(End::Notified | End::Announced));
-            // In one write with the answer: a client that has all it waits for closes, and reads nothing more.
+            // In one write with the answer: a client that has everything that it waits for closes, and reads nothing
+            // more.
             if says_so && script.raw.is_empty() {
                 tls.send_close_notify();
             }
@@ -253,7 +255,7 @@ fn serve(
                 flush(&mut tls, &mut stream, seen)?;
             }
             if ends == Some(End::Announced) {
-                // Until the client says as much.
+                // Until the client closes, too.
                 let mut sink = [0; 4096];
                 while stream.read(&mut sink)? > 0 {}
                 return Ok(());
@@ -274,7 +276,7 @@ fn flush(tls: &mut ServerConnection, stream: &mut TcpStream, seen: &Mutex<Seen>)
     stream.write_all(&wire)
 }
 
-/// Ends its half, and reads on until the client has gone.
+/// Closes its sending side, and reads on until the client has closed.
 fn end(stream: &mut TcpStream) -> std::io::Result<()> {
     stream.shutdown(Shutdown::Write)?;
     let mut sink = [0; 4096];

@@ -1,6 +1,6 @@
-//! Truth on real sockets: the reference server answers on a known schedule of delays, sizes and faults, and what the client
-//! reports must be that schedule: counts exact, bytes equal to the server's own, no latency below its delay. That times are
-//! exact is shown where nothing else adds to them, on a simulated network: `src/simulated_tests`.
+//! Truth on real sockets: the reference server answers on a known schedule of delays, sizes and faults, and what the
+//! client reports must be that schedule: exact counts, the server's own bytes, no latency below its delay. That times
+//! are exact is tested on a simulated network, where nothing else adds to them: `src/simulated_tests`.
 
 use super::peer::{errors, file, impatient, one_page, run, spec};
 use webstone_measure::errors::ErrorClass;
@@ -11,7 +11,7 @@ use webstone_server::{RunningServer, ServeOptions, Server};
 use webstone_workload::load::ConnectionPolicy::{self, KeepAlive, PerPage, PerRequest};
 
 const POLICIES: [ConnectionPolicy; 3] = [PerRequest, PerPage, KeepAlive];
-/// Three significant digits: no recorded value is further from the truth than this share of it.
+/// Three significant digits: a recorded value differs from the true one by no more than this share.
 const PRECISION: f64 = 0.001;
 
 fn server(threads: u32) -> RunningServer {
@@ -22,8 +22,8 @@ fn server(threads: u32) -> RunningServer {
     .unwrap()
 }
 
-/// A histogram must hold `count` values for each of the delays, which ascend, none shorter than its own. What server, kernel and
-/// machine add is theirs; that nothing else is added is shown on a simulated network.
+/// A histogram must have `count` values for each of the delays, in ascending order, none shorter than its delay.
+/// Server, kernel and machine may add to them; that nothing else does is tested on a simulated network.
 fn holds(histogram: &Histogram, delays_ns: &[u64], count: u64) {
     assert_eq!(histogram.len(), delays_ns.len() as u64 * count);
     for (index, delay) in delays_ns.iter().enumerate() {
@@ -81,8 +81,9 @@ fn bytes_in_are_bytes_out_from_0_to_16_mib() {
     }
 }
 
-/// Runs 60 pages, one client, with every tenth answer spoilt, under each policy. Where a fault strikes a reused
-/// connection before any byte of the answer, a client may ask again on a new one: those are retries and no errors.
+/// Runs 60 pages, one client, with a fault in every tenth answer, under each policy. If a fault hits a reused
+/// connection before any byte of the answer, the client may send the request again on a new one: those are retries
+/// and not errors.
 fn every_tenth(query: &str, size: u64, class: ErrorClass, retried_when_reused: bool) {
     for policy in POLICIES {
         let server = server(1);
@@ -104,7 +105,7 @@ fn every_tenth(query: &str, size: u64, class: ErrorClass, retried_when_reused: b
         assert_eq!(counts.body_bytes, counts.succeeded * size);
         let statuses = &outcome.measured.statuses.0;
         let of = |status| statuses.get(&status).copied().unwrap_or_default();
-        // What a reset throws away, and a head that is none, nobody has seen.
+        // Bytes discarded by a reset, and a malformed head, are not counted.
         let has_head = query == "fault=bad-chunk"
             || matches!(class, ErrorClass::ShortBody | ErrorClass::WrongLength)
             || query == "fault=stall&after=500";
@@ -136,14 +137,14 @@ fn every_fault_is_counted_exactly_in_its_class() {
 }
 
 #[test]
-fn bytes_behind_a_response_never_pass_unseen() {
+fn bytes_after_a_response_are_always_noticed() {
     for policy in POLICIES {
         let server = server(1);
         let workload = one_page(vec![file("/test?fault=extra&extra=7&size=1000&every=10", Some(1000))]);
         let outcome = run(&spec(server.url(), policy, 60), &workload, 1);
         let counts = outcome.measured.counts;
-        // With the response's last bytes, between two requests, or in place of the next answer: the moment is chance,
-        // the sum is not.
+        // With the response's last bytes, between two requests, or in place of the next answer: which is chance, but
+        // the sum is exact.
         assert_eq!(
             outcome.measured.errors.count(ErrorClass::Malformed),
             counts.failed,

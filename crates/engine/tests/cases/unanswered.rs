@@ -1,4 +1,4 @@
-//! A server that goes silent while clients wait: what they waited is in the figures, whatever carried the requests.
+//! A server that falls silent while clients wait: figures include the time that they waited, over every protocol.
 
 use super::peer::{file, one_page, run};
 use super::protocols::{WAYS, Way};
@@ -7,9 +7,10 @@ use webstone_measure::units::Nanos;
 use webstone_workload::load::ConnectionPolicy::{KeepAlive, PerRequest};
 use webstone_workload::load::HttpVersion;
 
-/// Every 20th answer stops, before its first byte or in its body, and never goes on: in the end all clients wait for one.
+/// Every 20th answer stops, before its first byte or in its body, and never continues: in the end all clients wait
+/// for one.
 #[test]
-fn who_waits_as_the_window_closes_is_in_every_figure() {
+fn waits_at_the_end_of_the_window_are_in_every_figure() {
     const CLIENTS: u64 = 4;
     let plain = Way { is_secure: false, http: HttpVersion::Http11 };
     for way in [plain].into_iter().chain(WAYS) {
@@ -23,10 +24,10 @@ fn who_waits_as_the_window_closes_is_in_every_figure() {
             let measured = run(&spec, &one_page(vec![file(&stalls, Some(500))]), CLIENTS as u32).measured;
             let (counts, waits) = (&measured.counts, &measured.unanswered);
             let case = format!("{way:?} {policy:?} {after}: {counts:?}");
-            // A machine that stands still leaves too little time for 80 requests; what is in flight waits all the same.
+            // On a stalled machine there may be too little time for 80 requests; those in flight still wait.
             assert_eq!((counts.failed, counts.in_flight), (0, CLIENTS), "{case}");
             assert_eq!((waits.in_flight.count, waits.response.count), (CLIENTS, CLIENTS), "{case}");
-            // Without a warm-up, all that clients did lies in the window.
+            // Without a warm-up, everything that clients did lies in the window.
             assert_eq!(measured.response.sum + waits.response.sum, counts.busy_ns, "{case}");
             if policy == PerRequest {
                 assert_eq!(counts.connections_answered, counts.succeeded, "{case}");

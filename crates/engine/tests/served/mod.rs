@@ -1,5 +1,6 @@
-//! The reference server in a process of its own, so that memory, descriptors and threads of this one are the generator's
-//! alone. The process is the test binary itself, started with a variable that lets its test `child_server` serve.
+//! The reference server in a process of its own, so that memory, descriptors and threads of this process are only the
+//! generator's. The server's process is the test binary itself, started with a variable that makes its test
+//! `child_server` serve.
 
 use std::io::{BufRead, BufReader, Read};
 use std::process::{Child, ChildStdout, Command, Stdio};
@@ -9,12 +10,12 @@ use webstone_server::{ServeOptions, Server};
 
 const CHILD: &str = "WEBSTONE_TEST_SERVER";
 
-/// Whether this is the server's process, whose other tests have nothing to do.
+/// Whether this is the server's process, in which other tests do nothing.
 pub(crate) fn is_child() -> bool {
     std::env::var_os(CHILD).is_some()
 }
 
-/// The server's process: runs until its standard input ends. Without the variable it has nothing to do.
+/// The server's process: runs until its standard input ends. Does nothing without the variable.
 #[test]
 fn child_server() {
     if !is_child() {
@@ -34,7 +35,7 @@ fn child_server() {
 pub(crate) struct Served {
     child: Child,
     pub(crate) url: String,
-    /// Kept open: the child's harness writes its summary there.
+    /// Kept open: the child's test harness writes its summary there.
     _output: BufReader<ChildStdout>,
 }
 
@@ -64,7 +65,7 @@ impl Drop for Served {
     }
 }
 
-/// Raises the soft limit of descriptors to the hard one, and gives it.
+/// Raises the soft limit of descriptors to the hard limit, and returns it.
 pub(crate) fn raise_descriptors() -> u64 {
     use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
     let hard = getrlimit(Resource::Nofile).maximum;

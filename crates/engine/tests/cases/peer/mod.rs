@@ -1,4 +1,4 @@
-//! A raw TCP peer that answers every request with a script of bytes, and the means to run a level against it.
+//! A raw TCP peer that answers every request with a script of bytes, and what is needed to run a level against it.
 
 use std::io::{Read, Write};
 use std::net::{Shutdown, TcpListener, TcpStream};
@@ -19,15 +19,15 @@ pub(crate) enum Act {
     Write(Vec<u8>),
     /// Writes bytes one at a time, each in a segment of its own.
     Drip(Vec<u8>),
-    /// Writes bytes again and again until the client goes.
+    /// Writes bytes again and again until the client closes.
     Flood(Vec<u8>),
     /// Waits.
     Wait(Duration),
-    /// Ends its half of the connection.
+    /// Closes its sending side.
     Finish,
     /// Resets the connection.
     Reset,
-    /// Leaves the connection open and reads on until the client goes.
+    /// Leaves the connection open and reads on until the client closes.
     Hold,
 }
 
@@ -50,7 +50,7 @@ impl Peer {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let url = format!("http://{}", listener.local_addr().unwrap());
         let requests = Arc::new(Mutex::new(Vec::new()));
-        // Not generic over the script: each test would compile the threads anew.
+        // Not generic over the script: the threads would be compiled for each test.
         Peer::listen(listener, requests.clone(), Arc::new(script));
         Peer { url, requests }
     }
@@ -77,7 +77,7 @@ fn serve(mut stream: TcpStream, log: &Mutex<Vec<String>>, script: &dyn Fn(&str) 
                     if stream.write_all(&bytes).is_err() {
                         return;
                     }
-                    // The other tests of this process want a CPU, too.
+                    // Other tests of this process need a CPU, too.
                     std::thread::sleep(Duration::from_millis(1));
                 },
                 Act::Wait(span) => {
@@ -121,8 +121,8 @@ fn drain(stream: &mut TcpStream) {
     while matches!(stream.read(&mut sink), Ok(n) if n > 0) {}
 }
 
-/// A specification for short exact runs: `pages` pages, no warm-up, and time-outs that no busy machine reaches. What is to time
-/// out has [`impatient`] clients.
+/// A specification for short exact runs: `pages` pages, no warm-up, and time-outs that are not reached even on a busy
+/// machine. A test of time-outs has [`impatient`] clients.
 pub(crate) fn spec(url: &str, policy: ConnectionPolicy, pages: u64) -> GeneratorTask {
     let mut spec = GeneratorTask { target: vec![url.to_owned()], ..GeneratorTask::default() };
     spec.load.duration = Nanos::from_secs(30);
@@ -138,10 +138,10 @@ pub(crate) fn spec(url: &str, policy: ConnectionPolicy, pages: u64) -> Generator
     spec
 }
 
-/// The same, with a short time-out of one class; of another class, as it is.
+/// The same, with a short time-out if the class is one of time-outs.
 pub(crate) fn impatient(mut spec: GeneratorTask, class: ErrorClass) -> GeneratorTask {
     match class {
-        // Other test programs run beside this one, and an answer that was not spoilt must come in time.
+        // Other test programs run at the same time, and a correct answer must come in time.
         ErrorClass::FirstByteTimeout => spec.client.first_byte_timeout = Nanos::from_secs(1),
         ErrorClass::RequestTimeout => spec.client.request_timeout = Nanos::from_millis(800),
         _ => {}
@@ -155,7 +155,7 @@ pub(crate) fn one_page(files: Vec<FileRequest>) -> Workload {
     Workload { name: "one page".into(), pages: vec![page], ..Workload::default() }
 }
 
-/// A file of a path and, where it matters, a size.
+/// A file with a path and, if it matters, a size.
 pub(crate) fn file(url: &str, size: Option<u64>) -> FileRequest {
     FileRequest { url: url.into(), size, ..FileRequest::default() }
 }
