@@ -1,6 +1,6 @@
-//! Time of what is paid for each request in the model: choosing a page, recording a value. `cargo bench -p webstone-model`.
+//! Time of what each request costs in the model: choosing a page, recording a value. `cargo bench -p webstone-model`.
 //!
-//! Instructions of the same parts are counted by `cargo xtask instructions`.
+//! Their instructions are counted by `cargo xtask instructions`.
 
 use std::hint::black_box;
 
@@ -25,7 +25,7 @@ fn sampler(criterion: &mut Criterion) {
 }
 
 fn histogram(criterion: &mut Criterion) {
-    // Latencies as they come: most within three octaves, a few far out.
+    // Latencies as usual: most within three octaves, a few much longer.
     let mut random = PageSequence::new(1, 2);
     let values: Vec<u64> = (0..4096)
         .map(

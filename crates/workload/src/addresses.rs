@@ -1,14 +1,15 @@
-//! Where connections come from: ranges of IP addresses, as `--source` names them, and of ports, as `--source-port-range` does.
+//! The sources of connections: ranges of IP addresses, as in `--source`, and of ports, as in `--source-port-range`.
 
 use std::fmt;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use std::str::FromStr;
 
-/// Most addresses of one range: each brings some 28,000 local ports, so that this is far beyond what a host can use.
+/// Maximum number of addresses in a range. Each brings some 28,000 local ports, so this is far more than a host can
+/// use.
 pub const ADDRESSES_MAX: u128 = 65_536;
 
-/// Addresses of one family from the first to the last, both included; at most [`ADDRESSES_MAX`]. It keeps the spelling in
-/// which it was given.
+/// Addresses of one family from the first to the last, both included; at most [`ADDRESSES_MAX`]. Displayed as it was
+/// written.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct AddressRange {
     first: IpAddr,
@@ -26,12 +27,12 @@ pub struct PortRange {
 }
 
 impl PortRange {
-    /// How many ports.
+    /// Number of ports.
     pub fn count(self) -> u64 {
         u64::from(self.last - self.first) + 1
     }
 
-    /// A part of it, counted from 0, where it is split evenly. `None` if there are more parts than ports.
+    /// One of `parts` equal parts, with index from 0. `None` if there are more parts than ports.
     pub fn part(self, index: usize, parts: usize) -> Option<PortRange> {
         let before = |index: usize| (self.count() * index as u64 / parts as u64) as u16;
         let (first, last) = (self.first + before(index), self.first - 1 + before(index + 1));
@@ -60,7 +61,7 @@ impl fmt::Display for PortRange {
     }
 }
 
-/// Why a text names no range of addresses.
+/// Why a text is not a range of addresses.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error(
     "`{text}` is not a list of IP addresses: {rule}; write one (127.0.0.2), a range (127.0.0.2-127.0.0.9) or a network (10.0.0.0/24)"
@@ -71,12 +72,12 @@ pub struct AddressRangeError {
 }
 
 impl AddressRange {
-    /// How many addresses.
+    /// Number of addresses.
     pub fn count(&self) -> u64 {
         (number(self.last) - number(self.first)) as u64 + 1
     }
 
-    /// Its addresses, ascending.
+    /// The addresses, ascending.
     pub fn addresses(&self) -> impl Iterator<Item = IpAddr> + use<> {
         let is_v6 = self.first.is_ipv6();
         (number(self.first)..=number(self.last)).map(move |number| address(number, is_v6))
@@ -86,8 +87,8 @@ impl AddressRange {
 impl FromStr for AddressRange {
     type Err = AddressRangeError;
 
-    /// A network of more than two IPv4 addresses names its hosts: all but the first, which is the network's, and the last,
-    /// which is for broadcasts.
+    /// A network of more than two IPv4 addresses means its hosts: all but the first, which is the network's, and the
+    /// last, which is for broadcasts.
     fn from_str(text: &str) -> Result<AddressRange, AddressRangeError> {
         let text = text.trim();
         let error = |rule: String| AddressRangeError { text: text.to_owned(), rule };

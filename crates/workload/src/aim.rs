@@ -1,13 +1,14 @@
-//! Whom a workload asks: which of its target's URLs each request goes to ([`Aim`]), and which hosts besides. Load goes only where it was aimed: a list of URLs from somewhere else
-//! must not put a third party under load, so the user has to name all hosts other than the target.
+//! The servers that a workload sends requests to: which of its target's URLs each request goes to ([`Aim`]), and
+//! which hosts besides. A list of URLs from somewhere else must not put a third party under load, so the user has to
+//! name all hosts other than the target.
 
 use crate::target::{Place, Scheme, Target};
 use crate::{FileRequest, TlsPages};
 
 use super::{Workload, is_absolute};
 
-/// The servers of paths: a run's target, which of a workload that asks some pages over TLS and others without TLS has a URL
-/// of each scheme.
+/// The targets of requests for paths. If a workload requests some pages over TLS and others without, the run has a
+/// target URL for each scheme.
 #[derive(Clone, Debug)]
 pub struct Aim<'a> {
     targets: &'a [Target],
@@ -15,11 +16,11 @@ pub struct Aim<'a> {
 }
 
 impl<'a> Aim<'a> {
-    /// Of a workload, at these targets.
+    /// Assigns a workload's requests to these targets.
     ///
     /// # Errors
-    /// What is wrong and what to do about it: no target; a scheme that pages ask for and no target has; targets of both schemes
-    /// where the pages do not say which.
+    /// What is wrong and what to do about it: no target; a scheme that pages need and no target has; targets of both
+    /// schemes though pages do not say which to use.
     pub fn new(workload: &Workload, targets: &'a [Target]) -> Result<Aim<'a>, (String, String)> {
         let tls_pages = workload.tls_pages();
         let of_scheme = |scheme: Scheme| targets.iter().find(|target| target.scheme == scheme);
@@ -47,7 +48,7 @@ impl<'a> Aim<'a> {
         }
     }
 
-    /// The targets that requests for paths go to in turn: those of one scheme.
+    /// The targets for paths, used in turn: those of one scheme.
     pub fn of_paths(&self, over_tls: bool) -> impl Iterator<Item = &'a Target> + use<'a> {
         let scheme = match (self.tls_pages, over_tls) {
             (TlsPages::None, _) => None,
@@ -64,14 +65,14 @@ impl<'a> Aim<'a> {
 
     /// The first target that a request goes to, if its URL is a path.
     pub fn base(&self, file: &FileRequest) -> &'a Target {
-        // `new` has found one of each scheme that is asked for.
+        // `new` has found a target for each scheme that is needed.
         self.of_paths(file.detail.tls).next().unwrap_or(&self.targets[0])
     }
 }
 
-/// The hosts that a workload's URLs name, and neither `targets` (URLs) nor `allowed` (`HOST`, which stands for each of its
-/// ports, or `HOST:PORT`) do: each once, in the order of the workload. A URL that names no host that can be understood is
-/// one of them, whole.
+/// The hosts in a workload's URLs that are neither in `targets` (URLs) nor in `allowed` (`HOST` for any port, or
+/// `HOST:PORT`): each once, in the order of the workload. A URL whose host cannot be parsed counts as such a host, as
+/// a whole.
 pub fn strangers(workload: &Workload, targets: &[String], allowed: &[String]) -> Vec<String> {
     let targets: Vec<Target> =
         targets.iter().filter_map(|url| Target::split(url).ok()).map(|(target, _)| target).collect();
@@ -95,7 +96,7 @@ pub fn strangers(workload: &Workload, targets: &[String], allowed: &[String]) ->
     found
 }
 
-/// What to say where there are such hosts, and what to do about it.
+/// What is wrong with such hosts, and what to do about it.
 pub fn refusal(name: &str, strangers: &[String]) -> (String, String) {
     const NAMED_MAX: usize = 5;
     let mut named = strangers.iter().take(NAMED_MAX).cloned().collect::<Vec<_>>().join(", ");
@@ -131,7 +132,7 @@ mod tests {
     }
 
     #[test]
-    fn paths_and_the_targets_own_urls_are_no_strangers() {
+    fn paths_and_the_targets_own_urls_are_not_other_hosts() {
         let urls = [
             "/a",
             "//victim/x",
@@ -144,7 +145,7 @@ mod tests {
     }
 
     #[test]
-    fn other_hosts_and_other_ports_are_strangers_unless_they_are_allowed() {
+    fn other_hosts_and_ports_are_found_unless_allowed() {
         let urls = [
             "http://victim/a",
             "http://victim/b",

@@ -1,9 +1,9 @@
-//! The schedule of an open loop: when each arrival is due, to the nanosecond. No clock here: a schedule is a pure
-//! function of seed, rate and process, and a worker's share of it is a pure function of that and its slots.
+//! The schedule of an open loop: when each arrival is due, to the nanosecond. There is no clock here: a schedule
+//! depends only on seed, rate and process, and a worker's share of it only on that and the worker's slots.
 //!
-//! All workers together, on however many hosts, make exactly the schedule of one: arrivals are numbered and dealt to
-//! slots in turn, of W slots number w takes arrivals w, w + W, w + 2W and so on, and each worker has some of the slots.
-//! So a result does not depend on the number of workers, and each worker walks its share without asking another.
+//! All workers on all hosts together make exactly the schedule of a single worker: arrivals are numbered and assigned
+//! to W slots in turn, so slot w gets the arrivals w, w + W, w + 2W and so on, and each worker has some of the slots.
+//! So a result does not depend on the number of workers, and each worker computes its share without asking another.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -16,58 +16,58 @@ use webstone_measure::units::NANOS_PER_SECOND;
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum ArrivalProcess {
-    /// Evenly: as many in each second as the rate says.
+    /// Evenly spaced: as many per second as the rate says.
     #[default]
     Constant,
-    /// As many independent users would: gaps are exponentially distributed, and bursts happen.
+    /// Like independent users: intervals are exponentially distributed, with bursts.
     Poisson,
 }
 
-/// Which arrivals are a worker's: number k is, where `first` ≤ k mod `of` < `first + count`. Slots that are dealt out without
-/// gap or overlap make the schedule of one, however many each worker has.
+/// Which arrivals a worker gets: number k if `first` ≤ k mod `of` < `first + count`. If slots are divided without gap
+/// or overlap, the result is the schedule of a single worker, however many slots each worker has.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Slots {
     /// The first slot, from 0.
     pub first: u32,
-    /// How many there are, one after another: at least 1, and `first + count` ≤ `of`.
+    /// Number of consecutive slots: at least 1, and `first + count` ≤ `of`.
     pub count: u32,
-    /// All slots of all workers.
+    /// Number of slots of all workers.
     pub of: u32,
 }
 
 impl Slots {
-    /// All there are: every arrival.
+    /// All slots: every arrival.
     pub const ALL: Slots = Slots { first: 0, count: 1, of: 1 };
 
-    /// From the last arrival of a turn to the first of the next, in arrivals.
+    /// From the last arrival of one turn to the first of the next, in arrivals.
     fn gap(self) -> u32 {
         self.of - self.count + 1
     }
 }
 
-/// The page sequence that draws the gaps; no client has this number.
+/// Client number of the page sequence that draws intervals; no client has it.
 const GAPS: u64 = u64::MAX - 1;
 
-/// Arrivals of one worker: nanoseconds since the start of the schedule, ascending. Endless, but where the rate falls
-/// to 0. A copy goes its own way from where it was taken.
+/// Arrivals of one worker: nanoseconds since the start of the schedule, ascending. They never end, unless the rate
+/// falls to 0. A copy continues independently.
 #[derive(Clone, Debug)]
 pub struct Arrivals(Kind);
 
 #[derive(Clone, Debug)]
 enum Kind {
-    /// Exact integers: arrival k is due at ⌊k × 10¹² / rate⌋, the rate in arrivals in 1,000 s.
+    /// Exact integers: arrival k is due at ⌊k × 10¹² / rate⌋, with the rate in arrivals per 1,000 s.
     Even { next: Exact, step: Exact, rate: u64 },
-    /// The same for several slots: from one arrival of a turn to the next, and over to the next turn.
+    /// The same for several slots: `step` between arrivals of a turn, `over` from one turn to the next.
     EvenTurns { next: Exact, step: Exact, over: Exact, rate: u64, turn: Turn },
     /// Arrival k of a ramp is due when k arrivals are expected.
     EvenRamp { profile: RateProfile, next: u64, turn: Turn },
-    /// Arrival k is due when as many are expected as k + 1 gaps of mean 1 add up to. A Poisson process whose time is
-    /// stretched by the integral of a rate is the Poisson process of that rate: E. Çinlar, Introduction to Stochastic
-    /// Processes, 1975, section 4.7.
+    /// Arrival k is due when the expected number of arrivals reaches the sum of k + 1 exponential intervals of mean
+    /// 1. A Poisson process whose time is stretched by the integral of a rate is the Poisson process of that rate: E.
+    /// Çinlar, Introduction to Stochastic Processes, 1975, section 4.7.
     Poisson { profile: RateProfile, gaps: PageSequence, sum: f64, skip: u32, turn: Turn },
 }
 
-/// A time in nanoseconds, and what is left of it in parts of one: less than the rate.
+/// A time in nanoseconds, with the remainder in units of 1 / rate nanoseconds.
 #[derive(Clone, Copy, Debug)]
 struct Exact {
     ns: u64,
@@ -75,10 +75,10 @@ struct Exact {
 }
 
 impl Exact {
-    /// How long this many gaps take at a rate in arrivals in 1,000 s.
+    /// The duration of this many intervals at a rate in arrivals per 1,000 s.
     fn of(gaps: u32, rate: u64) -> Exact {
         let span = 1000 * u128::from(NANOS_PER_SECOND) * u128::from(gaps);
-        // A rate of 0 has no first arrival; `next` sees to it.
+        // A rate of 0 has no first arrival; `next` handles that.
         let rate = u128::from(rate.max(1));
         Exact { ns: (span / rate) as u64, rest: (span % rate) as u64 }
     }
@@ -94,10 +94,10 @@ impl Exact {
     }
 }
 
-/// Where in its turn a worker of several slots is.
+/// Position of a worker with several slots within its turn.
 #[derive(Clone, Copy, Debug)]
 struct Turn {
-    /// Arrivals up to the end of the turn, with the next.
+    /// Arrivals left in the turn, including the next.
     left: u32,
     slots: Slots,
 }
@@ -107,7 +107,7 @@ impl Turn {
         Turn { left: slots.count, slots }
     }
 
-    /// Goes on to the worker's next arrival: how many further it is in the whole schedule.
+    /// Moves on to the worker's next arrival; returns how much later it is in the whole schedule, in arrivals.
     #[inline]
     fn advance(&mut self) -> u32 {
         self.left -= 1;
@@ -120,7 +120,7 @@ impl Turn {
 }
 
 impl Arrivals {
-    /// The share of the worker that has these slots.
+    /// The share of the worker with these slots.
     pub fn new(process: ArrivalProcess, profile: RateProfile, seed: u64, slots: Slots) -> Arrivals {
         debug_assert!(slots.count > 0 && slots.of - slots.first >= slots.count, "{slots:?}");
         let turn = Turn::new(slots);
@@ -279,7 +279,7 @@ mod tests {
     }
 
     proptest! {
-        /// Workers of one slot each.
+        /// Workers with one slot each.
         #[test]
         fn all_workers_together_make_the_schedule_of_one(
             workers in 1..9_u32,
@@ -291,7 +291,7 @@ mod tests {
             prop_assert_eq!(together(process, rate, seed, &dealt), together(process, rate, seed, &[1]));
         }
 
-        /// Workers of many slots, of different numbers of them.
+        /// Workers with several slots, not equally many.
         #[test]
         fn slots_make_the_schedule_of_one_however_they_are_dealt(
             dealt in prop::collection::vec(1..7_u32, 1..9),
@@ -311,7 +311,7 @@ mod tests {
         prop_oneof![Just(Constant), Just(Poisson)]
     }
 
-    /// Arrivals in three seconds of all workers, which have this many slots each.
+    /// Arrivals of all workers together in three seconds; `dealt` has the number of slots of each.
     fn together(process: ArrivalProcess, rate: &str, seed: u64, dealt: &[u32]) -> Vec<u64> {
         let profile = if rate == "0" {
             RateProfile::constant(webstone_measure::rate::Rate::ZERO)
@@ -333,7 +333,7 @@ mod tests {
         all
     }
 
-    /// Not only the sum: a worker's arrivals are those of its slots.
+    /// Not only the sum is right: a worker's arrivals are those of its slots.
     #[test]
     fn a_worker_takes_the_arrivals_of_its_slots() {
         for process in [Constant, Poisson] {

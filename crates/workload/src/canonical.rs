@@ -1,6 +1,6 @@
-//! The canonical form of a workload: what its SHA-256 is computed over.
+//! The canonical form of a workload: what its SHA-256 is computed from.
 //!
-//! The form is a byte string of its own, so that it outlives any file format; [`Workload::sha256`] describes it.
+//! The form is independent of any file format; [`Workload::sha256`] describes it.
 //!
 //! Name and description are left out: the sum says what is requested, so a list and its copy under another name have
 //! the same one.
@@ -9,10 +9,10 @@ use sha2::{Digest, Sha256};
 
 use super::Workload;
 
-/// How often the sum of a feed's rows is taken of itself: some 10 ms.
+/// How often the sum of a feed's rows is hashed again: takes some 10 ms.
 const FINGERPRINT_ROUNDS: u32 = 100_000;
 
-/// The sum of a feed's rows, made dear to guess at.
+/// The sum of a feed's rows, made expensive to guess.
 pub(super) fn fingerprint(rows: &[Vec<String>]) -> String {
     let mut form = Form(Sha256::new());
     form.list(rows, |form, row| form.list(row, |form, value| form.text(value)));
@@ -50,7 +50,7 @@ pub(super) fn sha256(workload: &Workload) -> String {
                 form.text(value);
             });
             form.option(file.detail.body.as_deref(), Form::text);
-            // Only where it is said, so that the sums of lists without it stay what they were.
+            // Only if set, so that the sums of older lists do not change.
             if file.detail.tls {
                 form.text("tls");
             }

@@ -1,12 +1,12 @@
-//! What is in a generated file: printable, the same on any machine, different for each path, hard to compress, and
+//! Contents of generated files: printable, the same on any machine, different for each path, hard to compress, and
 //! computable at any offset, so that a 5 GB file needs no buffer on either side.
 //!
-//! Byte `8 n + k` of a file is `63 +` the low six bits of byte `k` of the `n`-th output of SplitMix64 (G. Steele,
-//! D. Lea, C. Flood, "Fast splittable pseudorandom number generators", OOPSLA 2014), seeded from the file's path. So
-//! the characters are `?` to `~`, as WebStone's `rand() % 26 + 63` begins; none of them means anything to HTML. Six
-//! of eight bits being random, no compressor gets below three quarters.
+//! Byte `8 n + k` of a file is `63 +` the low six bits of byte `k` of the `n`-th output of SplitMix64 (G. Steele, D.
+//! Lea, C. Flood, "Fast splittable pseudorandom number generators", OOPSLA 2014), seeded from the file's path. So the
+//! characters are `?` to `~`, beginning where WebStone's `rand() % 26 + 63` does; none of them has a meaning in HTML.
+//! As six of eight bits are random, no compressor gets below three quarters.
 //!
-//! The content depends on the path only: a file cut short is a prefix of the whole one.
+//! The content depends only on the path: a file cut short is a prefix of the whole one.
 
 use std::borrow::Cow;
 
@@ -22,9 +22,9 @@ pub struct Content {
 }
 
 impl Content {
-    /// The content at a URL or its path; see [`file_path`] for which URLs are the same file.
+    /// The content for a URL or its path; [`file_path`] says which URLs are the same file.
     pub fn of(url: &str) -> Content {
-        // FNV-1a collects the bytes, SplitMix64's finaliser spreads them: a key needs no more than to differ.
+        // FNV-1a combines the bytes, SplitMix64's finaliser mixes the result: keys only need to differ.
         let mut key = 0xcbf2_9ce4_8422_2325_u64;
         for byte in file_path(url).bytes() {
             key = (key ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3);
@@ -57,7 +57,7 @@ impl Content {
         let words = body_bytes.chunks_exact(8);
         let tail = words.remainder();
         let mut number = body;
-        // Differences are collected, not branched on, so that the loop is vectorised.
+        // Differences are collected without branches, so that the loop is vectorised.
         let mut difference = 0;
         for chunk in words {
             let found = u64::from_le_bytes(chunk.try_into().expect("chunks of eight"));
@@ -81,7 +81,7 @@ impl Content {
     }
 }
 
-/// Fills a buffer with the bytes from `offset` on of the file at a URL. For many pieces of one file, keep a
+/// Fills a buffer with the bytes from `offset` on of the file at a URL. For many pieces of one file, use a
 /// [`Content`].
 pub fn fill(url: &str, offset: u64, out: &mut [u8]) {
     Content::of(url).fill(offset, out);
@@ -97,12 +97,12 @@ pub struct ContentCheck {
 }
 
 impl ContentCheck {
-    /// A check of the body of `size` bytes at a URL.
+    /// A check of a body of `size` bytes for a URL.
     pub fn new(url: &str, size: u64) -> ContentCheck {
         ContentCheck { content: Content::of(url), offset: 0, size, right: true }
     }
 
-    /// Takes the next piece; whether all bytes so far are right and not too many.
+    /// Takes the next piece; returns whether all bytes so far are right and not too many.
     pub fn update(&mut self, bytes: &[u8]) -> bool {
         let fits = self.size - self.offset >= bytes.len() as u64;
         self.right = self.right && fits && self.content.matches(self.offset, bytes);
@@ -118,8 +118,8 @@ impl ContentCheck {
     }
 }
 
-/// The file that a URL asks for, as a path from the root of the fileset: without scheme, host and query, with percent
-/// escapes decoded, `index.html` after a closing slash. Not safe to open as it stands: it may hold `..`.
+/// The file that a URL means, as a path from the root of the fileset: without scheme, host and query, with percent
+/// escapes decoded, and `index.html` added after a trailing slash. Not safe to open: it may contain `..`.
 pub fn file_path(url: &str) -> Cow<'_, str> {
     let path = path_and_query(url);
     let path = &path[..path.find(['?', '#']).unwrap_or(path.len())];
@@ -144,7 +144,7 @@ fn path_and_query(url: &str) -> &str {
     }
 }
 
-/// Escapes decoded, where they are escapes and what comes out is UTF-8; otherwise the text as it stands.
+/// The text with percent escapes decoded if the result is UTF-8, otherwise unchanged.
 fn percent_decoded(text: &str) -> Cow<'_, str> {
     if !text.contains('%') {
         return Cow::Borrowed(text);
@@ -206,7 +206,7 @@ mod tests {
     }
 
     #[test]
-    fn compression_cannot_hide() {
+    fn the_content_cannot_be_compressed_much() {
         let plain = whole("/file50k.html", 1 << 20);
         let mut packed = Vec::with_capacity(plain.len() * 2);
         let mut encoder = flate2::Compress::new(flate2::Compression::best(), false);
@@ -228,7 +228,7 @@ mod tests {
     }
 
     #[test]
-    fn a_check_tells_long_short_and_wrong_bodies() {
+    fn a_check_detects_long_short_and_wrong_bodies() {
         let body = whole("/a", 100);
         let mut right = ContentCheck::new("/a", 100);
         assert!(right.update(&body[..33]) && !right.finished());

@@ -2,7 +2,7 @@
 
 use super::Feed;
 
-/// Reads a feed. The first line names the columns, unless `columns` already does. An error begins with line and
+/// Reads a feed. The first line has the names of columns, unless `columns` is given. An error begins with line and
 /// column.
 pub(super) fn parse(bytes: &[u8], columns: Option<Vec<String>>) -> Result<Feed, String> {
     let text = std::str::from_utf8(bytes).map_err(|error| {
@@ -28,7 +28,7 @@ pub(super) fn parse(bytes: &[u8], columns: Option<Vec<String>>) -> Result<Feed, 
     Ok(feed)
 }
 
-/// One record, the number of lines that it took, and what follows it.
+/// One record, the number of its lines, and the rest.
 fn record(text: &str) -> Result<(Vec<String>, usize, &str), String> {
     let mut values = Vec::new();
     let mut at = 0;

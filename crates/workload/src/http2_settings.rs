@@ -1,4 +1,4 @@
-//! What clients of HTTP/2 tell servers about themselves when a connection begins: their own way, a browser's, or by hand.
+//! Settings that HTTP/2 clients send when a connection begins: our own, a browser's, or given by hand.
 
 use std::fmt;
 use std::str::FromStr;
@@ -14,13 +14,13 @@ const FRAME: (u32, u32) = (1 << 14, (1 << 24) - 1);
 /// Largest table that the load generator keeps for each connection, in bytes.
 const HEADER_TABLE_MAX: u32 = 1 << 20;
 
-/// SETTINGS of a client, and the window of its connections. A setting that is absent is not sent, so that the default of RFC 9113
-/// holds. Server push is always turned off.
+/// SETTINGS of a client, and the window of its connections. A setting that is absent is not sent, so that the default
+/// of RFC 9113 applies. Server push is always disabled.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Http2Settings {
     /// SETTINGS_HEADER_TABLE_SIZE, in bytes.
     pub header_table: Option<u32>,
-    /// SETTINGS_INITIAL_WINDOW_SIZE, in bytes: what each stream may receive before it is extended.
+    /// SETTINGS_INITIAL_WINDOW_SIZE, in bytes: how much each stream may receive before a WINDOW_UPDATE.
     pub window: u32,
     /// SETTINGS_MAX_FRAME_SIZE, in bytes.
     pub frame: Option<u32>,
@@ -31,7 +31,7 @@ pub struct Http2Settings {
 }
 
 impl Default for Http2Settings {
-    /// Windows that hold up no answer.
+    /// Windows so large that they delay no answer.
     fn default() -> Http2Settings {
         let window = (1 << 30) - 1;
         Http2Settings {
@@ -45,7 +45,7 @@ impl Default for Http2Settings {
 }
 
 impl Http2Settings {
-    /// Those of Chrome since version 117 (2023), without its reserved settings of changing numbers.
+    /// Those of Chrome since version 117 (2023), without its reserved settings with changing identifiers.
     pub const CHROME: Http2Settings = Http2Settings {
         header_table: Some(65_536),
         window: 6_291_456,
@@ -65,12 +65,12 @@ impl Http2Settings {
     pub const PRESETS: [(&str, Http2Settings); 2] =
         [("chrome", Http2Settings::CHROME), ("firefox", Http2Settings::FIREFOX)];
 
-    /// Whether they are those of a run that says nothing about them.
+    /// Whether they are those of a run that does not set any.
     pub fn is_default(&self) -> bool {
         *self == Http2Settings::default()
     }
 
-    /// In words: the preset that they are, where they are one, and every value.
+    /// In words: the name of the preset if they equal one, and every value.
     pub fn in_words(&self) -> String {
         let preset = Http2Settings::PRESETS.into_iter().find(|(_, preset)| preset == self);
         match preset {
@@ -81,7 +81,7 @@ impl Http2Settings {
 }
 
 impl fmt::Display for Http2Settings {
-    /// The form that [`Http2Settings::from_str`] reads back, with every value that is sent.
+    /// In the form that [`Http2Settings::from_str`] reads, with every value that is sent.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let optional =
             [("header-table", self.header_table), ("frame", self.frame), ("header-list", self.header_list)];
@@ -181,7 +181,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_none_says_which_rule_it_breaks() {
+    fn invalid_settings_name_the_rule_they_break() {
         for (text, rule) in [
             ("safari", "`safari` is neither a browser nor a value"),
             ("windows=1", "there is no setting `windows`"),

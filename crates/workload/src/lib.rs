@@ -1,8 +1,8 @@
-//! What is requested, and how: lists of pages ([`Workload`]), how much load clients of which kind make ([`load`]), when arrivals of an
-//! open loop are due ([`arrivals`]). Formats of lists that are read and written, the built-in lists, access logs that become a list, and
-//! the contents of generated files.
+//! What is requested, and how: lists of pages ([`Workload`]), how much load is made and by which clients ([`load`]),
+//! when arrivals of an open loop are due ([`arrivals`]). Also the formats of lists, the built-in lists, lists mined
+//! from access logs, and the contents of generated files.
 //!
-//! Every reader here is a pure function of its bytes and panics on none. Nothing opens a file or a socket.
+//! Every reader here is a pure function of its bytes and never panics. Nothing opens a file or a socket.
 #![forbid(unsafe_code)]
 
 pub mod addresses;
@@ -38,5 +38,5 @@ pub use url::is_absolute;
 pub use webstone1::write as to_webstone1;
 pub use webstone2::write as to_webstone2;
 
-/// U+FEFF, with which some editors begin a UTF-8 file.
+/// U+FEFF, which some editors put at the beginning of a UTF-8 file.
 const BYTE_ORDER_MARK: char = '\u{feff}';

@@ -1,10 +1,10 @@
-//! What the two filelists have in common in writing: what neither can express, and the comment that they open with.
+//! What writing the two filelists has in common: what neither can express, and the comment at the beginning.
 
 use super::problem::UnwritableError;
 use super::{Page, Workload};
 use webstone_measure::units::Nanos;
 
-/// Checks that a workload says nothing that a filelist has no words for.
+/// Checks that a workload has nothing that a filelist cannot express.
 pub(super) fn expressible(workload: &Workload, format: &str) -> Result<(), UnwritableError> {
     let refuse = |place: String, what: &str| UnwritableError {
         what: format!("{place}{format} cannot express {what}"),

@@ -1,6 +1,7 @@
-//! How load is made: how much of it ([`LoadSpec`]), by clients of which kind ([`ClientSpec`]), by which workers ([`GeneratorSpec`]).
+//! How load is made: how much of it ([`LoadSpec`]), by which clients ([`ClientSpec`]), by which workers
+//! ([`GeneratorSpec`]).
 //!
-//! Defaults stand here and nowhere else.
+//! All defaults are here.
 
 use std::fmt;
 use std::str::FromStr;
@@ -16,7 +17,8 @@ use crate::tls::TlsSpec;
 use webstone_measure::rate::Rates;
 use webstone_measure::units::Nanos;
 
-/// A load generator's task: whom it asks, how much, as which clients. The part of a run's specification that it needs.
+/// A load generator's task: its target, how much load, and which clients. The part of a run's specification that it
+/// needs.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct GeneratorTask {
     /// URLs of the server under test, used in turn by connections.
@@ -33,32 +35,34 @@ pub struct GeneratorTask {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 pub struct LoadSpec {
-    /// Numbers of clients, a level each: `20..100+10`, `1,2,4`, `1..64*2`.
+    /// Numbers of clients, one level each: `20..100+10`, `1,2,4`, `1..64*2`.
     pub clients: Levels,
-    /// Open loop: arrivals per second, a level each: `10k`, `1k..10k+1k`, `1k..50k/60s`. Absent: closed loop.
+    /// Open loop: arrivals per second, one level each: `10k`, `1k..10k+1k`, `1k..50k/60s`. Absent: closed loop.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub rate: Option<Rates>,
     /// Open loop: how arrivals are spaced.
     pub arrivals: ArrivalProcess,
-    /// Open loop: what becomes of an arrival that finds no client free.
+    /// Open loop: what happens to an arrival that finds no free client.
     pub when_busy: WhenBusy,
-    /// Length of a level's measured window; 0s: the level ends by pages alone. With both, whichever comes first.
+    /// Length of a level's measured window; 0s: only the number of pages ends the level. With both, whichever comes
+    /// first.
     pub duration: Nanos,
-    /// Pages that a level fetches in all, over all clients.
+    /// Pages that a level fetches, over all clients.
     pub pages: Option<u64>,
-    /// Repetition test: each page so often, in the order of the workload; then the level ends.
+    /// Repetition test: how often each page is fetched, in the order of the workload; then the level ends.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub repetitions: Option<u32>,
     /// Timed runs of each level.
     pub iterations: u32,
-    /// Time under load before the window opens, every iteration.
+    /// Time under load before the window opens, in every iteration.
     pub warmup: Nanos,
-    /// Time that requests in progress may take to finish after the window closed; then they are cut off and counted.
+    /// Time that requests in progress may take to finish after the window has closed; then they are cut off and
+    /// counted.
     pub drain: Nanos,
     /// Order of levels and iterations.
     pub order: Order,
-    /// How many void timed runs are repeated at most, of each four of a level: those in which too much CPU time was taken from the
-    /// generator or the server. 0: none.
+    /// Maximum number of void timed runs that are repeated, for every four of a level: runs in which too much CPU
+    /// time was taken from the generator or the server. 0: none.
     pub retries: u32,
     /// Whether each level's iterations are two interleaved arms of the same thing, to learn the noise floor.
     pub aa: bool,
@@ -85,25 +89,25 @@ impl Default for LoadSpec {
 }
 
 impl LoadSpec {
-    /// How many void timed runs of one level are repeated at most.
+    /// Maximum number of void timed runs of one level that are repeated.
     pub fn retries_of_level(&self) -> usize {
         self.retries as usize * (self.iterations as usize).div_ceil(4).max(1)
     }
 
-    /// Number of levels of the sweep: of rates in open loop, else of client counts.
+    /// Number of levels of the sweep: of rates in open loop, otherwise of client counts.
     pub fn levels(&self) -> usize {
         self.rate.as_ref().map_or(self.clients.0.len(), |rates| rates.0.len())
     }
 }
 
-/// What becomes of an arrival that finds no client free.
+/// What happens to an arrival that finds no free client.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum WhenBusy {
-    /// It waits for one, and its waiting is part of its latency.
+    /// It waits for one, and the wait is part of its latency.
     #[default]
     Queue,
-    /// It is skipped, and counted as such.
+    /// It is skipped, and counted as skipped.
     Skip,
 }
 
@@ -111,7 +115,7 @@ pub enum WhenBusy {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum Order {
-    /// All levels once, then all levels again: drift of the machine does not look like a trend over levels.
+    /// All levels once, then all levels again, so that drift of the machine does not look like a trend over levels.
     #[default]
     Interleaved,
     /// All iterations of a level before the next level.
@@ -124,7 +128,7 @@ pub enum Order {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Levels(pub Vec<u32>);
 
-/// Why a text names no levels.
+/// Why a text is not a list of levels.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error(
     "`{text}` is not a list of client counts: {rule}; write one count (64), a list (1,2,4), a range with a step (20..100+10) or with a factor (1..64*2)"
@@ -134,10 +138,11 @@ pub struct LevelsError {
     rule: String,
 }
 
-/// Most levels that a range may name. A sweep of more is a slip of the keyboard.
+/// Maximum number of levels in a range. A longer sweep is a typing error.
 const LEVELS_MAX: usize = 10_000;
 
-/// Most clients of a level: the engine numbers connections with 32 bits and keeps some of them for parallel fetches.
+/// Maximum number of clients of a level: the engine has 32-bit numbers of connections and needs some of them for
+/// parallel fetches.
 const CLIENTS_MAX: u64 = 10_000_000;
 
 impl FromStr for Levels {
@@ -146,7 +151,7 @@ impl FromStr for Levels {
     fn from_str(text: &str) -> Result<Levels, LevelsError> {
         let error = |rule: String| LevelsError { text: text.to_owned(), rule };
         let count = |word: &str| -> Result<u64, LevelsError> {
-            // The remedy of a single count would be a second one.
+            // For a single count the hint would suggest another single count.
             let value = webstone_measure::units::parse_count(word)
                 .map_err(|_| error(format!("`{word}` is not a whole number, such as 64 or 10k")))?;
             if (1..=CLIENTS_MAX).contains(&value) {
@@ -213,17 +218,17 @@ pub enum ConnectionPolicy {
     KeepAlive,
 }
 
-/// The version of HTTP that is spoken.
+/// Version of HTTP.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub enum HttpVersion {
-    /// HTTP/1.0; reuse is asked for with `Connection: keep-alive`.
+    /// HTTP/1.0; keep-alive is requested with `Connection: keep-alive`.
     #[serde(rename = "1.0")]
     Http10,
     /// HTTP/1.1.
     #[default]
     #[serde(rename = "1.1")]
     Http11,
-    /// HTTP/2, without asking first: with prior knowledge.
+    /// HTTP/2 with prior knowledge.
     #[serde(rename = "2")]
     Http2,
 }
@@ -245,7 +250,7 @@ pub enum Resolve {
 pub enum Check {
     /// Status only.
     Status,
-    /// Status, and body length where the workload states one.
+    /// Status, and body length if the workload states one.
     #[default]
     Size,
     /// Status, length, and the content of the generated fileset, byte by byte.
@@ -260,24 +265,25 @@ pub struct ClientSpec {
     pub connections: ConnectionPolicy,
     /// With keep-alive: requests per connection, after which the client closes it.
     pub requests_per_connection: Option<u32>,
-    /// Files of a page fetched at once, after its first. 1 is WebStone's way.
+    /// Files of a page fetched at once, after its first. WebStone fetched one at a time.
     pub parallel: u32,
     /// Version of HTTP.
     pub http: HttpVersion,
-    /// HTTP/2: most streams that are open on a connection at a time; absent: as many as clients ask for and servers allow.
+    /// HTTP/2: maximum number of concurrent streams per connection; absent: as many as clients need and servers
+    /// allow.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub streams: Option<u32>,
-    /// HTTP/2: what clients tell servers when a connection begins.
+    /// HTTP/2: the settings that clients send when a connection begins.
     #[serde(skip_serializing_if = "Http2Settings::is_default")]
     pub http2_settings: Http2Settings,
-    /// HTTP/2: clients that share each connection.
+    /// HTTP/2: number of clients that share each connection.
     #[serde(skip_serializing_if = "is_one")]
     pub clients_per_connection: u32,
-    /// Method of files that name none.
+    /// Method of files that do not state one.
     pub method: String,
     /// Header fields added to every request, in order.
     pub headers: IndexMap<String, String>,
-    /// Body of every request that has none of its own.
+    /// Body of every request without its own.
     pub body: Option<String>,
     /// Seed of the page sequences. The same seed gives each client the same pages on any machine.
     pub seed: u64,
@@ -285,36 +291,36 @@ pub struct ClientSpec {
     pub resolve: Resolve,
     /// A Unix socket to connect to instead of the target's address.
     pub unix_socket: Option<String>,
-    /// Local addresses that connections come from, in turn.
+    /// Local addresses of connections, used in turn.
     pub source: Vec<AddressRange>,
-    /// Local ports of connections, as `40000-50000`; absent: the operating system's choice.
+    /// Local ports of connections, as `40000-50000`; absent: chosen by the operating system.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub source_ports: Option<PortRange>,
-    /// A proxy: connections go there, and requests name absolute URLs.
+    /// A proxy: connections go there, and request lines have absolute URLs.
     pub proxy: Option<String>,
-    /// Hosts besides the target that the workload may ask, as `HOST` or `HOST:PORT`. Others are refused.
+    /// Hosts besides the target that the workload may send requests to, as `HOST` or `HOST:PORT`. Others are refused.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub allow_hosts: Vec<String>,
-    /// Whether feeds of the workload may be files outside of its own directory.
+    /// Whether feeds of the workload may be files outside its own directory.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub allow_feeds: bool,
-    /// Longest time for a connection to be established.
+    /// Maximum time for a connection to be established.
     pub connect_timeout: Nanos,
-    /// Longest time from the request to the first byte of its answer.
+    /// Maximum time from the request to the first byte of its answer.
     pub first_byte_timeout: Nanos,
-    /// Longest time from start to the last byte.
+    /// Maximum time from start to the last byte.
     pub request_timeout: Nanos,
-    /// What is checked of each answer.
+    /// What is checked in each answer.
     pub check: Check,
-    /// Close connections with a TCP reset after the response: faster, and not what a browser does.
+    /// Close connections with a TCP reset after the response: faster, but not what a browser does.
     pub reset: bool,
-    /// How TLS handshakes are done, where a URL is `https`.
+    /// How TLS handshakes are done, if a URL is `https`.
     #[serde(skip_serializing_if = "TlsSpec::is_default")]
     pub tls: TlsSpec,
 }
 
 impl ClientSpec {
-    /// Most connections that this many clients have at once.
+    /// Maximum number of connections that this many clients have at once.
     pub fn connections_max(&self, clients: u32) -> u64 {
         let clients = u64::from(clients);
         match self.http {
@@ -365,18 +371,18 @@ impl Default for ClientSpec {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 pub struct GeneratorSpec {
-    /// Event loops. 0: one for each CPU that the server under test does not need.
+    /// Number of event loops. 0: one for each CPU that the server under test does not need.
     pub workers: u32,
     /// CPUs that workers are pinned to, in turn (`0-1,4`). Empty: chosen by the program; see `pin`.
     pub cpus: String,
     /// Whether workers are pinned at all.
     pub pin: bool,
-    /// Open loop: wait for arrivals awake, at the cost of a whole CPU a worker, instead of asleep.
+    /// Open loop: spin until the next arrival instead of sleeping, at the cost of a whole CPU per worker.
     pub spin: bool,
-    /// Pages (the heaviest) that have histograms of their own; all have totals. Bounds memory: each takes four
-    /// histograms a worker.
+    /// Number of pages, the heaviest first, that have their own histograms; all pages have totals. Limits memory:
+    /// each takes four histograms per worker.
     pub page_histograms: u32,
-    /// Exchanges to print whole, for debugging.
+    /// Number of exchanges to print completely, for debugging.
     pub trace: u32,
     /// File that receives the instants of every transaction (WebStone's -R).
     pub record_all: Option<String>,
@@ -396,7 +402,7 @@ impl Default for GeneratorSpec {
     }
 }
 
-/// Reads a list of CPUs as Linux writes it: `0-1,4`.
+/// Reads a list of CPUs in Linux's format: `0-1,4`.
 pub fn parse_cpu_list(text: &str) -> Result<Vec<u32>, String> {
     let error = || format!("`{text}` is not a list of CPUs: write numbers and ranges, as in 0-1,4");
     let number = |word: &str| word.trim().parse::<u32>().ok().filter(|n| *n < 4096).ok_or_else(error);

@@ -13,7 +13,7 @@ use webstone_measure::units::Nanos;
 pub struct Workload {
     /// Its name.
     pub name: String,
-    /// What it is meant to be like, and its source.
+    /// What it represents, and its source.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub description: String,
     /// Tables of values for templates: name of the feed, then its rows.
@@ -23,29 +23,30 @@ pub struct Workload {
     pub pages: Vec<Page>,
 }
 
-/// Rows of values that templates draw from, one row a page (in turn for each client).
+/// Rows of values that templates use, one row per page (in turn for each client).
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Feed {
     /// Names of the columns.
     pub columns: Vec<String>,
-    /// Rows; each as long as `columns`. None in a record, which has `kept` instead.
+    /// Rows, each as long as `columns`. Empty in a record, which has `kept` instead.
     pub rows: Vec<Vec<String>>,
     /// In a record: what is kept of the rows, which are often names and passwords.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub kept: Option<FeedKept>,
-    /// The file that the rows came from, as the workload names it, for messages; absent where they stand in the workload.
+    /// The file that the rows came from, as written in the workload, for messages; absent if they are in the workload
+    /// itself.
     #[serde(skip)]
     pub file: Option<Box<str>>,
 }
 
-/// What a record keeps of a feed's rows: enough to tell whether two runs had the same.
+/// What a record keeps of a feed's rows: enough to see whether two runs had the same.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct FeedKept {
-    /// How many rows.
+    /// Number of rows.
     pub rows: u64,
-    /// [`Feed::fingerprint`] of them.
+    /// Their [`Feed::fingerprint`].
     pub fingerprint: String,
 }
 
@@ -55,7 +56,7 @@ pub struct FeedKept {
 pub struct Page {
     /// Its weight, at least 1.
     pub weight: u64,
-    /// Its files, fetched in order (the first alone, where files are fetched in parallel).
+    /// Its files, fetched in order (the first alone, if files are fetched in parallel).
     pub files: Vec<FileRequest>,
     /// Time that a client waits after the page.
     #[serde(default, skip_serializing_if = "is_zero")]
@@ -66,9 +67,9 @@ pub struct Page {
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct FileRequest {
-    /// Path with its query on the target, or a whole `http://host:port/path` for another host. May hold templates.
+    /// Path with its query on the target, or a whole `http://host:port/path` for another host. May contain templates.
     pub url: Box<str>,
-    /// Body length that the answer must have, in bytes, where known; also the size of the generated file.
+    /// Length in bytes that the answer's body must have, if known; also the size of the generated file.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub size: Option<u64>,
     /// What only some requests have; boxed, so that 100,000 plain pages stay small.
@@ -76,7 +77,7 @@ pub struct FileRequest {
     pub detail: Box<RequestDetail>,
 }
 
-/// What makes a request other than a plain GET that expects 200.
+/// How a request differs from a plain GET that expects 200.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(default)]
 pub struct RequestDetail {
@@ -86,37 +87,39 @@ pub struct RequestDetail {
     /// Expected status; absent: any from 200 to 299.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub status: Option<u16>,
-    /// Header fields besides the run's.
+    /// Header fields in addition to the run's.
     #[serde(skip_serializing_if = "IndexMap::is_empty")]
     pub headers: IndexMap<String, String>,
-    /// Request body. May hold templates.
+    /// Request body. May contain templates.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub body: Option<String>,
-    /// Whether it is asked over TLS, where others are asked without TLS. Only of a URL that is a path: a whole one has its scheme.
+    /// Whether it is requested over TLS in a workload that requests others without. Only for URLs that are paths: a
+    /// whole URL has its own scheme.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub tls: bool,
 }
 
-/// Which requests of a workload say that they are asked over TLS.
+/// Which requests of a workload are marked to go over TLS.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum TlsPages {
-    /// None: all are asked as the target's URL says.
+    /// None: the target's scheme decides for all.
     None,
-    /// Some, and the others are asked without TLS.
+    /// Some; the others are requested without TLS.
     Some,
     /// All.
     All,
 }
 
 impl FileRequest {
-    /// Bytes that the body of an answer must have, where that is known. `method` is the run's.
+    /// Number of bytes that the answer's body must have, if known. `method` is the run's.
     pub fn known_size(&self, method: &str) -> Option<u64> {
         self.size.filter(|_| self.method(method) != "HEAD")
     }
 
-    /// Size of the generated file that it asks for, of which every byte is known (`webstone_workload::content`); `None` where it asks for
-    /// anything else: with a query, a template or another method than GET, or where no size is stated. `method` is the run's.
+    /// Size of the generated file that it requests, whose content is known (`webstone_workload::content`); `None` for
+    /// anything else: with a query, a template or another method than GET, or without a stated size. `method` is the
+    /// run's.
     pub fn generated_size(&self, method: &str) -> Option<u64> {
         let is_file = !self.url.contains('?') && !self.url.contains("{{");
         self.size.filter(|_| is_file && self.method(method) == "GET")
@@ -128,7 +131,7 @@ impl FileRequest {
 }
 
 impl FileRequest {
-    /// Its URL, with what tells it from the same asked without TLS: `/a over TLS`.
+    /// Its URL, and whether it goes over TLS if it is marked so: `/a over TLS`.
     pub fn shown(&self) -> std::borrow::Cow<'_, str> {
         match self.detail.tls {
             true => format!("{} over TLS", self.url).into(),
@@ -149,13 +152,13 @@ fn is_zero(span: &Nanos) -> bool {
 }
 
 impl Feed {
-    /// Without its rows, as a record keeps it.
+    /// Without its rows, as in a record.
     pub fn sealed(&self) -> Feed {
         let kept = FeedKept { rows: self.rows.len() as u64, fingerprint: self.fingerprint() };
         Feed { columns: self.columns.clone(), kept: Some(kept), ..Feed::default() }
     }
 
-    /// The feed of this name, with its file, as messages name it: `` `users` (users.csv) ``.
+    /// The feed with its name and file, as in messages: `` `users` (users.csv) ``.
     pub fn named(&self, name: &str) -> String {
         match &self.file {
             Some(file) => format!("{} ({})", shown::quoted(name), shown::printable(file)),
@@ -163,20 +166,20 @@ impl Feed {
         }
     }
 
-    /// SHA-256 of the rows' canonical form (see [`Workload::sha256`]), taken of itself 100,000 times more, in lower-case hex:
-    /// whoever tries passwords against it pays as much for each.
+    /// SHA-256 of the rows' canonical form (see [`Workload::sha256`]), hashed 100,000 times more, in lower-case hex:
+    /// somebody who guesses passwords has this cost for each.
     pub fn fingerprint(&self) -> String {
         crate::canonical::fingerprint(&self.rows)
     }
 }
 
 impl Workload {
-    /// Σ of the pages' weights.
+    /// Sum of the pages' weights.
     pub fn total_weight(&self) -> u64 {
         self.pages.iter().map(|page| page.weight).sum()
     }
 
-    /// Which requests say that they are asked over TLS. Whole URLs do not count: they have a scheme of their own.
+    /// Which requests are marked to go over TLS. Whole URLs do not count: they have their own scheme.
     pub fn tls_pages(&self) -> TlsPages {
         let files = self.pages.iter().flat_map(|page| &page.files).filter(|file| file.url.starts_with('/'));
         let (mut over_tls, mut others) = (false, false);
@@ -193,7 +196,7 @@ impl Workload {
         }
     }
 
-    /// Mean body size of a request under the weights, in bytes; `None` unless every file states its size.
+    /// Weighted mean size of bodies, in bytes; `None` unless every file states its size.
     pub fn mean_size(&self) -> Option<f64> {
         let (mut bytes, mut requests) = (0.0, 0.0);
         for page in &self.pages {
@@ -205,15 +208,15 @@ impl Workload {
         (requests > 0.0).then(|| bytes / requests)
     }
 
-    /// SHA-256 over the canonical form, in lower-case hex: what is requested, whatever file it came from. The name
-    /// and the description do not count.
+    /// SHA-256 of the canonical form, in lower-case hex: it identifies what is requested, whatever file it came from.
+    /// Name and description do not count.
     ///
     /// The form is a byte string. An integer is 8 bytes, little-endian; a text is its length in bytes, then its UTF-8
-    /// bytes; a list is its length, then its items; something optional is the byte 0, or the byte 1 and the thing. In
-    /// order: the text `webstone workload 1`; the list of feeds (name, columns, rows as lists of texts, and where a record keeps none,
-    /// the text `kept`, their number and their fingerprint); the list of
-    /// pages (weight, think time in nanoseconds, list of files); for each file its URL, optional size, optional
-    /// method, optional status, list of header fields (name, value), optional body, and the text `tls` where it is asked over TLS.
+    /// bytes; a list is its length, then its items; an optional value is the byte 0, or the byte 1 and the value. In
+    /// order: the text `webstone workload 1`; the list of feeds (name, columns, rows as lists of texts; in a record,
+    /// the text `kept`, the number of rows and their fingerprint instead of the rows); the list of pages (weight,
+    /// think time in nanoseconds, list of files); for each file its URL, optional size, optional method, optional
+    /// status, list of header fields (name, value), optional body, and the text `tls` if it is requested over TLS.
     pub fn sha256(&self) -> String {
         crate::canonical::sha256(self)
     }
@@ -224,7 +227,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn which_pages_are_asked_over_tls_is_told_of_paths_alone() {
+    fn only_paths_are_marked_to_go_over_tls() {
         let of = |files: &[(&str, bool)]| {
             let file = |(url, tls): &(&str, bool)| FileRequest {
                 url: (*url).into(),
@@ -242,7 +245,7 @@ mod tests {
     }
 
     #[test]
-    fn of_an_answer_no_more_is_known_than_the_workload_says() {
+    fn only_what_the_workload_states_is_known_of_an_answer() {
         let file = |url: &str, size: Option<u64>, method: Option<&str>| {
             let detail = RequestDetail { method: method.map(str::to_owned), ..RequestDetail::default() };
             FileRequest { url: url.into(), size, detail: Box::new(detail) }

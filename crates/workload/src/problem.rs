@@ -1,11 +1,11 @@
-//! What is wrong with a workload's text, and where: every reader reports through these types.
+//! What is wrong with a workload's text, and where: all readers report errors with these types.
 //!
-//! A reader works with byte offsets, which cost nothing while all is well; lines and columns are counted only once
-//! there is an error to show.
+//! A reader works with byte offsets, which cost nothing if there is no error; lines and columns are counted only for
+//! an error.
 
 use webstone_measure::shown::quoted;
 
-/// Why a text is not a workload, or a workload cannot be written as a text of some format.
+/// Why a text is not a workload, or why a workload cannot be written in some format.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{file}:{line}:{column}: {what}")]
 pub struct WorkloadError {
@@ -21,7 +21,7 @@ pub struct WorkloadError {
     pub hint: Option<String>,
 }
 
-/// Why a workload cannot be written in a format: the format has no words for something that the workload says.
+/// Why a workload cannot be written in a format: the format cannot express something in it.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{what}")]
 pub struct UnwritableError {
@@ -31,7 +31,7 @@ pub struct UnwritableError {
     pub hint: Option<String>,
 }
 
-/// A problem at a byte offset of the text that is being read.
+/// A problem at a byte offset of a text.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Fault {
     pub(super) offset: usize,
@@ -53,15 +53,15 @@ impl Fault {
         self
     }
 
-    /// The same in a longer text, in which its own begins at `start`.
+    /// The same fault in a longer text that contains the original from `start` on.
     pub(super) fn after(self, start: usize) -> Fault {
         Fault { offset: start + self.offset, ..self }
     }
 
-    /// The error that this fault is in a text of the given name.
+    /// The error for this fault in a text of the given name.
     pub(super) fn locate(self, file: &str, text: &[u8]) -> WorkloadError {
         let before = &text[..self.offset.min(text.len())];
-        // A carriage return ends a line too, unless a line feed follows: some of these lists are from old Macs.
+        // A carriage return without a line feed also ends a line: some of these lists come from old Macs.
         let mut line = 1;
         let mut start = 0;
         for (index, byte) in before.iter().enumerate() {
@@ -76,7 +76,7 @@ impl Fault {
     }
 }
 
-/// Reads a whole number from `low` up to `i64::MAX` (what TOML can hold), as the thing that `expected` names.
+/// Reads a whole number from `low` to `i64::MAX` (the maximum of TOML); `expected` says what it is.
 pub(super) fn whole_number(offset: usize, token: &str, low: u64, expected: &str) -> Result<u64, Fault> {
     let rule = format!("{expected} (a whole number from {low})");
     let fault = || Fault::found(offset, token, &rule);
@@ -123,7 +123,7 @@ mod tests {
     }
 
     #[test]
-    fn numbers_outside_the_rule_are_told_apart() {
+    fn numbers_outside_the_rule_are_distinguished() {
         let hint = |token: &str| whole_number(0, token, 1, "a weight").unwrap_err().hint;
         assert_eq!(whole_number(0, "7", 1, "a weight"), Ok(7));
         assert!(hint("-5").unwrap().contains("negative"));

@@ -1,22 +1,22 @@
-//! From a text to a workload: which format it is, and the checks that all formats share.
+//! Reads a text as a workload: detects its format, and makes the checks that all formats share.
 
 use std::borrow::Cow;
 
 use super::problem::{Fault, WorkloadError};
 use super::{Page, Workload, toml_form, webstone1, webstone2};
 
-/// Contents of a file that a workload names, or why it cannot be read.
+/// Contents of a file that a workload refers to, or why it cannot be read.
 pub type FeedFile = Result<Vec<u8>, String>;
 
 /// Reads a workload of any of the three formats: WebStone 1.x, WebStone 2.x, TOML.
 ///
-/// `file` names the text in errors; its name gives the workload's where the text has none, and an ending of `.toml`
-/// settles the format. Feeds that stand in files of their own are an error here: see [`read_with`].
+/// `file` is the name of the text in errors, and gives the workload's name if the text does not; a name that ends in
+/// `.toml` means that format. Feeds in separate files are an error here: see [`read_with`].
 pub fn read(text: impl AsRef<[u8]>, file: &str) -> Result<Workload, WorkloadError> {
     read_with(text, file, |_| Err("feeds from files are not available here".to_owned()))
 }
 
-/// As [`read`]; asks `feed_file` for the contents of each file that a feed names, by the path as it is written.
+/// As [`read`]; calls `feed_file` for the contents of each file of a feed, with the path as written.
 pub fn read_with(
     text: impl AsRef<[u8]>,
     file: &str,
@@ -82,7 +82,7 @@ fn detect(text: &str, file: &str) -> Result<Format, Fault> {
         b'[' => Ok(Format::Toml),
         _ if is_toml_key(line) => Ok(Format::Toml),
         b'0'..=b'9' | b'-' | b'+' => Ok(Format::WebStone1(0)),
-        // A list of paths that lack their slash: the reader of lists has the better message.
+        // A list of paths without leading slashes: the reader of lists has the better message.
         _ if word.contains('.')
             || line.split_ascii_whitespace().nth(1).is_some_and(|w| w.parse::<u64>().is_ok()) =>
         {
@@ -111,7 +111,7 @@ fn from_pages(pages: Vec<Page>) -> Workload {
 fn check_total(pages: &[Page], text: &str) -> Result<(), Fault> {
     let total: u128 = pages.iter().map(|page| u128::from(page.weight)).sum();
     if total * pages.len() as u128 > 1 << 63 || u32::try_from(pages.len()).is_err() {
-        // The last page is where the limit was crossed; its weight is the last thing that can be pointed at.
+        // The limit was exceeded at the last page; its weight is the last thing to point at.
         let last_line = text.trim_end().rfind(['\n', '\r']).map_or(0, |at| at + 1);
         return Err(Fault::new(
             last_line,
@@ -132,7 +132,8 @@ fn stem(file: &str) -> Cow<'_, str> {
     if stem.is_empty() { Cow::Borrowed("workload") } else { Cow::Borrowed(stem) }
 }
 
-/// That a list is refused at `place` (line:column), for a reason that contains `what`, with a hint that contains `hint`.
+/// Checks that a list is refused at `place` (line:column), for a reason that contains `what`, with a hint that
+/// contains `hint`.
 #[cfg(test)]
 pub(super) fn assert_refused(text: &str, place: &str, what: &str, hint: &str) {
     let error = read(text, "list").expect_err(text);
@@ -148,7 +149,7 @@ mod tests {
     use proptest::prelude::*;
 
     #[test]
-    fn the_format_is_told_from_the_text() {
+    fn the_format_is_detected_from_the_text() {
         assert_eq!(read("/a 1\n", "x/list.txt").unwrap().name, "list");
         assert_eq!(read("1 1 1 /a", "x").unwrap().pages.len(), 1);
         assert_eq!(read("name = \"n\"\n[[pages]]\nurl = \"/a\"", "x").unwrap().name, "n");
@@ -173,14 +174,14 @@ mod tests {
     }
 
     #[test]
-    fn bytes_that_are_no_text_have_a_place() {
+    fn bytes_that_are_not_text_have_a_place() {
         let error = read(b"/a 1\n/b\xff 2\n", "list").unwrap_err();
         assert_eq!(error.to_string(), "list:2:3: found byte 0xff, expected UTF-8 text");
         let error = read([0x1f, 0x8b, 8, 0], "list").unwrap_err();
         assert!(error.hint.unwrap().contains("gzip"));
     }
 
-    /// Pieces of all three formats, so that random texts get past the first word.
+    /// Pieces of all three formats, so that random texts get beyond the first word.
     fn pieces() -> impl Strategy<Value = String> {
         let piece = prop_oneof![
             Just("/a".to_owned()),

@@ -1,8 +1,8 @@
-//! Which page a client asks for next: by weight, in constant time, from a sequence that is the client's own; or, in a repetition
-//! test, the next one in turn over all clients.
+//! Which page a client requests next: by weight, in constant time, from the client's own sequence; or, in a
+//! repetition test, the next in turn over all clients.
 //!
 //! Integers only, so that the same seed gives the same pages on any machine. A client's sequence depends on the run's
-//! seed and the client's number, never on the worker that carries it.
+//! seed and the client's number, not on its worker.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -16,18 +16,18 @@ use rand_xoshiro::{SplitMix64, Xoshiro256PlusPlus};
 /// 3(3), 1977; the table is built in linear time as M. D. Vose, IEEE TSE 17(9), 1991, with exact integers.
 #[derive(Clone, Debug)]
 pub struct Sampler {
-    /// For each column: out of `total`, the part that is the column's own; the rest is its alias's.
+    /// For each column: the part of `total` that is its own; the rest is its alias's.
     columns: Vec<(u64, u32)>,
     total: u64,
-    /// Of a repetition test: how many pages were picked, by whichever client.
+    /// In a repetition test: the number of pages picked by all clients.
     turn: Option<Arc<AtomicU64>>,
 }
 
 impl Sampler {
-    /// A sampler over weights. `None` if there is none, one is 0, or number × Σ weights exceeds 2⁶³.
+    /// A sampler for weights. `None` if there are no weights, one is 0, or number × sum of weights exceeds 2⁶³.
     pub fn new(weights: impl ExactSizeIterator<Item = u64>) -> Option<Sampler> {
         let n = weights.len() as u64;
-        // Scaled by n, the mean of a column is exactly Σ weights.
+        // Scaled by n, the mean of a column is exactly the sum of the weights.
         let mut scaled = Vec::with_capacity(weights.len());
         let mut total = 0_u64;
         for weight in weights {
@@ -54,13 +54,13 @@ impl Sampler {
         Some(Sampler { columns, total, turn: None })
     }
 
-    /// The same indices, each in turn over all clients, in their order.
+    /// The same indices, in their order, each in turn over all clients.
     #[must_use]
     pub fn in_turn(self) -> Sampler {
         Sampler { turn: Some(Arc::default()), ..self }
     }
 
-    /// Whether it is one of [`Sampler::in_turn`].
+    /// Whether it was made by [`Sampler::in_turn`].
     pub fn is_in_turn(&self) -> bool {
         self.turn.is_some()
     }
@@ -70,7 +70,7 @@ impl Sampler {
         self.columns.len()
     }
 
-    /// Whether there is nothing to pick; never true of a sampler that was made.
+    /// Whether there is nothing to pick, which never happens.
     pub fn is_empty(&self) -> bool {
         self.columns.is_empty()
     }
@@ -110,9 +110,9 @@ pub struct PageSequence {
 }
 
 impl PageSequence {
-    /// The sequence of client `client` under the run's seed.
+    /// The sequence of client `client` for the run's seed.
     pub fn new(seed: u64, client: u64) -> PageSequence {
-        // SplitMix64 scrambles neighbouring client numbers apart; it is what the authors of xoshiro seed with.
+        // SplitMix64 makes the states of neighbouring clients unrelated; xoshiro's authors recommend it for seeding.
         let mut mixer = SplitMix64::seed_from_u64(seed);
         let mut mixer =
             SplitMix64::seed_from_u64(mixer.next_u64() ^ client.wrapping_mul(0x9e37_79b9_7f4a_7c15));
@@ -125,7 +125,7 @@ impl PageSequence {
         sampler.pick(&mut self.pages)
     }
 
-    /// A uniform number from 0 up to, and without, 1: all multiples of 2⁻⁵³ are equally likely.
+    /// A uniform number from 0 up to, but not including, 1: all multiples of 2⁻⁵³ are equally likely.
     #[inline]
     pub fn fraction(&mut self) -> f64 {
         (self.pages.next_u64() >> 11) as f64 / (1_u64 << 53) as f64
@@ -154,7 +154,7 @@ mod tests {
     }
 
     #[test]
-    fn the_table_holds_exactly_the_weights() {
+    fn the_table_has_exactly_the_weights() {
         for weights in
             [vec![350, 500, 140, 9, 1], vec![40, 5, 5, 20, 20, 10], vec![1], vec![7, 7, 7], vec![1, 1 << 40]]
         {
@@ -175,7 +175,7 @@ mod tests {
         let draws = 1_000_000;
         for (count, weight) in counts(&weights, draws).iter().zip(weights) {
             let expected = draws as f64 * weight as f64 / 1000.0;
-            // Five standard deviations of the binomial; the seed is fixed, so this cannot flicker.
+            // Five standard deviations of the binomial; the seed is fixed, so the result is always the same.
             assert!((*count as f64 - expected).abs() < 5.0 * expected.sqrt(), "{count} for {expected}");
         }
     }
@@ -189,14 +189,14 @@ mod tests {
         };
         assert_eq!(pages(0), pages(0));
         assert_ne!(pages(0), pages(1));
-        // Fixed for ever: a change here changes what every seed means.
+        // Fixed for ever: a change would change the pages of every seed.
         assert_eq!(pages(0), PAGES_OF_CLIENT_0);
     }
 
     const PAGES_OF_CLIENT_0: [u32; 16] = [1, 1, 1, 1, 1, 1, 2, 0, 1, 1, 0, 1, 1, 1, 1, 0];
 
     #[test]
-    fn in_turn_every_page_comes_as_often_whoever_asks() {
+    fn in_turn_every_page_comes_equally_often_for_any_clients() {
         let sampler = Sampler::new([90, 9, 1].into_iter()).unwrap().in_turn();
         let mut clients: Vec<PageSequence> = (0..2).map(|client| PageSequence::new(7, client)).collect();
         let picked: Vec<u32> = (0..9).map(|turn| clients[turn % 2].next_page(&sampler)).collect();

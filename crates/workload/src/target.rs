@@ -1,8 +1,8 @@
-//! Whom a URL names: [`Target`], the one reading of scheme, host and port for everybody who connects, compares or shows.
-//! What may stand in the path is another question.
+//! The server in a URL: [`Target`], the only parser of scheme, host and port, for connecting, comparing and showing.
+//! It does not check the path.
 //!
-//! A Unix socket is not a kind of target: it says where connections go (`client.unix_socket`), while the URL still says whom
-//! requests name.
+//! A Unix socket is not a kind of target: it says where connections go (`client.unix_socket`), while the URL still
+//! gives the server's name.
 
 use std::borrow::Cow;
 use std::fmt;
@@ -13,22 +13,22 @@ use webstone_measure::shown::quoted;
 
 const FORM: &str = "write http://HOST:PORT/PATH, as in http://127.0.0.1:8080/index.html";
 
-/// How a server is spoken to.
+/// The scheme of a URL.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Scheme {
-    /// HTTP on TCP.
+    /// HTTP without TLS.
     Http,
-    /// HTTP on TLS.
+    /// HTTP over TLS.
     Https,
 }
 
 impl Scheme {
-    /// The scheme of a name, in letters of any size.
+    /// The scheme of this name, in upper or lower case.
     pub fn of(name: &str) -> Option<Scheme> {
         [Scheme::Http, Scheme::Https].into_iter().find(|known| name.eq_ignore_ascii_case(known.name()))
     }
 
-    /// As it begins a URL.
+    /// As at the beginning of a URL.
     pub fn name(self) -> &'static str {
         match self {
             Scheme::Http => "http",
@@ -36,7 +36,7 @@ impl Scheme {
         }
     }
 
-    /// The port that a URL means which writes none.
+    /// The port of a URL without one.
     pub fn default_port(self) -> u16 {
         match self {
             Scheme::Http => 80,
@@ -45,21 +45,21 @@ impl Scheme {
     }
 }
 
-/// A server as a URL names it. Printed as `http://host:port`, without the port where it is the scheme's own; what two URLs
-/// of one server differ in (capital letters, that port, a trailing slash) is gone.
+/// A server in a URL. Displayed as `http://host:port`, without the scheme's default port; different URLs of one
+/// server (capital letters, the default port, a trailing slash) are the same.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Target {
-    /// How it is spoken to.
+    /// The scheme.
     pub scheme: Scheme,
-    /// Name in small letters, or address; an IPv6 address has no brackets.
+    /// Name in lower case, or address; an IPv6 address without brackets.
     pub host: String,
     /// Port, at least 1.
     pub port: u16,
-    /// What a TLS handshake offers, the best first (RFC 7301). No URL names any.
+    /// Protocols that a TLS handshake offers, in order of preference (RFC 7301). Not part of a URL.
     pub alpn: Vec<String>,
 }
 
-/// Why a text is no URL of a server that can be asked.
+/// Why a text is not a valid URL of a server.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("URL {}: {rule}", quoted(.url))]
 pub struct UrlError {
@@ -78,8 +78,8 @@ impl UrlError {
 }
 
 impl Target {
-    /// Takes a URL apart: the server, and the path with its query as it stands, which begins with a slash. Templates may
-    /// stand in the path; a fragment is part of it.
+    /// Splits a URL into the server, and the path with its query, unchanged and with its leading slash. The path may
+    /// contain templates and a fragment.
     pub fn split(url: &str) -> Result<(Target, Cow<'_, str>), UrlError> {
         let Some((scheme, rest)) = url.split_once("://") else {
             let remedy = if url.is_empty() { FORM.to_owned() } else { format!("write http://{url}") };
@@ -100,7 +100,7 @@ impl Target {
         Ok((Target { scheme, host: place.host, port, alpn: Vec::new() }, path))
     }
 
-    /// `host`, or `host:port` where the port is not the scheme's own: as `Host` and absolute URLs name the server (RFC 9110,
+    /// `host`, or `host:port` if the port is not the scheme's default: as in `Host` and absolute URLs (RFC 9110,
     /// section 7.2).
     pub fn authority(&self) -> String {
         let port = Some(self.port).filter(|port| *port != self.scheme.default_port());
@@ -111,7 +111,7 @@ impl Target {
 impl FromStr for Target {
     type Err = UrlError;
 
-    /// Reads a URL that names a server and no more.
+    /// Parses a URL of a server, without a path.
     fn from_str(url: &str) -> Result<Target, UrlError> {
         let (target, path) = Target::split(url)?;
         match &*path {
@@ -131,22 +131,22 @@ impl fmt::Display for Target {
     }
 }
 
-/// A host, and its port where that matters: `HOST` or `HOST:PORT`.
+/// A host, with a port if that matters: `HOST` or `HOST:PORT`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Place {
-    /// Name in small letters, or address; an IPv6 address has no brackets.
+    /// Name in lower case, or address; an IPv6 address without brackets.
     pub host: String,
     /// Port, at least 1; `None`: any.
     pub port: Option<u16>,
 }
 
 impl Place {
-    /// Whether a target is there.
+    /// Whether a target is at this host and port.
     pub fn covers(&self, target: &Target) -> bool {
         self.host == target.host && self.port.is_none_or(|port| port == target.port)
     }
 
-    /// The place, or the rule that it breaks and the remedy.
+    /// Parses a place; the error is the rule that it breaks, and the remedy.
     fn read(text: &str) -> Result<Place, (String, &'static str)> {
         if text.contains('@') {
             const REMEDY: &str = "write a header field instead, as in 'Authorization: Basic …'";
@@ -201,7 +201,8 @@ fn no_port(text: &str) -> (String, &'static str) {
     (format!("{} is not a port", quoted(text)), "write a port from 1 to 65535")
 }
 
-/// What a registered name may hold (RFC 3986, section 3.2.2), but for escapes, which no resolver takes.
+/// Whether a registered name may contain this byte (RFC 3986, section 3.2.2); without escapes, which no resolver
+/// accepts.
 fn is_of_name(byte: u8) -> bool {
     byte.is_ascii_alphanumeric() || b"-._~!$&'()*+,;=".contains(&byte)
 }
@@ -235,7 +236,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_wrong_is_told_with_url_rule_and_remedy() {
+    fn an_error_has_url_rule_and_remedy() {
         const USER: &str = "a user name in a URL is not sent";
         for (url, rule, remedy) in [
             ("localhost:8080", "the protocol is missing", "write http://localhost:8080"),
@@ -295,9 +296,9 @@ mod tests {
             check_round_trip(&text);
         }
 
-        /// Texts that are mostly URLs.
+        /// Texts that are mostly valid URLs.
         #[test]
-        fn what_parses_prints_back_to_the_same_target(
+        fn a_displayed_target_parses_to_the_same(
             scheme in "(http|https|HTTP|ftp)(://)?",
             host in "[a-zA-Z0-9._-]{0,9}|\\[[0-9a-f:.]{0,12}\\]|[a-z@:%\\[\\]]{0,6}",
             port in "(:[0-9+]{0,6})?",

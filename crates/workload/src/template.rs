@@ -1,8 +1,8 @@
-//! Values that differ from request to request: `{{rand 1 100000}}`, `{{seq}}`, `{{feed.column}}`, `{{"text"}}`.
+//! Values that change with each request: `{{rand 1 100000}}`, `{{seq}}`, `{{feed.column}}`, `{{"text"}}`.
 //!
 //! A template is parsed once and rendered for each request, into a buffer that the caller keeps: rendering allocates
-//! nothing beyond it. Numbers are random in the sense of [`PageSequence`]: the client's own, the same for the same
-//! seed on any machine.
+//! nothing else. Random numbers are those of the client's [`PageSequence`], so the same seed gives the same ones on
+//! any machine.
 
 use indexmap::IndexMap;
 
@@ -10,7 +10,7 @@ use super::Feed;
 use super::sampler::PageSequence;
 use webstone_measure::shown::quoted;
 
-/// A text with places that are filled for each request.
+/// A text with placeholders.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Template {
     parts: Vec<Part>,
@@ -34,22 +34,22 @@ pub struct TemplateError {
     pub what: String,
 }
 
-/// What a template is filled from.
+/// The values for a template.
 #[derive(Debug)]
 pub struct RenderContext<'a> {
     /// The client's own random numbers.
     pub random: &'a mut PageSequence,
-    /// The number that `{{seq}}` shows: counts the client's own requests.
+    /// The value of `{{seq}}`: counts the client's own requests.
     pub sequence: u64,
     /// The workload's feeds.
     pub feeds: &'a IndexMap<String, Feed>,
-    /// Row to take from every feed, modulo its number of rows; one number for all files of a page keeps a row's
-    /// values together.
+    /// Row to take from every feed, modulo its number of rows; with the same number for all files of a page, the
+    /// values of a row stay together.
     pub row: u64,
 }
 
 impl Template {
-    /// Parses a text. Everything outside `{{…}}` stands for itself, `}}` included. Does not look at feeds: see
+    /// Parses a text. Everything outside `{{…}}` is literal, including `}}`. Does not check feeds: see
     /// [`Template::feed_columns`].
     pub fn parse(text: &str) -> Result<Template, TemplateError> {
         let mut parts = Vec::new();
@@ -73,12 +73,12 @@ impl Template {
         Ok(Template { parts })
     }
 
-    /// Whether every rendering is the same: the template may be rendered once and kept.
+    /// Whether all renderings are equal, so that one can be kept.
     pub fn is_plain(&self) -> bool {
         self.parts.iter().all(|part| matches!(part, Part::Text(_)))
     }
 
-    /// The (feed, column) pairs that the template names, in order, with repetitions.
+    /// The (feed, column) pairs in the template, in order, with repetitions.
     pub fn feed_columns(&self) -> impl Iterator<Item = (&str, &str)> {
         self.parts.iter().filter_map(|part| match part {
             Part::Feed { feed, column } => Some((&**feed, &**column)),
@@ -94,8 +94,8 @@ impl Template {
         })
     }
 
-    /// Appends the text with every place filled. A feed or column that the context lacks leaves its place empty; a
-    /// workload that was read names none such.
+    /// Appends the text with every placeholder filled in. A feed or column that the context does not have is left
+    /// empty; that cannot happen with a workload that was read.
     #[inline]
     pub fn render(&self, out: &mut Vec<u8>, context: &mut RenderContext<'_>) {
         for part in &self.parts {
@@ -113,7 +113,7 @@ impl Template {
 }
 
 impl Feed {
-    /// The value of a column in the row of that number, counted round and round.
+    /// The value of a column in a row, whose number is taken modulo the number of rows.
     #[inline]
     fn value(&self, row: u64, column: &str) -> Option<&str> {
         let column = self.columns.iter().position(|name| name == column)?;
@@ -231,7 +231,7 @@ mod tests {
     }
 
     #[test]
-    fn plain_texts_are_known_as_such() {
+    fn texts_without_placeholders_are_recognized() {
         assert!(Template::parse("/a?b={c}").unwrap().is_plain());
         assert!(Template::parse("{{\"{{\"}}").unwrap().is_plain());
         assert!(Template::parse("").unwrap().is_plain());
@@ -239,7 +239,7 @@ mod tests {
     }
 
     #[test]
-    fn a_wrong_place_is_named_with_its_offset() {
+    fn a_wrong_placeholder_has_its_offset() {
         for (text, at, word) in [
             ("/a{{seq", 2, "closing"),
             ("{{\"x}}", 0, "quote"),

@@ -1,6 +1,6 @@
-//! What clients offer and ask for in TLS handshakes.
+//! What clients offer and require in TLS handshakes.
 //!
-//! It says nothing of whether TLS is spoken: that is the URL's scheme, `https`.
+//! Whether TLS is used at all is decided by the URL's scheme, `https`.
 
 use std::fmt;
 use std::str::FromStr;
@@ -12,17 +12,17 @@ use webstone_measure::shown::quoted;
 
 pub use webstone_measure::tls::{TlsCipher, TlsGroup, TlsNameError, TlsVersion};
 
-/// How clients do TLS handshakes, where a URL is `https`.
+/// How clients do TLS handshakes, if a URL is `https`.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 pub struct TlsSpec {
     /// Versions offered.
     pub versions: Vec<TlsVersion>,
-    /// Cipher suites offered, the best first. One version's may be missing if the version is.
+    /// Cipher suites offered, in order of preference. At least one for each version offered.
     pub ciphers: Vec<TlsCipher>,
-    /// Groups for the key exchange offered, the best first; the first one's key is sent at once.
+    /// Key exchange groups offered, in order of preference; the key share of the first is sent at once.
     pub groups: Vec<TlsGroup>,
-    /// Whether the server must prove who it is: a chain of certificates to a trusted one, the right name, valid today.
+    /// Whether the server's certificate is verified: a chain to a trusted one, the right name, valid today.
     pub verify: bool,
     /// File of certificates (PEM) that are trusted instead of the system's.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -36,18 +36,19 @@ pub struct TlsSpec {
     /// File with the client's private key (PEM).
     #[serde(skip_serializing_if = "Option::is_none")]
     pub key: Option<String>,
-    /// Host name sent in the handshake, and looked for in the certificate, instead of the URL's. Empty: none is sent.
+    /// Host name to send in the handshake, and to verify in the certificate, instead of the URL's. Empty: none is
+    /// sent.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub sni: Option<String>,
-    /// Protocols offered, the best first. Empty: what the HTTP version says.
+    /// Protocols offered, in order of preference. Empty: the one of the HTTP version.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub alpn: Vec<String>,
     /// File that receives the session keys, for Wireshark.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub key_log: Option<String>,
-    /// Whether requests are sent with the first flight of resumed handshakes, where the server allows it (TLS 1.3).
+    /// Whether requests are sent with the first flight of resumed handshakes, if the server allows it (TLS 1.3).
     pub early_data: bool,
-    /// Share of new connections that resume an earlier session where they have one; the others do full handshakes.
+    /// Share of new connections that resume an earlier session if they have one; the others do full handshakes.
     pub resume: Share,
 }
 
@@ -72,7 +73,7 @@ impl Default for TlsSpec {
 }
 
 impl TlsSpec {
-    /// Whether nothing was asked for.
+    /// Whether everything is the default.
     pub fn is_default(&self) -> bool {
         *self == TlsSpec::default()
     }

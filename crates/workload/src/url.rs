@@ -1,4 +1,4 @@
-//! Which URLs a workload may name: a path with its query on the target, or a whole URL of another host.
+//! Which URLs a workload may have: a path with its query on the target, or a whole URL of another host.
 
 use super::problem::Fault;
 use super::template::Template;
@@ -26,7 +26,7 @@ pub(super) fn check(url: &str) -> Result<Template, Fault> {
     }
     for literal in template.literals() {
         if let Some((at, character)) = literal.char_indices().find(|(_, c)| !is_allowed(*c)) {
-            // Offsets inside a template's literal are not offsets of the text; a plain one's are.
+            // Offsets inside a template's literal are not offsets of the text, except in a text without placeholders.
             let at = if template.is_plain() && literal == url { at } else { 0 };
             let hint = match character {
                 '#' => "the part after # is never sent to a server: leave it out".to_owned(),
@@ -45,7 +45,7 @@ pub(super) fn check(url: &str) -> Result<Template, Fault> {
     Ok(template)
 }
 
-/// As [`check`], in a filelist, which has no feeds that a template could take a value from.
+/// As [`check`], for a filelist, which has no feeds for templates.
 pub(super) fn check_in_list(url: &str) -> Result<(), Fault> {
     let template = check(url)?;
     let Some((feed, _)) = template.feed_columns().next() else { return Ok(()) };
@@ -53,13 +53,13 @@ pub(super) fn check_in_list(url: &str) -> Result<(), Fault> {
     Err(Fault::new(0, what).hint(format!("write a TOML workload, with the values under [feeds.{feed}]")))
 }
 
-/// Whether a URL names its own host.
+/// Whether a URL has its own host.
 pub fn is_absolute(url: &str) -> bool {
     !url.starts_with('/')
 }
 
-/// What a request line can carry: visible ASCII. Characters that RFC 3986 reserves without naming a use (`|`, `[`) are
-/// let through, because real logs hold them and real servers answer them.
+/// What a request line may contain: visible ASCII. Characters that RFC 3986 reserves without a use (`|`, `[`) are
+/// allowed, because real logs contain them and real servers answer them.
 fn is_allowed(character: char) -> bool {
     character.is_ascii_graphic() && character != '#'
 }

@@ -1,9 +1,9 @@
 //! The filelist of WebStone 1.x: the number of pages, then for each page its weight, its number of files, and their
 //! paths.
 //!
-//! Blanks and line ends separate alike, and `#` opens a comment up to the end of its line. The WebStone paper prints a
-//! list with everything run together on one line, comment first; such a text is read too. Weights are percentages in
-//! the original; here a page's share is its weight over the sum, which is the same thing where they sum to 100. The
+//! Blanks and line ends both separate words, and `#` begins a comment up to the end of its line. The WebStone paper
+//! prints a list on a single line, comment first; such a text can be read, too. Weights are percentages in the
+//! original; here a page's share is its weight over the sum of weights, which is the same if they sum to 100. The
 //! format has no sizes: they are unknown after reading, and left out in writing.
 
 use std::fmt::Write;
@@ -17,7 +17,7 @@ pub(super) fn read(text: &str) -> Result<Vec<Page>, Fault> {
     let mut tokens = Tokens::of(text);
     let (announced_at, word) = tokens.expect("the number of pages")?;
     let announced = whole_number(announced_at, word, 1, "the number of pages")?;
-    // The announcement is not trusted with memory: the shortest page takes six bytes.
+    // The announced number does not decide how much is allocated: the shortest page takes six bytes.
     let mut pages = Vec::with_capacity((announced as usize).min(text.len() / 6 + 1));
     for number in 1..=announced {
         pages.push(read_page(&mut tokens, number, announced)?);
@@ -34,7 +34,7 @@ pub(super) fn read(text: &str) -> Result<Vec<Page>, Fault> {
     Ok(pages)
 }
 
-/// The list in a comment, if everything is joined on one line.
+/// The offset of the list in a comment, if everything is on one line.
 pub(super) fn run_together(text: &str) -> Option<usize> {
     let is_number = |token: &(usize, &str)| token.1.bytes().all(|byte| byte.is_ascii_digit());
     let tokens: Vec<(usize, &str)> = Tokens { text, at: 0, comments: false }.collect();
@@ -109,11 +109,11 @@ fn read_page(tokens: &mut Tokens<'_>, number: u64, announced: u64) -> Result<Pag
     Ok(Page { weight, files, think: Default::default() })
 }
 
-/// Words with their byte offsets, comments left out.
+/// Words with their byte offsets, without comments.
 struct Tokens<'a> {
     text: &'a str,
     at: usize,
-    /// Whether `#` opens a comment; otherwise it is a blank.
+    /// Whether `#` begins a comment; otherwise it is a blank.
     comments: bool,
 }
 
@@ -153,12 +153,12 @@ impl<'a> Iterator for Tokens<'a> {
     }
 }
 
-/// The first word that is not a comment, for telling formats apart.
+/// The first word that is not a comment, to detect the format.
 pub(super) fn first_word(text: &str) -> Option<(usize, &str)> {
     Tokens::of(text).next()
 }
 
-/// What the first word should have been, for a text of no known format.
+/// What the first word should have been, for a text in no known format.
 pub(super) fn unknown_format(offset: usize, word: &str) -> Fault {
     Fault::new(
         offset,
@@ -199,7 +199,7 @@ mod tests {
     }
 
     #[test]
-    fn a_wrong_list_names_place_find_and_expectation() {
+    fn a_wrong_list_names_place_and_expectation() {
         for (text, place, what, hint) in [
             ("2\n1 1 /a\n", "3:1", "end of the list, expected the weight of page 2 of 2", "1 are complete"),
             (
@@ -248,7 +248,7 @@ mod tests {
     }
 
     #[test]
-    fn an_announcement_of_billions_costs_nothing() {
+    fn announcing_billions_of_pages_costs_no_memory() {
         let error = read_workload("9000000000000000000\n1 1 /a\n", "list").unwrap_err();
         assert!(error.to_string().contains("page 2 of 9000000000000000000"), "{error}");
         let error = read_workload("1 1 9000000000000000000 /a\n", "list").unwrap_err();

@@ -1,7 +1,7 @@
-//! The filelist of WebStone 2.x: one URL a line, then a weight (1 where absent), then optionally `#SIZE`.
+//! The filelist of WebStone 2.x: one URL per line, then a weight (1 if absent), then optionally `#SIZE`.
 //!
 //! In the original everything from `#` on is a comment, and the size is a convention within it. So `#` before a digit
-//! or a sign is a size and must be a whole number; any other `#` opens a comment.
+//! or a sign is a size and must be a whole number; any other `#` begins a comment.
 
 use std::collections::HashMap;
 use std::fmt::Write;
@@ -17,7 +17,7 @@ pub(super) fn read(text: &str) -> Result<Vec<Page>, Fault> {
     let mut at = 0;
     let mut number = 0;
     for line in text.split_inclusive(['\n', '\r']) {
-        // The pair of a carriage return and a line feed ends one line.
+        // A carriage return and a line feed together end one line.
         if line != "\n" || !text[..at].ends_with('\r') {
             number += 1;
         }
@@ -67,11 +67,11 @@ pub fn write(workload: &Workload) -> Result<String, UnwritableError> {
     Ok(text)
 }
 
-/// The page of one line and the place of its URL; `None` where the line has none.
+/// The page of one line and the offset of its URL; `None` if the line has none.
 fn read_line(line: &str, line_at: usize) -> Result<Option<(usize, Page)>, Fault> {
     let trimmed = line.trim_start_matches(super::BYTE_ORDER_MARK);
     let mut words = trimmed.split_ascii_whitespace().map(|word| {
-        // Words are slices of the line, so their distance from its start is their place.
+        // Words are slices of the line, so their distance from its start is their offset.
         let offset = line_at + (word.as_ptr() as usize - line.as_ptr() as usize);
         (offset, word)
     });
@@ -158,7 +158,7 @@ mod tests {
     }
 
     #[test]
-    fn a_wrong_line_names_place_find_and_expectation() {
+    fn a_wrong_line_names_place_and_expectation() {
         for (text, place, what, hint) in [
             ("/a 1\n/b -5\n", "2:4", "found `-5`, expected a weight (a whole number from 1)", "negative"),
             ("/a 0\n", "1:4", "found `0`, expected a weight", ""),
@@ -181,7 +181,7 @@ mod tests {
     }
 
     #[test]
-    fn what_the_list_cannot_say_is_refused() {
+    fn what_a_list_cannot_express_is_refused() {
         let pages = read_workload("1\n1 2 /a /b\n", "list").unwrap();
         assert!(crate::to_webstone2(&pages).unwrap_err().to_string().contains("one file per page"));
         let mut workload = read_workload("/a\n/b\n", "list").unwrap();

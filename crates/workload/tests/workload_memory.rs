@@ -1,7 +1,7 @@
-//! What a workload of 100,000 pages costs in memory while it is read and afterwards, in each format.
+//! How much memory a workload of 100,000 pages takes, while it is read and afterwards, in each format.
 //!
-//! A test program of its own, with a single test: the allocator counts for the whole process. Bytes are asserted, time
-//! is not.
+//! A test program of its own, with a single test: the allocator counts for the whole process. The test asserts bytes,
+//! not time.
 
 use std::fmt::Write;
 

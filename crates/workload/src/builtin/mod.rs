@@ -1,8 +1,8 @@
-//! Workloads that need no file: the lists that WebStone came with, and those that published reports describe.
+//! Workloads that need no file: the lists that came with WebStone, and those that published reports describe.
 //!
-//! Where a source prints its list, this is that list. Where it states properties only, the list is synthesised by the
-//! rule of [`synthesis`] from numbers chosen to have those properties; tests hold each one. Either way the list is
-//! fixed: its SHA-256 stands in a test, and a change of it would be another workload.
+//! If a source prints its list, this is that list. If it only states properties, the list is synthesised by the rule
+//! of [`synthesis`] from numbers chosen to have those properties; tests check each one. Either way the list is fixed:
+//! a test has its SHA-256, and a change would make it another workload.
 
 mod synthesis;
 
@@ -14,7 +14,7 @@ use synthesis::{Random, Sizes};
 pub struct Builtin {
     /// Its name.
     pub name: &'static str,
-    /// What it is, in a line.
+    /// What it is, in one line.
     pub summary: &'static str,
     /// Where its list or its properties come from.
     pub source: &'static str,
@@ -38,15 +38,15 @@ pub fn builtins() -> &'static [Builtin] {
     &BUILTINS
 }
 
-/// The built-in workload of a name. `spice-N` is `spice` with N bytes: dynamic answers as large as somebody's files are on
-/// average.
+/// The built-in workload of a name. `spice-N` is `spice` with N bytes: dynamic answers of the mean size of some set
+/// of files.
 pub fn builtin(name: &str) -> Option<Workload> {
     let named = || BUILTINS.iter().find(|builtin| builtin.name == name).map(Builtin::workload);
     named().or_else(|| {
         let size: u64 = name.strip_prefix("spice-")?.parse().ok()?;
         let description =
             format!("One dynamic answer of {size} bytes in four writes. Source: {SPICE_PAPER}.");
-        // Other spellings of the number (+1, 01) are not names.
+        // Other spellings of the number (+1, 01) are not accepted.
         (name == format!("spice-{size}")).then(|| Workload {
             name: name.to_owned(),
             description,
@@ -58,7 +58,7 @@ pub fn builtin(name: &str) -> Option<Workload> {
 
 /// Bytes of SPICE's dynamic answer: the mean of WebBench's static responses.
 const SPICE_BYTES: u64 = 6_250;
-/// Writes in which it is sent.
+/// Number of writes in which it is sent.
 const SPICE_WRITES: u64 = 4;
 
 const WEBSTONE_PAPER: &str =
@@ -204,15 +204,15 @@ fn sent(size: u64) -> FileRequest {
     file(format!("/send?size={size}"), size)
 }
 
-/// The same for SPICE, whose programs "do the minimum processing needed": no character is computed, or the speed of a loop in
-/// the handler's language would hide what its interface costs.
+/// The same for SPICE, whose programs "do the minimum processing needed": no character is computed, or the speed of a
+/// loop in the handler's language would hide the cost of its interface.
 fn spiced(size: u64) -> FileRequest {
-    // A write has a byte at least; of an answer without any there is one.
+    // Each write has at least one byte; an empty answer has one write.
     let writes = SPICE_WRITES.min(size.max(1));
     file(format!("/send?size={size}&writes={writes}&fill=none"), size)
 }
 
-/// `standard` with `files` parts of it as files and `dynamic` parts made by the handler, page by page.
+/// `standard`, with `files` parts of it served as files and `dynamic` parts made by the handler, page by page.
 fn partly_dynamic(files: u64, dynamic: u64) -> Vec<Page> {
     let of_files = standard().into_iter().map(|page| Page { weight: page.weight * files, ..page });
     let of_handler = standard()
@@ -229,8 +229,8 @@ fn webbench_dynamic() -> Vec<Page> {
     pages
 }
 
-/// The shares are the paper's. It leaves open which files are asked over TLS, and how often each: here they are those of the static
-/// workload, as often as there. Its programs answer as they do alone: 6,250 bytes in four writes.
+/// The shares are the paper's. It does not say which files are requested over TLS, and how often each: here they are
+/// those of the static workload, as often as there. Its programs answer like `spice`: 6,250 bytes in four writes.
 fn webbench_ecommerce() -> Vec<Page> {
     let files = webbench_static();
     let total: u64 = files.iter().map(|page| page.weight).sum();
@@ -246,7 +246,7 @@ fn webbench_ecommerce() -> Vec<Page> {
     pages
 }
 
-/// A page whose files are asked over TLS.
+/// A page with all its files requested over TLS.
 fn over_tls(mut page: Page) -> Page {
     page.files.iter_mut().for_each(|file| file.detail.tls = true);
     page
@@ -264,8 +264,8 @@ fn standard() -> Vec<Page> {
     .into()
 }
 
-/// In this list a file's name is its size, in units of 1,024 bytes: the paper prints 12,288 bytes for a page of
-/// 3k + 4k + 5k, and 6,291,456 for one of 5m + 1m.
+/// In this list a file's name is its size in units of 1,024 bytes: the paper gives 12,288 bytes for a page of 3k + 4k
+/// + 5k, and 6,291,456 for one of 5m + 1m.
 fn general_and_media() -> Vec<Page> {
     let pages: [(u64, &[&str]); 6] = [
         (40, &["3k", "4k", "5k"]),
@@ -285,7 +285,7 @@ fn general_and_media() -> Vec<Page> {
     pages.map(|(weight, names)| page(weight, names.iter().map(named).collect())).into()
 }
 
-/// Shares of twenty pages in percent, falling as popularity does.
+/// Shares of twenty pages in percent, decreasing like popularity.
 const TWENTY_PAGES: [u64; 20] = [12, 10, 9, 8, 7, 6, 6, 5, 5, 4, 4, 4, 3, 3, 3, 3, 2, 2, 2, 2];
 
 /// Twenty texts of 1 to 12 kB, every third with one image of 0.5 to 6 kB.
@@ -367,10 +367,10 @@ fn tiers(directory: &str, seed: u64, tiers: &[Tier]) -> Vec<Page> {
     pages
 }
 
-/// 10,000 accesses, 68,360,040 bytes: 6,836 bytes a body. With the 190 bytes of header an access that the WebStone
-/// paper measured (2,306,477 over 12,099) that is 7,026 bytes a connection, which is what 263 connections/s at
-/// 14.1 × 2^20 bit/s are. 9,300 of the accesses are to files under 30,000 bytes and 700 to files above 30,720, so the
-/// share holds in either reading of the kilobyte.
+/// 10,000 accesses, 68,360,040 bytes: 6,836 bytes per body. With the 190 bytes of header per access that the WebStone
+/// paper measured (2,306,477 over 12,099) that is 7,026 bytes per connection, and so 263 connections/s at 14.1 × 2^20
+/// bit/s. 9,300 of the accesses are to files under 30,000 bytes and 700 to files above 30,720, so the share is right
+/// for either meaning of kilobyte.
 fn silicon_surf() -> Vec<Page> {
     tiers(
         "surf",
@@ -385,8 +385,8 @@ fn silicon_surf() -> Vec<Page> {
     )
 }
 
-/// Four classes of size; in each, one file in twenty is requested twenty times as often as the many, and one in four
-/// four times as often. 60,000,000 bytes; 64,098 accesses to 400,626,000 bytes: 6,250.2 a response.
+/// Four classes of size; in each, one file in twenty is requested twenty times as often as most, and one in four four
+/// times as often. 60,000,000 bytes; 64,098 accesses to 400,626,000 bytes: 6,250.2 per response.
 fn webbench_static() -> Vec<Page> {
     tiers(
         "webbench",

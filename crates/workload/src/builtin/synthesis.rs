@@ -1,9 +1,10 @@
-//! The rule by which sizes are made up where a source states properties only: skewed towards small ones as real files
-//! are, between stated ends, with a stated sum. Integers only, so that every machine makes the same list.
+//! The rule by which sizes are made up if a source only states properties: skewed towards small sizes like real
+//! files, between given ends, with a given sum. Integers only, so that every machine makes the same list.
 //!
-//! A size is `low + (high − low) × u^k`, with `u` uniform in [0, 1) (16 bits of SplitMix64) and `k` whole, such that
-//! the mean of `u^k`, which is `1 / (k + 1)`, comes near the mean that the sum asks for. What the draws miss of the sum
-//! is then made up by stretching all distances from `low` alike, and at last by single bytes in order.
+//! A size is `low + (high − low) × u^k`, with `u` uniform in [0, 1) (16 bits of SplitMix64) and `k` an integer such
+//! that the mean of `u^k`, which is `1 / (k + 1)`, comes close to the mean that the sum requires. The remaining
+//! difference from the sum is removed by scaling all distances from `low` by the same factor, and finally by single
+//! bytes in order.
 
 use rand_core::{RngCore, SeedableRng};
 use rand_xoshiro::SplitMix64;
@@ -22,7 +23,7 @@ impl Random {
     }
 }
 
-/// A number of sizes from `low` to `high` bytes, both included, with the sum `total`.
+/// Sizes from `low` to `high` bytes, both included, with the sum `total`.
 pub(super) struct Sizes {
     pub(super) files: u64,
     pub(super) low: u64,
@@ -33,7 +34,7 @@ pub(super) struct Sizes {
 }
 
 impl Sizes {
-    /// Draws the sizes. The sum must be within reach: `files × low ≤ total ≤ files × high`, ends apart.
+    /// Draws the sizes. The sum must be possible: `files × low ≤ total ≤ files × high`, apart from the ends.
     pub(super) fn draw(&self, random: &mut Random) -> Vec<u64> {
         let mut sizes = Vec::new();
         let (mut files, mut total) = (self.files, self.total);
@@ -56,7 +57,7 @@ impl Sizes {
         for distance in &mut drawn {
             *distance = (*distance * excess / sum.max(1)).min(span);
         }
-        // Clamping and rounding down leave a little; it goes round by bytes, at least one a file and turn.
+        // Clamping and rounding down leave a little; it is distributed in turn, at least one byte per file and turn.
         loop {
             let rest = excess - drawn.iter().sum::<u64>();
             if rest == 0 {

@@ -1,4 +1,5 @@
-//! Tests of the built-in workloads: every property that a source states, and the lists themselves by their sums.
+//! Tests of the built-in workloads: every property that a source states, and the lists themselves by their check
+//! sums.
 
 use super::super::read;
 use super::*;
@@ -70,7 +71,7 @@ fn standard_is_the_published_list() {
     assert_eq!(get("standard").mean_size(), Some(19_773.0));
 }
 
-/// Section 7 of the WebStone paper: the list, and "Page size" of each page as it was measured.
+/// Section 7 of the WebStone paper: the list, and the measured "Page size" of each page.
 #[test]
 fn general_and_media_is_the_papers_list() {
     let paper = "6 40 3 /file3k.html /file4k.html /file5k.html 5 3 /file10k.html /file17k.html /file20k.html 5 2 \
@@ -209,7 +210,7 @@ fn the_shop_has_the_white_papers_shares() {
     assert_eq!(share(true, false), 17 * total);
     assert_eq!(share(false, true), 6 * total);
     assert_eq!(share(true, true), 2 * total);
-    // Files without TLS and over TLS are asked as often as in the static workload, relative to each other.
+    // Relative to each other, files are requested as often as in the static workload, with and without TLS.
     let files = get("webbench-static");
     let of_files = |tls: bool| workload.pages.iter().filter(move |page| page.files[0].detail.tls == tls);
     for (tls, percent) in [(false, 75), (true, 6)] {

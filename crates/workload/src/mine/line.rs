@@ -1,25 +1,25 @@
-//! One line of an access log: Common Log Format, and what grew out of it.
+//! One line of an access log: Common Log Format, and the formats derived from it.
 //!
-//! Read is what all of them share: `CLIENT … [TIME] … "METHOD URL VERSION" STATUS SIZE …`. In front may stand a virtual
-//! host; after it, referrer, agent, request times and whatever else a server was told to log. Nothing is copied: a line
-//! is a few positions in the block it came in.
+//! Only what all of them share is read: `CLIENT … [TIME] … "METHOD URL VERSION" STATUS SIZE …`. Before it there may
+//! be a virtual host; after it, referrer, agent, request times and whatever else a server was configured to log.
+//! Nothing is copied: a line is a few positions in the block it came in.
 
 use memchr::{memchr, memchr2};
 
-/// What a workload needs of a line.
+/// What a workload needs from a line.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct LogLine<'a> {
     /// Name or address of the client.
     pub client: &'a [u8],
-    /// What stands between the brackets.
+    /// The text in brackets.
     pub time: &'a [u8],
     /// Method, as logged.
     pub method: &'a [u8],
-    /// Request target, as logged: escapes of the log (`\"`, `\x22`) are still in it.
+    /// Request target, as logged: with the log's escapes (`\"`, `\x22`).
     pub target: &'a [u8],
     /// Status.
     pub status: u16,
-    /// Bytes sent; `None` where the log has `-`.
+    /// Bytes sent; `None` if the log has `-`.
     pub size: Option<u64>,
 }
 
@@ -30,13 +30,13 @@ pub enum LineFault {
     NoTime,
     /// No request in quotes after the time.
     NoRequest,
-    /// What stands in quotes is not a request: most often bytes of another protocol, or a connection without one.
+    /// The quoted text is not a request: usually bytes of another protocol, or a connection without a request.
     NotARequest,
     /// No status and size after the request.
     NoStatus,
-    /// A directive or a line of the W3C extended format, which has its fields elsewhere.
+    /// A directive or a line of the W3C extended format, whose fields have another order.
     Directive,
-    /// Longer than a line may be.
+    /// Longer than allowed.
     TooLong,
 }
 
@@ -65,7 +65,7 @@ pub fn parse(line: &[u8]) -> Result<LogLine<'_>, LineFault> {
     let time = &line[time_start..time_start + time_length];
     let mut rest = &line[time_start + time_length + 1..];
     let mut fault = LineFault::NoRequest;
-    // The request is the first text in quotes, unless a format puts the host's name there.
+    // The request is the first quoted text, unless a format has the host's name there.
     for _ in 0..2 {
         let Some((quoted, after)) = next_quoted(rest) else { break };
         rest = after;
@@ -79,8 +79,8 @@ pub fn parse(line: &[u8]) -> Result<LogLine<'_>, LineFault> {
     Err(fault)
 }
 
-/// Offset of the bracket that opens the time: one before a digit, so that an IPv6 address or a user's name in brackets
-/// is passed over.
+/// Offset of the bracket that opens the time: one before a digit, so that an IPv6 address or a user's name in
+/// brackets is skipped.
 fn time_opens(line: &[u8]) -> Option<usize> {
     memchr::memchr_iter(b'[', line).find(|at| {
         let inner = &line[at + 1..];
@@ -92,8 +92,8 @@ fn time_opens(line: &[u8]) -> Option<usize> {
     })
 }
 
-/// The client among the fields before the time: the first, or the second where a virtual host stands in front. The
-/// field after the client (identd's answer) is `-` in practice, and tells which.
+/// The client among the fields before the time: the first, or the second after a virtual host. The field after the
+/// client (identd's answer) is `-` in practice, and shows which it is.
 fn client(before: &[u8]) -> &[u8] {
     let mut fields = before.split(|byte| *byte == b' ').filter(|field| !field.is_empty());
     let first = fields.next().unwrap_or_default();
@@ -103,7 +103,7 @@ fn client(before: &[u8]) -> &[u8] {
     }
 }
 
-/// The next text in quotes, without them, and what follows it.
+/// The next quoted text, without its quotes, and the rest.
 fn next_quoted(text: &[u8]) -> Option<(&[u8], &[u8])> {
     let start = memchr(b'"', text)? + 1;
     let mut at = start;
@@ -116,7 +116,7 @@ fn next_quoted(text: &[u8]) -> Option<(&[u8], &[u8])> {
     }
 }
 
-/// Method and target of a request line. Its version may be missing (HTTP/0.9), and its target may hold blanks.
+/// Method and target of a request line. Its version may be missing (HTTP/0.9), and its target may contain blanks.
 fn request(quoted: &[u8]) -> Option<(&[u8], &[u8])> {
     let method_length = memchr(b' ', quoted)?;
     let method = &quoted[..method_length];
@@ -143,7 +143,7 @@ fn status_and_size(text: &[u8]) -> Option<(u16, Option<u64>)> {
     let length = memchr(b' ', text).unwrap_or(text.len());
     match &text[..length] {
         b"-" => Some((status, None)),
-        // 18 digits: no overflow, and no file.
+        // 18 digits do not overflow, and no file is larger.
         digits if (1..=18).contains(&length) && digits.iter().all(u8::is_ascii_digit) => {
             Some((status, Some(digits.iter().fold(0, |number, digit| number * 10 + u64::from(digit - b'0')))))
         }
@@ -151,7 +151,7 @@ fn status_and_size(text: &[u8]) -> Option<(u16, Option<u64>)> {
     }
 }
 
-/// Seconds since 1970 of a time as logs have it; `None` if it is not a time.
+/// Seconds since 1970 of a time in a log's format; `None` if it is not a time.
 pub(super) fn seconds(time: &[u8]) -> Option<i64> {
     let number = |range: std::ops::Range<usize>| -> Option<i64> {
         let digits = time.get(range)?;
@@ -181,7 +181,7 @@ pub(super) fn seconds(time: &[u8]) -> Option<i64> {
         }
         None => 0,
     };
-    // Days of the civil calendar: months are counted from March, so that the leap day is the year's last.
+    // Days of the civil calendar: months are counted from March, so that the leap day is the last of the year.
     let (y, m) = if month > 2 { (year, month - 3) } else { (year - 1, month + 9) };
     let days = 365 * y + y / 4 - y / 100 + y / 400 + (153 * m + 2) / 5 + day - 1 - 719_468;
     Some(days * 86_400 + clock - offset)

@@ -1,9 +1,9 @@
-//! From access logs to a workload: which URLs were fetched, how often, and how large they were.
+//! Makes a workload from access logs: which URLs were fetched, how often, and how large they were.
 //!
-//! [`Miner`] takes a log in blocks of bytes, cut anywhere; reading files and unpacking them is the caller's work. Memory
-//! is bounded whatever the log holds: with the default limits at most about 300 MiB, for a million distinct URLs. What
-//! does not fit, and what is not counted for any other reason, is counted in the [`MineReport`]: every line of a log
-//! stands in exactly one of its counters.
+//! [`Miner`] takes a log in blocks of bytes, cut anywhere; the caller reads files and unpacks them. Memory is limited
+//! whatever the log contains: with the default limits to about 300 MiB, for a million distinct URLs. Whatever exceeds
+//! the limits, or is left out for any other reason, is counted in the [`MineReport`]: every line of a log is in
+//! exactly one of its counters.
 
 mod line;
 mod report;
@@ -24,12 +24,12 @@ pub use report::{MineReport, UnparsedLine};
 /// Longest line that is read, in bytes.
 pub const LINE_BYTES_MAX: usize = 65_536;
 
-/// What to mine, and within which limits.
+/// What to mine, and the limits.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct MineOptions {
-    /// Name of the workload.
+    /// Name of the workload to make.
     pub name: String,
-    /// Whether URLs that differ in their query are different.
+    /// Whether URLs with different queries are different.
     pub keep_query: bool,
     /// Keep at most this many pages, the most frequent ones.
     pub pages_max: Option<usize>,
@@ -54,7 +54,7 @@ impl Default for MineOptions {
     }
 }
 
-/// What a log was made into.
+/// The result of mining.
 #[derive(Clone, Debug, PartialEq)]
 pub struct MineOutcome {
     /// The workload; without pages if nothing in the logs counts.
@@ -68,28 +68,28 @@ pub struct MineOutcome {
 pub struct Miner {
     options: MineOptions,
     source: String,
-    /// Lines of the current source that are complete.
+    /// Complete lines of the current source.
     line: u64,
     /// A line whose end has not arrived.
     carry: Vec<u8>,
-    /// Whether the line in `carry` is already too long; its bytes are no longer kept.
+    /// Whether the line in `carry` is already too long; no more of its bytes are kept.
     overlong: bool,
     state: State,
 }
 
-/// What is counted, apart from the reading of lines.
+/// What is counted, apart from reading lines.
 #[derive(Debug)]
 struct State {
     table: UrlTable,
     sessions: Sessions,
     scratch: Vec<u8>,
-    /// The last time, as text and in seconds: consecutive lines mostly have the same.
+    /// The last time, as text and in seconds: consecutive lines usually have the same.
     time: (Vec<u8>, Option<i64>),
     report: MineReport,
 }
 
 impl Miner {
-    /// A miner that has seen nothing.
+    /// A miner that has read nothing.
     pub fn new(options: MineOptions) -> Miner {
         let state = State {
             table: UrlTable::default(),
@@ -101,7 +101,7 @@ impl Miner {
         Miner { options, source: String::new(), line: 0, carry: Vec::new(), overlong: false, state }
     }
 
-    /// Begins another log. Line numbers start again; a last line without an end is taken as it is.
+    /// Begins another log. Line numbers start again; a last line without a line end is complete.
     pub fn begin(&mut self, source: &str) {
         self.end_line();
         self.source = source.to_owned();
@@ -129,12 +129,12 @@ impl Miner {
         self.carry_on(&rest[start..]);
     }
 
-    /// What was found so far, for a display of progress.
+    /// The counts so far, for a display of progress.
     pub fn report(&self) -> &MineReport {
         &self.state.report
     }
 
-    /// Ends the last log and makes the workload: pages by falling hits, then by URL.
+    /// Ends the last log and makes the workload: pages by descending hits, then by URL.
     pub fn finish(mut self) -> MineOutcome {
         self.end_line();
         let State { table, mut sessions, mut report, .. } = self.state;
@@ -176,7 +176,7 @@ impl Miner {
         if self.overlong || bytes.is_empty() {
             return;
         }
-        // A byte more than a line may have is kept, so that the line is still seen to be too long.
+        // One byte more than allowed is kept, so that the line is recognized as too long.
         let room = LINE_BYTES_MAX + 2 - self.carry.len();
         self.overlong = bytes.len() > room;
         self.carry.extend_from_slice(&bytes[..bytes.len().min(room)]);

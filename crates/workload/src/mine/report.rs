@@ -8,11 +8,11 @@ use serde::Serialize;
 use super::line::LineFault;
 use webstone_measure::shown::printable;
 
-/// Lines that are shown whole.
+/// Maximum number of examples of lines.
 const EXAMPLES_MAX: usize = 5;
-/// Bytes of such a line that are kept.
+/// Maximum number of bytes kept of an example.
 const EXAMPLE_BYTES_MAX: usize = 200;
-/// Distinct methods that have a counter of their own.
+/// Maximum number of methods with a counter of their own.
 const METHODS_MAX: usize = 32;
 
 /// Counters over all logs. `lines` is the sum of `blank`, `unparsed`, `hits`, `partial`, `not_modified`,
@@ -21,13 +21,13 @@ const METHODS_MAX: usize = 32;
 pub struct MineReport {
     /// Lines read.
     pub lines: u64,
-    /// Lines with nothing on them.
+    /// Empty lines.
     pub blank: u64,
-    /// Lines that are not of any known format.
+    /// Lines that are in no known format.
     pub unparsed: u64,
     /// The first of those.
     pub unparsed_examples: Vec<UnparsedLine>,
-    /// GETs answered 200 whose URL is counted: what weights are made of.
+    /// GETs answered 200 whose URL is counted: weights are made from these.
     pub hits: u64,
     /// GETs answered 206 (part of a file).
     pub partial: u64,
@@ -35,24 +35,24 @@ pub struct MineReport {
     pub not_modified: u64,
     /// GETs answered otherwise, by status.
     pub other_statuses: BTreeMap<u16, u64>,
-    /// Other requests, by method; `…` collects what is beyond the first 32 methods.
+    /// Other requests, by method; `…` is the sum of all methods after the first 32.
     pub other_methods: BTreeMap<String, u64>,
     /// GETs answered 200 whose target is not the URL of a file, or is longer than 8,192 bytes.
     pub unusable: u64,
-    /// GETs answered 200 for a URL with a host of its own (`http://host/…`, `//host/…`): a workload with these would put that
-    /// host under load.
+    /// GETs answered 200 for a URL with its own host (`http://host/…`, `//host/…`): a workload with these would put
+    /// that host under load.
     pub elsewhere: u64,
-    /// GETs answered 200 for URLs that came after the limit of distinct URLs was reached.
+    /// GETs answered 200 for new URLs after the limit of distinct URLs was reached.
     pub overflow: u64,
-    /// With sessions: hits in pages that came after the limit of distinct pages was reached.
+    /// With sessions: hits in new pages after the limit of distinct pages was reached.
     pub overflow_files: u64,
     /// Distinct URLs.
     pub urls: u64,
     /// Pages of the workload.
     pub pages: u64,
-    /// Files of the workload whose size the logs do not tell.
+    /// Files of the workload whose size is not in the logs.
     pub sizeless_files: u64,
-    /// Pages left out because only the most frequent were asked for.
+    /// Pages left out because only the most frequent were requested.
     pub tail_pages: u64,
     /// Fetches of those pages.
     pub tail_hits: u64,
@@ -61,7 +61,7 @@ pub struct MineReport {
 /// A line that is not understood.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct UnparsedLine {
-    /// The log that it stands in.
+    /// The log that contains it.
     pub source: String,
     /// Its number, from 1.
     pub line: u64,

@@ -1,7 +1,7 @@
 //! Groups the files of a log into pages: a document, and what the same client fetched within a second of it.
 //!
-//! Memory is bounded in three ways: documents are closed when their second is over, and the numbers of open documents and of
-//! distinct pages are limited.
+//! Memory is limited in three ways: documents are closed when their second is over, and the numbers of open documents
+//! and of distinct pages are limited.
 
 use std::collections::{HashMap, VecDeque};
 use std::hash::BuildHasher;
@@ -9,18 +9,18 @@ use std::hash::BuildHasher;
 use foldhash::fast::FixedState;
 use hashbrown::HashTable;
 
-/// Files beyond the document that one page may have; a browser's page of 1995 had five, today's have a hundred.
+/// Maximum number of files of a page besides the document; a browser's page of 1995 had five, today's have a hundred.
 const FILES_MAX: usize = 256;
-/// Documents whose second is not over.
+/// Maximum number of open documents.
 const OPEN_MAX: usize = 65_536;
-/// File numbers over all distinct pages: 64 MiB.
+/// Maximum number of file numbers in all distinct pages: 64 MiB.
 const NUMBERS_MAX: usize = 16 << 20;
 /// Seconds from a document to the last file of its page.
 const PAGE_SECONDS: i64 = 1;
-/// Seconds that a log may run backwards: servers write a line when the answer ends, not when the request comes.
+/// Seconds by which a log may be out of order: servers write a line when the answer ends, not when the request comes.
 const SLACK_SECONDS: i64 = 5;
 
-/// Pages as they were fetched: each a list of file numbers, the document first, with how often it was fetched.
+/// Pages as they were fetched: each a list of file numbers with the document first, and how often it was fetched.
 #[derive(Debug, Default)]
 pub(super) struct Sessions {
     open: HashMap<u64, OpenPage, FixedState>,
@@ -31,7 +31,7 @@ pub(super) struct Sessions {
     index: HashTable<u32>,
     pages: Vec<(Box<[u32]>, u64)>,
     numbers: usize,
-    /// Files of pages for which there was no room.
+    /// Files of pages that exceeded the limits.
     pub(super) overflow: u64,
     hasher: FixedState,
 }
@@ -44,7 +44,7 @@ struct OpenPage {
 }
 
 impl Sessions {
-    /// Takes a hit: who, when, what. Without a time, nothing tells what it belongs to: it is a page of its own.
+    /// Takes a hit: client, time, file. Without a time it is unknown what a file belongs to: it is a page of its own.
     pub(super) fn hit(
         &mut self,
         client: &[u8],
@@ -78,7 +78,7 @@ impl Sessions {
         }
     }
 
-    /// Closes what is open, and returns every page with its number of fetches.
+    /// Closes all open documents, and returns every page with its number of fetches.
     pub(super) fn finish(&mut self, pages_max: usize) -> Vec<(Box<[u32]>, u64)> {
         while let Some((_, client, serial)) = self.queue.pop_front() {
             self.close_if_same(client, serial, pages_max);
@@ -98,7 +98,7 @@ impl Sessions {
     }
 
     fn close_if_same(&mut self, client: u64, serial: u64, pages_max: usize) {
-        // The client may have opened another page since; that one has its own place in the queue.
+        // The client may have opened another page since; that one has its own entry in the queue.
         if self.open.get(&client).is_some_and(|page| page.serial == serial)
             && let Some(page) = self.open.remove(&client)
         {
@@ -107,7 +107,7 @@ impl Sessions {
     }
 
     fn close(&mut self, mut page: OpenPage, pages_max: usize) {
-        // The order in which a browser's parallel fetches end is chance; only what was fetched tells pages apart.
+        // The order in which a browser's parallel fetches end is random, so pages are compared without it.
         page.files[1..].sort_unstable();
         self.count(&page.files, pages_max);
     }

@@ -1,10 +1,10 @@
-//! URLs with their hits and sizes, in bounded memory.
+//! URLs with their hits and sizes, in limited memory.
 
 use foldhash::fast::FixedState;
 use hashbrown::HashTable;
 use std::hash::BuildHasher;
 
-/// Text is kept in blocks of this size, so that growing never copies it.
+/// Text is stored in blocks of this size, so that growing never copies it.
 const BLOCK_BYTES: usize = 1 << 20;
 
 /// Every distinct URL, numbered in order of appearance.
@@ -27,7 +27,7 @@ struct Entry {
 }
 
 impl UrlTable {
-    /// The number of a URL, new or known; `None` if it is new and there is no room.
+    /// The number of a URL, new or known; `None` if it is new and a limit is reached.
     pub(super) fn number(&mut self, url: &str, urls_max: usize, text_bytes_max: usize) -> Option<u32> {
         let hash = self.hasher.hash_one(url);
         let (entries, blocks) = (&self.entries, &self.blocks);
@@ -83,9 +83,9 @@ fn text<'a>(entries: &[Entry], blocks: &'a [String], number: u32) -> &'a str {
     &blocks[entry.block as usize][entry.start as usize..][..entry.length as usize]
 }
 
-/// The most common of a stream of sizes, in constant memory: J. Misra and D. Gries, "Finding repeated elements",
-/// Science of Computer Programming 2(2), 1982. Exact while there are at most three distinct sizes; after that, any size
-/// of more than a quarter of the answers is still among the candidates.
+/// Finds the most common of a stream of sizes in constant memory: J. Misra and D. Gries, "Finding repeated elements",
+/// Science of Computer Programming 2(2), 1982. Exact for up to three distinct sizes; with more, any size of more than
+/// a quarter of the answers is still a candidate.
 #[derive(Clone, Copy, Debug, Default)]
 struct SizeVotes {
     sizes: [u64; 3],
@@ -106,10 +106,11 @@ impl SizeVotes {
         }
     }
 
-    /// The candidate with the most votes; of equals the larger, which is the less likely to be a transfer cut short.
+    /// The candidate with the most votes; if several have the same number, the largest, as a smaller one may be a
+    /// transfer cut short.
     fn winner(&self) -> Option<u64> {
         let best = (0..3).max_by_key(|slot| (self.votes[*slot], self.sizes[*slot]))?;
-        // All votes may have cancelled out; what is left in the slots was seen at least once.
+        // All votes may have cancelled out; the sizes left in the slots occurred at least once.
         let seen = self.votes[best] > 0 || self.sizes.iter().any(|size| *size > 0);
         seen.then_some(self.sizes[best])
     }
@@ -132,7 +133,7 @@ mod tests {
         assert_eq!(winner(&[5, 7, 7]), Some(7));
         assert_eq!(winner(&[5, 7]), Some(7));
         assert_eq!(winner(&[1, 2, 3, 3, 2, 3]), Some(3));
-        // Half of the answers have one size, the others each their own.
+        // Half of the answers have the same size, the others a different one each.
         let mixed: Vec<u64> = (1..1000).flat_map(|n| [42, 1000 + n]).collect();
         assert_eq!(winner(&mixed), Some(42));
         assert!(winner(&[1, 2, 3, 4]).is_some());

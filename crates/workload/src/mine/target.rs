@@ -1,8 +1,8 @@
-//! From a request target in a log to a path that a workload may ask the server for.
+//! Turns a request target in a log into a path that a workload may request from the server.
 
 use std::borrow::Cow;
 
-/// Longest URL that is kept, in bytes.
+/// Maximum length of a URL, in bytes.
 const URL_BYTES_MAX: usize = 8192;
 
 /// What a target in a log is.
@@ -10,20 +10,20 @@ const URL_BYTES_MAX: usize = 8192;
 pub(super) enum Target<'a> {
     /// A path on the server that wrote the log.
     Path(Cow<'a, str>),
-    /// A URL, or what begins like one without its scheme (`//host/…`), of any host: a client tried whether the server is
-    /// an open proxy, or it is one. A workload with such a URL would put that host under load.
+    /// A URL of any host, with or without scheme (`//host/…`): a client tested whether the server is an open proxy,
+    /// or it is one. A workload with such a URL would put that host under load.
     Elsewhere,
-    /// No URL of a file (`*`, a host and port, nonsense), or too long.
+    /// Not the URL of a file (`*`, a host and port, nonsense), or too long.
     Unusable,
 }
 
-/// The path of a target: the log's escapes undone, what a URL cannot hold as percent escapes, without its query where
-/// that is not wanted. `scratch` is room for what must be rewritten.
+/// The path of a target: without the log's escapes, percent-encoded where necessary, and without its query if that is
+/// not wanted. `scratch` is a buffer for a path that must be rewritten.
 pub(super) fn read<'a>(target: &'a [u8], keep_query: bool, scratch: &'a mut Vec<u8>) -> Target<'a> {
     if target.first() != Some(&b'/') {
         return if has_scheme(target) { Target::Elsewhere } else { Target::Unusable };
     }
-    // A fragment is never part of a request; where a broken client sent one, servers drop it.
+    // A fragment is not part of a request; if a broken client sends one, servers ignore it.
     let cut = |byte: &u8| *byte == b'#' || (*byte == b'?' && !keep_query);
     let target = &target[..target.iter().position(cut).unwrap_or(target.len())];
     let cleaned = if target.iter().all(|byte| PLAIN[usize::from(*byte)]) {
@@ -38,19 +38,19 @@ pub(super) fn read<'a>(target: &'a [u8], keep_query: bool, scratch: &'a mut Vec<
     }
     match std::str::from_utf8(cleaned) {
         Ok(text) if text.len() <= URL_BYTES_MAX => Target::Path(Cow::Borrowed(text)),
-        // Only visible ASCII is left, so that it is always text.
+        // Only visible ASCII is left, so it is always valid text.
         _ => Target::Unusable,
     }
 }
 
-/// Whether a target names a protocol, as requests to proxies do.
+/// Whether a target has a scheme, as requests to proxies do.
 fn has_scheme(target: &[u8]) -> bool {
     let scheme =
         target.iter().take_while(|byte| byte.is_ascii_alphanumeric() || b"+-.".contains(byte)).count();
     scheme > 0 && target[scheme..].starts_with(b"://")
 }
 
-/// Whether a URL is that of a document rather than of something in it: by its ending, or for lack of one.
+/// Whether a URL is that of a document and not of something in it: it has the ending of one, or none.
 pub(super) fn is_document(url: &str) -> bool {
     let path = &url[..url.find('?').unwrap_or(url.len())];
     let name = path.rsplit('/').next().unwrap_or(path);
@@ -62,7 +62,7 @@ pub(super) fn is_document(url: &str) -> bool {
     }
 }
 
-/// Bytes that stand for themselves: visible ASCII, without what opens a log's escape or a template.
+/// Bytes that need no encoding: visible ASCII, except for the characters that begin a log's escape or a template.
 static PLAIN: [bool; 256] = plain();
 
 const fn plain() -> [bool; 256] {
@@ -138,7 +138,7 @@ mod tests {
     }
 
     #[test]
-    fn urls_of_other_hosts_are_told_apart() {
+    fn urls_of_other_hosts_are_recognized() {
         for target in [
             &b"http://h:80/x"[..],
             b"HTTP://h/",
@@ -157,7 +157,7 @@ mod tests {
     }
 
     #[test]
-    fn documents_are_told_by_their_ending() {
+    fn documents_are_recognized_by_their_ending() {
         for url in ["/", "/a/", "/a", "/a.html", "/A.HTM?x=.gif", "/x.d/y", "/i.php?q", "http://h/"] {
             assert!(is_document(url), "{url}");
         }

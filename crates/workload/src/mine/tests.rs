@@ -30,7 +30,7 @@ fn rows(outcome: &MineOutcome) -> Vec<(u64, Vec<&str>, Option<u64>)> {
         .collect()
 }
 
-/// The sum that [`MineReport`] promises.
+/// The sum in the description of [`MineReport`].
 fn accounted(report: &MineReport) -> u64 {
     report.blank
         + report.unparsed
@@ -79,7 +79,7 @@ fn hits_become_weights_and_the_rest_is_counted_apart() {
         shown,
         "access.log:15: expected a time in brackets, as in [10/Oct/2000:13:55:36 -0700]: nonsense \\u{1b}"
     );
-    // What was mined is a workload that can be written and read.
+    // The result is a workload that can be written and read.
     let list = crate::to_webstone2(&outcome.workload).unwrap();
     assert_eq!(read(list, "mined").unwrap(), outcome.workload);
 }
@@ -168,7 +168,7 @@ fn a_line_without_end_takes_no_memory() {
 }
 
 #[test]
-fn the_longest_line_is_the_same_in_one_block_and_in_many() {
+fn the_longest_line_may_come_in_one_block_or_many() {
     for extra in [-2_isize, -1, 0, 1, 2, 3] {
         for end in ["", "\n", "\r\n"] {
             let line = get("/a", "1").trim_end().to_owned() + " ";

@@ -1,7 +1,7 @@
-//! The shape of the TOML text, key by key, and its translation into pages and feeds.
+//! The structure of the TOML text, key by key, and its conversion to pages and feeds.
 //!
-//! The types of the workload itself are not used for this: they are what a record holds, while this is what people
-//! write, with short forms, and every mistake needs a place.
+//! The types of the workload itself are not used for this: they are what a record contains, while this is what people
+//! write, with short forms, and with a place for every error.
 
 use std::fmt;
 
@@ -53,13 +53,13 @@ pub(super) struct PageForm {
     status: Option<Spanned<Whole>>,
     headers: Option<Headers>,
     body: Option<Spanned<String>>,
-    /// Of all files of the page that do not say themselves.
+    /// For all files of the page that do not have this key.
     tls: Option<Spanned<bool>>,
 }
 
 type Headers = Spanned<IndexMap<Spanned<String>, Spanned<String>>>;
 
-/// A file: a URL alone, or a table.
+/// A file: only a URL, or a table.
 pub(super) struct FileForm(FileTable);
 
 #[derive(Default, Deserialize)]
@@ -86,11 +86,11 @@ struct DynamicForm {
     head: Option<Spanned<String>>,
 }
 
-/// A whole number; its range is checked where it is used, so that the message can say what it counts.
+/// A whole number. Its range is checked where it is used, so that the message can say what it is.
 #[derive(Clone, Copy)]
 struct Whole(i64);
 
-/// Size of a `send` answer where none is stated, as in WebStone's `nsapi-send` and `cgi-send`.
+/// Size of a `send` answer if none is stated, as in WebStone's `nsapi-send` and `cgi-send`.
 const SEND_SIZE_BYTES: u64 = 10_240;
 
 impl FeedForm {
@@ -316,19 +316,19 @@ impl DynamicForm {
     }
 }
 
-/// A value and where it begins.
+/// A value and its offset.
 fn taken<T>(value: Spanned<T>) -> (usize, T) {
     (value.span().start, value.into_inner())
 }
 
 /// Checks a URL in a string that begins at `at`.
 fn check_url(url: &str, feeds: &IndexMap<String, Feed>, at: usize) -> Result<(), Fault> {
-    // The string begins after its quote; escapes in it may move the place, but hardly to another line.
+    // The string begins after its quote; escapes in it may shift the place, but hardly to another line.
     let template = url::check(url).map_err(|fault| fault.after(at + 1))?;
     check_columns(&template, feeds, at)
 }
 
-/// One of the words that a parameter of the handler has.
+/// One of the allowed words for a parameter of the handler.
 fn one_of(found: Spanned<String>, words: &[&str], expected: &str) -> Result<String, Fault> {
     let (at, found) = taken(found);
     match words.contains(&found.as_str()) {
@@ -440,7 +440,7 @@ impl<'de> Deserialize<'de> for FileForm {
 }
 
 impl FileForm {
-    /// The table, with the place of a URL that stood alone.
+    /// The table; if it was only a URL, with the place of that.
     fn at(self, span: std::ops::Range<usize>) -> FileTable {
         let mut table = self.0;
         if let Some(url) = table.url.take() {

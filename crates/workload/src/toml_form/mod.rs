@@ -1,4 +1,4 @@
-//! The TOML form of a workload, which can say everything: reading.
+//! Reads the TOML form of a workload, which can express everything:
 //!
 //! ```toml
 //! name = "shop"
@@ -24,8 +24,8 @@
 //! dynamic = { size = 6250, writes = 4 }
 //! ```
 //!
-//! A parsed TOML document takes a hundred times the room of the pages in it. So a long text is read in pieces of some
-//! hundred pages; what is read, and every error with its place, is the same.
+//! A parsed TOML document takes a hundred times the memory of its pages. So a long text is read in pieces of a few
+//! hundred pages; the result, and every error with its place, is the same.
 
 mod form;
 mod pieces;
@@ -48,12 +48,12 @@ use webstone_measure::strict::Strict;
 
 pub use write::write;
 
-/// Pages parsed at once: enough that the parser's set-up is spread thin.
+/// Pages parsed at once: enough that setting up the parser costs little per page.
 const PAGES_PER_PIECE: usize = 256;
 
 /// Reads a workload.
 pub(super) fn read(text: &str, load: &mut dyn FnMut(&str) -> FeedFile) -> Result<Workload, Fault> {
-    // The parser takes no byte order mark; blanks keep every offset.
+    // The parser accepts no byte order mark; blanks in its place keep all offsets.
     let blanked;
     let text = match text.strip_prefix(super::BYTE_ORDER_MARK) {
         Some(rest) => {
@@ -67,7 +67,7 @@ pub(super) fn read(text: &str, load: &mut dyn FnMut(&str) -> FeedFile) -> Result
         Some(pieces) => {
             let document: Document = parse(pieces.preamble, 0)?;
             if document.pages.is_some() {
-                // Pages in two ways: let the parser say what is wrong with that, over the whole text.
+                // Both ways of writing pages are used: the parser reports that best, for the whole text.
                 return reader.whole(text, load);
             }
             reader.document(document, load)?;
@@ -90,7 +90,7 @@ struct PagesOnly {
 #[derive(Default)]
 struct Reader {
     workload: Workload,
-    /// The first file of each URL that states a size, as indices of page and file, by the URL's hash.
+    /// The first file with a size for each URL, as indices of page and file, by the URL's hash.
     sized: HashTable<(u32, u32)>,
     hasher: FixedState,
 }
@@ -127,8 +127,8 @@ impl Reader {
         Ok(())
     }
 
-    /// A file has one size. (Other methods, statuses or templates may well answer with others.) Looks at a file of the
-    /// last page.
+    /// Checks that a file of the last page does not contradict an earlier size. (Other methods, statuses or templates
+    /// may well have answers of other sizes.)
     fn check_size(&mut self, number: usize, offset: usize) -> Result<(), Fault> {
         let pages = &self.workload.pages;
         let file = |(page, file): &(u32, u32)| &pages[*page as usize].files[*file as usize];
@@ -171,7 +171,7 @@ fn parse<T: DeserializeOwned>(text: &str, base: usize) -> Result<T, Fault> {
     })
 }
 
-/// Checks that a template names columns that exist.
+/// Checks that the feeds and columns in a template exist.
 fn check_columns(
     template: &super::template::Template,
     feeds: &IndexMap<String, Feed>,

@@ -1,7 +1,7 @@
-//! Cuts a TOML text at its `[[pages]]` headers, so that a long workload is parsed in pieces.
+//! Splits a TOML text at its `[[pages]]` headers, so that a long workload is parsed in pieces.
 //!
-//! Only texts of the usual shape are cut: a preamble, then pages to the end. Whatever looks different in any way is
-//! left whole, and the parser has the last word on it.
+//! Only texts of the usual structure are split: a preamble, then pages up to the end. Any other text is left whole
+//! for the parser.
 
 /// A text in pieces.
 pub(super) struct Pieces<'a> {
@@ -12,7 +12,7 @@ pub(super) struct Pieces<'a> {
 }
 
 impl<'a> Pieces<'a> {
-    /// Cuts a text into pieces with a given number of pages; `None` if it must be parsed whole.
+    /// Splits a text into pieces with a given number of pages; `None` if it must be parsed as a whole.
     pub(super) fn of(text: &'a str, pages_per_piece: usize) -> Option<Pieces<'a>> {
         let mut cuts = Vec::new();
         let mut pages = 0;
@@ -44,7 +44,7 @@ enum Header {
     Other,
 }
 
-/// What a header line opens; `None` where its name is quoted or otherwise unusual.
+/// What a header line opens; `None` if its name is quoted or otherwise unusual.
 fn header(line: &str) -> Option<Header> {
     let inner = line.trim_start_matches('[');
     let name = &inner[..inner.find(']')?];
@@ -60,15 +60,15 @@ fn header(line: &str) -> Option<Header> {
     }
 }
 
-/// Finds lines that begin with a bracket, outside of strings and comments.
+/// Finds lines that begin with a bracket, outside strings and comments.
 struct Scanner<'a> {
     bytes: &'a [u8],
     at: usize,
 }
 
 impl Scanner<'_> {
-    /// Offset of the next header; `Some(None)` at the end, `None` where a string does not end or a bracket is open
-    /// (a line in an array may begin with one too).
+    /// Offset of the next header; `Some(None)` at the end, `None` if a string does not end or a bracket is open (a
+    /// line within an array may begin with one, too).
     fn next_header(&mut self) -> Option<Option<usize>> {
         let mut fresh_line = self.at == 0;
         let mut depth = 0_usize;
@@ -169,7 +169,7 @@ mod tests {
     }
 
     #[test]
-    fn headers_inside_strings_arrays_and_comments_are_none() {
+    fn headers_inside_strings_arrays_and_comments_are_ignored() {
         for inside in [
             "body = \"\"\"\n[[pages]]\n\\\"\"\"\"\n",
             "body = '''\n[[pages]]\n\\'''\n",

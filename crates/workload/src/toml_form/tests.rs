@@ -1,4 +1,4 @@
-//! Tests of the TOML form: what it says, what it refuses and where, and that it reads back what it writes.
+//! Tests of the TOML form: what it can express, what it refuses and where, and that it reads back what it writes.
 
 use indexmap::IndexMap;
 use proptest::prelude::*;
@@ -45,7 +45,7 @@ url = "http://other:8080/z"
 "#;
 
 #[test]
-fn everything_can_be_said() {
+fn everything_can_be_expressed() {
     let shop = read_workload(SHOP, "x.toml").unwrap();
     assert_eq!((shop.name.as_str(), shop.description.as_str()), ("shop", "log in, look, leave"));
     assert_eq!(shop.feeds["users"].rows, [["ann", "1"], ["bob", "2.5"]]);
@@ -158,7 +158,7 @@ fn a_wrong_text_names_place_and_expectation() {
 }
 
 #[test]
-fn places_are_right_behind_many_pages() {
+fn places_are_right_after_many_pages() {
     let mut text = String::from("name = \"é\"\n");
     for number in 0..1000 {
         text += &format!("[[pages]]\nurl = \"/{number}\"\n");
@@ -168,7 +168,7 @@ fn places_are_right_behind_many_pages() {
     assert!(error.to_string().starts_with("w.toml:2003:1: unknown field `ulr`"), "{error}");
     let error = read_workload(format!("{text}[[pages]]\nurl = \"x\"\n"), "w.toml").unwrap_err();
     assert!(error.to_string().starts_with("w.toml:2003:8: `x` is not"), "{error}");
-    // Feeds after the pages are read too, only not in pieces.
+    // Feeds after the pages are read, too, but not in pieces.
     let text =
         format!("{text}[[pages]]\nurl = \"/{{{{u.a}}}}\"\n[feeds.u]\ncolumns = [\"a\"]\nrows = [[1]]\n");
     assert_eq!(read_workload(&text, "w.toml").unwrap().pages.len(), 1001);
@@ -252,7 +252,7 @@ proptest! {
                 prop_assert_eq!(read.sha256(), workload.sha256());
                 prop_assert_eq!(read, workload);
             }
-            // The only contradiction that such workloads can hold.
+            // The only contradiction that such workloads can have.
             Err(error) => prop_assert!(error.to_string().contains("expected one size"), "{}\n{}", error, text),
         }
     }
@@ -269,7 +269,7 @@ proptest! {
         let mut workload =
             Workload { name: "list".into(), pages: files.into_iter().map(page).collect(), ..Workload::default() };
         prop_assert_eq!(&read_workload(crate::to_webstone2(&workload).unwrap(), "list").unwrap(), &workload);
-        // A list of 1.x: no sizes, weights in percent, several files a page.
+        // A list of 1.x: no sizes, weights in percent, several files per page.
         let count = workload.pages.len() as u64;
         for (index, page) in workload.pages.iter_mut().enumerate() {
             page.weight = if index == 0 { 100 - (count - 1) } else { 1 };

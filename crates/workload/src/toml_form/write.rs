@@ -1,11 +1,11 @@
-//! The TOML form of a workload, which can say everything: writing.
+//! Writes the TOML form of a workload, which can express everything.
 
 use std::fmt::Write;
 
 use super::super::{FileRequest, Page, Workload};
 use webstone_measure::units::Nanos;
 
-/// Writes a workload. What is written reads back as the same workload, if it is one that could have been read.
+/// Writes a workload. Reading the result gives the same workload, if the workload is valid.
 pub fn write(workload: &Workload) -> String {
     let mut text = format!("name = {}\n", quoted(&workload.name));
     // Writing to a String cannot fail.
@@ -80,7 +80,7 @@ fn list(values: &[String]) -> String {
     format!("[{}]", values.join(", "))
 }
 
-/// A bare key where it may be one.
+/// A bare key if possible, otherwise a quoted one.
 fn key(name: &str) -> String {
     let bare = |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'_' | b'-');
     if !name.is_empty() && name.bytes().all(bare) { name.to_owned() } else { quoted(name) }
