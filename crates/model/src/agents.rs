@@ -1,4 +1,4 @@
-//! Agents that watched the server under test on its hosts: which they were, and how their hosts are named.
+//! Agents that watched the server under test on its hosts, and the names of their hosts.
 
 use std::collections::BTreeMap;
 
@@ -8,8 +8,8 @@ use serde_json::Value;
 
 use crate::record::RunRecord;
 
-/// What watched the server on one of its hosts. Facts about an only host are in the run's environment, under
-/// `server.environment`.
+/// The agent that watched the server on one of its hosts. With a single host, facts about it are in the run's
+/// environment, under `server.environment`.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(default)]
 pub struct AgentRecord {
@@ -20,17 +20,19 @@ pub struct AgentRecord {
     pub name: String,
     /// Version of webstone there.
     pub version: String,
-    /// Shortest of several round trips before the load, in nanoseconds.
+    /// Minimum of several round trips before the load, in nanoseconds.
     pub round_trip_ns_min: u64,
-    /// The boot of that host's kernel: an agent of the same boot is on the same machine. Absent if it could not be read.
+    /// The boot of that host's kernel: agents with the same boot are on the same machine. Absent if it could not be
+    /// read.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub boot: Option<String>,
-    /// Ports by which it found the server, where they are not the target's.
+    /// Ports by which it found the server, if they are not the target's.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub ports: Vec<u16>,
-    /// CPUs of that host that the server may run on, as found before the load; empty where its processes could not be seen.
+    /// CPUs of that host that the server may run on, as found before the load; empty if its processes were not
+    /// visible.
     pub cpus: Vec<u32>,
-    /// Of several hosts: facts about it, by name, as the environment has them for an only one.
+    /// With several hosts: facts about this one, by name; those about a single host are in the run's environment.
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
     pub environment: BTreeMap<String, Value>,
 }
@@ -39,15 +41,15 @@ pub struct AgentRecord {
 pub type Facts<'a> = BTreeMap<&'a str, &'a Value>;
 
 impl AgentRecord {
-    /// A fact about its host that is a text.
+    /// A fact about its host, if it is a text.
     pub fn fact(&self, name: &str) -> Option<&str> {
         self.environment.get(name)?.as_str()
     }
 }
 
 impl RunRecord {
-    /// A host of the server in words: `the server's host`; of several `server host web2`, and where that is no name of its own
-    /// `server host 2 (web)`.
+    /// A host of the server in words: `the server's host`; one of several: `server host web2`, or `server host 2
+    /// (web)` if its name is not unique.
     pub fn server_host_named(&self, agent: u32) -> String {
         match &self.target.agents[..] {
             [] | [_] => "the server's host".to_owned(),
@@ -60,7 +62,7 @@ impl RunRecord {
         host_name(&self.target.agents, agent)
     }
 
-    /// The hosts of the server of which an agent told facts, by their agents.
+    /// The server's hosts with facts from an agent, by agent.
     pub fn server_environments(&self) -> Vec<(u32, Facts<'_>)> {
         if let Some(Value::Object(facts)) = self.environment.get("server.environment") {
             return vec![(0, facts.iter().map(|(name, fact)| (name.as_str(), fact)).collect())];
@@ -75,7 +77,7 @@ impl RunRecord {
     }
 }
 
-/// Its own name; where it has none, or shares it with another host of the server, its number with it.
+/// Its own name; with its number if it has no name, or shares it with another host of the server.
 pub fn host_name(agents: &[AgentRecord], agent: u32) -> String {
     let name = agents.get(agent as usize).map_or("", |agent| agent.name.as_str());
     let number = agent.saturating_add(1);
@@ -110,7 +112,7 @@ mod tests {
     }
 
     #[test]
-    fn a_record_of_one_agent_is_as_it_always_was() {
+    fn a_record_of_one_agent_keeps_its_form() {
         let old = json!({
             "url": "http://a", "server": null, "embedded": false, "cpus": [],
             "agent": { "command": "ssh a webstone agent", "version": "0.1.0", "round_trip_ns_min": 5, "cpus": [0, 1] },

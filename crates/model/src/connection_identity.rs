@@ -1,8 +1,10 @@
-//! Identity 6: connections, requests and TLS handshakes of a window against what clients were told to do with connections.
+//! Identity 6: connections, requests and TLS handshakes of a window must match what clients were told to do with
+//! connections.
 //!
-//! A connection is counted when it is established and a request when it ends, so that those in progress at either end of the window
-//! may be counted on one side alone: the sides may differ by their number, and by no more. Every connection is begun for a request that
-//! waits for it, and that ends, or moves to another one, before the connection does.
+//! A connection is counted when it is established and a request when it ends, so those in progress at either end of
+//! the window may be counted on one side only: the two sides may differ by their number, but not by more. Every
+//! connection is begun for a request that waits for it, and that ends, or moves to another one, before the connection
+//! does.
 
 use crate::record::RunRecord;
 use crate::spec::{ClientSpec, ConnectionPolicy, HttpVersion, RunSpec};
@@ -10,17 +12,17 @@ use webstone_measure::identities::IdentityCheck;
 use webstone_measure::metrics::{Handshakes, Measured};
 use webstone_workload::tls::Share;
 
-/// What is known of the connections of a run besides what was counted.
+/// What is known of the connections of a run in addition to the counters.
 #[derive(Clone, Copy, Debug)]
 pub struct ConnectionRules<'a> {
     client: &'a ClientSpec,
-    /// Whether some connections speak TLS, and whether all do.
+    /// Whether some connections use TLS, and whether all do.
     any_tls: bool,
     all_tls: bool,
 }
 
 impl<'a> ConnectionRules<'a> {
-    /// Of a specification whose target is known.
+    /// For a specification whose target is known.
     pub fn of(spec: &'a RunSpec, record: &RunRecord) -> ConnectionRules<'a> {
         let is_secure = |url: &str| url.get(..8).is_some_and(|start| start.eq_ignore_ascii_case("https://"));
         let mut targets = record.target.url.split(' ').peekable();
@@ -30,7 +32,7 @@ impl<'a> ConnectionRules<'a> {
         ConnectionRules { client: &spec.client, any_tls, all_tls }
     }
 
-    /// Most requests of a connection, where there is a limit.
+    /// Maximum number of requests per connection, if there is a limit.
     fn requests_max(&self) -> Option<u64> {
         match (self.client.connections, self.client.requests_per_connection) {
             (ConnectionPolicy::PerRequest, _) => Some(1),
@@ -51,7 +53,7 @@ pub fn of_connections(measured: &Measured, clients: u64, rules: &ConnectionRules
             holds: least <= most,
         });
     };
-    // Connects that ended in the window, either way.
+    // Connects that ended in the window, successful or not.
     let connects = counts.connections.saturating_add(counts.connections_failed);
     let begun = counts.carried_in.saturating_add(counts.started);
     if rules.requests_max() == Some(1) {
@@ -62,7 +64,7 @@ pub fn of_connections(measured: &Measured, clients: u64, rules: &ConnectionRules
         );
     }
     if rules.client.connections == ConnectionPolicy::PerPage {
-        // A page that was under way when the window opened, at most one of each client, had its connection.
+        // A page in progress when the window opened, at most one per client, already had its connection.
         at_most(
             "connections for each page: pages ended − clients ≤ connections + failed connects",
             counts.pages_completed.saturating_add(counts.pages_failed),
@@ -76,7 +78,7 @@ pub fn of_connections(measured: &Measured, clients: u64, rules: &ConnectionRules
             begun.saturating_add(counts.stale_retries),
         );
     }
-    // Early data that the server does not take is sent twice.
+    // Early data that the server rejects is sent again.
     if let Some(limit) = rules.requests_max().filter(|_| !rules.client.tls.early_data) {
         let whole = &measured.lifetime;
         at_most(
@@ -126,7 +128,7 @@ mod tests {
     use super::*;
     use webstone_measure::metrics::Counts;
 
-    /// A window of two clients: one request was carried in, 100 began, 99 ended, two are in flight.
+    /// A window with two clients: one request was carried in, 100 began, 99 ended, two are in flight.
     fn per_request() -> (Measured, RunSpec) {
         let counts = Counts {
             carried_in: 1,
@@ -168,15 +170,15 @@ mod tests {
     const OF_LEVEL: &str = "requests of the level ≤ connections of the level × requests that each may carry";
 
     #[test]
-    fn a_connection_for_each_request_is_there() {
+    fn each_request_has_a_connection() {
         assert_eq!(broken(|_, _| ()), [""; 0]);
-        // Both in flight wait for theirs; or one was carried in without its own.
+        // Both in flight wait for their connections; or one was carried in without its own.
         assert_eq!(broken(|m, _| m.counts.connections = 96), [""; 0]);
         assert_eq!(broken(|m, _| m.counts.connections = 99), [""; 0]);
         assert_eq!(broken(|m, _| m.counts.connections = 95), [EACH]);
         assert_eq!(broken(|m, _| m.counts.connections = 100), [NONE_WITHOUT]);
         assert_eq!(broken(|m, _| m.lifetime.requests = 131), [OF_LEVEL]);
-        // What a run with kept connections has.
+        // As in a run with kept connections.
         let kept = |m: &mut Measured, _: &mut RunSpec| {
             (m.counts.connections, m.counts.connections_failed) = (0, 0);
             m.lifetime.connections = 2;
@@ -185,7 +187,7 @@ mod tests {
     }
 
     #[test]
-    fn kept_connections_may_be_few_and_carry_no_more_than_they_may() {
+    fn kept_connections_may_be_few_within_their_limits() {
         let keep_alive = |limit: Option<u32>, connections: u64| {
             broken(move |m, spec| {
                 spec.client.connections = ConnectionPolicy::KeepAlive;
@@ -198,7 +200,7 @@ mod tests {
         assert_eq!(keep_alive(Some(10), 13), [""; 0]);
         assert_eq!(keep_alive(Some(10), 12), [OF_LEVEL]);
         assert_eq!(keep_alive(Some(1), 128), [EACH], "the same as a connection for each");
-        // A server that closes: each request may be sent again once.
+        // The server closes connections: each request may be sent again once.
         let closes = |retries| {
             broken(move |m, spec| {
                 spec.client.connections = ConnectionPolicy::KeepAlive;

@@ -1,5 +1,5 @@
-//! What a run tells while it runs: owned and serialisable, so that the live display, a file of JSON lines and a browser read the
-//! same. `docs/events.md` is for readers.
+//! Events of a run while it runs: owned and serialisable, so that the live display, a file of JSON lines and a
+//! browser all read the same. Documented for users in `docs/events.md`.
 
 use schemars::JsonSchema;
 use serde::de::{DeserializeOwned, Deserializer, Error};
@@ -16,10 +16,10 @@ use webstone_measure::strict;
 
 pub use webstone_measure::live::{Live, LivePercentiles, Phase};
 
-/// Version of the events' schema. It grows when a reader of the older one would misread.
+/// Version of the events' schema. It is raised when older readers would misunderstand a change.
 pub const EVENTS_SCHEMA: u32 = 1;
 
-/// What one of several hosts has made of an open window so far, as it last said.
+/// One of several hosts in an open window so far, as last reported.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(default)]
 pub struct LiveHost {
@@ -27,7 +27,7 @@ pub struct LiveHost {
     pub generator: u32,
     /// The host's own name.
     pub name: String,
-    /// How many clients it has.
+    /// Number of its clients.
     pub clients: u32,
     /// Time since its window opened, in nanoseconds.
     pub elapsed_ns: u64,
@@ -35,24 +35,25 @@ pub struct LiveHost {
     pub requests: u64,
     /// Requests that failed.
     pub errors: u64,
-    /// Requests that succeeded per second, between the last two times that it spoke.
+    /// Requests that succeeded per second, between its last two reports.
     pub request_rate: f64,
     /// Percentiles of its own response times so far.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub response: Option<LivePercentiles>,
-    /// Share of one CPU that its busiest worker used in the last second, from 0 to 1; absent where its kernel keeps no account.
+    /// Share of one CPU that its busiest worker used in the last second, from 0 to 1; absent if its kernel does not
+    /// report it.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub busiest_worker: Option<f64>,
-    /// How its clock stands to the controller's.
+    /// The offset of its clock from the controller's.
     pub clock: ClockOffset,
-    /// How long nothing has come from it, in nanoseconds.
+    /// Time since its last report, in nanoseconds.
     pub silent_ns: u64,
 }
 
-/// Where a step stands in the sweep.
+/// The position of a step in the sweep.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Position {
-    /// Its number in the order of running, from 1.
+    /// Its number in the order of execution, from 1.
     pub step: usize,
     /// Steps of the whole sweep: levels × iterations.
     pub steps: usize,
@@ -66,13 +67,13 @@ pub struct Position {
 }
 
 impl Position {
-    /// Which level runs.
+    /// The current level.
     pub fn level(&self) -> LevelKey {
         LevelKey::new(self.clients, self.rate)
     }
 }
 
-/// What a level's iteration came to. The record has all of it.
+/// Summary of a level's iteration. The record has all of it.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Ended {
     /// Whether the user cut it off.
@@ -81,7 +82,7 @@ pub struct Ended {
     pub succeeded: u64,
     /// Requests that failed in the window.
     pub failed: u64,
-    /// Identities that do not hold.
+    /// Number of identities that do not hold.
     pub identities_broken: usize,
     /// Open loop: how well the schedule was kept.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -91,7 +92,7 @@ pub struct Ended {
 }
 
 impl Ended {
-    /// Of an iteration.
+    /// The summary of an iteration.
     pub fn of(iteration: &IterationRecord) -> Ended {
         Ended {
             interrupted: iteration.interrupted,
@@ -104,7 +105,7 @@ impl Ended {
     }
 }
 
-/// One thing that happened.
+/// Something that happened.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(tag = "event", rename_all = "kebab-case")]
 pub enum Event {
@@ -117,7 +118,7 @@ pub enum Event {
     RunStarted {
         /// Name of the record's directory.
         id: String,
-        /// Path of that directory while the run lasts, where the run is stored.
+        /// Path of that directory during the run, if the run is stored.
         #[serde(skip_serializing_if = "Option::is_none")]
         path: Option<String>,
         /// The server under test.
@@ -125,17 +126,17 @@ pub enum Event {
         target: Box<TargetRecord>,
         /// Name of the workload.
         workload: String,
-        /// What was asked for, with every default filled in and without secrets.
+        /// The specification, with every default filled in and without secrets.
         #[serde(deserialize_with = "of_a_record")]
         spec: Box<RunSpec>,
         /// Steps of the sweep.
         steps: usize,
-        /// Time that the whole sweep takes as planned, drains not included, in nanoseconds; absent where pages end the levels.
+        /// Planned time of the whole sweep, without drains, in nanoseconds; absent if levels end by pages.
         #[serde(skip_serializing_if = "Option::is_none")]
         planned_ns: Option<u64>,
-        /// Whether a level has more clients than start at once, so that its start takes time besides.
+        /// Whether a level has more clients than start at once, so that starting them takes additional time.
         paced: bool,
-        /// Of a load that several hosts make: which has which share, in words.
+        /// If several hosts make the load: the share of each, in words.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         dealt: Option<String>,
     },
@@ -148,46 +149,46 @@ pub enum Event {
     Tick {
         /// Which.
         at: Position,
-        /// Where it stands.
+        /// Its phase.
         phase: Phase,
         /// Totals over the open window so far.
         live: Live,
     },
-    /// A window is open on several hosts; once a second.
+    /// A window is open on several hosts; once per second.
     Hosts {
         /// Which.
         at: Position,
-        /// Each host that has a part in it.
+        /// Each host with a part in it.
         hosts: Vec<LiveHost>,
     },
-    /// A level ended and, where the run is stored, is on the disk.
+    /// A level ended and, if the run is stored, is on the disk.
     LevelEnded {
         /// Which.
         at: Position,
-        /// What it came to.
+        /// Its summary.
         level: Box<Ended>,
     },
-    /// A timed run was void and will be made again; it is on the disk as such.
+    /// A timed run was void and will be repeated; it is stored as void.
     Void {
         /// Which.
         at: Position,
-        /// What was taken from whom, in a sentence without its end.
+        /// Who lost CPU time and how much, as a sentence without its full stop.
         why: String,
     },
-    /// Something that the user should know and that stops nothing. It is in the record's warnings as well.
+    /// Something that the user should know but that stops nothing. Also in the record's warnings.
     Warning {
-        /// What.
+        /// The warning.
         text: String,
     },
-    /// The run is over, however it ended.
+    /// The run has ended, successfully or not.
     Finished {
         /// How it ended.
         state: RunState,
-        /// Path of the stored record, under its final name where it could be given one.
+        /// Path of the stored record, under its final name if that was possible.
         #[serde(skip_serializing_if = "Option::is_none")]
         path: Option<String>,
     },
-    /// A series: a cell's part of a round begins. The events of its run follow.
+    /// A series: a cell's turn in a round begins. The events of its run follow.
     Turn {
         /// The cell's name.
         cell: String,
@@ -195,13 +196,13 @@ pub enum Event {
         round: u32,
         /// Rounds of the series.
         rounds: u32,
-        /// Turns that are left, this one included.
+        /// Turns that are left, including this one.
         turns_left: u32,
-        /// What they will take, as those before did, in nanoseconds.
+        /// The time that they will take, judging by those before, in nanoseconds.
         #[serde(skip_serializing_if = "Option::is_none")]
         time_left_ns: Option<u64>,
     },
-    /// A series: the cell failed; the others go on.
+    /// A series: the cell failed; the others continue.
     CellFailed {
         /// The cell's name.
         cell: String,
@@ -210,12 +211,12 @@ pub enum Event {
     },
 }
 
-/// Reads what records hold too; structs from tables alone.
+/// Reads what is also part of records: structs only from tables.
 fn of_a_record<'de, T: DeserializeOwned, D: Deserializer<'de>>(from: D) -> Result<Box<T>, D::Error> {
     strict::tree(&Value::deserialize(from)?).map(Box::new).map_err(D::Error::custom)
 }
 
-/// A line of `--events`: one event and when it happened.
+/// A line of `--events`: one event, and when it happened.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[schemars(title = "webstone event")]
 pub struct EventLine {

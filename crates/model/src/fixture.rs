@@ -1,4 +1,4 @@
-//! Records with known rates, for the tests of what is computed from several of them.
+//! Records with known rates, for tests of what is computed from several records.
 
 use std::collections::BTreeMap;
 
@@ -11,7 +11,7 @@ use webstone_workload::Workload;
 
 pub use webstone_measure::fixture::measured;
 
-/// A record of one level or more, an iteration for each rate.
+/// A record of one or more levels, with an iteration for each rate.
 pub fn record(id: &str, levels: &[(u32, &[f64])]) -> RunRecord {
     let mut spec = RunSpec::default();
     spec.load.clients = Levels(levels.iter().map(|(clients, _)| *clients).collect());
@@ -30,8 +30,8 @@ pub fn record(id: &str, levels: &[(u32, &[f64])]) -> RunRecord {
     }
 }
 
-/// Makes a record's load one that several hosts made, each its share of it. Each has the workers that the one host had, and its
-/// kernel counted what that host's did.
+/// Divides a record's load among several hosts. Each has as many workers as the original host, and its kernel counted
+/// the same.
 pub fn split(record: &mut RunRecord, hosts: u32) {
     let alone = record.iterations.iter().map(|run| run.measured.generator.workers.len()).max().unwrap_or(0);
     record.generators = (0..hosts)

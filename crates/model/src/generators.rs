@@ -1,4 +1,5 @@
-//! Load that several hosts make together: which hosts. What each had of a level and what it measured is in [`webstone_measure::parts`].
+//! Load that several hosts make together: which hosts. The part of each in a level, and what it measured, is in
+//! [`webstone_measure::parts`].
 
 use std::collections::BTreeMap;
 
@@ -12,14 +13,14 @@ pub use webstone_measure::parts::{
     ClockOffset, DISTRIBUTIONS_OF_HOSTS_MAX, GeneratorLoss, GeneratorPart, LoadMaker,
 };
 
-/// A host that makes load, or all pods of a Job that do, as they are asked for.
+/// A host that makes load, or all pods of a Job that do, as in the specification.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 pub struct GeneratorHost {
-    /// Command whose standard input and output end in `webstone agent` there: `ssh gen1 webstone agent`.
+    /// Command whose standard input and output connect to `webstone agent` there: `ssh gen1 webstone agent`.
     #[serde(skip_serializing_if = "String::is_empty")]
     pub agent: String,
-    /// Instead: pods of a Kubernetes Job, each a host.
+    /// Instead of a command: pods of a Kubernetes Job, each of which is a host.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub kubernetes: Option<PodsOfJob>,
 }
@@ -30,7 +31,7 @@ impl GeneratorHost {
         GeneratorHost { agent: command.into(), kubernetes: None }
     }
 
-    /// How many hosts are asked for.
+    /// Number of hosts that this means.
     pub fn count(&self) -> usize {
         self.kubernetes.as_ref().map_or(1, |pods| pods.pods as usize)
     }
@@ -44,34 +45,34 @@ pub struct GeneratorRecord {
     pub command: String,
     /// The host's own name.
     pub name: String,
-    /// The pod that its agent ran in, where Kubernetes started it.
+    /// The pod that its agent ran in, if Kubernetes started it.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub pod: Option<PodRecord>,
     /// Version of webstone there, with its commit.
     pub version: String,
     /// SHA-256 of the program that ran there, in hex.
     pub program_sha256: String,
-    /// The boot of its kernel: two agents of the same are on one machine.
+    /// The boot of its kernel: two agents with the same boot are on one machine.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub boot: Option<String>,
     /// CPUs that its workers were pinned to.
     pub cpus: Vec<u32>,
     /// Its workers.
     pub workers: u32,
-    /// Slots of each of its workers, which are dealt clients and arrivals alike: more where a calibration says that they can do more
-    /// than those of other hosts.
+    /// Slots of each of its workers, by which clients and arrivals are divided: more if a calibration says that its
+    /// workers can do more than those of other hosts.
     pub slots: u32,
-    /// Whether the server under test has its address there; absent where that is not known.
+    /// Whether the address of the server under test is on this host; absent if that is unknown.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub has_server: Option<bool>,
-    /// Shortest of several round trips between controller and agent before the load, in nanoseconds.
+    /// Minimum of several round trips between controller and agent before the load, in nanoseconds.
     pub round_trip_ns_min: u64,
-    /// Facts about the host, by name, as the environment has them for one that makes load by itself.
+    /// Facts about the host, by name, as in the environment of a host that makes load by itself.
     pub environment: BTreeMap<String, serde_json::Value>,
 }
 
 impl RunRecord {
-    /// The host that makes load by itself, or one of several, as it described itself.
+    /// The record of the host that made this load.
     pub fn generator_of(&self, maker: &LoadMaker<'_>) -> Option<&GeneratorRecord> {
         self.generators.get(maker.generator? as usize)
     }
@@ -89,7 +90,7 @@ impl RunRecord {
 }
 
 impl GeneratorRecord {
-    /// The host's name, and the node of a pod that has a name of its own: `webstone-1 on node2`.
+    /// The host's name, with the node if that has another name, as in a pod: `webstone-1 on node2`.
     pub fn place(&self) -> String {
         match &self.pod {
             Some(pod) if pod.node != self.name => format!("{} on {}", self.name, pod.node),
@@ -97,7 +98,7 @@ impl GeneratorRecord {
         }
     }
 
-    /// A fact about the host that is a text.
+    /// A fact about the host, if it is a text.
     pub fn fact(&self, name: &str) -> Option<&str> {
         self.environment.get(name)?.as_str()
     }

@@ -1,4 +1,4 @@
-//! Interfaces between a server and the handler `send` that it runs: the ways in which servers let programs answer.
+//! Interfaces between a server and the handler `send`: the ways in which servers have programs answer.
 
 use std::fmt;
 use std::str::FromStr;
@@ -7,11 +7,11 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 webstone_measure::named! {
-    /// How a server has `/send` answered.
+    /// How a server answers `/send`.
     #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
     #[serde(rename_all = "kebab-case")]
     Interface:
-    /// By itself: the reference server's own handler.
+    /// By its own handler, in the reference server.
     Native "native",
     /// CGI/1.1: a process for each request.
     Cgi "cgi",
@@ -31,9 +31,9 @@ webstone_measure::named! {
     Lua "lua",
     /// JavaScript within the server.
     Njs "njs",
-    /// A Python application (ASGI, uvicorn) behind the server as a proxy.
+    /// A Python application (ASGI, uvicorn), with the server as a proxy.
     Asgi "asgi",
-    /// A Node application behind the server as a proxy.
+    /// A Node application, with the server as a proxy.
     Node "node",
 }
 
@@ -63,7 +63,7 @@ impl fmt::Display for Interface {
     }
 }
 
-/// Why a text names no interface.
+/// Why a text is not the name of an interface.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("`{text}` is not an interface; write one of {names}", names = Interface::ALL.map(Interface::name).join(", "))]
 pub struct InterfaceError {

@@ -1,20 +1,21 @@
-//! Load generators in the pods of a Kubernetes Job: how they are asked for, where each ran, and which names Kubernetes takes.
+//! Load generators in the pods of a Kubernetes Job: their specification, where each ran, and which names Kubernetes
+//! accepts.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use webstone_measure::units::Nanos;
 
-/// Longest name that is a label (RFC 1123).
+/// Maximum length of a name that is a label (RFC 1123).
 pub const LABEL_CHARS_MAX: usize = 63;
 
-/// Pods of an Indexed Job, each of which makes load: those with the lowest indexes.
+/// Pods of an Indexed Job that make load: those with the lowest indexes.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 pub struct PodsOfJob {
     /// Name of the Job.
     pub job: String,
-    /// How many of its pods make load. Must be given.
+    /// Number of its pods that make load. Required.
     pub pods: u32,
     /// Namespace of the Job; absent: that of the context.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -25,9 +26,9 @@ pub struct PodsOfJob {
     /// kubectl's configuration file; absent: the one that kubectl finds.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub kubeconfig: Option<String>,
-    /// How long to wait until all of them run.
+    /// How long to wait until all of them are running.
     pub wait: Nanos,
-    /// Whether pods may share a machine, for trials on a small cluster. A run whose pods do cannot be certified.
+    /// Whether pods may share a machine, for trials on a small cluster. A run in which they do cannot be certified.
     #[serde(skip_serializing_if = "is_false")]
     pub share_nodes: bool,
 }
@@ -46,7 +47,7 @@ impl Default for PodsOfJob {
     }
 }
 
-/// The pod in which an agent ran.
+/// The pod of an agent.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(default)]
 pub struct PodRecord {
@@ -54,9 +55,10 @@ pub struct PodRecord {
     pub name: String,
     /// Its namespace.
     pub namespace: String,
-    /// Name of the node that it ran on.
+    /// Name of its node.
     pub node: String,
-    /// Whether it had the node's network. If not, its interface is virtual, and the speed that the kernel reports of it says nothing.
+    /// Whether it used the node's network. If not, its interface is virtual, and the speed that the kernel reports
+    /// for it means nothing.
     #[serde(skip_serializing_if = "is_false")]
     pub host_network: bool,
 }
@@ -68,10 +70,10 @@ impl PodRecord {
     }
 }
 
-/// Why a text is not a name that Kubernetes takes: words that follow the text.
+/// Why Kubernetes does not accept a name: words that follow the name.
 pub type NameRule = &'static str;
 
-/// A name of one label (RFC 1123): of a namespace, of a Job whose pods are named after it.
+/// Checks a name of one label (RFC 1123): of a namespace, or of a Job that gives its pods their names.
 ///
 /// # Errors
 /// The rule that it breaks.
@@ -91,7 +93,8 @@ pub fn label(text: &str) -> Result<(), NameRule> {
     }
 }
 
-/// Key and value of a node's label, as in `disktype=ssd`; the key may have a domain before a slash, the value may be empty.
+/// Key and value of a node's label, as in `disktype=ssd`; the key may begin with a domain and a slash, the value may
+/// be empty.
 pub fn node_label(text: &str) -> Option<(&str, &str)> {
     let (key, value) = text.split_once('=')?;
     let (domain, name) = key.rsplit_once('/').map_or((None, key), |(domain, name)| (Some(domain), name));

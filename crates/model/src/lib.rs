@@ -1,5 +1,5 @@
-//! The nouns of webstone: what is asked for ([`spec`], [`series`], [`search`]) of which servers ([`servers`]), what is told meanwhile
-//! ([`event`]), what is kept ([`record`]) and what it is checked against ([`threshold`]).
+//! The nouns of webstone: what is specified ([`spec`], [`series`], [`search`]) for which servers ([`servers`]), what
+//! is reported during a run ([`event`]), what is stored ([`record`]) and what it is checked against ([`threshold`]).
 //!
 //! Nothing here performs I/O, reads a clock, spawns a thread or uses `unsafe`.
 #![forbid(unsafe_code)]

@@ -1,9 +1,9 @@
-//! Rows page by page of a stored run, which outgrow a record: a sweep of 1,000 levels over 100,000 pages has a hundred
-//! million. The record holds their sums over the whole run; the rows of one iteration are fetched when a report wants
-//! them, and let go again.
+//! Rows page by page of a stored run, which are too many for a record: a sweep of 1,000 levels over 100,000 pages has
+//! a hundred million. The record has their sums over the whole run; the rows of one iteration are read when a report
+//! needs them, and dropped again.
 //!
-//! Where rows lie and how they are read is the store's (`webstone-runner`); here is what a report may ask for. Rows that
-//! were never stored (`--no-record`) are in the iteration itself, and reports see no difference.
+//! The store (`webstone-store`) knows where rows are and how to read them; here is what a report may ask for. Rows
+//! that were never stored (`--no-record`) are in the iteration itself, and reports see no difference.
 
 use std::borrow::Cow;
 use std::fmt;
@@ -16,12 +16,12 @@ use crate::record::{IterationRecord, RunRecord};
 pub use webstone_measure::iteration::RowsPlace;
 use webstone_measure::metrics::PageTotals;
 
-/// What one page did, with its number.
+/// The totals of one page, with its number.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct PageRow {
-    /// Its place in the workload, from 0.
+    /// Its index in the workload, from 0.
     pub page: u32,
-    /// What it did.
+    /// Its totals.
     #[serde(flatten)]
     pub totals: PageTotals,
 }
@@ -33,31 +33,31 @@ pub struct PageRowsError(pub String);
 
 /// Where stored rows are read from.
 pub trait PageSource: fmt::Debug + Send + Sync {
-    /// The rows of an iteration, those with the most hits first, at most `most` of them.
+    /// At most `most` rows of an iteration, those with the most hits first.
     ///
     /// # Errors
-    /// If they cannot be read or are not those of the iteration.
+    /// If they cannot be read, or are not those of the iteration.
     fn rows(&self, iteration: &IterationRecord, most: usize) -> Result<Vec<PageRow>, PageRowsError>;
 }
 
 /// What a record knows of rows that are not in its iterations.
 #[derive(Clone, Debug, Default)]
 pub struct StoredPages {
-    /// Page by page over all iterations whose rows are stored.
+    /// Totals page by page over all iterations with stored rows.
     pub totals: Vec<PageTotals>,
-    /// The rows of each.
+    /// Where the rows themselves can be read.
     pub source: Option<Arc<dyn PageSource>>,
 }
 
 impl PartialEq for StoredPages {
-    /// Where rows are read from is not part of what was measured.
+    /// The source of rows is not part of what was measured.
     fn eq(&self, other: &StoredPages) -> bool {
         self.totals == other.totals
     }
 }
 
 impl StoredPages {
-    /// Adds the rows of one more iteration.
+    /// Adds the rows of another iteration.
     pub fn add(&mut self, pages: &[PageTotals]) {
         if self.totals.len() < pages.len() {
             self.totals.resize(pages.len(), PageTotals::default());
@@ -75,7 +75,7 @@ impl StoredPages {
     }
 }
 
-/// Rows of the pages that anything was counted for, those with the most hits first.
+/// Rows of the pages for which anything was counted, those with the most hits first.
 pub fn by_hits(pages: &[PageTotals]) -> Vec<PageRow> {
     let asked_for = pages.iter().enumerate().filter(|(_, totals)| **totals != PageTotals::default());
     let mut rows: Vec<PageRow> =
@@ -85,7 +85,7 @@ pub fn by_hits(pages: &[PageTotals]) -> Vec<PageRow> {
 }
 
 impl RunRecord {
-    /// Page by page over all iterations; empty where none was counted.
+    /// Totals page by page over all iterations; empty if nothing was counted.
     pub fn page_totals(&self) -> Cow<'_, [PageTotals]> {
         if self.iterations.iter().all(|iteration| iteration.measured.pages.is_empty()) {
             return Cow::Borrowed(&self.pages.totals);
@@ -95,10 +95,10 @@ impl RunRecord {
         Cow::Owned(all.totals)
     }
 
-    /// The pages of an iteration that were asked for, in the order of the workload: the `most` with the most hits.
+    /// The `most` pages of an iteration with the most hits, in the order of the workload.
     ///
     /// # Errors
-    /// If its rows are stored and cannot be read.
+    /// If its rows are stored but cannot be read.
     pub fn page_rows(&self, iteration: &IterationRecord, most: usize) -> Result<Vec<PageRow>, PageRowsError> {
         let mut rows = match (&self.pages.source, iteration.pages_at) {
             (_, None) => by_hits(&iteration.measured.pages),

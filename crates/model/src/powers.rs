@@ -1,8 +1,9 @@
-//! What a specification may do beyond measuring: the one answer that the browser front, agents, `-f` and `docs/security.md` use.
+//! What a specification may do besides measuring. The browser front, agents, `-f` and `docs/security.md` all use the
+//! answer given here.
 //!
-//! Every part of a specification is taken apart field by field, without `..`: a new key does not compile until it is decided
-//! which power it has. Powers come from the typed specification, whatever it was written in, and not from the names in a text.
-//! What a text cannot say is not asked here: whether a file exists, or where a link leads.
+//! Every part of a specification is taken apart field by field, without `..`: a new key does not compile until its
+//! power has been decided. Powers are determined from the typed specification, not from the keys in its text. What
+//! depends on more than the specification is not decided here: whether a file exists, or where a link leads.
 
 use std::fmt;
 use std::path::{Component, Path};
@@ -19,10 +20,10 @@ use webstone_workload::http2_settings::Http2Settings;
 use webstone_workload::tls::TlsSpec;
 
 webstone_measure::named! {
-    /// What a specification may do, beginning with the least.
+    /// What a specification may do, the least first.
     #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
     Power:
-    /// Sends requests to a host that it names, and says which files of it and how many.
+    /// Sends any number of requests for any files to a host that it names.
     Load "load",
     /// Starts a server that is installed here, or one of webstone's own handlers.
     Server "server",
@@ -32,7 +33,7 @@ webstone_measure::named! {
     Proxy "proxy",
     /// Connects to a Unix socket.
     Socket "socket",
-    /// Reads files that it names: into requests, a record or a message, or for a server to show.
+    /// Reads files that it names: into requests, a record or a message, or to be shown by a server.
     Read "read",
     /// Writes files that it names.
     Write "write",
@@ -41,14 +42,14 @@ webstone_measure::named! {
 }
 
 impl Power {
-    /// What the browser front does for anyone who has its token, without `--allow-commands`.
+    /// Powers of anyone who has the browser front's token, without `--allow-commands`.
     pub const OF_FRONTS: [Power; 2] = [Power::Load, Power::Server];
-    /// What an agent does for a controller, without `--allow`.
+    /// Powers of a controller on an agent, without `--allow`.
     pub const OF_AGENTS: [Power; 1] = [Power::Load];
-    /// What `webstone agent --allow` may add.
+    /// Powers that `webstone agent --allow` can add.
     pub const ALLOWED_BY_AGENTS: [Power; 2] = [Power::Proxy, Power::Write];
 
-    /// What it does, in words that a value follows.
+    /// What it does, in words to be followed by a value.
     pub fn in_words(self) -> &'static str {
         match self {
             Power::Load => "sends requests to",
@@ -75,12 +76,12 @@ impl FromStr for Power {
     }
 }
 
-/// A power that a specification asks for.
+/// A power that a specification needs.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Asked {
-    /// What it may do.
+    /// The power.
     pub power: Power,
-    /// The key that asks for it: `client.tls.key_log`.
+    /// The key that needs it: `client.tls.key_log`.
     pub key: &'static str,
     /// The value: a command, a file, a host.
     pub value: String,
@@ -92,11 +93,11 @@ impl fmt::Display for Asked {
     }
 }
 
-/// Everything that a specification asks for, in the order of its keys.
+/// Everything that a specification needs, in the order of its keys.
 pub fn asked(spec: &RunSpec) -> Vec<Asked> {
     let mut asked = List(Vec::new());
     let RunSpec {
-        // Part of a file's name, made harmless by the store.
+        // Part of a file's name; the store makes it harmless.
         name: _,
         target,
         workload,
@@ -124,7 +125,7 @@ pub fn asked(spec: &RunSpec) -> Vec<Asked> {
     asked.0
 }
 
-/// The greatest of those that are not among the powers `granted`, and of equals the first: the one that a refusal names.
+/// The greatest of the needed powers that are not in `granted`; of several equal ones the first. A refusal names it.
 pub fn refused(spec: &RunSpec, granted: &[Power]) -> Option<Asked> {
     let beyond = asked(spec).into_iter().filter(|one| !granted.contains(&one.power));
     beyond.reduce(|most, one| if one.power > most.power { one } else { most })
@@ -141,8 +142,8 @@ impl List {
         values.into_iter().for_each(|value| self.add(power, key, value));
     }
 
-    /// A workload: a name, or a file, whose lines are sent to the target and may be quoted in a message. One below the working
-    /// directory asks for nothing, unless it is hidden (`.ssh/`): that directory may be a home.
+    /// A workload: a name, or a file, whose lines are sent to the target and may be quoted in a message. A file below
+    /// the working directory needs no power, unless it is hidden (`.ssh/`): that directory may be a home.
     fn distant(&mut self, key: &'static str, name: &str) {
         let is_near = |part: Component<'_>| match part {
             Component::Normal(name) => !name.as_encoded_bytes().starts_with(b"."),
@@ -153,7 +154,7 @@ impl List {
         }
     }
 
-    /// Addresses to listen on: those of this host alone ask for nothing.
+    /// Addresses to listen on: those of this host alone need no power.
     fn listens(&mut self, key: &'static str, addresses: &str) {
         let is_of_this_host = |address: &&str| {
             let host = address.rsplit_once(':').map_or(*address, |(host, _)| host);
@@ -201,7 +202,7 @@ fn of_client(client: &ClientSpec, asked: &mut List) {
         seed: _,
         resolve: _,
         unix_socket,
-        // Addresses and ports that this host has already.
+        // Addresses and ports of this host.
         source: _,
         source_ports: _,
         proxy,
@@ -258,7 +259,7 @@ fn of_host(host: &GeneratorHost, asked: &mut List) {
     match kubernetes {
         None => asked.add(Power::Run, "generators.agent", agent),
         Some(PodsOfJob { job, pods: _, namespace: _, context: _, kubeconfig, wait: _, share_nodes: _ }) => {
-            // kubectl, with the rights of the user who runs it; its configuration may name programs besides.
+            // kubectl runs with the rights of its user, and its configuration may name programs, too.
             asked.add(Power::Run, "generators.kubernetes.job", job);
             asked.all(Power::Run, "generators.kubernetes.kubeconfig", kubeconfig);
             asked.all(Power::Run, "generators.agent", Some(agent).filter(|agent| !agent.is_empty()));
@@ -314,7 +315,7 @@ fn of_server(server: &ServerSpec, asked: &mut List) {
     asked.all(Power::Run, "server.agent", agents);
 }
 
-/// Where a search looks is how much load there is.
+/// The range of a search is only an amount of load.
 fn of_search(find: &SearchSpec) {
     let SearchSpec {
         slo: _,

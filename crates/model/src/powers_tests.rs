@@ -1,4 +1,5 @@
-//! That no key is forgotten, and no power slips through by another form of a text; and the table of `docs/security.md`.
+//! Tests that no key is forgotten, that no other form of a text evades a power, and that the table in
+//! `docs/security.md` is current.
 
 use std::collections::BTreeSet;
 
@@ -12,7 +13,7 @@ use crate::servers::ServerChoice;
 use webstone_measure::strict;
 use webstone_workload::addresses::AddressRange;
 
-/// A specification that asks for everything. A new key gets a value here.
+/// A specification that needs every power. A new key gets a value here.
 fn everything() -> RunSpec {
     let text = |text: &str| Some(text.to_owned());
     let list = |text: &str| vec![text.to_owned()];
@@ -78,17 +79,17 @@ fn everything() -> RunSpec {
     }
 }
 
-/// The text of a specification as a tree; the keys that its defaults leave out as well.
+/// A specification as a tree, including keys that are left out because they have their defaults.
 fn tree(spec: &RunSpec) -> Value {
     serde_json::to_value(spec).unwrap()
 }
 
 #[test]
-fn every_power_is_asked_for_and_the_defaults_ask_for_none() {
+fn every_power_can_be_needed_and_defaults_need_none() {
     assert_eq!(asked(&RunSpec::default()), []);
     let found: BTreeSet<Power> = asked(&everything()).iter().map(|one| one.power).collect();
     assert_eq!(found, Power::ALL.into());
-    // Each key is one of the specification's.
+    // Each key exists in the specification.
     let all = tree(&everything());
     for Asked { key, .. } in asked(&everything()) {
         let found = key.split('.').try_fold(&all, |value, part| match value {
@@ -99,8 +100,8 @@ fn every_power_is_asked_for_and_the_defaults_ask_for_none() {
     }
 }
 
-/// Keys whose values are text, and that have no power: numbers and times with units, and what stays within the run, as the comments
-/// in [`asked`] say.
+/// Keys with text values but without a power: numbers and times with units, and what stays within the run, as the
+/// comments in [`asked`] say.
 const POWERLESS: [&str; 27] = [
     "name",
     "load.clients",
@@ -145,7 +146,7 @@ fn a_key_whose_value_is_any_text_has_a_power_or_a_reason() {
     assert!(texts.len() > 30, "{texts:?}");
 }
 
-/// The keys whose schema is a text, or a list of texts, without a choice of values.
+/// The keys that the schema describes as a text, or a list of texts, without a choice of values.
 fn free_texts(root: &Value, schema: &Value, key: &str, found: &mut Vec<String>) {
     if let Some(name) = schema["$ref"].as_str().and_then(|name| name.strip_prefix("#/$defs/")) {
         return free_texts(root, &root["$defs"][name], key, found);
@@ -175,7 +176,7 @@ fn free_texts(root: &Value, schema: &Value, key: &str, found: &mut Vec<String>) 
 }
 
 #[test]
-fn addresses_of_this_host_and_workloads_at_hand_ask_for_nothing() {
+fn local_addresses_and_nearby_workloads_need_no_power() {
     let mut spec = RunSpec::default();
     for listen in ["127.0.0.1:0", "127.0.0.9:80,[::1]:80", "localhost:1"] {
         spec.server.listen = listen.to_owned();
@@ -199,7 +200,7 @@ fn addresses_of_this_host_and_workloads_at_hand_ask_for_nothing() {
 }
 
 #[test]
-fn a_refusal_names_what_could_do_most_harm() {
+fn a_refusal_names_the_greatest_power() {
     let mut spec = everything();
     assert_eq!(refused(&spec, &Power::ALL), None);
     let worst = refused(&spec, &Power::OF_FRONTS).unwrap();
@@ -210,7 +211,7 @@ fn a_refusal_names_what_could_do_most_harm() {
     assert_eq!(refused(&spec, &Power::OF_AGENTS), None);
 }
 
-/// Each place in a tree, with its path.
+/// Each value in a tree, with its path.
 fn places(value: &Value, path: &str, found: &mut Vec<(String, Value)>) {
     found.push((path.to_owned(), value.clone()));
     match value {
@@ -224,7 +225,7 @@ fn places(value: &Value, path: &str, found: &mut Vec<(String, Value)>) {
     }
 }
 
-/// A value as everything that it is not.
+/// Values of every other type than this one.
 fn others(value: &Value) -> Vec<Value> {
     let mut others = vec![
         json!(null),
@@ -254,7 +255,7 @@ fn others(value: &Value) -> Vec<Value> {
 }
 
 #[test]
-fn no_power_slips_through_a_value_of_another_type() {
+fn no_value_of_another_type_evades_a_power() {
     let all = tree(&everything());
     let mut found = Vec::new();
     places(&all, "", &mut found);
@@ -266,14 +267,15 @@ fn no_power_slips_through_a_value_of_another_type() {
             *mutated.pointer_mut(path).unwrap() = other.clone();
             let Ok(spec) = strict::json::<RunSpec>(&serde_json::to_vec(&mutated).unwrap()) else { continue };
             read += 1;
-            // A table that was read as another type was read as nothing, as one of its items, or in its short form.
+            // A table that is read from another type would be read as nothing, as one of its items, or in its short
+            // form.
             let is_table = value.is_object() && !other.is_object();
             let is_nothing = other.is_null();
             assert!(
                 !is_table || is_nothing || other == json!([value]),
                 "{path}: {other} was read as a table"
             );
-            // What is read says the same when it is written and read again, with the same powers.
+            // Written and read again, a specification needs the same powers.
             let again: RunSpec = strict::json(&serde_json::to_vec(&tree(&spec)).unwrap()).unwrap();
             assert_eq!(asked(&again), asked(&spec), "{path}: {other}");
         }
@@ -284,7 +286,7 @@ fn no_power_slips_through_a_value_of_another_type() {
 const BEGIN: &str = "<!-- powers: written by `cargo xtask docs` -->\n";
 const END: &str = "<!-- end of powers -->\n";
 
-/// The table in `docs/security.md` is what [`asked`] says. `UPDATE_DOCS=1` writes it.
+/// The table in `docs/security.md` matches [`asked`]. `UPDATE_DOCS=1` writes it.
 #[test]
 fn the_table_of_powers_is_current() {
     let asked = asked(&everything());

@@ -1,8 +1,8 @@
-//! What is kept of a run. Every report is made from this and nothing else, so that it can be made again years later.
+//! What is stored of a run. Every report is made from this alone, so that it can be made again years later.
 //!
-//! A record is a directory: `record.json` is [`RunRecord`] without what outgrows JSON; `histograms.hlog` holds the
-//! distributions, `intervals.ndjson` the series, `pages.csv` and `page-rows.csv.gz` what each page did ([`crate::pages`]).
-//! `webstone-runner` reads and writes the directory.
+//! A record is a directory: `record.json` is [`RunRecord`] without what is too large for JSON; `histograms.hlog` has
+//! the distributions, `intervals.ndjson` the series, `pages.csv` and `page-rows.csv.gz` the totals of each page
+//! ([`crate::pages`]). `webstone-store` reads and writes the directory.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -25,7 +25,7 @@ pub use webstone_measure::iteration::{Arm, IterationRecord, ScheduleKept};
 pub use webstone_measure::server_hosts::ServerHostUse;
 pub use webstone_measure::server_use::{OriginCounts, OriginUse, ProcessUse, ServerUse, ThreadUse};
 
-/// Version of the record's schema. It grows when a reader of the older one would misread.
+/// Version of the record's schema. It is raised when older readers would misunderstand a change.
 pub const SCHEMA_VERSION: u32 = 1;
 
 /// A whole run, as stored.
@@ -39,24 +39,24 @@ pub struct RunRecord {
     pub tool: Tool,
     /// When the run began (RFC 3339, UTC).
     pub started_at: String,
-    /// When it ended; absent while it runs, and for ever if it was killed.
+    /// When it ended; absent while it runs, and if it was killed.
     pub finished_at: Option<String>,
-    /// How long it took, in nanoseconds of the monotonic clock, which cannot be set: timestamps are labels, and only this is
-    /// compared. Time between the rounds of a series is not in it. Absent while the run lasts.
+    /// How long it took, in nanoseconds of the monotonic clock, which cannot be set. Timestamps are only labels;
+    /// times are compared by this. Without the time between the rounds of a series. Absent while the run lasts.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub took_ns: Option<u64>,
     /// How it ended.
     pub state: RunState,
     /// The command line, as typed.
     pub command_line: Vec<String>,
-    /// The series that this run is a cell of, by the name of its directory, where there is one.
+    /// The series that this run is a cell of, if any, by the name of its directory.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub series: Option<String>,
-    /// What was asked for, with every default filled in.
+    /// The specification, with every default filled in.
     pub spec: RunSpec,
-    /// The workload, whole: a report needs no other file.
+    /// The complete workload: a report needs no other file.
     pub workload: Workload,
-    /// SHA-256 over the canonical form of the workload, in hex.
+    /// SHA-256 of the workload's canonical form, in hex.
     pub workload_sha256: String,
     /// The measured server: its name and version if it sent them, and its address.
     pub target: TargetRecord,
@@ -65,11 +65,11 @@ pub struct RunRecord {
     pub generators: Vec<GeneratorRecord>,
     /// The machine: everything in `environment.json`, by name.
     pub environment: BTreeMap<String, serde_json::Value>,
-    /// What was foreseen and could not be had, or was raised: descriptors, ports, memory.
+    /// What was predicted to be insufficient, or was raised: descriptors, ports, memory.
     pub warnings: Vec<String>,
     /// The timed runs, in the order in which they ran.
     pub iterations: Vec<IterationRecord>,
-    /// Timed runs that were void and were repeated: no figure has anything of them. Each has its counts and what disturbed it,
+    /// Timed runs that were void and were repeated: they are in no figure. Each has its counts and what disturbed it,
     /// without distributions, series, and totals of pages and clients.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub voids: Vec<IterationRecord>,
@@ -85,7 +85,7 @@ pub struct Tool {
     pub name: String,
     /// Its version.
     pub version: String,
-    /// Commit it was built from, where known; `-modified` after it says that the sources had uncommitted changes.
+    /// Commit that it was built from, if known; followed by `-modified` if the sources had uncommitted changes.
     pub commit: Option<String>,
 }
 
@@ -93,14 +93,14 @@ pub struct Tool {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum RunState {
-    /// Still running, or killed: what is here was measured whole.
+    /// Still running, or killed: all that is stored was measured completely.
     #[default]
     Partial,
-    /// Ended by the user; what is here was measured.
+    /// Ended by the user; what is stored was measured.
     Interrupted,
     /// Ended as planned.
     Complete,
-    /// Ended by an error; what is here was measured.
+    /// Ended by an error; what is stored was measured.
     Failed,
 }
 
@@ -109,19 +109,19 @@ pub enum RunState {
 pub struct TargetRecord {
     /// URL that clients used.
     pub url: String,
-    /// `Server` field of its first answer, where it sent one.
+    /// `Server` field of its first answer, if it sent one.
     pub server: Option<String>,
     /// Whether it was the embedded reference server.
     pub embedded: bool,
     /// CPUs that it was pinned to, if webstone started it.
     pub cpus: Vec<u32>,
-    /// Which program it was, where webstone started it and it was not the embedded one.
+    /// Which program it was, if webstone started it and it was not the embedded one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub software: Option<SoftwareRecord>,
-    /// Of a proxy: the server behind it. Absent of other servers.
+    /// For a proxy: the server behind it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub origin: Option<OriginRecord>,
-    /// The agent that monitored it on its own host, if one was given; a list if several were, each on a host of its own.
+    /// The agent that monitored it on its own host, if any; a list if there were several, each on a different host.
     #[serde(default, rename = "agent", with = "one_or_several", skip_serializing_if = "Vec::is_empty")]
     #[schemars(with = "OneOrSeveral<AgentRecord>")]
     pub agents: Vec<AgentRecord>,
@@ -131,13 +131,13 @@ pub struct TargetRecord {
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(default)]
 pub struct OriginRecord {
-    /// Its URL, as the proxy has it.
+    /// Its URL, as the proxy uses it.
     pub url: String,
     /// Whether webstone started it: a reference server.
     pub ours: bool,
-    /// CPUs that it was pinned to; of another's on this host, those that it was found on.
+    /// CPUs that it was pinned to; for another server on this host, those that it was found on.
     pub cpus: Vec<u32>,
-    /// What of it could not be measured and why, a sentence each.
+    /// What could not be measured of it and why, one sentence each.
     pub unseen: Vec<String>,
 }
 
@@ -145,17 +145,17 @@ pub struct OriginRecord {
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(default)]
 pub struct SoftwareRecord {
-    /// Name of its driver, as `--server` takes it.
+    /// Name of its driver, as in `--server`.
     pub name: String,
-    /// Profile of its configuration: `stock` or `tuned`; empty where it has none.
+    /// Profile of its configuration: `stock` or `tuned`; empty if it has none.
     pub profile: String,
-    /// What it says of its version.
+    /// The version that it reports.
     pub version: String,
     /// The program that ran.
     pub program: String,
-    /// The user that it ran as, where that was not webstone's own.
+    /// The user that it ran as, if not webstone's own.
     pub user: Option<String>,
-    /// CPUs that it can keep busy at most, by its own configuration; absent: all that it may run on.
+    /// Maximum number of CPUs that it can keep busy, by its own configuration; absent: all that it may run on.
     pub cpus_max: Option<u32>,
 }
 
@@ -179,8 +179,8 @@ impl RunRecord {
         levels.into_iter().collect()
     }
 
-    /// Everything but the iterations, and what is known of pages. Iterations are megabytes each, which a clone of the whole would
-    /// copy to drop them.
+    /// Everything except iterations and pages. An iteration has megabytes; a clone of the whole record would copy
+    /// them only to drop them.
     pub fn without_iterations(&self) -> RunRecord {
         RunRecord {
             schema: self.schema,
@@ -215,7 +215,7 @@ impl RunRecord {
         IterationRecord::merged(&self.iterations.iter().collect::<Vec<_>>())
     }
 
-    /// The void timed runs with the attempts that they were, in the order in which they ran.
+    /// The void timed runs with their numbers as attempts, in the order in which they ran.
     pub fn void_attempts(&self) -> impl Iterator<Item = (IterationKey, &IterationRecord)> {
         let mut attempts: BTreeMap<IterationKey, u32> = BTreeMap::new();
         self.voids.iter().map(move |void| {

@@ -1,15 +1,15 @@
-//! What a record says of the secrets that were taken out of it: the words in their place, and how many there are where. Which
-//! values are secrets, and taking them out, is the runner's.
+//! Secrets that were removed from a record: the text in their place, and how many there are where. The store decides
+//! which values are secrets, and removes them.
 
 use serde_json::Value;
 
 use crate::record::RunRecord;
 
-/// What stands where a secret stood.
+/// The text in place of a secret.
 pub const REDACTED: &str = "[redacted]";
 
-/// How many values were taken out of each part of a record; parts without one are left out. Rows of feeds count as one value
-/// each.
+/// How many values were removed from each part of a record; parts without any are left out. Each row of a feed counts
+/// as one value.
 pub fn left_out(record: &RunRecord) -> Vec<(&'static str, u64)> {
     let of_value = |value: Result<Value, serde_json::Error>| value.map_or(0, |value| in_value(&value));
     let files = record.workload.pages.iter().flat_map(|page| &page.files);

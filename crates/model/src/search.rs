@@ -1,5 +1,5 @@
-//! A search for the highest load that keeps a service-level objective, as it is asked for (`find`). How it walks and what it
-//! finds is the matter of `webstone-judge`.
+//! The specification of a search for the highest load that keeps a service-level objective (`find`). `webstone-judge`
+//! decides how it proceeds and what it finds.
 
 use std::fmt;
 
@@ -13,17 +13,19 @@ use webstone_measure::keys::LevelKey;
 use webstone_measure::metric::{Metric, Quantity};
 use webstone_measure::rate::{Rate, RateProfile, Rates};
 
-/// Over rates: what a level must keep besides the SLO. The verdict's bound on a missed rate is the same 1 %.
+/// When searching rates: what a level must keep besides the SLO. The verdict's limit for a missed rate is the same 1
+/// %.
 pub const RATE_KEPT: &str = "offered>=99%";
-/// Fewest and most clients that stand by at a level, where no number was given.
+/// Minimum and maximum number of clients for a level, unless a number is given.
 const CLIENTS_MIN: f64 = 10.0;
 const CLIENTS_MAX: f64 = 1000.0;
-/// A range of rates wider than this is not doubled through from its lower end.
+/// A range of rates wider than this is not searched by doubling from its lower end: a probe gives a rate to begin
+/// with.
 const PROBED_RANGE_MIN: u64 = 16;
-/// Clients of the probe, where no number was given.
+/// Number of clients of the probe, unless one is given.
 const PROBE_CLIENTS: u32 = 64;
 
-/// What is searched for, and where.
+/// What to search for, and where.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 pub struct SearchSpec {
@@ -31,19 +33,21 @@ pub struct SearchSpec {
     pub slo: String,
     /// What the load is.
     pub over: Over,
-    /// Over rates: clients that stand by at every level; null: as many as [`SearchSpec::clients_at`] says.
+    /// When searching rates: number of clients at every level; null: as many as [`SearchSpec::clients_at`] says.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub clients: Option<u32>,
-    /// The lowest load that is tried, at least 1.
+    /// The lowest load to try, at least 1.
     pub from: u64,
-    /// The highest load that is tried.
+    /// The highest load to try.
     pub to: u64,
-    /// The load that is tried first; absent: over rates what a probe in closed loop tells ([`SearchSpec::is_probed`]), else `from`.
+    /// The load to try first; absent: for rates the result of a probe in closed loop ([`SearchSpec::is_probed`]),
+    /// otherwise `from`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub begin: Option<u64>,
-    /// How close the highest load kept and the lowest broken have to be, in percent of the former.
+    /// How close the highest load that keeps the SLO and the lowest that breaks it must be, in percent of the former.
     pub resolution_percent: f64,
-    /// Most iterations of a level whose standing is in doubt; at least `webstone_judge::search::LOOK_FIRST`.
+    /// Maximum number of iterations of a level whose result is in doubt; at least
+    /// `webstone_judge::search::LOOK_FIRST`.
     pub repeats: u32,
 }
 
@@ -57,7 +61,7 @@ impl Default for SearchSpec {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum Over {
-    /// The rate of arrivals of an open loop, whole arrivals per second.
+    /// The rate of arrivals in an open loop, whole arrivals per second.
     #[default]
     Rate,
     /// The number of clients of a closed loop.
@@ -65,7 +69,7 @@ pub enum Over {
 }
 
 impl Over {
-    /// The level of a load.
+    /// The level for a load.
     pub fn level(self, load: u64) -> LevelKey {
         let load = u32::try_from(load).unwrap_or(u32::MAX);
         match self {
@@ -74,7 +78,7 @@ impl Over {
         }
     }
 
-    /// What stands before a load in a sentence: `at 1,000 arrivals/s`, `with 40 clients`.
+    /// The words before a load in a sentence: `at 1,000 arrivals/s`, `with 40 clients`.
     pub fn preposition(self) -> &'static str {
         match self {
             Over::Rate => "at",
@@ -101,7 +105,7 @@ impl fmt::Display for Over {
 }
 
 impl SearchSpec {
-    /// A search over a kind of load, with everything else as it is by default.
+    /// A search over a kind of load, with defaults for everything else.
     pub fn over(over: Over) -> SearchSpec {
         let (from, to) = match over {
             Over::Rate => (10, 1_000_000),
@@ -120,26 +124,27 @@ impl SearchSpec {
         }
     }
 
-    /// Whether the search asks the server first, in closed loop, how many pages per second it serves: over rates, in a range that is
-    /// wide.
+    /// Whether the search first measures, in closed loop, how many pages per second the server delivers: for rates,
+    /// if the range is wide.
     pub fn is_probed(&self) -> bool {
         self.over == Over::Rate && self.begin.is_none() && self.to / self.from.max(1) > PROBED_RANGE_MIN
     }
 
-    /// Clients of the probe.
+    /// Number of clients of the probe.
     pub fn probe_clients(&self) -> u32 {
         self.clients.unwrap_or(PROBE_CLIENTS)
     }
 
-    /// Begins somewhat below a rate that a probe found, so that the first level is likely to be kept and the next is not. Of a probe
-    /// without an answer nothing is known.
+    /// Sets the first load to somewhat less than a rate that a probe found, so that the first level probably keeps
+    /// the SLO and the next does not. Does nothing without an answer.
     pub fn begin_near(&mut self, pages_per_s: f64) {
         let load = (pages_per_s * 0.75).round() as u64;
         self.begin = Some(load.clamp(self.from, self.to)).filter(|_| load > 0);
     }
 
-    /// Clients of a level. Over rates, unless a number was given, those of Little's law (rate × time) for the longest time
-    /// that the SLO allows: were all of them busy, the mean latency would be as long. At least 10, at most 1,000.
+    /// Number of clients of a level. For rates, unless a number is given, by Little's law (rate × time) with the
+    /// longest time that the SLO allows: if all of them were busy, the mean latency would be that long. At least 10,
+    /// at most 1,000.
     pub fn clients_at(&self, load: u64) -> u32 {
         match (self.over, self.clients) {
             (Over::Clients, _) => u32::try_from(load).unwrap_or(u32::MAX),
@@ -148,7 +153,7 @@ impl SearchSpec {
         }
     }
 
-    /// Rate of a level; `None` over clients.
+    /// Rate of a level; `None` when searching numbers of clients.
     pub fn rate_at(&self, load: u64) -> Option<RateProfile> {
         match self.over.level(load) {
             LevelKey::Rate(rate) => Some(rate),
@@ -156,7 +161,7 @@ impl SearchSpec {
         }
     }
 
-    /// Levels that a load is asked for with: the highest of all, and after a search those that it tried.
+    /// Fills in levels: the highest load of the range, or after a search those that it tried.
     pub fn fill(&self, load: &mut LoadSpec, levels: &[u64]) {
         let mut clients: Vec<u32> = levels.iter().map(|level| self.clients_at(*level)).collect();
         clients.dedup();
@@ -165,7 +170,7 @@ impl SearchSpec {
         load.rate = rates.map(Rates);
     }
 
-    /// Clients by Little's law; with no time in the SLO, for one of 50 ms.
+    /// Number of clients by Little's law; if the SLO has no time, for one of 50 ms.
     pub fn clients_needed(&self, load: u64) -> f64 {
         let longest = self.times().into_iter().reduce(f64::max).unwrap_or(0.05);
         (load as f64 * longest).ceil()
@@ -181,8 +186,8 @@ impl SearchSpec {
         conditions.iter().filter(is_time).map(Threshold::limit).collect()
     }
 
-    /// The SLO, read. Over rates [`RATE_KEPT`] is one of its conditions, unless it says something of its own on that: a
-    /// server that is not given its load has not carried it.
+    /// The SLO, parsed. For rates [`RATE_KEPT`] is added, unless the SLO has a condition of its own on that: a server
+    /// that does not get its load has not carried it.
     ///
     /// # Errors
     /// If it is not a list of thresholds.

@@ -1,5 +1,5 @@
-//! TLS of the server that webstone starts: which certificate, which versions, and what lets clients resume sessions. Part of
-//! [`crate::spec::ServerSpec`]; what clients do is theirs.
+//! TLS of the server that webstone starts: its certificate, its versions, and how clients can resume sessions. Part
+//! of [`crate::spec::ServerSpec`]; for clients see `webstone_workload::tls`.
 
 use std::str::FromStr;
 
@@ -12,10 +12,10 @@ use webstone_workload::tls::TlsVersion;
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum CertificateKey {
-    /// ECDSA on P-256, as most sites have it today.
+    /// ECDSA on P-256, as most sites have today.
     #[default]
     Ecdsa,
-    /// RSA of 2,048 bits: a signature costs the server some ten times as much.
+    /// RSA of 2,048 bits: a signature costs the server about ten times as much.
     Rsa,
 }
 
@@ -41,29 +41,30 @@ impl FromStr for CertificateKey {
     }
 }
 
-/// TLS of a server. Where this is absent, it speaks plain HTTP alone.
+/// TLS of a server. If absent, the server has plain HTTP only.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 pub struct ServerTls {
-    /// Address and port of a second listener with TLS; `server.listen` is then without TLS. Port 0 takes a free one.
-    /// Absent: `server.listen` speaks TLS, or, where the workload asks some pages over TLS and others not, a second listener is
-    /// opened on a free port.
+    /// Address and port of a second listener, with TLS; `server.listen` is then without TLS. Port 0 takes a free one.
+    /// Absent: `server.listen` uses TLS, or, if the workload requests some pages over TLS and others without, a
+    /// second listener is opened on a free port.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub listen: Option<String>,
-    /// The key of the certificate that is made for the run, for localhost, 127.0.0.1, ::1 and the address it listens on.
+    /// The key of the certificate that is made for the run, which is valid for localhost, 127.0.0.1, ::1 and the
+    /// listening address.
     pub certificate: CertificateKey,
-    /// File with a certificate, and those above it, as PEM. Absent: one is made.
+    /// File with a certificate and its chain, as PEM. Absent: one is made.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub cert: Option<String>,
     /// File with its private key, as PEM.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub key: Option<String>,
-    /// Versions that it speaks.
+    /// Versions that it supports.
     pub versions: Vec<TlsVersion>,
-    /// Whether clients get session tickets to resume by. Absent: what the profile says.
+    /// Whether clients get session tickets for resumption. Absent: decided by the profile.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub tickets: Option<bool>,
-    /// Whether the server keeps sessions to be resumed by their identifiers. Absent: what the profile says.
+    /// Whether the server keeps sessions that can be resumed by their identifiers. Absent: decided by the profile.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub session_cache: Option<bool>,
 }
@@ -83,12 +84,12 @@ impl Default for ServerTls {
 }
 
 impl ServerTls {
-    /// Whether a version is spoken.
+    /// Whether a version is supported.
     pub fn has(&self, version: TlsVersion) -> bool {
         self.versions.contains(&version)
     }
 
-    /// What is wrong with it: the key below `server.tls`, the rule, and the remedy.
+    /// Checks it; an error has the key below `server.tls`, the rule, and the remedy.
     ///
     /// # Errors
     /// No version, a certificate without its key, or a key without its certificate.

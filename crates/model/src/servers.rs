@@ -1,9 +1,9 @@
-//! The server under test that webstone starts itself, as it is asked for: which software, in which profile, with which
-//! of its settings changed. Part of [`crate::spec::RunSpec`].
+//! The specification of the server under test that webstone starts: which software, in which profile, with which
+//! settings changed. Part of [`crate::spec::RunSpec`].
 //!
-//! One set of options for every software: an option that a server has no counterpart of is refused by its driver with
-//! its name, never ignored. What is not said is left to the profile. How each server is found, configured and run stands
-//! in `webstone-runner`.
+//! All software has the same options: a driver refuses options that its server cannot implement, and never ignores
+//! them. Options that are not given are decided by the profile. How each server is found, configured and run is in
+//! `webstone-lab`.
 
 use std::fmt;
 use std::str::FromStr;
@@ -33,31 +33,31 @@ webstone_measure::named! {
     Lighttpd "lighttpd",
     /// Caddy.
     Caddy "caddy",
-    /// HAProxy as a proxy before an origin.
+    /// HAProxy as a proxy in front of an origin.
     Haproxy "haproxy",
-    /// nginx as a proxy before an origin, and with `cache` as a cache.
+    /// nginx as a proxy in front of an origin, and with `cache` as a cache.
     NginxProxy "nginx-proxy",
-    /// nghttpd, the small server of nghttp2: HTTP/2 alone.
+    /// nghttpd, the small server of nghttp2: HTTP/2 only.
     Nghttpd "nghttpd",
     /// Any command line.
     Command "command",
 }
 
 impl Software {
-    /// Whether it stands before an origin instead of serving files itself.
+    /// Whether it is a proxy in front of an origin and serves no files itself.
     pub fn is_proxy(self) -> bool {
         matches!(self, Software::Haproxy | Software::NginxProxy)
     }
 }
 
-/// Whose choice a configuration is.
+/// Who chose a configuration.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum Profile {
-    /// As Debian's package ships it, reduced to what serves a benchmark.
+    /// As in Debian's package, reduced to what serves a benchmark.
     #[default]
     Stock,
-    /// For speed; each choice has its reason beside it in the file.
+    /// For speed; the file has the reason for each choice beside it.
     Tuned,
 }
 
@@ -71,7 +71,7 @@ impl Profile {
     }
 }
 
-/// What `--server` names: a software and a profile, `nginx` or `nginx:tuned`.
+/// The value of `--server`: software and profile, `nginx` or `nginx:tuned`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct ServerChoice {
     /// The software.
@@ -86,12 +86,12 @@ impl fmt::Display for ServerChoice {
     }
 }
 
-/// Why a text names no server.
+/// Why a text is not a server.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("`{text}` is not a server{rule}; write one of {names}, with :tuned after it for the tuned profile", names = names())]
 pub struct ServerChoiceError {
     text: String,
-    /// What of it is wrong, after a colon; empty where all of it is.
+    /// Which part of it is wrong, after a colon; empty if all of it is.
     rule: String,
 }
 
@@ -100,7 +100,7 @@ fn names() -> String {
 }
 
 impl ServerChoice {
-    /// As it is written where the stock profile goes without saying: `nginx`, `nginx:tuned`.
+    /// In the short form, without the stock profile: `nginx`, `nginx:tuned`.
     pub fn name(self) -> String {
         match self.profile {
             Profile::Stock => self.software.name().to_owned(),
@@ -152,25 +152,25 @@ impl FromStr for ServerChoice {
     }
 }
 
-/// Length of the reference server's listen queue, in connections, unless something else is asked for.
+/// Length of the reference server's listen queue, in connections, unless another is given.
 pub const REFERENCE_BACKLOG: u32 = 4096;
 
 /// The settings of the server that webstone starts; also the flags of `webstone serve`.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 pub struct ServerSpec {
-    /// Which server.
+    /// Which software.
     pub software: Software,
-    /// Whose choice its configuration is.
+    /// Who chose its configuration.
     pub profile: Profile,
-    /// The program, where it is not the one that is found by its name.
+    /// The program, if it is not the one that is found by its name.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub program: Option<String>,
-    /// The command line of `software = "command"`, with `{port}`, `{address}`, `{root}`, `{directory}` and `{threads}`
-    /// where they belong. Split into words as a shell would; no shell is started.
+    /// The command line of `software = "command"`, with the placeholders `{port}`, `{address}`, `{root}`,
+    /// `{directory}` and `{threads}`. Split into words as a shell would do; no shell is started.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub command: Option<String>,
-    /// Of a proxy: the server behind it, as `http://HOST:PORT`. Absent: a reference server, started for the run.
+    /// For a proxy: the server behind it, as `http://HOST:PORT`. Absent: a reference server, started for the run.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub origin: Option<String>,
     /// CPUs of the origin that webstone starts behind a proxy (`0-1,4`). Empty: chosen by the program.
@@ -180,41 +180,41 @@ pub struct ServerSpec {
     pub listen: String,
     /// Serve files below this directory instead of the workload's fileset.
     pub root: Option<String>,
-    /// Degree of parallelism: threads of the reference server and HAProxy, worker processes of nginx and lighttpd, request
-    /// workers of Apache, CPUs of Caddy. 0: one for each CPU it may run on, or what the profile says.
+    /// Degree of parallelism: threads of the reference server and HAProxy, worker processes of nginx and lighttpd,
+    /// request workers of Apache, CPUs of Caddy. 0: one for each CPU it may run on, or decided by the profile.
     pub threads: u32,
-    /// Of Apache's event MPM: processes that its threads are divided among. 0: what the profile says.
+    /// For Apache's event MPM: number of processes among which its threads are divided. 0: decided by the profile.
     #[serde(skip_serializing_if = "is_zero")]
     pub processes: u32,
     /// CPUs to be pinned to (`0-1,4`). Empty: chosen by the program.
     pub cpus: String,
-    /// Whether files (of a proxy: answers) are kept at hand once read. Absent: what the profile says.
+    /// Whether files (proxies: answers) are cached. Absent: decided by the profile.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub cache: Option<bool>,
     /// Whether connections may be kept alive.
     pub keep_alive: bool,
-    /// Access log: `on`, `off`, or a file. Absent: what the profile says.
+    /// Access log: `on`, `off`, or a file. Absent: decided by the profile.
     pub access_log: Option<String>,
-    /// Whether the log names clients instead of giving their addresses.
+    /// Whether the log has names of clients instead of their addresses.
     pub resolve_names: bool,
-    /// Length of the listen queue. Absent: what the profile says.
+    /// Length of the listen queue. Absent: decided by the profile.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub backlog: Option<u32>,
-    /// What answers `/send`. Absent: what the server does by itself, which only the reference server does.
+    /// What answers `/send`. Absent: the server itself, which only the reference server can do.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub interface: Option<Interface>,
-    /// Processes of the handler behind the interface. 0: what the profile says.
+    /// Number of processes of the handler behind the interface. 0: decided by the profile.
     #[serde(skip_serializing_if = "is_zero")]
     pub handlers: u32,
-    /// TLS. Absent: the server speaks plain HTTP.
+    /// TLS. Absent: the server has plain HTTP only.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub tls: Option<ServerTls>,
-    /// Whether it speaks HTTP/2 too: over TLS by negotiation (ALPN), in the clear with prior knowledge.
+    /// Whether it also supports HTTP/2: over TLS by negotiation (ALPN), without TLS by prior knowledge.
     #[serde(skip_serializing_if = "is_false")]
     pub http2: bool,
-    /// Of a server elsewhere, whose URL is the target: the command that runs `webstone agent` on its host, as in
-    /// `ssh web1 webstone agent`; a list of them where it has several hosts, behind a load balancer. Split into words as a shell
-    /// would; no shell is started.
+    /// For a server on another host, with a target URL: the command that runs `webstone agent` there, as in `ssh web1
+    /// webstone agent`; a list of commands if it has several hosts, behind a load balancer. Split into words as a
+    /// shell would do; no shell is started.
     #[serde(rename = "agent", with = "one_or_several", skip_serializing_if = "Vec::is_empty")]
     #[schemars(with = "OneOrSeveral<String>")]
     pub agents: Vec<String>,
@@ -256,10 +256,10 @@ impl Default for ServerSpec {
     }
 }
 
-/// What is asked for of the access log.
+/// Setting of the access log.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Logging<'a> {
-    /// Nothing: the profile decides.
+    /// Not given: the profile decides.
     Unsaid,
     /// None is written.
     Off,
@@ -270,7 +270,7 @@ pub enum Logging<'a> {
 }
 
 impl ServerSpec {
-    /// What is asked for of the access log.
+    /// The setting of the access log.
     pub fn logging(&self) -> Logging<'_> {
         match self.access_log.as_deref() {
             None => Logging::Unsaid,
@@ -296,8 +296,8 @@ impl ServerSpec {
     }
 }
 
-/// Whether a program that is started for a run gets this variable of webstone's own environment. Programs are found by `PATH`,
-/// and speak and count time by the others; whatever else it holds may be a password.
+/// Whether a program that is started for a run gets this variable from webstone's environment. Programs are found by
+/// `PATH`, and the others decide language, time zone and directories; any other variable might hold a password.
 pub fn is_inherited(variable: &str) -> bool {
     ["PATH", "LANG", "LANGUAGE", "TZ", "TZDIR", "HOME", "TMPDIR"].contains(&variable)
         || variable.starts_with("LC_")
@@ -320,7 +320,7 @@ mod tests {
     }
 
     #[test]
-    fn what_names_no_server_is_told_with_all_that_do() {
+    fn an_unknown_server_is_reported_with_all_known_ones() {
         for (text, rule) in [
             ("iis", "`iis` is not a server; write"),
             ("nginx:fast", "`fast` is not a profile"),

@@ -1,7 +1,7 @@
-//! What is asked for: one specification of a run, filled alike by flags, by a testbed file and by a wire message.
+//! The specification of a run, the same whether it comes from flags, a testbed file or a message.
 //!
-//! Defaults stand here and nowhere else. A specification is always printable as a TOML file (`--dump-spec`) and is
-//! embedded in the record of the run.
+//! All its defaults are here. A specification can always be printed as a TOML file (`--dump-spec`) and is part of the
+//! record of the run.
 
 use std::collections::BTreeMap;
 
@@ -42,16 +42,16 @@ pub struct RunSpec {
     /// Hosts that make the load together, in order; empty: this one.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub generators: Vec<GeneratorHost>,
-    /// The server that webstone starts, where no target is named.
+    /// The server that webstone starts, if there is no target.
     pub server: ServerSpec,
-    /// Where the levels are searched for instead of listed: `webstone find`.
+    /// How levels are searched for, if they are not listed: `webstone find`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub find: Option<SearchSpec>,
-    /// Where several runs shall be made of it: `webstone servers`, `scale` and `spice`.
+    /// How several runs are made of it: `webstone servers`, `scale` and `spice`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub series: Option<Matrix>,
-    /// What no program can read: topology, sponsor, hardware notes; `docs/certify.md` names the keys that rules ask for.
-    /// Copied into the record.
+    /// What no program can find out: topology, sponsor, hardware notes; `docs/certify.md` has the keys that rules
+    /// require. Copied into the record.
     pub disclosure: BTreeMap<String, String>,
 }
 
@@ -75,7 +75,7 @@ impl Default for RunSpec {
 }
 
 impl RunSpec {
-    /// What its load generator has to know.
+    /// The part that its load generator needs.
     pub fn task(&self) -> GeneratorTask {
         GeneratorTask {
             target: self.target.clone(),
@@ -107,7 +107,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_asked_for_reads_back_and_nothing_is_left_out() {
+    fn a_full_specification_reads_back_completely() {
         let mut spec = RunSpec::default();
         assert!(!toml::to_string(&spec).unwrap().contains("tls"));
         spec.client.tls.resume = Share::ALL;

@@ -1,14 +1,14 @@
-//! Reads TOML that strangers may have written, and says where it is wrong.
+//! Parses TOML that strangers may have written, and says where it is wrong.
 
 use std::fmt;
 
 use serde::de::DeserializeOwned;
 use webstone_measure::strict::Strict;
 
-/// Why a text is not what a type describes.
+/// Why a text does not match a type.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct TomlError {
-    /// Where in the text, in bytes from its start.
+    /// Its place in the text, in bytes from the start.
     pub start: usize,
     /// The rule that it breaks, in one line.
     pub rule: String,
@@ -21,7 +21,7 @@ impl TomlError {
         TomlError { start: error.span().map_or(0, |span| span.start), rule }
     }
 
-    /// The line of `text` that it is about, from 1.
+    /// The line of `text`, from 1, with the error.
     pub fn line(&self, text: &str) -> usize {
         1 + text.bytes().take(self.start).filter(|byte| *byte == b'\n').count()
     }
@@ -33,10 +33,10 @@ impl fmt::Display for TomlError {
     }
 }
 
-/// Reads a text.
+/// Parses a text.
 ///
 /// # Errors
-/// If it is not TOML, or not what `T` describes.
+/// If it is not TOML, or does not match `T`.
 pub fn read<T: DeserializeOwned>(text: &str) -> Result<T, TomlError> {
     let read = toml::Deserializer::parse(text).and_then(|from| T::deserialize(Strict(from)));
     read.map_err(|error| TomlError::of(&error))
@@ -49,7 +49,7 @@ mod tests {
     use super::*;
     use crate::spec::RunSpec;
 
-    /// What a type's own parser accepts.
+    /// A type with its own parser.
     #[derive(Debug, PartialEq, Deserialize)]
     #[serde(try_from = "String")]
     struct Even;
@@ -86,7 +86,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_wrong_is_said_in_one_line_with_its_place() {
+    fn an_error_is_one_line_with_its_place() {
         for (text, rule, line) in [
             ("", "missing field `part`", 1),
             ("part = { count = -1 }", "invalid value: integer `-1`, expected u32", 1),

@@ -1,11 +1,11 @@
-//! How the answers of a cell come about: from files, or from a program through an interface.
+//! What a cell's answers come from: files, or a program through an interface.
 
 use std::fmt;
 use std::str::FromStr;
 
 use crate::interfaces::Interface;
 
-/// What a cell of a series answers with.
+/// What the server of a cell answers with.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Delivery {
     /// Files.
@@ -15,7 +15,7 @@ pub enum Delivery {
 }
 
 impl Delivery {
-    /// Its name on the command line and in files: `static`, or that of the interface.
+    /// Its name on the command line and in files: `static`, or the interface's.
     pub fn name(self) -> &'static str {
         match self {
             Delivery::Static => "static",
@@ -23,7 +23,7 @@ impl Delivery {
         }
     }
 
-    /// The interface, where it is one.
+    /// The interface, if there is one.
     pub fn interface(self) -> Option<Interface> {
         match self {
             Delivery::Static => None,
@@ -38,7 +38,7 @@ impl fmt::Display for Delivery {
     }
 }
 
-/// Why a text names neither files nor an interface.
+/// Why a text is neither `static` nor the name of an interface.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("`{text}` is not an interface; write static, or one of {names}", names = Interface::ALL.map(Interface::name).join(", "))]
 pub struct DeliveryError {
@@ -68,7 +68,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn it_is_named_alike_everywhere() {
+    fn names_are_the_same_in_files_and_options() {
         for name in ["static", "cgi", "php-fpm"] {
             let delivery: Delivery = name.parse().unwrap();
             assert_eq!(serde_json::to_value(delivery).unwrap(), name);

@@ -1,4 +1,4 @@
-//! Whether the connections of a cell are over TLS, and which share of their handshakes resumes an earlier session.
+//! Whether the connections of a cell use TLS, and the share of their handshakes that resume an earlier session.
 
 use std::fmt;
 use std::str::FromStr;
@@ -7,12 +7,12 @@ use crate::server_tls::ServerTls;
 use crate::spec::RunSpec;
 use webstone_workload::tls::Share;
 
-/// How the connections of a cell are protected.
+/// TLS of the connections of a cell.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Handshakes {
-    /// In the clear: there are none.
+    /// Without TLS.
     Off,
-    /// Over TLS, where this share of new connections resumes an earlier session.
+    /// Over TLS; this share of new connections resumes an earlier session.
     Resumed(Share),
 }
 
@@ -27,7 +27,7 @@ impl Handshakes {
         }
     }
 
-    /// For a reader who sees it among other things: `TLS off`, `full handshakes`, `25% resumed handshakes`.
+    /// Among other words, with its subject: `TLS off`, `full handshakes`, `25% resumed handshakes`.
     pub fn in_words(self) -> String {
         match self {
             Handshakes::Off => "TLS off".to_owned(),
@@ -35,12 +35,12 @@ impl Handshakes {
         }
     }
 
-    /// What stands for it in the name of a cell, which is part of a file name: `tls-off`, `tls-full`, `tls-25`.
+    /// As in the name of a cell, which is part of a file name: `tls-off`, `tls-full`, `tls-25`.
     pub(super) fn in_name(self) -> String {
         format!("tls-{}", self.name().trim_end_matches('%'))
     }
 
-    /// Has a specification say so: of its server and its clients.
+    /// Sets this in a specification, for its server and its clients.
     pub(super) fn applied(self, spec: &mut RunSpec) {
         match self {
             Handshakes::Off => spec.server.tls = None,
@@ -58,7 +58,7 @@ impl fmt::Display for Handshakes {
     }
 }
 
-/// Why a text says nothing of handshakes.
+/// Why a text is not a kind of handshakes.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("`{0}` is none of off (no TLS), full, resumed, or the share that resumes, as in 25%")]
 pub struct HandshakesError(String);
@@ -87,7 +87,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn it_is_named_alike_everywhere() {
+    fn names_are_the_same_in_files_and_options() {
         for (text, shown, words, name) in [
             ("off", "off", "TLS off", "tls-off"),
             ("full", "full", "full handshakes", "tls-full"),
@@ -104,7 +104,7 @@ mod tests {
     }
 
     #[test]
-    fn server_and_clients_are_told() {
+    fn server_and_clients_are_both_configured() {
         let told = |text: &str| {
             let mut spec = RunSpec::default();
             text.parse::<Handshakes>().unwrap().applied(&mut spec);

@@ -1,4 +1,4 @@
-//! The matrix of a series: what is varied, and the cells that follow from it. The `[series]` of a testbed file.
+//! The matrix of a series: what varies, and the cells that result. It is `[series]` in a testbed file.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -6,52 +6,52 @@ use serde::{Deserialize, Serialize};
 use super::{Cell, Coordinates, Delivery, Handshakes};
 use crate::spec::{ConnectionPolicy, Profile, RunSpec, ServerChoice, Software};
 
-/// Most cells of a series. A matrix of more is a slip of the keyboard.
+/// Maximum number of cells of a series. A larger matrix is a typing error.
 pub const CELLS_MAX: usize = 1_000;
 
-/// What a series varies. What is not listed is the same in every cell, as the rest of the testbed file says.
+/// What a series varies. What is not listed is the same in every cell, as in the rest of the testbed file.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 pub struct Matrix {
-    /// Servers, with their profiles where `profiles` lists none: `nginx`, `apache:tuned`.
+    /// Servers, with their profiles if `profiles` is empty: `nginx`, `apache:tuned`.
     pub servers: Vec<ServerChoice>,
-    /// Profiles that every server is run in, if it has any.
+    /// Profiles in which every server that has profiles is run.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub profiles: Vec<Profile>,
-    /// Builds of the server to compare: its programs (`server.program`), or command lines where it is `command`
+    /// Builds of the server to compare: its programs (`server.program`), or command lines if the server is `command`
     /// (`server.command`).
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub builds: Vec<String>,
-    /// Server-side interfaces that answers come through; `static` serves files.
+    /// Server-side interfaces through which answers come; `static` serves files.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub interfaces: Vec<Delivery>,
-    /// Workloads, each in cells of its own.
+    /// Workloads, each in separate cells.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub workloads: Vec<String>,
-    /// The same of cells whose answers come from a program; where it is empty, `dynamic_workload`.
+    /// Workloads of cells in which a program answers; if empty, `dynamic_workload`.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub dynamic_workloads: Vec<String>,
     /// Whether the server looks up the names of its clients: `on`, `off`.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub resolve_names: Vec<Caching>,
-    /// The workload of cells whose answers come from a program; where it is absent, theirs is that of all.
+    /// The workload of cells in which a program answers; if absent, that of all cells.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub dynamic_workload: Option<String>,
-    /// Whether a proxy keeps answers (of other servers: files) at hand: `on`, `off`.
+    /// Whether a proxy caches answers (other servers: files): `on`, `off`.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub caching: Vec<Caching>,
     /// Connection policies.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub connections: Vec<ConnectionPolicy>,
-    /// Whether connections are over TLS, and how their handshakes go: `off`, `full`, `resumed`, or the share that resumes.
+    /// Whether connections use TLS, and with which handshakes: `off`, `full`, `resumed`, or the share that resumes.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub handshakes: Vec<Handshakes>,
-    /// Numbers of CPUs that the server gets.
+    /// Numbers of CPUs for the server.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub cpus: Vec<u32>,
 }
 
-/// Whether a server does something: keep at hand what it has once read, look up names.
+/// Whether a server does something: cache what it has read, or look up names.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum Caching {
@@ -71,23 +71,23 @@ impl Caching {
     }
 }
 
-/// Why a matrix has no cells.
+/// Why a matrix is invalid.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{what}")]
 pub struct MatrixError {
-    /// What is wrong, with the key of the file.
+    /// What is wrong, with the key in the file.
     pub what: String,
     /// What to do about it.
     pub hint: &'static str,
 }
 
 impl Matrix {
-    /// Whether it says nothing.
+    /// Whether nothing varies.
     pub fn is_empty(&self) -> bool {
         *self == Matrix::default()
     }
 
-    /// The servers, each in every profile that is asked for.
+    /// The servers, each in every listed profile.
     fn choices(&self, own: ServerChoice) -> Result<Vec<ServerChoice>, MatrixError> {
         let servers = if self.servers.is_empty() { vec![own] } else { self.servers.clone() };
         if self.profiles.is_empty() {
@@ -112,11 +112,11 @@ impl Matrix {
         Ok(in_each.collect())
     }
 
-    /// Every cell, servers varying slowest, then CPUs and caching fastest, with a specification made from `base`: everything but what
-    /// takes a machine to tell (which CPUs) is filled in.
+    /// Every cell, with servers varying slowest, then CPUs, and caching fastest. Each has a specification made from
+    /// `base`, complete except for what depends on the machine (which CPUs).
     ///
     /// # Errors
-    /// Where something is listed twice, contradicts itself, or makes more than [`CELLS_MAX`] cells.
+    /// If something is listed twice, is contradictory, or makes more than [`CELLS_MAX`] cells.
     pub fn cells(&self, base: &RunSpec) -> Result<Vec<Cell>, MatrixError> {
         let own = ServerChoice { software: base.server.software, profile: base.server.profile };
         let choices = self.choices(own)?;
@@ -227,7 +227,7 @@ impl Matrix {
     }
 }
 
-/// The specification with one of the builds, where those vary.
+/// The specification with one of the builds, if they vary.
 fn built(base: &RunSpec, choice: ServerChoice, build: Option<&String>) -> RunSpec {
     let mut spec = base.clone();
     if let Some(build) = build {
@@ -240,11 +240,12 @@ fn built(base: &RunSpec, choice: ServerChoice, build: Option<&String>) -> RunSpe
 }
 
 impl Matrix {
-    /// A cell once for each workload, each way to deal with names and each kind of handshakes, where they vary; its name says so.
+    /// A cell for each workload, each way to handle names and each kind of handshakes, if they vary; with that in its
+    /// name.
     fn asked(&self, cell: &Cell) -> Vec<Cell> {
         let workloads = match cell.at.is_dynamic() && !self.dynamic_workloads.is_empty() {
             true => &self.dynamic_workloads,
-            // One dynamic workload for all of them.
+            // All workloads share one dynamic workload.
             false if cell.at.is_dynamic() && self.dynamic_workload.is_some() => &Vec::new(),
             false => &self.workloads,
         };
@@ -275,13 +276,13 @@ impl Matrix {
     }
 }
 
-/// A workload's name in that of a cell: of a file, without its directory and its ending.
+/// A workload's name as part of a cell's: for a file, without its directory and extension.
 fn stem(workload: &str) -> String {
     let file = workload.rsplit('/').next().unwrap_or(workload);
     file.strip_suffix(".toml").unwrap_or(file).to_owned()
 }
 
-/// A cell with its cache switched, where caching varies; its name says so.
+/// A cell with its cache switched on or off, if that varies; with that in its name.
 fn cached(mut cell: Cell, caching: Option<&Caching>) -> Cell {
     if let Some(caching) = caching {
         cell.spec.server.cache = Some(*caching == Caching::On);
@@ -292,12 +293,12 @@ fn cached(mut cell: Cell, caching: Option<&Caching>) -> Cell {
     cell
 }
 
-/// Nothing listed is one cell that leaves it alone.
+/// If nothing is listed, one cell that leaves it as it is.
 fn or_none<T>(listed: &[T]) -> Vec<Option<&T>> {
     if listed.is_empty() { vec![None] } else { listed.iter().map(Some).collect() }
 }
 
-/// Each of the one with each of the other.
+/// All combinations of the two.
 fn pairs<'a, A, B>(one: &'a [A], other: &'a [B]) -> impl Iterator<Item = (Option<&'a A>, Option<&'a B>)> {
     or_none(one)
         .into_iter()
@@ -463,7 +464,7 @@ mod tests {
     }
 
     #[test]
-    fn contradictions_are_told() {
+    fn contradictions_are_reported() {
         for (matrix, error) in [
             ("servers = ['nginx', 'nginx']", "servers (series.servers): nginx is listed twice"),
             ("caching = ['on', 'on']", "caching (series.caching): on is listed twice"),

@@ -1,7 +1,7 @@
 //! A series: runs over a matrix of servers, interfaces, connection policies and CPUs, their iterations interleaved.
 //!
-//! A cell of the matrix is an ordinary run with a record of its own. Here stands the plan ([`Series`]), which is stored
-//! beside the records; what follows from all of them together is the matter of `webstone-judge`.
+//! A cell of the matrix is an ordinary run with its own record. Here is the plan ([`Series`]), which is stored beside
+//! the records; `webstone-judge` decides what follows from all of them together.
 
 mod delivery;
 mod handshakes;
@@ -20,18 +20,18 @@ use crate::record::Tool;
 use crate::spec::{ConnectionPolicy, RunSpec, ServerChoice};
 use webstone_measure::units::Nanos;
 
-/// Version of `series.json`. It grows when a reader of the older one would misread.
+/// Version of `series.json`. It is raised when older readers would misunderstand a change.
 pub const SERIES_SCHEMA: u32 = 1;
 
-/// What a series is made for.
+/// The purpose of a series.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum Kind {
-    /// Servers compared: `webstone servers`.
+    /// Comparing servers: `webstone servers`.
     Servers,
     /// Scaling over CPUs: `webstone scale`.
     Scale,
-    /// Dynamic responses against files: `webstone spice`.
+    /// Comparing dynamic responses with files: `webstone spice`.
     Spice,
 }
 
@@ -46,14 +46,14 @@ impl Kind {
     }
 }
 
-/// A series as it is planned: `series.json`. How far it is, its records tell.
+/// The plan of a series: `series.json`. Its progress is in its records.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Series {
     /// [`SERIES_SCHEMA`] of the writer.
     pub schema: u32,
     /// Name of its directory.
     pub id: String,
-    /// What it is made for.
+    /// Its purpose.
     pub kind: Kind,
     /// The program that planned it.
     pub tool: Tool,
@@ -63,9 +63,9 @@ pub struct Series {
     pub command_line: Vec<String>,
     /// Iterations of each level of each cell: rounds through all of them.
     pub rounds: u32,
-    /// What was foreseen.
+    /// What was predicted.
     pub warnings: Vec<String>,
-    /// Whether the specifications held secrets, which are not stored: such a series cannot be resumed.
+    /// Whether the specifications had secrets, which are not stored: such a series cannot be resumed.
     #[serde(default)]
     pub without_secrets: bool,
     /// The cells.
@@ -75,9 +75,9 @@ pub struct Series {
 /// A cell of the matrix: one run.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Cell {
-    /// Its name, which is its run's and tells it from all others.
+    /// Its name, which is also its run's and is unique.
     pub name: String,
-    /// Where it stands in the matrix.
+    /// Its place in the matrix.
     pub at: Coordinates,
     /// The run.
     pub spec: RunSpec,
@@ -88,26 +88,26 @@ pub struct Cell {
 pub struct Coordinates {
     /// The server and its profile.
     pub server: ServerChoice,
-    /// Place of the build in `series.builds`, from 1; absent where builds do not vary.
+    /// Index of the build in `series.builds`, from 1; absent if builds do not vary.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub build: Option<u32>,
-    /// The interface that answers come through; absent where interfaces do not vary.
+    /// The interface through which answers come; absent if interfaces do not vary.
     pub interface: Option<Delivery>,
-    /// The workload, without directory and ending; absent where workloads do not vary.
+    /// The workload, without directory and extension; absent if workloads do not vary.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub workload: Option<String>,
-    /// Whether the server looks up names; absent where that does not vary.
+    /// Whether the server looks up names; absent if that does not vary.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub resolve_names: Option<Caching>,
-    /// Whether the server caches; absent where caching does not vary.
+    /// Whether the server caches; absent if that does not vary.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub caching: Option<Caching>,
-    /// Whether connections are over TLS, and how their handshakes go; absent where that does not vary.
+    /// Whether connections use TLS, and with which handshakes; absent if that does not vary.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub handshakes: Option<Handshakes>,
     /// Connection policy.
     pub connections: ConnectionPolicy,
-    /// Number of CPUs of the server; absent where it does not vary.
+    /// Number of CPUs of the server; absent if that does not vary.
     pub cpus: Option<u32>,
 }
 
@@ -117,7 +117,7 @@ impl Coordinates {
         matches!(self.interface, Some(Delivery::Dynamic(_)))
     }
 
-    /// Everything but the server and its profile, in words: `cgi, keep-alive, 2 CPUs`.
+    /// Everything except the server and its profile, in words: `cgi, keep-alive, 2 CPUs`.
     pub fn beside_server(&self) -> String {
         let policy = match self.connections {
             ConnectionPolicy::PerRequest => "per-request",
@@ -144,7 +144,7 @@ impl fmt::Display for Coordinates {
 }
 
 impl Series {
-    /// Time under load that one round takes, warm-up included; of levels that pages end, nothing.
+    /// Time under load of one round, including warm-up; levels that end by pages count as nothing.
     pub fn round_time(&self) -> Nanos {
         let of_cell = |cell: &Cell| {
             let load = &cell.spec.load;

@@ -1,4 +1,4 @@
-//! How a condition is read. The same grammar serves thresholds and changes; only the value differs:
+//! Parses conditions. Thresholds and changes have the same grammar, except for the value:
 //!
 //! ```text
 //! list      = condition { "," condition }
@@ -10,7 +10,7 @@
 //!           | [ "+" | "-" ] number unit     of a change: %; of what is often nothing its own, or pp (percentage points)
 //! ```
 //!
-//! Spaces may stand between any two of these. An error names the column at which reading stopped.
+//! Spaces are allowed between any two of these. An error gives the column at which parsing stopped.
 
 use std::str::FromStr;
 
@@ -18,12 +18,12 @@ use super::{Condition, FailIf, FailIfs, Relation, Threshold, Thresholds};
 use crate::spec::Levels;
 use webstone_measure::metric::{Metric, Quantity};
 
-/// Why a text is not a condition: where reading stopped, the rule, and the remedy after `; write`.
+/// Why a text is not a condition: where parsing stopped, the rule, and the remedy after `; write`.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("`{text}`, column {column}: {rule}; write {remedy}")]
 pub struct GateError {
     text: String,
-    /// Where reading stopped, in characters from 1.
+    /// Where parsing stopped, in characters from 1.
     pub column: usize,
     rule: String,
     remedy: String,
@@ -64,7 +64,7 @@ fn list<'a>(text: &'a str, value: Value<'a>) -> Result<Vec<Condition>, GateError
 
 struct Scanner<'a> {
     text: &'a str,
-    /// Bytes that were read.
+    /// Number of bytes parsed.
     at: usize,
 }
 
@@ -183,7 +183,7 @@ impl<'a> Scanner<'a> {
         Err(self.error(rule, "<, <=, > or >="))
     }
 
-    /// A limit of a measured value, in the base unit.
+    /// Parses a limit of a measured value, in the base unit.
     fn measured(&mut self, metric: Metric) -> Result<f64, GateError> {
         self.skip_spaces();
         if self.rest().starts_with(['-', '+']) {
@@ -194,7 +194,7 @@ impl<'a> Scanner<'a> {
         let start = self.at;
         let unit = self.word(|c| c.is_alphabetic() || matches!(c, '/' | '%'));
         let factor = factor(metric.quantity(), unit);
-        // Nothing is nothing in any unit.
+        // Zero is zero in any unit.
         let factor = factor.or_else(|| (number == 0.0 && unit.is_empty()).then_some(1.0));
         factor.map(|factor| number * factor).ok_or_else(|| {
             self.at = start;
@@ -217,7 +217,7 @@ impl<'a> Scanner<'a> {
         })
     }
 
-    /// A limit of a change, in percent or percentage points.
+    /// Parses a limit of a change, in percent or percentage points.
     fn change(&mut self, metric: Metric) -> Result<f64, GateError> {
         self.skip_spaces();
         let sign = match (self.take("-"), self.take("+")) {
@@ -278,7 +278,7 @@ impl<'a> Scanner<'a> {
         self.at += rest.len() - rest.trim_start().len();
     }
 
-    /// Reads what is expected, with spaces before it, or nothing.
+    /// Takes what is expected, including spaces before it, or nothing.
     fn take(&mut self, expected: &str) -> bool {
         let rest = self.rest().trim_start();
         let found = rest.starts_with(expected);
@@ -298,7 +298,7 @@ impl<'a> Scanner<'a> {
     }
 }
 
-/// What a number in a unit is multiplied with to be in the base unit.
+/// The factor that converts a unit to the base unit.
 fn factor(quantity: Quantity, unit: &str) -> Option<f64> {
     let units: &[(&str, f64)] = match quantity {
         Quantity::Seconds | Quantity::Duration => {

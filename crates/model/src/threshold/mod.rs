@@ -1,9 +1,9 @@
 //! Limits for measured values, in the form of k6 (`p(99)<50ms`), and for changes between two records (`rate<-3%`):
-//! what they mean and whether a record keeps them. How they are read stands in [`grammar`](self).
+//! what they mean and whether a record keeps them. They are parsed in [`grammar`](self).
 //!
-//! A threshold is checked against the figure that reports print, of every level that it selects, and against the requests without
-//! an answer, which that figure hardly shows in a closed loop; it knows no noise. Whether
-//! a *change* is shown at all is the matter of `webstone-judge`.
+//! A threshold is checked against the figure that reports print, for every level that it selects, and against
+//! unanswered requests, which that figure hardly shows in a closed loop. It does not consider noise. Whether a
+//! *change* is significant is decided in `webstone-judge`.
 
 mod grammar;
 mod unanswered;
@@ -21,7 +21,7 @@ use webstone_measure::keys::LevelKey;
 use webstone_measure::metric::{Metric, Reading};
 use webstone_measure::units::NANOS_PER_SECOND;
 
-/// How a value relates to its limit when the condition is met.
+/// How a value must compare with its limit.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, JsonSchema)]
 pub enum Relation {
     /// Below the limit.
@@ -39,7 +39,7 @@ pub enum Relation {
 }
 
 impl Relation {
-    /// Whether a value stands in this relation to a limit.
+    /// Whether a value is in this relation to a limit.
     pub fn holds(self, value: f64, limit: f64) -> bool {
         match self {
             Relation::Below => value < limit,
@@ -50,7 +50,7 @@ impl Relation {
     }
 }
 
-/// A condition on a metric: of a measured value in a [`Threshold`], of a change in a [`FailIf`].
+/// A condition on a metric: on a measured value in a [`Threshold`], on a change in a [`FailIf`].
 #[derive(Clone, Debug, PartialEq)]
 struct Condition {
     text: String,
@@ -63,32 +63,32 @@ struct Condition {
 macro_rules! condition_access {
     ($name:ident) => {
         impl $name {
-            /// As it was typed.
+            /// As typed.
             pub fn text(&self) -> &str {
                 &self.0.text
             }
 
-            /// The figure that it is about.
+            /// The figure.
             pub fn metric(&self) -> Metric {
                 self.0.metric
             }
 
-            /// The relation that its name states.
+            /// The relation that it states.
             pub fn relation(&self) -> Relation {
                 self.0.relation
             }
 
-            /// The limit: see the type for its unit.
+            /// The limit; for its unit see the type.
             pub fn limit(&self) -> f64 {
                 self.0.limit
             }
 
-            /// Whether it is about the level with this number of clients.
+            /// Whether it applies to the level with this number of clients.
             pub fn selects(&self, clients: u32) -> bool {
                 self.0.clients.as_ref().is_none_or(|levels| levels.0.contains(&clients))
             }
 
-            /// The first level that it names and that is not among these.
+            /// The first level in it that is not among these.
             pub fn missing_level(&self, levels: &[u32]) -> Option<u32> {
                 self.0.clients.iter().flat_map(|named| &named.0).copied().find(|one| !levels.contains(one))
             }
@@ -102,20 +102,20 @@ macro_rules! condition_access {
     };
 }
 
-/// What a measured value must keep, as in `p(99)<50ms`; the limit is in the base unit of the metric's quantity.
+/// A condition on a measured value, as in `p(99)<50ms`; the limit is in the base unit of the metric's quantity.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Threshold(Condition);
 condition_access!(Threshold);
 
-/// A change against the baseline that must not be, as in `rate<-3%`. The limit is a relative change in percent; of
-/// [`Metric::ERRORS`] it is a difference in percentage points.
+/// A change from the baseline that fails, as in `rate<-3%`. The limit is a relative change in percent; for
+/// [`Metric::ERRORS`] a difference in percentage points.
 #[derive(Clone, Debug, PartialEq)]
 pub struct FailIf(Condition);
 condition_access!(FailIf);
 
 impl Threshold {
-    /// The value that it is held to. Where requests without an answer break an upper limit that the figure alone keeps, theirs: the
-    /// longest wait of a percentile, their share of errors. `None` where nothing was measured.
+    /// The value to be compared. If the figure alone keeps an upper limit but unanswered requests break it, their
+    /// value: the longest wait for a percentile, their share for errors. `None` if nothing was measured.
     pub fn value(&self, reading: &Reading<'_>) -> Option<f64> {
         let value = self.metric().value(reading)?;
         let Some(percent) = unanswered::breaking(self, reading) else { return Some(value) };
@@ -128,7 +128,7 @@ impl Threshold {
 }
 
 impl FailIf {
-    /// Whether the condition holds of a change.
+    /// Whether a change meets the condition.
     pub fn holds(&self, change: f64) -> bool {
         self.0.relation.holds(change, self.0.limit)
     }
@@ -138,14 +138,14 @@ impl FailIf {
 #[derive(Clone, Debug, PartialEq)]
 pub struct Thresholds(pub Vec<Threshold>);
 
-/// One or more conditions of failing, separated by commas.
+/// One or more conditions that fail, separated by commas.
 #[derive(Clone, Debug, PartialEq)]
 pub struct FailIfs(pub Vec<FailIf>);
 
-/// A threshold checked against one level.
+/// The result of checking a threshold for one level.
 #[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
 pub struct Outcome {
-    /// The threshold, as it was typed.
+    /// The threshold, as typed.
     pub threshold: String,
     /// The figure.
     pub metric: Metric,
@@ -154,25 +154,26 @@ pub struct Outcome {
     pub level: LevelKey,
     /// The level's number of clients.
     pub clients: u32,
-    /// The value over all iterations of the level, in the metric's base unit; null where nothing was measured.
+    /// The value over all iterations of the level, in the metric's base unit; null if nothing was measured.
     pub measured: Option<f64>,
     /// The limit, in the same unit.
     pub limit: f64,
-    /// Share of the load that waited for an answer in vain, in percent, where that breaks a limit that the value alone keeps.
+    /// Share of the load that waited for an answer in vain, in percent, if that breaks a limit that the value alone
+    /// keeps.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub unanswered_percent: Option<f64>,
-    /// Whether the value keeps it. A value that was not measured keeps nothing, and neither does one that leaves out too
-    /// many requests without an answer.
+    /// Whether the threshold is kept. It is not if the value was not measured, or leaves out too many unanswered
+    /// requests.
     pub passed: bool,
 }
 
-/// Checks every threshold against every level that it selects, in the order in which they were given, levels ascending.
+/// Checks every threshold for every level that it selects, in the order given, levels ascending.
 pub fn evaluate(thresholds: &[Threshold], record: &RunRecord) -> Vec<Outcome> {
     if thresholds.is_empty() {
         return Vec::new();
     }
     let mut outcomes: Vec<(usize, Outcome)> = Vec::new();
-    // Level by level: a merged level is megabytes of histograms.
+    // Level by level: a merged level has megabytes of histograms.
     for (level, runs) in record.levels() {
         let clients = runs[0].clients;
         let mut reading = None;

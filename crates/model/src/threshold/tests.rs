@@ -1,4 +1,4 @@
-//! The grammar of conditions, its messages, and thresholds held against records.
+//! The grammar of conditions, its messages, and thresholds checked against records.
 
 use super::*;
 use crate::record::{HostUse, IterationRecord, TcpUse};
@@ -18,7 +18,7 @@ fn refused_change(text: &str) -> String {
 }
 
 #[test]
-fn values_come_to_base_units() {
+fn values_are_converted_to_base_units() {
     for (text, metric, relation, limit) in [
         ("p(99)<50ms", Metric::Percentile(99.0), Relation::Below, 0.05),
         ("p(99.9) <= 1.5 s", Metric::Percentile(99.9), Relation::AtMost, 1.5),
@@ -169,25 +169,25 @@ fn record() -> RunRecord {
 }
 
 #[test]
-fn a_threshold_is_held_against_each_level_as_a_whole() {
+fn a_threshold_is_checked_for_each_level_as_a_whole() {
     let outcomes = evaluate(&read("rate>200,avg{clients:4}<=4ms,p(99)<1s"), &record());
     let seen: Vec<_> =
         outcomes.iter().map(|one| (one.threshold.as_str(), one.clients, one.measured, one.passed)).collect();
     assert_eq!(
         seen,
         [
-            // 300 responses in two windows of a second.
+            // 300 responses in two windows of one second.
             ("rate>200", 2, Some(150.0), false),
             ("rate>200", 4, Some(300.0), true),
             ("avg{clients:4}<=4ms", 4, Some(0.004), true),
-            // There are no histograms: what is not known is not kept.
+            // There are no histograms: an unknown value keeps no threshold.
             ("p(99)<1s", 2, None, false),
             ("p(99)<1s", 4, None, false),
         ]
     );
 }
 
-/// One of five clients that hangs is hidden by the other four in every figure that counts requests.
+/// One hung client of five is hidden by the other four in every figure that counts requests.
 #[test]
 fn a_hung_client_breaks_what_the_others_keep() {
     let mut run = IterationRecord { clients: 5, ..IterationRecord::default() };
@@ -207,13 +207,13 @@ fn a_hung_client_breaks_what_the_others_keep() {
     run.measured.unanswered.request_in_flight(10 * NANOS_PER_SECOND, false);
     let found = outcomes(&run);
     assert_eq!(found.iter().map(|outcome| outcome.passed).collect::<Vec<_>>(), [false, false, true, true]);
-    // By count it does not show; of the clients' time it had a fifth.
+    // By number of requests it is invisible, but it had a fifth of the clients' time.
     assert!(found[0].measured.is_some_and(|p99| p99 < 0.0101), "{found:?}");
     for outcome in &found[..2] {
         let share = outcome.unanswered_percent.unwrap();
         assert!((share - 20.0).abs() < 0.1, "{outcome:?}");
     }
-    // A search for an SLO sees a value that does not keep it.
+    // A search for an SLO gets a value that breaks it.
     let reading = Reading::of(&run);
     let seen: Vec<f64> =
         read("p(99)<50ms,errors<1%,avg<50ms").iter().filter_map(|one| one.value(&reading)).collect();

@@ -1,16 +1,18 @@
-//! Requests without an answer, seen by thresholds. A hung client of a closed loop sends one request and then none, so that by count
-//! the others hide it: one of five that hangs for the whole window moves no 99th percentile. What counts is the share of the clients'
-//! time, which is what a client that arrived at any moment would have met (`docs/measurement.md`, "Unanswered requests").
+//! Unanswered requests in thresholds. A hung client of a closed loop sends one request and then none, so by number of
+//! requests the others hide it: one of five that hangs for the whole window does not change a 99th percentile. What
+//! counts is the share of the clients' time, which is what a client that arrived at a random moment would have
+//! experienced (`docs/measurement.md`, "Unanswered requests").
 
 use super::{Relation, Threshold};
 use webstone_measure::figures::unanswered::{share, stalled_after_ns};
 use webstone_measure::metric::{Metric, Reading};
 use webstone_measure::units::NANOS_PER_SECOND;
 
-/// A request counts as an error while it is still in progress once it has stalled for this long.
+/// An unfinished request counts as an error once it has stalled for this long.
 const ERROR_AFTER_NS: u64 = NANOS_PER_SECOND;
 
-/// Share of the load in requests without an answer, in percent, where it breaks an upper limit that the figure itself may keep.
+/// The share of the load in unanswered requests, in percent, if it breaks an upper limit that the figure alone may
+/// keep.
 pub(super) fn breaking(threshold: &Threshold, reading: &Reading<'_>) -> Option<f64> {
     if !matches!(threshold.relation(), Relation::Below | Relation::AtMost) {
         return None;
