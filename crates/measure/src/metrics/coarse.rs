@@ -1,19 +1,19 @@
 //! A distribution in few bytes, for watchers on other hosts: buckets are joined until it fits. Counts stay exact, so
-//! distributions of several hosts add up; only where within its bucket a value lay is forgotten.
+//! distributions of several hosts can be added; only the position of a value within its bucket is lost.
 
 use std::borrow::Cow;
 
 use super::Histogram;
 
-/// Binary digits of a value that three significant decimal digits need: what a bucket keeps.
+/// Binary digits that three significant decimal digits need: the precision of a bucket.
 const DIGITS: u32 = 10;
-/// So many filled buckets fit into a byte at most: deflated runs of single counts.
+/// Maximum number of filled buckets per byte: deflated runs of single counts.
 const BUCKETS_PER_BYTE_MAX: usize = 4;
 
 impl Histogram {
-    /// The finest encoding of at most `bytes_max` bytes, as [`Histogram::to_base64`]; the coarsest, of some hundred bytes, where
-    /// none is so short. Values were rounded up: by less than a thousandth where nothing was joined, by an eighth with eight
-    /// buckets an octave.
+    /// The finest encoding with at most `bytes_max` bytes, as [`Histogram::to_base64`]; if there is none, the
+    /// coarsest, with a few hundred bytes. Values are rounded up: by less than a thousandth if no buckets were
+    /// joined, by an eighth with eight buckets per octave.
     pub fn to_base64_within(&self, bytes_max: usize) -> String {
         let mut text = String::new();
         for joined in 0..=DIGITS {
@@ -29,7 +29,7 @@ impl Histogram {
         text
     }
 
-    /// The same counts with 2^`joined` buckets made one.
+    /// The same counts with each 2^`joined` buckets made one.
     fn coarser(&self, joined: u32) -> Histogram {
         let mut coarse = Histogram::default();
         for (lowest, _, count) in self.buckets() {
@@ -48,7 +48,7 @@ mod tests {
 
     use super::*;
 
-    /// As response times are: some ten octaves.
+    /// A distribution like that of response times: about ten octaves.
     fn wide(seed: u64, values: usize) -> Histogram {
         let mut random = Xoshiro256PlusPlus::seed_from_u64(seed);
         let mut histogram = Histogram::default();
@@ -60,7 +60,7 @@ mod tests {
     }
 
     #[test]
-    fn it_fits_and_its_percentiles_are_those_of_the_whole_rounded_up() {
+    fn it_fits_and_its_percentiles_are_rounded_up() {
         let quantiles = [0.0, 0.1, 0.5, 0.9, 0.99, 0.999, 1.0];
         for values in [1, 10, 1_000, 100_000] {
             let (one, two) = (wide(1, values), wide(2, values));
@@ -88,7 +88,7 @@ mod tests {
     }
 
     #[test]
-    fn what_fits_as_it_is_loses_nothing_and_what_never_fits_is_as_short_as_can_be() {
+    fn a_distribution_that_fits_loses_nothing_and_others_are_as_short_as_possible() {
         let few = wide(3, 20);
         assert_eq!(few.to_base64_within(1_200), few.to_base64());
         let mut all = Histogram::default();

@@ -13,10 +13,10 @@ use super::add_all;
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(default)]
 pub struct Counts {
-    /// Requests that the plan foresaw: those started, plus those of an open-loop schedule that were skipped.
+    /// Planned requests: those started, plus those of an open-loop schedule that were skipped.
     pub planned: u64,
-    /// Requests of an open-loop schedule that no client was free to send: one for each arrival that was skipped, as the
-    /// rest of a page is foreseen only when it begins.
+    /// Requests of an open-loop schedule that found no free client: one for each skipped arrival, as the other
+    /// requests of a page are planned only when it begins.
     pub skipped: u64,
     /// Requests in progress when the window opened.
     pub carried_in: u64,
@@ -31,36 +31,37 @@ pub struct Counts {
 
     /// Connections established inside the window.
     pub connections: u64,
-    /// Connections whose first valid response ended inside the window: what connections/s counts.
+    /// Connections whose first valid response ended within the window: the numerator of connections/s.
     pub connections_answered: u64,
     /// Connection attempts that failed inside the window.
     pub connections_failed: u64,
     /// Requests retried on a fresh connection because a kept-alive one had been closed by the server before any
     /// byte of the answer (RFC 9112 section 9.3.1 allows it for idempotent methods). Not errors; not counted as starts.
     pub stale_retries: u64,
-    /// Connections that the server left open after a response announced as the last, closed by the client in the end.
+    /// Connections that the server left open after the response to the last request, and that the client closed in
+    /// the end.
     pub lingered: u64,
-    /// Times that bytes came after the end of a response, later than its last byte. If they come with it, the
+    /// How often bytes came after the end of a response, later than its last byte. If they come together with it, the
     /// request fails as malformed instead.
     pub surplus: u64,
 
-    /// Pages whose every file succeeded, ended inside the window.
+    /// Pages that ended within the window with every file successful.
     pub pages_completed: u64,
-    /// Pages with at least one failed file, ended inside the window.
+    /// Pages that ended within the window with at least one failed file.
     pub pages_failed: u64,
 
-    /// Bytes of response heads (status line, fields, interim responses), of requests ended inside the window.
+    /// Bytes of response heads (status line, fields, interim responses), for requests that ended within the window.
     pub head_bytes: u64,
-    /// Bytes of response bodies as sent on the wire after the head, chunk framing excluded.
+    /// Bytes of response bodies as on the wire after the head, without chunk framing.
     pub body_bytes: u64,
     /// Bytes of chunk framing and trailers.
     pub framing_bytes: u64,
-    /// Bytes of requests written.
+    /// Bytes of requests sent.
     pub sent_bytes: u64,
 
-    /// Time that requests were in progress within the window, clipped to it: what identity 2 compares with clients.
+    /// Time that requests were in progress, cut to the window: identity 2 compares it with the number of clients.
     pub busy_ns: u64,
-    /// Time that clients spent thinking or waiting before a retry, clipped to the window.
+    /// Time that clients spent thinking or waiting before a retry, cut to the window.
     pub idle_ns: u64,
 }
 

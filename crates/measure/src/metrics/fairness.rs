@@ -5,7 +5,7 @@ use serde::{Deserialize, Serialize};
 
 use super::ClientTotals;
 
-/// Equality of service over clients.
+/// How equally clients were served.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Fairness {
     /// Jain's index over completed pages: (Σx)²/(n·Σx²), 1 when all are equal, 1/n when one client gets all.
@@ -13,15 +13,15 @@ pub struct Fairness {
     pub jain_pages: f64,
     /// Jain's index over mean response times of clients that completed a request.
     pub jain_latency: f64,
-    /// Fewest and most pages that a client completed.
+    /// Minimum and maximum number of pages that a client completed.
     pub pages: (u64, u64),
-    /// Lowest and highest mean response time of a client, in nanoseconds.
+    /// Minimum and maximum of the clients' mean response times, in nanoseconds.
     pub latency_ns: (f64, f64),
     /// Clients that completed no page at all.
     pub starved: u64,
 }
 
-/// Fairness over all clients of a level. `None` without clients or when nobody completed a page.
+/// Fairness over all clients of a level. `None` without clients or if none completed a page.
 pub fn fairness(clients: &[ClientTotals]) -> Option<Fairness> {
     let pages = |client: &ClientTotals| client.pages as f64;
     let latencies: Vec<f64> = clients.iter().filter_map(|client| Some(client.response_mean()?.ns)).collect();
@@ -74,7 +74,7 @@ mod tests {
     }
 
     #[test]
-    fn nobody_served_has_no_fairness() {
+    fn without_completed_pages_there_is_no_fairness() {
         assert_eq!(fairness(&[]), None);
         assert_eq!(fairness(&[client(0, 0)]), None);
     }

@@ -1,4 +1,4 @@
-//! What became of TLS handshakes: how many were full, resumed, failed, how long they took, and what was agreed on.
+//! TLS handshakes: how many were full, resumed, failed, how long they took, and what was agreed on.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -6,41 +6,41 @@ use serde::{Deserialize, Serialize};
 use super::{Histogram, Moments, add, add_all};
 use crate::tls::{TlsCipher, TlsGroup, TlsVersion};
 
-/// One handshake that ended well, as the load generator saw it.
+/// One successful handshake, as the load generator saw it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Handshake {
     /// Whether it resumed an earlier session.
     pub is_resumed: bool,
-    /// Whether the server took early data; absent where none was sent.
+    /// Whether the server accepted early data; absent if none was sent.
     pub took_early_data: Option<bool>,
     /// The version.
     pub version: TlsVersion,
     /// The cipher suite.
     pub cipher: TlsCipher,
-    /// The group of the key exchange; absent where a session was resumed without one.
+    /// The group of the key exchange; absent if a session was resumed without one.
     pub group: Option<TlsGroup>,
-    /// The application protocol; absent where the server chose none.
+    /// The application protocol; absent if the server chose none.
     pub alpn: Option<&'static str>,
     /// Whether the server's certificate was verified.
     pub is_verified: bool,
 }
 
-/// What handshakes agreed on, and how many.
+/// What handshakes agreed on, and how many did.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Agreed {
     /// The version.
     pub version: TlsVersion,
     /// The cipher suite.
     pub cipher: TlsCipher,
-    /// The group of the key exchange; absent where sessions were resumed without one.
+    /// The group of the key exchange; absent if sessions were resumed without one.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub group: Option<TlsGroup>,
-    /// The application protocol (ALPN); absent where the server chose none.
+    /// The application protocol (ALPN); absent if the server chose none.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub alpn: Option<String>,
     /// Whether the server's certificate was verified.
     pub verified: bool,
-    /// How many handshakes ended inside the window with it.
+    /// Number of such handshakes that ended within the window.
     pub count: u64,
 }
 
@@ -56,26 +56,26 @@ impl Agreed {
     }
 }
 
-/// The handshakes that ended inside a window. Sums exactly over workers and hosts.
+/// The handshakes that ended within a window. Sums exactly over workers and hosts.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(default)]
 pub struct Handshakes {
-    /// Those that began a session.
+    /// Handshakes that began a session.
     pub full: u64,
-    /// Those that resumed one.
+    /// Handshakes that resumed one.
     pub resumed: u64,
-    /// Those that failed.
+    /// Handshakes that failed.
     pub failed: u64,
-    /// Connections without TLS that were established, in a run that has handshakes. They are counted when they stand, and handshakes
-    /// when they end: when a connection can carry a request.
+    /// Connections without TLS, in a run that has handshakes. They are counted when established, and handshakes when
+    /// they end: when a connection can carry a request.
     pub in_the_clear: u64,
-    /// Connections whose request the server took as early data.
+    /// Connections whose early data the server accepted.
     #[serde(skip_serializing_if = "crate::units::is_zero")]
     pub early_data_accepted: u64,
-    /// Connections whose request was sent as early data and had to be sent again.
+    /// Connections whose early data the server rejected, so that the request was sent again.
     #[serde(skip_serializing_if = "crate::units::is_zero")]
     pub early_data_rejected: u64,
-    /// Time from the TCP connection's establishment to the handshake's end, in nanoseconds, full and resumed.
+    /// Time from the TCP connection's establishment to the end of the handshake, in nanoseconds, full and resumed.
     pub time: Moments,
     /// The same as a distribution; stored in `histograms.hlog`.
     #[serde(skip)]
@@ -85,14 +85,14 @@ pub struct Handshakes {
 }
 
 impl Handshakes {
-    /// Connections over TLS among all that could carry a request for the first time inside the window, in percent. `None` where there
-    /// was none.
+    /// The share over TLS, in percent, of all connections that became able to carry a request within the window.
+    /// `None` if there were none.
     pub fn connections_percent(&self) -> Option<f64> {
         let all = self.ended().saturating_add(self.in_the_clear);
         (all > 0).then(|| 100.0 * self.ended() as f64 / all as f64)
     }
 
-    /// Adds one that ended well and took so long. Allocates for what was never agreed on before.
+    /// Adds a successful handshake and its time. Allocates for a new combination of parameters.
     pub fn record(&mut self, handshake: &Handshake, took_ns: u64) {
         match handshake.is_resumed {
             true => self.resumed += 1,
@@ -118,12 +118,12 @@ impl Handshakes {
         }
     }
 
-    /// Those that ended well.
+    /// Number of successful handshakes.
     pub fn ended(&self) -> u64 {
         self.full.saturating_add(self.resumed)
     }
 
-    /// Adds another worker's, host's or iteration's.
+    /// Adds another worker's, host's or iteration's handshakes.
     pub fn merge(&mut self, other: &Handshakes) {
         add_all!(
             self,
@@ -138,7 +138,7 @@ impl Handshakes {
                 None => self.agreed.push(theirs.clone()),
             }
         }
-        // The same whichever came first.
+        // In the same order whichever came first.
         self.agreed.sort_by_key(|agreed| {
             (agreed.version, agreed.cipher, agreed.group, agreed.alpn.clone(), agreed.verified)
         });

@@ -1,12 +1,13 @@
-//! Reads what another HdrHistogram library wrote: version 2 of the encoding, plain or deflated, with any bounds that the
-//! format allows.
+//! Reads histograms written by another HdrHistogram library: version 2 of the encoding, plain or deflated, with any
+//! bounds that the format allows.
 //!
-//! Encodings come out of records, and records come from strangers, so nothing in one is believed: numbers are read one by
-//! one from the inflated stream, no array is allocated in a size that a header names, and inflating stops at the most that
-//! a histogram of those bounds can need. Why not the decoder of the `hdrhistogram` crate: its sums overflow on forged
-//! counts, which panics wherever overflows are checked. Tests hold this reader against what that crate writes.
+//! Encodings come from records, and records come from strangers, so nothing in them is trusted: numbers are read one
+//! by one from the inflated stream, no array is allocated with a size taken from a header, and inflating stops at the
+//! maximum that a histogram with those bounds can need. The decoder of the `hdrhistogram` crate is not used, because
+//! its sums overflow on forged counts, which panics if overflow checks are on. Tests compare this reader with what
+//! that crate writes.
 //!
-//! What this program wrote itself does not come here: `packed` takes that without decoding it.
+//! What this program wrote itself is handled by `packed`, without decoding.
 
 use std::io::{BufRead, BufReader, Read};
 
@@ -14,22 +15,22 @@ use flate2::bufread::ZlibDecoder;
 
 use super::packed::{COOKIE, COOKIE_DEFLATED, HEADER};
 
-/// Most significant digits that the format has.
+/// Maximum number of significant digits in the format.
 const DIGITS_MAX: u32 = 5;
 
-/// The layout of a histogram: which values a counter of an index counts.
+/// The layout of a histogram: which values belong to which counter.
 #[derive(Clone, Copy, Debug)]
 struct Layout {
-    /// log₂ of the unit, the narrowest counter's width.
+    /// log₂ of the unit, the width of the narrowest counter.
     unit_magnitude: u32,
-    /// log₂ of half the counters that share a width.
+    /// log₂ of half the number of counters with the same width.
     half_magnitude: u32,
-    /// How many counters there are.
+    /// Number of counters.
     counters: u64,
 }
 
 impl Layout {
-    /// The layout of these bounds, as HdrHistogram has it.
+    /// HdrHistogram's layout for these bounds.
     fn of(lowest: u64, highest: u64, digits: u32) -> Result<Layout, &'static str> {
         if lowest == 0 || lowest > u64::MAX / 2 || highest < 2 * lowest {
             return Err("its bounds are not those of a histogram");
@@ -55,10 +56,10 @@ impl Layout {
         Ok(Layout { unit_magnitude, half_magnitude, counters: (buckets + 1) << half_magnitude })
     }
 
-    /// The highest value that the counter of an index counts.
+    /// The highest value that belongs to the counter with this index.
     fn highest_of(self, index: u64) -> u64 {
         let half = 1_u64 << self.half_magnitude;
-        // The first two halves are one wide; from then on each is twice as wide as the one before.
+        // The first two halves are one wide; each following one is twice as wide as the one before.
         let doublings = (index >> self.half_magnitude).saturating_sub(1) as u32;
         let place = if index < half { index } else { half + (index & (half - 1)) };
         let shift = self.unit_magnitude + doublings;
@@ -69,7 +70,7 @@ impl Layout {
 /// Calls `each` with the highest value and the count of every counter that is not 0, in ascending order.
 ///
 /// # Errors
-/// If the bytes are not such an encoding, or `each` fails.
+/// If the bytes are not a valid encoding, or `each` fails.
 pub(super) fn read(
     bytes: &[u8],
     mut each: impl FnMut(u64, u64) -> Result<(), &'static str>,
@@ -103,7 +104,7 @@ fn plain(
     let mut numbers = input.take(u64::from(word(&header, 4)));
     let mut index = 0_u64;
     while let Some(number) = next_number(&mut numbers)? {
-        // Each step goes on by at least one counter, so that no stream keeps this busy beyond the last.
+        // Each step advances by at least one counter, so the loop ends after the last counter at the latest.
         let steps = if number < 0 { number.unsigned_abs() } else { 1 };
         let last = index.checked_add(steps).filter(|next| *next <= layout.counters);
         let next = last.ok_or("it has more counters than its bounds need")?;
@@ -115,7 +116,7 @@ fn plain(
     if numbers.limit() > 0 { Err(CUT) } else { Ok(()) }
 }
 
-/// The next number: seven bits a byte, the ninth byte whole, folded so that the sign is the lowest bit. `None` at the end.
+/// The next number: seven bits per byte, all eight of the ninth byte, zigzag-encoded. `None` at the end.
 fn next_number(input: &mut impl BufRead) -> Result<Option<i64>, &'static str> {
     let mut folded = 0_u64;
     for place in 0..9 {
@@ -220,14 +221,14 @@ mod tests {
     }
 
     #[test]
-    fn bounds_and_counters_that_cannot_be_are_refused() {
+    fn impossible_bounds_and_counters_are_refused() {
         assert_eq!(read_all(&forged(1, 1000, 3, &[2, 4])), Ok(vec![(0, 1), (1, 2)]));
         for (lowest, highest, digits) in
             [(0, 10, 3), (1, 1, 3), (u64::MAX, u64::MAX, 0), (1, 10, 6), (1 << 62, u64::MAX, 5)]
         {
             assert!(read_all(&forged(lowest, highest, digits, &[2])).is_err(), "{lowest} {highest} {digits}");
         }
-        // 2⁶³ empty counters, counters beyond the last, a number that is cut short.
+        // 2⁶³ empty counters, counters after the last, a truncated number.
         for payload in [&[0xff; 9][..], &[0; 5000], &[0x80], &[2, 0xff]] {
             assert!(read_all(&forged(1, 1000, 3, payload)).is_err(), "{payload:?}");
         }

@@ -1,24 +1,24 @@
 //! A histogram with the layout of HdrHistogram (three significant digits, unit 1 ns), filled in chunks on demand.
 //!
-//! Why not record into `hdrhistogram::Histogram`: at this range it is 280 KB of counters, flat. webstone keeps four
-//! histograms overall and four a page, per worker; most of them touch three or four octaves. Here an octave's 1,024
-//! counters (8 KiB) exist from its first value on, so a typical histogram costs 24 to 40 KiB, and recording is an
-//! index and an add. Buckets are the same to the bit, so import and export (HdrHistogram V2) lose nothing; a test
-//! holds both against each other.
+//! `hdrhistogram::Histogram` would need 280 KB of counters for this range, always. webstone has four histograms
+//! overall and four per page, for each worker; most of them use three or four octaves. Here an octave's 1,024
+//! counters (8 KiB) are allocated with its first value, so a typical histogram takes 24 to 40 KiB, and recording is
+//! an index and an addition. The buckets are exactly the same, so import and export (HdrHistogram V2) lose nothing; a
+//! test compares both.
 //!
-//! A histogram that is only read any more is [packed](Histogram::pack): its counts become the variable-length numbers of
-//! the V2 encoding, one to two bytes a filled bucket. A record of 1,000 levels holds thousands of histograms, which packed
-//! are tens of megabytes and open would be hundreds. Recording pays nothing for it: a packed one has no chunks, so the
-//! first value takes the path of a new chunk, and that unpacks.
+//! A histogram that is only read can be [packed](Histogram::pack): its counts become the variable-length numbers of
+//! the V2 encoding, one to two bytes per filled bucket. A record of 1,000 levels has thousands of histograms: tens of
+//! megabytes packed, hundreds otherwise. Recording does not become slower: a packed histogram has no chunks, so its
+//! first value takes the path of a new chunk, where it is unpacked.
 
 use std::fmt;
 use std::ops::ControlFlow;
 
 use super::{hdr, packed};
 
-/// Values above this are counted in the topmost bucket: 2⁴⁴ ns, 4.9 hours, beyond any request timeout.
+/// Larger values are counted in the topmost bucket: 2⁴⁴ ns, 4.9 hours, beyond any request timeout.
 const VALUE_MAX: u64 = (1 << 44) - 1;
-/// log₂ of the counters in a chunk: 2,048 sub-buckets hold three significant digits; every octave adds half of them.
+/// log₂ of the counters in a chunk: 2,048 sub-buckets give three significant digits; every octave adds half of them.
 const CHUNK_BITS: u32 = 10;
 const CHUNK: usize = 1 << CHUNK_BITS;
 const SUB_BUCKET_MASK: u64 = 2 * CHUNK as u64 - 1;
@@ -40,12 +40,12 @@ pub struct Histogram {
 pub struct HistogramError(String);
 
 impl Histogram {
-    /// An empty histogram; it allocates nothing until the first value.
+    /// An empty histogram, which allocates nothing before the first value.
     pub const fn new() -> Histogram {
         Histogram { chunks: [const { None }; CHUNKS], packed: None, count: 0, max: 0 }
     }
 
-    /// The most memory that one histogram can come to own, in bytes.
+    /// Maximum memory of one histogram, in bytes.
     pub const fn bytes_max() -> usize {
         CHUNKS * CHUNK * size_of::<u64>() + size_of::<Histogram>()
     }
@@ -74,7 +74,7 @@ impl Histogram {
         self.chunks[chunk].get_or_insert_with(|| Box::new([0; CHUNK]))[slot] += n;
     }
 
-    /// Takes as little memory as can be, for one that is only read from now on. Reading is about as fast as before.
+    /// Reduces its memory to a minimum, if it is only read from now on. Reading is about as fast as before.
     pub fn pack(&mut self) {
         if self.packed.is_none() {
             self.packed = (self.count > 0).then(|| packed::of(self.counters()).into_boxed_slice());
@@ -88,22 +88,22 @@ impl Histogram {
         }
     }
 
-    /// How many values were counted.
+    /// Number of values.
     pub fn len(&self) -> u64 {
         self.count
     }
 
-    /// Whether no value was counted.
+    /// Whether there are no values.
     pub fn is_empty(&self) -> bool {
         self.count == 0
     }
 
-    /// The largest value, exactly; 0 where there is none.
+    /// The maximum, exactly; 0 without values.
     pub fn max(&self) -> u64 {
         self.max
     }
 
-    /// Adds the counts of another.
+    /// Adds the counts of another histogram.
     pub fn merge(&mut self, other: &Histogram) {
         self.unpack();
         for (index, count) in other.packed.iter().flat_map(|bytes| packed::counters(bytes)) {
@@ -121,8 +121,8 @@ impl Histogram {
         self.max = self.max.max(other.max);
     }
 
-    /// The lowest value at which two differ, with how many each counted there; 0 and 0 where only the exact maximum differs. `None`
-    /// where they are equal.
+    /// The lowest value at which two histograms differ, with the count of each there; 0 and 0 if only the exact
+    /// maximum differs. `None` if they are equal.
     pub fn first_difference(&self, other: &Histogram) -> Option<(u64, u64, u64)> {
         let (mut ours, mut theirs) = (self.buckets().peekable(), other.buckets().peekable());
         loop {
@@ -140,20 +140,20 @@ impl Histogram {
     }
 
     /// The value at a quantile from 0 to 1: the highest value equivalent to the first bucket whose cumulative count
-    /// reaches `quantile × len`, and never more than [`Histogram::max`]. 0 where there are no values.
+    /// reaches `quantile × len`, but not more than [`Histogram::max`]. 0 without values.
     pub fn value_at_quantile(&self, quantile: f64) -> u64 {
         self.values_at_quantiles(&[quantile])[0]
     }
 
-    /// The values at several quantiles, which ascend, read in one pass. See [`Histogram::value_at_quantile`].
+    /// The values at several ascending quantiles, computed in one pass. See [`Histogram::value_at_quantile`].
     pub fn values_at_quantiles(&self, ascending: &[f64]) -> Vec<u64> {
         let mut reading = Quantiles::new(ascending, self.count, self.max);
-        // Not a loop: what the counters come from is chained and flattened, which is slow when asked one by one.
+        // Not a loop: the iterator is chained and flattened, which is slow if asked element by element.
         let _ = self.bounds().try_for_each(|(highest, count)| reading.bucket(highest, count));
         reading.values
     }
 
-    /// The values at several quantiles, which ascend, of the values of two histograms together.
+    /// The values at several ascending quantiles of the values of two histograms together.
     pub(super) fn values_at_quantiles_with(&self, other: &Histogram, ascending: &[f64]) -> Vec<u64> {
         let (count, max) = (self.count.saturating_add(other.count), self.max.max(other.max));
         let mut reading = Quantiles::new(ascending, count, max);
@@ -170,7 +170,7 @@ impl Histogram {
         reading.values
     }
 
-    /// The filled buckets from low to high: the highest value that can be in it, and the count.
+    /// The filled buckets in ascending order: the highest value of each, and its count.
     fn bounds(&self) -> impl Iterator<Item = (u64, u64)> {
         self.buckets().map(|(lowest, width, count)| ((lowest + width - 1).min(self.max), count))
     }
@@ -180,10 +180,10 @@ impl Histogram {
         self.value_at_quantile(percentile / 100.0)
     }
 
-    /// The filled buckets from low to high: lowest value, width, count.
+    /// The filled buckets in ascending order: lowest value, width, count.
     pub fn buckets(&self) -> impl Iterator<Item = (u64, u64, u64)> {
         self.counters().map(|(index, count)| {
-            // Chunk 0 is the lower half of the first 2,048 exact values; each later chunk doubles the width.
+            // Chunk 0 is the lower half of the first 2,048 exact values; each following chunk doubles the width.
             let (chunk, slot) = (index / CHUNK, index % CHUNK);
             let shift = chunk.saturating_sub(1) as u32;
             let first = if chunk == 0 { 0 } else { CHUNK as u64 };
@@ -191,7 +191,7 @@ impl Histogram {
         })
     }
 
-    /// The filled buckets by their index, which is that of HdrHistogram's array of counts.
+    /// The filled buckets by their index in HdrHistogram's array of counts.
     fn counters(&self) -> impl Iterator<Item = (usize, u64)> {
         let packed = self.packed.iter().flat_map(|bytes| packed::counters(bytes));
         let open = self.chunks.iter().enumerate().flat_map(|(chunk, counters)| {
@@ -208,14 +208,14 @@ impl Histogram {
         base64::engine::general_purpose::STANDARD.encode(bytes)
     }
 
-    /// Reads what [`Histogram::to_base64`] (or another HdrHistogram library, at three digits or fewer) wrote.
-    /// The exact maximum is not part of the encoding: it is clamped to the top bucket until [`Histogram::set_max`].
+    /// Reads what [`Histogram::to_base64`] (or another HdrHistogram library, with at most three digits) wrote. The
+    /// exact maximum is not part of the encoding: it is the bound of the top bucket until [`Histogram::set_max`].
     pub fn from_base64(text: &str) -> Result<Histogram, HistogramError> {
         use base64::Engine as _;
         let bytes = base64::engine::general_purpose::STANDARD
             .decode(text.trim())
             .map_err(|error| HistogramError(error.to_string()))?;
-        // What this program wrote needs no more than to be unfolded.
+        // What this program wrote is used as it is.
         if let Some(own) = packed::from_v2_deflated(&bytes) {
             return Histogram::of_packed(own);
         }
@@ -240,20 +240,20 @@ impl Histogram {
         }
         let Some(last) = last else { return Ok(histogram) };
         histogram.packed = Some(bytes.into_boxed_slice());
-        // The bucket's bound, as long as the exact maximum is not known.
+        // The bucket's bound, until the exact maximum is known.
         let shift = (last / CHUNK).saturating_sub(1) as u32;
         let first = if last < CHUNK { 0 } else { CHUNK as u64 };
         histogram.max = ((first + (last % CHUNK) as u64 + 1) << shift) - 1;
         Ok(histogram)
     }
 
-    /// The encoding has 63 bits for a count, and several counters of another layout may become one of this.
+    /// The encoding has 63 bits for a count, and several counters of another layout may become one here.
     fn room_for(&self, count: u64) -> Result<(), &'static str> {
         let sum = self.count.checked_add(count).filter(|sum| i64::try_from(*sum).is_ok());
         sum.map(|_| ()).ok_or("its counts add up to more than 63 bits")
     }
 
-    /// Restores the exact maximum that a record keeps beside the encoding. It may only lower the bucket's bound.
+    /// Restores the exact maximum that a record stores beside the encoding. It can only lower the bucket's bound.
     pub fn set_max(&mut self, max: u64) {
         if self.count > 0 && position(max) == position(self.max) {
             self.max = max;
@@ -261,19 +261,19 @@ impl Histogram {
     }
 }
 
-/// Values at quantiles, read from buckets that come from low to high.
+/// Computes values at quantiles from buckets in ascending order.
 struct Quantiles {
-    /// Ranks that are still to be reached, the next one last.
+    /// Ranks that have not been reached, the next one last.
     wanted: Vec<u64>,
     seen: u64,
-    /// The values of ranks that were reached; of all others the maximum.
+    /// The values at ranks that have been reached; all others are the maximum.
     values: Vec<u64>,
     reached: usize,
 }
 
 impl Quantiles {
     fn new(ascending: &[f64], count: u64, max: u64) -> Quantiles {
-        // As HdrHistogram: at least one value must lie at or below the answer.
+        // As in HdrHistogram: at least one value must be at or below the result.
         let rank =
             |quantile: &f64| ((quantile.clamp(0.0, 1.0) * count as f64).ceil() as u64).clamp(1, count.max(1));
         Quantiles {
@@ -421,7 +421,7 @@ mod tests {
     }
 
     #[test]
-    fn a_packed_one_says_the_same_and_goes_on_counting() {
+    fn a_packed_histogram_reads_the_same_and_can_count_on() {
         let mut open = Histogram::new();
         for value in 0..5_000_u64 {
             open.record_n(value * value * value, value % 300);
@@ -462,7 +462,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_not_a_histogram_is_an_error() {
+    fn anything_but_a_histogram_is_an_error() {
         for text in ["", "%%%", "AAAA"] {
             assert!(Histogram::from_base64(text).is_err(), "{text}");
         }

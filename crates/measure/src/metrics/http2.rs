@@ -1,31 +1,32 @@
-//! What only a run in HTTP/2 counts: streams and frames.
+//! Counters of runs in HTTP/2 only: streams and frames.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::add_all;
 
-/// Counters of the window, of one worker or of all.
+/// Counters of a window, for one worker or all.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(default)]
 pub struct Http2Counts {
-    /// Streams that were opened: one for each time that a request was sent.
+    /// Streams opened: one each time that a request was sent.
     pub streams: u64,
-    /// Streams that the server refused (REFUSED_STREAM), and those beyond the last that it would answer (GOAWAY).
+    /// Streams that the server refused (REFUSED_STREAM), and those after the last one that it would answer (GOAWAY).
     pub refused: u64,
-    /// Refused ones whose request was sent again.
+    /// Refused streams whose request was sent again.
     pub retried: u64,
     /// Streams that the server reset with another code (RST_STREAM).
     pub reset: u64,
     /// Connections that the server ended by GOAWAY.
     pub goaways: u64,
-    /// Frames that were received.
+    /// Frames received.
     pub frames: u64,
-    /// Requests that waited for a stream because their connection had as many as it may.
+    /// Requests that waited for a stream because their connection had the maximum number.
     pub waited: u64,
-    /// Most streams that were open on one connection at a time.
+    /// Maximum number of concurrent streams on one connection.
     pub concurrent_max: u64,
-    /// Fewest streams that a server allowed on one connection at a time (SETTINGS_MAX_CONCURRENT_STREAMS), where it said so.
+    /// Minimum of the servers' limits of concurrent streams per connection (SETTINGS_MAX_CONCURRENT_STREAMS), if any
+    /// was given.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub allowed_min: Option<u64>,
 }
@@ -38,7 +39,7 @@ impl Http2Counts {
         self.allowed_min = self.allowed_min.into_iter().chain(other.allowed_min).min();
     }
 
-    /// What was counted since an earlier state of the same counters. What is not a sum stays as it is.
+    /// What was counted since an earlier state of the same counters. Values that are not sums are unchanged.
     pub fn since(&self, earlier: &Http2Counts) -> Http2Counts {
         Http2Counts {
             streams: self.streams - earlier.streams,

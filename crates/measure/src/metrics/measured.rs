@@ -1,4 +1,4 @@
-//! Everything measured in one window: what a load generator hands over and a record keeps.
+//! Everything measured in one window: what a load generator returns and a record stores.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -9,7 +9,7 @@ use super::{
 };
 use crate::errors::ErrorTable;
 
-/// The four distributions of a window. Of requests that succeeded; pages that were fetched whole.
+/// The four distributions of a window: of successful requests, and of complete pages.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Histograms {
     /// TCP connect time, in nanoseconds.
@@ -23,7 +23,7 @@ pub struct Histograms {
 }
 
 impl Histograms {
-    /// Names of the four, as in `histograms.hlog` tags, with access to each.
+    /// The four by name, as in tags of `histograms.hlog`.
     pub fn named(&self) -> [(&'static str, &Histogram); 4] {
         [
             ("connect", &self.connect),
@@ -33,13 +33,13 @@ impl Histograms {
         ]
     }
 
-    /// All four, to be changed.
+    /// All four, mutable.
     pub(super) fn each_mut(&mut self) -> [&mut Histogram; 4] {
         let Histograms { connect, first_byte, response, page } = self;
         [connect, first_byte, response, page]
     }
 
-    /// The one of a name, to be filled.
+    /// One by name, mutable.
     pub fn named_mut(&mut self, name: &str) -> Option<&mut Histogram> {
         match name {
             "connect" => Some(&mut self.connect),
@@ -50,7 +50,7 @@ impl Histograms {
         }
     }
 
-    /// Adds the counts of another.
+    /// Adds the counts of others.
     pub fn merge(&mut self, other: &Histograms) {
         self.connect.merge(&other.connect);
         self.first_byte.merge(&other.first_byte);
@@ -59,8 +59,8 @@ impl Histograms {
     }
 }
 
-/// Histograms of one page of the workload. Kept for the pages of greatest weight, at most
-/// `generator.page_histograms` of them.
+/// Histograms of one page of the workload. Only the pages with the greatest weights have them, at most
+/// `generator.page_histograms`.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct PageHistograms {
     /// Index of the page in the workload.
@@ -75,30 +75,30 @@ pub struct PageHistograms {
 pub struct WorkerUse {
     /// CPU it was pinned to.
     pub cpu: Option<u32>,
-    /// How its event loop talked to the kernel: `epoll`.
+    /// Its event loop's back end: `epoll`.
     pub backend: String,
     /// User CPU time of its thread, in nanoseconds.
     pub user_ns: u64,
     /// System CPU time of its thread, in nanoseconds.
     pub system_ns: u64,
-    /// Open loop: time that it waited for arrivals awake, in nanoseconds. Part of its CPU time, and no work: it could
-    /// have done something else.
+    /// Open loop: time that it spun for arrivals, in nanoseconds. Part of its CPU time, but not work: it could have
+    /// done something else.
     pub spun_ns: u64,
-    /// Time that it was ready to run and its CPU ran something else, in nanoseconds (the second number of Linux'
-    /// `/proc/thread-self/schedstat`); absent where the kernel does not tell.
+    /// Time that it was ready to run while its CPU ran something else, in nanoseconds (the second number in Linux's
+    /// `/proc/thread-self/schedstat`); absent if the kernel does not report it.
     pub run_queue_ns: Option<u64>,
-    /// Times that it stood still for 2 ms or longer without a reason of its own: between two readings of its clock while it
-    /// handled events, or after the instant at which its ticker should have woken it.
+    /// How often it stood still for 2 ms or longer without a reason of its own: between two readings of its clock
+    /// while it handled events, or after the instant at which its ticker should have woken it.
     #[serde(skip_serializing_if = "crate::units::is_zero")]
     pub stalls: u64,
-    /// Time of those stalls, in nanoseconds: a late tick stands for the 10 ms between two ticks. Waiting for the CPU
-    /// (`run_queue_ns`) is in it; what goes beyond that, no counter of the kernel knows.
+    /// Time of those stalls, in nanoseconds: a late tick stands for the 10 ms between two ticks. Includes waiting for
+    /// the CPU (`run_queue_ns`); the rest is in no counter of the kernel.
     #[serde(skip_serializing_if = "crate::units::is_zero")]
     pub stalled_ns: u64,
-    /// The longest of them, in nanoseconds.
+    /// The longest stall, in nanoseconds.
     #[serde(skip_serializing_if = "crate::units::is_zero")]
     pub stalled_ns_max: u64,
-    /// By how much it opened its window after the instant at which it was to, in nanoseconds.
+    /// How late it opened its window, in nanoseconds.
     #[serde(skip_serializing_if = "crate::units::is_zero")]
     pub opening_delay_ns: u64,
     /// Rounds of its event loop.
@@ -108,7 +108,7 @@ pub struct WorkerUse {
 }
 
 impl WorkerUse {
-    /// CPU time of its thread that went into work, in nanoseconds: without waiting awake.
+    /// CPU time of its thread that was work, in nanoseconds: without spinning.
     pub fn worked_ns(&self) -> u64 {
         self.user_ns.saturating_add(self.system_ns).saturating_sub(self.spun_ns)
     }
@@ -120,29 +120,29 @@ impl WorkerUse {
 pub struct GeneratorUse {
     /// Worker by worker.
     pub workers: Vec<WorkerUse>,
-    /// Delay from readiness being reported to an event being handled, in nanoseconds. In `histograms.hlog`.
+    /// Delay from a reported readiness to the handling of the event, in nanoseconds. In `histograms.hlog`.
     #[serde(skip)]
     pub loop_delay: Histogram,
-    /// How long bytes had been in the kernel before they were read, in nanoseconds: of the reads on one connection of each
-    /// worker at a time, by the kernel's own stamps. In `histograms.hlog`.
+    /// How long bytes had been in the kernel before they were read, in nanoseconds: for reads on one connection of
+    /// each worker at a time, by the kernel's own stamps. In `histograms.hlog`.
     #[serde(skip)]
     pub receive_lag: Histogram,
-    /// How much longer connecting took for the client than for the kernel, in nanoseconds, of one connection in seventeen:
-    /// what the event loop added to connect times. In `histograms.hlog`.
+    /// How much longer connecting took for the client than for the kernel, in nanoseconds, for one connection in
+    /// seventeen: the delay that the event loop added to connect times. In `histograms.hlog`.
     #[serde(skip)]
     pub connect_lag: Histogram,
-    /// Bytes of memory that metrics may come to own, all workers together.
+    /// Upper bound on the memory of metrics in bytes, for all workers together.
     pub metrics_bytes_max: u64,
 }
 
-/// Totals over the whole life of the level's connections, warm-up and drain included, to be checked against the server's
-/// own counters (identity 4).
+/// Totals over the whole life of the level's connections, including warm-up and drain, to be compared with the
+/// server's own counters (identity 4).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(default)]
 pub struct Lifetime {
     /// Connections established.
     pub connections: u64,
-    /// Requests written whole.
+    /// Requests sent completely.
     pub requests: u64,
     /// Bytes read from sockets.
     pub received_bytes: u64,
@@ -152,7 +152,7 @@ pub struct Lifetime {
     pub cut_off: u64,
 }
 
-/// Result of one measured window, of one worker or of all: it merges exactly.
+/// The result of one measured window, for one worker or all. Merges exactly.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(default)]
 pub struct Measured {
@@ -160,24 +160,24 @@ pub struct Measured {
     pub window_ns: u64,
     /// Counters.
     pub counts: Counts,
-    /// Connect time in nanoseconds, of connections established in the window.
+    /// Connect time in nanoseconds, for connections established in the window.
     pub connect: Moments,
-    /// Time to the first byte of the response in nanoseconds, of succeeded requests.
+    /// Time to the first byte of the response in nanoseconds, for successful requests.
     pub first_byte: Moments,
-    /// Response time in nanoseconds, of succeeded requests.
+    /// Response time in nanoseconds, for successful requests.
     pub response: Moments,
-    /// Page time in nanoseconds, of pages fetched whole.
+    /// Page time in nanoseconds, for complete pages.
     pub page: Moments,
     /// Waits that brought no valid answer.
     #[serde(skip_serializing_if = "Unanswered::is_empty")]
     pub unanswered: Unanswered,
-    /// Bytes of a response, head included, of succeeded requests.
+    /// Bytes of a response including its head, for successful requests.
     pub response_bytes: Moments,
     /// Bytes of its body.
     pub body_bytes: Moments,
     /// Errors by class.
     pub errors: ErrorTable,
-    /// Responses by status code, failed ones included.
+    /// Responses by status code, including failed ones.
     #[serde(skip_serializing_if = "Statuses::is_empty")]
     pub statuses: Statuses,
     /// Distributions; stored in `histograms.hlog`. In open loop from the intended start.
@@ -186,19 +186,19 @@ pub struct Measured {
     /// What only an open loop measures; absent in closed loop.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub open_loop: Option<OpenLoop>,
-    /// Streams and frames; absent where the run was not in HTTP/2.
+    /// Streams and frames; absent if the run was not in HTTP/2.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub http2: Option<Http2Counts>,
-    /// TLS handshakes; absent where none ended.
+    /// TLS handshakes; absent if none ended.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub handshakes: Option<Handshakes>,
-    /// Page by page, in the order of the workload, while it is being counted. Stored in `page-rows.csv.gz`.
+    /// Totals page by page, in the order of the workload, while the level runs. Stored in `page-rows.csv.gz`.
     #[serde(skip)]
     pub pages: Vec<PageTotals>,
     /// Distributions of the heaviest pages; stored in `histograms.hlog`.
     #[serde(skip)]
     pub page_histograms: Vec<PageHistograms>,
-    /// Client by client; index is the client's number.
+    /// Totals client by client; the index is the client's number.
     pub clients: Vec<ClientTotals>,
     /// Second by second; stored in `intervals.ndjson`.
     #[serde(skip)]
@@ -210,7 +210,7 @@ pub struct Measured {
 }
 
 impl Measured {
-    /// All pages as one.
+    /// All pages together.
     pub fn pages_together(&self) -> PageTotals {
         self.pages.iter().fold(PageTotals::default(), |mut sum, page| {
             sum.merge(page);
@@ -218,12 +218,12 @@ impl Measured {
         })
     }
 
-    /// Makes its distributions as small as can be, for one that is only read from now on.
+    /// Reduces the memory of its distributions to a minimum, if it is only read from now on.
     pub fn pack(&mut self) {
         self.distributions_mut().for_each(Histogram::pack);
     }
 
-    /// Every distribution, in an order that depends only on which parts there are: an open loop, handshakes, pages.
+    /// Every distribution, in an order that depends only on which parts exist: open loop, handshakes, pages.
     pub(super) fn distributions_mut(&mut self) -> impl Iterator<Item = &mut Histogram> {
         let GeneratorUse { loop_delay, receive_lag, connect_lag, .. } = &mut self.generator;
         let open_loop = self.open_loop.iter_mut().flat_map(|open_loop| {
@@ -240,8 +240,8 @@ impl Measured {
             .chain(of_pages)
     }
 
-    /// Adds another worker, or generator, that ran *at the same time*: the window is the longer of the two, clients follow
-    /// mine, pages and seconds add up.
+    /// Adds another worker, or generator, that ran *at the same time*: the window is the longer of the two, its
+    /// clients are appended, pages and seconds are added.
     pub fn merge_parallel(&mut self, other: Measured) {
         self.window_ns = self.window_ns.max(other.window_ns);
         self.clients.extend(other.clients.iter().copied());
@@ -251,8 +251,8 @@ impl Measured {
         self.merge_sums(&other);
     }
 
-    /// Adds another iteration of the same level, which ran *after* mine: windows add up, so that rates are means over
-    /// the whole time; clients add up one by one; seconds are appended.
+    /// Adds another iteration of the same level, which ran *afterwards*: windows are added, so that rates are means
+    /// over the whole time; clients are added one by one; seconds are appended.
     pub fn merge_sequential(&mut self, other: &Measured) {
         add(&mut self.window_ns, other.window_ns);
         if self.clients.len() < other.clients.len() {

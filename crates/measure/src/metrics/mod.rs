@@ -1,5 +1,5 @@
-//! What is counted while a level runs. Everything here merges exactly: workers into a generator, generators into an
-//! iteration, iterations into a level. Percentiles are taken from merged histograms, never averaged.
+//! What is counted while a level runs. Everything merges exactly: workers to a generator, generators to an iteration,
+//! iterations to a level. Percentiles are computed from merged histograms, never averaged.
 
 mod coarse;
 mod counts;
@@ -32,13 +32,13 @@ pub use totals::{ClientTotals, PageTotals};
 pub use unanswered::{Mean, Unanswered, longest, times_at};
 pub use wire::WireError;
 
-/// Adds to a total. What was measured never overflows 64 bits; what somebody wrote into a record may, and must neither
-/// panic nor wrap.
+/// Adds to a total. Measured values never overflow 64 bits; values that somebody wrote into a record may, and must
+/// neither panic nor wrap.
 pub(crate) fn add(total: &mut u64, more: u64) {
     *total = total.saturating_add(more);
 }
 
-/// [`add`] for several fields of the same names.
+/// [`add`] for several fields.
 macro_rules! add_all {
     ($to:expr, $from:expr, [$($field:ident),* $(,)?]) => {
         $($crate::metrics::add(&mut $to.$field, $from.$field);)*

@@ -12,13 +12,13 @@ pub struct Moments {
     pub count: u64,
     /// Their sum.
     pub sum: u64,
-    /// The sum of their squares, as a decimal string in JSON (it outgrows a double).
+    /// The sum of their squares, as a decimal string in JSON (a double is too small).
     #[serde(with = "u128_text")]
     #[schemars(with = "String")]
     pub sum_of_squares: u128,
-    /// The smallest; `u64::MAX` where there is none.
+    /// The minimum; `u64::MAX` without values.
     pub min: u64,
-    /// The largest; 0 where there is none.
+    /// The maximum; 0 without values.
     pub max: u64,
 }
 
@@ -53,7 +53,7 @@ impl Moments {
         self.count == 0
     }
 
-    /// Arithmetic mean; 0 where there are no values.
+    /// Arithmetic mean; 0 without values.
     pub fn mean(&self) -> f64 {
         if self.count == 0 { 0.0 } else { self.sum as f64 / self.count as f64 }
     }
@@ -63,7 +63,7 @@ impl Moments {
         if self.count < 2 {
             return 0.0;
         }
-        // n·Σx² − (Σx)², in integers: nothing is lost to cancellation. (Σx)² always fits 128 bits; the product is the
+        // n·Σx² − (Σx)², in integers: nothing is lost by cancellation. (Σx)² always fits 128 bits; the product is the
         // larger of the two unless an edited record contradicts itself.
         let n = u128::from(self.count);
         let sum = u128::from(self.sum);
@@ -78,7 +78,7 @@ impl Moments {
         variance.max(0.0).sqrt()
     }
 
-    /// The smallest value, 0 where there is none.
+    /// The minimum, or 0 without values.
     pub fn min_or_zero(&self) -> u64 {
         if self.count == 0 { 0 } else { self.min }
     }
@@ -102,7 +102,7 @@ mod tests {
 
     #[test]
     fn matches_values_worked_by_hand() {
-        // Known set: mean 5, sum of squared deviations 32, so s = sqrt(32 / 7).
+        // Known values: mean 5, sum of squared deviations 32, so s = sqrt(32 / 7).
         let mut moments = Moments::default();
         for value in [2, 4, 4, 4, 5, 5, 7, 9] {
             moments.record(value);

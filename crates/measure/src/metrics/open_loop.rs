@@ -1,5 +1,5 @@
-//! What an open loop measures besides what every level does: what became of the schedule, how late the generator
-//! itself was, and the latencies without the waiting (`docs/measurement.md`, "Open loop").
+//! Additional measurements of an open loop: what happened to the schedule, how late the generator itself was, and
+//! latencies without the wait for a client (`docs/measurement.md`, "Open loop").
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -12,26 +12,27 @@ use super::{Histogram, Histograms, Moments, add_all};
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(default)]
 pub struct OpenLoop {
-    /// Arrivals that waited for a client when the window opened, or were due before and not yet handled.
+    /// Arrivals that waited for a client when the window opened, or were due before and not handled yet.
     pub carried_in: u64,
-    /// Arrivals that were due inside the window.
+    /// Arrivals due within the window.
     pub planned: u64,
     /// Arrivals that began a page inside the window.
     pub started: u64,
-    /// Arrivals that found no client free and were skipped.
+    /// Arrivals that found no free client and were skipped.
     pub skipped: u64,
-    /// Arrivals that waited for a client when the window closed, or were due before and not yet handled.
+    /// Arrivals that waited for a client when the window closed, or were due before and not handled yet.
     pub queued: u64,
-    /// Of those started: arrivals that had found no client free, and waited for one.
+    /// The part of the started arrivals that found no free client and waited for one.
     pub waited: u64,
-    /// Time that clients were free, cut to the window, in nanoseconds: with `busy_ns` and `idle_ns` it makes identity 2.
+    /// Time that clients were free, cut to the window, in nanoseconds: part of identity 2, with `busy_ns` and
+    /// `idle_ns`.
     pub free_ns: u64,
-    /// Schedule lag in nanoseconds: from an arrival's intended start to the moment at which the generator saw to it,
-    /// whether it started, waits or was skipped. The generator's own lateness.
+    /// Schedule lag in nanoseconds: from an arrival's intended start until the generator handled it, whether it
+    /// started, waits or was skipped. The generator's own lateness.
     pub lag: Moments,
     /// Time to first byte in nanoseconds, from the actual start.
     pub first_byte: Moments,
-    /// Response time in nanoseconds, from the actual start: what it would have been without the waiting.
+    /// Response time in nanoseconds, from the actual start: what it would be without the wait.
     pub response: Moments,
     /// Page time in nanoseconds, from the actual start.
     pub page: Moments,

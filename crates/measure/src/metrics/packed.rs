@@ -1,10 +1,10 @@
-//! Counts of a histogram as HdrHistogram's V2 encoding has them: numbers of one to nine bytes (LEB128 with seven bits each,
-//! a ninth byte whole, folded so that the sign is the lowest bit), a positive one being the count of the next bucket and a
-//! negative one so many empty buckets. And the frame around them in which they are stored, deflated.
+//! Counts of a histogram in HdrHistogram's V2 encoding: numbers of one to nine bytes (zigzag LEB128: seven bits in
+//! each byte, eight in the ninth). A positive number is the count of the next bucket, a negative one a number of
+//! empty buckets. Also the frame in which they are stored, deflated.
 //!
-//! Why not the `hdrhistogram` crate: its way there and back is an array of 280 KB of counters for each histogram, and a
-//! large record has a hundred thousand. What another program wrote with other bounds is read by `hdr`. The format is that of
-//! HdrHistogram's `V2DeflateSerializer`; tests hold both against that crate.
+//! The `hdrhistogram` crate would encode and decode by way of an array of 280 KB of counters for each histogram, and
+//! a large record has a hundred thousand histograms. Encodings of other programs with other bounds are read by `hdr`.
+//! The format is that of HdrHistogram's `V2DeflateSerializer`; tests compare both with that crate.
 
 use std::io::{Read, Write};
 
@@ -12,19 +12,19 @@ use flate2::Compression;
 use flate2::read::ZlibDecoder;
 use flate2::write::ZlibEncoder;
 
-/// First word of an encoding whose counts are numbers of one to nine bytes.
+/// First word of an encoding with counts of one to nine bytes.
 pub(super) const COOKIE: u32 = 0x1c84_9313;
-/// First word of one that is deflated.
+/// First word of a deflated encoding.
 pub(super) const COOKIE_DEFLATED: u32 = 0x1c84_9314;
 /// Cookie, length, normalising offset, digits, lowest and highest value, ratio.
 pub(super) const HEADER: usize = 40;
-/// Digits that are significant.
+/// Significant digits.
 const DIGITS: u32 = 3;
-/// Greatest value that counts exactly.
+/// Greatest value that is counted exactly.
 const VALUE_MAX: u64 = (1 << 44) - 1;
-/// Buckets up to that value.
+/// Number of buckets up to that value.
 const BUCKETS: usize = 35 << 10;
-/// Bytes that an encoding of this many buckets can have.
+/// Maximum size of an encoding with this many buckets.
 const BYTES_MAX: usize = HEADER + 9 * BUCKETS;
 
 /// Counts by ascending index, packed.
@@ -33,7 +33,7 @@ pub(super) fn of(counters: impl Iterator<Item = (usize, u64)>) -> Vec<u8> {
     for (index, count) in counters {
         match index - next {
             0 => {}
-            // As the original has it: one empty bucket is a count of nothing, more are a number of them.
+            // As in the original: one empty bucket is a count of 0, several are a negative number.
             1 => bytes.push(0),
             gap => number(&mut bytes, -(gap as i64)),
         }
@@ -43,8 +43,8 @@ pub(super) fn of(counters: impl Iterator<Item = (usize, u64)>) -> Vec<u8> {
     bytes
 }
 
-/// Index and count of every filled bucket. What follows a number that is cut short or leads beyond the last bucket is left
-/// out; [`from_v2_deflated`] lets no such bytes in.
+/// Index and count of every filled bucket. Ends before a number that is truncated or beyond the last bucket;
+/// [`from_v2_deflated`] rejects such bytes.
 pub(super) fn counters(bytes: &[u8]) -> impl Iterator<Item = (usize, u64)> {
     let (mut rest, mut next) = (bytes, 0_usize);
     std::iter::from_fn(move || {
@@ -68,7 +68,7 @@ pub(super) fn counters(bytes: &[u8]) -> impl Iterator<Item = (usize, u64)> {
 /// The whole encoding, deflated.
 pub(super) fn to_v2_deflated(counters: impl Iterator<Item = (usize, u64)>) -> Vec<u8> {
     let mut counts = of(counters);
-    // An empty one has the count of its first bucket.
+    // An empty histogram has the count 0 for its first bucket.
     if counts.is_empty() {
         counts.push(0);
     }
@@ -91,7 +91,7 @@ pub(super) fn to_v2_deflated(counters: impl Iterator<Item = (usize, u64)>) -> Ve
     bytes
 }
 
-/// The packed counts in an encoding with the bounds of this program; `None` where it has others or is damaged.
+/// The packed counts of an encoding with this program's bounds; `None` if it has others or is damaged.
 pub(super) fn from_v2_deflated(bytes: &[u8]) -> Option<Vec<u8>> {
     let word = |bytes: &[u8], at: usize| Some(u32::from_be_bytes(bytes.get(at..at + 4)?.try_into().ok()?));
     let (cookie, length) = (word(bytes, 0)?, word(bytes, 4)? as usize);
@@ -111,7 +111,7 @@ pub(super) fn from_v2_deflated(bytes: &[u8]) -> Option<Vec<u8>> {
     (same && is_whole(&counts)).then_some(counts)
 }
 
-/// Whether every number is whole and none leads beyond the last bucket.
+/// Whether no number is truncated or beyond the last bucket.
 fn is_whole(mut rest: &[u8]) -> bool {
     let mut next = 0_u64;
     while !rest.is_empty() {
@@ -156,7 +156,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn counts_come_back_whatever_lies_between_them() {
+    fn counts_are_read_back_whatever_is_between_them() {
         let wanted = vec![(0, 1), (1, 63), (3, 64), (5, 1 << 20), (1000, 7), (BUCKETS - 1, i64::MAX as u64)];
         let bytes = of(wanted.iter().copied());
         assert!(is_whole(&bytes));
@@ -165,14 +165,14 @@ mod tests {
     }
 
     #[test]
-    fn what_is_damaged_is_not_taken() {
+    fn damaged_encodings_are_rejected() {
         let good = to_v2_deflated([(5, 9), (700, 12)].into_iter());
         let counts = from_v2_deflated(&good);
         assert!(counts.is_some());
         for place in 0..good.len() {
             let mut bad = good.clone();
             bad[place] ^= 0x10;
-            // The bits after the last of a deflated stream mean nothing.
+            // The bits after the end of a deflated stream have no meaning.
             let taken = from_v2_deflated(&bad);
             assert!(taken.is_none() || taken == counts, "byte {place}");
         }

@@ -5,7 +5,7 @@ use serde::{Deserialize, Serialize};
 
 use super::add_all;
 
-/// What ended inside one second of the window.
+/// What ended within one second of the window.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(default)]
 pub struct Second {
@@ -39,7 +39,7 @@ impl Second {
 pub struct Seconds(pub Vec<Second>);
 
 impl Seconds {
-    /// Adds another worker's, second by second.
+    /// Adds another worker's seconds, one by one.
     pub fn merge(&mut self, other: &Seconds) {
         if self.0.len() < other.0.len() {
             self.0.resize(other.0.len(), Second::default());

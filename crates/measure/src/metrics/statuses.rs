@@ -7,8 +7,8 @@ use serde::{Deserialize, Serialize};
 
 use super::add;
 
-/// Responses by status code, of requests that ended inside the window. A request that failed before the head of its response was
-/// whole has none.
+/// Responses by status code, for requests that ended within the window. A request that failed before the head of its
+/// response was complete is not counted.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(transparent)]
 pub struct Statuses(pub BTreeMap<u16, u64>);
@@ -30,7 +30,7 @@ impl Statuses {
         self.0.values().fold(0, |sum, count| sum.saturating_add(*count))
     }
 
-    /// Adds another worker's, host's or iteration's.
+    /// Adds another worker's, host's or iteration's counts.
     pub fn merge(&mut self, other: &Statuses) {
         for (status, count) in &other.0 {
             add(self.0.entry(*status).or_default(), *count);

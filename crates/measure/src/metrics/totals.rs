@@ -1,4 +1,4 @@
-//! Totals page by page and client by client, the two ways WebStone breaks a run down.
+//! Totals by page and by client, the two ways in which WebStone breaks down a run.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -9,9 +9,9 @@ use super::{Mean, add, add_all};
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(default)]
 pub struct PageTotals {
-    /// Times the page was fetched whole.
+    /// How often the page was fetched completely.
     pub hits: u64,
-    /// Times it ended with at least one file failed.
+    /// How often it ended with at least one failed file.
     pub failed: u64,
     /// Σ page time of hits, in nanoseconds.
     pub time_ns: u64,
@@ -35,11 +35,11 @@ pub struct PageTotals {
     pub body_bytes: u64,
     /// Head bytes (and chunk framing) of its succeeded requests.
     pub head_bytes: u64,
-    /// Requests for its files without a valid answer: those that failed, and those in flight when the window closed.
+    /// Requests for its files without a valid answer: failed, or in flight when the window closed.
     pub unanswered: u64,
     /// Σ of their waits.
     pub unanswered_ns: u64,
-    /// The longest of them.
+    /// The longest of these waits.
     pub unanswered_ns_max: u64,
 }
 
@@ -68,7 +68,7 @@ impl PageTotals {
     }
 }
 
-/// What one client did. Fairness is computed over these.
+/// What one client did. Fairness is computed from these.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(default)]
 pub struct ClientTotals {
@@ -84,7 +84,7 @@ pub struct ClientTotals {
     pub bytes: u64,
     /// Connections established.
     pub connects: u64,
-    /// Requests without a valid answer: those that failed, and those in flight when the window closed.
+    /// Requests without a valid answer: failed, or in flight when the window closed.
     #[serde(skip_serializing_if = "crate::units::is_zero")]
     pub unanswered: u64,
     /// Σ of their waits, in nanoseconds.

@@ -1,8 +1,9 @@
-//! How what one host measured travels to the host that merges: everything that [`Measured`] holds, also what a record keeps
-//! outside its JSON. What is read back is equal to what was sent, so a merge of hosts is the merge of workers in one process.
+//! How one host's measurements are sent to the host that merges them: everything in [`Measured`], including what a
+//! record stores outside its JSON. What is read is equal to what was sent, so merging hosts is the same as merging
+//! workers in one process.
 //!
-//! Deflated JSON: the fields that a record has are named as they are there, and a field that is left out where it is empty can be
-//! read back, which a form without names could not.
+//! The format is deflated JSON: fields have the same names as in a record, and a field that is left out if empty can
+//! be read, which would be impossible in a format without names.
 
 use std::io::{Read, Write};
 
@@ -13,7 +14,7 @@ use serde::{Deserialize, Serialize};
 
 use super::{Histogram, Measured, PageHistograms, PageTotals, Seconds};
 
-/// Most bytes that a window may have when it is inflated: a million clients are 150 MB.
+/// Maximum size of an inflated window: a million clients are 150 MB.
 const INFLATED_BYTES_MAX: u64 = 1 << 30;
 
 /// Why received bytes are not a measured window.
@@ -22,13 +23,13 @@ pub enum WireError {
     /// It cannot be inflated, or is larger than any window.
     #[error("it cannot be inflated: {0}")]
     Deflated(String),
-    /// It is not the JSON of a window.
+    /// It is not a window in JSON.
     #[error("it is not a measured window: {0}")]
     Json(#[from] serde_json::Error),
     /// A distribution cannot be read.
     #[error("distribution {number} of {of}: {why}")]
     Distribution {
-        /// Which, from 1.
+        /// Its number, from 1.
         number: usize,
         /// How many there must be.
         of: usize,
@@ -37,13 +38,13 @@ pub enum WireError {
     },
 }
 
-/// What travels: the window as its record has it, and what the record's JSON leaves out.
+/// What is sent: the window as in its record, and what the record's JSON leaves out.
 #[derive(Serialize, Deserialize)]
 struct Wire {
     measured: Measured,
     pages: Vec<PageTotals>,
     seconds: Seconds,
-    /// Which pages have distributions of their own.
+    /// The pages with distributions of their own.
     page_histograms: Vec<u32>,
     /// HdrHistogram V2 in base64 with the exact maximum, in the order of [`Measured::distributions_mut`].
     distributions: Vec<(String, u64)>,
@@ -67,10 +68,10 @@ impl Measured {
         deflated.expect("a Vec accepts every write")
     }
 
-    /// What [`Measured::to_wire`] made bytes of.
+    /// Reads what [`Measured::to_wire`] wrote.
     ///
     /// # Errors
-    /// If the bytes are damaged, or somebody else's.
+    /// If the bytes are damaged, or something else.
     pub fn from_wire(bytes: &[u8]) -> Result<Measured, WireError> {
         let mut json = Vec::new();
         let inflated = ZlibDecoder::new(bytes).take(INFLATED_BYTES_MAX + 1).read_to_end(&mut json);
@@ -176,13 +177,13 @@ mod tests {
     }
 
     #[test]
-    fn damage_is_an_error_and_no_other_window() {
+    fn damage_is_an_error_and_not_another_window() {
         let sent = window(&[5, 1 << 30, 77], true, true);
         let bytes = sent.clone().to_wire();
         for place in (0..bytes.len()).step_by(7) {
             let mut bad = bytes.clone();
             bad[place] ^= 0x20;
-            // The first two bytes say how it was deflated, and more than one way of saying it is right.
+            // The first two bytes say how it was deflated, and there are several correct values.
             assert!(Measured::from_wire(&bad).map_or(true, |read| read == sent), "byte {place}");
         }
         for end in (0..bytes.len() - 4).step_by(11) {
