@@ -1,7 +1,7 @@
-//! Values that files and schemas have as the text that names them.
+//! Values that are written in files and schemas as text.
 
-/// Gives a type with [`Display`](std::fmt::Display) and [`FromStr`](std::str::FromStr) its form in files, and in schemas a name, a
-/// description and further keywords.
+/// Serialises a type with [`Display`](std::fmt::Display) and [`FromStr`](std::str::FromStr) as text, and gives it a
+/// name, a description and further keywords in schemas.
 #[macro_export]
 macro_rules! as_text {
     ($type:ty, $name:literal, $description:literal $(, $key:literal: $value:expr)?) => {

@@ -1,23 +1,23 @@
-//! What others took of a host's CPUs, as a record keeps it.
+//! How much of a host's CPU time others took, as in a record.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-/// How much of a CPU others took while a thread on it did nothing but read the clock: what lay between two readings by more than
-/// 2 µs. Other programs, interrupts, and other virtual machines of the same host.
+/// How much of a CPU others took while a thread on it only read the clock: the sum of gaps between two readings of
+/// more than 2 µs. Others are other programs, interrupts, and other virtual machines on the same host.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(default)]
 pub struct Disturbance {
-    /// Length of the check, in nanoseconds: the sum over the CPUs that were checked.
+    /// Length of the check, in nanoseconds, summed over the checked CPUs.
     pub looked_ns: u64,
-    /// Of that, what others took.
+    /// The part that others took.
     pub taken_ns: u64,
-    /// The most that was taken at once.
+    /// The longest gap.
     pub longest_ns: u64,
 }
 
 impl Disturbance {
-    /// Both looks together.
+    /// Both checks together.
     pub fn plus(self, other: Disturbance) -> Disturbance {
         Disturbance {
             looked_ns: self.looked_ns + other.looked_ns,
@@ -26,7 +26,7 @@ impl Disturbance {
         }
     }
 
-    /// 100 × taken / looked; 0 where nothing was looked at.
+    /// 100 × taken / looked; 0 without a check.
     pub fn taken_percent(self) -> f64 {
         match self.looked_ns {
             0 => 0.0,
@@ -35,13 +35,13 @@ impl Disturbance {
     }
 }
 
-/// CPU time that other programs used in a window, on whichever CPUs.
+/// CPU time that other programs used in a window, on any CPU.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(default)]
 pub struct OthersUse {
     /// All of them, in nanoseconds.
     pub cpu_ns: u64,
-    /// Those that used most, most first; at most four.
+    /// The programs that used most, in descending order; at most four.
     pub busiest: Vec<OtherUse>,
 }
 
@@ -57,9 +57,9 @@ pub struct OtherUse {
     pub cpu_ns: u64,
 }
 
-/// A thread on a CPU asked to be woken every 10 ms: how often it was not, though no other thread had the CPU, and how long a
-/// fixed piece of work took it. A hypervisor that gives the CPU to another virtual machine shows in the one, a neighbour on the
-/// same core or a lower clock in the other; no counter tells of either.
+/// A thread on a CPU asked to be woken every 10 ms: how often it was late although no other thread had the CPU, and
+/// how long a fixed piece of work took. Lateness shows a hypervisor that gives the CPU to another virtual machine;
+/// the work shows another thread on the same core or a lower clock rate. No counter reports any of these.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(default)]
 pub struct CpuWatch {
@@ -67,12 +67,12 @@ pub struct CpuWatch {
     pub cpu: u32,
     /// How long it was watched, in nanoseconds.
     pub watched_ns: u64,
-    /// 10 ms for each time that it came a millisecond or more too late, in nanoseconds.
+    /// 10 ms for each time that it was a millisecond or more late, in nanoseconds.
     pub stalled_ns: u64,
-    /// The longest that it came too late, in nanoseconds.
+    /// The maximum lateness, in nanoseconds.
     pub stalled_ns_max: u64,
-    /// What half of all pieces of the fixed work stayed below, in nanoseconds; 0 where it was not timed.
+    /// Median time of the fixed work, in nanoseconds; 0 if it was not timed.
     pub work_ns_median: u64,
-    /// What a tenth of all pieces stayed below, in nanoseconds: the CPU at its best.
+    /// 10th percentile of the time of the fixed work, in nanoseconds: the CPU at its best.
     pub work_ns_best: u64,
 }

@@ -1,11 +1,11 @@
-//! What can go wrong with a request, and whom it blames (`docs/measurement.md`, "Errors").
+//! What can go wrong with a request, and where the blame lies (`docs/measurement.md`, "Errors").
 //!
 //! An error is never a response and never counts as throughput. Each class keeps a counter and its first example.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-/// Who has to act so that the error goes away.
+/// Who has to act to make the error go away.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum Blame {
@@ -15,7 +15,7 @@ pub enum Blame {
     Network,
     /// This program or its host.
     Generator,
-    /// Whoever asked for the run.
+    /// The user of this program.
     User,
 }
 
@@ -25,7 +25,7 @@ crate::named! {
     #[serde(rename_all = "kebab-case")]
     #[repr(u8)]
     ErrorClass:
-    /// Nothing listens, or the listen queue refuses (ECONNREFUSED).
+    /// Nobody listens, or the listen queue refuses (ECONNREFUSED).
     Refused "refused",
     /// The connection was reset (ECONNRESET, EPIPE).
     Reset "reset",
@@ -35,7 +35,7 @@ crate::named! {
     FirstByteTimeout "first-byte-timeout",
     /// The response was not whole within the request timeout.
     RequestTimeout "request-timeout",
-    /// The connection ended before the first byte of a response to a fresh connection's request.
+    /// The connection ended before the first byte of the response to its first request.
     ClosedEarly "closed-early",
     /// The connection ended inside a response: fewer body bytes than announced.
     ShortBody "short-body",
@@ -45,7 +45,7 @@ crate::named! {
     WrongLength "wrong-length",
     /// A whole response whose body has another content than the workload states.
     WrongContent "wrong-content",
-    /// A whole response that came before the whole request was sent, so that it does not answer all of it.
+    /// A whole response that came before the request had been sent completely, so that it cannot answer all of it.
     AnsweredEarly "answered-early",
     /// Bytes that are not an HTTP response, or that contradict themselves.
     Malformed "malformed",
@@ -53,17 +53,17 @@ crate::named! {
     Unreachable "unreachable",
     /// The host name did not resolve.
     Dns "dns",
-    /// No free local port (EADDRNOTAVAIL).
+    /// No local port available (EADDRNOTAVAIL).
     OutOfPorts "out-of-ports",
-    /// No free descriptor (EMFILE, ENFILE).
+    /// No descriptor available (EMFILE, ENFILE).
     OutOfDescriptors "out-of-descriptors",
     /// Any other failure of a system call on this side.
     GeneratorIo "generator-io",
-    /// The server does not speak HTTP/2 on this port: it answers in HTTP/1, or with anything else.
+    /// The server does not speak HTTP/2 on this port: it answers in HTTP/1, or with something else.
     H2NotSpoken "h2-not-spoken",
     /// Frames or header fields that HTTP/2 forbids, or a body of another length than announced.
     H2Protocol "h2-protocol",
-    /// A frame that is too large, or of a length that its type cannot have.
+    /// A frame that is too large, or whose length is not allowed for its type.
     H2FrameSize "h2-frame-size",
     /// More of a body than the window allows, or a window that grows too large.
     H2FlowControl "h2-flow-control",
@@ -73,26 +73,26 @@ crate::named! {
     H2Goaway "h2-goaway",
     /// The server reset the stream (RST_STREAM).
     H2Reset "h2-reset",
-    /// More control frames, or longer header blocks, than a sound server sends.
+    /// More control frames, or longer header blocks, than a correct server sends.
     H2Flood "h2-flood",
-    /// The TLS handshake failed, or the server ended the connection by an alert, which is named.
+    /// The TLS handshake failed, or the server ended the connection with an alert, which is named.
     TlsHandshake "tls-handshake",
     /// The server's certificate was not accepted: not trusted, expired, for another name, not the pinned one.
     TlsCertificate "tls-certificate",
     /// Client and server have no TLS version, cipher suite or group in common.
     TlsIncompatible "tls-incompatible",
-    /// The connection ended inside an answer without TLS's close_notify, so that an attacker may have truncated it.
+    /// The connection ended within an answer without TLS's close_notify, so that an attacker may have truncated it.
     TlsTruncated "tls-truncated",
-    /// Bytes that are no TLS records, or records that cannot be decrypted.
+    /// Bytes that are not TLS records, or records that cannot be decrypted.
     TlsRecord "tls-record",
-    /// The server agreed on another application protocol (ALPN) than requests are written in, or on none of those offered.
+    /// The server chose another application protocol (ALPN) than that of the requests, or none of those offered.
     Alpn "alpn",
-    /// A connection's keys have sealed as many records as they may, and TLS 1.2 has no others.
+    /// A connection's keys have protected as many records as they may, and TLS 1.2 cannot renew them.
     TlsKeyLimit "tls-key-limit",
 }
 
 impl ErrorClass {
-    /// Whom this class blames.
+    /// Where the blame for this class lies.
     pub fn blame(self) -> Blame {
         match self {
             ErrorClass::Unreachable | ErrorClass::Dns => Blame::Network,
@@ -104,12 +104,12 @@ impl ErrorClass {
         }
     }
 
-    /// Whether it can only occur where HTTP/2 is spoken.
+    /// Whether it can only occur with HTTP/2.
     pub fn is_of_http2(self) -> bool {
         (ErrorClass::H2NotSpoken..=ErrorClass::H2Flood).contains(&self)
     }
 
-    /// Whether it can only occur where TLS is spoken.
+    /// Whether it can only occur with TLS.
     pub fn is_of_tls(self) -> bool {
         (ErrorClass::TlsHandshake..=ErrorClass::TlsKeyLimit).contains(&self)
     }
@@ -128,14 +128,14 @@ pub struct ErrorExample {
     pub detail: String,
 }
 
-/// One class with its count and first example, as a record keeps it.
+/// One class with its count and first example, as in a record.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct ErrorCount {
     /// The class.
     pub class: ErrorClass,
-    /// Whom it blames.
+    /// Where the blame lies.
     pub blame: Blame,
-    /// How many requests failed this way inside the measured window.
+    /// Number of requests that failed in this way within the measured window.
     pub count: u64,
     /// The first of them.
     pub first: Option<ErrorExample>,
@@ -160,7 +160,7 @@ impl ErrorTable {
         }
     }
 
-    /// How many errors of a class.
+    /// Number of errors of a class.
     pub fn count(&self, class: ErrorClass) -> u64 {
         self.counts[class as usize]
     }
@@ -233,7 +233,7 @@ mod tests {
     }
 
     #[test]
-    fn classes_stand_at_their_own_index() {
+    fn classes_are_at_their_own_index() {
         for (index, class) in ErrorClass::ALL.into_iter().enumerate() {
             assert_eq!(class as usize, index);
             assert_eq!(serde_json::to_value(class).unwrap(), class.name());

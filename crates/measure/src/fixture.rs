@@ -1,4 +1,4 @@
-//! Timed runs with known rates, for the tests of what is computed from several of them.
+//! Timed runs with known rates, for tests of what is computed from several runs.
 
 use crate::iteration::IterationRecord;
 use crate::metrics::{Counts, Measured, Moments, WorkerUse};
@@ -9,7 +9,7 @@ use crate::units::NANOS_PER_SECOND;
 /// Length of every window.
 pub const SECONDS: u64 = 10;
 
-/// Timed runs of one level or more, one for each rate.
+/// Timed runs of one or more levels, one for each rate.
 pub fn runs(levels: &[(u32, &[f64])]) -> Vec<IterationRecord> {
     let runs = levels.iter().flat_map(|(clients, rates)| {
         rates.iter().enumerate().map(|(index, rate)| IterationRecord {
@@ -23,7 +23,7 @@ pub fn runs(levels: &[(u32, &[f64])]) -> Vec<IterationRecord> {
     runs.collect()
 }
 
-/// A window in which requests succeed at a rate and all last the same, rate × time = 10; and some fail.
+/// A window in which requests succeed at a rate and all take equally long, with rate × time = 10; and some fail.
 pub fn measured(rate: f64, failed: u64) -> Measured {
     let succeeded = (rate * SECONDS as f64).round() as u64;
     let mut measured = Measured {
@@ -54,8 +54,8 @@ pub fn measured(rate: f64, failed: u64) -> Measured {
     measured
 }
 
-/// Makes the load of timed runs one that several hosts made, each its share of it. Each has the workers that the one host had, and
-/// its kernel counted what that host's did.
+/// Divides the load of timed runs among several hosts. Each has as many workers as the original host, and its kernel
+/// counted the same.
 pub fn split(runs: &mut [IterationRecord], hosts: u32) {
     for run in runs {
         let workers = run.measured.generator.workers.clone();
@@ -90,7 +90,7 @@ pub fn split(runs: &mut [IterationRecord], hosts: u32) {
     }
 }
 
-/// What is left over goes to the first.
+/// An even share; the first host gets the remainder.
 fn share(value: u64, place: u32, hosts: u32) -> u64 {
     value / u64::from(hosts) + u64::from(u64::from(place) < value % u64::from(hosts))
 }
@@ -107,7 +107,7 @@ fn part_of_moments(of: &Moments, count: u64, place: u32) -> Moments {
     }
 }
 
-/// What this many of the values add up to on average; the remainder is the first's.
+/// The average sum of this many of the values; the first host gets the remainder.
 fn part_of(sum: u128, count: u64, of: &Moments, place: u32) -> u128 {
     let left_over = if place == 0 { sum % u128::from(of.count) } else { 0 };
     sum / u128::from(of.count) * u128::from(count) + left_over

@@ -6,42 +6,44 @@ use serde::{Deserialize, Serialize};
 use crate::disturbance::{CpuWatch, Disturbance, OthersUse};
 use crate::units::is_zero;
 
-/// What the kernel of the generator's host counted while a window was open. Everything but `descriptors` is of the whole
-/// machine (of its network namespace): other programs' connections are in it, and the server's where it is on this host.
+/// What the kernel of the generator's host counted while a window was open. Everything but `descriptors` concerns the
+/// whole machine (in its network namespace), including other programs' connections, and the server's if it is on this
+/// host.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(default)]
 pub struct HostUse {
-    /// Time from the first reading to the last, in nanoseconds: the window, within some milliseconds. On a machine so busy that
-    /// nobody looked in time it may be much more or less, and all counters are of this time.
+    /// Time from the first reading to the last, in nanoseconds: the length of the window, within a few milliseconds.
+    /// On a very busy machine readings may be late, and this time much longer or shorter. All counters are for this
+    /// time.
     pub elapsed_ns: u64,
-    /// How long the window had been open when the first of them was taken, in nanoseconds: 0 where it was taken before.
+    /// How long the window had been open at the first reading, in nanoseconds: 0 if that was before it opened.
     #[serde(skip_serializing_if = "is_zero")]
     pub opening_delay_ns: u64,
     /// Samples of this host and the server's processes: when the window opened, when it closed, and in between.
     #[serde(skip_serializing_if = "is_zero")]
     pub probes: u64,
-    /// CPU time that those looks took of this host, in nanoseconds.
+    /// CPU time of these samples, in nanoseconds.
     #[serde(skip_serializing_if = "is_zero")]
     pub probe_cpu_ns: u64,
-    /// What others took of the generator's CPUs just before the level; absent if it could not be read.
+    /// How much others took of the generator's CPUs just before the level; absent if it could not be measured.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub disturbance: Option<Disturbance>,
-    /// What other programs used: all but this one, the server's processes and the kernel's own threads.
+    /// CPU time of other programs: all but this one, the server's processes and the kernel's own threads.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub others: Option<OthersUse>,
-    /// CPUs of the server on which a thread measured time that no counter shows, if this host is a virtual machine.
+    /// CPUs of the server on which a thread measured stalls that no counter shows, if this host is a virtual machine.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub watched: Vec<CpuWatch>,
-    /// Time for which a CPU quota throttled this program, in nanoseconds; absent where the kernel counts none.
+    /// Time for which a CPU quota throttled this program, in nanoseconds; absent if the kernel does not count it.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub throttled_ns: Option<u64>,
     /// Time for which the host was suspended, in nanoseconds.
     #[serde(skip_serializing_if = "is_zero")]
     pub suspended_ns: u64,
-    /// Counters of TCP; absent where they could not be read.
+    /// Counters of TCP; absent if they could not be read.
     pub tcp: Option<TcpUse>,
-    /// Connection requests that the server's own listening sockets dropped, because an accept queue was full or for want of memory;
-    /// absent where the server is not on this host, or the kernel does not tell.
+    /// Connection requests dropped by the server's own listening sockets, because an accept queue was full or memory
+    /// was short; absent if the server is not on this host, or the kernel does not report it.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub listener_drops: Option<u64>,
     /// CPU by CPU, in ascending order of number.
@@ -49,21 +51,21 @@ pub struct HostUse {
     /// The network interfaces that packets to the target take.
     #[serde(rename = "interfaces")]
     pub links: Vec<LinkUse>,
-    /// Local ports that the kernel may choose from, for each address and port of the target.
+    /// Number of local ports that the kernel may choose from, for each address and port of the target.
     pub ports: Option<u64>,
-    /// The pair of addresses that had taken most of them, at either end of the window; absent where the kernel
-    /// did not report it, and where the sockets of the whole host were fewer than half of the ports.
+    /// The pair of addresses that used most of them, at either end of the window; absent if the kernel did not report
+    /// it, or if the sockets of the whole host were fewer than half of the ports.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub pair_ports: Option<PairPorts>,
-    /// Files open in the fullest table of this process, the most at either end of the window; where the kernel lets it, each
-    /// worker has a table of its own.
+    /// Open files in the fullest table of this process, the maximum of both ends of the window; if the kernel allows
+    /// it, each worker has its own table.
     pub descriptors: Option<u64>,
-    /// Files that a table may hold.
+    /// Maximum number of files in a table.
     pub descriptors_max: Option<u64>,
 }
 
-/// Local ports that connections of one pair of addresses have. The kernel gives each pair all of its local ports, so the pair
-/// that has most is the first to run out of them.
+/// Local ports used by connections of one pair of addresses. The kernel gives each pair all of its local ports, so
+/// the pair that uses most is the first to run out.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(default)]
 pub struct PairPorts {
@@ -71,32 +73,32 @@ pub struct PairPorts {
     pub source: String,
     /// Address and port of the target.
     pub target: String,
-    /// Local ports that connections between them have, of any program.
+    /// Local ports used by connections between them, of any program.
     pub used: u64,
-    /// Of them, in TIME_WAIT.
+    /// The part in TIME_WAIT.
     pub time_wait: u64,
 }
 
-/// Differences of the kernel's TCP counters over a window, and sockets at its end. Names of `/proc/net/netstat`
-/// (`TcpExt`), `/proc/net/snmp` (`Tcp`) and `/proc/net/sockstat` stand after each.
+/// Differences of the kernel's TCP counters over a window, and sockets at its end. After each is its name in
+/// `/proc/net/netstat` (`TcpExt`), `/proc/net/snmp` (`Tcp`) or `/proc/net/sockstat`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(default)]
 pub struct TcpUse {
     /// Connections that found the accept queue full (`ListenOverflows`).
     pub listen_overflows: u64,
-    /// Connection requests dropped by a listening socket for any reason, the former among them (`ListenDrops`).
+    /// Connection requests dropped by a listening socket for any reason, including the former (`ListenDrops`).
     pub listen_drops: u64,
     /// Segments sent (`OutSegs`).
     pub segments_sent: u64,
     /// Segments retransmitted (`RetransSegs`).
     pub retransmitted: u64,
-    /// Retransmission timers that ran out (`TCPTimeouts`).
+    /// Retransmission timeouts (`TCPTimeouts`).
     pub timeouts: u64,
     /// SYN and SYN/ACK retransmissions (`TCPSynRetrans`).
     pub syn_retransmitted: u64,
     /// Sockets in TIME_WAIT when the window closed (`tw`).
     pub time_wait: u64,
-    /// Sockets in use, the most at either end of the window (`inuse`).
+    /// Sockets in use, the maximum of both ends of the window (`inuse`).
     pub in_use: u64,
 }
 
@@ -123,22 +125,23 @@ impl TcpUse {
 pub struct CpuUse {
     /// Its number.
     pub cpu: u32,
-    /// Time that it worked, interrupts included, in nanoseconds.
+    /// Time that it was busy, including interrupts, in nanoseconds.
     pub busy_ns: u64,
-    /// Of that, for programs.
+    /// The part in programs.
     pub user_ns: u64,
-    /// Of that, in the kernel on behalf of programs.
+    /// The part in the kernel on behalf of programs.
     pub system_ns: u64,
-    /// Of that, in the kernel for devices (`irq` and `softirq`), the network's packets among them.
+    /// The part in the kernel for devices (`irq` and `softirq`), including network packets.
     pub interrupt_ns: u64,
     /// Time that it was idle or waited for a disk.
     pub idle_ns: u64,
     /// Time that a hypervisor gave to other guests.
     pub stolen_ns: u64,
-    /// Time for which its heat slowed it down (`core_throttle_total_time_ms`); 0 where the processor does not tell.
+    /// Time for which it was throttled because of heat (`core_throttle_total_time_ms`); 0 if the processor does not
+    /// report it.
     #[serde(skip_serializing_if = "is_zero")]
     pub heat_ns: u64,
-    /// Its clock when the window closed, in hertz (`scaling_cur_freq`); absent where the kernel does not tell.
+    /// Its clock rate when the window closed, in hertz (`scaling_cur_freq`); absent if the kernel does not report it.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub frequency_hz: Option<u64>,
 }
@@ -150,11 +153,11 @@ pub struct CpuUse {
 pub struct LinkUse {
     /// Its name.
     pub name: String,
-    /// Whether it is the loopback.
+    /// Whether it is the loopback interface.
     pub loopback: bool,
-    /// Its speed in bit/s, where it has one and tells it.
+    /// Its speed in bit/s, if it has one and reports it.
     pub speed_bps: Option<u64>,
-    /// Bytes received, link headers included.
+    /// Bytes received, including link headers.
     pub received_bytes: u64,
     /// Bytes sent.
     pub sent_bytes: u64,
@@ -162,6 +165,6 @@ pub struct LinkUse {
     pub received_packets: u64,
     /// Packets sent.
     pub sent_packets: u64,
-    /// Packets dropped or in error, both ways.
+    /// Packets dropped or with errors, in both directions.
     pub dropped_packets: u64,
 }

@@ -1,5 +1,5 @@
 //! The identities that every result must satisfy (`docs/measurement.md`, "Identities"). They are checked when a level
-//! ends, kept in the record and printed when broken: a broken one means that the figures cannot be trusted.
+//! ends, stored in the record and printed if broken: then the figures cannot be trusted.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -21,25 +21,25 @@ pub struct IdentityCheck {
     pub holds: bool,
 }
 
-/// What the check needs to know besides the measurement.
+/// What the check must know besides the measurement.
 #[derive(Clone, Copy, Debug)]
 pub struct Expectation {
     /// Clients of the level.
     pub clients: u64,
-    /// Whether every client has at most one request in progress and never pauses on its own account: one file at a time.
-    /// Only then does identity 2 hold by construction.
+    /// Whether every client has at most one request in progress and never pauses by itself: one file at a time. Only
+    /// then does identity 2 hold by construction.
     pub one_request_each: bool,
-    /// Bytes that the reference server says it sent, where it can be asked and nothing was cut off.
+    /// Bytes that the reference server reports to have sent, if it can be asked and nothing was cut off.
     pub server_bytes: Option<u64>,
 }
 
-/// Share of the clients by which Little's load factor may miss their number (identity 2).
+/// Share of the clients by which Little's load factor may differ from their number (identity 2).
 const LITTLE_TOLERANCE: f64 = 0.02;
-/// Time that each client may miss besides: in a window of milliseconds its very start, before the first requests are
-/// out, is more than that share.
+/// Additional time by which each client may differ: in a window of milliseconds the time before the first requests
+/// are sent is more than that share.
 const LITTLE_TOLERANCE_NS: f64 = 2e6;
 
-/// How many clients a timed run had: those of its level, without those of a host that was lost.
+/// How many clients a timed run had: those of its level, without those of a lost host.
 pub fn clients_there(run: &IterationRecord) -> u64 {
     match run.lost {
         Some(_) => run.measured.clients.len() as u64,
@@ -47,12 +47,13 @@ pub fn clients_there(run: &IterationRecord) -> u64 {
     }
 }
 
-/// Checks the first four identities; the fifth is [`of_parts`]; the sixth needs the specification, and is the model's. In open loop the first and the second have forms of their own.
+/// Checks the first four identities. The fifth is [`of_parts`]; the sixth needs the specification and is in `model`.
+/// In open loop the first and the second have their own forms.
 pub fn check(measured: &Measured, expected: &Expectation) -> Vec<IdentityCheck> {
     check_with(measured, &measured.pages_together(), expected)
 }
 
-/// [`check`] where the pages, all as one, were read from elsewhere.
+/// [`check`] with the sum of all pages, if the pages were read from elsewhere.
 pub fn check_with(measured: &Measured, pages: &PageTotals, expected: &Expectation) -> Vec<IdentityCheck> {
     let counts = &measured.counts;
     let mut checks = Vec::new();
@@ -166,7 +167,8 @@ pub fn check_with(measured: &Measured, pages: &PageTotals, expected: &Expectatio
     checks
 }
 
-/// Identity 5, of a load that several hosts made: what each of them had adds up to the whole. Empty where one made it.
+/// Identity 5, for a load that several hosts made: the parts of the hosts add up to the whole. Empty if a single host
+/// made it.
 pub fn of_parts(run: &IterationRecord) -> Vec<IdentityCheck> {
     let (parts, measured) = (&run.parts, &run.measured);
     if parts.is_empty() {
@@ -178,7 +180,7 @@ pub fn of_parts(run: &IterationRecord) -> Vec<IdentityCheck> {
         checks.push(IdentityCheck { number: 5, rule: rule.to_owned(), evidence, holds });
     };
     let clients = sum(|part| part.clients.into());
-    // Those of a host that was lost are missing.
+    // The clients of a lost host are missing.
     let are_all = clients == u64::from(run.clients) || run.lost.is_some() && clients < u64::from(run.clients);
     holds("clients: hosts = total", are_all, format!("{clients} and {}", run.clients));
     let (workers, all) = (sum(|part| part.workers.into()), measured.generator.workers.len() as u64);
@@ -217,7 +219,7 @@ pub fn of_parts(run: &IterationRecord) -> Vec<IdentityCheck> {
     }
     let (squares, all) = (response.sum_of_squares, measured.response.sum_of_squares);
     holds("squares of response times: hosts = total", squares == all, format!("{squares} and {all}"));
-    // A record of many hosts keeps no distributions.
+    // A record of many hosts has no distributions of each.
     if parts.iter().all(|part| part.has_distribution) {
         let mut together = Histogram::default();
         parts.iter().for_each(|part| together.merge(&part.distribution));
@@ -295,7 +297,7 @@ mod tests {
         measured
     }
 
-    /// The same as an open loop: an arrival more than was started, skipped; the client free for 10 ms.
+    /// The same as an open loop: one more arrival than was started, which was skipped; the client was free for 10 ms.
     fn sound_open_loop() -> Measured {
         let mut measured = sound();
         measured.counts.planned += 1;
@@ -312,7 +314,7 @@ mod tests {
         };
         (0..2).for_each(|_| open_loop.uncorrected.response.record(400));
         measured.open_loop = Some(open_loop);
-        // Of the arrival that waits.
+        // For the waiting arrival.
         measured.unanswered.request_in_flight(20, false);
         measured
     }
@@ -379,7 +381,7 @@ mod tests {
             broken(&|run| run.parts[1].response.sum_of_squares += 1),
             [of_times("squares of response times")]
         );
-        // Where the record has the distribution of each host.
+        // If the record has the distribution of each host.
         let distributed = |change: &dyn Fn(&mut IterationRecord)| {
             broken(&|run| {
                 let mut whole = Histogram::default();
@@ -397,7 +399,7 @@ mod tests {
         assert_eq!(distributed(&|_| ()), Vec::<String>::new());
         assert_eq!(distributed(&|run| run.parts[1].distribution.record(7_000)), distribution);
         assert_eq!(distributed(&|run| run.parts[2].distribution = Histogram::default()), distribution);
-        // As many values, elsewhere: no sum need tell.
+        // Equally many values, but different ones: no sum needs to differ.
         assert_eq!(
             distributed(&|run| {
                 run.parts[0].distribution = Histogram::default();
@@ -413,7 +415,7 @@ mod tests {
             Vec::<String>::new(),
             "they cannot be compared where one is missing"
         );
-        // Of a run that lost a host the others' clients are there, and no more.
+        // In a run that lost a host there are the other hosts' clients, and no more.
         let lost = |run: &mut IterationRecord| {
             run.lost = Some(crate::parts::GeneratorLoss { generator: 1, why: "ended".to_owned() });
             run.parts.remove(1);
@@ -423,7 +425,7 @@ mod tests {
     }
 
     #[test]
-    fn each_lie_breaks_its_own_identity() {
+    fn each_wrong_count_breaks_its_own_identity() {
         let mut lost = sound();
         lost.counts.carried_in = 1;
         assert_eq!(broken(&lost), [1]);

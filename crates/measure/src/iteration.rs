@@ -1,4 +1,4 @@
-//! One timed run of a level, as it was measured: what clients, the generator's host and the server did in its window.
+//! One timed run of a level, as measured: what clients, the generator's host and the server did in its window.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -19,60 +19,60 @@ use crate::units::NANOS_PER_SECOND;
 pub struct IterationRecord {
     /// Number of clients.
     pub clients: u32,
-    /// Open loop: the level's rate. Clients are then those that stand ready.
+    /// Open loop: the level's rate. Clients are then those that wait for arrivals.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub rate: Option<RateProfile>,
     /// Which of the level's iterations, from 1.
     pub iteration: u32,
     /// When the measured window opened (RFC 3339, UTC).
     pub started_at: String,
-    /// The same in nanoseconds of the monotonic clock since the run began. Absent where no window opened.
+    /// The same in nanoseconds of the monotonic clock since the run began. Absent if no window opened.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub opened_ns: Option<u64>,
-    /// Whether the user ended it before its time; its figures are over the time that it ran.
+    /// Whether the user ended it early; its figures are for the time that it ran.
     pub interrupted: bool,
     /// What was measured.
     pub measured: Measured,
     /// The identities, checked.
     pub identities: Vec<IdentityCheck>,
-    /// The reference server's own use, where it is the target.
+    /// The reference server's own use, if it is the target.
     pub server: Option<ServerUse>,
-    /// What the server behind a proxy did, where the target was one that webstone started.
+    /// What the server behind a proxy did, if webstone started that as the target.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub origin: Option<OriginUse>,
     /// Which arm of an A/A run it belongs to (`--aa`).
     pub arm: Option<Arm>,
-    /// What the generator's host counted while the window was open, where its kernel tells.
+    /// What the generator's host counted while the window was open, if its kernel reports it.
     pub host: Option<HostUse>,
-    /// What each of several hosts had of it, in order; empty: this host made the load. `host` is then the controller's.
+    /// The part of each of several hosts, in order; empty: this host made the load. `host` is then the controller's.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub parts: Vec<GeneratorPart>,
-    /// The host that was lost, which makes the run void: what is here is the others'.
+    /// A host that was lost, which makes the run void: figures are those of the other hosts.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub lost: Option<GeneratorLoss>,
-    /// What the server's host counted, if an agent monitored it there; a list if several did, each on a host of its own. One whose
-    /// figures are missing is not in it.
+    /// What the server's host counted, if an agent monitored it; a list if several agents did, each on a different
+    /// host. A host whose figures are missing is left out.
     #[serde(default, rename = "server_host", with = "one_or_several", skip_serializing_if = "Vec::is_empty")]
     #[schemars(with = "OneOrSeveral<ServerHostUse>")]
     pub server_hosts: Vec<ServerHostUse>,
-    /// Why figures of the server are missing where they could have been: an agent's, or those of a server on this host.
+    /// Why figures of the server are missing: those of an agent, or of a server on this host.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub server_missing: Option<String>,
     /// Open loop: how well the schedule was kept.
     pub schedule: Option<ScheduleKept>,
-    /// Where in `page-rows.csv.gz` its rows page by page lie; absent where they were not stored.
+    /// Where its rows are in `page-rows.csv.gz`; absent if they were not stored.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub pages_at: Option<RowsPlace>,
 }
 
-/// Where the rows of an iteration lie in `page-rows.csv.gz`: a gzip member of its own.
+/// The place of an iteration's rows in `page-rows.csv.gz`: a gzip member of their own.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct RowsPlace {
     /// First byte of the member.
     pub offset: u64,
     /// Its length in bytes.
     pub bytes: u64,
-    /// Rows in it: pages that were asked for.
+    /// Number of rows: pages that were requested.
     pub rows: u64,
 }
 
@@ -86,12 +86,12 @@ pub enum Arm {
 }
 
 impl IterationRecord {
-    /// Which level it is of.
+    /// Its level.
     pub fn level(&self) -> LevelKey {
         LevelKey::new(self.clients, self.rate)
     }
 
-    /// Which iteration of the record it is; no two share it.
+    /// Its key in the record; it is unique.
     pub fn key(&self) -> IterationKey {
         IterationKey::new(self.level(), self.iteration)
     }
@@ -114,8 +114,7 @@ pub struct ScheduleKept {
     pub asked_rate: f64,
     /// Arrivals that began a page in the window, per second.
     pub offered_rate: f64,
-    /// Median of the schedule lag, in nanoseconds: from an arrival's intended start to the moment at which the generator
-    /// saw to it.
+    /// Median of the schedule lag, in nanoseconds: from an arrival's intended start until the generator handled it.
     pub lag_p50_ns: u64,
     /// 99th percentile of the schedule lag, in nanoseconds.
     pub lag_p99_ns: u64,
@@ -124,7 +123,7 @@ pub struct ScheduleKept {
 }
 
 impl ScheduleKept {
-    /// Of a window, or of several merged; `None` in closed loop, and of a window of no length.
+    /// From a window, or several merged; `None` in closed loop, and for a window without length.
     pub fn of(measured: &Measured) -> Option<ScheduleKept> {
         let open_loop = measured.open_loop.as_ref().filter(|_| measured.window_ns > 0)?;
         let per_s = |arrivals: u64| arrivals as f64 * NANOS_PER_SECOND as f64 / measured.window_ns as f64;

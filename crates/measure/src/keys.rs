@@ -1,7 +1,7 @@
 //! What identifies a level of a run, and an iteration of a level.
 //!
-//! Records keep clients, rate and iteration as fields of their own; code that looks up a level, or compares
-//! levels of two records, uses these keys, never the text that they are shown as.
+//! Records have clients, rate and iteration as separate fields; code that looks up a level, or compares levels of two
+//! records, uses these keys, never the text that is shown.
 
 use std::borrow::Cow;
 use std::fmt;
@@ -12,8 +12,8 @@ use serde::{Serialize, Serializer};
 use crate::rate::RateProfile;
 use crate::units::grouped;
 
-/// A level of a run: in closed loop its number of clients; in open loop its rate, however many clients stand ready for it.
-/// Ordered by load, closed loop first.
+/// A level of a run: in closed loop its number of clients; in open loop its rate, regardless of how many clients wait
+/// for arrivals. Ordered by load, closed loop first.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum LevelKey {
     /// Closed loop.
@@ -23,12 +23,12 @@ pub enum LevelKey {
 }
 
 impl LevelKey {
-    /// The level of this many clients, or in open loop of a rate.
+    /// The level with this number of clients, or in open loop with a rate.
     pub fn new(clients: u32, rate: Option<RateProfile>) -> LevelKey {
         rate.map_or(LevelKey::Clients(clients), LevelKey::Rate)
     }
 
-    /// `1,000`, or a ramp as it is typed.
+    /// `1,000`, or a ramp as typed.
     fn amount(self) -> String {
         match self {
             LevelKey::Clients(clients) => grouped(u64::from(clients)),
@@ -51,7 +51,7 @@ impl fmt::Display for LevelKey {
 }
 
 impl Serialize for LevelKey {
-    /// As files have it: `1000 clients`, `5000 arrivals/s`.
+    /// As in files: `1000 clients`, `5000 arrivals/s`.
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         match self {
             LevelKey::Clients(1) => serializer.serialize_str("1 client"),
@@ -92,11 +92,11 @@ pub fn levels_named(levels: &[LevelKey]) -> String {
 /// A timed run of a level.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct IterationKey {
-    /// Of which level.
+    /// The level.
     pub level: LevelKey,
     /// Which of the level's iterations, from 1.
     pub iteration: u32,
-    /// Which attempt at it, from 1; `None` is the one that counts.
+    /// Which attempt, from 1, if it was void; `None` for the one that counts.
     pub attempt: Option<u32>,
 }
 
@@ -108,7 +108,7 @@ impl IterationKey {
 }
 
 impl fmt::Display for IterationKey {
-    /// `10 clients, iteration 2`; of a void one `10 clients, iteration 2, attempt 1`.
+    /// `10 clients, iteration 2`; for a void one `10 clients, iteration 2, attempt 1`.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}, iteration {}", self.level, self.iteration)?;
         self.attempt.map_or(Ok(()), |attempt| write!(f, ", attempt {attempt}"))

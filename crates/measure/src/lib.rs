@@ -1,6 +1,6 @@
-//! What webstone measures and computes: counters and histograms ([`metrics`]), classes of errors ([`errors`]), what hosts and servers used
-//! ([`host_use`], [`server_use`]), one timed run with all of it ([`iteration`]), the figures made of it ([`figures`], [`metric`]) and what
-//! must hold of it ([`identities`]).
+//! What webstone measures and computes: counters and histograms ([`metrics`]), classes of errors ([`errors`]), what
+//! hosts and servers used ([`host_use`], [`server_use`]), one timed run with all of this ([`iteration`]), the figures
+//! computed from it ([`figures`], [`metric`]) and the identities that it must satisfy ([`identities`]).
 //!
 //! Nothing here performs I/O, reads a clock, spawns a thread or uses `unsafe`. That is what makes every figure
 //! reproducible from a stored record, and every test of one a plain function call.

@@ -1,11 +1,11 @@
-//! How a level stands while it runs.
+//! The state of a level while it runs.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::metrics::Histogram;
 
-/// Where a level stands.
+/// The phase of a level.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum Phase {
@@ -42,9 +42,11 @@ pub struct Live {
     pub bytes: u64,
     /// Σ response time, in nanoseconds.
     pub response_ns: u64,
-    /// How long the oldest request in flight had waited when the percentiles were last renewed, in nanoseconds; 0 where none was.
+    /// How long the oldest request in flight had waited when the percentiles were last updated, in nanoseconds; 0 if
+    /// there was none.
     pub oldest_in_flight_ns: u64,
-    /// Percentiles of the response time so far, with the waits of requests without an answer that are longer than the mean one. Renewed once a second; absent in the first second of a window. Of several hosts, they
+    /// Percentiles of the response time so far, including the waits of unanswered requests that are longer than the
+    /// mean response time. Updated once per second; absent in the first second of a window. For several hosts they
     /// are rounded up by at most 3 %.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub response: Option<LivePercentiles>,
@@ -53,7 +55,7 @@ pub struct Live {
 /// Percentiles of the response times since the window opened, in nanoseconds.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct LivePercentiles {
-    /// How many requests they are of.
+    /// Number of requests.
     pub count: u64,
     /// 50th.
     pub p50_ns: u64,
@@ -63,12 +65,12 @@ pub struct LivePercentiles {
     pub p99_ns: u64,
     /// 99.9th.
     pub p999_ns: u64,
-    /// The longest.
+    /// The maximum.
     pub max_ns: u64,
 }
 
 impl LivePercentiles {
-    /// Of response times; nothing where there are none.
+    /// From response times; `None` if there are none.
     pub fn of(response: &Histogram) -> Option<LivePercentiles> {
         let [p50_ns, p90_ns, p99_ns, p999_ns] =
             response.values_at_quantiles(&[0.5, 0.9, 0.99, 0.999])[..].try_into().ok()?;

@@ -1,5 +1,5 @@
-//! The figures that comparisons and thresholds know, by the names that they use: those of the table that have a
-//! [`Gate`], and the response time at any percentile.
+//! The figures in comparisons and thresholds, by their names there: those of the table that have a [`Gate`], and the
+//! response time at any percentile.
 
 use std::borrow::Cow;
 use std::fmt;
@@ -14,13 +14,13 @@ use crate::server_figures;
 pub use crate::figures::quantity::Quantity;
 pub use crate::figures::reading::Reading;
 
-/// The percentiles of every comparison.
+/// The percentiles in every comparison.
 const COMPARED: [f64; 5] = [50.0, 90.0, 95.0, 99.0, 99.9];
 
-/// A figure by which something is judged.
+/// A figure to judge by.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Metric {
-    /// One of the table that has a [`Gate`].
+    /// A figure of the table that has a [`Gate`].
     Of(&'static Figure),
     /// `med` and `p(N)`: response time at a percentile, above 0 and at most 100.
     Percentile(f64),
@@ -39,10 +39,10 @@ impl Metric {
     pub const ERRORS: Metric = Metric::Of(&level::ERROR_LEVEL);
     /// `offered`: open loop: arrivals that began a page, in percent of those that were due.
     pub const OFFERED: Metric = Metric::Of(&generator::OFFERED);
-    /// `server-cpu`: CPU time of the server's processes per ended request, where they could be asked.
+    /// `server-cpu`: CPU time of the server's processes per ended request, if known.
     pub const SERVER_CPU: Metric = Metric::Of(&server_figures::CPU_PER_REQUEST);
 
-    /// The one of a name, but for `p(N)`; `None` of no figure.
+    /// The metric with this name, except for `p(N)`; `None` if there is none.
     pub fn named(name: &str) -> Option<Metric> {
         match name {
             "med" => Some(Metric::Percentile(50.0)),
@@ -52,7 +52,7 @@ impl Metric {
         }
     }
 
-    /// The names of all, with what each is, those of every comparison first: for messages and help texts.
+    /// All names with descriptions, those in every comparison first: for messages and help texts.
     pub fn names() -> Vec<(&'static str, &'static str)> {
         let others = table::gated().map(Metric::Of).filter(|it| it.gate().is_some_and(|gate| !gate.compared));
         let all = Metric::compared().into_iter().chain(others);
@@ -65,7 +65,7 @@ impl Metric {
         .collect()
     }
 
-    /// Those of every comparison, in the order of reports: rates, response times, and what each cost.
+    /// The metrics in every comparison, in the order of reports: rates, response times, and costs.
     pub fn compared() -> Vec<Metric> {
         let figures = table::gated().filter(|figure| figure.gate.is_some_and(|gate| gate.compared));
         let mut metrics: Vec<Metric> =
@@ -100,17 +100,17 @@ impl Metric {
         matches!(self, Metric::Of(figure) if figure.better == Better::More)
     }
 
-    /// Whether more load brings more of it, as long as the server keeps up.
+    /// Whether it grows with the load as long as the server keeps up.
     pub fn grows_with_load(self) -> bool {
         self.quantity().is_rate()
     }
 
-    /// Whether changes of it are differences instead of ratios, because it is often nothing at all.
+    /// Whether changes of it are differences instead of ratios, because it is often 0.
     pub fn differs(self) -> bool {
         self.gate().is_some_and(|gate| gate.differs)
     }
 
-    /// The unit of a change: percent of the baseline; of what changes by differences percentage points, or no unit.
+    /// The unit of a change: percent of the baseline; for differences percentage points, or no unit.
     pub fn unit_of_change(self) -> &'static str {
         match (self.differs(), self.quantity()) {
             (false, _) => "%",
@@ -119,17 +119,17 @@ impl Metric {
         }
     }
 
-    /// Whether clients see it; otherwise it is of the machines.
+    /// Whether it concerns clients; otherwise it concerns machines.
     pub fn is_of_clients(self) -> bool {
         self.gate().is_none_or(|gate| gate.of_clients)
     }
 
-    /// What a better and a worse value are called.
+    /// The words for a better and a worse value.
     pub fn words(self) -> (&'static str, &'static str) {
         self.gate().map_or(("better", "worse"), |gate| gate.words)
     }
 
-    /// Its value in the base unit of [`Metric::quantity`]; `None` where nothing was measured that it could be of.
+    /// Its value in the base unit of [`Metric::quantity`]; `None` if what it needs was not measured.
     pub fn value(self, reading: &Reading<'_>) -> Option<f64> {
         match self {
             Metric::Of(figure) => Some(figure.value(reading)?.as_f64()),
@@ -139,7 +139,7 @@ impl Metric {
 }
 
 impl fmt::Display for Metric {
-    /// The name that thresholds have.
+    /// The name in thresholds.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Metric::Of(figure) => f.write_str(figure.gate.map_or(figure.key, |gate| gate.name)),

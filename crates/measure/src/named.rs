@@ -1,7 +1,7 @@
 //! Enumerations whose values have names in files and on the command line.
 
-/// An enumeration with all of its values in the order written, `ALL`, and their names, `name()`. Files use the same names if it
-/// derives serde's traits with `rename_all`.
+/// An enumeration with all of its values in the order written, `ALL`, and their names, `name()`. Files use the same
+/// names if it derives serde's traits with `rename_all`.
 #[macro_export]
 macro_rules! named {
     ($(#[$meta:meta])* $type:ident: $($(#[$doc:meta])* $variant:ident $name:literal,)*) => {

@@ -1,5 +1,5 @@
-//! A key that takes one value or a list of them: `agent = "…"` and `agent = ["…", "…"]`. One is written as it always was, so that
-//! what was stored or typed when there could only be one stays readable, and readers of one need not know of lists.
+//! A key that takes one value or a list of them: `agent = "…"` and `agent = ["…", "…"]`. A single value is written
+//! without a list, so that files with one value do not change, and readers of one value need not know of lists.
 
 use std::fmt;
 use std::marker::PhantomData;
@@ -9,7 +9,7 @@ use serde::de::value::{MapAccessDeserializer, SeqAccessDeserializer, StrDeserial
 use serde::de::{Error, MapAccess, SeqAccess, Visitor};
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
-/// How such a key looks in a schema.
+/// The schema of such a key.
 #[derive(JsonSchema)]
 #[schemars(untagged)]
 #[allow(dead_code, reason = "only its schema is used")]
@@ -20,7 +20,7 @@ pub enum OneOrSeveral<T> {
     Several(Vec<T>),
 }
 
-/// Writes none as null, one as itself, and more as a list.
+/// Writes no value as null, one as itself, and several as a list.
 pub fn serialize<T: Serialize, S: Serializer>(values: &[T], to: S) -> Result<S::Ok, S::Error> {
     match values {
         [] => to.serialize_none(),
@@ -93,7 +93,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_neither_is_refused_where_it_stands() {
+    fn anything_else_is_refused_with_its_place() {
         let error = toml::from_str::<Holder>("host = {}\nagent = 5\n").unwrap_err().to_string();
         assert!(error.contains("line 2") && error.contains("one value or a list of them"), "{error}");
         let error = serde_json::from_value::<Holder>(json!({ "agent": [5] })).unwrap_err().to_string();

@@ -1,5 +1,5 @@
-//! The figures of the server behind a proxy in a level: what the proxy asked of it for what clients asked of the proxy. Every
-//! formula is defined in `docs/measurement.md`, "The origin behind a proxy".
+//! The figures of the server behind a proxy in a level: what the proxy requested from it, compared with what clients
+//! requested from the proxy. Every formula is defined in `docs/measurement.md`, "The origin behind a proxy".
 
 use schemars::JsonSchema;
 use serde::Serialize;
@@ -12,44 +12,44 @@ use crate::server_figures::{ServerFigures, server_use};
 use crate::server_use::{OriginCounts, ServerUse};
 use crate::units::NANOS_PER_SECOND;
 
-/// What the origin did over the iterations of a level for which it was visible.
+/// What the origin did in those iterations of a level in which it was visible.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, JsonSchema)]
 pub struct OriginFigures {
-    /// What its processes used; requests are those of clients. Absent where they could not be seen.
+    /// What its processes used; requests are those of clients. Absent if they were not visible.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub server: Option<ServerFigures>,
-    /// What was asked of it; absent where it did not tell.
+    /// What was requested from it; absent if it did not report that.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub asked: Option<AskedFigures>,
 }
 
-/// What a proxy asked of its origin.
+/// What a proxy requested from its origin.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, JsonSchema)]
 pub struct AskedFigures {
     /// Requests to the origin.
     pub requests: u64,
     /// Requests to the origin / window, 1/s.
     pub origin_request_rate: f64,
-    /// Requests to the origin / valid responses to clients; absent where clients had none.
+    /// Requests to the origin / valid responses to clients; absent if there were none.
     pub origin_requests_per_request: Option<f64>,
-    /// 100 × (1 − the former), and not below 0: valid responses for which the origin was not asked, in percent.
+    /// 100 × (1 − the former), at least 0: valid responses without a request to the origin, in percent.
     pub hit_percent: Option<f64>,
-    /// Of the requests to the origin, those answered 304 (the proxy's copy is still good), in percent; absent without
+    /// Requests to the origin that were answered 304 (the proxy's copy is still good), in percent; absent without
     /// requests.
     pub revalidated_percent: Option<f64>,
-    /// 100 × (1 − bytes of bodies from the origin / bytes of bodies to clients), in percent; absent where clients had none.
-    /// Below 0 where the proxy fetches more than it hands on.
+    /// 100 × (1 − bytes of bodies from the origin / bytes of bodies to clients), in percent; absent if the latter is
+    /// 0. Negative if the proxy fetches more than it delivers.
     pub saved_percent: Option<f64>,
     /// Bits of bodies that the origin sent, 1/s.
     pub origin_body_bps: f64,
     /// Connections that the proxy made to the origin / window, 1/s.
     pub origin_connection_rate: f64,
-    /// Connections / requests to the origin: 1 where none is kept. Absent without requests.
+    /// Connections / requests to the origin: 1 if none is kept. Absent without requests.
     pub origin_connections_per_request: Option<f64>,
 }
 
 impl OriginFigures {
-    /// Over these iterations; `None` where the origin was looked at in none.
+    /// Over these iterations; `None` if the origin was monitored in none.
     pub fn of(runs: &[&IterationRecord]) -> Option<OriginFigures> {
         let figures = OriginFigures { server: ServerFigures::of_origin(runs), asked: AskedFigures::of(runs) };
         (figures != OriginFigures::default()).then_some(figures)
@@ -85,7 +85,7 @@ impl AskedFigures {
     }
 }
 
-/// a / b; `None` of nothing.
+/// a / b; `None` if b is 0.
 fn quotient(a: f64, b: f64) -> Option<f64> {
     (b > 0.0).then(|| a / b)
 }
@@ -116,7 +116,7 @@ macro_rules! counted {
     };
 }
 
-/// What its processes used and what it counted, as it was read.
+/// What its processes used and what it counted, unchanged.
 pub(crate) static USE: &[Figure] = &[
     Figure::new("origin_user_s", Quantity::Duration, |r| some(used(r)?.user_ns as f64 / 1e9))
         .called("Origin user", "origin user time")
@@ -140,7 +140,7 @@ pub(crate) static USE: &[Figure] = &[
     counted!("origin_received_bytes", Bytes, "Origin received", received_bytes),
 ];
 
-/// What the proxy asked of it, for what clients asked of the proxy.
+/// What the proxy requested from it, compared with what clients requested from the proxy.
 pub(crate) static ASKED: &[Figure] = &[
     Figure::new("origin_requests_per_request", Quantity::Ratio, |r| {
         some(asked(r)?.origin_requests_per_request?)
@@ -161,7 +161,7 @@ pub(crate) static ASKED: &[Figure] = &[
         .headline(),
 ];
 
-/// What it did a second, and what that took of its CPUs.
+/// What it did per second, and its use of CPUs.
 pub(crate) static MACHINE: &[Figure] = &[
     Figure::new("origin_request_per_s", Quantity::PerSecond, |r| some(asked(r)?.origin_request_rate))
         .called("Origin requests", "origin requests")
@@ -228,7 +228,7 @@ mod tests {
     }
 
     #[test]
-    fn shares_are_of_valid_responses_over_the_windows_in_which_the_origin_told() {
+    fn shares_are_of_valid_responses_in_windows_with_reports_of_the_origin() {
         let asked = OriginCounts {
             requests: 90,
             not_modified: 9,
@@ -251,13 +251,13 @@ mod tests {
             origin_connections_per_request: Some(0.5),
         };
         assert_eq!(figures.asked, Some(expected));
-        // Of the one window in which its processes were seen: a second of CPU per 1,000 requests that ended.
+        // In the only window in which its processes were visible: one second of CPU per 1,000 requests that ended.
         let server = figures.server.unwrap();
         assert_eq!((server.cpu_percent, server.cpu_per_1000_requests_s), (50.0, 1.0));
     }
 
     #[test]
-    fn a_proxy_that_asks_for_more_than_it_is_asked_has_no_hits_and_saves_less_than_nothing() {
+    fn a_proxy_that_requests_more_than_clients_has_no_hits_and_negative_savings() {
         let asked = OriginCounts { requests: 1_800, body_bytes: 13_500, ..OriginCounts::default() };
         let asked = AskedFigures::of(&[&run(Some(asked), None)]).unwrap();
         assert_eq!((asked.hit_percent, asked.saved_percent), (Some(0.0), Some(-50.0)));
@@ -265,7 +265,7 @@ mod tests {
     }
 
     #[test]
-    fn what_did_not_happen_has_no_share() {
+    fn without_requests_there_are_no_shares() {
         assert_eq!(OriginFigures::of(&[&IterationRecord::default()]), None);
         let idle = IterationRecord {
             origin: Some(OriginUse { server: None, counted: Some(OriginCounts::default()) }),

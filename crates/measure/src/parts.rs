@@ -1,7 +1,7 @@
-//! What each of several hosts had of a timed run, and what it measured.
+//! The part of each of several hosts in a timed run, and what it measured.
 //!
-//! What they measured together is in [`Measured`](crate::metrics::Measured), merged in the order of the hosts. Here is what tells
-//! them apart, so that a host that differs can be named.
+//! What they measured together is in [`Measured`](crate::metrics::Measured), merged in the order of the hosts. Here
+//! is what distinguishes them, so that a host that differs can be named.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -10,10 +10,11 @@ use crate::host_use::HostUse;
 use crate::iteration::IterationRecord;
 use crate::metrics::{Counts, Histogram, Moments, WorkerUse};
 
-/// Of at most this many hosts a record has the distribution of each one's response times: one is 1 to 5 kB a timed run.
+/// A record has the distribution of each host's response times for at most this many hosts: each takes 1 to 5 kB per
+/// timed run.
 pub const DISTRIBUTIONS_OF_HOSTS_MAX: usize = 64;
 
-/// What one of several hosts had of a timed run, and what it measured.
+/// The part of one of several hosts in a timed run, and what it measured.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(default)]
 pub struct GeneratorPart {
@@ -21,23 +22,23 @@ pub struct GeneratorPart {
     pub generator: u32,
     /// Number of its first client: client 0 is the first host's first.
     pub first_client: u32,
-    /// How many clients it had.
+    /// Number of its clients.
     pub clients: u32,
-    /// How many workers: they follow those of the hosts before it in `measured.generator.workers`.
+    /// Number of its workers: they follow those of earlier hosts in `measured.generator.workers`.
     pub workers: u32,
     /// What it counted.
     pub counts: Counts,
-    /// Response time in nanoseconds, of its succeeded requests.
+    /// Response time in nanoseconds of its successful requests.
     pub response: Moments,
-    /// Waits of its requests that had no valid answer, in nanoseconds.
+    /// Waits of its requests without a valid answer, in nanoseconds.
     #[serde(skip_serializing_if = "Moments::is_empty")]
     pub unanswered: Moments,
     /// The 50th and the 99th percentile of its response times, in nanoseconds.
     pub response_p50_ns: u64,
     /// See `response_p50_ns`.
     pub response_p99_ns: u64,
-    /// Whether the distribution of its response times is in `histograms.hlog`. It is not where more than 64 hosts made the load, nor of
-    /// a void timed run.
+    /// Whether the distribution of its response times is in `histograms.hlog`. It is not if more than 64 hosts made
+    /// the load, or for a void timed run.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub has_distribution: bool,
     /// That distribution.
@@ -45,9 +46,10 @@ pub struct GeneratorPart {
     pub distribution: Histogram,
     /// What its kernel counted while the window was open.
     pub host: Option<HostUse>,
-    /// How its clock stood to the controller's.
+    /// The offset of its clock from the controller's.
     pub clock: ClockOffset,
-    /// By how much its window opened after the agreed instant, by the controller's clock, in nanoseconds; within the bound of its clock.
+    /// How late its window opened after the agreed instant, by the controller's clock, in nanoseconds; within the
+    /// error bound of its clock.
     pub opening_skew_ns: i64,
 }
 
@@ -57,20 +59,22 @@ impl GeneratorPart {
         (self.has_distribution, self.distribution) = (false, Histogram::default());
     }
 
-    /// How far from the agreed instant its window can have opened at most, in nanoseconds, by all that is known of its clock.
+    /// Upper bound on the difference between the agreed instant and the opening of its window, in nanoseconds,
+    /// including the error bound of its clock.
     pub fn apart_ns_max(&self) -> u64 {
         self.opening_skew_ns.unsigned_abs().saturating_add(self.clock.bound_ns)
     }
 }
 
-/// How far a host's monotonic clock is ahead of the controller's: the midpoint of the shortest of several round trips, wrong by
-/// at most half of it (F. Cristian: Probabilistic clock synchronization, Distributed Computing 3, 1989).
+/// How far a host's monotonic clock is ahead of the controller's: the midpoint of the shortest of several round
+/// trips, with an error of at most half of it (F. Cristian: Probabilistic clock synchronization, Distributed
+/// Computing 3, 1989).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(default)]
 pub struct ClockOffset {
-    /// In nanoseconds; monotonic clocks count from each host's own beginning, so this may be large.
+    /// In nanoseconds; monotonic clocks start at a different time on each host, so this may be large.
     pub offset_ns: i64,
-    /// By how much it may be wrong at most, in nanoseconds.
+    /// Maximum error, in nanoseconds.
     pub bound_ns: u64,
 }
 
@@ -80,14 +84,14 @@ pub struct ClockOffset {
 pub struct GeneratorLoss {
     /// Which of the run's generators, from 0.
     pub generator: u32,
-    /// How, in words that follow its name: `ended: killed by signal 9`.
+    /// How, in words to follow its name: `ended: killed by signal 9`.
     pub why: String,
 }
 
-/// A host that made load in a timed run, with what it used: the run's own host where that made the load itself.
+/// A host that made load in a timed run, with what it used: the run's own host if it made the load itself.
 #[derive(Clone, Copy, Debug)]
 pub struct LoadMaker<'a> {
-    /// Which of the run's generators, from 0; `None`: there is only the run's own host.
+    /// Which of the run's generators, from 0; `None`: the run's own host.
     pub generator: Option<u32>,
     /// What its kernel counted.
     pub host: Option<&'a HostUse>,
@@ -98,7 +102,7 @@ pub struct LoadMaker<'a> {
 }
 
 impl LoadMaker<'_> {
-    /// How it is called in a sentence: `the load generator`, `generator 2`.
+    /// Its name in a sentence: `the load generator`, `generator 2`.
     pub fn name(&self) -> String {
         self.generator
             .map_or_else(|| "the load generator".to_owned(), |number| format!("generator {}", number + 1))

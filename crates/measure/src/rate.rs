@@ -1,17 +1,17 @@
-//! Rates of an open loop, as they are typed and printed: one rate, several levels of a sweep, a ramp over a time.
+//! Rates of an open loop, as typed and printed: one rate, several levels of a sweep, a ramp over a time.
 //!
-//! A rate counts arrivals per second: pages that are begun. The crate `workload` makes a schedule of it (`arrivals`).
+//! A rate counts arrivals per second: pages that begin. The crate `workload` makes a schedule from it (`arrivals`).
 
 use std::fmt;
 use std::str::FromStr;
 
 use crate::units::{Nanos, grouped};
 
-/// Arrivals in a thousand seconds: whole numbers, so that a schedule can be exact at any rate that can be typed.
+/// Arrivals per 1,000 s: an integer, so that a schedule can be exact at any rate that can be typed.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Rate(u64);
 
-/// Fastest rate, in arrivals per second.
+/// Maximum rate, in arrivals per second.
 const PER_SECOND_MAX: u64 = 100_000_000;
 const RATE_EXPECTED: &str = "a rate from 0.001 to 100m arrivals per second";
 
@@ -24,17 +24,17 @@ impl Rate {
         Rate(arrivals as u64 * 1000)
     }
 
-    /// Arrivals in a thousand seconds.
+    /// Arrivals per 1,000 s.
     pub const fn per_1000_s(self) -> u64 {
         self.0
     }
 
-    /// Arrivals a second.
+    /// Arrivals per second.
     pub fn per_s(self) -> f64 {
         self.0 as f64 / 1000.0
     }
 
-    /// As it is shown, thousands set apart: `12,500`, `1,234.5`.
+    /// As shown, with thousands separated: `12,500`, `1,234.5`.
     pub fn grouped(self) -> String {
         let fraction = Rate(self.0 % 1000).to_string();
         grouped(self.0 / 1000) + &fraction["0".len()..]
@@ -44,8 +44,8 @@ impl Rate {
 impl FromStr for Rate {
     type Err = String;
 
-    /// A decimal number with at most three places that count, and `k` or `m` for thousands and millions. 0 is read; who
-    /// cannot use it says so.
+    /// A decimal number with at most three decimals after scaling, and `k` or `m` for thousands and millions. 0 is
+    /// accepted; callers that cannot use it must check.
     fn from_str(text: &str) -> Result<Rate, String> {
         let error = || format!("`{text}` is not {RATE_EXPECTED}");
         let text = text.trim();
@@ -59,7 +59,7 @@ impl FromStr for Rate {
         if whole.is_empty() || !is_number(whole) || !is_number(fraction) {
             return Err(error());
         }
-        // In units of 10⁻¹² of what was typed, so that every place counts until the last division.
+        // In units of 10⁻¹² of what was typed, so that every digit counts until the last division.
         let scaled = format!("{whole}{fraction:0<12}").parse::<u128>().map_err(|_| error())?;
         let per_1000_s = scaled * factor * 1000;
         if per_1000_s % 1_000_000_000_000 != 0 {
@@ -83,19 +83,19 @@ impl fmt::Display for Rate {
     }
 }
 
-/// How the rate of a level goes over its window.
+/// The rate of a level during its window.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct RateProfile {
-    /// Rate when the window opens, and all through the warm-up.
+    /// Rate when the window opens, and during the warm-up.
     pub from: Rate,
-    /// Rate at the end of the ramp, and from there on.
+    /// Rate at the end of the ramp, and from then on.
     pub to: Rate,
-    /// Time that the ramp takes, in a straight line; zero where the rate is constant.
+    /// Time of the linear ramp; zero if the rate is constant.
     pub over: Nanos,
 }
 
 impl RateProfile {
-    /// One rate all the time.
+    /// A constant rate.
     pub const fn constant(rate: Rate) -> RateProfile {
         RateProfile { from: rate, to: rate, over: Nanos::ZERO }
     }
@@ -110,7 +110,7 @@ impl RateProfile {
         self.from.max(self.to)
     }
 
-    /// Arrivals to be expected in the first `nanos` of the window: the integral of the rate.
+    /// Expected number of arrivals in the first `nanos` of the window: the integral of the rate.
     pub fn expected(&self, nanos: u64) -> f64 {
         let (t, over) = (Nanos(nanos).as_secs_f64(), self.over.as_secs_f64());
         let (from, to) = (self.from.per_s(), self.to.per_s());
@@ -121,15 +121,15 @@ impl RateProfile {
         }
     }
 
-    /// The inverse of [`RateProfile::expected`]: the time, in seconds, at which this many arrivals are expected; `None`
-    /// where the rate falls to 0 before.
+    /// The inverse of [`RateProfile::expected`]: the time, in seconds, at which this many arrivals are expected;
+    /// `None` if the rate falls to 0 before.
     pub fn time_of(&self, arrivals: f64) -> Option<f64> {
         let (from, to, over) = (self.from.per_s(), self.to.per_s(), self.over.as_secs_f64());
         let in_ramp = (from + to) / 2.0 * over;
         if arrivals >= in_ramp {
             return (to > 0.0).then(|| over + (arrivals - in_ramp) / to);
         }
-        // (to − from)/(2 over) t² + from t − arrivals = 0, in the form that does not cancel.
+        // (to − from)/(2 over) t² + from t − arrivals = 0, in a form without cancellation.
         let slope = (to - from) / over;
         let root = (from * from + 2.0 * slope * arrivals).max(0.0).sqrt();
         Some(if arrivals > 0.0 { 2.0 * arrivals / (from + root) } else { 0.0 })
@@ -137,7 +137,7 @@ impl RateProfile {
 }
 
 impl fmt::Display for RateProfile {
-    /// What [`RateProfile::from_str`] reads back: `1000`, `1000..50000/1m`.
+    /// In the form that [`RateProfile::from_str`] reads: `1000`, `1000..50000/1m`.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         if self.is_ramp() { write!(f, "{}..{}/{}", self.from, self.to, self.over) } else { self.to.fmt(f) }
     }
@@ -166,7 +166,7 @@ impl Rates {
     }
 }
 
-/// Why a text names no rates.
+/// Why a text is not a list of rates.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error(
     "`{text}` is not a list of rates: {rule}; write one rate (10k), a list (1k,5k,10k), a range with a step (1k..10k+1k) or with a factor (1k..64k*2), or a ramp over a time (1k..50k/60s)"
@@ -182,7 +182,7 @@ impl RatesError {
     }
 }
 
-/// Most levels that a range may name, as of client counts.
+/// Maximum number of levels in a range, as for client counts.
 const LEVELS_MAX: usize = 10_000;
 
 impl FromStr for Rates {
@@ -238,7 +238,7 @@ impl FromStr for Rates {
                     return Err(error(format!("more than {LEVELS_MAX} levels")));
                 }
                 levels.push(RateProfile::constant(Rate(value)));
-                // A factor may be a fraction such as 1.5; at least the smallest step, so that it ends.
+                // A factor may be a fraction such as 1.5; the value grows by at least one, so that the loop ends.
                 value = (value.saturating_mul(factor) / 1000 + step).max(value + 1);
             }
         }
@@ -282,7 +282,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_printed_reads_back() {
+    fn printed_rates_read_back() {
         for text in ["0.001", "99.25", "1000..2.5/1h", "1,2,3", "100m"] {
             let rates: Rates = text.parse().unwrap();
             assert_eq!(rates.to_string().parse::<Rates>().unwrap(), rates);
@@ -318,7 +318,7 @@ mod tests {
     #[test]
     fn the_integral_of_a_ramp_and_its_inverse() {
         let ramp: RateProfile = "1k..5k/10s".parse().unwrap();
-        // Trapezium: (1,000 + 5,000) / 2 × 10 s; then 5,000 a second.
+        // Trapezium: (1,000 + 5,000) / 2 × 10 s; then 5,000 per second.
         assert_eq!(
             [0, 5, 10, 12].map(|s| ramp.expected(s * 1_000_000_000)),
             [0.0, 10_000.0, 30_000.0, 40_000.0]

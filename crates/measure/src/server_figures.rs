@@ -1,5 +1,5 @@
-//! The figures of the server under test in a level, computed from what its processes used in each iteration. Every formula is
-//! defined in `docs/measurement.md`.
+//! The figures of the server under test in a level, computed from what its processes used in each iteration. Every
+//! formula is defined in `docs/measurement.md`.
 
 use schemars::JsonSchema;
 use serde::Serialize;
@@ -11,68 +11,68 @@ use crate::iteration::IterationRecord;
 use crate::server_use::{ProcessUse, ServerUse};
 use crate::units::NANOS_PER_SECOND;
 
-/// What the server used over the iterations of a level for which it was visible.
+/// What the server used in those iterations of a level in which it was visible.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, JsonSchema)]
 pub struct ServerFigures {
     /// CPU time / window, in percent of one CPU.
     pub cpu_percent: f64,
-    /// Of that, in user mode.
+    /// The part in user mode.
     pub cpu_user_percent: f64,
-    /// Of that, in the kernel.
+    /// The part in the kernel.
     pub cpu_system_percent: f64,
-    /// CPU time for 1,000 ended requests, in seconds.
+    /// CPU time per 1,000 ended requests, in seconds.
     pub cpu_per_1000_requests_s: f64,
     /// Peak resident memory, in bytes.
     pub resident_bytes_max: u64,
-    /// What its processes did besides; absent where they could not be seen.
+    /// What else its processes did; absent if they were not visible.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub processes: Option<ProcessFigures>,
 }
 
-/// What the server's processes did besides using CPU time, by request and second; and what there was of them.
+/// What the server's processes did besides using CPU time, per request and second; and how many there were.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, JsonSchema)]
 pub struct ProcessFigures {
-    /// Voluntary context switches an ended request.
+    /// Voluntary context switches per ended request.
     pub switches_voluntary_per_request: f64,
-    /// Involuntary context switches a second.
+    /// Involuntary context switches per second.
     pub switches_involuntary_per_s: f64,
-    /// Page faults without a disk, a second.
+    /// Page faults without disk access, per second.
     pub faults_minor_per_s: f64,
-    /// Page faults that waited for a disk, a second.
+    /// Page faults that waited for a disk, per second.
     pub faults_major_per_s: f64,
-    /// Bytes that disks read for it, a second.
+    /// Bytes that disks read for it, per second.
     pub disk_read_bytes_per_s: Option<f64>,
-    /// Bytes that disks wrote for it, a second.
+    /// Bytes that disks wrote for it, per second.
     pub disk_written_bytes_per_s: Option<f64>,
     /// Time for which a CPU quota throttled it, in percent of the window.
     pub throttled_percent: Option<f64>,
-    /// Most processes.
+    /// Maximum number of processes.
     pub processes_max: u64,
-    /// Most threads.
+    /// Maximum number of threads.
     pub threads_max: u64,
-    /// Most descriptors.
+    /// Maximum number of descriptors.
     pub descriptors_max: Option<u64>,
-    /// Most resident memory that the close of a window found, in bytes.
+    /// Maximum of the resident memory at the ends of windows, in bytes.
     pub resident_bytes: u64,
     /// The same with shared pages divided among the processes that share them.
     pub proportional_bytes: Option<u64>,
 }
 
-/// What a server used in a window in which it was seen, and what that is of.
+/// What a server used in a window in which it was visible, and the time and requests to relate it to.
 struct Seen<'a> {
-    /// For how long it was looked at, in nanoseconds, and the requests that ended in that time.
+    /// How long it was monitored, in nanoseconds, and the requests that ended in that time.
     read: (f64, f64),
     used: &'a ServerUse,
 }
 
 impl ServerFigures {
-    /// Over these iterations; those for which the server was not looked at would dilute its share, and are left out. `None`
-    /// where there is no other.
+    /// Over these iterations, without those in which the server was not monitored, as they would dilute its share.
+    /// `None` if no others are left.
     pub fn of(runs: &[&IterationRecord]) -> Option<ServerFigures> {
         ServerFigures::over(runs, |run| Some(Seen { read: while_read(run), used: run.server_used()? }))
     }
 
-    /// The same of one of the server's hosts, by its agent; requests are those of all hosts.
+    /// The same for one of the server's hosts, by its agent; requests are those of all hosts.
     pub fn on_host(runs: &[&IterationRecord], agent: u32) -> Option<ServerFigures> {
         ServerFigures::over(runs, |run| {
             let there = run.server_hosts.iter().find(|there| there.agent == agent)?;
@@ -81,7 +81,7 @@ impl ServerFigures {
         })
     }
 
-    /// The same of the server behind a proxy; requests are the clients'.
+    /// The same for the server behind a proxy; requests are those of clients.
     pub fn of_origin(runs: &[&IterationRecord]) -> Option<ServerFigures> {
         ServerFigures::over(runs, |run| {
             Some(Seen { read: while_read(run), used: run.origin.as_ref()?.server.as_ref()? })
@@ -138,7 +138,7 @@ impl ProcessFigures {
     }
 }
 
-/// Two windows as one: what was counted is added, of what there was the most.
+/// Two windows as one: counters are added; memory, processes, threads and descriptors are the maximum.
 fn together(a: ProcessUse, b: ProcessUse) -> ProcessUse {
     let sum = |a: Option<u64>, b: Option<u64>| a.zip(b).map(|(a, b)| a.saturating_add(b));
     ProcessUse {
@@ -156,13 +156,13 @@ fn together(a: ProcessUse, b: ProcessUse) -> ProcessUse {
         proportional_bytes: a.proportional_bytes.max(b.proportional_bytes),
         run_queue_ns: sum(a.run_queue_ns, b.run_queue_ns),
         threads_cpu_ns: sum(a.threads_cpu_ns, b.threads_cpu_ns),
-        // Threads of two windows are not the same ones.
+        // Threads of two windows are different ones.
         busiest: Vec::new(),
     }
 }
 
-/// What a server's processes used over the windows in which they could be seen; `None` where they could be in none. Counters
-/// are added; of memory, processes, threads and descriptors it is the most.
+/// What a server's processes used in the windows in which they were visible; `None` if in none. Counters are added;
+/// memory, processes, threads and descriptors are the maximum.
 pub(crate) fn server_use(
     runs: &[&IterationRecord],
     of: fn(&IterationRecord) -> Option<&ServerUse>,
@@ -180,19 +180,20 @@ pub(crate) fn server_use(
     })
 }
 
-/// For how long a window's server was looked at, in nanoseconds, and the requests that ended in that time: the window, or the
-/// time between an agent's two readings, in which they end at the window's rate; of several agents, the mean of these times.
+/// How long a window's server was monitored, in nanoseconds, and the requests that ended in that time. The time is
+/// that of the window, or between an agent's two readings, or the mean of several agents' times; requests end at the
+/// window's rate.
 pub fn while_read(run: &IterationRecord) -> (f64, f64) {
     over_time(run, run.server_read_ns().unwrap_or_default())
 }
 
-/// A time beside a window, and the requests that ended in it; where it is none, those of the window.
+/// A time other than the window, and the requests that ended in it; those of the window if the time is 0.
 fn over_time(run: &IterationRecord, read_ns: f64) -> (f64, f64) {
     let (window_ns, ended) = (run.measured.window_ns as f64, run.measured.counts.ended() as f64);
     if read_ns > 0.0 { (read_ns, quotient(ended * read_ns, window_ns)) } else { (window_ns, ended) }
 }
 
-/// What shares and rates are of.
+/// The base of shares and rates.
 struct Base {
     window_ns: f64,
     ended: f64,
@@ -221,7 +222,7 @@ impl Base {
     }
 }
 
-/// a / b; a window of no length and one without requests give 0.
+/// a / b; 0 for a window without length or requests.
 fn quotient(a: f64, b: f64) -> f64 {
     if b == 0.0 { 0.0 } else { a / b }
 }
@@ -229,7 +230,7 @@ fn quotient(a: f64, b: f64) -> f64 {
 const SERVER: &str = "The server";
 
 fn per_1000_requests(server: Option<&ServerFigures>) -> Option<Value> {
-    // A server whose processes could not be looked into reports no time at all.
+    // A server whose processes were not visible reports no CPU time.
     let cost = server?.cpu_per_1000_requests_s;
     (cost > 0.0).then(|| cost.into())
 }
@@ -238,7 +239,7 @@ fn percent(percent: f64) -> Option<Value> {
     (percent > 0.0).then(|| percent.into())
 }
 
-/// CPU time and memory, as they were read.
+/// CPU time and memory, unchanged.
 pub(crate) static CPU_USE: &[Figure] = &[
     Figure::new("server_user_s", Quantity::Duration, |r| some(r.server_use()?.user_ns as f64 / 1e9))
         .called("Server user", "server user time")
@@ -257,7 +258,7 @@ pub(crate) static CPU_USE: &[Figure] = &[
         .prometheus("webstone_server_resident_memory_max_bytes"),
 ];
 
-/// `server-cpu` as tables show it: CPU time for 1,000 requests.
+/// `server-cpu` as tables show it: CPU time per 1,000 requests.
 pub(crate) static COST: &[Figure] =
     &[Figure::new("server_cpu_per_1000_requests_s", Quantity::Seconds, |r| per_1000_requests(r.server()))
         .called("Server CPU per 1,000 requests", "server CPU per 1,000 requests")
@@ -266,7 +267,7 @@ pub(crate) static COST: &[Figure] =
         .prometheus("webstone_server_cpu_per_1000_requests_seconds")
         .headline()];
 
-/// A raw number of its processes.
+/// A raw value of its processes.
 macro_rules! raw {
     ($key:literal, $quantity:ident, $long:literal, $name:literal, $metric:literal, $of:expr) => {
         Figure::new($key, Quantity::$quantity, |r| processes(r).and_then($of))
@@ -281,7 +282,7 @@ fn processes<'r>(reading: &'r Reading<'_>) -> Option<&'r ProcessUse> {
     reading.server_use()?.processes.as_ref()
 }
 
-/// What its processes did, as it was read.
+/// What its processes did, unchanged.
 pub(crate) static PROCESS_USE: &[Figure] = &[
     raw!(
         "server_switches_voluntary",
@@ -369,7 +370,7 @@ pub(crate) static PROCESS_USE: &[Figure] = &[
     ),
 ];
 
-/// `server-cpu`: CPU time of the server's processes per ended request, where they could be asked.
+/// `server-cpu`: CPU time of the server's processes per ended request, if known.
 pub const CPU_PER_REQUEST: Figure = Figure::new("server_cpu_per_request_s", Quantity::Seconds, |r| {
     per_1000_requests(r.server()).map(|cost| (cost.as_f64() / 1000.0).into())
 })
@@ -402,7 +403,7 @@ fn figures<'r>(reading: &'r Reading<'_>) -> Option<&'r ProcessFigures> {
     reading.server()?.processes.as_ref()
 }
 
-/// What its processes did, by request and second.
+/// What its processes did, per request and second.
 pub(crate) static PROCESSES: &[Figure] = &[
     Figure::new("server_switches_voluntary_per_request", Quantity::Ratio, |r| {
         some(figures(r)?.switches_voluntary_per_request)
@@ -461,7 +462,7 @@ mod tests {
     }
 
     #[test]
-    fn sums_are_of_all_windows_in_which_the_server_was_seen() {
+    fn sums_are_over_all_windows_in_which_the_server_was_visible() {
         let used = |switches_voluntary, descriptors_max| ServerUse {
             user_ns: 300_000_000,
             system_ns: 700_000_000,
@@ -483,7 +484,7 @@ mod tests {
             }),
             ..ServerUse::default()
         };
-        // Of one that was not read in time there is what it counted itself, and none of its zeros.
+        // A server that was not read in time has only what it counted itself, and its zeros do not count.
         let unread = ServerUse { sent_bytes: Some(48), ..ServerUse::default() };
         let runs =
             [run(Some(used(3_000, 9))), run(None), run(Some(unread.clone())), run(Some(used(5_000, 7)))];
@@ -514,7 +515,7 @@ mod tests {
 
     #[test]
     fn an_agents_figures_are_of_its_own_interval() {
-        // Read over 2.5 s by the agent's clock, beside a window of 2 s with 2,000 requests: 2,500 end in that time.
+        // Read over 2.5 s of the agent's clock, for a window of 2 s with 2,000 requests: 2,500 end in that time.
         let mut run = run(Some(ServerUse { user_ns: 1_250_000_000, ..ServerUse::default() }));
         let host = HostUse { elapsed_ns: 2_500_000_000, ..HostUse::default() };
         run.server_hosts = vec![ServerHostUse { host, ..ServerHostUse::default() }];

@@ -1,5 +1,5 @@
-//! Hosts that the server under test runs on, each watched by an agent of its own: one, or several behind a load balancer. What each
-//! did in a window, and what they did together.
+//! Hosts that the server under test runs on, each watched by its own agent: one, or several behind a load balancer.
+//! What each did in a window, and what they did together.
 
 use std::collections::BTreeSet;
 
@@ -11,29 +11,30 @@ use crate::iteration::IterationRecord;
 use crate::server_use::{ProcessUse, ServerUse};
 use crate::units::is_zero;
 
-/// What the kernel of a server's host counted while a window was open, as an agent read it there.
+/// What the kernel of a server's host counted while a window was open, as read by an agent there.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(default)]
 pub struct ServerHostUse {
     /// Which of the run's server agents, from 0.
     #[serde(skip_serializing_if = "is_first")]
     pub agent: u32,
-    /// The first of the agents on the same machine, where that is another: CPUs are counted there.
+    /// The first of the agents on the same machine, if that is another one: CPUs are counted there.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub same_machine_as: Option<u32>,
-    /// The first of the agents in the same network namespace, where that is another: interfaces and counters of TCP are counted there.
+    /// The first of the agents in the same network namespace, if that is another one: interfaces and TCP counters are
+    /// counted there.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub same_network_as: Option<u32>,
-    /// The readings and their differences. `elapsed_ns` is between the two readings by that host's own monotonic clock, and what
-    /// the server used was used in it. `descriptors` and `ports` are absent: they would be the agent's.
+    /// The readings and their differences. `elapsed_ns` is between the two readings by that host's own monotonic
+    /// clock; what the server used is for that time. `descriptors` and `ports` are absent: they would be the agent's.
     pub host: HostUse,
-    /// Upper bound of the delay of the reading at the window's opening, in nanoseconds: the round trip,
-    /// without what the agent says lay between reading and answer.
+    /// Upper bound of the delay of the reading at the opening of the window, in nanoseconds: the round trip, without
+    /// the time that the agent reports between reading and answer.
     pub opening_delay_ns_max: u64,
-    /// The same of the reading at its close.
+    /// The same for the reading at its close.
     pub close_delay_ns_max: u64,
-    /// Of several hosts: what the server used on this one; absent where its processes could not be seen. Of an only host it is the
-    /// timed run's `server`.
+    /// With several hosts: what the server used on this one; absent if its processes were not visible. For a single
+    /// host it is in the timed run's `server`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub server: Option<ServerUse>,
 }
@@ -43,48 +44,49 @@ fn is_first(agent: &u32) -> bool {
 }
 
 impl ServerHostUse {
-    /// The machine, by the first agent on it.
+    /// The machine, identified by the first agent on it.
     pub fn machine(&self) -> u32 {
         self.same_machine_as.unwrap_or(self.agent)
     }
 
-    /// The network namespace, by the first agent in it.
+    /// The network namespace, identified by the first agent in it.
     pub fn network(&self) -> u32 {
         self.same_network_as.unwrap_or(self.agent)
     }
 }
 
 impl IterationRecord {
-    /// What the server's processes used in the window; `None` where they were not read, even if the server counted its requests.
+    /// What the server's processes used in the window; `None` if they were not read, even if the server counted its
+    /// requests.
     pub fn server_used(&self) -> Option<&ServerUse> {
         self.server.as_ref().filter(|used| used.was_read())
     }
 
-    /// What the server used on one of its hosts, where its processes could be seen there.
+    /// What the server used on one of its hosts, if its processes were visible there.
     pub fn server_on<'a>(&'a self, there: &'a ServerHostUse) -> Option<&'a ServerUse> {
         match &self.server_hosts[..] {
-            // Where others are missing, the whole is as well.
+            // If other hosts are missing, so is the whole.
             [_] => there.server.as_ref().or(self.server_used()),
             _ => there.server.as_ref(),
         }
     }
 
-    /// The first of its hosts in each network namespace: interfaces and counters of TCP that two agents read are counted once.
+    /// The first of its hosts in each network namespace: interfaces and TCP counters that two agents read count once.
     pub fn server_networks(&self) -> impl Iterator<Item = &ServerHostUse> {
         let mut met = BTreeSet::new();
         self.server_hosts.iter().filter(move |there| met.insert(there.network()))
     }
 
-    /// For how long agents read the server's hosts, in nanoseconds: where they are several, the mean, because each reads its own by
-    /// its own clock. `None` where no agent did.
+    /// How long agents monitored the server's hosts, in nanoseconds; for several agents the mean, because each reads
+    /// its host by its own clock. `None` without agents.
     pub fn server_read_ns(&self) -> Option<f64> {
         let times: Vec<f64> = self.server_hosts.iter().map(|there| there.host.elapsed_ns as f64).collect();
         (!times.is_empty()).then(|| times.iter().sum::<f64>() / times.len() as f64)
     }
 }
 
-/// What a server used on several hosts at once: counters are added, and so is what there was of memory, processes and threads,
-/// because each host has its own. `None` where it is not known of one of them.
+/// What a server used on several hosts at the same time: counters are added, and also memory, processes and threads,
+/// because each host has its own. `None` if that of one is unknown.
 pub fn server_at_once(hosts: &[ServerHostUse]) -> Option<ServerUse> {
     let all: Option<Vec<&ServerUse>> = hosts.iter().map(|there| there.server.as_ref()).collect();
     all?.into_iter().cloned().reduce(|a, b| ServerUse {
@@ -114,13 +116,13 @@ fn processes_at_once(a: &ProcessUse, b: &ProcessUse) -> ProcessUse {
         proportional_bytes: both(|it| it.proportional_bytes),
         run_queue_ns: both(|it| it.run_queue_ns),
         threads_cpu_ns: both(|it| it.threads_cpu_ns),
-        // Their numbers say which thread it is on one host only; each host's own are with it.
+        // Their identifiers are unique on one host only; each host keeps its own.
         busiest: Vec::new(),
     }
 }
 
-/// What several hosts counted at once, as one: what a machine or a network namespace counts that several agents read is in it
-/// once. Its CPUs and links are those of all, one after the other. `None` where there is none.
+/// What several hosts counted at the same time, as one. What several agents read of the same machine or network
+/// namespace counts once. Has the CPUs and links of all hosts, in order. `None` if there are none.
 pub fn hosts_at_once(hosts: &[ServerHostUse]) -> Option<HostUse> {
     let (first, others) = hosts.split_first()?;
     let mut sum = first.host.clone();

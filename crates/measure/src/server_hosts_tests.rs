@@ -1,4 +1,5 @@
-//! Hosts of a server as one: sums, what is counted once, names; and that records of one agent are read as they were written.
+//! Several hosts of a server as one: sums, what is counted once, names; and that records of a single agent are read
+//! as written.
 
 use proptest::prelude::*;
 
@@ -37,7 +38,7 @@ fn run(hosts: Vec<ServerHostUse>) -> IterationRecord {
 }
 
 #[test]
-fn a_server_is_what_it_used_on_all_hosts() {
+fn a_servers_use_is_that_on_all_hosts() {
     let run = run(vec![
         there(0, 2 * SECOND, Some(used(SECOND / 2, SECOND / 2))),
         there(1, 2 * SECOND, Some(used(SECOND, 0))),
@@ -60,7 +61,7 @@ fn a_server_is_what_it_used_on_all_hosts() {
 
 #[test]
 fn shares_are_of_the_mean_of_the_times() {
-    // Read for 1.9 and 2.1 s beside a window of 2 s.
+    // Read for 1.9 and 2.1 s, for a window of 2 s.
     let run = run(vec![
         there(0, 1_900_000_000, Some(used(SECOND, 0))),
         there(1, 2_100_000_000, Some(used(SECOND, 0))),
@@ -72,7 +73,7 @@ fn shares_are_of_the_mean_of_the_times() {
 }
 
 #[test]
-fn what_two_agents_read_of_one_machine_counts_once() {
+fn readings_of_one_machine_by_two_agents_count_once() {
     let beside = |same_network_as| ServerHostUse {
         same_machine_as: Some(0),
         same_network_as,
@@ -87,14 +88,14 @@ fn what_two_agents_read_of_one_machine_counts_once() {
     };
     assert_eq!(of(vec![first(), beside(Some(0))]), (2 * SECOND, SECOND / 2, 500, 3));
     assert_eq!(of(vec![first(), beside(None)]), (2 * SECOND, SECOND / 2, 1_000, 6));
-    // Where the first is missing, the second is what is known of the machine.
+    // If the first is missing, the second one's reading is used.
     let alone = run(vec![beside(Some(0))]);
     assert_eq!(HostFigures::of_server(&[&alone]).unwrap().cpus.unwrap().busy_ns, SECOND / 2);
     assert_eq!(alone.server_networks().count(), 1);
 }
 
 #[test]
-fn a_part_does_not_pass_for_the_whole() {
+fn a_part_is_not_taken_for_the_whole() {
     let run = run(vec![there(0, 2 * SECOND, None), there(1, 2 * SECOND, Some(used(SECOND, 0)))]);
     assert_eq!((&run.server, ServerFigures::of(&[&run])), (&None, None));
     assert_eq!(ServerFigures::on_host(&[&run], 0), None);
@@ -102,7 +103,7 @@ fn a_part_does_not_pass_for_the_whole() {
 }
 
 #[test]
-fn what_one_agent_read_is_written_as_one() {
+fn the_reading_of_one_agent_is_written_without_a_list() {
     let host = HostUse { elapsed_ns: 7, ..HostUse::default() };
     let alone = IterationRecord {
         server_hosts: vec![ServerHostUse { host, ..ServerHostUse::default() }],
@@ -117,7 +118,7 @@ fn what_one_agent_read_is_written_as_one() {
 }
 
 proptest! {
-    /// Counters of the whole are those of the hosts, however many there are and in whichever order.
+    /// The counters of the whole are the sums over hosts, for any number and order of hosts.
     #[test]
     fn the_parts_add_up(times in prop::collection::vec((0..1_u64 << 40, 0..1_u64 << 40, 0..1_u64 << 30), 2..9)) {
         let hosts: Vec<ServerHostUse> = (0..)

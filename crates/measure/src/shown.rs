@@ -1,16 +1,16 @@
-//! Text that somebody else wrote, as it may be shown: records come from strangers, answers and logs from servers under test,
-//! names of files from archives. Printed as they are, an escape sequence repaints the terminal, a line break begins a line that
-//! looks like a verdict, and a character for writing from right to left reverses what follows it.
+//! Makes text from others safe to show: records come from strangers, answers and logs from servers under test, names
+//! of files from archives. Printed unchanged, an escape sequence could repaint the terminal, a line break could begin
+//! a line that looks like a verdict, and a right-to-left character could reverse what follows.
 //!
-//! [`Shown`] is that text on one line. [`lines`] is for what was put together already and leaves the program: its line breaks
-//! stay, because they are ours. [`json`] is for JSON, whose strings have an escape of their own. What must be escaped besides,
-//! because Markdown, HTML or a table gives it a meaning, is the format's to know.
+//! [`Shown`] puts such text on one line. [`lines`] is for finished output that leaves the program: its line breaks
+//! stay, because they are ours. [`json`] is for JSON, whose strings have their own escapes. Each format must escape
+//! what has a meaning in it, such as in Markdown, HTML or a table.
 
 use std::borrow::Cow;
 use std::fmt::{self, Write as _};
 
-/// A text of somebody else, on one line and harmless: blanks of every kind become one space each, what prints nothing or
-/// commands a terminal becomes its number, as in `\u{1b}`.
+/// Text from others, on one line and harmless: each run of white space becomes a space, and characters that are
+/// invisible or control a terminal become their number, as in `\u{1b}`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Shown<'a>(pub &'a str);
 
@@ -20,7 +20,7 @@ impl fmt::Display for Shown<'_> {
     }
 }
 
-/// [`Shown`] as a string; borrowed where there is nothing to change.
+/// [`Shown`] as a string; borrowed if nothing changes.
 pub fn shown(text: &str) -> Cow<'_, str> {
     if !text.chars().any(is_hidden) {
         return Cow::Borrowed(text);
@@ -36,8 +36,9 @@ pub fn shown(text: &str) -> Cow<'_, str> {
     Cow::Owned(safe)
 }
 
-/// A text of several lines without anything that commands a terminal. Line breaks and tabs stay. `is_ours` is asked for every
-/// escape character and what follows it: what is the program's own styling, in bytes.
+/// A text of several lines without anything that controls a terminal. Line breaks and tabs stay. `is_ours` is called
+/// for every escape character and what follows it, and returns the length in bytes of the program's own styling
+/// there.
 pub fn lines(text: &str, is_ours: impl Fn(&str) -> usize) -> Cow<'_, str> {
     if !text.chars().any(|c| commands(c) && !matches!(c, '\n' | '\t')) {
         return Cow::Borrowed(text);
@@ -59,8 +60,8 @@ pub fn lines(text: &str, is_ours: impl Fn(&str) -> usize) -> Cow<'_, str> {
     Cow::Owned(safe)
 }
 
-/// Further lines of a message, indented: what somebody else wrote may begin no line, where scripts and readers look for words
-/// of ours. A line with a remedy (`hint: `) stays where it is.
+/// Indents all lines of a message but the first: text from others must not begin a line, where scripts and readers
+/// look for our words. A line with a remedy (`hint: `) is not indented.
 pub fn indented(text: &str) -> Cow<'_, str> {
     let stays = |line: &str| line.is_empty() || line.starts_with([' ', '\t']) || line.starts_with("hint: ");
     let first = text.len() - text.trim_start_matches('\n').len();
@@ -79,7 +80,8 @@ pub fn indented(text: &str) -> Cow<'_, str> {
     Cow::Owned(safe)
 }
 
-/// JSON whose strings hold no such character as it is: JSON itself asks for it below U+0020 only. The value stays the same.
+/// JSON in which strings contain no such character unescaped; JSON itself requires that only below U+0020. The value
+/// does not change.
 pub fn json(text: &str) -> Cow<'_, str> {
     let raw = |c: char| is_hidden(c) && !matches!(c, '\n' | '\t' | '\r');
     if !text.chars().any(raw) {
@@ -100,22 +102,23 @@ pub fn json(text: &str) -> Cow<'_, str> {
     Cow::Owned(safe)
 }
 
-/// Whether a character shows nothing by itself: those that [command](commands), and those of no width.
+/// Whether a character is invisible: those that [control](commands) a terminal, and those without width.
 pub fn is_hidden(c: char) -> bool {
     commands(c)
         || matches!(c, '\u{ad}' | '\u{200b}'..='\u{200d}' | '\u{2060}'..='\u{2065}' | '\u{206a}'..='\u{206f}'
             | '\u{feff}' | '\u{fff9}'..='\u{fffb}' | '\u{e0000}'..='\u{e0fff}')
 }
 
-/// Whether a character can command a terminal, begin a line or turn the direction of others: the control characters of C0 and
-/// C1, the separators of lines and paragraphs, and those of the bidirectional algorithm (Unicode Standard Annex 9, 2).
+/// Whether a character can control a terminal, begin a line or change the direction of others: the control characters
+/// of C0 and C1, the separators of lines and paragraphs, and those of the bidirectional algorithm (Unicode Standard
+/// Annex 9, 2).
 pub fn commands(c: char) -> bool {
     c.is_control()
         || matches!(c, '\u{61c}' | '\u{200e}' | '\u{200f}' | '\u{2028}' | '\u{2029}' | '\u{202a}'..='\u{202e}'
             | '\u{2066}'..='\u{2069}')
 }
 
-/// A piece of input as a message shows it: in quotes, control characters escaped, cut after 60 characters.
+/// A piece of input as in messages: in quotes, control characters escaped, cut after 60 characters.
 pub fn quoted(text: &str) -> String {
     const SHOWN: usize = 60;
     match text.char_indices().nth(SHOWN) {
@@ -142,7 +145,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn nothing_of_it_commands_a_terminal_or_begins_a_line() {
+    fn nothing_controls_a_terminal_or_begins_a_line() {
         let hostile = "a\u{1b}[2J\r\nVERIFIED\u{7}\u{9b}1m\u{202e}b\u{200b}\u{2028}c\u{e0041}\u{7f}";
         let safe = shown(hostile);
         assert_eq!(
@@ -156,7 +159,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_put_together_keeps_its_lines_and_its_own_style() {
+    fn finished_output_keeps_its_lines_and_its_style() {
         let ours = |text: &str| if text.starts_with("\u{1b}[1m") { 4 } else { 0 };
         assert_eq!(lines("a\n\tb\r\nc", |_| 0), "a\n\tb\r\nc");
         assert_eq!(lines("\u{1b}[1ma\u{1b}[2J\rb", ours), "\u{1b}[1ma\\u{1b}[2J\\u{d}b");

@@ -1,8 +1,8 @@
-//! Reads a struct from a table and from nothing else. What serde derives takes a list of a struct's values as well, in the order of
-//! its fields: `server = ["command", …]` would say what `server.command` says without naming it. Whatever strangers may have written
-//! is read through here: specifications, workloads, messages of agents, records.
+//! Reads a struct only from a table. Code derived by serde also accepts a list of a struct's values, in the order of
+//! its fields: `server = ["command", …]` would set `server.command` without naming it. Everything that strangers may
+//! have written is read through here: specifications, workloads, messages of agents, records.
 //!
-//! It wraps a format's own reader, so that places in texts and messages stay those of the format.
+//! It wraps a format's own reader, so that places and messages of errors are those of the format.
 
 use std::fmt;
 
@@ -11,10 +11,10 @@ use serde::de::{
     VariantAccess, Visitor,
 };
 
-/// Reads JSON, all of it.
+/// Reads JSON, up to the end.
 ///
 /// # Errors
-/// If it is not JSON, or not what `T` describes.
+/// If it is not JSON, or does not match `T`.
 pub fn json<T: DeserializeOwned>(bytes: &[u8]) -> serde_json::Result<T> {
     let mut from = serde_json::Deserializer::from_slice(bytes);
     let read = T::deserialize(Strict(&mut from))?;
@@ -25,12 +25,12 @@ pub fn json<T: DeserializeOwned>(bytes: &[u8]) -> serde_json::Result<T> {
 /// Reads a tree of JSON values.
 ///
 /// # Errors
-/// If the value is not what `T` describes.
+/// If the value does not match `T`.
 pub fn tree<T: DeserializeOwned>(value: &serde_json::Value) -> serde_json::Result<T> {
     T::deserialize(Strict(value))
 }
 
-/// A reader whose structs are tables.
+/// A reader that accepts only tables as structs.
 #[derive(Debug)]
 pub struct Strict<D>(pub D);
 
@@ -113,7 +113,7 @@ impl<'de, D: Deserializer<'de>> Deserializer<'de> for Strict<D> {
     }
 }
 
-/// Takes what a reader found; of a struct (`STRUCT`) no list.
+/// A visitor that rejects lists for a struct (`STRUCT`).
 struct Guarded<V, const STRUCT: bool>(V);
 
 macro_rules! visit {
@@ -262,7 +262,7 @@ mod tests {
     }
 
     #[test]
-    fn a_struct_is_a_table_wherever_it_stands() {
+    fn a_struct_is_a_table_everywhere() {
         for (table, list) in [
             (r#"{"first":"a"}"#, r#"["a"]"#),
             (r#"{"second":{"first":"a"}}"#, r#"{"second":["a"]}"#),
@@ -292,7 +292,7 @@ mod tests {
     }
 
     #[test]
-    fn what_follows_is_refused() {
+    fn trailing_content_is_refused() {
         assert!(json::<Part>(b"{} ").is_ok());
         assert!(json::<Part>(b"{} {}").is_err());
         assert!(json::<Part>(b"").is_err());

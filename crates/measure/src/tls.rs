@@ -17,7 +17,7 @@ pub struct TlsNameError {
     known: String,
 }
 
-/// An enumeration whose values have names in the registry of TLS, read in letters of any size; a second name is OpenSSL's.
+/// An enumeration of names in the TLS registry, read in upper or lower case; the second name is OpenSSL's.
 macro_rules! registered {
     ($(#[$doc:meta])* $name:ident, $what:literal: $($(#[$variant_doc:meta])* $variant:ident $shown:literal $other:literal,)*) => {
         $(#[$doc])*
@@ -27,10 +27,10 @@ macro_rules! registered {
         }
 
         impl $name {
-            /// All, the best first.
+            /// All, in order of preference.
             pub const ALL: [$name; [$($shown),*].len()] = [$($name::$variant),*];
 
-            /// The name that records and files use.
+            /// The name in records and files.
             pub fn name(self) -> &'static str {
                 match self {
                     $($name::$variant => $shown,)*
@@ -67,7 +67,8 @@ registered! {
 }
 
 registered! {
-    /// A cipher suite. AES-128 stands first: SHA-384, which the suites of AES-256 hash with, makes a handshake cost a fifth more.
+    /// A cipher suite. AES-128 is first: with SHA-384, which the suites of AES-256 use, a handshake costs a fifth
+    /// more.
     TlsCipher, "a supported cipher suite":
     /// TLS 1.3.
     Tls13Aes128 "TLS_AES_128_GCM_SHA256" "TLS13_AES_128_GCM_SHA256",
@@ -90,7 +91,7 @@ registered! {
 }
 
 impl TlsCipher {
-    /// The version that it belongs to.
+    /// Its version of TLS.
     pub fn version(self) -> TlsVersion {
         use TlsCipher::{Tls13Aes128, Tls13Aes256, Tls13ChaCha20};
         match self {
@@ -109,7 +110,7 @@ registered! {
     Secp256r1 "secp256r1" "P-256",
     /// P-384.
     Secp384r1 "secp384r1" "P-384",
-    /// X25519 and ML-KEM-768 together, against quantum computers; costs a seventh more.
+    /// X25519 and ML-KEM-768 combined, for resistance to quantum computers; costs a seventh more.
     X25519Mlkem768 "X25519MLKEM768" "X25519-MLKEM768",
 }
 

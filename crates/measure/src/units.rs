@@ -1,6 +1,6 @@
-//! Quantities with their units: how durations and counts are typed on a command line or in a file, and printed.
+//! Quantities with units: how durations and counts are typed on a command line or in a file, and printed.
 //!
-//! Durations are nanoseconds in a `u64` (584 years), the unit of the one monotonic clock that the engine reads.
+//! Durations are nanoseconds in a `u64` (584 years), as in the monotonic clock that the engine reads.
 
 use std::fmt;
 use std::str::FromStr;
@@ -32,7 +32,7 @@ impl Nanos {
         self.0 as f64 / NANOS_PER_SECOND as f64
     }
 
-    /// This span as the standard library has it.
+    /// This span as a type of the standard library.
     pub const fn as_duration(self) -> Duration {
         Duration::from_nanos(self.0)
     }
@@ -51,7 +51,7 @@ pub fn grouped(value: u64) -> String {
     text
 }
 
-/// Why a text is not a quantity. The message says what was read and what is expected.
+/// Why a text is not a quantity. The message has the text and what is expected.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("`{text}` is not {expected}")]
 pub struct QuantityError {
@@ -83,7 +83,7 @@ impl FromStr for Nanos {
                 "ns" => 1.0,
                 "us" | "µs" => 1e3,
                 "ms" => 1e6,
-                // A bare number is seconds, as in wrk, ab and hey.
+                // A number without a unit means seconds, as in wrk, ab and hey.
                 "s" | "" => 1e9,
                 "m" | "min" => 60e9,
                 "h" => 3600e9,
@@ -100,7 +100,7 @@ impl FromStr for Nanos {
 }
 
 impl fmt::Display for Nanos {
-    /// The shortest exact form that [`Nanos::from_str`] reads back.
+    /// The shortest exact form that [`Nanos::from_str`] can read.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let units = [("h", 3600 * NANOS_PER_SECOND), ("m", 60 * NANOS_PER_SECOND), ("s", NANOS_PER_SECOND)];
         let mut rest = self.0;
@@ -134,7 +134,7 @@ crate::as_text!(
     "pattern": "^([0-9.]+(ns|us|ms|s|m|h)?)+$"
 );
 
-/// Reads a count such as `200`, `10k`, `1m` or `2g` (powers of a thousand, as wrk reads them).
+/// Reads a count such as `200`, `10k`, `1m` or `2g` (powers of a thousand, as in wrk).
 pub fn parse_count(text: &str) -> Result<u64, QuantityError> {
     let error = || QuantityError { text: text.to_owned(), expected: COUNT_EXPECTED };
     let lower = text.trim().to_ascii_lowercase();
@@ -147,7 +147,7 @@ pub fn parse_count(text: &str) -> Result<u64, QuantityError> {
     number.parse::<u64>().ok().and_then(|n| n.checked_mul(factor)).ok_or_else(error)
 }
 
-/// Of a counter that is left out of files where it is 0.
+/// For counters that are left out of files if they are 0.
 pub fn is_zero(number: &u64) -> bool {
     *number == 0
 }

@@ -1,11 +1,11 @@
-//! What was counted of requests, connections, pages and bytes, and the sizes of responses.
+//! Counters of requests, connections, pages and bytes, and the sizes of responses.
 
 use super::quantity::Quantity;
 use super::table::{Figure, some};
 
 const COUNTED: &str = "Counters";
 
-/// A counter, with its names where it has more than one.
+/// A counter, with names of its own if it has any.
 macro_rules! counter {
     ($key:literal, $long:literal, $field:ident) => {
         Figure::new($key, Quantity::Count, |r| some(r.measured().counts.$field))
@@ -15,7 +15,7 @@ macro_rules! counter {
     };
 }
 
-/// The four numbers of a kind of size.
+/// The four figures of a kind of size.
 macro_rules! sizes {
     ($key:literal, $words:literal, $moments:ident) => {
         sizes!($key, $words, $moments, ["mean" "mean" mean(), "std_dev" "std dev" standard_deviation(), "min" "min" min, "max" "max" max])
@@ -79,7 +79,7 @@ pub(super) static COUNTERS: &[Figure] = &[
         .otel("webstone.sent", "By"),
 ];
 
-/// Sums of the former that one format asks for.
+/// Sums of the counters above that one format needs.
 pub(super) static MORE: &[Figure] =
     &[Figure::new("received_bytes", Quantity::Bytes, |r| some(r.measured().counts.received_bytes()))
         .called("Received", "received")

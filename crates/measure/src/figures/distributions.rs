@@ -1,4 +1,4 @@
-//! Percentiles of the times of a window, taken from its histograms once.
+//! Percentiles of the times in a window, computed once from its histograms.
 
 use schemars::JsonSchema;
 use serde::Serialize;
@@ -7,7 +7,7 @@ use super::Value;
 use super::seconds;
 use crate::metrics::{GeneratorUse, Histogram, Measured, OpenLoop, times_at};
 
-/// The four distributions of a window; null where nothing was counted.
+/// The four distributions of a window; null if nothing was counted.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, JsonSchema)]
 pub struct Distributions {
     /// TCP connect time.
@@ -18,7 +18,7 @@ pub struct Distributions {
     pub response: Option<Distribution>,
     /// First file's start to last file's last byte.
     pub page: Option<Distribution>,
-    /// Open loop: time to first byte from the actual start; the others are from the intended one.
+    /// Open loop: time to first byte from the actual start; the figures above are from the intended one.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub first_byte_uncorrected: Option<Distribution>,
     /// Open loop: response time from the actual start.
@@ -35,34 +35,35 @@ pub struct Distributions {
     pub tls_handshake: Option<Distribution>,
 }
 
-/// What the load generator itself added; null where nothing was measured.
+/// Delays that the load generator itself added; null if nothing was measured.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, JsonSchema)]
 pub struct GeneratorDelays {
     /// From an event being reported to its handling.
     pub loop_delay: Option<Distribution>,
-    /// How long bytes had lain in the kernel when they were read, on one connection a worker.
+    /// How long bytes had lain in the kernel when they were read, on one connection per worker.
     pub receive_lag: Option<Distribution>,
-    /// How much longer connecting took for the client than for the kernel, of one connection in seventeen.
+    /// How much longer connecting took for the client than for the kernel, for one connection in seventeen.
     pub connect_lag: Option<Distribution>,
 }
 
-/// The percentiles that reports have, ascending: each a field of [`Distribution`], what it is, and its number.
+/// The percentiles in reports, ascending: for each its field in [`Distribution`], its description, and its number.
 macro_rules! percentiles {
     ($($field:ident: $percentile:literal, $what:literal;)*) => {
-        /// Percentiles of a time, from its histogram: three significant digits, never above the maximum. Seconds. Where requests were not
-        /// answered, of the answered ones or of all with their waits so far, whichever is longer.
+        /// Percentiles of a time, from its histogram: three significant digits, never above the maximum. Seconds. If
+        /// some requests were not answered, those of answered requests or of all with their waits so far, whichever
+        /// are longer.
         #[derive(Clone, Debug, Default, PartialEq, Serialize, JsonSchema)]
         pub struct Distribution {
-            /// How many values: of requests that were answered.
+            /// Number of values: of answered requests.
             pub count: u64,
             $(
                 #[doc = $what]
                 pub $field: f64,
             )*
-            /// The longest, exactly.
+            /// The maximum, exactly.
             pub max_s: f64,
-            /// From which percentile on the values are lower bounds, because requests without an answer are among them; 100: only the
-            /// longest is. Absent where none is.
+            /// The percentile from which on the values are lower bounds, because unanswered requests are among them;
+            /// 100: only the maximum is. Absent if there are none.
             #[serde(skip_serializing_if = "Option::is_none")]
             pub at_least_from_percentile: Option<f64>,
         }
@@ -70,7 +71,7 @@ macro_rules! percentiles {
         /// Their numbers.
         pub const PERCENTILES: [f64; [$($percentile),*].len()] = [$($percentile),*];
 
-        /// The same, and the longest.
+        /// The same, and 100 for the maximum.
         const AT: [f64; PERCENTILES.len() + 1] = [$($percentile,)* 100.0];
 
         impl Distribution {
@@ -79,7 +80,7 @@ macro_rules! percentiles {
                 Distribution { count, $($field,)* max_s, at_least_from_percentile }
             }
 
-            /// Each percentile that reports have with its time in seconds; 100 is the longest.
+            /// Each percentile in reports with its time in seconds; 100 is the maximum.
             pub fn each(&self) -> [(f64, f64); AT.len()] {
                 [$(($percentile, self.$field),)* (100.0, self.max_s)]
             }
@@ -99,22 +100,22 @@ percentiles! {
 }
 
 impl Distribution {
-    /// The percentiles of a histogram in nanoseconds; `None` without values.
+    /// The percentiles of a histogram in nanoseconds; `None` if it is empty.
     pub fn of(histogram: &Histogram) -> Option<Distribution> {
         Distribution::of_all(histogram, &Histogram::new())
     }
 
-    /// The same where some requests were not answered; `None` where none was.
+    /// The same if some requests were not answered; `None` if no request was answered.
     pub fn of_all(answered: &Histogram, unanswered: &Histogram) -> Option<Distribution> {
         if answered.is_empty() {
             return None;
         }
         let (times, bound) = times_at(answered, unanswered, &AT.map(|percentile| percentile / 100.0));
-        let times = <[u64; AT.len()]>::try_from(times).expect("as many as were asked for");
+        let times = <[u64; AT.len()]>::try_from(times).expect("one time per quantile");
         Some(Distribution::from_times(answered.len(), times.map(seconds), bound.map(|index| AT[index])))
     }
 
-    /// The time at a percentile of those above, or at 100 the longest.
+    /// The time at one of the percentiles above; the maximum for 100.
     pub(crate) fn value(&self, percentile: f64, time_s: fn(&Distribution) -> f64) -> Value {
         Value::bounded(time_s(self), self.is_at_least(percentile))
     }
@@ -126,7 +127,7 @@ impl Distribution {
 }
 
 impl GeneratorDelays {
-    /// Of the delays that workers measured.
+    /// From the delays that workers measured.
     pub fn of(generator: &GeneratorUse) -> GeneratorDelays {
         GeneratorDelays {
             loop_delay: Distribution::of(&generator.loop_delay),
@@ -137,7 +138,7 @@ impl GeneratorDelays {
 }
 
 impl Distributions {
-    /// Of a window, or of several merged.
+    /// From a window, or several merged.
     pub fn of(measured: &Measured) -> Distributions {
         let histograms = &measured.histograms;
         let waits = &measured.unanswered.histograms;
@@ -157,7 +158,7 @@ impl Distributions {
         }
     }
 
-    /// Whether nothing at all was counted, as in a record read without its histograms.
+    /// Whether nothing was counted, as in a record that was read without its histograms.
     pub fn is_empty(&self) -> bool {
         *self == Distributions::default()
     }

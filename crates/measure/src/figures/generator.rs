@@ -1,4 +1,5 @@
-//! What the load generator used and added, and what became of an open loop's schedule. A generator near 100 % measures itself.
+//! What the load generator used and added, and how an open loop's schedule was kept. A generator near 100 % measures
+//! itself.
 
 use super::quantity::Quantity;
 use super::table::{Better, Figure, Gate, Precision, some};
@@ -10,30 +11,30 @@ use crate::units::NANOS_PER_SECOND;
 /// How much of its CPUs the load generator used, and how late it was.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct GeneratorFigures {
-    /// How many workers it had.
+    /// Number of workers.
     pub workers: usize,
-    /// CPU time of all workers / (workers × window), in percent, without waiting awake for arrivals.
+    /// CPU time of all workers / (workers × window), in percent, without spinning for arrivals.
     pub cpu_percent: f64,
-    /// The same of the busiest worker.
+    /// The same for the busiest worker.
     pub busiest_percent: f64,
-    /// How long the worker that waited most was ready to run and not let run, in percent of the window, where the kernel
-    /// told it.
+    /// For the worker with the longest wait: how long it was ready to run but had no CPU, in percent of the window,
+    /// if the kernel reported it.
     pub waited_percent: Option<f64>,
     /// CPU time per ended request, in seconds.
     pub cpu_per_request_s: f64,
-    /// Median delay from readiness to handling, in seconds, where it was measured.
+    /// Median delay from readiness to handling, in seconds, if measured.
     pub loop_delay_p50_s: Option<f64>,
-    /// 99th percentile of the delay from readiness to handling, in seconds, where it was measured.
+    /// 99th percentile of the delay from readiness to handling, in seconds, if measured.
     pub loop_delay_p99_s: Option<f64>,
-    /// How long bytes lay in the kernel before they were read: median, 99th percentile and maximum in seconds, where it was
+    /// How long bytes lay in the kernel before they were read: median, 99th percentile and maximum in seconds, if
     /// measured.
     pub receive_lag_s: Option<[f64; 3]>,
-    /// How much longer connecting took for the client than for the kernel: the median, in seconds, where it was measured.
+    /// How much longer connecting took for the client than for the kernel: the median, in seconds, if measured.
     pub connect_lag_p50_s: Option<f64>,
 }
 
 impl GeneratorFigures {
-    /// Of a window, or of several merged, with the figures computed from it.
+    /// From a window, or several merged, and the figures computed from it.
     pub fn of(measured: &Measured, figures: &Figures) -> GeneratorFigures {
         let (generator, window_ns) = (&measured.generator, measured.window_ns as f64);
         let percent: Vec<f64> = generator
@@ -71,25 +72,25 @@ impl GeneratorFigures {
     }
 }
 
-/// What became of an open loop's schedule.
+/// What happened to an open loop's schedule.
 #[derive(Clone, Copy, Debug)]
 pub struct OpenLoopFigures {
     /// How well it was kept.
     pub kept: ScheduleKept,
-    /// Pages fetched whole, per second.
+    /// Complete pages per second.
     pub achieved_rate: f64,
-    /// Arrivals that found no client free and were skipped.
+    /// Arrivals that found no free client and were skipped.
     pub skipped: u64,
-    /// Arrivals that waited for a client at the end.
+    /// Arrivals that were waiting for a client at the end.
     pub queued: u64,
     /// Arrivals that had waited for a client.
     pub waited: u64,
-    /// Time that workers waited for arrivals awake, in percent of their CPUs.
+    /// Time that workers spun for arrivals, in percent of their CPUs.
     pub awake_percent: f64,
 }
 
 impl OpenLoopFigures {
-    /// Of a window, or of several merged; `None` in closed loop, and of a window of no length.
+    /// From a window, or several merged; `None` in closed loop, and for a window without length.
     pub fn of(measured: &Measured) -> Option<OpenLoopFigures> {
         let (open_loop, workers) = (measured.open_loop.as_ref()?, &measured.generator.workers);
         let window_ns = measured.window_ns as f64;
@@ -143,7 +144,7 @@ pub const CPU_PER_REQUEST: Figure = Figure::new("generator_cpu_per_request_s", Q
 .gate(Gate::compared("client-cpu", "CPU time per request").of_machines().words("less", "more"), Better::Less)
 .detail();
 
-/// Shares of its CPUs, and how late it was.
+/// CPU shares of the generator, and how late it was.
 pub(super) static SHARES: &[Figure] = &[
     Figure::new("generator_cpu_percent", Quantity::Percent, |r| {
         (r.generator().workers > 0).then(|| r.generator().cpu_percent.into())
@@ -172,7 +173,7 @@ pub(super) static SHARES: &[Figure] = &[
     .defined("The host", "disturbance"),
 ];
 
-/// What became of arrivals.
+/// What happened to arrivals.
 pub(super) static ARRIVALS: &[Figure] = &[
     Figure::new("asked_per_s", Quantity::PerSecond, |r| some(r.open_loop()?.kept.asked_rate))
         .called("Arrivals asked for", "arrivals asked for")

@@ -1,6 +1,6 @@
-//! What the kernel of a host counted while windows were open: the generator's host, and the server's where an agent looked at
-//! it there. The counters are the whole machine's, in its network namespace; every definition is in `docs/measurement.md`,
-//! "The host of the generator".
+//! What the kernel of a host counted while windows were open: on the generator's host, and on the server's if an
+//! agent monitored it. The counters are those of the whole machine, in its network namespace; all are defined in
+//! `docs/measurement.md`, "The host of the generator".
 
 use super::quantity::Quantity;
 use super::table::{Better, Figure, Gate, Precision, some};
@@ -18,43 +18,44 @@ pub struct HostFigures {
     pub elapsed_s: f64,
     /// Requests that ended in those windows.
     pub ended: u64,
-    /// Counters of TCP; absent where they were read in no window.
+    /// Counters of TCP; absent if they were read in no window.
     pub tcp: Option<TcpUse>,
-    /// Requests that ended in the windows in which the counters of TCP were read.
+    /// Requests that ended in the windows in which the TCP counters were read.
     pub tcp_ended: u64,
     /// The interfaces towards the target.
     pub links: Option<Links>,
-    /// All CPUs together; absent where they were read in no window.
+    /// All CPUs together; absent if they were read in no window.
     pub cpus: Option<CpuUse>,
-    /// How often it was looked at.
+    /// Number of samples.
     pub probes: u64,
-    /// CPU time of those looks, in nanoseconds.
+    /// CPU time of the samples, in nanoseconds.
     pub probe_cpu_ns: u64,
-    /// What others took of the generator's CPUs before the windows.
+    /// How much others took of the generator's CPUs before the windows.
     pub disturbance: Option<Disturbance>,
-    /// At most so long after it was asked for was a reading taken where a window opened, in nanoseconds; of the server's host.
+    /// Upper bound of the delay between asking for a reading at the opening of a window and taking it, in
+    /// nanoseconds; for the server's host.
     pub opening_delay_ns_max: u64,
-    /// The same where a window closed.
+    /// The same at the close of a window.
     pub close_delay_ns_max: u64,
 }
 
 /// What went over the interfaces towards the target.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Links {
-    /// Their names, in the order in which they were met.
+    /// Their names, in order of appearance.
     pub names: Vec<String>,
     /// The sums.
     pub sum: LinkUse,
-    /// Packets of both directions. Over a loopback every packet that was sent is received here as well, and is one.
+    /// Packets in both directions. On a loopback interface every packet sent is also received here, and counts once.
     pub packets: u64,
-    /// Time between the readings in which there were any, in seconds.
+    /// Time between the readings that had any, in seconds.
     pub elapsed_s: f64,
     /// Requests that ended in those windows.
     pub ended: u64,
 }
 
 impl HostFigures {
-    /// Of the hosts that made the load, all together; `None` where the kernel of none was read in these iterations.
+    /// For the hosts that made the load, all together; `None` if no kernel was read in these iterations.
     pub fn of_generator(runs: &[&IterationRecord]) -> Option<HostFigures> {
         let mut sum: Option<HostFigures> = None;
         for run in runs {
@@ -68,7 +69,7 @@ impl HostFigures {
         sum
     }
 
-    /// Of the server's hosts, all together; `None` where no agent looked at one.
+    /// For the server's hosts, all together; `None` if no agent monitored one.
     pub fn of_server(runs: &[&IterationRecord]) -> Option<HostFigures> {
         let mut sum: Option<HostFigures> = None;
         for run in runs {
@@ -83,7 +84,7 @@ impl HostFigures {
         sum
     }
 
-    /// Of one of the server's hosts, by its agent.
+    /// For one of the server's hosts, by its agent.
     pub fn on_host(runs: &[&IterationRecord], agent: u32) -> Option<HostFigures> {
         let mut sum: Option<HostFigures> = None;
         for run in runs {
@@ -93,7 +94,7 @@ impl HostFigures {
         sum
     }
 
-    /// Adds a window. What hosts did in it they did at once: its time counts once.
+    /// Adds a window. Several hosts had it at the same time, so its time counts once.
     fn add(&mut self, hosts: &[(&HostUse, u64)]) {
         let longest_s = |hosts: &mut dyn Iterator<Item = &(&HostUse, u64)>| {
             hosts.map(|(host, _)| seconds(host.elapsed_ns)).fold(0.0, f64::max)
@@ -146,7 +147,7 @@ impl HostFigures {
 }
 
 impl Links {
-    /// A count a second.
+    /// A count per second.
     fn rate(&self, count: u64) -> f64 {
         quotient(count as f64, self.elapsed_s)
     }
@@ -161,7 +162,7 @@ macro_rules! raw {
     };
 }
 
-/// Counters of TCP that have been in tables for longest.
+/// The first counters of TCP in the table: columns of CSV keep their places.
 pub(super) static TCP: &[Figure] = &[
     raw!("host_listen_overflows", Count, "Host listen overflows", "listen_overflows", |host| {
         some(host.tcp?.listen_overflows)
@@ -177,7 +178,7 @@ pub(super) static TCP: &[Figure] = &[
     .column("retransmitted", "segments", 2),
 ];
 
-/// What the kernel counted besides, and the monitoring overhead.
+/// What else the kernel counted, and the monitoring overhead.
 pub(super) static COUNTED: &[Figure] = &[
     raw!("network_received_bytes", Bytes, "Network received", "interfaces", |host| {
         some(host.links.as_ref()?.sum.received_bytes)
@@ -239,7 +240,7 @@ macro_rules! there {
     };
 }
 
-/// What an agent read of the server's host.
+/// What an agent read on the server's host.
 pub(super) static SERVER_HOST: &[Figure] = &[
     there!(
         "server_host_listen_overflows",
@@ -283,7 +284,7 @@ pub(super) static SERVER_HOST: &[Figure] = &[
     }),
 ];
 
-/// What went over the network, by the second and by the request.
+/// Network traffic, per second and per request.
 pub(super) static NETWORK: &[Figure] = &[
     Figure::of_host("network_received_bit_per_s", Quantity::BitsPerSecond, |host| {
         let links = host.links.as_ref()?;
@@ -333,7 +334,7 @@ pub(super) static NETWORK: &[Figure] = &[
     RETRANSMISSIONS,
 ];
 
-/// `retransmissions`: segments retransmitted per 1,000 requests that ended.
+/// `retransmissions`: retransmitted segments per 1,000 requests that ended.
 const RETRANSMISSIONS: Figure =
     Figure::of_host("retransmissions_per_1000_requests", Quantity::Ratio, |host| {
         let retransmitted = host.tcp?.retransmitted as f64;
@@ -382,7 +383,7 @@ mod tests {
         crate::fixture::split(&mut runs, 3);
         let of = |run: &IterationRecord| HostFigures::of_generator(&[run]).unwrap();
         let (one, three) = (of(&alone), of(&runs[0]));
-        // Each host of the fixture counted what the one did.
+        // Each host of the fixture counted the same as the original.
         assert_eq!((one.ended, three.ended), (1000, 1000));
         assert_eq!((one.elapsed_s, three.elapsed_s), (2.0, 2.0));
         assert_eq!(three.tcp.unwrap().retransmitted, 18);
@@ -397,11 +398,11 @@ mod tests {
     }
 
     #[test]
-    fn retransmissions_are_of_the_requests_of_windows_in_which_they_were_counted() {
+    fn retransmissions_are_per_request_of_windows_that_counted_them() {
         let metric = Metric::named("retransmissions").expect("it has a gate");
         let of = |runs: &[&IterationRecord]| metric.value(&Reading::of_level(runs));
         assert_eq!(of(&[&run(sent_again(3))]), Some(3.0));
-        // 3 + 0 for 2,000 requests; the third window's counters were not read, and its requests do not dilute the others.
+        // 3 + 0 for 2,000 requests; the third window's counters were not read, so its requests do not count.
         let runs = [run(sent_again(3)), run(sent_again(0)), run(None)];
         assert_eq!(of(&runs.iter().collect::<Vec<_>>()), Some(1.5));
         assert_eq!(of(&[&run(None)]), None);

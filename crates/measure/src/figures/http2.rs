@@ -1,4 +1,4 @@
-//! Figures that only runs in HTTP/2 have: streams and frames.
+//! Figures of runs in HTTP/2 only: streams and frames.
 
 use super::quantity::Quantity;
 use super::reading::Reading;
@@ -11,7 +11,7 @@ fn counts<'a>(reading: &'a Reading<'_>) -> Option<&'a Http2Counts> {
     reading.measured().http2.as_ref()
 }
 
-/// Streams, and what servers did to them.
+/// Streams, and what servers did with them.
 pub(super) static STREAMS: &[Figure] = &[
     Figure::new("streams", Quantity::Count, |r| some(counts(r)?.streams))
         .called("Streams opened", "streams opened")

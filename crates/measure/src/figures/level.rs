@@ -8,7 +8,7 @@ use super::times::longest;
 const LEVEL: &str = "Figures";
 const FAIR: &str = "Fairness";
 
-/// What happened a second, and how long was measured.
+/// Events per second, and the length of the measurement.
 pub(super) static RATES: &[Figure] = &[
     Figure::new("test_time_s", Quantity::Duration, |r| some(r.figures().test_time_s))
         .called("Test time", "time")
@@ -67,7 +67,7 @@ pub const ERROR_LEVEL: Figure = Figure::new("error_level_percent", Quantity::Per
 .prometheus("webstone_error_ratio")
 .gate(Gate::compared("errors", "%").differs().words("fewer", "more"), Better::Less);
 
-/// How much came through.
+/// How much was transferred.
 pub(super) static VOLUME: &[Figure] =
     &[THROUGHPUT, CLIENT_THROUGHPUT, LITTLE, PAGES_PER_MINUTE, WEBSTONE_NUMBER];
 
@@ -83,7 +83,7 @@ pub const THROUGHPUT: Figure =
         .gate(Gate::compared("throughput", "bit/s, MB/s"), Better::More)
         .headline();
 
-/// What one client sees while it waits.
+/// Throughput of a single client while it waits.
 pub const CLIENT_THROUGHPUT: Figure =
     Figure::new("client_throughput_bit_per_s", Quantity::BitsPerSecond, |r| {
         r.windowed(r.figures().client_throughput_bps)
@@ -106,7 +106,7 @@ pub const LITTLE: Figure =
         .otel("webstone.load", "{request}")
         .headline();
 
-/// Pages fetched whole per minute.
+/// Complete pages per minute.
 pub const PAGES_PER_MINUTE: Figure =
     Figure::new("pages_per_minute", Quantity::PerMinute, |r| r.windowed(r.figures().pages_per_minute))
         .called("Pages", "pages")
@@ -212,7 +212,7 @@ pub const LATENCY_MAX: Figure = Figure::new("latency_max_s", Quantity::Seconds, 
 .gate(Gate::named("max", "longest response time"), Better::Less)
 .headline();
 
-/// The parts of a response time that have no columns of their own above.
+/// The parts of a response time without columns of their own above.
 pub(super) static PARTS: &[Figure] = &[
     Figure::new("first_byte_mean_s", Quantity::Seconds, |r| r.answered(r.figures().first_byte_mean_s))
         .called("First byte mean", "first byte mean")

@@ -1,5 +1,5 @@
-//! The figures of a level, computed from what was measured, and the one [`table`] of all figures that every format goes
-//! through. Every formula is defined in `docs/measurement.md`.
+//! The figures of a level, computed from what was measured, and the [`table`] of all figures that every format uses.
+//! Every formula is defined in `docs/measurement.md`.
 
 mod counters;
 pub mod distributions;
@@ -30,19 +30,20 @@ pub use table::{Figure, Group, Value};
 pub struct Figures {
     /// Length of the measured window, in seconds.
     pub test_time_s: f64,
-    /// Connections per second that had a valid response, the first one inside the window: WebStone's connections are completed retrievals.
+    /// Connections per second with a valid response, the first of which came within the window: WebStone's
+    /// connections are completed retrievals.
     pub connection_rate: f64,
     /// Valid responses per second: requests that passed every check (goodput).
     pub request_rate: f64,
     /// Failed requests per second.
     pub error_rate: f64,
-    /// Failed requests in percent of connections, or of ended requests where connections are reused (WebStone 2's
-    /// error level: "errors / connections").
+    /// Failed requests in percent of connections, or of ended requests if connections are reused (WebStone 2's error
+    /// level: "errors / connections").
     pub error_level_percent: f64,
-    /// Mean response time in seconds: last byte − start, connecting included. In open loop, here and wherever a latency
-    /// is spoken of, the start is the intended one. Of answered requests, or of all with their waits so far, whichever is longer.
+    /// Mean response time in seconds: last byte − start, connecting included. In open loop all latencies count from
+    /// the intended start. Of answered requests, or of all with their waits so far, whichever is longer.
     pub latency_mean_s: f64,
-    /// Whether the mean is a lower bound, because requests without an answer made it longer by more than 5 %.
+    /// Whether the mean is a lower bound, because unanswered requests make it longer by more than 5 %.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub latency_mean_is_at_least: bool,
     /// Mean connect time in seconds.
@@ -53,30 +54,31 @@ pub struct Figures {
     pub transfer_mean_s: f64,
     /// Head, framing and body bytes of valid responses × 8 / test time, in bit/s.
     pub throughput_bps: f64,
-    /// Mean number of requests in progress (Little's load factor): the part of every request's response time that lies
-    /// within the window, summed, / test time. WebStone sums whole response times of completed requests, which is the
-    /// same when the window is long against them, and misses those in progress at its ends when it is not.
+    /// Mean number of requests in progress (Little's load factor): for every request the part of its response time
+    /// within the window, summed, / test time. WebStone sums whole response times of completed requests. That is the
+    /// same for a window much longer than they are, but otherwise misses requests in progress at its ends.
     pub little: f64,
-    /// Pages fetched whole per minute.
+    /// Complete pages per minute.
     pub pages_per_minute: f64,
     /// The WEBSTONE number: [`Figures::pages_per_minute`], truncated.
     pub webstone_number: u64,
-    /// 8 × bytes / Σ response time, in bit/s: what one client sees while it waits (WebStone's "Thruput").
+    /// 8 × bytes / Σ response time, in bit/s: the throughput of a single client while it waits (WebStone's
+    /// "Thruput").
     pub client_throughput_bps: f64,
     /// Response time at each of [`PERCENTILES`], in seconds. Of answered requests, or of all with their waits so far.
     pub latency_percentiles_s: Vec<f64>,
-    /// From which percentile on response times are lower bounds, because requests without an answer are among them; 100: only the
-    /// longest is.
+    /// The percentile from which on response times are lower bounds, because unanswered requests are among them; 100:
+    /// only the maximum is.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub latency_at_least_from_percentile: Option<f64>,
     /// Longest response time, or longest wait for one, in seconds.
     pub latency_max_s: f64,
-    /// Client CPU time per ended request, in seconds, without waiting awake for arrivals.
+    /// CPU time of the generator per ended request, in seconds, without spinning for arrivals.
     pub generator_cpu_per_request_s: f64,
 }
 
 impl Figures {
-    /// Computes every figure. A window of no length or without responses gives zeros, never NaN.
+    /// Computes every figure. A window without length or responses gives zeros, never NaN.
     pub fn of(measured: &Measured) -> Figures {
         let seconds = measured.window_ns as f64 / NANOS_PER_SECOND as f64;
         let ratio = |a: f64, b: f64| if b == 0.0 { 0.0 } else { a / b };
@@ -85,7 +87,7 @@ impl Figures {
         let bits = measured.response_bytes.sum as f64 * 8.0;
         let pages_per_minute = ratio(counts.pages_completed as f64 * 60.0, seconds);
         let cpu_ns: f64 = measured.generator.workers.iter().map(|w| w.worked_ns() as f64).sum();
-        // One request, one connection: WebStone's own denominator. With reuse there may be no connection at all.
+        // One request per connection: WebStone's own denominator. With reuse there may be no connection at all.
         let attempts = counts.connections.saturating_add(counts.connections_failed);
         let error_base = attempts.max(counts.ended());
         let waits = &measured.unanswered;
@@ -127,7 +129,7 @@ impl Figures {
     }
 }
 
-/// a / b, and 0 where b is 0: a table has no use for NaN.
+/// a / b, or 0 if b is 0: a table cannot show NaN.
 fn quotient(a: f64, b: f64) -> f64 {
     if b == 0.0 { 0.0 } else { a / b }
 }
@@ -154,8 +156,8 @@ mod tests {
         }
     }
 
-    /// The paper's Netsite run: 3,076,611,677 bytes in 14,298.928119 s of cumulated time. It prints 215,181 bytes/s
-    /// where the quotient is 215,164, so the formula is held to 0.1 %.
+    /// The paper's Netsite run: 3,076,611,677 bytes in a total of 14,298.928119 s. It prints 215,181 bytes/s, but the
+    /// quotient is 215,164, so the formula is checked to 0.1 %.
     #[test]
     fn client_throughput_agrees_with_the_paper() {
         let mut measured = Measured { window_ns: 600 * NANOS_PER_SECOND, ..Measured::default() };
@@ -166,7 +168,7 @@ mod tests {
     }
 
     #[test]
-    fn transfer_is_what_lies_between_first_and_last_byte() {
+    fn transfer_is_between_first_and_last_byte() {
         let mut measured = Measured { window_ns: NANOS_PER_SECOND, ..Measured::default() };
         for (first_byte_ns, response_ns) in [(2_000_000, 5_000_000), (4_000_000, 9_000_000)] {
             measured.first_byte.record(first_byte_ns);

@@ -1,4 +1,4 @@
-//! What a figure's value counts: its base unit, the unit that tables show it in, and the one that monitoring wants.
+//! What a figure's value counts: its base unit, the unit in tables, and the unit in monitoring systems.
 
 /// What a value counts, always in the base unit.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -11,9 +11,9 @@ pub enum Quantity {
     BitsPerSecond,
     /// bytes/s.
     BytesPerSecond,
-    /// Seconds of something short, which tables show in ms.
+    /// Seconds of something short, shown in ms in tables.
     Seconds,
-    /// Seconds of something long, which tables show in s.
+    /// Seconds of something long, shown in s in tables.
     Duration,
     /// Bytes.
     Bytes,
@@ -21,18 +21,18 @@ pub enum Quantity {
     Percent,
     /// A plain number between 0 and 1.
     Share,
-    /// How often something was or happened; whole.
+    /// A whole number of things or events.
     Count,
-    /// A plain number: how many of one thing there are for another.
+    /// A plain number: one quantity per another.
     Ratio,
 }
 
-/// A unit that is not the base unit, and what a value in the base unit is multiplied with to be in it.
+/// A unit other than the base unit, and the factor that converts a value in the base unit to it.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Unit {
-    /// Its name; empty of plain numbers.
+    /// Its name; empty for plain numbers.
     pub name: &'static str,
-    /// Units for one base unit.
+    /// This many units are one base unit.
     pub factor: f64,
 }
 
@@ -58,7 +58,7 @@ impl Quantity {
         })
     }
 
-    /// The unit of a table whose every value shall be in the same one.
+    /// The unit of tables in which all values have the same one.
     pub const fn usual(self) -> Unit {
         match self {
             Quantity::BitsPerSecond => Unit { name: "Mbit/s", factor: 1e-6 },
@@ -67,7 +67,7 @@ impl Quantity {
         }
     }
 
-    /// The unit of monitoring systems, which want bytes and ratios where people want bits and percent.
+    /// The unit in monitoring systems: bytes and ratios, where people read bits and percent.
     pub const fn monitored(self) -> Unit {
         match self {
             Quantity::BitsPerSecond => Unit { name: "bytes/s", factor: 1.0 / 8.0 },
@@ -76,7 +76,7 @@ impl Quantity {
         }
     }
 
-    /// Whether it is a rate, of which more load brings more as long as the server keeps up.
+    /// Whether it is a rate, which grows with the load as long as the server keeps up.
     pub const fn is_rate(self) -> bool {
         matches!(self, Quantity::PerSecond | Quantity::BitsPerSecond)
     }

@@ -1,4 +1,4 @@
-//! What figures are taken of: one iteration, or all of a level as one measurement.
+//! What figures are computed from: one iteration, or all of a level as one measurement.
 
 use std::borrow::Cow;
 use std::cell::OnceCell;
@@ -13,7 +13,7 @@ use crate::origin_figures::OriginFigures;
 use crate::server_figures::{ServerFigures, server_use};
 use crate::server_use::ServerUse;
 
-/// One iteration, or all of a level. What several figures need is computed once, when the first of them is asked for.
+/// One iteration, or all of a level. What several figures need is computed once, on first use.
 #[derive(Clone, Debug)]
 pub struct Reading<'a> {
     measured: Cow<'a, Measured>,
@@ -36,7 +36,7 @@ impl<'a> Reading<'a> {
         Reading::new(Cow::Borrowed(&run.measured), vec![run])
     }
 
-    /// Reads all iterations of a level as one measurement; a single one is borrowed, because it is megabytes.
+    /// Reads all iterations of a level as one measurement. A single one is borrowed, as it has megabytes.
     pub fn of_level(runs: &[&'a IterationRecord]) -> Reading<'a> {
         match runs {
             [run] => Reading::of(run),
@@ -71,7 +71,7 @@ impl<'a> Reading<'a> {
         &self.runs
     }
 
-    /// What is computed of counters.
+    /// Figures computed from counters.
     pub fn figures(&self) -> &Figures {
         &self.figures
     }
@@ -91,17 +91,17 @@ impl<'a> Reading<'a> {
         self.generator.get_or_init(|| GeneratorFigures::of(&self.measured, &self.figures))
     }
 
-    /// What became of an open loop's schedule.
+    /// What happened to an open loop's schedule.
     pub fn open_loop(&self) -> Option<&OpenLoopFigures> {
         self.open_loop.get_or_init(|| OpenLoopFigures::of(&self.measured)).as_ref()
     }
 
-    /// What the server's processes did, for a request and a second.
+    /// What the server's processes did, per request and second.
     pub fn server(&self) -> Option<&ServerFigures> {
         self.server.get_or_init(|| ServerFigures::of(&self.runs)).as_ref()
     }
 
-    /// What the server's processes used, over all windows in which they could be seen.
+    /// What the server's processes used, in all windows in which they were visible.
     pub fn server_use(&self) -> Option<&ServerUse> {
         self.server_use.get_or_init(|| server_use(&self.runs, IterationRecord::server_used)).as_ref()
     }
@@ -116,12 +116,12 @@ impl<'a> Reading<'a> {
         self.host.get_or_init(|| HostFigures::of_generator(&self.runs)).as_ref()
     }
 
-    /// What the kernel of the server's host counted, where an agent looked at it there.
+    /// What the kernel of the server's host counted, if an agent monitored it.
     pub fn server_host(&self) -> Option<&HostFigures> {
         self.server_host.get_or_init(|| HostFigures::of_server(&self.runs)).as_ref()
     }
 
-    /// The response time at a percentile above 0 and at most 100, in seconds; `None` where nothing was answered.
+    /// The response time at a percentile above 0 and at most 100, in seconds; `None` if nothing was answered.
     pub fn percentile(&self, percentile: f64) -> Option<f64> {
         let (answered, unanswered) =
             (&self.measured.histograms.response, &self.measured.unanswered.histograms.response);
@@ -129,17 +129,17 @@ impl<'a> Reading<'a> {
         (!answered.is_empty()).then(|| super::seconds(times[0]))
     }
 
-    /// The response time at one of the percentiles that reports have.
+    /// The response time at one of the percentiles in reports.
     pub(crate) fn latency(&self, percentile: f64, time_s: fn(&Distribution) -> f64) -> Option<Value> {
         Some(self.distributions().response.as_ref()?.value(percentile, time_s))
     }
 
-    /// A value of a window that had a length.
+    /// The value, if the window has a length.
     pub(crate) fn windowed(&self, value: impl Into<Value>) -> Option<Value> {
         (self.measured.window_ns > 0).then(|| value.into())
     }
 
-    /// A value of requests that were answered.
+    /// The value, if any request was answered.
     pub(crate) fn answered(&self, value: impl Into<Value>) -> Option<Value> {
         (self.measured.response.count > 0).then(|| value.into())
     }

@@ -1,9 +1,10 @@
-//! The one table of figures: what each is called, what it counts, how exactly it is shown, where it is defined, and how its
-//! value is taken. Formats, comparisons and thresholds go through it; a figure that is added here is in all of them.
+//! The table of all figures: the names of each, what it counts, how precisely it is shown, where it is defined, and
+//! how its value is computed. Formats, comparisons and thresholds use it; a figure that is added here is in all of
+//! them.
 //!
-//! The entries stand beside the formulas that they take: of a level in `level`, of the host in `host`, and so on. The order of
-//! the table is the order of columns in CSV, so new groups come last. Which groups a format shows, and where, is the format's
-//! business; words, units, decimals and values are not.
+//! The entries are beside the formulas: figures of a level in `level`, of the host in `host`, and so on. The order of
+//! the table is the order of columns in CSV, so new groups come last. Each format decides which groups it shows, and
+//! where; words, units, decimals and values come from here.
 
 use std::fmt;
 
@@ -16,11 +17,11 @@ use crate::{origin_figures, server_figures};
 /// A value, in the base unit of its quantity.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Value {
-    /// Counted: exact.
+    /// A count: exact.
     Count(u64),
-    /// Computed.
+    /// A computed value.
     Number(f64),
-    /// Computed of waits that had not ended: the true value is not below it.
+    /// Computed from waits that had not ended: the true value is at least this.
     AtLeast(f64),
 }
 
@@ -62,12 +63,12 @@ impl From<f64> for Value {
     }
 }
 
-/// What a figure is about. Formats choose by it what they show together.
+/// The subject of a figure. Formats use it to choose what to show together.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Group {
-    /// What happened a second, and how long was measured.
+    /// Events per second, and the length of the measurement.
     Rates,
-    /// How much came through: bits, pages, requests in progress.
+    /// How much was transferred: bits, pages, requests in progress.
     Volume,
     /// Response times.
     Latency,
@@ -75,13 +76,13 @@ pub enum Group {
     Parts,
     /// Sizes of responses.
     Sizes,
-    /// What was counted of requests, connections and pages.
+    /// Counters of requests, connections and pages.
     Counters,
     /// How equally clients were served.
     Fairness,
     /// What the load generator used and added.
     Generator,
-    /// The server's CPU time and memory, as every report has them.
+    /// The server's CPU time and memory, which are in every report.
     Machine,
     /// What the server's processes did in detail.
     Server,
@@ -91,11 +92,11 @@ pub enum Group {
     Identities,
     /// What the kernel counted on the generator's host.
     Host,
-    /// What went over the network towards the target, for figures that are taken of either host.
+    /// Network traffic towards the target, for either host.
     Network,
-    /// What became of an open loop's schedule.
+    /// What happened to an open loop's schedule.
     OpenLoop,
-    /// What an agent read of the server's host.
+    /// What an agent read on the server's host.
     ServerHost,
     /// What the server behind a proxy did.
     Origin,
@@ -103,13 +104,13 @@ pub enum Group {
     OriginUse,
     /// Streams and frames of HTTP/2.
     Http2,
-    /// What became of TLS handshakes.
+    /// What happened to TLS handshakes.
     Tls,
     /// Requests without a valid answer, and which response times are lower bounds because of them.
     Unanswered,
 }
 
-/// How many decimals are shown.
+/// Number of decimals shown.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Precision {
     /// Three digits, in the unit that suits the values: s, ms or µs; B to TB; kbit/s to Gbit/s.
@@ -131,49 +132,49 @@ pub enum Better {
     Neither,
 }
 
-/// How far a figure stands in front.
+/// How prominent a figure is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Rank {
-    /// Among the few of a summary.
+    /// One of the few figures in a summary.
     Headline,
-    /// Where each level has a row.
+    /// In tables with a row for each level.
     Overview,
-    /// Where everything is.
+    /// In complete listings only.
     Detail,
 }
 
 /// The row of `docs/measurement.md` that defines a figure.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Defined {
-    /// What the heading above it begins with.
+    /// The beginning of the heading above it.
     pub section: &'static str,
-    /// The name in its first column; empty where the heading itself says it.
+    /// The name in the first column; empty if the heading itself is the definition.
     pub name: &'static str,
 }
 
-/// The name of a metric in Prometheus, with the label that parts it from others of the same name.
+/// The name of a metric in Prometheus, with the label that distinguishes it from others of the same name.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Exported {
-    /// With the unit, as `promtool check metrics` demands; counters end in `_total`.
+    /// With the unit, as `promtool check metrics` requires; counters end in `_total`.
     pub name: &'static str,
-    /// Name and value of the label, where there is one.
+    /// Name and value of the label, if it has one.
     pub label: Option<(&'static str, &'static str)>,
 }
 
-/// How thresholds and comparisons speak of a figure.
+/// A figure in thresholds and comparisons.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Gate {
-    /// The name that conditions use.
+    /// The name in conditions.
     pub name: &'static str,
-    /// What it is, for help texts: `requests/s`.
+    /// Description for help texts: `requests/s`.
     pub help: &'static str,
-    /// Whether changes are differences instead of ratios, because it is often nothing at all.
+    /// Whether changes are differences instead of ratios, because the value is often 0.
     pub differs: bool,
-    /// Whether every comparison has it; otherwise those that name it.
+    /// Whether every comparison has it; otherwise only those that name it.
     pub compared: bool,
-    /// Whether clients see it; otherwise it is a machine's, and no aim of a search.
+    /// Whether it concerns clients; otherwise it concerns a machine, and a search cannot aim at it.
     pub of_clients: bool,
-    /// What a better and a worse value are called.
+    /// The words for a better and a worse value.
     pub words: (&'static str, &'static str),
 }
 
@@ -184,7 +185,7 @@ impl Gate {
         Gate { name, help, differs: false, compared: true, of_clients: true, words }
     }
 
-    /// A figure for conditions that name it.
+    /// A figure for conditions only.
     pub(crate) const fn named(name: &'static str, help: &'static str) -> Gate {
         Gate { compared: false, ..Gate::compared(name, help) }
     }
@@ -202,45 +203,45 @@ impl Gate {
     }
 }
 
-/// Where a value comes from.
+/// How a value is computed.
 #[derive(Clone, Copy, Debug)]
 enum Source {
     Level(fn(&Reading<'_>) -> Option<Value>),
     Host(fn(&HostFigures) -> Option<Value>),
 }
 
-/// One figure. Two are the same when their keys are.
+/// One figure. Figures with the same key are equal.
 #[derive(Clone, Copy)]
 pub struct Figure {
-    /// Its stable name: of its column in CSV, with its unit.
+    /// Its stable name, with its unit: the column in CSV.
     pub key: &'static str,
     /// What it counts.
     pub quantity: Quantity,
-    /// How exactly it is shown.
+    /// How precisely it is shown.
     pub precision: Precision,
     /// Where it is defined.
     pub defined: Defined,
     /// Whether more of it is better.
     pub better: Better,
-    /// How far it stands in front.
+    /// How prominent it is.
     pub rank: Rank,
-    /// What it is called where there is room: `Server CPU in user mode`.
+    /// Its long name: `Server CPU in user mode`.
     pub long: &'static str,
-    /// What it is called in a table of a summary: `server CPU`.
+    /// Its name in the table of a summary: `server CPU`.
     pub short: &'static str,
-    /// Head of a narrow column, in two lines; `*` stands for the unit. Empty where terminals do not show it.
+    /// Head of a narrow column, in two lines; `*` stands for the unit. Empty if terminals do not show it.
     pub head: (&'static str, &'static str),
-    /// How long its column stays where there is little room: the lowest goes first, [`Figure::ALWAYS`] stays.
+    /// How long its column stays in a narrow table: the lowest is dropped first, [`Figure::ALWAYS`] never.
     pub stays: u8,
-    /// Whether it is of something that seldom happens, so that a column of nothing but 0 is left out.
+    /// Whether it counts something rare, so that a column of zeros is left out.
     pub is_seldom: bool,
-    /// Its place among the computed figures in JSON: `figures.request_rate`. Several of one place make a list.
+    /// Its path among the computed figures in JSON: `figures.request_rate`. Several with the same path make a list.
     pub json: Option<&'static str>,
     /// Its metric in Prometheus.
     pub prometheus: Option<Exported>,
     /// Its metric in OpenTelemetry, and the unit there (UCUM).
     pub otel: Option<(&'static str, &'static str)>,
-    /// How thresholds and comparisons speak of it, where they know it.
+    /// Its role in thresholds and comparisons, if any.
     pub gate: Option<Gate>,
     source: Source,
 }
@@ -257,13 +258,13 @@ impl fmt::Debug for Figure {
     }
 }
 
-/// `Some` of what can be a value.
+/// Any kind of value as `Some`.
 pub(crate) fn some(value: impl Into<Value>) -> Option<Value> {
     Some(value.into())
 }
 
 impl Figure {
-    /// Of a column that never gives way.
+    /// For a column that is never dropped.
     pub const ALWAYS: u8 = u8::MAX;
 
     /// A figure of an iteration or a level.
@@ -275,7 +276,7 @@ impl Figure {
         Figure::from(key, quantity, Source::Level(of))
     }
 
-    /// A figure of a host: of the generator's, and of the server's where an agent looked at it there.
+    /// A figure of a host: of the generator's, and of the server's if an agent monitored it.
     pub(crate) const fn of_host(
         key: &'static str,
         quantity: Quantity,
@@ -313,12 +314,12 @@ impl Figure {
         }
     }
 
-    /// What it is called: in a heading, in a summary.
+    /// Its names: in headings, and in summaries.
     pub(crate) const fn called(self, long: &'static str, short: &'static str) -> Figure {
         Figure { long, short, ..self }
     }
 
-    /// The head of its column where room is scarce, and how long the column stays.
+    /// The head of its column in narrow tables, and how long the column stays.
     pub(crate) const fn column(self, name: &'static str, unit: &'static str, stays: u8) -> Figure {
         Figure { head: (name, unit), stays, ..self }
     }
@@ -352,7 +353,7 @@ impl Figure {
         Figure { otel: Some((name, unit)), ..self }
     }
 
-    /// How thresholds and comparisons speak of it, and which way is better.
+    /// Its role in thresholds and comparisons, and which values are better.
     pub(crate) const fn gate(self, gate: Gate, better: Better) -> Figure {
         Figure { gate: Some(gate), better, ..self }
     }
@@ -365,7 +366,7 @@ impl Figure {
         Figure { rank: Rank::Detail, ..self }
     }
 
-    /// Of something that seldom happens.
+    /// Counts something rare.
     pub(crate) const fn seldom(self) -> Figure {
         Figure { is_seldom: true, ..self }
     }
@@ -374,12 +375,12 @@ impl Figure {
         Figure { rank: Rank::Overview, ..self }
     }
 
-    /// The same, of a count that is of bytes.
+    /// The same for a number of bytes.
     pub(crate) const fn in_bytes(self) -> Figure {
         Figure { quantity: Quantity::Bytes, precision: Precision::Scaled, ..self }
     }
 
-    /// Its value in an iteration or a level; `None` where nothing was measured that it could be of.
+    /// Its value in an iteration or a level; `None` if what it needs was not measured.
     pub fn value(&self, reading: &Reading<'_>) -> Option<Value> {
         match self.source {
             Source::Level(of) => of(reading),
@@ -387,7 +388,7 @@ impl Figure {
         }
     }
 
-    /// Its value of one host, of figures that hosts have.
+    /// Its value for one host; `None` for figures of levels.
     pub fn value_of(&self, host: &HostFigures) -> Option<Value> {
         match self.source {
             Source::Level(_) => None,
@@ -396,7 +397,7 @@ impl Figure {
     }
 }
 
-/// Every figure, group by group. A group may come more than once.
+/// Every figure, by group. A group may occur more than once.
 pub static TABLE: [(Group, &[Figure]); 37] = [
     (Group::Rates, level::RATES),
     (Group::Volume, level::VOLUME),
@@ -447,12 +448,12 @@ pub fn of_group(group: Group) -> impl Iterator<Item = &'static Figure> {
     TABLE.iter().filter(move |(of, _)| *of == group).flat_map(|(_, figures)| figures.iter())
 }
 
-/// The figure of a key.
+/// The figure with this key.
 pub fn figure(key: &str) -> Option<&'static Figure> {
     all().find(|figure| figure.key == key)
 }
 
-/// The figures that thresholds and comparisons know, in the order of the table.
+/// The figures that thresholds and comparisons use, in the order of the table.
 pub fn gated() -> impl Iterator<Item = &'static Figure> {
     all().filter(|figure| figure.gate.is_some())
 }
@@ -481,10 +482,10 @@ mod tests {
     }
 
     #[test]
-    fn what_was_not_measured_has_no_value() {
+    fn unmeasured_figures_have_no_value() {
         let nothing = IterationRecord::default();
         let reading = Reading::of(&nothing);
-        // What is counted is 0 where nothing happened, and nothing else is.
+        // Counts are 0 if nothing happened; no other figure is.
         for figure in all().filter(|figure| figure.quantity != Quantity::Count) {
             let value = figure.value(&reading).map(Value::as_f64);
             let is_counted = figure.quantity == Quantity::Bytes || figure.key == "test_time_s";
@@ -493,7 +494,7 @@ mod tests {
     }
 
     #[test]
-    fn a_figure_with_a_column_says_what_stands_above_it() {
+    fn a_figure_with_a_column_has_a_head_for_it() {
         for figure in all() {
             assert!(!figure.long.is_empty() && !figure.short.is_empty(), "{figure:?}");
             assert!(figure.rank == Rank::Detail || figure.long != figure.key, "{figure:?} has no words");

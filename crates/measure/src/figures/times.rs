@@ -1,4 +1,5 @@
-//! Mean, deviation, ends and percentiles of each kind of time but the response time, which has entries of its own.
+//! Mean, deviation, minimum, maximum and percentiles of each kind of time, except for the response time, which has
+//! entries of its own.
 
 use super::distributions::Distribution;
 use super::quantity::Quantity;
@@ -25,7 +26,7 @@ macro_rules! percentile {
     };
 }
 
-/// The columns of a distribution's percentiles; the longest is exact where the moments are known.
+/// The columns of a distribution's percentiles; the maximum is exact if the moments are known.
 macro_rules! percentiles {
     ($key:literal, $words:literal, $defined:expr, $moments:path, $distribution:path) => {
         [
@@ -52,7 +53,7 @@ macro_rules! p99_999 {
     };
 }
 
-/// The columns of a kind of time: of its moments, then of its distribution. What follows the paths is of the mean.
+/// The columns of a kind of time: of its moments, then of its distribution. Options after the paths are for the mean.
 macro_rules! times {
     ($key:literal, $words:literal, $defined:expr, $moments:path, $distribution:path $(, $mean:ident $value:tt)*) => {{
         const P: [Figure; 8] = percentiles!($key, $words, $defined, $moments, $distribution);
@@ -79,10 +80,10 @@ pub(super) static CONNECT: &[Figure] = &times!(
     json("figures.connect_mean_s"),
     overview()
 );
-/// Start to first byte; its mean stands among the parts.
+/// Start to first byte; its mean is among the parts.
 pub(super) static FIRST_BYTE: &[Figure] =
     &percentiles!("first_byte", "First byte", INSTANTS, no_moments, first_byte);
-/// Start of the first file to last byte of the last.
+/// Start of the first file to last byte of the last file.
 pub(super) static PAGE: &[Figure] = &times!("page", "Page", INSTANTS, page_moments, page);
 /// Open loop: how late the generator itself was.
 pub(super) static SCHEDULE_LAG: &[Figure] = &[
@@ -132,7 +133,7 @@ pub(super) static FIRST_BYTE_UNCORRECTED: &[Figure] = &times!(
     first_byte_uncorrected
 );
 
-/// The 99.999th percentile of every kind of time. It came later than the others: columns of CSV keep their places.
+/// The 99.999th percentile of every kind of time, added later than the others: columns of CSV keep their places.
 pub(super) static P99_999: &[Figure] = &[
     Figure::new("latency_p99_999_s", Quantity::Seconds, |r| r.latency(99.999, |it| it.p99_999_s))
         .called("Latency p99.999", "p99.999")
@@ -148,7 +149,7 @@ pub(super) static P99_999: &[Figure] = &[
     p99_999!("tls_handshake", "TLS handshake", ("TLS handshakes", "time"), tls_handshake),
 ];
 
-/// A kind of time: of what was answered, and of waits that were not.
+/// A kind of time: for answered requests, and for unanswered ones.
 #[derive(Clone, Copy)]
 struct Times<'r> {
     answered: &'r Moments,
@@ -167,7 +168,7 @@ impl Times<'_> {
     }
 }
 
-/// The longest of what was answered, or of waits that were not.
+/// The maximum over answered requests and the waits of unanswered ones.
 pub(super) fn longest(answered: &Moments, unanswered: Option<&Moments>) -> Value {
     let (ns, is_at_least) =
         unanswered.map_or((answered.max, false), |waits| metrics::longest(answered, waits));

@@ -1,4 +1,4 @@
-//! What became of TLS handshakes.
+//! What happened to TLS handshakes.
 
 use super::quantity::Quantity;
 use super::reading::Reading;
@@ -7,7 +7,7 @@ use crate::metrics::Handshakes;
 
 const SECTION: &str = "TLS handshakes";
 
-/// Counts of handshakes; of runs that spoke no TLS there are none.
+/// Counts of handshakes; absent for runs without TLS.
 pub(super) static HANDSHAKES: &[Figure] = &[
     Figure::new("tls_handshakes_full", Quantity::Count, |r| some(handshakes(r)?.full))
         .called("TLS handshakes, full", "full handshakes")

@@ -1,4 +1,4 @@
-//! Requests without a valid answer: how many, for how long, and which response times are lower bounds because of them.
+//! Unanswered requests: how many, for how long, and which response times are lower bounds because of them.
 
 use super::quantity::Quantity;
 use super::seconds;
@@ -8,24 +8,25 @@ use crate::metrics::{Histogram, Moments};
 
 const SECTION: &str = "Unanswered requests";
 
-/// A request has stalled when it has waited this many times as long as the mean of the answered ones, and is still without an
+/// A request has stalled if it has waited this many times as long as the mean of the answered ones, and still has no
 /// answer.
 const STALLED_TIMES: u64 = 10;
 
-/// From which wait on a request without an answer has stalled, in nanoseconds, over all iterations of a level.
+/// The wait from which on an unanswered request has stalled, in nanoseconds, over all iterations of a level.
 pub fn stalled_after_ns(runs: &[&IterationRecord]) -> u64 {
     let mut response = Moments::default();
     runs.iter().for_each(|run| response.merge(&run.measured.response));
     (response.mean() as u64).saturating_mul(STALLED_TIMES)
 }
 
-/// [`share`] of requests that stalled.
+/// The [`share`] of requests that stalled.
 pub fn stalled_share(runs: &[&IterationRecord]) -> f64 {
     share(runs, stalled_after_ns(runs))
 }
 
-/// Which share of the load waited longer than so long without a valid answer, from 0 to 1. In closed loop of the clients' time: what
-/// a client that arrived at any moment would have met. In open loop of the arrivals, as they come whether clients wait or not.
+/// The share of the load, from 0 to 1, that waited longer than this without a valid answer. In closed loop it is a
+/// share of the clients' time: what a client that arrived at a random moment would have experienced. In open loop it
+/// is a share of arrivals, which do not depend on waiting clients.
 pub fn share(runs: &[&IterationRecord], longer_than_ns: u64) -> f64 {
     let (mut part, mut whole) = (0.0, 0.0);
     for measured in runs.iter().map(|run| &run.measured) {
@@ -54,7 +55,7 @@ fn waits(histogram: &Histogram, longer_than_ns: u64) -> impl Iterator<Item = (u6
 /// The figures of the table.
 pub(super) static UNANSWERED: &[Figure] = &[OLDEST_IN_FLIGHT, STALLED, MEAN_AT_LEAST, AT_LEAST_FROM];
 
-/// How long the oldest request had waited that was in flight when a window closed.
+/// How long the oldest request in flight had waited when a window closed.
 pub const OLDEST_IN_FLIGHT: Figure = Figure::new("oldest_in_flight_s", Quantity::Seconds, |r| {
     let in_flight = &r.measured().unanswered.in_flight;
     (in_flight.count > 0).then(|| seconds(in_flight.max).into())
@@ -63,7 +64,7 @@ pub const OLDEST_IN_FLIGHT: Figure = Figure::new("oldest_in_flight_s", Quantity:
 .defined(SECTION, "oldest_in_flight_s")
 .prometheus("webstone_oldest_in_flight_seconds");
 
-/// Share of the load in requests that stalled.
+/// Share of the load in stalled requests.
 pub const STALLED: Figure =
     Figure::new("stalled_percent", Quantity::Percent, |r| r.windowed(stalled_share(r.runs()) * 100.0))
         .called("Stalled", "stalled")
@@ -78,7 +79,7 @@ const MEAN_AT_LEAST: Figure = Figure::new("latency_mean_is_at_least", Quantity::
 .defined(SECTION, "latency_mean_is_at_least")
 .detail();
 
-/// From which percentile on response times are lower bounds.
+/// The percentile from which on response times are lower bounds.
 const AT_LEAST_FROM: Figure = Figure::new("latency_at_least_from_percentile", Quantity::Percent, |r| {
     r.figures().latency_at_least_from_percentile.map(Into::into)
 })
@@ -105,7 +106,7 @@ mod tests {
         let one = run(10_000, 10, &[8_000, 8_000, 50, 40_000]);
         let part = share(&[&one], 100);
         assert!((part - 0.26).abs() < 1e-3, "{part}");
-        // Beside an iteration in which nobody waits.
+        // Together with an iteration in which no client waits.
         let part = share(&[&one, &run(10_000, 10, &[])], 100);
         assert!((part - 0.13).abs() < 1e-3, "{part}");
         assert_eq!(share(&[&one], 50_000), 0.0);
