@@ -1,4 +1,4 @@
-//! Time of what each request costs in the model: choosing a page, recording a value. `cargo bench -p webstone-model`.
+//! Time of what each request costs: choosing a page, recording a value. `cargo bench -p webstone-workload`.
 //!
 //! Their instructions are counted by `cargo xtask instructions`.
 
