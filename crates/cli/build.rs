@@ -1,8 +1,8 @@
-//! Tells the program which commit it is built from, where that is known: a source archive has none, and that is fine.
+//! Gives the program the commit that it is built from, if known: a source archive has none, which is fine.
 
 use std::process::Command;
 
-/// What the program is built from, seen from here.
+/// The sources of the program, relative to this crate.
 const SOURCES: [&str; 4] = ["../../Cargo.toml", "../../Cargo.lock", "../../crates", "../../docs"];
 
 fn main() {
@@ -10,8 +10,8 @@ fn main() {
     let version = std::env::var("CARGO_PKG_VERSION").unwrap_or_default();
     match git(&["rev-parse", "--short=12", "HEAD"]) {
         Some(mut commit) => {
-            // A commit does not tell what was built from sources that it lacks, new files among them. The suffix is the
-            // model's `MODIFIED`.
+            // A commit does not describe a build from sources with uncommitted changes, including new files. The
+            // suffix is the model's `MODIFIED`.
             let status = ["--no-optional-locks", "status", "--porcelain", "--"];
             if git(&[&status[..], &SOURCES].concat()).is_some() {
                 commit += "-modified";
@@ -24,8 +24,8 @@ fn main() {
     for source in SOURCES {
         println!("cargo::rerun-if-changed={source}");
     }
-    // The log of HEAD grows with every commit and checkout. Naming a file that does not exist would make every
-    // build start anew, so it is named only if it is there.
+    // The log of HEAD grows with every commit and checkout. Cargo would rebuild every time for a file that does not
+    // exist, so it is named only if it does.
     if let Some(log) = git(&["rev-parse", "--path-format=absolute", "--git-path", "logs/HEAD"])
         && std::path::Path::new(&log).exists()
     {

@@ -1,7 +1,7 @@
-//! Writes the record of a sweep that nobody has to wait for: `cargo run --release --example large_record -- RUNS_DIR
-//! LEVELS PAGES`, by default 1,000 levels of a workload of 100,000 pages, every one of them asked for at every level. It is
-//! made as a run makes it and its books agree, so that every command, `verify` among them, can be measured on it
-//! (`docs/records.md`). Tests make a small one.
+//! Writes the record of a sweep without running it: `cargo run --release --example large_record -- RUNS_DIR LEVELS
+//! PAGES`, by default 1,000 levels of a workload of 100,000 pages, each of which is requested at every level. The
+//! record is made as a run makes it and is consistent, so that every command, including `verify`, can be measured
+//! with it (`docs/records.md`). Tests make a small one.
 #![allow(clippy::unwrap_used, clippy::print_stdout, reason = "an example may panic and print")]
 
 use std::path::{Path, PathBuf};
@@ -20,7 +20,7 @@ use webstone_store::clock::rfc3339;
 use webstone_store::{Derived, FIGURES, REPORT, Store};
 use webstone_workload::{FileRequest, Page, Workload};
 
-/// Pages that are asked for a hundred times as often, and have distributions of their own.
+/// Pages that are requested a hundred times as often, and have their own distributions.
 const BUSY_PAGES: u32 = 32;
 const BUSY_HITS: u32 = 100;
 const WINDOW_NS: u64 = 10 * NANOS_PER_SECOND;
@@ -34,7 +34,7 @@ fn main() {
     println!("{}", write(Path::new(&runs), "large", levels, pages).display());
 }
 
-/// A record of levels of 1, 2, 3 … clients; gives its directory.
+/// A record of levels with 1, 2, 3 … clients; returns its directory.
 pub(crate) fn write(runs: &Path, name: &str, levels: u32, pages: u32) -> PathBuf {
     let began = SystemTime::now();
     let mut record = empty(name, levels, pages);
@@ -66,7 +66,7 @@ fn empty(name: &str, levels: u32, pages: u32) -> RunRecord {
     spec.client.connections = ConnectionPolicy::KeepAlive;
     spec.load.clients = Levels((1..=levels).collect());
     spec.load.iterations = 1;
-    // Each page as often as it is hit, which ends the level.
+    // Each page a given number of times, which ends the level.
     spec.load.duration = Nanos::ZERO;
     spec.load.pages = Some((0..pages).map(|page| u64::from(hits(page))).sum());
     let file = |page| FileRequest {
@@ -106,7 +106,7 @@ fn hits(page: u32) -> u32 {
     if page < BUSY_PAGES { BUSY_HITS } else { 1 + page % 2 }
 }
 
-/// A closed loop that is never idle: response times grow with the clients and spread over eight octaves.
+/// A closed loop that is never idle: response times grow with the clients and are spread over eight octaves.
 fn iteration(clients: u32, pages: u32, at: SystemTime) -> IterationRecord {
     let requests: u64 = (0..pages).map(|page| u64::from(hits(page))).sum();
     let mut measured = Measured {
@@ -122,12 +122,12 @@ fn iteration(clients: u32, pages: u32, at: SystemTime) -> IterationRecord {
     let asked = (0..pages).flat_map(|page| std::iter::repeat_n(page, hits(page) as usize));
     for (number, page) in (0_u64..).zip(asked) {
         random = random.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
-        // From 1/16 of the mean to 16 times as much, short ones more often.
+        // From 1/16 of the mean to 16 times the mean, short ones more often.
         let octave = (random >> 60).trailing_zeros().min(8);
         let nanos = 1 + ((mean_ns >> 2) << octave) / 3 + (random >> 30) % (mean_ns / 4 + 1);
         // Each client makes one connection with its first request.
         let connect_ns = (number < u64::from(clients)).then(|| 20_000 + (random >> 40) % 30_000);
-        // All clients are busy all the time, so the sum over them tells how late it is.
+        // All clients are busy all the time, so their sum gives the time that has passed.
         let second = measured.response.sum / u64::from(clients) / NANOS_PER_SECOND;
         measured.seconds.0.resize(measured.seconds.0.len().max(second as usize + 1), Second::default());
         answered(&mut measured, page, second, number % u64::from(clients), nanos);

@@ -1,4 +1,4 @@
-//! Arguments of what makes a result trustworthy to others: `certify`, `verify`, `archive`.
+//! Arguments of the commands that let others trust a result: `certify`, `verify`, `archive`.
 
 use std::path::PathBuf;
 

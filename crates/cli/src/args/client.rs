@@ -58,8 +58,9 @@ pub struct ClientArgs {
 
     /// HTTP/2: SETTINGS of the clients and window of their connections: chrome, firefox, or values in bytes
     ///
-    /// Values are header-table, window (of each stream), frame, header-list and connection-window. What is not named is not sent, or as
-    /// by default: windows so large that no answer waits for them. Browsers' windows hold up large answers on long ways.
+    /// Values are header-table, window (of each stream), frame, header-list and connection-window. Those not given
+    /// are not sent, or have their defaults: windows so large that no answer waits for them. Browsers' windows delay
+    /// large answers over long distances.
     ///
     /// Example: --http2-settings chrome, or --http2-settings window=65535,connection-window=65535
     #[arg(long, value_name = "BROWSER|VALUES")]
@@ -81,7 +82,7 @@ pub struct ClientArgs {
 
     /// Header field added to every request; may be given several times
     ///
-    /// A later field of the same name replaces an earlier one, also one of the testbed file.
+    /// A later field replaces an earlier one of the same name, including one in the testbed file.
     ///
     /// Example: -H 'Accept-Encoding: gzip'
     #[arg(short = 'H', long = "header", value_name = "NAME: VALUE", value_parser = values::header)]
@@ -101,7 +102,7 @@ pub struct ClientArgs {
         client.body = "none",
         |args, run| {
             run.client.body = args.body.as_deref().map(body::read).transpose()?;
-            // As with curl, a body is posted unless a method is named.
+            // As with curl, a body is posted unless a method is given.
             if args.method.is_none() && run.client.method == ClientSpec::default().method {
                 run.client.method = "POST".to_owned();
             }
@@ -128,8 +129,8 @@ pub struct ClientArgs {
 
     /// Local addresses of connections, used in turn: single ones, ranges, networks
     ///
-    /// Each pair of a local and a target address has ephemeral ports of its own, some 28,000: more pairs allow more connections
-    /// at a time, and more per second. All pairs are used equally.
+    /// Each pair of a local and a target address has its own ephemeral ports, some 28,000: more pairs allow more
+    /// connections at a time, and more per second. All pairs are used equally.
     ///
     /// Example: --source 127.0.0.2-127.0.0.9, or --source 10.0.1.0/28,10.0.2.7
     #[arg(long, value_name = "ADDRESSES", value_delimiter = ',')]
@@ -137,9 +138,10 @@ pub struct ClientArgs {
 
     /// Local ports of connections, for firewalls that let only some through
     ///
-    /// A connection has a free one of them. The kernel chooses it if all lie within net.ipv4.ip_local_port_range (Linux 6.3 or
-    /// later). Otherwise webstone does: a port then has one connection at a time, whatever its destination, and rests for a minute
-    /// after one that this side closed. Several generators (--generator) have a part each.
+    /// A connection gets a free one of them. The kernel chooses it if all are within net.ipv4.ip_local_port_range
+    /// (Linux 6.3 or later). Otherwise webstone does: a port then has one connection at a time, whatever its
+    /// destination, and cannot be used for a minute after a connection that this side closed. Several generators
+    /// (--generator) have a part each.
     ///
     /// Example: --source-port-range 40000-50000
     #[arg(long = "source-port-range", value_name = "FIRST-LAST", conflicts_with = "unix_socket")]

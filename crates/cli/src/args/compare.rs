@@ -19,7 +19,7 @@ pub struct ThresholdArgs {
     pub threshold: Vec<Thresholds>,
 }
 
-/// What conditions are about is in the table of figures.
+/// The figures in conditions come from the table of figures.
 fn threshold_help() -> String {
     let figures: Vec<String> =
         Metric::names().into_iter().map(|(name, what)| format!("{name} ({what})")).collect();

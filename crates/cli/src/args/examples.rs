@@ -1,4 +1,4 @@
-//! Examples at the end of each command's help, each as one can type it, and the first help.
+//! Examples at the end of each command's help, ready to be typed, and the first help.
 
 /// Examples of `webstone ui`.
 pub(super) const UI_EXAMPLES: &str = "\
@@ -7,7 +7,7 @@ Examples:
   webstone ui --port 8080 --runs-dir /srv/benchmarks
   webstone ui --read-only";
 
-/// What `webstone --help` shows: first the commands that people use, each as one can type it.
+/// The help of `webstone --help`: the most used commands first, ready to be typed.
 pub(super) const TOP_TEMPLATE: &str = "\
 {about}
 

@@ -94,7 +94,7 @@ pub struct FindArgs {
     #[arg(long, value_name = "TIME", help_heading = "Load")]
     pub warmup: Option<Nanos> => (load.warmup),
 
-    /// What becomes of void timed runs.
+    /// Repetition of void timed runs.
     #[command(flatten)]
     pub retry: RetryArgs => (..),
 

@@ -13,7 +13,7 @@ flags! {
 pub struct GeneratorArgs {
     /// Command that runs `webstone agent` on a host that makes load; repeat it for each host
     ///
-    /// The hosts make every level together: clients and arrivals are dealt to them by their workers, their windows open at the same
+    /// The hosts make every level together: clients and arrivals are divided among them by their workers, their windows open at the same
     /// instant, and their results are merged exactly. This host makes no load then. Split into words as a shell would; no shell is
     /// started. It must not ask for a password. The same build of webstone must be installed on every host. See
     /// `docs/generators.md`.

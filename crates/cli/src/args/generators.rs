@@ -31,7 +31,7 @@ pub enum GeneratorsCommand {
 /// `agent`.
 #[derive(Args, Debug)]
 pub struct AgentArgs {
-    /// Be no agent, but keep a container alive for agents: end after this time without another process of webstone in it
+    /// Do not be an agent, but keep a container alive for agents: end after this time without another process of webstone
     ///
     /// What a pod of `webstone generators job` runs; `kubectl exec` starts the agents beside it.
     ///
@@ -128,7 +128,7 @@ pub struct GeneratorsJobArgs {
 /// `generators check`.
 #[derive(Args, Debug)]
 pub struct GeneratorsCheckArgs {
-    /// Testbed file whose `[[generators]]` are looked at
+    /// Testbed file whose `[[generators]]` to check
     ///
     /// Default: none. Example: -f testbed.toml
     #[arg(short = 'f', long, value_name = "FILE")]

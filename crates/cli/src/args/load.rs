@@ -9,7 +9,7 @@ use super::table::flags;
 use super::values;
 
 flags! {
-/// What can be said of arrivals beside their rate.
+/// Options for arrivals, besides their rate.
 #[command(next_help_heading = "Load")]
 pub struct OpenLoopArgs {
     /// Open loop: how arrivals are spaced
@@ -108,7 +108,7 @@ pub struct RunLoadArgs {
     #[arg(long, value_name = "TIME")]
     pub drain: Option<Nanos> => (load.drain),
 
-    /// What becomes of void timed runs.
+    /// Repetition of void timed runs.
     #[command(flatten)]
     pub retry: RetryArgs => (..),
 
@@ -186,7 +186,7 @@ pub struct HitLoadArgs {
     #[arg(long, value_name = "TIME")]
     pub warmup: Option<Nanos> => (load.warmup),
 
-    /// What becomes of void timed runs.
+    /// Repetition of void timed runs.
     #[command(flatten)]
     pub retry: RetryArgs => (..),
 
@@ -197,7 +197,7 @@ pub struct HitLoadArgs {
 }
 
 flags! {
-/// What becomes of void timed runs.
+/// Repetition of void timed runs.
 #[command(next_help_heading = "Load")]
 pub struct RetryArgs {
     /// Repeat disturbed timed runs: at most N per four timed runs of a level

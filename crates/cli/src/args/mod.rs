@@ -1,7 +1,9 @@
-//! The command line: every command and every flag. A flag is one entry, in the file of its topic: help, parser and example, and
-//! beside them its default, the key of a testbed that it sets, and how. `table` says what is in an entry.
+//! The command line: every command and every flag. A flag is one entry, in the file of its topic: help, parser and
+//! example, with its default, the key of a testbed that it sets, and how it sets it. `table` says what is in an
+//! entry.
 //!
-//! A flag that was not typed is `None`. Defaults are those of `webstone_model::spec`; [`command`] writes them into the help.
+//! A flag that was not typed is `None`. Defaults are those of `webstone_model::spec`; [`command`] writes them into
+//! the help.
 
 mod certify;
 mod client;
@@ -157,13 +159,13 @@ pub enum Command {
 
     /// List the stored runs, the newest first, or search for some
     ///
-    /// What a run is searched by is kept in runs/.index.ndjson, which may be deleted: it is made again.
+    /// The index for searches is runs/.index.ndjson. It may be deleted: it is made again.
     #[command(after_long_help = LIST_EXAMPLES)]
     List(ListArgs),
 
     /// Show or write the note and tags of a stored run
     ///
-    /// They lie beside the run, in RUN.notes.toml: the record, its check sums and its signature stay as they are.
+    /// They are stored beside the run, in RUN.notes.toml: the record, its check sums and its signature do not change.
     #[command(after_long_help = NOTE_EXAMPLES)]
     Note(NoteArgs),
 
@@ -229,22 +231,22 @@ pub enum Command {
 
     /// Make load on this host, or monitor a server on it, for a run elsewhere
     ///
-    /// What a run on another host starts, as in `webstone run http://web1 --server-agent 'ssh root@web1 webstone agent'` or
+    /// Started by a run on another host, as in `webstone run http://web1 --server-agent 'ssh root@web1 webstone agent'` or
     /// `--generator 'ssh gen1 webstone agent'`. It speaks with that run on standard input and output, listens on no network, and
     /// ends when its input does.
     Agent(AgentArgs),
 
     /// Look at the hosts that make load together, or print a Kubernetes Job of them
     ///
-    /// `check` starts each host's agent and shows what it says of its host, and how its clock stands to this host's. `job` prints a
-    /// manifest for `kubectl apply`. No load is made.
+    /// `check` starts each host's agent and shows what it reports about its host, and the offset of its clock from this host's.
+    /// `job` prints a manifest for `kubectl apply`. No load is made.
     #[command(after_long_help = GENERATORS_EXAMPLES)]
     Generators(GeneratorsArgs),
 
     /// Set up, run, watch and compare in a browser
     ///
-    /// Prints an address of this host's loopback and serves it until Ctrl-C. The address holds a token: whoever has it can start
-    /// runs here. Runs that were started in the browser go on when this ends.
+    /// Prints an address of this host's loopback and serves it until Ctrl-C. The address contains a token: anyone who has it can
+    /// start runs here. Runs that were started in the browser continue when this ends.
     ///
     /// From another host: ssh -L 8080:127.0.0.1:8080 HOST, with --port 8080 here.
     #[command(after_long_help = UI_EXAMPLES)]
@@ -254,7 +256,7 @@ pub enum Command {
     ///
     /// Every interface that the servers have here (CGI, FastCGI, PHP-FPM, modules, Lua, proxied applications …) answers with the
     /// same number of bytes as the files have on average, under the same load. The request efficiency of each is its rate over
-    /// that of files, at the peaks and at 60 clients, with latency, fairness, the useful peak and CPU time a request. Without
+    /// that of files, at the peaks and at 60 clients, with latency, fairness, the useful peak and CPU time per request. Without
     /// servers, the reference server's interfaces are measured. Otherwise as `servers`.
     #[command(after_long_help = SPICE_EXAMPLES)]
     Spice(Box<SeriesArgs>),
@@ -404,8 +406,8 @@ pub struct HitArgs {
 }
 }
 
-/// An example of a command from its help, for messages about missing arguments: the first that has all of `options`, else the
-/// first. `None` if the help has no examples.
+/// An example of a command from its help, for messages about missing arguments: the first that has all of `options`,
+/// or otherwise the first. `None` if the help has no examples.
 pub(crate) fn example_with(name: &str, options: &[&str]) -> Option<String> {
     let all = command();
     let own = all.find_subcommand(name)?.get_after_long_help().map(ToString::to_string).unwrap_or_default();
@@ -428,16 +430,16 @@ pub(crate) fn option_example(name: &str, option: &str) -> Option<String> {
 /// Parses a command line.
 ///
 /// # Errors
-/// Help that is asked for, or what is wrong.
+/// Requested help, or what is wrong.
 pub fn parse(arguments: &[OsString]) -> Result<Cli, clap::Error> {
     let parse = |command: clap::Command| {
         command.try_get_matches_from(arguments).and_then(|matches| Cli::from_arg_matches(&matches))
     };
-    // Writing the defaults into the help takes longer than the rest of the start, and few calls show help.
+    // Writing the defaults into the help takes longer than the rest of the start-up, and is rarely needed.
     parse(Cli::command()).or_else(|_| parse(command()))
 }
 
-/// The definition of the command line, with the defaults of the specification written into the help of each flag.
+/// The definition of the command line, with the specification's defaults in the help of each flag.
 pub fn command() -> clap::Command {
     table::documented(Cli::command())
 }

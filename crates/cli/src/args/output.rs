@@ -1,4 +1,4 @@
-//! Flags of what comes out: report formats, files, the store; and the arguments of `report`.
+//! Flags for output: report formats, files, the store; and the arguments of `report`.
 
 use std::path::PathBuf;
 
@@ -63,7 +63,7 @@ pub struct OutputArgs {
 
     /// Print an address where a browser on this host can watch the run
     ///
-    /// Starts `webstone ui`, which ends by itself a minute after the run, when nobody looks any more.
+    /// Starts `webstone ui`, which ends by itself a minute after the run, when no page is open any more.
     #[arg(long)]
     pub watch: bool,
 }

@@ -23,7 +23,7 @@ pub struct ServersArgs {
     pub series: SeriesArgs,
 }
 
-/// What `servers` does besides.
+/// Other actions of `servers`.
 #[derive(Debug, Subcommand)]
 pub enum ServersCommand {
     /// List the servers that --server takes, with the version of each that is installed here
@@ -101,7 +101,7 @@ pub struct MatrixArgs {
     /// Whether connections are over TLS, each in a cell of its own: off, full (every handshake is full), resumed, or the share of
     /// handshakes that resumes an earlier session
     ///
-    /// Workloads that ask pages over TLS have no cell without it, and the report says so.
+    /// Workloads that request pages over TLS have no cell without it, and the report says so.
     ///
     /// Default: as --tls and --tls-resume say. Example: --handshakes off,full,resumed
     #[arg(long, value_name = "LIST", value_delimiter = ',', conflicts_with_all = ["tls_resume", "server_tls"])]
@@ -121,7 +121,7 @@ pub struct MatrixArgs {
 }
 
 flags! {
-/// A series: a matrix, the load of every cell, and where it goes.
+/// A series: a matrix, the load of every cell, and where the output goes.
 pub struct SeriesArgs {
     /// The servers, separated by commas, each with its profile: nginx,apache:tuned,caddy
     #[arg(value_name = "SERVERS", value_delimiter = ',')]
@@ -210,20 +210,20 @@ pub struct SeriesArgs {
 }
 
 impl SeriesArgs {
-    /// Whether anything was said that is about a series.
+    /// Whether anything was given that concerns a series.
     pub fn is_series(&self) -> bool {
         let about_output = self.plan || self.dump_spec || self.output.output.is_some();
         self.is_plan() || self.resume.is_some() || about_output
     }
 
-    /// Whether anything was said of what shall be measured, requests and the server's options aside.
+    /// Whether anything was given that says what to measure, apart from requests and the server's options.
     pub fn is_plan(&self) -> bool {
         let of_plan = ["load.clients", "load.duration", "load.iterations", "workload"];
         let is_of_plan = |key: &&str| key.starts_with("series.") || of_plan.contains(key);
         self.names_servers() || self.testbed.is_some() || self.typed_keys().iter().any(is_of_plan)
     }
 
-    /// Whether servers are named.
+    /// Whether servers are given.
     pub fn names_servers(&self) -> bool {
         !self.servers.is_empty() || self.server.server.is_some()
     }

@@ -1,5 +1,5 @@
-//! Flags of servers: of the reference server as a command of its own, of the server that `run` starts and measures, and of
-//! the commands around them.
+//! Flags of servers: of the reference server as a separate command, of the server that `run` starts and measures, and
+//! of related commands.
 
 use std::path::PathBuf;
 
@@ -396,7 +396,7 @@ pub struct ServerElsewhereArgs {
 }
 }
 
-/// What `webstone respond` speaks.
+/// Protocol of `webstone respond`.
 #[derive(Clone, Copy, Debug, ValueEnum)]
 pub enum RespondProtocol {
     /// One request, described by the environment.
@@ -414,7 +414,7 @@ pub enum RespondProtocol {
 /// `webstone respond`: the handler `send` for another server.
 #[derive(Args, Debug)]
 pub struct RespondArgs {
-    /// What is spoken
+    /// The protocol
     #[arg(value_enum)]
     pub protocol: RespondProtocol,
 
@@ -437,7 +437,7 @@ pub struct RespondArgs {
     pub beneath: Option<u32>,
 }
 
-/// `webstone supervise`: what removes a directory when its user is gone.
+/// `webstone supervise`: removes a directory when its user is gone.
 #[derive(Args, Debug)]
 pub struct SuperviseArgs {
     /// Directory to remove when standard input ends

@@ -1,17 +1,17 @@
-//! The table of flags: [`flags!`] declares a flag with its help, its parser and its example, and beside them the key of a testbed that
-//! it sets, its default, and how it is laid over a specification.
+//! The table of flags: [`flags!`] declares a flag with its help, parser and example, and also the key of a testbed
+//! that it sets, its default, and how it changes a specification.
 //!
-//! What stands in parentheses after the type of a flag:
+//! The parentheses after the type of a flag contain:
 //!
 //! | entry | meaning |
 //! |---|---|
-//! | `(load.drain)` | the value goes to that field, whose value in [`RunSpec`] is the default |
-//! | `(client.body = "none")` | the help names this default |
-//! | `(server.backlog = \|run\| …)` | the help names a default that is computed from the specification |
-//! | `(series?.builds = "none")` | the same, and the section is made where it is absent |
-//! | `(load.pages, \|args, run\| …)` | this is done where the flag was typed; the key is what messages name |
-//! | `(server.tls.cert & server.tls.key, …)` | messages about both keys name the flag |
-//! | `(= "text")` | a default in the help of a flag that is no part of a specification |
+//! | `(load.drain)` | the value is for that field, whose value in [`RunSpec`] is the default |
+//! | `(client.body = "none")` | this default is in the help |
+//! | `(server.backlog = \|run\| …)` | a default computed from the specification is in the help |
+//! | `(series?.builds = "none")` | the same, and the section is created if it is absent |
+//! | `(load.pages, \|args, run\| …)` | this is done if the flag was typed; messages name the key |
+//! | `(server.tls.cert & server.tls.key, …)` | messages about either key name the flag |
+//! | `(= "text")` | a default in the help of a flag that is not part of a specification |
 //! | `(..)` | flags of another struct |
 
 use std::path::PathBuf;
@@ -25,14 +25,14 @@ use super::{CheckfilesArgs, FindArgs, GenfilesArgs, HitArgs, RunArgs, SeriesArgs
 use crate::failure::Failure;
 use crate::intent;
 
-/// What a flag has beyond what clap knows of it.
+/// Properties of a flag that clap does not know.
 #[derive(Debug)]
 pub(crate) struct Flag {
-    /// clap's name for it.
+    /// Its name in clap.
     pub(crate) id: &'static str,
     /// Keys of a testbed that it sets.
     pub(crate) keys: &'static [&'static str],
-    /// Its default in the help, where everything else is as in this specification; empty where the help's own text says it.
+    /// Its default in the help, if everything else is as in this specification; empty if the help's own text has it.
     pub(super) default: fn(&RunSpec) -> String,
 }
 
@@ -41,7 +41,7 @@ pub(crate) trait Flags {
     /// All entries.
     fn table() -> Vec<Flag>;
 
-    /// Lays what was typed over a specification: nothing else changes.
+    /// Applies what was typed to a specification; changes nothing else.
     fn lay_over(&self, spec: &mut RunSpec) -> Result<(), Failure>;
 
     /// Keys that were typed, whatever their values.
@@ -157,7 +157,7 @@ macro_rules! flags {
 }
 pub(super) use flags;
 
-/// What may have been typed.
+/// A value that may have been typed.
 pub(super) trait Typed {
     /// Whether it was.
     fn is_typed(&self) -> bool;
@@ -181,7 +181,7 @@ impl Typed for bool {
     }
 }
 
-/// What sets a field of a specification if it was typed.
+/// Sets a field of a specification if it was typed.
 pub(super) trait Lay<Field> {
     /// Sets it.
     fn lay(&self, field: &mut Field);
@@ -203,7 +203,7 @@ impl<T: Clone> Lay<Option<T>> for Option<T> {
     }
 }
 
-/// A path as the specification keeps it. It is a text file, so a path that is not UTF-8 cannot stand in it exactly.
+/// A path as in a specification, which is a text file: it cannot represent a path that is not UTF-8.
 impl Lay<Option<String>> for Option<PathBuf> {
     fn lay(&self, field: &mut Option<String>) {
         if let Some(path) = self {
@@ -226,12 +226,12 @@ impl Lay<bool> for bool {
     }
 }
 
-/// A value of the specification as it is typed.
+/// A value of the specification in the form in which it is typed.
 pub(super) fn text_of(value: &impl Serialize) -> String {
     serde_json::to_value(value).map_or_else(|error| error.to_string(), |value| typed(&value))
 }
 
-/// The same of a value in a file.
+/// The same for a value from a file.
 pub(crate) fn typed(value: &Value) -> String {
     match value {
         Value::String(text) => text.clone(),
@@ -256,7 +256,7 @@ pub(crate) fn table(command: &str) -> Vec<Flag> {
     }
 }
 
-/// What the short help of a command with more than [`SHORT_MAX`] options shows; its `--help` has all.
+/// Options in the short help of a command with more than [`SHORT_MAX`] options; its `--help` has all.
 #[rustfmt::skip] // one name a line would be 36 lines
 const COMMON: [&str; 36] = [
     "testbed", "workload", "clients", "rate", "duration", "iterations", "pages", "requests", "warmup",
@@ -266,7 +266,7 @@ const COMMON: [&str; 36] = [
 ];
 const SHORT_MAX: usize = 40;
 
-/// The definition with the default written into the help of every flag that takes a value.
+/// The definition with defaults in the help of all flags that take a value.
 pub(super) fn documented(command: Command) -> Command {
     let global = command.get_arguments().count();
     let command = command.mut_args(|arg| match arg.get_id() == "color" {
@@ -287,7 +287,7 @@ pub(super) fn documented(command: Command) -> Command {
         let rest = format!("`webstone {} --help` has all {} options.", command.get_name(), own + global + 1);
         command.after_help(rest).mut_args(|arg| match arg.get_help() {
             Some(help) if !arg.is_positional() && !COMMON.contains(&arg.get_id().as_str()) => {
-                // Manual pages have no other text of an argument that is hidden.
+                // Manual pages have no other text for a hidden argument.
                 let long = arg.get_long_help().unwrap_or(help).clone();
                 arg.long_help(long).hide_short_help(true)
             }
@@ -296,7 +296,7 @@ pub(super) fn documented(command: Command) -> Command {
     })
 }
 
-/// Defaults that the help's own text explains stay as they are.
+/// Adds the default, unless the help's own text explains it.
 fn with_default(arg: Arg, default: &str) -> Arg {
     let short = arg.get_help().map(ToString::to_string).unwrap_or_default();
     let long = arg.get_long_help().map_or_else(|| short.clone(), ToString::to_string);
@@ -310,7 +310,7 @@ fn with_default(arg: Arg, default: &str) -> Arg {
 mod tests {
     use clap::Command;
 
-    /// Every flag that takes a value says what it is without it, and shows one.
+    /// The help of every flag with a value has its default and an example.
     #[test]
     fn every_value_has_a_default_and_an_example() {
         let mut seen = 0;

@@ -1,4 +1,4 @@
-//! Flags of TLS: what clients offer and ask for where a URL is https.
+//! Flags of TLS: what clients offer and require, if a URL is https.
 
 use std::path::PathBuf;
 
@@ -41,7 +41,7 @@ pub struct TlsArgs {
         |args, run| {
             let tls = &mut run.client.tls;
             tls.ciphers.clone_from(&args.tls_ciphers);
-            // Suites without versions mean the versions that they belong to.
+            // Suites without versions imply their versions.
             if args.tls_version.is_empty() {
                 tls.versions.retain(|version| tls.ciphers.iter().any(|cipher| cipher.version() == *version));
             }

@@ -32,7 +32,7 @@ pub struct UiArgs {
     #[arg(long, conflicts_with = "read_only")]
     pub allow_commands: bool,
 
-    /// End when no run is on and nobody has asked for anything for a minute, as `--watch` starts it
+    /// End when no run is active and there was no request for a minute, as with `--watch`
     #[arg(long, hide = true)]
     pub until_idle: bool,
 }

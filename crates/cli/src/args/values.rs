@@ -1,7 +1,7 @@
-//! Parsers of single values: from the text that was typed to a value of the specification's own type.
+//! Parsers of single values: from text to the specification's types.
 //!
 //! An error is one sentence with the value and the rule, then `; write …` or `: write …` with the remedy; `usage`
-//! puts the remedy on a line of its own.
+//! moves the remedy to a line of its own.
 
 use clap::builder::{PossibleValue, PossibleValuesParser, TypedValueParser};
 use serde::Deserialize;
@@ -36,7 +36,7 @@ pub(super) fn http_version() -> impl TypedValueParser<Value = HttpVersion> {
     one_of([("1.0", "HTTP/1.0"), ("1.1", "HTTP/1.1"), ("2", "HTTP/2")])
 }
 
-/// Whether a server speaks HTTP/2 too.
+/// Whether a server also supports HTTP/2.
 pub(super) fn server_http(text: &str) -> Result<bool, String> {
     match text {
         "1.1" => Ok(false),
@@ -126,7 +126,7 @@ pub(super) fn fail_when() -> impl TypedValueParser<Value = FailWhen> {
     ])
 }
 
-/// The distributions that a record holds, by their names.
+/// Names of the distributions in a record.
 pub(super) fn histogram() -> impl TypedValueParser<Value = String> {
     PossibleValuesParser::new(Histograms::default().named().map(|(name, _)| PossibleValue::new(name)))
 }
@@ -171,7 +171,7 @@ pub(super) fn number(text: &str) -> Result<u64, String> {
     parse_count(text).map_err(|error| error.to_string())
 }
 
-/// A seed: any number of 64 bits.
+/// A seed: any 64-bit number.
 pub(super) fn seed(text: &str) -> Result<u64, String> {
     text.trim()
         .parse()
@@ -199,7 +199,7 @@ pub(super) fn one_level(text: &str) -> Result<Levels, String> {
     ))
 }
 
-/// A list of CPUs, kept as it was written.
+/// A list of CPUs, unchanged.
 pub(super) fn cpu_list(text: &str) -> Result<String, String> {
     if parse_cpu_list(text)?.is_empty() {
         return Err("the list is empty; write numbers and ranges, as in 0-1,4".to_owned());
@@ -207,22 +207,22 @@ pub(super) fn cpu_list(text: &str) -> Result<String, String> {
     Ok(text.to_owned())
 }
 
-/// Addresses with their ports, kept as they were written; the server itself resolves and judges them.
+/// Addresses with ports, unchanged; the server resolves and checks them.
 pub(super) fn listen(text: &str) -> Result<String, String> {
     check::listen(text).map(|()| text.to_owned()).map_err(|error| format!("{}; {}", error.rule, error.remedy))
 }
 
-/// Whose choice a configuration is.
+/// A profile.
 pub(super) fn profile() -> impl TypedValueParser<Value = Profile> {
     one_of([("stock", "as Debian ships it"), ("tuned", "for speed")])
 }
 
-/// Whether a server keeps at hand what it has once read.
+/// Whether a server caches.
 pub(super) fn caching() -> impl TypedValueParser<Value = Caching> {
     one_of([("on", "answers, or files, are cached"), ("off", "they are not")])
 }
 
-/// The conditions of a search: of what clients see, at any level.
+/// The conditions of a search: on what clients see, at any level.
 pub(super) fn slo(text: &str) -> Result<String, String> {
     let thresholds: Thresholds = text.parse().map_err(|error: GateError| error.to_string())?;
     for condition in &thresholds.0 {
@@ -240,7 +240,7 @@ pub(super) fn slo(text: &str) -> Result<String, String> {
     Ok(thresholds.0.iter().map(Threshold::text).collect::<Vec<_>>().join(","))
 }
 
-/// What a search raises.
+/// What a search increases.
 pub(super) fn over() -> impl TypedValueParser<Value = Over> {
     one_of([
         ("rate", "the arrivals per second of an open loop"),
@@ -270,7 +270,7 @@ pub(super) fn load(text: &str) -> Result<u64, String> {
     count_u32(text).map(u64::from)
 }
 
-/// Repeats of a level at the edge.
+/// Number of repeats of an undecided level.
 pub(super) fn repeats(text: &str) -> Result<u32, String> {
     let number = count_u32(text)?;
     if (LOOK_FIRST..=REPEATS_MAX).contains(&number) {
@@ -300,7 +300,7 @@ pub(super) fn header(text: &str) -> Result<(String, String), String> {
     Ok((name.to_owned(), value.to_owned()))
 }
 
-/// A span of time above nothing.
+/// A span of time longer than zero.
 pub(super) fn some_time(text: &str) -> Result<Nanos, String> {
     match text.parse::<Nanos>().map_err(|error: QuantityError| error.to_string())? {
         Nanos::ZERO => Err(format!("`{text}` is no time at all; write at least 1s")),
@@ -308,7 +308,7 @@ pub(super) fn some_time(text: &str) -> Result<Nanos, String> {
     }
 }
 
-/// A span of time in whole seconds, as Kubernetes counts them, of at most a year.
+/// A span of time in whole seconds, as in Kubernetes, of at most a year.
 pub(super) fn whole_seconds(text: &str) -> Result<Nanos, String> {
     let time = some_time(text)?;
     if !time.0.is_multiple_of(NANOS_PER_SECOND) || time > Nanos::from_secs(366 * 86_400) {
@@ -329,14 +329,14 @@ pub(super) fn label(text: &str) -> Result<String, String> {
     }
 }
 
-/// The label of a node.
+/// A label of a node.
 pub(super) fn node_label(text: &str) -> Result<(String, String), String> {
     kubernetes::node_label(text)
         .map(|(key, value)| (key.to_owned(), value.to_owned()))
         .ok_or_else(|| format!("`{text}` is not a node's label; write KEY=VALUE, as in pool=load"))
 }
 
-/// Pods of a Job.
+/// Number of pods of a Job.
 pub(super) fn pods(text: &str) -> Result<u32, String> {
     match count_u32(text)? {
         many if many > 1_000 => Err(format!("`{text}` is more than 1000 hosts; write at most 1000")),
@@ -344,16 +344,16 @@ pub(super) fn pods(text: &str) -> Result<u32, String> {
     }
 }
 
-/// Whole CPUs of a pod.
+/// Number of whole CPUs of a pod.
 pub(super) fn pod_cpus(text: &str) -> Result<u32, String> {
     let wrong = || format!("`{text}` is not a whole number of CPUs from 1 to 1024; write it as in 8");
     text.parse().ok().filter(|cpus| (1..=1_024).contains(cpus)).ok_or_else(wrong)
 }
 
-/// Less is too little for an agent: its program alone has 20 MB.
+/// Minimum memory of a pod: an agent's program alone has 20 MB.
 const POD_BYTES_MIN: u128 = 64 << 20;
 
-/// An amount of memory as Kubernetes writes it.
+/// An amount of memory in Kubernetes' notation.
 pub(super) fn memory(text: &str) -> Result<String, String> {
     let digits = text.trim_end_matches(|c: char| c.is_ascii_alphabetic());
     let is_number = digits.parse::<u64>().is_ok_and(|number| number > 0);
@@ -367,7 +367,7 @@ pub(super) fn memory(text: &str) -> Result<String, String> {
         "Ki" => 1 << 10,
         "M" => 1_000_000,
         "Mi" => 1 << 20,
-        // From here on any number is enough.
+        // With these units any number is enough.
         _ => POD_BYTES_MIN,
     };
     match digits.parse::<u128>().is_ok_and(|number| number.saturating_mul(scale) >= POD_BYTES_MIN) {
@@ -376,7 +376,7 @@ pub(super) fn memory(text: &str) -> Result<String, String> {
     }
 }
 
-/// The name of an image, which Kubernetes itself checks: here only that it is one word.
+/// The name of an image. Kubernetes checks it; here it only has to be one word.
 pub(super) fn image(text: &str) -> Result<String, String> {
     let is_word = |c: char| c.is_ascii_alphanumeric() || "-._/:@".contains(c);
     if text.starts_with(|c: char| c.is_ascii_alphanumeric()) && text.chars().all(is_word) {
@@ -397,7 +397,7 @@ fn narrow(text: &str, value: u64) -> Result<u32, String> {
     u32::try_from(value).map_err(|_| format!("`{text}` is too many; write at most {}", u32::MAX))
 }
 
-/// The variants of one of the specification's enumerations, by the names that its files use.
+/// The variants of one of the specification's enumerations, by their names in files.
 fn one_of<T, const N: usize>(variants: [(&'static str, &'static str); N]) -> impl TypedValueParser<Value = T>
 where
     T: for<'de> Deserialize<'de> + Clone + Send + Sync + 'static,

@@ -83,7 +83,7 @@ pub struct WorkoutArgs {
     #[arg(short, long, value_name = "FILE", help_heading = "Report and record")]
     pub output: Option<PathBuf>,
 
-    /// How the well-behaved talk.
+    /// Options of the well-behaved clients.
     #[command(flatten)]
     pub client: ClientArgs => (..),
 
@@ -91,7 +91,7 @@ pub struct WorkoutArgs {
     #[command(flatten)]
     pub generator: GeneratorArgs => (..),
 
-    /// The server, where webstone starts it.
+    /// The server, if webstone starts it.
     #[command(flatten)]
     pub server: OwnServerArgs => (..),
 }
