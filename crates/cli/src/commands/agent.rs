@@ -1,5 +1,5 @@
-//! `webstone agent`: what a run elsewhere starts on a host, to look at the server there or to make load; with `--idle` what keeps a
-//! container alive in which it may do so.
+//! `webstone agent`: started by a run on another host, to monitor the server here or to make load; with `--idle`,
+//! keeps a container alive in which that can be done.
 
 use std::io::{self, IsTerminal};
 
@@ -20,7 +20,7 @@ pub(super) fn execute(args: &AgentArgs) -> Result<Exit, Failure> {
     }
 }
 
-/// Keeps the container alive. As its first process, a signal would end this one only if it is waited for.
+/// Keeps the container alive. The first process of a container is ended by a signal only if it handles it.
 fn keep(idle: Nanos) -> Result<Exit, Failure> {
     let signals = SignalWatch::saying("ending, and every agent in this container with it")?;
     console::complain(format!(
@@ -40,7 +40,7 @@ fn serve_one(args: &AgentArgs) -> Result<Exit, Failure> {
              without `ssh -t`)",
         ));
     }
-    // Not the locked handles: the threads that hear and answer outlive this call until the program ends.
+    // Not the locked handles: the threads that read and write live longer than this call, until the program ends.
     let tool = version::tool();
     let (version, ports) = (tool.version.clone(), args.port.iter().copied().collect());
     let role = role(tool, super::calibrate::file(), args.allow.clone());

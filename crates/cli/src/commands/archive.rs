@@ -24,7 +24,7 @@ pub(super) fn execute(args: &ArchiveArgs, console: &Console) -> Result<Exit, Fai
     Ok(Exit::Done)
 }
 
-/// Writes the archive and says so.
+/// Writes the archive and prints a note.
 pub(super) fn make(directory: &Path, output: &Path, console: &Console) -> Result<(), Failure> {
     let form = form_of(output)?;
     write(directory, output, form).map_err(|error| failure(&error))?;
@@ -32,7 +32,7 @@ pub(super) fn make(directory: &Path, output: &Path, console: &Console) -> Result
     Ok(())
 }
 
-/// The form that the name of an archive to be written says.
+/// The format of an archive, by the name of the file to be written.
 pub(super) fn form_of(output: &Path) -> Result<Form, Failure> {
     Form::of_name(output).ok_or_else(|| {
         Failure::usage(format!("the archive {}: its name has no known ending", output.display()))

@@ -16,9 +16,10 @@ use crate::failure::{Exit, Failure};
 use crate::signals::SignalWatch;
 use crate::version;
 
-/// Where runs look for a calibration: by the XDG Base Directory Specification, section 3. `None` without a home.
+/// The file of the calibration that runs read: by the XDG Base Directory Specification, section 3. `None` without a
+/// home directory.
 pub(super) fn file() -> Option<PathBuf> {
-    // A relative path in the variable counts as none, says the specification.
+    // By the specification, a relative path in the variable is ignored.
     let named = std::env::var_os("XDG_DATA_HOME").map(PathBuf::from).filter(|path| path.is_absolute());
     let home = || Some(PathBuf::from(std::env::var_os("HOME")?).join(".local/share"));
     Some(named.or_else(home)?.join("webstone/calibration.json"))
@@ -69,7 +70,8 @@ pub(super) fn execute(args: &CalibrateArgs, console: &Console) -> Result<Exit, F
     };
     match calibrate::calibrate(&plan, &how, disturbance, &mut measured, &signals.interrupt) {
         Ok(calibration) => {
-            // What took minutes to measure is seen even where it cannot be kept, and kept even where it cannot be seen.
+            // The measurement took minutes: it is printed even if it cannot be stored, and stored even if it cannot
+            // be printed.
             let printed = print(&calibration, args.json, &options);
             write(&path, &calibration)?;
             console.note(format!("calibration: {}", path.display()));
@@ -119,7 +121,7 @@ pub(super) fn serve(args: &NullServerArgs) -> Result<Exit, Failure> {
     serve_null_server(&options)
 }
 
-/// The null server, until it is ended.
+/// Runs the null server until it is ended.
 pub(super) fn serve_null_server(options: &NullOptions) -> Result<Exit, Failure> {
     let ready = |url: &str| {
         // Programs that start the server wait for this line.

@@ -1,12 +1,13 @@
-//! Where the page of a series finds the reports of its cells: relative URLs, so that both can be moved or published together.
+//! Links from the page of a series to the reports of its cells: relative URLs, so that both can be moved or published
+//! together.
 
 use std::fmt::Write as _;
 use std::path::{Component, Path};
 
 use webstone_store::REPORT;
 
-/// For each record of the series in `directory`, by its name there, the URL of its own report as seen from the file `page`; `None` where there is
-/// no report. No links if no file is written: the place of such a page is unknown.
+/// For each record of the series in `directory`, by its name there, the URL of its report relative to the file
+/// `page`; `None` if there is no report. Empty if no file is written, as the location of the page is then unknown.
 pub(super) fn cell_links(
     directory: &Path,
     page: Option<&Path>,
@@ -24,7 +25,7 @@ pub(super) fn cell_links(
     records.iter().map(link).collect()
 }
 
-/// The URL of a file as seen from a folder; both are absolute.
+/// The URL of a file relative to a directory; both are absolute.
 fn relative(folder: &Path, file: &Path) -> String {
     let shared = folder.components().zip(file.components()).take_while(|(a, b)| a == b).count();
     let up = folder.components().skip(shared).map(|_| "..".to_owned());
@@ -32,7 +33,7 @@ fn relative(folder: &Path, file: &Path) -> String {
     up.chain(down).collect::<Vec<_>>().join("/")
 }
 
-/// A name in a URL: all but RFC 3986's unreserved characters by their numbers.
+/// A name in a URL: all but RFC 3986's unreserved characters percent-encoded.
 fn encoded(name: Component<'_>) -> String {
     let mut url = String::new();
     for byte in name.as_os_str().as_encoded_bytes() {

@@ -22,7 +22,7 @@ pub(super) fn execute(args: &CertifyArgs, console: &Console) -> Result<Exit, Fai
         archive::form_of(path)?;
     }
     let directory = records::locate(&args.run)?;
-    // The key first: with a wrong key, no certificate must be written without its signature.
+    // The key first: if it is wrong, no certificate must be written without its signature.
     let key = args.key.as_deref().map(load).transpose()?;
     let found = verify::examine(&directory);
     if !found.problems.is_empty() {

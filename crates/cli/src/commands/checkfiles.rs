@@ -1,4 +1,4 @@
-//! `webstone checkfiles`: does a server serve every file of a workload, whole and unchanged?
+//! `webstone checkfiles`: does a server serve every file of a workload, complete and unchanged?
 
 use std::fmt::Write;
 
@@ -12,7 +12,7 @@ use crate::console::{self, Console};
 use crate::failure::{Exit, Failure};
 use crate::intent;
 
-/// Problems that are listed one by one; a server without the fileset has thousands.
+/// Maximum number of problems that are listed; a server without the fileset has thousands.
 const PROBLEMS_MAX: usize = 50;
 
 pub(super) fn execute(args: &CheckfilesArgs, console: &Console) -> Result<Exit, Failure> {

@@ -1,4 +1,5 @@
-//! `webstone child`: what a run starts of this executable, told by standard input (`lab::child`). Not for people.
+//! `webstone child`: processes that a run starts from this executable, instructed by standard input (`lab::child`).
+//! Not for people.
 
 use std::ffi::OsString;
 
@@ -19,7 +20,7 @@ pub(super) fn execute(console: &Console) -> Result<Exit, Failure> {
         Child::NullServer(options) => calibrate::serve_null_server(&options),
         Child::Supervisor(supervision) => {
             let told = supervise(&supervision, &mut |line| {
-                // The run reads this; where it is gone, so is the reader.
+                // The run reads this; if it has ended, nobody does.
                 let _ = console::print(&format!("{line}\n"));
             });
             told.map(|()| Exit::Done).map_err(|error| not_started(&supervision.words, &error))

@@ -1,4 +1,4 @@
-//! `webstone compare`: stored runs against the first of them.
+//! `webstone compare`: compares stored runs with the first of them.
 
 use std::path::Path;
 
@@ -78,7 +78,7 @@ fn noise_floor(text: &Path, runs_dir: Option<&Path>) -> Result<Floor, Failure> {
     Ok(Floor::Run(Box::new(record)))
 }
 
-/// Refuses what was not measured alike, and what is compared with itself.
+/// Refuses runs that were not measured alike, and a run compared with itself.
 fn comparable(
     args: &CompareArgs,
     named: &Path,
@@ -109,7 +109,7 @@ fn nothing_in_common(comparison: &Comparison) -> Failure {
         .hint("run both with the same levels: -c, or -R in open loop")
 }
 
-/// Every level that a gate selects is in both.
+/// Checks that both records have every level that a gate selects.
 fn select(options: &Options<'_>, baseline: &RunRecord, record: &RunRecord) -> Result<(), Failure> {
     let of = |record: &RunRecord| -> Vec<u32> {
         record.levels().into_iter().map(|(_, runs)| runs[0].clients).collect()
@@ -121,7 +121,7 @@ fn select(options: &Options<'_>, baseline: &RunRecord, record: &RunRecord) -> Re
     gates::select(&options.thresholds, &held)
 }
 
-/// What the gates say. They need figures that can be trusted, and conditions need an interval.
+/// The result of the gates. They need figures that can be trusted, and conditions need an interval.
 fn judged(comparison: &Comparison, force: bool) -> Result<Exit, Failure> {
     if comparison.fail_if.is_empty() && comparison.thresholds.is_empty() {
         return Ok(Exit::Done);

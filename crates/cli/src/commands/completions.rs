@@ -1,4 +1,4 @@
-//! `webstone completions`: a script that teaches a shell the command line.
+//! `webstone completions`: a completion script for a shell.
 
 use clap_complete::Shell;
 

@@ -7,12 +7,12 @@ use webstone_report::{Format, Options, checked, render_thresholds};
 use crate::console;
 use crate::failure::{Exit, Failure};
 
-/// All that were typed, in order.
+/// All thresholds that were typed, in order.
 pub(crate) fn typed(thresholds: &[Thresholds]) -> Vec<Threshold> {
     thresholds.iter().flat_map(|several| several.0.clone()).collect()
 }
 
-/// A selected level must exist: a threshold without a level to check would pass silently.
+/// Checks that selected levels exist: a threshold without a level would pass silently.
 pub(crate) fn select_levels(
     option: &str,
     missing: impl IntoIterator<Item = (String, Option<u32>)>,
@@ -30,13 +30,13 @@ pub(crate) fn select_levels(
     }
 }
 
-/// [`select_levels`] of thresholds.
+/// [`select_levels`] for thresholds.
 pub(crate) fn select(thresholds: &[Threshold], levels: &[u32]) -> Result<(), Failure> {
     let missing = thresholds.iter().map(|one| (one.to_string(), one.missing_level(levels)));
     select_levels("--threshold", missing, levels)
 }
 
-/// Checks a record against thresholds. What came of them stands below a report for people; beside one for programs it goes to
+/// Checks a record against thresholds. The result is below a report for people; with one for programs it goes to
 /// standard error.
 pub(super) fn check(record: &RunRecord, format: Format, options: &Options) -> Vec<Outcome> {
     let outcomes = checked(record, options);
@@ -46,7 +46,7 @@ pub(super) fn check(record: &RunRecord, format: Format, options: &Options) -> Ve
     outcomes
 }
 
-/// Names those that failed, on standard error.
+/// Names the failed thresholds on standard error.
 pub(super) fn exit(outcomes: &[Outcome]) -> Exit {
     let mut exit = Exit::Done;
     for outcome in outcomes.iter().filter(|outcome| !outcome.passed) {

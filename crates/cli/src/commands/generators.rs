@@ -1,5 +1,5 @@
-//! `webstone generators`: what the hosts are that shall make load together, before any load; and the manifest of a Kubernetes Job
-//! that has them.
+//! `webstone generators`: checks the hosts that are to make load together, before any load; and prints the manifest
+//! of a Kubernetes Job for them.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -40,7 +40,7 @@ pub(super) fn execute(args: &GeneratorsCheckArgs) -> Result<Exit, Failure> {
     last.map_or(Ok(Exit::Done), Err)
 }
 
-/// Errors of several hosts, each with its hint unless the next has the same.
+/// Errors of several hosts, each with its hint, unless the next one has the same hint.
 fn in_turn(errors: Vec<(String, Option<String>)>) -> Vec<Failure> {
     let hints: Vec<Option<String>> = errors.iter().map(|(_, hint)| hint.clone()).collect();
     let failure = |(place, (text, hint)): (usize, (String, Option<String>))| {
@@ -103,12 +103,12 @@ fn line(number: usize, host: &CheckedHost) -> String {
     )
 }
 
-/// As `1.5ms`.
+/// For example `1.5ms`.
 fn shown(ns: u64) -> String {
     format!("{:.1?}", Duration::from_nanos(ns))
 }
 
-/// Agents that are on one machine, which counts once and must not give two of them the same CPUs.
+/// Warnings about agents on the same machine, which counts once and must not give two of them the same CPUs.
 fn twice<E>(found: &[Result<CheckedHost, E>]) -> Vec<String> {
     let mut machines: BTreeMap<&str, Vec<String>> = BTreeMap::new();
     for (number, host) in found.iter().enumerate() {

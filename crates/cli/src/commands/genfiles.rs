@@ -1,4 +1,4 @@
-//! `webstone genfiles`: the files of a workload, for a server to serve.
+//! `webstone genfiles`: writes the files of a workload, for a server to serve.
 
 use std::collections::BTreeMap;
 
@@ -45,7 +45,7 @@ mod tests {
     use webstone_lab::fileset::{LeftOut, LeftOutReason};
 
     #[test]
-    fn what_is_left_out_is_counted_by_reason() {
+    fn files_left_out_are_counted_by_reason() {
         let left_out = |url: &str, reason| LeftOut { url: url.to_owned(), reason };
         let report = FilesetReport {
             files: 2,

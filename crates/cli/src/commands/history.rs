@@ -1,4 +1,4 @@
-//! `webstone history`: results that others published, and runs beside them.
+//! `webstone history`: published results, and runs compared with them.
 
 use webstone_model::series::Kind;
 use webstone_report::history::{self, Published};

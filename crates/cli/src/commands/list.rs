@@ -13,7 +13,7 @@ use crate::failure::{Exit, Failure};
 use crate::intent::RUNS_DIR;
 use webstone_model::search::Over;
 
-/// Runs that are shown unless all are asked for. Of others no record is read where nothing is searched for.
+/// Number of runs shown unless all are requested. Without a search, records of other runs are not read.
 const SHOWN: usize = 20;
 
 pub(super) fn execute(args: &ListArgs, console: &Console) -> Result<Exit, Failure> {

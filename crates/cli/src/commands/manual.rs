@@ -27,7 +27,7 @@ pub(super) fn execute(dir: Option<&Path>) -> Result<Exit, Failure> {
 
 fn write(dir: &Path, name: &str, command: clap::Command) -> Result<(), Failure> {
     let path = dir.join(format!("{name}.1"));
-    // The page of a subcommand is titled as its file is.
+    // The page of a subcommand has the title of its file.
     let page = page(command.display_name(name.to_owned()))?;
     std::fs::write(&path, page).map_err(|error| Failure::file("write", &path, &error))
 }

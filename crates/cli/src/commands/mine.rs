@@ -24,7 +24,7 @@ pub(super) fn execute(args: &MineArgs, console: &Console) -> Result<Exit, Failur
         .map_err(|error| Failure { hint: error.hint(), ..Failure::failed(error.to_string()) })?;
     account(&outcome.report).iter().for_each(|line| console.note(line));
     let text = written(&outcome.workload, args.format.unwrap_or_default())?;
-    // A log may hold anything, and its URLs are in the workload.
+    // A log may contain anything, and its URLs are in the workload.
     if args.output.is_none() && io::stdout().is_terminal() {
         console::print(&text)?;
     } else {
@@ -33,7 +33,7 @@ pub(super) fn execute(args: &MineArgs, console: &Console) -> Result<Exit, Failur
     Ok(Exit::Done)
 }
 
-/// Where every line went; what is zero is left out.
+/// What happened to every line; zeros are left out.
 fn account(report: &MineReport) -> Vec<String> {
     let statuses: u64 = report.other_statuses.values().sum();
     let methods: u64 = report.other_methods.values().sum();

@@ -1,4 +1,4 @@
-//! The commands, one file each, and how errors of the other crates become messages.
+//! The commands, one file each, and messages for errors of the other crates.
 
 mod agent;
 mod archive;
@@ -46,7 +46,7 @@ use crate::failure::{Exit, Failure};
 use crate::intent;
 pub(crate) use respond::as_cgi;
 
-/// Does what was asked for. `arguments` are those that were typed, the program's name first.
+/// Executes a command. `arguments` are those that were typed, with the program's name first.
 pub(crate) fn execute(command: Command, arguments: &[OsString], console: &Console) -> Result<Exit, Failure> {
     let command_line = || arguments.iter().map(|word| word.to_string_lossy().into_owned()).collect();
     match command {
@@ -93,7 +93,7 @@ pub(crate) fn execute(command: Command, arguments: &[OsString], console: &Consol
     }
 }
 
-/// The workload of a name or a file.
+/// The workload with this name, or in this file.
 fn load_workload(name: &str, feeds: Feeds) -> Result<Workload, Failure> {
     webstone_runner::load_workload(name, feeds)
         .map_err(|error| Failure { hint: error.hint(), ..Failure::usage(error.to_string()) })

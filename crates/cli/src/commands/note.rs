@@ -1,4 +1,4 @@
-//! `webstone note`: what somebody writes about a run, beside its record.
+//! `webstone note`: a note about a run, beside its record.
 
 use std::path::Path;
 
@@ -12,7 +12,7 @@ use crate::failure::{Exit, Failure};
 pub(super) fn execute(args: &NoteArgs) -> Result<Exit, Failure> {
     let directory = records::run_or_series(&args.run, args.runs_dir.as_deref())?;
     let failed = |error| library_failure(&LibraryError::Notes(error));
-    // Bad input is told by the flag that has it, before anything is written.
+    // Wrong input is reported with its flag, before anything is written.
     for (flag, tag) in
         args.tag.iter().map(|tag| ("--tag", tag)).chain(args.untag.iter().map(|tag| ("--untag", tag)))
     {

@@ -1,4 +1,4 @@
-//! Which stored run is meant: a path, a name below the directory of runs, or one of the last.
+//! Finds a stored run: by path, by name below the directory of runs, or as one of the last.
 
 use std::path::{Path, PathBuf};
 
@@ -9,13 +9,13 @@ use super::store_failure;
 use crate::failure::Failure;
 use crate::intent::RUNS_DIR;
 
-/// Reads the run that was named.
+/// Reads the given run.
 pub(super) fn load(named: &Path, runs_dir: Option<&Path>) -> Result<RunRecord, Failure> {
     let path = find(named, runs_dir.unwrap_or(Path::new(RUNS_DIR)))?;
     Store::load(&path).map_err(|error| store_failure(&error))
 }
 
-/// The series that was named, where it is one: by its path, its name, or as the last that was measured.
+/// The given series, if it is one: by its path, by its name, or as the last that was measured.
 pub(super) fn series(named: &Path, runs_dir: Option<&Path>) -> Option<PathBuf> {
     let runs_dir = runs_dir.unwrap_or(Path::new(RUNS_DIR));
     let newest = || newest(runs_dir, &|path| is_run(path) || webstone_runner::series::is_series(path));
@@ -26,12 +26,12 @@ pub(super) fn series(named: &Path, runs_dir: Option<&Path>) -> Option<PathBuf> {
         .find(|path| webstone_runner::series::is_series(path))
 }
 
-/// The directory of the run that was named.
+/// The directory of the given run.
 pub(super) fn locate(named: &Path) -> Result<PathBuf, Failure> {
     Store::locate(&find(named, Path::new(RUNS_DIR))?).map_err(|error| store_failure(&error))
 }
 
-/// The directory of the run or series that was named, as a path that ends in its name.
+/// The directory of the given run or series, as a path that ends in its name.
 pub(super) fn run_or_series(named: &Path, runs_dir: Option<&Path>) -> Result<PathBuf, Failure> {
     let found = match series(named, runs_dir) {
         Some(series) if series.is_dir() => series,
@@ -47,9 +47,9 @@ pub(super) fn run_or_series(named: &Path, runs_dir: Option<&Path>) -> Result<Pat
     }
 }
 
-/// The archive or the run that was named: an archive by its path, a run as elsewhere.
+/// The given archive or run: an archive by its path, a run as elsewhere.
 pub(super) fn archive_or_run(named: &Path) -> Result<PathBuf, Failure> {
-    // A damaged record may be named, too; reading it gives the error.
+    // It may be a damaged record; reading it gives the error.
     match named.to_str().and_then(back) {
         Some(_) => find(named, Path::new(RUNS_DIR)),
         None => Ok(find(named, Path::new(RUNS_DIR)).unwrap_or_else(|_| named.to_owned())),
@@ -60,9 +60,9 @@ fn is_run(path: &Path) -> bool {
     path.join("record.json").is_file()
 }
 
-/// What exists at the path is meant; otherwise what has that name among the runs, or how far back it lies.
+/// If the path exists, it is used; otherwise the run with that name, or counted from the last.
 fn find(named: &Path, runs_dir: &Path) -> Result<PathBuf, Failure> {
-    // The name of a run that was killed ends in `.partial`, which the store finds by itself.
+    // The name of a run that was killed ends in `.partial`; the store finds it by itself.
     let exists = |path: &Path| {
         let mut partial = path.as_os_str().to_owned();
         partial.push(".partial");
@@ -85,7 +85,7 @@ fn find(named: &Path, runs_dir: &Path) -> Result<PathBuf, Failure> {
         .hint(
             "`last` is the newest run, `last~1` the one before; --runs-dir names another directory of runs",
         )),
-        // The store's own message says what is not there.
+        // The store's message says what does not exist.
         None => Ok(named.to_owned()),
     }
 }
@@ -98,7 +98,7 @@ fn back(text: &str) -> Option<usize> {
     }
 }
 
-/// Names of runs begin with their time, so that their order is that of the alphabet.
+/// Names of runs begin with their time, so that alphabetical order is chronological.
 fn last(runs_dir: &Path, back: usize) -> Result<PathBuf, Failure> {
     let mut runs = newest(runs_dir, &is_run)?;
     let is_held = back < runs.len();

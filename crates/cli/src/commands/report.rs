@@ -1,4 +1,4 @@
-//! `webstone report`: stored runs, printed again.
+//! `webstone report`: prints stored runs again.
 
 use std::path::PathBuf;
 
@@ -54,7 +54,7 @@ pub(super) fn execute(args: &ReportArgs, console: &Console) -> Result<Exit, Fail
             outcomes.extend(gates::check(record, format, &options));
         }
     } else {
-        // One after the other: a record is large, and these formats need no two at a time.
+        // One after the other: a record is large, and these formats do not need two at once.
         for (index, run) in args.runs.iter().enumerate() {
             let record = load(run)?;
             match write(&record, format, &options, &mut out) {

@@ -1,8 +1,9 @@
-//! `webstone respond`: the handler `send` as a program of its own, for servers that run handlers as other processes. Not for people;
-//! configurations that `run --server-interface` writes start it, and so does `serve --interface`.
+//! `webstone respond`: the handler `send` as a separate program, for servers that run handlers as other processes.
+//! Not for people; it is started by configurations that `run --server-interface` writes, and by `serve --interface`.
 //!
-//! As CGI it is started for each request, so it is recognised before the command line is: what stands here is then all that
-//! it does. It is also recognised by the name `send.cgi`, because servers start CGI programs without arguments.
+//! As CGI it is started for each request, so it is recognised before the command line is parsed, and the code here is
+//! then all that is executed. It is also recognised by the name `send.cgi`, because servers start CGI programs
+//! without arguments.
 
 use std::ffi::OsString;
 use std::path::Path;
@@ -17,7 +18,7 @@ use crate::failure::{Exit, Failure};
 /// Name of the executable as a CGI program.
 const CGI_NAME: &str = "send.cgi";
 
-/// The CGI program, where that is what was started.
+/// Runs as the CGI program, if it was started as such.
 pub(crate) fn as_cgi(arguments: &[OsString]) -> Option<ExitCode> {
     let is_cgi = match arguments {
         [program, ..] if Path::new(program).file_name().is_some_and(|name| name == CGI_NAME) => true,

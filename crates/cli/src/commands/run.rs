@@ -28,7 +28,7 @@ use crate::signals::SignalWatch;
 use crate::version;
 use crate::watch::Run;
 
-/// Runs, reports, and says how it ended. `command_line` is kept in the record.
+/// Makes the run, prints its report, and says how it ended. `command_line` is stored in the record.
 pub(super) fn execute(intent: Intent, console: &Console, command_line: Vec<String>) -> Result<Exit, Failure> {
     console::can_be_shown(intent.format, intent.output.as_deref())?;
     if let Some(path) = &intent.output {
@@ -59,7 +59,7 @@ pub(super) fn execute(intent: Intent, console: &Console, command_line: Vec<Strin
         webstone_runner::run(intent.spec.clone(), options, &mut observer, signals.interrupt.clone());
     drop((display, events, watched));
 
-    // What was measured is shown whatever happened afterwards.
+    // What was measured is reported whatever happened afterwards.
     let measured = outcome.record.as_ref().filter(|record| !record.is_empty());
     let mut outcomes = Vec::new();
     if let Some(record) = measured {
@@ -84,21 +84,22 @@ pub(super) fn execute(intent: Intent, console: &Console, command_line: Vec<Strin
     }
 }
 
-/// `hit` is short: its warnings stand above its figures a moment later. They are printed before only where messages are read on a
-/// terminal and the report goes elsewhere.
+/// `hit` is short: its report shows the warnings soon after they occur. They are printed earlier only if messages go
+/// to a terminal and the report elsewhere.
 fn warnings_come_with_the_report(intent: &Intent) -> bool {
     let is_elsewhere = intent.output.is_some() || (io::stderr().is_terminal() && !io::stdout().is_terminal());
     intent.format == Format::Hit && !is_elsewhere
 }
 
-/// Whether the report and the messages go to one place, where nothing has to be said twice: a terminal, or one file or pipe (`2>&1`).
+/// Whether the report and the messages have the same destination, where nothing should be said twice: a terminal, or
+/// the same file or pipe (`2>&1`).
 fn is_read_with_messages(intent: &Intent) -> bool {
     let shown = matches!(intent.format, Format::Text | Format::Hit) && intent.output.is_none();
     let is_terminal = || io::stdout().is_terminal() && io::stderr().is_terminal();
     shown && (is_terminal() || is_one_file(io::stdout(), io::stderr()))
 }
 
-/// Whether two streams lead to the same file, pipe or socket.
+/// Whether two streams are the same file, pipe or socket.
 fn is_one_file(one: impl AsFd, other: impl AsFd) -> bool {
     let identity = |stream: &dyn AsFd| {
         let found = File::from(stream.as_fd().try_clone_to_owned().ok()?).metadata().ok()?;
@@ -115,20 +116,21 @@ pub(super) fn dump(spec: &RunSpec) -> Result<Exit, Failure> {
     Ok(Exit::Done)
 }
 
-/// A report that cannot be written is found before the run, not after it. What the file holds stays for now.
+/// Checks before the run that the report can be written. The file's content does not change yet.
 pub(super) fn can_be_written(path: &Path) -> Result<(), Failure> {
     let opened = OpenOptions::new().append(true).create(true).open(path);
     opened.map(drop).map_err(|error| Failure::file("write the report to", path, &error))
 }
 
-/// What is kept beside a record, under its check sums. A page that cannot be made can be made later: it is left out.
+/// Files stored beside a record and included in its check sums. A page that cannot be made is left out, as it can be
+/// made later.
 pub(super) fn derived(record: &RunRecord) -> Vec<Derived> {
     let figures = Derived { name: FIGURES, bytes: webstone_report::figures::stored(record) };
     let page = page(record).ok();
     std::iter::once(figures).chain(page.map(|bytes| Derived { name: REPORT, bytes })).collect()
 }
 
-/// The page that is stored beside a record.
+/// The page stored beside a record.
 pub(super) fn page(record: &RunRecord) -> Result<Vec<u8>, ReportError> {
     render(record, Format::Html, &Options { beside_record: true, ..Options::default() })
 }
@@ -155,8 +157,9 @@ fn report(
     Ok(outcomes)
 }
 
-/// A run that ended as planned: can its figures be trusted, and do they keep the thresholds? Figures that cannot be
-/// trusted neither keep nor miss any. `is_said`: the report with the same words has just been printed in the same place.
+/// For a run that ended as planned: can its figures be trusted, and do they keep the thresholds? Figures that cannot
+/// be trusted neither keep nor break them. `is_said`: the report with the same words has just been printed in the
+/// same place.
 fn judged(record: Option<&RunRecord>, outcomes: &[Outcome], is_said: bool) -> Exit {
     let kept = gates::exit(outcomes);
     let Some(record) = record else { return kept };
@@ -172,7 +175,7 @@ fn judged(record: Option<&RunRecord>, outcomes: &[Outcome], is_said: bool) -> Ex
     Exit::Invalid
 }
 
-/// What came of a search, for scripts; in words it stands in the report.
+/// The result of a search, for scripts; the report has it in words.
 fn found(finding: &Finding, is_said: bool) -> Exit {
     let (word, exit) = match finding.answer {
         Answer::Between | Answer::Always => return Exit::Done,

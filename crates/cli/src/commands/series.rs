@@ -1,4 +1,5 @@
-//! `webstone servers` with servers, `webstone scale`: a series of runs, its report, and how it ended.
+//! `webstone servers` with servers, `webstone scale`, `webstone spice`: a series of runs, its report, and how it
+//! ended.
 
 use std::io::Write;
 use std::path::Path;
@@ -28,7 +29,7 @@ use crate::signals::SignalWatch;
 use crate::version;
 use crate::watch::Run;
 
-/// What an interrupted series says at once.
+/// The message of an interrupted series.
 const ENDING: &str =
     "ending this level; it is repeated when the series is resumed (interrupt again to stop at once)";
 
@@ -106,7 +107,7 @@ pub(super) fn execute(
     ended(&store, &outcome, &records, &signals, console)
 }
 
-/// Opens a series to resume it; with its plan made again, if the command line has one.
+/// Opens a series to resume it; its plan is made again if it is on the command line.
 fn resume(
     kind: Kind,
     path: &Path,
@@ -135,7 +136,7 @@ fn resume(
     SeriesStore::resume(path, planned).map_err(|error| series_failure(&error, kind))
 }
 
-/// The report of a series that is stored.
+/// The report of a stored series.
 pub(super) fn report(
     path: &Path,
     format: Format,
@@ -164,7 +165,7 @@ fn deliver(
     console::deliver(&bytes, output)
 }
 
-/// Stores the page of the series beside the records of its cells, whose pages link to it.
+/// Stores the page of the series beside the records of its cells, with links to their pages.
 fn store_page(directory: &Path, series: &Series, records: &[Option<RunRecord>]) -> Result<(), Failure> {
     let page = directory.join(REPORT);
     let named: Vec<Option<&str>> = records.iter().map(|it| it.as_ref().map(|it| it.id.as_str())).collect();
@@ -213,7 +214,7 @@ fn ended(
     Ok(exit)
 }
 
-/// The cells, a line each, and what they take.
+/// The cells, one line each, and how long they take.
 fn plan(series: &Series) -> String {
     let mut text = String::new();
     for cell in &series.cells {

@@ -29,14 +29,14 @@ pub(super) fn execute(args: &ServeArgs, console: &Console) -> Result<Exit, Failu
     run(options, args.tls.tls_certificate_to.as_deref(), console)
 }
 
-/// The server of a run, which ends when its standard input does.
+/// The server of a run, which ends when its standard input ends.
 pub(super) fn as_child(spec: ServerSpec, workload: &str, console: &Console) -> Result<Exit, Failure> {
     let mut options = options(spec, workload, &Handler::default())?;
     options.until_stdin_closes = true;
     run(options, None, console)
 }
 
-/// The program that answers /send, where it is not webstone's own.
+/// The program that answers /send, if it is not webstone's own.
 #[derive(Default)]
 struct Handler<'a> {
     command: Option<&'a str>,
@@ -55,7 +55,7 @@ fn options(spec: ServerSpec, workload: &str, handler: &Handler<'_>) -> Result<Se
     Ok(options)
 }
 
-/// Serves until it is told to end. The certificate that was made goes to `certificate_to`.
+/// Serves until it is ended. A certificate that is made is written to `certificate_to`.
 fn run(options: ServeOptions, certificate_to: Option<&Path>, console: &Console) -> Result<Exit, Failure> {
     let mut announced = Ok(());
     let report = serve(options, |ready| {
@@ -78,7 +78,7 @@ fn run(options: ServeOptions, certificate_to: Option<&Path>, console: &Console) 
     }
 }
 
-/// The handler outside, where there is one.
+/// The external handler, if there is one.
 fn gateway(handler: &Handler<'_>, spec: &ServerSpec) -> Result<Option<GatewayOptions>, Failure> {
     let asked = ServerSpec { interface: spec.interface, ..ServerSpec::default() };
     servers::check(&asked).map_err(|refusal| Failure::usage(refusal.what).hint(refusal.hint))?;
@@ -116,7 +116,7 @@ fn gateway(handler: &Handler<'_>, spec: &ServerSpec) -> Result<Option<GatewayOpt
                 .map_err(|error| Failure::failed(format!("cannot tell where webstone itself is: {error}")))?;
             let mut words = vec![program.into_os_string(), "respond".into(), protocol.into()];
             if interface == server::Interface::FastCgi {
-                // It would wait for connections for ever if the server were killed.
+                // Otherwise it would wait for connections for ever if the server were killed.
                 words.extend(["--beneath".into(), std::process::id().to_string().into()]);
             }
             words
@@ -133,7 +133,7 @@ fn gateway(handler: &Handler<'_>, spec: &ServerSpec) -> Result<Option<GatewayOpt
     Ok(Some(options))
 }
 
-/// The generated files of a workload: those that state a size.
+/// The generated files of a workload: those with a stated size.
 fn fileset(name: &str) -> Result<Fileset, Failure> {
     let workload = load_workload(name, Feeds::Anywhere)?;
     let files = workload.pages.iter().flat_map(|page| &page.files);

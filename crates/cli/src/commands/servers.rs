@@ -1,4 +1,4 @@
-//! `webstone servers`: what --server can name.
+//! `webstone servers`: lists the servers for --server.
 
 use std::collections::BTreeSet;
 use std::fmt::Write;
@@ -59,7 +59,7 @@ fn list() -> String {
     out + "\nAll but the first and the last have two profiles: stock, as Debian ships it, and\n:tuned. With --server-cache, a proxy caches answers.\n"
 }
 
-/// A name and a list in lines of 80 columns, the list below itself.
+/// A name and a list in lines of 80 columns, with the list indented.
 fn listed(name: &str, items: &[String]) -> String {
     let mut out = format!("{name:<15} ");
     let mut column = 16;

@@ -1,4 +1,4 @@
-//! `webstone supervise`: the guard of a directory, which `store::scratch` starts. Not for people.
+//! `webstone supervise`: guards a directory; started by `store::scratch`. Not for people.
 
 use webstone_store::scratch::guard;
 

@@ -1,4 +1,4 @@
-//! `webstone history --server`: stored runs of a server over time, and what looks like a step.
+//! `webstone history --server`: stored runs of a server over time, and possible steps.
 
 use std::path::Path;
 

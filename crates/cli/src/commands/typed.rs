@@ -1,5 +1,5 @@
-//! A testbed as a command line, if flags alone can say the same run. The result is parsed as any command line is, and counts only
-//! if it means the same run.
+//! Converts a testbed to a command line, if flags alone can express the same run. The result is parsed like any
+//! command line, and is used only if it means the same run.
 
 use std::ffi::OsString;
 
@@ -11,26 +11,26 @@ use crate::args::table::{self, Flag};
 use crate::args::{Cli, Command};
 use crate::intent;
 
-/// Finds flags. The definition is built once: a form asks for a command line at every pause in typing.
+/// Finds flags. The definition is built once: a form needs a command line whenever its user pauses.
 #[derive(Debug)]
 pub(super) struct Typist {
     commands: clap::Command,
     table: Vec<Flag>,
-    /// What `webstone run` alone means.
+    /// The specification of `webstone run` without flags.
     base: Option<RunSpec>,
 }
 
 impl Typist {
-    /// Of all that may be typed.
+    /// From the definition of all commands.
     pub(super) fn new(commands: clap::Command) -> Typist {
         let mut typist = Typist { commands, table: table::table("run"), base: None };
         typist.base = typist.understood(&["webstone".to_owned(), "run".to_owned()]);
         typist
     }
 
-    /// The words of `webstone run …`; `None` if there are none for all of it.
+    /// The words of `webstone run …`; `None` if flags cannot express all of it.
     pub(super) fn run(&self, wanted: &RunSpec) -> Option<Vec<String>> {
-        // On the command line this names a file, which would be read; in a testbed it is the body itself.
+        // On the command line this would be a file to read; in a testbed it is the body itself.
         if wanted.client.body.as_deref().is_some_and(|body| body.starts_with('@')) {
             return None;
         }
@@ -47,14 +47,14 @@ impl Typist {
         }
         self.differing("", &said, &base, &mut words);
         let mut found = self.understood(&words)?;
-        // The command line leaves out the slash after a host, which changes nothing.
+        // The command line omits the slash after a host, which makes no difference.
         let bare = |url: &String| url.trim_end_matches('/').to_owned();
         let is_target = found.target.iter().map(bare).eq(wanted.target.iter().map(bare));
         found.target.clone_from(&wanted.target);
         (is_target && found == *wanted).then_some(words)
     }
 
-    /// What a command line says.
+    /// Parses a command line.
     pub(super) fn parsed(&self, words: impl IntoIterator<Item = OsString>) -> Result<Cli, clap::Error> {
         Cli::from_arg_matches(&self.commands.clone().try_get_matches_from(words)?)
     }
@@ -67,7 +67,7 @@ impl Typist {
         }
     }
 
-    /// Adds the flag of each key whose value is another.
+    /// Adds the flag of each key with a different value.
     fn differing(&self, key: &str, said: &Value, base: &Value, words: &mut Vec<String>) {
         match said {
             _ if said == base || ["target", "server.software", "server.profile"].contains(&key) => {}
@@ -109,8 +109,8 @@ mod tests {
     }
 
     #[test]
-    fn what_flags_can_say_is_said_by_flags() {
-        // A testbed file without a policy has a new connection for each request; the command line keeps them.
+    fn what_flags_can_express_becomes_flags() {
+        // Without a policy in a testbed file each request has a new connection; the command line keeps connections.
         for (toml, line) in [
             ("", "webstone run --connections per-request"),
             ("[client]\nconnections = \"keep-alive\"\n", "webstone run"),
@@ -139,7 +139,7 @@ mod tests {
     }
 
     #[test]
-    fn what_flags_cannot_say_is_left_to_the_file() {
+    fn what_flags_cannot_express_stays_in_the_file() {
         assert_eq!(words("[disclosure]\nsponsor = \"nobody\"\n"), None);
     }
 }

@@ -1,4 +1,4 @@
-//! `webstone ui`: the front for a browser, and what it asks of the command line.
+//! `webstone ui`: the browser front, and what it needs from the command line.
 
 use std::ffi::OsString;
 use std::path::PathBuf;
@@ -21,7 +21,7 @@ use crate::intent::{self, Intent, RUNS_DIR, series_failure};
 use crate::signals::SignalWatch;
 use crate::{flags, version};
 
-/// The name of a form's testbed in messages; there need not be a file of this name.
+/// The name in messages of a form's testbed; there is no such file.
 const TESTBED: &str = "testbed.toml";
 /// The answer to the first Ctrl-C.
 const ENDING: &str = "the front ends; runs that are on go on";
@@ -30,7 +30,7 @@ pub(super) fn execute(args: &UiArgs, console: &Console) -> Result<Exit, Failure>
     let program = std::env::current_exe()
         .map_err(|error| Failure::failed(format!("cannot tell which program this is: {error}")))?;
     let runs_dir = args.runs_dir.clone().unwrap_or_else(|| PathBuf::from(RUNS_DIR));
-    // Runs are started elsewhere, and pages name the directory.
+    // Runs are started in other directories, and pages show the path.
     let runs_dir =
         std::path::absolute(&runs_dir).map_err(|error| Failure::file("find", &runs_dir, &error))?;
     if runs_dir.exists() && !runs_dir.is_dir() {
@@ -61,7 +61,7 @@ fn failure(error: &UiError) -> Failure {
     }
 }
 
-/// The command line, as the front asks it.
+/// The command line, as the front uses it.
 #[derive(Debug)]
 struct CommandLine {
     typist: Typist,
@@ -135,8 +135,8 @@ impl Desk for CommandLine {
     }
 }
 
-/// A run reads its workload when it starts; a form says at once if it does not exist. Files outside of the front's directory are not
-/// read, because a message about a file may quote it.
+/// A run reads its workload when it starts; a form reports at once if it does not exist. Files outside the front's
+/// directory are not read, because a message about a file may quote it.
 fn of_a_workload_that_exists(intent: Intent) -> Result<Intent, Failure> {
     let is_near = powers::asked(&intent.spec).iter().all(|one| one.key != "workload");
     if intent.workload.is_none() && is_near {
@@ -161,7 +161,7 @@ fn of_series(kind: Kind, args: &SeriesArgs, testbed: &str) -> Result<Planned, Fa
     })
 }
 
-/// A message for people, taken apart for a form: neither the file's name nor flags say anything there.
+/// A message for people, converted for a form, where names of files and flags have no meaning.
 fn problem(mut failure: Failure) -> Problem {
     failure.message = flags::without_flags(&failure.message);
     failure.hint = failure.hint.as_deref().map(flags::without_flags);
@@ -207,7 +207,7 @@ mod tests {
         assert_eq!((slip.line, slip.hint.as_deref()), (Some(2), Some("did you mean `clients`?")), "{slip:?}");
         let cpus = planned("scale", "[series]\ncpus = [1, 4000]\n").unwrap_err();
         assert_eq!(cpus.key.as_deref(), Some("series.cpus"), "{cpus:?}");
-        // A rule over several keys names no line.
+        // A rule about several keys has no line.
         let rule = planned("run", "[load]\naa = true\n").unwrap_err();
         assert_eq!(rule.key.as_deref(), Some("load.iterations"), "{rule:?}");
         assert!(!rule.message.contains("--") && rule.message.contains("load.aa"), "{rule:?}");

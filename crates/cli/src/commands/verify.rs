@@ -1,5 +1,5 @@
-//! `webstone verify`: is a record unchanged since it was measured, and signed? From its directory or an archive alone, it checks
-//! every check sum and the signature, and recomputes every figure.
+//! `webstone verify`: is a record unchanged since it was measured, and signed? It needs only the directory or an
+//! archive, checks every check sum and the signature, and recomputes every figure.
 
 use std::fmt::Write;
 use std::io::ErrorKind;
@@ -24,46 +24,46 @@ use crate::console::{self, Console};
 use crate::failure::{Exit, Failure};
 use crate::version;
 
-/// Most problems of one record that are listed: one edited sum breaks dozens of comparisons.
+/// Maximum number of problems listed for a record: one edited sum breaks dozens of comparisons.
 const PROBLEMS_MAX: usize = 40;
 
-/// Largest file of allowed signers, in bytes.
+/// Maximum size of a file of allowed signers, in bytes.
 const SIGNERS_BYTES_MAX: u64 = 16 << 20;
 
-/// Variable of the environment that has every run verify the record that it stored. The tests set it: what a test measures must
-/// verify, whatever the machine did meanwhile.
+/// Environment variable that makes every run verify the record that it has stored. The tests set it: what a test
+/// measures must verify, whatever else the machine does.
 const EVERY_RECORD: &str = "WEBSTONE_VERIFY_RECORDS";
 
-/// What was found of one record.
+/// What was found about one record.
 #[derive(Debug, Default, Serialize)]
 pub(super) struct Found {
-    /// The record's identifier, where it could be read.
+    /// The record's identifier, if it could be read.
     run: Option<String>,
-    /// Files whose check sums were compared.
+    /// Number of files whose check sums were compared.
     files: usize,
-    /// Numbers of the record that were compared with others.
+    /// Number of values in the record that were compared with others.
     numbers: usize,
-    /// Figures that were computed again and compared with the stored ones.
+    /// Number of figures that were recomputed and compared with the stored ones.
     figures: usize,
     /// The verdict, recomputed.
     verdict: Option<&'static str>,
-    /// Whether there is a certificate, and whether it and this version say that every rule is met.
+    /// Whether there is a certificate, and whether it and this version agree that every rule is met.
     certified: Option<bool>,
     /// Who signed.
     #[serde(serialize_with = "fingerprint_of")]
     pub(super) signed: Option<Signed>,
-    /// Whether there is a signature at all, sound or not.
+    /// Whether there is a signature, valid or not.
     #[serde(skip)]
     has_signature: bool,
-    /// The name of the signer, where one was asked for and it is his key.
+    /// The name of the signer, if one was required and has this key.
     signer: Option<String>,
-    /// What is wrong, each with the file that it is in.
+    /// What is wrong, each with its file.
     pub(super) problems: Vec<Problem>,
     /// What could not be checked, and why that is not damage.
     notes: Vec<String>,
 }
 
-/// One thing that is wrong.
+/// One problem.
 #[derive(Debug, Serialize)]
 pub(super) struct Problem {
     file: String,
@@ -112,7 +112,7 @@ pub(super) fn execute(args: &VerifyArgs, console: &Console) -> Result<Exit, Fail
     Ok(Exit::Unverified)
 }
 
-/// Verifies a record that a run has just stored, where the environment asks for it. One that is partial has nothing to verify yet.
+/// Verifies a record that a run has just stored, if the environment asks for it. A partial record is not verified.
 pub(super) fn as_stored(directory: &Path) -> Result<(), Failure> {
     if std::env::var_os(EVERY_RECORD).is_none_or(|value| value.is_empty())
         || directory.extension().is_some_and(|end| end == "partial")
@@ -133,7 +133,7 @@ pub(super) fn as_stored(directory: &Path) -> Result<(), Failure> {
     })
 }
 
-/// A directory, or an archive unpacked for the time of looking at it.
+/// Examines a directory, or an archive, which is unpacked for that time.
 fn examine_path(run: &Path) -> Result<Found, Failure> {
     if run.is_file() && run.file_name().is_none_or(|name| name != "record.json") {
         return match packed::read(run) {
@@ -154,7 +154,7 @@ fn examine_path(run: &Path) -> Result<Found, Failure> {
     }
 }
 
-/// Looks at everything in a record's directory.
+/// Examines everything in a record's directory.
 pub(super) fn examine(directory: &Path) -> Found {
     let mut found = Found::default();
     let record = Store::load_whole(directory);
@@ -214,7 +214,7 @@ fn signature_of(directory: &Path, found: &mut Found) {
     }
 }
 
-/// Files that every version of webstone stores with a finished run; rows of pages only where a page was asked for.
+/// Files that every version of webstone stores with a finished run; rows of pages only if a page was requested.
 fn missing(directory: &Path, record: &RunRecord, found: &mut Found) {
     let rows = record.iterations.iter().any(|iteration| iteration.pages_at.is_some());
     let of_pages = [PAGES, PAGE_ROWS].into_iter().filter(|_| rows);
@@ -226,7 +226,7 @@ fn missing(directory: &Path, record: &RunRecord, found: &mut Found) {
     }
 }
 
-/// Everything that can be computed again is computed again.
+/// Recomputes everything that can be recomputed.
 fn recompute(directory: &Path, record: &RunRecord, found: &mut Found) {
     found.run = Some(record.id.clone());
     found.verdict = Some(webstone_judge::verdict::of(record).standing.word());
@@ -262,8 +262,8 @@ fn recompute(directory: &Path, record: &RunRecord, found: &mut Found) {
     }
 }
 
-/// Rules and bounds change between versions. This build can neither confirm nor refute what another build
-/// judged: it rests on the signature, and without one it does not count.
+/// Rules and limits change between versions. This build can neither confirm nor refute what another build judged: it
+/// is accepted if it is signed, and otherwise does not count.
 fn compare_certificate(certificate: &Certificate, record: &RunRecord, found: &mut Found) {
     let Differences { identity, judgement } = certificate.differences(record);
     found.certified = Some(certificate.certified && judgement.is_empty());
@@ -289,7 +289,7 @@ fn compare(stored: &[u8], record: &RunRecord, found: &mut Found) {
     };
     found.figures = comparison.compared;
     for wrong in comparison.differences {
-        // Bounds and rules change between versions; figures do not.
+        // Limits and rules change between versions; figures do not.
         if record.tool != version::tool() && wrong.path.starts_with("verdict.") {
             found.note(format!(
                 "{FIGURES}: {} is {}, as {} {} judged; this version gives {}",
@@ -339,7 +339,7 @@ fn allowed(args: &VerifyArgs) -> Result<Vec<Allowed>, Failure> {
     Ok(allowed)
 }
 
-/// If signers were named, the record must be signed, and by one of them.
+/// If signers are given, the record must be signed by one of them.
 fn judge_signer(found: &mut Found, allowed: &[Allowed], asked: bool) {
     if !asked {
         return;
@@ -359,7 +359,7 @@ fn judge_signer(found: &mut Found, allowed: &[Allowed], asked: bool) {
     }
 }
 
-/// The lines above the problems.
+/// The lines above the list of problems.
 fn facts(found: &Found, pinned: bool) -> Vec<String> {
     let mut lines = vec![format!("{} files have the check sums of {MANIFEST}", found.files)];
     if found.verdict.is_some() {
@@ -396,7 +396,7 @@ fn named(run: &Path, found: &Found) -> String {
 pub(super) fn text(run: &Path, found: &Found, allowed: &[Allowed]) -> String {
     let word = if found.problems.is_empty() { "VERIFIED" } else { "NOT VERIFIED" };
     let mut out = format!("{word}  {}\n", named(run, found));
-    // What is right is listed only if everything is: a partial list could be read as a whole.
+    // What is right is listed only if everything is: a partial list could be taken for the whole.
     if found.problems.is_empty() {
         facts(found, !allowed.is_empty()).iter().for_each(|line| {
             // Writing to a String cannot fail.

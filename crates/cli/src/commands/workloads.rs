@@ -1,4 +1,4 @@
-//! `webstone workloads`: what -w can name.
+//! `webstone workloads`: lists the workloads for -w.
 
 use std::fmt::Write;
 
@@ -33,7 +33,7 @@ pub(super) fn written(workload: &Workload, format: WorkloadFormat) -> Result<Str
         .map_err(|error| Failure { hint: error.hint, ..Failure::usage(format!("--format: {}", error.what)) })
 }
 
-/// One line for each built-in workload: `mean` is that of a request, in bytes, under the weights.
+/// One line for each built-in workload; `mean` is the weighted mean size of a request, in bytes.
 fn list() -> String {
     let mut out =
         format!("{:<18} {:>6} {:>6} {:>10}  {}\n", "name", "pages", "files", "mean size", "what it is");

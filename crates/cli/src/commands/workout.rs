@@ -1,4 +1,4 @@
-//! `webstone workout`: misbehaving clients beside measured ones, and what the server made of it.
+//! `webstone workout`: misbehaving clients beside measured ones, and how the server coped.
 
 use webstone_judge::workout::{PhaseRecord, Workout};
 use webstone_report::{answer_line, phase_line, render_workout};
