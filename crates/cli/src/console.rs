@@ -1,7 +1,7 @@
-//! The two output streams: what goes where, how a terminal is treated, and what happens when the reader has gone.
+//! The two output streams: what goes where, how a terminal is handled, and what happens when the reader has gone.
 //!
-//! Standard output carries what was asked for and nothing else; everything said about it goes to standard error. A
-//! reader that went away (`| head`) is not an error: the program goes on in silence.
+//! Standard output has only what was requested; everything else goes to standard error. A reader that has gone (`|
+//! head`) is not an error: the program continues silently.
 
 use std::fmt::Display;
 use std::fs::File;
@@ -14,11 +14,11 @@ use webstone_report::{Charset, Format, Options};
 use crate::args::ColorChoice;
 use crate::failure::Failure;
 
-/// Columns of a report that is not for a terminal.
+/// Width of a report that is not for a terminal, in columns.
 const WIDTH_DEFAULT: usize = 80;
-/// Widest report for a terminal, unless COLUMNS asks for more; longer lines are hard to follow with the eye.
+/// Maximum width of a report for a terminal, unless COLUMNS says otherwise; longer lines are hard to read.
 const WIDTH_MAX: usize = 160;
-/// Most that COLUMNS can ask for.
+/// Maximum value of COLUMNS.
 const COLUMNS_MAX: usize = 1000;
 
 /// How to talk to the user.
@@ -33,12 +33,12 @@ impl Console {
         Console { color: color.unwrap_or_default(), quiet }
     }
 
-    /// Whether progress and notes are wanted.
+    /// Whether progress and notes are suppressed.
     pub(crate) fn quiet(&self) -> bool {
         self.quiet
     }
 
-    /// Says something about what is being done, unless silence was asked for.
+    /// Prints a note about what is being done, unless --quiet was given.
     pub(crate) fn note(&self, text: impl Display) {
         if !self.quiet {
             complain(text);
@@ -52,7 +52,7 @@ impl Console {
             && std::env::var_os("TERM").is_none_or(|term| term != "dumb")
     }
 
-    /// How a report is drawn: as the terminal can show it, or plainly if standard output is not a terminal.
+    /// How to draw a report: as the terminal can show it, or plainly if standard output is not a terminal.
     pub(crate) fn report_options(&self, to_file: bool) -> Options {
         let terminal = !to_file && io::stdout().is_terminal();
         let own = || if terminal { width(io::stdout()).map(|width| width.min(WIDTH_MAX)) } else { None };
@@ -75,20 +75,20 @@ impl Console {
     }
 }
 
-/// Writes a message to standard error. That this can fail is ignored: there is no other place to say so. Text from servers and
-/// files in it can neither begin a line nor control the terminal.
+/// Writes a message to standard error. A failure is ignored: there is no other place to report it. Text from servers
+/// and files in it can neither begin a line nor control the terminal.
 pub(crate) fn complain(text: impl Display) {
     let text = text.to_string();
     let _ = writeln!(io::stderr(), "{}", indented(&lines(&text, |_| 0)));
 }
 
-/// Writes a failure to standard error that is not the command's last.
+/// Writes a failure to standard error that does not end the command.
 pub(crate) fn fail(failure: &Failure) {
-    // Its text is escaped already; its hint begins a line on purpose.
+    // Its text is already escaped; its hint begins a line on purpose.
     let _ = writeln!(io::stderr(), "{failure}");
 }
 
-/// The width that `COLUMNS` asks for; it overrides the terminal's.
+/// The width in `COLUMNS`, which overrides the terminal's.
 pub(crate) fn columns() -> Option<usize> {
     std::env::var("COLUMNS").ok()?.trim().parse().ok().filter(|columns| (1..=COLUMNS_MAX).contains(columns))
 }
@@ -110,8 +110,8 @@ pub(crate) fn can_be_shown(format: Format, file: Option<&Path>) -> Result<(), Fa
     Ok(())
 }
 
-/// A result that is written as it is made: into a file where one is named, to standard output otherwise. The file is not
-/// touched before there is something to write.
+/// A result that is written as it is made: to a file if one is given, otherwise to standard output. The file is not
+/// changed before there is something to write.
 pub(crate) struct Delivery<'a> {
     file: Option<&'a Path>,
     out: Option<BufWriter<Box<dyn Write>>>,
@@ -123,20 +123,20 @@ impl<'a> Delivery<'a> {
         Delivery { file, out: None, failed: None }
     }
 
-    /// Writes some more; what fails is kept and told at the [end](Delivery::end).
+    /// Writes more; an error is reported at the [end](Delivery::end).
     pub(crate) fn take(&mut self, bytes: &[u8]) {
         let _ = self.write_all(bytes);
     }
 
-    /// Whether the stream took no more.
+    /// Whether a write has failed.
     pub(crate) fn is_failed(&self) -> bool {
         self.failed.is_some()
     }
 
-    /// Flushes. A reader that went away is not an error.
+    /// Flushes. A reader that has gone is not an error.
     ///
     /// # Errors
-    /// The first write that failed.
+    /// The first failed write.
     pub(crate) fn end(mut self) -> Result<(), Failure> {
         // An empty result empties the file.
         let _ = self.write(&[]).and_then(|_| self.flush());
@@ -179,7 +179,7 @@ impl Write for Delivery<'_> {
     }
 }
 
-/// Writes a result to a file if one is named, else to standard output. Reports escape their own text.
+/// Writes a result to a file if one is given, otherwise to standard output. Reports escape their own text.
 pub(crate) fn deliver(bytes: &[u8], file: Option<&Path>) -> Result<(), Failure> {
     match file {
         Some(path) => std::fs::write(path, bytes).map_err(|error| Failure::file("write", path, &error)),
@@ -187,12 +187,12 @@ pub(crate) fn deliver(bytes: &[u8], file: Option<&Path>) -> Result<(), Failure> 
     }
 }
 
-/// Writes text to standard output: nothing in it commands a terminal. A reader that went away is not an error.
+/// Writes text to standard output, without anything that controls a terminal. A reader that has gone is not an error.
 pub(crate) fn print(text: &str) -> Result<(), Failure> {
     print_as_is(lines(text, |_| 0).as_bytes())
 }
 
-/// Writes to standard output what is escaped already, or meant for a program.
+/// Writes to standard output what is already escaped, or meant for a program.
 pub(crate) fn print_as_is(bytes: &[u8]) -> Result<(), Failure> {
     let mut out = io::stdout().lock();
     match out.write_all(bytes).and_then(|()| out.flush()) {
@@ -202,7 +202,7 @@ pub(crate) fn print_as_is(bytes: &[u8]) -> Result<(), Failure> {
     }
 }
 
-/// Whether the locale shows more than ASCII. POSIX: the first of the three that is set and not empty.
+/// Whether the locale is UTF-8. POSIX: the first of the three variables that is set and not empty.
 fn speaks_utf8() -> bool {
     let locale = ["LC_ALL", "LC_CTYPE", "LANG"]
         .into_iter()

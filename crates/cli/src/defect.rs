@@ -1,24 +1,25 @@
-//! What a panic is for the user: a defect of this program, to be reported; or a thread that the system does not give, which the standard
-//! library tells by a panic as well.
+//! The user's message for a panic: a defect of this program, to be reported; or a thread that the system refuses,
+//! which the standard library also reports by a panic.
 
 use std::panic;
 
 use crate::console;
 
-/// What the standard library panics with where a thread cannot be started.
+/// The standard library's panic message if a thread cannot be started.
 const NO_THREAD: &str = "failed to spawn thread: ";
 
-/// The words of an error of the operating system that was formatted for programmers.
+/// The description in an error of the operating system that was formatted for debugging.
 fn reason(error: &str) -> &str {
     error.split('"').nth(1).unwrap_or(error)
 }
 
-/// Has a panic say, below its own message, whose fault it is and what becomes of the measurements. In a package's program (profile
-/// `dist`) it ends the program at once: completed timed runs are on disk by then, and servers are stopped by another process.
+/// Makes a panic say, below its own message, where the fault lies and what happens to the measurements. In a packaged
+/// program (profile `dist`) a panic ends the program at once: completed timed runs are on disk by then, and servers
+/// are stopped by another process.
 pub(crate) fn explain() {
     let before = panic::take_hook();
     panic::set_hook(Box::new(move |panicked| {
-        // Of a text that was put together, as the standard library's is.
+        // The payload of a formatted message, such as the standard library's.
         let what = panicked.payload().downcast_ref::<String>();
         if let Some(error) = what.and_then(|what| what.strip_prefix(NO_THREAD)) {
             console::complain(format!("error: cannot start a thread: {}", reason(error)));
@@ -44,7 +45,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_thread_that_is_not_given_is_told_as_the_system_tells_it() {
+    fn a_refused_thread_is_reported_with_the_systems_reason() {
         let error = std::io::Error::from_raw_os_error(11);
         assert_eq!(reason(&format!("{error:?}")), "Resource temporarily unavailable");
         assert_eq!(reason("another form"), "another form");

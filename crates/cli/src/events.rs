@@ -1,5 +1,5 @@
-//! `--events`: what a run tells, as lines of JSON into a file or an open descriptor. A thread writes them, so that a slow reader
-//! holds nothing up: ticks are left out while it is behind, all else waits in line.
+//! `--events`: events of a run as lines of JSON to a file or an open descriptor. A thread writes them, so that a slow
+//! reader delays nothing: if it is late, ticks are left out, and everything else is queued.
 
 use std::fs::{File, OpenOptions};
 use std::io::Write;
@@ -15,7 +15,7 @@ use webstone_store::clock;
 use crate::console;
 use crate::failure::Failure;
 
-/// Events that may wait to be written before ticks are left out.
+/// Number of queued events from which on ticks are left out.
 const BEHIND: usize = 16;
 /// How long the end of the program waits for a reader.
 const PATIENCE: Duration = Duration::from_secs(1);
@@ -32,7 +32,7 @@ impl EventLines {
     /// Opens the descriptor or file that `--events` names.
     pub(crate) fn open(named: &str) -> Result<EventLines, Failure> {
         let file = match named.parse::<u32>() {
-            // Opened again by its name, so that the parent's descriptor stays as it is.
+            // Opened again by its name, so that the parent's descriptor does not change.
             Ok(number) => OpenOptions::new().append(true).open(format!("/proc/self/fd/{number}")),
             Err(_) => File::create(named),
         };
@@ -71,14 +71,14 @@ impl Observer for EventLines {
         let time = clock::rfc3339(SystemTime::now());
         if let Some(lines) = &self.lines {
             self.waiting.fetch_add(1, Relaxed);
-            // If the writer has given up, it has said so.
+            // If the writer has given up, it has reported why.
             let _ = lines.send(EventLine { schema: EVENTS_SCHEMA, time, event: event.clone() });
         }
     }
 }
 
 impl Drop for EventLines {
-    /// Waits until all is written, but not for a reader that has stopped reading.
+    /// Waits until everything is written, but not for a reader that no longer reads.
     fn drop(&mut self) {
         self.lines = None;
         let began = Instant::now();

@@ -1,4 +1,4 @@
-//! How a command fails, and how any command ends: messages for people, exit codes for scripts.
+//! Failures of commands, and how commands end: messages for people, exit codes for scripts.
 
 use std::fmt;
 use std::path::Path;
@@ -10,25 +10,25 @@ use webstone_measure::shown::{indented, lines};
 pub enum Exit {
     /// Everything was done.
     Done,
-    /// webstone could not do what was asked: a file, a port, a system call, or something found wrong that the command
-    /// is there to find.
+    /// webstone could not do what was requested: a file, a port, a system call; or a command that looks for problems
+    /// has found some.
     Failed,
-    /// What was typed, or a file that was named, does not say what to do.
+    /// The command line, or a file given there, does not say what to do.
     Usage,
     /// A threshold or a condition of `--fail-if` failed.
     Gate,
-    /// The run ended as planned and its figures cannot be trusted.
+    /// The run ended as planned, but its figures cannot be trusted.
     Invalid,
-    /// A run rule is not met, so that the run was not certified.
+    /// A run rule is not met, so the run was not certified.
     Uncertified,
-    /// A record is not what it was, or contradicts itself.
+    /// A record was changed, or contradicts itself.
     Unverified,
-    /// Ended by a signal of this number; what was measured until then is kept.
+    /// Ended by a signal with this number; what was measured before is kept.
     Signal(u8),
 }
 
 impl Exit {
-    /// The code that the shell sees.
+    /// The exit code of the process.
     pub fn code(self) -> u8 {
         match self {
             Exit::Done => 0,
@@ -38,14 +38,14 @@ impl Exit {
             Exit::Invalid => 4,
             Exit::Uncertified => 5,
             Exit::Unverified => 6,
-            // 128 + the signal's number, as shells report a program that a signal ended.
+            // 128 + the signal's number, as in shells.
             Exit::Signal(number) => 128_u8.saturating_add(number),
         }
     }
 }
 
-/// Why a command could not do what was asked: one sentence that names the option or file, the value and the rule, and
-/// where there is one, the remedy.
+/// Why a command could not do what was requested: one sentence with the option or file, the value and the rule, and
+/// the remedy if there is one.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Failure {
     /// The exit code.
@@ -57,7 +57,7 @@ pub struct Failure {
 }
 
 impl Failure {
-    /// What was typed, or a file that was named, is wrong.
+    /// The command line, or a file given there, is wrong.
     pub fn usage(message: impl Into<String>) -> Failure {
         Failure { exit: Exit::Usage, message: message.into(), hint: None }
     }
@@ -67,7 +67,7 @@ impl Failure {
         Failure { exit: Exit::Failed, message: message.into(), hint: None }
     }
 
-    /// A message that may carry its remedy after `\nhint: `, as the other crates' errors write it.
+    /// A message that may have its remedy after `\nhint: `, as in errors of the other crates.
     pub fn from_message(exit: Exit, text: &str) -> Failure {
         match text.split_once("\nhint: ") {
             Some((message, hint)) => {
@@ -77,7 +77,7 @@ impl Failure {
         }
     }
 
-    /// A file that could not be read or written: `verb` says which, as in "read".
+    /// A file that could not be read or written: `verb` says which, such as "read".
     pub fn file(verb: &str, path: &Path, error: &std::io::Error) -> Failure {
         let failure = Failure::failed(format!("cannot {verb} {}: {}", path.display(), plain(error)));
         match error.kind() {
@@ -101,7 +101,7 @@ impl Failure {
 
 impl fmt::Display for Failure {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        // A file's name or a server's words in it begin no line of their own.
+        // A file name or a server's words in it cannot begin a line.
         write!(f, "error: {}", harmless(&self.message))?;
         match &self.hint {
             Some(hint) => write!(f, "\nhint: {}", harmless(hint)),
@@ -116,7 +116,7 @@ fn harmless(text: &str) -> String {
 
 impl std::error::Error for Failure {}
 
-/// The operating system's words without its number: "No such file or directory".
+/// The operating system's message without its number: "No such file or directory".
 pub fn plain(error: &std::io::Error) -> String {
     let text = error.to_string();
     match text.split_once(" (os error") {

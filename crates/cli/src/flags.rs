@@ -1,4 +1,4 @@
-//! Names flags in messages: rules of the specification name its keys, but users type flags.
+//! Adds flags to messages: rules of the specification have its keys, but users type flags.
 
 use clap::CommandFactory;
 use webstone_runner::check::SpecError;
@@ -6,10 +6,10 @@ use webstone_runner::check::SpecError;
 use crate::args::{Cli, table};
 use crate::failure::Failure;
 
-/// The message about a broken rule, as a user of a command sees it.
+/// The message about a broken rule for the user of a command.
 pub(crate) fn failure(error: &SpecError, command: &str) -> Failure {
     let place = error.place.as_ref().map_or_else(String::new, |place| format!("{place}: "));
-    // A URL on the command line has no option, and the rule names it.
+    // A URL on the command line has no option; the rule contains it.
     let key = match (error.key.as_str(), &error.place) {
         ("target", None) => String::new(),
         (key, _) => format!("{}: ", named_key(key, command)),
@@ -17,7 +17,8 @@ pub(crate) fn failure(error: &SpecError, command: &str) -> Failure {
     Failure::usage(format!("{place}{key}{}", named(&error.rule, command))).hint(named(&error.remedy, command))
 }
 
-/// A text with the command's flag before each key: `--clients (load.clients)`. Text in backquotes is quoted and stays as it is.
+/// A text with the command's flag before each key: `--clients (load.clients)`. Text in backquotes is quoted and does
+/// not change.
 pub(crate) fn named(text: &str, command: &str) -> String {
     let mut out = String::with_capacity(text.len());
     for (index, part) in text.split('`').enumerate() {

@@ -1,4 +1,5 @@
-//! The command line of webstone: arguments ([`args`]), what they mean, commands, messages, exit codes, the live display.
+//! The command line of webstone: arguments ([`args`]), their meaning, commands, messages, exit codes, the live
+//! display.
 //!
 //! This crate is glue, and the only one that prints or exits. It is a library so that the reference of the command
 //! line, its manual pages and its completions are made from the definition itself.
@@ -26,7 +27,7 @@ use crate::console::Console;
 use crate::failure::{Exit, Failure};
 use crate::usage::Usage;
 
-/// The whole program: parses, does, says, and returns the exit code.
+/// The whole program: parses, executes, reports, and returns the exit code.
 pub fn main(arguments: &[OsString]) -> ExitCode {
     defect::explain();
     if let Some(exit) = commands::as_cgi(arguments) {
@@ -41,7 +42,7 @@ pub fn main(arguments: &[OsString]) -> ExitCode {
             log::start(cli.log.as_deref()).and_then(|()| commands::execute(cli.command, arguments, &console))
         }
         Err(Usage::Print(text)) => {
-            // A reader that went away is not an error.
+            // A reader that has gone is not an error.
             let _ = text.print();
             Ok(Exit::Done)
         }

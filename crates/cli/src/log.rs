@@ -1,8 +1,8 @@
-//! The log for those who have to find out why: what was decided and started, and what was waited for. Off unless `--log` or
-//! `WEBSTONE_LOG` asks for it; a run without either has no subscriber, so that an event costs one comparison.
+//! The log for finding out why something failed: what was decided, started and waited for. Off unless `--log` or
+//! `WEBSTONE_LOG` is given; without them there is no subscriber, so that an event costs one comparison.
 //!
-//! Directives are `RUST_LOG`'s, without patterns on fields (`Targets`): the filter that knows patterns brings a second
-//! engine of regular expressions. A line goes through the same redaction as a record before it is written anywhere.
+//! Directives are `RUST_LOG`'s, without patterns on fields (`Targets`): the filter with patterns would bring a second
+//! regular expression engine. Every line is redacted like a record before it is written.
 
 use std::fs::File;
 use std::io::{self, Write};
@@ -19,13 +19,13 @@ use crate::failure::Failure;
 
 /// The variable that holds the directives.
 const DIRECTIVES: &str = "WEBSTONE_LOG";
-/// What `--log` writes where the variable is not set: everything of webstone's own crates.
+/// What `--log` writes if the variable is not set: everything of webstone's own crates.
 const EVERYTHING: &str = "webstone=debug";
 
-/// Starts it, where it is asked for.
+/// Starts the log, if requested.
 ///
 /// # Errors
-/// If the directives cannot be read, or the file not be written.
+/// If the directives cannot be parsed, or the file cannot be written.
 pub(crate) fn start(file: Option<&Path>) -> Result<(), Failure> {
     let asked = std::env::var(DIRECTIVES).ok().filter(|text| !text.trim().is_empty());
     let directives = match (&asked, file) {
@@ -53,7 +53,7 @@ pub(crate) fn start(file: Option<&Path>) -> Result<(), Failure> {
     Ok(())
 }
 
-/// Takes secrets out of each line, and whatever would command a terminal. An event is written in one piece.
+/// Removes from each line secrets and everything that controls a terminal. An event is written in one piece.
 struct WithoutSecrets<W>(W);
 
 impl<W: Write> Write for WithoutSecrets<W> {

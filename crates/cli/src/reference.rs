@@ -1,7 +1,7 @@
 //! The reference of the command line as Markdown, made from the definition: `docs/cli.md`.
 //!
-//! It says what `--help` says, in the same words. The text does not depend on a terminal's width, so that the file in
-//! the repository can be compared with what the program makes.
+//! It has the same words as `--help`. The text does not depend on a terminal's width, so that the file in the
+//! repository can be compared with what the program makes.
 
 use std::fmt::Write;
 
@@ -91,7 +91,7 @@ fn heading_of(arg: &Arg) -> &str {
     arg.get_help_heading().unwrap_or("Options")
 }
 
-/// The options of a command's own, in the order of their definition.
+/// The options of a command itself, in the order of their definition.
 fn options(command: &Command) -> impl Iterator<Item = &Arg> {
     command.get_opts().chain(command.get_arguments().filter(|arg| !arg.get_action().takes_values())).filter(
         |arg| {
@@ -128,7 +128,7 @@ fn option(out: &mut String, arg: &Arg) {
     }
 }
 
-/// Text after the options: what is indented is an example.
+/// Text after the options: indented lines are examples.
 fn examples(out: &mut String, text: &str) {
     let mut in_code = false;
     for line in text.lines() {
@@ -145,7 +145,7 @@ fn examples(out: &mut String, text: &str) {
     out.push('\n');
 }
 
-/// Keeps text from being read as markup: angle brackets, stars and pipes outside of code.
+/// Escapes text so that it is not parsed as markup: angle brackets, stars and pipes outside code.
 fn escape(text: &str) -> String {
     let mut out = String::with_capacity(text.len());
     let mut in_code = false;

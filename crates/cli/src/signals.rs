@@ -1,9 +1,9 @@
-//! SIGINT, SIGTERM and SIGHUP → [`Interrupt`]. The first ends the running level and keeps what was measured; the second
-//! stops at once; the third ends the process, in case something hangs.
+//! SIGINT, SIGTERM and SIGHUP → [`Interrupt`]. The first ends the running level and keeps what was measured; the
+//! second stops at once; the third ends the process, in case something hangs.
 //!
-//! SIGHUP is what a run gets whose terminal or SSH connection goes away. It is left alone where it was ignored when the
-//! program started, as `nohup` has it. SIGQUIT (Ctrl-\) keeps its default: the program ends at once with a
-//! core dump, for debugging; supervisors still end every server.
+//! A run gets SIGHUP when its terminal or SSH connection is closed. If it was ignored when the program started, as
+//! with `nohup`, it stays ignored. SIGQUIT (Ctrl-\) keeps its default: the program ends at once with a core dump, for
+//! debugging; supervisors still end every server.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicI32, Ordering};
@@ -15,23 +15,23 @@ use webstone_lab::Interrupt;
 use crate::console;
 use crate::failure::{Exit, Failure};
 
-/// What the signals said so far.
+/// The signals received so far.
 #[derive(Clone, Debug)]
 pub(crate) struct SignalWatch {
     /// Shared with the sweep.
     pub(crate) interrupt: Arc<Interrupt>,
     last: Arc<AtomicI32>,
-    /// The answer to the first signal.
+    /// The message after the first signal.
     ending: &'static str,
 }
 
 impl SignalWatch {
-    /// Starts to listen. Call once.
+    /// Begins to watch signals. To be called once.
     pub(crate) fn start() -> Result<SignalWatch, Failure> {
         SignalWatch::saying("ending this level; what was measured is kept (interrupt again to stop at once)")
     }
 
-    /// The same, with what the first signal is answered by.
+    /// The same, with another message after the first signal.
     pub(crate) fn saying(ending: &'static str) -> Result<SignalWatch, Failure> {
         let watch = SignalWatch { interrupt: Interrupt::new(), last: Arc::default(), ending };
         let watched = [SIGINT, SIGTERM, SIGHUP];
@@ -57,26 +57,26 @@ impl SignalWatch {
     fn receive(&self, signal: i32) {
         self.last.store(signal, Ordering::Release);
         self.interrupt.raise();
-        // It begins on a new line, because the terminal has just shown ^C.
+        // On a new line, because the terminal has just shown ^C.
         match self.interrupt.count() {
             1 => console::complain(format!("\n{}", self.ending)),
             2 => console::complain("\nstopping at once"),
             _ => {
-                // What did not end after two requests will not end after a third: let the signal end it.
+                // What has not ended after two requests will not end after a third: the signal ends it.
                 let _ = signal_hook::low_level::emulate_default_handler(signal);
             }
         }
     }
 }
 
-/// Has a write beyond `ulimit -f` fail as one to a full disk does. By itself SIGXFSZ ends the program without a word. Programs that are
-/// started have the signal as it was.
+/// Makes a write beyond `ulimit -f` fail like one to a full disk. By default SIGXFSZ ends the program without a
+/// message. Programs that are started get the signal's original setting.
 pub(crate) fn survive_file_size_limit() {
     // The flag itself is not used. If it cannot be registered, the signal keeps its default.
     let _ = signal_hook::flag::register(SIGXFSZ, Arc::default());
 }
 
-/// Whether the program was started with a signal ignored. If the kernel does not say, it was not.
+/// Whether a signal was ignored when the program started. If the kernel does not report it, it was not.
 fn is_ignored(signal: i32) -> bool {
     let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
     let mask = status.lines().find_map(|line| line.strip_prefix("SigIgn:"));

@@ -1,5 +1,5 @@
-//! Errors of the command line's parser in the form of all errors of this program: one sentence with the option, the value and
-//! the rule, and the remedy on a line of its own.
+//! Errors of the command line's parser in the form of all errors of this program: one sentence with the option, the
+//! value and the rule, and the remedy on a separate line.
 
 use std::ffi::OsString;
 
@@ -9,7 +9,7 @@ use webstone_workload::target::Target;
 
 use crate::failure::Failure;
 
-/// What is printed where no command was typed: the README has the same.
+/// Printed if no command was typed: the README has the same.
 const COMMON: &str = "
   webstone run                                   benchmark the embedded server
   webstone run --server nginx                    the same on nginx
@@ -17,7 +17,7 @@ const COMMON: &str = "
   webstone hit http://127.0.0.1:8080/            load one URL, as wrk does
   webstone report last                           print the newest report again";
 
-/// Why a command line was not parsed to a command.
+/// Why a command line did not result in a command.
 #[derive(Debug)]
 pub enum Usage {
     /// Text to be printed on standard output: help or version.
@@ -27,7 +27,7 @@ pub enum Usage {
 }
 
 impl Usage {
-    /// Tells the two apart. `arguments` are those that were parsed, the program's name first.
+    /// Distinguishes the two. `arguments` are those that were parsed, with the program's name first.
     pub fn of(error: clap::Error, arguments: &[OsString]) -> Usage {
         match error.kind() {
             ErrorKind::DisplayHelp | ErrorKind::DisplayVersion => Usage::Print(error),
@@ -36,14 +36,14 @@ impl Usage {
     }
 }
 
-/// `webstone help COMMAND`, as git and cargo have it, is `webstone COMMAND --help`; `None` of other command lines.
+/// `webstone help COMMAND`, as in git and cargo, is `webstone COMMAND --help`; `None` for other command lines.
 pub(crate) fn help_command(arguments: &[OsString]) -> Option<Vec<OsString>> {
     let [program, help, rest @ ..] = arguments else { return None };
     let is_help = help == "help";
     is_help.then(|| [std::slice::from_ref(program), rest, &["--help".into()]].concat())
 }
 
-/// Splits `…; write …` and `…: write …`, the form in which parsers of values give the remedy.
+/// Splits `…; write …` and `…: write …`, in which parsers of values give the remedy.
 pub(crate) fn split_remedy(message: &str) -> (&str, Option<&str>) {
     let at = [": write ", "; write "].into_iter().filter_map(|mark| message.rfind(mark)).max();
     match at {
@@ -168,7 +168,7 @@ fn failure(error: &clap::Error, arguments: &[OsString]) -> Failure {
     }
 }
 
-/// A rule with the value in front, unless it names the value itself.
+/// A rule with the value in front, unless it contains the value.
 fn named(rule: &str, value: &str) -> String {
     if rule.contains('`') { rule.to_owned() } else { format!("`{value}`: {rule}") }
 }
@@ -177,20 +177,20 @@ fn is_negative(argument: &str) -> bool {
     argument.strip_prefix('-').is_some_and(|rest| rest.starts_with(|c: char| c.is_ascii_digit()))
 }
 
-/// `--clients <LEVELS>` and `-c <LEVELS>` without what follows the option.
+/// `--clients <LEVELS>` and `-c <LEVELS>` without the value's name.
 fn option_name(full: &str) -> String {
     let name = full.split([' ', '=']).next().unwrap_or(full);
     name.trim_end_matches("...").to_owned()
 }
 
-/// The command that was typed, if it is one: its help explains what went wrong.
+/// The command that was typed, if it exists: its help explains what went wrong.
 fn command_name(arguments: &[OsString]) -> Option<String> {
     let known = crate::args::command();
     let typed = arguments.iter().skip(1).filter_map(|word| word.to_str());
     typed.map(str::to_owned).find(|word| known.find_subcommand(word).is_some())
 }
 
-/// What -q means in other load generators, and here.
+/// The meaning of -q in other load generators, and here.
 pub(crate) const QUIET: &str = "-q is --quiet and takes no value; a rate, which hey and oha call -q, is -R here: the total, as in -R 1000";
 
 /// Whether a word directly follows another on the command line.
@@ -203,7 +203,7 @@ fn did_you_mean(names: &[&str]) -> String {
     format!("did you mean {}?", names.join(" or "))
 }
 
-/// The command that an unknown word may mean: the same letters in another order, or what other programs call it.
+/// The command that was probably meant: the same letters in another order, or its name in other programs.
 fn meant(word: &str) -> Option<String> {
     let sorted = |text: &str| {
         let mut letters: Vec<char> = text.chars().collect();
@@ -230,7 +230,7 @@ fn meant(word: &str) -> Option<String> {
     Some(known.to_owned())
 }
 
-/// Options of other load generators that mean something else here, or nothing yet.
+/// A hint for options of other load generators that have another meaning here, or none.
 fn unknown_option_hint(argument: &str) -> Option<String> {
     let hint = match argument {
         "-z" => "the duration, which hey and oha call -z, is -d here, as in -d 10s",

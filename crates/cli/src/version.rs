@@ -1,11 +1,11 @@
-//! Which program this is: its version, and the commit it was built from where that is known.
+//! The version of this program, and the commit that it was built from, if known.
 
 use webstone_model::record::Tool;
 
-/// What `webstone --version` prints after the program's name: the version, and the commit in brackets.
+/// Printed by `webstone --version` after the program's name: the version, and the commit in brackets.
 pub(crate) const LINE: &str = env!("WEBSTONE_VERSION_LINE");
 
-/// This program, as a record names it.
+/// This program, as in a record.
 pub(crate) fn tool() -> Tool {
     Tool {
         name: "webstone".to_owned(),

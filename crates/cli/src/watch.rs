@@ -1,5 +1,5 @@
-//! `--watch`: a run that was started in a terminal, watched in a browser. The run writes its events where every front of the same
-//! directory of runs looks for them; one is started for it.
+//! `--watch`: a run that was started in a terminal, watched in a browser. The run writes its events where every front
+//! for the same directory of runs looks for them, and starts a front.
 
 use std::io::{BufRead, BufReader};
 use std::os::unix::process::CommandExt;
@@ -15,7 +15,7 @@ use crate::console::Console;
 use crate::events::EventLines;
 use crate::failure::Failure;
 
-/// What is going to run.
+/// The run to be started.
 #[derive(Debug)]
 pub(crate) struct Run<'a> {
     pub(crate) command: &'a str,
@@ -24,8 +24,8 @@ pub(crate) struct Run<'a> {
 }
 
 impl Run<'_> {
-    /// Makes it known to fronts, starts one, and says where it is. What is returned writes the
-    /// events, and the file with the number of pages that watch.
+    /// Announces it to fronts, starts one, and prints its address. Returns the writer of events, and the file with
+    /// the number of pages that watch.
     pub(crate) fn begin(&self, runs_dir: &Path, console: &Console) -> Result<(EventLines, PathBuf), Failure> {
         let runs_dir =
             std::path::absolute(runs_dir).map_err(|error| Failure::file("find", runs_dir, &error))?;
@@ -50,7 +50,7 @@ impl Run<'_> {
     }
 }
 
-/// Starts a front in a group of its own, so that Ctrl-C is the run's; its address.
+/// Starts a front in its own process group, so that Ctrl-C only reaches the run; returns its address.
 fn front(runs_dir: &Path) -> std::io::Result<String> {
     let mut front = Command::new(std::env::current_exe()?);
     front.args(["--quiet", "ui", "--until-idle", "--runs-dir"]).arg(runs_dir);

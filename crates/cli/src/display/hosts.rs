@@ -1,18 +1,19 @@
-//! Several hosts in the line of a level under way: what is remarkable of one of them, or all in short where there is room.
+//! Several hosts in the line of a running level: what is remarkable about one of them, or all of them in short form
+//! if there is space.
 
 use webstone_model::event::LiveHost;
 
 use super::numbers::rate;
 
-/// From such a silence on, in nanoseconds, a host is named: it speaks once a second.
+/// A host that has been silent for this long, in nanoseconds, is named: it reports once per second.
 const SILENT_NS: u64 = 3_000_000_000;
-/// From such a share of a CPU on, a worker is the limit of its host.
+/// A worker that uses this share of a CPU limits its host.
 const BUSY: f64 = 0.95;
-/// A host is named if it has this much fewer requests per client than the median host, once the median has this many.
+/// A host is named if it has this share fewer requests per client than the median host, once that has this many.
 const FEWER: f64 = 0.1;
 const FEWER_FROM: u64 = 100;
 
-/// The one thing of a host that the user should see now; nothing where they go alike.
+/// The one thing about a host that the user should see now; `None` if they are all alike.
 pub(super) fn remark(hosts: &[LiveHost]) -> Option<String> {
     let most = |of: &dyn Fn(&LiveHost) -> f64| hosts.iter().max_by(|a, b| of(a).total_cmp(&of(b)));
     let silent = most(&|host| host.silent_ns as f64).filter(|host| host.silent_ns >= SILENT_NS);
@@ -31,7 +32,7 @@ pub(super) fn remark(hosts: &[LiveHost]) -> Option<String> {
         .then(|| format!("{} has {:.0} % fewer requests per client", named(slowest), fewer * 100.0))
 }
 
-/// Each host's rate and busiest worker; nothing of a single one, whose rate the line has.
+/// Each host's rate and busiest worker; `None` for a single host, whose rate is in the line.
 pub(super) fn each(hosts: &[LiveHost]) -> Option<String> {
     let one = |host: &LiveHost| {
         let busy = host.busiest_worker.map(|share| format!(" {:.0} %", share * 100.0)).unwrap_or_default();
@@ -40,7 +41,7 @@ pub(super) fn each(hosts: &[LiveHost]) -> Option<String> {
     (hosts.len() > 1).then(|| hosts.iter().map(one).collect::<Vec<_>>().join("  "))
 }
 
-/// Since the window opened: steadier than a second.
+/// Since the window opened, which is steadier than the last second.
 fn per_client(host: &LiveHost) -> f64 {
     host.requests as f64 / host.elapsed_ns.max(1) as f64 / f64::from(host.clients.max(1))
 }
@@ -67,7 +68,7 @@ mod tests {
     }
 
     #[test]
-    fn only_what_is_remarkable_is_remarked_on() {
+    fn only_remarkable_hosts_are_mentioned() {
         let said = |change: fn(&mut LiveHost)| {
             let mut hosts = three();
             change(&mut hosts[1]);
@@ -82,7 +83,7 @@ mod tests {
             said(|host| host.requests = 15_000).unwrap(),
             "generator 2 has 25 % fewer requests per client"
         );
-        // Half the clients have half the requests, and a second is no reason to say anything.
+        // Half the clients have half the requests, and one second is no reason for a remark.
         assert_eq!(said(|host| (host.requests, host.clients) = (10_000, 5)), None);
         assert_eq!(said(|host| host.requests = 20), None);
     }

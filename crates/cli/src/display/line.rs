@@ -1,4 +1,5 @@
-//! The words of the display: what was planned, how a level is going, how it went. Pure, so that tests read them.
+//! The text of the display: what was planned, how a level is going, how it went. Without I/O, so that tests can check
+//! it.
 
 use std::time::Duration;
 
@@ -12,31 +13,31 @@ use webstone_measure::units::grouped;
 use super::hosts;
 use super::numbers::{latency, rate, wait};
 
-/// Cells of the bar that shows how much of a window is over.
+/// Length of the progress bar of a window, in cells.
 const BAR_CELLS: usize = 16;
-/// A request in flight that has waited this long is worth a word.
+/// A request in flight that has waited this long is mentioned.
 const WAITING_SHOWN_NS: u64 = 1_000_000_000;
 
-/// A level under way.
+/// A running level.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Running {
     pub(super) at: Position,
     pub(super) phase: Phase,
-    /// Totals about a second ago; zeros at the beginning.
+    /// Totals about one second ago; zeros at the beginning.
     pub(super) before: Live,
     /// Totals now.
     pub(super) live: Live,
-    /// Length of the window; zero where pages end it.
+    /// Length of the window; zero if pages end it.
     pub(super) window: Duration,
-    /// What is planned after this level.
+    /// The time planned after this level.
     pub(super) later: Duration,
 }
 
-/// Length of the whole run as planned.
+/// Planned length of the whole run.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Planned {
     pub(super) time: Duration,
-    /// Clients start at a pace, and that takes time of its own.
+    /// Clients start at a limited pace, which takes additional time.
     pub(super) at_least: bool,
 }
 
@@ -80,7 +81,7 @@ pub(super) fn opening(
     format!("{} on {server}{}: {levels}{time}", workload, target.url)
 }
 
-/// A cell's part of a round of a series begins.
+/// A cell's turn in a round of a series begins.
 pub(super) fn turn(
     cell: &str,
     (round, rounds): (u32, u32),
@@ -100,9 +101,9 @@ fn length(planned: Option<Planned>) -> String {
     format!(", {} {}", if at_least { "at least" } else { "about" }, wait(time))
 }
 
-/// A level under way: position, bar, time left, rate, latency, errors. On a narrow terminal the bar goes first, then the 99th
-/// percentile, then what is left in all: errors are always seen. Of several hosts the one that is remarkable is named before any of
-/// this; where none is, and there is room, all are shown in short.
+/// A running level: position, bar, time left, rate, latency, errors. On a narrow terminal the bar is dropped first,
+/// then the 99th percentile, then the total time left: errors are always shown. If one of several hosts is
+/// remarkable, it is named before all of this; if none is and there is space, all hosts are shown in short form.
 pub(super) fn running(run: &Running, hosts: &[LiveHost], width: usize) -> String {
     let details = [Detail::Bar, Detail::Tail, Detail::Total, Detail::Least];
     let lines = details.map(|detail| running_with(run, detail));
@@ -119,7 +120,7 @@ pub(super) fn running(run: &Running, hosts: &[LiveHost], width: usize) -> String
     with_hosts.iter().chain(&lines).find(fits).unwrap_or(least).clone()
 }
 
-/// How much of a line is shown, from all to the least.
+/// How much of a line is shown, from everything to the minimum.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 enum Detail {
     Bar,
@@ -160,7 +161,7 @@ fn running_with(run: &Running, detail: Detail) -> String {
     let response_s = run.live.response_ns.saturating_sub(run.before.response_ns) as f64 / 1e9;
     let per_second = if seconds > 0.0 { requests / seconds } else { 0.0 };
     let mean = if requests > 0.0 { latency(response_s / requests) } else { "no answer".to_owned() };
-    // Of the whole window so far, where the mean is of the last second.
+    // For the whole window so far; the mean is for the last second.
     let p99 = run
         .live
         .response
@@ -175,7 +176,7 @@ fn running_with(run: &Running, detail: Detail) -> String {
     )
 }
 
-/// The oldest request in flight, where it has waited long enough to be news.
+/// The oldest request in flight, if it has waited long enough to be mentioned.
 fn waiting(live: &Live) -> String {
     match live.oldest_in_flight_ns {
         ns if ns < WAITING_SHOWN_NS => String::new(),
@@ -183,7 +184,7 @@ fn waiting(live: &Live) -> String {
     }
 }
 
-/// In open loop: what was offered of what was due in the last second, so that a schedule that is not kept is seen.
+/// In open loop: arrivals offered and due in the last second, to show whether the schedule is kept.
 fn offered(run: &Running, seconds: f64) -> String {
     let per_second = |of: fn(&Live) -> u64| {
         let count = of(&run.live).saturating_sub(of(&run.before)) as f64;
@@ -229,7 +230,7 @@ pub(super) fn void(at: Position, why: &str) -> String {
 
 /// The text cut to a terminal's width, so that it never wraps and can be erased.
 pub(super) fn fitted(text: &str, width: usize) -> String {
-    // The last column is left free: some terminals wrap when it is written.
+    // The last column stays free: some terminals wrap when it is written.
     text.chars().take(width.saturating_sub(1)).collect()
 }
 

@@ -1,5 +1,5 @@
-//! What is shown while a run runs, all of it on standard error: on a terminal one line that is redrawn, and in any case
-//! one line for each level that ended. What the lines say is composed in `line`, without a terminal.
+//! The display of a run, on standard error: on a terminal one line that is redrawn, and always one line for each
+//! level that has ended. `line` makes the text, without a terminal.
 
 mod hosts;
 mod line;
@@ -18,31 +18,31 @@ use crate::console::{self, Console};
 
 pub(crate) use numbers::wait;
 
-/// Shortest time between two drawings of the live line.
+/// Minimum time between two drawings of the live line.
 const REDRAW_MIN: Duration = Duration::from_millis(100);
-/// Length of the moving window over which the live rate is taken, in nanoseconds of the run's own clock.
+/// Length of the moving window for the live rate, in nanoseconds of the run's own clock.
 const RATE_WINDOW_NS: u64 = 1_000_000_000;
 
-/// An observer that tells people.
+/// An observer that shows events to people.
 #[derive(Debug)]
 pub(crate) struct Display {
     console: Console,
     live: bool,
     /// Whether the report will show the warnings, so that they are not printed before it.
     warnings_later: bool,
-    /// Length of each level's window; zero where pages end the level.
+    /// Length of each level's window; zero if pages end the level.
     window: Duration,
     /// Warm-up and window of each level together.
     step: Duration,
-    /// The last second of ticks of the running level.
+    /// The running level's ticks of the last second.
     recent: VecDeque<Live>,
-    /// What each host last said, where several make the load.
+    /// Each host's last report, if several make the load.
     hosts: Vec<LiveHost>,
     drawn_at: Option<Instant>,
     /// Whether the cursor is at the end of a live line.
     line_open: bool,
     is_series: bool,
-    /// Warnings of the parts of a series, which nearly all have the same.
+    /// Warnings of runs in a series, nearly all of which have the same ones.
     warned: BTreeSet<String>,
 }
 
@@ -63,7 +63,8 @@ impl Display {
         }
     }
 
-    /// Of a series: a line for each cell's part of a round, then its levels; a warning that most of its runs have is said once.
+    /// For a series: a line for each cell's turn in a round, then its levels; a warning that most runs have is shown
+    /// once.
     pub(crate) fn of_series(console: Console) -> Display {
         let mut display = Display::new(console, false);
         display.is_series = true;
@@ -76,7 +77,7 @@ impl Display {
         self.step = self.window + load.warmup.as_duration();
     }
 
-    /// Prints a line of its own, above the live line.
+    /// Prints a separate line above the live line.
     fn say(&mut self, text: &str) {
         if !self.console.quiet() {
             self.clear();
@@ -84,7 +85,7 @@ impl Display {
         }
     }
 
-    /// Of the level that ran.
+    /// Forgets the level that has ended.
     fn forget(&mut self) {
         self.recent.clear();
         self.hosts.clear();
@@ -166,12 +167,12 @@ impl Drop for Display {
     }
 }
 
-/// Columns that the live line has.
+/// Width of the live line in columns.
 fn width() -> usize {
     console::columns().or_else(|| console::width(io::stderr())).unwrap_or(80)
 }
 
-/// Replaces the live line: to its beginning, erased to its end, the new text.
+/// Replaces the live line: returns to its beginning, erases it, writes the new text.
 fn draw(text: &str) {
     let mut err = io::stderr().lock();
     let _ = write!(err, "\r\x1b[K{text}");

@@ -1,21 +1,21 @@
-//! Numbers as a line of progress shows them: short, with their unit.
+//! Numbers in a line of progress: short, with units.
 
 use std::time::Duration;
 use webstone_measure::units::grouped;
 
-/// `12345.6` → `12,346`; below a hundred with three significant digits, as the tables of the report have them, because a slow
-/// server has small rates.
+/// `12345.6` → `12,346`; below a hundred with three significant digits, as in the tables of the report, because a
+/// slow server has small rates.
 pub(super) fn rate(value: f64) -> String {
     match value {
         0.0 => "0".to_owned(),
         v if v < 9.995 => format!("{v:.2}"),
         v if v < 99.95 => format!("{v:.1}"),
-        // As tables round: a window of 2 s has a half in every second rate.
+        // Rounded as in tables: with a window of 2 s every second rate ends in a half.
         v => grouped(v.round_ties_even() as u64),
     }
 }
 
-/// Seconds as the unit that reads best, with three significant digits.
+/// Seconds in the unit that reads best, with three significant digits.
 pub(super) fn latency(seconds: f64) -> String {
     let (value, unit) = match seconds {
         s if s < 1e-3 => (s * 1e6, "µs"),
@@ -30,7 +30,7 @@ pub(super) fn latency(seconds: f64) -> String {
     format!("{value:.decimals$} {unit}")
 }
 
-/// A time to wait, rounded up to a second: `1 h 02 min`, `3 min 05 s`, `12 s`.
+/// A time to wait, rounded up to seconds: `1 h 02 min`, `3 min 05 s`, `12 s`.
 pub(crate) fn wait(time: Duration) -> String {
     let seconds = time.as_millis().div_ceil(1000);
     match seconds {

@@ -1,4 +1,4 @@
-//! The request body as typed: a text, or a file's content.
+//! The request body as typed: text, or the content of a file.
 
 use std::path::Path;
 
@@ -8,7 +8,7 @@ use webstone_store::plain_file::{self, Links};
 
 use crate::failure::{Failure, plain};
 
-/// Largest body that a specification embeds, in bytes. It is part of every record.
+/// Maximum size of a body in a specification, in bytes. It is part of every record.
 const BODY_BYTES_MAX: u64 = 16 << 20;
 
 /// Reads `TEXT` or `@FILE`.

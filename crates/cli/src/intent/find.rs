@@ -1,5 +1,5 @@
-//! What `find` was asked for: a search over rates or clients, on one URL with the habits of `hit`, or on a workload with those
-//! of `run`.
+//! The meaning of `find`: a search over rates or clients, with one URL and the defaults of `hit`, or with a workload
+//! and those of `run`.
 
 use webstone_measure::units::Nanos;
 use webstone_model::search::{Over, SearchSpec};
@@ -32,17 +32,17 @@ pub(crate) fn of_find(args: &FindArgs) -> Result<Intent, Failure> {
         if args.to.is_none() {
             search.to = search.to.max(search.from);
         }
-        // Room is foreseen for the highest load; the record lists the levels that were taken.
+        // Resources are checked for the highest load; the record lists the levels that were run.
         search.fill(&mut spec.load, &[search.to]);
     }
-    // The search says how many clients there are.
+    // The search decides how many clients there are.
     let given = vec!["load.clients", "load.duration"];
     let asked = Asked { spec, defaults: run_defaults(), given, testbed: None };
     let intent = finish("find", asked, workload, &args.output, !args.no_store, Format::Text)?;
     Ok(Intent { check_target: !args.client.no_check, ..intent })
 }
 
-/// A search with nothing typed but what must be, on top of another command's habits.
+/// The search without optional flags, based on another command's defaults.
 pub(crate) fn find_defaults(mut spec: RunSpec, over: Over) -> RunSpec {
     spec.name = "find".to_owned();
     spec.load = LoadSpec {

@@ -1,5 +1,5 @@
-//! From what was typed to what it means: defaults first, then the testbed file, then flags. The result is a [`RunSpec`] that
-//! `webstone_runner::check` has completed and checked, and where the report and the record go.
+//! The meaning of a command line: defaults first, then the testbed file, then flags. The result is a [`RunSpec`] that
+//! `webstone_runner::check` has completed and checked, and the destinations of report and record.
 
 pub(crate) mod body;
 mod find;
@@ -36,7 +36,7 @@ pub(crate) use series::{
 pub(crate) use testbed::announce;
 pub(crate) use workout::of_workout;
 
-/// Where records go unless --runs-dir says otherwise.
+/// Directory of records unless --runs-dir is given.
 pub(crate) const RUNS_DIR: &str = "runs";
 
 /// A run to be made.
@@ -46,21 +46,21 @@ pub(crate) struct Intent {
     pub(crate) command: &'static str,
     /// What to measure.
     pub(crate) spec: RunSpec,
-    /// The workload itself, if it comes from the command line and not from a name or a file.
+    /// The workload itself, if it is on the command line instead of a name or file.
     pub(crate) workload: Option<Workload>,
-    /// Whether the target is asked for its files before the load.
+    /// Whether to check before the load that the target has the files.
     pub(crate) check_target: bool,
-    /// Directory of records; none: nothing is stored.
+    /// Directory of records; `None`: nothing is stored.
     pub(crate) runs_dir: Option<PathBuf>,
-    /// Where events are written to, if they are.
+    /// Where events are written, if anywhere.
     pub(crate) events: Option<String>,
-    /// Whether a front for a browser is started, and where its runs are.
+    /// The directory of a browser front's runs, if one is to be started.
     pub(crate) watch: Option<PathBuf>,
     /// Format of the report.
     pub(crate) format: Format,
     /// Whether the text report shows everything.
     pub(crate) full: bool,
-    /// File of the report; none: standard output.
+    /// File of the report; `None`: standard output.
     pub(crate) output: Option<PathBuf>,
     /// Limits that every level must keep.
     pub(crate) thresholds: Vec<Threshold>,
@@ -77,7 +77,7 @@ pub(crate) fn generators(args: &GeneratorsCheckArgs) -> Result<Vec<GeneratorHost
     Ok(hosts)
 }
 
-/// Which files `checkfiles` asks for, and how.
+/// Which files `checkfiles` requests, and how.
 pub(crate) fn of_checkfiles(args: &CheckfilesArgs) -> Result<RunSpec, Failure> {
     let mut spec = RunSpec::default();
     lay_over(args, &mut spec)?;
@@ -85,22 +85,22 @@ pub(crate) fn of_checkfiles(args: &CheckfilesArgs) -> Result<RunSpec, Failure> {
     Ok(spec)
 }
 
-/// What was typed, over a specification.
+/// Applies the flags to a specification.
 fn lay_over(args: &impl Flags, spec: &mut RunSpec) -> Result<(), Failure> {
     args.lay_over(spec)?;
     if spec.client.tls.key_log.is_none() {
-        // As browsers and curl do.
+        // As in browsers and curl.
         spec.client.tls.key_log = std::env::var("SSLKEYLOGFILE").ok().filter(|path| !path.is_empty());
     }
     Ok(())
 }
 
-/// What `run` was asked for.
+/// The meaning of `run`.
 pub(crate) fn of_run(args: &RunArgs) -> Result<Intent, Failure> {
     of_run_with(args, testbed::read(args.testbed.as_deref())?)
 }
 
-/// The same, with a testbed by its text instead of the file that was named.
+/// The same, with the text of a testbed instead of the given file.
 pub(crate) fn of_run_of(args: &RunArgs, text: &str) -> Result<Intent, Failure> {
     let name = args.testbed.as_deref().unwrap_or(Path::new(""));
     of_run_with(args, Some(testbed::parse(name, text)?))
@@ -123,7 +123,7 @@ fn of_run_with(args: &RunArgs, testbed: Option<Testbed>) -> Result<Intent, Failu
     })
 }
 
-/// What `hit` was asked for.
+/// The meaning of `hit`.
 pub(crate) fn of_hit(args: &HitArgs) -> Result<Intent, Failure> {
     let defaults = hit_defaults();
     let mut spec = defaults.clone();
@@ -154,13 +154,13 @@ pub(crate) fn of_serve(args: &ServeArgs) -> Result<(ServerSpec, String), Failure
     Ok((spec.server, spec.workload))
 }
 
-/// What a command does with nothing typed but what must be.
+/// The specification of a command without optional flags.
 pub(crate) fn defaults(command: &str) -> RunSpec {
     match command {
         "run" => run_defaults(),
         "hit" => hit_defaults(),
         "find" => find_defaults(hit_defaults(), Over::default()),
-        // Its records are called what the command is called.
+        // Its records have the name of the command.
         "servers" | "scale" | "spice" => RunSpec {
             name: "the command's".to_owned(),
             ..series_defaults(match command {
@@ -173,9 +173,9 @@ pub(crate) fn defaults(command: &str) -> RunSpec {
     }
 }
 
-/// The defaults of `run`. Connections are kept alive, as in browsers: with a connection for each request, a generator that shares
-/// two CPUs with its server has the larger cost, and the results would reflect the generator. A testbed file without a policy
-/// means WebStone's, as the run rules do.
+/// The defaults of `run`. Connections are kept alive, as in browsers: with a connection per request, a generator that
+/// shares two CPUs with its server has the greater cost, and the results would reflect the generator. A testbed file
+/// without a policy has WebStone's, as the run rules require.
 pub(crate) fn run_defaults() -> RunSpec {
     let mut spec = RunSpec::default();
     spec.client.connections = ConnectionPolicy::KeepAlive;
@@ -194,16 +194,16 @@ pub(crate) fn hit_defaults() -> RunSpec {
         retries: 0,
         ..spec.load
     };
-    // A single URL states no size that could be checked.
+    // A single URL has no stated size that could be checked.
     spec.client.check = Check::Status;
     spec
 }
 
-/// The format that was asked for: by its name, or by the ending of the report's file.
+/// The requested format: by its name, or by the extension of the report's file.
 pub(crate) fn format_of(named: Option<Format>, output: Option<&Path>) -> Result<Option<Format>, Failure> {
     let (None, Some(file)) = (named, output) else { return Ok(named) };
     match (Format::of_file(file), file.extension()) {
-        // A report.pdf with tables for a terminal would be a surprise.
+        // Tables for a terminal in a report.pdf would be a surprise.
         (None, Some(ending)) => Err(Failure::usage(format!(
             "--output {}: `.{}` is not the ending of a format",
             file.display(),
@@ -228,7 +228,7 @@ fn finish(
     store: bool,
     format: Format,
 ) -> Result<Intent, Failure> {
-    // The run prints its warnings.
+    // The run prints its warnings itself.
     let Checked { spec, .. } = check::check(&asked).map_err(|error| flags::failure(&error, command))?;
     Ok(Intent {
         command,
@@ -245,7 +245,7 @@ fn finish(
     })
 }
 
-/// Thresholds. Their levels must be levels of the run, which is checked before it.
+/// The thresholds. That their levels are levels of the run is checked before the run.
 fn thresholds(args: &ThresholdArgs, spec: &RunSpec) -> Result<Vec<Threshold>, Failure> {
     let thresholds = gates::typed(&args.threshold);
     gates::select(&thresholds, &spec.load.clients.0)?;

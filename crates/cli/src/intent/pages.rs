@@ -1,4 +1,4 @@
-//! Pages that are typed instead of read from a list: the URLs of `hit`, and paths with weights of `run`.
+//! Pages on the command line instead of in a list: the URLs of `hit`, and the paths with weights of `run`.
 
 use webstone_measure::shown::quoted;
 use webstone_measure::units::Nanos;
@@ -10,12 +10,12 @@ use crate::args::RunArgs;
 use crate::failure::Failure;
 use crate::usage::QUIET;
 
-/// The workload of these URLs, a page each. Their server becomes the target.
+/// A workload with a page for each of these URLs. Their server becomes the target.
 pub(super) fn of_urls(urls: &[String], spec: &mut RunSpec) -> Result<Workload, Failure> {
     let mut server: Option<String> = None;
     let mut pages = Vec::new();
     for url in urls {
-        // After the first URL, a word without a protocol is mostly the value of another program's option.
+        // After the first URL, a word without a protocol is usually the value of another program's option.
         if server.is_some() && !url.contains("://") {
             let is_number = url.bytes().all(|byte| byte.is_ascii_digit());
             let hint = if is_number { QUIET } else { "`webstone hit --help` explains every option" };
@@ -48,7 +48,7 @@ pub(super) fn apart(words: &[String]) -> Result<(Vec<String>, Option<Workload>),
     Ok((urls, (!pages.is_empty()).then(|| workload(&pages))))
 }
 
-/// Pages replace the workload. Their sizes are unknown, so they need a server that has them.
+/// Replaces the workload by pages. Their sizes are unknown, so they need a server that has them.
 pub(super) fn instead(workload: &Workload, args: &RunArgs, spec: &mut RunSpec) -> Result<(), Failure> {
     let name = &workload.name;
     if args.workload.is_some() {
@@ -70,7 +70,7 @@ pub(super) fn instead(workload: &Workload, args: &RunArgs, spec: &mut RunSpec) -
     Ok(())
 }
 
-/// A page as it was typed.
+/// A page as typed.
 struct Typed {
     weight: u64,
     paths: Vec<String>,

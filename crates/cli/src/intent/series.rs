@@ -1,4 +1,4 @@
-//! What `servers`, `scale` and `spice` were asked for: a specification whose `series` is the matrix.
+//! The meaning of `servers`, `scale` and `spice`: a specification whose `series` is the matrix.
 
 use std::path::{Path, PathBuf};
 
@@ -16,31 +16,32 @@ use crate::args::table::Flags;
 use crate::failure::{Exit, Failure};
 use crate::flags;
 
-/// WebBench's static workload, which SPICE compares with.
+/// WebBench's static workload, with which SPICE compares.
 const SPICE_STATIC: &str = "webbench-static";
-/// Clients of a SPICE series: up to the 60 whose latency its reports tell.
+/// Clients of a SPICE series: up to 60, for which its reports give the latency.
 const SPICE_CLIENTS: [u32; 4] = [10, 20, 40, 60];
-/// Default iterations of each level of a series: the fewest that allow a ranking.
+/// Default number of iterations of each level of a series: the minimum for a ranking.
 const ITERATIONS: u32 = 3;
 
 /// Window and warm-up of `--quick`.
 const QUICK_WINDOW: Nanos = Nanos::from_secs(1);
 const QUICK_WARMUP: Nanos = Nanos(300_000_000);
 
-/// A series to be run.
+/// A series to run.
 #[derive(Clone, Debug)]
 pub(crate) struct SeriesIntent {
-    /// What every cell has in common.
+    /// What all cells have in common.
     pub(crate) spec: RunSpec,
     /// What varies.
     pub(crate) matrix: Matrix,
-    /// Whether each server is asked for its files before the load.
+    /// Whether to check before the load that each server has the files.
     pub(crate) check_target: bool,
     /// Directory of records.
     pub(crate) runs_dir: PathBuf,
 }
 
-/// The defaults of a series. SPICE has a connection for each request, as in its paper; the others have the defaults of `run`.
+/// The defaults of a series. SPICE has a connection per request, as in its paper; the others have the defaults of
+/// `run`.
 pub(crate) fn series_defaults(kind: Kind) -> RunSpec {
     let mut spec = if kind == Kind::Spice { RunSpec::default() } else { run_defaults() };
     spec.load.iterations = ITERATIONS;
@@ -63,7 +64,7 @@ pub(crate) fn of_series(kind: Kind, args: &SeriesArgs) -> Result<SeriesIntent, F
     of_series_with(kind, args, || testbed::read(args.testbed.as_deref()))
 }
 
-/// The same, with a testbed by its text instead of the file that was named.
+/// The meaning of the command, with the text of a testbed instead of the given file.
 pub(crate) fn of_series_of(kind: Kind, args: &SeriesArgs, text: &str) -> Result<SeriesIntent, Failure> {
     let name = args.testbed.as_deref().unwrap_or(Path::new(""));
     of_series_with(kind, args, || testbed::parse(name, text).map(Some))
@@ -96,7 +97,7 @@ fn of_series_with(
     } else if let Some(server) = args.server.server {
         matrix.servers = vec![server];
     }
-    // What is typed for every cell replaces what the file varies.
+    // A value on the command line for every cell replaces what the file varies.
     if args.server.server_cache || args.server.server_no_cache {
         matrix.caching.clear();
     }
@@ -130,7 +131,7 @@ fn of_series_with(
     })
 }
 
-/// Whether the command line says what to measure. It need not when a series is resumed.
+/// Whether the command line says what to measure, which is not necessary to resume a series.
 pub(crate) fn is_plan(kind: Kind, args: &SeriesArgs) -> Result<bool, Failure> {
     let mut spec = series_defaults(kind);
     args.lay_over(&mut spec)?;
@@ -148,8 +149,8 @@ pub(crate) fn series_failure(error: &SeriesError, kind: Kind) -> Failure {
     Failure { exit, message: flags::named(&error.to_string(), kind.command()), hint }
 }
 
-/// The same cells with the least load that fills every table: one short iteration of the first, the middle and the last level,
-/// only with numbers of CPUs that this machine has.
+/// The same cells with the minimum load that fills every table: one short iteration of the first, the middle and the
+/// last level, only with numbers of CPUs that this machine has.
 fn quick(spec: &mut RunSpec) {
     let load = &mut spec.load;
     load.iterations = 1;
@@ -168,7 +169,7 @@ fn quick(spec: &mut RunSpec) {
     }
 }
 
-/// The names in a list of workloads; empty if it is one name. A file's name may contain a comma.
+/// The names in a list of workloads; empty if it is a single name. A file's name may contain a comma.
 fn listed(names: &str) -> Vec<String> {
     match names.contains(',') && !Path::new(names).exists() {
         true => names.split(',').map(|name| name.trim().to_owned()).collect(),

@@ -1,4 +1,4 @@
-//! Which server is meant: the URL of `hit`, and who has the last word.
+//! Which server is meant: the URL of `hit`, and whether the command line or a file decides.
 
 use webstone_measure::shown::quoted;
 use webstone_model::spec::{RunSpec, ServerSpec};
@@ -7,7 +7,7 @@ use webstone_workload::target::{Target, UrlError};
 use crate::args::OwnServerArgs;
 use crate::failure::Failure;
 
-/// Takes a URL apart: a server that can be asked, and a path with its query.
+/// Splits a URL into a server that can be requested, and a path with its query.
 pub(super) fn split(typed: &str) -> Result<(Target, String), Failure> {
     let (target, path) = Target::split(typed).map_err(failure)?;
     let wrong = |rule: String| Failure::usage(format!("URL `{typed}`: {rule}"));
@@ -24,8 +24,8 @@ fn failure(error: UrlError) -> Failure {
     Failure::usage(error.to_string()).hint(error.remedy)
 }
 
-/// Where a testbed file says one and the command line the other, a server elsewhere or one that webstone starts, what was typed
-/// is the newer word.
+/// If a testbed file has a server elsewhere and the command line one that webstone starts, or the other way round,
+/// the command line decides.
 pub(super) fn newest(urls: &[String], own: &OwnServerArgs, spec: &mut RunSpec) {
     if !urls.is_empty() {
         spec.target = urls.to_vec();

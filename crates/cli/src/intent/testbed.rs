@@ -1,4 +1,4 @@
-//! The testbed file that was named, or a message about it.
+//! The given testbed file, or a message about it.
 
 use std::io::ErrorKind;
 use std::path::Path;
@@ -11,7 +11,8 @@ use crate::console;
 use crate::failure::{Exit, Failure};
 use crate::usage::split_remedy;
 
-/// Reads the testbed file that was named, if one was. What one may do that somebody else may have written is said before it is used.
+/// Reads the given testbed file, if any. If somebody else may have written it, what it may do is announced before it
+/// is used.
 pub(super) fn read(path: Option<&Path>) -> Result<Option<Testbed>, Failure> {
     let Some(path) = path else { return Ok(None) };
     let testbed = Testbed::read(path).map_err(|error| failure(error, path))?;
@@ -21,7 +22,8 @@ pub(super) fn read(path: Option<&Path>) -> Result<Option<Testbed>, Failure> {
     Ok(Some(testbed))
 }
 
-/// Says what specifications may do in a file that somebody else may have written, and who: words that follow its name.
+/// Announces what the specifications may do in a file that somebody else may have written. `others_hand` says who, in
+/// words to follow its name.
 pub(crate) fn announce<'a>(file: &str, others_hand: &str, specs: impl IntoIterator<Item = &'a RunSpec>) {
     let mut lines: Vec<String> = Vec::new();
     for line in specs.into_iter().flat_map(powers::asked).map(|asked| asked.to_string()) {
@@ -35,7 +37,7 @@ pub(crate) fn announce<'a>(file: &str, others_hand: &str, specs: impl IntoIterat
     console::complain(format!("warning: {file} {others_hand}. It\n{}", lines.join("\n")));
 }
 
-/// Reads a text as that of a testbed file.
+/// Parses the text of a testbed file.
 pub(super) fn parse(name: &Path, text: &str) -> Result<Testbed, Failure> {
     Testbed::parse(&name.display().to_string(), text).map_err(|error| failure(error, name))
 }
@@ -53,8 +55,8 @@ fn failure(error: TestbedError, path: &Path) -> Failure {
     }
 }
 
-/// The key that an unknown one was meant to be: of those that the parser lists, the nearest that differs from it in at most two
-/// letters, and in fewer than half of its own.
+/// The key that was probably meant by an unknown one: the most similar of those that the parser lists, with at most
+/// two different letters, and fewer than half of its own.
 fn near_key(rule: &str) -> Option<&str> {
     let (unknown, expected) = rule.strip_prefix("unknown field `")?.split_once("`, expected ")?;
     let known = expected.split('`').skip(1).step_by(2);
@@ -80,7 +82,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_slip_is_told_from_another_word() {
+    fn a_typing_error_is_distinguished_from_another_word() {
         let near = |unknown: &str, known: &str| {
             near_key(&format!("unknown field `{unknown}`, expected {known}")).map(str::to_owned)
         };

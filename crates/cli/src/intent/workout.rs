@@ -1,4 +1,4 @@
-//! What `workout` was asked for: one level of well-behaved clients on a workload, and those that misbehave.
+//! The meaning of `workout`: one level of well-behaved clients on a workload, and misbehaving ones.
 
 use webstone_judge::workout::Misdeed;
 use webstone_measure::units::Nanos;
@@ -13,10 +13,10 @@ use crate::args::table::Flags;
 use crate::failure::Failure;
 use crate::flags;
 
-/// Well-behaved clients, and others, unless a number is given.
+/// Number of well-behaved clients, and of others, unless given.
 const CLIENTS: u32 = 10;
 const OFFENDERS: u32 = 16;
-/// More threads than this are no use, and many machines do not have them.
+/// More threads than this are of no use, and many machines do not have them.
 const OFFENDERS_MAX: u32 = 4096;
 const ROUNDS: u32 = 3;
 const DURATION: Nanos = Nanos::from_secs(5);
