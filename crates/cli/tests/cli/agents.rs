@@ -1,4 +1,4 @@
-//! `--server-agent`: real agents beside real servers, in a network namespace where one may be made, and what becomes of a run
+//! `--server-agent`: real agents with real servers, in a network namespace if possible, and what happens to a run
 //! whose agent does not start, dies, hangs, or is orphaned.
 
 use std::fs;
@@ -11,13 +11,13 @@ use serde_json::Value;
 use crate::namespace::Namespace;
 use crate::program::{Running, Said, Server, assert_ended, command, program, webstone, webstone_in};
 
-/// Longer than anything here takes on the slowest machine; a test that waits for it has failed.
+/// Longer than anything here takes on the slowest machine; a test that reaches it has failed.
 pub(crate) const PATIENCE: Duration = Duration::from_secs(60);
 
-/// A load that leaves the agent its share of a machine that has other tests to run, too.
+/// A load that leaves enough CPU time for the agent on a machine that runs other tests, too.
 const LIGHT: [&str; 6] = ["-c", "2", "-d", "3s", "--warmup", "0s"];
 
-/// An agent that leaves its process identifier in a file.
+/// An agent that writes its process identifier to a file.
 fn traced(dir: &Path) -> (String, PathBuf) {
     let file = dir.join("agent.pid");
     (format!("sh -c 'echo $$ > {}; exec {} agent'", file.display(), program()), file)
@@ -37,7 +37,7 @@ pub(crate) fn pid_in(file: &Path) -> u32 {
 pub(crate) fn is_gone(pid: u32) -> bool {
     let until = Instant::now() + PATIENCE;
     let state = || fs::read_to_string(format!("/proc/{pid}/stat")).ok();
-    // A zombie counts as gone as well.
+    // A zombie counts as gone, too.
     while state().is_some_and(|stat| !stat.contains(") Z ")) {
         if Instant::now() > until {
             return false;
@@ -55,7 +55,7 @@ pub(crate) fn json(said: &Said) -> Value {
     serde_json::from_str(&said.out).unwrap_or_else(|_| panic!("{}", said.err))
 }
 
-/// The record of a run whose readings came in time: on a machine that is busy otherwise they may not, which is not what is tested.
+/// The record of a run whose readings were in time: on a busy machine they may not be, which is not what is tested.
 pub(crate) fn in_time(mut run: impl FnMut() -> Value) -> Value {
     for _ in 0..10 {
         let record = run();
@@ -68,7 +68,7 @@ pub(crate) fn in_time(mut run: impl FnMut() -> Value) -> Value {
     panic!("ten runs in a row were late")
 }
 
-/// What a run with an agent must have, wherever the server is.
+/// Checks what a run with an agent must have, wherever the server is.
 fn assert_measured(record: &Value, levels: usize) {
     let runs = record["iterations"].as_array().unwrap();
     assert_eq!(runs.len(), levels);
@@ -191,14 +191,14 @@ fn a_server_behind_another_network_is_measured_there() {
     assert_eq!(record["warnings"], serde_json::json!([]));
     assert_eq!(record["environment"]["target.this_host"], false);
     let (here, there) = (&record["iterations"][0]["host"], &record["iterations"][0]["server_host"]["host"]);
-    // The kernel reports 10 Gbit/s for a pair of virtual interfaces, which does not limit them.
+    // The kernel reports 10 Gbit/s for a pair of virtual interfaces, which is not their limit.
     for interface in [&here["interfaces"][0], &there["interfaces"][0]] {
         assert!(interface["name"].is_string() && interface["speed_bps"].is_null(), "{interface}");
     }
     let only = |host: &Value| host["interfaces"][0].clone();
     assert!(only(here)["name"].as_str().unwrap().starts_with("wsa"), "{here}");
     assert!(only(there)["name"].as_str().unwrap().starts_with("wsb"), "{there}");
-    // What one end of the pair sends the other receives, but for what the two readings are apart.
+    // One end of the pair receives what the other sends, except for the time between the two readings.
     let (sent, received) = (&only(there)["sent_bytes"], &only(here)["received_bytes"]);
     let (sent, received) = (sent.as_f64().unwrap(), received.as_f64().unwrap());
     assert!((0.5..2.0).contains(&(sent / received)), "{sent} {received}");
@@ -207,7 +207,7 @@ fn a_server_behind_another_network_is_measured_there() {
     let text = rules.to_string();
     assert!(text.contains("the server's own, as its agent read it, in the environment"), "{text}");
     assert!(text.contains("its agent runs on the load generator's machine"), "{text}");
-    // Asked on this side of the pair, the agent sees another server than the load does.
+    // Started on this side of the pair, the agent sees another server than the load does.
     let strange = format!("{} agent", program());
     let run = [&["run", &url, "-R", "500", "--no-store", "--server-agent", &strange], &LIGHT[..]].concat();
     let said = webstone_in(dir.path(), &run);
@@ -219,7 +219,7 @@ fn a_server_behind_another_network_is_measured_there() {
 }
 
 #[test]
-fn an_agent_that_is_none_ends_the_run_before_any_load() {
+fn an_invalid_agent_ends_the_run_before_any_load() {
     let dir = tempfile::tempdir().unwrap();
     let server = Server::start(dir.path(), &["--threads", "1"]);
     for (agent, expected) in [
@@ -313,12 +313,12 @@ fn an_agent_that_dies_or_hangs_takes_nothing_else_along() {
             "json",
         ];
         let mut run = Running::start(dir.path(), &[&arguments[..], &["--server-agent", &agent]].concat());
-        // The agent is there, and the first level's warm-up has not ended yet.
+        // The agent has started, and the first level's warm-up has not ended yet.
         run.wait_for("standard on ");
         let pid = pid_in(&file);
         signal(name, pid);
         let said = run.end();
-        // Other programs on this machine may disturb the windows, which has exit code 4 and is not what is tested.
+        // Other programs may disturb the windows, which gives exit code 4 and is not what is tested.
         assert!([0, 4].contains(&said.code), "{name}: {}", said.err);
         assert!(
             said.err.contains(&format!("warning: figures of the server are missing: {reason}")),
@@ -342,7 +342,7 @@ fn an_agent_that_dies_or_hangs_takes_nothing_else_along() {
 #[test]
 fn by_hand_it_says_what_it_is_for() {
     let dir = tempfile::tempdir().unwrap();
-    // `script` gives it a terminal; Debian has it everywhere.
+    // `script` provides a terminal; every Debian system has it.
     let line = format!("{} agent", program());
     let output =
         Command::new("script").args(["-qec", &line, "/dev/null"]).stdin(Stdio::null()).output().unwrap();
@@ -353,7 +353,7 @@ fn by_hand_it_says_what_it_is_for() {
         text.contains("hint: on the host that makes the load: webstone run http://HOST --server-agent"),
         "{text}"
     );
-    // If its input is not a terminal and ends, it prints one line and ends, too.
+    // Without a terminal, it prints one line and ends when its input ends.
     let said = command(dir.path(), &["agent"]).output().unwrap();
     assert_eq!(said.status.code(), Some(0));
     assert!(String::from_utf8(said.stdout).unwrap().starts_with("WEBSTONE-AGENT 5 "));

@@ -1,5 +1,6 @@
-//! Bottlenecks, of servers whose limit is known: each sentence beside the situation that it is about. A busy machine may
-//! keep a run from showing it; what is said then is that it cannot be told, and never what the tables of the record refute.
+//! Bottlenecks of servers whose limit is known: each sentence in the situation that it describes. A busy machine may
+//! prevent a run from showing it; then the report must say that the bottleneck is unknown, and never what the tables
+//! of the record refute.
 
 use std::fmt::Write as _;
 use std::fs;
@@ -13,7 +14,7 @@ use webstone_model::record::{IterationRecord, RunRecord};
 use crate::own_servers::{directory, run_in};
 use crate::refuted::refuted;
 
-/// A server that answers in a way that the test chooses. It ends when its output does.
+/// A server that answers in a way that the test chooses. It ends when its output is closed.
 const SERVER: &str = r#"
 import socket, sys, threading, time
 port, kind, queue = int(sys.argv[1]), sys.argv[2], int(sys.argv[3])
@@ -54,9 +55,9 @@ while True:
 "#;
 const PYTHON: &str = "/usr/bin/python3";
 const KEPT: &[&str] = &["--connections", "keep-alive", "--warmup", "300ms"];
-/// For those that need nothing of the beginning.
+/// For tests that need nothing from the beginning.
 const SHORT: &[&str] = &["--warmup", "300ms"];
-/// A connection a request, which the server closes.
+/// One connection per request, which the server closes.
 const CLOSED: &[&str] = &["--connections", "per-request", "--http", "1.0"];
 
 #[expect(clippy::print_stdout, reason = "a skipped test says why")]
@@ -64,7 +65,7 @@ fn skipped(why: &str) {
     println!("skipped: {why}");
 }
 
-/// A short run against the server; `None`, said, where it cannot be made here.
+/// A short run with the server; prints why and returns `None` if it is not possible here.
 fn measured(kind: &str, queue: u32, arguments: &[&str]) -> Option<RunRecord> {
     if !Path::new(PYTHON).exists() || std::thread::available_parallelism().map_or(1, usize::from) < 2 {
         skipped("it takes /usr/bin/python3 and two CPUs");
@@ -83,7 +84,7 @@ fn measured(kind: &str, queue: u32, arguments: &[&str]) -> Option<RunRecord> {
     Some(record.unwrap_or_else(|error| panic!("{kind}: {error}: {}", said.err)))
 }
 
-/// The limits of all levels, none of which its tables refute.
+/// The bottlenecks of all levels; none may be refuted by its tables.
 fn limits(record: &RunRecord) -> Vec<Limit> {
     let levels = record.levels();
     let limits: Vec<Limit> = verdict::of(record).level_limits.into_iter().map(|level| level.limit).collect();
@@ -94,7 +95,7 @@ fn limits(record: &RunRecord) -> Vec<Limit> {
     limits
 }
 
-/// Whether other programs had some of the CPUs, by the record's tables: then nothing else needs to be told.
+/// Whether other programs used some of the CPUs, by the record's tables: then nothing else needs to be reported.
 fn disturbed(record: &RunRecord) -> Option<String> {
     let mut why = String::new();
     for run in &record.iterations {
@@ -111,7 +112,7 @@ fn disturbed(record: &RunRecord) -> Option<String> {
     (!why.is_empty()).then_some(why)
 }
 
-/// What neither server, generator nor interrupts had of this host's CPUs, in percent.
+/// What was not used by server, generator or interrupts on this host's CPUs, in percent.
 fn others(run: &IterationRecord) -> f64 {
     let host = run.host.as_ref().unwrap();
     let busy: u64 = host.cpus.iter().map(|cpu| cpu.busy_ns + cpu.stolen_ns - cpu.interrupt_ns).sum();
@@ -122,8 +123,8 @@ fn others(run: &IterationRecord) -> f64 {
     busy.saturating_sub(server + workers) as f64 * 100.0 / all as f64
 }
 
-/// Whether something is said before other programs on the server's CPUs are: a hypervisor that took a CPU, or a generator that
-/// was kept off its own.
+/// Whether something is reported with precedence over other programs on the server's CPUs: a hypervisor that took a
+/// CPU, or a generator that had to wait for its own.
 fn hindered(record: &RunRecord) -> Option<String> {
     let run = &record.iterations[0];
     let percent = |part: u64, whole: u64| part as f64 * 100.0 / whole.max(1) as f64;
@@ -138,7 +139,7 @@ fn hindered(record: &RunRecord) -> Option<String> {
     })
 }
 
-/// The limit is what it is known to be, or the machine was disturbed and it cannot be told.
+/// Checks that the bottleneck is the known one, or that the machine was disturbed and it is unknown.
 #[track_caller]
 fn assert_told(record: &RunRecord, limit: &Limit, resource: LimitingResource, parts: &[&str]) {
     if let (LimitingResource::Unknown, Some(why)) = (limit.resource, disturbed(record)) {
@@ -173,7 +174,7 @@ fn one_thread_on_one_cpu_is_the_servers_cpu() {
 }
 
 #[test]
-fn a_lock_is_told_by_a_rate_that_more_clients_do_not_raise() {
+fn a_lock_shows_in_a_rate_that_more_clients_do_not_raise() {
     let Some(record) = measured("lock", 512, &[&["-c", "4,16"][..], KEPT].concat()) else { return };
     let [few, many] = &limits(&record)[..] else { panic!("two levels") };
     assert_told(&record, few, LimitingResource::None, &["or the clients are too few to keep it busy"]);
@@ -199,14 +200,15 @@ fn a_limit_of_workers_stands_beside_the_requests_in_progress() {
 
 #[test]
 fn a_queue_that_is_too_short_is_seen_by_its_overflows() {
-    // From the start, where they all come at once: a connection that found no room tries again a second later, then two.
+    // From the start, when they all come at once: a connection that finds the queue full tries again after one
+    // second, then after two.
     let arguments = [&["-c", "32", "--warmup", "0s"][..], CLOSED].concat();
     let Some(record) = measured("queue", 1, &arguments) else { return };
     let [limit] = &limits(&record)[..] else { panic!("one level") };
     let host = record.iterations[0].host.as_ref().unwrap();
     let dropped = host.listener_drops.unwrap();
     assert!(dropped > 0, "31 clients find a queue of two full");
-    // Those of all sockets; read at another instant, so that neither bounds the other.
+    // For all sockets; read at another instant, so neither is a bound for the other.
     assert!(host.tcp.unwrap().listen_drops > 0, "{host:?}");
     let told = format!("the server's listening sockets dropped {dropped} connection request");
     assert!(limit.sentence.contains(&told), "{}", limit.sentence);
@@ -225,7 +227,7 @@ fn a_rate_that_was_delivered_is_the_limit() {
     assert_told(&record, limit, LimitingResource::OfferedRate, &parts);
 }
 
-/// A shell that does nothing but use CPU 0, and ends by itself in the end.
+/// A shell that does nothing but use CPU 0, and ends by itself after some time.
 struct Burner(std::process::Child);
 
 impl Burner {
@@ -249,7 +251,7 @@ impl Drop for Burner {
 }
 
 #[test]
-fn other_programs_on_the_servers_cpu_leave_nothing_to_tell() {
+fn with_other_programs_on_the_servers_cpu_the_bottleneck_is_unknown() {
     let Some(_burner) = Burner::on_first_cpu() else { return skipped("there is no taskset") };
     let cpus = ["--server-cpus", "0", "--cpus", "1"];
     for (kind, more) in [("burn", &[SHORT, CLOSED].concat()[..]), ("lock", KEPT)] {

@@ -1,5 +1,6 @@
-//! Load generators in the pods of a real Kubernetes cluster, as `cargo xtask kubernetes` brings it up: one node, on whose bridge the
-//! server's pod and the generators' have addresses. What a script can stand for is tested in `kubernetes.rs`.
+//! Load generators in the pods of a real Kubernetes cluster, which `cargo xtask kubernetes` starts: one node, with a
+//! bridge on which the server's pod and the generators' have addresses. What can be tested with a script is in
+//! `kubernetes.rs`.
 
 use std::fs;
 use std::io::Write;
@@ -19,7 +20,7 @@ const IMAGE: &str = "docker.io/library/webstone:test";
 /// The cluster, its server, and a directory for the runs.
 struct Cluster {
     dir: PathBuf,
-    /// webstone for this machine and for containers: one file, as one program must be everywhere.
+    /// webstone for this machine and for containers: the same file, because all builds must be the same.
     program: PathBuf,
     work: tempfile::TempDir,
     server: String,
@@ -33,7 +34,7 @@ fn of_environment(name: &str) -> PathBuf {
 }
 
 impl Cluster {
-    /// With a server that answers.
+    /// A cluster with a server that answers.
     fn with_server() -> Cluster {
         let mut cluster = Cluster {
             dir: of_environment("WEBSTONE_CLUSTER"),
@@ -58,7 +59,7 @@ impl Cluster {
     fn command(&self, program: &Path, arguments: &[&str]) -> Command {
         let mut command = Command::new(program);
         command.args(arguments).current_dir(self.work.path()).env("KUBECONFIG", self.dir.join("kubeconfig"));
-        // kubectl may be one of those that were built.
+        // kubectl may be one that was built for the tests.
         let mut path = std::env::var_os("PATH").unwrap_or_default();
         path.push(":");
         path.push(self.dir.join("bin"));
@@ -89,7 +90,7 @@ impl Cluster {
         assert!(output.status.success(), "{}\n{manifest}", String::from_utf8_lossy(&output.stderr));
     }
 
-    /// Starts a Job of two pods by the manifest that webstone prints.
+    /// Starts a Job of two pods from the manifest that webstone prints.
     fn start_job(&mut self, name: &str, more: &[&str]) {
         let job = [
             "generators",
@@ -120,7 +121,7 @@ impl Cluster {
         }
     }
 
-    /// A testbed file on the server, whose agent watches it, and on two pods.
+    /// Writes a testbed file for the server, watched by its agent, and for two pods.
     fn testbed(&self, job: &str, keys: &str) {
         let text = format!(
             "target = [\"{}\"]\n[server]\nagent = \"kubectl exec -i server -- webstone agent\"\n[[generators]]\n\
@@ -130,7 +131,7 @@ impl Cluster {
         fs::write(self.work.path().join("testbed.toml"), text).unwrap();
     }
 
-    /// Packets on the bridge since it was made.
+    /// Number of packets on the bridge since it was created.
     fn packets(&self) -> u64 {
         let count = |way: &str| {
             fs::read_to_string(format!("/sys/class/net/wscni0/statistics/{way}_packets")).unwrap()
@@ -138,7 +139,7 @@ impl Cluster {
         ["rx", "tx"].map(|way| count(way).trim().parse::<u64>().unwrap()).iter().sum()
     }
 
-    /// Packets a second, over a second.
+    /// Packets per second, measured over one second.
     fn packet_rate(&self) -> u64 {
         let (before, since) = (self.packets(), Instant::now());
         std::thread::sleep(Duration::from_secs(1));
@@ -156,7 +157,7 @@ impl Drop for Cluster {
     }
 }
 
-/// Waits until something is so, and returns how long that took.
+/// Waits until a condition holds, and returns how long that took.
 fn until(what: &str, mut is_so: impl FnMut() -> bool) -> Duration {
     let since = Instant::now();
     while !is_so() {
@@ -170,7 +171,7 @@ fn number(value: &Value) -> u64 {
     value.as_u64().unwrap_or_else(|| panic!("{value} is not a number"))
 }
 
-/// Counts lines of a run's events that say something.
+/// Counts lines of a run's events that contain a text.
 fn events(file: &Path, what: &str) -> usize {
     fs::read_to_string(file).unwrap_or_default().lines().filter(|line| line.contains(what)).count()
 }
@@ -188,7 +189,7 @@ fn two_pods_make_the_load_and_the_record_adds_up() {
         "{}",
         said.out
     );
-    // Each keeps its own, in a container where nothing but /tmp can be written.
+    // Each keeps its own in a container in which only /tmp can be written.
     for pod in cluster.kubectl(&["get", "pods", "--selector=job-name=whole", "--output=name"]).lines() {
         cluster.kubectl(&["exec", pod, "--", "webstone", "calibrate", "-d", "200ms", "-i", "1"]);
     }
@@ -236,7 +237,7 @@ fn two_pods_make_the_load_and_the_record_adds_up() {
     }
     let report = cluster.webstone(&["report", "last", "--full"]).out;
     assert!(report.contains("whole-1 on node1"), "{report}");
-    // Lines are wrapped anywhere.
+    // Lines may be wrapped anywhere.
     let words = report.split_whitespace().collect::<Vec<_>>().join(" ");
     assert!(words.contains(" the highest share of 2 generators "), "their calibrations are quoted: {report}");
     let html = cluster.webstone(&["report", "last", "--format", "html", "-o", "report.html"]);
@@ -359,7 +360,7 @@ fn children(of: u32) -> Vec<u32> {
     let pids = all.filter_map(|entry| entry.file_name().to_str()?.parse::<u32>().ok());
     let is_child = |pid: &u32| {
         let stat = fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
-        // After the name, which may hold anything: the state, then the parent.
+        // After the name, which may contain anything: the state, then the parent.
         let parent = stat.rsplit_once(") ").and_then(|(_, rest)| rest.split(' ').nth(1)?.parse().ok());
         parent == Some(of)
     };

@@ -1,5 +1,5 @@
-//! `compare` and thresholds through the program: what is said, and the exit codes. Records are made by one run of the
-//! embedded server and then changed by hand, so that what is compared is known.
+//! `compare` and thresholds through the program: what is printed, and the exit codes. Records are made by one run of
+//! the embedded server and then edited, so that the differences are known.
 
 use std::fs;
 use std::path::Path;
@@ -8,8 +8,8 @@ use serde_json::Value;
 
 use crate::program::{Said, only_entry, webstone, webstone_in};
 
-/// Runs below `runs/`: a, b (a, 5 % slower), c (a by another policy), d (a with one iteration), e (a again), f (a at
-/// another level).
+/// Runs below `runs/`: a, b (a, but 5 % slower), c (a with another policy), d (a with one iteration), e (a again), f
+/// (a at another level).
 fn records() -> tempfile::TempDir {
     let dir = tempfile::tempdir().unwrap();
     let ran = ["run", "-c", "2", "-d", "100ms", "-i", "3", "--warmup", "0", "--name", "a", "-q"];
@@ -34,7 +34,7 @@ fn records() -> tempfile::TempDir {
         even(&mut record);
         change(&mut record);
         fs::write(run.join("record.json"), record.to_string()).unwrap();
-        // Only what the first iteration has is kept of the rest, so that it fits every change above.
+        // The other files keep only what the first iteration has, so that they fit every change above.
         for file in ["histograms.hlog", "intervals.ndjson"] {
             fs::write(run.join(file), "").unwrap();
         }
@@ -43,7 +43,7 @@ fn records() -> tempfile::TempDir {
     dir
 }
 
-/// Iterations alike but for a scatter of 0.1 %, with nothing that could make them invalid.
+/// Makes iterations equal except for a scatter of 0.1 %, with nothing that could make them invalid.
 fn even(record: &mut Value) {
     let first = record["iterations"][0].clone();
     for (index, run) in record["iterations"].as_array_mut().unwrap().iter_mut().enumerate() {
@@ -57,7 +57,7 @@ fn even(record: &mut Value) {
     }
 }
 
-/// Windows longer by a factor: every rate is lower by it.
+/// Makes windows longer by a factor, and so every rate lower.
 fn windows(record: &mut Value, factor: f64) {
     for run in record["iterations"].as_array_mut().unwrap() {
         let window = run["measured"]["window_ns"].as_u64().unwrap() as f64;
@@ -88,7 +88,7 @@ fn a_file_that_ends_in_html_is_a_page_with_the_same_judgement() {
 }
 
 #[test]
-fn what_is_slower_is_called_so_and_gates_have_an_exit_code() {
+fn slower_runs_are_called_slower_and_gates_have_an_exit_code() {
     let dir = records();
     let dir = dir.path();
     let said = compare(dir, &["1-a", "2-b"]);
@@ -135,7 +135,7 @@ fn formats_say_the_same() {
 }
 
 #[test]
-fn what_is_not_comparable_is_refused_or_labelled() {
+fn incomparable_runs_are_refused_or_labelled() {
     let dir = records();
     let dir = dir.path();
     let said = compare(dir, &["1-a", "3-c"]);
@@ -172,7 +172,7 @@ fn runs_without_a_level_in_common_are_refused() {
 }
 
 #[test]
-fn one_iteration_cannot_tell() {
+fn one_iteration_is_not_enough() {
     let dir = records();
     let dir = dir.path();
     let said = compare(dir, &["1-a", "4-d"]);
@@ -231,7 +231,7 @@ fn wrong_words_name_the_option_the_place_and_the_remedy() {
 }
 
 #[test]
-fn a_stored_run_is_held_against_thresholds() {
+fn a_stored_run_is_checked_against_thresholds() {
     let dir = records();
     let dir = dir.path();
     let said = webstone_in(dir, &["report", "1-a", "--threshold", "rate>1,avg<10s"]);
@@ -246,7 +246,7 @@ fn a_stored_run_is_held_against_thresholds() {
 }
 
 #[test]
-fn a_wrong_threshold_is_told_before_the_run() {
+fn a_wrong_threshold_is_reported_before_the_run() {
     let said = webstone(&["run", "-c", "5", "--threshold", "p(99)<50"]);
     assert_eq!(
         (said.code, said.err.as_str()),

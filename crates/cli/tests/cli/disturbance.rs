@@ -1,5 +1,5 @@
-//! A busy machine, for real: other programs on the generator's CPU, on the server's, on both, and a stop of the whole
-//! program. Whatever else the machine does only adds to it.
+//! A really busy machine: other programs on the generator's CPU, on the server's, on both, and a stop of the whole
+//! program. Whatever else the machine does only adds to that.
 
 use std::process::{Child, Command, Stdio};
 use std::time::Duration;
@@ -26,7 +26,7 @@ impl Drop for Burner {
     }
 }
 
-/// Whether there is a CPU for the server and another for the generator; says so where not.
+/// Whether there is one CPU for the server and another for the generator; prints a note if not.
 #[expect(clippy::print_stdout, reason = "a skipped test says why")]
 fn two_cpus() -> bool {
     let tried = Command::new("taskset").args(["-c", "0,1", "true"]).stderr(Stdio::null()).status();
@@ -37,7 +37,7 @@ fn two_cpus() -> bool {
     found
 }
 
-/// A run with its server on CPU 0 and its worker on CPU 1, beside burners on these.
+/// A run with its server on CPU 0 and its worker on CPU 1, while burners run on these CPUs.
 fn beside(burners: &[u32], more: &[&str]) -> (Said, Value) {
     let dir = tempfile::tempdir().unwrap();
     let _burning: Vec<Burner> = burners.iter().map(|cpu| Burner::on(*cpu)).collect();
@@ -53,7 +53,7 @@ fn causes(record: &Value) -> Vec<&str> {
     reasons.iter().map(|reason| reason["cause"].as_str().unwrap()).collect()
 }
 
-/// The reason is noise, whatever its kind: CPU time that was taken, a slow CPU, or samples that came late.
+/// Checks that the reason is noise of any kind: CPU time that was taken, a slow CPU, or samples that were late.
 #[track_caller]
 fn is_noise(record: &Value, said: &Said) {
     let kinds = ["disturbed", "slowed", "unjudged"];
@@ -71,11 +71,11 @@ fn a_neighbour_on_the_generators_cpu_the_servers_or_both_condemns() {
         assert_eq!(record["computed"]["verdict"]["standing"], "invalid");
         is_noise(&record, &said);
         assert!(said.err.contains("void, will be repeated: "), "{}", said.err);
-        // Every attempt is there, and the last one stands.
+        // Every attempt is in the record, and the last one counts.
         let attempts = |list: &str| record[list].as_array().unwrap().len();
         assert_eq!((attempts("voids"), attempts("iterations")), (1, 1));
         let busiest = &record["iterations"][0]["host"]["others"]["busiest"];
-        // Four programs that are busier than a burner on its own CPU leave no room for its name.
+        // Four programs busier than a burner on its own CPU would displace its name.
         let is_named = busiest.as_array().unwrap().iter().any(|other| other["name"] == "sh");
         assert!(is_named || busiest.as_array().unwrap().len() == 4, "{busiest}");
     }
@@ -90,14 +90,14 @@ fn a_window_of_any_length_on_a_busy_machine_is_not_called_sound() {
     let _burning = [Burner::on(0), Burner::on(1)];
     let fixed =
         ["run", "-K", "-c", "8", "--server-cpus", "0", "--cpus", "1", "--no-store", "--format", "json"];
-    // Shorter ones may lie in a slice of the program's own, and then nothing was taken of them.
+    // Shorter ones may fall into a time slice of the program itself, and then nothing was taken from them.
     for length in [&["-d", "50ms"][..], &["-d", "400ms"], &["-d", "900ms", "--warmup", "0s"], &["-n", "4000"]]
     {
         let said = webstone_in(dir.path(), &[&fixed[..], length].concat());
         let record: Value = serde_json::from_str(&said.out).unwrap_or_else(|_| panic!("{}", said.err));
         let standing = &record["computed"]["verdict"]["standing"];
         assert!(standing == "invalid" || standing == "disturbed", "{length:?}: {standing} {}", said.err);
-        // Where the machine is that busy, 4,000 pages take longer than a short window does.
+        // On such a busy machine, 4,000 pages may take longer than a short window.
         let is_short = record["iterations"][0]["measured"]["window_ns"].as_u64().unwrap() < 1_000_000_000;
         let voids = &record["voids"];
         assert!(voids.is_null() || !is_short, "{length:?}: a short window is not repeated: {}", said.err);

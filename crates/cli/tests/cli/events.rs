@@ -1,4 +1,4 @@
-//! `--events`: the stream says what the record says, and holds nothing up.
+//! `--events`: the stream matches the record, and delays nothing.
 
 use std::time::{Duration, Instant};
 
@@ -17,7 +17,7 @@ fn named<'a>(lines: &'a [Value], event: &str) -> Vec<&'a Value> {
 }
 
 #[test]
-fn a_stream_says_what_the_record_says() {
+fn a_stream_matches_the_record() {
     let dir = tempfile::tempdir().unwrap();
     let arguments =
         [&RUN[..], &["--retries", "0", "--events", "events.ndjson", "--format", "json", "-q"]].concat();
@@ -35,10 +35,10 @@ fn a_stream_says_what_the_record_says() {
         assert_eq!(line["at"]["clients"], iteration["clients"]);
         assert_eq!(line["level"]["succeeded"], iteration["measured"]["counts"]["succeeded"]);
     }
-    // Percentiles come once a second, and of no more requests than there were in the end.
+    // Percentiles come once per second, and of no more requests than there were in the end.
     let with_percentiles = |line: &&&Value| line["live"]["response"].is_object();
     let ticks = named(&lines, "tick");
-    // On a busy machine, copies may come too late in a window that is hardly longer than a second.
+    // On a busy machine, copies may be too late in a window that is hardly longer than one second.
     for tick in ticks.iter().filter(with_percentiles) {
         let response = &tick["live"]["response"];
         let nanos = |name: &str| response[name].as_u64().unwrap();
@@ -52,11 +52,11 @@ fn a_stream_says_what_the_record_says() {
 }
 
 #[test]
-fn a_reader_that_never_reads_holds_nothing_up() {
+fn a_reader_that_never_reads_delays_nothing() {
     let dir = tempfile::tempdir().unwrap();
     let pipe = dir.path().join("pipe");
     assert!(std::process::Command::new("mkfifo").arg(&pipe).status().unwrap().success());
-    // Open at both ends, and never read: its buffer fills up.
+    // Open for reading and writing, and never read: its buffer fills up.
     let _reader = std::fs::OpenOptions::new().read(true).write(true).open(&pipe).unwrap();
     let filler = "x".repeat(65_000);
     std::io::Write::write_all(&mut &_reader, filler.as_bytes()).unwrap();
@@ -69,7 +69,7 @@ fn a_reader_that_never_reads_holds_nothing_up() {
 }
 
 #[test]
-fn what_cannot_be_written_to_is_told_before_the_run() {
+fn an_unwritable_destination_is_reported_before_the_run() {
     let dir = tempfile::tempdir().unwrap();
     for (named, reason) in [("77", "No such file"), ("missing/events", "No such file")] {
         let said = webstone_in(dir.path(), &[&RUN[..], &["--events", named]].concat());

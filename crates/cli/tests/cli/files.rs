@@ -1,4 +1,5 @@
-//! `genfiles`, `checkfiles`, `mine`, `workloads`: from a workload to files, to a server, and from a log to a workload.
+//! `genfiles`, `checkfiles`, `mine`, `workloads`: from a workload to files and to a server, and from a log to a
+//! workload.
 
 use crate::program::{Server, webstone_in};
 
@@ -59,7 +60,7 @@ fn a_log_becomes_a_workload_that_can_be_run() {
 
     let run = ["run", "-w", "shop.toml", "-c", "1", "-n", "9", "-d", "0s", "--warmup", "0s", "--no-store"];
     let said = webstone_in(dir.path(), &[run.as_slice(), &["--format", "json"]].concat());
-    // Whatever a busy machine makes of so short a window.
+    // On a busy machine such a short window may be invalid.
     assert!(matches!(said.code, 0 | 4), "{}", said.err);
     let report: serde_json::Value = serde_json::from_str(&said.out).unwrap();
     assert_eq!(report["workload"]["name"], "shop");

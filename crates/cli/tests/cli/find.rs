@@ -1,4 +1,4 @@
-//! `webstone find` against a server whose limit is known, and `webstone calibrate`, both through the program itself.
+//! `webstone find` with a server whose limit is known, and `webstone calibrate`, both through the program itself.
 
 use std::io::{BufRead, BufReader, Write};
 use std::net::{TcpListener, TcpStream};
@@ -11,11 +11,11 @@ use serde_json::Value;
 
 use crate::program::{Running, Said, only_entry, webstone, webstone_in};
 
-/// A request in the queue: when it came, and where its answer is waited for.
+/// A queued request: when it came, and where its answer is awaited.
 type Queued = (Instant, Sender<()>);
 
-/// A server that answers `slots` requests at a time, first come first served, and takes this long for each: it carries
-/// slots / each requests a second, and n clients wait n / slots times as long. It ends with the tests.
+/// A server that answers `slots` requests at a time, first come first served, and takes this long for each: it
+/// carries slots / each requests per second, and n clients wait n / slots times as long. It ends with the tests.
 fn slots(slots: usize, each: Duration) -> String {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let url = format!("http://{}/", listener.local_addr().unwrap());
@@ -27,7 +27,7 @@ fn slots(slots: usize, each: Duration) -> String {
             let mut free = Instant::now();
             loop {
                 let Ok((came, answer)) = asked.lock().unwrap().recv() else { return };
-                // By the slot's own clock: on a busy machine sleeps end late, and no later answer may pay for that.
+                // By the slot's own clock: on a busy machine sleeps end late, which must not delay later answers.
                 free = free.max(came) + each;
                 std::thread::sleep(free.saturating_duration_since(Instant::now()));
                 let _ = answer.send(());
@@ -87,15 +87,15 @@ fn limiter(rate: f64, burst: f64) -> String {
     url
 }
 
-/// Only the empty line, at which a request is whole, takes a token.
+/// Only the empty line, at which a request is complete, takes a token.
 fn is_let_in_at(line: &str, is_let_in: impl Fn() -> bool) -> bool {
     line.is_empty() && is_let_in()
 }
 
-/// Whatever the machine does meanwhile: a load that is refused counts as broken and never as in doubt, no load beyond the limit counts
-/// as kept, and the search begins where the probe found the limit.
+/// However busy the machine is: a load that is refused counts as broken and never as in doubt, no load above the
+/// limit counts as kept, and the search begins where the probe found the limit.
 #[test]
-fn what_is_refused_is_broken_however_noisy_the_machine() {
+fn a_refused_load_is_broken_however_busy_the_machine() {
     let dir = tempfile::tempdir().unwrap();
     let (rate, burst, window_s) = (200.0, 20.0, 0.6);
     let url = limiter(rate, burst);
@@ -104,7 +104,7 @@ fn what_is_refused_is_broken_however_noisy_the_machine() {
     let said = webstone_in(dir.path(), &[&arguments[..], &["-d", "600ms", "--warmup", "300ms"]].concat());
     let report: Value = serde_json::from_str(&said.out).unwrap_or_else(|_| panic!("{said:?}"));
     let (search, iterations) = (&report["computed"]["search"], report["iterations"].as_array().unwrap());
-    // All that it can let in within a window is its rate and a burst.
+    // The most that it can let in within a window is its rate and one burst.
     let most = (rate + burst / window_s) / 0.99;
     assert!(search["kept"].as_f64().unwrap_or(0.0) <= most, "{search:#}");
     let refused = |level: &&Value| level["load"].as_f64().unwrap() > 2.0 * most;
@@ -119,9 +119,9 @@ fn what_is_refused_is_broken_however_noisy_the_machine() {
     assert!(begin as f64 <= rate + burst + 1.0, "three quarters of what was let in: {begin}");
 }
 
-/// Searches until what is known of the server is found. A machine that is kept from its work gives the server another limit than
-/// it is known to have. `None` where it was so in four searches, by what their records say of the generator's CPUs; then no limit
-/// that was found was above the known one (`is_possible`). On a quiet machine a wrong limit fails.
+/// Searches until the server's known limit is found. A generator that gets too little CPU time finds another limit.
+/// `None` if that happened in four searches, by what their records say about the generator's CPUs; then no found
+/// limit may be above the known one (`is_possible`). On an idle machine a wrong limit fails.
 #[allow(clippy::print_stdout, reason = "a skipped test says why")]
 fn searched(
     dir: &Path,
@@ -146,7 +146,7 @@ fn searched(
     None
 }
 
-/// Whether something else had the CPU of a worker, or took it before a level, for more than 5 % of the time.
+/// Whether something else used a worker's CPU, or took it before a level, for more than 5 % of the time.
 fn was_disturbed(report: &Value) -> bool {
     let number = |value: &Value| value.as_f64().unwrap_or(0.0);
     report["iterations"].as_array().unwrap().iter().any(|run| {
@@ -168,7 +168,7 @@ fn the_known_limit_is_found_and_every_level_is_in_the_record() {
     let arguments =
         ["find", &url, "--over", "clients", "--slo", "med<90ms,errors<1%", "--to", "64", "--format", "json"];
     let known = |search: &Value| (&search["kept"], &search["broken"]) == (&4.into(), &5.into());
-    // Five clients wait for 100 ms, however busy the machine is.
+    // Five clients wait 100 ms, however busy the machine is.
     let possible = |search: &Value| search["kept"].as_u64().unwrap_or(0) <= 4;
     let arguments = [&arguments[..], &SHORT].concat();
     let Some((said, report)) = searched(dir.path(), &arguments, known, possible) else { return };
@@ -177,7 +177,7 @@ fn the_known_limit_is_found_and_every_level_is_in_the_record() {
         (&search["answer"], &search["kept"], &search["broken"]),
         (&"between".into(), &4.into(), &5.into())
     );
-    // Of loads beside it, a busy machine may have more to say.
+    // On a busy machine there may be more about other loads.
     let sentence = "med<90ms,errors<1% is kept with 4 clients and broken with 5 clients (by med<90ms): the limit lies between.";
     assert!(search["sentence"].as_str().unwrap().starts_with(sentence), "{search}");
     let iterations = report["iterations"].as_array().unwrap();
@@ -190,7 +190,7 @@ fn the_known_limit_is_found_and_every_level_is_in_the_record() {
     assert!(said.err.contains("searching for the most clients with which"), "{}", said.err);
     assert!(said.err.contains("; at most "), "{}", said.err);
 
-    // The record is one like any other.
+    // The record is an ordinary one.
     let run = only_entry(&dir.path().join("runs"));
     let text = webstone_in(dir.path(), &["report", run.to_str().unwrap(), "--full"]).out;
     assert!(text.contains("Search") && text.contains("kept with 4 clients"), "{text}");
@@ -208,11 +208,11 @@ fn the_known_limit_is_found_and_every_level_is_in_the_record() {
 #[test]
 fn the_known_rate_of_a_server_lies_between_the_ends() {
     let dir = tempfile::tempdir().unwrap();
-    // 4 slots of 20 ms carry 200 requests/s. Up to there every one takes 20 ms; above, the queue grows by 5 ms in a second
-    // for each request/s more.
+    // 4 slots of 20 ms carry 200 requests/s. Up to that rate each takes 20 ms; above it, the queue grows by 5 ms per
+    // second for each additional request/s.
     let url = slots(4, Duration::from_millis(20));
     let arguments = ["find", &url, "--slo", "med<35ms", "--from", "30", "--to", "2k", "--format", "json"];
-    // The slope within 0.9 s lets 4 % more than it can carry still look kept.
+    // Within 0.9 s this slope lets 4 % more than it can carry still look kept.
     let known = |search: &Value| {
         let [kept, broken] = ["kept", "broken"].map(|end| search[end].as_u64().unwrap_or(0));
         (150..=209).contains(&kept) && (190..=240).contains(&broken) && kept < broken
@@ -223,7 +223,7 @@ fn the_known_rate_of_a_server_lies_between_the_ends() {
     let search = &report["computed"]["search"];
     assert!(search["sentence"].as_str().unwrap().starts_with("med<35ms is kept at "), "{search}");
     assert_eq!(report["spec"]["find"]["over"], "rate");
-    // Little's law for 35 ms, and at least ten.
+    // By Little's law for 35 ms, and at least ten.
     for level in report["computed"]["levels"].as_array().unwrap() {
         let rate = level["rate"].as_str().unwrap().parse::<f64>().unwrap();
         assert_eq!(level["clients"].as_f64().unwrap(), (rate * 0.035).ceil().max(10.0), "{level}");
@@ -237,14 +237,14 @@ fn the_known_rate_of_a_server_lies_between_the_ends() {
 }
 
 #[test]
-fn too_few_clients_are_told_from_a_slow_server() {
+fn too_few_clients_are_distinguished_from_a_slow_server() {
     let dir = tempfile::tempdir().unwrap();
-    // 2 clients of 20 ms carry 100 requests/s, whatever the server can do.
+    // 2 clients with 20 ms each carry 100 requests/s, whatever the server can do.
     let url = slots(40, Duration::from_millis(20));
     let arguments =
         ["find", &url, "--slo", "med<100ms", "-c", "2", "--from", "30", "--to", "500", "--no-store"];
     let said = webstone_in(dir.path(), &[&arguments[..], &SHORT].concat());
-    // Where lines are broken depends on the numbers in them.
+    // Where lines are wrapped depends on the numbers in them.
     let words = said.out.split_whitespace().collect::<Vec<_>>().join(" ");
     if words.contains("the generator was late or at its limit") {
         println!("skipped: the generator was kept off its CPU, so that nothing is said of clients");
@@ -255,12 +255,12 @@ fn too_few_clients_are_told_from_a_slow_server() {
 }
 
 #[test]
-fn never_kept_is_exit_code_3_and_always_kept_is_none() {
+fn never_kept_is_exit_code_3_and_always_kept_is_success() {
     let dir = tempfile::tempdir().unwrap();
     let url = slots(1, Duration::from_millis(20));
     let never = ["find", &url, "--over", "clients", "--slo", "med<10ms", "--to", "2", "--no-store", "-q"];
     let said = webstone_in(dir.path(), &[&never[..], &SHORT].concat());
-    // On a busy machine, so short a window may tell nothing.
+    // On a busy machine, such a short window may give no result.
     if said.code == 3 || !said.out.contains("the machine was disturbed") {
         assert_eq!(said.code, 3, "{said:?}");
         let told = "never kept: med<10ms is never kept: it is broken with 1 client already.";
@@ -292,7 +292,7 @@ fn an_interrupted_search_keeps_what_it_measured() {
 }
 
 #[test]
-fn what_makes_no_search_is_refused() {
+fn invalid_searches_are_refused() {
     for (arguments, message) in [
         (&["--slo", "p(99)<50"][..], "the limit of `p(99)` needs a unit"),
         (&["--slo", "server-cpu<1ms"], "`server-cpu<1ms` is not a figure of clients"),
@@ -366,7 +366,7 @@ fn a_calibration_is_stored_shown_and_quoted_by_runs_that_it_fits() {
 }
 
 #[test]
-fn a_calibration_that_cannot_be_stored_is_printed_all_the_same() {
+fn a_calibration_that_cannot_be_stored_is_still_printed() {
     let dir = tempfile::tempdir().unwrap();
     let arguments = ["calibrate", "-d", "50ms", "-i", "1", "-o", "/dev/null/calibration.json"];
     let said = webstone_in(dir.path(), &arguments);

@@ -1,5 +1,6 @@
-//! What several hosts are promised in numbers (`docs/generators.md`), measured: between network namespaces, by witnesses outside the
-//! program. They print what they find and assert what must hold however busy the machine is; for the numbers, run them on a quiet one:
+//! The numbers promised for several hosts (`docs/generators.md`), measured between network namespaces, by observers
+//! outside the program. The tests print what they find and assert what must hold on a busy machine, too; for the
+//! numbers, run them with no other program running:
 //!
 //! ```sh
 //! cargo test --release -p webstone --test cli -- --ignored --nocapture --test-threads 1 fleet_numbers
@@ -18,15 +19,15 @@ use crate::generators::two;
 use crate::namespace::Switch;
 use crate::program::{Running, Server, command, program, webstone_in};
 
-/// Agents end by themselves if they hear nothing for so long.
+/// Agents end by themselves if they hear nothing for this long.
 const LEASE: Duration = Duration::from_secs(15);
-/// Controllers that are killed.
+/// Number of controllers that are killed.
 const KILLS: usize = 100;
-/// So many of them at once.
+/// How many of them run at the same time.
 const KILLED_AT_ONCE: usize = 5;
-/// A controller is killed within this time of its start: while agents start, prepare, begin, get warm, and measure.
+/// A controller is killed within this time after its start: while agents start, prepare, begin, warm up, and measure.
 const KILLED_WITHIN_MS: u64 = 5_000;
-/// Levels whose beginning is witnessed.
+/// Number of levels whose beginning is observed.
 const LEVELS: usize = 20;
 
 #[test]
@@ -53,21 +54,21 @@ fn no_load_outlives_its_controller_wherever_it_is_killed() {
     assert!(longest <= LEASE, "an agent went on for {longest:?}");
 }
 
-/// Kills a controller at an instant of its own, and returns how long its agents outlived it.
+/// Kills a controller at a given instant, and returns how long its agents outlived it.
 fn kill_one(number: usize, url: &str) -> Duration {
     let dir = tempfile::tempdir().unwrap();
     let agents = two(dir.path()).unwrap();
     let load = ["-K", "-c", "4", "-d", "1h", "--warmup", "1s", "-q", "--no-store"];
     let hosts = agents.iter().flat_map(|(agent, _)| ["--generator", agent.as_str()]);
     let arguments: Vec<&str> = ["run", url].into_iter().chain(hosts).chain(load).collect();
-    // Spread over the whole time, in no order.
+    // Spread over the whole time, in mixed order.
     let after = Duration::from_millis(number as u64 * 37 % KILLS as u64 * KILLED_WITHIN_MS / KILLS as u64);
     let mut controller = command(dir.path(), &arguments).spawn().unwrap();
     std::thread::sleep(after);
     signal("KILL", controller.id());
     let since = Instant::now();
     controller.wait().unwrap();
-    // An agent that was being started may come into being even now.
+    // An agent that was just being started may only appear now.
     std::thread::sleep(Duration::from_millis(200));
     for (_, file) in agents.iter().filter(|(_, file)| file.exists()) {
         assert!(is_gone(pid_in(file)), "an agent outlived its controller, killed {after:?} after its start");
@@ -94,7 +95,7 @@ fn loads_of_two_hosts_begin_at_one_moment_by_an_outside_witness() {
     drop(server.stdin.take());
     server.wait().unwrap();
     assert!(first.len() >= LEVELS, "{} levels were seen", first.len());
-    // What comes before is the hosts' look whether they reach the server.
+    // Earlier connections are the hosts' check that they can reach the server.
     let mut apart_ms: Vec<f64> = first[first.len() - LEVELS..]
         .iter()
         .map(|level| {
@@ -117,7 +118,7 @@ fn loads_of_two_hosts_begin_at_one_moment_by_an_outside_witness() {
     );
 }
 
-/// Sees every connection that is opened to the server, with the kernel's time stamps.
+/// Sees every connection opened to the server, with the kernel's time stamps.
 struct Witness {
     tcpdump: Child,
     file: PathBuf,
@@ -158,9 +159,9 @@ impl Witness {
         Some(witness)
     }
 
-    /// When each host first opened a connection after a while without any, in seconds.
+    /// When each host first opened a connection after a pause, in seconds.
     fn first_of_each_level(&mut self, hosts: &Switch) -> Vec<BTreeMap<usize, f64>> {
-        /// Levels lie further apart than this, and requests of a level do not.
+        /// Levels are further apart than this, requests of a level are not.
         const APART_S: f64 = 0.4;
         std::thread::sleep(Duration::from_millis(500));
         signal("INT", self.tcpdump.id());
@@ -172,7 +173,7 @@ impl Witness {
             let [at, "IP", from, ">", ..] = words[..] else { continue };
             let at: f64 = at.parse().unwrap();
             let from = from.rsplit_once('.').unwrap().0;
-            // The controller looks at the server's files.
+            // The controller checks the server's files.
             let Some(host) = hosts.generators.iter().position(|(_, address)| address == from) else {
                 continue;
             };
@@ -196,14 +197,14 @@ impl Drop for Witness {
 #[test]
 #[ignore = "for its numbers it needs a quiet machine"]
 fn control_costs_each_host_next_to_nothing() {
-    /// The window's part that is looked at.
+    /// The part of the window that is examined.
     const LOOKED: Duration = Duration::from_secs(20);
     let Some(hosts) = Switch::of(2) else { return };
     let dir = tempfile::tempdir().unwrap();
     let mut server = hosts.serve(&["--threads", "1"]);
     let url = format!("http://{}:8080", hosts.address);
     let file = |of: usize, what: &str| dir.path().join(format!("{of}.{what}"));
-    // What is said to and fro is written down on its way.
+    // Messages in both directions are copied to files.
     let agents: Vec<String> = (0..hosts.generators.len())
         .map(|of| {
             let [told, said, pid] = ["told", "said", "pid"].map(|what| file(of, what).display().to_string());
@@ -216,7 +217,7 @@ fn control_costs_each_host_next_to_nothing() {
         .collect();
     let mut arguments = vec!["run", &url];
     agents.iter().for_each(|agent| arguments.extend(["--generator", agent]));
-    // Hardly any load, so that what is left is control.
+    // Hardly any load, so that only control is left.
     arguments.extend(["-R", "2", "-c", "2", "-d", "32s", "-i", "1", "--warmup", "0s", "--retries", "0"]);
     arguments.extend(["-q", "--format", "json", "--events", "events"]);
     let controller = Running::start(dir.path(), &arguments);
@@ -262,7 +263,7 @@ fn control_costs_each_host_next_to_nothing() {
     );
 }
 
-/// CPU time of a process's threads whose names are wanted, in nanoseconds.
+/// CPU time of those threads of a process whose names are wanted, in nanoseconds.
 fn cpu_ns(pid: u32, is_wanted: impl Fn(&str) -> bool) -> u64 {
     let tasks = fs::read_dir(format!("/proc/{pid}/task")).unwrap().flatten();
     tasks

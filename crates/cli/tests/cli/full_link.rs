@@ -1,4 +1,4 @@
-//! The network as the bottleneck: a link of 100 Mbit/s, which a queueing discipline makes of a pair of interfaces.
+//! The network as the bottleneck: a link of 100 Mbit/s, made from a pair of interfaces with a queueing discipline.
 
 use std::fs;
 use std::process::Command;
@@ -28,7 +28,8 @@ fn a_full_link_is_the_bottleneck_by_its_name() {
     fs::create_dir(dir.path().join("device")).unwrap();
     fs::create_dir(dir.path().join("statistics")).unwrap();
     let mut server = namespace.serve(&["--threads", "1"]);
-    // A pair of virtual interfaces has no speed. This program alone is told one, the rate that it carries.
+    // A pair of virtual interfaces reports no speed of its own. For this program alone it is replaced by the real
+    // rate.
     let script = r#"net=/sys/class/net/$2
         mount --bind "$net/statistics" "$1/statistics" && mount --rbind "$1" "$net" || exit 77
         shift 2; exec "$@""#;

@@ -1,5 +1,5 @@
-//! `--generator`: real agents that make load together, merged into one record; and what becomes of a run whose agent does not
-//! start, dies, stands still, or loses its controller.
+//! `--generator`: real agents that make load together, merged into one record; and what happens to a run whose agent
+//! does not start, dies, stops, or loses its controller.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -10,7 +10,8 @@ use serde_json::Value;
 use crate::agents::{is_gone, json, pid_in, signal};
 use crate::program::{Running, Server, command, program, webstone_in};
 
-/// Agents on CPUs of their own, as agents on one machine must be. `None`, with the reason, where there is only one CPU.
+/// Agents with separate CPUs, as required for agents on one machine. `None`, with the reason printed, if there is
+/// only one CPU.
 #[expect(clippy::print_stdout, reason = "a skipped test says why")]
 pub(crate) fn two(dir: &Path) -> Option<[(String, PathBuf); 2]> {
     let cpus = fs::read_to_string("/proc/self/status").ok()?;
@@ -33,7 +34,7 @@ fn number(value: &Value) -> u64 {
     value.as_u64().unwrap_or_else(|| panic!("{value} is no number"))
 }
 
-/// A run on two agents, without what they must not share.
+/// A run with two agents, without options that they cannot share.
 fn run<'a>(url: &'a str, agents: &'a [(String, PathBuf)], more: &[&'a str]) -> Vec<&'a str> {
     let mut run = vec!["run", url];
     agents.iter().for_each(|(agent, _)| run.extend(["--generator", agent.as_str()]));
@@ -69,7 +70,7 @@ fn two_agents_make_one_level_and_every_part_adds_up() {
     assert_eq!(level["measured"]["clients"].as_array().unwrap().len(), 5);
     assert_eq!(level["measured"]["window_ns"], 2_000_000_000_u64);
     assert!(parts.iter().all(|part| part["host"]["elapsed_ns"].as_u64() > Some(1_000_000_000)), "{parts:?}");
-    // They have this machine's clock, so the truth is known.
+    // They have this machine's clock, so the true offset is known.
     for part in parts {
         let (offset, bound) =
             (part["clock"]["offset_ns"].as_i64().unwrap(), number(&part["clock"]["bound_ns"]));
@@ -106,14 +107,14 @@ fn in_open_loop_they_have_the_whole_schedule_between_them() {
     ];
     let record = json(&webstone_in(dir.path(), &run(&server.url, &agents, &load)));
     let level = &record["iterations"][0];
-    // Arrival k is due at k / 200 s: all of a window of two seconds, however they are dealt.
+    // Arrival k is due at k / 200 s: all in a window of two seconds, however they are divided.
     assert_eq!(number(&level["measured"]["open_loop"]["planned"]), 400, "{level}");
     let parts = level["parts"].as_array().unwrap();
     assert!(parts.iter().all(|part| number(&part["counts"]["started"]) > 0), "{parts:?}");
 }
 
 #[test]
-fn what_cannot_be_is_refused_before_any_load() {
+fn impossible_generators_are_refused_before_any_load() {
     let dir = tempfile::tempdir().unwrap();
     let server = Server::start(dir.path(), &["--threads", "1"]);
     let agent = format!("{} agent", program());
@@ -140,7 +141,7 @@ fn what_cannot_be_is_refused_before_any_load() {
 }
 
 #[test]
-fn an_agent_that_is_killed_makes_the_window_void_and_the_run_goes_on() {
+fn an_agent_that_is_killed_makes_the_window_void_and_the_run_continues() {
     let dir = tempfile::tempdir().unwrap();
     let Some(agents) = two(dir.path()) else { return };
     let server = Server::start(dir.path(), &["--threads", "1"]);
@@ -183,7 +184,7 @@ fn ctrl_c_is_obeyed_while_a_lost_agent_is_started_again() {
     let dir = tempfile::tempdir().unwrap();
     let Some([one, (two, file)]) = two(dir.path()) else { return };
     let again = dir.path().join("again");
-    // The second time its login hangs: for longer than anybody waits for a greeting.
+    // The second login hangs: for longer than anybody waits for a greeting.
     let script = dir.path().join("login");
     let text = format!(
         "test -e {0} && {{ echo $$ > {1}; exec sleep 600; }}\nexec {two}\n",
@@ -219,7 +220,7 @@ fn ctrl_c_is_obeyed_while_a_lost_agent_is_started_again() {
     let login = pid_in(&again);
     running.signal("INT");
     let record = json(&running.end());
-    // Had it waited for the greeting, the run would have failed.
+    // If it had waited for the greeting, the run would have failed.
     assert_eq!(record["state"], "interrupted", "{record}");
     assert_eq!(record["voids"][0]["lost"]["generator"], 1, "{record}");
     assert!(number(&record["voids"][0]["measured"]["counts"]["succeeded"]) > 0, "{record}");
@@ -234,7 +235,7 @@ pub(crate) fn wait_for_answers(events: &Path) {
     };
     for _ in 0..600 {
         let text = fs::read_to_string(events).unwrap_or_default();
-        // The last line may not be whole yet.
+        // The last line may not be complete yet.
         if text.lines().filter_map(|line| serde_json::from_str(line).ok()).any(|event| is_row(&event)) {
             return;
         }
@@ -244,7 +245,7 @@ pub(crate) fn wait_for_answers(events: &Path) {
 }
 
 #[test]
-fn events_tell_how_each_host_goes_and_percentiles_of_both() {
+fn events_have_each_host_and_percentiles_of_both() {
     let dir = tempfile::tempdir().unwrap();
     let Some(agents) = two(dir.path()) else { return };
     let server = Server::start(dir.path(), &["--threads", "1"]);
@@ -275,7 +276,7 @@ fn events_tell_how_each_host_goes_and_percentiles_of_both() {
     assert!(number(&so_far.expect("a tick has percentiles")["live"]["response"]["count"]) > 0);
 }
 
-/// Until a process has sockets: it makes load.
+/// Waits until a process has sockets, and so makes load.
 #[test]
 fn when_the_controller_is_killed_the_load_ends() {
     let dir = tempfile::tempdir().unwrap();
@@ -352,7 +353,7 @@ fn agents_that_hear_nothing_for_their_lease_end_their_load() {
     let controller = Running::start(dir.path(), &run(&server.url, &agents, &load));
     let pids: Vec<u32> = agents.iter().map(|(_, file)| pid_in(file)).collect();
     wait_for_answers(&dir.path().join("events"));
-    // It is there, its streams are open, and it says nothing.
+    // It exists, its streams are open, but it sends nothing.
     controller.signal("STOP");
     for pid in pids {
         assert!(is_gone(pid), "agent {pid} goes on without its controller");
@@ -365,7 +366,8 @@ fn over_tls_they_trust_the_certificate_that_was_made_for_the_run() {
     let dir = tempfile::tempdir().unwrap();
     let Some(agents) = two(dir.path()) else { return };
     let mut arguments = run("--tls", &agents, &["-K", "-c", "4", "-d", "2s", "-q", "--format", "json"]);
-    // The mix has files of 500 bytes and of 500 kB: each answer is awaited by its own length.
+    // The mix has files of 500 bytes and of 500 kB: for each answer the number of bytes waited for depends on its own
+    // length.
     arguments.extend(["--retries", "0", "-i", "1"]);
     let record = json(&webstone_in(dir.path(), &arguments));
     let measured = &record["iterations"][0]["measured"];
@@ -395,7 +397,7 @@ fn a_check_shows_every_host_and_every_error() {
     assert!(third.starts_with("generator 3: ") && third.contains("clock known within "), "{third}");
     assert_eq!(note, "note: generators 1, 3 are on one machine, and count as one host");
     assert!(said.err.starts_with("error: generator 2: the agent `sh -c 'exit 255'` ended: "), "{}", said.err);
-    // Each error begins a line, with a hint of its own.
+    // Each error begins a line and has its own hint.
     let two = ["generators", "check", "--generator", "sh -c 'exit 127'", "--generator", "/nonexistent/agent"];
     let said = webstone_in(dir.path(), &two);
     let begins: Vec<&str> =

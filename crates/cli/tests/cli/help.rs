@@ -65,7 +65,7 @@ fn the_help_of_a_flag_gives_unit_default_and_example() {
 #[test]
 fn the_short_help_shows_the_options_that_people_use_and_says_where_the_rest_is() {
     let options = |out: &str| {
-        // What is indented further is text about an option; examples of commands follow.
+        // Lines indented further are text about an option; examples of commands follow.
         let is_option = |line: &&str| ["  -", "      --"].iter().any(|begin| line.starts_with(begin));
         out.split("Examples:").next().unwrap().lines().filter(is_option).count()
     };

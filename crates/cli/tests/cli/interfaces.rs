@@ -1,5 +1,5 @@
-//! The handler `send` through every interface of every server, against the real programs: the same contract everywhere, and
-//! no process left over. Then handlers that misbehave under the reference server's own interfaces.
+//! The handler `send` through every interface of every server, with the real programs: the same contract everywhere,
+//! and no process left over. Then misbehaving handlers with the reference server's own interfaces.
 
 use std::fs;
 use std::io::{Read, Write};
@@ -11,7 +11,7 @@ use std::time::{Duration, Instant};
 use crate::own_servers::{directory, is_installed, measured, was_read};
 use crate::program::{Server, command, program, said, webstone};
 
-/// Longer than anything here takes on the slowest machine; a test that waits for it has failed.
+/// Longer than anything here takes on the slowest machine; a test that reaches it has failed.
 const PATIENCE: Duration = Duration::from_secs(60);
 /// Size, writes, fill.
 const CASES: [(usize, usize, &str); 8] = [
@@ -25,7 +25,7 @@ const CASES: [(usize, usize, &str); 8] = [
     (100_000, 4, "none"),
 ];
 
-/// A whole answer: status, head, body. `None` where the connection ended before it was whole.
+/// A whole answer: status, head, body. `None` if the connection ended before it was complete.
 fn ask(url: &str, request: &str) -> Option<(u16, String, Vec<u8>)> {
     let mut stream = TcpStream::connect(url.strip_prefix("http://").unwrap()).unwrap();
     stream.set_read_timeout(Some(PATIENCE)).unwrap();
@@ -65,14 +65,15 @@ fn workload(dir: &Path) -> PathBuf {
     path
 }
 
-/// Each interface of a server in both profiles, under three clients at once; every answer is checked for its length.
+/// Each interface of a server in both profiles, with three clients at the same time; the length of every answer is
+/// checked.
 #[expect(clippy::print_stdout, reason = "a skipped test says why")]
 fn keeps_the_contract(server: &str, program: &str, package: &str) {
     if !is_installed(program, package) {
         return;
     }
     let listed = webstone(&["servers"]).out;
-    // Its last entry among the interfaces, with the lines that continue it.
+    // Its last entry under interfaces, including continuation lines.
     let interfaces = listed.split("\nTLS (").next().unwrap();
     let lines: Vec<&str> = interfaces.lines().collect();
     let first = lines.iter().rposition(|line| line.split_whitespace().next() == Some(server)).unwrap();
@@ -82,7 +83,7 @@ fn keeps_the_contract(server: &str, program: &str, package: &str) {
     let dir = directory();
     let workload = workload(dir.path());
     for interface in interfaces {
-        // In parentheses: the package to install, or for which user it is not.
+        // In parentheses: the package to install, or the user who cannot run it.
         if let Some((name, why)) = interface.split_once(' ') {
             println!("skipped: {name} of {server} is not available here: {why}");
             continue;
@@ -91,7 +92,7 @@ fn keeps_the_contract(server: &str, program: &str, package: &str) {
             let choice = format!("{server}:{profile}");
             let options = ["--server-interface", interface, "-w", workload.to_str().unwrap()];
             let options = [&options[..], &["--connections", "keep-alive"]].concat();
-            // A handler in an interpreted language, on a machine that has other things to do.
+            // A handler in an interpreted language, on a machine that is busy with other things.
             measured(dir.path(), &choice, &options);
         }
     }
@@ -157,8 +158,8 @@ fn the_reference_server_keeps_the_contract() {
     }
 }
 
-/// uvicorn in a directory that only root may enter, as where it was installed below root's home, is not there for servers: the
-/// list names it, a run refuses it, and a series leaves its cells out.
+/// uvicorn in a directory that only root may enter, for example because it was installed in root's home, is not
+/// available to servers: the list says so, a run refuses it, and a series leaves out its cells.
 #[test]
 fn a_program_that_the_servers_user_cannot_run_is_not_installed_for_servers() {
     if fs::metadata("/proc/self").unwrap().uid() != 0 || !is_installed("nginx", "nginx-light") {
@@ -208,7 +209,8 @@ fn a_program_that_the_servers_user_cannot_run_is_not_installed_for_servers() {
     assert!(named.err.contains("asgi: what nginx needs for it cannot be run: "), "{}", named.err);
 }
 
-/// The module's ready-made head is all of the answer's head, whatever httpd would add, and the connection ends with it.
+/// The module's ready-made head is the complete head of the answer, whatever httpd would add, and the connection ends
+/// with it.
 #[test]
 fn a_ready_made_head_is_the_modules_own() {
     if !is_installed("apache2", "apache2") {
@@ -220,7 +222,7 @@ fn a_ready_made_head_is_the_modules_own() {
     }
     let dir = directory();
     let path = dir.path().join("ready.toml");
-    // The last does not fit into a socket's buffer at once.
+    // The last one does not fit into a socket's buffer.
     for (server, size, fill) in [
         ("apache-prefork", 0, "random"),
         ("apache-prefork", 6836, "random"),
@@ -262,7 +264,7 @@ fn script(dir: &Path, text: &str) -> String {
     path.to_str().unwrap().to_owned()
 }
 
-/// Processes whose command line has a text in it.
+/// Processes with a text in their command line.
 fn processes_with(text: &str) -> Vec<String> {
     let of = |entry: fs::DirEntry| fs::read(entry.path().join("cmdline")).ok();
     let lines = fs::read_dir("/proc").unwrap().filter_map(Result::ok).filter_map(of);
@@ -292,7 +294,7 @@ fn a_cgi_program_gets_the_environment_of_the_standard_and_nothing_else() {
                    X-A: $(id)\r\nProxy: evil\r\nContent-Length: 6\r\n\r\nBODY=1";
     let (status, _, body) = ask(&server.url, request).unwrap();
     let text = String::from_utf8(body).unwrap();
-    // The shell's own.
+    // The shell's own variables.
     let own = ["PWD=", "OLDPWD=", "_=", "SHLVL="];
     let mut found: Vec<&str> =
         text.lines().filter(|line| !own.iter().any(|name| line.starts_with(name))).collect();
@@ -322,7 +324,7 @@ fn a_cgi_program_gets_the_environment_of_the_standard_and_nothing_else() {
 }
 
 #[test]
-fn a_cgi_program_that_misbehaves_costs_a_request_and_nothing_more() {
+fn a_misbehaving_cgi_program_costs_only_its_request() {
     let head = "printf 'Content-Type: text/plain\\n\\n'";
     for (name, text, status) in [
         ("hangs", "sleep 987".to_owned(), Some(504)),
@@ -342,7 +344,7 @@ fn a_cgi_program_that_misbehaves_costs_a_request_and_nothing_more() {
         ("moves", "printf 'Location: http://a/\\n\\n'".to_owned(), Some(302)),
         ("is missing", "printf 'Status: 404 No\\n\\n'".to_owned(), Some(404)),
         ("turns in circles", "printf 'Location: /send?a\\n\\n'".to_owned(), Some(502)),
-        // It shows in the child's arguments, which is how `assert_gone` finds processes.
+        // The text is in the child's arguments, by which `assert_gone` finds processes.
         ("leaves a child", format!("{head}; sh -c 'sleep 987; :' $0 >/dev/null 2>&1 & echo x"), Some(200)),
     ] {
         let dir = tempfile::tempdir().unwrap();
@@ -359,7 +361,7 @@ fn a_cgi_program_that_misbehaves_costs_a_request_and_nothing_more() {
 }
 
 #[test]
-fn a_persistent_handler_that_misbehaves_is_started_anew() {
+fn a_persistent_handler_that_misbehaves_is_restarted() {
     let frame = |kind: char, text: &str| {
         let length: String = (text.len() as u32).to_be_bytes().iter().map(|b| format!("\\{b:03o}")).collect();
         format!("printf '{kind}{length}{}'\n", text.replace('\n', "\\n"))
@@ -416,7 +418,7 @@ fn nothing_of_a_killed_server_is_left() {
     }
 }
 
-/// CPU time a request, in milliseconds, of a server whose CGI processes fill a million bytes with random text each.
+/// CPU time per request, in milliseconds, of a server whose CGI processes each fill a million bytes with random text.
 fn cgi_milliseconds(dir: &Path, server: &str) -> Option<f64> {
     let path = dir.join("dear.toml");
     let text = "name = \"dear\"\n[[pages]]\nfiles = [{ url = \"/send?size=1000000\", size = 1000000 }]\n";
@@ -431,7 +433,8 @@ fn cgi_milliseconds(dir: &Path, server: &str) -> Option<f64> {
     Some((of("user_ns") + of("system_ns")) / 1e6 / requests)
 }
 
-/// fcgiwrap and mod_cgid's daemon ignore the end of their CGI processes, lighttpd waits for its: the same program costs the same.
+/// fcgiwrap and mod_cgid's daemon do not wait for their CGI processes, lighttpd does: the same program must cost the
+/// same.
 #[test]
 fn cgi_processes_that_nobody_waits_for_count() {
     if !["", "/unified"].iter().any(|mount| {

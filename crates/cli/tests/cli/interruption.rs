@@ -10,7 +10,7 @@ use serde_json::Value;
 
 use crate::program::{Running, only_entry, webstone_in};
 
-/// Many short levels: one has ended when the second begins, whatever the machine's speed.
+/// Many short levels: one has ended when the second begins, however fast the machine is.
 const MANY: [&str; 9] = ["run", "-c", "1", "-i", "1000", "-d", "50ms", "--warmup", "0s"];
 
 fn record(run: &Path) -> Value {
@@ -42,7 +42,7 @@ fn an_interrupted_level_counts_the_time_that_it_ran() {
     let dir = tempfile::tempdir().unwrap();
     let arguments = ["run", "-c", "2", "-d", "10m", "--warmup", "0s", "--trace", "9", "--format", "json"];
     let mut run = Running::start(dir.path(), &arguments);
-    // The ninth exchange is traced: the window, which has no warm-up before it, is open.
+    // The ninth exchange is traced, so the window is open, as there is no warm-up before it.
     run.wait_for("[9 ");
     run.signal("INT");
     let said = run.end();
@@ -52,15 +52,15 @@ fn an_interrupted_level_counts_the_time_that_it_ran() {
     assert_eq!(iteration["interrupted"], true);
     assert!(iteration["measured"]["window_ns"].as_u64().unwrap() < 600_000_000_000);
     assert!(iteration["measured"]["counts"]["succeeded"].as_u64().unwrap() >= 1);
-    // A window of a few milliseconds without a warm-up has no steady state, so that the mean number of requests in
-    // progress (identity 2) says nothing; everything else has to hold.
+    // A window of a few milliseconds without a warm-up has no steady state, so the mean number of requests in
+    // progress (identity 2) means nothing; everything else must hold.
     let checks = iteration["identities"].as_array().unwrap();
     let broken: Vec<_> =
         checks.iter().filter(|check| check["holds"] == false && check["number"] != 2).collect();
     assert!(broken.is_empty() && checks.len() > 10, "{broken:?}");
 }
 
-/// A server that answers its first requests and never again; tells when it holds one back.
+/// A server that answers its first requests and no others; reports when it holds one back.
 fn server_that_falls_silent(answers: usize) -> (String, Receiver<()>) {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let url = format!("http://{}", listener.local_addr().unwrap());
@@ -129,7 +129,7 @@ fn a_killed_run_leaves_a_readable_record_and_no_server() {
     }
 }
 
-/// Waits until the events of a run say so.
+/// Waits until the events of a run contain a text.
 fn wait_for_event(file: &Path, sign: &str) {
     let patience = Instant::now() + Duration::from_secs(60);
     while !std::fs::read_to_string(file).unwrap_or_default().contains(sign) {

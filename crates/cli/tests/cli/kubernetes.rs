@@ -1,5 +1,5 @@
-//! Load generators in pods, with a `kubectl` that is a script: what it is asked, what is made of its answers, and what becomes of a
-//! run whose pods are missing or whose streams break. `cargo xtask kubernetes` does the same on a real cluster.
+//! Load generators in pods, with a script as `kubectl`: what it is asked, how its answers are used, and what happens
+//! to a run whose pods are missing or whose streams break. `cargo xtask kubernetes` tests the same on a real cluster.
 
 use std::ffi::OsString;
 use std::fs;
@@ -13,7 +13,8 @@ use crate::agents::{json, pid_in, signal};
 use crate::generators::{two, wait_for_answers};
 use crate::program::{Running, Said, Server, command, program, webstone_in};
 
-/// A cluster whose API is files in a directory: `job.json`, `pods.json`, and for each pod a script that is what its exec does.
+/// A cluster whose API is files in a directory: `job.json`, `pods.json`, and for each pod a script that its exec
+/// runs.
 struct Cluster {
     dir: PathBuf,
 }
@@ -37,7 +38,7 @@ exit 1
 "#;
 
 impl Cluster {
-    /// One with a Job of this many pods, each on a node of its own; those with a script run.
+    /// A cluster with a Job of this many pods, each on its own node; those with a script are running.
     fn with(dir: &Path, pods: u32, scripts: &[&str]) -> Cluster {
         let cluster = Cluster { dir: dir.join("cluster") };
         fs::create_dir(&cluster.dir).unwrap();
@@ -97,7 +98,7 @@ impl Cluster {
     }
 }
 
-/// A testbed file in the directory, with these keys of the pods and this target.
+/// Writes a testbed file with these keys for the pods and this target.
 fn testbed(dir: &Path, url: &str, keys: &str) {
     let text =
         format!("target = [\"{url}\"]\n[[generators]]\nkubernetes = {{ namespace = \"bench\", {keys} }}\n");
@@ -149,7 +150,7 @@ fn pods_that_cannot_all_make_load_are_refused_with_the_reason() {
     let dir = tempfile::tempdir().unwrap();
     let agent = format!("exec {} agent", program());
     let cluster = Cluster::with(dir.path(), 2, &[&agent]);
-    // What is looked for before the target is, none of which needs a server.
+    // Checks that come before that of the target; none needs a server.
     let server = Server::start(dir.path(), &["--threads", "1"]);
     let refused = |keys: &str, exit: i32, wanted: &[&str]| {
         testbed(dir.path(), &server.url, keys);
@@ -224,7 +225,7 @@ fn two_pods_whose_kernels_are_one_are_refused_whatever_their_nodes_are_called() 
 fn a_stream_that_breaks_is_a_lost_host_whatever_kubectls_exit_code_is() {
     let dir = tempfile::tempdir().unwrap();
     let file = dir.path().join("agent.pid");
-    // As kubectl does where the connection to the API server breaks (kubernetes/kubernetes#73056).
+    // As kubectl does when the connection to the API server breaks (kubernetes/kubernetes#73056).
     let agent = format!("sh -c 'echo $$ >{}; exec {} agent'; exit 0", file.display(), program());
     let cluster = Cluster::with(dir.path(), 1, &[&agent]);
     let server = Server::start(dir.path(), &["--threads", "1"]);

@@ -1,5 +1,6 @@
-//! A record too large for memory, in small: what page by page is left on the disk must not be needed by those who do not
-//! show it, and those who do must show all of it. That nothing is read is shown by there being nothing to read.
+//! A small version of a record that is too large for memory: commands that do not show rows of pages must not need
+//! those on the disk, and commands that do must show all of them. The files are removed to prove that nothing is
+//! read.
 
 use std::fs;
 
@@ -10,7 +11,7 @@ const LEVELS: u32 = 5;
 const PAGES: u32 = 400;
 
 #[test]
-fn what_shows_no_rows_of_pages_reads_none() {
+fn commands_without_rows_of_pages_read_none() {
     let dir = tempfile::tempdir().unwrap();
     let runs: Vec<_> = ["a", "b"].map(|name| write(dir.path(), name, LEVELS, PAGES)).into();
     let [a, b] = [0, 1].map(|place| runs[place].to_str().unwrap());
@@ -43,7 +44,7 @@ fn what_shows_no_rows_of_pages_reads_none() {
         assert_eq!(before, after, "{words:?}");
     }
     assert!(book == fs::read(dir.path().join("book.xlsx")).unwrap());
-    // A selection of levels adds up their own rows, so it is the one that needs them.
+    // Selected levels add up their own rows, so only this needs them.
     let refused = webstone_in(dir.path(), &["report", a, "--clients", "5"]);
     assert_eq!(refused.code, 1, "{refused:?}");
 
@@ -54,7 +55,7 @@ fn what_shows_no_rows_of_pages_reads_none() {
 }
 
 #[test]
-fn what_shows_rows_of_pages_shows_them_and_names_the_file_that_is_damaged() {
+fn commands_with_rows_of_pages_name_the_file_that_is_damaged() {
     let dir = tempfile::tempdir().unwrap();
     let run = write(dir.path(), "a", LEVELS, PAGES);
     let path = run.to_str().unwrap();

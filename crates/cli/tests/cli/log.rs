@@ -1,4 +1,4 @@
-//! The log for those who have to find out why: it names what was started and each phase, and holds no secret.
+//! The log for finding out why something failed: it names what was started and each phase, and contains no secret.
 
 use std::fs;
 

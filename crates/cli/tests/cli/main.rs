@@ -1,4 +1,4 @@
-//! The program as a whole: what is typed, what is printed where, and the exit code. Every message is asserted as a
+//! The program as a whole: what is typed, what is printed where, and the exit code. Every message is compared as a
 //! whole, because strangers read it.
 #![allow(clippy::unwrap_used, reason = "helpers of tests are tests: a panic is how they fail")]
 

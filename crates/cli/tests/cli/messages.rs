@@ -1,8 +1,8 @@
-//! Wrong command lines, and what a stranger reads.
+//! Wrong command lines, and the messages about them.
 
 use crate::program::{webstone, webstone_in};
 
-/// The call is a usage error with exactly this text, and nothing on standard output.
+/// Checks that a call is a usage error with exactly this text, and prints nothing on standard output.
 fn says(arguments: &[&str], text: &str) {
     let said = webstone(arguments);
     assert_eq!(said.err, format!("{text}\n"), "{arguments:?}");
@@ -10,7 +10,7 @@ fn says(arguments: &[&str], text: &str) {
 }
 
 #[test]
-fn commands_that_are_none() {
+fn unknown_commands() {
     says(
         &[],
         "error: a command is missing\nhint: the most common are\n\n  webstone run                                   benchmark the \
@@ -34,7 +34,7 @@ fn commands_that_are_none() {
 }
 
 #[test]
-fn options_that_are_none() {
+fn unknown_options() {
     says(
         &["run", "--durration", "3s"],
         "error: --durration: there is no such option\nhint: did you mean `--duration`?",
@@ -94,7 +94,7 @@ fn arguments_too_few_or_too_many() {
 }
 
 #[test]
-fn values_that_are_nonsense() {
+fn invalid_values() {
     for (arguments, text) in [
         (
             ["-d", "10 parsecs"],

@@ -1,4 +1,4 @@
-//! A network namespace of the tests' own, for what cannot be seen on the loopback interface.
+//! A network namespace for tests of what does not exist on the loopback interface.
 
 use std::io::{BufRead, BufReader};
 use std::process::{Child, Command, Stdio};
@@ -6,13 +6,13 @@ use std::sync::atomic::{AtomicU32, Ordering};
 
 use crate::program::program;
 
-/// A network namespace joined to this one by a pair of interfaces, gone when this is dropped.
+/// A network namespace connected to this one by a pair of interfaces, removed when this is dropped.
 pub(crate) struct Namespace {
     pub(crate) name: String,
-    /// This side's interface, and the other's.
+    /// The interface on this side, and the one on the other side.
     pub(crate) here: String,
     pub(crate) there: String,
-    /// Of the other side's interface.
+    /// Address of the other side's interface.
     pub(crate) address: String,
 }
 
@@ -23,7 +23,8 @@ impl Namespace {
         let (pid, number) = (std::process::id(), MADE.fetch_add(1, Ordering::Relaxed));
         let name = format!("wsag{pid}-{number}");
         let (here, there) = (format!("wsa{pid}-{number}"), format!("wsb{pid}-{number}"));
-        // Of the block for benchmarks of network devices (RFC 2544): four addresses, for two at a time of each process.
+        // From the block for benchmarks of network devices (RFC 2544): four addresses, for two namespaces at a time
+        // per process.
         let net = format!("198.{}.{}.{}", 18 + number % 2, pid / 64 % 256, pid % 64 * 4);
         let host = |n: u32| {
             let (head, last) = net.rsplit_once('.').unwrap();
@@ -55,12 +56,12 @@ impl Namespace {
         Some(namespace)
     }
 
-    /// The reference server on port 8080 of the other side. It ends when its input does.
+    /// The reference server on port 8080 of the other side. It ends when its input ends.
     pub(crate) fn serve(&self, arguments: &[&str]) -> Child {
         serve(&self.name, &self.address, arguments)
     }
 
-    /// Holds what the other side sends to a rate, as a link of that speed would; false where this user may not.
+    /// Limits the rate of what the other side sends, like a link of that speed; false without permission.
     pub(crate) fn limit(&self, mbit_per_second: u32) -> bool {
         let mut command = Command::new("ip");
         command.args(["netns", "exec", &self.name, "tc", "qdisc", "add", "dev", &self.there, "root", "tbf"]);
@@ -69,8 +70,8 @@ impl Namespace {
     }
 }
 
-/// A server and several load generators, each in a network namespace of its own, joined by a bridge in the server's. This one has no
-/// way to them. Gone when this is dropped.
+/// A server and several load generators, each in its own network namespace, connected by a bridge in the server's.
+/// There is no route to them from here. Removed when this is dropped.
 pub(crate) struct Switch {
     /// The server's namespace.
     pub(crate) server: String,
@@ -84,12 +85,12 @@ pub(crate) struct Switch {
 }
 
 impl Switch {
-    /// With this many generators, four at most.
+    /// With this many generators, at most four.
     #[expect(clippy::print_stdout, reason = "a skipped test says why")]
     pub(crate) fn of(generators: usize) -> Option<Switch> {
         static MADE: AtomicU32 = AtomicU32::new(0);
         let (pid, number) = (std::process::id(), MADE.fetch_add(1, Ordering::Relaxed));
-        // Of the block for benchmarks of network devices (RFC 2544): eight addresses.
+        // From the block for benchmarks of network devices (RFC 2544): eight addresses.
         let block = pid % 4_096 * 8 + number % 2 * 32_768;
         let host = |n: u32| format!("198.19.{}.{}", block / 256 % 256, block % 256 + n);
         let server = format!("wsns{pid}-{number}");
@@ -135,7 +136,7 @@ impl Switch {
         Some(switch)
     }
 
-    /// The reference server on port 8080. It ends when its input does.
+    /// The reference server on port 8080. It ends when its input ends.
     pub(crate) fn serve(&self, arguments: &[&str]) -> Child {
         serve(&self.server, &self.address, arguments)
     }
@@ -170,7 +171,7 @@ fn serve(namespace: &str, address: &str, arguments: &[&str]) -> Child {
 
 impl Drop for Namespace {
     fn drop(&mut self) {
-        // Its end of the pair goes with it, and so the other.
+        // Its end of the pair is removed with it, and so the other end.
         let _ = Command::new("ip").args(["netns", "del", &self.name]).status();
     }
 }

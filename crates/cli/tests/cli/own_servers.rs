@@ -1,4 +1,4 @@
-//! Servers of others that webstone runs: each driver against the real program, and that nothing of it is left, however the
+//! Other servers that webstone runs: each driver with the real program, and that nothing is left of it, however the
 //! run ends.
 
 use std::fs;
@@ -10,10 +10,10 @@ use serde_json::Value;
 
 use crate::program::{Running, Said, command, said, webstone, webstone_in};
 
-/// Longer than anything here takes on the slowest machine; a test that waits for it has failed.
+/// Longer than anything here takes on the slowest machine; a test that reaches it has failed.
 const PATIENCE: Duration = Duration::from_secs(60);
 
-/// Whether a program is there; if not, says so.
+/// Whether a program is installed; prints a note if not.
 #[expect(clippy::print_stdout, reason = "a skipped test says why")]
 pub(crate) fn is_installed(program: &str, package: &str) -> bool {
     let path = std::env::var_os("PATH").unwrap_or_default();
@@ -25,7 +25,7 @@ pub(crate) fn is_installed(program: &str, package: &str) -> bool {
     found
 }
 
-/// A directory for everything temporary that a server without rights may look into.
+/// A directory for temporary files that an unprivileged server can read.
 pub(crate) fn directory() -> tempfile::TempDir {
     let dir = tempfile::tempdir().unwrap();
     fs::set_permissions(dir.path(), fs::Permissions::from_mode(0o755)).unwrap();
@@ -39,8 +39,9 @@ pub(crate) fn run_in(dir: &Path, arguments: &[&str]) -> Said {
     said(command(dir, arguments).env("TMPDIR", dir.join("tmp")))
 }
 
-/// No file, and no process: all that are started know a directory below this one by a variable or on their command line. That the
-/// port is free again would not tell, because a server of another test may have been given it by now.
+/// Checks that no file is left, and no process: all that are started have a directory below this one in a variable or
+/// on their command line. A free port would prove nothing, because another test's server may have been given it by
+/// now.
 fn assert_nothing_is_left(dir: &Path) {
     let left: Vec<_> = fs::read_dir(dir.join("tmp")).unwrap().map(|entry| entry.unwrap().path()).collect();
     assert!(left.is_empty(), "{left:?}");
@@ -48,7 +49,7 @@ fn assert_nothing_is_left(dir: &Path) {
     assert!(processes.is_empty(), "{processes:?} still run");
 }
 
-/// Processes that have a directory's path in their environment or on their command line.
+/// Processes with a directory's path in their environment or on their command line.
 fn knowing(dir: &Path) -> Vec<String> {
     let path = dir.to_str().unwrap();
     let knows = |process: &Path| {
@@ -62,8 +63,8 @@ fn knowing(dir: &Path) -> Vec<String> {
     processes.map(|process| fs::read_to_string(process.join("stat")).unwrap_or_default()).collect()
 }
 
-/// The record of a run of a few pages, every answer of which was checked byte by byte and none of which failed. Pages end it,
-/// not time, in which a busy machine may answer nothing.
+/// The record of a run of a few pages, every answer of which was checked byte by byte and none of which failed. Pages
+/// end it, not time, in which a busy machine may answer nothing.
 pub(crate) fn measured(dir: &Path, server: &str, more: &[&str]) -> Value {
     let arguments = ["run", "--server", server, "-c", "3", "-n", "60", "-d", "0s", "--warmup", "50ms"];
     let arguments = [&arguments[..], &["--check", "content", "-q"]].concat();
@@ -78,8 +79,8 @@ pub(crate) fn measured(dir: &Path, server: &str, more: &[&str]) -> Value {
     record
 }
 
-/// Whether what the server used was read where the window opened and where it closed. On a busy machine a short window may be over
-/// before anybody looks; the record says so then, and has no figures.
+/// Whether the server's use was read when the window opened and when it closed. On a busy machine a short window may
+/// be over before it is read; then the record says so, and has no figures.
 #[expect(clippy::print_stdout, reason = "a skipped test says why")]
 pub(crate) fn was_read(iteration: &Value) -> bool {
     let why = iteration["server_missing"].as_str();
@@ -89,7 +90,7 @@ pub(crate) fn was_read(iteration: &Value) -> bool {
     why.is_none()
 }
 
-/// Both profiles, every connection policy.
+/// Runs a server in both profiles, with every connection policy.
 fn serves(server: &str, program: &str, package: &str) {
     if !is_installed(program, package) {
         return;
@@ -140,7 +141,7 @@ fn apache_with_processes_is_run() {
     serves("apache-prefork", "apache2", "apache2");
 }
 
-/// It keeps files open for seconds after they were sent: more of them than it has places for unless it is told of them.
+/// It keeps files open for seconds after they were sent: more than allowed, unless it is configured otherwise.
 #[test]
 fn lighttpd_serves_thousands_of_files() {
     if !is_installed("lighttpd", "lighttpd") {
@@ -225,7 +226,7 @@ fn apaches_log_has_names_instead_of_addresses() {
         let record = measured(dir.path(), "apache", &[["--server-log", "a.log"].as_slice(), more].concat());
         let text = fs::read_to_string(&log).unwrap();
         let answered = record["iterations"][0]["measured"]["lifetime"]["requests"].as_u64().unwrap();
-        // Besides the load, the files were asked for before it.
+        // Besides the load, the files were requested before it.
         assert!(text.lines().count() as u64 >= answered, "{answered} requests");
         text.split_whitespace().next().unwrap().to_owned()
     };
@@ -247,7 +248,7 @@ http.server.ThreadingHTTPServer((sys.argv[1], int(sys.argv[2])), handler).serve_
 
 #[test]
 fn a_daemon_is_a_server_too_and_does_not_get_away() {
-    // Not one of a user's own, into whose home a server without rights cannot look.
+    // Not one in a user's home, which an unprivileged server cannot read.
     if !is_installed("/usr/bin/python3", "python3") {
         return;
     }
@@ -261,7 +262,7 @@ fn a_daemon_is_a_server_too_and_does_not_get_away() {
     killed_with(dir.path(), "command", &["--server-command", &line]);
 }
 
-/// Every process that descends from one.
+/// All descendants of a process.
 fn descendants(pid: u32) -> Vec<u32> {
     let mut found = Vec::new();
     let mut open = vec![pid];
@@ -278,7 +279,7 @@ fn descendants(pid: u32) -> Vec<u32> {
     found
 }
 
-/// A run that is killed while it measures takes its server along, whatever the server has become.
+/// A run that is killed while it measures takes its server along, whatever that has become.
 fn killed_with(dir: &Path, server: &str, more: &[&str]) {
     let arguments =
         ["run", "--server", server, "-c", "2", "-d", "10m", "--warmup", "0s", "--trace", "3", "--no-store"];
@@ -286,13 +287,13 @@ fn killed_with(dir: &Path, server: &str, more: &[&str]) {
     let mut run = Running::of(started.env("TMPDIR", dir.join("tmp")));
     run.wait_for("[3 ");
     let processes = descendants(run.child.id());
-    // The supervisor and the server at least.
+    // At least the supervisor and the server.
     assert!(processes.len() >= 2 && knowing(dir).len() >= 2, "{processes:?}");
     run.signal("KILL");
     let _ = run.end();
     let is_alive = |pid: &u32| {
         let stat = fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
-        // A zombie does not run, even if its parent has not waited for it yet.
+        // A zombie is not running, even if its parent has not waited for it yet.
         !stat.is_empty() && !stat.contains(") Z ")
     };
     let until = Instant::now() + PATIENCE;
@@ -304,7 +305,7 @@ fn killed_with(dir: &Path, server: &str, more: &[&str]) {
 }
 
 #[test]
-fn a_killed_run_leaves_no_server_behind() {
+fn a_killed_run_leaves_no_server() {
     for (server, program, package) in [
         ("nginx", "nginx", "nginx-light"),
         ("apache-prefork", "apache2", "apache2"),
@@ -368,7 +369,7 @@ fn a_server_that_does_not_start_is_quoted() {
 }
 
 #[test]
-fn what_cannot_be_run_is_told_before_anything_is_started() {
+fn unsupported_options_are_reported_before_anything_is_started() {
     for (arguments, expected) in [
         (
             &["--server", "iis"][..],
@@ -405,7 +406,7 @@ fn what_cannot_be_run_is_told_before_anything_is_started() {
              hint: choose another server, such as nginx, or remove it; `webstone servers` lists the servers\n",
         ),
     ] {
-        // Without one, a message of nginx itself comes first.
+        // Without it, a message about nginx itself comes first.
         if expected.contains("[::1]:8080") && !is_installed("nginx", "nginx-light") {
             continue;
         }

@@ -1,4 +1,4 @@
-//! Runs the program as a shell would, and keeps what it said.
+//! Runs the program as a shell would do, and keeps its output.
 
 use std::io::{BufRead, BufReader, Lines, Read};
 use std::path::Path;
@@ -20,16 +20,16 @@ pub(crate) fn program() -> String {
     assert_cmd::cargo::cargo_bin!("webstone").display().to_string()
 }
 
-/// A call of the program in a directory, with an environment that no developer's shell changes.
+/// A call of the program in a directory, with an environment that does not depend on a developer's shell.
 pub(crate) fn command(dir: &Path, arguments: &[&str]) -> Command {
-    // `env` becomes the program. Signals that are ignored here, as under `nohup` or in the background of a script, would be
-    // ignored there.
+    // `env` becomes the program. Signals that are ignored here, as with `nohup` or in the background of a script,
+    // would also be ignored there.
     let mut command = Command::new("env");
     command.arg("--default-signal=HUP,INT").arg(assert_cmd::cargo::cargo_bin!("webstone"));
     command.current_dir(dir).args(arguments).env_remove("NO_COLOR").env("LC_ALL", "C.UTF-8");
-    // No calibration of the machine's own is quoted.
+    // No calibration of this machine must be quoted.
     command.env("XDG_DATA_HOME", dir.join("data"));
-    // Every record that a test has measured must verify; those that a test forges or damages were sound before.
+    // Every record that a test measures must verify; records that a test forges or damages were valid before.
     command.env("WEBSTONE_VERIFY_RECORDS", "1");
     command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
     command
@@ -52,12 +52,12 @@ pub(crate) fn said(command: &mut Command) -> Said {
     said
 }
 
-/// Whatever a test expects, every record that it leaves must verify.
+/// Every record that a test leaves must verify, whatever it expects.
 fn assert_verified(said: &Said) {
     assert!(!said.err.contains("the record that was just stored does not verify"), "{}", said.err);
 }
 
-/// Calls the program where it finds and leaves nothing.
+/// Calls the program in an empty directory that is removed afterwards.
 pub(crate) fn webstone(arguments: &[&str]) -> Said {
     webstone_in(tempfile::tempdir().unwrap().path(), arguments)
 }
@@ -85,7 +85,7 @@ impl Server {
         Server { stdin: child.stdin.take(), child, url, out }
     }
 
-    /// Closes its standard input and waits: the exit code, and what else it said.
+    /// Closes its standard input and waits: the exit code, and the rest of its output.
     pub(crate) fn end(mut self) -> Said {
         drop(self.stdin.take());
         let code = self.child.wait().unwrap().code().expect("ended by itself");
@@ -103,7 +103,7 @@ impl Drop for Server {
     }
 }
 
-/// A run under way, whose progress is read line by line.
+/// A running run, whose progress is read line by line.
 pub(crate) struct Running {
     /// The process.
     pub(crate) child: Child,
@@ -116,14 +116,14 @@ impl Running {
         Running::of(&mut command(dir, arguments))
     }
 
-    /// Starts a run that a command says.
+    /// Starts a run from a command.
     pub(crate) fn of(command: &mut Command) -> Running {
         let mut child = command.spawn().unwrap();
         let err = BufReader::new(child.stderr.take().unwrap()).lines();
         Running { child, err }
     }
 
-    /// Waits for a line of standard error that begins so, and returns it.
+    /// Waits for a line of standard error with this beginning, and returns it.
     pub(crate) fn wait_for(&mut self, start: &str) -> String {
         let found = self.err.by_ref().map_while(Result::ok).find(|line| line.starts_with(start));
         found.unwrap_or_else(|| panic!("no line begins with {start:?}"))
@@ -135,10 +135,10 @@ impl Running {
         assert!(status.success());
     }
 
-    /// Waits for its end: the exit code (−1 if a signal ended it), and the rest of what it said.
+    /// Waits for its end: the exit code (−1 if a signal ended it), and the rest of its output.
     pub(crate) fn end(mut self) -> Said {
         let mut stdout = self.child.stdout.take().unwrap();
-        // Both at once: neither pipe may fill up while the other is waited for.
+        // Both at the same time: neither pipe may fill up while the other is read.
         let reader = std::thread::spawn(move || {
             let mut out = String::new();
             stdout.read_to_string(&mut out).unwrap();
@@ -160,14 +160,14 @@ impl Drop for Running {
     }
 }
 
-/// The only directory in a directory.
+/// The only entry of a directory.
 pub(crate) fn only_entry(dir: &Path) -> std::path::PathBuf {
     let entries: Vec<_> = std::fs::read_dir(dir).unwrap().map(|entry| entry.unwrap().path()).collect();
     assert_eq!(entries.len(), 1, "{entries:?}");
     entries[0].clone()
 }
 
-/// A short run on a slow machine may have figures that cannot be trusted; what is looked at here is not the figures.
+/// A short run on a slow machine may have figures that cannot be trusted, but the test is not about figures.
 pub(crate) fn assert_ended(said: &Said) {
     assert!([0, 4].contains(&said.code), "{}: {}", said.code, said.err);
 }

@@ -1,5 +1,5 @@
-//! Proxies between clients and an origin, against the real programs: what the origin says it was asked is compared with what
-//! clients asked for, to the request and to the byte. Runs begin without a warm-up and end by pages, so that the counts are
+//! Proxies between clients and an origin, with the real programs: the requests that the origin reports are compared
+//! with those of clients, exactly and byte for byte. Runs have no warm-up and end by pages, so that the counts are
 //! exact.
 
 use std::fs;
@@ -14,11 +14,11 @@ use crate::program::Server;
 const FILES: [(&str, u64); 5] =
     [("/a.html", 700), ("/a1.bin", 1_000), ("/b.html", 12_345), ("/b1.bin", 70_001), ("/c.html", 1)];
 
-/// The proxies, the program of each, its package.
+/// The proxies, each with its program and package.
 const PROXIES: [(&str, &str, &str); 2] =
     [("nginx-proxy", "nginx", "nginx-light"), ("haproxy", "haproxy", "haproxy")];
 
-/// Sixty pages, and nothing before.
+/// Sixty pages, without a warm-up.
 const SIXTY: [&str; 7] = ["-n", "60", "-d", "0s", "--warmup", "0s", "-q"];
 
 /// Each page has two files, the second of which is the first of the next.
@@ -36,7 +36,7 @@ fn workload(dir: &Path) -> String {
     file.to_str().unwrap().to_owned()
 }
 
-/// The record of a run of 60 pages an iteration, none of which failed.
+/// The record of a run with 60 pages per iteration, none of which failed.
 fn measured(dir: &Path, server: &str, more: &[&str]) -> Value {
     let file = workload(dir);
     let run =
@@ -51,7 +51,7 @@ fn measured(dir: &Path, server: &str, more: &[&str]) -> Value {
     record
 }
 
-/// What the origin counted in an iteration.
+/// The origin's counters in an iteration.
 fn counted<'a>(record: &'a Value, iteration: usize) -> impl Fn(&str) -> u64 + 'a {
     let counted = &record["iterations"][iteration]["origin"]["counted"];
     move |name| counted[name].as_u64().unwrap_or_else(|| panic!("{name} in {counted}"))
@@ -75,7 +75,7 @@ fn a_proxy_without_a_cache_asks_for_everything() {
                 assert!(asked("sent_bytes") > asked("body_bytes") && asked("received_bytes") > 120 * 20);
                 let connections = asked("connections");
                 match (server, profile) {
-                    // By default nginx speaks HTTP/1.0 to its origin.
+                    // By default nginx uses HTTP/1.0 to its origin.
                     ("nginx-proxy", "stock") => assert_eq!(connections, 120),
                     ("nginx-proxy", _) => assert!(connections <= 1, "{connections} of one client are kept"),
                     _ => assert!(connections <= 120, "{connections}"),
@@ -88,7 +88,7 @@ fn a_proxy_without_a_cache_asks_for_everything() {
                 "{choice}"
             );
             assert!(origin["url"].as_str().unwrap() != record["target"]["url"].as_str().unwrap());
-            // It is a process of its own, and neither's memory is in the other's.
+            // It is a separate process, and the memory of each is counted separately.
             let of = |whose: &str| record["iterations"][0][whose].clone();
             if was_read(&record["iterations"][0]) {
                 assert_eq!(of("origin")["server"]["processes"]["processes_max"], 1, "{choice}");
@@ -106,8 +106,8 @@ fn a_proxy_with_a_cache_asks_for_every_file_once() {
             continue;
         }
         let dir = directory();
-        // Unchecked: otherwise every file would be in the cache before the first level. One client: nobody else wants a file
-        // that is being fetched.
+        // Without a check: otherwise every file would be in the cache before the first level. One client, so that no
+        // other requests a file that is being fetched.
         let cold = measured(
             dir.path(),
             server,
@@ -154,7 +154,7 @@ fn an_origin_that_was_started_elsewhere_is_seen_as_far_as_it_can_be() {
     let look =
         || measured(dir.path(), "haproxy", &["--server-origin", &origin.url, "-c", "2", "--server-no-cache"]);
     let processes = |record: &Value| record["iterations"][0]["origin"]["server"]["processes"].clone();
-    // On a busy machine so short a window may be over before its processes are looked at.
+    // On a busy machine such a short window may be over before its processes are read.
     let mut record = look();
     for _ in 0..9 {
         if processes(&record).is_null() {
@@ -165,7 +165,7 @@ fn an_origin_that_was_started_elsewhere_is_seen_as_far_as_it_can_be() {
     assert_eq!((&behind["ours"], &behind["unseen"]), (&false.into(), &Value::Array(vec![])), "{behind}");
     assert_eq!(counted(&record, 0)("requests"), 120, "a server of this webstone tells what it counted");
     assert_eq!(processes(&record)["processes_max"], 1);
-    // A server of somebody else: its processes are seen, and what it was asked is not known.
+    // Another server: its processes are visible, but its requests are unknown.
     let nginx = ["--server-origin", &origin.url, "--server-origin-cpus", "0"];
     let said = run_in(dir.path(), &[["run", "--server=haproxy", "-q"].as_slice(), &nginx].concat());
     assert_eq!(
@@ -199,7 +199,7 @@ fn caching_on_and_off_stand_in_one_report() {
         "csv",
     ];
     let said = run_in(dir.path(), &[&series[..], &SIXTY].concat());
-    // No cell of it has a comma.
+    // No cell of the table contains a comma.
     let mut table = said.out.lines().map(|line| line.split(',').collect::<Vec<&str>>());
     let names = table.next().unwrap();
     let rows: Vec<[&str; 4]> = table
@@ -254,7 +254,7 @@ impl ForwardProxy {
         panic!("{}", fs::read_to_string(dir.join("error.log")).unwrap_or_default());
     }
 
-    /// Request lines that it logged, once it has logged this many: httpd logs after the answer.
+    /// The logged request lines, once there are this many: httpd logs after the answer.
     fn logged(&self, expected: usize) -> Vec<String> {
         let until = std::time::Instant::now() + std::time::Duration::from_secs(10);
         loop {
@@ -271,7 +271,7 @@ impl ForwardProxy {
 
 impl Drop for ForwardProxy {
     fn drop(&mut self) {
-        // Its workers end with it; after SIGKILL they would go on.
+        // Its workers end with it; after SIGKILL they would continue.
         let _ = std::process::Command::new("kill").arg(self.child.id().to_string()).status();
         let _ = self.child.wait();
     }
@@ -302,7 +302,7 @@ fn a_forward_proxy_is_asked_for_every_file_by_its_whole_url() {
             "{policy}"
         );
         assert_eq!((&behind["url"], &behind["unseen"]), (&origin.url.clone().into(), &Value::Array(vec![])));
-        // Not the origin's processes, of which there is one.
+        // Not the origin's process, of which there is one.
         assert!(
             record["iterations"][0]["server"]["processes"]["processes_max"].as_u64() > Some(1),
             "{policy}"

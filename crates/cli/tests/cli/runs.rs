@@ -5,16 +5,16 @@ use serde_json::Value;
 use crate::program::{Said, Server, only_entry, webstone_in};
 use crate::trust::FILES;
 
-/// A short sweep of the embedded server.
+/// A short sweep with the embedded server.
 const SHORT: [&str; 7] = ["run", "-c", "1,2", "-d", "300ms", "--warmup", "50ms"];
 
-/// Whether a quiet run ended as it should: with nothing to say, or because the load generator was the limit, as it may be
-/// against so cheap a server.
+/// Whether a --quiet run ended as expected: without a message, or because the load generator was the bottleneck, as
+/// it may be with such a cheap server.
 fn is_done(said: &Said) -> bool {
     said.code == 0 && said.err.is_empty() || said.code == 4 && said.err.starts_with("invalid: ")
 }
 
-/// Whether a run came to its end, whatever a busy machine made its figures worth.
+/// Whether a run reached its end, even if its figures cannot be trusted on a busy machine.
 fn is_whole(said: &Said) -> bool {
     said.code == 0 || said.code == 4 && said.err.contains("\ninvalid: ")
 }
@@ -61,7 +61,7 @@ fn the_same_report_is_printed_again_from_the_store() {
         let run = only_entry(&dir.path().join("runs"));
         let again = webstone_in(dir.path(), &["report", run.to_str().unwrap(), "--format", format]);
         assert_eq!((again.code, again.err.as_str()), (0, ""), "{format}");
-        // Where the full report is to be had, each says of its own.
+        // The hint about the full report differs.
         let report = |out: &str| out.split("\nNot shown: ").next().map(str::to_owned);
         assert!(report(&again.out) == report(&said.out), "{format}: {} and {}", said.out, again.out);
         assert!(!again.out.is_empty());
@@ -83,7 +83,7 @@ fn the_ending_of_a_file_says_which_report_is_wanted() {
         assert_eq!(webstone_in(dir.path(), &["report", run, "-o", name]).code, 0, "{name}");
         assert_eq!(beginning(name), begins, "{name}");
     }
-    // What was named goes before what the file is called.
+    // A given format has precedence over the file's extension.
     assert_eq!(webstone_in(dir.path(), &["report", run, "-o", "b.html", "--format", "csv"]).code, 0);
     assert_eq!(beginning("b.html"), "run,clients"[..10]);
     // Several records are one page.
@@ -168,7 +168,7 @@ fn a_report_can_show_a_part_and_go_into_a_file() {
     let part = webstone_in(dir.path(), &["report", run, "--format", "csv", "-c", "2"]);
     assert_eq!((part.code, part.out.lines().count()), (0, 2), "{}", part.out);
     let pages = webstone_in(dir.path(), &["report", run, "--format", "csv", "--table", "pages"]);
-    // A head and, of each level, the pages that were asked for: of five, the seldom ones perhaps not.
+    // A head and, for each level, the pages that were requested: of five, perhaps without the rare ones.
     assert!(pages.code == 0 && (5..=11).contains(&pages.out.lines().count()), "{}", pages.out);
     let none = webstone_in(dir.path(), &["report", run, "-c", "4"]);
     assert_eq!(none.code, 1);
@@ -245,7 +245,7 @@ fn stored_runs_are_listed_and_the_last_is_verified() {
     assert!(wrong.code == 2 && wrong.err.contains("--tag: `Two Words` is not a tag"), "{wrong:?}");
     let bare = webstone_in(dir.path(), &["note", "last", "--untag", "baseline", "--text", ""]);
     assert_eq!(bare.out, format!("{name}: no note\n"));
-    // Whether the run counts depends on the machine; that it is one of this server does not.
+    // Whether the run counts depends on the machine, but it must be one of this server.
     let history = webstone_in(dir.path(), &["history", "--server", "webstone", "--format", "json"]);
     let told = json(&history.out);
     let lines = told["lines"].as_array().unwrap().len() as u64;
@@ -275,12 +275,12 @@ fn the_width_is_that_of_columns() {
 }
 
 #[test]
-fn an_open_loop_tells_what_it_offered_in_every_report() {
+fn an_open_loop_shows_what_it_offered_in_every_report() {
     let dir = tempfile::tempdir().unwrap();
     let open: &[&str] =
         &["run", "--full", "-R", "100,200", "-d", "1s", "--warmup", "100ms", "--retries", "0"];
     let said = webstone_in(dir.path(), open);
-    // A busy machine may make the schedule late, and says so with exit code 4.
+    // On a busy machine the schedule may be late, which gives exit code 4.
     assert!([0, 4].contains(&said.code), "{said:?}");
     for part in ["Open loop", "offered", "schedule lag", "from actual start", "open loop, constant arrivals"]
     {
@@ -321,7 +321,8 @@ fn an_open_loop_tells_what_it_offered_in_every_report() {
     );
 }
 
-/// The paper's repetition test, with pages from the command line: each one so often, whatever its weight, then the report.
+/// The paper's repetition test, with pages from the command line: each is fetched a given number of times, whatever
+/// its weight, and then the report is printed.
 #[test]
 fn a_repetition_test_fetches_each_page_as_often() {
     let dir = tempfile::tempdir().unwrap();

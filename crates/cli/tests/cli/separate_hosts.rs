@@ -1,6 +1,6 @@
-//! Which run rules a run from separate hosts meets: hosts in network namespaces, each with a boot of its own in place of this kernel's,
-//! because a machine under test has only one. Only they know the server's name, and the controller has no way to it. What is in the
-//! record is whole, and another reader finds it so.
+//! Which run rules a run from separate hosts meets. The hosts are network namespaces with a boot identifier of their
+//! own instead of this kernel's, because a test machine has only one. Only they can resolve the server's name, and
+//! the controller has no route to it. The record must be complete, and be read as such elsewhere.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -12,13 +12,14 @@ use crate::namespace::Switch;
 use crate::program::{command, program, webstone_in};
 use crate::trust::mend_manifest;
 
-/// Runs the rest of its arguments where the files in the directory that is its first stand for the boot of the kernel, and for the
-/// names of hosts.
+/// Runs the rest of its arguments with files from the directory in its first argument in place of the kernel's boot
+/// identifier and of the table of hosts.
 const WITH_BOOT: &str = r#"mount --bind "$1/boot" /proc/sys/kernel/random/boot_id && mount --bind "$1/hosts" /etc/hosts || exit 77
 shift; exec "$@""#;
 const NAME: &str = "web.webstone.test";
 
-/// An agent in a namespace with a boot and a directory of its own, and the server's address in its table of hosts.
+/// An agent in a namespace with its own boot identifier and directory, and the server's address in its table of
+/// hosts.
 fn on_its_own(hosts: &Switch, dir: &Path, namespace: &str, cpu: usize, arguments: &str) -> String {
     let place = dir.join(namespace);
     fs::create_dir_all(&place).unwrap();
@@ -50,7 +51,7 @@ fn separate_hosts_meet_the_rules_that_are_about_them() {
     }
     let mut server = hosts.serve(&["--threads", "1"]);
     let url = format!("http://{NAME}:8080");
-    // Each calibrated where it makes the load.
+    // Each is calibrated where it makes the load.
     let calibrating: Vec<_> = hosts
         .generators
         .iter()
@@ -95,7 +96,7 @@ fn separate_hosts_meet_the_rules_that_are_about_them() {
     assert_eq!(said.code, 0, "{}", said.err);
     let run = fs::read_dir(dir.path().join("runs")).unwrap().flatten().map(|entry| entry.path());
     let run = run.filter(|path| path.is_dir()).find(|path| path.join("certificate.json").exists()).unwrap();
-    // Heard by the first generator, when it asked for the files.
+    // Received by the first generator, when it requested the files.
     let record: Value = serde_json::from_slice(&fs::read(run.join("record.json")).unwrap()).unwrap();
     assert!(record["target"]["server"].as_str().unwrap().starts_with("webstone/"), "{}", record["target"]);
     let certificate: Value =
@@ -122,7 +123,7 @@ fn separate_hosts_meet_the_rules_that_are_about_them() {
         evidence("calibration")
             .contains("the highest share of 2 generators (2 workers, epoll; oldest calibration ")
     );
-    // A busy machine may be late, and is then told so.
+    // A busy machine may be late, and the rule then says so.
     assert_ne!(rules["aligned-windows"].0, "cannot-tell", "{rules:?}");
     for id in ["ten-minutes", "client-range", "topology"] {
         assert_eq!(rules[id].0, "not-met", "{id}");
@@ -131,7 +132,7 @@ fn separate_hosts_meet_the_rules_that_are_about_them() {
     // What each host measured is in the record, and adds up.
     let log = fs::read_to_string(run.join("histograms.hlog")).unwrap();
     let of = |tag: &str| log.lines().filter(|line| line.split(',').next().unwrap().ends_with(tag)).count();
-    // Of a run that lost a host, on a machine that stood still, there are the other's alone.
+    // If a run lost a host, on a stalled machine, it has only the other host's.
     assert!(of(";kind=response;generator=0") > 0 && of(";kind=response;generator=1") > 0, "{log}");
     let verify = |expected: i32| {
         let output = command(dir.path(), &["verify", "last"]).output().unwrap();
@@ -141,7 +142,7 @@ fn separate_hosts_meet_the_rules_that_are_about_them() {
         said
     };
     verify(0);
-    // Without the lines of one host, and with check sums that are right again.
+    // Without the lines of one host, and with corrected check sums.
     let changed: String =
         log.lines().filter(|line| !line.contains(";generator=0,")).map(|line| format!("{line}\n")).collect();
     fs::write(run.join("histograms.hlog"), changed).unwrap();

@@ -1,4 +1,4 @@
-//! Series of runs: interleaved, killed and resumed, ranked, and refused where they make no sense.
+//! Series of runs: interleaved, killed and resumed, ranked, and refused if invalid.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -7,7 +7,7 @@ use serde_json::Value;
 
 use crate::program::{Running, Said, assert_ended, command, only_entry, webstone, webstone_in};
 
-/// Two cells of the reference server, two levels, three rounds, as short as it gets.
+/// Two cells of the reference server, two levels, three rounds, as short as possible.
 const CELLS: [&str; 5] =
     ["servers", "reference", "--policies", "per-request,keep-alive", "--server-threads=1"];
 const SHORT: [&str; 12] =
@@ -48,7 +48,7 @@ fn course(directory: &Path) -> Vec<(String, u64, u64)> {
     runs.into_iter().map(|(_, run)| run).collect()
 }
 
-/// There and back again: rounds of A B, B A, A B.
+/// Rounds of A B, B A, A B.
 fn there_and_back() -> Vec<(String, u64, u64)> {
     let (a, b) = ("reference-per-request", "reference-keep-alive");
     let rounds = [(a, 1), (b, 1), (b, 2), (a, 2), (a, 3), (b, 3)];
@@ -82,7 +82,7 @@ fn iterations_are_interleaved_over_cells_and_every_cell_is_a_record() {
         let said = webstone(&["verify", path.to_str().unwrap()]);
         assert_eq!(said.code, 0, "{}{}", said.out, said.err);
     }
-    // The report is made again, by path and by name, in every form.
+    // The report can be made again, by path and by name, in every format.
     let name = directory.file_name().unwrap().to_str().unwrap();
     for (format, marks) in [
         ("text", ["Not shown: ", "levels of each cell"]),
@@ -96,7 +96,7 @@ fn iterations_are_interleaved_over_cells_and_every_cell_is_a_record() {
     }
     let rows = webstone_in(dir.path(), &["report", name, "--format", "csv"]).out;
     assert_eq!(rows.lines().count(), 1 + 4, "a row a cell and level");
-    // Its page leads to the reports of the cells, from wherever it lies.
+    // Its page links to the reports of the cells, wherever it is.
     assert_eq!(webstone_in(dir.path(), &["report", name, "-o", "series.html"]).code, 0);
     let page = std::fs::read_to_string(dir.path().join("series.html")).unwrap();
     let links: Vec<&str> =
@@ -106,7 +106,7 @@ fn iterations_are_interleaved_over_cells_and_every_cell_is_a_record() {
 }
 
 #[test]
-fn a_series_that_was_killed_goes_on_where_it_was() {
+fn a_series_that_was_killed_continues_where_it_was() {
     let dir = tempfile::tempdir().unwrap();
     let mut running = Running::start(dir.path(), &[CELLS.as_slice(), &SHORT].concat());
     running.wait_for("reference-keep-alive: round 2 of 3");
@@ -134,7 +134,7 @@ fn a_series_that_was_killed_goes_on_where_it_was() {
     }
     let after: Vec<String> = course_times(&directory);
     assert!(before.iter().all(|time| after.contains(time)), "{before:?} {after:?}");
-    // Nothing is left to be done, and that takes no server.
+    // Nothing is left to be done, and that needs no server.
     let again = webstone_in(dir.path(), &["servers", "--resume", path, "--format", "json"]);
     assert!(!again.err.contains("round") && course(&directory).len() == 12, "{}", again.err);
 }
@@ -156,7 +156,7 @@ fn course_times(directory: &Path) -> Vec<String> {
 }
 
 #[test]
-fn an_interrupted_series_says_how_to_go_on() {
+fn an_interrupted_series_says_how_to_resume_it() {
     let dir = tempfile::tempdir().unwrap();
     let mut running = Running::start(
         dir.path(),
@@ -205,7 +205,7 @@ fn scaling_is_measured_on_as_many_cpus_as_were_asked_for() {
 }
 
 #[test]
-fn what_programs_answer_is_held_against_files() {
+fn answers_of_programs_are_compared_with_files() {
     let dir = tempfile::tempdir().unwrap();
     let arguments = [
         "spice",
@@ -233,7 +233,7 @@ fn what_programs_answer_is_held_against_files() {
     let rows = spice["rows"].as_array().unwrap();
     let names: Vec<&str> = rows.iter().map(|row| row["interface"].as_str().unwrap()).collect();
     assert_eq!(names, ["static", "persistent", "cgi"]);
-    // Every answer was looked at: 40 pages of 16,384 bytes in three rounds of two levels.
+    // Every answer was checked: 40 pages of 16,384 bytes in three rounds of two levels.
     for (_, path) in records(&only_entry(&dir.path().join("runs"))) {
         let record = json(&fs::read_to_string(path.join("record.json")).unwrap());
         for run in record["iterations"].as_array().unwrap() {
@@ -243,7 +243,7 @@ fn what_programs_answer_is_held_against_files() {
             assert!(counts["succeeded"].as_u64() >= Some(40), "{counts}");
         }
     }
-    // An efficiency is the rate over that of the files, each at its peak, whatever the machine made of either.
+    // Efficiency is the rate over that of files, each at its peak, however busy the machine was.
     let computed = report["computed"]["cells"].as_array().unwrap();
     let peak = |cell: &Value| {
         let level = &cell["levels"][cell["peak"].as_u64().unwrap() as usize];
@@ -293,7 +293,7 @@ fn a_plan_is_shown_without_anything_run_and_its_file_is_the_same_plan() {
 }
 
 #[test]
-fn what_makes_no_sense_is_refused_with_a_remedy() {
+fn invalid_plans_are_refused_with_a_remedy() {
     let dir = tempfile::tempdir().unwrap();
     fs::write(dir.path().join("url.toml"), "target = ['http://192.0.2.1']\n").unwrap();
     fs::write(dir.path().join("word.toml"), "[series]\nserver = ['nginx']\n").unwrap();
@@ -396,7 +396,7 @@ fn what_makes_no_sense_is_refused_with_a_remedy() {
 }
 
 #[test]
-fn what_is_not_stored_of_a_series_comes_from_its_command_line_when_it_goes_on() {
+fn a_resumed_series_takes_what_was_not_stored_from_its_command_line() {
     let dir = tempfile::tempdir().unwrap();
     fs::write(dir.path().join("large"), "x".repeat(70_000)).unwrap();
     fs::write(dir.path().join("other"), "y".repeat(70_000)).unwrap();
@@ -445,7 +445,7 @@ fn what_is_not_stored_of_a_series_comes_from_its_command_line_when_it_goes_on() 
 }
 
 #[test]
-fn a_changed_record_is_not_gone_on_with() {
+fn a_series_with_a_changed_record_is_not_resumed() {
     let dir = tempfile::tempdir().unwrap();
     let mut running = Running::start(dir.path(), &[CELLS.as_slice(), &SHORT].concat());
     running.wait_for("reference-keep-alive: round 1 of 3");
@@ -463,7 +463,7 @@ fn a_changed_record_is_not_gone_on_with() {
     assert!(said.err.contains("cannot be resumed: the workload was workout-0k (0"), "{}", said.err);
 }
 
-/// The files that the documentation names lead to the plans that they promise.
+/// The files named in the documentation give the plans that it promises.
 #[test]
 fn the_examples_can_be_planned() {
     let examples = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../examples");
@@ -472,13 +472,13 @@ fn the_examples_can_be_planned() {
     for entry in fs::read_dir(&examples).unwrap() {
         let path = entry.unwrap().path();
         let text = fs::read_to_string(&path).unwrap();
-        // Others are workloads.
+        // The others are workloads.
         if !text.contains("[series]") {
             continue;
         }
         seen += 1;
         let file = path.to_str().unwrap();
-        // As the file itself says; the machine need not have all the CPUs.
+        // The command in the file itself; this machine may not have all the CPUs.
         let named = |kind: &&str| text.contains(&format!("webstone {kind} -f"));
         let kind = ["scale", "spice", "servers"].into_iter().find(named).unwrap();
         let said = command(dir.path(), &[kind, "-f", file, "--plan"]).output().unwrap();

@@ -1,4 +1,4 @@
-//! `webstone serve`: the contract with the program that starts it, and its files.
+//! `webstone serve`: the contract with the program that starts it, and the files that it serves.
 
 use std::io::{Read, Write};
 use std::net::TcpStream;
@@ -45,7 +45,7 @@ fn a_signal_ends_it_in_order() {
 }
 
 #[test]
-fn what_it_cannot_be_is_explained() {
+fn invalid_options_are_explained() {
     let dir = tempfile::tempdir().unwrap();
     let server = Server::start(dir.path(), &["--threads", "1"]);
     let taken = server.url.strip_prefix("http://").unwrap().to_owned();
@@ -82,7 +82,7 @@ fn what_it_cannot_be_is_explained() {
 fn a_reader_that_went_away_is_no_panic() {
     let dir = tempfile::tempdir().unwrap();
     let mut child = command(dir.path(), &["workloads", "show", "webbench-static"]).spawn().unwrap();
-    // More than a pipe holds is still to come when its reader is gone.
+    // More than a pipe can hold is still to be written when its reader is gone.
     drop(child.stdout.take());
     let output = child.wait_with_output().unwrap();
     assert_eq!((output.status.code(), String::from_utf8(output.stderr).unwrap().as_str()), (Some(0), ""));

@@ -1,4 +1,4 @@
-//! Several `--server-agent`s: real back ends of HAProxy, each monitored by an agent of its own, on this host and in network
+//! Several `--server-agent`s: real back ends of HAProxy, each monitored by its own agent, on this host and in network
 //! namespaces; what they used adds up, and a lost agent is named.
 
 use std::fs;
@@ -14,10 +14,10 @@ use crate::namespace::Namespace;
 use crate::own_servers::is_installed;
 use crate::program::{Running, Server, assert_ended, program, webstone, webstone_in};
 
-/// A load that leaves agents their share of a machine that has other tests to run, too.
+/// A load that leaves enough CPU time for agents on a machine that runs other tests, too.
 const LIGHT: [&str; 8] = ["-c", "2", "-R", "400", "-d", "3s", "--warmup", "0s"];
 
-/// HAProxy in front of some backends, one after the other; ended when this is dropped.
+/// HAProxy in front of several backends, used in turn; ended when this is dropped.
 struct Balancer {
     child: Child,
     url: String,
@@ -25,7 +25,8 @@ struct Balancer {
 
 impl Balancer {
     fn start(dir: &Path, backends: &[&str]) -> Balancer {
-        // Free a moment ago: another program may take it meanwhile, then HAProxy ends and another is tried.
+        // A port that was free just now: if another program takes it meanwhile, HAProxy ends and another one is
+        // tried.
         for _ in 0..10 {
             let port = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
             let mut text = format!(
@@ -70,7 +71,7 @@ fn number(value: &Value) -> u64 {
     value.as_u64().unwrap_or_else(|| panic!("{value}"))
 }
 
-/// Every counter of the whole is the sum of what the two hosts have.
+/// Checks that every counter of the whole is the sum over the two hosts.
 fn assert_adds_up(record: &Value) {
     let runs = record["iterations"].as_array().unwrap();
     assert!(!runs.is_empty());
@@ -83,7 +84,7 @@ fn assert_adds_up(record: &Value) {
             assert_eq!(number(&whole[name]), number(&parts[0][name]) + number(&parts[1][name]), "{name}");
         }
         for part in parts {
-            // A request in two reaches each of them.
+            // Each of them gets every second request.
             assert!(number(&part["user_ns"]) + number(&part["system_ns"]) > 0, "{part}");
             assert_eq!(number(&part["processes"]["processes_max"]), 1);
         }
@@ -162,7 +163,7 @@ fn two_backends_on_one_machine_add_up() {
 }
 
 #[test]
-fn backends_behind_other_networks_are_measured_there() {
+fn backends_in_other_networks_are_measured_there() {
     if !is_installed("haproxy", "haproxy") {
         return;
     }
@@ -214,7 +215,7 @@ fn a_lost_agent_is_named_and_the_others_are_kept() {
     arguments.extend(["--no-store", "--format", "json"]);
     arguments.extend(agents.iter().flat_map(|agent| ["--server-agent", agent]));
     let mut run = Running::start(dir.path(), &arguments);
-    // The agents are there, and the first level's warm-up has not ended yet.
+    // The agents have started, and the first level's warm-up has not ended yet.
     run.wait_for("standard on ");
     let pid = pid_in(&file);
     signal("KILL", pid);
@@ -227,7 +228,7 @@ fn a_lost_agent_is_named_and_the_others_are_kept() {
     assert!(said.err.contains(&format!("warning: figures of the server are missing: {why}")), "{}", said.err);
     for run in record["iterations"].as_array().unwrap() {
         assert!(number(&run["measured"]["counts"]["succeeded"]) > 0);
-        // A part is not the whole; the host that is left has its own.
+        // A part is not the whole; the remaining host has its own figures.
         assert_eq!(run["server"], Value::Null);
         let missing = run["server_missing"].as_str().unwrap();
         assert!(missing.contains(&why), "{missing}");
@@ -256,7 +257,7 @@ fn agents_that_watch_the_same_server_are_refused() {
         assert!(said.err.contains(words), "{words}: {}", said.err);
     }
     assert!(!dir.path().join("runs").exists(), "nothing was measured");
-    // One that finds nothing says so by its host's name, and where to look.
+    // An agent that finds nothing says so with its host's name, and what to check.
     let nothing = format!("{} agent --port 1", program());
     let mut arguments = vec!["run", &*server.url, "-c", "1", "-d", "1s", "--warmup", "0s", "--no-store"];
     arguments.extend(["--server-agent", &agents[0], "--server-agent", &nothing]);

@@ -1,4 +1,5 @@
-//! TLS and HTTP/2 of servers that webstone configures: what curl and OpenSSL agree on with each of them, in both profiles.
+//! TLS and HTTP/2 of servers that webstone configures: what curl and OpenSSL negotiate with each of them, in both
+//! profiles.
 
 use std::fs;
 use std::path::Path;
@@ -42,7 +43,7 @@ fn said(words: &[&str]) -> String {
     String::from_utf8_lossy(&output.stdout).into_owned() + &String::from_utf8_lossy(&output.stderr)
 }
 
-/// What curl got: version, status, bytes.
+/// curl's result: version, status, bytes.
 fn fetched(server: &RunningServer, flags: &[&str]) -> String {
     fetched_from(server, server.url(), flags)
 }
@@ -55,7 +56,7 @@ fn fetched_from(server: &RunningServer, base: &str, flags: &[&str]) -> String {
     said(&[&line[..], &trust, flags, &[&url]].concat())
 }
 
-/// Whether OpenSSL's client resumes the session that an earlier connection left.
+/// Whether OpenSSL's client can resume the session of an earlier connection.
 fn is_resumed(server: &RunningServer, version: TlsVersion, directory: &Path) -> bool {
     let session = directory.join("session");
     let session = session.to_str().unwrap();
@@ -63,7 +64,7 @@ fn is_resumed(server: &RunningServer, version: TlsVersion, directory: &Path) -> 
     let flag = if version == TlsVersion::Tls12 { "-tls1_2" } else { "-tls1_3" };
     let address = server.url().trim_start_matches("https://").to_owned();
     let connect = |how: &str| {
-        // Until the answer is there: tickets of TLS 1.3 come after the handshake.
+        // Until the answer arrives: tickets of TLS 1.3 come after the handshake.
         let line = format!(
             "(printf 'GET {} HTTP/1.1\\r\\nHost: localhost\\r\\nConnection: close\\r\\n\\r\\n'; sleep 0.3) | \
              openssl s_client -connect {address} -servername localhost {flag} {how} {session} -ign_eof 2>&1",
@@ -79,7 +80,7 @@ fn is_resumed(server: &RunningServer, version: TlsVersion, directory: &Path) -> 
     connect("-sess_in").contains("Reused, TLSv1")
 }
 
-/// A server with its options, in every way that it is told of TLS.
+/// Runs a server with all of its TLS options.
 fn speaks_tls(software: Software, program: &str, package: &str) {
     if !is_installed(program, package) || !is_installed("curl", "curl") || !is_installed("openssl", "openssl")
     {
@@ -114,7 +115,7 @@ fn speaks_tls(software: Software, program: &str, package: &str) {
         let case =
             format!("{software:?} {profile:?} {certificate:?} {versions:?} {tickets:?} {session_cache:?}");
         if let Err(refused) = webstone_lab::servers::check(&spec) {
-            // What a server has no words for.
+            // What this server cannot express.
             assert!(refused.what.contains("server.tls."), "{case}: {refused}");
             continue;
         }
@@ -150,14 +151,14 @@ fn speaks_tls(software: Software, program: &str, package: &str) {
         let facts: Vec<String> =
             server.facts().into_iter().map(|(name, fact)| format!("{name}: {fact}")).collect();
         assert!(facts.iter().any(|fact| fact.starts_with("server.tls: TLS 1.")), "{facts:?}");
-        // The record has all but the key.
+        // The record has everything except the key.
         let kept = serde_json::to_string(&server.configuration()).unwrap();
         assert!(!kept.contains("PRIVATE KEY"), "{kept}");
     }
     assert!(seen > 0, "{software:?}");
 }
 
-fn speaks_http2_in_the_clear(software: Software, program: &str, package: &str) {
+fn speaks_http2_without_tls(software: Software, program: &str, package: &str) {
     if !is_installed(program, package) || !is_installed("curl", "curl") {
         return;
     }
@@ -168,7 +169,7 @@ fn speaks_http2_in_the_clear(software: Software, program: &str, package: &str) {
     }
 }
 
-/// A server that listens in the clear and over TLS answers at both, and at neither what is the other's.
+/// A server that listens with and without TLS answers on both ports, and on neither to the other's protocol.
 fn listens_for_both(software: Software, origin: &str) {
     for (profile, http2) in [(Profile::Stock, false), (Profile::Tuned, false), (Profile::Tuned, true)] {
         let http2 = http2 && software != Software::ApachePrefork;
@@ -178,7 +179,7 @@ fn listens_for_both(software: Software, origin: &str) {
         let server = start(&spec, origin).unwrap_or_else(|error| panic!("{case}: {error}"));
         let secure = server.secure_url().expect("it listens for both");
         assert!(server.url().starts_with("http://") && secure.starts_with("https://"), "{case}");
-        // nginx before 1.25.1 then speaks nothing else in the clear.
+        // nginx before 1.25.1 then speaks only HTTP/2 without TLS.
         let (flag, version) = if http2 { ("--http2-prior-knowledge", "2") } else { ("--http1.1", "1.1") };
         assert_eq!(fetched(&server, &[flag]), format!("{version} 200 5000"), "{case}");
         let flag = if http2 { "--http2" } else { "--http1.1" };
@@ -194,7 +195,7 @@ fn listens_for_both(software: Software, origin: &str) {
 }
 
 #[test]
-fn servers_listen_in_the_clear_and_over_tls() {
+fn servers_listen_with_and_without_tls() {
     if !is_installed("curl", "curl") {
         return;
     }
@@ -212,7 +213,7 @@ fn servers_listen_in_the_clear_and_over_tls() {
         listens_for_both(Software::Apache, "");
         listens_for_both(Software::ApachePrefork, "");
     }
-    // A whole path is looked for where it says.
+    // An absolute path is used as it is.
     if is_installed("lighttpd", "lighttpd")
         && is_installed("/usr/lib/lighttpd/mod_openssl.so", "lighttpd-mod-openssl")
     {
@@ -223,7 +224,7 @@ fn servers_listen_in_the_clear_and_over_tls() {
     }
 }
 
-/// A mix in numbers that leave nothing to chance: a page of two files in the clear and one over TLS.
+/// A mix whose numbers are certain: a page with two files without TLS and one over TLS.
 #[test]
 fn a_mix_is_asked_of_one_server_as_the_workload_says() {
     let dir = tempfile::tempdir().unwrap();
@@ -233,7 +234,7 @@ fn a_mix_is_asked_of_one_server_as_the_workload_says() {
     let mut servers = vec!["reference"];
     servers.extend(is_installed("nginx", "nginx-light").then_some("nginx"));
     for server in servers {
-        // One client: a session is there for every handshake but the first.
+        // One client: there is a session for every handshake but the first.
         for (share, full) in [("0%", 60), ("100%", 1)] {
             let line = [
                 "run", "--server", server, "-w", "mix.toml", "-c", "1", "--pages", "60", "-d", "0s", "-i",
@@ -259,7 +260,7 @@ fn a_mix_is_asked_of_one_server_as_the_workload_says() {
             assert!(urls.starts_with("http://") && urls.contains(" https://"), "{urls}");
         }
     }
-    // Who misbehaves goes to the address with TLS.
+    // Misbehaving connections use the address with TLS.
     let line =
         ["workout", "-w", "mix.toml", "-c", "1", "-n", "20", "--rounds", "1", "--offenders", "2", "--json"];
     let said = crate::program::webstone_in(dir.path(), &line);
@@ -272,8 +273,8 @@ fn a_mix_is_asked_of_one_server_as_the_workload_says() {
     assert!(said.code == 2 && said.err.contains("name the server's https:// URL too"), "{said:?}");
 }
 
-/// Every cell of SPICE and of scaling over TLS has a handshake for each connection, full or resumed as asked for; one that is to be
-/// without TLS has none.
+/// Every cell of SPICE and of scaling over TLS has a handshake for each connection, full or resumed as requested; a
+/// cell without TLS has none.
 #[test]
 fn series_are_measured_over_tls() {
     let dir = tempfile::tempdir().unwrap();
@@ -311,13 +312,13 @@ fn series_are_measured_over_tls() {
 #[test]
 fn nginx_speaks_tls() {
     speaks_tls(Software::Nginx, "nginx", "nginx-light");
-    speaks_http2_in_the_clear(Software::Nginx, "nginx", "nginx-light");
+    speaks_http2_without_tls(Software::Nginx, "nginx", "nginx-light");
 }
 
 #[test]
 fn apache_speaks_tls() {
     speaks_tls(Software::Apache, "apache2", "apache2");
-    speaks_http2_in_the_clear(Software::Apache, "apache2", "apache2");
+    speaks_http2_without_tls(Software::Apache, "apache2", "apache2");
 }
 
 #[test]
@@ -330,23 +331,23 @@ fn apache_prefork_speaks_tls() {
 
 #[test]
 fn lighttpd_speaks_tls() {
-    // A whole path is looked for where it says.
+    // An absolute path is used as it is.
     if is_installed("/usr/lib/lighttpd/mod_openssl.so", "lighttpd-mod-openssl") {
         speaks_tls(Software::Lighttpd, "lighttpd", "lighttpd");
-        speaks_http2_in_the_clear(Software::Lighttpd, "lighttpd", "lighttpd");
+        speaks_http2_without_tls(Software::Lighttpd, "lighttpd", "lighttpd");
     }
 }
 
 #[test]
 fn caddy_speaks_tls() {
     speaks_tls(Software::Caddy, "caddy", "caddy");
-    speaks_http2_in_the_clear(Software::Caddy, "caddy", "caddy");
+    speaks_http2_without_tls(Software::Caddy, "caddy", "caddy");
 }
 
 #[test]
 fn nghttpd_speaks_http2_alone() {
     speaks_tls(Software::Nghttpd, "nghttpd", "nghttp2-server");
-    speaks_http2_in_the_clear(Software::Nghttpd, "nghttpd", "nghttp2-server");
+    speaks_http2_without_tls(Software::Nghttpd, "nghttpd", "nghttp2-server");
     let spec = ServerSpec { software: Software::Nghttpd, ..ServerSpec::default() };
     let refused = webstone_lab::servers::check(&spec).unwrap_err();
     assert!(refused.what.contains("only HTTP/2") && refused.hint.contains("--http 2"), "{refused}");

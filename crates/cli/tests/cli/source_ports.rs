@@ -1,4 +1,4 @@
-//! `--source-port-range`: servers see ports of the range alone, and too few of them are told.
+//! `--source-port-range`: servers see only ports of the range, and too few of them are reported.
 
 use std::collections::BTreeSet;
 use std::io::{Read, Write};
@@ -9,14 +9,14 @@ use serde_json::Value;
 
 use crate::program::{program, webstone, webstone_in};
 
-/// A server that answers every request and keeps the ports that connections came from.
+/// A server that answers every request and keeps the source ports of connections.
 fn server() -> (String, Arc<Mutex<BTreeSet<u16>>>) {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let url = format!("http://{}/", listener.local_addr().unwrap());
     let seen = Arc::new(Mutex::new(BTreeSet::new()));
     let ports = Arc::clone(&seen);
     std::thread::spawn(move || {
-        // Of what was reset since, the socket itself no longer knows where it came from.
+        // A socket that was reset meanwhile can no longer report its peer's address.
         while let Ok((mut stream, from)) = listener.accept() {
             ports.lock().unwrap().insert(from.port());
             std::thread::spawn(move || {
@@ -33,8 +33,8 @@ fn server() -> (String, Arc<Mutex<BTreeSet<u16>>>) {
 
 #[test]
 fn a_server_sees_ports_of_the_range_alone() {
-    // The kernel chooses from the first range; the second is outside of its own.
-    // Both are wide, because a port rests for a minute after its connection.
+    // The kernel chooses from the first range; the second is outside its own. Both are wide, because a port is in
+    // TIME_WAIT for a minute after its connection.
     for (range, first, last) in [("43000-44999", 43_000, 44_999), ("23000-24999", 23_000, 24_999)] {
         let (url, seen) = server();
         let dir = tempfile::tempdir().unwrap();

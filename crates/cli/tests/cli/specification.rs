@@ -1,4 +1,4 @@
-//! What was typed → what it means, seen through `--dump-spec`.
+//! What is typed and what it means, as shown by `--dump-spec`.
 
 use webstone_measure::units::Nanos;
 use webstone_model::spec::{Check, ConnectionPolicy, HttpVersion, Levels, Order, Resolve, RunSpec, WhenBusy};
@@ -249,9 +249,9 @@ fn a_testbed_file_may_hold_a_rate() {
     assert!(written.contains("rate = \"1000,2000,3000\""), "{written}");
 }
 
-/// Flags and files are checked against the same rules; for a file, the error names the line.
+/// Flags and files are checked by the same rules; for a file, the error has the line.
 #[test]
-fn flags_and_files_are_held_against_the_same_rules() {
+fn flags_and_files_are_checked_by_the_same_rules() {
     let dir = tempfile::tempdir().unwrap();
     for (flags, file) in [
         (&["-i", "20k"][..], "[load]\niterations = 20000\n"),
@@ -295,7 +295,7 @@ fn settings_of_a_browser_are_values_in_every_specification() {
     };
     let (chrome, text) = typed("chrome");
     assert_eq!(chrome, Http2Settings::CHROME);
-    // A later version may know other values by this name.
+    // A later version may have other values under this name.
     let values = "header-table=65536,header-list=262144,window=6291456,connection-window=15728640";
     assert!(text.contains(&format!("http2_settings = \"{values}\"")), "{text}");
     assert_eq!(typed(values).0, chrome);

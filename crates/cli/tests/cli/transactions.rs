@@ -1,4 +1,5 @@
-//! `--record-all` in every way that requests are sent: a line for each request, counted as the record and the server count them.
+//! `--record-all` in every way of sending requests: a line for each request, with the counts of the record and the
+//! server.
 
 use std::path::Path;
 
@@ -26,7 +27,7 @@ impl<'a> Line<'a> {
         self.text(name).parse().unwrap()
     }
 
-    /// Instants in the order in which they must have come; those that a transaction has.
+    /// The instants that a transaction has, in the order in which they must come.
     fn instants(&self) -> Vec<i64> {
         let names = ["start_ns", "connected_ns", "sent_ns", "first_byte_ns", "headers_done_ns", "end_ns"];
         names.iter().filter(|name| self.text(name) != "-").map(|name| self.number(name)).collect()
@@ -65,10 +66,10 @@ fn each_request_is_a_line_whatever_it_is_sent_over() {
                 assert_eq!(told.len() as i64, count("succeeded"), "{what}: {counts}");
                 assert_eq!((count("failed"), count("pages_completed")), (0, 90), "{what}: {counts}");
                 assert_eq!(iteration["server"]["requests"], told.len(), "{what}");
-                // In plaintext: heads with the framing of bodies, and bodies.
+                // Without TLS: heads with the framing of bodies, and bodies.
                 assert_eq!(sum("body_bytes"), count("body_bytes"), "{what}");
                 assert_eq!(sum("head_bytes"), count("head_bytes") + count("framing_bytes"), "{what}");
-                // On the wire: what the server says that it sent, records of TLS and all frames of HTTP/2 included.
+                // On the wire: what the server reports to have sent, including TLS records and all frames of HTTP/2.
                 let received = iteration["measured"]["lifetime"]["received_bytes"].as_i64().unwrap();
                 assert_eq!(iteration["server"]["sent_bytes"], received, "{what}");
                 let plain = sum("body_bytes") + sum("head_bytes");
@@ -98,7 +99,7 @@ fn each_request_is_a_line_whatever_it_is_sent_over() {
     }
 }
 
-/// Where time ends the window, requests under way at its ends are in neither the file nor the counts.
+/// If time ends the window, requests in progress at its ends are neither in the file nor in the counts.
 #[test]
 fn a_window_that_time_ends_has_as_many_lines_as_its_counts_say() {
     for (name, flags, _) in WAYS {

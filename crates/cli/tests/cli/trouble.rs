@@ -6,7 +6,7 @@ use std::net::TcpListener;
 use crate::own_servers::was_read;
 use crate::program::{Server, program, webstone, webstone_in};
 
-/// A port at which nothing listens: it was free a moment ago.
+/// A port where nobody listens: it was free a moment ago.
 fn dead_port() -> u16 {
     TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port()
 }
@@ -28,7 +28,7 @@ fn a_dead_server_is_found_before_the_load() {
 }
 
 #[test]
-fn a_workload_that_is_none_is_explained() {
+fn an_invalid_workload_is_explained() {
     let dir = tempfile::tempdir().unwrap();
     std::fs::write(dir.path().join("filelist"), "/a 3 #10\n/b -1 #20\n").unwrap();
     for (workload, text) in [
@@ -74,7 +74,7 @@ fn a_report_that_cannot_be_written_stops_the_run_before_the_load() {
 }
 
 #[test]
-fn a_record_that_is_none_is_explained() {
+fn an_invalid_record_is_explained() {
     let dir = tempfile::tempdir().unwrap();
     let said = webstone_in(dir.path(), &["report", "."]);
     assert_eq!((said.code, said.out.as_str()), (1, ""));
@@ -125,7 +125,7 @@ fn a_fileset_that_is_not_served_is_found_before_the_load() {
 }
 
 #[test]
-fn what_is_not_checked_is_measured_and_counted_as_an_error() {
+fn unchecked_files_are_measured_and_counted_as_errors() {
     let dir = tempfile::tempdir().unwrap();
     let server = Server::start(dir.path(), &["--threads", "1", "--workload", "workout-0k"]);
     let url = format!("{}/nowhere", server.url);
@@ -160,7 +160,7 @@ fn what_is_not_checked_is_measured_and_counted_as_an_error() {
 }
 
 #[test]
-fn fewer_requests_than_clients_starve_nobody() {
+fn fewer_requests_than_clients_starve_no_client() {
     let dir = tempfile::tempdir().unwrap();
     let server = Server::start(dir.path(), &["--threads", "1", "--workload", "workout-0k"]);
     let url = format!("{}/test?size=10", server.url);
@@ -212,7 +212,7 @@ fn too_many_errors_make_the_measurement_invalid() {
     assert_eq!(measured["errors"][0]["count"], 10);
 }
 
-/// Every 20th answer never comes: in the end both clients wait for one, and by count the answered requests hide that.
+/// Every 20th answer never comes: in the end both clients wait for one, which the number of answered requests hides.
 #[test]
 fn a_server_that_falls_silent_fails_what_it_kept_before() {
     let dir = tempfile::tempdir().unwrap();
@@ -246,7 +246,7 @@ fn the_verdict_stands_above_the_rate_and_the_report_repeats_it() {
     let said = webstone_in(dir.path(), &["hit", &url, "-d", "300ms", "-c", "2", "-q", "--warmup", "0"]);
     assert_eq!(said.code, 4, "{}", said.err);
     let place = |text: &str| said.out.find(text).unwrap_or_else(|| panic!("{text} is in\n{}", said.out));
-    // Where the machine is busy, iterations are named beside levels.
+    // On a busy machine, iterations are named besides levels.
     assert!(place("INVALID: ") < place("bottleneck"), "{}", said.out);
     assert!(place("bottleneck") < place("Requests/sec:"), "{}", said.out);
 }
@@ -290,7 +290,7 @@ fn two_arms_report_a_noise_floor() {
     let noise = &report["computed"]["levels"][0]["statistics"]["noise"];
     assert_eq!((&noise["ratio"]["method"], &noise["ratio"]["samples"]), (&"student-t".into(), &4.into()));
     assert!(noise["percent"].as_f64().unwrap() > 0.0);
-    // The server is somebody else's process on this host, and is watched all the same.
+    // The server is another process on this host, but is monitored, too.
     let first = &report["iterations"][0];
     assert!(!was_read(first) || first["server"]["resident_bytes_max"].as_u64().unwrap() > 0);
     assert!(report["iterations"][0]["host"]["tcp"]["segments_sent"].as_u64().unwrap() > 0);
@@ -305,14 +305,14 @@ fn open_files_and_sockets_are_counted_while_they_are_open() {
     let said = webstone_in(dir.path(), &[&hit[..], &["-q", "--format", "json"]].concat());
     let report: serde_json::Value = serde_json::from_str(&said.out).unwrap();
     let host = &report["iterations"][0]["host"];
-    // Of the fullest table: each worker has one of its own, or, before Linux 5.9, all share one.
+    // In the fullest table: each worker has its own, or, before Linux 5.9, all share one.
     assert!(host["descriptors"].as_u64().unwrap() >= 60, "{host}");
-    // Both ends are here.
+    // Both ends of each connection are on this host.
     assert!(host["tcp"]["in_use"].as_u64().unwrap() >= 240, "{host}");
 }
 
 #[test]
-fn contents_that_nobody_knows_are_not_said_to_be_checked_in_silence() {
+fn unknown_contents_are_not_silently_claimed_to_be_checked() {
     let dir = tempfile::tempdir().unwrap();
     let server = Server::start(dir.path(), &["--threads", "1"]);
     let url = format!("{}/test?size=100", server.url);
@@ -329,7 +329,7 @@ fn contents_that_nobody_knows_are_not_said_to_be_checked_in_silence() {
 }
 
 #[test]
-fn what_is_wrong_with_a_server_is_told_by_the_first_generator() {
+fn the_first_generator_reports_what_is_wrong_with_a_server() {
     let dir = tempfile::tempdir().unwrap();
     let agent = format!("{} agent", program());
     let host = fs::read_to_string("/proc/sys/kernel/hostname").unwrap();
@@ -357,7 +357,7 @@ fn what_is_wrong_with_a_server_is_told_by_the_first_generator() {
         "{said}"
     );
 
-    // It accepts connections and says nothing: no fault of the agent's.
+    // It accepts connections and sends nothing, which is not the agent's fault.
     let silent = TcpListener::bind("127.0.0.1:0").unwrap();
     let url = format!("http://{}", silent.local_addr().unwrap());
     let said = told(&url, &["--timeout", "200ms"]);

@@ -1,4 +1,4 @@
-//! `certify`, `verify`, `archive`, and what a record must not hold: from a real run through a real key, checked by
+//! `certify`, `verify`, `archive`, and what a record must not contain: from a real run and a real key, checked with
 //! OpenSSH's own ssh-keygen, to a flipped byte in every file.
 
 use std::fs;
@@ -9,7 +9,7 @@ use sha2::{Digest, Sha256};
 
 use crate::program::{Said, Server, only_entry, webstone_in};
 
-/// The files of a record that has no options of its own, beside `MANIFEST.sha256`.
+/// The files of a record without special options, beside `MANIFEST.sha256`.
 pub(crate) const FILES: [&str; 8] = [
     "environment.json",
     "figures.json",
@@ -38,7 +38,7 @@ fn key(dir: &Path, name: &str) -> PathBuf {
     path
 }
 
-/// OpenSSH is on nearly every machine, and what it says is the second opinion that the format was chosen for.
+/// OpenSSH is on nearly every machine, and the format was chosen so that it can give a second opinion.
 #[expect(clippy::print_stderr, reason = "a skipped test says why")]
 fn has_ssh_keygen() -> bool {
     let there =
@@ -65,7 +65,7 @@ fn copy(from: &Path, to: &Path) {
     }
 }
 
-/// Rewrites the check sums, as a forger would who knows the format.
+/// Rewrites the check sums, as a forger would do who knows the format.
 pub(crate) fn mend_manifest(run: &Path) {
     let manifest = run.join("MANIFEST.sha256");
     let names = fs::read_to_string(&manifest).unwrap();
@@ -77,7 +77,7 @@ pub(crate) fn mend_manifest(run: &Path) {
 }
 
 #[test]
-fn a_run_that_meets_not_every_rule_is_signed_only_as_that() {
+fn a_run_that_breaks_a_rule_is_signed_only_as_uncertified() {
     if !has_ssh_keygen() {
         return;
     }
@@ -167,7 +167,7 @@ fn openssh_signs_what_webstone_verifies_and_pkcs8_signs_too() {
     assert_eq!(said.code, 0, "{said:?}");
     assert!(said.out.contains("no certificate"), "{}", said.out);
 
-    // The private key of RFC 8410, section 10.3, and the public key that it gives there.
+    // The private key of RFC 8410, section 10.3, and the public key for it given there.
     let pkcs8 = dir.path().join("key.pem");
     fs::write(
         &pkcs8,
@@ -182,7 +182,8 @@ fn openssh_signs_what_webstone_verifies_and_pkcs8_signs_too() {
     assert_eq!(verify(&run, &["--signer", text(&key.with_extension("pub"))]).code, 6);
 }
 
-/// Rules change. What another build judged must not turn an intact, signed record into a forged one, nor be this build's word.
+/// Rules change. What another build judged must neither make an intact, signed record look forged, nor be presented
+/// as this build's judgement.
 #[test]
 fn a_certificate_of_another_version_verifies_with_its_differences_noted() {
     if !has_ssh_keygen() {
@@ -261,7 +262,7 @@ fn one_flipped_byte_anywhere_is_found_and_named() {
                 let said = verify(&run, &[]);
                 assert_eq!(said.code, 6, "byte {at} of {name}, bit {bit}: {said:?}");
                 assert!(said.out.starts_with("NOT VERIFIED"), "{}", said.out);
-                // A line of the manifest that names another file, or none, is named by what then does not fit.
+                // A changed line of the manifest is reported by what then does not match.
                 assert!(said.out.contains(&format!("\n  {name}: ")), "byte {at} of {name}: {}", said.out);
             }
         }
@@ -301,7 +302,7 @@ fn files_that_are_missing_surplus_or_renamed_are_named() {
 }
 
 #[test]
-fn an_edited_figure_is_found_though_every_check_sum_was_mended() {
+fn an_edited_figure_is_found_though_every_check_sum_was_fixed() {
     let dir = tempfile::tempdir().unwrap();
     let run = run(dir.path());
     let edit = |name: &str, change: &dyn Fn(&mut serde_json::Value)| {
@@ -371,7 +372,7 @@ fn archives_are_the_same_bytes_and_verify_like_the_directory() {
     );
 }
 
-/// Path, kind and size of something in an archive.
+/// Path, type and size of an entry in an archive.
 type Entry = (&'static str, tar::EntryType, u64);
 
 fn tar_gz(path: &Path, entries: &[Entry]) {
@@ -379,7 +380,7 @@ fn tar_gz(path: &Path, entries: &[Entry]) {
     let mut tar = tar::Builder::new(out);
     for (name, kind, size) in entries {
         let mut header = tar::Header::new_gnu();
-        // Written by hand: the library itself refuses to write such paths.
+        // Written by hand: the library refuses to write such paths.
         header.as_old_mut().name[..name.len()].copy_from_slice(name.as_bytes());
         header.set_size(*size);
         header.set_entry_type(*kind);
@@ -390,7 +391,7 @@ fn tar_gz(path: &Path, entries: &[Entry]) {
 }
 
 #[test]
-fn hostile_archives_are_refused_and_leave_nothing_behind() {
+fn hostile_archives_are_refused_and_leave_no_files() {
     use tar::EntryType::{Regular, Symlink};
     let dir = tempfile::tempdir().unwrap();
     let cases: [(&str, &[Entry], &str); 7] = [
@@ -432,7 +433,7 @@ fn hostile_archives_are_refused_and_leave_nothing_behind() {
 }
 
 #[test]
-fn what_is_no_finished_record_is_told_as_what_it_is() {
+fn an_unfinished_record_is_reported_as_such() {
     let dir = tempfile::tempdir().unwrap();
     let run = run(dir.path());
     let missing = webstone_in(dir.path(), &["verify", "nothing"]);
@@ -458,7 +459,7 @@ fn what_is_no_finished_record_is_told_as_what_it_is() {
 }
 
 #[test]
-fn keys_that_cannot_sign_are_told_with_their_remedy() {
+fn keys_that_cannot_sign_are_reported_with_a_remedy() {
     let dir = tempfile::tempdir().unwrap();
     let run = run(dir.path());
     for (content, expected) in [

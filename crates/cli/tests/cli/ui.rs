@@ -1,4 +1,4 @@
-//! `webstone ui` and `--watch` as they are typed: what a front says of testbeds and runs is what the program says in a terminal.
+//! `webstone ui` and `--watch` as typed: a front shows the same about testbeds and runs as the program in a terminal.
 
 use std::io::{BufRead, BufReader};
 use std::path::{Path, PathBuf};
@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 use crate::asker::Asker;
 use crate::program::{Running, command, webstone_in};
 
-/// A front of its own process, ended when this is dropped.
+/// A front in its own process, ended when this is dropped.
 struct Front {
     child: Child,
     asker: Asker,
@@ -23,7 +23,7 @@ impl Front {
         Front { child, asker: Asker::of(&address) }
     }
 
-    /// Starts a run and waits for its end: what its stream told.
+    /// Starts a run and waits for its end; returns its events.
     fn whole(&self, spec: &Value) -> Vec<Value> {
         let (status, begun) = self.asker.post("/api/runs", &json!({ "command": "run", "spec": spec }));
         assert_eq!(status, 201, "{begun}");
@@ -38,7 +38,7 @@ impl Drop for Front {
     }
 }
 
-/// All rows of levels that ended, whether they came with a snapshot or by themselves; the last snapshot has those before it.
+/// All rows of ended levels, in a snapshot or single; the last snapshot has those before it.
 fn ended(lines: &[Value]) -> Vec<&Value> {
     let last = lines.iter().rposition(|line| line.get("snapshot").is_some()).unwrap();
     let before = lines[last]["snapshot"]["ended"].as_array().unwrap().iter();
@@ -113,7 +113,7 @@ fn a_run_of_the_terminal_is_watched_by_any_front_of_its_directory() {
         assert_eq!(lines[0]["snapshot"]["watched_in_terminal"], true, "{lines:?}");
         assert!(lines[0]["snapshot"]["command_line"].to_string().contains("--watch"));
     }
-    // A read-only front cannot stop it; the front that came with the run can, and Ctrl-C can.
+    // A read-only front cannot stop it; the front started with the run can, and Ctrl-C can.
     let stop = format!("/api/live/{id}/stop");
     assert_eq!(other.asker.post(&stop, &json!({})).0, 403);
     assert_eq!(own.post(&stop, &json!({})).0, 202);
@@ -133,7 +133,7 @@ fn a_run_of_the_terminal_is_watched_by_any_front_of_its_directory() {
     assert!(record["environment"].to_string().contains("watched_by"), "{}", record["environment"]);
 }
 
-/// What a testbed comes to, by `--dump-spec`. `None` where it names something that is not here.
+/// The meaning of a testbed, by `--dump-spec`. `None` if it needs something that is not available here.
 #[expect(clippy::print_stdout, reason = "what is skipped says why")]
 fn dumped(dir: &Path, command: &str, file: &Path) -> Option<String> {
     let said = webstone_in(dir, &[command, "-f", file.to_str().unwrap(), "--dump-spec"]);
@@ -148,7 +148,7 @@ fn dumped(dir: &Path, command: &str, file: &Path) -> Option<String> {
 #[test]
 fn the_values_of_a_form_come_to_the_run_that_the_testbed_is() {
     let dir = tempfile::tempdir().unwrap();
-    // Some name files and agents, which is not what is looked at here.
+    // Some need files and agents, which is not what is tested here.
     let front = Front::start(dir.path(), &["--allow-commands"]);
     let examples = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../examples");
     let mut testbeds: Vec<(String, &str, PathBuf)> = Vec::new();
@@ -174,10 +174,10 @@ fn the_values_of_a_form_come_to_the_run_that_the_testbed_is() {
     let mut compared = 0;
     for (text, command, file) in testbeds {
         let Some(whole) = dumped(dir.path(), command, &file) else { continue };
-        // Both what was written and everything that it comes to, defaults among it.
+        // Both what was written and its full meaning, including defaults.
         for toml in [&text, &whole] {
             let (_, read) = front.asker.post("/api/check", &json!({ "command": command, "toml": toml }));
-            // More CPUs than this host has are a problem of the start, and none of the testbed's.
+            // Too few CPUs on this host is a problem at the start, not one of the testbed.
             let problem = read["problem"]["message"].as_str().unwrap_or("CPUs for the server");
             assert!(problem.contains("CPUs for the server"), "{}: {read}", file.display());
             let (_, back) =
@@ -199,7 +199,7 @@ fn the_values_of_a_form_come_to_the_run_that_the_testbed_is() {
 }
 
 #[test]
-fn a_file_is_no_directory_of_runs() {
+fn a_file_is_not_a_directory_of_runs() {
     let dir = tempfile::tempdir().unwrap();
     std::fs::write(dir.path().join("file"), "").unwrap();
     let said = webstone_in(dir.path(), &["ui", "--runs-dir", "file"]);
@@ -217,7 +217,7 @@ fn a_file_is_no_directory_of_runs() {
 }
 
 #[test]
-fn what_is_wrong_is_told_at_its_key() {
+fn an_error_is_shown_at_its_key() {
     let dir = tempfile::tempdir().unwrap();
     let front = Front::start(dir.path(), &[]);
     for (spec, key) in [
@@ -258,7 +258,7 @@ fn a_stored_run_is_verified_archived_and_certified_where_that_is_allowed() {
         let says_where = done["lines"].to_string().contains(archive.to_str().unwrap());
         assert_eq!((says_where, archive.is_file()), (what == "archive", what == "archive"), "{what}: {done}");
     }
-    // A run of a fifth of a second breaks rules of publication: what `certify` says of that is shown.
+    // A run of a fifth of a second breaks rules of publication, which `certify` must report.
     let (status, refused) = front.asker.post(&format!("/api/runs/{name}/certify"), &json!({}));
     assert_eq!((status, refused["ok"].as_bool()), (200, Some(false)), "{refused}");
     assert!(!refused["lines"].as_array().unwrap().is_empty(), "{refused}");

@@ -1,4 +1,4 @@
-//! `workout` through the program: a server that bears it, one that does not, and nonsense.
+//! `workout` through the program: a server that copes, one that does not, and invalid values.
 
 use std::collections::BTreeMap;
 use std::io::{Read, Write};
@@ -10,7 +10,7 @@ use crate::own_servers::is_installed;
 use crate::program::{Server, webstone, webstone_in};
 
 #[test]
-fn the_embedded_server_bears_every_misdeed() {
+fn the_embedded_server_survives_every_misdeed() {
     let dir = tempfile::tempdir().unwrap();
     let said = webstone_in(
         dir.path(),
@@ -48,16 +48,16 @@ fn the_embedded_server_bears_every_misdeed() {
     }
     assert_eq!(sums.len(), 7, "{sums:?}");
     assert!(sums.values().all(|[tried, ..]| *tried > 0), "{sums:?}");
-    // A half-closed connection must get its answer; bytes that are not a request get none.
+    // A half-closed connection must get its answer; bytes that are not a request must get none.
     assert!(sums["half-closed"][1] > 0 && sums["malformed"][1] == 0 && sums["malformed"][2] > 0, "{sums:?}");
     assert!(said.err.contains("] round 2: ") && said.err.contains(" misdeeds"), "{}", said.err);
 }
 
 #[test]
-fn a_server_that_falls_is_told_with_exit_code_3() {
+fn a_server_that_crashes_is_reported_with_exit_code_3() {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let url = format!("http://{}", listener.local_addr().unwrap());
-    // It falls when it is sent what begins no request.
+    // It exits when it receives anything that does not begin a request.
     let server = std::thread::spawn(move || {
         let mut request = [0; 4096];
         for connection in listener.incoming() {
@@ -93,7 +93,7 @@ fn a_server_that_falls_is_told_with_exit_code_3() {
 }
 
 #[test]
-fn nonsense_is_refused_with_its_remedy() {
+fn invalid_values_are_refused_with_a_remedy() {
     for (arguments, message) in [
         (&["--misdeeds", "loud"][..], "`loud` is not a misdeed\nhint: write one of break-request"),
         (&["--break", "--misdeeds", "malformed"], "--misdeeds"),
@@ -111,7 +111,8 @@ fn nonsense_is_refused_with_its_remedy() {
     assert!(said.err.contains("127.0.0.1:1"), "{}", said.err);
 }
 
-/// How each misdeed was taken over all rounds of a short workout that was borne: tried, not connected, answered, rejected, closed.
+/// What happened to each misdeed over all rounds of a short workout that the server survived: tried, not connected,
+/// answered, rejected, closed.
 fn borne(more: &[&str]) -> (BTreeMap<String, [u64; 5]>, Value) {
     let dir = tempfile::tempdir().unwrap();
     let fixed = [
@@ -143,10 +144,10 @@ fn borne(more: &[&str]) -> (BTreeMap<String, [u64; 5]>, Value) {
         }
     }
     assert!(sums.values().all(|[tried, ..]| *tried > 0), "{more:?}: {sums:?}");
-    // However few are served on a busy machine, none is served badly.
+    // On a busy machine few requests may be served, but none must fail.
     let failed = |phase: &Value| phase["service"]["failed"].as_u64().unwrap();
     assert_eq!(phases.iter().map(failed).sum::<u64>(), 0, "{more:?}: {said:?}");
-    // Handshakes succeed: what follows goes through TLS, or the server would have reported nothing.
+    // Handshakes succeed, so that the misdeeds go through TLS; otherwise the server would have reported nothing.
     let (tried, lost) = sums.values().fold((0, 0), |(tried, lost), sum| (tried + sum[0], lost + sum[1]));
     assert!(lost * 10 < tried, "{more:?}: {sums:?}");
     (sums, whole["workout"].clone())
@@ -165,7 +166,7 @@ fn misdeeds_go_through_tls_and_http2() {
         let is_http2 = speaks.starts_with("HTTP/2");
         assert_eq!(workout["target"].as_str().unwrap().starts_with("https://"), speaks.ends_with("TLS"));
         assert_eq!(sums.len(), if is_http2 { 6 } else { 7 }, "{flags:?}: {sums:?}");
-        // What is left out is said, with its reason.
+        // What is left out is reported with the reason.
         assert_eq!(workout["left_out"].is_null(), !is_http2, "{workout}");
         if is_http2 {
             assert_eq!(workout["left_out"][0][0], "half-closed");
@@ -174,7 +175,7 @@ fn misdeeds_go_through_tls_and_http2() {
             // TLS 1.3 has half-closed connections: RFC 8446, section 6.1.
             assert!(sums["half-closed"][2] > 0, "{flags:?}: {sums:?}");
         }
-        // The server read what came through TLS, and found it to be no request.
+        // The server decrypted the bytes, and found that they were not a request.
         let [_, _, answered, rejected, closed] = sums["malformed"];
         assert!(answered == 0 && rejected + closed > 0, "{flags:?}: {sums:?}");
         assert!(is_http2 || rejected > 0, "{flags:?}: {sums:?}");
@@ -185,7 +186,7 @@ fn misdeeds_go_through_tls_and_http2() {
 }
 
 #[test]
-fn nginx_over_tls_bears_them_as_well() {
+fn nginx_over_tls_survives_them_as_well() {
     if !is_installed("nginx", "nginx-light") {
         return;
     }
@@ -201,7 +202,7 @@ fn nginx_over_tls_bears_them_as_well() {
 }
 
 #[test]
-fn what_cannot_be_done_is_said() {
+fn impossible_workouts_are_reported() {
     let dir = tempfile::tempdir().unwrap();
     let said =
         webstone_in(dir.path(), &["workout", "--http", "2", "--misdeeds", "half-closed", "-d", "300ms"]);
