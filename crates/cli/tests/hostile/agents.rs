@@ -1,4 +1,4 @@
-//! Agents that flood, and that tell of what no machine can do.
+//! Agents that flood, and that report what no machine can do.
 
 use std::fs;
 use std::path::Path;
@@ -39,7 +39,7 @@ fn skipped() {
     eprintln!("skipped: python3 is not installed");
 }
 
-/// Greets, and answers as an agent does; differences follow.
+/// A greeting, and the answers of an ordinary agent; each test adds differences.
 const AGENT: &str = r#"
 import json, struct, sys, time
 i, o = sys.stdin.buffer, sys.stdout.buffer
@@ -91,7 +91,7 @@ fn an_agent_whose_standard_error_is_one_endless_line() {
 }
 
 #[test]
-fn an_agent_that_tells_of_more_cpu_time_than_there_was() {
+fn an_agent_that_reports_more_cpu_time_than_there_was() {
     let dir = tempfile::tempdir().unwrap();
     let absurd = "def closed(host):\n    host[\"cpus\"] = [{\"cpu\": 0, \"busy_ns\": 2**63, \"idle_ns\": 2**62}]\n    \
                   return {\"host\": host, \"server\": {\"user_ns\": 2**63, \"system_ns\": 0}, \"behind\": {\"nanos\": 0}}\n\
@@ -104,7 +104,7 @@ fn an_agent_that_tells_of_more_cpu_time_than_there_was() {
     assert_eq!(run["server_host"], serde_json::Value::Null);
 }
 
-/// A generator's agent: goes through a level as one does, and sends what `result` says.
+/// A generator's agent: takes part in a level like an ordinary one, and sends what `result` says.
 const GENERATOR: &str = r#"
 import hashlib, json, struct, sys, time
 i, o = sys.stdin.buffer, sys.stdout.buffer
@@ -141,12 +141,12 @@ def ended(number, payload, announced, clients_from, opened):
                                       "first_client": clients_from, "host": host}}})
 "#;
 
-/// What a run says of a generator that does this.
+/// The output of a run with a generator that does this.
 fn with_generator(dir: &Path, does: &str) -> Option<Said> {
     with_generators(dir, does, &[])
 }
 
-/// The same beside other generators.
+/// The same together with other generators.
 fn with_generators(dir: &Path, does: &str, others: &[&str]) -> Option<Said> {
     let version = crate::program::webstone_in(dir, &["--version"]).out;
     let version = version.trim().trim_start_matches("webstone ").to_owned();
@@ -159,12 +159,12 @@ fn with_generators(dir: &Path, does: &str, others: &[&str]) -> Option<Said> {
     let run = ["-c", "1", "-d", "500ms", "--warmup", "0s", "--retries", "0", "-q", "--no-check"];
     let named = ["run", &server.url, "--generator", "python3 generator.py"];
     let mut command = crate::program::command(dir, &[&named[..], others, &run].concat());
-    // What a generator makes up need not agree with the run.
+    // Results that a generator makes up need not be consistent with the run.
     Some(crate::program::said(command.env_remove("WEBSTONE_VERIFY_RECORDS")))
 }
 
 #[test]
-fn a_generator_that_says_what_nobody_asked_for() {
+fn a_generator_that_sends_unrequested_messages() {
     let dir = tempfile::tempdir().unwrap();
     let flood = "live = {\"elapsed_ns\": 0, \"planned\": 0, \"offered\": 0, \"requests\": 0, \"errors\": 0, \"connections\": 0, \
                  \"pages\": 0, \"bytes\": 0, \"response_ns\": 0, \"oldest_in_flight_ns\": 0}\nasked()\nwhile True: answer(9, {\"Load\": {\"Beat\": {\"live\": live, \"response\": None, \"busiest_worker\": None}}})\n";
@@ -206,7 +206,7 @@ fn a_generator_whose_result_is_damaged_or_nobodys() {
 #[test]
 fn a_generator_that_sends_results_while_another_host_is_waited_for() {
     let dir = tempfile::tempdir().unwrap();
-    // The second host never appears, so that the first one's answer is not read.
+    // The second host never appears, so the first one's answer is not read.
     let does = "payload = b\"0\" * (4 << 20)\ndef result(number, go): pass\nwhile True:\n    ask = asked(); ordinary(ask)\n    \
                 if ask[\"message\"] != \"Echo\" and \"Prepare\" in ask[\"message\"][\"Load\"]:\n        \
                 for sent in range(50):\n            \

@@ -1,4 +1,4 @@
-//! Attempts to have load sent to somebody whom the command line does not name.
+//! Attempts to send load to somebody who is not on the command line.
 
 use crate::peer::Peer;
 use crate::program::webstone_in;
@@ -59,7 +59,7 @@ fn a_workload_with_whole_urls_is_load_on_their_hosts() {
         }
     }
     assert_eq!(victim.requests(), [""; 0]);
-    // Where it is meant, it is one flag away.
+    // If it is intended, one flag allows it.
     let allow = ["checkfiles", &url, "-w", "list", "--allow-hosts", &victim.authority];
     webstone_in(dir.path(), &allow);
     assert!(victim.requests().iter().any(|head| head.starts_with("GET /x ")), "{:?}", victim.requests());

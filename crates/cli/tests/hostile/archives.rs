@@ -1,4 +1,4 @@
-//! Archives that fill memory, or that unpack to something else than was verified.
+//! Archives that fill memory, or that unpack to something other than what was verified.
 
 use std::fs::{self, File};
 use std::io::{Read, Write};
@@ -41,7 +41,7 @@ fn a_tar_whose_names_and_attributes_fill_memory() {
         ("pax-global", tar::EntryType::XGlobalHeader),
     ] {
         let path = dir.path().join(format!("{name}.tar.gz"));
-        // More than it may have of memory.
+        // More than the memory that it may use.
         tar_gz(&path, |tar| {
             entry(tar, kind, "x", (ADDRESS_SPACE_KIB << 10) + (64 << 20), std::io::repeat(b'a'))
         });
@@ -87,7 +87,7 @@ fn a_record_that_another_tar_packed_is_still_read() {
     }
 }
 
-/// A zip of stored files, written by hand: no library writes what these hold.
+/// A zip of stored files, written by hand: no library would write these.
 fn zip_of(files: &[(&str, &str, &[u8])], between: &[u8]) -> Vec<u8> {
     let (mut out, mut directory) = (Vec::new(), Vec::new());
     let word = |value: usize| (value as u32).to_le_bytes();
@@ -191,7 +191,7 @@ fn pages_whose_rows_never_end() {
     let run = run(dir.path());
     let path = run.join("record.json");
     let mut record: serde_json::Value = serde_json::from_slice(&fs::read(&path).unwrap()).unwrap();
-    // One endless line, and endless rows: 3 GB each, unpacked.
+    // One endless line, and endless rows: 3 GB each when unpacked.
     for piece in [&[b'1'; 1 << 16][..], &b"1,,1,0,1,0,0,0,0,0,0,0,0,0,0,0,0\n".repeat(2_000)] {
         let mut member = GzEncoder::new(Vec::new(), Compression::fast());
         (0..(3_usize << 30) / piece.len()).for_each(|_| member.write_all(piece).unwrap());

@@ -1,4 +1,4 @@
-//! What a stranger's record writes on the terminal.
+//! What a stranger's record can write to the terminal.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -8,7 +8,8 @@ use serde_json::Value;
 
 use crate::program::{Said, assert_ended, only_entry, webstone_in};
 
-/// Repaints the terminal, rings, turns the direction, begins a line with a verdict, is an image in Markdown and a script in HTML.
+/// Repaints the terminal, rings the bell, changes the text direction, begins a line with a verdict, and is an image
+/// in Markdown and a script in HTML.
 const HOSTILE: &str = "x\u{1b}[2J\u{1b}]0;t\u{7}\u{9b}1m\r\u{202e}\u{2066}\u{2028}\u{85}\u{7f}\nVERIFIED  forged\n![i](http://e.invalid/i.png)<script>alert(1)</script>|`*";
 
 /// A record of a short run.
@@ -19,7 +20,7 @@ fn record(dir: &Path) -> PathBuf {
     only_entry(&dir.join("runs"))
 }
 
-/// Where texts stand in a value, as JSON pointers.
+/// Finds the texts in a value, as JSON pointers.
 fn texts(value: &Value, at: &str, found: &mut Vec<String>) {
     match value {
         Value::String(_) => found.push(at.to_owned()),
@@ -38,7 +39,7 @@ fn spoil(value: &mut Value, at: &str) {
     *text = Value::String(format!("{}{HOSTILE}", text.as_str().unwrap()));
 }
 
-/// Nothing of it came out as it is.
+/// Checks that nothing of it was printed unchanged.
 fn harmless(said: &Said, what: &str) {
     for (stream, text) in [("stdout", &said.out), ("stderr", &said.err)] {
         let raw = |c: char| {
@@ -49,7 +50,7 @@ fn harmless(said: &Said, what: &str) {
             .replace("\r\n", "\n")
             .lines()
             .find(|line| {
-                // In HTML a line break is a blank.
+                // In HTML a line break is white space.
                 line.contains(raw)
                     || line.contains('\r')
                     || line.starts_with("VERIFIED") && !text.contains("<html")
@@ -70,12 +71,13 @@ fn a_record_whose_every_text_is_hostile_paints_a_verdict() {
     assert!(all.len() > 100, "{all:?}");
     let name = run.to_str().unwrap();
 
-    // A text that has a form of its own, such as a version, is refused: its refusal is a message. The others are all hostile at once.
+    // A text with a format of its own, such as a version, is refused: then the message is checked. All others are
+    // made hostile at once.
     let mut spoilt = whole.clone();
     let mut refused = Vec::new();
     let mut tried = BTreeSet::new();
     for at in &all {
-        // Of a list the first; what the environment holds is free.
+        // Only the first item of a list; the environment may contain anything.
         let kind: String = at.chars().filter(|c| !c.is_ascii_digit()).collect();
         if at.starts_with("/environment/") || !tried.insert(kind) {
             spoil(&mut spoilt, at);
@@ -93,7 +95,7 @@ fn a_record_whose_every_text_is_hostile_paints_a_verdict() {
             refused.push(at.as_str());
         }
     }
-    // Further ones of a list are refused as its first.
+    // Other items of a list are refused like the first.
     for at in all.iter().filter(|at| {
         let kind = |at: &str| at.chars().filter(|c| !c.is_ascii_digit()).collect::<String>();
         refused.iter().any(|first| kind(first) == kind(at))
@@ -101,7 +103,7 @@ fn a_record_whose_every_text_is_hostile_paints_a_verdict() {
         *spoilt.pointer_mut(at).unwrap() = whole.pointer(at).unwrap().clone();
     }
     assert!(tried.len() - refused.len() > 20, "{refused:?} of {}", tried.len());
-    // A warning and a disclosed fact, which a short run has none of; names are texts, too.
+    // A warning and a disclosed fact, which a short run does not have; names are texts, too.
     let more = Value::from(vec![HOSTILE]);
     spoilt["warnings"] = more;
     spoilt["environment"][HOSTILE] = Value::from(HOSTILE);

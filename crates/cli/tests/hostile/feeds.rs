@@ -1,4 +1,4 @@
-//! Attempts to have a feed's values begin header fields or requests of their own.
+//! Attempts to begin header fields or requests with values of a feed.
 
 use crate::peer::Peer;
 use crate::program::webstone_in;

@@ -1,4 +1,4 @@
-//! FIFOs, devices and links where files of a record, workloads, feeds and testbeds are expected.
+//! FIFOs, devices and links in place of files of a record, workloads, feeds and testbeds.
 
 use std::fs;
 use std::path::Path;

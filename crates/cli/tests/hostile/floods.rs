@@ -1,4 +1,4 @@
-//! Servers that send without pause, and how a run on them is stopped.
+//! Servers that send without pause, and how to stop a run with them.
 
 use std::io::Write;
 use std::time::Duration;
@@ -25,7 +25,7 @@ fn a_server_that_sends_without_end_outlasts_every_timeout() {
     let arguments =
         ["hit", &url, "--no-check", "-c", "4", "-d", "2s", "--warmup", "0s", "--timeout", "300ms"];
     let said = webstone_in(dir.path(), &[&arguments[..], &["--format", "json"]].concat());
-    // No response at all: the figures are of no use, and the program says so.
+    // No response at all: the figures are useless, and the program says so.
     assert_eq!(said.code, 4, "{}", said.err);
     let report: Value = serde_json::from_str(&said.out).unwrap();
     let measured = &report["iterations"][0]["measured"];
@@ -38,7 +38,7 @@ fn a_server_that_sends_without_end_outlasts_every_timeout() {
 }
 
 #[test]
-fn a_server_that_sends_without_end_cannot_be_got_away_from() {
+fn a_server_that_sends_without_end_cannot_be_left() {
     for signal in ["INT", "HUP"] {
         let flood = endless();
         let dir = tempfile::tempdir().unwrap();

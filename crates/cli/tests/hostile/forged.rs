@@ -1,4 +1,4 @@
-//! Records that were changed by somebody who knows how they are made: every check sum is right again.
+//! Records changed by somebody who knows the format: every check sum is correct again.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
@@ -9,11 +9,11 @@ use serde_json::Value;
 use crate::program::webstone_in;
 use crate::records::{copy, mend_manifest, run, text};
 
-/// What `verify` does not notice, a pattern per line, and after `#` why it cannot.
+/// Changes that `verify` does not notice: one pattern per line, and after `#` why it cannot.
 const UNNOTICED: &str = include_str!("unnoticed.txt");
-/// Facts about the machine, most of which are in a record once: one of this many is tried.
+/// Facts about the machine, most of which are in a record once: one in this many is tried.
 const FACTS_EACH: usize = 16;
-/// Records that one call verifies.
+/// Number of records verified by one call.
 const AT_ONCE: usize = 100;
 
 fn edit(path: &Path, change: impl FnOnce(&mut Value)) {
@@ -81,7 +81,7 @@ fn a_record_without_a_file_that_its_version_stores() {
     );
 }
 
-/// Every scalar with its place (a JSON pointer) and its pattern, which has `[]` for every index.
+/// Every scalar with its place (a JSON pointer) and its pattern, in which `[]` stands for every index.
 fn scalars(tree: &Value, place: &str, pattern: &str, found: &mut Vec<(String, String)>) {
     match tree {
         Value::Object(fields) => {
@@ -124,7 +124,7 @@ fn every_scalar_of_a_record_changed_one_by_one() {
     let whole: Value = serde_json::from_slice(&fs::read(run.join("record.json")).unwrap()).unwrap();
     let mut found = Vec::new();
     scalars(&whole, "", "", &mut found);
-    // One of each pattern: its first.
+    // The first one of each pattern.
     let mut places: BTreeMap<String, String> = BTreeMap::new();
     found.into_iter().rev().for_each(|(place, pattern)| drop(places.insert(pattern, place)));
     let facts =

@@ -1,4 +1,4 @@
-//! What a stranger asks of the reference server.
+//! What a stranger may request from the reference server.
 
 use std::io::{Read, Write};
 use std::net::TcpStream;
@@ -27,7 +27,7 @@ fn a_stranger_asks_the_server_to_refuse_everybody() {
         let url = line.trim_start_matches("READY ").trim();
         for path in ["/test?size=1", "/schedule?delays=0&sizes=1", "/.webstone/refuse?for=10ms"] {
             let request = format!("GET {path} HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n");
-            // Behind a refusal nothing listens for a moment.
+            // After a refusal nobody listens for a moment.
             assert_eq!(status(url, &request), expected, "{path} {flags:?}");
         }
         drop(server.stdin.take());

@@ -1,4 +1,4 @@
-//! What is left where webstone is killed.
+//! What is left after webstone was killed.
 
 use std::fs;
 use std::path::Path;
@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 
 use crate::program::{assert_ended, command, only_entry, webstone_in};
 
-/// Longer than anything here takes on the slowest machine; a test that waits for it has failed.
+/// Longer than anything here takes on the slowest machine; a test that reaches it has failed.
 const PATIENCE: Duration = Duration::from_secs(60);
 
 /// Waits until nothing is left in the directory for temporary files.
@@ -23,7 +23,7 @@ fn is_emptied(temporary: &Path, what: &str) {
     }
 }
 
-/// Whether the run made its server's directory, which is waited for: how long that takes is the machine's business.
+/// Waits until the run has made its server's directory, however long that takes; returns whether it did.
 fn is_made(temporary: &Path, run: &mut Child) -> bool {
     let until = Instant::now() + PATIENCE;
     while fs::read_dir(temporary).unwrap().next().is_none() {

@@ -1,11 +1,11 @@
-//! Limits of the shell that started the program (`ulimit`): what happened is said, and what was measured is kept.
+//! Limits of the shell that started the program (`ulimit`): the cause is reported, and what was measured is kept.
 
 use std::path::Path;
 use std::process::{Command, Stdio};
 
 use crate::program::{command, only_entry, program};
 
-/// The program below a limit: its exit code where it ended by itself, and what it complained of.
+/// The program under a limit: its exit code if it ended by itself, and its messages.
 fn limited(dir: &Path, limit: &str, arguments: &[&str]) -> (Option<i32>, String) {
     let script = format!("ulimit {limit} && exec \"$0\" \"$@\"");
     let mut limited = Command::new("sh");
@@ -15,9 +15,9 @@ fn limited(dir: &Path, limit: &str, arguments: &[&str]) -> (Option<i32>, String)
 }
 
 #[test]
-fn a_file_that_may_not_grow_is_told_like_a_full_disk() {
+fn a_file_size_limit_is_reported_like_a_full_disk() {
     let dir = tempfile::tempdir().unwrap();
-    // In blocks of 512 bytes: enough for some iterations, and not for all.
+    // In blocks of 512 bytes: enough for some iterations, but not for all.
     let run = [
         "run",
         "-c",
@@ -44,10 +44,10 @@ fn a_file_that_may_not_grow_is_told_like_a_full_disk() {
 }
 
 #[test]
-fn a_thread_that_cannot_be_started_is_told_in_words() {
+fn a_thread_that_cannot_be_started_is_reported_in_words() {
     let dir = tempfile::tempdir().unwrap();
     let run = ["run", "-c", "1", "-d", "20ms", "--warmup", "0s", "-q", "--no-store", "--no-check"];
-    // Where memory ends, depends on the build: below some limit no thread has room for its stack.
+    // The lower bound depends on the build: below some limit no thread gets memory for its stack.
     let mut told = Vec::new();
     for megabytes in (20..200).step_by(10) {
         let (code, said) = limited(dir.path(), &format!("-v {}", megabytes << 10), &run);

@@ -1,4 +1,4 @@
-//! What a server's user makes root do, by links where root writes and reads. Only root can be made to: elsewhere these are skipped.
+//! Links with which a server's user tries to make root write or read something else. Skipped unless run by root.
 
 use std::fs;
 use std::os::unix::fs::{MetadataExt, PermissionsExt};
@@ -11,7 +11,7 @@ use crate::program::{command, only_entry, webstone_in};
 const USER: u32 = 33;
 const KEPT: &str = "root:hunter2:0\n";
 
-/// A directory that everybody may look into, and a file in it that only root may read.
+/// A directory that everybody may read, and a file in it that only root may read.
 fn prepared() -> Option<(tempfile::TempDir, PathBuf)> {
     let passwd = fs::read_to_string("/etc/passwd").unwrap_or_default();
     if fs::metadata("/proc/self").unwrap().uid() != 0 || !passwd.contains("\nwww-data:x:33:") {
@@ -39,7 +39,7 @@ fn the_servers_user_puts_links_where_root_writes() {
     };
     let temporary = dir.path().join("tmp");
     fs::create_dir(&temporary).unwrap();
-    // As /tmp is.
+    // Like /tmp.
     fs::set_permissions(&temporary, fs::Permissions::from_mode(0o1777)).unwrap();
     let script = dir.path().join("attack.sh");
     fs::write(
@@ -59,7 +59,7 @@ fn the_servers_user_puts_links_where_root_writes() {
     for server in ["nginx", "haproxy", "lighttpd", "apache", "nginx"] {
         let arguments = ["run", "--server", server, "-c", "1", "-d", "200ms", "-i", "1"];
         let said = command(dir.path(), &arguments).env("TMPDIR", &temporary).output().unwrap();
-        // It may keep its own server from starting, and no more.
+        // It may prevent its own server from starting, but no more.
         let text = String::from_utf8_lossy(&said.stdout) + String::from_utf8_lossy(&said.stderr);
         assert!(!text.contains("hunter2"), "{server}: {text}");
         untouched(&secret);

@@ -1,4 +1,5 @@
-//! Attacks: each test is named after what was tried, and fails if it succeeds. What they hold is promised in `docs/security.md`.
+//! Attacks: each test has the name of what was tried, and fails if it succeeds. `docs/security.md` promises what they
+//! check.
 #![allow(clippy::unwrap_used, reason = "helpers of tests are tests: a panic is how they fail")]
 
 mod agents;

@@ -1,4 +1,4 @@
-//! A server that says what a test has it say, and keeps what it was asked.
+//! A server that answers what a test says, and keeps the requests.
 
 use std::io::{BufRead, BufReader, Write};
 use std::net::{TcpListener, TcpStream};
@@ -12,7 +12,7 @@ pub(crate) struct Peer {
 }
 
 impl Peer {
-    /// A server that, for each request whose head it has read, does something with the connection; `false` closes it.
+    /// A server that calls `answer` with the connection for each request whose head it has read; `false` closes it.
     pub(crate) fn start(answer: impl Fn(&mut TcpStream) -> bool + Send + Sync + 'static) -> Peer {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let authority = listener.local_addr().unwrap().to_string();
@@ -42,7 +42,7 @@ impl Peer {
         format!("http://{}", self.authority)
     }
 
-    /// The heads of all requests so far. A connection without one counts as an empty head.
+    /// The heads of all requests so far. A connection without a request has an empty head.
     pub(crate) fn requests(&self) -> Vec<String> {
         self.requests.lock().unwrap().clone()
     }

@@ -1,4 +1,5 @@
-//! Testbeds, workloads and controllers that try to read or write files, run commands and reach sockets without permission.
+//! Testbeds, workloads and controllers that try to read or write files, run commands and reach sockets without
+//! permission.
 
 use std::fs;
 use std::io::{BufRead, BufReader, Read, Write};
@@ -15,7 +16,7 @@ use crate::program::{command, webstone_in};
 
 const SHORT: [&str; 8] = ["-c", "1", "-d", "100ms", "--warmup", "0s", "-q", "--no-store"];
 
-/// A front of its own process, ended when this is dropped.
+/// A front in its own process, ended when this is dropped.
 struct Front {
     child: Child,
     asker: Asker,
@@ -100,7 +101,7 @@ fn a_form_is_asked_whether_a_file_says_something() {
     let body = format!("@{}", dir.path().join("secret").display());
     fs::write(dir.path().join("secret"), &body).unwrap();
     let front = Front::start(dir.path());
-    // A command line is looked for that means the same: where it is found, the file was read.
+    // The front looks for a command line with the same meaning: if it finds one, the file was read.
     let toml = format!("[client]\nmethod = \"POST\"\nbody = {body:?}\n");
     let (_, said) = front.asker.post("/api/check", &json!({ "command": "run", "toml": toml }));
     assert!(said["problem"].is_null(), "{said}");
@@ -116,7 +117,7 @@ fn secrets_of_a_form_are_looked_for_in_files() {
     front.asker.post("/api/check", &json!({ "command": "run", "toml": toml }));
     let (status, begun) = front.asker.post("/api/runs", &json!({ "command": "run", "toml": toml }));
     assert_eq!(status, 201, "{begun}");
-    // While it runs, as well as afterwards.
+    // While it runs, and afterwards.
     let mut seen = vec![holding("TOPSECRET", dir.path())];
     let told = front.asker.stream(&format!("/api/live/{}", begun["id"].as_str().unwrap()), |_| false);
     assert_eq!(told.last().unwrap()["finished"]["state"], "complete", "{told:?}");
@@ -127,7 +128,7 @@ fn secrets_of_a_form_are_looked_for_in_files() {
     assert_eq!(live.metadata().unwrap().permissions().mode() & 0o777, 0o700);
 }
 
-/// The files below a directory that hold a text.
+/// The files below a directory that contain a text.
 fn holding(text: &str, dir: &Path) -> Vec<String> {
     let mut found = Vec::new();
     for entry in fs::read_dir(dir).unwrap().map(Result::unwrap) {
@@ -192,7 +193,7 @@ fn a_testbed_that_others_may_have_written_does_what_nobody_saw() {
     }
 }
 
-/// An agent, spoken to by a controller that says what it wants.
+/// An agent, with a controller that sends any messages.
 struct Agent {
     child: Child,
 }
@@ -221,7 +222,7 @@ impl Agent {
             .unwrap();
     }
 
-    /// What it answers to a message.
+    /// Its answer to a message.
     fn asked(&mut self, message: &Value) -> Value {
         let bytes = json!({ "number": 1, "message": message }).to_string().into_bytes();
         self.send(bytes.len() as u32, &bytes);
@@ -235,7 +236,7 @@ impl Agent {
         serde_json::from_slice::<Value>(&body).unwrap()["message"].clone()
     }
 
-    /// What it answers to a plan.
+    /// Its answer to a plan.
     fn prepared(&mut self, plan: &Value) -> Value {
         let payload = plan.to_string().into_bytes();
         self.send(payload.len() as u32 | 1 << 31, &payload);
@@ -285,7 +286,7 @@ fn a_controller_has_an_agent_write_read_connect_and_run() {
             "{spec}: {answer}"
         );
     }
-    // In other words.
+    // The same written in other ways.
     for spec in [
         json!([]),
         json!(["n", [url]]),
@@ -299,7 +300,7 @@ fn a_controller_has_an_agent_write_read_connect_and_run() {
     more["run"] = json!("touch written");
     assert!(agent.prepared(&more).to_string().contains("unknown field `run`"));
     assert!(!written.exists());
-    // What it is for, and what it was started for.
+    // Its ordinary work, and what it was allowed to do.
     assert!(agent.prepared(&plan(&of(json!({})))).to_string().contains(r#"{"Prepared":{"#));
     let mut allowed = Agent::start(dir.path(), &["--allow", "write,proxy"]);
     let answer =
@@ -312,7 +313,7 @@ fn a_controller_has_an_agent_write_read_connect_and_run() {
 }
 
 #[test]
-fn a_controller_that_arms_what_cannot_be() {
+fn a_controller_that_arms_an_impossible_level() {
     let target = Peer::polite();
     let dir = tempfile::tempdir().unwrap();
     let most = u32::MAX;
@@ -343,7 +344,7 @@ fn a_controller_that_says_more_than_an_agent_can_do_fills_no_memory() {
     let mut agent = Agent::start(dir.path(), &[]);
     let answer = agent.prepared(&plan(&json!({ "target": [target.url()] }))).to_string();
     assert!(answer.contains(r#"{"Prepared":{"#), "{answer}");
-    // This takes as long as the target lets it.
+    // This takes as long as the target allows.
     let check = json!({ "number": 2, "message": { "Load": "CheckFiles" } }).to_string();
     agent.send(check.len() as u32, check.as_bytes());
     let id = agent.child.id();
@@ -361,7 +362,7 @@ fn a_controller_that_says_more_than_an_agent_can_do_fills_no_memory() {
         }
         Ok::<_, std::io::Error>(())
     });
-    // Until it waits, which it does for as long as the target; or has read all, which it must not.
+    // Until it waits, which takes as long as the target allows; or has read everything, which it must not.
     let began = std::time::Instant::now();
     let mut most = 0;
     while !flood.is_finished() && began.elapsed() < std::time::Duration::from_secs(8) {

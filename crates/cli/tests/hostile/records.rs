@@ -1,4 +1,4 @@
-//! What the tests share: a stored run, its copies, and the program under a limit of memory.
+//! Shared by the tests: a stored run, its copies, and the program with limited memory.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -8,12 +8,13 @@ use sha2::{Digest, Sha256};
 
 use crate::program::{Said, command, only_entry, webstone_in};
 
-/// Memory that the program may ask the kernel for, in KiB; its code, its threads' stacks and what it works with are a fraction.
+/// Memory that the program may request from the kernel, in KiB; its code, its threads' stacks and its data need a
+/// fraction of it.
 pub(crate) const ADDRESS_SPACE_KIB: u64 = 1 << 20;
 
 /// A stored run of two levels.
 pub(crate) fn run(dir: &Path) -> PathBuf {
-    // A connection for each request, so that every time and count of connections is in it.
+    // A connection per request, so that every time and count of connections is in it.
     let arguments = [
         "run",
         "-c",
@@ -42,7 +43,7 @@ pub(crate) fn copy(from: &Path, to: &Path) {
     }
 }
 
-/// Rewrites the check sums of the files that are there, as a forger would who knows the format.
+/// Rewrites the check sums of the existing files, as a forger would do who knows the format.
 pub(crate) fn mend_manifest(run: &Path) {
     let manifest = run.join("MANIFEST.sha256");
     let names = fs::read_to_string(&manifest).unwrap();
@@ -58,7 +59,7 @@ pub(crate) fn text(path: &Path) -> &str {
     path.to_str().unwrap()
 }
 
-/// Calls the program with so little memory that what is unbounded fails, and so little time that what waits for ever does.
+/// Calls the program with so little memory that unlimited use fails, and so little time that endless waiting fails.
 pub(crate) fn confined(dir: &Path, arguments: &[&str]) -> Said {
     let plain = command(dir, arguments);
     let mut limited = Command::new("timeout");

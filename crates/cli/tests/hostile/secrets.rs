@@ -1,4 +1,4 @@
-//! Where a password of the user's turns up again.
+//! Where a user's password could appear.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -10,7 +10,7 @@ use crate::program::{assert_ended, command, only_entry, webstone_in};
 
 const SECRET: &str = "hunter2-Tr0ub4dor";
 
-/// Files below a directory that hold a text.
+/// Files below a directory that contain a text.
 fn holding(directory: &Path, text: &str) -> Vec<String> {
     let mut found = Vec::new();
     for entry in fs::read_dir(directory).unwrap().map(Result::unwrap) {
@@ -68,7 +68,7 @@ fn a_password_in_a_url_a_header_a_body_and_a_feed_gets_into_the_record() {
     }
 }
 
-/// Processes below one, by `/proc`.
+/// Descendants of a process, from `/proc`.
 fn below(pid: u32) -> Vec<u32> {
     let parent_of = |pid: u32| {
         let stat = fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
@@ -124,7 +124,7 @@ fn a_password_in_the_environment_gets_into_a_started_server() {
                 let before = line();
                 let Ok(environment) = fs::read(format!("/proc/{pid}/environ")) else { continue };
                 let line = line();
-                // Between fork and exec it is still a copy of the one that starts it, and has no words at all within exec.
+                // Between fork and exec it is still a copy of its parent, and during exec it has no arguments.
                 if line != before || line.is_empty() || line.contains(" run ") {
                     continue;
                 }

@@ -1,11 +1,11 @@
-//! Servers whose answers never end, asked before there is any load.
+//! Servers with endless answers, before there is any load.
 
 use std::io::{Read, Write};
 use std::net::TcpListener;
 
 use crate::records::confined;
 
-/// Answers every request with a head and then bytes without end, until the reader is gone. Lives as long as the test.
+/// Answers every request with a head and then endless bytes, until the reader has gone. Exists as long as the test.
 fn endless(head: &'static [u8], piece: &'static [u8]) -> String {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let url = format!("http://{}", listener.local_addr().unwrap());
