@@ -6,8 +6,8 @@
 //! bits from cancelling by position alone.) All lanes and the length are then mixed to 64 bits. It is not a
 //! cryptographic hash: it detects wrong bodies, not forged ones.
 //!
-//! A CRC, even with the processor's carry-less multiplication, takes half as long again, and four times as long again
-//! for small bodies. Most of the cost of checking contents is this sum.
+//! A CRC, even with the processor's carry-less multiplication, takes more than one and a half times as long,
+//! and four times as long for small bodies. Most of the cost of checking contents is this sum.
 
 use crate::sys::vector::{Lanes, ROW_BYTES};
 

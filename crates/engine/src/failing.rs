@@ -19,7 +19,7 @@ use crate::worker::Worker;
 pub(crate) type Detail<'a> = &'a dyn Fn(&Exchange) -> String;
 
 impl<B: Backend, L: Layer, P: Session> Worker<B, L, P> {
-    /// Counts a whole response that is not the one asked for as an error; the link can be used further.
+    /// Counts a whole response that is not the one asked for as an error; the link stays usable.
     pub(crate) fn refuse(
         &mut self,
         at: ExchangeId,
@@ -53,7 +53,7 @@ impl<B: Backend, L: Layer, P: Session> Worker<B, L, P> {
         });
     }
 
-    /// A link cannot be used further: what is in progress on it is sent again where the standard allows it.
+    /// A link is no longer usable: what is in progress on it is sent again where the standard allows it.
     fn lose(&mut self, index: u32, class: ErrorClass, now: u64, detail: Detail<'_>) {
         self.no_more_on(index);
         self.note_failed_handshake(index);
@@ -113,7 +113,7 @@ impl<B: Backend, L: Layer, P: Session> Worker<B, L, P> {
         self.connect(ExchangeId { link, slot }, now);
     }
 
-    /// Ends an exchange with an error, and also its link if that cannot be used further.
+    /// Ends an exchange with an error, and also its link if that is no longer usable.
     pub(crate) fn fail(&mut self, at: ExchangeId, class: ErrorClass, now: u64, detail: Detail<'_>) {
         let link = &mut self.links[at.link];
         if !P::Exchanges::MANY || !link.state.is_up() {

@@ -1,4 +1,4 @@
-//! The table of a worker's links: which are free, which are to be read further in the next round, how many
+//! The table of a worker's links: which are free, which are to be read again in the next round, how many
 //! connections there were.
 
 use std::collections::VecDeque;
@@ -130,7 +130,7 @@ impl<S, L: Layer, P: Session> Links<S, L, P> {
         self.begun
     }
 
-    /// Queues a link to be read further in the next round. `ended`: its server has closed.
+    /// Queues a link to be read again in the next round. `ended`: its server has closed.
     #[cold]
     pub(crate) fn hold_over(&mut self, index: u32, ended: bool) {
         let link = &mut self.all[index as usize];

@@ -135,7 +135,7 @@ impl<B: Backend, L: Layer, P: Session> Worker<B, L, P> {
         let _ = self.send_for_layer(index);
     }
 
-    /// Ends an exchange, and also its link if that cannot be used further.
+    /// Ends an exchange, and also its link if that is no longer usable.
     pub(crate) fn give_up(&mut self, at: ExchangeId) {
         let link = &mut self.links[at.link];
         let goes_on = link.session.abandon(at.slot, &mut link.exchanges);

@@ -123,7 +123,7 @@ impl<B: Backend, L: Layer, P: Session> Worker<B, L, P> {
         }
     }
 
-    /// Reads held-over links further, the longest waiting first.
+    /// Continues to read held-over links, the longest waiting first.
     #[cold]
     pub(crate) fn read_on(&mut self) {
         for _ in 0..self.links.held_over().min(HELD_OVER_MAX) {

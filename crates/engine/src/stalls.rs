@@ -24,7 +24,7 @@ pub(crate) struct Stalls {
 }
 
 impl Stalls {
-    /// The window opened at `open_ns`; a stall because of which that is noticed only now lies within it.
+    /// The window opened at `open_ns`. If a stall delayed this call, that stall is within the window.
     pub(crate) fn open(&mut self, open_ns: u64) {
         let (from_ns, to_ns) = self.before;
         *self = Stalls { is_open: true, ..Stalls::default() };

@@ -247,7 +247,7 @@ impl Http2 {
         Ok(sink.exchanges.find(id))
     }
 
-    /// Fails an exchange whose answer is invalid. The connection can be used further.
+    /// Fails an exchange whose answer is invalid. The connection stays usable.
     #[cold]
     fn spoilt(&mut self, slot: u32, what: &'static str, sink: &mut Sink<'_, Streams>) -> Heard {
         self.reset(slot, code::PROTOCOL_ERROR, sink.exchanges);

@@ -51,7 +51,7 @@ pub(crate) struct Http2 {
     pub(super) open: u32,
     streams_max: u32,
     variant: Variant,
-    /// Our table must first be made smaller, for the server.
+    /// The next header block must first reduce the size of the dynamic table.
     resizes: bool,
     pub(super) peer: PeerSettings,
     /// What is left of the window for sending on the connection.

@@ -150,7 +150,8 @@ impl Direction {
         self.sequence += 1;
     }
 
-    /// Takes one whole record including its head. Its bytes are appended to `scratch`. Returns their type and number.
+    /// Takes one whole record including its head. Its bytes are appended to `scratch`. Returns their type, and how
+    /// many there are.
     ///
     /// # Errors
     /// If it is not a record, or not protected with the current key.

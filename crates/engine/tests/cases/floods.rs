@@ -144,7 +144,7 @@ fn an_early_refusal_is_what_its_status_says() {
     let (outcome, _peer) = answered_early(refusal, None);
     assert_eq!(errors(&outcome), [(WrongStatus, 2)]);
     assert_eq!(outcome.measured.counts.connections, 2);
-    // If the workload expects it, it is a success; but the connection cannot be used further.
+    // If the workload expects it, it is a success; but the connection is no longer usable.
     let (outcome, _peer) = answered_early(refusal, Some(413));
     assert_eq!((errors(&outcome), outcome.measured.counts.succeeded), (vec![], 2));
     assert_eq!(outcome.measured.counts.connections, 2);
