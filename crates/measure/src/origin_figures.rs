@@ -37,8 +37,8 @@ pub struct AskedFigures {
     /// Requests to the origin that were answered 304 (the proxy's copy is still good), in percent; absent without
     /// requests.
     pub revalidated_percent: Option<f64>,
-    /// 100 × (1 − bytes of bodies from the origin / bytes of bodies to clients), in percent; absent if the latter is
-    /// 0. Negative if the proxy fetches more than it delivers.
+    /// 100 × (1 − bytes of bodies from the origin / bytes of bodies to clients), in percent. Negative if the proxy
+    /// fetches more than it delivers; absent if it delivers nothing.
     pub saved_percent: Option<f64>,
     /// Bits of bodies that the origin sent, 1/s.
     pub origin_body_bps: f64,

@@ -61,9 +61,9 @@ enum Kind {
     EvenTurns { next: Exact, step: Exact, over: Exact, rate: u64, turn: Turn },
     /// Arrival k of a ramp is due when k arrivals are expected.
     EvenRamp { profile: RateProfile, next: u64, turn: Turn },
-    /// Arrival k is due when the expected number of arrivals reaches the sum of k + 1 exponential intervals of mean
-    /// 1. A Poisson process whose time is stretched by the integral of a rate is the Poisson process of that rate: E.
-    /// Çinlar, Introduction to Stochastic Processes, 1975, section 4.7.
+    /// Arrival k is due when the expected number of arrivals reaches the sum of k + 1 exponential intervals whose
+    /// mean is 1. A Poisson process whose time is stretched by the integral of a rate is the Poisson process of that
+    /// rate: E. Çinlar, Introduction to Stochastic Processes, 1975, section 4.7.
     Poisson { profile: RateProfile, gaps: PageSequence, sum: f64, skip: u32, turn: Turn },
 }
 

@@ -264,8 +264,8 @@ fn standard() -> Vec<Page> {
     .into()
 }
 
-/// In this list a file's name is its size in units of 1,024 bytes: the paper gives 12,288 bytes for a page of 3k + 4k
-/// + 5k, and 6,291,456 for one of 5m + 1m.
+/// In this list a file's name is its size in units of 1,024 bytes: the paper has 12,288 bytes for a page of 3k + 4k +
+/// 5k, and 6,291,456 for one of 5m + 1m.
 fn general_and_media() -> Vec<Page> {
     let pages: [(u64, &[&str]); 6] = [
         (40, &["3k", "4k", "5k"]),
