@@ -270,7 +270,7 @@ mod tests {
     }
 
     #[test]
-    fn an_options_name_stands_alone() {
+    fn an_options_name_is_separated_from_its_value() {
         assert_eq!(option_name("--clients <LEVELS>"), "--clients");
         assert_eq!(option_name("--color=<WHEN>"), "--color");
         assert_eq!(option_name("<URL>"), "<URL>");

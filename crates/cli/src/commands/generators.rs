@@ -131,7 +131,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn every_error_has_its_own_hint_and_none_stands_twice_in_a_row() {
+    fn every_error_has_its_hint_but_not_twice_in_a_row() {
         let said = |errors: &[(&str, Option<&str>)]| {
             let own = |(what, hint): &(&str, Option<&str>)| ((*what).to_owned(), hint.map(str::to_owned));
             let failures = in_turn(errors.iter().map(own).collect());

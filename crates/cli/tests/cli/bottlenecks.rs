@@ -192,7 +192,7 @@ fn a_slow_backend_is_no_cpu_and_more_clients_may_help() {
 }
 
 #[test]
-fn a_limit_of_workers_stands_beside_the_requests_in_progress() {
+fn a_limit_of_workers_is_shown_with_the_requests_in_progress() {
     let Some(record) = measured("pool", 512, &[&["-c", "2,16"][..], SHORT, CLOSED].concat()) else { return };
     let [_, many] = &limits(&record)[..] else { panic!("two levels") };
     assert_told(&record, many, LimitingResource::None, &["for 2 threads of the server"]);

@@ -206,7 +206,7 @@ fn the_known_limit_is_found_and_every_level_is_in_the_record() {
 }
 
 #[test]
-fn the_known_rate_of_a_server_lies_between_the_ends() {
+fn the_known_rate_of_a_server_is_between_the_ends() {
     let dir = tempfile::tempdir().unwrap();
     // 4 slots of 20 ms carry 200 requests/s. Up to that rate each takes 20 ms; above it, the queue grows by 5 ms per
     // second for each additional request/s.

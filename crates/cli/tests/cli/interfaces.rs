@@ -436,7 +436,7 @@ fn cgi_milliseconds(dir: &Path, server: &str) -> Option<f64> {
 /// fcgiwrap and mod_cgid's daemon do not wait for their CGI processes, lighttpd does: the same program must cost the
 /// same.
 #[test]
-fn cgi_processes_that_nobody_waits_for_count() {
+fn unawaited_cgi_processes_count() {
     if !["", "/unified"].iter().any(|mount| {
         fs::OpenOptions::new().append(true).open(format!("/sys/fs/cgroup{mount}/cgroup.procs")).is_ok()
             && Path::new(&format!("/sys/fs/cgroup{mount}/cgroup.controllers")).exists()

@@ -178,7 +178,7 @@ fn an_origin_that_was_started_elsewhere_is_seen_as_far_as_it_can_be() {
 }
 
 #[test]
-fn caching_on_and_off_stand_in_one_report() {
+fn caching_on_and_off_are_in_one_report() {
     if !is_installed("nginx", "nginx-light") {
         return;
     }

@@ -239,7 +239,7 @@ fn a_server_that_falls_silent_fails_what_it_kept_before() {
 }
 
 #[test]
-fn the_verdict_stands_above_the_rate_and_the_report_repeats_it() {
+fn the_verdict_is_above_the_rate_and_the_report_repeats_it() {
     let dir = tempfile::tempdir().unwrap();
     let server = Server::start(dir.path(), &["--threads", "1"]);
     let url = format!("{}/test?size=10&delay=2ms&fault=status&status=500&every=20", server.url);

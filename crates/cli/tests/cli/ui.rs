@@ -146,7 +146,7 @@ fn dumped(dir: &Path, command: &str, file: &Path) -> Option<String> {
 }
 
 #[test]
-fn the_values_of_a_form_come_to_the_run_that_the_testbed_is() {
+fn the_values_of_a_form_mean_the_same_run_as_the_testbed() {
     let dir = tempfile::tempdir().unwrap();
     // Some need files and agents, which is not what is tested here.
     let front = Front::start(dir.path(), &["--allow-commands"]);

@@ -175,7 +175,7 @@ fn a_record_whose_every_text_is_hostile_paints_a_verdict() {
 }
 
 #[test]
-fn a_file_of_a_hostile_name_stands_in_an_archive() {
+fn a_file_with_a_hostile_name_in_an_archive() {
     let dir = tempfile::tempdir().unwrap();
     let path = dir.path().join("a.tar.gz");
     let mut tar = tar::Builder::new(flate2::write::GzEncoder::new(

@@ -265,7 +265,7 @@ fn a_retry_is_charged_with_the_time_before_it() {
 
 /// The connection is established by the call, like that of a Unix socket: it took no time.
 #[test]
-fn a_connection_that_stands_at_once_is_counted_as_such() {
+fn a_connection_established_at_once_is_counted() {
     let level = Level::new(PerRequest, &["/"], 10 * MS + 1);
     let connect = |_| Attempt::StandsAtOnce;
     let answer = |_: u64, _: &str| vec![Act::Wait(MS), Act::Write(response(10))];

@@ -52,7 +52,7 @@ fn random_schedules_in_closed_loop_are_as_modelled() {
             .collect();
         same_requests(&schedule, &diaries, &transactions);
         agrees(&schedule, &diaries, &measured);
-        waits_are_told(&schedule, &diaries, &[], &measured);
+        waits_are_reported(&schedule, &diaries, &[], &measured);
         for (diary, client) in diaries.iter().zip(&measured.clients) {
             let ended = || diary.requests.iter().filter(|request| is_in(&schedule, request.end_ns));
             let right = || ended().filter(|request| request.error.is_none());
@@ -99,7 +99,7 @@ fn same_requests(schedule: &Schedule, diaries: &[Diary], transactions: &[Transac
 
 /// Requests without a valid answer are counted with the time that they waited, and no figure is below that of all
 /// requests together. `left` are the waits of arrivals that no client took.
-fn waits_are_told(schedule: &Schedule, diaries: &[Diary], left: &[u64], measured: &Measured) {
+fn waits_are_reported(schedule: &Schedule, diaries: &[Diary], left: &[u64], measured: &Measured) {
     let close_ns = schedule.close_ns();
     let waits = &measured.unanswered;
     let requests = || diaries.iter().flat_map(|diary| &diary.requests);
@@ -173,7 +173,7 @@ fn random_schedules_in_open_loop_are_as_modelled() {
         let diaries: Vec<Diary> = clients.into_iter().map(|client| client.diary).collect();
         same_requests(&schedule, &diaries, &transactions);
         agrees(&schedule, &diaries, &measured);
-        waits_are_told(&schedule, &diaries, &left, &measured);
+        waits_are_reported(&schedule, &diaries, &left, &measured);
         let open_loop = measured.open_loop.as_ref().expect("an open loop");
         assert_eq!(
             (open_loop.planned, open_loop.started, open_loop.skipped, open_loop.waited),

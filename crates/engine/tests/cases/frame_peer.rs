@@ -431,7 +431,7 @@ fn servers_without_http2_are_recognized() {
 }
 
 #[test]
-fn silence_times_out_and_the_connection_goes_on() {
+fn silence_times_out_and_the_connection_stays_usable() {
     for class in [ErrorClass::FirstByteTimeout, ErrorClass::RequestTimeout] {
         let peer = Peer::start(settings(&[]), move |seen| match seen.number {
             2 if class == ErrorClass::RequestTimeout => {

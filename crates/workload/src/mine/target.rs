@@ -168,7 +168,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn whatever_is_kept_may_stand_in_a_workload(
+        fn whatever_is_kept_is_valid_in_a_workload(
             target in proptest::collection::vec(any::<u8>(), 0..40), keep in any::<bool>(),
         ) {
             let target = [b"/", &target[..]].concat();
