@@ -86,7 +86,7 @@ pub fn strangers(workload: &Workload, targets: &[String], allowed: &[String]) ->
     for url in files.map(|file| &*file.url).filter(|url| is_absolute(url) && url.contains("://")) {
         let shown = match Target::split(url) {
             Ok((target, _)) if is_known(&target) => continue,
-            Ok((target, _)) => target.authority(),
+            Ok((target, _)) => target.place(&target.host).to_string(),
             Err(_) => url.to_owned(),
         };
         if !found.contains(&shown) {

@@ -51,7 +51,7 @@ impl Scheme {
 pub struct Target {
     /// The scheme.
     pub scheme: Scheme,
-    /// Name in lower case, or address; an IPv6 address without brackets.
+    /// Name in small letters, or address; an IPv6 address has no brackets, and may have a zone: `fe80::1%eth0`.
     pub host: String,
     /// Port, at least 1.
     pub port: u16,
@@ -100,11 +100,20 @@ impl Target {
         Ok((Target { scheme, host: place.host, port, alpn: Vec::new() }, path))
     }
 
-    /// `host`, or `host:port` if the port is not the scheme's default: as in `Host` and absolute URLs (RFC 9110,
-    /// section 7.2).
+    /// `host`, or `host:port` where the port is not the scheme's own: as `Host` and absolute URLs name the server (RFC 9110,
+    /// section 7.2). A zone means something on this host only, and is not sent (RFC 6874, section 4).
     pub fn authority(&self) -> String {
+        self.place(self.host_without_zone()).to_string()
+    }
+
+    /// The host as a server knows it.
+    pub fn host_without_zone(&self) -> &str {
+        self.host.split('%').next().unwrap_or(&self.host)
+    }
+
+    pub(crate) fn place(&self, host: &str) -> Place {
         let port = Some(self.port).filter(|port| *port != self.scheme.default_port());
-        Place { host: self.host.clone(), port }.to_string()
+        Place { host: host.to_owned(), port }
     }
 }
 
@@ -127,14 +136,14 @@ impl FromStr for Target {
 
 impl fmt::Display for Target {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}://{}", self.scheme.name(), self.authority())
+        write!(f, "{}://{}", self.scheme.name(), self.place(&self.host))
     }
 }
 
 /// A host, with a port if that matters: `HOST` or `HOST:PORT`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Place {
-    /// Name in lower case, or address; an IPv6 address without brackets.
+    /// Name in small letters, or address; an IPv6 address has no brackets, and may have a zone.
     pub host: String,
     /// Port, at least 1; `None`: any.
     pub port: Option<u16>,
@@ -157,8 +166,19 @@ impl Place {
             Some((host, port)) => (host, port),
             None => text.split_at(text.find(':').unwrap_or(text.len())),
         };
-        let host = match (bracket, host.parse::<Ipv6Addr>()) {
-            (Some(_), Ok(address)) => address.to_string(),
+        let (address, zone) = match host.split_once('%') {
+            Some((address, zone)) if bracket.is_some() => (address, Some(zone_of(zone))),
+            _ => (host, None),
+        };
+        let host = match (bracket, address.parse::<Ipv6Addr>()) {
+            (Some(_), Ok(address)) => match zone {
+                None => address.to_string(),
+                Some(zone) if !zone.is_empty() && zone.bytes().all(is_of_name) => format!("{address}%{zone}"),
+                Some(zone) => {
+                    let rule = format!("{} is not a network interface", quoted(zone));
+                    return Err((rule, "write its name or number, as in http://[fe80::1%eth0]:8080"));
+                }
+            },
             (None, _) if text.parse::<Ipv6Addr>().is_ok() => {
                 let rule = format!("{} is an IPv6 address without brackets", quoted(text));
                 return Err((rule, "write it in brackets, as in http://[::1]:8080"));
@@ -189,12 +209,19 @@ impl FromStr for Place {
 
 impl fmt::Display for Place {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self.host.contains(':') {
-            true => write!(f, "[{}]", self.host)?,
-            false => f.write_str(&self.host)?,
+        match (self.host.contains(':'), self.host.split_once('%')) {
+            // Read back, it would otherwise be an escaped percent sign.
+            (true, Some((address, zone))) if zone.starts_with("25") => write!(f, "[{address}%25{zone}]")?,
+            (true, _) => write!(f, "[{}]", self.host)?,
+            (false, _) => f.write_str(&self.host)?,
         }
         self.port.map_or(Ok(()), |port| write!(f, ":{port}"))
     }
+}
+
+/// A zone as it was meant: RFC 6874 escapes the percent sign before it (`%25eth0`), and users write it as `ip` and curl take it.
+fn zone_of(text: &str) -> &str {
+    text.strip_prefix("25").filter(|rest| !rest.is_empty()).unwrap_or(text)
 }
 
 fn no_port(text: &str) -> (String, &'static str) {
@@ -227,6 +254,10 @@ mod tests {
             ("https://a:80", "https://a:80", "a", 80, "/"),
             ("http://127.0.0.1:8080/x?y=1", "http://127.0.0.1:8080", "127.0.0.1", 8080, "/x?y=1"),
             ("http://[0:0::1]:81", "http://[::1]:81", "::1", 81, "/"),
+            ("http://[FE80:0::1%eth0.7]/x", "http://[fe80::1%eth0.7]", "fe80::1%eth0.7", 80, "/x"),
+            ("http://[fe80::1%25eth0]:81/", "http://[fe80::1%eth0]:81", "fe80::1%eth0", 81, "/"),
+            ("http://[fe80::1%2525]/", "http://[fe80::1%2525]", "fe80::1%25", 80, "/"),
+            ("http://[fe80::1%2]/", "http://[fe80::1%2]", "fe80::1%2", 80, "/"),
             ("http://a?b", "http://a", "a", 80, "/?b"),
             ("http://a_b/{{rand 1 9}}#x", "http://a_b", "a_b", 80, "/{{rand 1 9}}#x"),
             ("http://a/u@b://c", "http://a", "a", 80, "/u@b://c"),
@@ -251,6 +282,14 @@ mod tests {
             ("http://[::g]/", "`::g` is not a host", FORM),
             ("http://[::1/", "`[` is not a host", FORM),
             (
+                "http://[fe80::1%]/",
+                "`` is not a network interface",
+                "write its name or number, as in http://[fe80::1%eth0]:8080",
+            ),
+            ("http://[fe80::1%e/h]/", "`[fe80` is not a host", FORM),
+            ("http://[a%eth0]/", "`a%eth0` is not a host", FORM),
+            ("http://a%eth0/", "`a%eth0` is not a host", FORM),
+            (
                 "http://::1/",
                 "`::1` is an IPv6 address without brackets",
                 "write it in brackets, as in http://[::1]:8080",
@@ -271,6 +310,7 @@ mod tests {
     #[test]
     fn a_server_alone_has_no_path() {
         assert_eq!("http://a/".parse::<Target>().unwrap().authority(), "a");
+        assert_eq!("http://[fe80::1%eth0]:81".parse::<Target>().unwrap().authority(), "[fe80::1]:81");
         let error = "http://a:81/x".parse::<Target>().unwrap_err();
         assert_eq!(
             (error.rule.as_str(), error.remedy.as_str()),
@@ -300,7 +340,7 @@ mod tests {
         #[test]
         fn a_displayed_target_parses_to_the_same(
             scheme in "(http|https|HTTP|ftp)(://)?",
-            host in "[a-zA-Z0-9._-]{0,9}|\\[[0-9a-f:.]{0,12}\\]|[a-z@:%\\[\\]]{0,6}",
+            host in "[a-zA-Z0-9._-]{0,9}|\\[[0-9a-f:.]{0,12}\\]|\\[fe80::1%[25e%.]{0,4}\\]|[a-z@:%\\[\\]]{0,6}",
             port in "(:[0-9+]{0,6})?",
             path in "([/?#][a-z{} /:@]{0,8})?",
         ) {

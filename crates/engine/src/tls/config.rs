@@ -138,14 +138,14 @@ impl TlsPlan {
         if target.scheme == Scheme::Http {
             return Ok(None);
         }
-        let host = self.sni.as_ref().unwrap_or(&target.host);
-        let name = ServerName::try_from(host.clone()).map_err(|_| {
+        let host = self.sni.as_deref().unwrap_or(target.host_without_zone());
+        let name = ServerName::try_from(host.to_owned()).map_err(|_| {
             PlanError::new(
                 format!("{} cannot be sent as a server name (SNI)", quoted(host)),
                 "give another name with --sni HOST",
             )
         })?;
-        let place = Place { host: target.host.clone(), port: Some(target.port) };
+        let place = Place { host: target.host_without_zone().to_owned(), port: Some(target.port) };
         let tunnel = is_proxied.then(|| tunnel::request(&place.to_string()));
         Ok(Some(Secure { name, tunnel }))
     }
