@@ -4,12 +4,14 @@ use std::io;
 use std::net::SocketAddr;
 
 use webstone_measure::errors::ErrorClass;
+use webstone_workload::route::ProxyProtocol;
 
 use crate::exchange::{ExchangeId, Exchanges, Progress};
 use crate::failure::{class_of, describe};
 use crate::layer::Layer;
 use crate::link::{Family, HeldOver, LinkState};
 use crate::origins::pair;
+use crate::proxy_protocol;
 use crate::resolver::Resolver;
 use crate::session::{AnswerError, Session};
 use crate::sys::{Address, Backend, Connect, Event, Received};
@@ -134,6 +136,11 @@ impl<B: Backend, L: Layer, P: Session> Worker<B, L, P> {
         if self.sampling.asks_for_handshake() {
             self.ask_for_handshake(index, now);
         }
+        if let Some(version) = self.plan.proxy_protocol
+            && let Err(error) = self.say_who_connects(index, version)
+        {
+            return self.broken(index, &error, now);
+        }
         let link = &mut self.links[index];
         let took_ns = now - link.connect_begun_ns;
         let mut is_counted = false;
@@ -159,6 +166,25 @@ impl<B: Backend, L: Layer, P: Session> Worker<B, L, P> {
         if let Err(error) = self.send_for_layer(index) {
             self.broken(index, &error, now);
         }
+    }
+
+    /// Sends the header of the PROXY protocol, in one piece: the first bytes of a connection always find room.
+    #[cold]
+    fn say_who_connects(&mut self, index: u32, version: ProxyProtocol) -> io::Result<()> {
+        let link = &self.links[index];
+        let socket = link.socket.as_ref().expect("a connection that stands has one");
+        let resolved = link.resolved.as_deref().copied().map(Address::Internet);
+        let addresses = &self.plan.origins[link.origin as usize].addresses;
+        let ends = match resolved.as_ref().unwrap_or(&addresses[link.address as usize]) {
+            Address::Internet(to) => self.backend.local_address(socket).map(|from| (from, *to)),
+            Address::Unix(_) => None,
+        };
+        let header = proxy_protocol::header(version, ends);
+        if self.backend.send(socket, &header)? != header.len() {
+            return Err(io::ErrorKind::WriteZero.into());
+        }
+        self.recorder.sent(header.len(), 0);
+        Ok(())
     }
 
     /// The layer is open: sends what waits for the link.

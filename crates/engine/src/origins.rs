@@ -4,7 +4,7 @@
 use std::collections::HashMap;
 
 use webstone_workload::aim::Aim;
-use webstone_workload::load::GeneratorTask;
+use webstone_workload::load::{ClientSpec, GeneratorTask};
 use webstone_workload::target::{Scheme, Target};
 use webstone_workload::{TlsPages, Workload};
 
@@ -35,6 +35,7 @@ pub(crate) struct Origins {
     /// The target for pages over TLS, if others are requested without.
     secure: Option<Target>,
     tls: Option<TlsPlan>,
+    client: ClientSpec,
 }
 
 /// The one destination of all connections, whatever host a request names.
@@ -58,7 +59,7 @@ impl Origins {
             let mut addresses = Vec::new();
             for target in aim.of_paths(over_tls) {
                 if spec.client.proxy.is_none() && spec.client.unix_socket.is_none() {
-                    let found = resolve("target", &target.host, target.port)?;
+                    let found = resolve("target", &spec.client, target)?;
                     addresses.extend(found.into_iter().map(Address::Internet));
                 }
             }
@@ -79,7 +80,7 @@ impl Origins {
                     "give the proxy as http://HOST:PORT; https:// targets are reached through it with CONNECT",
                 ));
             }
-            let found = resolve("--proxy", &proxy.host, proxy.port)?;
+            let found = resolve("--proxy", &spec.client, &proxy)?;
             let addresses = found.into_iter().map(Address::Internet).collect();
             fixed = Some(Fixed { proxy: Some(proxy), addresses });
         }
@@ -90,6 +91,7 @@ impl Origins {
             first: first.clone(),
             secure: secure.clone(),
             tls,
+            client: spec.client.clone(),
         };
         origins.add(&first, addresses)?;
         if let Some(secure) = &secure {
@@ -146,7 +148,7 @@ impl Origins {
         }
         let found = match self.fixed {
             Some(_) => Vec::new(),
-            None => resolve(what, &target.host, target.port)?,
+            None => resolve(what, &self.client, target)?,
         };
         self.add(target, found.into_iter().map(Address::Internet).collect())
     }
@@ -159,7 +161,7 @@ impl Origins {
             None => None,
         };
         let is_unix = self.fixed.is_some() && proxy.is_none();
-        let connected_to = proxy.unwrap_or_else(|| target.clone());
+        let connected_to = proxy.unwrap_or_else(|| self.client.connected_to(target));
         self.list.push(Origin {
             authority: target.authority(),
             scheme: target.scheme,

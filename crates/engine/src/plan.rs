@@ -10,6 +10,7 @@ use webstone_workload::is_absolute;
 use webstone_workload::load::{
     Check, ConnectionPolicy, GeneratorTask, HttpVersion, Resolve, WhenBusy, parse_cpu_list,
 };
+use webstone_workload::route::ProxyProtocol;
 use webstone_workload::{Feed, FileRequest, Sampler, Workload};
 
 use crate::client::Client;
@@ -47,6 +48,7 @@ pub struct Plan {
     pub(crate) check: Check,
     pub(crate) reset: bool,
     pub(crate) resolve_each: bool,
+    pub(crate) proxy_protocol: Option<ProxyProtocol>,
     pub(crate) seed: u64,
     pub(crate) arrivals: ArrivalProcess,
     pub(crate) when_busy: WhenBusy,
@@ -162,6 +164,7 @@ impl Plan {
             check: client.check,
             reset: client.reset,
             resolve_each: client.resolve == Resolve::PerConnection,
+            proxy_protocol: client.proxy_protocol,
             seed: client.seed,
             arrivals: spec.load.arrivals,
             when_busy: spec.load.when_busy,

@@ -3,7 +3,6 @@
 use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpStream};
 use std::os::unix::net::UnixStream;
-use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
 use webstone_measure::errors::ErrorClass;
@@ -15,8 +14,9 @@ use crate::failure::{class_of, describe};
 use crate::h1::request::{RequestParts, is_field_value, is_token, write_request};
 use crate::h1::response::{AtEnd, ResponseParser, Step};
 use crate::h2::single::Single;
-use crate::origin::{resolve, split};
+use crate::origin::{all_addresses, split};
 use crate::plan_error::PlanError;
+use crate::proxy_protocol;
 use crate::sys::{Source, connect_within};
 use crate::tls::{TlsPlan, TlsStream, told_of_stream};
 
@@ -30,9 +30,8 @@ const NO_HTTP2: &str = "run with --http 1.1, or enable HTTP/2 on this port";
 #[derive(Clone, Debug)]
 pub struct Probe {
     target: Target,
-    addresses: Vec<SocketAddr>,
-    unix_socket: Option<PathBuf>,
-    sources: Vec<Source>,
+    /// Where connections go and come from.
+    client: ClientSpec,
     headers: Vec<(String, String)>,
     tls: Option<ProbeTls>,
     timeout: Duration,
@@ -111,13 +110,9 @@ impl Probe {
         };
         let (target, _) =
             split("target", base_url).map_err(|error| failed(ErrorClass::GeneratorIo, error))?;
-        let addresses =
-            resolve("target", &target.host, target.port).map_err(|error| failed(ErrorClass::Dns, error))?;
         Ok(Probe {
             target,
-            addresses,
-            unix_socket: None,
-            sources: Vec::new(),
+            client: ClientSpec::default(),
             headers: Vec::new(),
             tls: None,
             timeout,
@@ -128,9 +123,7 @@ impl Probe {
     /// Connects as these clients do: from their local addresses, and to their Unix socket if they use one.
     #[must_use]
     pub fn connecting_like(mut self, client: &ClientSpec) -> Probe {
-        self.unix_socket = client.unix_socket.as_ref().map(PathBuf::from);
-        let sources = self.addresses.iter().map(|address| Source::all(client).find(|it| it.reaches(address)));
-        self.sources = sources.flatten().collect();
+        self.client = client.clone();
         self
     }
 
@@ -190,7 +183,12 @@ impl Probe {
             return Err(failed(ErrorClass::GeneratorIo, detail, None));
         }
         let until = Instant::now() + self.timeout;
-        let stream = self.connect(until).map_err(|(address, error)| {
+        let addresses = match &self.client.unix_socket {
+            Some(_) => Vec::new(),
+            None => all_addresses("target", &self.client, &self.target)
+                .map_err(|error| failed(ErrorClass::Dns, error.what, error.hint))?,
+        };
+        let stream = self.connect(&addresses, until).map_err(|(address, error)| {
             let class = class_of(&error, true);
             let hint = match class {
                 ErrorClass::Refused => {
@@ -336,22 +334,38 @@ impl Probe {
         self.tls.clone().map_or_else(unverified, Ok).map(Some)
     }
 
-    fn connect(&self, until: Instant) -> Result<Stream, (String, std::io::Error)> {
-        if let Some(path) = &self.unix_socket {
-            return UnixStream::connect(path)
-                .map(Stream::Unix)
-                .map_err(|error| (format!("unix:{}", path.display()), error));
+    fn connect(&self, addresses: &[SocketAddr], until: Instant) -> Result<Stream, (String, std::io::Error)> {
+        if let Some(path) = &self.client.unix_socket {
+            let stream = UnixStream::connect(path).map(Stream::Unix);
+            return stream
+                .and_then(|stream| self.introduced(stream, None))
+                .map_err(|error| (format!("unix:{path}"), error));
         }
         let mut failure = None;
-        for address in &self.addresses {
+        for address in addresses {
             let left = until.saturating_duration_since(Instant::now()).max(Duration::from_millis(1));
-            let source = self.sources.iter().find(|source| source.reaches(address));
-            match connect_within(left, address, source) {
-                Ok(stream) => return Ok(Stream::Internet(stream)),
+            let stream = connect_like(&self.client, address, left).and_then(|stream| {
+                let from = stream.local_addr()?;
+                self.introduced(Stream::Internet(stream), Some((from, *address)))
+            });
+            match stream {
+                Ok(stream) => return Ok(stream),
                 Err(error) => failure = Some((address.to_string(), error)),
             }
         }
         Err(failure.expect("a resolved name has an address"))
+    }
+
+    /// A connection that has begun as the clients' do.
+    fn introduced(
+        &self,
+        mut stream: Stream,
+        ends: Option<(SocketAddr, SocketAddr)>,
+    ) -> std::io::Result<Stream> {
+        if let Some(version) = self.client.proxy_protocol {
+            stream.write_all(&proxy_protocol::header(version, ends))?;
+        }
+        Ok(stream)
     }
 }
 

@@ -202,6 +202,11 @@ fn of_client(client: &ClientSpec, asked: &mut List) {
         seed: _,
         resolve: _,
         unix_socket,
+        connect_to,
+        // It says whom a connection is from: this host.
+        proxy_protocol: _,
+        // In no file: what was found here.
+        reached: _,
         // Addresses and ports of this host.
         source: _,
         source_ports: _,
@@ -218,6 +223,9 @@ fn of_client(client: &ClientSpec, asked: &mut List) {
     let Http2Settings { header_table: _, window: _, frame: _, header_list: _, connection_window: _ } =
         http2_settings;
     asked.all(Power::Socket, "client.unix_socket", unix_socket);
+    for route in connect_to {
+        asked.add(Power::Load, "client.connect_to", &route.destination());
+    }
     asked.all(Power::Proxy, "client.proxy", proxy);
     asked.all(Power::Load, "client.allow_hosts", allow_hosts);
     if *allow_feeds {

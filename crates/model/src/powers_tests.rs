@@ -23,6 +23,7 @@ fn everything() -> RunSpec {
         server_config: list("server.conf"),
         client: ClientSpec {
             unix_socket: text("/run/socket"),
+            connect_to: vec!["a.test:80:b.test:81".parse().unwrap()],
             source: vec!["127.0.0.2".parse::<AddressRange>().unwrap()],
             proxy: text("http://proxy.test:3128"),
             allow_hosts: list("images.test"),

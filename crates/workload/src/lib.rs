@@ -19,6 +19,7 @@ pub mod mine;
 mod pages;
 mod problem;
 mod read;
+pub mod route;
 mod sampler;
 pub mod target;
 pub mod template;

@@ -13,6 +13,7 @@ use serde::{Deserialize, Serialize};
 use crate::addresses::{AddressRange, PortRange};
 use crate::arrivals::ArrivalProcess;
 pub use crate::http2_settings::Http2Settings;
+use crate::route::{ConnectTo, ProxyProtocol, Reached};
 use crate::tls::TlsSpec;
 use webstone_measure::rate::Rates;
 use webstone_measure::units::Nanos;
@@ -291,6 +292,15 @@ pub struct ClientSpec {
     pub resolve: Resolve,
     /// A Unix socket to connect to instead of the target's address.
     pub unix_socket: Option<String>,
+    /// Where connections to a host go instead: `HOST:PORT:HOST:PORT`, the first that fits.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub connect_to: Vec<ConnectTo>,
+    /// The PROXY protocol, with which every connection begins; absent: it does not.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub proxy_protocol: Option<ProxyProtocol>,
+    /// Addresses at which hosts were reached before the load; of others, names are resolved.
+    #[serde(skip)]
+    pub reached: Vec<Reached>,
     /// Local addresses of connections, used in turn.
     pub source: Vec<AddressRange>,
     /// Local ports of connections, as `40000-50000`; absent: chosen by the operating system.
@@ -352,6 +362,9 @@ impl Default for ClientSpec {
             seed: 1995,
             resolve: Resolve::Once,
             unix_socket: None,
+            connect_to: Vec::new(),
+            proxy_protocol: None,
+            reached: Vec::new(),
             source: Vec::new(),
             source_ports: None,
             proxy: None,

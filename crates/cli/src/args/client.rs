@@ -6,6 +6,7 @@ use webstone_measure::units::Nanos;
 use webstone_model::spec::{Check, ClientSpec, ConnectionPolicy, HttpVersion, Resolve};
 use webstone_workload::addresses::{AddressRange, PortRange};
 use webstone_workload::http2_settings::Http2Settings;
+use webstone_workload::route::{ConnectTo, ProxyProtocol};
 
 use super::table::flags;
 use super::{TlsArgs, values};
@@ -117,6 +118,9 @@ pub struct ClientArgs {
 
     /// When host names are resolved
     ///
+    /// Before the load, every address of a name is tried. Those that accept connections are used in turn, all of the first such one's
+    /// family; the report names the others.
+    ///
     /// Example: --resolve per-connection
     #[arg(long, value_name = "WHEN", value_parser = values::resolve())]
     pub resolve: Option<Resolve> => (client.resolve),
@@ -126,6 +130,23 @@ pub struct ClientArgs {
     /// Example: --unix-socket /run/nginx.sock
     #[arg(long, value_name = "PATH")]
     pub unix_socket: Option<PathBuf> => (client.unix_socket = "none"),
+
+    /// Connect to another place than the URL's host and port, as curl does; may be given several times
+    ///
+    /// HOST:PORT:HOST:PORT: connections to the first go to the second. Requests and TLS still name the URL's host. An empty host or port
+    /// in front stands for any, at the end for the URL's own. The first that fits counts.
+    ///
+    /// Example: --connect-to www.example.org:443:127.0.0.1:8443
+    #[arg(long, value_name = "HOST:PORT:HOST:PORT", conflicts_with_all = ["unix_socket", "proxy"])]
+    pub connect_to: Vec<ConnectTo> => (client.connect_to = "none"),
+
+    /// Begin each connection with the PROXY protocol, as a load balancer does: for servers that expect it
+    ///
+    /// It names the connection's own addresses, and comes before TLS.
+    ///
+    /// Example: --proxy-protocol v2
+    #[arg(long, value_name = "VERSION", value_parser = values::proxy_protocol())]
+    pub proxy_protocol: Option<ProxyProtocol> => (client.proxy_protocol = "none"),
 
     /// Local addresses of connections, used in turn: single ones, ranges, networks
     ///

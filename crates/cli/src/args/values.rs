@@ -22,6 +22,7 @@ use webstone_model::threshold::{GateError, Threshold, Thresholds};
 use webstone_report::{ComparisonFormat, CsvTable, Format};
 use webstone_runner::check;
 use webstone_workload::arrivals::ArrivalProcess;
+use webstone_workload::route::ProxyProtocol;
 use webstone_workload::target::Place;
 
 pub(super) fn connection_policy() -> impl TypedValueParser<Value = ConnectionPolicy> {
@@ -71,6 +72,10 @@ pub(super) fn order() -> impl TypedValueParser<Value = Order> {
 
 pub(super) fn resolve() -> impl TypedValueParser<Value = Resolve> {
     one_of([("once", "before the run"), ("per-connection", "each time; counts as connect time")])
+}
+
+pub(super) fn proxy_protocol() -> impl TypedValueParser<Value = ProxyProtocol> {
+    one_of([("v1", "a line of text"), ("v2", "a binary header")])
 }
 
 pub(super) fn check() -> impl TypedValueParser<Value = Check> {
@@ -429,6 +434,7 @@ mod tests {
         assert_eq!(read(&http_version()), 3);
         assert_eq!(read(&order()), 3);
         assert_eq!(read(&resolve()), 2);
+        assert_eq!(read(&proxy_protocol()), 2);
         assert_eq!(read(&check()), 3);
         assert_eq!(read(&arrivals()), 2);
         assert_eq!(read(&when_busy()), 2);

@@ -39,6 +39,10 @@ pub(crate) fn of_workout(args: &WorkoutArgs, tool: Tool) -> Result<WorkoutOption
             Failure::usage("--generator: a workout makes its load on this host alone").hint("leave it out")
         );
     }
+    if args.client.proxy_protocol.is_some() {
+        return Err(Failure::usage("--proxy-protocol: clients that misbehave cannot send it")
+            .hint("give an address of the server that does not expect it"));
+    }
     let asked = Asked { spec, defaults: RunSpec::default(), given: args.typed_keys(), testbed: None };
     let spec = check(&asked).map_err(|error| flags::failure(&error, "workout"))?.spec;
     let offenders = args.offenders.unwrap_or(OFFENDERS);

@@ -29,6 +29,7 @@ mod namespace;
 mod own_servers;
 mod program;
 mod proxies;
+mod reaching;
 #[path = "../../../judge/tests/refuted/mod.rs"]
 mod refuted;
 mod runs;

@@ -4,6 +4,7 @@
 //! Readiness is edge-triggered. A worker is compiled once for each back end: no call through here is dynamic.
 
 use std::io;
+use std::net::SocketAddr;
 use std::os::fd::AsFd;
 
 use super::{Address, Connect, Received, Source, Ticks};
@@ -64,6 +65,9 @@ pub(crate) trait Backend {
 
     /// The error of a failed connect.
     fn connect_error(&mut self, socket: &Self::Socket) -> Option<io::Error>;
+
+    /// The address that a connection comes from; `None` where it has none, as over a Unix socket.
+    fn local_address(&self, socket: &Self::Socket) -> Option<SocketAddr>;
 
     /// How long the handshake took for the kernel, in nanoseconds. To be called before anything is sent. `None` if
     /// unknown.

@@ -1,6 +1,7 @@
 //! Edge-triggered readiness by epoll: each descriptor is registered once.
 
 use std::io;
+use std::net::SocketAddr;
 use std::os::fd::{AsFd, AsRawFd, OwnedFd};
 use std::time::Duration;
 
@@ -116,6 +117,10 @@ impl Backend for Epoll {
 
     fn connect_error(&mut self, socket: &Socket) -> Option<io::Error> {
         socket.take_error()
+    }
+
+    fn local_address(&self, socket: &Socket) -> Option<SocketAddr> {
+        socket.local_address()
     }
 
     fn handshake_ns(&self, socket: &Socket) -> Option<u64> {

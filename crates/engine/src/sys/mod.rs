@@ -8,6 +8,7 @@ mod backend;
 pub(crate) mod clock;
 mod epoll;
 mod handshake;
+mod interface;
 mod socket;
 mod stamps;
 pub(crate) mod thread;
@@ -17,6 +18,7 @@ mod waker;
 
 pub(crate) use backend::{Backend, DISCARD_BYTES, Event, WITHOUT_END};
 pub(crate) use epoll::Epoll;
+pub(crate) use interface::interface_number;
 pub(crate) use socket::{Address, Connect, Received, Socket, Source, connect_within};
 pub(crate) use ticker::Ticks;
 pub(crate) use waker::Waker;

@@ -283,6 +283,11 @@ impl Socket {
         received(net::recv(&self.descriptor, scratch, RecvFlags::TRUNC).map(|(_, n)| n))
     }
 
+    /// The address that its connection comes from; `None` of a Unix socket.
+    pub(crate) fn local_address(&self) -> Option<SocketAddr> {
+        net::getsockname(&self.descriptor).ok()?.try_into().ok()
+    }
+
     /// How long the handshake took, from SYN to SYN-ACK, as measured by the kernel, in nanoseconds (a whole number of
     /// microseconds). To be called before anything is sent, because the kernel continues to measure. `None` for other
     /// sockets than TCP's, and after a retransmission, when the kernel measures only the last segment.

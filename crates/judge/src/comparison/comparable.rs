@@ -122,7 +122,7 @@ impl Found {
             format!("{}{limit}", text(&client.connections))
         };
         type Part = fn(&ClientSpec) -> String;
-        let forbidding: [(&str, Part); 13] = [
+        let forbidding: [(&str, Part); 14] = [
             ("files fetched at once", |client| client.parallel.to_string()),
             ("protocol", |client| format!("HTTP/{}", text(&client.http))),
             ("clients per connection", |client| client.clients_per_connection.to_string()),
@@ -138,6 +138,9 @@ impl Found {
             ("name resolution", |client| text(&client.resolve)),
             ("Unix socket", |client| yes(client.unix_socket.is_some())),
             ("proxy", |client| client.proxy.clone().unwrap_or_else(|| "none".to_owned())),
+            ("PROXY protocol", |client| {
+                client.proxy_protocol.map_or("none", |version| version.name()).to_owned()
+            }),
         ];
         self.check(Weight::Forbids, "connection policy", policy(a), policy(b));
         for (what, part) in forbidding {

@@ -57,6 +57,17 @@ pub(super) fn check(client: &mut ClientSpec) -> Result<(), SpecError> {
             return Err(SpecError::value("client.allow_hosts", host, "not a host", remedy));
         }
     }
+    if let Some(route) = client.connect_to.first() {
+        let other =
+            [("client.proxy", client.proxy.is_some()), ("client.unix_socket", client.unix_socket.is_some())];
+        if let Some((other, _)) = other.into_iter().find(|(_, is_given)| *is_given) {
+            return Err(SpecError::new(
+                "client.connect_to",
+                format!("`{route}` and {other} cannot be used together"),
+                "leave out one of them",
+            ));
+        }
+    }
     if let Some(proxy) = &mut client.proxy {
         if client.unix_socket.is_some() {
             return Err(SpecError::new(

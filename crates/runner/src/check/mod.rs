@@ -106,6 +106,7 @@ fn rules(spec: &mut RunSpec, asked: &Asked) -> Result<(), SpecError> {
         None => {
             // A server of ours speaks what its clients do.
             spec.server.http2 |= spec.client.http == HttpVersion::Http2;
+            server::proxy_protocol(spec)?;
             server::own(&mut spec.server)
         }
     }

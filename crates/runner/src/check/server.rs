@@ -127,6 +127,18 @@ pub(super) fn agents(spec: &RunSpec) -> Result<(), SpecError> {
     ))
 }
 
+/// The configurations that webstone writes do not have it; a command's is the user's.
+pub(super) fn proxy_protocol(spec: &RunSpec) -> Result<(), SpecError> {
+    match spec.client.proxy_protocol {
+        Some(version) if spec.server.software != Software::Command => Err(SpecError::new(
+            "client.proxy_protocol",
+            format!("`{}`, but a server that webstone starts does not expect it", version.name()),
+            "start the server yourself and give its URL, or remove it",
+        )),
+        _ => Ok(()),
+    }
+}
+
 /// Settings of a server that webstone starts, where another is measured.
 pub(super) fn elsewhere(server: &ServerSpec, url: &str, given: &[&'static str]) -> Result<(), SpecError> {
     let defaults = ServerSpec::default();

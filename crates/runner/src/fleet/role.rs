@@ -175,7 +175,7 @@ impl Maker {
             unpack(&files, &mut spec).map_err(|error| format!("cannot keep the plan's files: {error}"))?;
         let root = Root::default();
         let located = Destinations::of_spec(&spec, &workload).and_then(|found| Ok((found.locate()?, found)));
-        let (facts, destinations) = match located {
+        let (mut facts, destinations) = match located {
             Ok(located) => located,
             Err(error) => return Ok(no_target(error)),
         };
@@ -188,9 +188,10 @@ impl Maker {
         let placement = placed.map_err(|error| format!("{error}; {}", error.hint()))?;
         spec.generator.workers = placement.workers;
         spec.generator.cpus = cpu_list(&placement.workers_cpus);
-        if let Err(error) = destinations.reach(&spec.client) {
-            return Ok(no_target(error));
-        }
+        let said = match destinations.reach(&mut spec.client, &mut facts) {
+            Ok(said) => said,
+            Err(error) => return Ok(no_target(error)),
+        };
         let plan = Plan::compile(&spec.task(), &workload).map_err(|error| error.to_string())?;
         let towards: BTreeSet<IpAddr> = facts.addresses.iter().map(|address| address.ip()).collect();
         let prepared = Prepared {
@@ -203,7 +204,7 @@ impl Maker {
                 self.calibration.as_deref(),
                 &self.tool,
             ),
-            warnings: placement.warnings,
+            warnings: [placement.warnings, said].concat(),
         };
         self.ready = Some(Ready {
             links: links_towards(&root, towards, facts.this_host),

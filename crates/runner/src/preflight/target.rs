@@ -13,7 +13,7 @@ use webstone_workload::target::{Place, Scheme, Target, UrlError};
 use webstone_workload::{FileRequest, RequestDetail, Workload};
 
 use crate::checkfiles::{CheckOptions, FILES_HINT, FileProblem, FileProblemKind, check_with, distinct};
-use webstone_lab::endpoint::{is_this_host, reach, reach_socket, resolve, speaks_tls};
+use webstone_lab::endpoint::{Contact, is_this_host, reach, reach_socket, resolve, speaks_tls};
 use webstone_lab::fetch::{Fetch, asked};
 use webstone_lab::interrupt::Interrupt;
 
@@ -43,8 +43,10 @@ pub struct TargetFacts {
 #[derive(Debug)]
 pub(crate) struct Destinations {
     targets: Vec<Target>,
-    /// All hosts that connections are made to, each once.
+    /// All hosts that connections are made for, each once.
     hosts: Vec<Target>,
+    /// Where connections are made to, each once.
+    places: Vec<Target>,
     unix_socket: Option<String>,
 }
 
@@ -63,7 +65,14 @@ impl Destinations {
                 return Err(TargetError::usage(what, hint));
             }
         }
-        Ok(Destinations { targets, hosts: connected_to(spec, workload)?, unix_socket })
+        let hosts = connected_to(spec, workload)?;
+        let mut places = Vec::new();
+        for place in hosts.iter().map(|host| spec.client.connected_to(host)) {
+            if !places.contains(&place) {
+                places.push(place);
+            }
+        }
+        Ok(Destinations { targets, hosts, places, unix_socket })
     }
 
     /// The addresses of every host, resolved; no connection is made.
@@ -72,8 +81,8 @@ impl Destinations {
         if self.unix_socket.is_some() {
             return Ok(facts);
         }
-        for host in &self.hosts {
-            facts.addresses.extend(resolve(host)?);
+        for place in &self.places {
+            facts.addresses.extend(resolve(place)?);
         }
         facts.this_host = facts.addresses.iter().all(|address| is_this_host(address.ip()));
         Ok(facts)
@@ -82,17 +91,28 @@ impl Destinations {
     /// The same for a run whose load other hosts make: what this one cannot resolve, they may know.
     pub(crate) fn locate_from_elsewhere(&self) -> TargetFacts {
         let addresses: BTreeSet<_> =
-            self.hosts.iter().flat_map(|host| resolve(host).unwrap_or_default()).collect();
+            self.places.iter().flat_map(|place| resolve(place).unwrap_or_default()).collect();
         let this_host = !addresses.is_empty() && addresses.iter().all(|it| is_this_host(it.ip()));
         TargetFacts { addresses, this_host, ..TargetFacts::default() }
     }
 
-    /// Connects once to every host.
-    pub(crate) fn reach(&self, client: &ClientSpec) -> Result<(), TargetError> {
-        match &self.unix_socket {
-            Some(path) => reach_socket(path),
-            None => self.hosts.iter().try_for_each(|host| reach(host, client).map(drop)),
+    /// Connects once to every address of every host. From then on `client` keeps to those that accepted, and `facts` has no others;
+    /// what is to be said of that comes back.
+    pub(crate) fn reach(
+        &self,
+        client: &mut ClientSpec,
+        facts: &mut TargetFacts,
+    ) -> Result<Vec<String>, TargetError> {
+        if let Some(path) = &self.unix_socket {
+            return reach_socket(path).map(|()| Vec::new());
         }
+        let contacts = self.places.iter().map(|place| reach(place, client));
+        let contacts = contacts.collect::<Result<Vec<Contact>, _>>()?;
+        client.reached = contacts.iter().map(|contact| contact.reached.clone()).collect();
+        facts.addresses = client.reached.iter().flat_map(|reached| &reached.addresses).copied().collect();
+        let mut said: Vec<String> = contacts.into_iter().filter_map(|contact| contact.said).collect();
+        said.dedup();
+        Ok(said)
     }
 
     /// Asks every host for one file and, of a small workload, for every file. Adds to `facts` what it learns.
@@ -123,8 +143,9 @@ impl Destinations {
             });
             let plain = RequestDetail::default();
             let (path, detail) = first.unwrap_or((Cow::Borrowed("/"), &plain));
-            let answer =
-                fetch.fetch(&target.to_string(), &path, detail).map_err(|error| no_answer(target, error))?;
+            let answer = fetch
+                .fetch(&target.to_string(), &path, detail)
+                .map_err(|error| no_answer(target, client, error))?;
             if let Some(error) = plain_http_refused(target, &answer) {
                 return Err(error);
             }
@@ -237,7 +258,7 @@ fn connected_to(spec: &RunSpec, workload: &Workload) -> Result<Vec<Target>, UrlE
 }
 
 /// The connection is established, and there is no answer, or it is not HTTP.
-fn no_answer(target: &Target, error: ProbeError) -> TargetError {
+fn no_answer(target: &Target, client: &ClientSpec, error: ProbeError) -> TargetError {
     let suspicious = matches!(
         error.class,
         ErrorClass::Malformed
@@ -247,7 +268,7 @@ fn no_answer(target: &Target, error: ProbeError) -> TargetError {
             | ErrorClass::FirstByteTimeout
             | ErrorClass::RequestTimeout
     );
-    if suspicious && target.scheme == Scheme::Http && speaks_tls(target) {
+    if suspicious && target.scheme == Scheme::Http && speaks_tls(target, client) {
         return tls_port(target, "it answers a TLS ClientHello, but not a plain request");
     }
     let ProbeError { class, request, detail, hint } = error;
@@ -348,7 +369,7 @@ mod tests {
             detail: "not an HTTP response".into(),
             hint: None,
         };
-        let told = no_answer(&base.parse().unwrap(), malformed);
+        let told = no_answer(&base.parse().unwrap(), &ClientSpec::default(), malformed);
         assert!(told.what.contains("expects TLS: it answers a TLS ClientHello"), "{told}");
     }
 

@@ -50,8 +50,8 @@ pub(super) fn prepare(
     observer.event(&preparing("looking at this machine and the target"));
     let mut site = look(&mut asked)?;
     go_on(interrupt)?;
-    let served = serve(&mut asked, &mut site, options.server_program.take(), observer, interrupt)?;
-    ask(&mut asked, &mut site.facts, &served.destinations, options.check_target, observer, interrupt)?;
+    let mut served = serve(&mut asked, &mut site, options.server_program.take(), observer, interrupt)?;
+    ask(&mut asked, &mut site.facts, &mut served, options.check_target, observer, interrupt)?;
     let ready = stand_by(&mut asked, &mut site, &served, &options, observer, interrupt, compile)?;
     let record_all = match &asked.spec.generator.record_all {
         Some(path) => Some(RecordAll::create(path.as_ref())?),
@@ -182,7 +182,9 @@ fn look(asked: &mut RunBrief) -> Result<RunSite, RunError> {
     asked.warnings.extend(found.warnings(&placement));
     asked.effective.generator.workers = placement.workers;
     asked.effective.generator.cpus = cpu_list(&placement.workers_cpus);
-    let hosts = facts.addresses.len().max(1) as u64;
+    // Of two families, load goes to one.
+    let of_v4 = facts.addresses.iter().filter(|address| address.is_ipv4()).count();
+    let hosts = of_v4.max(facts.addresses.len() - of_v4).max(1) as u64;
     let mut load = Load::of_spec(&asked.effective, asked.workload.pages.len() as u64, hosts, facts.this_host);
     if asked.is_embedded() && asked.spec.server.root.is_none() {
         load.fileset_bytes = fileset_bytes(&asked.workload).min(SERVER_CACHE_BYTES_MAX);
@@ -229,7 +231,7 @@ fn serve(
 fn ask(
     asked: &mut RunBrief,
     facts: &mut TargetFacts,
-    destinations: &Destinations,
+    served: &mut Served,
     for_files: bool,
     observer: &mut dyn Observer,
     interrupt: &Interrupt,
@@ -237,7 +239,11 @@ fn ask(
     if asked.is_asked_elsewhere() {
         return Ok(());
     }
-    destinations.reach(&asked.effective.client)?;
+    let Served { destinations, targets, .. } = served;
+    let said = destinations.reach(&mut asked.effective.client, facts)?;
+    targets.clone_from(&facts.addresses);
+    info!(addresses = ?targets, "preflight: the target is reached");
+    asked.warnings.extend(said);
     go_on(interrupt)?;
     if !for_files {
         return Ok(());

@@ -34,7 +34,7 @@ use crate::run::{RunError, RunnerOptions, resolve_workload, run};
 use crate::under_test;
 use misdeeds::Scene;
 use offenders::Offenders;
-use webstone_lab::endpoint::{TargetError, resolve};
+use webstone_lab::endpoint::{TargetError, reach, resolve};
 use webstone_lab::interrupt::Interrupt;
 use webstone_lab::machine::{Root, cpus};
 
@@ -235,7 +235,13 @@ impl Troubled {
         let targets = targets.collect::<Result<Vec<_>, _>>().map_err(TargetError::from)?;
         let over_tls = targets.iter().find(|target| target.scheme == Scheme::Https);
         let target = over_tls.or(targets.first()).expect("the check demands a target").clone();
-        let address = resolve(&target)?[0];
+        let place = spec.client.connected_to(&target);
+        let mut found = resolve(&place)?;
+        // Where there is a choice, theirs is that of the well-behaved.
+        if let (2.., Ok(contact)) = (found.len(), reach(&place, &spec.client)) {
+            found = contact.reached.addresses;
+        }
+        let address = found[0];
         let tls = over_tls.map(|_| ProbeTls::new(&spec.client.tls, spec.client.http)).transpose()?;
         Ok(Troubled { target, address, tls, is_http2: spec.client.http == HttpVersion::Http2 })
     }

@@ -11,6 +11,7 @@ use std::cell::Cell;
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BinaryHeap, VecDeque};
 use std::io;
+use std::net::SocketAddr;
 use std::os::fd::AsFd;
 
 use rustix::io::Errno;
@@ -420,6 +421,10 @@ impl Backend for Simulated<'_> {
 
     fn connect_error(&mut self, socket: &usize) -> Option<io::Error> {
         self.links[*socket].error.take().map(io::Error::from)
+    }
+
+    fn local_address(&self, _: &usize) -> Option<SocketAddr> {
+        None
     }
 
     fn handshake_ns(&self, socket: &usize) -> Option<u64> {

@@ -215,6 +215,8 @@ pub(crate) fn policy(record: &RunRecord) -> Vec<String> {
         facts.push("names resolved for every connection".to_owned());
     }
     facts.extend(client.proxy.iter().map(|proxy| format!("through the proxy {proxy}")));
+    facts.extend(client.connect_to.iter().map(|route| format!("connections led by {route}")));
+    facts.extend(client.proxy_protocol.map(|version| format!("PROXY protocol {}", version.name())));
     facts.extend(client.unix_socket.iter().map(|path| format!("over the Unix socket {path}")));
     facts
 }
