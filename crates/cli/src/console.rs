@@ -59,7 +59,7 @@ impl Console {
         Options {
             width: columns().or_else(own).unwrap_or(WIDTH_DEFAULT),
             color: self.colors(terminal),
-            charset: if terminal && !speaks_utf8() { Charset::Ascii } else { Charset::Utf8 },
+            charset: if to_file || speaks_utf8() { Charset::Utf8 } else { Charset::Ascii },
             ..Options::default()
         }
     }
@@ -202,13 +202,16 @@ pub(crate) fn print_as_is(bytes: &[u8]) -> Result<(), Failure> {
     }
 }
 
-/// Whether the locale is UTF-8. POSIX: the first of the three variables that is set and not empty.
-fn speaks_utf8() -> bool {
+/// Whether terminal and locale show more than ASCII. POSIX: the first of the three that is set and not empty; without any, the locale
+/// is C.
+pub(crate) fn speaks_utf8() -> bool {
+    if std::env::var_os("TERM").is_some_and(|term| term == "dumb") {
+        return false;
+    }
     let locale = ["LC_ALL", "LC_CTYPE", "LANG"]
         .into_iter()
         .find_map(|name| std::env::var(name).ok().filter(|value| !value.is_empty()));
-    // Without a locale the terminal decides, and today's terminals use UTF-8.
-    locale.is_none_or(|value| {
+    locale.is_some_and(|value| {
         let value = value.to_ascii_lowercase();
         value.contains("utf-8") || value.contains("utf8")
     })

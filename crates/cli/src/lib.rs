@@ -34,7 +34,7 @@ pub fn main(arguments: &[OsString]) -> ExitCode {
         return exit;
     }
     signals::survive_file_size_limit();
-    let rewritten = usage::help_command(arguments);
+    let rewritten = usage::help_command(arguments).or_else(|| usage::hit_command(arguments));
     let arguments = rewritten.as_deref().unwrap_or(arguments);
     let result = match args::parse(arguments).map_err(|error| Usage::of(error, arguments)) {
         Ok(cli) => {

@@ -2,12 +2,16 @@
 //! value and the rule, and the remedy on a separate line.
 
 use std::ffi::OsString;
+use std::net::IpAddr;
 
+use clap::CommandFactory;
 use clap::error::{ContextKind, ContextValue, ErrorKind};
 
-use webstone_workload::target::Target;
+use webstone_workload::target::{Scheme, Target};
 
+use crate::args::Cli;
 use crate::failure::Failure;
+use webstone_measure::shown::quoted;
 
 /// Printed if no command was typed: the README has the same.
 const COMMON: &str = "
@@ -41,6 +45,20 @@ pub(crate) fn help_command(arguments: &[OsString]) -> Option<Vec<OsString>> {
     let [program, help, rest @ ..] = arguments else { return None };
     let is_help = help == "help";
     is_help.then(|| [std::slice::from_ref(program), rest, &["--help".into()]].concat())
+}
+
+/// A URL without a command is what `hit` loads, with the options around it, as wrk is called; `None` of other command lines.
+pub(crate) fn hit_command(arguments: &[OsString]) -> Option<Vec<OsString>> {
+    let (program, words) = arguments.split_first()?;
+    let is_url = |word: &OsString| {
+        let url = word.to_str().and_then(|word| word.split_once("://"));
+        url.is_some_and(|(scheme, _)| Scheme::of(scheme).is_some())
+    };
+    let before = &words[..words.iter().position(is_url)?];
+    let begins = before.first().is_none_or(|word| word.as_encoded_bytes().starts_with(b"-"));
+    let all = Cli::command();
+    let is_command = |word: &OsString| word.to_str().is_some_and(|word| all.find_subcommand(word).is_some());
+    (begins && !before.iter().any(is_command)).then(|| [&[program.clone(), "hit".into()], words].concat())
 }
 
 /// Splits `…; write …` and `…: write …`, in which parsers of values give the remedy.
@@ -122,16 +140,24 @@ fn failure(error: &clap::Error, arguments: &[OsString]) -> Failure {
                         "`webstone workloads` lists the workloads, `webstone workloads show {name}` prints one"
                     )
                 }
-                _ if Target::split(&name).is_ok() => {
-                    format!("to benchmark it, `webstone run {name}`; for one URL, `webstone hit {name}`")
-                }
+                _ if is_place(&name) => format!("a URL begins with its protocol: `webstone http://{name}`"),
                 _ => "`webstone --help` lists the commands".to_owned(),
             };
             Failure::usage(format!("`{name}` is not a command")).hint(hint)
         }
         ErrorKind::MissingSubcommand | ErrorKind::DisplayHelpOnMissingArgumentOrSubcommand => {
+            if let Some((name, below)) = command.and_then(|name| Some((name, commands_below(name)?))) {
+                return Failure::usage(format!("{name}: what to do is missing"))
+                    .hint(format!("write one of\n\n{below}\n\n`webstone {name} --help` explains them"));
+            }
             Failure::usage("a command is missing")
                 .hint(format!("the most common are\n{COMMON}\n\n`webstone --help` lists all commands"))
+        }
+        ErrorKind::InvalidUtf8 => {
+            let wrong = arguments.iter().find(|word| word.to_str().is_none());
+            let wrong = wrong.map(|word| quoted(&word.to_string_lossy())).unwrap_or_default();
+            Failure::usage(format!("the argument {wrong} is not UTF-8"))
+                .hint("where a URL needs other bytes, write them as escapes, as in %FF")
         }
         ErrorKind::MissingRequiredArgument => {
             let missing: Vec<String> = match error.get(ContextKind::InvalidArg) {
@@ -159,13 +185,31 @@ fn failure(error: &clap::Error, arguments: &[OsString]) -> Failure {
                 .hint("leave out one of them")
         }
         _ => {
-            // What is left is rare (a value that is not UTF-8, a flag with `=value`); clap's own first line is a
+            // What is left is rare (a flag with `=value`); clap's own first line is a
             // sentence with option and rule.
             let rendered = error.render().to_string();
             let first = rendered.lines().next().unwrap_or_default();
             Failure::usage(first.trim_start_matches("error: ").to_owned()).hint(help)
         }
     }
+}
+
+/// Whether a word names a server and lacks only the protocol.
+fn is_place(word: &str) -> bool {
+    let names_place = word.contains(':') || word.starts_with("localhost") || word.parse::<IpAddr>().is_ok();
+    names_place && Target::split(&format!("http://{word}")).is_ok()
+}
+
+/// The commands below a command, each with what it does.
+fn commands_below(name: &str) -> Option<String> {
+    let all = crate::args::command();
+    let below = all.find_subcommand(name)?.get_subcommands().filter(|sub| !sub.is_hide_set());
+    let rows = below.map(|sub| {
+        let about = sub.get_about().map(ToString::to_string).unwrap_or_default();
+        format!("  webstone {name} {:8} {about}", sub.get_name())
+    });
+    let rows: Vec<String> = rows.collect();
+    (!rows.is_empty()).then(|| rows.join("\n"))
 }
 
 /// A rule with the value in front, unless it contains the value.
@@ -233,7 +277,13 @@ fn meant(word: &str) -> Option<String> {
 /// A hint for options of other load generators that have another meaning here, or none.
 fn unknown_option_hint(argument: &str) -> Option<String> {
     let hint = match argument {
-        "-z" => "the duration, which hey and oha call -z, is -d here, as in -d 10s",
+        "-z" | "--time" => "the duration, which hey and oha call -z, is -d here, as in -d 10s",
+        "--vus" | "--users" | "--concurrency" => {
+            "the number of clients (virtual users) is -c here, as in -c 10"
+        }
+        "--qps" | "--rps" => "the rate is -R here: the total, as in -R 1000",
+        "-X" => "the method, which curl calls -X, is -m here, as in -m HEAD",
+        "--data" => "the body is --body here: text, or @FILE",
         _ => return None,
     };
     Some(hint.to_owned())
@@ -270,7 +320,39 @@ mod tests {
     }
 
     #[test]
-    fn an_options_name_is_separated_from_its_value() {
+    fn a_url_without_a_command_is_a_hit() {
+        let words = |line: &str| line.split(' ').map(OsString::from).collect::<Vec<_>>();
+        for (line, expected) in [
+            ("w http://a/", Some("w hit http://a/")),
+            ("w HTTPS://a/ -c 4", Some("w hit HTTPS://a/ -c 4")),
+            ("w -t4 -c10 -d1s http://a/", Some("w hit -t4 -c10 -d1s http://a/")),
+            ("w -t 4 --proxy http://p/ http://a/", Some("w hit -t 4 --proxy http://p/ http://a/")),
+            ("w hit http://a/", None),
+            ("w -q run http://a/", None),
+            ("w --color never run http://a/", None),
+            ("w null-server http://a/", None),
+            ("w rnu http://a/", None),
+            ("w -t4", None),
+            ("w ftp://a/", None),
+            ("w", None),
+        ] {
+            assert_eq!(hit_command(&words(line)), expected.map(words), "{line}");
+        }
+        assert_eq!(hit_command(&[]), None);
+    }
+
+    #[test]
+    fn a_place_lacks_only_the_protocol() {
+        for word in ["localhost", "localhost/x", "127.0.0.1", "web:8080", "127.0.0.1:80/x?y"] {
+            assert!(is_place(word), "{word}");
+        }
+        for word in ["runn", "testbed.toml", "", ":", "ftp://a/", "a b:80"] {
+            assert!(!is_place(word), "{word}");
+        }
+    }
+
+    #[test]
+    fn an_options_name_stands_alone() {
         assert_eq!(option_name("--clients <LEVELS>"), "--clients");
         assert_eq!(option_name("--color=<WHEN>"), "--color");
         assert_eq!(option_name("<URL>"), "<URL>");

@@ -1,5 +1,6 @@
 //! Finds a stored run: by path, by name below the directory of runs, or as one of the last.
 
+use std::io;
 use std::path::{Path, PathBuf};
 
 use webstone_model::record::RunRecord;
@@ -101,6 +102,11 @@ fn back(text: &str) -> Option<usize> {
 /// Names of runs begin with their time, so that alphabetical order is chronological.
 fn last(runs_dir: &Path, back: usize) -> Result<PathBuf, Failure> {
     let mut runs = newest(runs_dir, &is_run)?;
+    if runs.is_empty() {
+        return Err(Failure::failed(format!("there is no run in {}", runs_dir.display())).hint(
+            "`webstone run` makes one, and `webstone hit` with --store; --runs-dir names another directory",
+        ));
+    }
     let is_held = back < runs.len();
     is_held.then(|| runs.swap_remove(back)).ok_or_else(|| {
         let held = match runs.len() {
@@ -113,7 +119,11 @@ fn last(runs_dir: &Path, back: usize) -> Result<PathBuf, Failure> {
 }
 
 fn newest(runs_dir: &Path, is_wanted: &dyn Fn(&Path) -> bool) -> Result<Vec<PathBuf>, Failure> {
-    let entries = std::fs::read_dir(runs_dir).map_err(|error| Failure::file("read", runs_dir, &error))?;
+    let entries = match std::fs::read_dir(runs_dir) {
+        // Nothing was stored yet.
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Vec::new()),
+        entries => entries.map_err(|error| Failure::file("read", runs_dir, &error))?,
+    };
     let paths = entries.filter_map(Result::ok).map(|entry| entry.path());
     let mut found: Vec<PathBuf> = paths.filter(|path| is_wanted(path)).collect();
     found.sort_unstable_by(|a, b| b.cmp(a));
@@ -137,6 +147,12 @@ mod tests {
         assert_eq!(found("last"), Ok(dir.path().join("3-c")));
         assert_eq!(found("last~2"), Ok(dir.path().join("1-a")));
         assert_eq!(found("last~3"), Err(format!("last~3: {} has 3 runs", dir.path().display())));
+        let empty = dir.path().join("4-no-run");
+        for dir in [empty.clone(), empty.join("none")] {
+            let none = last(&dir, 0).unwrap_err();
+            assert_eq!(none.message, format!("there is no run in {}", dir.display()));
+            assert!(none.hint.is_some_and(|hint| hint.starts_with("`webstone run` makes one")));
+        }
         let none = format!("there is no run elsewhere: neither here nor in {}", dir.path().display());
         assert_eq!(found("elsewhere"), Err(none));
         assert_eq!(found("elsewhere/1"), Ok(PathBuf::from("elsewhere/1")));

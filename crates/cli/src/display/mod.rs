@@ -5,6 +5,7 @@ mod hosts;
 mod line;
 mod numbers;
 
+use std::borrow::Cow;
 use std::collections::{BTreeSet, VecDeque};
 use std::io::{self, Write};
 use std::time::{Duration, Instant};
@@ -99,6 +100,8 @@ impl Display {
 
     fn show(&mut self, text: &str) {
         if self.live {
+            let plain = |text: &str| text.replace('━', "=").replace('─', "-");
+            let text = &*if console::speaks_utf8() { Cow::Borrowed(text) } else { plain(text).into() };
             draw(&line::fitted(&shown(text), width()));
             self.line_open = true;
         }

@@ -1,6 +1,9 @@
 //! Wrong command lines, and the messages about them.
 
-use crate::program::{webstone, webstone_in};
+use std::os::unix::ffi::OsStrExt;
+
+use crate::program::{command, said, webstone, webstone_in};
+use crate::reaching::server;
 
 /// Checks that a call is a usage error with exactly this text, and prints nothing on standard output.
 fn says(arguments: &[&str], text: &str) {
@@ -22,9 +25,15 @@ fn unknown_commands() {
     says(&["runn"], "error: `runn` is not a command\nhint: did you mean `run`?");
     says(&["xyzzy"], "error: `xyzzy` is not a command\nhint: `webstone --help` lists the commands");
     says(
-        &["http://127.0.0.1:8080/"],
-        "error: `http://127.0.0.1:8080/` is not a command\n\
-         hint: to benchmark it, `webstone run http://127.0.0.1:8080/`; for one URL, `webstone hit http://127.0.0.1:8080/`",
+        &["localhost:8080"],
+        "error: `localhost:8080` is not a command\nhint: a URL begins with its protocol: `webstone http://localhost:8080`",
+    );
+    says(
+        &["generators"],
+        "error: generators: what to do is missing\nhint: write one of\n\n  \
+         webstone generators check    Start every agent, and show its host, build, CPUs and clock\n  \
+         webstone generators job      Print the manifest of a Kubernetes Job whose pods make load\n\n  \
+         `webstone generators --help` explains them",
     );
     says(
         &["workloads", "standard"],
@@ -56,6 +65,102 @@ fn unknown_options() {
         &["run", "-d", "-1s"],
         "error: -1 is read as an option, but there is no such option\nhint: a negative value is not possible here",
     );
+}
+
+#[test]
+fn options_of_other_programs_get_the_hint_that_helps() {
+    for (option, hint) in [
+        ("--vus", "the number of clients (virtual users) is -c here, as in -c 10"),
+        ("--concurrency", "the number of clients (virtual users) is -c here, as in -c 10"),
+        ("--rps", "the rate is -R here: the total, as in -R 1000"),
+        ("-X", "the method, which curl calls -X, is -m here, as in -m HEAD"),
+        ("--data", "the body is --body here: text, or @FILE"),
+    ] {
+        says(
+            &["hit", "http://a/", option, "10"],
+            &format!("error: {option}: there is no such option\nhint: {hint}"),
+        );
+    }
+}
+
+#[test]
+fn a_url_alone_is_loaded_as_by_wrk() {
+    let url = format!("http://{}/", server("127.0.0.1:0").0);
+    for line in [&[&url, "-n", "5"][..], &["-t1", "-c2", "-d1s", "--latency", "-n5", &url]] {
+        let said = webstone(line);
+        assert!(matches!(said.code, 0 | 4), "{}", said.err);
+        assert!(said.out.contains("5 valid responses"), "{}", said.out);
+    }
+    let said = webstone(&["-t1", "-c2", "-d1s", "http://a/", "--xyzzy"]);
+    let what = "error: --xyzzy: there is no such option\nhint: `webstone hit --help` explains every option\n";
+    assert_eq!((said.code, said.err.as_str()), (2, what));
+}
+
+#[test]
+fn an_argument_that_is_not_utf8_is_named() {
+    let dir = tempfile::tempdir().unwrap();
+    let mut command = command(dir.path(), &["hit"]);
+    let said = said(command.arg(std::ffi::OsStr::from_bytes(b"http://a/\xff")));
+    let what = "error: the argument `http://a/\u{fffd}` is not UTF-8\n\
+                hint: where a URL needs other bytes, write them as escapes, as in %FF\n";
+    assert_eq!((said.code, said.err.as_str()), (2, what));
+}
+
+#[test]
+fn without_runs_the_newest_is_none() {
+    for line in
+        [&["report", "last"][..], &["report", "last~1"], &["compare", "last~1", "last"], &["verify", "last"]]
+    {
+        let said = webstone(line);
+        let what = "error: there is no run in runs\nhint: `webstone run` makes one, and `webstone hit` with --store; \
+                    --runs-dir names another directory\n";
+        assert_eq!((said.code, said.err.as_str()), (1, what), "{line:?}");
+    }
+}
+
+#[test]
+fn a_number_without_quotes_in_a_testbed_is_told_apart() {
+    let dir = tempfile::tempdir().unwrap();
+    for (line, value, column) in
+        [("duration = 10", "integer `10`", 12), ("clients = 20.5", "floating point `20.5`", 11)]
+    {
+        std::fs::write(dir.path().join("t.toml"), format!("[load]\n{line}\n")).unwrap();
+        let said = webstone_in(dir.path(), &["run", "-f", "t.toml", "--dump-spec"]);
+        let what = format!(
+            "error: testbed file t.toml, line 2, column {column}: {value} is not in quotes\n\
+             hint: write it as text with its unit, as in duration = \"10s\" or clients = \"20\"\n"
+        );
+        assert_eq!((said.code, said.err), (2, what));
+    }
+    // A number without a unit is a number of seconds.
+    let said = webstone(&["run", "--duration=10", "--dump-spec"]);
+    assert!(said.out.contains("\nduration = \"10s\"\n"), "{}", said.out);
+}
+
+/// A report for a terminal of this environment.
+fn report_in(environment: &[(&str, &str)]) -> String {
+    let dir = tempfile::tempdir().unwrap();
+    let url = format!("http://{}/", server("127.0.0.1:0").0);
+    let mut command = command(dir.path(), &["hit", &url, "-n", "20", "-c", "2"]);
+    command.env_remove("LC_ALL").env_remove("LC_CTYPE").env_remove("LANG").env_remove("TERM");
+    let said = said(command.envs(environment.iter().copied()));
+    assert!(matches!(said.code, 0 | 4), "{}", said.err);
+    said.out
+}
+
+#[test]
+fn without_a_locale_of_unicode_a_report_is_ascii() {
+    for environment in [
+        &[][..],
+        &[("LC_ALL", "C")],
+        &[("LANG", "POSIX")],
+        &[("LANG", "C.UTF-8"), ("LC_ALL", "C")],
+        &[("LANG", "C.UTF-8"), ("TERM", "dumb")],
+    ] {
+        let report = report_in(environment);
+        assert!(report.is_ascii() && report.contains("---"), "{environment:?}: {report}");
+    }
+    assert!(report_in(&[("LANG", "en_US.utf8"), ("TERM", "xterm")]).contains('─'));
 }
 
 #[test]

@@ -63,8 +63,10 @@ impl Testbed {
             let (line, column) = position(text, start);
             format!("testbed file {name}, line {line}, column {column}")
         };
-        let spec = toml_text::read(text)
-            .map_err(|error| TestbedError::Wrong { place: place(error.start), rule: error.rule })?;
+        let spec = toml_text::read(text).map_err(|error| TestbedError::Wrong {
+            place: place(error.start),
+            rule: in_quotes(error.rule),
+        })?;
         let mut lines = BTreeMap::new();
         if let Ok(table) = DeTable::parse(text) {
             collect("", table.get_ref(), text, &mut lines);
@@ -77,6 +79,18 @@ impl Testbed {
         let line = self.lines.get(key)?;
         (value(&self.spec, key) == value(spec, key))
             .then(|| format!("testbed file {}, line {line}", self.name))
+    }
+}
+
+/// What is missing around a number where a text is wanted: `duration = 10`, `clients = 20`.
+fn in_quotes(rule: String) -> String {
+    match rule.strip_prefix("invalid type: ").and_then(|rest| rest.split_once(", expected a string")) {
+        Some((found, _)) => {
+            format!(
+                "{found} is not in quotes; write it as text with its unit, as in duration = \"10s\" or clients = \"20\""
+            )
+        }
+        None => rule,
     }
 }
 
