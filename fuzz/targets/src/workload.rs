@@ -44,7 +44,7 @@ pub(crate) fn access_log(data: &[u8]) {
     let places = report.blank + report.unparsed + report.hits + report.partial + report.not_modified;
     assert_eq!(
         report.lines,
-        places + others + report.unusable + report.elsewhere + report.overflow,
+        places + report.directives + others + report.unusable + report.elsewhere + report.overflow,
         "{report:?}"
     );
     if !workload.pages.is_empty() {

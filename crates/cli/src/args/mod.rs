@@ -153,8 +153,10 @@ pub enum Command {
 
     /// Make a workload from access logs
     ///
-    /// Reads Common and Combined Log Format, plain or gzip, in bounded memory. URLs become pages weighted by their
-    /// hits. Lines that do not parse are counted and shown.
+    /// Reads Common and Combined Log Format, JSON as nginx, Caddy, Traefik and Envoy write it, and W3C Extended (IIS, CloudFront), plain
+    /// or gzip, in bounded memory. URLs become pages weighted by their hits. Lines that do not parse are counted and shown.
+    ///
+    /// Sizes of W3C logs (sc-bytes) and nginx's $bytes_sent count header fields as well, and are not taken.
     Mine(MineArgs),
 
     /// List the stored runs, the newest first, or search for some
@@ -373,8 +375,16 @@ flags! {
 /// `webstone hit`.
 pub struct HitArgs {
     /// The URLs to request, as http://HOST:PORT/PATH; all of one server, drawn with the same probability
-    #[arg(value_name = "URL", required = true)]
+    #[arg(value_name = "URL", required_unless_present = "url_file")]
     pub urls: Vec<String>,
+
+    /// File of URLs to request besides, one on each line; lines that begin with # are comments
+    ///
+    /// A line that stands there twice is drawn twice as often.
+    ///
+    /// Default: none. Example: --urls urls.txt
+    #[arg(long = "urls", value_name = "FILE", value_hint = clap::ValueHint::FilePath)]
+    pub url_file: Option<PathBuf>,
 
     /// Load.
     #[command(flatten)]

@@ -63,10 +63,14 @@ fn account(report: &MineReport) -> Vec<String> {
     row(report.overflow_files, "in pages beyond the limit of memory".to_owned());
     row(report.tail_hits, format!("of {} rarer pages that were left out (--pages)", report.tail_pages));
     row(report.blank, "blank".to_owned());
+    row(report.directives, "about the log itself (#Fields and the like)".to_owned());
     row(report.unparsed, "not understood:".to_owned());
     lines.extend(report.unparsed_examples.iter().map(|example| format!("{:13}{example}", "")));
     if report.sizeless_files > 0 {
-        lines.push(format!("{} files have no size: the logs do not contain it", report.sizeless_files));
+        lines.push(format!(
+            "{} files have no size: the logs do not contain that of the body",
+            report.sizeless_files
+        ));
     }
     lines
 }

@@ -127,7 +127,11 @@ fn of_run_with(args: &RunArgs, testbed: Option<Testbed>) -> Result<Intent, Failu
 pub(crate) fn of_hit(args: &HitArgs) -> Result<Intent, Failure> {
     let defaults = hit_defaults();
     let mut spec = defaults.clone();
-    let workload = pages::of_urls(&args.urls, &mut spec)?;
+    let mut urls = args.urls.clone();
+    if let Some(file) = &args.url_file {
+        urls.extend(pages::urls_of(file)?);
+    }
+    let workload = pages::of_urls(&urls, &mut spec)?;
     lay_over(args, &mut spec)?;
     let store = args.store || args.output.runs_dir.is_some();
     let asked = Asked { spec, defaults, given: args.typed_keys(), testbed: None };

@@ -1,14 +1,20 @@
 //! Pages on the command line instead of in a list: the URLs of `hit`, and the paths with weights of `run`.
 
+use std::path::Path;
+
 use webstone_measure::shown::quoted;
 use webstone_measure::units::Nanos;
 use webstone_model::spec::{Check, RunSpec};
+use webstone_store::plain_file::{self, Links};
 use webstone_workload::{FileRequest, Page, Workload};
 
 use super::target;
 use crate::args::RunArgs;
-use crate::failure::Failure;
+use crate::failure::{Failure, plain};
 use crate::usage::QUIET;
+
+/// Largest file of URLs, in bytes. They are part of every record.
+const URLS_BYTES_MAX: u64 = 16 << 20;
 
 /// A workload with a page for each of these URLs. Their server becomes the target.
 pub(super) fn of_urls(urls: &[String], spec: &mut RunSpec) -> Result<Workload, Failure> {
@@ -34,6 +40,24 @@ pub(super) fn of_urls(urls: &[String], spec: &mut RunSpec) -> Result<Workload, F
     let workload = workload(&pages);
     spec.workload.clone_from(&workload.name);
     Ok(workload)
+}
+
+/// The URLs of a file, one on each line.
+pub(super) fn urls_of(file: &Path) -> Result<Vec<String>, Failure> {
+    let wrong = |rule: String| Failure::usage(format!("--urls {}: {rule}", file.display()));
+    const FORM: &str = "write one URL on each line, as in http://127.0.0.1:8080/index.html";
+    let text = plain_file::read(file, Links::Followed, URLS_BYTES_MAX)
+        .and_then(plain_file::text)
+        .map_err(|error| wrong(format!("cannot read the file: {}", plain(&error))))?;
+    let lines = text.lines().map(str::trim).enumerate();
+    let mut urls = Vec::new();
+    for (number, line) in lines.filter(|(_, line)| !line.is_empty() && !line.starts_with('#')) {
+        if !line.contains("://") || line.contains(char::is_whitespace) {
+            return Err(wrong(format!("line {}: {} is not a URL", number + 1, quoted(line))).hint(FORM));
+        }
+        urls.push(line.to_owned());
+    }
+    if urls.is_empty() { Err(wrong("no URL is in it".to_owned()).hint(FORM)) } else { Ok(urls) }
 }
 
 /// The words after `run`, divided into servers and pages.
@@ -157,6 +181,24 @@ mod tests {
             "page `0:/a`: its weight is not a whole number of at least 1"
         );
         assert!(apart_of(&["/a b"]).unwrap_err().contains("a URL cannot contain"));
+    }
+
+    #[test]
+    fn urls_are_read_from_a_file() {
+        let dir = tempfile::tempdir().unwrap();
+        let file = dir.path().join("urls");
+        let read = |text: &str| {
+            std::fs::write(&file, text).unwrap();
+            urls_of(&file).map_err(|failure| failure.message)
+        };
+        let urls = read("# both\r\nhttp://a/x\r\n\n  http://a/y?{{seq}}\n").unwrap();
+        assert_eq!(urls, ["http://a/x", "http://a/y?{{seq}}"]);
+        let name = file.display();
+        assert_eq!(read("\n# none\n"), Err(format!("--urls {name}: no URL is in it")));
+        assert_eq!(read("http://a/\n/x"), Err(format!("--urls {name}: line 2: `/x` is not a URL")));
+        assert!(read("http://a/ 3\n").unwrap_err().ends_with("line 1: `http://a/ 3` is not a URL"));
+        let none = urls_of(Path::new("/no/such")).unwrap_err().message;
+        assert_eq!(none, "--urls /no/such: cannot read the file: No such file or directory");
     }
 
     #[test]

@@ -34,9 +34,17 @@ pub enum LineFault {
     NotARequest,
     /// No status and size after the request.
     NoStatus,
-    /// A directive or a line of the W3C extended format, whose fields have another order.
-    Directive,
-    /// Longer than allowed.
+    /// A comment that is no directive of the W3C extended format.
+    Comment,
+    /// A `#Fields:` without what a workload needs.
+    NoColumns,
+    /// A line below `#Fields:` that does not have its columns.
+    FewColumns,
+    /// It begins like JSON and is none.
+    NotJson,
+    /// JSON of something else than a request.
+    NoFields,
+    /// Longer than a line may be.
     TooLong,
 }
 
@@ -48,7 +56,13 @@ impl LineFault {
             LineFault::NoRequest => "expected a request in quotes after the time, as in \"GET / HTTP/1.1\"",
             LineFault::NotARequest => "expected a method, a URL and a version in the quotes",
             LineFault::NoStatus => "expected a status and a size after the request, as in 200 2326",
-            LineFault::Directive => "expected Common or Combined Log Format, not a directive",
+            LineFault::Comment => "expected a line of a log, not a comment",
+            LineFault::NoColumns => "expected #Fields with cs-method, cs-uri-stem and sc-status",
+            LineFault::FewColumns => "expected the columns that #Fields names, with a status from 100 to 999",
+            LineFault::NotJson => "expected a whole JSON object on the line",
+            LineFault::NoFields => {
+                "expected method, URL and status, in fields as nginx, Caddy, Traefik or Envoy name them"
+            }
             LineFault::TooLong => "expected at most 65,536 bytes per line",
         }
     }
@@ -57,7 +71,7 @@ impl LineFault {
 /// Reads a line, without its line end.
 pub fn parse(line: &[u8]) -> Result<LogLine<'_>, LineFault> {
     if line.first() == Some(&b'#') {
-        return Err(LineFault::Directive);
+        return Err(LineFault::Comment);
     }
     let open = time_opens(line).ok_or(LineFault::NoTime)?;
     let time_start = open + 1;
@@ -116,8 +130,8 @@ fn next_quoted(text: &[u8]) -> Option<(&[u8], &[u8])> {
     }
 }
 
-/// Method and target of a request line. Its version may be missing (HTTP/0.9), and its target may contain blanks.
-fn request(quoted: &[u8]) -> Option<(&[u8], &[u8])> {
+/// Method and target of a request line. Its version may be missing (HTTP/0.9), and its target may hold blanks.
+pub(super) fn request(quoted: &[u8]) -> Option<(&[u8], &[u8])> {
     let method_length = memchr(b' ', quoted)?;
     let method = &quoted[..method_length];
     if method.is_empty() || method.len() > 32 || !method.iter().all(|b| b.is_ascii_alphabetic() || *b == b'-')
@@ -143,16 +157,25 @@ fn status_and_size(text: &[u8]) -> Option<(u16, Option<u64>)> {
     let length = memchr(b' ', text).unwrap_or(text.len());
     match &text[..length] {
         b"-" => Some((status, None)),
-        // 18 digits do not overflow, and no file is larger.
-        digits if (1..=18).contains(&length) && digits.iter().all(u8::is_ascii_digit) => {
-            Some((status, Some(digits.iter().fold(0, |number, digit| number * 10 + u64::from(digit - b'0')))))
-        }
-        _ => None,
+        digits => Some((status, Some(number(digits)?))),
     }
 }
 
-/// Seconds since 1970 of a time in a log's format; `None` if it is not a time.
+/// A whole number of at most 18 digits: no overflow, and no file has more bytes.
+pub(super) fn number(digits: &[u8]) -> Option<u64> {
+    let is_number = (1..=18).contains(&digits.len()) && digits.iter().all(u8::is_ascii_digit);
+    is_number.then(|| digits.iter().fold(0, |number, digit| number * 10 + u64::from(digit - b'0')))
+}
+
+/// Seconds since 1970 of a time as logs have it; `None` if it is not a time.
 pub(super) fn seconds(time: &[u8]) -> Option<i64> {
+    // Seconds with a fraction, as Caddy writes them and nginx's $msec.
+    let whole = time.split(|byte| *byte == b'.').next().unwrap_or_default();
+    if let Some(seconds) = number(whole) {
+        // Or milliseconds, or finer.
+        let in_seconds = std::iter::successors(Some(seconds), |fine| Some(fine / 1000));
+        return in_seconds.into_iter().find(|seconds| *seconds < 100_000_000_000).map(u64::cast_signed);
+    }
     let number = |range: std::ops::Range<usize>| -> Option<i64> {
         let digits = time.get(range)?;
         digits
@@ -289,6 +312,31 @@ mod tests {
                 200,
                 Some(5),
             ),
+            // Apache's %D and %T, microseconds and seconds, where formats have them.
+            (
+                "h - - [10/Oct/2000:13:55:36 -0700] \"GET /D HTTP/1.1\" 200 5 1234 \"-\" \"curl\"",
+                "h",
+                "GET",
+                "/D",
+                200,
+                Some(5),
+            ),
+            (
+                "h 1234 - [10/Oct/2000:13:55:36 -0700] 0/1234 \"GET /TD HTTP/1.1\" 200 5",
+                "h",
+                "GET",
+                "/TD",
+                200,
+                Some(5),
+            ),
+            (
+                "h - - [10/Oct/2000:13:55:36 -0700] \"GET /k HTTP/1.1\" 200 5 **0/1234**",
+                "h",
+                "GET",
+                "/k",
+                200,
+                Some(5),
+            ),
             (
                 "h - - [10/Oct/2000:13:55:36 -0700] \"GET http://p:80/x HTTP/1.0\" 200 5",
                 "h",
@@ -307,7 +355,7 @@ mod tests {
     fn other_lines_say_what_is_missing() {
         let head = "h - - [10/Oct/2000:13:55:36 -0700]";
         for (line, fault) in [
-            ("#Fields: date time".to_owned(), LineFault::Directive),
+            ("#Fields: date time".to_owned(), LineFault::Comment),
             ("hello".into(), LineFault::NoTime),
             ("h - - [10/Oct/2000:13:55:36 -0700 \"GET / HTTP/1.1\" 200 5".into(), LineFault::NoTime),
             ("h - - [yesterday] \"GET / HTTP/1.1\" 200 5".into(), LineFault::NoTime),
@@ -335,6 +383,10 @@ mod tests {
             ("29/Feb/2024:23:59:59 +0100", 1_709_247_599),
             ("2000-10-10T13:55:36-07:00", 971_211_336),
             ("2000-10-10T20:55:36Z", 971_211_336),
+            ("2000-10-10 20:55:36.123", 971_211_336),
+            ("971211336", 971_211_336),
+            ("971211336.25", 971_211_336),
+            ("971211336250", 971_211_336),
         ] {
             assert_eq!(seconds(time.as_bytes()), Some(expected), "{time}");
         }

@@ -5,11 +5,13 @@
 //! the limits, or is left out for any other reason, is counted in the [`MineReport`]: every line of a log is in
 //! exactly one of its counters.
 
+mod json;
 mod line;
 mod report;
 mod sessions;
 mod table;
 mod target;
+mod w3c;
 
 use memchr::memchr;
 
@@ -23,6 +25,10 @@ pub use report::{MineReport, UnparsedLine};
 
 /// Longest line that is read, in bytes.
 pub const LINE_BYTES_MAX: usize = 65_536;
+
+/// What a W3C log may say of itself, besides its fields.
+const DIRECTIVES: [&[u8]; 7] =
+    [b"Version:", b"Software:", b"Date:", b"Start-Date:", b"End-Date:", b"Remark:", b"GMT-Offset:"];
 
 /// What to mine, and the limits.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -83,6 +89,9 @@ struct State {
     table: UrlTable,
     sessions: Sessions,
     scratch: Vec<u8>,
+    /// The columns of a W3C log, as its last `#Fields:` names them, and room for what its lines are put together in.
+    columns: Option<w3c::Columns>,
+    columns_scratch: [Vec<u8>; 2],
     /// The last time, as text and in seconds: consecutive lines usually have the same.
     time: (Vec<u8>, Option<i64>),
     report: MineReport,
@@ -95,6 +104,8 @@ impl Miner {
             table: UrlTable::default(),
             sessions: Sessions::default(),
             scratch: Vec::new(),
+            columns: None,
+            columns_scratch: Default::default(),
             time: (Vec::new(), None),
             report: MineReport::default(),
         };
@@ -105,6 +116,7 @@ impl Miner {
     pub fn begin(&mut self, source: &str) {
         self.end_line();
         self.source = source.to_owned();
+        self.state.columns = None;
         self.line = 0;
     }
 
@@ -201,11 +213,37 @@ impl State {
             self.report.blank += 1;
             return;
         }
-        let parsed = if line.len() > LINE_BYTES_MAX { Err(LineFault::TooLong) } else { line::parse(line) };
-        match parsed {
-            Ok(parsed) => self.count(&parsed, options),
-            Err(fault) => self.report.add_unparsed(fault, line, source, number),
+        let counted = match line.first() {
+            _ if line.len() > LINE_BYTES_MAX => Err(LineFault::TooLong),
+            Some(b'#') => self.direct(line),
+            Some(b'{') => json::parse(line).map(|owned| self.count(&owned.line(), options)),
+            _ => self.count_text(line, options),
+        };
+        if let Err(fault) = counted {
+            self.report.add_unparsed(fault, line, source, number);
         }
+    }
+
+    fn count_text(&mut self, line: &[u8], options: &MineOptions) -> Result<(), LineFault> {
+        let Some(columns) = &self.columns else {
+            return line::parse(line).map(|parsed| self.count(&parsed, options));
+        };
+        let mut scratch = std::mem::take(&mut self.columns_scratch);
+        let counted = columns.parse(line, &mut scratch).map(|parsed| self.count(&parsed, options));
+        self.columns_scratch = scratch;
+        counted
+    }
+
+    /// Takes a line that begins with `#`: what a W3C log says of itself.
+    fn direct(&mut self, line: &[u8]) -> Result<(), LineFault> {
+        if let Some(columns) = w3c::fields(line) {
+            self.columns = None;
+            self.columns = Some(columns?);
+        } else if !DIRECTIVES.iter().any(|name| line[1..].starts_with(name)) {
+            return Err(LineFault::Comment);
+        }
+        self.report.directives += 1;
+        Ok(())
     }
 
     fn count(&mut self, line: &LogLine<'_>, options: &MineOptions) {

@@ -15,7 +15,7 @@ const EXAMPLE_BYTES_MAX: usize = 200;
 /// Maximum number of methods with a counter of their own.
 const METHODS_MAX: usize = 32;
 
-/// Counters over all logs. `lines` is the sum of `blank`, `unparsed`, `hits`, `partial`, `not_modified`,
+/// Counters over all logs. `lines` is the sum of `blank`, `directives`, `unparsed`, `hits`, `partial`, `not_modified`,
 /// `other_statuses`, `other_methods`, `unusable`, `elsewhere` and `overflow`.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct MineReport {
@@ -23,6 +23,8 @@ pub struct MineReport {
     pub lines: u64,
     /// Empty lines.
     pub blank: u64,
+    /// Lines that say what a log has in which column (`#Fields:`), or how it was made.
+    pub directives: u64,
     /// Lines that are in no known format.
     pub unparsed: u64,
     /// The first of those.

@@ -33,6 +33,7 @@ fn rows(outcome: &MineOutcome) -> Vec<(u64, Vec<&str>, Option<u64>)> {
 /// The sum in the description of [`MineReport`].
 fn accounted(report: &MineReport) -> u64 {
     report.blank
+        + report.directives
         + report.unparsed
         + report.hits
         + report.partial
@@ -82,6 +83,44 @@ fn hits_become_weights_and_the_rest_is_counted_apart() {
     // The result is a workload that can be written and read.
     let list = crate::to_webstone2(&outcome.workload).unwrap();
     assert_eq!(read(list, "mined").unwrap(), outcome.workload);
+}
+
+#[test]
+fn logs_of_several_formats_are_mined_together() {
+    let json = r#"{"time":"2025-10-10T13:55:36+02:00","request":"GET /j.html HTTP/1.1","status":200,"body_bytes_sent":42}"#;
+    let caddy =
+        r#"{"ts":1700000000.1,"request":{"method":"GET","uri":"/caddy.html"},"status":200,"size":43}"#;
+    let w3c = "#Software: IIS\r\n#Version: 1.0\r\n#Fields: date time cs-method cs-uri-stem cs-uri-query sc-status sc-bytes\r\n\
+               2025-10-10 13:55:36 GET /iis.htm - 200 44\r\n2025-10-10 13:55:36 GET /iis.htm q 404 1\r\n\
+               #Fields: sc-status cs-method cs-uri-stem\n200 GET /other\n# remark\n#Fields: date\nx\n";
+    let mut miner = Miner::new(MineOptions::default());
+    for log in [format!("{json}\n{caddy}\n{json}\n"), w3c.to_owned(), get("/a", "5")] {
+        miner.begin("log");
+        miner.push(log.as_bytes());
+    }
+    let outcome = miner.finish();
+    assert_eq!(
+        rows(&outcome),
+        [
+            (2, vec!["/j.html"], Some(42)),
+            (1, vec!["/a"], Some(5)),
+            (1, vec!["/caddy.html"], Some(43)),
+            (1, vec!["/iis.htm"], None),
+            (1, vec!["/other"], None),
+        ]
+    );
+    let report = &outcome.report;
+    assert_eq!((report.lines, report.directives, report.unparsed), (14, 4, 3), "{report:?}");
+    assert_eq!(accounted(report), 14);
+    let expected: Vec<&str> = report.unparsed_examples.iter().map(|example| example.expected).collect();
+    assert_eq!(
+        expected,
+        [
+            "expected a line of a log, not a comment",
+            "expected #Fields with cs-method, cs-uri-stem and sc-status",
+            "expected a time in brackets, as in [10/Oct/2000:13:55:36 -0700]"
+        ]
+    );
 }
 
 #[test]
