@@ -24,6 +24,7 @@ pub mod series;
 mod sweep;
 mod trace;
 mod under_test;
+mod waiting;
 mod workload_source;
 pub mod workout;
 

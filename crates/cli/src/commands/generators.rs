@@ -9,21 +9,22 @@ use webstone_lab::interrupt::Interrupt;
 use webstone_runner::fleet::{CheckedHost, Job, JobError, check};
 
 use crate::args::{GeneratorsCheckArgs, GeneratorsJobArgs};
-use crate::console::{self, print};
+use crate::console::{self, Console, print};
 use crate::failure::{Exit, Failure};
 use crate::{intent, version};
 
-pub(super) fn execute(args: &GeneratorsCheckArgs) -> Result<Exit, Failure> {
+pub(super) fn execute(args: &GeneratorsCheckArgs, console: &Console) -> Result<Exit, Failure> {
     let hosts = intent::generators(args)?;
     if hosts.is_empty() {
         return Err(Failure::usage("no host is named").hint(
             "give --generator 'ssh gen1 webstone agent', or -f with a testbed file that has [[generators]]",
         ));
     }
-    let found = check(&hosts, &version::tool(), &Interrupt::default()).map_err(|error| {
-        let failure = Failure::failed(error.to_string());
-        error.hint().into_iter().fold(failure, Failure::hint)
-    })?;
+    let found = check(&hosts, &version::tool(), &Interrupt::default(), &mut |what| console.note(what))
+        .map_err(|error| {
+            let failure = Failure::failed(error.to_string());
+            error.hint().into_iter().fold(failure, Failure::hint)
+        })?;
     let mut lines = Vec::new();
     let mut errors = Vec::new();
     for (number, host) in found.iter().enumerate() {

@@ -79,7 +79,7 @@ pub(crate) fn execute(command: Command, arguments: &[OsString], console: &Consol
         Command::Servers(args) => servers::execute(&args),
         Command::Agent(args) => agent::execute(&args),
         Command::Generators(args) => match args.command {
-            GeneratorsCommand::Check(args) => generators::execute(&args),
+            GeneratorsCommand::Check(args) => generators::execute(&args, console),
             GeneratorsCommand::Job(args) => generators::job(*args),
         },
         Command::Ui(args) => ui::execute(&args, console),

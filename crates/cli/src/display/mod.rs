@@ -131,6 +131,8 @@ impl Observer for Display {
     fn event(&mut self, event: &Event) {
         match event {
             Event::Preparing { what } if self.live => self.show(what),
+            // What takes long is said wherever it goes.
+            Event::Preparing { what } if what.starts_with("waiting for ") => self.say(what),
             Event::Preparing { .. } => {}
             Event::RunStarted { spec, .. } if self.is_series => self.times_of(spec),
             Event::RunStarted { target, workload, spec, steps, planned_ns, paced, dealt, .. } => {

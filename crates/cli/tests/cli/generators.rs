@@ -43,6 +43,25 @@ fn run<'a>(url: &'a str, agents: &'a [(String, PathBuf)], more: &[&'a str]) -> V
 }
 
 #[test]
+fn an_agent_that_does_not_answer_is_named_after_two_seconds() {
+    let dir = tempfile::tempdir().unwrap();
+    let waiting = "waiting for the agent of generator 1 to answer: sleep 8\n";
+    for arguments in [
+        &["hit", "http://127.0.0.1:1/", "--generator", "sleep 8"][..],
+        &["generators", "check", "--generator", "sleep 8"],
+    ] {
+        let said = webstone_in(dir.path(), arguments);
+        assert_eq!(said.code, 1, "{}", said.err);
+        let (before, after) = said.err.split_once(waiting).unwrap_or_else(|| panic!("{}", said.err));
+        assert!(!before.contains("error:") && after.starts_with("error: generator 1"), "{}", said.err);
+    }
+    // One that answers is not waited for aloud.
+    let agent = format!("{} agent", program());
+    let said = webstone_in(dir.path(), &["generators", "check", "--generator", &agent]);
+    assert_eq!((said.code, said.err.as_str()), (0, ""));
+}
+
+#[test]
 fn two_agents_make_one_level_and_every_part_adds_up() {
     let dir = tempfile::tempdir().unwrap();
     let Some(agents) = two(dir.path()) else { return };

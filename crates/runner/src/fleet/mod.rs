@@ -5,6 +5,7 @@
 //! finds by `kubectl`. `start` brings them up, `course` decides a level's course
 //! (pure), `level` plays it, `live` says how it goes, `merge` adds up what came of it, `clock` and `deal` are what they say, `role` is the agent's side.
 
+mod at_once;
 mod carried;
 mod clock;
 mod course;

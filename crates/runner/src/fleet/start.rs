@@ -27,10 +27,8 @@ use super::deal::{in_words, weigh};
 use super::fleet_error::FleetError;
 use super::member::{AgentStream, Member, Members, Pinger, WAITING_MAX, lock};
 use super::pods::{Launch, SHARING, launches};
-use super::{Fleet, carried, role};
+use super::{Fleet, at_once, carried, role};
 
-/// Agents that are started at once: a jump host drops logins above its sshd's MaxStartups, which is 10 by default.
-const STARTED_AT_ONCE: usize = 8;
 /// How long an agent may take to be there: a login.
 const GREETING_PATIENCE: Duration = Duration::from_secs(30);
 /// How long it may take to describe its host and to prepare its part: it reads its own program, and reaches the target.
@@ -97,29 +95,23 @@ pub(crate) fn start(
         is_loopback: *is_loopback,
         interrupt,
     };
-    let numbered: Vec<(usize, &Launch)> = launches.iter().enumerate().collect();
     let (mut hosts, mut notes) = (Vec::new(), Vec::new());
     let mut addresses = BTreeSet::new();
     // Those that are there must not take the time that others need for a controller that has gone.
     let links = Arc::new(Mutex::new(Vec::new()));
     let pinger = Pinger::start(Arc::clone(&links));
-    for some in numbered.chunks(STARTED_AT_ONCE) {
-        let started: Vec<Result<(Member, Ready), FleetError>> = std::thread::scope(|scope| {
-            let threads: Vec<_> = some
-                .iter()
-                .map(|(place, launch)| {
-                    let (begin, ring, links) = (&begin, ring.clone(), &links);
-                    scope.spawn(move || begin.member(*place, launch, ring, |link| lock(links).push(link)))
-                })
-                .collect();
-            threads.into_iter().filter_map(|thread| thread.join().ok()).collect()
-        });
-        for member in started {
-            let (member, ready) = member?;
-            notes.extend(ready.warnings.into_iter().map(|note| (hosts.len() as u32 + 1, note)));
-            addresses.extend(ready.addresses);
-            hosts.push(member);
-        }
+    let there = Mutex::new(BTreeSet::new());
+    let one = |place: usize, launch: &Launch, ring: Sender<usize>| {
+        begin.member(place, launch, ring, |link| {
+            lock(&links).push(link);
+            lock(&there).insert(place);
+        })
+    };
+    for member in at_once::each(&launches, &ring, &one, &there, tell) {
+        let (member, ready) = member?;
+        notes.extend(ready.warnings.into_iter().map(|note| (hosts.len() as u32 + 1, note)));
+        addresses.extend(ready.addresses);
+        hosts.push(member);
     }
     let answered = match hosts.first().filter(|_| *check_files) {
         Some(first) => {
@@ -186,35 +178,27 @@ pub struct CheckedHost {
 /// Starts every host's agent, and has it describe the host: no load is made, and no server is needed.
 ///
 /// # Errors
-/// If pods cannot be found; what is wrong with a single host is in its place.
+/// If pods cannot be found; what is wrong with a single host is in its place. `tell` hears what is waited for.
 pub fn check(
     hosts: &[GeneratorHost],
     tool: &Tool,
     interrupt: &Interrupt,
+    tell: &mut dyn FnMut(String),
 ) -> Result<Vec<Result<CheckedHost, FleetError>>, FleetError> {
     let version = role::version(tool);
     let launches = launches(hosts, interrupt, &mut |what| info!(what))?;
     let tool_version = &tool.version;
     let begin = Begin { version: &version, tool_version, plan: &[], parts: 1, is_loopback: false, interrupt };
     let (ring, _bell) = channel();
+    let there = Mutex::new(BTreeSet::new());
     let one = |place: usize, launch: &Launch, ring: Sender<usize>| {
         let (member, described) = begin.described(place, launch, ring)?;
+        lock(&there).insert(place);
         member.link.echoes(interrupt);
         let (clock, round_trip_ns) = (member.link.clock(), member.link.round_trip_ns());
         Ok(CheckedHost { pod: launch.pod.clone(), described, clock, round_trip_ns })
     };
-    let numbered: Vec<(usize, &Launch)> = launches.iter().enumerate().collect();
-    let of_some = |some: &[(usize, &Launch)]| -> Vec<Result<CheckedHost, FleetError>> {
-        std::thread::scope(|scope| {
-            let start = |(place, launch): &(usize, &Launch)| {
-                let (place, launch, ring, one) = (*place, (*launch).clone(), ring.clone(), &one);
-                scope.spawn(move || one(place, &launch, ring))
-            };
-            let threads: Vec<_> = some.iter().map(start).collect();
-            threads.into_iter().filter_map(|thread| thread.join().ok()).collect()
-        })
-    };
-    Ok(numbered.chunks(STARTED_AT_ONCE).flat_map(of_some).collect())
+    Ok(at_once::each(&launches, &ring, &one, &there, tell))
 }
 
 /// What a host says when it is ready.

@@ -34,7 +34,7 @@ use crate::preflight::target::{self, Destinations, TargetFacts};
 use crate::record_all::RecordAll;
 use crate::trace::{TraceWriter, nowhere};
 use crate::under_test::{self, Found, UnderTest};
-use crate::{calibrate, fleet, rounds};
+use crate::{calibrate, fleet, rounds, waiting};
 
 /// Most memory that the embedded server keeps files in, in bytes; it makes the rest again for each request.
 const SERVER_CACHE_BYTES_MAX: u64 = 1 << 30;
@@ -314,7 +314,16 @@ fn stand_by(
         1 => observer.event(&preparing("starting the agent on the server's host")),
         _ => observer.event(&preparing("starting the agents on the server's hosts")),
     }
-    let started = ServerAgents::start(commands, &options.tool.version, &site.facts.addresses, interrupt);
+    let (version, addresses) = (&options.tool.version, &site.facts.addresses);
+    let started = waiting::patiently(
+        || ServerAgents::start(commands, version, addresses, interrupt),
+        || {
+            let commands: Vec<&str> = commands.iter().map(String::as_str).collect();
+            let whose =
+                if commands.len() == 1 { "the server's host" } else { "the first host of the server" };
+            observer.event(&preparing(&waiting::for_agents(whose, &commands)));
+        },
+    );
     go_on(interrupt)?;
     let (agents, mut described) = started?;
     asked.warnings.append(&mut described.warnings);
