@@ -10,6 +10,7 @@ use webstone_workload::is_absolute;
 use webstone_workload::load::{
     Check, ConnectionPolicy, GeneratorTask, HttpVersion, Resolve, WhenBusy, parse_cpu_list,
 };
+use webstone_workload::request::Request;
 use webstone_workload::route::ProxyProtocol;
 use webstone_workload::{Feed, FileRequest, Sampler, Workload};
 
@@ -326,9 +327,17 @@ impl Plan {
         }
         let origin = origins.of(&what, absolute)?;
         let detail = &file.detail;
-        let method = detail.method.as_deref().unwrap_or(&self.method).to_owned();
-        let headers = headers(spec, file, &what)?;
-        if !is_token(&method) {
+        let mut sent = detail.request(&spec.client);
+        check_fields(&sent, &what)?;
+        if let Some((fault, hint)) = sent.fault(spec.client.http) {
+            return Err(PlanError::new(format!("{what}: {fault}"), hint));
+        }
+        if is_templated && sent.body.is_some() {
+            // It is added when the request is filled in.
+            sent.fields.remove("Content-Length");
+        }
+        let method = sent.method;
+        if !is_token(method) {
             return Err(PlanError::new(
                 format!("{what}: `{method}` is not an HTTP method"),
                 "write GET, HEAD, POST, …",
@@ -341,14 +350,13 @@ impl Plan {
         } else {
             path.to_owned()
         };
-        let body = detail.body.as_deref().or(spec.client.body.as_deref()).map(str::as_bytes);
         let mut parts = RequestParts {
-            method: &method,
+            method,
             target: &target,
             host: &authority,
             version: spec.client.http,
-            headers: &headers,
-            body,
+            headers: sent.fields.iter().as_slice(),
+            body: sent.body.map(str::as_bytes),
             last: false,
             body_later: false,
         };
@@ -386,7 +394,7 @@ impl Plan {
                 .unwrap_or(u64::MAX),
             status: detail.status.unwrap_or(0),
             is_head: method == "HEAD",
-            is_idempotent: is_idempotent(&method),
+            is_idempotent: is_idempotent(method),
             template,
         })
     }
@@ -435,20 +443,16 @@ fn cpus(spec: &GeneratorTask) -> Result<Vec<u32>, PlanError> {
         .map_err(|what| PlanError::new(format!("--cpus: {what}"), "`lscpu -e` lists the CPUs of this host"))
 }
 
-fn headers(spec: &GeneratorTask, file: &FileRequest, what: &str) -> Result<Vec<(String, String)>, PlanError> {
-    let mut headers: Vec<(String, String)> = Vec::new();
-    for (name, value) in spec.client.headers.iter().chain(&file.detail.headers) {
+fn check_fields(request: &Request<'_>, what: &str) -> Result<(), PlanError> {
+    for (name, value) in &request.fields {
         if !is_token(name) || !is_field_value(value) {
             return Err(PlanError::new(
                 format!("{what}: `{name}: {value}` is not a header field"),
                 "write -H 'Name: value' without line ends or other control characters",
             ));
         }
-        // A page's own field replaces the run's field of the same name.
-        headers.retain(|(earlier, _)| !earlier.eq_ignore_ascii_case(name));
-        headers.push((name.clone(), value.clone()));
     }
-    Ok(headers)
+    Ok(())
 }
 
 /// Whether any URL of a run is `https`.

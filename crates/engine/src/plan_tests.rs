@@ -141,8 +141,21 @@ fn an_unsendable_request_is_an_error_that_names_the_place() {
         assert!(error.what.contains(found), "{}", error.what);
     }
     let mut bad = spec();
-    bad.client.headers.insert("X".into(), "a\r\nEvil: b".into());
+    bad.client.headers.add("X", "a\r\nEvil: b");
     assert!(Plan::compile(&bad, &workload(&["/a"])).unwrap_err().what.contains("not a header field"));
+    let mut cut = spec();
+    cut.client.headers.add("Content-Length", "3");
+    cut.client.body = Some("abcdef".into());
+    let error = Plan::compile(&cut, &workload(&["/a"])).unwrap_err();
+    assert!(error.what.ends_with("`Content-Length: 3`, but the body has 6 bytes"), "{}", error.what);
+    // A given length that is right stands once, also where the request is filled in later.
+    cut.client.body = Some("abc".into());
+    let plan = Plan::compile(&cut, &workload(&["/a", "/{{seq}}"])).unwrap();
+    assert_eq!(text(&plan, plan.requests[0].last).matches("Content-Length: 3").count(), 1);
+    let (mut client, mut out) = (Client::new(1, 0), Vec::new());
+    client.pages = 1;
+    plan.render(1, false, &mut client, &mut out);
+    assert_eq!(String::from_utf8(out).unwrap().matches("Content-Length: 3").count(), 1);
     let mut endless = spec();
     endless.load.duration = Nanos::ZERO;
     assert!(Plan::compile(&endless, &workload(&["/a"])).unwrap_err().what.contains("would never end"));

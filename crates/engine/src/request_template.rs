@@ -20,12 +20,13 @@ pub(crate) struct RequestTemplate {
     /// The same for the last request on a connection.
     last: Template,
     body: Option<Template>,
+    is_chunked: bool,
 }
 
 impl RequestTemplate {
     /// Whether a request has any placeholder.
     pub(crate) fn is_needed(what: &str, spec: &GeneratorTask, file: &FileRequest) -> Result<bool, PlanError> {
-        let headers = spec.client.headers.values().chain(file.detail.headers.values());
+        let headers = spec.client.headers.iter().chain(&file.detail.headers).map(|(_, value)| value);
         let body = file.detail.body.as_ref().or(spec.client.body.as_ref());
         for text in headers.chain(body).map(String::as_str).chain([&*file.url]) {
             if text.contains("{{") && !parse_template(what, text)?.is_plain() {
@@ -52,7 +53,8 @@ impl RequestTemplate {
         parts: &mut RequestParts<'_>,
         feeds: &IndexMap<String, Feed>,
     ) -> Result<RequestTemplate, PlanError> {
-        let body = parts.body.take();
+        let is_chunked = parts.is_chunked();
+        let body = parts.body.take().or(is_chunked.then_some(&b""[..]));
         let head = |last: bool| -> Result<(Template, Template), PlanError> {
             let mut bytes = Vec::new();
             write_request(&RequestParts { last, body_later: body.is_some(), ..*parts }, &mut bytes);
@@ -66,7 +68,7 @@ impl RequestTemplate {
         let ((line, keep), (_, last)) = (head(false)?, head(true)?);
         check_fields(what, &keep, feeds)?;
         let body = body.map(|body| parse_template(what, &String::from_utf8_lossy(body))).transpose()?;
-        Ok(RequestTemplate { line, keep, last, body })
+        Ok(RequestTemplate { line, keep, last, body, is_chunked })
     }
 
     /// Appends the request, filled with the client's next values, to `out`. `for_targets` are the feeds encoded for
@@ -94,8 +96,16 @@ impl RequestTemplate {
         // The length precedes the body but is known only after it: render in place, then move the body.
         let head_end = out.len();
         body.render(out, &mut context);
-        let length = format!("Content-Length: {}\r\n\r\n", out.len() - head_end);
-        out.splice(head_end..head_end, length.bytes());
+        let bytes = out.len() - head_end;
+        let front = match self.is_chunked {
+            true if bytes == 0 => "\r\n".to_owned(),
+            true => format!("\r\n{bytes:x}\r\n"),
+            false => format!("Content-Length: {bytes}\r\n\r\n"),
+        };
+        out.splice(head_end..head_end, front.bytes());
+        if self.is_chunked {
+            out.extend_from_slice(if bytes == 0 { b"0\r\n\r\n" } else { b"\r\n0\r\n\r\n" });
+        }
     }
 }
 

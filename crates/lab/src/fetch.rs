@@ -59,12 +59,12 @@ impl ByProbe {
     }
 
     fn probe(&self, base: &str, detail: &RequestDetail) -> Result<Probe, ProbeError> {
-        let run = self.headers.iter().map(|(name, value)| (name, value));
+        let fields = self.headers.iter().chain(&detail.headers).map(|(name, value)| (name, value));
         let mut probe = Probe::new(base, self.timeout)?.with_version(self.version);
         if base.get(..8).is_some_and(|start| start.eq_ignore_ascii_case("https://")) {
             probe = probe.with_tls(self.prepared(base)?);
         }
-        Ok(probe.connecting_like(&self.client).with_headers(run.chain(&detail.headers)))
+        Ok(probe.connecting_like(&self.client).with_headers(fields))
     }
 
     fn prepared(&self, base: &str) -> Result<ProbeTls, ProbeError> {
@@ -83,7 +83,7 @@ impl ByProbe {
     /// Requests as the run's clients send them.
     pub fn like(spec: &RunSpec) -> ByProbe {
         let timeout = spec.client.request_timeout.as_duration();
-        let headers = spec.client.headers.iter().map(|(name, value)| (name.clone(), value.clone())).collect();
+        let headers = spec.client.headers.iter().cloned().collect();
         ByProbe {
             timeout,
             headers,

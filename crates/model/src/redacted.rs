@@ -17,7 +17,7 @@ pub fn left_out(record: &RunRecord) -> Vec<(&'static str, u64)> {
         .map(|file| {
             let detail = &file.detail;
             in_text(&file.url)
-                + detail.headers.values().map(|value| in_text(value)).sum::<u64>()
+                + detail.headers.iter().map(|(_, value)| in_text(value)).sum::<u64>()
                 + detail.body.as_deref().map_or(0, in_text)
         })
         .sum();

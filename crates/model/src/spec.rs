@@ -95,7 +95,7 @@ mod tests {
     fn a_specification_reads_back_from_its_own_file() {
         let mut spec = RunSpec::default();
         spec.load.pages = Some(7);
-        spec.client.headers.insert("Accept".into(), "*/*".into());
+        spec.client.headers.add("Accept", "*/*");
         let text = toml::to_string(&spec).unwrap();
         assert_eq!(toml::from_str::<RunSpec>(&text).unwrap(), spec);
     }

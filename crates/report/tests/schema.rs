@@ -116,7 +116,7 @@ fn reports_and_stored_records_keep_to_the_schema() {
     file.detail.method = Some("POST".to_owned());
     file.detail.status = Some(201);
     file.detail.body = Some("x".to_owned());
-    file.detail.headers.insert("Accept".to_owned(), "*/*".to_owned());
+    file.detail.headers.add("Accept", "*/*");
     for record in &records {
         assert_eq!(problems(&schema, &schema, &rendered(record), "$"), Vec::<String>::new(), "{}", record.id);
         let stored = serde_json::to_value(record).unwrap();

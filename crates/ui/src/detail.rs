@@ -91,7 +91,7 @@ mod tests {
     fn a_run_is_asked_for_again_by_what_differs() {
         let mut record = fixture::record("a", &[(20, &[1000.0])]);
         record.spec.load.duration = Nanos::from_secs(10);
-        record.spec.client.headers.insert("Accept".to_owned(), "*/*".to_owned());
+        record.spec.client.headers.add("Accept", "*/*");
         record.spec.client.tls.verify = false;
         let text = asked_again(&record).unwrap();
         assert_eq!(toml::from_str::<RunSpec>(&text).unwrap(), record.spec, "{text}");

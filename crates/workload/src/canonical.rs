@@ -45,7 +45,7 @@ pub(super) fn sha256(workload: &Workload) -> String {
             form.option(file.size, Form::integer);
             form.option(file.detail.method.as_deref(), Form::text);
             form.option(file.detail.status, |form, status| form.integer(u64::from(status)));
-            form.list(&file.detail.headers, |form, (name, value)| {
+            form.list(file.detail.headers.iter(), |form, (name, value)| {
                 form.text(name);
                 form.text(value);
             });
@@ -144,7 +144,7 @@ mod tests {
             |w| w.pages[0].files[0].detail.status = Some(200),
             |w| w.pages[0].files[0].detail.body = Some(String::new()),
             |w| w.pages[0].files[0].detail.tls = true,
-            |w| drop(w.pages[0].files[0].detail.headers.insert("A".into(), "b".into())),
+            |w| w.pages[0].files[0].detail.headers.add("A", "b"),
             |w| drop(w.feeds.insert("f".into(), Default::default())),
         ];
         let mut sums = vec![plain.sha256()];

@@ -6,12 +6,12 @@
 use std::fmt;
 use std::str::FromStr;
 
-use indexmap::IndexMap;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::addresses::{AddressRange, PortRange};
 use crate::arrivals::ArrivalProcess;
+use crate::fields::Fields;
 pub use crate::http2_settings::Http2Settings;
 use crate::route::{ConnectTo, ProxyProtocol, Reached};
 use crate::tls::TlsSpec;
@@ -282,9 +282,9 @@ pub struct ClientSpec {
     pub clients_per_connection: u32,
     /// Method of files that do not state one.
     pub method: String,
-    /// Header fields added to every request, in order.
-    pub headers: IndexMap<String, String>,
-    /// Body of every request without its own.
+    /// Header fields added to every request, in order; `NAME = ["…", "…"]` sends several of one name.
+    pub headers: Fields,
+    /// Body of every request that has none of its own.
     pub body: Option<String>,
     /// Seed of the page sequences. The same seed gives each client the same pages on any machine.
     pub seed: u64,
@@ -357,7 +357,7 @@ impl Default for ClientSpec {
             http2_settings: Http2Settings::default(),
             clients_per_connection: 1,
             method: "GET".to_owned(),
-            headers: IndexMap::new(),
+            headers: Fields::default(),
             body: None,
             seed: 1995,
             resolve: Resolve::Once,

@@ -4,6 +4,7 @@ use indexmap::IndexMap;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
+use crate::fields::Fields;
 use webstone_measure::shown;
 use webstone_measure::units::Nanos;
 
@@ -87,10 +88,10 @@ pub struct RequestDetail {
     /// Expected status; absent: any from 200 to 299.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub status: Option<u16>,
-    /// Header fields in addition to the run's.
-    #[serde(skip_serializing_if = "IndexMap::is_empty")]
-    pub headers: IndexMap<String, String>,
-    /// Request body. May contain templates.
+    /// Header fields besides the run's; they replace the run's fields of the same name.
+    #[serde(skip_serializing_if = "Fields::is_empty")]
+    pub headers: Fields,
+    /// Request body. May hold templates.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub body: Option<String>,
     /// Whether it is requested over TLS in a workload that requests others without. Only for URLs that are paths: a

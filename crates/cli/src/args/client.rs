@@ -83,15 +83,16 @@ pub struct ClientArgs {
 
     /// Header field added to every request; may be given several times
     ///
-    /// A later field replaces an earlier one of the same name, including one in the testbed file.
+    /// Several fields of one name are all sent. They replace those of that name in the testbed file. With 'Transfer-Encoding:
+    /// chunked' the body is sent in chunks; a Content-Length other than the body's is refused.
     ///
     /// Example: -H 'Accept-Encoding: gzip'
     #[arg(short = 'H', long = "header", value_name = "NAME: VALUE", value_parser = values::header)]
     pub headers: Vec<(String, String)> => (
         client.headers = "none",
-        |args, run| for (name, value) in &args.headers {
-            run.client.headers.retain(|known, _| !known.eq_ignore_ascii_case(name));
-            run.client.headers.insert(name.clone(), value.clone());
+        |args, run| {
+            args.headers.iter().for_each(|(name, _)| run.client.headers.remove(name));
+            args.headers.iter().for_each(|(name, value)| run.client.headers.add(name, &**value));
         }
     ),
 

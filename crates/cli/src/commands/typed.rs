@@ -72,8 +72,12 @@ impl Typist {
         match said {
             _ if said == base || ["target", "server.software", "server.profile"].contains(&key) => {}
             Value::Object(headers) if key == "client.headers" => {
-                let text = |(name, value): (&String, &Value)| Some(format!("{name}: {}", value.as_str()?));
-                words.extend(headers.iter().filter_map(text).flat_map(|text| ["--header".to_owned(), text]));
+                for (name, said) in headers {
+                    let values = said.as_array().map_or(std::slice::from_ref(said), Vec::as_slice);
+                    let texts =
+                        values.iter().filter_map(Value::as_str).map(|value| format!("{name}: {value}"));
+                    words.extend(texts.flat_map(|text| ["--header".to_owned(), text]));
+                }
             }
             Value::Object(map) => {
                 if key == "server.tls" && base.is_null() {
@@ -120,8 +124,8 @@ mod tests {
             ),
             (
                 "target = [\"http://127.0.0.1:1/\"]\nworkload = \"webbench-static\"\n[client]\nconnections = \"keep-alive\"\n\
-                 [client.headers]\nAccept = \"a, b\"\n",
-                "webstone run http://127.0.0.1:1/ --header Accept: a, b --workload webbench-static",
+                 [client.headers]\nAccept = [\"a, b\", \"c\"]\n",
+                "webstone run http://127.0.0.1:1/ --header Accept: a, b --header Accept: c --workload webbench-static",
             ),
             (
                 "[server]\nsoftware = \"nginx\"\nprofile = \"tuned\"\n[client]\nconnections = \"keep-alive\"\n",

@@ -112,8 +112,7 @@ fn every_flag_of_a_run_reaches_its_place() {
     expected.client.parallel = 6;
     expected.client.http = HttpVersion::Http10;
     expected.client.method = "PUT".into();
-    expected.client.headers =
-        [("Accept", "*/*"), ("X-A", "b")].map(|(n, v)| (n.to_owned(), v.to_owned())).into();
+    expected.client.headers = [("Accept", "*/*"), ("X-A", "b")].into_iter().collect();
     expected.client.body = Some("{\"a\":1}".into());
     expected.client.seed = 7;
     expected.client.resolve = Resolve::PerConnection;
@@ -178,13 +177,14 @@ fn flags_override_the_file_and_the_file_the_defaults() {
     let file = "name = \"lab\"\n[load]\nclients = \"1,2\"\nduration = \"3s\"\n[client.headers]\naccept = \"text/html\"\n\
                 X-Kept = \"1\"\n[disclosure]\ntopology = \"loopback\"\n";
     std::fs::write(dir.path().join("t.toml"), file).unwrap();
-    let arguments = ["run", "-f", "t.toml", "-d", "9s", "-H", "Accept: */*", "--dump-spec"];
+    let arguments =
+        ["run", "-f", "t.toml", "-d", "9s", "-H", "Accept: */*", "-H", "accept: text/plain", "--dump-spec"];
     let spec = parsed(&webstone_in(dir.path(), &arguments));
     let mut expected = RunSpec { name: "lab".into(), ..RunSpec::default() };
     expected.load.clients = Levels(vec![1, 2]);
     expected.load.duration = Nanos::from_secs(9);
     expected.client.headers =
-        [("X-Kept", "1"), ("Accept", "*/*")].map(|(n, v)| (n.to_owned(), v.to_owned())).into();
+        [("X-Kept", "1"), ("Accept", "*/*"), ("Accept", "text/plain")].into_iter().collect();
     expected.disclosure.insert("topology".into(), "loopback".into());
     assert_eq!(spec, expected);
 }

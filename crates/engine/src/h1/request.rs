@@ -15,12 +15,19 @@ pub struct RequestParts<'a> {
     pub version: HttpVersion,
     /// Additional header fields; one with the name of a default field replaces it.
     pub headers: &'a [(String, String)],
-    /// Body. `Content-Length` is written if there is one, or if the method normally has one.
+    /// Body; with one, or with a method that has one by nature, `Content-Length` is written, unless it goes in chunks.
     pub body: Option<&'a [u8]>,
     /// Whether this is the last request on its connection.
     pub last: bool,
     /// The body and its length are added later: neither is written here.
     pub body_later: bool,
+}
+
+impl RequestParts<'_> {
+    /// Whether the body is sent in chunks: no other transfer coding is planned.
+    pub fn is_chunked(&self) -> bool {
+        self.headers.iter().any(|(name, _)| name.eq_ignore_ascii_case("transfer-encoding"))
+    }
 }
 
 /// Appends the request to `out`.
@@ -63,7 +70,16 @@ pub fn write_request(parts: &RequestParts<'_>, out: &mut Vec<u8>) {
         line(&["Content-Length: ", &body.len().to_string()]);
     }
     line(&[]);
-    out.extend_from_slice(body);
+    if !parts.is_chunked() || parts.body_later {
+        return out.extend_from_slice(body);
+    }
+    // One chunk is enough (RFC 9112, section 7.1).
+    if !body.is_empty() {
+        out.extend_from_slice(format!("{:x}\r\n", body.len()).as_bytes());
+        out.extend_from_slice(body);
+        out.extend_from_slice(b"\r\n");
+    }
+    out.extend_from_slice(b"0\r\n\r\n");
 }
 
 /// Whether a text is valid as a method or field name (RFC 9110 section 5.6.2, `token`).
@@ -145,6 +161,21 @@ mod tests {
         assert!(text.ends_with("Content-Length: 3\r\n\r\na=1"), "{text}");
         let text = written(&RequestParts { method: "PUT", ..PLAIN });
         assert!(text.ends_with("Content-Length: 0\r\n\r\n"), "{text}");
+    }
+
+    #[test]
+    fn bodies_go_in_chunks_where_that_is_asked_for() {
+        let headers = [("Transfer-Encoding".to_owned(), "chunked".to_owned())];
+        let chunked = RequestParts { method: "POST", headers: &headers, ..PLAIN };
+        for (body, sent) in [
+            (Some(&b"abcdefghijkl"[..]), "c\r\nabcdefghijkl\r\n0\r\n\r\n"),
+            (Some(b""), "0\r\n\r\n"),
+            (None, "0\r\n\r\n"),
+        ] {
+            let text = written(&RequestParts { body, ..chunked });
+            assert!(text.ends_with(&format!("Transfer-Encoding: chunked\r\n\r\n{sent}")), "{text}");
+            assert!(!text.contains("Content-Length"), "{text}");
+        }
     }
 
     #[test]

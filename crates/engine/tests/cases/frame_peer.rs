@@ -560,7 +560,7 @@ fn templates_and_tables_of_any_size() {
         let list = [(frames::setting::HEADER_TABLE_SIZE, table_bytes)];
         let peer = Peer::start(settings(&list), |seen| vec![Act::Write(answer(seen.stream))]);
         let mut spec = h2(&peer.url, KeepAlive, 10);
-        spec.client.headers.insert("X-N".into(), "n{{seq}}".into());
+        spec.client.headers.add("X-N", "n{{seq}}");
         let outcome = run(&spec, &one_page(vec![file("/a?{{seq}}", Some(2)), file("/b", Some(2))]), 1);
         succeeds(&outcome, 20);
         let mut paths: Vec<String> = Vec::new();

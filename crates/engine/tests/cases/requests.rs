@@ -95,7 +95,7 @@ fn the_first_file_goes_alone_and_the_rest_in_parallel() {
 fn methods_headers_and_bodies_arrive_as_written() {
     let peer = decent();
     let mut spec = spec(&peer.url, PerRequest, 1);
-    spec.client.headers.insert("X-Run".into(), "1".into());
+    spec.client.headers.add("X-Run", "1");
     let detail = RequestDetail {
         method: Some("DELETE".into()),
         headers: [("X-Page".to_owned(), "2".to_owned())].into_iter().collect(),
@@ -117,6 +117,39 @@ fn a_head_request_expects_no_body() {
     spec.client.method = "HEAD".into();
     let outcome = run(&spec, &one_page(vec![file("/x", Some(500))]), 1);
     assert_eq!((errors(&outcome), outcome.measured.counts.body_bytes), (vec![], 0));
+}
+
+#[test]
+fn several_fields_of_a_name_and_bodies_in_chunks_arrive() {
+    let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    let mut spec = spec(&format!("http://{}", listener.local_addr().unwrap()), PerRequest, 1);
+    spec.client.method = "POST".into();
+    spec.client.headers =
+        [("Cookie", "a=1"), ("Transfer-Encoding", "chunked"), ("Cookie", "b=2")].into_iter().collect();
+    let server = std::thread::spawn(move || {
+        let mut all = Vec::new();
+        for _ in 0..2 {
+            let (mut stream, _) = listener.accept().unwrap();
+            let (mut received, mut buffer) = (Vec::new(), vec![0; 65_536]);
+            while !received.ends_with(b"0\r\n\r\n") {
+                let n = stream.read(&mut buffer).unwrap();
+                received.extend_from_slice(&buffer[..n]);
+            }
+            stream.write_all(OK.as_bytes()).unwrap();
+            all.push(String::from_utf8(received).unwrap());
+        }
+        all
+    });
+    for body in ["abcdefghijkl", "n={{rand 1000000000 9999999999}}"] {
+        spec.client.body = Some(body.to_owned());
+        assert_eq!(errors(&run(&spec, &one_page(vec![file("/up", None)]), 1)), []);
+    }
+    for request in server.join().unwrap() {
+        assert!(request.contains("\r\nCookie: a=1\r\nCookie: b=2\r\n"), "{request}");
+        let (head, body) = request.split_once("\r\n\r\n").unwrap();
+        assert!(head.contains("Transfer-Encoding: chunked") && !head.contains("Content-Length"), "{request}");
+        assert!(body.starts_with("c\r\n") && body.len() == 3 + 12 + 2 + 5, "{request}");
+    }
 }
 
 #[test]

@@ -12,6 +12,7 @@ use webstone_measure::units::Nanos;
 use webstone_model::generators::GeneratorRecord;
 use webstone_model::record::{RunRecord, RunState};
 use webstone_model::spec::{ClientSpec, LoadSpec, Logging, RunSpec};
+use webstone_workload::Fields;
 
 /// What a difference means for a comparison.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, JsonSchema)]
@@ -286,7 +287,7 @@ fn fact(value: Option<&serde_json::Value>) -> String {
     }
 }
 
-fn listed(headers: &indexmap::IndexMap<String, String>) -> String {
+fn listed(headers: &Fields) -> String {
     let all: Vec<String> = headers.iter().map(|(name, value)| format!("{name}: {value}")).collect();
     if all.is_empty() { "none".to_owned() } else { all.join(", ") }
 }

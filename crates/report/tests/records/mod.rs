@@ -345,7 +345,7 @@ pub fn hostile() -> RunRecord {
     let mut record = errors();
     record.id = format!("id{SCRIPT}");
     record.spec.name = format!("name{SCRIPT}");
-    record.spec.client.headers.insert("X-Evil".to_owned(), SCRIPT.to_owned());
+    record.spec.client.headers.add("X-Evil", SCRIPT);
     record.spec.disclosure.insert(format!("key{SCRIPT}"), SCRIPT.to_owned());
     record.command_line.push(SCRIPT.to_owned());
     record.tool.version = SCRIPT.to_owned();

@@ -3,6 +3,7 @@
 use http::{HeaderName, HeaderValue, Method};
 use webstone_measure::units::Nanos;
 use webstone_model::spec::{ClientSpec, ConnectionPolicy, HttpVersion};
+use webstone_workload::RequestDetail;
 use webstone_workload::target::{Place, Scheme};
 
 use super::{SpecError, server_url};
@@ -41,6 +42,13 @@ pub(super) fn check(client: &mut ClientSpec) -> Result<(), SpecError> {
             let field = format!("{name}: {value}");
             return Err(SpecError::value("client.headers", field, "not a header field", remedy));
         }
+    }
+    let plain = RequestDetail::default();
+    let request = plain.request(client);
+    // Files may have bodies of their own, which have the length that the run's field says.
+    let is_whole = request.body.is_some() || !request.fields.has("Content-Length");
+    if let Some((fault, hint)) = request.fault(client.http).filter(|_| is_whole) {
+        return Err(SpecError::new("client.headers", fault, hint));
     }
     for (key, value) in [
         ("client.connect_timeout", client.connect_timeout),

@@ -65,6 +65,7 @@ impl Destinations {
                 return Err(TargetError::usage(what, hint));
             }
         }
+        refuse_misframed(&spec.client, workload, &targets)?;
         let hosts = connected_to(spec, workload)?;
         let mut places = Vec::new();
         for place in hosts.iter().map(|host| spec.client.connected_to(host)) {
@@ -154,6 +155,23 @@ impl Destinations {
         }
         check_every_file(client, workload, &aim, fetch, interrupt)
     }
+}
+
+/// Refuses requests whose header fields contradict their bodies, before the check would send one.
+fn refuse_misframed(client: &ClientSpec, workload: &Workload, targets: &[Target]) -> Result<(), TargetError> {
+    for (number, page) in workload.pages.iter().enumerate() {
+        for file in &page.files {
+            if let Some((fault, hint)) = file.detail.request(client).fault(client.http) {
+                let place = match (targets, &*workload.pages, &*page.files) {
+                    // Typed by hand.
+                    ([target], [_], [_]) => format!("{target}{}", file.shown()),
+                    _ => format!("workload {}, page {number}: {}", workload.name, file.shown()),
+                };
+                return Err(TargetError::usage(format!("{place}: {fault}"), hint));
+            }
+        }
+    }
+    Ok(())
 }
 
 /// Which of the target's URLs each request goes to.

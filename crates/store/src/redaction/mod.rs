@@ -97,7 +97,7 @@ pub fn command_line(words: &[String]) -> Vec<String> {
 pub fn spec(spec: &RunSpec) -> RunSpec {
     let mut kept = spec.clone();
     let client = &mut kept.client;
-    client.headers.iter_mut().for_each(|(name, secret)| *secret = value(name, secret));
+    client.headers.values_mut().for_each(|(name, secret)| *secret = value(name, secret));
     client.body = client.body.as_deref().map(body);
     // All other texts: targets, names, commands, disclosures, and those of later versions.
     let whole = serde_json::to_value(&kept).ok().and_then(|mut value| {
@@ -106,7 +106,7 @@ pub fn spec(spec: &RunSpec) -> RunSpec {
     });
     let Some(mut whole) = whole else { return kept };
     // They are sent in the order in which they were given, which a tree of values does not keep.
-    whole.client.headers.sort_by_cached_key(|name, _| kept.client.headers.get_index_of(name));
+    whole.client.headers.order_like(&kept.client.headers);
     whole
 }
 
@@ -168,7 +168,7 @@ pub fn workload(workload: &mut Workload) {
             file.url = text(&file.url).text.into();
         }
         if !file.detail.is_plain() {
-            file.detail.headers.iter_mut().for_each(|(name, secret)| *secret = value(name, secret));
+            file.detail.headers.values_mut().for_each(|(name, secret)| *secret = value(name, secret));
             file.detail.body = file.detail.body.as_deref().map(body);
         }
     }

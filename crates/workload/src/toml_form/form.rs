@@ -11,6 +11,7 @@ use serde::de::value::MapAccessDeserializer;
 use serde::de::{Deserializer, Error, MapAccess, Visitor};
 use toml::Spanned;
 
+use super::super::fields::{Fields, Values};
 use super::super::problem::Fault;
 use super::super::read::FeedFile;
 use super::super::{Feed, FileRequest, Page, RequestDetail, template::Template, url};
@@ -57,7 +58,7 @@ pub(super) struct PageForm {
     tls: Option<Spanned<bool>>,
 }
 
-type Headers = Spanned<IndexMap<Spanned<String>, Spanned<String>>>;
+type Headers = Spanned<IndexMap<Spanned<String>, Spanned<Values>>>;
 
 /// A file: only a URL, or a table.
 pub(super) struct FileForm(FileTable);
@@ -356,23 +357,20 @@ fn check_method(method: Spanned<String>) -> Result<String, Fault> {
     }
 }
 
-fn check_headers(
-    headers: IndexMap<Spanned<String>, Spanned<String>>,
-) -> Result<IndexMap<String, String>, Fault> {
-    let mut checked = IndexMap::with_capacity(headers.len());
-    for (name, value) in headers {
-        let ((name_at, name), (value_at, value)) = (taken(name), taken(value));
+fn check_headers(headers: IndexMap<Spanned<String>, Spanned<Values>>) -> Result<Fields, Fault> {
+    let mut checked = Fields::default();
+    for (name, values) in headers {
+        let ((name_at, name), (value_at, Values(values))) = (taken(name), taken(values));
         if http::HeaderName::from_bytes(name.as_bytes()).is_err() {
             return Err(Fault::found(name_at, &name, "the name of a header field"));
         }
-        if http::HeaderValue::from_str(&value).is_err() {
-            return Err(Fault::found(
-                value_at,
-                &value,
-                "the value of a header field: no line ends or controls",
-            ));
+        for value in values {
+            if http::HeaderValue::from_str(&value).is_err() {
+                let expected = "the value of a header field: no line ends or controls";
+                return Err(Fault::found(value_at, &value, expected));
+            }
+            checked.add(&name, value);
         }
-        checked.insert(name, value);
     }
     Ok(checked)
 }

@@ -66,13 +66,24 @@ fn file_keys(file: &FileRequest) -> Vec<(&'static str, String)> {
     keys.extend(detail.method.as_ref().map(|method| ("method", quoted(method))));
     keys.extend(detail.status.map(|status| ("status", status.to_string())));
     if !detail.headers.is_empty() {
-        let fields: Vec<String> =
-            detail.headers.iter().map(|(name, value)| format!("{} = {}", key(name), quoted(value))).collect();
+        let fields: Vec<String> = detail
+            .headers
+            .by_name()
+            .map(|(name, fields)| format!("{} = {}", key(name), values(fields)))
+            .collect();
         keys.push(("headers", format!("{{ {} }}", fields.join(", "))));
     }
     keys.extend(detail.body.as_ref().map(|body| ("body", quoted(body))));
     keys.extend(detail.tls.then(|| ("tls", "true".to_owned())));
     keys
+}
+
+/// One value as itself, and several as a list.
+fn values(fields: &[(String, String)]) -> String {
+    match fields {
+        [(_, value)] => quoted(value),
+        several => list(&several.iter().map(|(_, value)| value.clone()).collect::<Vec<_>>()),
+    }
 }
 
 fn list(values: &[String]) -> String {

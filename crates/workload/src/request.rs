@@ -1,0 +1,173 @@
+//! What is sent for a file of a workload, and what must not be sent: a request whose header fields say something else of its body
+//! than what follows. Servers read such bytes in different ways; what they answer is an answer to nothing that was meant.
+
+use crate::fields::Fields;
+use crate::load::{ClientSpec, HttpVersion};
+use crate::pages::RequestDetail;
+
+/// A file's own method, header fields and body, or the run's.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Request<'a> {
+    /// Method.
+    pub method: &'a str,
+    /// The run's fields, then the file's own; these replace the run's fields of the same name.
+    pub fields: Fields,
+    /// Body.
+    pub body: Option<&'a str>,
+}
+
+impl RequestDetail {
+    /// What is sent for a file that has this of its own.
+    pub fn request<'a>(&'a self, client: &'a ClientSpec) -> Request<'a> {
+        let mut fields = client.headers.clone();
+        self.headers.by_name().for_each(|(name, _)| fields.remove(name));
+        self.headers.iter().for_each(|(name, value)| fields.add(name, &**value));
+        let method = self.method.as_deref().unwrap_or(&client.method);
+        Request { method, fields, body: self.body.as_deref().or(client.body.as_deref()) }
+    }
+}
+
+impl Request<'_> {
+    /// Why the request cannot be sent as it stands, and what to do: its header fields and its body disagree (RFC 9112, section 6),
+    /// or it names two hosts (section 3.2). Of other connection-specific fields in HTTP/2 the plan complains.
+    pub fn fault(&self, http: HttpVersion) -> Option<(String, String)> {
+        let of = |name: &'static str| {
+            self.fields
+                .by_name()
+                .find(|(known, _)| known.eq_ignore_ascii_case(name))
+                .map(|(_, fields)| fields)
+        };
+        for name in ["Host", "Content-Length", "Transfer-Encoding"] {
+            if let Some([_, _, ..]) = of(name) {
+                return Some((
+                    format!("`{name}` is given twice, but a request has one"),
+                    "give it once".to_owned(),
+                ));
+            }
+        }
+        let (length, coding) = (of("Content-Length"), of("Transfer-Encoding"));
+        if let Some([(name, coding)]) = coding {
+            let field = format!("`{name}: {coding}`");
+            let refused = |why: &str, hint: &str| Some((format!("{field}, but {why}"), hint.to_owned()));
+            match http {
+                HttpVersion::Http10 => {
+                    return refused("HTTP/1.0 has no transfer codings", "remove it, or run with --http 1.1");
+                }
+                HttpVersion::Http2 => {
+                    return refused("HTTP/2 has no transfer codings", "remove it, or run with --http 1.1");
+                }
+                HttpVersion::Http11 if !is_chunked(coding) => {
+                    return refused(
+                        "the only coding that can be sent is `chunked`",
+                        "write chunked, or remove it",
+                    );
+                }
+                HttpVersion::Http11 if length.is_some() => {
+                    return refused("`Content-Length` is given, too", "remove one of the two");
+                }
+                HttpVersion::Http11 => {}
+            }
+        }
+        if let Some([(name, length)]) = length {
+            const HINT: &str = "remove it: the length of the body is sent without it";
+            let body = self.body.unwrap_or_default();
+            if body.contains("{{") {
+                let what =
+                    format!("`{name}: {length}`, but the body has templates, and with them many lengths");
+                return Some((what, HINT.to_owned()));
+            }
+            if length.trim() != body.len().to_string() {
+                let bytes = if body.len() == 1 { "byte" } else { "bytes" };
+                let has = match self.body {
+                    Some(_) => format!("the body has {} {bytes}", body.len()),
+                    None => "the request has no body".to_owned(),
+                };
+                return Some((format!("`{name}: {length}`, but {has}"), HINT.to_owned()));
+            }
+        }
+        None
+    }
+}
+
+fn is_chunked(coding: &str) -> bool {
+    coding.trim().eq_ignore_ascii_case("chunked")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn fault(fields: &[(&str, &str)], body: Option<&str>, http: HttpVersion) -> Option<String> {
+        let client = ClientSpec {
+            headers: fields.iter().copied().collect(),
+            body: body.map(str::to_owned),
+            ..ClientSpec::default()
+        };
+        let detail = RequestDetail::default();
+        let fault = detail.request(&client).fault(http);
+        fault.map(|(what, hint)| format!("{what}; {hint}"))
+    }
+
+    #[test]
+    fn fields_that_contradict_the_body_are_refused() {
+        use HttpVersion::{Http2, Http10, Http11};
+        let (length, coding) = ("content-length", "Transfer-Encoding");
+        for (fields, body, http, part) in [
+            (
+                &[(length, "3")][..],
+                Some("abcdef"),
+                Http11,
+                "`content-length: 3`, but the body has 6 bytes; remove it",
+            ),
+            (&[(length, "3")], Some("abcdef"), Http2, "the body has 6 bytes"),
+            (&[(length, "3")], Some("a"), Http11, "the body has 1 byte;"),
+            (&[(length, "6")], None, Http11, "the request has no body"),
+            (&[(length, "+6")], Some("abcdef"), Http11, "the body has 6 bytes"),
+            (&[(length, "6"), (length, "6")], Some("abcdef"), Http11, "given twice"),
+            (&[(length, "7")], Some("{{seq}}"), Http11, "the body has templates"),
+            (&[(coding, "chunked"), (length, "6")], Some("abcdef"), Http11, "remove one of the two"),
+            (
+                &[(coding, "gzip, chunked")],
+                Some("abc"),
+                Http11,
+                "`Transfer-Encoding: gzip, chunked`, but the only coding",
+            ),
+            (&[(coding, "chunked"), (coding, "chunked")], Some("abc"), Http11, "given twice"),
+            (&[(coding, "chunked")], Some("abc"), Http2, "HTTP/2 has no transfer codings; remove it"),
+            (&[(coding, "chunked")], Some("abc"), Http10, "HTTP/1.0 has no transfer codings; remove it"),
+            (&[("Host", "a"), ("host", "b")], None, Http11, "`Host` is given twice"),
+        ] {
+            let found = fault(fields, body, http).unwrap_or_default();
+            assert!(found.contains(part), "{fields:?}: {found}");
+        }
+        for (fields, body) in [
+            (&[(length, "6")][..], Some("abcdef")),
+            (&[(length, " 0 ")], None),
+            (&[(coding, "Chunked")], Some("abc")),
+            (&[("Cookie", "a"), ("Cookie", "b")], None),
+        ] {
+            assert_eq!(fault(fields, body, Http11), None, "{fields:?}");
+        }
+    }
+
+    #[test]
+    fn a_files_own_fields_replace_the_runs_of_their_name() {
+        let client = ClientSpec {
+            headers: [("Cookie", "run"), ("A", "1"), ("cookie", "2")].into_iter().collect(),
+            body: Some("run".to_owned()),
+            ..ClientSpec::default()
+        };
+        let detail = RequestDetail {
+            method: Some("PUT".to_owned()),
+            headers: [("COOKIE", "x"), ("COOKIE", "y")].into_iter().collect(),
+            ..RequestDetail::default()
+        };
+        let request = detail.request(&client);
+        assert_eq!((request.method, request.body), ("PUT", Some("run")));
+        assert!(request.fields.iter().map(|(n, v)| (&**n, &**v)).eq([
+            ("A", "1"),
+            ("COOKIE", "x"),
+            ("COOKIE", "y")
+        ]));
+    }
+}
