@@ -184,6 +184,8 @@ pub fn tests(arguments: &[String]) -> Outcome {
     let mut outcome = Ok(());
     for profile in PROFILES {
         let mut command = cargo(&format!("nextest run --workspace --no-fail-fast --profile {profile}"));
+        // Ten at a time, runs would take the CPUs from the tests that wait for them.
+        command.env("WEBSTONE_PRIORITY", "normal");
         command.args(options.has("--ci").then_some("--locked"));
         let report = target_directory().join("nextest").join(profile).join("junit.xml");
         // Without a report of this run, the tests did not even compile.

@@ -8,6 +8,7 @@
 //! That of its children that ended is in ticks.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::time::{Duration, Instant};
 
 use webstone_model::record::{OtherUse, OthersUse};
 
@@ -31,6 +32,29 @@ struct Process {
     own_ns: u64,
     /// Of it and the children that it waited for.
     cpu_ns: u64,
+}
+
+/// A look at what other programs use, from its beginning on.
+#[derive(Debug)]
+pub struct Look {
+    since: Instant,
+    reading: OthersReading,
+}
+
+impl Look {
+    /// Begins now.
+    pub fn begin() -> Look {
+        Look { since: Instant::now(), reading: OthersReading::take(&Root::default()) }
+    }
+
+    /// What all but this program and its descendants used since it began, and how long that was: for this long at least, for which it
+    /// waits. `None` where no process could be read.
+    pub fn end(self, at_least: Duration) -> Option<(OthersUse, Duration)> {
+        std::thread::sleep(at_least.saturating_sub(self.since.elapsed()));
+        let (later, took) = (OthersReading::take(&Root::default()), self.since.elapsed());
+        let used = self.reading.until(&later, &BTreeSet::from([std::process::id()]))?;
+        Some((used, took))
+    }
 }
 
 impl OthersReading {

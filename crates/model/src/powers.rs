@@ -257,8 +257,16 @@ fn of_tls(tls: &TlsSpec, asked: &mut List) {
 }
 
 fn of_generator(generator: &GeneratorSpec, asked: &mut List) {
-    let GeneratorSpec { workers: _, cpus: _, pin: _, spin: _, page_histograms: _, trace: _, record_all } =
-        generator;
+    let GeneratorSpec {
+        workers: _,
+        cpus: _,
+        pin: _,
+        priority: _,
+        spin: _,
+        page_histograms: _,
+        trace: _,
+        record_all,
+    } = generator;
     asked.all(Power::Write, "generator.record_all", record_all);
 }
 

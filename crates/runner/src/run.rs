@@ -31,6 +31,7 @@ use prepare::prepare;
 use webstone_lab::agent::ServerAgents;
 use webstone_lab::interrupt::Interrupt;
 use webstone_lab::measured::MeasuredServer;
+use webstone_lab::priority::Raised;
 use webstone_store::clock;
 use webstone_store::plain_file::{self, Links};
 use webstone_store::{Derived, Store};
@@ -174,6 +175,8 @@ struct Prepared {
     derive: Option<fn(&RunRecord) -> Vec<Derived>>,
     watched_by: Option<PathBuf>,
     part: Part,
+    /// Given back when the run is over.
+    _raised: Option<Raised>,
 }
 
 impl Prepared {

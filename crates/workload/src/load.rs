@@ -95,6 +95,11 @@ impl LoadSpec {
         self.retries as usize * (self.iterations as usize).div_ceil(4).max(1)
     }
 
+    /// How many void timed runs of a sweep are repeated at most: a plan takes half as long again at the worst.
+    pub fn retries_of_sweep(&self) -> usize {
+        self.levels().saturating_mul(self.iterations as usize) / 2
+    }
+
     /// Number of levels of the sweep: of rates in open loop, otherwise of client counts.
     pub fn levels(&self) -> usize {
         self.rate.as_ref().map_or(self.clients.0.len(), |rates| rates.0.len())
@@ -390,6 +395,9 @@ pub struct GeneratorSpec {
     pub cpus: String,
     /// Whether workers are pinned at all.
     pub pin: bool,
+    /// Whether load generator and server get a higher CPU priority than other programs, where the kernel allows it and the server is
+    /// not somebody else's on this host.
+    pub priority: bool,
     /// Open loop: spin until the next arrival instead of sleeping, at the cost of a whole CPU per worker.
     pub spin: bool,
     /// Number of pages, the heaviest first, that have their own histograms; all pages have totals. Limits memory:
@@ -407,6 +415,7 @@ impl Default for GeneratorSpec {
             workers: 0,
             cpus: String::new(),
             pin: true,
+            priority: true,
             spin: false,
             page_histograms: 32,
             trace: 0,

@@ -44,6 +44,14 @@ pub struct GeneratorArgs {
         |_, run| (run.generator.pin, run.generator.cpus) = (false, String::new())
     ),
 
+    /// Do not raise the CPU priority of load generator and server
+    ///
+    /// By default both come before other programs, so that a busy machine takes less from them: at nice -20, where the kernel allows
+    /// it (root, CAP_SYS_NICE or RLIMIT_NICE), and never beside a server on this host that webstone did not start. With
+    /// WEBSTONE_PRIORITY=normal in the environment no command raises it.
+    #[arg(long)]
+    pub no_priority: bool => (generator.priority, |_, run| run.generator.priority = false),
+
     /// Open loop: busy-wait for arrivals, for microsecond precision; takes a whole CPU per worker
     #[arg(long)]
     pub spin: bool => (generator.spin),

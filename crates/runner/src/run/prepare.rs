@@ -5,7 +5,7 @@
 use std::collections::{BTreeSet, HashMap};
 use std::net::SocketAddr;
 use std::path::PathBuf;
-use std::time::{Instant, SystemTime};
+use std::time::{Duration, Instant, SystemTime};
 
 use serde_json::Value;
 use tracing::{info, warn};
@@ -17,6 +17,8 @@ use webstone_lab::host_use::links_towards;
 use webstone_lab::interrupt::Interrupt;
 use webstone_lab::limits;
 use webstone_lab::machine::{Root, cpus};
+use webstone_lab::others::Look;
+use webstone_lab::priority::Raised;
 use webstone_model::event::Event;
 use webstone_model::generators::GeneratorRecord;
 use webstone_model::record::{RunRecord, SCHEMA_VERSION, TargetRecord};
@@ -39,6 +41,11 @@ use crate::{calibrate, fleet, rounds, waiting};
 /// Most memory that the embedded server keeps files in, in bytes; it makes the rest again for each request.
 const SERVER_CACHE_BYTES_MAX: u64 = 1 << 30;
 
+/// How long other programs are looked at before the load, at least.
+const LOOK_MIN: Duration = Duration::from_millis(60);
+/// CPUs that they must use to be told of.
+const NEIGHBOURS_CPUS_MIN: f64 = 0.1;
+
 pub(super) fn prepare(
     spec: RunSpec,
     mut options: RunnerOptions,
@@ -47,9 +54,13 @@ pub(super) fn prepare(
     compile: Compile<'_>,
 ) -> Result<Prepared, RunError> {
     let mut asked = RunBrief::read(spec, options.workload.take())?;
+    let neighbours = asked.spec.generators.is_empty().then(Look::begin);
     observer.event(&preparing("looking at this machine and the target"));
     let mut site = look(&mut asked)?;
     go_on(interrupt)?;
+    // A server of somebody else's would have less of the CPUs that it shares.
+    let is_fair = asked.is_ours() || !site.facts.this_host;
+    let raised = (is_fair && asked.spec.generator.priority).then(Raised::by_thread).flatten();
     let mut served = serve(&mut asked, &mut site, options.server_program.take(), observer, interrupt)?;
     ask(&mut asked, &mut site.facts, &mut served, options.check_target, observer, interrupt)?;
     let ready = stand_by(&mut asked, &mut site, &served, &options, observer, interrupt, compile)?;
@@ -62,10 +73,15 @@ pub(super) fn prepare(
     for warning in &asked.warnings {
         observer.event(&Event::Warning { text: warning.clone() });
     }
+    // Not in the record: what was used during the windows is.
+    if let Some(text) = neighbours.and_then(|look| told(look, raised.is_some())) {
+        observer.event(&Event::Warning { text });
+    }
     let RunnerOptions { runs_dir, derive, watched_by, part, .. } = &options;
     let (derive, watched_by, part) = (*derive, watched_by.clone(), part.clone());
     let started = SystemTime::now();
     let mut record = record(&asked, &site, &served, ready.generators, ready.described, &options, started);
+    record.environment.extend(raised.iter().map(|raised| ("priority.nice".to_owned(), raised.nice().into())));
     let store = match (&part, runs_dir) {
         (Part::Round { record: Some(path), .. }, _) => Some(rounds::go_on(path, &mut record)?),
         (_, Some(runs)) => Some(Store::create(runs, started, &mut record)?),
@@ -87,7 +103,25 @@ pub(super) fn prepare(
         derive,
         watched_by,
         part,
+        _raised: raised,
     })
+}
+
+/// What other programs used while the run was prepared, and what that will mean, if it is as much as a tenth of a CPU.
+fn told(look: Look, is_raised: bool) -> Option<String> {
+    let (used, took) = look.end(LOOK_MIN)?;
+    let cpus = used.cpu_ns as f64 / took.as_nanos() as f64;
+    let busiest = used.busiest.first().filter(|_| cpus >= NEIGHBOURS_CPUS_MIN)?;
+    let expected = match is_raised {
+        true => "expect NOISY figures",
+        false => {
+            "expect NOISY or INCONCLUSIVE figures; as root, load generator and a server of webstone's come before it"
+        }
+    };
+    Some(format!(
+        "other programs used {cpus:.1} CPUs just before the load, mostly {} (process {}): {expected}",
+        busiest.name, busiest.process
+    ))
 }
 
 fn preparing(what: &str) -> Event {
