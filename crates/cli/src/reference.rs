@@ -45,7 +45,7 @@ const EXIT_CODES: &str = "\
 | 1 | webstone failed, or a check found something wrong |
 | 2 | the command line, or a file that it names, is not valid |
 | 3 | a threshold or a condition of `--fail-if` failed |
-| 4 | the verdict is INVALID: broken identities, too many errors, a saturated generator, missing runs and the like |
+| 4 | the verdict is INVALID (broken identities, too many errors, a saturated generator, missing runs and the like) or INCONCLUSIVE, or below `--require` |
 | 5 | `certify`: a run rule is not met, and nothing was written |
 | 6 | `verify`, `certify`: a record was changed after it was measured, or is not signed as required |
 | 129 | interrupted by SIGHUP: the terminal or the connection went away |

@@ -99,7 +99,7 @@ fn a_run_is_a_suite_of_its_verdict_its_thresholds_and_its_levels() {
     assert_eq!(suite.attributes["time"].parse::<f64>().unwrap(), 36.0);
     let failed = suite.case("p(99)<50ms at 20 clients").all("failure")[0];
     assert_eq!(failed.attributes["message"], "p(99)<50ms at 20 clients: measured 52.8 ms");
-    assert!(suite.case("verdict").all("system-out")[0].text.starts_with("UNCERTIFIED"));
+    assert!(suite.case("verdict").all("system-out")[0].text.starts_with("SOUND"));
     assert_eq!(suite.property("peak"), "20 clients");
     assert!(suite.property("requests_per_s").parse::<f64>().unwrap() > 1_800.0);
     assert!(suite.all("testcase").iter().all(|case| case.attributes["classname"].matches('.').count() == 1));

@@ -179,8 +179,8 @@ fn ranks_are_ranges_and_who_cannot_be_told_apart_is_said() {
                     "1–2",
                     "2–3",
                     "No significant difference: apache and nginx; nginx and caddy.",
-                    "No rank: lighttpd (DISTURBED).",
-                    "lighttpd is DISTURBED: 10 clients: nothing can be concluded: its 5 iterations range from 10 to 10000 requests/s",
+                    "No rank: lighttpd (INCONCLUSIVE).",
+                    "lighttpd is INCONCLUSIVE: 10 clients: nothing can be concluded: its 5 iterations range from 10 to 10000 requests/s",
                 ] {
                     assert!(text.contains(part), "{format}: {part}\n{text}");
                 }
@@ -202,9 +202,9 @@ fn what_is_wrong_with_several_cells_is_told_once() {
             continue;
         }
         let text = flat(&raw);
-        let told = "nginx, caddy and lighttpd are DISTURBED: 10 clients: nothing can be concluded";
+        let told = "nginx, caddy and lighttpd are INCONCLUSIVE: 10 clients: nothing can be concluded";
         assert!(text.contains(told), "{format}: {text}");
-        assert!(!text.contains("nginx is DISTURBED"), "{format}: {text}");
+        assert!(!text.contains("nginx is INCONCLUSIVE"), "{format}: {text}");
     }
 }
 

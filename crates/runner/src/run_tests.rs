@@ -151,9 +151,9 @@ fn interrupted_before_anything_was_measured_leaves_nothing() {
 }
 
 #[test]
-fn a_run_that_ends_in_the_repetition_of_its_first_window_keeps_the_void_one() {
+fn a_run_that_ends_after_a_void_window_keeps_it() {
     let (_listener, url) = listening();
-    // Ended by the user while the repetition warms up, by the user before it begins, by an error.
+    // Ended by the user while the next window warms up, by the user before it begins, by an error.
     for (last, raised_at, state) in [
         (Act::WarmUpUntilEnded, "tick", RunState::Interrupted),
         (Act::End, "void", RunState::Interrupted),
@@ -167,8 +167,9 @@ fn a_run_that_ends_in_the_repetition_of_its_first_window_keeps_the_void_one() {
             _ => {}
         };
         let acts = [Act::Stalled(60), last];
-        let outcome =
-            run_acts(spec(&url, &[2]), options(Some(runs.path())), &acts, &mut observer, &interrupt);
+        let mut spec = spec(&url, &[2]);
+        spec.load.iterations = 2;
+        let outcome = run_acts(spec, options(Some(runs.path())), &acts, &mut observer, &interrupt);
         assert_eq!(outcome.error.is_some(), state == RunState::Failed, "{:?}", outcome.error);
         let record = outcome.record.unwrap();
         assert_eq!((record.state, record.iterations.len(), record.voids.len()), (state, 0, 1));

@@ -274,18 +274,24 @@ impl Sweep<'_> {
     fn may_be_repeated(&self, record: &RunRecord, run: &IterationRecord) -> bool {
         !run.interrupted
             && self.record_all.is_none()
-            && self.left(record, run.level()) > 0
             && verdict::losses(record, run).iter().any(|loss| {
                 let is_fleets = matches!(loss.kind, LossKind::Gone | LossKind::Apart);
-                loss.worth == Worth::Void && (is_fleets || run.measured.window_ns >= SHORT_WINDOW_NS)
+                loss.worth == Worth::Void
+                    && (is_fleets || run.measured.window_ns >= SHORT_WINDOW_NS)
+                    && self.left(record, run.level(), is_fleets) > 0
             })
             && self.course.repeats(record, run)
     }
 
     /// Attempts that a level has left.
-    fn left(&self, record: &RunRecord, level: LevelKey) -> usize {
+    fn left(&self, record: &RunRecord, level: LevelKey, is_fleets: bool) -> usize {
         let used = record.voids.iter().filter(|void| void.level() == level).count();
-        self.spec.load.retries_of_level().saturating_sub(used)
+        let left = self.spec.load.retries_of_level().saturating_sub(used);
+        // Without a host that was lost or late there is no figure at all.
+        match self.spec.find.is_some() || is_fleets {
+            true => left,
+            false => left.min(self.spec.load.retries_of_sweep().saturating_sub(record.voids.len())),
+        }
     }
 
     /// Keeps a void timed run as such, and has it made again.
@@ -304,12 +310,7 @@ impl Sweep<'_> {
         let why = verdict::losses(record, &run).first().map(Loss::sentence).unwrap_or_default();
         record.voids.push(run);
         let attempt = record.void_attempts().last().map(|(key, _)| key.to_string());
-        warn!(
-            run = attempt,
-            why,
-            left = self.left(record, step.key().level),
-            "window is void and will be repeated"
-        );
+        warn!(run = attempt, why, "window is void and will be repeated");
         self.course.again(step);
         let stored = self.sink.rewrite(record);
         self.observer.event(&Event::Void { at, why });

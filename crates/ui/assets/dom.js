@@ -114,7 +114,7 @@ export function announce(text) {
   if (said) say(said, text);
 }
 
-/** Something that the reader has to know. @param {"valid" | "uncertified" | "disturbed" | "invalid" | ""} kind @param {string} title @param {...Child} more */
+/** Something that the reader has to know. @param {"valid" | "noisy" | "inconclusive" | "invalid" | ""} kind @param {string} title @param {...Child} more */
 export function notice(kind, title, ...more) {
   return el("div", { class: "verdict " + kind }, el("p", { class: "standing" }, el("strong", {}, title)), ...more);
 }

@@ -83,14 +83,14 @@ export async function compare(view) {
         ),
       );
     const doubtful = (found.verdicts ?? []).filter(
-      (/** @type {any} */ one) => one.standing === "invalid" || one.standing === "disturbed",
+      (/** @type {any} */ one) => ["noisy", "inconclusive", "invalid"].includes(one.standing),
     );
     const isInvalid = doubtful.some((/** @type {any} */ one) => one.standing === "invalid");
     const doubt =
       doubtful.length > 0 &&
       notice(
-        isInvalid ? "invalid" : "disturbed",
-        isInvalid ? "Some of these figures must not be used" : "Some of these figures are in doubt",
+        isInvalid ? "invalid" : "noisy",
+        isInvalid ? "Some of these figures must not be used" : "Some of these figures are noisy",
         el(
           "ul",
           {},
@@ -102,7 +102,7 @@ export async function compare(view) {
     const few =
       found.iterations_needed &&
       notice(
-        "uncertified",
+        "noisy",
         "Too few iterations",
         el(
           "p",

@@ -149,7 +149,7 @@ export async function library(view) {
       trouble,
       answer.problem &&
         notice(
-          "uncertified",
+          "noisy",
           "This search cannot be read",
           el("p", {}, ...prose(answer.problem.message)),
           answer.problem.hint && el("p", { class: "note" }, ...prose(answer.problem.hint)),

@@ -521,7 +521,7 @@ class LivePage {
       finished.state === "complete"
         ? (finished.standing ?? "valid")
         : finished.state === "interrupted"
-          ? "uncertified"
+          ? "noisy"
           : "invalid";
     const title =
       {
@@ -531,7 +531,8 @@ class LivePage {
       }[/** @type {string} */ (finished.state)] ?? "Failed";
     const worth = {
       invalid: "The run is complete. Do not use its figures; the report says why.",
-      disturbed: "The run is complete. The machine was busy while it was measured; the report says how.",
+      noisy: "The run is complete. The machine was busy; the report says how far the figures may be off.",
+      inconclusive: "The run is complete. The machine was too busy to conclude anything from it.",
     }[/** @type {string} */ (finished.standing)];
     put(
       this.end,
@@ -549,7 +550,7 @@ class LivePage {
 
   /** @param {string | null} text */
   connection(text) {
-    put(this.broken, text && notice("uncertified", text));
+    put(this.broken, text && notice("noisy", text));
     announce(text ?? "connected");
   }
 

@@ -150,7 +150,7 @@ export class Start {
             "div",
             { role: "alert" },
             notice(
-              "uncertified",
+              "noisy",
               "Another run is on",
               el("p", {}, ...prose(error.message + ".")),
               el(

@@ -2,8 +2,9 @@
 
 use std::path::PathBuf;
 
-use clap::Args;
+use clap::{Args, ValueEnum};
 use webstone_judge::comparison::FailWhen;
+use webstone_judge::verdict::Standing;
 use webstone_measure::metric::Metric;
 use webstone_model::threshold::{FailIfs, Thresholds};
 use webstone_report::ComparisonFormat;
@@ -17,6 +18,39 @@ pub struct ThresholdArgs {
     /// A limit that every level must keep, as in k6; exit code 3 if one fails. Repeatable
     #[arg(long = "threshold", value_name = "CONDITION", long_help = threshold_help())]
     pub threshold: Vec<Thresholds>,
+}
+
+/// What the verdict must be.
+#[derive(Args, Debug, Default)]
+#[command(next_help_heading = "Thresholds")]
+pub struct VerdictArgs {
+    /// The worst verdict that passes: valid, sound or noisy; anything below gives exit code 4
+    ///
+    /// Default: noisy. Example: --require sound
+    #[arg(long, value_name = "VERDICT", value_enum, hide_possible_values = true)]
+    pub require: Option<Required>,
+}
+
+/// The worst verdict that passes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum Required {
+    /// Every run rule is met
+    Valid,
+    /// No noise that matters
+    Sound,
+    /// What noise did is known
+    Noisy,
+}
+
+impl VerdictArgs {
+    /// The worst that passes.
+    pub fn worst(&self) -> Standing {
+        match self.require {
+            Some(Required::Valid) => Standing::Valid,
+            Some(Required::Sound) => Standing::Sound,
+            Some(Required::Noisy) | None => Standing::Noisy,
+        }
+    }
 }
 
 /// The figures in conditions come from the table of figures.

@@ -46,7 +46,7 @@ All commands:
 Options:
 {options}
 
-Exit codes: 0 done · 1 webstone failed · 2 usage · 3 a threshold failed · 4 the measurement is invalid
+Exit codes: 0 done · 1 webstone failed · 2 usage · 3 a threshold failed · 4 invalid or inconclusive
             5 a run rule is not met · 6 a record does not verify · 130, 143 interrupted
 `webstone COMMAND --help` explains every option with its unit, default and an example.
 ";
@@ -63,7 +63,7 @@ Examples:
   webstone run --format json | jq '.computed.levels[].figures.request_rate'
   webstone run http://127.0.0.1:8080 -c 64 --dump-spec > testbed.toml
 
-Exit codes: 0 done, 1 webstone failed, 2 usage, 3 a threshold failed, 4 the measurement is invalid (a broken identity, a
+Exit codes: 0 done, 1 webstone failed, 2 usage, 3 a threshold failed, 4 the measurement is inconclusive or invalid (a broken identity, a
 level without a success, or errors above 1 %), 130 interrupted by Ctrl-C, 143 by SIGTERM, 129 by SIGHUP. Interrupted
 once, a run ends its level, keeps and reports what was measured; interrupted twice, it stops at once.";
 
@@ -85,7 +85,7 @@ Examples:
   webstone servers --resume runs/20260701T120000Z-servers
   webstone report runs/20260701T120000Z-servers --format csv
 
-Exit codes: 0 done, 1 webstone or a cell failed, 2 usage, 4 the figures of a cell are invalid, 130 or 143 interrupted.";
+Exit codes: 0 done, 1 webstone or a cell failed, 2 usage, 4 the figures of a cell are invalid or inconclusive, 130 or 143 interrupted.";
 
 pub(super) const SCALE_EXAMPLES: &str = "\
 Examples:
@@ -135,7 +135,7 @@ Examples:
   webstone find http://127.0.0.1:8080 -w standard --slo 'avg<20ms' -d 10s --repeats 20 -o search.html
 
 Exit codes: 0 the limit was found, or the SLO is kept up to --to; 1 webstone failed, or noise leaves the edge undecided;
-2 usage; 3 the SLO is never kept; 4 the measurement is invalid; 130, 143 interrupted: what was measured is kept.";
+2 usage; 3 the SLO is never kept; 4 the measurement is invalid or inconclusive; 130, 143 interrupted: what was measured is kept.";
 
 pub(super) const WORKOUT_EXAMPLES: &str = "\
 Examples:

@@ -204,8 +204,8 @@ pub struct RetryArgs {
     ///
     /// A timed run in which others took 5 % or more of the generator's or the server's CPU time (other programs, the host of a
     /// virtual machine, a CPU quota, heat), or in which the machine stood still for a second, is void: it is kept in the record,
-    /// counts for no figure, and is repeated. The rule depends on no measured result. If
-    /// the last attempt is void too, the run is INVALID. Not used with --record-all.
+    /// counts for no figure, and is repeated. The rule depends on no measured result. A sweep takes half as long again at most. If the
+    /// last attempt is void too, it counts, and the verdict says how far it may be off. Not used with --record-all.
     ///
     /// Example: --retries 5
     #[arg(long, value_name = "N", value_parser = values::number_u32)]

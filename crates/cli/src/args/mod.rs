@@ -25,7 +25,7 @@ mod workout;
 
 pub use certify::{ArchiveArgs, CertifyArgs, ListFormat, VerifyArgs};
 pub use client::ClientArgs;
-pub use compare::{CompareArgs, ThresholdArgs};
+pub use compare::{CompareArgs, ThresholdArgs, VerdictArgs};
 pub use files::{CheckfilesArgs, GenfilesArgs, MineArgs, WorkloadCommand, WorkloadFormat, WorkloadsArgs};
 pub use find::{CalibrateArgs, FindArgs, NullServerArgs};
 pub use generator::GeneratorArgs;
@@ -361,6 +361,10 @@ pub struct RunArgs {
     #[command(flatten)]
     pub thresholds: ThresholdArgs,
 
+    /// Verdict.
+    #[command(flatten)]
+    pub verdict: VerdictArgs,
+
     /// Print the run as a testbed file, and exit
     #[arg(long, help_heading = "Output")]
     pub dump_spec: bool,
@@ -409,6 +413,10 @@ pub struct HitArgs {
     /// Thresholds.
     #[command(flatten)]
     pub thresholds: ThresholdArgs,
+
+    /// Verdict.
+    #[command(flatten)]
+    pub verdict: VerdictArgs,
 
     /// Keep a record of the run, as `run` does
     #[arg(long, help_heading = "Output")]

@@ -258,10 +258,10 @@ pub(crate) fn table(command: &str) -> Vec<Flag> {
 
 /// Options in the short help of a command with more than [`SHORT_MAX`] options; its `--help` has all.
 #[rustfmt::skip] // one name a line would be 36 lines
-const COMMON: [&str; 36] = [
+const COMMON: [&str; 37] = [
     "testbed", "workload", "clients", "rate", "duration", "iterations", "pages", "requests", "warmup",
     "connections", "keep_alive", "http", "headers", "insecure", "workers", "server", "server_cpus",
-    "server_agent", "name", "format", "output", "dump_spec", "threshold", "slo", "over", "from", "to",
+    "server_agent", "name", "format", "output", "dump_spec", "threshold", "require", "slo", "over", "from", "to",
     "resolution", "rounds", "offenders", "misdeeds", "resume", "profiles", "interfaces", "cpus", "plan",
 ];
 const SHORT_MAX: usize = 40;

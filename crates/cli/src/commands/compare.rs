@@ -5,7 +5,6 @@ use std::path::Path;
 use webstone_judge::comparison::{
     Comparison, Difference, GateResult, Noise, Options, Weight, compare, differences,
 };
-use webstone_judge::verdict::Standing;
 use webstone_measure::keys::levels_named;
 use webstone_model::record::RunRecord;
 use webstone_report::{ComparisonFormat, render_comparison};
@@ -126,11 +125,12 @@ fn judged(comparison: &Comparison, force: bool) -> Result<Exit, Failure> {
     if comparison.fail_if.is_empty() && comparison.thresholds.is_empty() {
         return Ok(Exit::Done);
     }
-    let invalid = || comparison.records.iter().filter(|record| record.standing == Standing::Invalid);
+    let invalid = || comparison.records.iter().filter(|record| !record.standing.is_conclusive());
     if !force && invalid().next().is_some() {
         for record in invalid() {
             let reason = record.reasons.first().map_or("", String::as_str);
-            console::complain(format!("invalid: {}: {reason}", record.id));
+            let word = record.standing.word().to_lowercase();
+            console::complain(format!("{word}: {}: {reason}", record.id));
         }
         return Ok(Exit::Invalid);
     }

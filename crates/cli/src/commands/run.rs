@@ -72,6 +72,10 @@ pub(super) fn execute(intent: Intent, console: &Console, command_line: Vec<Strin
             }
             verify::as_stored(path)?;
         }
+        // Read first above the figures, and last where the terminal ends.
+        if matches!(intent.format, Format::Text | Format::Hit) {
+            console.note(verdict::of(record).in_a_line());
+        }
     }
     match (outcome.error, signals.exit()) {
         (Some(RunError::Interrupted), Some(exit)) => {
@@ -80,7 +84,9 @@ pub(super) fn execute(intent: Intent, console: &Console, command_line: Vec<Strin
         }
         (Some(error), _) => Err(failure(&error, intent.command)),
         (None, Some(exit)) => Ok(exit),
-        (None, None) => Ok(judged(outcome.record.as_ref(), &outcomes, is_read_with_messages(&intent))),
+        (None, None) => {
+            Ok(judged(outcome.record.as_ref(), &outcomes, intent.required, is_read_with_messages(&intent)))
+        }
     }
 }
 
@@ -160,16 +166,19 @@ fn report(
 /// For a run that ended as planned: can its figures be trusted, and do they keep the thresholds? Figures that cannot
 /// be trusted neither keep nor break them. `is_said`: the report with the same words has just been printed in the
 /// same place.
-fn judged(record: Option<&RunRecord>, outcomes: &[Outcome], is_said: bool) -> Exit {
+fn judged(record: Option<&RunRecord>, outcomes: &[Outcome], required: Standing, is_said: bool) -> Exit {
     let kept = gates::exit(outcomes);
     let Some(record) = record else { return kept };
     let verdict = verdict::of(record);
-    if verdict.standing != Standing::Invalid {
+    if verdict.standing <= required {
         return search::of_record(record).map_or(kept, |finding| found(&finding, is_said));
     }
     if !is_said {
-        for reason in verdict.told() {
-            console::complain(format!("invalid: {reason}"));
+        let word = verdict.standing.word().to_lowercase();
+        // Without a reason it is only not as good as it was required to be.
+        let required = || vec![format!("--require {}", required.word().to_lowercase())];
+        for reason in Some(verdict.told()).filter(|told| !told.is_empty()).unwrap_or_else(required) {
+            console::complain(format!("{word}: {reason}"));
         }
     }
     Exit::Invalid

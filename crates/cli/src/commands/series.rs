@@ -5,7 +5,7 @@ use std::io::Write;
 use std::path::Path;
 use std::time::Duration;
 
-use webstone_judge::verdict::{self, Standing};
+use webstone_judge::verdict;
 use webstone_measure::units::Nanos;
 use webstone_model::record::{RunRecord, RunState};
 use webstone_model::series::{Kind, Series};
@@ -205,10 +205,10 @@ fn ended(
     let mut exit = Exit::Done;
     for (cell, record) in series.cells.iter().zip(records) {
         let Some(verdict) = record.as_ref().map(verdict::of) else { continue };
-        if verdict.standing == Standing::Invalid {
+        if !verdict.standing.is_conclusive() {
             exit = Exit::Invalid;
-            let reason = verdict.reasons.first().map_or("", |reason| reason.sentence.as_str());
-            console::complain(format!("invalid: {}: {reason}", cell.name));
+            let reason = verdict.told().into_iter().next().unwrap_or_default();
+            console::complain(format!("{}: {}: {reason}", verdict.standing.word().to_lowercase(), cell.name));
         }
     }
     Ok(exit)

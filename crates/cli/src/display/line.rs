@@ -224,8 +224,8 @@ pub(super) fn ended(at: Position, level: &Ended) -> String {
 }
 
 /// A timed run that is void and will be repeated.
-pub(super) fn void(at: Position, why: &str) -> String {
-    format!("{}: void, will be repeated: {why}", place(at))
+pub(super) fn void(at: Position) -> String {
+    format!("{}: too noisy, to be measured again", place(at))
 }
 
 /// The text cut to a terminal's width, so that it never wraps and can be erased.

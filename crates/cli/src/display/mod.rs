@@ -149,9 +149,10 @@ impl Observer for Display {
                 self.forget();
                 self.say(&line::ended(*at, level));
             }
-            Event::Void { at, why } => {
+            // Why stands in the report.
+            Event::Void { at, .. } => {
                 self.forget();
-                self.say(&line::void(*at, why));
+                self.say(&line::void(*at));
             }
             Event::Warning { .. } if self.warnings_later => {}
             Event::Warning { text } if self.is_series && !self.warned.insert(text.clone()) => {}

@@ -11,6 +11,7 @@ mod workout;
 
 use std::path::{Path, PathBuf};
 
+use webstone_judge::verdict::Standing;
 use webstone_measure::units::Nanos;
 use webstone_model::generators::GeneratorHost;
 use webstone_model::search::Over;
@@ -64,6 +65,8 @@ pub(crate) struct Intent {
     pub(crate) output: Option<PathBuf>,
     /// Limits that every level must keep.
     pub(crate) thresholds: Vec<Threshold>,
+    /// The worst verdict with which the run is a success.
+    pub(crate) required: Standing,
 }
 
 /// The hosts of `generators check`.
@@ -119,6 +122,7 @@ fn of_run_with(args: &RunArgs, testbed: Option<Testbed>) -> Result<Intent, Failu
     Ok(Intent {
         check_target: !args.client.no_check,
         thresholds: thresholds(&args.thresholds, &intent.spec)?,
+        required: args.verdict.worst(),
         ..intent
     })
 }
@@ -146,6 +150,7 @@ pub(crate) fn of_hit(args: &HitArgs) -> Result<Intent, Failure> {
     Ok(Intent {
         check_target: !args.client.no_check,
         thresholds: thresholds(&args.thresholds, &intent.spec)?,
+        required: args.verdict.worst(),
         ..intent
     })
 }
@@ -246,6 +251,7 @@ fn finish(
         full: output.full,
         output: output.output.clone(),
         thresholds: Vec::new(),
+        required: Standing::Noisy,
     })
 }
 

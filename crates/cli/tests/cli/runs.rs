@@ -11,12 +11,15 @@ const SHORT: [&str; 7] = ["run", "-c", "1,2", "-d", "300ms", "--warmup", "50ms"]
 /// Whether a --quiet run ended as expected: without a message, or because the load generator was the bottleneck, as
 /// it may be with such a cheap server.
 fn is_done(said: &Said) -> bool {
-    said.code == 0 && said.err.is_empty() || said.code == 4 && said.err.starts_with("invalid: ")
+    let begins = |word: &str| said.err.starts_with(word);
+    said.code == 0 && said.err.is_empty()
+        || said.code == 4 && (begins("invalid: ") || begins("inconclusive: "))
 }
 
 /// Whether a run reached its end, even if its figures cannot be trusted on a busy machine.
 fn is_whole(said: &Said) -> bool {
-    said.code == 0 || said.code == 4 && said.err.contains("\ninvalid: ")
+    let says = |word: &str| said.err.contains(word);
+    said.code == 0 || said.code == 4 && (says("\ninvalid: ") || says("\ninconclusive: "))
 }
 
 fn json(text: &str) -> Value {
@@ -42,14 +45,17 @@ fn a_run_prints_a_report_and_leaves_a_complete_record() {
     assert_eq!(record["iterations"].as_array().unwrap().len(), 2);
     assert_eq!(record["command_line"].as_array().unwrap().len(), 1 + SHORT.len());
 
-    let lines: Vec<&str> = said.err.lines().filter(|line| !line.starts_with("invalid: ")).collect();
-    assert_eq!(lines.len(), 5, "{}", said.err);
+    let is_reason = |line: &&str| line.starts_with("invalid: ") || line.starts_with("inconclusive: ");
+    let lines: Vec<&str> = said.err.lines().filter(|line| !is_reason(line)).collect();
+    assert_eq!(lines.len(), 6, "{}", said.err);
     assert!(lines[0].starts_with("standard on the embedded server at http://127.0.0.1:"), "{}", lines[0]);
     assert!(lines[0].ends_with(": 2 levels, about 1 s"), "{}", lines[0]);
     assert!(lines[1].starts_with("[1/2] 1 client: ") && lines[1].ends_with(", 0 errors"), "{}", lines[1]);
     assert!(lines[2].starts_with("[2/2] 2 clients: "), "{}", lines[2]);
     assert_eq!(lines[3], format!("record: runs/{}", run.file_name().unwrap().display()));
     assert_eq!(lines[4], format!("report: runs/{}/report.html", run.file_name().unwrap().display()));
+    let word = record["computed"]["verdict"]["standing"].as_str().unwrap_or_default().to_uppercase();
+    assert!(lines[5].starts_with(&word), "the verdict is the last line: {}", lines[5]);
 }
 
 #[test]

@@ -20,10 +20,11 @@ pub use comparable::{Difference, Weight, differences};
 pub(crate) use comparable::{MACHINE, placed, workers};
 pub use gates::{FailWhen, GateOutcome, GateResult};
 pub use judging::{Finding, Floor, FloorSource, ITERATIONS_MIN, Why, holm};
-pub use ranking::{NoRanking, Pair, RankRange, Ranking, rank};
+pub use ranking::{NoRanking, Pair, RankRange, RankedLevel, Ranking, rank};
 
 use crate::statistics::{self, Interval};
-use crate::verdict::{self, Standing};
+use crate::verdict::{self, LevelVerdict, Standing};
+use webstone_measure::figures::Quantity;
 use webstone_measure::keys::LevelKey;
 use webstone_measure::metric::Metric;
 use webstone_measure::rate::RateProfile;
@@ -162,6 +163,9 @@ pub struct Side {
     pub samples: Vec<f64>,
     /// Indexes of the outliers: they are flagged and never left out.
     pub outliers: Vec<usize>,
+    /// By which factor noise may have made a rate lower and a time longer at most; absent without noise that matters.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub noise_factor: Option<f64>,
 }
 
 /// A threshold checked against a level of one of the records.
@@ -271,6 +275,11 @@ fn candidate(
         let keys = a.iter().map(|(key, _)| *key);
         keys.filter(|key| !b.iter().any(|(other, _)| other == key)).collect()
     };
+    let verdicts = [baseline, record].map(verdict::levels);
+    let noise_factors = |key: LevelKey| {
+        let level = |levels: &[LevelVerdict]| levels.iter().find(|level| level.level() == key)?.noise?.factor;
+        [level(&verdicts[0]), level(&verdicts[1])]
+    };
     let levels = theirs
         .iter()
         .filter_map(|(key, runs)| {
@@ -278,7 +287,8 @@ fn candidate(
             let IterationRecord { clients, rate, .. } = *runs[0];
             let (base, runs) = (judging::read(base), judging::read(runs));
             let noise = judging::LevelNoise::of(options.noise, *key, &base, &runs);
-            let rows = metrics.iter().map(|metric| row(*metric, &base, &runs, &noise)).collect();
+            let factors = noise_factors(*key);
+            let rows = metrics.iter().map(|metric| row(*metric, &base, &runs, &noise, factors)).collect();
             Some(LevelComparison { clients, rate, rows })
         })
         .collect();
@@ -297,16 +307,18 @@ fn row(
     baseline: &[judging::Armed<'_>],
     candidate: &[judging::Armed<'_>],
     noise: &judging::LevelNoise<'_>,
+    [of_baseline, of_candidate]: [Option<f64>; 2],
 ) -> Row {
-    let side = |readings: &[judging::Armed<'_>]| {
+    let side = |readings: &[judging::Armed<'_>], noise_factor: Option<f64>| {
         let samples: Vec<f64> = readings.iter().filter_map(|(_, reading)| metric.value(reading)).collect();
         Side {
             mean: (!samples.is_empty()).then(|| statistics::mean(&samples)),
             outliers: statistics::outliers(&samples),
             samples,
+            noise_factor,
         }
     };
-    let (baseline, candidate) = (side(baseline), side(candidate));
+    let (baseline, candidate) = (side(baseline, of_baseline), side(candidate, of_candidate));
     let floor = noise.floor(metric, &baseline.samples, &candidate.samples);
     let mut row = Row {
         metric,
@@ -321,7 +333,8 @@ fn row(
     };
     row.change = row.change_at(statistics::CONFIDENCE);
     if !metric.differs() {
-        row.ratio = statistics::ratio_interval(&row.candidate.samples, &row.baseline.samples);
+        let ratio = statistics::ratio_interval(&row.candidate.samples, &row.baseline.samples);
+        row.ratio = ratio.map(|ratio| row.with_noise(ratio));
     }
     row.shows_from = row.shows_from();
     row
@@ -334,10 +347,23 @@ impl Row {
         if self.metric.differs() {
             return statistics::difference_interval_at(candidate, baseline, confidence);
         }
-        let ratio = statistics::ratio_interval_at(candidate, baseline, confidence)?;
+        let ratio = self.with_noise(statistics::ratio_interval_at(candidate, baseline, confidence)?);
         let percent = |ratio: f64| (ratio - 1.0) * 100.0;
         let (point, low, high) = (percent(ratio.point), percent(ratio.low), percent(ratio.high));
         Some(Interval { point, low, high, ..ratio })
+    }
+
+    /// The interval of a ratio, wider by what noise may have taken from either side.
+    fn with_noise(&self, ratio: Interval) -> Interval {
+        let factor = |side: &Side| side.noise_factor.unwrap_or(1.0);
+        let (baseline, candidate) = (factor(&self.baseline), factor(&self.candidate));
+        let is_time = self.metric.quantity() == Quantity::Seconds && self.metric.is_of_clients();
+        let (less, more) = match () {
+            () if self.metric.grows_with_load() => (baseline, candidate),
+            () if is_time => (candidate, baseline),
+            () => (1.0, 1.0),
+        };
+        Interval { low: ratio.low / less, high: ratio.high * more, ..ratio }
     }
 
     /// Where the lower end of an interval as wide as this one would leave the noise.

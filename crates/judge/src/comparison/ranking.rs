@@ -6,6 +6,9 @@
 //! lies above it. What a result's own scatter would allow does not count there, so that no place is gained by being measured
 //! badly.
 //!
+//! Where noise took time from server or load generator, a result may be better than measured by a factor that is known, and two
+//! differ only if the better one is ahead of that, too.
+//!
 //! From this follows, for any change of noise that leaves the means where they are (tested as properties):
 //! more noise never narrows a range; a result's own noise never moves the best place of its range; a pair that does not
 //! differ has ranges that overlap. Sources and limits: `docs/measurement.md`, "Ranks".
@@ -62,19 +65,30 @@ pub enum NoRanking {
     TooFewIterations(usize),
 }
 
-/// Ranks levels by a figure, each given by its iterations.
+/// A level that is ranked.
+#[derive(Clone, Debug)]
+pub struct RankedLevel<'a> {
+    /// Its iterations.
+    pub runs: Vec<&'a IterationRecord>,
+    /// By which factor it may be better than measured, because of noise; 1 where there was none.
+    pub better_by: f64,
+}
+
+/// Ranks levels by a figure.
 ///
 /// # Errors
 /// With fewer than two, and where one has fewer than [`ITERATIONS_MIN`] iterations with such a figure.
-pub fn rank(metric: Metric, levels: &[Vec<&IterationRecord>]) -> Result<Ranking, NoRanking> {
-    let read: Vec<Vec<judging::Armed<'_>>> = levels.iter().map(|runs| judging::read(runs)).collect();
+pub fn rank(metric: Metric, levels: &[RankedLevel<'_>]) -> Result<Ranking, NoRanking> {
+    let read: Vec<Vec<judging::Armed<'_>>> = levels.iter().map(|level| judging::read(&level.runs)).collect();
     let contestants: Vec<Contestant> = read
         .iter()
-        .map(|readings| {
+        .zip(levels)
+        .map(|(readings, level)| {
             let samples: Vec<f64> =
                 readings.iter().filter_map(|(_, reading)| metric.value(reading)).collect();
             let noise = judging::LevelNoise::Arms(vec![readings]);
-            Contestant { noise_percent: noise.floor(metric, &samples, &samples).value, samples }
+            let noise_percent = noise.floor(metric, &samples, &samples).value;
+            Contestant { samples, noise_percent, better_by: level.better_by }
         })
         .collect();
     ranked(&contestants, metric.more_is_better())
@@ -85,6 +99,8 @@ struct Contestant {
     samples: Vec<f64>,
     /// Its noise floor.
     noise_percent: f64,
+    /// By which factor it may be better.
+    better_by: f64,
 }
 
 impl Contestant {
@@ -105,7 +121,7 @@ fn ranked(all: &[Contestant], more_is_better: bool) -> Result<Ranking, NoRanking
         (0..all.len()).flat_map(|first| (first + 1..all.len()).map(move |second| (first, second))).collect();
     let differ = holm(places.len(), |pair, confidence| {
         let (first, second) = places[pair];
-        are_apart(&all[first], &all[second], confidence)
+        are_apart(&all[first], &all[second], more_is_better, confidence)
     });
     let means: Vec<f64> = all.iter().map(Contestant::mean).collect();
     let is_better = |one: usize, other: usize| match more_is_better {
@@ -162,10 +178,12 @@ fn are_beyond(a: &Contestant, b: &Contestant, reach: f64, noise_percent: f64) ->
     (a.mean() / b.mean()).ln().abs() - reach > (noise_percent / 100.0).ln_1p()
 }
 
-/// Whether a confidence shows that two differ.
-fn are_apart(a: &Contestant, b: &Contestant, confidence: f64) -> bool {
+/// Whether a confidence shows that two differ, even if noise took from the worse one all that it may have taken.
+fn are_apart(a: &Contestant, b: &Contestant, more_is_better: bool, confidence: f64) -> bool {
     let noise_percent = a.noise_percent.max(b.noise_percent);
-    reach(a, b, confidence).is_some_and(|reach| are_beyond(a, b, reach, noise_percent))
+    let worse = if (a.mean() < b.mean()) == more_is_better { a } else { b };
+    let reach = reach(a, b, confidence).map(|reach| reach + worse.better_by.ln());
+    reach.is_some_and(|reach| are_beyond(a, b, reach, noise_percent))
 }
 
 /// Whether one whose mean is better is ahead of the other's estimate: by its own interval and its own noise floor, as if the

@@ -23,7 +23,9 @@ fn level(rates: &[u64]) -> Vec<IterationRecord> {
 
 fn of_levels(levels: &[&[u64]]) -> Result<Ranking, NoRanking> {
     let levels: Vec<Vec<IterationRecord>> = levels.iter().map(|rates| level(rates)).collect();
-    rank(Metric::RATE, &levels.iter().map(|runs| runs.iter().collect()).collect::<Vec<_>>())
+    let levels: Vec<_> =
+        levels.iter().map(|runs| RankedLevel { runs: runs.iter().collect(), better_by: 1.0 }).collect();
+    rank(Metric::RATE, &levels)
 }
 
 /// Best and worst places.
@@ -63,6 +65,19 @@ fn noise_gains_no_place() {
 }
 
 #[test]
+fn what_noise_may_have_taken_from_the_worse_one_leaves_both_places_open() {
+    let places_with = |slower: f64, faster: f64| {
+        let mut all = [[1000.0, 1001.0, 999.0], [1200.0, 1201.0, 1199.0]].map(|samples| contestant(&samples));
+        (all[0].better_by, all[1].better_by) = (slower, faster);
+        places(&ranked(&all, true).unwrap())
+    };
+    assert_eq!(places_with(1.0, 1.0), [(2, 2), (1, 1)]);
+    assert_eq!(places_with(1.1, 1.0), [(2, 2), (1, 1)]);
+    assert_eq!(places_with(1.3, 1.0), [(2, 2), (1, 2)], "its own noise does not lift it");
+    assert_eq!(places_with(1.0, 1.3), [(2, 2), (1, 1)], "the faster one may be faster still");
+}
+
+#[test]
 fn scatter_of_all_leaves_every_place_open() {
     let ranking = of_levels(&[&[1000, 2000, 1500], &[1600, 1100, 2100]]).unwrap();
     assert_eq!(places(&ranking), [(1, 2), (1, 2)]);
@@ -96,7 +111,7 @@ fn contestant(samples: &[f64]) -> Contestant {
     let noise_percent = 100.0 * statistics::standard_deviation(samples)
         / (samples.len() as f64).sqrt()
         / statistics::mean(samples);
-    Contestant { samples: samples.to_vec(), noise_percent }
+    Contestant { samples: samples.to_vec(), noise_percent, better_by: 1.0 }
 }
 
 /// A result: its mean, how far its iterations lie from it in pairs up and down, and how much farther when it is noisier. All

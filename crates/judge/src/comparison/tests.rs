@@ -45,6 +45,33 @@ fn simulated(ratio: f64, deviation: f64, iterations: usize, noisy: &mut Noisy, n
     rate_row(&compare(&[&a, &b], &Options { noise, ..Options::default() }), 0).clone()
 }
 
+/// What a worker stood still, the undisturbed rate may be higher by: the other way round nothing changes.
+#[test]
+fn noise_widens_the_interval_of_its_own_side_only() {
+    let rates = [10_000.0, 10_010.0, 9_990.0];
+    let of = |stalled: [u64; 2]| {
+        let mut records = [record("a", &[(40, &rates)]), record("b", &[(40, &rates)])];
+        for (record, percent) in records.iter_mut().zip(stalled) {
+            for run in &mut record.iterations {
+                let ns = run.measured.window_ns * percent / 100;
+                run.measured.generator.workers[0].stalled_ns = ns;
+            }
+        }
+        let [a, b] = &records;
+        rate_row(&compare(&[a, b], &without_floor()), 0).ratio.unwrap()
+    };
+    let quiet = of([0, 0]);
+    let near = |a: f64, b: f64| (a / b - 1.0).abs() < 1e-6;
+    for (stalled, less, more) in [([0, 20], 1.0, 1.25), ([20, 0], 1.25, 1.0), ([20, 20], 1.25, 1.25)] {
+        let noisy = of(stalled);
+        assert!(
+            near(noisy.low, quiet.low / less) && near(noisy.high, quiet.high * more),
+            "{stalled:?} {noisy:?}"
+        );
+        assert_eq!(noisy.point, quiet.point);
+    }
+}
+
 /// 1,000 simulated comparisons for each true ratio: the 95 % interval contains it in 95 % of them, within four standard
 /// deviations of the binomial distribution (0.69 % each).
 #[test]

@@ -5,9 +5,9 @@ use serde::Serialize;
 
 use super::ratios::{mean_with_interval, percent, percent_more, ratio, times};
 use super::{Alarm, Caching, Cell, Coordinates, Delivery, LevelTls, Scalability, Series, alarms};
-use crate::comparison::{self, Pair, RankRange};
+use crate::comparison::{self, Pair, RankRange, RankedLevel};
 use crate::statistics::{self, Interval};
-use crate::verdict::{self, Standing};
+use crate::verdict::{self, Standing, Verdict};
 use webstone_measure::figures::Figures;
 use webstone_measure::keys::LevelKey;
 use webstone_measure::metric::{Metric, Reading};
@@ -93,6 +93,10 @@ pub struct LevelSummary {
     /// Rate, in open loop.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub rate: Option<RateProfile>,
+    /// What its figures are worth.
+    pub standing: Standing,
+    /// By which factor noise may have lowered its request rate at most; null without noise that matters, or without a bound.
+    pub noise_factor: Option<f64>,
     /// Valid responses per second.
     pub request_rate: f64,
     /// The mean over iterations with its interval; null below two.
@@ -252,14 +256,18 @@ impl CellSummary {
         summary.iterations = if all_levels { levels.iter().map(of_level).min().unwrap_or(0) } else { 0 };
         summary.standing = Some(verdict.standing);
         summary.reasons = verdict.told();
-        summary.limit = Some(verdict.limit.sentence);
-        summary.levels = levels.iter().map(|(_, runs)| LevelSummary::of_runs(record, runs)).collect();
+        summary.limit = Some(verdict.limit.sentence.clone());
+        summary.levels =
+            levels.iter().map(|(_, runs)| LevelSummary::of_runs(record, &verdict, runs)).collect();
         let highest = |is_fit: &dyn Fn(&LevelSummary) -> bool| {
             let fit = (0..summary.levels.len()).filter(|place| is_fit(&summary.levels[*place]));
             fit.max_by(|a, b| summary.levels[*a].request_rate.total_cmp(&summary.levels[*b].request_rate))
         };
-        summary.peak = highest(&|level| level.request_rate > 0.0);
-        summary.useful_peak = highest(&LevelSummary::is_useful);
+        let is_served = |level: &LevelSummary| level.request_rate > 0.0;
+        // Where no level tells anything, the highest is shown and counts for nothing.
+        summary.peak = highest(&|level| level.standing.is_conclusive() && is_served(level))
+            .or_else(|| highest(&is_served));
+        summary.useful_peak = highest(&|level| level.standing.is_conclusive() && level.is_useful());
         summary
     }
 
@@ -278,24 +286,25 @@ impl CellSummary {
         self.levels.iter().find(|level| level.clients == clients && level.rate.is_none())
     }
 
-    /// Whether its figures are the server's. What does not count is in no rank, no fit and no quotient.
+    /// Whether its peak is of a level that tells something. What does not count is in no rank, no fit and no quotient.
     pub fn counts(&self) -> bool {
-        self.standing.is_some_and(|standing| standing != Standing::Invalid)
+        self.peak_level().is_some_and(|level| level.standing.is_conclusive())
     }
 
-    /// Whether nothing leaves its figures in doubt.
+    /// Whether there was no noise that matters.
     pub fn is_sound(&self) -> bool {
-        self.standing.is_some_and(|standing| standing <= Standing::Uncertified)
+        self.standing.is_some_and(|standing| standing <= Standing::Sound)
     }
 
     /// Why it may have no rank, in words; `None` where it may.
     pub fn without_rank(&self) -> Option<String> {
         let Some(standing) = self.standing else { return Some("not measured".to_owned()) };
-        if !self.is_sound() {
-            let reason = self.reasons.first().map_or(String::new(), |reason| format!(": {reason}"));
-            return Some(format!("{}{reason}", standing.word()));
+        let reason = self.reasons.first().map_or(String::new(), |reason| format!(": {reason}"));
+        match (self.counts(), standing.is_conclusive()) {
+            (true, _) => None,
+            (false, true) => Some("no request succeeded".to_owned()),
+            (false, false) => Some(format!("{}{reason}", standing.word())),
         }
-        self.peak.is_none().then(|| "no request succeeded".to_owned())
     }
 
     /// What it shares with cells that differ in server and profile alone.
@@ -324,7 +333,7 @@ impl CellSummary {
 }
 
 impl LevelSummary {
-    fn of_runs(record: &RunRecord, runs: &[&IterationRecord]) -> LevelSummary {
+    fn of_runs(record: &RunRecord, verdict: &Verdict, runs: &[&IterationRecord]) -> LevelSummary {
         let merged = IterationRecord::merged(runs);
         let figures = Figures::of(&merged);
         let over = |metric: Metric| -> Option<Interval> { statistics::mean_interval(&samples(runs, metric)) };
@@ -333,6 +342,8 @@ impl LevelSummary {
         LevelSummary {
             clients: runs[0].clients,
             rate: runs[0].rate,
+            standing: verdict.of_level(runs[0].level()),
+            noise_factor: verdict.noise_of(runs[0].level()).and_then(|noise| noise.factor),
             request_rate: figures.request_rate,
             request_rate_interval: over(Metric::RATE),
             connection_rate: figures.connection_rate,
@@ -476,8 +487,12 @@ impl Whole<'_> {
         let why = |cell: &usize| self.cells[*cell].without_rank();
         let (ranked, unranked): (Vec<usize>, Vec<usize>) =
             group.into_iter().partition(|cell| why(cell).is_none());
-        let levels: Vec<Vec<&IterationRecord>> =
-            ranked.iter().filter_map(|cell| Some(self.runs(*cell, self.cells[*cell].peak?))).collect();
+        let level = |cell: &usize| {
+            let runs = self.runs(*cell, self.cells[*cell].peak?);
+            let better_by = self.cells[*cell].peak_level()?.noise_factor.unwrap_or(1.0);
+            Some(RankedLevel { runs, better_by })
+        };
+        let levels: Vec<RankedLevel<'_>> = ranked.iter().filter_map(level).collect();
         let ranking = comparison::rank(Metric::RATE, &levels);
         let without = ranking.as_ref().err().map(ToString::to_string);
         let (ranks, pairs) = ranking.map(|ranking| (ranking.ranks, ranking.pairs)).unwrap_or_default();

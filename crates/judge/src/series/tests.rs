@@ -137,8 +137,11 @@ fn an_interval_wider_than_its_rate_has_no_rank_and_says_so() {
     let ranked = &summary.ranks[0].ranked;
     assert_eq!(ranked.iter().map(places).collect::<Vec<_>>(), [Some((1, 1)), Some((2, 2)), None]);
     let without = ranked[2].without.as_deref().unwrap();
-    assert!(without.starts_with("DISTURBED: ") && without.contains("nothing can be concluded"), "{without}");
-    assert!(summary.cells[0].counts() && !summary.cells[0].is_sound());
+    assert!(
+        without.starts_with("INCONCLUSIVE: ") && without.contains("nothing can be concluded"),
+        "{without}"
+    );
+    assert!(!summary.cells[0].counts());
 }
 
 /// Two CPUs that do 65 times the work of one, as it looked because the base had waited for its CPU.
@@ -167,9 +170,6 @@ fn more_than_the_cpus_can_do_is_an_alarm_that_names_the_base() {
     // Where a verdict says so already, it is not said again.
     let summary = of([4000, 600, 1400]);
     assert!(!summary.cells[1].is_sound() && summary.alarms.is_empty(), "{:?}", summary.alarms);
-    // But what cannot be is said of figures in doubt, too.
-    let summary = of([300_000, 150_000, 100_000]);
-    assert!(!summary.cells[1].is_sound() && summary.alarms[0].kind == AlarmKind::Superlinear);
 }
 
 #[test]

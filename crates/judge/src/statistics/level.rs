@@ -4,6 +4,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::{Interval, NoiseFloor, SteadyState, mean_interval, mser5, noise_floor, outliers};
+use webstone_measure::metric::{Metric, Reading};
 use webstone_measure::metrics::Mean;
 use webstone_measure::units::NANOS_PER_SECOND;
 use webstone_model::record::{Arm, IterationRecord};
@@ -19,6 +20,9 @@ pub struct LevelStatistics {
     pub latency_mean_s: Option<Interval>,
     /// Throughput in bit/s.
     pub throughput_bps: Option<Interval>,
+    /// CPU time of the server per ended request in seconds, where it was seen: noise hardly touches it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub server_cpu_per_request_s: Option<Interval>,
     /// Iterations whose request rate or mean response time stands apart from the others', by their place in the level,
     /// from 0. They still count in every figure.
     pub outliers: Vec<usize>,
@@ -50,6 +54,9 @@ impl LevelStatistics {
             connection_rate: of(|run| run.measured.counts.connections_answered as f64),
             latency_mean_s: interval(&latencies),
             throughput_bps: of(|run| run.measured.response_bytes.sum as f64 * 8.0),
+            server_cpu_per_request_s: interval(&sample(runs, |run| {
+                Metric::SERVER_CPU.value(&Reading::of(run))
+            })),
             outliers: apart,
             steady: runs.iter().map(|run| steady_state(run)).collect(),
             noise: request_rate_noise(runs),

@@ -15,7 +15,7 @@ use super::bounds::{
 };
 use super::rules::this_host;
 use super::server_hosts::{self, ServerHost, are_numbered_alike};
-use super::{fleet, slowness};
+use super::{crowding, fleet, slowness};
 use webstone_measure::metrics::WorkerUse;
 use webstone_model::generators::LoadMaker;
 use webstone_model::record::{AgentRecord, HostUse, IterationRecord, OthersUse, RunRecord, ThreadUse};
@@ -47,8 +47,12 @@ enum Taker {
 pub struct Loss {
     /// From whom: `worker 0 of the load generator on CPU 1`, `the server`.
     pub of: String,
+    /// Whether it is a worker of the load generator.
+    pub is_generator: bool,
     /// All that was taken, in percent of the CPU time that it could have had; of a CPU that was slow, by how much.
     pub percent: f64,
+    /// The most that it may have been, with what was not observed.
+    pub percent_max: f64,
     /// The longest time for which it stood still, in nanoseconds.
     pub stalled_ns_max: u64,
     /// What that makes of the window.
@@ -68,6 +72,8 @@ pub enum LossKind {
     Taken,
     /// Nothing was taken, and the CPU did less in its time.
     Slow,
+    /// Other programs filled the time that was left of its CPUs.
+    Crowded,
     /// A host that made load was lost.
     Gone,
     /// A host that made load did not open its window with the others.
@@ -85,6 +91,9 @@ impl Loss {
             LossKind::Apart => format!("{of} opened its window {by}"),
             LossKind::Unseen => format!("what {of} lost cannot be judged: {by}"),
             LossKind::Slow => format!("{of} lost {percent:.0} % to a slow CPU: {by}"),
+            LossKind::Crowded => {
+                format!("{of} used {by}; a request may have cost up to {percent:.0} % more CPU time")
+            }
             LossKind::Taken if *percent >= TAKEN_PERCENT_CLEAN => {
                 format!("{of} lost {percent:.1} % of its CPU time: {by}")
             }
@@ -97,7 +106,7 @@ impl Loss {
         match self.kind {
             LossKind::Gone => 0,
             LossKind::Apart => 1,
-            LossKind::Taken | LossKind::Slow | LossKind::Unseen => 2,
+            LossKind::Taken | LossKind::Slow | LossKind::Unseen | LossKind::Crowded => 2,
         }
     }
 }
@@ -120,6 +129,7 @@ pub fn losses(record: &RunRecord, run: &IterationRecord) -> Vec<Loss> {
         let hosts = server_hosts::in_window(record, run);
         found.extend(hosts.into_iter().filter_map(|there| slowness::of_server(record, run, there)));
     }
+    found.extend(crowding::of_cpus(record, run));
     found.extend(judged_with(record, run).into_iter().find_map(|run| server_hosts::missing(record, run)));
     found.retain(|loss| loss.worth > Worth::Clean);
     found.extend(fleet::losses(record, run));
@@ -160,6 +170,7 @@ pub fn worth(record: &RunRecord, run: &IterationRecord) -> Worth {
 /// What was taken of one worker or server, being added up: over takers, and over the windows that are judged together.
 struct Seat<'a> {
     of: String,
+    is_generator: bool,
     /// CPU time that it could have had.
     could_ns: u64,
     taken: Vec<(Taker, u64)>,
@@ -230,7 +241,9 @@ impl<'a> Seat<'a> {
             && self.stalled_ns_max < STALL_NS_CLEAN;
         Loss {
             of: self.of,
+            is_generator: self.is_generator,
             percent: percent.min(100.0),
+            percent_max: (all + unseen).min(100.0),
             stalled_ns_max: self.stalled_ns_max,
             worth: at_most,
             by,
@@ -251,7 +264,7 @@ impl<'a> Seat<'a> {
             .filter(|(_, share)| *share >= 0.1)
             .map(|(taker, share)| {
                 let what = match taker {
-                    Taker::Programs => format!("other programs used it{}", self.named()),
+                    Taker::Programs => format!("other programs used it{}", named(self.others)),
                     Taker::Hypervisor => "the hypervisor took it, or the process was stopped".to_owned(),
                     Taker::Quota => "a CPU quota of its control group throttled it".to_owned(),
                     Taker::Heat => "the processor slowed down because of heat".to_owned(),
@@ -265,27 +278,27 @@ impl<'a> Seat<'a> {
             false => told.join("; "),
         }
     }
+}
 
-    /// The programs that used most, with their identifiers, so that they can be found.
-    fn named(&self) -> String {
-        let busiest = self.others.map(|others| others.busiest.as_slice()).unwrap_or_default();
-        let most = busiest.first().map_or(0, |other| other.cpu_ns);
-        // Those that matter beside the first.
-        let mut programs: Vec<(&str, Vec<u32>)> = Vec::new();
-        for other in busiest.iter().filter(|other| other.cpu_ns * 10 >= most) {
-            match programs.iter_mut().find(|(name, _)| *name == other.name) {
-                Some((_, processes)) => processes.push(other.process),
-                None => programs.push((&other.name, vec![other.process])),
-            }
+/// The programs that used most, with their identifiers, so that they can be found.
+pub(super) fn named(others: Option<&OthersUse>) -> String {
+    let busiest = others.map(|others| others.busiest.as_slice()).unwrap_or_default();
+    let most = busiest.first().map_or(0, |other| other.cpu_ns);
+    // Those that matter beside the first.
+    let mut programs: Vec<(&str, Vec<u32>)> = Vec::new();
+    for other in busiest.iter().filter(|other| other.cpu_ns * 10 >= most) {
+        match programs.iter_mut().find(|(name, _)| *name == other.name) {
+            Some((_, processes)) => processes.push(other.process),
+            None => programs.push((&other.name, vec![other.process])),
         }
-        let named: Vec<String> = (programs.iter())
-            .map(|(name, processes)| match processes[..] {
-                [process] => format!("{name} (process {process})"),
-                _ => format!("{name} ({} processes)", processes.len()),
-            })
-            .collect();
-        if named.is_empty() { String::new() } else { format!(", mostly {}", named.join(", ")) }
     }
+    let named: Vec<String> = (programs.iter())
+        .map(|(name, processes)| match processes[..] {
+            [process] => format!("{name} (process {process})"),
+            _ => format!("{name} ({} processes)", processes.len()),
+        })
+        .collect();
+    if named.is_empty() { String::new() } else { format!(", mostly {}", named.join(", ")) }
 }
 
 fn of_worker<'a>(
@@ -300,6 +313,7 @@ fn of_worker<'a>(
     let on = worker.cpu.map(|cpu| format!(" on CPU {cpu}")).unwrap_or_default();
     let mut seat = Seat {
         of: format!("worker {number} of {}{on}", maker.name()),
+        is_generator: true,
         could_ns: window_ns,
         taken: Vec::new(),
         unseen_ns: 0,
@@ -337,6 +351,7 @@ fn of_server<'a>(record: &RunRecord, run: &IterationRecord, there: ServerHost<'a
     let could_ns = seats * window_ns;
     let mut seat = Seat {
         of: server_hosts::named(record, agent),
+        is_generator: false,
         could_ns,
         taken: Vec::new(),
         unseen_ns: delay_ns.min(window_ns) * seats,

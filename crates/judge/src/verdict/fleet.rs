@@ -10,7 +10,9 @@ use webstone_model::record::{IterationRecord, RunRecord};
 pub(super) fn losses(record: &RunRecord, run: &IterationRecord) -> Vec<Loss> {
     let loss = |of: String, by: String, kind: LossKind| Loss {
         of,
+        is_generator: true,
         percent: 0.0,
+        percent_max: 0.0,
         stalled_ns_max: 0,
         worth: Worth::Void,
         by,

@@ -77,7 +77,7 @@ fn a_run_from_separate_hosts_that_meets_every_rule_is_valid() {
         let mut record = certifiable();
         change(&mut record);
         let verdict = of(&record);
-        assert_eq!(verdict.standing, Standing::Uncertified);
+        assert_eq!(verdict.standing, Standing::Sound);
         verdict
             .unmet_rules
             .into_iter()

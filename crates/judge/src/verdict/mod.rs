@@ -1,9 +1,10 @@
-//! What a record's figures are worth, told from the record alone: VALID, UNCERTIFIED, DISTURBED or INVALID, why, and which
+//! What a record's figures are worth, told from the record alone: VALID, SOUND, NOISY, INCONCLUSIVE or INVALID, why, and which
 //! resource limited them. Nothing here can be typed in: anybody with the record computes the same verdict.
 //!
 //! Definitions: `docs/measurement.md`, "Verdict".
 
 mod bounds;
+mod crowding;
 mod differing;
 mod disturbance;
 #[cfg(test)]
@@ -14,6 +15,7 @@ mod fleet_rules;
 mod fleet_tests;
 mod foreseen;
 mod lateness;
+mod levels;
 mod limit;
 mod reasons;
 mod rules;
@@ -41,6 +43,7 @@ pub use differing::{DIFFERS_PERCENT_MIN, Differing, differing};
 pub use disturbance::{Loss, LossKind, Worth, losses, worth};
 pub use fleet::apart_ns_max;
 pub use foreseen::foreseen;
+pub use levels::{LevelVerdict, NoiseBound, levels};
 pub use limit::link_percent;
 pub use rules::rules;
 pub(crate) use rules::this_host;
@@ -51,13 +54,10 @@ pub fn of(record: &RunRecord) -> Verdict {
     let mut unmet_rules = rules(record);
     unmet_rules.retain(|rule| rule.standing != RuleStanding::Met);
     let (limit, level_limits) = limit::limits(record);
-    let standing = match (reasons.is_empty(), doubts.is_empty(), unmet_rules.is_empty()) {
-        (false, _, _) => Standing::Invalid,
-        (true, false, _) => Standing::Disturbed,
-        (true, true, false) => Standing::Uncertified,
-        (true, true, true) => Standing::Valid,
-    };
-    Verdict { standing, reasons, doubts, unmet_rules, limit, level_limits }
+    let best = if unmet_rules.is_empty() { Standing::Valid } else { Standing::Sound };
+    let levels = levels::judged(record, &reasons, &doubts, best);
+    let standing = levels::together(&levels, &reasons, best);
+    Verdict { standing, levels, reasons, doubts, unmet_rules, limit, level_limits }
 }
 
 /// What the figures of a run are worth.
@@ -66,24 +66,47 @@ pub fn of(record: &RunRecord) -> Verdict {
 pub enum Standing {
     /// Every run rule is met: publishable as a benchmark result.
     Valid,
-    /// Sound, but run rules are not met: good for work, not for publication.
-    Uncertified,
-    /// In doubt: the machine was disturbed while it was measured, though not so much that the figures are void, or iterations
-    /// differ so much that nothing can be concluded from them.
-    Disturbed,
+    /// The figures are what they claim to be; some run rules are not met.
+    Sound,
+    /// Others took time from server or load generator, or a CPU was slow: the figures may be off by as much as the bound says, to
+    /// one side.
+    Noisy,
+    /// By so much that nothing can be concluded, or iterations differ too much.
+    Inconclusive,
     /// Not to be used: the figures are wrong, or are of something other than the server.
     Invalid,
 }
 
 impl Standing {
+    /// All of them, in order of preference.
+    pub const ALL: [Standing; 5] =
+        [Standing::Valid, Standing::Sound, Standing::Noisy, Standing::Inconclusive, Standing::Invalid];
+
     /// The word that reports print.
     pub fn word(self) -> &'static str {
         match self {
             Standing::Valid => "VALID",
-            Standing::Uncertified => "UNCERTIFIED",
-            Standing::Disturbed => "DISTURBED",
+            Standing::Sound => "SOUND",
+            Standing::Noisy => "NOISY",
+            Standing::Inconclusive => "INCONCLUSIVE",
             Standing::Invalid => "INVALID",
         }
+    }
+
+    /// What it means, in a few words.
+    pub fn meaning(self) -> &'static str {
+        match self {
+            Standing::Valid => "every run rule is met",
+            Standing::Sound => "the figures are what they claim to be",
+            Standing::Noisy => "noise may have lowered rates and lengthened response times",
+            Standing::Inconclusive => "too noisy to conclude anything",
+            Standing::Invalid => "do not use these figures",
+        }
+    }
+
+    /// Whether figures tell something: what does not is in no peak, rank, fit or quotient, and ends a command with exit code 4.
+    pub fn is_conclusive(self) -> bool {
+        self <= Standing::Noisy
     }
 }
 
@@ -92,9 +115,11 @@ impl Standing {
 pub struct Verdict {
     /// In one word.
     pub standing: Standing,
+    /// The same of every level, in ascending order of load.
+    pub levels: Vec<LevelVerdict>,
     /// Why it is invalid; empty otherwise.
     pub reasons: Vec<Reason>,
-    /// What leaves its figures in doubt without making it invalid.
+    /// What makes it noisy or inconclusive.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub doubts: Vec<Reason>,
     /// Run rules that are not met, or of which the record cannot tell.
@@ -105,7 +130,7 @@ pub struct Verdict {
     pub level_limits: Vec<LevelLimit>,
 }
 
-/// What makes a run invalid, or leaves it in doubt.
+/// What makes a run invalid, noisy or inconclusive.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum Cause {
@@ -133,13 +158,15 @@ pub enum Cause {
     Disturbed,
     /// A CPU of the server did less in its time than at its best.
     Slowed,
+    /// Other programs filled the time that the test left of its CPUs.
+    Crowded,
     /// So much of a window was not observed that it is unknown what others took.
     Unjudged,
     /// Iterations of a level differ so much that nothing can be concluded.
     Imprecise,
 }
 
-/// Why a run is invalid or in doubt, with the evidence.
+/// Why a run is invalid, noisy or inconclusive, with the evidence.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Reason {
     /// The kind.
@@ -157,6 +184,19 @@ pub struct Reason {
     pub limit: String,
     /// The whole in one sentence: level, value, limit.
     pub sentence: String,
+}
+
+impl Verdict {
+    /// What a level is worth; as much as the run where it is not known by itself.
+    pub fn of_level(&self, level: LevelKey) -> Standing {
+        let found = self.levels.iter().find(|one| one.level() == level);
+        found.map_or(self.standing, |one| one.standing)
+    }
+
+    /// How far noise may have moved a level's figures.
+    pub fn noise_of(&self, level: LevelKey) -> Option<NoiseBound> {
+        self.levels.iter().find(|one| one.level() == level)?.noise
+    }
 }
 
 impl Reason {

@@ -1,12 +1,12 @@
-//! What makes a run INVALID. One function a cause; each reason carries the measured value and the limit that it broke.
+//! What makes a run INVALID, NOISY or INCONCLUSIVE. One function a cause; each reason carries the measured value and the limit that it broke.
 
 use super::bounds::{
-    ERRORS_PERCENT_MAX, GENERATOR_WINDOW_NS_MIN, INTERVAL_PERCENT_MAX, RATE_MISSED_PERCENT_MAX,
-    SCHEDULE_LAG_PERCENT_MAX, SLOWER_PERCENT_CLEAN, SLOWER_PERCENT_VOID, STALL_NS_CLEAN, STALL_NS_VOID,
-    STALLED_PERCENT_MAX, TAKEN_PERCENT_CLEAN, TAKEN_PERCENT_VOID, WORKER_CPU_PERCENT_MAX, counted, percent,
+    CROWDED_COST_PERCENT, CROWDED_PERCENT_CLEAN, ERRORS_PERCENT_MAX, GENERATOR_WINDOW_NS_MIN,
+    INTERVAL_PERCENT_MAX, RATE_MISSED_PERCENT_MAX, SCHEDULE_LAG_PERCENT_MAX, SLOWER_PERCENT_CLEAN,
+    STALL_NS_CLEAN, STALLED_PERCENT_MAX, TAKEN_PERCENT_CLEAN, WORKER_CPU_PERCENT_MAX, counted, percent,
     run_queue_percent, time, worker_percent,
 };
-use super::disturbance::{self, LossKind, Worth};
+use super::disturbance::{self, LossKind};
 use super::{Cause, Reason};
 use super::{fleet, lateness};
 use crate::search;
@@ -19,7 +19,7 @@ use webstone_model::record::{IterationRecord, RunRecord, RunState};
 /// The identity of the parts.
 const PARTS: u8 = 5;
 
-/// Everything that makes the run invalid, and everything that leaves it in doubt; the gravest causes first.
+/// Everything that makes the run invalid, and what makes it noisy or inconclusive; the gravest causes first.
 pub(super) fn reasons(record: &RunRecord) -> (Vec<Reason>, Vec<Reason>) {
     let (mut reasons, mut doubts) = (Vec::new(), Vec::new());
     for run in &record.iterations {
@@ -31,7 +31,7 @@ pub(super) fn reasons(record: &RunRecord) -> (Vec<Reason>, Vec<Reason>) {
     for run in &record.iterations {
         identities(run, &mut reasons);
         if run.measured.window_ns >= GENERATOR_WINDOW_NS_MIN {
-            saturated(record, run, &mut reasons);
+            saturated(run, &mut reasons);
         }
         schedule(record, run, &mut reasons);
         starved(record, run, &mut reasons);
@@ -41,6 +41,7 @@ pub(super) fn reasons(record: &RunRecord) -> (Vec<Reason>, Vec<Reason>) {
         unanswered(&runs, &mut reasons);
     }
     sought(record, &mut reasons);
+    sought(record, &mut doubts);
     incomplete(record, &mut reasons);
     // Stable: inside a cause, in the order of the record.
     reasons.sort_by_key(|reason| reason.cause);
@@ -48,7 +49,7 @@ pub(super) fn reasons(record: &RunRecord) -> (Vec<Reason>, Vec<Reason>) {
     (reasons, doubts)
 }
 
-/// What others took while the window was open: where it is void, and was not repeated, the run is invalid.
+/// What others took while the window was open. A host that was lost or late makes the run invalid, noise makes it noisy.
 fn disturbed(record: &RunRecord, run: &IterationRecord, reasons: &mut Vec<Reason>, doubts: &mut Vec<Reason>) {
     let losses = disturbance::losses(record, run);
     let together = disturbance::judged_with(record, run);
@@ -72,24 +73,25 @@ fn disturbed(record: &RunRecord, run: &IterationRecord, reasons: &mut Vec<Reason
         }
         // Told already.
         LossKind::Taken | LossKind::Unseen if !is_first => return,
-        LossKind::Taken | LossKind::Slow | LossKind::Unseen => {}
+        LossKind::Taken | LossKind::Slow | LossKind::Unseen | LossKind::Crowded => {}
     }
     let is_slow = worst.kind == LossKind::Slow;
     let by_share = worst.kind != LossKind::Taken || worst.percent >= TAKEN_PERCENT_CLEAN;
-    let (to, taken, slower, stall_ns) = match worst.worth {
-        Worth::Void => (reasons, TAKEN_PERCENT_VOID, SLOWER_PERCENT_VOID, STALL_NS_VOID),
-        _ => (doubts, TAKEN_PERCENT_CLEAN, SLOWER_PERCENT_CLEAN, STALL_NS_CLEAN),
-    };
     let (measured, limit) = match by_share {
+        true if worst.kind == LossKind::Crowded => {
+            let most = CROWDED_PERCENT_CLEAN * CROWDED_COST_PERCENT / 100.0;
+            (rounded(worst.percent, most), format!("{most} %"))
+        }
         true => {
-            let limit = if is_slow { slower } else { taken };
+            let limit = if is_slow { SLOWER_PERCENT_CLEAN } else { TAKEN_PERCENT_CLEAN };
             (rounded(worst.percent, limit), format!("{limit} %"))
         }
-        false => (time(worst.stalled_ns_max as f64), time(stall_ns as f64)),
+        false => (time(worst.stalled_ns_max as f64), time(STALL_NS_CLEAN as f64)),
     };
     let cause = match worst.kind {
         LossKind::Slow => Cause::Slowed,
         LossKind::Unseen => Cause::Unjudged,
+        LossKind::Crowded => Cause::Crowded,
         _ => Cause::Disturbed,
     };
     let mut reason = of_run(run, cause, measured, limit, &worst.sentence());
@@ -97,7 +99,7 @@ fn disturbed(record: &RunRecord, run: &IterationRecord, reasons: &mut Vec<Reason
         reason.iteration = None;
         reason.sentence = format!("{}, all {} timed runs: {}", run.level(), together.len(), worst.sentence());
     }
-    to.push(reason);
+    doubts.push(reason);
 }
 
 /// Iterations that differ so much that their mean is meaningless.
@@ -278,31 +280,30 @@ fn nothing_succeeded(runs: &[&IterationRecord]) -> (String, String, String) {
     (format!("{failed} failed"), "1 valid response".to_owned(), what)
 }
 
-fn saturated(record: &RunRecord, run: &IterationRecord, reasons: &mut Vec<Reason>) {
-    // Then it is told what had the CPU, and that is what there is to be done about it.
-    let is_void = disturbance::worth(record, run) == Worth::Void;
+/// A worker that used up its CPU, or would have if it had had it whenever it was ready to run: what others take from a worker must not
+/// hide that it is the bottleneck.
+fn saturated(run: &IterationRecord, reasons: &mut Vec<Reason>) {
     for maker in run.load_makers() {
         for (number, worker) in maker.workers.iter().enumerate() {
             let used = worker_percent(worker, run.measured.window_ns);
             let waited = run_queue_percent(worker, run.measured.window_ns);
-            if used + waited < WORKER_CPU_PERCENT_MAX || (is_void && used < WORKER_CPU_PERCENT_MAX) {
+            let wanted = percent(used, (100.0 - waited).max(used));
+            if wanted < WORKER_CPU_PERCENT_MAX {
                 continue;
             }
             let place = worker.cpu.map(|cpu| format!(" on CPU {cpu}")).unwrap_or_default();
-            let (took, together) = match used < WORKER_CPU_PERCENT_MAX {
-                true => (
-                    format!(", and waited for it {waited:.1} % of the time while other programs used it"),
-                    " together",
-                ),
-                false => (String::new(), ""),
+            let took = match used < WORKER_CPU_PERCENT_MAX {
+                true => {
+                    format!(" and waited for it {waited:.1} % of the time, {wanted:.1} % of what was left")
+                }
+                false => String::new(),
             };
             let sentence = format!(
                 "worker {number}{place} of {} used {used:.1} % of its CPU{took}; at \
-                 {WORKER_CPU_PERCENT_MAX} % or more{together}, results reflect the generator, not the server",
+                 {WORKER_CPU_PERCENT_MAX} % or more, results reflect the generator, not the server",
                 maker.name()
             );
-            let measured = format!("{:.1} %", if together.is_empty() { used } else { used + waited });
-            let limit = format!("{WORKER_CPU_PERCENT_MAX} %");
+            let (measured, limit) = (format!("{wanted:.1} %"), format!("{WORKER_CPU_PERCENT_MAX} %"));
             reasons.push(of_run(run, Cause::GeneratorSaturated, measured, limit, &sentence));
         }
     }
@@ -362,7 +363,9 @@ fn sought(record: &RunRecord, reasons: &mut Vec<Reason>) {
             Cause::Errors => load < edge && !search.limits_errors(),
             Cause::NothingSucceeded | Cause::Unanswered | Cause::ClientsStarved => load < edge,
             // Noise only makes an SLO harder to keep, too.
-            Cause::GeneratorSaturated | Cause::Disturbed | Cause::Slowed => may_have_broken(),
+            Cause::GeneratorSaturated | Cause::Disturbed | Cause::Slowed | Cause::Crowded => {
+                may_have_broken()
+            }
             // Arrivals that waited for a client, or found none, were the server's doing.
             Cause::RateMissed => may_have_broken() && unserved(run).is_empty(),
             Cause::ScheduleLag => {

@@ -63,8 +63,10 @@ pub(super) fn missing(record: &RunRecord, run: &IterationRecord) -> Option<Loss>
     let why = run.server_missing.as_ref()?;
     Some(Loss {
         of: "the server".to_owned(),
+        is_generator: false,
         // All of it may have been lost.
         percent: 100.0,
+        percent_max: 100.0,
         stalled_ns_max: 0,
         worth: if record.target.agents.is_empty() { Worth::Void } else { Worth::Disturbed },
         by: why.clone(),

@@ -73,7 +73,9 @@ fn of_cpu(
     let of = server_hosts::named(record, agent);
     Some(Loss {
         of,
+        is_generator: false,
         percent: slower * share,
+        percent_max: slower * share,
         stalled_ns_max: 0,
         worth,
         by,

@@ -1,7 +1,7 @@
 //! The reasons of a verdict as people read them: one sentence per cause, then the other levels that it affects. The same
 //! sentence of every iteration of every level would hide the other causes.
 
-use super::{Cause, Reason, Verdict};
+use super::{Cause, LevelVerdict, Reason, Standing, Verdict};
 
 /// Other iterations that are named, with what was measured in them.
 const OTHERS_MAX: usize = 8;
@@ -9,10 +9,49 @@ const OTHERS_MAX: usize = 8;
 const ONE_BY_ONE_MAX: usize = 4;
 
 impl Verdict {
-    /// Why it is invalid, or else what leaves it in doubt, in sentences, the gravest first.
+    /// The standing, and what it means or why, in one line.
+    pub fn in_a_line(&self) -> String {
+        let noise = || self.noise_told().filter(|_| self.reasons.is_empty());
+        let why = || self.told().into_iter().next();
+        let text = noise().or_else(why).unwrap_or_else(|| self.standing.meaning().to_owned());
+        format!("{}: {text}", self.standing.word())
+    }
+
+    /// How far noise may have moved the figures, at the level where that is most; `None` without noise that matters.
+    pub fn noise_told(&self) -> Option<String> {
+        let noisy = || self.levels.iter().filter(|level| level.standing == Standing::Noisy);
+        let more = |level: &LevelVerdict| level.noise?.rate_percent_more();
+        let inconclusive = self.levels.iter().filter(|level| level.standing == Standing::Inconclusive);
+        let inconclusive: Vec<String> = inconclusive.map(|level| level.level().to_string()).collect();
+        let bounded = noisy().filter(|level| more(level).is_some());
+        let most = bounded.max_by(|a, b| more(a).unwrap_or(0.0).total_cmp(&more(b).unwrap_or(0.0)));
+        let bound = most.and_then(|level| {
+            let (noise, place) = (level.noise?, level.level());
+            let place = if self.levels.len() > 1 { format!(" (at {place})") } else { String::new() };
+            Some(format!(
+                "undisturbed, request rates may be up to {} higher and response times up to {} shorter{place}",
+                whole(noise.rate_percent_more()?),
+                whole(noise.latency_percent_less()?)
+            ))
+        });
+        let unbounded = noisy().any(|level| more(level).is_none());
+        let unbounded =
+            (bound.is_none() && unbounded).then(|| "undisturbed, response times may be shorter".to_owned());
+        let nothing = (!inconclusive.is_empty())
+            .then(|| format!("nothing can be concluded at {}", inconclusive.join(", ")));
+        let parts: Vec<String> = bound.into_iter().chain(unbounded).chain(nothing).collect();
+        (!parts.is_empty()).then(|| parts.join("; "))
+    }
+
+    /// Why it is invalid, or else what makes it noisy or inconclusive, in sentences, the gravest first.
     pub fn told(&self) -> Vec<String> {
         told(if self.reasons.is_empty() { &self.doubts } else { &self.reasons })
     }
+}
+
+/// Percent without decimals, and never less than it is.
+fn whole(percent: f64) -> String {
+    format!("{:.0} %", percent.ceil())
 }
 
 fn told(reasons: &[Reason]) -> Vec<String> {

@@ -7,6 +7,7 @@
 use std::borrow::Cow;
 
 use webstone_judge::statistics::LevelStatistics;
+use webstone_judge::verdict::{self, NoiseBound, Standing};
 use webstone_measure::figures::distributions::{Distributions, GeneratorDelays};
 use webstone_measure::figures::generator::{GeneratorFigures, OpenLoopFigures};
 use webstone_measure::figures::host::HostFigures;
@@ -27,6 +28,10 @@ pub(crate) struct Level<'a> {
     pub(crate) clients: u32,
     /// Open loop: its rate.
     pub(crate) rate: Option<RateProfile>,
+    /// What its figures are worth; as a part of several records, sound.
+    pub(crate) standing: Standing,
+    /// How far noise may have moved them.
+    pub(crate) noise: Option<NoiseBound>,
     /// Open loop: what became of its schedule.
     pub(crate) open_loop: Option<OpenLoopFigures>,
     pub(crate) http2: Option<Http2Counts>,
@@ -92,7 +97,16 @@ pub(crate) fn load_column(levels: &[Level<'_>]) -> (&'static str, &'static str) 
 
 /// Every level in ascending order of clients.
 pub(crate) fn levels(record: &RunRecord) -> Vec<Level<'_>> {
-    record.levels().into_iter().map(|(_, runs)| level(runs)).collect()
+    let verdicts = verdict::levels(record);
+    let judged = |(key, runs): (LevelKey, _)| {
+        let verdict = verdicts.iter().find(|verdict| verdict.level() == key);
+        Level {
+            standing: verdict.map_or(Standing::Sound, |verdict| verdict.standing),
+            noise: verdict.and_then(|verdict| verdict.noise),
+            ..level(runs)
+        }
+    };
+    record.levels().into_iter().map(judged).collect()
 }
 
 /// One level of these iterations, of which there is at least one.
@@ -105,6 +119,8 @@ pub(crate) fn level(runs: Vec<&IterationRecord>) -> Level<'_> {
     Level {
         clients: runs[0].clients,
         rate: runs[0].rate,
+        standing: Standing::Sound,
+        noise: None,
         values: Values::of(&reading),
         open_loop: reading.open_loop().copied(),
         http2: reading.measured().http2,
@@ -159,10 +175,13 @@ pub(crate) fn response_times(level: &Level<'_>) -> Histogram {
     times
 }
 
-/// The level with the highest request rate, where there is a choice and anything succeeded.
+/// The level with the highest request rate, where there is a choice and anything succeeded: of the levels that tell something, if any does.
 pub(crate) fn peak(levels: &[Level<'_>]) -> Option<usize> {
     let rate = |index: &usize| levels[*index].figures.request_rate;
-    let best = (0..levels.len()).max_by(|a, b| rate(a).total_cmp(&rate(b)))?;
+    let is_conclusive = |index: &usize| levels[*index].standing.is_conclusive() && rate(index) > 0.0;
+    let highest = |a: &usize, b: &usize| rate(a).total_cmp(&rate(b));
+    let best = (0..levels.len()).filter(is_conclusive).max_by(highest);
+    let best = best.or_else(|| (0..levels.len()).max_by(highest))?;
     (levels.len() > 1 && rate(&best) > 0.0).then_some(best)
 }
 

@@ -10,7 +10,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write as _;
 
-use webstone_judge::verdict::{Loss, Reason, Standing, Verdict, losses};
+use webstone_judge::verdict::{Loss, Reason, Verdict, losses};
 use webstone_measure::figures::table::{self, Rank};
 use webstone_measure::keys::LevelKey;
 use webstone_model::record::RunRecord;
@@ -107,13 +107,13 @@ fn write(case: &Case, class: &str, out: &mut String) {
 
 fn cases(record: &RunRecord, verdict: &Verdict, options: &Options) -> Vec<Case> {
     let levels = summary::levels(record);
-    let is_invalid = verdict.standing == Standing::Invalid;
+    let is_failed = !verdict.standing.is_conclusive();
     let (told, limit) = (verdict.told(), verdict.limit.sentence.clone());
     let output = if record.iterations.is_empty() { Vec::new() } else { vec![limit] };
     let mut cases = vec![Case {
         name: "verdict".to_owned(),
-        outcome: is_invalid.then(|| ("failure", "INVALID", told.clone())),
-        output: match is_invalid {
+        outcome: is_failed.then(|| ("failure", verdict.standing.word(), told.clone())),
+        output: match is_failed {
             true => output,
             false => [vec![verdict.standing.word().to_owned()], told, output].concat(),
         },

@@ -71,7 +71,7 @@ fn of_run(metrics: &mut Metrics, record: &RunRecord, verdict: &Verdict) {
         .with("workload_sha256", &record.workload_sha256)
         .with("state", state.as_str().unwrap_or_default());
     metrics.add(Kind::Gauge, "webstone_run_info", "What was run against what; always 1", &info, 1.0);
-    for standing in [Standing::Valid, Standing::Uncertified, Standing::Disturbed, Standing::Invalid] {
+    for standing in Standing::ALL {
         let labels = run.with("verdict", &standing.word().to_ascii_lowercase());
         let help = "The verdict on the run: 1 for the one that it has (docs/measurement.md, Verdict)";
         let value = f64::from(u8::from(verdict.standing == standing));

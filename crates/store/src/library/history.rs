@@ -114,7 +114,7 @@ impl Library {
         let mut left_out = 0;
         for row in rows {
             match row.state == Some(RunState::Complete)
-                && !matches!(row.standing, None | Some(Standing::Invalid))
+                && row.standing.is_some_and(Standing::is_conclusive)
                 && row.peak.is_some()
             {
                 true => found.entry(&row.conditions).or_default().push(row),
@@ -213,7 +213,7 @@ mod tests {
             started: format!("2026-01-{day:02}T00:00:00.000Z"),
             server: "nginx".to_owned(),
             profile: "tuned".to_owned(),
-            standing: Some(Standing::Uncertified),
+            standing: Some(Standing::Sound),
             state: Some(RunState::Complete),
             peak: levels.iter().max_by(|a, b| a.rate_per_s.total_cmp(&b.rate_per_s)).cloned(),
             levels,

@@ -46,7 +46,7 @@ const PAGES: &[(&str, &[&str], &str, &str)] = &[
     ("live-open", &[], "/live/open", "main tbody tr"),
     ("live-hosts", &[], "/live/hosts", "main tbody tr th"),
     ("live-series", &[], "/live/series", ".state.failed"),
-    ("live-lost", &[], "/live/lost", "main .verdict.uncertified"),
+    ("live-lost", &[], "/live/lost", "main .verdict.noisy"),
     ("live-stopping", &[], "/live/stopping", "main tbody tr"),
     ("live-done", &[], "/live/done", "main .verdict.valid a"),
     ("live-failed", &[], "/live/failed", "main .verdict.invalid"),
@@ -356,7 +356,7 @@ fn a_live_page_stops_in_two_steps_and_comes_back_after_a_loss() {
     scene.open(&[], "/live/warming", ".now .phase:not(:empty)");
     scene.expect("warming", rate, &json!("–"), "the rate before there is one");
     // The stream breaks, is asked for again, and the page goes on with what comes then.
-    scene.open(&[], "/live/lost", "main .verdict.uncertified");
+    scene.open(&[], "/live/lost", "main .verdict.noisy");
     scene.expect(
         "lost",
         "document.querySelector('main .verdict').textContent.startsWith('Connection lost; trying again')",

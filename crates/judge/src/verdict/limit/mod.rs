@@ -16,7 +16,7 @@ mod tests;
 mod waiting;
 
 use super::bounds::{LINK_PERCENT_MAX, SERVER_CPU_PERCENT_MAX, STOLEN_PERCENT_MAX, WORKER_CPU_PERCENT_MAX};
-use super::disturbance::{Loss, losses};
+use super::disturbance::{Loss, LossKind, losses};
 use super::server_hosts;
 use super::{LevelLimit, Limit, LimitingResource};
 use crate::calibration;
@@ -223,7 +223,7 @@ fn of_level(record: &RunRecord, runs: &[&IterationRecord], plateau: Option<u32>)
     if let Some(host) = by_others {
         return told(&format!("other programs ran on {}", cpus_of(record, host)));
     }
-    let matters = |loss: &Loss| !(is_idle && loss.by_programs);
+    let matters = |loss: &Loss| loss.kind != LossKind::Crowded && !(is_idle && loss.by_programs);
     if let Some(loss) = runs.iter().find_map(|run| losses(record, run).into_iter().find(matters)) {
         return told(&loss.sentence());
     }

@@ -55,8 +55,8 @@ fn records(comparison: &Comparison, doc: &mut Document) {
         let parts = [&record.id, &record.workload, server, &iterations(record.iterations)];
         let tone = match record.standing {
             Standing::Invalid => Tone::Alarm,
-            Standing::Disturbed => Tone::Caution,
-            Standing::Valid | Standing::Uncertified => Tone::Plain,
+            Standing::Noisy | Standing::Inconclusive => Tone::Caution,
+            Standing::Valid | Standing::Sound => Tone::Plain,
         };
         doc.item(format!("{}  {}", letter(index), record.standing.word()), 16, tone, parts.join(DOT));
         record.reasons.iter().for_each(|reason| doc.item("", 16, tone, reason));

@@ -3,6 +3,7 @@
 
 use crate::document::cell::Cell;
 use webstone_judge::statistics::{Interval, NoiseFloor};
+use webstone_judge::verdict::Standing;
 use webstone_measure::figures::Figure;
 use webstone_measure::figures::level::{
     CLIENT_THROUGHPUT, CONNECTION_RATE, ERROR_RATE, LATENCY_MEAN, LATENCY_P99, LITTLE, PAGES_PER_MINUTE,
@@ -45,6 +46,16 @@ fn table(levels: &[Level<'_>], repeated: bool) -> Table {
     };
     figure(&mut table, &CONNECTION_RATE, &rate);
     figure(&mut table, &REQUEST_RATE, &rate);
+    if levels.iter().any(|level| level.noise.is_some_and(|noise| noise.factor.is_some())) {
+        table.number("up to", "/s", Room::Always, |(_, level)| {
+            Some(rate.cell(level.figures.request_rate * level.noise?.factor?))
+        });
+        table.defined("The verdict", "");
+    }
+    if levels.iter().any(|level| level.standing > Standing::Sound) {
+        table.text("verdict", Room::Optional(3), |(_, level)| level.standing.word());
+        table.defined("The verdict", "");
+    }
     if repeated {
         table.number("95%", "±%", Room::Optional(25), |(_, level)| reach(level.statistics.request_rate));
         table.defined("Statistics", "");

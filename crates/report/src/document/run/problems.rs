@@ -9,7 +9,7 @@ use super::cautions;
 use super::headline;
 use crate::advice;
 use crate::document::{Block, Document, Tone};
-use crate::numbers::{count, counted};
+use crate::numbers::{DOT, count, counted};
 use crate::summary::Level;
 
 /// Lines of a reason that the default report prints as it is.
@@ -41,7 +41,7 @@ pub(crate) fn begin(
     doc: &mut Document,
 ) {
     doc.gap();
-    standing(record, verdict, depth, doc);
+    standing(verdict, depth, doc);
     if depth != Depth::Hit {
         for (tone, line) in headline::lines(record, levels) {
             doc.item("", MARGIN, tone, line);
@@ -97,32 +97,32 @@ pub(super) fn rules_table(record: &RunRecord, doc: &mut Document) {
     }
 }
 
-fn standing(record: &RunRecord, verdict: &Verdict, depth: Depth, doc: &mut Document) {
+fn standing(verdict: &Verdict, depth: Depth, doc: &mut Document) {
     let word = verdict.standing.word();
-    let mut said = |tone: Tone, text: &str| doc.item("", MARGIN, tone, format!("{word}: {text}"));
     match (verdict.standing, depth) {
-        (Standing::Valid, _) => said(Tone::Good, "sound, and every run rule is met"),
-        (Standing::Uncertified, Depth::Hit) => {
-            said(Tone::Plain, "sound; a quick measurement, not for publication");
+        (Standing::Valid | Standing::Sound, _) => {
+            let text = [word.to_owned()].into_iter().chain(open_rules(verdict, depth)).collect::<Vec<_>>();
+            let tone = if verdict.standing == Standing::Valid { Tone::Good } else { Tone::Plain };
+            doc.item("", MARGIN, tone, text.join(DOT));
         }
-        (Standing::Uncertified, _) => {
-            let unmet = verdict.unmet_rules.len() as u64;
-            let verb = if unmet == 1 { "is" } else { "are" };
-            let all = count(rules(record).len() as u64);
-            let how = if depth == Depth::Brief { " (--full lists them)" } else { "" };
-            said(Tone::Plain, &format!("sound, but {} of {all} run rules {verb} not met{how}", count(unmet)));
-        }
-        (Standing::Disturbed, _) => {
-            in_doubt(MARK, Tone::Caution, "these figures are in doubt", verdict, depth, doc);
-        }
-        (Standing::Invalid, _) => {
-            in_doubt("✗", Tone::Alarm, "do not trust these figures", verdict, depth, doc);
-        }
+        (Standing::Noisy, _) => in_doubt(MARK, Tone::Caution, verdict, depth, doc),
+        (Standing::Inconclusive, _) => in_doubt(MARK, Tone::Alarm, verdict, depth, doc),
+        (Standing::Invalid, _) => in_doubt("✗", Tone::Alarm, verdict, depth, doc),
     }
 }
 
-/// The mark stands in the margin, where tables have their markers: it is the first thing on the line.
-fn in_doubt(mark: &str, tone: Tone, what: &str, verdict: &Verdict, depth: Depth, doc: &mut Document) {
+/// How many run rules are open for certification; a quick measurement is not checked against them.
+fn open_rules(verdict: &Verdict, depth: Depth) -> Option<String> {
+    let unmet = verdict.unmet_rules.len() as u64;
+    let how = if depth == Depth::Brief { " (--full lists them)" } else { "" };
+    let verb = if unmet == 1 { "is" } else { "are" };
+    let rules = counted(unmet, "run rule", "run rules");
+    (unmet > 0 && depth != Depth::Hit).then(|| format!("{rules} {verb} open for certification{how}"))
+}
+
+/// The mark stands in the margin, where tables have their markers: it is the first thing on the line. What noise means for the figures
+/// comes before what made it.
+fn in_doubt(mark: &str, tone: Tone, verdict: &Verdict, depth: Depth, doc: &mut Document) {
     let (word, told) = (verdict.standing.word(), verdict.told());
     let item = |text: &str| Block::Item {
         label: mark.to_owned(),
@@ -130,6 +130,18 @@ fn in_doubt(mark: &str, tone: Tone, what: &str, verdict: &Verdict, depth: Depth,
         tone,
         text: format!("{word}: {text}"),
     };
+    if let Some(noise) = verdict.noise_told().filter(|_| verdict.reasons.is_empty()) {
+        doc.0.push(item(&noise));
+        match (&verdict.doubts[..], depth) {
+            (_, Depth::Full) | ([_], _) => told.iter().for_each(|why| doc.item("", MARGIN, Tone::Plain, why)),
+            ([first, others @ ..], _) => {
+                let more = counted(others.len() as u64, "more window", "more windows");
+                doc.item("", MARGIN, Tone::Plain, format!("{}; and {more}: --full", first.sentence));
+            }
+            ([], _) => {}
+        }
+        return;
+    }
     let brief = || item(&reasons_in_brief(verdict));
     match (&told[..], depth) {
         ([only], Depth::Full) => doc.0.push(item(only)),
@@ -138,16 +150,15 @@ fn in_doubt(mark: &str, tone: Tone, what: &str, verdict: &Verdict, depth: Depth,
             doc.0.push(Block::Either(only.clone(), REASON_LINES_MAX, either));
         }
         (_, Depth::Full) => {
-            let reasons = if verdict.reasons.is_empty() { &verdict.doubts } else { &verdict.reasons };
-            let number = counted(reasons.len() as u64, "reason", "reasons");
-            doc.0.push(item(&format!("{what}, for {number}")));
+            let number = counted(verdict.reasons.len() as u64, "reason", "reasons");
+            doc.0.push(item(&format!("{}, for {number}", verdict.standing.meaning())));
             told.into_iter().for_each(|reason| doc.item("", MARGIN, Tone::Plain, reason));
         }
         _ => doc.0.push(brief()),
     }
 }
 
-/// Why a run is invalid or in doubt, a clause for each cause: what, where first, by how much.
+/// Why a run is invalid, noisy or inconclusive, a clause for each cause: what, where first, by how much.
 pub(crate) fn reasons_in_brief(verdict: &Verdict) -> String {
     let of_cause = |reasons: &[Reason]| {
         let Some((first, others)) = reasons.split_first() else { return String::new() };
@@ -185,6 +196,7 @@ fn name(cause: Cause) -> &'static str {
         Cause::WindowsApart => "hosts did not open their windows together",
         Cause::Disturbed => "other programs or the host took CPU time",
         Cause::Slowed => "a CPU of the server was slower than at its best",
+        Cause::Crowded => "other programs used the test's CPUs",
         Cause::Unjudged => "what others took cannot be judged",
         Cause::Imprecise => "iterations differ too much to conclude anything",
     }

@@ -2,7 +2,7 @@
 //! was measured with what.
 
 use webstone_judge::statistics::Interval;
-use webstone_judge::verdict::{Standing, Verdict};
+use webstone_judge::verdict::Verdict;
 use webstone_measure::errors::ErrorTable;
 use webstone_measure::figures::level::{CONNECTION_RATE, REQUEST_RATE};
 use webstone_measure::figures::table::{self, Rank};
@@ -63,8 +63,9 @@ fn begin(record: &RunRecord, verdict: &Verdict, levels: &[Level<'_>], doc: &mut 
     let pair = |strong: &str, rest: String| {
         Block::Text(vec![(Tone::Strong, strong.to_owned()), (Tone::Plain, rest)])
     };
-    doc.0.push(pair(verdict.standing.word(), format!(": {}", what_it_means(verdict.standing))));
+    doc.0.push(pair(verdict.standing.word(), format!(": {}", verdict.standing.meaning())));
     doc.list(verdict.told());
+    doc.list(verdict.noise_told().into_iter().collect());
     let cautions = problems::cautions(record, levels, verdict).into_iter();
     let cautions = cautions.map(|(title, text)| format!("{title}: {text}")).collect();
     let Some(level) = levels.get(summary::peak(levels).unwrap_or(0)) else {
@@ -84,15 +85,6 @@ fn begin(record: &RunRecord, verdict: &Verdict, levels: &[Level<'_>], doc: &mut 
         doc.text(Tone::Plain, format!("Try {next}."));
     }
     doc.list(cautions);
-}
-
-fn what_it_means(standing: Standing) -> &'static str {
-    match standing {
-        Standing::Valid => "every run rule is met",
-        Standing::Uncertified => "sound, but not every run rule is met: good for work, not for publication",
-        Standing::Disturbed => "the figures are in doubt",
-        Standing::Invalid => "not to be used",
-    }
 }
 
 fn level_table(levels: &[Level<'_>]) -> Table {

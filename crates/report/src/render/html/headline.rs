@@ -25,8 +25,11 @@ const VERDICT_LINES_MAX: usize = 6;
 pub(super) fn verdict(html: &mut Html, run: &Run<'_>) {
     html.section("verdict", "Verdict");
     html.raw("<div class=\"verdict ").raw(class(run)).raw("\"><p class=\"standing\"><strong>");
-    html.text(run.verdict.standing.word()).raw("</strong> ").text(meaning(run.verdict.standing));
+    html.text(run.verdict.standing.word()).raw("</strong> ").text(run.verdict.standing.meaning());
     html.raw(" <a href=\"#notes\">Why</a></p>");
+    if let Some(noise) = run.verdict.noise_told() {
+        html.element("p", &noise);
+    }
     if let Some(state) = state(run) {
         html.element("p", state);
     }
@@ -60,7 +63,7 @@ pub(super) fn verdicts(html: &mut Html, runs: &[Run<'_>], links: &[Option<String
                 None => html.element("b", &run.name),
             };
         }
-        html.text(": ").text(meaning(first.verdict.standing));
+        html.text(": ").text(first.verdict.standing.meaning());
         if let Some(state) = state(first) {
             html.text("; ").text(state);
         }
@@ -125,18 +128,10 @@ pub(super) fn peaks(html: &mut Html, runs: &[Run<'_>]) {
 fn class(run: &Run<'_>) -> &'static str {
     match run.verdict.standing {
         Standing::Valid => "valid",
-        Standing::Uncertified => "uncertified",
-        Standing::Disturbed => "disturbed",
+        Standing::Sound => "sound",
+        Standing::Noisy => "noisy",
+        Standing::Inconclusive => "inconclusive",
         Standing::Invalid => "invalid",
-    }
-}
-
-fn meaning(standing: Standing) -> &'static str {
-    match standing {
-        Standing::Valid => "every run rule is met",
-        Standing::Uncertified => "sound figures; not every run rule is met",
-        Standing::Disturbed => "the figures are in doubt",
-        Standing::Invalid => "do not use these figures",
     }
 }
 

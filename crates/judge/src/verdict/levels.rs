@@ -1,0 +1,218 @@
+//! What each level's figures are worth, and how far noise may have moved them.
+//!
+//! Noise does not make a figure wrong, it makes it less certain, and to one side only: whatever takes time from the server or from the load
+//! generator lowers what is served and lengthens what answers take. In closed loop a share h of the time that was taken cannot have
+//! cost more than the requests of that share, so that the undisturbed rate is at most rate / (1 − h), and the undisturbed mean
+//! response time at least its (1 − h)th part, because rate × response time is the number of clients. In open loop the rate is
+//! given, and waits grow by more than what was taken: there is no such bound.
+
+use std::collections::BTreeMap;
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use super::bounds::NOISE_FACTOR_MAX;
+use super::disturbance::{Loss, LossKind, Worth, losses};
+use super::{Cause, Reason, Standing};
+use webstone_measure::keys::LevelKey;
+use webstone_measure::rate::RateProfile;
+use webstone_model::record::{IterationRecord, RunRecord};
+
+/// What the figures of a level are worth.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct LevelVerdict {
+    /// The level, by its number of clients.
+    pub clients: u32,
+    /// Its rate, in open loop.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub rate: Option<RateProfile>,
+    /// In one word.
+    pub standing: Standing,
+    /// How far noise may have moved them; absent where there was none that matters.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub noise: Option<NoiseBound>,
+}
+
+impl NoiseBound {
+    /// How much higher the undisturbed request rate may be, in percent.
+    pub fn rate_percent_more(&self) -> Option<f64> {
+        Some(100.0 * (self.factor? - 1.0))
+    }
+
+    /// How much shorter undisturbed response times may be, in percent.
+    pub fn latency_percent_less(&self) -> Option<f64> {
+        Some(100.0 * (1.0 - 1.0 / self.factor?))
+    }
+}
+
+impl LevelVerdict {
+    /// The level.
+    pub fn level(&self) -> LevelKey {
+        LevelKey::new(self.clients, self.rate)
+    }
+}
+
+/// How far noise may have moved the figures of a level.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct NoiseBound {
+    /// For how much of the time server or load generator may have been held up, in percent.
+    pub held_up_percent: f64,
+    /// Closed loop: the undisturbed request rate is at most this times the measured one, and the undisturbed mean response time at
+    /// least the measured one divided by it. Absent where there is no bound.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub factor: Option<f64>,
+}
+
+/// What each level of a record is worth, in ascending order of load.
+pub fn levels(record: &RunRecord) -> Vec<LevelVerdict> {
+    let (reasons, doubts) = super::reasons::reasons(record);
+    judged(record, &reasons, &doubts, Standing::Sound)
+}
+
+/// Every level, in ascending order of load. `reasons` make a level invalid, `doubts` noisy or inconclusive.
+pub(super) fn judged(
+    record: &RunRecord,
+    reasons: &[Reason],
+    doubts: &[Reason],
+    best: Standing,
+) -> Vec<LevelVerdict> {
+    let of = |(key, runs): (LevelKey, Vec<&IterationRecord>)| {
+        // What is of no level is of the whole run.
+        let concerns = |reason: &&Reason| reason.level().is_none_or(|level| level == key);
+        let doubts = || doubts.iter().filter(concerns);
+        let noise = Noise::of(record, &runs);
+        let standing = match () {
+            () if reasons.iter().any(|reason| concerns(&reason)) => Standing::Invalid,
+            () if doubts().any(|doubt| doubt.cause == Cause::Imprecise) => Standing::Inconclusive,
+            () if doubts().next().is_none() => best,
+            () if noise.is_inconclusive(runs[0].rate.is_some()) => Standing::Inconclusive,
+            () => Standing::Noisy,
+        };
+        let bound = (standing > best).then(|| noise.bound(runs[0].rate.is_some())).flatten();
+        LevelVerdict { clients: runs[0].clients, rate: runs[0].rate, standing, noise: bound }
+    };
+    record.levels().into_iter().map(of).collect()
+}
+
+/// What the run as a whole is worth: as much as its worst level, but a run of which most levels tell something is not inconclusive.
+pub(super) fn together(levels: &[LevelVerdict], reasons: &[Reason], best: Standing) -> Standing {
+    if !reasons.is_empty() {
+        return Standing::Invalid;
+    }
+    let worst = levels.iter().map(|level| level.standing).max().unwrap_or(best);
+    let inconclusive = levels.iter().filter(|level| level.standing == Standing::Inconclusive).count();
+    match worst {
+        Standing::Inconclusive if 2 * inconclusive < levels.len() => Standing::Noisy,
+        worst => worst,
+    }
+}
+
+/// What was taken in the timed runs of a level.
+struct Noise {
+    /// By which the rate may be too low: by all that was taken, and by what matters in each timed run on its own.
+    factor: f64,
+    factor_of_void: f64,
+    is_void: bool,
+}
+
+impl Noise {
+    fn of(record: &RunRecord, runs: &[&IterationRecord]) -> Noise {
+        let losses: Vec<Vec<Loss>> = runs.iter().map(|run| losses(record, run)).collect();
+        let requests: Vec<f64> = runs.iter().map(|run| run.measured.counts.succeeded as f64).collect();
+        let all: f64 = requests.iter().sum();
+        let factor = |counts: &dyn Fn(&&Loss) -> bool| {
+            let of_run = |losses: &Vec<Loss>| 1.0 / kept(losses.iter().filter(counts));
+            let factors = losses.iter().map(of_run);
+            match all > 0.0 {
+                true => factors.zip(&requests).map(|(factor, requests)| factor * requests).sum::<f64>() / all,
+                false => factors.fold(1.0, f64::max),
+            }
+        };
+        let is_void = |loss: &&Loss| loss.worth == Worth::Void;
+        Noise {
+            factor: factor(&|_| true),
+            factor_of_void: factor(&is_void),
+            is_void: losses.iter().flatten().any(|loss| is_void(&loss)),
+        }
+    }
+
+    fn is_inconclusive(&self, is_open_loop: bool) -> bool {
+        // Also where nothing is known of it.
+        if is_open_loop { self.is_void } else { !(self.factor_of_void <= NOISE_FACTOR_MAX) }
+    }
+
+    fn bound(&self, is_open_loop: bool) -> Option<NoiseBound> {
+        let held_up_percent = 100.0 * (1.0 - 1.0 / self.factor);
+        let factor = Some(self.factor).filter(|factor| !is_open_loop && factor.is_finite());
+        (self.factor > 1.0).then_some(NoiseBound { held_up_percent, factor })
+    }
+}
+
+/// Which part of the time nothing was held up, from 0 to 1: the load generator, each thing that server and its origin lost, one after
+/// the other, as if no two losses had fallen together. Of workers, and of several hosts of a server, the one that lost most.
+fn kept<'a>(losses: impl Iterator<Item = &'a Loss>) -> f64 {
+    let mut least: BTreeMap<(bool, u8), f64> = BTreeMap::new();
+    for loss in losses {
+        let share = loss.percent_max / 100.0;
+        // What costs more by a share takes that much longer.
+        let kept = match loss.kind {
+            LossKind::Slow | LossKind::Crowded => 1.0 / (1.0 + share),
+            _ => (1.0 - share).max(0.0),
+        };
+        let least = least.entry((loss.is_generator, loss.kind as u8)).or_insert(1.0);
+        *least = least.min(kept);
+    }
+    least.values().product()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn loss(is_generator: bool, kind: LossKind, percent: f64) -> Loss {
+        Loss {
+            of: String::new(),
+            is_generator,
+            percent,
+            percent_max: percent,
+            stalled_ns_max: 0,
+            worth: Worth::Void,
+            by: String::new(),
+            kind,
+            by_programs: true,
+        }
+    }
+
+    #[test]
+    fn what_is_kept_is_the_product_of_what_each_side_kept() {
+        let of = |losses: &[Loss]| kept(losses.iter());
+        assert_eq!(of(&[]), 1.0);
+        // Two workers: the one that lost most.
+        let workers = [loss(true, LossKind::Taken, 10.0), loss(true, LossKind::Taken, 20.0)];
+        assert!((of(&workers) - 0.8).abs() < 1e-12);
+        let server = [&workers[..], &[loss(false, LossKind::Taken, 50.0)]].concat();
+        assert!((of(&server) - 0.4).abs() < 1e-12);
+        let slow = [&server[..], &[loss(false, LossKind::Slow, 25.0)]].concat();
+        assert!((of(&slow) - 0.32).abs() < 1e-12);
+        assert_eq!(of(&[loss(false, LossKind::Unseen, 100.0)]), 0.0);
+    }
+
+    #[test]
+    fn most_levels_decide_whether_a_run_is_inconclusive() {
+        let of = |standings: &[Standing]| {
+            let level = |standing: &Standing| LevelVerdict {
+                clients: 1,
+                rate: None,
+                standing: *standing,
+                noise: None,
+            };
+            together(&standings.iter().map(level).collect::<Vec<_>>(), &[], Standing::Sound)
+        };
+        use Standing::{Inconclusive, Noisy, Sound};
+        assert_eq!(of(&[]), Sound);
+        assert_eq!(of(&[Sound, Noisy, Sound]), Noisy);
+        assert_eq!(of(&[Sound, Inconclusive, Sound]), Noisy);
+        assert_eq!(of(&[Sound, Inconclusive]), Inconclusive);
+        assert_eq!(of(&[Inconclusive]), Inconclusive);
+    }
+}
