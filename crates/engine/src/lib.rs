@@ -36,6 +36,7 @@ mod parting;
 mod plan;
 mod plan_error;
 mod probe;
+mod probe_exchange;
 mod proxy_protocol;
 mod receiving;
 mod recorder;
@@ -63,7 +64,7 @@ pub use level::{EngineError, LevelJob, LevelOutcome, run_level, workers_own_desc
 pub use origin::addresses;
 pub use plan::Plan;
 pub use plan_error::PlanError;
-pub use probe::{Probe, ProbeError, ProbeResponse, ProbeTls, connect_like};
+pub use probe::{Extent, Probe, ProbeError, ProbeResponse, ProbeTls, ReadTo, connect_like};
 pub use seats::Seats;
 pub use sys::thread::process_cpu_ns;
 pub use tls::TlsStream;

@@ -6,16 +6,17 @@ use std::os::unix::net::UnixStream;
 use std::time::{Duration, Instant};
 
 use webstone_measure::errors::ErrorClass;
-use webstone_workload::load::{ClientSpec, HttpVersion};
+use webstone_workload::RequestDetail;
+use webstone_workload::load::{ClientSpec, ConnectionPolicy, HttpVersion};
 use webstone_workload::target::{Scheme, Target};
 use webstone_workload::tls::TlsSpec;
 
 use crate::failure::{class_of, describe};
 use crate::h1::request::{RequestParts, is_field_value, is_token, write_request};
-use crate::h1::response::{AtEnd, ResponseParser, Step};
 use crate::h2::single::Single;
 use crate::origin::{all_addresses, split};
 use crate::plan_error::PlanError;
+use crate::probe_exchange::{Exchange, Reading, Stream, Waits};
 use crate::proxy_protocol;
 use crate::sys::{Source, connect_within};
 use crate::tls::{TlsPlan, TlsStream, told_of_stream};
@@ -23,19 +24,12 @@ use crate::tls::{TlsPlan, TlsStream, told_of_stream};
 /// Largest body that [`Probe::fetch`] holds in memory, in bytes.
 const BODY_BYTES_MAX: u64 = 64 << 20;
 
-/// The hint for a server that does not answer in HTTP/2.
-const NO_HTTP2: &str = "run with --http 1.1, or enable HTTP/2 on this port";
-
 /// A blocking client for single requests, with the engine's own response parser.
 #[derive(Clone, Debug)]
 pub struct Probe {
     target: Target,
-    /// Where connections go and come from.
     client: ClientSpec,
-    headers: Vec<(String, String)>,
     tls: Option<ProbeTls>,
-    timeout: Duration,
-    is_http2: bool,
 }
 
 /// The TLS configuration of probes, made once for many.
@@ -61,7 +55,24 @@ impl ProbeTls {
     }
 }
 
-/// A whole answer to a probe.
+/// How much of an answer is waited for.
+#[derive(Clone, Copy, Debug)]
+pub enum Extent {
+    /// All of it. A body of more bytes is an error.
+    Whole {
+        /// Most bytes of the body.
+        bytes_max: u64,
+    },
+    /// Its head, and as much of its body as comes: an answer of any length, or without end, is as good as others.
+    Beginning {
+        /// Bytes of the body after which no more are read.
+        bytes_max: u64,
+        /// Time after the head.
+        time_max: Duration,
+    },
+}
+
+/// An answer to a probe.
 #[derive(Clone, Debug)]
 pub struct ProbeResponse {
     /// Status code.
@@ -70,8 +81,22 @@ pub struct ProbeResponse {
     pub headers: Vec<(String, String)>,
     /// The body, decoded from its framing.
     pub body: Vec<u8>,
-    /// Bytes that the whole answer took on the wire.
+    /// Bytes that the answer took on the wire, as far as it was read.
     pub wire_bytes: u64,
+    /// How far it was read.
+    pub read: ReadTo,
+}
+
+/// How far an answer was read.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum ReadTo {
+    /// To its end.
+    #[default]
+    End,
+    /// To the most bytes of [`Extent::Beginning`].
+    Bytes,
+    /// Until the time of [`Extent::Beginning`] was over.
+    Time,
 }
 
 impl ProbeResponse {
@@ -99,39 +124,16 @@ pub struct ProbeError {
 }
 
 impl Probe {
-    /// A probe of a base URL such as `http://127.0.0.1:8080`. `timeout` is for the whole request. Fails if the URL is
-    /// invalid or its host does not resolve.
-    pub fn new(base_url: &str, timeout: Duration) -> Result<Probe, ProbeError> {
-        let failed = |class: ErrorClass, error: PlanError| ProbeError {
-            class,
-            request: format!("GET {base_url}"),
+    /// A probe of a base URL such as `http://127.0.0.1:8080`, which connects, asks and waits as these clients do: to the same places,
+    /// with their method, header fields, body, version of HTTP and time limits. Fails if the URL is invalid.
+    pub fn new(base_url: &str, client: &ClientSpec) -> Result<Probe, ProbeError> {
+        let (target, _) = split("target", base_url).map_err(|error| ProbeError {
+            class: ErrorClass::GeneratorIo,
+            request: format!("{} {base_url}", client.method),
             detail: error.what,
             hint: error.hint,
-        };
-        let (target, _) =
-            split("target", base_url).map_err(|error| failed(ErrorClass::GeneratorIo, error))?;
-        Ok(Probe {
-            target,
-            client: ClientSpec::default(),
-            headers: Vec::new(),
-            tls: None,
-            timeout,
-            is_http2: false,
-        })
-    }
-
-    /// Connects as these clients do: from their local addresses, and to their Unix socket if they use one.
-    #[must_use]
-    pub fn connecting_like(mut self, client: &ClientSpec) -> Probe {
-        self.client = client.clone();
-        self
-    }
-
-    /// Uses this HTTP version; HTTP/2 with prior knowledge.
-    #[must_use]
-    pub fn with_version(mut self, version: HttpVersion) -> Probe {
-        self.is_http2 = version == HttpVersion::Http2;
-        self
+        })?;
+        Ok(Probe { target, client: client.clone(), tls: None })
     }
 
     /// Uses this TLS configuration for `https` URLs; by default, the server's certificate is not verified.
@@ -141,35 +143,31 @@ impl Probe {
         self
     }
 
-    /// Adds these header fields to every request.
-    #[must_use]
-    pub fn with_headers<'a>(mut self, headers: impl IntoIterator<Item = (&'a String, &'a String)>) -> Probe {
-        self.headers = headers.into_iter().map(|(name, value)| (name.clone(), value.clone())).collect();
-        self
-    }
-
-    /// `GET path` on a connection of its own.
+    /// Requests a path on a connection of its own; the answer has its body.
     ///
     /// # Errors
-    /// If there is no complete answer within the timeout, or its body has more than 64 MiB.
-    pub fn fetch(&self, path: &str) -> Result<ProbeResponse, ProbeError> {
+    /// If there is no complete answer in time, or its body has more than 64 MiB.
+    pub fn fetch(&self, path: &str, detail: &RequestDetail) -> Result<ProbeResponse, ProbeError> {
         let mut body = Vec::new();
-        let answer = self.fetch_each(path, BODY_BYTES_MAX, &mut |piece| body.extend_from_slice(piece))?;
+        let extent = Extent::Whole { bytes_max: BODY_BYTES_MAX };
+        let answer = self.fetch_each(path, detail, extent, &mut |piece| body.extend_from_slice(piece))?;
         Ok(ProbeResponse { body, ..answer })
     }
 
-    /// As [`Probe::fetch`], but passes the body on as it arrives, at most `body_bytes_max` of it, and returns an
-    /// empty one.
+    /// As [`Probe::fetch`], but passes the body on as it arrives, as far as `extent` goes, and returns an empty one. `detail` is what
+    /// the path's file has of its own.
     ///
     /// # Errors
-    /// If there is no complete answer within the timeout, even if bytes keep arriving, or its body has more bytes.
+    /// If no answer comes in time, even if bytes keep arriving, or it has more bytes than its extent allows.
     pub fn fetch_each(
         &self,
         path: &str,
-        body_bytes_max: u64,
+        detail: &RequestDetail,
+        extent: Extent,
         each: &mut dyn FnMut(&[u8]),
     ) -> Result<ProbeResponse, ProbeError> {
-        let request = format!("GET {}{path}", self.target);
+        let sent = detail.request(&self.client);
+        let request = format!("{} {}{path}", sent.method, self.target);
         let failed = |class: ErrorClass, detail: String, hint: Option<String>| ProbeError {
             class,
             request: request.clone(),
@@ -178,17 +176,33 @@ impl Probe {
         };
         // A plan would refuse these, but probes are sent before there is one.
         let stands = |(name, value): &(String, String)| is_token(name) && is_field_value(value);
-        if path.bytes().any(|byte| byte <= b' ' || byte == 0x7f) || !self.headers.iter().all(stands) {
-            let detail = "the path or a header field has a line end or another control character".to_owned();
-            return Err(failed(ErrorClass::GeneratorIo, detail, None));
+        if path.bytes().any(|byte| byte <= b' ' || byte == 0x7f)
+            || !sent.fields.iter().all(stands)
+            || !is_token(sent.method)
+        {
+            let detail = "the method, the path or a header field has a line end or another control character";
+            return Err(failed(ErrorClass::GeneratorIo, detail.to_owned(), None));
         }
-        let until = Instant::now() + self.timeout;
+        if let Some((fault, hint)) = sent.fault(self.client.http) {
+            return Err(failed(ErrorClass::GeneratorIo, fault, Some(hint)));
+        }
+        let parts = RequestParts {
+            method: sent.method,
+            target: path,
+            host: &self.target.authority(),
+            version: self.client.http,
+            headers: sent.fields.iter().as_slice(),
+            body: sent.body.map(str::as_bytes),
+            last: self.client.connections == ConnectionPolicy::PerRequest,
+            body_later: false,
+        };
         let addresses = match &self.client.unix_socket {
             Some(_) => Vec::new(),
             None => all_addresses("target", &self.client, &self.target)
                 .map_err(|error| failed(ErrorClass::Dns, error.what, error.hint))?,
         };
-        let stream = self.connect(&addresses, until).map_err(|(address, error)| {
+        let begun = Instant::now();
+        let stream = self.connect(&addresses).map_err(|(address, error)| {
             let class = class_of(&error, true);
             let hint = match class {
                 ErrorClass::Refused => {
@@ -201,7 +215,7 @@ impl Probe {
         })?;
         let unplanned = |error: PlanError| failed(ErrorClass::GeneratorIo, error.what, error.hint);
         let tls = self.planned_tls().map_err(unplanned)?;
-        let mut stream = match &tls {
+        let stream = match &tls {
             None => stream,
             Some(tls) => {
                 let stream = TlsStream::new(&tls.0, &self.target, stream);
@@ -210,116 +224,31 @@ impl Probe {
                 Stream::Secure(Box::new(stream))
             }
         };
-        let mut bytes = Vec::new();
-        let parts = RequestParts {
-            method: "GET",
-            target: path,
-            host: &self.target.authority(),
-            version: HttpVersion::Http11,
-            headers: &self.headers,
-            body: None,
-            last: true,
-            body_later: false,
+        let exchange = match self.client.http {
+            HttpVersion::Http2 => {
+                Exchange::Http2(Single::new(&parts, self.target.scheme.name()).map_err(unplanned)?)
+            }
+            HttpVersion::Http10 | HttpVersion::Http11 => {
+                let mut bytes = Vec::new();
+                write_request(&parts, &mut bytes);
+                Exchange::Http1(bytes, Reading::new(sent.method == "HEAD"))
+            }
         };
-        write_request(&parts, &mut bytes);
-        let late = || {
-            failed(ErrorClass::RequestTimeout, format!("no complete answer within {:?}", self.timeout), None)
+        let waits = Waits {
+            begun,
+            first_byte: self.client.first_byte_timeout.as_duration(),
+            whole: self.client.request_timeout.as_duration(),
+            extent,
         };
-        let broken = |error: &std::io::Error| match error.kind() {
-            std::io::ErrorKind::WouldBlock | std::io::ErrorKind::TimedOut => late(),
-            _ => match tls.as_ref().and_then(|tls| told_of_stream(&tls.0, error)) {
-                Some((class, what)) => failed(class, what, None),
-                None => failed(class_of(error, false), describe(error), None),
-            },
+        let told = |error: &std::io::Error| {
+            let tls = tls.as_ref().and_then(|tls| told_of_stream(&tls.0, error));
+            tls.unwrap_or_else(|| (class_of(error, false), describe(error)))
         };
-        // The handshake reads before the first answer is read.
-        stream.set_read_timeout(self.timeout).map_err(|error| broken(&error))?;
-        stream.set_write_timeout(self.timeout).map_err(|error| broken(&error))?;
-        if self.is_http2 {
-            let mut single = Single::new(&parts, self.target.scheme.name())
-                .map_err(|error| failed(ErrorClass::GeneratorIo, error.what, error.hint))?;
-            let mut buffer = vec![0; 65_536];
-            while !single.is_done {
-                stream.write_all(&single.out).map_err(|error| broken(&error))?;
-                single.out.clear();
-                let left = until.saturating_duration_since(Instant::now());
-                if left.is_zero() {
-                    return Err(late());
-                }
-                stream.set_read_timeout(left).map_err(|error| broken(&error))?;
-                // Servers that know only HTTP/1 may close on the preface.
-                let unanswered = single.wire_bytes == 0;
-                let n = stream.read(&mut buffer).map_err(|error| {
-                    let error = broken(&error);
-                    let is_closed = unanswered && error.class == ErrorClass::Reset;
-                    ProbeError { hint: is_closed.then(|| NO_HTTP2.to_owned()), ..error }
-                })?;
-                if n == 0 {
-                    let class =
-                        if single.status == 0 { ErrorClass::ClosedEarly } else { ErrorClass::ShortBody };
-                    let detail = match unanswered {
-                        true => "the connection was closed without an answer".to_owned(),
-                        false => {
-                            format!("the connection was closed {} bytes into the answer", single.wire_bytes)
-                        }
-                    };
-                    return Err(failed(class, detail, unanswered.then(|| NO_HTTP2.to_owned())));
-                }
-                single.take(&buffer[..n], each).map_err(|(class, detail)| {
-                    let is_not_spoken = class == ErrorClass::H2NotSpoken;
-                    failed(class, detail, is_not_spoken.then(|| NO_HTTP2.to_owned()))
-                })?;
-                if single.body_bytes > body_bytes_max {
-                    let detail = format!("a body of more than {body_bytes_max} bytes; the rest was not read");
-                    return Err(failed(ErrorClass::WrongLength, detail, None));
-                }
-            }
-            let Single { status, headers, wire_bytes, .. } = single;
-            return Ok(ProbeResponse { status, headers, body: Vec::new(), wire_bytes });
-        }
-        stream.write_all(&bytes).map_err(|error| broken(&error))?;
-        let mut reading = Reading::new();
-        while !reading.parser.is_done() {
-            // The timeout of a single read would never end a server that sends all the time.
-            let left = until.saturating_duration_since(Instant::now());
-            if left.is_zero() {
-                return Err(late());
-            }
-            stream.set_read_timeout(left).map_err(|error| broken(&error))?;
-            let n = stream.read(&mut reading.buffer).map_err(|error| broken(&error))?;
-            if n == 0 {
-                match reading.parser.at_end() {
-                    AtEnd::Complete => break,
-                    AtEnd::InHead if reading.wire_bytes == 0 => {
-                        let detail = "the connection was closed without an answer".to_owned();
-                        return Err(failed(ErrorClass::ClosedEarly, detail, None));
-                    }
-                    _ => {
-                        let detail = format!("the answer ended early, after {} bytes", reading.wire_bytes);
-                        return Err(failed(ErrorClass::ShortBody, detail, None));
-                    }
-                }
-            }
-            let first = reading.wire_bytes == 0;
-            let taken = reading.take(n, each);
-            if reading.body_bytes > body_bytes_max {
-                let detail = format!("a body of more than {body_bytes_max} bytes; the rest was not read");
-                return Err(failed(ErrorClass::WrongLength, detail, None));
-            }
-            taken.map_err(|what| {
-                // A TLS server answers a request without TLS with an alert record: type 21, version 3.
-                let tls = first && reading.buffer.starts_with(&[0x15, 0x03]);
-                let detail = if tls { "the server speaks TLS on this port" } else { what };
-                let hint = tls.then(|| "write https:// instead of http://".to_owned());
-                failed(ErrorClass::Malformed, format!("not an HTTP/1 answer: {detail}"), hint)
-            })?;
-        }
-        Ok(ProbeResponse {
-            status: reading.status,
-            headers: reading.headers,
-            body: Vec::new(),
-            wire_bytes: reading.wire_bytes,
-        })
+        let (class, detail, hint) = match exchange.run(stream, &waits, &told, each) {
+            Ok(answer) => return Ok(answer),
+            Err(failure) => failure,
+        };
+        Err(failed(class, detail, hint))
     }
 
     /// The TLS configuration, if the target's URL is `https`.
@@ -327,20 +256,18 @@ impl Probe {
         if self.target.scheme == Scheme::Http {
             return Ok(None);
         }
-        let unverified = || {
-            let version = if self.is_http2 { HttpVersion::Http2 } else { HttpVersion::Http11 };
-            ProbeTls::new(&TlsSpec { verify: false, ..TlsSpec::default() }, version)
-        };
+        let unverified = || ProbeTls::new(&TlsSpec { verify: false, ..TlsSpec::default() }, self.client.http);
         self.tls.clone().map_or_else(unverified, Ok).map(Some)
     }
 
-    fn connect(&self, addresses: &[SocketAddr], until: Instant) -> Result<Stream, (String, std::io::Error)> {
+    fn connect(&self, addresses: &[SocketAddr]) -> Result<Stream, (String, std::io::Error)> {
         if let Some(path) = &self.client.unix_socket {
             let stream = UnixStream::connect(path).map(Stream::Unix);
             return stream
                 .and_then(|stream| self.introduced(stream, None))
                 .map_err(|error| (format!("unix:{path}"), error));
         }
+        let until = Instant::now() + self.client.connect_timeout.as_duration();
         let mut failure = None;
         for address in addresses {
             let left = until.saturating_duration_since(Instant::now()).max(Duration::from_millis(1));
@@ -381,116 +308,11 @@ pub fn connect_like(
     connect_within(patience, address, Source::all(client).find(|source| source.reaches(address)).as_ref())
 }
 
-/// A stream, with or without TLS.
-enum Stream {
-    Internet(TcpStream),
-    Unix(UnixStream),
-    Secure(Box<TlsStream<Stream>>),
-}
-
-impl Stream {
-    fn set_read_timeout(&self, timeout: Duration) -> std::io::Result<()> {
-        match self {
-            Stream::Internet(stream) => stream.set_read_timeout(Some(timeout)),
-            Stream::Unix(stream) => stream.set_read_timeout(Some(timeout)),
-            Stream::Secure(stream) => stream.below().set_read_timeout(timeout),
-        }
-    }
-
-    fn set_write_timeout(&self, timeout: Duration) -> std::io::Result<()> {
-        match self {
-            Stream::Internet(stream) => stream.set_write_timeout(Some(timeout)),
-            Stream::Unix(stream) => stream.set_write_timeout(Some(timeout)),
-            Stream::Secure(stream) => stream.below().set_write_timeout(timeout),
-        }
-    }
-}
-
-impl Read for Stream {
-    fn read(&mut self, buffer: &mut [u8]) -> std::io::Result<usize> {
-        match self {
-            Stream::Internet(stream) => stream.read(buffer),
-            Stream::Unix(stream) => stream.read(buffer),
-            Stream::Secure(stream) => stream.read(buffer),
-        }
-    }
-}
-
-impl Write for Stream {
-    fn write(&mut self, bytes: &[u8]) -> std::io::Result<usize> {
-        match self {
-            Stream::Internet(stream) => stream.write(bytes),
-            Stream::Unix(stream) => stream.write(bytes),
-            Stream::Secure(stream) => stream.write_all(bytes).map(|()| bytes.len()),
-        }
-    }
-
-    fn flush(&mut self) -> std::io::Result<()> {
-        Ok(())
-    }
-}
-
-/// A response being read.
-struct Reading {
-    parser: ResponseParser,
-    buffer: Vec<u8>,
-    kept: Vec<u8>,
-    status: u16,
-    headers: Vec<(String, String)>,
-    body_bytes: u64,
-    wire_bytes: u64,
-}
-
-impl Reading {
-    fn new() -> Reading {
-        Reading {
-            parser: ResponseParser::new(false),
-            buffer: vec![0; 65_536],
-            kept: Vec::new(),
-            status: 0,
-            headers: Vec::new(),
-            body_bytes: 0,
-            wire_bytes: 0,
-        }
-    }
-
-    fn take(&mut self, n: usize, each: &mut dyn FnMut(&[u8])) -> Result<(), &'static str> {
-        self.wire_bytes += n as u64;
-        self.kept.extend_from_slice(&self.buffer[..n]);
-        let mut at = 0;
-        while at < self.kept.len() && !self.parser.is_done() {
-            let input = &self.kept[at..];
-            let (used, step) = self.parser.step(input).map_err(|malformed| malformed.0)?;
-            match step {
-                Step::NeedMore | Step::Done => break,
-                Step::Head(head) => {
-                    self.status = head.status;
-                    self.headers = fields(&input[..used]);
-                }
-                Step::Body => {
-                    self.body_bytes += used as u64;
-                    each(&input[..used]);
-                }
-                Step::Interim | Step::Framing => {}
-            }
-            at += used;
-        }
-        self.kept.drain(..at);
-        Ok(())
-    }
-}
-
-fn fields(head: &[u8]) -> Vec<(String, String)> {
-    let text = String::from_utf8_lossy(head);
-    let pair =
-        |line: &str| line.split_once(':').map(|(name, value)| (name.to_owned(), value.trim().to_owned()));
-    text.lines().skip(1).filter_map(pair).collect()
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
     use std::net::TcpListener;
+    use webstone_measure::units::Nanos;
 
     fn answered_with(answer: &'static [u8]) -> Result<ProbeResponse, ProbeError> {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
@@ -501,9 +323,14 @@ mod tests {
             let _ = stream.read(&mut request).unwrap();
             stream.write_all(answer).unwrap();
         });
-        let result = Probe::new(&url, Duration::from_secs(5)).unwrap().fetch("/x");
+        let result = waiting(&url, 5_000).fetch("/x", &RequestDetail::default());
         server.join().unwrap();
         result
+    }
+
+    fn waiting(url: &str, millis: u64) -> Probe {
+        let client = ClientSpec { request_timeout: Nanos::from_millis(millis), ..ClientSpec::default() };
+        Probe::new(url, &client).unwrap()
     }
 
     #[test]
@@ -538,7 +365,13 @@ mod tests {
     }
 
     /// Answers with a head, then sends pieces until the connection ends, with a pause after each.
-    fn endless(head: &'static [u8], piece: &'static [u8], pause: Duration, timeout: Duration) -> ProbeError {
+    fn endless(
+        head: &'static [u8],
+        piece: &'static [u8],
+        pause: Duration,
+        millis: u64,
+        extent: Extent,
+    ) -> Result<ProbeResponse, ProbeError> {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let url = format!("http://{}", listener.local_addr().unwrap());
         let server = std::thread::spawn(move || {
@@ -549,47 +382,116 @@ mod tests {
                 std::thread::sleep(pause);
             }
         });
-        let error = Probe::new(&url, timeout).unwrap().fetch("/x").unwrap_err();
+        let found = waiting(&url, millis).fetch_each("/x", &RequestDetail::default(), extent, &mut |_| {});
         server.join().unwrap();
-        error
+        found
     }
+
+    const WHOLE: Extent = Extent::Whole { bytes_max: 1 << 20 };
+    const OK: &[u8] = b"HTTP/1.1 200 OK\r\n\r\n";
 
     #[test]
     fn an_endless_answer_is_given_up_at_its_limit_or_deadline() {
-        let (no, minute) = (Duration::ZERO, Duration::from_secs(60));
-        let error = endless(b"HTTP/1.1 200 OK\r\n\r\n", &[b'x'; 65_536], no, minute);
+        let (no, minute) = (Duration::ZERO, 60_000);
+        let error = endless(OK, &[b'x'; 65_536], no, minute, WHOLE).unwrap_err();
         assert_eq!(error.class, ErrorClass::WrongLength);
-        assert_eq!(error.detail, "a body of more than 67108864 bytes; the rest was not read");
+        assert_eq!(error.detail, "a body of more than 1048576 bytes; the rest was not read");
         let interim = b"HTTP/1.1 102 Processing\r\n\r\n";
-        let error = endless(interim, interim, no, minute);
+        let error = endless(interim, interim, no, minute, WHOLE).unwrap_err();
         assert_eq!(error.class, ErrorClass::Malformed, "{error}");
         // Bytes that keep coming do not extend the deadline.
         let pause = Duration::from_millis(20);
-        let error = endless(b"HTTP/1.1 200 OK\r\n\r\n", b"x", pause, Duration::from_millis(300));
+        let error = endless(OK, b"x", pause, 300, WHOLE).unwrap_err();
+        assert_eq!(error.class, ErrorClass::RequestTimeout, "{error}");
+        assert!(error.detail.contains("not finished within 300ms"), "{error}");
+    }
+
+    #[test]
+    fn of_an_endless_answer_the_beginning_is_an_answer() {
+        let soon = Extent::Beginning { bytes_max: 1 << 20, time_max: Duration::from_millis(200) };
+        let late = Extent::Beginning { bytes_max: 1 << 20, time_max: Duration::from_secs(60) };
+        let answer = endless(OK, &[b'x'; 65_536], Duration::ZERO, 60_000, late).unwrap();
+        assert_eq!((answer.status, answer.read), (200, ReadTo::Bytes));
+        let answer = endless(OK, b"data: 1\n\n", Duration::from_millis(20), 60_000, soon).unwrap();
+        assert_eq!((answer.status, answer.read), (200, ReadTo::Time));
+        // Without a head it is not one.
+        let error =
+            endless(b"HTTP/1.1 200 OK\r\nX: ", b"x", Duration::from_millis(20), 300, soon).unwrap_err();
         assert_eq!(error.class, ErrorClass::RequestTimeout, "{error}");
     }
 
     #[test]
-    fn invalid_header_fields_are_not_sent() {
+    fn a_server_that_says_nothing_is_told_from_one_that_does_not_finish() {
+        // The kernel accepts for it.
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let url = format!("http://{}", listener.local_addr().unwrap());
+        let error = waiting(&url, 200).fetch("/", &RequestDetail::default()).unwrap_err();
+        assert_eq!(error.detail, "not a byte of an answer came within 200ms");
+        let client = ClientSpec { first_byte_timeout: Nanos::from_millis(100), ..ClientSpec::default() };
+        let error = Probe::new(&url, &client).unwrap().fetch("/", &RequestDetail::default()).unwrap_err();
+        assert_eq!(error.class, ErrorClass::FirstByteTimeout);
+        assert_eq!(error.detail, "not a byte of an answer came within 100ms");
+    }
+
+    #[test]
+    fn a_probe_asks_as_clients_do() {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let url = format!("http://{}", listener.local_addr().unwrap());
+        let client = ClientSpec {
+            method: "HEAD".to_owned(),
+            headers: [("Content-Length", "6"), ("Cookie", "a"), ("Cookie", "b")].into_iter().collect(),
+            body: Some("abcdef".to_owned()),
+            http: HttpVersion::Http10,
+            connections: ConnectionPolicy::KeepAlive,
+            ..ClientSpec::default()
+        };
+        let server = std::thread::spawn(move || {
+            let (mut stream, _) = listener.accept().unwrap();
+            let mut request = Vec::new();
+            while !request.ends_with(b"abcdef") {
+                let mut buffer = [0; 1024];
+                let n = stream.read(&mut buffer).unwrap();
+                request.extend_from_slice(&buffer[..n]);
+            }
+            stream.write_all(b"HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\n").unwrap();
+            (String::from_utf8(request).unwrap(), stream)
+        });
+        let answer = Probe::new(&url, &client).unwrap().fetch("/x", &RequestDetail::default()).unwrap();
+        let (request, _open) = server.join().unwrap();
+        assert_eq!(
+            (answer.status, answer.read, answer.header("content-length")),
+            (200, ReadTo::End, Some("5"))
+        );
+        assert!(request.starts_with("HEAD /x HTTP/1.0\r\n"), "{request}");
+        let fields = "Connection: keep-alive\r\nContent-Length: 6\r\nCookie: a\r\nCookie: b\r\n\r\nabcdef";
+        assert!(request.ends_with(fields), "{request}");
+    }
+
+    #[test]
+    fn invalid_requests_are_not_sent() {
         // Nobody accepts: a probe that connected would run into its timeout.
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let url = format!("http://{}", listener.local_addr().unwrap());
-        let probe = Probe::new(&url, Duration::from_secs(5)).unwrap();
+        let plain = RequestDetail::default();
         for path in ["/a b", "/a\r\nEvil: x", "/\0"] {
-            assert_eq!(probe.fetch(path).unwrap_err().class, ErrorClass::GeneratorIo);
+            assert_eq!(waiting(&url, 5_000).fetch(path, &plain).unwrap_err().class, ErrorClass::GeneratorIo);
         }
-        let evil = [("X".to_owned(), "a\r\nEvil: x".to_owned()), ("X\r\nEvil".to_owned(), String::new())];
-        for (name, value) in &evil {
-            let error = probe.clone().with_headers([(name, value)]).fetch("/").unwrap_err();
-            assert!(error.detail.contains("line end"), "{error}");
+        let refused = |name: &str, value: &str| {
+            let detail =
+                RequestDetail { headers: [(name, value)].into_iter().collect(), ..RequestDetail::default() };
+            waiting(&url, 5_000).fetch("/", &detail).unwrap_err().detail
+        };
+        for (name, value) in [("X", "a\r\nEvil: x"), ("X\r\nEvil", "")] {
+            assert!(refused(name, value).contains("line end"));
         }
+        assert_eq!(refused("Content-Length", "6"), "`Content-Length: 6`, but the request has no body");
     }
 
     #[test]
     fn nobody_listening_is_refused_with_a_hint() {
         let port = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
-        let probe = Probe::new(&format!("http://127.0.0.1:{port}"), Duration::from_secs(1)).unwrap();
-        let error = probe.fetch("/").unwrap_err();
+        let probe = waiting(&format!("http://127.0.0.1:{port}"), 1_000);
+        let error = probe.fetch("/", &RequestDetail::default()).unwrap_err();
         assert_eq!(error.class, ErrorClass::Refused);
         assert!(error.hint.is_some() && error.to_string().contains("connection refused"), "{error}");
     }

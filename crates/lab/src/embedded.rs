@@ -16,7 +16,7 @@ use webstone_server::{COUNTERS_PATH, Counters, NullOptions};
 use crate::attended::{Attended, Exit, POLL, quoted};
 use crate::child::{CHILD, Child};
 use crate::cpus::cpu_list;
-use crate::fetch::{ByProbe, Fetch};
+use crate::fetch::ByProbe;
 use crate::interrupt::Interrupt;
 use crate::machine::Root;
 use crate::measured::MeasuredServer;
@@ -188,7 +188,7 @@ impl EmbeddedServer {
             return strict::json(&body).ok().filter(|_| status == 200);
         }
         let probe = ByProbe::plain(Duration::from_secs(2));
-        let answer = probe.fetch(&self.url, COUNTERS_PATH, &Default::default()).ok()?;
+        let answer = probe.fetch(&self.url, COUNTERS_PATH).ok()?;
         strict::json(&answer.body).ok().filter(|_| answer.status == 200)
     }
 }

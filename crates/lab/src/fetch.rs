@@ -5,25 +5,24 @@ use std::borrow::Cow;
 use std::sync::OnceLock;
 use std::time::Duration;
 
-use webstone_engine::{Probe, ProbeError, ProbeResponse, ProbeTls};
+use webstone_engine::{Extent, Probe, ProbeError, ProbeResponse, ProbeTls};
 use webstone_measure::errors::ErrorClass;
-use webstone_model::spec::{ClientSpec, HttpVersion, RunSpec};
+use webstone_measure::units::Nanos;
+use webstone_model::spec::ClientSpec;
 use webstone_workload::RequestDetail;
 use webstone_workload::target::{Target, UrlError};
 use webstone_workload::tls::TlsSpec;
 
 /// Requests one file at a time, and blocks until the answer is there.
 pub trait Fetch: Sync {
-    /// `GET path` from a base URL such as `http://127.0.0.1:8080`, with the file's own header fields.
-    fn fetch(&self, base: &str, path: &str, detail: &RequestDetail) -> Result<ProbeResponse, ProbeError>;
-
-    /// The same; the body is handed over as it comes, up to a limit, and is not in the answer.
+    /// Asks for a path of a base URL such as `http://127.0.0.1:8080`, with what the file has of its own. The body is handed over as
+    /// it comes, as much of it as is asked for, and is not in the answer.
     fn fetch_each(
         &self,
         base: &str,
         path: &str,
         detail: &RequestDetail,
-        body_bytes_max: u64,
+        extent: Extent,
         each: &mut dyn FnMut(&[u8]),
     ) -> Result<ProbeResponse, ProbeError>;
 }
@@ -31,84 +30,76 @@ pub trait Fetch: Sync {
 /// The engine's probe.
 #[derive(Clone, Debug)]
 pub struct ByProbe {
-    /// Longest time for one answer.
-    timeout: Duration,
-    /// Header fields of every request.
-    headers: Vec<(String, String)>,
-    /// Where connections go and come from.
+    /// How requests are made.
     client: ClientSpec,
-    version: HttpVersion,
-    /// TLS settings, and their prepared form, made when first needed.
-    tls: TlsSpec,
+    /// TLS settings in their prepared form, made when first needed.
     prepared: OnceLock<ProbeTls>,
 }
 
 impl ByProbe {
     /// Plain requests. Certificates of https:// servers are not verified.
     pub fn plain(timeout: Duration) -> ByProbe {
-        let tls = TlsSpec { verify: false, ..TlsSpec::default() };
-        let version = HttpVersion::Http11;
-        let client = ClientSpec::default();
-        ByProbe { timeout, headers: Vec::new(), client, tls, prepared: OnceLock::new(), version }
+        let timeout = Nanos(u64::try_from(timeout.as_nanos()).unwrap_or(u64::MAX));
+        ByProbe::like(&ClientSpec {
+            connect_timeout: timeout,
+            first_byte_timeout: timeout,
+            request_timeout: timeout,
+            tls: TlsSpec { verify: false, ..TlsSpec::default() },
+            ..ClientSpec::default()
+        })
     }
 
     /// The same, with TLS as specified.
     #[must_use]
     pub fn with_tls(self, tls: &TlsSpec) -> ByProbe {
-        ByProbe { tls: tls.clone(), prepared: OnceLock::new(), ..self }
+        ByProbe::like(&ClientSpec { tls: tls.clone(), ..self.client })
     }
 
-    fn probe(&self, base: &str, detail: &RequestDetail) -> Result<Probe, ProbeError> {
-        let fields = self.headers.iter().chain(&detail.headers).map(|(name, value)| (name, value));
-        let mut probe = Probe::new(base, self.timeout)?.with_version(self.version);
-        if base.get(..8).is_some_and(|start| start.eq_ignore_ascii_case("https://")) {
-            probe = probe.with_tls(self.prepared(base)?);
+    /// Requests as the run's clients send them.
+    pub fn like(client: &ClientSpec) -> ByProbe {
+        ByProbe { client: client.clone(), prepared: OnceLock::new() }
+    }
+
+    /// A whole answer, with its body.
+    ///
+    /// # Errors
+    /// If it does not come, or its body is longer than what is held in memory.
+    pub fn fetch(&self, base: &str, path: &str) -> Result<ProbeResponse, ProbeError> {
+        self.probe(base)?.fetch(path, &RequestDetail::default())
+    }
+
+    fn probe(&self, base: &str) -> Result<Probe, ProbeError> {
+        let probe = Probe::new(base, &self.client)?;
+        match base.get(..8).is_some_and(|start| start.eq_ignore_ascii_case("https://")) {
+            true => Ok(probe.with_tls(self.prepared(base)?)),
+            false => Ok(probe),
         }
-        Ok(probe.connecting_like(&self.client).with_headers(fields))
     }
 
     fn prepared(&self, base: &str) -> Result<ProbeTls, ProbeError> {
         if let Some(tls) = self.prepared.get() {
             return Ok(tls.clone());
         }
-        let tls = ProbeTls::new(&self.tls, self.version).map_err(|error| ProbeError {
+        let tls = ProbeTls::new(&self.client.tls, self.client.http).map_err(|error| ProbeError {
             class: ErrorClass::GeneratorIo,
-            request: format!("GET {base}"),
+            request: format!("{} {base}", self.client.method),
             detail: error.what,
             hint: error.hint,
         })?;
         Ok(self.prepared.get_or_init(|| tls).clone())
     }
-
-    /// Requests as the run's clients send them.
-    pub fn like(spec: &RunSpec) -> ByProbe {
-        let timeout = spec.client.request_timeout.as_duration();
-        let headers = spec.client.headers.iter().cloned().collect();
-        ByProbe {
-            timeout,
-            headers,
-            client: spec.client.clone(),
-            tls: spec.client.tls.clone(),
-            prepared: OnceLock::new(),
-            version: spec.client.http,
-        }
-    }
 }
 
 impl Fetch for ByProbe {
-    fn fetch(&self, base: &str, path: &str, detail: &RequestDetail) -> Result<ProbeResponse, ProbeError> {
-        self.probe(base, detail)?.fetch(path)
-    }
-
     fn fetch_each(
         &self,
         base: &str,
         path: &str,
         detail: &RequestDetail,
-        body_bytes_max: u64,
+        extent: Extent,
         each: &mut dyn FnMut(&[u8]),
     ) -> Result<ProbeResponse, ProbeError> {
-        self.probe(base, detail)?.fetch_each(path, body_bytes_max, each)
+        self.probe(base)?.fetch_each(path, detail, extent, each)
     }
 }
 

@@ -8,7 +8,7 @@ use std::net::{Ipv4Addr, SocketAddr, SocketAddrV4, TcpListener};
 use std::os::fd::OwnedFd;
 
 use rustix::net::{AddressFamily, SocketType, bind, getsockname, socket};
-use webstone_engine::{ProbeError, ProbeResponse};
+use webstone_engine::{Extent, ProbeError, ProbeResponse, ReadTo};
 use webstone_measure::errors::ErrorClass;
 use webstone_workload::RequestDetail;
 
@@ -19,37 +19,36 @@ use crate::fetch::Fetch;
 pub struct Table(pub HashMap<String, (u16, Vec<u8>)>);
 
 impl Fetch for Table {
-    fn fetch(&self, base: &str, path: &str, _: &RequestDetail) -> Result<ProbeResponse, ProbeError> {
-        let url = format!("{base}{path}");
-        match self.0.get(&url) {
-            Some((status, body)) => Ok(ProbeResponse {
-                status: *status,
-                headers: vec![("server".into(), "Table/1".into())],
-                body: body.clone(),
-                wire_bytes: body.len() as u64,
-            }),
-            None => Err(ProbeError {
-                class: ErrorClass::Refused,
-                request: format!("GET {url}"),
-                detail: "connection refused".into(),
-                hint: None,
-            }),
-        }
-    }
-
     fn fetch_each(
         &self,
         base: &str,
         path: &str,
-        detail: &RequestDetail,
-        body_bytes_max: u64,
+        _: &RequestDetail,
+        extent: Extent,
         each: &mut dyn FnMut(&[u8]),
     ) -> Result<ProbeResponse, ProbeError> {
-        let mut answer = self.fetch(base, path, detail)?;
-        let body = std::mem::take(&mut answer.body);
-        assert!(body.len() as u64 <= body_bytes_max);
-        body.chunks(1_000).for_each(each);
-        Ok(answer)
+        let url = format!("{base}{path}");
+        let Some((status, body)) = self.0.get(&url) else {
+            return Err(ProbeError {
+                class: ErrorClass::Refused,
+                request: format!("GET {url}"),
+                detail: "connection refused".into(),
+                hint: None,
+            });
+        };
+        let (Extent::Whole { bytes_max } | Extent::Beginning { bytes_max, .. }) = extent;
+        let is_whole = body.len() as u64 <= bytes_max;
+        body[..body.len().min(bytes_max as usize)].chunks(1_000).for_each(each);
+        Ok(ProbeResponse {
+            status: *status,
+            headers: vec![
+                ("server".into(), "Table/1".into()),
+                ("content-length".into(), body.len().to_string()),
+            ],
+            body: Vec::new(),
+            wire_bytes: body.len() as u64,
+            read: if is_whole { ReadTo::End } else { ReadTo::Bytes },
+        })
     }
 }
 

@@ -15,7 +15,7 @@ use webstone_workload::target::Target;
 
 use crate::embedded::{EmbeddedServer, EmbeddedServerError, Launch};
 use crate::endpoint::is_this_host;
-use crate::fetch::{ByProbe, Fetch};
+use crate::fetch::ByProbe;
 use crate::interrupt::Interrupt;
 use crate::listeners;
 use crate::machine::Root;
@@ -146,7 +146,7 @@ fn reach(url: &str) -> io::Result<Vec<SocketAddr>> {
 
 fn counters(url: &str) -> Option<Counters> {
     let probe = ByProbe::plain(COUNTERS_PATIENCE);
-    let answer = probe.fetch(url, COUNTERS_PATH, &Default::default()).ok()?;
+    let answer = probe.fetch(url, COUNTERS_PATH).ok()?;
     strict::json(&answer.body).ok().filter(|_| answer.status == 200)
 }
 

@@ -114,6 +114,11 @@ pub enum Event {
         /// In words: "starting the embedded server".
         what: String,
     },
+    /// What is done before the load takes longer than a second.
+    Waiting {
+        /// In words: "checking http://127.0.0.1:8080/ …".
+        what: String,
+    },
     /// Everything is ready; the first level starts next.
     RunStarted {
         /// Name of the record's directory.

@@ -8,9 +8,8 @@ use std::sync::Mutex;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
-use webstone_engine::{ProbeError, ProbeResponse};
-use webstone_measure::errors::ErrorClass;
-use webstone_model::spec::Check;
+use webstone_engine::{Extent, ProbeError, ProbeResponse, ReadTo};
+use webstone_model::spec::{Check, ClientSpec};
 use webstone_workload::aim::Aim;
 use webstone_workload::content;
 use webstone_workload::target::Target;
@@ -20,6 +19,10 @@ use webstone_workload::{FileRequest, Workload};
 use webstone_lab::fetch::{ByProbe, Fetch, asked};
 use webstone_lab::interrupt::Interrupt;
 
+/// Bytes of a body that a check before a run receives: enough to see the content, and no download.
+const SHORT_BYTES_MAX: u64 = 4 << 20;
+/// How long a check before a run waits for more of a body: an event stream has no end.
+pub(crate) const SHORT_TIME_MAX: Duration = Duration::from_secs(2);
 /// Bytes of a body beyond what the workload states, or of one whose length it does not state, that are received.
 const SURPLUS_BYTES_MAX: u64 = 64 << 20;
 
@@ -59,6 +62,8 @@ pub struct FilesReport {
     pub body_bytes: u64,
     /// What is wrong, in the order of the workload.
     pub problems: Vec<FileProblem>,
+    /// URLs whose answers began well, and were not read to their end.
+    pub unfinished: Vec<String>,
 }
 
 /// One file with which something is wrong.
@@ -88,6 +93,11 @@ pub enum FileProblemKind {
     Size {
         /// Bytes found.
         found: u64,
+        /// Bytes expected.
+        expected: u64,
+    },
+    /// A longer body than the workload states; it was not read to its end.
+    Longer {
         /// Bytes expected.
         expected: u64,
     },
@@ -126,6 +136,9 @@ impl fmt::Display for FileProblemKind {
             FileProblemKind::Size { found, expected } => {
                 write!(f, "{found} bytes where the workload states {expected}")
             }
+            FileProblemKind::Longer { expected } => {
+                write!(f, "more than the {expected} bytes that the workload states")
+            }
             FileProblemKind::Content { offset } => {
                 write!(f, "the content differs from the generated file's at byte {offset}")
             }
@@ -147,74 +160,114 @@ pub fn check_files(base: &Target, workload: &Workload, options: &CheckOptions) -
     }
     let targets = [base.clone()];
     let aim = Aim::new(&workload, &targets).expect("no page says that it is asked over TLS");
-    check_with(
-        &ByProbe::plain(options.timeout).with_tls(&options.tls),
-        &aim,
-        &workload,
-        options,
-        &Interrupt::default(),
-    )
+    let fetch = ByProbe::plain(options.timeout).with_tls(&options.tls);
+    let client = ClientSpec { check: options.check, ..ClientSpec::default() };
+    let look = Look { fetch: &fetch, workload: &workload, client: &client, is_short: false };
+    look.at_all(&aim, options.threads, &Interrupt::default())
 }
 
-pub(crate) fn check_with(
-    fetch: &dyn Fetch,
-    aim: &Aim<'_>,
-    workload: &Workload,
-    options: &CheckOptions,
-    interrupt: &Interrupt,
-) -> FilesReport {
-    let (files, skipped) = distinct(workload);
-    let next = AtomicUsize::new(0);
-    let found: Mutex<(u64, Vec<(usize, FileProblemKind)>)> = Mutex::default();
-    let work = || {
-        let (mut bytes, mut problems) = (0, Vec::new());
-        loop {
-            let index = next.fetch_add(1, Ordering::Relaxed);
-            let Some(wanted) = files.get(index).filter(|_| interrupt.count() == 0) else { break };
-            let mut body = Body::of_file(wanted.file, options.check);
-            let answer = match asked(aim.base(wanted.file), &wanted.file.url) {
-                Ok((server, path)) => fetch.fetch_each(
-                    &server.to_string(),
-                    &path,
-                    &wanted.file.detail,
-                    body.bytes_max(),
-                    &mut |piece| body.take(piece),
-                ),
-                Err(error) => Err(ProbeError {
-                    class: ErrorClass::GeneratorIo,
-                    request: error.url,
-                    detail: error.rule,
-                    hint: Some(error.remedy),
-                }),
-            };
-            bytes += body.bytes;
-            if let Some(problem) = problem(wanted.file, answer, &body, options.check) {
-                problems.push((index, problem));
+/// How files are looked at: asked for as these clients do.
+pub(crate) struct Look<'a> {
+    pub(crate) fetch: &'a dyn Fetch,
+    pub(crate) workload: &'a Workload,
+    pub(crate) client: &'a ClientSpec,
+    /// Whether the beginning of an answer is enough: a check before a run is no download.
+    pub(crate) is_short: bool,
+}
+
+/// What an answer of a file told.
+pub(crate) struct Looked {
+    pub(crate) answer: Result<ProbeResponse, ProbeError>,
+    /// What is wrong with it.
+    pub(crate) problem: Option<FileProblemKind>,
+    bytes: u64,
+}
+
+/// What was found, of files by their number.
+#[derive(Default)]
+struct Found {
+    bytes: u64,
+    problems: Vec<(usize, FileProblemKind)>,
+    unfinished: Vec<usize>,
+}
+
+impl Look<'_> {
+    /// Asks for a file.
+    pub(crate) fn at(
+        &self,
+        file: &FileRequest,
+        server: &Target,
+        path: &str,
+        each: &mut dyn FnMut(&[u8]),
+    ) -> Looked {
+        let mut body = Body::of_file(file, self.client);
+        let extent = match self.is_short {
+            true => Extent::Beginning { bytes_max: SHORT_BYTES_MAX, time_max: SHORT_TIME_MAX },
+            false => Extent::Whole { bytes_max: body.bytes_max() },
+        };
+        let filled = file.detail.request(self.client).filled(&self.workload.feeds, self.client.seed);
+        let detail = filled.as_ref().unwrap_or(&file.detail);
+        let answer = self.fetch.fetch_each(&server.to_string(), path, detail, extent, &mut |piece| {
+            body.take(piece);
+            each(piece);
+        });
+        let problem = match &answer {
+            Ok(answer) => problem(file, answer, &body),
+            Err(error) => Some(FileProblemKind::NoAnswer { detail: error.detail.clone() }),
+        };
+        Looked { answer, problem, bytes: body.bytes }
+    }
+
+    /// Asks for all distinct files that can be asked for.
+    pub(crate) fn at_all(&self, aim: &Aim<'_>, threads: usize, interrupt: &Interrupt) -> FilesReport {
+        let (files, skipped) = distinct(self.workload);
+        let next = AtomicUsize::new(0);
+        let found: Mutex<Found> = Mutex::default();
+        let work = || {
+            let mut own = Found::default();
+            loop {
+                let index = next.fetch_add(1, Ordering::Relaxed);
+                let Some(wanted) = files.get(index).filter(|_| interrupt.count() == 0) else { break };
+                let problem = match asked(aim.base(wanted.file), &wanted.file.url) {
+                    Ok((server, path)) => {
+                        let looked = self.at(wanted.file, &server, &path, &mut |_| {});
+                        own.bytes += looked.bytes;
+                        if looked.answer.is_ok_and(|answer| answer.read == ReadTo::Time) {
+                            own.unfinished.push(index);
+                        }
+                        looked.problem
+                    }
+                    Err(error) => Some(FileProblemKind::NoAnswer { detail: error.rule }),
+                };
+                own.problems.extend(problem.map(|problem| (index, problem)));
             }
+            let mut found = found.lock().expect("no thread panics while it holds this");
+            found.bytes += own.bytes;
+            found.problems.extend(own.problems);
+            found.unfinished.extend(own.unfinished);
+        };
+        std::thread::scope(|scope| {
+            for _ in 1..threads.clamp(1, files.len().max(1)) {
+                scope.spawn(work);
+            }
+            work();
+        });
+        let Found { bytes, mut problems, mut unfinished } =
+            found.into_inner().expect("no thread panics while it holds this");
+        problems.sort_by_key(|(index, _)| *index);
+        unfinished.sort_unstable();
+        let url = |index: usize| files[index].url(aim);
+        let tell = |(index, kind): (usize, FileProblemKind)| {
+            let Wanted { page, pages, .. } = files[index];
+            FileProblem { page, pages, url: url(index), kind }
+        };
+        FilesReport {
+            checked: files.len() as u64,
+            skipped,
+            body_bytes: bytes,
+            problems: problems.into_iter().map(tell).collect(),
+            unfinished: unfinished.into_iter().map(url).collect(),
         }
-        let mut found = found.lock().expect("no thread panics while it holds this");
-        found.0 += bytes;
-        found.1.extend(problems);
-    };
-    std::thread::scope(|scope| {
-        for _ in 1..options.threads.clamp(1, files.len().max(1)) {
-            scope.spawn(work);
-        }
-        work();
-    });
-    let (body_bytes, mut problems) = found.into_inner().expect("no thread panics while it holds this");
-    problems.sort_by_key(|(index, _)| *index);
-    let tell = |(index, kind): (usize, FileProblemKind)| {
-        let Wanted { file, page, pages } = files[index];
-        let url = asked(aim.base(file), &file.url)
-            .map_or_else(|error| error.url, |(server, path)| format!("{server}{path}"));
-        FileProblem { page, pages, url, kind }
-    };
-    FilesReport {
-        checked: files.len() as u64,
-        skipped,
-        body_bytes,
-        problems: problems.into_iter().map(tell).collect(),
     }
 }
 
@@ -226,6 +279,14 @@ pub(crate) struct Wanted<'a> {
     pub(crate) page: usize,
     /// Number of pages.
     pub(crate) pages: usize,
+}
+
+impl Wanted<'_> {
+    /// Its whole URL.
+    fn url(&self, aim: &Aim<'_>) -> String {
+        asked(aim.base(self.file), &self.file.url)
+            .map_or_else(|error| error.url, |(server, path)| format!("{server}{path}"))
+    }
 }
 
 /// The distinct files that can be asked for, in the order of the workload, and the number of distinct requests that
@@ -275,11 +336,12 @@ struct Body<'a> {
 }
 
 impl Body<'_> {
-    fn of_file(file: &FileRequest, check: Check) -> Body<'_> {
+    fn of_file<'a>(file: &'a FileRequest, client: &ClientSpec) -> Body<'a> {
+        let method = &client.method;
         Body {
             url: &file.url,
-            expected: file.known_size("GET"),
-            is_known: check == Check::Content && file.generated_size("GET").is_some(),
+            expected: file.known_size(method).filter(|_| client.check != Check::Status),
+            is_known: client.check == Check::Content && file.generated_size(method).is_some(),
             bytes: 0,
             differs_at: None,
         }
@@ -298,23 +360,25 @@ impl Body<'_> {
     }
 }
 
-fn problem(
-    file: &FileRequest,
-    answer: Result<ProbeResponse, ProbeError>,
-    body: &Body<'_>,
-    check: Check,
-) -> Option<FileProblemKind> {
-    let answer = match answer {
-        Ok(answer) => answer,
-        Err(error) => return Some(FileProblemKind::NoAnswer { detail: error.detail }),
-    };
+fn problem(file: &FileRequest, answer: &ProbeResponse, body: &Body<'_>) -> Option<FileProblemKind> {
     let (found, expected) = (answer.status, file.detail.status);
     let right = expected.map_or((200..300).contains(&found), |expected| found == expected);
     if !right {
         return Some(FileProblemKind::Status { found, expected });
     }
-    let expected = file.known_size("GET").filter(|_| check != Check::Status)?;
-    let found = body.bytes;
+    let expected = body.expected?;
+    let found = match answer.read {
+        ReadTo::End => body.bytes,
+        // What was not read is known where the head says it.
+        ReadTo::Bytes | ReadTo::Time => {
+            let stated = answer.header("content-length").and_then(|length| length.trim().parse().ok());
+            match stated {
+                Some(stated) => stated,
+                None if body.bytes > expected => return Some(FileProblemKind::Longer { expected }),
+                None => expected,
+            }
+        }
+    };
     if found != expected {
         return Some(FileProblemKind::Size { found, expected });
     }
@@ -361,10 +425,11 @@ mod tests {
     }
 
     fn check(table: &Table, workload: &Workload, check: Check) -> FilesReport {
-        let options = CheckOptions { check, ..CheckOptions::default() };
+        let client = ClientSpec { check, ..ClientSpec::default() };
         let targets = [BASE.parse().unwrap()];
         let aim = Aim::new(workload, &targets).unwrap();
-        check_with(table, &aim, workload, &options, &Interrupt::default())
+        let look = Look { fetch: table, workload, client: &client, is_short: false };
+        look.at_all(&aim, 4, &Interrupt::default())
     }
 
     #[test]

@@ -1,9 +1,13 @@
 //! What is sent for a file of a workload, and what must not be sent: a request whose header fields say something else of its body
 //! than what follows. Servers read such bytes in different ways; what they answer is an answer to nothing that was meant.
 
+use indexmap::IndexMap;
+
 use crate::fields::Fields;
 use crate::load::{ClientSpec, HttpVersion};
-use crate::pages::RequestDetail;
+use crate::pages::{Feed, RequestDetail};
+use crate::sampler::PageSequence;
+use crate::template::{RenderContext, Template};
 
 /// A file's own method, header fields and body, or the run's.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -87,6 +91,31 @@ impl Request<'_> {
         }
         None
     }
+
+    /// The same with its templates filled in, as a client's first request has them; `None` where it has none. What cannot be parsed
+    /// stays as it is: the plan of the run refuses it.
+    pub fn filled(&self, feeds: &IndexMap<String, Feed>, seed: u64) -> Option<RequestDetail> {
+        let texts = self.fields.iter().map(|(_, value)| &**value).chain(self.body);
+        if !texts.into_iter().any(|text| text.contains("{{")) {
+            return None;
+        }
+        let mut random = PageSequence::new(seed, 0);
+        let mut fill = |text: &str| {
+            let Ok(template) = Template::parse(text) else { return text.to_owned() };
+            let mut out = Vec::new();
+            template.render(&mut out, &mut RenderContext { random: &mut random, sequence: 0, feeds, row: 0 });
+            String::from_utf8_lossy(&out).into_owned()
+        };
+        let mut headers = self.fields.clone();
+        headers.values_mut().for_each(|(_, value)| *value = fill(value));
+        let body = self.body.map(&mut fill);
+        Some(RequestDetail {
+            method: Some(self.method.to_owned()),
+            headers,
+            body,
+            ..RequestDetail::default()
+        })
+    }
 }
 
 fn is_chunked(coding: &str) -> bool {
@@ -148,6 +177,25 @@ mod tests {
         ] {
             assert_eq!(fault(fields, body, Http11), None, "{fields:?}");
         }
+    }
+
+    #[test]
+    fn templates_are_filled_as_for_a_first_request() {
+        let row = |text: &str| vec![text.to_owned()];
+        let feed = Feed { columns: row("name"), rows: vec![row("ann"), row("bob")], ..Feed::default() };
+        let feeds = IndexMap::from([("users".to_owned(), feed)]);
+        let mut client = ClientSpec {
+            headers: [("X", "n{{seq}}"), ("Y", "{{wrong")].into_iter().collect(),
+            body: Some("{{users.name}}".to_owned()),
+            ..ClientSpec::default()
+        };
+        let detail = RequestDetail::default();
+        let filled = detail.request(&client).filled(&feeds, 1).unwrap();
+        assert_eq!(filled.body.as_deref(), Some("ann"));
+        assert!(filled.headers.iter().map(|(_, value)| &**value).eq(["n0", "{{wrong"]));
+        client.headers = Fields::default();
+        client.body = None;
+        assert_eq!(detail.request(&client).filled(&feeds, 1), None);
     }
 
     #[test]

@@ -215,9 +215,10 @@ pub struct ClientArgs {
     #[arg(long, value_name = "WHAT", value_parser = values::check())]
     pub check: Option<Check> => (client.check),
 
-    /// Do not check before the load that the server has the workload's files
+    /// Do not check before the load that the server answers as the workload expects
     ///
-    /// Responses with an unexpected status or length then count as errors.
+    /// The check sends each host one request, as the clients will send it, or one for each file of a small workload. Without
+    /// it, responses with an unexpected status or length count as errors.
     #[arg(long)]
     pub no_check: bool,
 

@@ -134,6 +134,8 @@ impl Observer for Display {
             // What takes long is said wherever it goes.
             Event::Preparing { what } if what.starts_with("waiting for ") => self.say(what),
             Event::Preparing { .. } => {}
+            Event::Waiting { what } if self.live => self.show(what),
+            Event::Waiting { what } => self.say(&shown(what)),
             Event::RunStarted { spec, .. } if self.is_series => self.times_of(spec),
             Event::RunStarted { target, workload, spec, steps, planned_ns, paced, dealt, .. } => {
                 self.times_of(spec);

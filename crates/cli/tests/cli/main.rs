@@ -27,6 +27,7 @@ mod log;
 mod messages;
 mod namespace;
 mod own_servers;
+mod preflight;
 mod program;
 mod proxies;
 mod reaching;

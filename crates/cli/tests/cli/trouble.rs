@@ -362,7 +362,7 @@ fn the_first_generator_reports_what_is_wrong_with_a_server() {
     let url = format!("http://{}", silent.local_addr().unwrap());
     let said = told(&url, &["--timeout", "200ms"]);
     assert!(
-        said.contains(&format!("GET {url}/")) && said.contains("no complete answer within 200ms"),
+        said.contains(&format!("GET {url}/")) && said.contains("not a byte of an answer came within 200ms"),
         "{said}"
     );
     assert!(said.contains("\nhint: the port is open, but nothing answers"), "{said}");

@@ -45,6 +45,8 @@ fn a_password_in_a_url_a_header_a_body_and_a_feed_gets_into_the_record() {
             &format!("pin={SECRET}&a=1"),
             "--trace",
             "2",
+            // The server refuses the query.
+            "--no-check",
         ],
     );
     assert_ended(&said);

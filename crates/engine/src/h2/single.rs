@@ -20,6 +20,12 @@ pub(crate) struct Single {
     block: Vec<u8>,
     is_block_last: bool,
     has_settings: bool,
+    /// The part of the body not sent yet.
+    body: Vec<u8>,
+    /// Bytes that the server accepts, on the connection and on the stream; negative after it has reduced its windows.
+    windows: [i64; 2],
+    /// Window that the server's settings give a stream.
+    window_initial: i64,
     /// Bytes to send.
     pub(crate) out: Vec<u8>,
     pub(crate) status: u16,
@@ -33,7 +39,7 @@ pub(crate) struct Single {
 pub(crate) type Failed = (ErrorClass, String);
 
 impl Single {
-    /// Prepares a request without a body.
+    /// Prepares a request, and as much of its body as the default windows allow.
     pub(crate) fn new(parts: &RequestParts<'_>, scheme: &str) -> Result<Single, PlanError> {
         let mut builder = Builder::default();
         builder.add("a probe", 0, scheme, false, parts)?;
@@ -47,6 +53,8 @@ impl Single {
             &mut out,
         );
         frames::write_numbers(kind::WINDOW_UPDATE, 0, &[window], &mut out);
+        let body = requests.body(0, &[]).to_vec();
+        let end_stream = if body.is_empty() { flag::END_STREAM } else { 0 };
         let last = block.len().div_ceil(frames::FRAME_BYTES_MAX) - 1;
         for (at, piece) in block.chunks(frames::FRAME_BYTES_MAX).enumerate() {
             let of_kind = if at == 0 { kind::HEADERS } else { kind::CONTINUATION };
@@ -54,25 +62,45 @@ impl Single {
             frames::write_head(
                 piece.len(),
                 of_kind,
-                end | if at == 0 { flag::END_STREAM } else { 0 },
+                end | if at == 0 { end_stream } else { 0 },
                 STREAM,
                 &mut out,
             );
             out.extend_from_slice(piece);
         }
-        Ok(Single {
+        let mut single = Single {
             reader: Reader::default(),
             decoder: Decoder::with_text(),
             block: Vec::new(),
             is_block_last: false,
             has_settings: false,
+            body,
+            windows: [i64::from(frames::WINDOW_BYTES); 2],
+            window_initial: i64::from(frames::WINDOW_BYTES),
             out,
             status: 0,
             headers: Vec::new(),
             body_bytes: 0,
             wire_bytes: 0,
             is_done: false,
-        })
+        };
+        single.send_body();
+        Ok(single)
+    }
+
+    /// Puts out what the server's windows have room for (RFC 9113, section 5.2).
+    fn send_body(&mut self) {
+        while !self.body.is_empty() {
+            let room = self.windows[0].min(self.windows[1]).clamp(0, frames::FRAME_BYTES_MAX as i64);
+            let piece = self.body.len().min(room as usize);
+            if piece == 0 {
+                return;
+            }
+            self.windows = self.windows.map(|window| window - piece as i64);
+            let ends = if piece == self.body.len() { flag::END_STREAM } else { 0 };
+            frames::write_head(piece, kind::DATA, ends, STREAM, &mut self.out);
+            self.out.extend(self.body.drain(..piece));
+        }
     }
 
     /// Takes received bytes, and passes those of the body to `each`.
@@ -117,6 +145,7 @@ impl Single {
             rest = &rest[used..];
         }
         self.reader = reader;
+        self.send_body();
         Ok(())
     }
 
@@ -124,6 +153,13 @@ impl Single {
         match head.kind {
             kind::SETTINGS if !head.has(flag::ACK) => {
                 self.has_settings = true;
+                for setting in payload.chunks_exact(6) {
+                    if u16::from_be_bytes([setting[0], setting[1]]) == frames::setting::INITIAL_WINDOW_SIZE {
+                        let window = i64::from(number(&setting[2..]));
+                        self.windows[1] += window - self.window_initial;
+                        self.window_initial = window;
+                    }
+                }
                 frames::write_head(0, kind::SETTINGS, flag::ACK, 0, &mut self.out);
             }
             kind::PING if !head.has(flag::ACK) => {
@@ -137,6 +173,11 @@ impl Single {
                     format!("the server ended the connection (GOAWAY): {why}"),
                 ));
             }
+            kind::WINDOW_UPDATE if head.stream <= STREAM => {
+                self.windows[head.stream as usize] += i64::from(number(payload) & frames::WINDOW_BYTES_MAX);
+            }
+            // A whole answer may come before the body was sent (RFC 9113, section 8.1).
+            kind::RST_STREAM if head.stream == STREAM && self.is_done => {}
             kind::RST_STREAM if head.stream == STREAM => {
                 let why = code::name(number(payload));
                 return Err((
@@ -187,5 +228,58 @@ impl Single {
         }
         self.is_done |= self.is_block_last && fields.status != 100;
         Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use webstone_workload::load::HttpVersion;
+
+    /// Bytes of the body in the frames that were put out, and whether the last of them ends the stream.
+    fn data(out: &[u8]) -> (usize, bool) {
+        let (mut at, mut bytes, mut ends) = (0, 0, false);
+        while at < out.len() {
+            let length = u32::from_be_bytes([0, out[at], out[at + 1], out[at + 2]]) as usize;
+            if out[at + 3] == kind::DATA {
+                bytes += length;
+                ends = out[at + 4] & flag::END_STREAM != 0;
+            }
+            at += frames::HEAD_BYTES + length;
+        }
+        (bytes, ends)
+    }
+
+    #[test]
+    fn a_body_is_sent_as_the_windows_have_room() {
+        let body = vec![b'x'; 100_000];
+        let parts = RequestParts {
+            method: "POST",
+            target: "/",
+            host: "h",
+            version: HttpVersion::Http2,
+            headers: &[],
+            body: Some(&body),
+            last: true,
+            body_later: false,
+        };
+        let mut single = Single::new(&parts, "http").unwrap();
+        assert_eq!(data(&single.out[frames::PREFACE.len()..]), (65_535, false));
+        let mut told = |input: &[u8]| {
+            single.out.clear();
+            single.take(input, &mut |_| {}).unwrap();
+            data(&single.out)
+        };
+        let mut update = Vec::new();
+        frames::write_settings([(frames::setting::INITIAL_WINDOW_SIZE, 60_000)], &mut update);
+        frames::write_numbers(kind::WINDOW_UPDATE, 0, &[1 << 20], &mut update);
+        // The stream's window was made smaller than what was sent already.
+        assert_eq!(told(&update), (0, false));
+        update.clear();
+        frames::write_numbers(kind::WINDOW_UPDATE, STREAM, &[5_535 + 1_000], &mut update);
+        assert_eq!(told(&update), (1_000, false));
+        update.clear();
+        frames::write_numbers(kind::WINDOW_UPDATE, STREAM, &[1 << 20], &mut update);
+        assert_eq!(told(&update), (100_000 - 66_535, true));
     }
 }

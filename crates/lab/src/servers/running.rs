@@ -21,7 +21,7 @@ use super::{Asked, Disclosure, ERROR_LOG, Installed, Refusal, ServerError, Setup
 use crate::attended::{Attended, POLL, in_words, quoted};
 use crate::child::{CHILD, Child};
 use crate::environment::configuration;
-use crate::fetch::{ByProbe, Fetch};
+use crate::fetch::ByProbe;
 use crate::interrupt::Interrupt;
 use crate::listeners;
 use crate::machine::Root;
@@ -236,7 +236,7 @@ impl RunningServer {
     fn answers(&self, address: SocketAddr, over_tls: bool, http2_alone: bool, probe: &ByProbe) -> bool {
         let trusted = self.cert_pem.as_deref().filter(|_| over_tls);
         if trusted.is_none() && !http2_alone {
-            return probe.fetch(&self.url, "/", &Default::default()).is_ok() && self.handler_answers(probe);
+            return probe.fetch(&self.url, "/").is_ok() && self.handler_answers(probe);
         }
         let asked = Asked {
             address: reachable(address),
@@ -257,7 +257,7 @@ impl RunningServer {
         let one_byte = format!("{}?size=1", super::interfaces::PATH);
         !self.has_handler
             || probe
-                .fetch(&self.url, &one_byte, &Default::default())
+                .fetch(&self.url, &one_byte)
                 .is_ok_and(|answer| answer.status == 200 && answer.body.len() == 1)
     }
 

@@ -153,7 +153,7 @@ impl Maker {
         let Ready { spec, workload, destinations, .. } = self.ready.as_ref().ok_or("nothing is prepared")?;
         let mut facts = TargetFacts::default();
         // Who is not wanted any more is killed, or loses its stream: nobody else interrupts an agent.
-        let (fetch, interrupt) = (ByProbe::like(spec), Interrupt::default());
+        let (fetch, interrupt) = (ByProbe::like(&spec.client), Interrupt::default());
         let checked = destinations.check_answers(&spec.client, workload, &fetch, &interrupt, &mut facts);
         if let Err(error) = checked {
             return Ok(no_target(error));

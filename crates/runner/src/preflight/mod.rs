@@ -2,4 +2,5 @@
 //! whether the target answers ([`target`]). A run that cannot work is not started; one that may not is warned about.
 
 pub mod needs;
+pub(crate) mod patience;
 pub mod target;

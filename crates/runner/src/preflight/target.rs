@@ -1,18 +1,17 @@
 //! Whether the target answers as the workload needs it, before it is put under load: hosts, protocol, files. "No
 //! response" is what every failure looks like under load; here each has a message of its own.
 
-use std::borrow::Cow;
 use std::collections::BTreeSet;
 use std::net::SocketAddr;
 
-use webstone_engine::{ProbeError, ProbeResponse};
+use webstone_engine::{ProbeError, ReadTo};
 use webstone_measure::errors::ErrorClass;
 use webstone_model::spec::{Check, ClientSpec, RunSpec};
 use webstone_workload::aim::{self, Aim};
 use webstone_workload::target::{Place, Scheme, Target, UrlError};
 use webstone_workload::{FileRequest, RequestDetail, Workload};
 
-use crate::checkfiles::{CheckOptions, FILES_HINT, FileProblem, FileProblemKind, check_with, distinct};
+use crate::checkfiles::{FILES_HINT, FileProblem, FileProblemKind, Look, SHORT_TIME_MAX, distinct};
 use webstone_lab::endpoint::{Contact, is_this_host, reach, reach_socket, resolve, speaks_tls};
 use webstone_lab::fetch::{Fetch, asked};
 use webstone_lab::interrupt::Interrupt;
@@ -23,6 +22,8 @@ pub use webstone_lab::endpoint::TargetError;
 pub const FILES_CHECKED_MAX: usize = 64;
 /// Files that a message names; the rest is counted.
 const FILES_NAMED_MAX: usize = 5;
+/// Bytes of a body that are searched for what servers say of TLS.
+const FRONT_BYTES_MAX: usize = 8 << 10;
 /// Requests of the check at once.
 const FILES_AT_ONCE: usize = 2;
 
@@ -116,7 +117,13 @@ impl Destinations {
         Ok(said)
     }
 
-    /// Asks every host for one file and, of a small workload, for every file. Adds to `facts` what it learns.
+    /// The server that is asked first.
+    pub(crate) fn first(&self) -> String {
+        self.hosts.first().map(Target::to_string).unwrap_or_default()
+    }
+
+    /// Asks every host for one file and, of a small workload that changes nothing, for every file, all as the clients will. Of an
+    /// answer the beginning is enough. Adds to `facts` what it learns.
     pub(crate) fn check_answers(
         &self,
         client: &ClientSpec,
@@ -131,30 +138,63 @@ impl Destinations {
         }
         let (files, _) = distinct(workload);
         let aim = aim(workload, &self.targets)?;
+        let look = Look { fetch, workload, client, is_short: true };
+        // One file alone is checked by the first request; so is the first of too many, and of those that may change something.
+        let is_each =
+            matches!(&*client.method, "GET" | "HEAD") && (2..=FILES_CHECKED_MAX).contains(&files.len());
+        let root = FileRequest {
+            url: "/".into(),
+            detail: Box::new(RequestDetail { method: Some("GET".to_owned()), ..RequestDetail::default() }),
+            ..FileRequest::default()
+        };
+        let mut problems = Vec::new();
         for target in &self.hosts {
             // A path asks the target's URLs of its scheme; no other host has it.
             let asks = |file: &FileRequest| {
                 !file.url.starts_with('/') || aim.of_paths(file.detail.tls).any(|one| one == target)
             };
             let first = files.iter().find_map(|wanted| match asked(target, &wanted.file.url) {
-                Ok((server, path)) if server == *target && asks(wanted.file) => {
-                    Some((path, &*wanted.file.detail))
-                }
+                Ok((server, path)) if server == *target && asks(wanted.file) => Some((path, wanted)),
                 _ => None,
             });
-            let plain = RequestDetail::default();
-            let (path, detail) = first.unwrap_or((Cow::Borrowed("/"), &plain));
-            let answer = fetch
-                .fetch(&target.to_string(), &path, detail)
-                .map_err(|error| no_answer(target, client, error))?;
-            if let Some(error) = plain_http_refused(target, &answer) {
+            let (path, file) = match &first {
+                Some((path, wanted)) => (&**path, wanted.file),
+                None => ("/", &root),
+            };
+            let mut front = Vec::new();
+            let looked = look.at(file, target, path, &mut |piece| {
+                front.extend_from_slice(&piece[..piece.len().min(FRONT_BYTES_MAX - front.len())]);
+            });
+            let answer = looked.answer.map_err(|error| no_answer(target, client, error))?;
+            if let Some(error) = plain_http_refused(target, answer.status, &front) {
                 return Err(error);
             }
-            let server = answer.headers.iter().find(|(name, _)| name.eq_ignore_ascii_case("server"));
-            facts.server = facts.server.take().or_else(|| server.map(|(_, value)| value.clone()));
+            facts.server = facts.server.take().or_else(|| answer.header("server").map(str::to_owned));
+            let Some((_, wanted)) = first.as_ref().filter(|_| !is_each) else { continue };
+            let url = format!("{target}{path}");
+            if answer.read == ReadTo::Time {
+                facts.warnings.push(unfinished(&url, client));
+            }
+            let tell = |kind| FileProblem { page: wanted.page, pages: wanted.pages, url, kind };
+            problems.extend(looked.problem.map(tell));
         }
-        check_every_file(client, workload, &aim, fetch, interrupt)
+        let mut checked = (files.len() < 2).then_some(files.len() as u64);
+        if is_each {
+            let report = look.at_all(&aim, FILES_AT_ONCE, interrupt);
+            facts.warnings.extend(report.unfinished.first().map(|url| unfinished(url, client)));
+            (checked, problems) = (Some(report.checked), report.problems);
+        }
+        if problems.is_empty() { Ok(()) } else { Err(files_error(workload, &problems, checked)) }
     }
+}
+
+/// An event stream, or a server that takes its time: the load may wait longer than the check did.
+fn unfinished(url: &str, client: &ClientSpec) -> String {
+    format!(
+        "{url}: the answer was not finished {SHORT_TIME_MAX:?} after its head, so the check has not seen all of it; \
+         the clients wait for its end, up to {} (--timeout)",
+        client.request_timeout
+    )
 }
 
 /// Refuses requests whose header fields contradict their bodies, before the check would send one.
@@ -179,28 +219,6 @@ fn aim<'a>(workload: &Workload, targets: &'a [Target]) -> Result<Aim<'a>, Target
     Aim::new(workload, targets).map_err(|(what, hint)| TargetError::usage(what, hint))
 }
 
-fn check_every_file(
-    client: &ClientSpec,
-    workload: &Workload,
-    aim: &Aim<'_>,
-    fetch: &dyn Fetch,
-    interrupt: &Interrupt,
-) -> Result<(), TargetError> {
-    if !matches!(client.method.as_str(), "GET" | "HEAD") {
-        return Ok(());
-    }
-    let (files, _) = distinct(workload);
-    if files.len() > FILES_CHECKED_MAX {
-        return Ok(());
-    }
-    let options = CheckOptions { check: client.check, threads: FILES_AT_ONCE, ..CheckOptions::default() };
-    let report = check_with(fetch, aim, workload, &options, interrupt);
-    if report.problems.is_empty() {
-        return Ok(());
-    }
-    Err(files_error(workload, &report.problems, report.checked))
-}
-
 /// What to say where contents are to be checked and some are not known.
 pub(crate) fn unknown_contents(spec: &RunSpec, workload: &Workload) -> Option<String> {
     let files = || workload.pages.iter().flat_map(|page| &page.files);
@@ -214,7 +232,7 @@ pub(crate) fn unknown_contents(spec: &RunSpec, workload: &Workload) -> Option<St
     })
 }
 
-fn files_error(workload: &Workload, problems: &[FileProblem], checked: u64) -> TargetError {
+fn files_error(workload: &Workload, problems: &[FileProblem], checked: Option<u64>) -> TargetError {
     const MEASURE: &str = "--no-check measures anyway, and counts such answers as errors";
     // One URL of which no size is stated was typed by hand: no fileset could hold it.
     if let ([problem], [page]) = (problems, workload.pages.as_slice())
@@ -245,9 +263,11 @@ fn one_url_message(problem: &FileProblem) -> String {
     }
 }
 
-fn files_message(problems: &[FileProblem], checked: u64) -> String {
+/// `checked`: how many files were asked for, if all were.
+fn files_message(problems: &[FileProblem], checked: Option<u64>) -> String {
     let bad = problems.len();
-    let mut text = format!("{bad} of the workload's {checked} files {}", if bad == 1 { "is" } else { "are" });
+    let of = checked.map_or(String::new(), |checked| format!(" {checked}"));
+    let mut text = format!("{bad} of the workload's{of} files {}", if bad == 1 { "is" } else { "are" });
     text += " not served as the workload has them:";
     for problem in problems.iter().take(FILES_NAMED_MAX) {
         text += &format!("\n  {problem}");
@@ -302,7 +322,9 @@ fn no_answer(target: &Target, client: &ClientSpec, error: ProbeError) -> TargetE
     };
     let hint = hint.or(remedy).unwrap_or_else(|| match class {
         ErrorClass::FirstByteTimeout | ErrorClass::RequestTimeout => {
-            "the port is open, but nothing answers: is it an HTTP server, and is it healthy?".to_owned()
+            "the port is open, but nothing answers: is it an HTTP server, and is it healthy? --first-byte-timeout and --timeout \
+             allow more time"
+                .to_owned()
         }
         ErrorClass::TlsHandshake
         | ErrorClass::TlsCertificate
@@ -319,17 +341,17 @@ fn no_answer(target: &Target, client: &ClientSpec, error: ProbeError) -> TargetE
 }
 
 /// Servers that know both protocols say so in a 400.
-fn plain_http_refused(target: &Target, answer: &ProbeResponse) -> Option<TargetError> {
+fn plain_http_refused(target: &Target, status: u16, front: &[u8]) -> Option<TargetError> {
     const SAYINGS: [&str; 4] = [
         "plain HTTP request was sent to HTTPS port", // nginx
         "speaking plain HTTP to an SSL-enabled",     // Apache httpd
         "sent an HTTP request to an HTTPS server",   // Go's net/http, and with it Caddy
         "HTTP request was sent to HTTPS",
     ];
-    if answer.status != 400 {
+    if status != 400 {
         return None;
     }
-    let body = String::from_utf8_lossy(&answer.body);
+    let body = String::from_utf8_lossy(front);
     let said = SAYINGS.iter().any(|saying| body.contains(saying));
     said.then(|| tls_port(target, "it says that plain HTTP was sent to an HTTPS port"))
 }

@@ -32,6 +32,7 @@ use crate::generator::{Compile, LoadGenerator};
 use crate::observer::Observer;
 use crate::placement::{Placement, ServerPlace, place};
 use crate::preflight::needs::{Load, Severity, shortages};
+use crate::preflight::patience::{LastAsked, SILENCE_MAX, Watched, saying_after};
 use crate::preflight::target::{self, Destinations, TargetFacts};
 use crate::record_all::RecordAll;
 use crate::trace::{TraceWriter, nowhere};
@@ -273,21 +274,33 @@ fn ask(
     if asked.is_asked_elsewhere() {
         return Ok(());
     }
+    observer.event(&preparing(if for_files {
+        "asking the target for its files"
+    } else {
+        "connecting to the target"
+    }));
     let Served { destinations, targets, .. } = served;
-    let said = destinations.reach(&mut asked.effective.client, facts)?;
+    let (client, since) = (&mut asked.effective.client, Instant::now());
+    let last = LastAsked::new(destinations.first());
+    let check = || {
+        let said = destinations.reach(client, facts)?;
+        facts.warnings.extend(said);
+        info!(addresses = ?facts.addresses, "preflight: the target is reached");
+        if !for_files || interrupt.count() > 0 {
+            return Ok(());
+        }
+        let fetch = Watched { fetch: &ByProbe::like(client), last: &last };
+        destinations.check_answers(client, &asked.workload, &fetch, interrupt, facts)
+    };
+    let say = || {
+        let what = format!("checking {} …", redaction::text(&last.url()).text);
+        observer.event(&Event::Waiting { what });
+    };
+    let checked = saying_after(SILENCE_MAX, check, say);
     targets.clone_from(&facts.addresses);
-    info!(addresses = ?targets, "preflight: the target is reached");
-    asked.warnings.extend(said);
-    go_on(interrupt)?;
-    if !for_files {
-        return Ok(());
-    }
-    observer.event(&preparing("asking the target for its files"));
-    let (fetch, since) = (ByProbe::like(&asked.effective), Instant::now());
-    let checked =
-        destinations.check_answers(&asked.effective.client, &asked.workload, &fetch, interrupt, facts);
     let after = since.elapsed();
     match &checked {
+        Ok(()) if !for_files => {}
         Ok(()) => info!(?after, server = facts.server, "preflight: the target answers as it should"),
         Err(error) => warn!(?after, %error, "preflight: the target does not answer as it should"),
     }

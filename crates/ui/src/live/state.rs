@@ -219,7 +219,7 @@ impl Picture {
         }
         self.now.elapsed_ms = now_ms.saturating_sub(self.first_ms);
         match line.event {
-            Event::Preparing { what } => {
+            Event::Preparing { what } | Event::Waiting { what } => {
                 self.now.phase = what;
                 self.enter(State::Preparing);
             }

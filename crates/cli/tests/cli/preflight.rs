@@ -1,0 +1,211 @@
+//! The check before the load: what it asks, how long it waits, and what it says.
+
+use std::io::{Read, Write};
+use std::net::{TcpListener, TcpStream};
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use crate::program::{command, webstone_in};
+
+/// A server of one thread per connection that keeps what it was asked.
+struct Asked {
+    url: String,
+    requests: Arc<Mutex<Vec<String>>>,
+}
+
+impl Asked {
+    /// Reads bodies as Content-Length says, and has `answer` write what follows.
+    fn start(answer: fn(&mut TcpStream)) -> Asked {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let url = format!("http://{}/x", listener.local_addr().unwrap());
+        let requests = Arc::new(Mutex::new(Vec::new()));
+        let kept = requests.clone();
+        std::thread::spawn(move || {
+            for stream in listener.incoming() {
+                let (mut stream, kept) = (stream.unwrap(), kept.clone());
+                std::thread::spawn(move || {
+                    while let Some(request) = request(&mut stream) {
+                        kept.lock().unwrap().push(request);
+                        answer(&mut stream);
+                    }
+                });
+            }
+        });
+        Asked { url, requests }
+    }
+
+    fn requests(&self) -> Vec<String> {
+        self.requests.lock().unwrap().clone()
+    }
+}
+
+/// The next request with its body.
+fn request(stream: &mut TcpStream) -> Option<String> {
+    let (mut text, mut byte) = (String::new(), [0]);
+    while !text.ends_with("\r\n\r\n") {
+        stream.read_exact(&mut byte).ok()?;
+        text.push(byte[0].into());
+    }
+    let length = text.lines().find_map(|line| line.strip_prefix("Content-Length: "));
+    let mut body = vec![0; length.map_or(0, |length| length.parse().unwrap())];
+    stream.read_exact(&mut body).ok()?;
+    Some(text + &String::from_utf8(body).unwrap())
+}
+
+fn ok(stream: &mut TcpStream) {
+    let _ = stream.write_all(b"HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\nhello");
+}
+
+const ONE: [&str; 6] = ["-n", "1", "-c", "1", "-q", "--warmup=0s"];
+
+#[test]
+fn the_check_asks_what_the_clients_ask() {
+    let dir = tempfile::tempdir().unwrap();
+    let server = Asked::start(ok);
+    let body = [
+        "-m",
+        "PUT",
+        "--body",
+        "abcdef",
+        "-H",
+        "Content-Length: 6",
+        "-H",
+        "Cookie: a=1",
+        "-H",
+        "Cookie: b=2",
+    ];
+    let said = webstone_in(dir.path(), &[&["hit", &server.url], &body[..], &ONE].concat());
+    assert!(matches!(said.code, 0 | 4), "{said:?}");
+    let requests = server.requests();
+    assert_eq!(requests.len(), 2, "one by the check, one by the load");
+    assert_eq!(requests[0], requests[1]);
+    assert!(requests[0].starts_with("PUT /x HTTP/1.1\r\n"), "{}", requests[0]);
+    let fields = "\r\nContent-Length: 6\r\nCookie: a=1\r\nCookie: b=2\r\n\r\nabcdef";
+    assert!(requests[0].ends_with(fields), "{}", requests[0]);
+}
+
+#[test]
+fn a_head_request_is_checked_by_head_and_a_large_body_by_its_beginning() {
+    let dir = tempfile::tempdir().unwrap();
+    // More than anybody reads.
+    let server = Asked::start(|stream| {
+        let _ = stream.write_all(b"HTTP/1.1 200 OK\r\nContent-Length: 100000000000\r\n\r\n");
+    });
+    let said = webstone_in(dir.path(), &[&["hit", &server.url, "-m", "HEAD"], &ONE[..]].concat());
+    assert!(matches!(said.code, 0 | 4), "{said:?}");
+    assert!(
+        server.requests().iter().all(|request| request.starts_with("HEAD /x ")),
+        "{:?}",
+        server.requests()
+    );
+    let server = Asked::start(|stream| {
+        let _ = stream.write_all(b"HTTP/1.1 200 OK\r\nContent-Length: 80000000\r\n\r\n");
+        for _ in 0..800 {
+            let _ = stream.write_all(&[b'x'; 100_000]);
+        }
+    });
+    let said = webstone_in(dir.path(), &[&["hit", &server.url, "--format", "json"], &ONE[..]].concat());
+    assert!(matches!(said.code, 0 | 4), "{said:?}");
+    let report: serde_json::Value = serde_json::from_str(&said.out).unwrap();
+    assert_eq!(report["iterations"][0]["measured"]["counts"]["succeeded"], 1);
+}
+
+#[test]
+fn an_event_stream_passes_with_a_warning() {
+    let dir = tempfile::tempdir().unwrap();
+    let server = Asked::start(|stream| {
+        let mut wrote = stream.write_all(b"HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\n\r\n");
+        while wrote.is_ok() {
+            std::thread::sleep(Duration::from_millis(50));
+            wrote = stream.write_all(b"data: 1\n\n");
+        }
+    });
+    let run = ["hit", &server.url, "--format", "json", "-d", "1s", "-c", "1", "-q", "--warmup=0s"];
+    let said = webstone_in(dir.path(), &run);
+    let report: serde_json::Value = serde_json::from_str(&said.out).unwrap();
+    let warnings = report["warnings"].to_string();
+    assert!(warnings.contains("was not finished 2s after its head"), "{warnings}");
+}
+
+#[test]
+fn a_server_that_says_nothing_is_named_while_it_is_waited_for() {
+    let dir = tempfile::tempdir().unwrap();
+    // The kernel accepts for it.
+    let silent = TcpListener::bind("127.0.0.1:0").unwrap();
+    let url = format!("http://{}/x?token=hunter2", silent.local_addr().unwrap());
+    let shown = url.replace("hunter2", "[redacted]");
+    let output = command(dir.path(), &["hit", &url, "--first-byte-timeout", "1500ms"]).output().unwrap();
+    assert_eq!(output.status.code(), Some(1));
+    assert_eq!(
+        String::from_utf8(output.stderr).unwrap(),
+        format!(
+            "checking {shown} …\n\
+             error: GET {url}: not a byte of an answer came within 1.5s\n\
+             hint: the port is open, but nothing answers: is it an HTTP server, and is it healthy? --first-byte-timeout and \
+             --timeout allow more time\n"
+        )
+    );
+    let slow = Asked::start(|stream| {
+        let _ = stream.write_all(b"HTTP/1.1 200 OK\r\nX: ");
+        std::thread::sleep(Duration::from_secs(60));
+    });
+    let said = webstone_in(dir.path(), &["hit", &slow.url, "--timeout", "300ms"]);
+    let told = format!("error: GET {}: the answer was not finished within 300ms: 20 bytes came\n", slow.url);
+    assert!(
+        said.err.contains(&told) && said.err.ends_with("hint: allow more time with --timeout\n"),
+        "{}",
+        said.err
+    );
+}
+
+#[test]
+fn a_request_that_contradicts_its_body_is_never_sent() {
+    let dir = tempfile::tempdir().unwrap();
+    let server = Asked::start(ok);
+    let url = &*server.url;
+    let remove = "hint: remove it: the length of the body is sent without it\n";
+    for (arguments, told) in [
+        (
+            &["--body", "abcdef", "-H", "Content-Length: 3"][..],
+            format!("error: --header (client.headers): `Content-Length: 3`, but the body has 6 bytes\n{remove}"),
+        ),
+        (
+            &["-H", "Content-Length: 3"],
+            format!("error: {url}: `Content-Length: 3`, but the request has no body\n{remove}"),
+        ),
+        (
+            &["--body", "a", "-H", "Transfer-Encoding: gzip"],
+            "error: --header (client.headers): `Transfer-Encoding: gzip`, but the only coding that can be sent is `chunked`\n\
+             hint: write chunked, or remove it\n"
+                .to_owned(),
+        ),
+        (
+            &["-H", "Host: a", "-H", "host: b"],
+            "error: --header (client.headers): `Host` is given twice, but a request has one\nhint: give it once\n".to_owned(),
+        ),
+    ] {
+        let said = webstone_in(dir.path(), &[&["hit", url], arguments].concat());
+        assert_eq!((said.code, said.err), (2, told));
+    }
+    let file = format!(
+        "name = \"t\"\ntarget = [\"{url}\"]\n[client]\nbody = \"abc\"\n[client.headers]\nContent-Length = \"4\"\n",
+        url = url.trim_end_matches("/x")
+    );
+    std::fs::write(dir.path().join("t.toml"), file).unwrap();
+    let said = webstone_in(dir.path(), &["run", "-f", "t.toml"]);
+    assert_eq!(said.code, 2);
+    assert!(
+        said.err.contains("testbed file t.toml, line 5: --header (client.headers): `Content-Length: 4`"),
+        "{}",
+        said.err
+    );
+    let pages = "[[pages]]\nurl = \"/a\"\n[[pages]]\nurl = \"/b\"\nbody = \"abc\"\nmethod = \"POST\"\nheaders = { Content-Length = \"4\" }\n";
+    std::fs::write(dir.path().join("w.toml"), pages).unwrap();
+    for check in ["--no-check", "--no-store"] {
+        let said = webstone_in(dir.path(), &["run", url.trim_end_matches("/x"), "-w", "w.toml", check]);
+        assert_eq!(said.code, 2);
+        let told = "page 1: /b: `Content-Length: 4`, but the body has 3 bytes";
+        assert!(said.err.contains(told), "{}", said.err);
+    }
+    assert_eq!(server.requests(), [""; 0]);
+}
