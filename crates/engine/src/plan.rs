@@ -12,7 +12,7 @@ use webstone_workload::load::{
 };
 use webstone_workload::request::Request;
 use webstone_workload::route::ProxyProtocol;
-use webstone_workload::{Feed, FileRequest, Sampler, Workload};
+use webstone_workload::{Feed, FileRequest, Sampler, Statuses, Workload};
 
 use crate::client::Client;
 use crate::contents::Contents;
@@ -47,6 +47,8 @@ pub struct Plan {
     pub(crate) requests_per_connection: u32,
     pub(crate) parallel: u32,
     pub(crate) check: Check,
+    /// Statuses of requests that state none.
+    pub(crate) expected: Statuses,
     pub(crate) reset: bool,
     pub(crate) resolve_each: bool,
     pub(crate) proxy_protocol: Option<ProxyProtocol>,
@@ -84,6 +86,8 @@ pub struct Plan {
     target_feeds: Option<IndexMap<String, Feed>>,
 }
 
+/// [`RequestPlan::status`] of a request that has the run's statuses, where these are others than 2xx.
+pub(crate) const LISTED: u16 = 1;
 /// [`RequestPlan::template`] of a request that never changes.
 pub(crate) const NO_TEMPLATE: u32 = u32::MAX;
 
@@ -105,7 +109,7 @@ pub(crate) struct RequestPlan {
     pub(crate) last: Slice,
     /// Expected body length; [`u64::MAX`] if any is accepted.
     pub(crate) size: u64,
-    /// Expected status; 0 for any from 200 to 299.
+    /// Expected status; 0 for any from 200 to 299, [`LISTED`] for those of [`Plan::expected`].
     pub(crate) status: u16,
     pub(crate) is_head: bool,
     pub(crate) is_idempotent: bool,
@@ -163,6 +167,7 @@ impl Plan {
             requests_per_connection: client.requests_per_connection.unwrap_or(u32::MAX).max(1),
             parallel: client.parallel,
             check: client.check,
+            expected: client.expect_status.clone(),
             reset: client.reset,
             resolve_each: client.resolve == Resolve::PerConnection,
             proxy_protocol: client.proxy_protocol,
@@ -392,7 +397,7 @@ impl Plan {
                 .known_size(&self.method)
                 .filter(|_| spec.client.check != Check::Status)
                 .unwrap_or(u64::MAX),
-            status: detail.status.unwrap_or(0),
+            status: detail.status.unwrap_or(if self.expected.is_default() { 0 } else { LISTED }),
             is_head: method == "HEAD",
             is_idempotent: is_idempotent(method),
             template,

@@ -9,6 +9,7 @@ use webstone_workload::load::Check;
 use crate::exchange::{ExchangeId, Exchanges, Progress};
 use crate::layer::Layer;
 use crate::link::{Family, HeldOver, LinkState};
+use crate::plan::{LISTED, Plan, RequestPlan};
 use crate::session::{AnswerError, Heard, Session, Sink};
 use crate::sys::{Backend, DISCARD_BYTES, Received};
 use crate::worker::Worker;
@@ -273,18 +274,23 @@ impl<B: Backend, L: Layer, P: Session> Worker<B, L, P> {
         if exchange.progress == Progress::Sending {
             return self.answered_early(at, now);
         }
-        if !status_fits(request.status, exchange.status) {
+        if !self.plan.status_fits(request.status, exchange.status) {
+            let plan = self.plan.clone();
             return self.refuse(at, ErrorClass::WrongStatus, ended, now, &|e| {
-                format!("status {} instead of {}", e.status, expected(request.status))
+                format!("status {} instead of {}", e.status, plan.expected_in_words(request.status))
             });
         }
-        if request.size != u64::MAX && exchange.body_bytes != request.size {
+        if request.size != u64::MAX
+            && exchange.body_bytes != request.size
+            && self.plan.has_body(&request, exchange.status)
+        {
             return self.refuse(at, ErrorClass::WrongLength, ended, now, &|e| {
                 format!("a body of {} bytes instead of {}", e.body_bytes, request.size)
             });
         }
         if let Some(contents) = &self.plan.contents
             && !contents.accepts(exchange.request, exchange.body_sum.as_ref().map_or(0, |sum| sum.value()))
+            && self.plan.has_body(&request, exchange.status)
         {
             return self.refuse(at, ErrorClass::WrongContent, ended, now, &|e| {
                 format!("a body of {} bytes whose content differs from the generated file", e.body_bytes)
@@ -315,13 +321,11 @@ impl<B: Backend, L: Layer, P: Session> Worker<B, L, P> {
     fn answered_early(&mut self, at: ExchangeId, now: u64) {
         let exchange = self.links.exchange(at);
         let request = self.plan.requests[exchange.request as usize];
-        if !status_fits(request.status, exchange.status) {
+        if !self.plan.status_fits(request.status, exchange.status) {
+            let plan = self.plan.clone();
             return self.fail(at, ErrorClass::WrongStatus, now, &|e| {
-                format!(
-                    "status {} instead of {}, before the whole request was sent",
-                    e.status,
-                    expected(request.status)
-                )
+                let expected = plan.expected_in_words(request.status);
+                format!("status {} instead of {expected}, before the whole request was sent", e.status)
             });
         }
         if exchange.status < 400 {
@@ -340,12 +344,28 @@ impl<B: Backend, L: Layer, P: Session> Worker<B, L, P> {
     }
 }
 
-/// Whether a status is the expected one; 0 expects any from 200 to 299.
-#[inline]
-fn status_fits(asked: u16, status: u16) -> bool {
-    if asked == 0 { (200..300).contains(&status) } else { status == asked }
-}
+impl Plan {
+    /// Whether a status is an expected one.
+    #[inline]
+    fn status_fits(&self, asked: u16, status: u16) -> bool {
+        match asked {
+            0 => (200..300).contains(&status),
+            LISTED => self.expected.has(status),
+            asked => status == asked,
+        }
+    }
 
-fn expected(asked: u16) -> String {
-    if asked == 0 { "200 to 299".to_owned() } else { asked.to_string() }
+    fn expected_in_words(&self, asked: u16) -> String {
+        match asked {
+            0 => "200 to 299".to_owned(),
+            LISTED => self.expected.in_words(),
+            asked => asked.to_string(),
+        }
+    }
+
+    /// Whether an answer has the length and the content of its file: one that is not 2xx and counts as a success anyway has its own.
+    #[cold]
+    fn has_body(&self, request: &RequestPlan, status: u16) -> bool {
+        request.status != LISTED || (200..300).contains(&status)
+    }
 }

@@ -217,6 +217,7 @@ fn of_client(client: &ClientSpec, asked: &mut List) {
         first_byte_timeout: _,
         request_timeout: _,
         check: _,
+        expect_status: _,
         reset: _,
         tls,
     } = client;

@@ -103,7 +103,7 @@ fn every_power_can_be_needed_and_defaults_need_none() {
 
 /// Keys with text values but without a power: numbers and times with units, and what stays within the run, as the
 /// comments in [`asked`] say.
-const POWERLESS: [&str; 27] = [
+const POWERLESS: [&str; 28] = [
     "name",
     "load.clients",
     "load.rate",
@@ -119,6 +119,7 @@ const POWERLESS: [&str; 27] = [
     "client.connect_timeout",
     "client.first_byte_timeout",
     "client.request_timeout",
+    "client.expect_status",
     "client.tls.pin",
     "client.tls.sni",
     "client.tls.alpn",

@@ -14,7 +14,7 @@ use webstone_workload::aim::Aim;
 use webstone_workload::content;
 use webstone_workload::target::Target;
 use webstone_workload::tls::TlsSpec;
-use webstone_workload::{FileRequest, Workload};
+use webstone_workload::{FileRequest, Statuses, Workload};
 
 use webstone_lab::fetch::{ByProbe, Fetch, asked};
 use webstone_lab::interrupt::Interrupt;
@@ -86,8 +86,8 @@ pub enum FileProblemKind {
     Status {
         /// The status found.
         found: u16,
-        /// The one expected; `None`: any from 200 to 299.
-        expected: Option<u16>,
+        /// Those expected.
+        expected: Statuses,
     },
     /// Another body length than the workload states.
     Size {
@@ -127,11 +127,8 @@ impl fmt::Display for FileProblemKind {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             FileProblemKind::Status { found: 404, .. } => write!(f, "missing (status 404)"),
-            FileProblemKind::Status { found, expected: Some(expected) } => {
-                write!(f, "status {found} where {expected} is expected")
-            }
-            FileProblemKind::Status { found, expected: None } => {
-                write!(f, "status {found} where 200 to 299 is expected")
+            FileProblemKind::Status { found, expected } => {
+                write!(f, "status {found} where {} is expected", expected.in_words())
             }
             FileProblemKind::Size { found, expected } => {
                 write!(f, "{found} bytes where the workload states {expected}")
@@ -212,7 +209,7 @@ impl Look<'_> {
             each(piece);
         });
         let problem = match &answer {
-            Ok(answer) => problem(file, answer, &body),
+            Ok(answer) => problem(file, answer, &body, self.client),
             Err(error) => Some(FileProblemKind::NoAnswer { detail: error.detail.clone() }),
         };
         Looked { answer, problem, bytes: body.bytes }
@@ -360,13 +357,17 @@ impl Body<'_> {
     }
 }
 
-fn problem(file: &FileRequest, answer: &ProbeResponse, body: &Body<'_>) -> Option<FileProblemKind> {
-    let (found, expected) = (answer.status, file.detail.status);
-    let right = expected.map_or((200..300).contains(&found), |expected| found == expected);
-    if !right {
+fn problem(
+    file: &FileRequest,
+    answer: &ProbeResponse,
+    body: &Body<'_>,
+    client: &ClientSpec,
+) -> Option<FileProblemKind> {
+    let (found, expected) = (answer.status, file.expected_statuses(&client.expect_status));
+    if !expected.has(found) {
         return Some(FileProblemKind::Status { found, expected });
     }
-    let expected = body.expected?;
+    let expected = body.expected.filter(|_| file.has_body(found))?;
     let found = match answer.read {
         ReadTo::End => body.bytes,
         // What was not read is known where the head says it.
@@ -493,7 +494,10 @@ mod tests {
         assert_eq!(check(&table, &workload(vec![vec![gone.clone()]]), Check::Size).problems, []);
         gone.detail.status = Some(410);
         let report = check(&table, &workload(vec![vec![gone]]), Check::Size);
-        assert_eq!(report.problems[0].kind, FileProblemKind::Status { found: 404, expected: Some(410) });
+        assert_eq!(
+            report.problems[0].kind,
+            FileProblemKind::Status { found: 404, expected: Statuses::one(410) }
+        );
     }
 
     #[test]

@@ -23,6 +23,7 @@ mod read;
 pub mod request;
 pub mod route;
 mod sampler;
+mod statuses;
 pub mod target;
 pub mod template;
 pub mod tls;
@@ -37,6 +38,7 @@ pub use pages::{Feed, FeedKept, FileRequest, Page, RequestDetail, TlsPages, Work
 pub use problem::{UnwritableError, WorkloadError};
 pub use read::{FeedFile, read, read_with};
 pub use sampler::{PageSequence, Sampler};
+pub use statuses::{Statuses, StatusesError};
 pub use toml_form::write as to_toml;
 pub use url::is_absolute;
 pub use webstone1::write as to_webstone1;

@@ -14,6 +14,7 @@ use crate::arrivals::ArrivalProcess;
 use crate::fields::Fields;
 pub use crate::http2_settings::Http2Settings;
 use crate::route::{ConnectTo, ProxyProtocol, Reached};
+use crate::statuses::Statuses;
 use crate::tls::TlsSpec;
 use webstone_measure::rate::Rates;
 use webstone_measure::units::Nanos;
@@ -327,6 +328,9 @@ pub struct ClientSpec {
     pub request_timeout: Nanos,
     /// What is checked in each answer.
     pub check: Check,
+    /// Statuses that count as a success, of files that state none: `304`, `2xx`, `200,304,404`.
+    #[serde(skip_serializing_if = "Statuses::is_default")]
+    pub expect_status: Statuses,
     /// Close connections with a TCP reset after the response: faster, but not what a browser does.
     pub reset: bool,
     /// How TLS handshakes are done, if a URL is `https`.
@@ -379,6 +383,7 @@ impl Default for ClientSpec {
             first_byte_timeout: Nanos::from_secs(30),
             request_timeout: Nanos::from_secs(60),
             check: Check::Size,
+            expect_status: Statuses::default(),
             reset: false,
             tls: TlsSpec::default(),
         }

@@ -5,6 +5,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::fields::Fields;
+use crate::statuses::Statuses;
 use webstone_measure::shown;
 use webstone_measure::units::Nanos;
 
@@ -85,7 +86,7 @@ pub struct RequestDetail {
     /// Method; absent: the run's.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub method: Option<String>,
-    /// Expected status; absent: any from 200 to 299.
+    /// Expected status; absent: the run's.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub status: Option<u16>,
     /// Header fields besides the run's; they replace the run's fields of the same name.
@@ -113,6 +114,17 @@ pub enum TlsPages {
 }
 
 impl FileRequest {
+    /// Statuses that count as a success. `run` are the run's.
+    pub fn expected_statuses(&self, run: &Statuses) -> Statuses {
+        self.detail.status.map_or_else(|| run.clone(), Statuses::one)
+    }
+
+    /// Whether an answer of this status has the file's body: another one (304, 404) that counts as a success has a length of its own,
+    /// unless the file itself states its status.
+    pub fn has_body(&self, status: u16) -> bool {
+        self.detail.status.is_some() || (200..300).contains(&status)
+    }
+
     /// Number of bytes that the answer's body must have, if known. `method` is the run's.
     pub fn known_size(&self, method: &str) -> Option<u64> {
         self.size.filter(|_| self.method(method) != "HEAD")

@@ -4,6 +4,7 @@ use std::path::PathBuf;
 
 use webstone_measure::units::Nanos;
 use webstone_model::spec::{Check, ClientSpec, ConnectionPolicy, HttpVersion, Resolve};
+use webstone_workload::Statuses;
 use webstone_workload::addresses::{AddressRange, PortRange};
 use webstone_workload::http2_settings::Http2Settings;
 use webstone_workload::route::{ConnectTo, ProxyProtocol};
@@ -214,6 +215,15 @@ pub struct ClientArgs {
     /// Example: --check content
     #[arg(long, value_name = "WHAT", value_parser = values::check())]
     pub check: Option<Check> => (client.check),
+
+    /// Statuses of responses that count as a success, of requests whose file states none
+    ///
+    /// A status, or a class such as 3xx. Redirects are not followed: with 302 or 3xx they are measured as they are. The length
+    /// that a workload states is checked of responses with 2xx alone.
+    ///
+    /// Example: --expect-status 304, or --expect-status 200,304,404
+    #[arg(long, value_name = "LIST")]
+    pub expect_status: Option<Statuses> => (client.expect_status),
 
     /// Do not check before the load that the server answers as the workload expects
     ///

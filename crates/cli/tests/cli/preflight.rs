@@ -5,7 +5,7 @@ use std::net::{TcpListener, TcpStream};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use crate::program::{command, webstone_in};
+use crate::program::{Server, command, webstone_in};
 
 /// A server of one thread per connection that keeps what it was asked.
 struct Asked {
@@ -208,4 +208,41 @@ fn a_request_that_contradicts_its_body_is_never_sent() {
         assert!(said.err.contains(told), "{}", said.err);
     }
     assert_eq!(server.requests(), [""; 0]);
+}
+
+#[test]
+fn statuses_that_are_expected_are_valid() {
+    let dir = tempfile::tempdir().unwrap();
+    let server = Server::start(dir.path(), &["--threads", "1", "--workload", "workout-0k"]);
+    let (missing, moved) =
+        (format!("{}/nowhere", server.url), format!("{}/test?size=1&fault=status&status=302", server.url));
+    std::fs::write(dir.path().join("t.toml"), "[client]\nexpect_status = \"404\"\n").unwrap();
+    std::fs::write(dir.path().join("w.toml"), "[[pages]]\nfiles = [\"/nowhere\"]\n").unwrap();
+    let more = ["-n", "7", "-c", "1", "-q", "--format", "json"];
+    let ends = ["-d", "0s", "--warmup", "0s"];
+    for run in [
+        &["hit", &missing, "--expect-status", "404"][..],
+        &["hit", &moved, "--expect-status", "2xx,302"],
+        &["hit", &moved, "--expect-status", "3xx"],
+        &[&["run", &server.url, "-w", "w.toml", "--expect-status", "404"][..], &ends].concat(),
+        &[&["run", &server.url, "-w", "w.toml", "-f", "t.toml"][..], &ends].concat(),
+    ] {
+        let said = webstone_in(dir.path(), &[run, &more[..]].concat());
+        assert!(matches!(said.code, 0 | 4), "{run:?}: {}", said.err);
+        let report: serde_json::Value = serde_json::from_str(&said.out).unwrap();
+        assert_eq!(report["iterations"][0]["measured"]["counts"]["succeeded"], 7, "{run:?}");
+    }
+    let said = webstone_in(
+        dir.path(),
+        &["hit", &format!("{}/test?size=1", server.url), "--expect-status", "304,404"],
+    );
+    assert_eq!(said.code, 1);
+    assert!(
+        said.err.contains("answers with status 200, but only a status 304 or 404 counts as a success\n"),
+        "{}",
+        said.err
+    );
+    let said = webstone_in(dir.path(), &["hit", &missing, "--expect-status", "40x"]);
+    assert_eq!(said.code, 2);
+    assert!(said.err.contains("`40x` is not a status from 200 to 599 or a class of them"), "{}", said.err);
 }

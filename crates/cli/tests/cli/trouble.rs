@@ -108,7 +108,7 @@ fn a_fileset_that_is_not_served_is_found_before_the_load() {
         said.err,
         format!(
             "error: {url}/nowhere answers with status 404, but only a status from 200 to 299 counts as a success\n\
-             hint: check the path; --no-check measures anyway, and counts such answers as errors\n"
+             hint: check the path; --expect-status 404 counts such answers as valid; --no-check measures anyway, and counts such answers as errors\n"
         )
     );
     let said = webstone_in(dir.path(), &["hit", &format!("{url}/test?size=1&fault=status&status=302")]);
@@ -118,7 +118,7 @@ fn a_fileset_that_is_not_served_is_found_before_the_load() {
         format!(
             "error: {url}/test?size=1&fault=status&status=302 answers with status 302, but only a status from 200 to 299 \
              counts as a success\n\
-             hint: redirects are not followed: give the URL that it leads to; --no-check measures anyway, and counts such \
+             hint: redirects are not followed: give the URL that it leads to; --expect-status 302 counts such answers as valid; --no-check measures anyway, and counts such \
              answers as errors\n"
         )
     );

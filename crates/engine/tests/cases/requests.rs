@@ -120,6 +120,32 @@ fn a_head_request_expects_no_body() {
 }
 
 #[test]
+fn answers_with_an_expected_status_are_valid_whatever_their_length() {
+    let not_modified = Act::Write(b"HTTP/1.1 304 Not Modified\r\nETag: \"x\"\r\n\r\n".to_vec());
+    let missing = Act::Write(b"HTTP/1.1 404 Not Found\r\nContent-Length: 2\r\n\r\nno".to_vec());
+    for (expected, answer, wrong) in [
+        ("304,404", not_modified.clone(), 0),
+        ("304,404", missing.clone(), 0),
+        ("2xx,304", missing, 3),
+        ("304", ok(), 3),
+        ("2xx", not_modified, 3),
+    ] {
+        let peer = Peer::start(vec![answer]);
+        let mut spec = spec(&peer.url, KeepAlive, 3);
+        spec.client.expect_status = expected.parse().unwrap();
+        let outcome = run(&spec, &one_page(vec![file("/x", Some(500))]), 1);
+        let counts = outcome.measured.counts;
+        assert_eq!((counts.succeeded, counts.failed), (3 - wrong, wrong), "{expected}");
+    }
+    // Of a status that is the ordinary one, the length still counts.
+    let peer = Peer::start(vec![ok()]);
+    let mut spec = spec(&peer.url, KeepAlive, 1);
+    spec.client.expect_status = "200,304".parse().unwrap();
+    let outcome = run(&spec, &one_page(vec![file("/x", Some(500))]), 1);
+    assert_eq!(errors(&outcome)[0].0, webstone_measure::errors::ErrorClass::WrongLength);
+}
+
+#[test]
 fn several_fields_of_a_name_and_bodies_in_chunks_arrive() {
     let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
     let mut spec = spec(&format!("http://{}", listener.local_addr().unwrap()), PerRequest, 1);

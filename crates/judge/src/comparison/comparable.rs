@@ -123,7 +123,7 @@ impl Found {
             format!("{}{limit}", text(&client.connections))
         };
         type Part = fn(&ClientSpec) -> String;
-        let forbidding: [(&str, Part); 14] = [
+        let forbidding: [(&str, Part); 15] = [
             ("files fetched at once", |client| client.parallel.to_string()),
             ("protocol", |client| format!("HTTP/{}", text(&client.http))),
             ("clients per connection", |client| client.clients_per_connection.to_string()),
@@ -135,6 +135,7 @@ impl Found {
             ("header fields", |client| listed(&client.headers)),
             ("request body", |client| client.body.clone().unwrap_or_else(|| "none".to_owned())),
             ("check of answers", |client| text(&client.check)),
+            ("expected statuses", |client| client.expect_status.to_string()),
             ("connections end with a reset", |client| yes(client.reset)),
             ("name resolution", |client| text(&client.resolve)),
             ("Unix socket", |client| yes(client.unix_socket.is_some())),

@@ -154,7 +154,8 @@ fn wrong_status(level: &Level<'_>) -> u64 {
 }
 
 fn expects_2xx(record: &RunRecord) -> bool {
-    record.workload.pages.iter().flat_map(|page| &page.files).all(|file| file.detail.status.is_none())
+    record.spec.client.expect_status.is_default()
+        && record.workload.pages.iter().flat_map(|page| &page.files).all(|file| file.detail.status.is_none())
 }
 
 /// Bars whose ends grow by a factor, from the fastest answer to the slowest: of equal ranges, one slow answer would leave a single

@@ -240,23 +240,36 @@ fn files_error(workload: &Workload, problems: &[FileProblem], checked: Option<u6
         && file.size.is_none()
     {
         let advice = match problem.kind {
-            FileProblemKind::Status { found: 300..=399, .. } => {
-                "redirects are not followed: give the URL that it leads to"
+            FileProblemKind::Status { found, .. } => {
+                let advice = match found {
+                    304 => "the request asks for a revalidation",
+                    300..=399 => "redirects are not followed: give the URL that it leads to",
+                    401 | 407 => "add credentials: -H 'Authorization: …'",
+                    405 => "choose another method with -m",
+                    _ => "check the path",
+                };
+                format!("{advice}; --expect-status {found} counts such answers as valid")
             }
-            FileProblemKind::Status { found: 401 | 407, .. } => "add credentials: -H 'Authorization: …'",
-            FileProblemKind::Status { .. } => "check the path",
-            _ => "try it with `curl -v`",
+            _ => "try it with `curl -v`".to_owned(),
         };
         return TargetError::target(one_url_message(problem), format!("{advice}; {MEASURE}"));
     }
-    TargetError::target(files_message(problems, checked), format!("{FILES_HINT}; {MEASURE}"))
+    let other = problems.iter().find_map(|problem| match problem.kind {
+        FileProblemKind::Status { found, .. } if found != 404 => Some(found),
+        _ => None,
+    });
+    let expect = other.map_or(String::new(), |status| {
+        format!("; --expect-status 2xx,{status} counts such answers as valid")
+    });
+    TargetError::target(files_message(problems, checked), format!("{FILES_HINT}{expect}; {MEASURE}"))
 }
 
 fn one_url_message(problem: &FileProblem) -> String {
     let url = &problem.url;
     match &problem.kind {
         FileProblemKind::Status { found, expected } => {
-            let wanted = expected.map_or("from 200 to 299".to_owned(), |status| status.to_string());
+            let from = if expected.is_default() { "from " } else { "" };
+            let wanted = format!("{from}{}", expected.in_words());
             format!("{url} answers with status {found}, but only a status {wanted} counts as a success")
         }
         kind => format!("{url}: {kind}"),

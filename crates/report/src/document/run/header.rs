@@ -196,6 +196,9 @@ pub(crate) fn policy(record: &RunRecord) -> Vec<String> {
     };
     let mut facts =
         vec![connections, format!("{} {version}", client.method), checked(client, &record.workload)];
+    if !client.expect_status.is_default() {
+        facts.push(format!("expected statuses: {}", client.expect_status));
+    }
     if client.parallel > 1 {
         facts.push(format!("{} files of a page at once", client.parallel));
     }
