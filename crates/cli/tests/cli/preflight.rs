@@ -246,3 +246,20 @@ fn statuses_that_are_expected_are_valid() {
     assert_eq!(said.code, 2);
     assert!(said.err.contains("`40x` is not a status from 200 to 599 or a class of them"), "{}", said.err);
 }
+
+#[test]
+fn a_private_key_with_a_passphrase_is_told() {
+    let dir = tempfile::tempdir().unwrap();
+    let pem = |kind: &str| format!("-----BEGIN {kind}-----\nMIIB\n-----END {kind}-----\n");
+    std::fs::write(dir.path().join("c.pem"), pem("CERTIFICATE")).unwrap();
+    std::fs::write(dir.path().join("k.pem"), pem("ENCRYPTED PRIVATE KEY")).unwrap();
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let url = format!("https://{}/", listener.local_addr().unwrap());
+    let said = webstone_in(dir.path(), &["hit", &url, "-k", "--cert", "c.pem", "--key", "k.pem"]);
+    assert_eq!(said.code, 2);
+    assert_eq!(
+        said.err,
+        "error: --key `k.pem`: the private key has a passphrase\n\
+         hint: write the key without it to another file: openssl pkey -in KEY -out FILE\n"
+    );
+}

@@ -288,12 +288,24 @@ fn identity(
     let path = spec.key.as_ref().unwrap_or(cert);
     let chain = certificates("--cert", cert)?;
     let key = PrivateKeyDer::from_pem_file(path).map_err(|error| {
+        if std::fs::read(path).is_ok_and(|pem| has_passphrase(&pem)) {
+            return PlanError::new(
+                format!("--key {}: the private key has a passphrase", quoted(path)),
+                "write the key without it to another file: openssl pkey -in KEY -out FILE",
+            );
+        }
         PlanError::new(
             format!("--key {}: {}", quoted(path), in_words(&error)),
             "give a file with a private key in PEM format, without a passphrase",
         )
     })?;
     Ok(Some((chain, key)))
+}
+
+/// Whether a private key in PEM is encrypted: as PKCS #8 has it (RFC 5958), or as OpenSSL once wrote it.
+fn has_passphrase(pem: &[u8]) -> bool {
+    let marks: [&[u8]; 2] = [b"-----BEGIN ENCRYPTED PRIVATE KEY-----", b"Proc-Type: 4,ENCRYPTED"];
+    marks.into_iter().any(|mark| memchr::memmem::find(pem, mark).is_some())
 }
 
 fn in_words(error: &rustls::pki_types::pem::Error) -> String {
@@ -358,6 +370,13 @@ mod tests {
         for pin in ["", "12", &"0".repeat(63), &"g".repeat(64)] {
             assert!(told(&|spec| spec.pin = Some(pin.to_owned())).starts_with("--tls-pin"), "{pin}");
         }
+        for encrypted in [
+            "-----BEGIN ENCRYPTED PRIVATE KEY-----\nMIIB\n-----END ENCRYPTED PRIVATE KEY-----\n",
+            "-----BEGIN RSA PRIVATE KEY-----\nProc-Type: 4,ENCRYPTED\nDEK-Info: AES-128-CBC,00\n\nMIIB\n-----END RSA PRIVATE KEY-----\n",
+        ] {
+            assert!(has_passphrase(encrypted.as_bytes()));
+        }
+        assert!(!has_passphrase(b"-----BEGIN PRIVATE KEY-----\nMIIB\n-----END PRIVATE KEY-----\n"));
         let colons = ["ab"; 32].join(":");
         assert_eq!(pin(&colons).unwrap(), [0xab; 32]);
     }

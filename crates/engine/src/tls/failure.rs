@@ -1,5 +1,6 @@
 //! Classes and plain words for rustls's errors.
 
+use rustls::pki_types::{ServerName, UnixTime};
 use rustls::{AlertDescription, CertificateError, Error, InvalidMessage};
 use webstone_measure::errors::ErrorClass;
 
@@ -94,29 +95,99 @@ fn no_protocol() -> String {
 }
 
 fn certificate(error: &CertificateError) -> String {
-    const REMEDY: &str = "trust its issuer with --cacert FILE, or skip verification with -k";
-    let what = match error {
-        CertificateError::UnknownIssuer => "is not signed by a trusted certificate".to_owned(),
-        CertificateError::Expired | CertificateError::ExpiredContext { .. } => "has expired".to_owned(),
-        CertificateError::NotValidYet | CertificateError::NotValidYetContext { .. } => {
-            "is not valid yet".to_owned()
+    const SKIP: &str = "skip verification with -k";
+    let (what, remedy) = match error {
+        CertificateError::UnknownIssuer => {
+            ("is not signed by a trusted certificate".to_owned(), "trust its issuer with --cacert FILE")
         }
-        CertificateError::NotValidForName | CertificateError::NotValidForNameContext { .. } => {
-            return "the server's certificate is for another host name; give that name with --sni, or skip \
-                verification with -k"
-                .to_owned();
+        CertificateError::ExpiredContext { not_after, .. } => {
+            (format!("or that of its issuer expired on {}", date(*not_after)), "renew it")
         }
-        CertificateError::BadSignature => {
-            "was not signed with the key of the trusted certificate of that name".to_owned()
+        CertificateError::Expired => ("has expired".to_owned(), "renew it"),
+        CertificateError::NotValidYetContext { not_before, .. } => (
+            format!("or that of its issuer is not valid before {}", date(*not_before)),
+            "check this host's clock",
+        ),
+        CertificateError::NotValidYet => ("is not valid yet".to_owned(), "check this host's clock"),
+        CertificateError::NotValidForNameContext { expected, presented } if presented.is_empty() => {
+            return format!(
+                "the server's certificate names no host (it has no subjectAltName), and you asked for {asked}; make one with \
+                 subjectAltName={kind}:{asked}, or {SKIP}",
+                asked = expected.to_str(),
+                kind = if matches!(expected, ServerName::IpAddress(_)) { "IP" } else { "DNS" },
+            );
         }
-        CertificateError::Revoked => "was revoked".to_owned(),
+        CertificateError::NotValidForNameContext { expected, presented } => (
+            format!("is for {}; you asked for {}", names(presented), expected.to_str()),
+            "give one of its names with --sni",
+        ),
+        CertificateError::NotValidForName => {
+            ("is for another host name".to_owned(), "give that name with --sni")
+        }
+        CertificateError::BadSignature => (
+            "was not signed with the key of the trusted certificate of that name".to_owned(),
+            "trust its issuer with --cacert FILE",
+        ),
+        CertificateError::Revoked => ("was revoked".to_owned(), "renew it"),
+        CertificateError::InvalidPurpose | CertificateError::InvalidPurposeContext { .. } => (
+            "is not for servers (extended key usage)".to_owned(),
+            "make one with extendedKeyUsage=serverAuth",
+        ),
         CertificateError::Other(other) if other.0.is::<NotPinned>() => {
-            return format!("the server is not the one expected: {}", other.0);
+            return format!(
+                "the server is not the one expected: {}; correct --tls-pin, or leave it out",
+                other.0
+            );
         }
-        CertificateError::Other(other) => format!("was not accepted: {}", other.0),
-        other => format!("was not accepted: {other}"),
+        CertificateError::Other(other) => match other.0.downcast_ref::<webpki::Error>() {
+            Some(webpki::Error::CaUsedAsEndEntity) => (
+                "is a CA's, used as a server's".to_owned(),
+                "trust this very certificate with --cacert FILE (--tls-pin SHA256 besides -k accepts no other)",
+            ),
+            Some(webpki::Error::EndEntityUsedAsCa) => (
+                "is signed by a certificate that is not a CA's".to_owned(),
+                "have a CA sign it (basicConstraints=CA:TRUE)",
+            ),
+            Some(webpki::Error::NameConstraintViolation) => {
+                ("has a name that its CA may not sign for".to_owned(), "have another CA sign it")
+            }
+            Some(webpki::Error::UnsupportedCertVersion) => {
+                ("is not of X.509 version 3".to_owned(), "make one with extensions, such as subjectAltName")
+            }
+            _ => (format!("was not accepted: {}", other.0), "trust its issuer with --cacert FILE"),
+        },
+        other => (format!("was not accepted: {other}"), "trust its issuer with --cacert FILE"),
     };
-    format!("the server's certificate {what}; {REMEDY}")
+    format!("the server's certificate {what}; {remedy}, or {SKIP}")
+}
+
+/// The names of a certificate: `a.example, b.example`.
+fn names(presented: &[String]) -> String {
+    const NAMED_MAX: usize = 5;
+    // As webpki prints them: `DnsName("a.example")`, `IpAddress(127.0.0.1)`.
+    let bare = |name: &String| {
+        let inner = name.split_once('(').and_then(|(_, rest)| rest.strip_suffix(')')).unwrap_or(name);
+        inner.trim_matches('"').to_owned()
+    };
+    let mut named = presented.iter().take(NAMED_MAX).map(bare).collect::<Vec<_>>().join(", ");
+    if presented.len() > NAMED_MAX {
+        named += &format!(" and {} more", presented.len() - NAMED_MAX);
+    }
+    named
+}
+
+/// The day of an instant in UTC: `2026-03-01`. Years begin in March, so that a leap day is the last (Howard Hinnant,
+/// "chrono-Compatible Low-Level Date Algorithms", `civil_from_days`).
+fn date(time: UnixTime) -> String {
+    let days = time.as_secs() / 86_400 + 719_468;
+    let (era, of_era) = (days / 146_097, days % 146_097);
+    let year = (of_era - of_era / 1_460 + of_era / 36_524 - of_era / 146_096) / 365;
+    let of_year = of_era - (365 * year + year / 4 - year / 100);
+    let month = (5 * of_year + 2) / 153;
+    let day = of_year - (153 * month + 2) / 5 + 1;
+    let month = if month < 10 { month + 3 } else { month - 9 };
+    let year = era * 400 + year + u64::from(month <= 2);
+    format!("{year}-{month:02}-{day:02}")
 }
 
 /// The standard's name of an alert: `handshake_failure`.
@@ -146,6 +217,10 @@ fn is_text(bytes: &[u8]) -> bool {
 
 #[cfg(test)]
 mod tests {
+    use std::sync::Arc;
+
+    use rustls::OtherError;
+
     use super::*;
 
     #[test]
@@ -159,6 +234,66 @@ mod tests {
             (AlertDescription::Unknown(200), "number 200"),
         ] {
             assert_eq!(name(alert), expected);
+        }
+    }
+
+    #[test]
+    fn certificates_are_told_by_name_and_date() {
+        let day = |secs| UnixTime::since_unix_epoch(std::time::Duration::from_secs(secs));
+        for (secs, text) in [
+            (0, "1970-01-01"),
+            (951_782_399, "2000-02-28"),
+            (951_782_400, "2000-02-29"),
+            (1_772_323_199, "2026-02-28"),
+            (1_772_323_200, "2026-03-01"),
+            (4_102_444_799, "2099-12-31"),
+        ] {
+            assert_eq!(date(day(secs)), text);
+        }
+        let time = day(1_800_000_000);
+        let name = |text: &str| ServerName::try_from(text.to_owned()).unwrap();
+        let many: Vec<String> = (0..7).map(|n| format!("DnsName(\"{n}.example\")")).collect();
+        let other = |error: webpki::Error| CertificateError::Other(OtherError(Arc::new(error)));
+        for (error, what, remedy) in [
+            (
+                CertificateError::ExpiredContext { time, not_after: day(1_772_323_200) },
+                "expired on 2026-03-01",
+                "renew it",
+            ),
+            (
+                CertificateError::NotValidYetContext { time, not_before: day(1_900_000_000) },
+                "is not valid before 2030-03-17",
+                "clock",
+            ),
+            (
+                CertificateError::NotValidForNameContext {
+                    expected: name("localhost"),
+                    presented: many[..2].to_vec(),
+                },
+                "is for 0.example, 1.example; you asked for localhost",
+                "--sni",
+            ),
+            (
+                CertificateError::NotValidForNameContext { expected: name("localhost"), presented: many },
+                "4.example and 2 more; you asked",
+                "--sni",
+            ),
+            (
+                CertificateError::NotValidForNameContext {
+                    expected: name("127.0.0.1"),
+                    presented: Vec::new(),
+                },
+                "names no host (it has no subjectAltName), and you asked for 127.0.0.1",
+                "subjectAltName=IP:127.0.0.1",
+            ),
+            (other(webpki::Error::CaUsedAsEndEntity), "is a CA's, used as a server's", "--cacert FILE"),
+            (other(webpki::Error::EmptyEkuExtension), "was not accepted: EmptyEkuExtension", "--cacert"),
+        ] {
+            let (class, text) = told(&error.into(), "", None);
+            // What a check shows as its hint.
+            let (found, hint) = text.rsplit_once("; ").unwrap();
+            assert_eq!(class, ErrorClass::TlsCertificate);
+            assert!(found.contains(what) && hint.contains(remedy) && hint.contains("-k"), "{text}");
         }
     }
 

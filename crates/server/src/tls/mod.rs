@@ -168,7 +168,12 @@ fn chain(path: &str, pem: &[u8]) -> Result<Vec<CertificateDer<'static>>, ServeEr
 
 fn key(path: &str, pem: &[u8]) -> Result<PrivateKeyDer<'static>, ServeError> {
     PrivateKeyDer::from_pem_slice(pem).map_err(|_| {
-        let hint = "a key in PEM begins with -----BEGIN PRIVATE KEY-----; one with a passphrase has to be decrypted first";
+        let text = String::from_utf8_lossy(pem);
+        if text.contains("BEGIN ENCRYPTED PRIVATE KEY") || text.contains("Proc-Type: 4,ENCRYPTED") {
+            let hint = "write the key without it to another file: openssl pkey -in KEY -out FILE";
+            return ServeError::option("--key", path, "the private key has a passphrase", hint);
+        }
+        let hint = "a key in PEM begins with -----BEGIN PRIVATE KEY-----";
         ServeError::option("--key", path, "there is no private key in it", hint)
     })
 }
