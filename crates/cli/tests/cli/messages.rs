@@ -107,7 +107,7 @@ fn an_argument_that_is_not_utf8_is_named() {
 }
 
 #[test]
-fn without_runs_the_newest_is_none() {
+fn the_newest_run_of_an_empty_directory_is_an_error() {
     for line in
         [&["report", "last"][..], &["report", "last~1"], &["compare", "last~1", "last"], &["verify", "last"]]
     {
@@ -119,7 +119,7 @@ fn without_runs_the_newest_is_none() {
 }
 
 #[test]
-fn a_number_without_quotes_in_a_testbed_is_told_apart() {
+fn a_number_without_quotes_in_a_testbed_has_its_own_hint() {
     let dir = tempfile::tempdir().unwrap();
     for (line, value, column) in
         [("duration = 10", "integer `10`", 12), ("clients = 20.5", "floating point `20.5`", 11)]

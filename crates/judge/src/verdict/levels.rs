@@ -137,8 +137,12 @@ impl Noise {
     }
 
     fn is_inconclusive(&self, is_open_loop: bool) -> bool {
-        // Also where nothing is known of it.
-        if is_open_loop { self.is_void } else { !(self.factor_of_void <= NOISE_FACTOR_MAX) }
+        // Where nothing was observed it is infinite.
+        if is_open_loop {
+            self.is_void
+        } else {
+            self.factor_of_void.is_nan() || self.factor_of_void > NOISE_FACTOR_MAX
+        }
     }
 
     fn bound(&self, is_open_loop: bool) -> Option<NoiseBound> {
