@@ -85,6 +85,24 @@ fn the_check_asks_what_the_clients_ask() {
 }
 
 #[test]
+fn the_check_connects_where_and_how_the_clients_do() {
+    let dir = tempfile::tempdir().unwrap();
+    let server = Asked::start(ok);
+    let address = server.url.trim_start_matches("http://").trim_end_matches("/x");
+    let lead = format!("named.invalid:80:{address}");
+    let line = ["hit", "http://named.invalid/x", "--connect-to", &lead, "--proxy-protocol", "v1"];
+    let said = webstone_in(dir.path(), &[&line[..], &["--body", "abc"], &ONE].concat());
+    assert!(matches!(said.code, 0 | 4), "{said:?}");
+    let requests = server.requests();
+    assert_eq!(requests.len(), 2, "one by the check, one by the load");
+    let parts = requests.iter().map(|request| request.split_once("\r\n").unwrap());
+    let (headers, requests): (Vec<_>, Vec<_>) = parts.unzip();
+    assert!(headers.iter().all(|it| it.starts_with("PROXY TCP4 127.0.0.1 127.0.0.1 ")), "{headers:?}");
+    assert_eq!(requests[0], requests[1]);
+    assert!(requests[0].starts_with("POST /x HTTP/1.1\r\nHost: named.invalid\r\n"), "{}", requests[0]);
+}
+
+#[test]
 fn a_head_request_is_checked_by_head_and_a_large_body_by_its_beginning() {
     let dir = tempfile::tempdir().unwrap();
     // More than anybody reads.
