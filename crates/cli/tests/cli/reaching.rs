@@ -125,7 +125,7 @@ fn connections_are_led_elsewhere_and_requests_name_the_url() {
 
 /// A load balancer's counterpart before a server: takes the header, tells it with the place that the connection came from, and
 /// passes on what follows.
-fn behind_header(server: SocketAddr) -> (u16, Receiver<(Vec<u8>, SocketAddr)>) {
+fn after_header(server: SocketAddr) -> (u16, Receiver<(Vec<u8>, SocketAddr)>) {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let port = listener.local_addr().unwrap().port();
     let (tell, told) = channel();
@@ -159,7 +159,7 @@ fn every_connection_begins_with_the_proxy_protocol_even_before_tls() {
         let arguments: &[&str] = if tls { &["--tls", "--http", "2"] } else { &["--http", "2"] };
         let server = Server::start(dir.path(), arguments);
         let inner = server.url.rsplit("//").next().unwrap().trim_end_matches('/').parse().unwrap();
-        let (port, told) = behind_header(inner);
+        let (port, told) = after_header(inner);
         let url = format!("{}://127.0.0.1:{port}/", if tls { "https" } else { "http" });
         let policy = if http == "2" { "keep-alive" } else { "per-request" };
         let line = ["hit", &url, "-c", "2", "-n", "6", "--insecure", "--connections", policy, "--no-check"];

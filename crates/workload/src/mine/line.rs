@@ -40,7 +40,7 @@ pub enum LineFault {
     NoColumns,
     /// A line below `#Fields:` that does not have its columns.
     FewColumns,
-    /// It begins like JSON and is none.
+    /// It begins like JSON but cannot be parsed.
     NotJson,
     /// JSON of something else than a request.
     NoFields,

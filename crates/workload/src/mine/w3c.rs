@@ -107,7 +107,7 @@ mod tests {
     }
 
     #[test]
-    fn what_lacks_a_column_is_not_understood() {
+    fn a_line_without_a_column_is_not_understood() {
         assert!(fields(b"#Software: x").is_none());
         assert_eq!(shown("#Fields: date time cs-method cs-uri-stem", "").unwrap_err(), LineFault::NoColumns);
         let fields = "#Fields: cs-method cs-uri-stem sc-status";
