@@ -59,6 +59,24 @@ fn a_run_prints_a_report_and_leaves_a_complete_record() {
 }
 
 #[test]
+fn a_verdict_below_the_required_one_is_a_failure() {
+    let dir = tempfile::tempdir().unwrap();
+    let said =
+        webstone_in(dir.path(), &[SHORT.as_slice(), &["--require", "valid", "-q", "--no-store"]].concat());
+    assert_eq!(said.code, 4, "{}", said.err);
+    // Half a second on one host is never valid; how noisy this machine is, nobody knows.
+    let first = said.err.lines().next().unwrap_or_default();
+    assert!(
+        ["sound: --require valid", "noisy: ", "inconclusive: ", "invalid: "]
+            .iter()
+            .any(|it| first.starts_with(it)),
+        "{first}"
+    );
+    let wrong = webstone_in(dir.path(), &["run", "--require", "perfect"]);
+    assert!(wrong.code == 2 && wrong.err.contains("perfect"), "{}", wrong.err);
+}
+
+#[test]
 fn the_same_report_is_printed_again_from_the_store() {
     for format in ["text", "html", "json", "csv", "hit", "webstone1", "webstone2"] {
         let dir = tempfile::tempdir().unwrap();
