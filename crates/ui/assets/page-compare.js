@@ -82,8 +82,8 @@ export async function compare(view) {
             ),
         ),
       );
-    const doubtful = (found.verdicts ?? []).filter(
-      (/** @type {any} */ one) => ["noisy", "inconclusive", "invalid"].includes(one.standing),
+    const doubtful = (found.verdicts ?? []).filter((/** @type {any} */ one) =>
+      ["noisy", "inconclusive", "invalid"].includes(one.standing),
     );
     const isInvalid = doubtful.some((/** @type {any} */ one) => one.standing === "invalid");
     const doubt =
