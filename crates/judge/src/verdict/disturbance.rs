@@ -414,7 +414,7 @@ fn used_there(record: &RunRecord, run: &IterationRecord, there: ServerHost<'_>) 
 }
 
 /// Whether a worker has its CPU together with the server, its origin, or another worker.
-fn shares_its_cpu(record: &RunRecord, maker: &LoadMaker<'_>, worker: &WorkerUse) -> bool {
+pub(super) fn shares_its_cpu(record: &RunRecord, maker: &LoadMaker<'_>, worker: &WorkerUse) -> bool {
     let Some(cpu) = worker.cpu else { return true };
     if maker.workers.iter().filter(|other| other.cpu == Some(cpu)).count() > 1 {
         return true;

@@ -31,7 +31,7 @@ pub(super) fn reasons(record: &RunRecord) -> (Vec<Reason>, Vec<Reason>) {
     for run in &record.iterations {
         identities(run, &mut reasons);
         if run.measured.window_ns >= GENERATOR_WINDOW_NS_MIN {
-            saturated(run, &mut reasons);
+            saturated(record, run, &mut reasons);
         }
         schedule(record, run, &mut reasons);
         starved(record, run, &mut reasons);
@@ -282,11 +282,15 @@ fn nothing_succeeded(runs: &[&IterationRecord]) -> (String, String, String) {
 
 /// A worker that used up its CPU, or would have if it had had it whenever it was ready to run: what others take from a worker must not
 /// hide that it is the bottleneck.
-fn saturated(run: &IterationRecord, reasons: &mut Vec<Reason>) {
+fn saturated(record: &RunRecord, run: &IterationRecord, reasons: &mut Vec<Reason>) {
     for maker in run.load_makers() {
         for (number, worker) in maker.workers.iter().enumerate() {
             let used = worker_percent(worker, run.measured.window_ns);
-            let waited = run_queue_percent(worker, run.measured.window_ns);
+            // Who shares its CPU with the server waits for that, and not because it has too much to do itself.
+            let waited = match disturbance::shares_its_cpu(record, &maker, worker) {
+                true => 0.0,
+                false => run_queue_percent(worker, run.measured.window_ns),
+            };
             let wanted = percent(used, (100.0 - waited).max(used));
             if wanted < WORKER_CPU_PERCENT_MAX {
                 continue;
