@@ -28,6 +28,7 @@ mod messages;
 mod namespace;
 mod own_servers;
 mod preflight;
+mod priority;
 mod program;
 mod proxies;
 mod reaching;
