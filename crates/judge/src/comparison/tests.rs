@@ -45,7 +45,7 @@ fn simulated(ratio: f64, deviation: f64, iterations: usize, noisy: &mut Noisy, n
     rate_row(&compare(&[&a, &b], &Options { noise, ..Options::default() }), 0).clone()
 }
 
-/// What a worker stood still, the undisturbed rate may be higher by: the other way round nothing changes.
+/// A worker that stood still for a fifth may have cost a fifth of its own side's rate, and nothing of the other's.
 #[test]
 fn noise_widens_the_interval_of_its_own_side_only() {
     let rates = [10_000.0, 10_010.0, 9_990.0];

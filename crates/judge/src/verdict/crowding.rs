@@ -5,13 +5,13 @@
 //! request, 53 % more, at high priority and at normal priority alike. How much it is elsewhere is unknown; the bound allows for that.
 
 use super::bounds::{CROWDED_COST_PERCENT, CROWDED_PERCENT_CLEAN, SHORT_WINDOW_NS, percent};
-use super::disturbance::{Loss, LossKind, Worth, named};
+use super::disturbance::{Loss, LossKind, Worth, named, used_there};
 use super::rules::this_host;
-use super::server_hosts;
+use super::server_hosts::{self, ServerHost};
 use webstone_model::record::{IterationRecord, RunRecord};
 
-/// How much of the time that the test left of its CPUs on this host other programs used, if that matters. Not where the server is
-/// somebody else's: programs beside it may be a part of it.
+/// How much of the time that the test left of its CPUs on this host other programs used, if it matters. Not for a server that
+/// webstone did not start: programs beside it may be a part of it.
 pub(super) fn of_cpus(record: &RunRecord, run: &IterationRecord) -> Option<Loss> {
     let target = &record.target;
     if !(target.embedded || target.software.is_some()) || this_host(record) != Some(true) {
@@ -24,9 +24,10 @@ pub(super) fn of_cpus(record: &RunRecord, run: &IterationRecord) -> Option<Loss>
         workers.iter().filter_map(|worker| worker.cpu).chain(target.cpus.clone()).collect();
     cpus.sort_unstable();
     cpus.dedup();
-    let used_ns = server_hosts::used_ns(record, run, None)?;
-    let used_ns =
-        workers.iter().map(|worker| worker.user_ns + worker.system_ns).fold(used_ns, u64::saturating_add);
+    let there = server_hosts::in_window(record, run).into_iter().next()?;
+    // Without the server's own time all that ran there would look like others.
+    server_hosts::used_ns(record, run, there.agent)?;
+    let used_ns = used_there(record, run, ServerHost { cpus: &cpus, ..there });
     let left_ns = (cpus.len() as u64).saturating_mul(window_ns).saturating_sub(used_ns);
     let busy_ns: u64 = host.cpus.iter().filter(|cpu| cpus.contains(&cpu.cpu)).map(|cpu| cpu.busy_ns).sum();
     // In a short window, ticks of 10 ms do not tell how busy they were.

@@ -401,7 +401,7 @@ fn of_host(seat: &mut Seat<'_>, host: Option<&HostUse>, most_ns: u64) {
 }
 
 /// CPU time that the server, its origin and the generator used themselves, as far as the last shares the server's CPUs.
-fn used_there(record: &RunRecord, run: &IterationRecord, there: ServerHost<'_>) -> u64 {
+pub(super) fn used_there(record: &RunRecord, run: &IterationRecord, there: ServerHost<'_>) -> u64 {
     let of = |server: &webstone_model::record::ServerUse| server.user_ns.saturating_add(server.system_ns);
     let origin = run.origin.as_ref().and_then(|origin| origin.server.as_ref());
     let own = server_hosts::used_ns(record, run, there.agent).unwrap_or(0);

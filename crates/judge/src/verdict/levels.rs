@@ -1,10 +1,9 @@
 //! What each level's figures are worth, and how far noise may have moved them.
 //!
-//! Noise does not make a figure wrong, it makes it less certain, and to one side only: whatever takes time from the server or from the load
-//! generator lowers what is served and lengthens what answers take. In closed loop a share h of the time that was taken cannot have
-//! cost more than the requests of that share, so that the undisturbed rate is at most rate / (1 − h), and the undisturbed mean
-//! response time at least its (1 − h)th part, because rate × response time is the number of clients. In open loop the rate is
-//! given, and waits grow by more than what was taken: there is no such bound.
+//! Noise does not make a figure wrong. It makes it less certain, and to one side only: rates become lower and response times longer. In
+//! closed loop the rate is bounded by what server and load generator lost and by how much more a request cost, all multiplied;
+//! response times follow, because rate × response time is the number of clients. In open loop the rate is given, and a queue lengthens
+//! waits by more than what was taken: there is no such bound. Definitions: `docs/measurement.md`, "How far noise may have moved a figure".
 
 use std::collections::BTreeMap;
 
@@ -77,7 +76,7 @@ pub(super) fn judged(
     best: Standing,
 ) -> Vec<LevelVerdict> {
     let of = |(key, runs): (LevelKey, Vec<&IterationRecord>)| {
-        // What is of no level is of the whole run.
+        // A reason without a level concerns the whole run.
         let concerns = |reason: &&Reason| reason.level().is_none_or(|level| level == key);
         let doubts = || doubts.iter().filter(concerns);
         let noise = Noise::of(record, &runs);
@@ -88,13 +87,15 @@ pub(super) fn judged(
             () if noise.is_inconclusive(runs[0].rate.is_some()) => Standing::Inconclusive,
             () => Standing::Noisy,
         };
-        let bound = (standing > best).then(|| noise.bound(runs[0].rate.is_some())).flatten();
+        // A wrong figure has no bound.
+        let is_noisy = matches!(standing, Standing::Noisy | Standing::Inconclusive);
+        let bound = is_noisy.then(|| noise.bound(runs[0].rate.is_some())).flatten();
         LevelVerdict { clients: runs[0].clients, rate: runs[0].rate, standing, noise: bound }
     };
     record.levels().into_iter().map(of).collect()
 }
 
-/// What the run as a whole is worth: as much as its worst level, but a run of which most levels tell something is not inconclusive.
+/// The run's standing: that of its worst level, but NOISY where fewer than half of its levels are INCONCLUSIVE.
 pub(super) fn together(levels: &[LevelVerdict], reasons: &[Reason], best: Standing) -> Standing {
     if !reasons.is_empty() {
         return Standing::Invalid;
@@ -107,9 +108,9 @@ pub(super) fn together(levels: &[LevelVerdict], reasons: &[Reason], best: Standi
     }
 }
 
-/// What was taken in the timed runs of a level.
+/// How much the timed runs of a level lost.
 struct Noise {
-    /// By which the rate may be too low: by all that was taken, and by what matters in each timed run on its own.
+    /// By which factor the rate may be too low: of all losses, and of those that make a window void.
     factor: f64,
     factor_of_void: f64,
     is_void: bool,
@@ -152,8 +153,8 @@ impl Noise {
     }
 }
 
-/// Which part of the time nothing was held up, from 0 to 1: the load generator, each thing that server and its origin lost, one after
-/// the other, as if no two losses had fallen together. Of workers, and of several hosts of a server, the one that lost most.
+/// The part of a window without any loss, from 0 to 1, as if no two losses had coincided: those of load generator and server are multiplied.
+/// Of several workers, or several hosts of a server, the one that lost most counts.
 fn kept<'a>(losses: impl Iterator<Item = &'a Loss>) -> f64 {
     let mut least: BTreeMap<(bool, u8), f64> = BTreeMap::new();
     for loss in losses {
