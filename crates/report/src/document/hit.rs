@@ -18,7 +18,7 @@ use crate::document::{Block, Document, Tone};
 use crate::numbers::{DOT, Scale, bytes, count, counted, decimal, seconds};
 use crate::summary::{self, Level};
 use crate::text::problems::Depth;
-use crate::text::{errors, groups, header, problems};
+use crate::text::{errors, groups, header, headline, problems};
 use webstone_measure::figures::PERCENTILES;
 use webstone_measure::figures::distributions::Distributions;
 use webstone_measure::figures::unanswered::OLDEST_IN_FLIGHT;
@@ -47,6 +47,7 @@ pub(crate) fn document(record: &RunRecord, verdict: &Verdict) -> Document {
         handshakes(&measured, level, &mut doc);
         schedule(level, &mut doc);
         outcome(level, &mut doc);
+        doc.0.extend(headline::server_cpu(level).map(|cpu| Block::Line(format!("  {cpu}"))));
         greppable(record, level, &mut doc);
     }
     if record.iterations.iter().any(|run| run.measured.errors.total() > 0) {

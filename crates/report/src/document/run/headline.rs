@@ -65,7 +65,7 @@ pub(crate) fn parts(record: &RunRecord, level: &Level<'_>) -> (String, Vec<Strin
 }
 
 /// `server CPU 37.1 µs/request ± 2 %`: of all that a machine says of a server, noise touches it least.
-fn server_cpu(level: &Level<'_>) -> Option<String> {
+pub(crate) fn server_cpu(level: &Level<'_>) -> Option<String> {
     let cpu = level.values.value(&CPU_PER_REQUEST)?;
     let said = Scale::seconds([cpu.as_f64()]).say_value(cpu);
     let interval = level.statistics.server_cpu_per_request_s.and_then(|it| it.half_width_percent());
