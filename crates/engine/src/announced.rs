@@ -33,7 +33,7 @@ impl Announced {
         }
     }
 
-    /// The instant, even if only proposed: [`u64::MAX`] if there is none.
+    /// The announced or proposed instant; [`u64::MAX`] before either.
     pub(crate) fn soonest(&self) -> u64 {
         match self.0.load(SeqCst) {
             NONE => NONE,

@@ -27,7 +27,7 @@ pub(crate) trait Layer: Default {
     /// Whether the session's bytes may pass: from the start, or after a handshake.
     fn is_open(&self) -> bool;
 
-    /// Whether the handshake has succeeded, or there is none. With early data a layer is open before that.
+    /// Whether the handshake has succeeded; always true for layers without a handshake. With early data a layer is open before that.
     fn is_agreed(&self) -> bool;
 
     /// Takes bytes received before the layer was open, up to the end of the handshake; returns how many.

@@ -157,7 +157,7 @@ pub fn run_level(job: &LevelJob, control: &Arc<Control>) -> Result<LevelOutcome,
     let interrupted = watch(plan, &course, control, &running);
     let open_ns = course.shared.opening.get();
     let opened_at = wall_clock_of(open_ns);
-    // Without workers there is none that could have failed to open.
+    // A host without workers opens the window by waiting for its instant.
     let is_open_without = running.is_empty() && !interrupted;
 
     let mut measured = Measured::default();

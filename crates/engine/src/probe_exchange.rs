@@ -1,4 +1,4 @@
-//! The exchange of a probe: a request is written, an answer is read, in either protocol, over any stream, within time limits.
+//! One request and its response, in HTTP/1 or HTTP/2, over any stream, within time limits.
 
 use std::io::{Read, Write};
 use std::net::TcpStream;
@@ -64,7 +64,7 @@ impl Write for Stream {
     }
 }
 
-/// Why there is no answer: class, words, and what to do.
+/// Why there is no response: class, message, hint.
 pub(crate) type Failure = (ErrorClass, String, Option<String>);
 
 /// Time limits of an exchange.
@@ -82,7 +82,7 @@ impl Waits {
         }
     }
 
-    /// How long the next bytes may take: after none came, after some, after the head.
+    /// How long the next bytes may take, by what has arrived: nothing, something, the head.
     fn left(&self, wire_bytes: u64, head_at: Option<Instant>) -> Duration {
         let whole = self.begun + self.whole;
         let until = match (self.extent, head_at) {
@@ -93,7 +93,7 @@ impl Waits {
         until.saturating_duration_since(Instant::now())
     }
 
-    /// The time is over.
+    /// The error of a request that took too long.
     fn late(&self, wire_bytes: u64) -> Failure {
         match wire_bytes {
             0 if self.first_byte < self.whole => {
@@ -113,7 +113,7 @@ impl Waits {
     }
 }
 
-/// A request, and what comes back.
+/// A request and its response so far.
 pub(crate) enum Exchange {
     Http1(Vec<u8>, Reading),
     Http2(Single),
@@ -195,8 +195,8 @@ impl Exchange {
         Ok(self.answer(ReadTo::End))
     }
 
-    /// Sends what is to be sent, and reads what comes. A server may refuse a body without having read it, and close: what it said
-    /// is worth more than that the rest could not be sent.
+    /// Sends the rest of the request and reads the response. A server may refuse a body and close without reading it: its response then
+    /// matters, not the error of sending.
     fn turn(
         &mut self,
         stream: &mut Stream,

@@ -1,4 +1,4 @@
-//! The header of the PROXY protocol: what a load balancer says of a connection before anything else
+//! The header of the PROXY protocol, the first bytes of a connection from a load balancer
 //! (<https://www.haproxy.org/download/3.0/doc/proxy-protocol.txt>, sections 2.1 and 2.2).
 
 use std::net::{IpAddr, SocketAddr};
@@ -8,7 +8,7 @@ use webstone_workload::route::ProxyProtocol;
 /// The header of a connection that comes from the first address and goes to the second. Without addresses, as over a Unix socket, it
 /// says that they are unknown.
 pub(crate) fn header(version: ProxyProtocol, ends: Option<(SocketAddr, SocketAddr)>) -> Vec<u8> {
-    // Of one family, as the two ends of a socket are.
+    // Both ends of a socket have the same family.
     let ends = ends.filter(|(from, to)| from.is_ipv4() == to.is_ipv4());
     match version {
         ProxyProtocol::V1 => text(ends).into_bytes(),

@@ -1,4 +1,4 @@
-//! Says what is waited for where that takes long: an agent whose host asks for a password, or a command that is no agent.
+//! Messages about slow work: an agent whose host asks for a password, or a command that is not an agent.
 
 use std::panic::resume_unwind;
 use std::sync::mpsc::{RecvTimeoutError, channel};
@@ -7,18 +7,22 @@ use std::time::Duration;
 
 use webstone_store::redaction;
 
-/// How long nothing is said.
-const SILENCE: Duration = Duration::from_secs(2);
+/// How long starting an agent may take before a message says what it waits for.
+pub(crate) const AGENT_SILENCE: Duration = Duration::from_secs(2);
 
-/// Does `work`; where that takes longer than two seconds, `say` is called meanwhile, once.
-pub(crate) fn patiently<T: Send>(work: impl FnOnce() -> T + Send, say: impl FnOnce()) -> T {
+/// Does the work on another thread; calls `say` once if it takes longer than `silence`.
+pub(crate) fn saying_after<T: Send>(
+    silence: Duration,
+    work: impl FnOnce() -> T + Send,
+    say: impl FnOnce(),
+) -> T {
     scope(|scope| {
         let (done, is_done) = channel::<()>();
         let working = scope.spawn(move || {
             let _done = done;
             work()
         });
-        if is_done.recv_timeout(SILENCE) == Err(RecvTimeoutError::Timeout) {
+        if is_done.recv_timeout(silence) == Err(RecvTimeoutError::Timeout) {
             say();
         }
         working.join().unwrap_or_else(|panic| resume_unwind(panic))
@@ -41,10 +45,12 @@ mod tests {
     #[test]
     fn only_what_takes_long_is_said() {
         let mut said = 0;
-        assert_eq!(patiently(|| 1, || said += 1), 1);
+        assert_eq!(saying_after(Duration::from_secs(60), || 7, || said += 1), 7);
         assert_eq!(said, 0);
-        assert_eq!(patiently(|| std::thread::sleep(SILENCE + SILENCE), || said += 1), ());
-        assert_eq!(said, 1);
+        let (go_on, wait) = channel::<()>();
+        // The work lasts until something was said.
+        let work = move || wait.recv().is_ok();
+        assert!(saying_after(Duration::from_millis(1), work, || go_on.send(()).unwrap()));
     }
 
     #[test]

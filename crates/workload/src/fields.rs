@@ -1,4 +1,4 @@
-//! Header fields as people give them: in their order, and several of one name if it is given several times.
+//! Header fields in the order in which they were given, several of one name among them.
 
 use std::borrow::Cow;
 use std::fmt;
@@ -14,7 +14,7 @@ use webstone_measure::one_or_several;
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Fields(Vec<(String, String)>);
 
-/// What a name stands for in a file.
+/// The value of a name in a file.
 #[derive(Clone, Deserialize, Serialize)]
 #[serde(transparent)]
 pub(crate) struct Values(#[serde(with = "one_or_several")] pub(crate) Vec<String>);

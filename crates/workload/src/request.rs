@@ -1,5 +1,5 @@
-//! What is sent for a file of a workload, and what must not be sent: a request whose header fields say something else of its body
-//! than what follows. Servers read such bytes in different ways; what they answer is an answer to nothing that was meant.
+//! The request for a file of a workload. One whose header fields contradict its body is refused: servers read such bytes in different
+//! ways, so that nobody knows what was measured.
 
 use indexmap::IndexMap;
 
@@ -21,7 +21,7 @@ pub struct Request<'a> {
 }
 
 impl RequestDetail {
-    /// What is sent for a file that has this of its own.
+    /// The request for a file with this detail.
     pub fn request<'a>(&'a self, client: &'a ClientSpec) -> Request<'a> {
         let mut fields = client.headers.clone();
         self.headers.by_name().for_each(|(name, _)| fields.remove(name));

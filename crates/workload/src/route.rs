@@ -18,7 +18,7 @@ pub struct ConnectTo {
     to: End,
 }
 
-/// Host and port; what is left out is any, or stays as it is.
+/// Host and port. Left out, it matches any, or keeps that of the URL.
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct End {
     host: Option<String>,
@@ -128,7 +128,7 @@ pub struct Reached {
 }
 
 impl ClientSpec {
-    /// Whom connections for a target are made to: the target, or where `connect_to` leads.
+    /// Where connections for a target go: to the target, or where `connect_to` leads.
     pub fn connected_to(&self, target: &Target) -> Target {
         let mut target = target.clone();
         if let Some(ConnectTo { to, .. }) = self.connect_to.iter().find(|route| route.covers(&target)) {
@@ -167,7 +167,7 @@ mod tests {
             (&["a:80:b:81", "a::c:"], "http://a", "http://b:81"),
             (&["a:80:b:81", "a::c:"], "http://a:82", "http://c:82"),
             (&["[::1]:80:[fe80::1%lo]:81"], "http://[0::1]", "http://[fe80::1%lo]:81"),
-            // What comes of one is not led on by another.
+            // The result of one rule is not subject to the next.
             (&["a::b:", "b::c:"], "http://a", "http://b"),
         ] {
             assert_eq!(led(routes, url), expected, "{routes:?}");

@@ -1,4 +1,4 @@
-//! Statuses that an answer may have to count as a success: `2xx`, `304,404`.
+//! Which statuses count as a success: `2xx`, `304,404`.
 
 use std::fmt;
 use std::ops::RangeInclusive;
@@ -6,11 +6,11 @@ use std::str::FromStr;
 
 use webstone_measure::shown::quoted;
 
-/// A list of statuses and classes of them. By default any of the class 2xx.
+/// A list of statuses and classes; by default the class 2xx.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Statuses(Vec<RangeInclusive<u16>>);
 
-/// Why a text is no list of statuses.
+/// Why a text is not a list of statuses.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{} is not a status from 200 to 599 or a class of them; write them as in 304, 2xx or 200,304,404", quoted(.0))]
 pub struct StatusesError(String);

@@ -15,7 +15,7 @@ pub(crate) struct Stream {
     pub(super) has_final_head: bool,
     /// Its body must be empty, whatever length is announced.
     pub(super) has_no_body: bool,
-    /// The announced length of the body; [`u64::MAX`] if there is none.
+    /// The body length from Content-Length; [`u64::MAX`] without that field.
     pub(super) content_length: u64,
     /// What is left of the stream's window for receiving, in bytes.
     pub(super) window_left: u32,

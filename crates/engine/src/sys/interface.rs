@@ -4,7 +4,7 @@ use std::io;
 
 use rustix::net::{AddressFamily, SocketType, netdevice, socket};
 
-/// The number of an interface of this host, by its name or as text.
+/// The number of an interface of this host, from its name or from the number as text.
 pub(crate) fn interface_number(zone: &str) -> io::Result<u32> {
     // Some interfaces have a number for a name.
     let any = socket(AddressFamily::INET6, SocketType::DGRAM, None)

@@ -1,4 +1,4 @@
-//! Starts hosts side by side, some at a time, and says which of them is waited for.
+//! Starts several hosts at a time, and reports which of them have not answered yet.
 
 use std::collections::BTreeSet;
 use std::sync::Mutex;
@@ -8,7 +8,7 @@ use super::member::lock;
 use super::pods::Launch;
 use crate::waiting;
 
-/// Agents that are started at once: a jump host drops logins above its sshd's MaxStartups, which is 10 by default.
+/// How many agents start at once: a jump host drops logins above its sshd's MaxStartups, by default 10.
 const STARTED_AT_ONCE: usize = 8;
 
 /// What `one` gives of each host, in their order, each on a thread of its own. It puts the place of a host whose agent has answered
@@ -33,7 +33,7 @@ pub(super) fn each<T: Send>(
                 threads.into_iter().filter_map(|thread| thread.join().ok()).collect::<Vec<T>>()
             })
         };
-        all.extend(waiting::patiently(start, || {
+        all.extend(waiting::saying_after(waiting::AGENT_SILENCE, start, || {
             let there = lock(there);
             let missing: Vec<_> = some.iter().filter(|(place, _)| !there.contains(place)).collect();
             if let Some((first, _)) = missing.first() {

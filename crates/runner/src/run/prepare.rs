@@ -32,7 +32,7 @@ use crate::generator::{Compile, LoadGenerator};
 use crate::observer::Observer;
 use crate::placement::{Placement, ServerPlace, place};
 use crate::preflight::needs::{Load, Severity, shortages};
-use crate::preflight::patience::{LastAsked, SILENCE_MAX, Watched, saying_after};
+use crate::preflight::patience::{LastAsked, SILENCE_MAX, Watched};
 use crate::preflight::target::{self, Destinations, TargetFacts};
 use crate::record_all::RecordAll;
 use crate::trace::{TraceWriter, nowhere};
@@ -75,7 +75,8 @@ pub(super) fn prepare(
         observer.event(&Event::Warning { text: warning.clone() });
     }
     // Not in the record: what was used during the windows is.
-    if let Some(text) = neighbours.and_then(|look| told(look, raised.is_some())) {
+    let is_refused = is_fair && asked.spec.generator.priority && raised.is_none();
+    if let Some(text) = neighbours.and_then(|look| told(look, raised.is_some(), is_refused)) {
         observer.event(&Event::Warning { text });
     }
     let RunnerOptions { runs_dir, derive, watched_by, part, .. } = &options;
@@ -109,15 +110,16 @@ pub(super) fn prepare(
 }
 
 /// What other programs used while the run was prepared, and what that will mean, if it is as much as a tenth of a CPU.
-fn told(look: Look, is_raised: bool) -> Option<String> {
+fn told(look: Look, is_raised: bool, is_refused: bool) -> Option<String> {
     let (used, took) = look.end(LOOK_MIN)?;
     let cpus = used.cpu_ns as f64 / took.as_nanos() as f64;
     let busiest = used.busiest.first().filter(|_| cpus >= NEIGHBOURS_CPUS_MIN)?;
-    let expected = match is_raised {
-        true => "expect NOISY figures",
-        false => {
-            "expect NOISY or INCONCLUSIVE figures; as root, load generator and a server of webstone's come before it"
+    let expected = match (is_raised, is_refused) {
+        (true, _) => "expect NOISY figures",
+        (_, true) => {
+            "expect NOISY or INCONCLUSIVE figures; run as root, load generator and server come before it"
         }
+        _ => "expect NOISY or INCONCLUSIVE figures",
     };
     Some(format!(
         "other programs used {cpus:.1} CPUs just before the load, mostly {} (process {}): {expected}",
@@ -296,7 +298,7 @@ fn ask(
         let what = format!("checking {} …", redaction::text(&last.url()).text);
         observer.event(&Event::Waiting { what });
     };
-    let checked = saying_after(SILENCE_MAX, check, say);
+    let checked = waiting::saying_after(SILENCE_MAX, check, say);
     targets.clone_from(&facts.addresses);
     let after = since.elapsed();
     match &checked {
@@ -362,7 +364,8 @@ fn stand_by(
         _ => observer.event(&preparing("starting the agents on the server's hosts")),
     }
     let (version, addresses) = (&options.tool.version, &site.facts.addresses);
-    let started = waiting::patiently(
+    let started = waiting::saying_after(
+        waiting::AGENT_SILENCE,
         || ServerAgents::start(commands, version, addresses, interrupt),
         || {
             let commands: Vec<&str> = commands.iter().map(String::as_str).collect();

@@ -1,4 +1,4 @@
-//! A line of a log in JSON: what servers call the things that a workload needs.
+//! A line of a JSON log: the field names of nginx, Caddy, Traefik and Envoy.
 //!
 //! nginx has no names of its own (`log_format … escape=json`): those of its variables are known. Caddy puts the request into an object
 //! of its own; Traefik and Envoy have the names of their fields; what a container's log driver wraps (`{"log":"…"}`) is unwrapped.
@@ -88,7 +88,7 @@ pub(super) fn parse(text: &[u8]) -> Result<Owned, LineFault> {
     let of_envoy = || first(&all, &["bytes_sent"]).filter(|_| all.contains_key("response_code"));
     let size = first(&all, SIZE).or_else(of_envoy).and_then(|size| line::number(size.as_bytes()));
     let client = within(CLIENT).unwrap_or_default();
-    // A port is another for each connection.
+    // The port differs from connection to connection.
     let client = client.parse().map_or(client.into_owned(), |address: SocketAddr| address.ip().to_string());
     let time = first(&all, TIME).unwrap_or_default().into_owned();
     Ok(Owned { client, time, method, target, status, size })

@@ -9,7 +9,7 @@ use super::{CompressionError, ENTRY_BYTES, TABLE_BYTES, huffman};
 /// What a block says.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Fields {
-    /// Status; 0 if there is none.
+    /// The `:status` field; 0 if it is missing.
     pub status: u16,
     /// Length of the body, if announced.
     pub content_length: Option<u64>,
