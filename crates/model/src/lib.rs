@@ -13,6 +13,7 @@ pub mod generators;
 pub mod interfaces;
 pub mod kubernetes;
 pub mod pages;
+pub mod paths;
 pub mod powers;
 pub mod record;
 pub mod redacted;

@@ -13,6 +13,9 @@ mod server;
 mod testbed;
 pub mod tls;
 
+use std::fs;
+
+use webstone_model::paths;
 use webstone_model::spec::{HttpVersion, RunSpec, parse_cpu_list};
 use webstone_workload::target::{Target, UrlError};
 
@@ -92,6 +95,9 @@ fn rules(spec: &mut RunSpec, asked: &Asked) -> Result<(), SpecError> {
         ));
     }
     name(&spec.name)?;
+    if asked.testbed.is_some() {
+        files(spec)?;
+    }
     for url in &mut spec.target {
         *url = server_url(url).map_err(|error| SpecError::of_url("target", &error))?.to_string();
     }
@@ -109,6 +115,22 @@ fn rules(spec: &mut RunSpec, asked: &Asked) -> Result<(), SpecError> {
             server::proxy_protocol(spec)?;
             server::own(&mut spec.server)
         }
+    }
+}
+
+/// Files of a testbed file that are missing are told of before any load, with the key that names them. The workload's is told of
+/// where it is read.
+fn files(spec: &mut RunSpec) -> Result<(), SpecError> {
+    let missing = |(key, path): &(&str, &mut String)| {
+        !matches!(*key, "workload" | "client.unix_socket") && matches!(fs::exists(path.as_str()), Ok(false))
+    };
+    match paths::files(spec).into_iter().find(missing) {
+        Some((key, path)) => {
+            let remedy =
+                "give the path of a file that exists; in a testbed file, paths are relative to that file";
+            Err(SpecError::value(key, path, "not there: no such file or directory", remedy))
+        }
+        None => Ok(()),
     }
 }
 

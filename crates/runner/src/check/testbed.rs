@@ -7,6 +7,7 @@ use std::path::Path;
 use serde_json::Value;
 use toml::Spanned;
 use toml::de::{DeTable, DeValue};
+use webstone_model::paths;
 use webstone_model::spec::RunSpec;
 use webstone_model::toml_text;
 use webstone_store::plain_file::{self, Links};
@@ -40,7 +41,7 @@ pub enum TestbedError {
 }
 
 impl Testbed {
-    /// Reads a file.
+    /// Reads a file. Relative paths of files in it are relative to its directory; here they are relative to the working directory.
     ///
     /// # Errors
     /// If it cannot be read, or is no specification.
@@ -51,7 +52,9 @@ impl Testbed {
             Ok((text, plain_file::others_hand(&file.metadata()?)))
         };
         let (text, others_hand) = read().map_err(TestbedError::Unreadable)?;
-        Ok(Testbed { others_hand, ..Testbed::parse(&path.display().to_string(), &text)? })
+        let mut testbed = Testbed::parse(&path.display().to_string(), &text)?;
+        paths::below(&mut testbed.spec, path.parent().unwrap_or(Path::new("")));
+        Ok(Testbed { others_hand, ..testbed })
     }
 
     /// Reads a file's text.

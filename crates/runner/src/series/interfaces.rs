@@ -2,6 +2,7 @@
 //! matrix of servers and interfaces has gaps by nature. Whatever is left out is said.
 
 use std::collections::HashMap;
+use std::collections::hash_map::Entry;
 
 use webstone_model::series::{Cell, Delivery, Handshakes, Kind, Matrix};
 use webstone_model::spec::{Interface, RunSpec};
@@ -21,7 +22,8 @@ const SAME_SIZE: f64 = 0.01;
 /// its servers have.
 ///
 /// # Errors
-/// [`SeriesError::Refused`] where the matrix has no cells, or an interface that was named is left without a server.
+/// [`SeriesError::Workload`] where there is no such workload, [`SeriesError::Refused`] where the matrix has no cells, or an interface
+/// that was named is left without a server.
 pub fn cells(kind: Kind, matrix: &Matrix, base: &RunSpec) -> Result<(Vec<Cell>, Vec<String>), SeriesError> {
     let all = kind == Kind::Spice && matrix.interfaces.is_empty();
     let every = || std::iter::once(Delivery::Static).chain(Interface::ALL.map(Delivery::Dynamic)).collect();
@@ -36,15 +38,16 @@ pub fn cells(kind: Kind, matrix: &Matrix, base: &RunSpec) -> Result<(Vec<Cell>, 
     let mut offered = Vec::with_capacity(cells.len());
     let mut left_out: Vec<(Option<Delivery>, String)> = Vec::new();
     for mut cell in cells {
-        // What cannot be read is told by the run.
-        let of_file = || load_workload(&cell.spec.workload, Feeds::of_client(&cell.spec.client)).ok();
-        let workload = known.entry(cell.spec.workload.clone()).or_insert_with(of_file).as_ref();
-        let why = match lack(&cell).or_else(|| workload.and_then(|workload| unencrypted(&cell, workload))) {
+        let workload = match known.entry(cell.spec.workload.clone()) {
+            Entry::Occupied(known) => known.into_mut(),
+            Entry::Vacant(new) => {
+                new.insert(load_workload(&cell.spec.workload, Feeds::of_client(&cell.spec.client))?)
+            }
+        };
+        let why = match lack(&cell, workload).or_else(|| unencrypted(&cell, workload)) {
             Some(why) => (cell.at.interface, why),
             None => {
-                if let Some(workload) = workload {
-                    for_workload(&mut cell.spec, workload).map_err(|error| error.of_cell(&cell.name))?;
-                }
+                for_workload(&mut cell.spec, workload).map_err(|error| error.of_cell(&cell.name))?;
                 offered.push(cell);
                 continue;
             }
@@ -79,7 +82,7 @@ fn interface(cell: &Cell) -> Option<Interface> {
 }
 
 /// Why a cell cannot be measured here.
-fn lack(cell: &Cell) -> Option<String> {
+fn lack(cell: &Cell, workload: &Workload) -> Option<String> {
     let (software, interface) = (cell.at.server.software, interface(cell)?);
     let name = software.name();
     if !of(software).contains(&interface) {
@@ -92,10 +95,7 @@ fn lack(cell: &Cell) -> Option<String> {
         };
         return Some(format!("{interface}: {}{remedy}", lacking.sentence(software)));
     }
-    // What cannot be read is told by the run.
-    let workload = (!has_ready_heads(Some(interface)))
-        .then(|| load_workload(&cell.spec.workload, Feeds::of_client(&cell.spec.client)).ok())??;
-    asks_for_ready_heads(&workload).then(|| {
+    (!has_ready_heads(Some(interface)) && asks_for_ready_heads(workload)).then(|| {
         format!("{interface} under workloads that ask for a ready-made head (only `module` has one)")
     })
 }
@@ -112,11 +112,8 @@ pub(super) fn unequal(cells: &[Cell]) -> Option<String> {
     let of_kind = |dynamic: bool| {
         let cell =
             cells.iter().find(|cell| cell.at.interface.is_some() && cell.at.is_dynamic() == dynamic)?;
-        // What cannot be read is told by the run.
-        Some((
-            &cell.spec.workload,
-            load_workload(&cell.spec.workload, Feeds::of_client(&cell.spec.client)).ok()?.mean_size()?,
-        ))
+        let workload = load_workload(&cell.spec.workload, Feeds::of_client(&cell.spec.client)).ok()?;
+        Some((&cell.spec.workload, workload.mean_size()?))
     };
     let ((files, static_bytes), (program, dynamic_bytes)) = (of_kind(false)?, of_kind(true)?);
     ((dynamic_bytes / static_bytes - 1.0).abs() > SAME_SIZE).then(|| {
