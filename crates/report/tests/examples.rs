@@ -6,7 +6,6 @@ mod records;
 
 use std::collections::BTreeMap;
 use std::fs;
-use std::path::Path;
 
 use webstone_model::record::{RunRecord, SoftwareRecord};
 use webstone_model::series::Cell;
@@ -24,10 +23,7 @@ fn cells(example: &str) -> Vec<Cell> {
 }
 
 fn workload(name: &str) -> Workload {
-    webstone_workload::builtin(name).unwrap_or_else(|| {
-        let bytes = fs::read(Path::new(ROOT).join(name)).unwrap();
-        webstone_workload::read(bytes, name).unwrap()
-    })
+    webstone_workload::builtin(name).unwrap()
 }
 
 /// A record as a run of a cell leaves one.

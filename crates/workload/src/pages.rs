@@ -143,6 +143,32 @@ impl FileRequest {
     }
 }
 
+impl Workload {
+    /// Gives files of unstated size the one that their name says, as WebStone's own files had: a server of webstone's, and
+    /// `genfiles`, make them so. A server elsewhere may have files of any size.
+    pub fn take_sizes_of_names(&mut self) {
+        for file in self.pages.iter_mut().flat_map(|page| &mut page.files) {
+            file.size = file.size.or_else(|| size_of_name(&file.url));
+        }
+    }
+}
+
+/// The size that a file's name says: `/file3k.html` has 3 × 1,024 bytes, `/file5m.html` 5 × 1,048,576, `/file500.html` 500. The
+/// WebStone paper's list prints no sizes; its run has 12,288 bytes for a page of 3k + 4k + 5k, and 6,291,456 for one of 5m + 1m.
+pub(crate) fn size_of_name(url: &str) -> Option<u64> {
+    let name = url.rsplit('/').next()?.strip_prefix("file")?;
+    let stem = name.split_once('.').map_or(name, |(stem, _)| stem);
+    let digits = stem.trim_end_matches(['k', 'm']);
+    let unit: u64 = match &stem[digits.len()..] {
+        "" => 1,
+        "k" => 1 << 10,
+        "m" => 1 << 20,
+        _ => return None,
+    };
+    let is_number = digits.bytes().all(|byte| byte.is_ascii_digit());
+    digits.parse::<u64>().ok().filter(|_| is_number)?.checked_mul(unit)
+}
+
 impl FileRequest {
     /// Its URL, and whether it goes over TLS if it is marked so: `/a over TLS`.
     pub fn shown(&self) -> std::borrow::Cow<'_, str> {
@@ -238,6 +264,25 @@ impl Workload {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_file_may_have_its_size_in_its_name() {
+        for (url, size) in [
+            ("/file3k.html", Some(3_072)),
+            ("/a/file5m.mpg", Some(5 << 20)),
+            ("/file500.html", Some(500)),
+            ("/file0k", Some(0)),
+            ("/file.html", None),
+            ("/file3g.html", None),
+            ("/file3kk.html", None),
+            ("/file+3k.html", None),
+            ("/page3k.html", None),
+            ("/file99999999999999999999m.html", None),
+            ("/send?file=file3k", None),
+        ] {
+            assert_eq!(size_of_name(url), size, "{url}");
+        }
+    }
 
     #[test]
     fn only_paths_are_marked_to_go_over_tls() {

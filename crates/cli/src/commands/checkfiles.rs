@@ -6,7 +6,7 @@ use webstone_runner::checkfiles::{CheckOptions, FILES_HINT, check_files};
 use webstone_runner::{Feeds, check};
 use webstone_workload::aim;
 
-use super::load_workload;
+use super::load_fileset;
 use crate::args::CheckfilesArgs;
 use crate::console::{self, Console};
 use crate::failure::{Exit, Failure};
@@ -20,7 +20,7 @@ pub(super) fn execute(args: &CheckfilesArgs, console: &Console) -> Result<Exit, 
         check::server_url(&args.url).map_err(|error| Failure::usage(error.to_string()).hint(error.remedy))?;
     let spec = intent::of_checkfiles(args)?;
     let workload =
-        load_workload(&spec.workload, if args.allow_feeds { Feeds::Anywhere } else { Feeds::Below })?;
+        load_fileset(&spec.workload, if args.allow_feeds { Feeds::Anywhere } else { Feeds::Below })?;
     let strangers = aim::strangers(&workload, &[base.to_string()], &args.allow_hosts);
     if !strangers.is_empty() {
         let (what, hint) = aim::refusal(&workload.name, &strangers);

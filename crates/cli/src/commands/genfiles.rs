@@ -6,14 +6,14 @@ use webstone_lab::fileset::{FilesetOptions, FilesetReport, MANIFEST, generate};
 use webstone_model::spec::RunSpec;
 use webstone_runner::Feeds;
 
-use super::load_workload;
+use super::load_fileset;
 use crate::args::GenfilesArgs;
 use crate::console::Console;
 use crate::failure::{Exit, Failure};
 
 pub(super) fn execute(args: &GenfilesArgs, console: &Console) -> Result<Exit, Failure> {
     let name = args.workload.clone().unwrap_or_else(|| RunSpec::default().workload);
-    let workload = load_workload(&name, Feeds::Anywhere)?;
+    let workload = load_fileset(&name, Feeds::Anywhere)?;
     let options = FilesetOptions { force: args.force, default_size: args.default_size };
     let report = generate(&workload, &args.dir, &options)
         .map_err(|error| Failure { hint: error.hint(), ..Failure::failed(error.to_string()) })?;

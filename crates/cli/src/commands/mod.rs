@@ -99,6 +99,13 @@ fn load_workload(name: &str, feeds: Feeds) -> Result<Workload, Failure> {
         .map_err(|error| Failure { hint: error.hint(), ..Failure::usage(error.to_string()) })
 }
 
+/// The same, of which a server has the files: as large as their names say, where nothing else does.
+fn load_fileset(name: &str, feeds: Feeds) -> Result<Workload, Failure> {
+    let mut workload = load_workload(name, feeds)?;
+    workload.take_sizes_of_names();
+    Ok(workload)
+}
+
 fn store_failure(error: &StoreError) -> Failure {
     Failure { hint: error.hint().map(str::to_owned), ..Failure::failed(error.to_string()) }
 }

@@ -10,7 +10,7 @@ use webstone_runner::Feeds;
 use webstone_server::{self as server, Fileset, GatewayOptions, ServeOptions, serve};
 use webstone_workload::content;
 
-use super::load_workload;
+use super::load_fileset;
 use crate::args::ServeArgs;
 use crate::console::{self, Console};
 use crate::failure::{Exit, Failure};
@@ -135,7 +135,7 @@ fn gateway(handler: &Handler<'_>, spec: &ServerSpec) -> Result<Option<GatewayOpt
 
 /// The generated files of a workload: those with a stated size.
 fn fileset(name: &str) -> Result<Fileset, Failure> {
-    let workload = load_workload(name, Feeds::Anywhere)?;
+    let workload = load_fileset(name, Feeds::Anywhere)?;
     let files = workload.pages.iter().flat_map(|page| &page.files);
     let entries =
         files.filter_map(|file| Some((content::file_path(&file.url).into_owned(), file.size?))).collect();

@@ -96,7 +96,11 @@ fn the_built_in_workloads_are_listed_and_shown() {
             "workout-16k",
             "workout-64k",
             "transfer-2m",
-            "transfer-7m"
+            "transfer-7m",
+            "send-random",
+            "send-ready-random",
+            "send-ready-pattern",
+            "send-ready-none"
         ]
     );
     assert_eq!(webstone_in(dir.path(), &["workloads", "list"]).out, list.out);

@@ -149,7 +149,10 @@ struct RunBrief {
 impl RunBrief {
     fn read(spec: RunSpec, workload: Option<Workload>) -> Result<RunBrief, RunError> {
         let Checked { mut spec, mut warnings } = check(&spec.into())?;
-        let workload = workload.map_or_else(|| resolve_workload(&spec), Ok)?;
+        let mut workload = workload.map_or_else(|| resolve_workload(&spec), Ok)?;
+        if spec.target.is_empty() {
+            workload.take_sizes_of_names();
+        }
         handler::ready_heads(&spec, &workload)?;
         for_workload(&mut spec, &workload)?;
         if let Some(repetitions) = spec.load.repetitions {

@@ -6,6 +6,7 @@
 
 mod synthesis;
 
+use super::pages::size_of_name;
 use super::{FileRequest, Page, Workload};
 use synthesis::{Random, Sizes};
 
@@ -63,13 +64,15 @@ const SPICE_WRITES: u64 = 4;
 
 const WEBSTONE_PAPER: &str =
     "G. Trent, M. Sake, \"WebSTONE: The First Generation in HTTP Server Benchmarking\", 1995";
+const FASTTRACK: &str =
+    "Mindcraft, \"Performance Benchmark Test of the Netscape FastTrack Beta 3 Web Server\", 1996";
 const WASD: &str = "WASD HTTP server documentation, section 13, \"Server Performance\"";
 
 const WEBSTONE_2: &str = "WebStone 2.0.1, its filelists";
 const SPICE_PAPER: &str =
     "Mindcraft, \"Hewlett-Packard NetServer LT 6000r Web Server Performance Analysis and Details\"";
 
-static BUILTINS: [Builtin; 19] = [
+static BUILTINS: [Builtin; 23] = [
     Builtin {
         name: "standard",
         summary: "WebStone 2's standard list: five files of 500 bytes to 5 MB, small ones most often; mean 19,773 bytes",
@@ -104,7 +107,7 @@ static BUILTINS: [Builtin; 19] = [
         name: "silicon-surf",
         summary: "The load of a company's site of 1995: 93 % of accesses under 30 kB, 7,026 bytes per access with \
                   headers (synthesised)",
-        source: "Mindcraft, \"Performance Benchmark Test of the Netscape FastTrack Beta 3 Web Server\", 1996",
+        source: FASTTRACK,
         pages: silicon_surf,
     },
     Builtin {
@@ -185,6 +188,30 @@ static BUILTINS: [Builtin; 19] = [
         source: WASD,
         pages: || one("/log/total.log", 14_852 * 512),
     },
+    Builtin {
+        name: "send-random",
+        summary: "One dynamic answer of silicon-surf's mean size, a random byte at a time: WebStone 1.1's CGI and NSAPI programs",
+        source: FASTTRACK,
+        pages: || sent_as("fill=random"),
+    },
+    Builtin {
+        name: "send-ready-random",
+        summary: "The same with a ready-made head and no allocation: version A of FastTrack's NSAPI module",
+        source: FASTTRACK,
+        pages: || sent_as("fill=random&head=ready"),
+    },
+    Builtin {
+        name: "send-ready-pattern",
+        summary: "The same with bytes made from their place: version B of FastTrack's NSAPI module",
+        source: FASTTRACK,
+        pages: || sent_as("fill=pattern&head=ready"),
+    },
+    Builtin {
+        name: "send-ready-none",
+        summary: "The same without making any byte: version C of FastTrack's NSAPI module",
+        source: FASTTRACK,
+        pages: || sent_as("fill=none&head=ready"),
+    },
 ];
 
 fn file(url: impl Into<Box<str>>, size: u64) -> FileRequest {
@@ -210,6 +237,11 @@ fn spiced(size: u64) -> FileRequest {
     // Each write has at least one byte; an empty answer has one write.
     let writes = SPICE_WRITES.min(size.max(1));
     file(format!("/send?size={size}&writes={writes}&fill=none"), size)
+}
+
+/// One answer as large as silicon-surf's bodies on average, made as FastTrack's report describes.
+fn sent_as(how: &str) -> Vec<Page> {
+    vec![page(1, vec![file(format!("/send?size=6836&{how}"), 6_836)])]
 }
 
 /// `standard`, with `files` parts of it served as files and `dynamic` parts made by the handler, page by page.
@@ -264,8 +296,6 @@ fn standard() -> Vec<Page> {
     .into()
 }
 
-/// In this list a file's name is its size in units of 1,024 bytes: the paper has 12,288 bytes for a page of 3k + 4k +
-/// 5k, and 6,291,456 for one of 5m + 1m.
 fn general_and_media() -> Vec<Page> {
     let pages: [(u64, &[&str]); 6] = [
         (40, &["3k", "4k", "5k"]),
@@ -276,11 +306,9 @@ fn general_and_media() -> Vec<Page> {
         (10, &["500k", "13k"]),
     ];
     let named = |name: &&str| {
-        let (digits, unit) = match name.strip_suffix('m') {
-            Some(digits) => (digits, 1024 * 1024),
-            None => (name.trim_end_matches('k'), 1024),
-        };
-        file(format!("/file{name}.html"), digits.parse::<u64>().expect("digits above") * unit)
+        let url = format!("/file{name}.html");
+        let size = size_of_name(&url).expect("a size above");
+        file(url, size)
     };
     pages.map(|(weight, names)| page(weight, names.iter().map(named).collect())).into()
 }
