@@ -23,12 +23,22 @@ pub struct GeneratorHost {
     /// Instead of a command: pods of a Kubernetes Job, each of which is a host.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub kubernetes: Option<PodsOfJob>,
+    /// Its name in reports; absent: the host's own.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub name: Option<String>,
+    /// Its clients, if all hosts say how many they have (of a Job: each pod). A level of another number of clients is divided in the
+    /// same proportion. Absent: clients are divided by workers.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub clients: Option<u32>,
+    /// URL at which it reaches the server under test; absent: the run's. A server with several networks has an address in each.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub target: Option<String>,
 }
 
 impl GeneratorHost {
     /// The host that a command reaches.
     pub fn reached_by(command: impl Into<String>) -> GeneratorHost {
-        GeneratorHost { agent: command.into(), kubernetes: None }
+        GeneratorHost { agent: command.into(), ..GeneratorHost::default() }
     }
 
     /// Number of hosts that this means.
@@ -43,8 +53,11 @@ impl GeneratorHost {
 pub struct GeneratorRecord {
     /// The command that started its agent, without secrets.
     pub command: String,
-    /// The host's own name.
+    /// The host's own name, or the one that the run gives it.
     pub name: String,
+    /// URL at which it reached the server under test, if that is not the run's.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub target: Option<String>,
     /// The pod that its agent ran in, if Kubernetes started it.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub pod: Option<PodRecord>,

@@ -272,7 +272,9 @@ fn of_generator(generator: &GeneratorSpec, asked: &mut List) {
 }
 
 fn of_host(host: &GeneratorHost, asked: &mut List) {
-    let GeneratorHost { agent, kubernetes } = host;
+    // A name, and a number of clients, are shown and counted.
+    let GeneratorHost { agent, kubernetes, name: _, clients: _, target } = host;
+    asked.all(Power::Load, "generators.target", target);
     match kubernetes {
         None => asked.add(Power::Run, "generators.agent", agent),
         Some(PodsOfJob { job, pods: _, namespace: _, context: _, kubeconfig, wait: _, share_nodes: _ }) => {

@@ -43,6 +43,9 @@ fn everything() -> RunSpec {
             GeneratorHost {
                 agent: String::new(),
                 kubernetes: Some(PodsOfJob { kubeconfig: text("kube.conf"), ..PodsOfJob::default() }),
+                name: text("gen2"),
+                clients: Some(6),
+                target: text("http://web1-net2.test"),
             },
         ],
         server: ServerSpec {
@@ -103,7 +106,7 @@ fn every_power_can_be_needed_and_defaults_need_none() {
 
 /// Keys with text values but without a power: numbers and times with units, and what stays within the run, as the
 /// comments in [`asked`] say.
-const POWERLESS: [&str; 28] = [
+const POWERLESS: [&str; 30] = [
     "name",
     "load.clients",
     "load.rate",
@@ -125,6 +128,7 @@ const POWERLESS: [&str; 28] = [
     "client.tls.alpn",
     "client.tls.resume",
     "generator.cpus",
+    "generators.name",
     "generators.kubernetes.namespace",
     "generators.kubernetes.context",
     "generators.kubernetes.wait",

@@ -23,6 +23,8 @@ pub(crate) struct Outputs {
     pub(crate) trace: Option<SyncSender<TraceEvent>>,
     /// Every transaction.
     pub(crate) transactions: Option<SyncSender<Vec<Transaction>>>,
+    /// Which of the level's iterations it is, for other hosts, which write them down themselves.
+    pub(crate) iteration: u32,
 }
 
 /// Turns a specification into levels.
@@ -85,7 +87,7 @@ struct Engine {
 
 impl LoadGenerator for Engine {
     fn level(&self, clients: u32, rate: Option<RateProfile>, outputs: Outputs) -> Box<dyn Level> {
-        let Outputs { trace, transactions } = outputs;
+        let Outputs { trace, transactions, .. } = outputs;
         let job = LevelJob { rate, trace, transactions, ..LevelJob::new(Arc::clone(&self.plan), clients) };
         Box::new(EngineLevel { job, control: Control::new() })
     }

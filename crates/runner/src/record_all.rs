@@ -86,6 +86,15 @@ impl RecordAll {
     }
 }
 
+impl RecordAll {
+    /// The file of an earlier round, to be continued.
+    pub(crate) fn go_on(path: &Path) -> Result<RecordAll, RecordAllError> {
+        let failed = |source| RecordAllError { action: CREATE, path: path.to_owned(), source };
+        let file = File::options().append(true).create(true).open(path).map_err(failed)?;
+        Ok(RecordAll { path: path.to_owned(), writer: BufWriter::with_capacity(1 << 20, file), error: None })
+    }
+}
+
 impl<W: Write> RecordAll<W> {
     fn head(&mut self) {
         let head = format!(

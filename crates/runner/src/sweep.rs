@@ -58,7 +58,7 @@ const DURATIONS_PER_DISTURBANCE: u32 = 50;
 const DISTURBANCE_MIN: Duration = Duration::from_millis(10);
 const DISTURBANCE_MAX: Duration = Duration::from_millis(100);
 /// Batches of transactions, and trace events, that may wait to be written.
-const QUEUE: usize = 256;
+pub(crate) const QUEUE: usize = 256;
 /// How often the server is asked again where its count of bytes is not yet the client's, and how long between.
 const COUNTER_LOOKS: u32 = 10;
 const COUNTER_PAUSE: Duration = Duration::from_millis(20);
@@ -328,7 +328,7 @@ impl Sweep<'_> {
 
     /// Runs a level and returns what was used within the window.
     fn run_level(&mut self, at: Position, step: Step) -> (Result<Made, LevelError>, Seen) {
-        let mut outputs = Outputs::default();
+        let mut outputs = Outputs { iteration: step.iteration, ..Outputs::default() };
         let trace = self.trace.take().map(|writer| {
             let (sender, receiver) = sync_channel(QUEUE);
             outputs.trace = Some(sender);

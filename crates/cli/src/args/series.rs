@@ -191,6 +191,12 @@ pub struct SeriesArgs {
     #[arg(long, value_name = "LIST", help_heading = "Generator", value_parser = values::cpu_list)]
     pub generator_cpus: Option<String> => (generator.cpus),
 
+    /// Write the instants of every transaction to a file for each cell, whose name has the cell's (WebStone's -R)
+    ///
+    /// Default: none. Example: --record-all all.tsv, for all-nginx.tsv
+    #[arg(long, value_name = "FILE", help_heading = "Generator")]
+    pub record_all: Option<PathBuf> => (generator.record_all = "none"),
+
     /// Server under test.
     #[command(flatten)]
     pub server: OwnServerArgs => (..),

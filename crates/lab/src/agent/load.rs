@@ -75,6 +75,8 @@ pub struct Arm {
     pub workers: u32,
     /// Slots of all hosts.
     pub of: u32,
+    /// Which of the level's iterations, for the file of transactions.
+    pub iteration: u32,
 }
 
 /// What the role says.

@@ -171,6 +171,16 @@ impl Matrix {
                 }
             }
         }
+        // Each cell has its own file of transactions: `all.tsv` gives all-nginx.tsv.
+        for Cell { name, spec, .. } in &mut cells {
+            if let Some(path) = &mut spec.generator.record_all {
+                let (stem, ending) = match path.rsplit_once('.') {
+                    Some((stem, ending)) if !ending.contains('/') => (stem, format!(".{ending}")),
+                    _ => (path.as_str(), String::new()),
+                };
+                *path = format!("{stem}-{name}{ending}");
+            }
+        }
         Ok(cells)
     }
 

@@ -44,6 +44,7 @@ pub fn fleet() -> RunRecord {
         .map(|(place, (name, command))| GeneratorRecord {
             command,
             name: (*name).to_owned(),
+            target: None,
             pod: None,
             version: "0.1.0".to_owned(),
             program_sha256: "3f2a9c1d5b7e8f90a1b2c3d4e5f60718293a4b5c6d7e8f901a2b3c4d5e6f7081".to_owned(),

@@ -5,7 +5,7 @@ use webstone_model::generators::GeneratorHost;
 use webstone_model::kubernetes::{PodsOfJob, label};
 use webstone_model::spec::RunSpec;
 
-use super::SpecError;
+use super::{SpecError, server_url};
 
 /// Most hosts that one controller drives.
 const HOSTS_MAX: usize = 1_000;
@@ -34,6 +34,28 @@ pub fn hosts(hosts: &[GeneratorHost]) -> Result<(), SpecError> {
             }
             None => {}
         }
+    }
+    let with = hosts.iter().filter(|host| host.clients.is_some()).count();
+    if with > 0 && with < hosts.len() {
+        let rule = format!("{with} of {} hosts have a number of clients", hosts.len());
+        return Err(SpecError::new("generators.clients", rule, "give one to each, or to none"));
+    }
+    if hosts.iter().any(|host| host.clients == Some(0)) {
+        return Err(SpecError::value("generators.clients", 0, "less than 1", "leave that host out"));
+    }
+    for host in hosts {
+        if let Some(url) = &host.target {
+            server_url(url).map_err(|error| SpecError::of_url("generators.target", &error))?;
+        }
+        if let Some(name) = host.name.as_ref().filter(|name| super::name(name).is_err()) {
+            let remedy = "write letters, digits, dots, hyphens and underscores";
+            return Err(SpecError::value("generators.name", name, "not a name", remedy));
+        }
+    }
+    let mut names: Vec<&str> = hosts.iter().filter_map(|host| host.name.as_deref()).collect();
+    names.sort_unstable();
+    if let Some(twice) = names.windows(2).find(|pair| pair[0] == pair[1]) {
+        return Err(SpecError::value("generators.name", twice[0], "there twice", "give each host its own"));
     }
     let count: usize = hosts.iter().map(GeneratorHost::count).sum();
     if count > HOSTS_MAX {
@@ -82,12 +104,8 @@ pub(super) fn check(spec: &RunSpec) -> Result<(), SpecError> {
     if spec.generators.is_empty() {
         return Ok(());
     }
-    let load = &spec.load;
     let alone = [
-        ("load.pages", load.pages.is_some(), "counts pages over all clients"),
-        ("load.repetitions", load.repetitions.is_some(), "asks for pages in turn over all clients"),
         ("generator.trace", spec.generator.trace > 0, "shows exchanges as they come"),
-        ("generator.record_all", spec.generator.record_all.is_some(), "writes down every transaction"),
         ("client.unix_socket", spec.client.unix_socket.is_some(), "is reached on its own host only"),
     ];
     match alone.iter().find(|(_, is_asked, _)| *is_asked) {

@@ -4,6 +4,7 @@ use webstone_judge::search::{LOOK_FIRST, REPEATS_MAX};
 use webstone_measure::metric::Metric;
 use webstone_measure::rate::Rates;
 use webstone_measure::units::Nanos;
+use webstone_model::generators::GeneratorHost;
 use webstone_model::search::{Over, SearchSpec};
 use webstone_model::spec::{Levels, LoadSpec, RunSpec};
 
@@ -28,6 +29,13 @@ pub(super) fn complete(load: &mut LoadSpec, asked: &Asked) {
             load.warmup = Nanos::ZERO;
         }
     }
+    let of_hosts: Option<Vec<u32>> = asked.spec.generators.iter().map(of_host).collect();
+    if let Some(clients) = of_hosts.filter(|hosts| !hosts.is_empty() && load.rate.is_none())
+        && !asked.given.contains(&"load.clients")
+        && load.clients == asked.defaults.load.clients
+    {
+        load.clients = Levels(vec![clients.iter().fold(0, |sum: u32, clients| sum.saturating_add(*clients))]);
+    }
     let Some(rates) = &load.rate else { return };
     let given = |key, differs: bool| asked.given.contains(&key) || differs;
     let ramp = rates.0.iter().map(|rate| rate.over).max().unwrap_or_default();
@@ -37,6 +45,11 @@ pub(super) fn complete(load: &mut LoadSpec, asked: &Asked) {
     if !given("load.clients", load.clients != asked.defaults.load.clients) {
         load.clients = Levels(vec![clients_for(rates)]);
     }
+}
+
+/// Clients of a host, of a Job those of all its pods.
+fn of_host(host: &GeneratorHost) -> Option<u32> {
+    Some(host.clients?.saturating_mul(host.count() as u32))
 }
 
 /// As many clients as serve a rate whose answers take 50 ms, within bounds that every server bears.

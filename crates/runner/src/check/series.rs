@@ -109,13 +109,6 @@ fn apart(kind: Kind, spec: &RunSpec, matrix: &Matrix) -> Result<(), SpecError> {
         let rule = format!("`{interface}` cannot be used together with series.interfaces");
         return Err(SpecError::new("server.interface", rule, "leave out one of the two"));
     }
-    if let Some(path) = &spec.generator.record_all {
-        return Err(SpecError::new(
-            "generator.record_all",
-            format!("`{path}` would be overwritten by every part of the series"),
-            "remove it, and use it with a single `webstone run`",
-        ));
-    }
     Ok(())
 }
 

@@ -30,13 +30,7 @@ pub(crate) fn deal(hosts: &[(u32, u32)], groups: u32) -> (Vec<Share>, u32) {
     let slots: u64 = hosts.iter().map(|(workers, each)| u64::from(*workers) * u64::from(*each)).sum();
     let least = hosts.iter().filter(|(workers, _)| *workers > 0).map(|(_, each)| *each).min();
     if u64::from(least.unwrap_or(1)) * groups >= slots && slots <= u64::from(u32::MAX) {
-        let mut first = 0;
-        let place = |(workers, each): &(u32, u32)| {
-            let share = Share { first, each: *each, workers: *workers };
-            first += workers * each;
-            share
-        };
-        return (hosts.iter().map(place).collect(), slots as u32);
+        return in_slots(hosts);
     }
     let wanted: u64 = hosts.iter().map(|(workers, _)| u64::from(*workers)).sum();
     let all = wanted.min(groups);
@@ -49,6 +43,35 @@ pub(crate) fn deal(hosts: &[(u32, u32)], groups: u32) -> (Vec<Share>, u32) {
         shares.push(Share { first: first as u32, each: 1, workers: (next - first) as u32 });
     }
     (shares, all as u32)
+}
+
+/// Each host with the slots that it has, one host after the other.
+pub(crate) fn in_slots(hosts: &[(u32, u32)]) -> (Vec<Share>, u32) {
+    let mut first = 0_u32;
+    let place = |(workers, each): &(u32, u32)| {
+        let share = Share { first, each: *each, workers: *workers };
+        first += workers * each;
+        share
+    };
+    let shares = hosts.iter().map(place).collect();
+    (shares, first)
+}
+
+/// Slots of each worker of each host, so that each host has its number of clients in a level of all of them: slots are a multiple of
+/// clients that every number of workers divides.
+pub(super) fn by_clients(hosts: &[GeneratorRecord], clients: &[u32]) -> Vec<u32> {
+    let workers = || hosts.iter().map(|host| u64::from(host.workers.max(1)));
+    let all: u64 = clients.iter().map(|clients| u64::from(*clients)).sum();
+    let common = workers().fold(1_u64, |a, b| a.saturating_mul(b) / gcd(a, b));
+    // So many different numbers of workers that slots do not fit: nearly.
+    let multiple = common.min(u64::from(u32::MAX) / all.max(1)).max(1);
+    let each =
+        clients.iter().zip(workers()).map(|(clients, workers)| multiple * u64::from(*clients) / workers);
+    each.map(|each| each.max(1) as u32).collect()
+}
+
+fn gcd(a: u64, b: u64) -> u64 {
+    if b == 0 { a } else { gcd(b, a % b) }
 }
 
 /// Slots of each worker of each host, by what their calibrations say that a worker can do; one each where any host has none that
@@ -79,7 +102,7 @@ fn rate_of_a_worker(host: &GeneratorRecord, policy: ConnectionPolicy) -> Option<
 }
 
 /// Who has which share of the load, in words, before it begins.
-pub(super) fn in_words(hosts: &[GeneratorRecord], slots: &[u32]) -> String {
+pub(super) fn in_words(hosts: &[GeneratorRecord], slots: &[u32], is_by_clients: bool) -> String {
     let all: f64 = hosts.iter().zip(slots).map(|(host, each)| f64::from(host.workers * each)).sum();
     let are_weighted = slots.iter().any(|each| *each > 1);
     let each = |(host, each): (&GeneratorRecord, &u32)| {
@@ -91,7 +114,11 @@ pub(super) fn in_words(hosts: &[GeneratorRecord], slots: &[u32]) -> String {
         format!("{} {workers}, {share:.0} %", host.name)
     };
     let told: Vec<String> = hosts.iter().zip(slots).map(each).collect();
-    let by = if are_weighted { "by their calibrations" } else { "by their workers" };
+    let by = match (is_by_clients, are_weighted) {
+        (true, _) => "by their clients",
+        (false, true) => "by their calibrations",
+        (false, false) => "by their workers",
+    };
     format!("dealing the load to {} hosts {by}: {}", hosts.len(), told.join("; "))
 }
 
@@ -143,6 +170,26 @@ mod tests {
         assert_eq!((shares[1], all), (Share { first: 2, each: 1, workers: 2 }, 4), "too few for weights");
     }
 
+    #[test]
+    fn hosts_have_the_clients_that_the_run_gives_them() {
+        for (workers, clients) in
+            [(&[2_u32, 2, 2, 2][..], &[6_u32, 6, 6, 6][..]), (&[3, 2], &[5, 7]), (&[4, 1, 16], &[1, 30, 2])]
+        {
+            let hosts: Vec<GeneratorRecord> = workers.iter().map(|workers| host(*workers, &[])).collect();
+            let slots = by_clients(&hosts, clients);
+            let (shares, of) = in_slots(&workers.iter().copied().zip(slots).collect::<Vec<_>>());
+            for times in [1, 3] {
+                let all = times * clients.iter().sum::<u32>();
+                let dealt = shares.iter().map(|Share { first, each, workers }| {
+                    let seats = webstone_engine::Seats { first: *first, each: *each, workers: *workers, of };
+                    seats.clients(all, 1).len() as u32
+                });
+                let wanted: Vec<u32> = clients.iter().map(|clients| times * clients).collect();
+                assert_eq!(dealt.collect::<Vec<_>>(), wanted, "{workers:?}");
+            }
+        }
+    }
+
     fn host(workers: u32, rows: &[(&str, u32, f64)]) -> GeneratorRecord {
         let row = |(mode, workers, rate): &(&str, u32, f64)| {
             json!({"mode": mode, "backend": "epoll", "workers": workers, "clients": 1, "body_bytes": 1,
@@ -175,13 +222,13 @@ mod tests {
         assert_eq!(weigh(&hosts, ConnectionPolicy::KeepAlive), [8, 16]);
         assert_eq!(weigh(&hosts, ConnectionPolicy::PerRequest), [8, 12]);
         assert_eq!(
-            in_words(&hosts, &[8, 16]),
+            in_words(&hosts, &[8, 16], false),
             "dealing the load to 2 hosts by their calibrations: gen 4 workers, 50 %; gen 2 workers, 50 %"
         );
         let unknown = [slow, host(1, &[])];
         assert_eq!(weigh(&unknown, ConnectionPolicy::KeepAlive), [1, 1]);
         assert!(
-            in_words(&unknown, &[1, 1])
+            in_words(&unknown, &[1, 1], false)
                 .ends_with("by their workers: gen 4 workers, 80 %; gen 1 worker, 20 %")
         );
     }

@@ -20,7 +20,7 @@ use webstone_model::generators::{ClockOffset, GeneratorLoss};
 use super::FleetError;
 use super::clock::{there, went_on};
 use super::course::{LevelCourse, Stage, Tell};
-use super::deal::{Share, deal};
+use super::deal::{Share, deal, in_slots};
 use super::live::Lives;
 use super::member::{AgentStream, Members, lock};
 use super::merge::{HostResult, merge};
@@ -35,6 +35,7 @@ pub(super) struct FleetLevel {
     members: Arc<Mutex<Members>>,
     clients: u32,
     rate: Option<RateProfile>,
+    iteration: u32,
     board: Board,
 }
 
@@ -57,8 +58,13 @@ struct Board {
 }
 
 impl FleetLevel {
-    pub(super) fn new(members: Arc<Mutex<Members>>, clients: u32, rate: Option<RateProfile>) -> FleetLevel {
-        FleetLevel { members, clients, rate, board: Board::default() }
+    pub(super) fn new(
+        members: Arc<Mutex<Members>>,
+        clients: u32,
+        rate: Option<RateProfile>,
+        iteration: u32,
+    ) -> FleetLevel {
+        FleetLevel { members, clients, rate, iteration, board: Board::default() }
     }
 
     fn made(&self, members: &mut Members) -> Result<Made, LevelError> {
@@ -158,10 +164,22 @@ impl<'a> Playing<'a> {
         let number = members.number;
         let hosts: Vec<(u32, u32)> =
             members.hosts.iter().map(|host| (host.record.workers, host.record.slots)).collect();
-        let (shares, of) = deal(&hosts, level.clients.div_ceil(members.clients_per_connection));
+        let groups = level.clients.div_ceil(members.clients_per_connection);
+        let (shares, of) = match members.is_dealt_by_clients {
+            true => in_slots(&hosts),
+            false => deal(&hosts, groups),
+        };
         for (host, share) in members.hosts.iter().zip(&shares).filter(|(_, share)| share.workers > 0) {
             let Share { first, each, workers } = *share;
-            let arm = Arm { clients: level.clients, rate: level.rate, first, each, workers, of };
+            let arm = Arm {
+                clients: level.clients,
+                rate: level.rate,
+                first,
+                each,
+                workers,
+                of,
+                iteration: level.iteration,
+            };
             host.tell(number, LoadAsk::Arm(arm), &[]);
         }
         let has_part: Vec<bool> = shares.iter().map(|share| share.workers > 0).collect();

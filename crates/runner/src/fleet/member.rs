@@ -174,6 +174,8 @@ pub(super) struct Members {
     pub(super) tool_version: String,
     pub(super) times: Times,
     pub(super) clients_per_connection: u32,
+    /// Whether each host has as many clients as the run says, whatever its workers.
+    pub(super) is_dealt_by_clients: bool,
     /// Number of the last thing that was asked for.
     pub(super) number: u64,
 }

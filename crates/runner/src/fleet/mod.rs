@@ -59,7 +59,7 @@ pub(crate) struct Fleet {
 }
 
 impl LoadGenerator for Fleet {
-    fn level(&self, clients: u32, rate: Option<RateProfile>, _outputs: Outputs) -> Box<dyn Level> {
-        Box::new(FleetLevel::new(Arc::clone(&self.members), clients, rate))
+    fn level(&self, clients: u32, rate: Option<RateProfile>, outputs: Outputs) -> Box<dyn Level> {
+        Box::new(FleetLevel::new(Arc::clone(&self.members), clients, rate, outputs.iteration))
     }
 }

@@ -23,7 +23,7 @@ const NAMED_MAX: usize = 3;
 pub(super) const CONTAINER: &str = "webstone";
 
 /// An agent to be started.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq)]
 pub(super) struct Launch {
     /// The command.
     pub(super) command: String,
@@ -31,6 +31,8 @@ pub(super) struct Launch {
     pub(super) pod: Option<PodRecord>,
     /// Whether the pod may be on a machine with another.
     pub(super) may_share: bool,
+    /// What the run says of it.
+    pub(super) asked: GeneratorHost,
 }
 
 /// The agents of all hosts. Waits for pods until all of them run; `tell` hears of it.
@@ -45,8 +47,19 @@ pub(super) fn launches(
     let mut launches = Vec::new();
     for host in hosts {
         match &host.kubernetes {
-            None => launches.push(Launch { command: host.agent.clone(), ..Launch::default() }),
-            Some(asked) => launches.extend(of_job(asked, interrupt, tell)?),
+            None => {
+                launches.push(Launch {
+                    command: host.agent.clone(),
+                    asked: host.clone(),
+                    ..Launch::default()
+                });
+            }
+            Some(asked) => {
+                let pods = of_job(asked, interrupt, tell)?;
+                // Pods have names of their own.
+                let of_each = GeneratorHost { name: None, ..host.clone() };
+                launches.extend(pods.into_iter().map(|pod| Launch { asked: of_each.clone(), ..pod }));
+            }
         }
     }
     Ok(launches)
@@ -295,7 +308,7 @@ fn each_on_its_own(
         let words = ["exec", "-i", &pod.name, "--container", CONTAINER, "--", "webstone", "agent"];
         let command = kubectl.command(Some(&pod.namespace), &words);
         let command = shlex::try_join(command.iter().map(String::as_str)).unwrap_or_default();
-        Launch { command, pod: Some(pod.clone()), may_share: asked.share_nodes }
+        Launch { command, pod: Some(pod.clone()), may_share: asked.share_nodes, ..Launch::default() }
     };
     Ok(running().map(launch).collect())
 }

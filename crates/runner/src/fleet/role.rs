@@ -32,11 +32,13 @@ use webstone_workload::Workload;
 
 use super::carried::{Unpacked, refusal, unpack};
 use crate::calibrate::{stored, with_calibration};
+use crate::order::Step;
 use crate::placement::{ServerPlace, place};
 use crate::preflight::needs::Load;
 use crate::preflight::target::{Destinations, TargetError, TargetFacts};
+use crate::record_all::RecordAll;
 use crate::run::foresee;
-use crate::sweep::{looked_for, ports};
+use crate::sweep::{QUEUE, looked_for, ports};
 
 /// Between two looks at a running level: each takes CPU time from its load.
 const LOOK: Duration = Duration::from_millis(250);
@@ -110,6 +112,8 @@ struct Ready {
     links: BTreeSet<String>,
     addresses: BTreeSet<SocketAddr>,
     here: bool,
+    /// The file of this host's transactions.
+    record_all: Mutex<Option<RecordAll>>,
     _files: Unpacked,
 }
 
@@ -193,6 +197,8 @@ impl Maker {
             Err(error) => return Ok(no_target(error)),
         };
         let plan = Plan::compile(&spec.task(), &workload).map_err(|error| error.to_string())?;
+        let record_all = spec.generator.record_all.as_deref().map(|path| RecordAll::create(path.as_ref()));
+        let record_all = record_all.transpose().map_err(|error| format!("{error}; {}", error.hint()))?;
         let towards: BTreeSet<IpAddr> = facts.addresses.iter().map(|address| address.ip()).collect();
         let prepared = Prepared {
             cpus: placement.workers_cpus,
@@ -214,6 +220,7 @@ impl Maker {
             workload,
             destinations,
             plan: Arc::new(plan),
+            record_all: Mutex::new(record_all),
             _files: files,
         });
         Ok((LoadAnswer::Prepared(Box::new(prepared)), Vec::new()))
@@ -222,16 +229,22 @@ impl Maker {
     /// Makes this host's part of a level, from its arming to its result.
     fn level(&self, number: u64, arm: Arm, asks: &Receiver<(u64, LoadAsk, Vec<u8>)>) -> Said {
         let ready = self.ready.as_ref().ok_or("a level came before the plan")?;
-        let Arm { clients, rate, first, each, workers, of } = arm;
+        let Arm { clients, rate, first, each, workers, of, iteration } = arm;
         if workers != ready.spec.generator.workers {
             let own = ready.spec.generator.workers;
             return Err(format!("a level is for {workers} workers, but this host has {own}"));
         }
         let seats = Seats { first, each, workers, of };
+        let mut record_all = ready.record_all.lock().unwrap_or_else(PoisonError::into_inner);
+        let (transactions, batches) = match record_all.is_some() {
+            true => Some(sync_channel(QUEUE)).unzip(),
+            false => (None, None),
+        };
         let job = LevelJob {
             rate,
             seats,
             opening: Opening::Agreed,
+            transactions,
             ..LevelJob::new(Arc::clone(&ready.plan), clients)
         };
         let here = job.clients_here();
@@ -256,14 +269,21 @@ impl Maker {
         });
         let outcome = std::thread::scope(|scope| {
             let (done, is_done) = channel();
-            let (job, engine) = (&job, &control);
-            // The receiver waits for as long as the thread runs, so sending cannot fail.
-            scope.spawn(move || drop(done.send(run_level(job, engine))));
+            let engine = &control;
+            if let (Some(record_all), Some(batches)) = (record_all.as_mut(), batches) {
+                let step = Step { clients, rate, iteration, arm: None };
+                scope.spawn(move || record_all.drain(step, batches));
+            }
+            // The receiver waits for as long as the thread runs, so sending cannot fail; the writer ends with the job.
+            scope.spawn(move || drop(done.send(run_level(&job, engine))));
             self.watch(number, &control, &mut window, asks, &is_done)
         });
         self.running.lock().unwrap_or_else(PoisonError::into_inner).level = None;
         let LevelOutcome { measured, opened_at, opened_ns, interrupted, .. } =
             outcome?.map_err(|error| error.to_string())?;
+        if let Some(record_all) = record_all.as_mut() {
+            record_all.checked().map_err(|error| error.to_string())?;
+        }
         let used = window.used();
         let opening_delay_ns = opened_ns.map_or(0, |opened_ns| used.read_ns.saturating_sub(opened_ns));
         let host = HostUse { disturbance, opening_delay_ns, ..used.host };

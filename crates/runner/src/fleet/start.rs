@@ -15,6 +15,7 @@ use webstone_lab::environment;
 use webstone_lab::interrupt::Interrupt;
 use webstone_lab::machine::Root;
 use webstone_measure::strict;
+use webstone_measure::units::Nanos;
 use webstone_model::generators::{ClockOffset, DISTRIBUTIONS_OF_HOSTS_MAX, GeneratorHost, GeneratorRecord};
 use webstone_model::kubernetes::PodRecord;
 use webstone_model::powers::{self, Power};
@@ -23,7 +24,7 @@ use webstone_model::spec::RunSpec;
 use webstone_workload::Workload;
 
 use super::course::Times;
-use super::deal::{in_words, weigh};
+use super::deal::{by_clients, in_words, weigh};
 use super::fleet_error::FleetError;
 use super::member::{AgentStream, Member, Members, Pinger, WAITING_MAX, lock};
 use super::pods::{Launch, SHARING, launches};
@@ -38,6 +39,8 @@ const ANSWER_PATIENCE: Duration = Duration::from_secs(60);
 const REQUESTS_IN_TURN_MAX: u32 = 100;
 /// Messages of an agent that answer nothing, before it is given up.
 const UNASKED_MAX: usize = 100;
+/// How long a level that only pages end may take.
+const PAGES_PATIENCE: Duration = Duration::from_secs(7 * 24 * 3_600);
 /// Between two looks whether the user wants an end of the waiting.
 const POLL: Duration = Duration::from_millis(50);
 
@@ -91,7 +94,7 @@ pub(crate) fn start(
         version: &version,
         tool_version: &tool.version,
         plan: &plan,
-        parts: if spec.client.source_ports.is_some() { launches.len() } else { 1 },
+        parts: launches.len(),
         is_loopback: *is_loopback,
         interrupt,
     };
@@ -128,15 +131,20 @@ pub(crate) fn start(
     warnings.extend(apart(&hosts)?);
     warnings.extend(without_distributions(hosts.len()));
     let records: Vec<GeneratorRecord> = hosts.iter().map(|host: &Member| host.record.clone()).collect();
-    let slots = weigh(&records, spec.client.connections);
-    let plan_in_words = in_words(&records, &slots);
+    let clients: Option<Vec<u32>> = hosts.iter().map(|host| host.launch.asked.clients).collect();
+    let slots = match &clients {
+        Some(clients) => by_clients(&records, clients),
+        None => weigh(&records, spec.client.connections),
+    };
+    let plan_in_words = in_words(&records, &slots, clients.is_some());
     hosts.iter_mut().zip(&slots).for_each(|(host, slots)| host.record.slots = *slots);
     // In the order of the hosts, so that one that is started again takes its own place.
     *lock(&links) = hosts.iter().map(|host| Arc::clone(&host.link)).collect();
     let load = &spec.load;
     let times = Times {
         warmup: load.warmup.as_duration(),
-        duration: load.duration.as_duration(),
+        // Pages alone end a level when they are fetched.
+        duration: if load.duration == Nanos::ZERO { PAGES_PATIENCE } else { load.duration.as_duration() },
         drain: load.drain.as_duration(),
     };
     let records = hosts.iter().map(|host: &Member| host.record.clone()).collect();
@@ -150,6 +158,7 @@ pub(crate) fn start(
         tool_version: tool.version.clone(),
         times,
         clients_per_connection: spec.client.clients_per_connection.max(1),
+        is_dealt_by_clients: clients.is_some(),
         number: 0,
     };
     Ok(Fleet {
@@ -214,7 +223,7 @@ struct Begin<'a> {
     version: &'a str,
     tool_version: &'a str,
     plan: &'a [u8],
-    /// Hosts that have a part each of what the plan has for all: local ports.
+    /// Hosts that have a part each of what the plan has for all: local ports, files of transactions.
     parts: usize,
     /// The target is at addresses that no other machine can reach.
     is_loopback: bool,
@@ -312,7 +321,7 @@ impl Begin<'_> {
                     .to_owned(),
             });
         }
-        let part = self.part_of_plan(place)?;
+        let part = self.part_of_plan(place, &launch.asked)?;
         let plan = part.as_deref().unwrap_or(self.plan);
         let prepare = LoadAsk::Prepare(Payload::of(plan));
         let prepared = match self.answer(&member, 2, prepare, plan).map_err(failed_or(number))? {
@@ -335,21 +344,31 @@ impl Begin<'_> {
         Ok((member, ready))
     }
 
-    /// The plan of one host, where it has a part of the local ports: hosts may share an address.
-    fn part_of_plan(&self, place: usize) -> Result<Option<Vec<u8>>, FleetError> {
-        if self.parts < 2 {
-            return Ok(None);
-        }
+    /// The plan of one host, where that is not everybody's: it has a part of the local ports, as hosts may share an address, a file of
+    /// transactions for itself, or an address of its own for the server.
+    fn part_of_plan(&self, place: usize, asked: &GeneratorHost) -> Result<Option<Vec<u8>>, FleetError> {
         let refused = |what: String, hint: &str| FleetError::Refused { what, hint: hint.to_owned() };
         let not_json = |error| refused(format!("the plan cannot be split: {error}"), "please report this");
         let mut plan: Plan = strict::json(self.plan).map_err(not_json)?;
-        let Some(ports) = plan.spec.client.source_ports else { return Ok(None) };
-        plan.spec.client.source_ports = ports.part(place, self.parts);
-        if plan.spec.client.source_ports.is_none() {
-            let what = format!("client.source_ports: `{ports}` has fewer ports than there are hosts");
-            return Err(refused(what, "give more ports, or use fewer generators"));
+        let mut is_its_own = false;
+        if let (Some(ports), true) = (plan.spec.client.source_ports, self.parts > 1) {
+            plan.spec.client.source_ports = ports.part(place, self.parts);
+            if plan.spec.client.source_ports.is_none() {
+                let what = format!("client.source_ports: `{ports}` has fewer ports than there are hosts");
+                return Err(refused(what, "give more ports, or use fewer generators"));
+            }
+            is_its_own = true;
         }
-        serde_json::to_vec(&plan).map(Some).map_err(not_json)
+        if let Some(path) = &mut plan.spec.generator.record_all {
+            path.push_str(&format!(".{}", asked.name.clone().unwrap_or_else(|| (place + 1).to_string())));
+            is_its_own = true;
+        }
+        if let Some(target) = &asked.target {
+            plan.spec.target = vec![target.clone()];
+            is_its_own = true;
+        }
+        let own = is_its_own.then(|| serde_json::to_vec(&plan));
+        own.transpose().map_err(not_json)
     }
 
     /// What a host that is ready hears from the target.
@@ -462,7 +481,8 @@ fn record(member: &Member, described: Described, prepared: Prepared) -> Generato
     let command = member.link.with_agent(|agent| agent.command.clone()).unwrap_or_default();
     GeneratorRecord {
         command,
-        name: described.name,
+        name: member.launch.asked.name.clone().unwrap_or(described.name),
+        target: member.launch.asked.target.clone(),
         pod: member.launch.pod.clone(),
         version: described.version,
         program_sha256: described.program_sha256,

@@ -65,7 +65,11 @@ pub(super) fn prepare(
     let mut served = serve(&mut asked, &mut site, options.server_program.take(), observer, interrupt)?;
     ask(&mut asked, &mut site.facts, &mut served, options.check_target, observer, interrupt)?;
     let ready = stand_by(&mut asked, &mut site, &served, &options, observer, interrupt, compile)?;
-    let record_all = match &asked.spec.generator.record_all {
+    // Other hosts write down their own.
+    let path = asked.spec.generator.record_all.as_ref().filter(|_| asked.spec.generators.is_empty());
+    let is_continued = matches!(options.part, Part::Round { record: Some(_), .. });
+    let record_all = match path {
+        Some(path) if is_continued => Some(RecordAll::go_on(path.as_ref())?),
         Some(path) => Some(RecordAll::create(path.as_ref())?),
         None => None,
     };
