@@ -3,8 +3,8 @@
 
 use webstone_measure::errors::{ErrorClass, ErrorExample};
 use webstone_measure::metrics::{
-    ClientTotals, Handshake, Histogram, Measured, Moments, OpenLoop, PageHistograms, PageTotals, Second,
-    Statuses, WorkerUse,
+    ClientMoments, ClientTotals, Handshake, Histogram, Measured, Moments, OpenLoop, PageHistograms,
+    PageTotals, Second, Statuses, WorkerUse,
 };
 use webstone_measure::units::NANOS_PER_SECOND;
 
@@ -46,6 +46,10 @@ impl Recorder {
         let mut measured = Measured {
             pages: vec![PageTotals::default(); plan.pages.len()],
             clients: vec![ClientTotals::default(); clients],
+            client_moments: vec![
+                ClientMoments::default();
+                if clients <= ClientMoments::CLIENTS_MAX { clients } else { 0 }
+            ],
             page_histograms: plan.histogram_pages.iter().map(histograms).collect(),
             open_loop: is_open_loop.then(OpenLoop::default),
             ..Measured::default()
@@ -295,7 +299,11 @@ impl Recorder {
         totals.connects += 1;
         totals.connect_ns += took_ns;
         totals.connect_ns_max = totals.connect_ns_max.max(took_ns);
+        totals.connect.record(took_ns);
         self.measured.clients[exchange.client as usize].connects += 1;
+        if let Some(moments) = self.measured.client_moments.get_mut(exchange.client as usize) {
+            moments.connect.record(took_ns);
+        }
         if let Some(slot) = plan.histogram_slots[page] {
             self.measured.page_histograms[usize::from(slot)].histograms.connect.record(took_ns);
         }
@@ -344,11 +352,19 @@ impl Recorder {
         totals.response_ns_max = totals.response_ns_max.max(response_ns);
         totals.body_bytes += exchange.body_bytes;
         totals.head_bytes += head;
+        totals.response.record(response_ns);
+        totals.answer.record(bytes);
+        totals.body.record(exchange.body_bytes);
 
         let client = &mut measured.clients[exchange.client as usize];
         client.requests += 1;
         client.response_ns += response_ns;
         client.bytes += bytes;
+        if let Some(moments) = measured.client_moments.get_mut(exchange.client as usize) {
+            moments.response.record(response_ns);
+            moments.answer.record(bytes);
+            moments.body.record(exchange.body_bytes);
+        }
 
         if let Some(slot) = plan.histogram_slots[page] {
             let histograms = &mut measured.page_histograms[usize::from(slot)].histograms;
@@ -516,5 +532,6 @@ fn bytes_max(plan: &Plan, clients: usize, seconds: u64, is_open_loop: bool) -> u
     let handshakes = usize::from(plan.tls.is_some());
     let histograms = (11 + handshakes + open_loop + 4 * plan.histogram_pages.len()) * Histogram::bytes_max();
     let totals = plan.pages.len() * size_of::<PageTotals>() + clients * size_of::<ClientTotals>();
+    let totals = totals + clients.min(ClientMoments::CLIENTS_MAX) * size_of::<ClientMoments>();
     (histograms + totals + STATUSES * size_of::<u64>()) as u64 + seconds * size_of::<Second>() as u64
 }

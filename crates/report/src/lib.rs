@@ -73,6 +73,8 @@ pub struct Options {
     /// Most pages in the per-page tables of [`Format::Text`], [`Format::Html`] and [`Format::Prometheus`], and of an
     /// iteration in [`Format::Webstone1`] and [`Format::Webstone2`]: those with the most hits.
     pub pages_max: usize,
+    /// Whether [`Format::Webstone2`] has a block for each client, as the original's `-a`.
+    pub all_clients: bool,
     /// Which distribution [`Format::Hgrm`] writes: a name of `webstone_measure::metrics::Histograms::named`.
     pub histogram: String,
     /// Which table [`Format::Csv`] writes.
@@ -96,6 +98,7 @@ impl Default for Options {
             full: false,
             full_command: None,
             pages_max: 20,
+            all_clients: false,
             histogram: "response".to_owned(),
             csv_table: CsvTable::Levels,
             beside_record: false,
@@ -192,7 +195,7 @@ pub fn write(
         (None, Format::Json) => outgoing::json(&json::render(shown, verdict::of(record))?).into_bytes(),
         (None, Format::Csv) => return csv::write(shown, options.csv_table, out),
         (None, Format::Webstone1) => return webstone1::write(shown, options.pages_max, out),
-        (None, Format::Webstone2) => return webstone2::write(shown, options.pages_max, out),
+        (None, Format::Webstone2) => return webstone2::write(shown, options, out),
         (None, Format::Hgrm) => outgoing::text(hgrm::render(shown, options)?, false),
         _ => render::joined(&[(shown, verdict::of(record))], format, options)?,
     };

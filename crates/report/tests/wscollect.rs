@@ -1,6 +1,7 @@
 //! A reader of the 2.x block that takes it apart as `wscollect` of WebStone 2.0.1 does: from the line that begins with
 //! `WEBSTONE 2.0 results` on, a line is split at an optional colon and two blanks, or at a tab; the label is searched
-//! for a word, and the number is the first run of digits and points.
+//! for a word, and the number is the first run of digits and points. And a reader of every line, with the formats that WebStone 2.0.1
+//! prints with.
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on may panic")]
 
 mod records;
@@ -135,4 +136,99 @@ fn labels_stand_in_the_order_of_the_original() {
             rest.find(label).unwrap_or_else(|| panic!("{label:?} is missing or out of order in\n{text}"));
         rest = &rest[at + label.len()..];
     }
+}
+
+/// Every line that WebStone 2.0.1 prints: `%u` and `%f` stand for numbers, `%s` for text.
+const LINES: &[&str] = &[
+    "",
+    "WebMaster name = %s",
+    "Client %u: %s \t# Processes: %u",
+    "    Webserver: %s",
+    "Waiting for READY from %u clients",
+    "All READYs received",
+    "Sending GO to all clients",
+    "All clients started at %s",
+    "Waiting for clients completion",
+    "Reading results %s",
+    "All clients ended at %s",
+    "----------------------------------",
+    "Total number of pages retrieved from server: %u",
+    "Thruput average per connection: %u bytes/sec",
+    "===============================================================================",
+    "Page # %u",
+    "Total number of times page was hit %u",
+    "%u connection(s) to server, %u errors",
+    "\t\t\t   Average      Std Dev      Minimum      Maximum",
+    "Connect time (sec) \t%f   %f   %f   %f",
+    "Response time (sec) \t%f   %f   %f   %f",
+    "Response size (bytes) \t%u   %u   %u   %u",
+    "Body size (bytes) \t%u   %u   %u   %u",
+    "%u body bytes moved + %u header bytes moved = %u total",
+    "Page size %u ",
+    "WEBSTONE 2.0 results:",
+    "Total number of clients: \t%u",
+    "Test time: \t\t\t%u seconds",
+    "Server connection rate: \t%f connections/sec",
+    "Server error rate: \t\t%f err/sec",
+    "Server thruput: \t\t%f Mbit/sec",
+    "Little's Load Factor: \t\t%f ",
+    "Average response time: \t\t%f millisec",
+    "Error Level:\t\t\t%f %%",
+    "Average client thruput: \t%f Mbit/sec",
+    "Sum of client response times:\t%f sec",
+    "Total number of pages read:\t%u",
+];
+
+/// Whether a line is what `printf` makes of a format. Numbers may be padded.
+fn fits(format: &str, line: &str) -> bool {
+    let Some((text, rest)) = format.split_once('%') else { return format == line };
+    let Some(line) = line.strip_prefix(text) else { return false };
+    let (kind, rest) = rest.split_at(1);
+    if kind == "%" {
+        return line.strip_prefix('%').is_some_and(|line| fits(rest, line));
+    }
+    let padding = if kind == "s" { 0 } else { line.len() - line.trim_start_matches(' ').len() };
+    let is_part = |c: char| match kind {
+        "s" => true,
+        "u" => c.is_ascii_digit(),
+        _ => c.is_ascii_digit() || c == '.',
+    };
+    let longest: usize = line[padding..].chars().take_while(|c| is_part(*c)).map(char::len_utf8).sum();
+    let least = usize::from(kind != "s");
+    let ends = (padding + least..=padding + longest).rev().filter(|end| line.is_char_boundary(*end));
+    ends.into_iter().any(|end| fits(rest, &line[end..]))
+}
+
+/// With a block for each client, too; the second line is the command line.
+#[test]
+fn every_line_has_a_format_of_the_original() {
+    let record = records::small();
+    let all = Options { all_clients: true, ..Options::default() };
+    let text = block(&record, &all);
+    let command = record.command_line.join(" ");
+    for line in text.lines().filter(|line| *line != command) {
+        assert!(
+            LINES.iter().any(|format| fits(format, line)),
+            "{line:?} is not a line of WebStone's\n{text}"
+        );
+    }
+    for format in LINES {
+        assert!(text.lines().any(|line| fits(format, line)), "no line is {format:?}\n{text}");
+    }
+    let clients: u64 = record.iterations.iter().map(|run| u64::from(run.clients)).sum();
+    assert_eq!(text.matches("Thruput average per connection").count() as u64, clients);
+}
+
+#[test]
+fn a_format_takes_its_own_lines_alone() {
+    assert!(fits(
+        "Body size (bytes) \t%u   %u   %u   %u",
+        "Body size (bytes) \t       500          0   500        500"
+    ));
+    assert!(!fits(
+        "Body size (bytes) \t%u   %u   %u   %u",
+        "Body size (bytes) \t       500          -          -          -"
+    ));
+    assert!(fits("Error Level:\t\t\t%f %%", "Error Level:\t\t\t0.1000 %"));
+    assert!(!fits("Page # %u", "Page # "));
 }

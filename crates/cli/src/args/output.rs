@@ -104,6 +104,10 @@ pub struct ReportArgs {
     #[arg(short = 'i', long, value_name = "N", value_parser = values::count_u32)]
     pub iteration: Option<u32>,
 
+    /// With --format webstone2: a block for each client as well, as WebStone's -a prints them
+    #[arg(short = 'a', long)]
+    pub all_clients: bool,
+
     /// With --format csv: which table
     ///
     /// Default: levels. Example: --table pages

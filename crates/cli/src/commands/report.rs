@@ -18,6 +18,7 @@ pub(super) fn execute(args: &ReportArgs, console: &Console) -> Result<Exit, Fail
         iteration: args.iteration,
         csv_table: args.table.unwrap_or_default(),
         full: args.full,
+        all_clients: args.all_clients,
         thresholds: gates::typed(&args.thresholds.threshold),
         ..console.report_options(args.output.is_some())
     };

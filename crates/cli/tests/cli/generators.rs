@@ -436,3 +436,52 @@ fn a_check_shows_every_host_and_every_error() {
     assert_eq!((said.code, said.out.as_str()), (2, ""));
     assert!(said.err.starts_with("error: no host is named\nhint: give --generator "), "{}", said.err);
 }
+
+#[test]
+fn hosts_have_the_clients_names_and_addresses_that_the_run_gives_them() {
+    let dir = tempfile::tempdir().unwrap();
+    let Some(agents) = two(dir.path()) else { return };
+    let server = Server::start(dir.path(), &["--threads", "1"]);
+    let other = server.url.replace("127.0.0.1", "localhost");
+    let text = format!(
+        "target = [{url:?}]\n\
+         [load]\nrepetitions = 4\nretries = 0\n[generator]\nrecord_all = 'all.tsv'\n\
+         [[generators]]\nagent = {one:?}\nname = 'indy8'\nclients = 3\n\
+         [[generators]]\nagent = {two:?}\nname = 'indy9'\nclients = 1\ntarget = {other:?}\n",
+        url = server.url,
+        one = agents[0].0.replace("agent'", "agent --allow write'"),
+        two = agents[1].0.replace("agent'", "agent --allow write'"),
+    );
+    fs::write(dir.path().join("bed.toml"), text).unwrap();
+    let said = webstone_in(dir.path(), &["run", "-f", "bed.toml", "--format", "json"]);
+    let record = json(&said);
+    let level = &record["iterations"][0];
+    let parts = level["parts"].as_array().expect("each has a part");
+    assert_eq!(parts.iter().map(|part| number(&part["clients"])).collect::<Vec<_>>(), [3, 1]);
+    let names: Vec<&str> =
+        record["generators"].as_array().unwrap().iter().filter_map(|it| it["name"].as_str()).collect();
+    assert_eq!(names, ["indy8", "indy9"]);
+    // Five pages of a file each, four times, by three clients and one.
+    let pages: Vec<u64> = parts.iter().map(|part| number(&part["counts"]["pages_completed"])).collect();
+    assert_eq!(pages, [15, 5], "{parts:?}");
+    for (name, requests) in names.iter().zip(parts.iter().map(|part| number(&part["counts"]["succeeded"]))) {
+        let lines = fs::read_to_string(dir.path().join(format!("all.tsv.{name}"))).unwrap();
+        assert_eq!(lines.lines().count() as u64, requests + 2, "{name}");
+    }
+    for check in level["identities"].as_array().unwrap() {
+        assert_eq!(check["holds"], true, "{check}");
+    }
+    let run = crate::program::only_entry(&dir.path().join("runs"));
+    let text = webstone_in(dir.path(), &["report", run.to_str().unwrap(), "--format", "webstone2"]);
+    let hosts = format!(
+        "Client 0: indy8 \t# Processes: 3\n    Webserver: {}\nClient 1: indy9 \t# Processes: 1\n    Webserver: {other}\n",
+        record["target"]["url"].as_str().unwrap()
+    );
+    assert!(text.out.starts_with("WebMaster name = ") && text.out.contains(&hosts), "{}", text.out);
+    let text = webstone_in(dir.path(), &["report", run.to_str().unwrap(), "--format", "webstone1"]);
+    assert!(
+        text.out.contains("Client: indy8 Number of Clients: 3\nClient: indy9 Number of Clients: 1\n"),
+        "{}",
+        text.out
+    );
+}

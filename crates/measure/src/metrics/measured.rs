@@ -4,8 +4,8 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::{
-    ClientTotals, Counts, Handshakes, Histogram, Http2Counts, Moments, OpenLoop, PageTotals, Seconds,
-    Statuses, Unanswered, add, add_all,
+    ClientMoments, ClientTotals, Counts, Handshakes, Histogram, Http2Counts, Moments, OpenLoop, PageTotals,
+    Seconds, Statuses, Unanswered, add, add_all,
 };
 use crate::errors::ErrorTable;
 
@@ -200,6 +200,9 @@ pub struct Measured {
     pub page_histograms: Vec<PageHistograms>,
     /// Totals client by client; the index is the client's number.
     pub clients: Vec<ClientTotals>,
+    /// Moments client by client, where there are few clients; otherwise empty.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub client_moments: Vec<ClientMoments>,
     /// Second by second; stored in `intervals.ndjson`.
     #[serde(skip)]
     pub seconds: Seconds,
@@ -245,6 +248,10 @@ impl Measured {
     pub fn merge_parallel(&mut self, other: Measured) {
         self.window_ns = self.window_ns.max(other.window_ns);
         self.clients.extend(other.clients.iter().copied());
+        self.client_moments.extend(other.client_moments.iter().cloned());
+        if self.client_moments.len() != self.clients.len() {
+            self.client_moments.clear();
+        }
         self.generator.workers.extend(other.generator.workers.iter().cloned());
         add(&mut self.generator.metrics_bytes_max, other.generator.metrics_bytes_max);
         self.seconds.merge(&other.seconds);
@@ -260,6 +267,12 @@ impl Measured {
         }
         for (mine, theirs) in self.clients.iter_mut().zip(&other.clients) {
             mine.merge(theirs);
+        }
+        if self.client_moments.is_empty() {
+            self.client_moments.clone_from(&other.client_moments);
+        } else {
+            let both = self.client_moments.iter_mut().zip(&other.client_moments);
+            both.for_each(|(mine, theirs)| mine.merge(theirs));
         }
         let mine = &mut self.generator.workers;
         if mine.len() < other.generator.workers.len() {

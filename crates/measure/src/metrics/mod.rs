@@ -28,7 +28,7 @@ pub use moments::Moments;
 pub use open_loop::OpenLoop;
 pub use seconds::{Second, Seconds};
 pub use statuses::Statuses;
-pub use totals::{ClientTotals, PageTotals};
+pub use totals::{ClientMoments, ClientTotals, PageTotals, Spread};
 pub use unanswered::{Mean, Unanswered, longest, times_at};
 pub use wire::WireError;
 

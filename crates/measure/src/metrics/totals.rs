@@ -3,7 +3,7 @@
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::{Mean, add, add_all};
+use super::{Mean, Moments, add, add_all};
 
 /// What one page of the workload did (WebStone's "Page #" block).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
@@ -41,6 +41,18 @@ pub struct PageTotals {
     pub unanswered_ns: u64,
     /// The longest of these waits.
     pub unanswered_ns_max: u64,
+    /// How far its connect times are apart.
+    #[serde(skip_serializing_if = "Spread::is_empty")]
+    pub connect: Spread,
+    /// How far response times of its succeeded requests are apart.
+    #[serde(skip_serializing_if = "Spread::is_empty")]
+    pub response: Spread,
+    /// How far their answers' bytes are apart, heads included.
+    #[serde(skip_serializing_if = "Spread::is_empty")]
+    pub answer: Spread,
+    /// How far their bodies' bytes are apart.
+    #[serde(skip_serializing_if = "Spread::is_empty")]
+    pub body: Spread,
 }
 
 impl PageTotals {
@@ -55,6 +67,10 @@ impl PageTotals {
         self.connect_ns_max = self.connect_ns_max.max(other.connect_ns_max);
         add_all!(self, other, [body_bytes, head_bytes, unanswered, unanswered_ns]);
         self.unanswered_ns_max = self.unanswered_ns_max.max(other.unanswered_ns_max);
+        self.connect.merge(&other.connect);
+        self.response.merge(&other.response);
+        self.answer.merge(&other.answer);
+        self.body.merge(&other.body);
     }
 
     /// Mean response time; `None` without answers.
@@ -65,6 +81,79 @@ impl PageTotals {
     /// Longest response time, or longest wait for one.
     pub fn longest_ns(&self) -> u64 {
         self.response_ns_max.max(self.unanswered_ns_max)
+    }
+}
+
+/// What [`Moments`] have besides a count and a sum, which their owner keeps. Records of older versions have none: all is zero then
+/// but the minimum.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct Spread {
+    /// The minimum; `u64::MAX` without values.
+    pub min: u64,
+    /// The maximum.
+    pub max: u64,
+    /// The sum of squares.
+    #[serde(with = "super::moments::u128_text")]
+    #[schemars(with = "String")]
+    pub squares: u128,
+}
+
+impl Default for Spread {
+    fn default() -> Spread {
+        Spread { min: u64::MAX, max: 0, squares: 0 }
+    }
+}
+
+impl Spread {
+    /// Adds one value.
+    #[inline]
+    pub fn record(&mut self, value: u64) {
+        self.min = self.min.min(value);
+        self.max = self.max.max(value);
+        self.squares += u128::from(value) * u128::from(value);
+    }
+
+    /// Whether there are no values.
+    pub fn is_empty(&self) -> bool {
+        self.min == u64::MAX
+    }
+
+    fn merge(&mut self, other: &Spread) {
+        self.min = self.min.min(other.min);
+        self.max = self.max.max(other.max);
+        self.squares = self.squares.saturating_add(other.squares);
+    }
+
+    /// The moments of values of this count and sum; `None` if they were not kept.
+    pub fn moments(&self, count: u64, sum: u64) -> Option<Moments> {
+        let Spread { min, max, squares } = *self;
+        (!self.is_empty() || count == 0).then_some(Moments { count, sum, sum_of_squares: squares, min, max })
+    }
+}
+
+/// What one client measured in full. Kept where a level has few clients: [`ClientMoments::CLIENTS_MAX`].
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(default)]
+pub struct ClientMoments {
+    /// Connect times in nanoseconds.
+    pub connect: Moments,
+    /// Response times of succeeded requests in nanoseconds.
+    pub response: Moments,
+    /// Bytes of their answers, heads included.
+    pub answer: Moments,
+    /// Bytes of their bodies.
+    pub body: Moments,
+}
+
+impl ClientMoments {
+    /// Most clients of a worker of which they are kept.
+    pub const CLIENTS_MAX: usize = 128;
+
+    pub(super) fn merge(&mut self, other: &ClientMoments) {
+        self.connect.merge(&other.connect);
+        self.response.merge(&other.response);
+        self.answer.merge(&other.answer);
+        self.body.merge(&other.body);
     }
 }
 

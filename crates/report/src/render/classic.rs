@@ -3,6 +3,7 @@
 
 use webstone_measure::metrics::{Measured, Moments, PageTotals};
 use webstone_measure::shown::shown;
+use webstone_model::generators::{GeneratorPart, GeneratorRecord};
 use webstone_model::record::{IterationRecord, RunRecord};
 
 use crate::summary::quotient;
@@ -24,10 +25,25 @@ pub(crate) fn thruput(measured: &Measured) -> f64 {
     quotient(measured.response_bytes.sum as f64 * 1e9, measured.response.sum as f64)
 }
 
-/// Name of the host that the clients ran on.
-pub(crate) fn client_host(record: &RunRecord) -> String {
+/// Name of the host that the run was started on.
+pub(crate) fn own_host(record: &RunRecord) -> String {
     let name = ["hostname", "host"].into_iter().find_map(|key| record.environment.get(key)?.as_str());
     one_line(name.unwrap_or("localhost"))
+}
+
+/// The hosts that clients ran on, with the number of clients of each and where they reach the server.
+pub(crate) fn client_hosts(record: &RunRecord, run: &IterationRecord) -> Vec<(String, u32, String)> {
+    let target = || one_line(&record.target.url);
+    if run.parts.is_empty() {
+        return vec![(own_host(record), run.clients, target())];
+    }
+    let named = |part: &GeneratorPart| {
+        let host = record.generators.get(part.generator as usize);
+        let name = host.map_or_else(|| record.generator_named(part.generator), GeneratorRecord::place);
+        let own = host.and_then(|host| host.target.as_deref()).map(one_line);
+        (one_line(&name), part.clients, own.unwrap_or_else(target))
+    };
+    run.parts.iter().map(named).collect()
 }
 
 /// Broken identities of a run, and its end before time, in the words of the banner that WebStone 2.x printed above

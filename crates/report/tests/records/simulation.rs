@@ -2,7 +2,7 @@
 //! Deterministic to the bit, so that golden files can hold its results.
 
 use webstone_measure::metrics::{
-    ClientTotals, Histogram, Lifetime, Measured, PageTotals, Second, Seconds, WorkerUse,
+    ClientMoments, ClientTotals, Histogram, Lifetime, Measured, PageTotals, Second, Seconds, WorkerUse,
 };
 use webstone_workload::Workload;
 
@@ -136,6 +136,8 @@ impl Loop<'_> {
         let response = connect + wait;
         let bytes = body + HEAD_BYTES;
         let second = ((now - 1) / SECOND) as usize;
+        measured.client_moments.resize(measured.clients.len(), ClientMoments::default());
+        let moments = &mut measured.client_moments[client];
         let (page, client) = (&mut measured.pages[page], &mut measured.clients[client]);
         let interval = &mut measured.seconds.0[second];
         if !self.service.keep_alive {
@@ -146,6 +148,8 @@ impl Loop<'_> {
             page.connects += 1;
             page.connect_ns += connect;
             page.connect_ns_max = page.connect_ns_max.max(connect);
+            page.connect.record(connect);
+            moments.connect.record(connect);
             client.connects += 1;
             interval.connections += 1;
         }
@@ -165,6 +169,12 @@ impl Loop<'_> {
         page.response_ns_max = page.response_ns_max.max(response);
         page.body_bytes += body;
         page.head_bytes += HEAD_BYTES;
+        page.response.record(response);
+        page.answer.record(bytes);
+        page.body.record(body);
+        moments.response.record(response);
+        moments.answer.record(bytes);
+        moments.body.record(body);
         client.requests += 1;
         client.response_ns += response;
         client.bytes += bytes;

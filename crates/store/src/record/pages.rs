@@ -9,6 +9,8 @@
 //! that were never asked for have no row, and those with the most hits come first, so that the busiest pages are read
 //! without unpacking the rest.
 //!
+//! A minimum is empty where there are no values.
+//!
 //! Why not binary columns: the numbers are mostly noise, which no format makes smaller; this one takes less than twice the
 //! entropy of its rows, and it will be readable as long as there are gzip and text.
 
@@ -20,7 +22,7 @@ use std::path::{Path, PathBuf};
 
 use flate2::bufread::GzDecoder;
 use flate2::{Compression, GzBuilder};
-use webstone_measure::metrics::PageTotals;
+use webstone_measure::metrics::{PageTotals, Spread};
 use webstone_model::pages::{PageRow, PageRowsError, PageSource, by_hits};
 use webstone_model::record::IterationRecord;
 
@@ -30,9 +32,13 @@ use crate::plain_file::{self, Links};
 /// Columns of both files: names of [`PageTotals`], in nanoseconds and bytes.
 const COLUMNS: &str = "page,hits,failed,time_ns,time_ns_max,requests,errors,response_ns,response_ns_max,\
                        connects,connect_ns,connect_ns_max,body_bytes,head_bytes,unanswered,unanswered_ns,\
-                       unanswered_ns_max";
-const NUMBERS: usize = 16;
-/// Bytes of a row, its newline included: a rate and 19 numbers of up to 20 digits.
+                       unanswered_ns_max,connect_ns_min,connect_ns_squares,response_ns_min,response_ns_squares,\
+                       answer_bytes_min,answer_bytes_max,answer_bytes_squares,body_bytes_min,body_bytes_max,\
+                       body_bytes_squares";
+const NUMBERS: usize = 26;
+/// Older records have the first of the columns alone.
+const OLD_NUMBERS: usize = 16;
+/// Bytes of a row, its newline included: a rate and 29 numbers of up to 39 digits.
 const ROW_BYTES_MAX: u64 = 1 << 10;
 /// Those that say whose row it is.
 const ITERATION_COLUMNS: &str = "clients,rate,iteration";
@@ -67,7 +73,8 @@ pub(super) fn totals_text(totals: &[PageTotals]) -> String {
 /// A line of `pages.csv` into the sums of as many pages as the workload has.
 pub(super) fn read_total(number: u64, line: &str, totals: &mut [PageTotals]) -> Result<(), String> {
     if number == 1 {
-        return if line == COLUMNS { Ok(()) } else { Err(format!("the heading is not `{COLUMNS}`")) };
+        let is_heading = line == COLUMNS || line == old_columns();
+        return if is_heading { Ok(()) } else { Err(format!("the heading is not `{COLUMNS}`")) };
     }
     let row = parse(line.as_bytes(), totals.len()).ok_or_else(|| wrong_row(totals.len()))?;
     let total = &mut totals[row.page as usize];
@@ -76,6 +83,10 @@ pub(super) fn read_total(number: u64, line: &str, totals: &mut [PageTotals]) -> 
     }
     *total = row.totals;
     Ok(())
+}
+
+fn old_columns() -> &'static str {
+    COLUMNS.split_once(",connect_ns_min").map_or(COLUMNS, |(old, _)| old)
 }
 
 fn wrong_row(pages: usize) -> String {
@@ -101,11 +112,17 @@ fn push_row(text: &mut String, row: &PageRow) {
     for number in numbers(&mut totals) {
         write!(text, ",{number}").expect("a String accepts every write");
     }
+    let PageTotals { connect, response, answer, body, .. } = &row.totals;
+    for (spread, has_max) in [(connect, false), (response, false), (answer, true), (body, true)] {
+        let min = if spread.is_empty() { String::new() } else { spread.min.to_string() };
+        let max = if has_max { format!(",{}", spread.max) } else { String::new() };
+        write!(text, ",{min}{max},{}", spread.squares).expect("a String accepts every write");
+    }
     text.push('\n');
 }
 
-/// The numbers of a row in the order of its columns.
-fn numbers(totals: &mut PageTotals) -> [&mut u64; NUMBERS] {
+/// The first numbers of a row in the order of its columns.
+fn numbers(totals: &mut PageTotals) -> [&mut u64; OLD_NUMBERS] {
     [
         &mut totals.hits,
         &mut totals.failed,
@@ -128,29 +145,39 @@ fn numbers(totals: &mut PageTotals) -> [&mut u64; NUMBERS] {
 
 /// A row from `page` on; `None` if it is invalid, or of a page that the workload does not have.
 fn parse(line: &[u8], pages: usize) -> Option<PageRow> {
-    let mut values = [0_u64; NUMBERS + 1];
-    let mut digits = 0;
-    let mut place = 0;
-    for byte in line {
-        match byte {
-            b'0'..=b'9' => {
-                let digit = u64::from(byte - b'0');
-                values[place] = values[place].checked_mul(10)?.checked_add(digit)?;
-                digits += 1;
-            }
-            b',' if digits > 0 && place < NUMBERS => {
-                place += 1;
-                digits = 0;
-            }
-            _ => return None,
-        }
-    }
-    if place != NUMBERS || digits == 0 || values[0] >= pages as u64 {
+    let words: Vec<&[u8]> = line.split(|byte| *byte == b',').collect();
+    if ![OLD_NUMBERS + 1, NUMBERS + 1].contains(&words.len()) {
         return None;
     }
-    let mut row = PageRow { page: values[0] as u32, totals: PageTotals::default() };
-    numbers(&mut row.totals).into_iter().zip(&values[1..]).for_each(|(number, value)| *number = *value);
+    let (first, rest) = words.split_at(OLD_NUMBERS + 1);
+    let page = first[0];
+    let page = u32::try_from(number(page)?).ok().filter(|page| (*page as usize) < pages)?;
+    let mut row = PageRow { page, totals: PageTotals::default() };
+    for (into, word) in numbers(&mut row.totals).into_iter().zip(&first[1..]) {
+        *into = u64::try_from(number(word)?).ok()?;
+    }
+    if let [c_min, c_squares, r_min, r_squares, a_min, a_max, a_squares, b_min, b_max, b_squares] = *rest {
+        let totals = &mut row.totals;
+        let whole = |word: &[u8]| u64::try_from(number(word)?).ok();
+        let (connect_max, response_max) = (totals.connect_ns_max, totals.response_ns_max);
+        let spread = |min: &[u8], max, squares: &[u8]| {
+            let min = if min.is_empty() { u64::MAX } else { whole(min)? };
+            Some(Spread { min, max, squares: number(squares)? })
+        };
+        totals.connect = spread(c_min, connect_max, c_squares)?;
+        totals.response = spread(r_min, response_max, r_squares)?;
+        totals.answer = spread(a_min, whole(a_max)?, a_squares)?;
+        totals.body = spread(b_min, whole(b_max)?, b_squares)?;
+    }
     Some(row)
+}
+
+fn number(word: &[u8]) -> Option<u128> {
+    let digit = |value: u128, byte: &u8| match byte {
+        b'0'..=b'9' => value.checked_mul(10)?.checked_add(u128::from(byte - b'0')),
+        _ => None,
+    };
+    if word.is_empty() { None } else { word.iter().try_fold(0, digit) }
 }
 
 /// `page-rows.csv.gz`, open: it is read by position, so that the run's directory may be renamed meanwhile.
@@ -306,10 +333,16 @@ mod tests {
         let lines: Vec<&str> = text.lines().collect();
         assert_eq!(lines.len(), 1 + 2 * 240);
         assert_eq!(lines[0], format!("clients,rate,iteration,{COLUMNS}"));
-        assert_eq!(lines[1], "5,,1,4,4,0,4007,0,0,0,0,0,0,0,0,0,18446744073709551611,0,0,0");
-        assert_eq!(lines[241], "9,1000..2000/1m,1,4,4,0,4007,0,0,0,0,0,0,0,0,0,18446744073709551611,0,0,0");
+        assert_eq!(lines[1], "5,,1,4,4,0,4007,0,0,0,0,0,0,0,0,0,18446744073709551611,0,0,0,,0,,0,,0,0,,0,0");
+        assert_eq!(
+            lines[241],
+            "9,1000..2000/1m,1,4,4,0,4007,0,0,0,0,0,0,0,0,0,18446744073709551611,0,0,0,,0,,0,,0,0,,0,0"
+        );
         let totals = fs::read_to_string(path.join(PAGES)).unwrap();
-        assert_eq!(totals.lines().nth(4), Some("4,8,0,8014,0,0,0,0,0,0,0,0,0,18446744073709551615,0,0,0"));
+        assert_eq!(
+            totals.lines().nth(4),
+            Some("4,8,0,8014,0,0,0,0,0,0,0,0,0,18446744073709551615,0,0,0,,0,,0,,0,0,,0,0")
+        );
     }
 
     #[test]
@@ -372,15 +405,23 @@ mod tests {
         let mut totals = vec![PageTotals::default(); 3];
         assert_eq!(read_total(1, COLUMNS, &mut totals), Ok(()));
         assert_eq!(read_total(2, "2,1,0,0,0,0,0,0,0,0,0,0,0,9,0,0,0", &mut totals), Ok(()));
-        assert_eq!((totals[2].hits, totals[2].head_bytes), (1, 9));
+        assert_eq!((totals[2].hits, totals[2].head_bytes), (1, 9), "a row of an older record");
+        assert!(totals[2].response.is_empty());
+        let row = "1,1,0,0,0,2,0,8,5,1,4,4,11,9,0,0,0,4,16,3,34,9,11,202,5,6,61";
+        assert_eq!(read_total(3, row, &mut totals), Ok(()));
+        assert_eq!(totals[1].response.moments(2, 8).unwrap().max, 5);
+        let mut text = String::new();
+        push_row(&mut text, &PageRow { page: 1, totals: totals[1] });
+        assert_eq!(text.trim_end(), row);
+        totals[1] = PageTotals::default();
         for (line, what) in [
             ("2,1,0,0,0,0,0,0,0,0,0,0,0,9,0,0,0", "page 2 is listed twice"),
             ("3,1,0,0,0,0,0,0,0,0,0,0,0,9,0,0,0", "expected a page number below 3"),
-            ("1,1,0,0,0,0,0,0,0,0,0,0,0", "16 numbers"),
-            ("1,1,0,0,0,0,0,0,0,0,0,0,0,9,9,9,9,9", "16 numbers"),
-            ("1,,0,0,0,0,0,0,0,0,0,0,0,9,9,9,9", "16 numbers"),
-            ("1,18446744073709551616,0,0,0,0,0,0,0,0,0,0,0,9,9,9,9", "16 numbers"),
-            ("", "16 numbers"),
+            ("1,1,0,0,0,0,0,0,0,0,0,0,0", "26 numbers"),
+            ("1,1,0,0,0,0,0,0,0,0,0,0,0,9,9,9,9,9", "26 numbers"),
+            ("1,,0,0,0,0,0,0,0,0,0,0,0,9,9,9,9", "26 numbers"),
+            ("1,18446744073709551616,0,0,0,0,0,0,0,0,0,0,0,9,9,9,9", "26 numbers"),
+            ("", "26 numbers"),
         ] {
             let error = read_total(2, line, &mut totals).unwrap_err();
             assert!(error.contains(what), "{line}: {error}");
