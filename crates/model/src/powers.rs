@@ -303,6 +303,7 @@ fn of_server(server: &ServerSpec, asked: &mut List) {
         keep_alive: _,
         access_log: _,
         resolve_names: _,
+        dns_delay: _,
         backlog: _,
         interface,
         handlers: _,

@@ -134,6 +134,7 @@ const POWERLESS: [&str; 30] = [
     "generators.kubernetes.wait",
     "server.cpus",
     "server.origin_cpus",
+    "server.dns_delay",
     "find.slo",
     "series.handshakes",
 ];

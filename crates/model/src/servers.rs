@@ -14,6 +14,7 @@ use serde::{Deserialize, Serialize};
 use crate::interfaces::Interface;
 use crate::server_tls::ServerTls;
 use webstone_measure::one_or_several::{self, OneOrSeveral};
+use webstone_measure::units::Nanos;
 
 webstone_measure::named! {
     /// A server that webstone can start.
@@ -197,6 +198,10 @@ pub struct ServerSpec {
     pub access_log: Option<String>,
     /// Whether the log has names of clients instead of their addresses.
     pub resolve_names: bool,
+    /// With `resolve_names`, of the reference server: a DNS server of webstone's answers after this time. Absent: the system's
+    /// resolver, where the hosts file knows this host at once.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub dns_delay: Option<Nanos>,
     /// Length of the listen queue. Absent: decided by the profile.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub backlog: Option<u32>,
@@ -246,6 +251,7 @@ impl Default for ServerSpec {
             keep_alive: true,
             access_log: None,
             resolve_names: false,
+            dns_delay: None,
             backlog: None,
             interface: None,
             handlers: 0,

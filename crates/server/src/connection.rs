@@ -126,7 +126,11 @@ async fn client_name(shard: &Rc<Shard>, peer: Option<IpAddr>) -> Rc<str> {
         // Without an access log nobody reads it.
         return Rc::default();
     }
-    if shard.shared.resolve_names {
+    if let Some(names) = &shard.shared.names {
+        if let Some(name) = names.name(peer).await {
+            return name.into();
+        }
+    } else if shard.shared.resolve_names {
         let name = tokio::task::spawn_blocking(move || dns_lookup::lookup_addr(&peer)).await;
         if let Ok(Ok(name)) = name {
             return name.into();

@@ -43,6 +43,7 @@ mod handlers;
 mod host;
 mod listener;
 mod media_types;
+mod names;
 mod null_server;
 mod options;
 mod path;

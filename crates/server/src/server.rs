@@ -22,6 +22,7 @@ use crate::error::ServeError;
 use crate::files::{Files, Source};
 use crate::gateway::Gateway;
 use crate::listener::{Address, Listener};
+use crate::names::NameServer;
 use crate::options::{self, Placement, ServeOptions};
 use crate::shard::{Shard, Shared};
 use crate::tls::Tls;
@@ -136,6 +137,12 @@ impl Server {
             Some(path) => Some(LogWriter::open(path, &log_lines_dropped, &placement.all)?),
             None => None,
         };
+        let delay = spec.dns_delay.filter(|_| spec.resolve_names);
+        let names = delay.map(|delay| NameServer::start(delay.as_duration())).transpose();
+        let names = names.map_err(|error| ServeError {
+            what: format!("--dns-delay: cannot start a DNS server on 127.0.0.1: {error}"),
+            hint: None,
+        })?;
         let addresses = addresses(&spec)?;
         let all: Vec<Address> = addresses.iter().map(|(address, _)| address.clone()).collect();
         let tls = spec.tls.as_ref().map(|tls| Tls::new(tls, &spec, &all)).transpose()?;
@@ -156,6 +163,7 @@ impl Server {
             log_lines_dropped: Arc::clone(&log_lines_dropped),
             keep_alive: spec.keep_alive,
             resolve_names: spec.resolve_names,
+            names,
             test_handlers,
             tls,
             http2: spec.http2,

@@ -13,6 +13,7 @@ use crate::connection_faults::ConnectionFaults;
 use crate::counters::{Counters, ThreadCounters, ThreadTally};
 use crate::files::{FileTable, Files};
 use crate::gateway::{Gateway, Slots};
+use crate::names::NameServer;
 use crate::tls::Tls;
 use crate::wire::READ_BYTES;
 
@@ -25,6 +26,8 @@ pub(crate) struct Shared {
     pub(crate) log_lines_dropped: Arc<AtomicU64>,
     pub(crate) keep_alive: bool,
     pub(crate) resolve_names: bool,
+    /// Who answers instead of the system's resolver.
+    pub(crate) names: Option<NameServer>,
     pub(crate) test_handlers: bool,
     /// TLS, where it is spoken.
     pub(crate) tls: Option<Tls>,

@@ -63,6 +63,14 @@ pub struct ServeArgs {
     #[arg(long)]
     pub resolve_names: bool => (server.resolve_names),
 
+    /// With names: a DNS server of webstone's answers after this time, instead of the system's resolver
+    ///
+    /// The hosts file knows this host at once, so that look-ups seem to cost nothing. Only of the reference server.
+    ///
+    /// Example: --dns-delay 20ms
+    #[arg(long, value_name = "TIME")]
+    pub dns_delay: Option<Nanos> => (server.dns_delay = "none"),
+
     /// Length of the listen queue, in connections
     ///
     /// Example: --backlog 128
@@ -344,6 +352,14 @@ pub struct OwnServerArgs {
     /// Log clients' host names instead of their addresses
     #[arg(long)]
     pub server_resolve_names: bool => (server.resolve_names),
+
+    /// With names: a DNS server of webstone's answers after this time, instead of the system's resolver
+    ///
+    /// The hosts file knows this host at once, so that look-ups seem to cost nothing. Only of the reference server.
+    ///
+    /// Example: --server-dns-delay 20ms
+    #[arg(long, value_name = "TIME")]
+    pub server_dns_delay: Option<Nanos> => (server.dns_delay = "none"),
 
     /// What answers /send: native, cgi, fastcgi, php-fpm and so on; `webstone servers` lists which server has which
     ///

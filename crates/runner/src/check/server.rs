@@ -26,6 +26,13 @@ pub fn reference(server: &ServerSpec) -> Result<(), SpecError> {
     cpus("server.cpus", &server.cpus)?;
     cpus("server.origin_cpus", &server.origin_cpus)?;
     listen(&server.listen)?;
+    if let Some(delay) = server.dns_delay.filter(|_| server.software != Software::Reference) {
+        let rule = format!(
+            "only applies to the reference server; {} asks the system's resolver",
+            server.software.name()
+        );
+        return Err(SpecError::value("server.dns_delay", delay, &rule, "leave it out"));
+    }
     let logs = match server.logging() {
         Logging::Unsaid => server.software != Software::Reference,
         logging => logging != Logging::Off,
