@@ -363,6 +363,7 @@ fn of_series(matrix: &Matrix, asked: &mut List) {
         connections: _,
         handshakes: _,
         cpus: _,
+        pages: _,
     } = matrix;
     for choice in servers.iter().filter(|choice| choice.software != Software::Reference) {
         asked.add(Power::Server, "series.servers", choice.software.name());

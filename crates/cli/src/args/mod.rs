@@ -365,9 +365,19 @@ pub struct RunArgs {
     #[command(flatten)]
     pub verdict: VerdictArgs,
 
+    /// A testbed file in seconds: three of its levels, one iteration, windows of 1 s, or 20 ms for each client
+    ///
+    /// Its figures prove nothing. Other flags override it.
+    #[arg(long, help_heading = "Load")]
+    pub quick: bool,
+
     /// Print the run as a testbed file, and exit
     #[arg(long, help_heading = "Output")]
     pub dump_spec: bool,
+
+    /// Print the levels and the time that they will take, and exit
+    #[arg(long, help_heading = "Output")]
+    pub plan: bool,
 
     /// Store no record
     #[arg(long, help_heading = "Output", conflicts_with = "runs_dir")]

@@ -51,6 +51,7 @@ pub(crate) fn execute(command: Command, arguments: &[OsString], console: &Consol
     let command_line = || arguments.iter().map(|word| word.to_string_lossy().into_owned()).collect();
     match command {
         Command::Run(args) if args.dump_spec => run::dump(&intent::of_run(&args)?.spec),
+        Command::Run(args) if args.plan => run::plan(&intent::of_run(&args)?.spec),
         Command::Run(args) => run::execute(intent::of_run(&args)?, console, command_line()),
         Command::Hit(args) => run::execute(intent::of_hit(&args)?, console, command_line()),
         Command::Find(args) => run::execute(intent::of_find(&args)?, console, command_line()),

@@ -5,10 +5,12 @@ use std::io::{self, IsTerminal};
 use std::os::fd::AsFd;
 use std::os::unix::fs::MetadataExt;
 use std::path::Path;
+use std::time::Duration;
 
 use webstone_judge::search::{self, Answer, Finding};
-use webstone_judge::verdict::{self, Standing};
+use webstone_judge::verdict;
 use webstone_measure::errors::Blame;
+use webstone_model::generators::GeneratorHost;
 use webstone_model::record::RunRecord;
 use webstone_model::spec::RunSpec;
 use webstone_model::threshold::Outcome;
@@ -17,6 +19,7 @@ use webstone_runner::{RunError, RunnerOptions};
 use webstone_store::{Derived, FIGURES, REPORT};
 use webstone_ui::registry::watched_by;
 
+use super::series::is_tried;
 use super::{calibrate, gates, verify};
 use crate::console::{self, Console, Delivery};
 use crate::display::Display;
@@ -84,9 +87,7 @@ pub(super) fn execute(intent: Intent, console: &Console, command_line: Vec<Strin
         }
         (Some(error), _) => Err(failure(&error, intent.command)),
         (None, Some(exit)) => Ok(exit),
-        (None, None) => {
-            Ok(judged(outcome.record.as_ref(), &outcomes, intent.required, is_read_with_messages(&intent)))
-        }
+        (None, None) => Ok(judged(outcome.record.as_ref(), &outcomes, &intent)),
     }
 }
 
@@ -119,6 +120,32 @@ pub(super) fn dump(spec: &RunSpec) -> Result<Exit, Failure> {
     let text = toml::to_string(spec)
         .map_err(|error| Failure::failed(format!("the specification cannot be written as TOML: {error}")))?;
     console::print(&text)?;
+    Ok(Exit::Done)
+}
+
+/// Prints the levels, and how long they take.
+pub(super) fn plan(spec: &RunSpec) -> Result<Exit, Failure> {
+    let load = &spec.load;
+    let levels = load
+        .rate
+        .as_ref()
+        .map_or_else(|| format!("{} clients", load.clients), |rates| format!("{rates} arrivals/s"));
+    let hosts: usize = spec.generators.iter().map(GeneratorHost::count).sum();
+    let by = if hosts > 0 { format!(", from {} hosts", hosts) } else { String::new() };
+    let target = spec.target.first().map_or_else(|| spec.server.software.name(), String::as_str);
+    let one = load.warmup.0.saturating_add(load.duration.0);
+    let all =
+        Duration::from_nanos(one.saturating_mul(load.levels() as u64).saturating_mul(load.iterations.into()));
+    let time = match load.duration.0 {
+        0 => "until their pages are fetched".to_owned(),
+        _ => format!("{} under load", crate::display::wait(all)),
+    };
+    console::print(&format!(
+        "{target}, {}: {levels}{by}\n{} levels × {} iterations: {time}\n",
+        spec.workload,
+        load.levels(),
+        load.iterations
+    ))?;
     Ok(Exit::Done)
 }
 
@@ -164,9 +191,9 @@ fn report(
 }
 
 /// For a run that ended as planned: can its figures be trusted, and do they keep the thresholds? Figures that cannot
-/// be trusted neither keep nor break them. `is_said`: the report with the same words has just been printed in the
-/// same place.
-fn judged(record: Option<&RunRecord>, outcomes: &[Outcome], required: Standing, is_said: bool) -> Exit {
+/// be trusted neither keep nor break them.
+fn judged(record: Option<&RunRecord>, outcomes: &[Outcome], intent: &Intent) -> Exit {
+    let (required, is_said) = (intent.required, is_read_with_messages(intent));
     let kept = gates::exit(outcomes);
     let Some(record) = record else { return kept };
     let verdict = verdict::of(record);
@@ -181,7 +208,7 @@ fn judged(record: Option<&RunRecord>, outcomes: &[Outcome], required: Standing, 
             console::complain(format!("{word}: {reason}"));
         }
     }
-    Exit::Invalid
+    if intent.is_tried && is_tried(&verdict) { kept } else { Exit::Invalid }
 }
 
 /// The result of a search, for scripts; the report has it in words.

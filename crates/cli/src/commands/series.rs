@@ -5,7 +5,7 @@ use std::io::Write;
 use std::path::Path;
 use std::time::Duration;
 
-use webstone_judge::verdict;
+use webstone_judge::verdict::{self, Verdict};
 use webstone_measure::units::Nanos;
 use webstone_model::record::{RunRecord, RunState};
 use webstone_model::series::{Kind, Series};
@@ -104,7 +104,7 @@ pub(super) fn execute(
         let finished = records.iter().flatten().filter(|record| record.state != RunState::Partial);
         finished.map(|record| store.path().join(&record.id)).try_for_each(|path| verify::as_stored(&path))?;
     }
-    ended(&store, &outcome, &records, &signals, console)
+    ended(&store, &outcome, &records, args.quick, &signals, console)
 }
 
 /// Opens a series to resume it; its plan is made again if it is on the command line.
@@ -180,6 +180,7 @@ fn ended(
     store: &SeriesStore,
     outcome: &SeriesOutcome,
     records: &[Option<RunRecord>],
+    quick: bool,
     signals: &SignalWatch,
     console: &Console,
 ) -> Result<Exit, Failure> {
@@ -206,12 +207,19 @@ fn ended(
     for (cell, record) in series.cells.iter().zip(records) {
         let Some(verdict) = record.as_ref().map(verdict::of) else { continue };
         if !verdict.standing.is_conclusive() {
-            exit = Exit::Invalid;
+            if !(quick && is_tried(&verdict)) {
+                exit = Exit::Invalid;
+            }
             let reason = verdict.told().into_iter().next().unwrap_or_default();
             console::complain(format!("{}: {}: {reason}", verdict.standing.word().to_lowercase(), cell.name));
         }
     }
     Ok(exit)
+}
+
+/// Whether a file that is only tried out works, whatever its figures are worth.
+pub(super) fn is_tried(verdict: &Verdict) -> bool {
+    verdict.reasons.iter().chain(&verdict.doubts).all(|reason| reason.cause.is_of_measuring())
 }
 
 /// The cells, one line each, and how long they take.

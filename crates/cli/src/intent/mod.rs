@@ -4,6 +4,7 @@
 pub(crate) mod body;
 mod find;
 mod pages;
+mod quick;
 mod series;
 mod target;
 mod testbed;
@@ -67,6 +68,8 @@ pub(crate) struct Intent {
     pub(crate) thresholds: Vec<Threshold>,
     /// The worst verdict with which the run is a success.
     pub(crate) required: Standing,
+    /// Whether the run is only tried out (`--quick`): figures that prove nothing are no failure.
+    pub(crate) is_tried: bool,
 }
 
 /// The hosts of `generators check`.
@@ -111,6 +114,9 @@ pub(crate) fn of_run_of(args: &RunArgs, text: &str) -> Result<Intent, Failure> {
 
 fn of_run_with(args: &RunArgs, testbed: Option<Testbed>) -> Result<Intent, Failure> {
     let mut spec = testbed.as_ref().map_or_else(run_defaults, |testbed| testbed.spec.clone());
+    if args.quick {
+        quick::quick(&mut spec);
+    }
     let (urls, workload) = pages::apart(&args.target)?;
     target::newest(&urls, &args.server, &mut spec);
     if let Some(workload) = &workload {
@@ -123,6 +129,7 @@ fn of_run_with(args: &RunArgs, testbed: Option<Testbed>) -> Result<Intent, Failu
         check_target: !args.client.no_check,
         thresholds: thresholds(&args.thresholds, &intent.spec)?,
         required: args.verdict.worst(),
+        is_tried: args.quick,
         ..intent
     })
 }
@@ -252,6 +259,7 @@ fn finish(
         output: output.output.clone(),
         thresholds: Vec::new(),
         required: Standing::Noisy,
+        is_tried: false,
     })
 }
 

@@ -3,13 +3,13 @@
 use std::path::{Path, PathBuf};
 
 use webstone_lab::machine::{Root, allowed_cpus};
-use webstone_measure::units::Nanos;
 use webstone_model::series::{Kind, Matrix};
 use webstone_model::spec::{Levels, RunSpec};
 use webstone_report::Format;
 use webstone_runner::check::{self, Asked, Testbed};
 use webstone_runner::series::SeriesError;
 
+use super::quick::quick;
 use super::{RUNS_DIR, format_of, lay_over, run_defaults, testbed};
 use crate::args::SeriesArgs;
 use crate::args::table::Flags;
@@ -22,10 +22,6 @@ const SPICE_STATIC: &str = "webbench-static";
 const SPICE_CLIENTS: [u32; 4] = [10, 20, 40, 60];
 /// Default number of iterations of each level of a series: the minimum for a ranking.
 const ITERATIONS: u32 = 3;
-
-/// Window and warm-up of `--quick`.
-const QUICK_WINDOW: Nanos = Nanos::from_secs(1);
-const QUICK_WARMUP: Nanos = Nanos(300_000_000);
 
 /// A series to run.
 #[derive(Clone, Debug)]
@@ -110,6 +106,9 @@ fn of_series_with(
     if kind == Kind::Scale && matrix.cpus.is_empty() {
         matrix.cpus = doubling(allowed_cpus(&Root::default()).len() as u32);
     }
+    if args.load.pages.is_some() {
+        matrix.pages.clear();
+    }
     if args.workload.is_some() {
         matrix.workloads = args.workload.as_deref().map(listed).unwrap_or_default();
     }
@@ -147,26 +146,6 @@ pub(crate) fn series_failure(error: &SeriesError, kind: Kind) -> Failure {
     };
     let hint = error.hint().map(|hint| flags::named(&hint, kind.command()));
     Failure { exit, message: flags::named(&error.to_string(), kind.command()), hint }
-}
-
-/// The same cells with the minimum load that fills every table: one short iteration of the first, the middle and the
-/// last level, only with numbers of CPUs that this machine has.
-fn quick(spec: &mut RunSpec) {
-    let load = &mut spec.load;
-    load.iterations = 1;
-    load.duration = load.duration.min(QUICK_WINDOW);
-    load.warmup = load.warmup.min(QUICK_WARMUP);
-    let levels = &load.clients.0;
-    if let ([first, .., last], middle) = (&levels[..], levels.len() / 2) {
-        let mut three = vec![*first, levels[middle], *last];
-        three.dedup();
-        load.clients = Levels(three);
-    }
-    if let Some(matrix) = &mut spec.series {
-        let here = allowed_cpus(&Root::default()).len() as u32;
-        let fewest = matrix.cpus.iter().min().copied();
-        matrix.cpus.retain(|cpus| *cpus <= here || Some(*cpus) == fewest);
-    }
 }
 
 /// The names in a list of workloads; empty if it is a single name. A file's name may contain a comma.

@@ -318,3 +318,84 @@ fn a_run_with_the_settings_of_a_browser_says_so() {
     assert_eq!(record["spec"]["client"]["http2_settings"], Http2Settings::FIREFOX.to_string());
     assert_eq!(record["iterations"][0]["measured"]["counts"]["failed"], 0);
 }
+
+#[test]
+fn paths_in_a_testbed_file_are_relative_to_it() {
+    let dir = tempfile::tempdir().unwrap();
+    let beds = dir.path().join("beds");
+    std::fs::create_dir(&beds).unwrap();
+    std::fs::write(beds.join("list"), "/a 1 #10\n").unwrap();
+    std::fs::write(beds.join("bed.toml"), "workload = 'list'\n[load]\nclients = '2'\n").unwrap();
+    let plan = webstone_in(dir.path(), &["run", "-f", "beds/bed.toml", "--plan"]);
+    assert_eq!((plan.code, plan.err.as_str()), (0, ""));
+    assert!(
+        plan.out.starts_with("reference, beds/list: 2 clients\n1 levels × 1 iterations: 7 s"),
+        "{}",
+        plan.out
+    );
+    let other = dir.path().join("elsewhere");
+    std::fs::create_dir(&other).unwrap();
+    let bed = beds.join("bed.toml");
+    let run = [
+        "run",
+        "-f",
+        bed.to_str().unwrap(),
+        "-d",
+        "100ms",
+        "--warmup",
+        "0",
+        "--no-store",
+        "--format",
+        "json",
+    ];
+    let said = webstone_in(&other, &run);
+    assert!(said.out.contains("\"url\": \"/a\""), "{}", said.err);
+    let series = "[series]\nservers = ['reference']\nworkloads = ['list']\n";
+    std::fs::write(beds.join("series.toml"), series).unwrap();
+    let plan = webstone_in(&other, &["servers", "-f", "../beds/series.toml", "--plan"]);
+    assert_eq!((plan.code, plan.err.as_str()), (0, ""), "{}", plan.out);
+    // What is missing is told of before any load.
+    for (command, text, told) in [
+        ("run", "workload = 'none'\n", "there is no workload `beds/none`"),
+        ("run", "server_config = ['none']\n", "server_config: `beds/none` is not there"),
+        ("run", "[client.tls]\ncacert = 'none.pem'\n", "client.tls.cacert: `beds/none.pem` is not there"),
+        (
+            "servers",
+            "[series]\nservers = ['reference']\nworkloads = ['list', 'none']\n",
+            "there is no workload `beds/none`",
+        ),
+        (
+            "servers",
+            "[series]\nservers = ['reference']\n[server]\nroot = 'www'\n",
+            "server.root: `beds/www` is not there",
+        ),
+    ] {
+        std::fs::write(beds.join("missing.toml"), text).unwrap();
+        let said = webstone_in(dir.path(), &[command, "-f", "beds/missing.toml"]);
+        assert_eq!(said.code, 2, "{text}: {}", said.err);
+        let shown = said.err.replace("--server-config (server_config)", "server_config");
+        let shown = shown.replace("--cacert (client.tls.cacert)", "client.tls.cacert");
+        assert!(
+            shown.replace("--server-root (server.root)", "server.root").contains(told),
+            "{text}: {}",
+            said.err
+        );
+        assert!(!dir.path().join("runs").exists(), "{text}");
+    }
+}
+
+#[test]
+fn quick_makes_three_short_levels() {
+    let dir = tempfile::tempdir().unwrap();
+    let text = "[load]\nclients = '1..9+1'\nduration = '10m'\niterations = 5\n";
+    std::fs::write(dir.path().join("bed.toml"), text).unwrap();
+    let spec = parsed(&webstone_in(dir.path(), &["run", "-f", "bed.toml", "--quick", "--dump-spec"]));
+    assert_eq!(spec.load.clients, "1,5,9".parse().unwrap());
+    assert_eq!((spec.load.duration, spec.load.iterations), (Nanos::from_secs(1), 1));
+    // Flags override it.
+    let spec =
+        parsed(&webstone_in(dir.path(), &["run", "-f", "bed.toml", "--quick", "-d", "2s", "--dump-spec"]));
+    assert_eq!(spec.load.duration, Nanos::from_secs(2));
+    let said = webstone_in(dir.path(), &["run", "-f", "bed.toml", "--quick", "-d", "200ms", "-c", "1"]);
+    assert_eq!(said.code, 0, "{}", said.err);
+}

@@ -166,6 +166,27 @@ pub enum Cause {
     Imprecise,
 }
 
+impl Cause {
+    /// Whether it says only that figures prove nothing: the load generator, other programs or the shortness of the run stand in
+    /// their way. Of the others, something does not work.
+    pub fn is_of_measuring(self) -> bool {
+        match self {
+            Cause::GeneratorSaturated
+            | Cause::ScheduleLag
+            | Cause::RateMissed
+            | Cause::Unanswered
+            | Cause::ClientsStarved
+            | Cause::WindowsApart
+            | Cause::Disturbed
+            | Cause::Slowed
+            | Cause::Crowded
+            | Cause::Unjudged
+            | Cause::Imprecise => true,
+            Cause::Incomplete | Cause::IdentityBroken | Cause::NothingSucceeded | Cause::Errors => false,
+        }
+    }
+}
+
 /// Why a run is invalid, noisy or inconclusive, with the evidence.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Reason {

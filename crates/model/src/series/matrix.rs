@@ -1,5 +1,7 @@
 //! The matrix of a series: what varies, and the cells that result. It is `[series]` in a testbed file.
 
+use std::collections::BTreeMap;
+
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
@@ -49,6 +51,9 @@ pub struct Matrix {
     /// Numbers of CPUs for the server.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub cpus: Vec<u32>,
+    /// By name of a workload: the pages that a level of its cells fetches, instead of `load.pages`.
+    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
+    pub pages: BTreeMap<String, u64>,
 }
 
 /// Whether a server does something: cache what it has read, or look up names.
@@ -277,6 +282,9 @@ impl Matrix {
                     handshakes.applied(&mut cell.spec);
                     cell.at.handshakes = Some(*handshakes);
                     cell.name += &format!("-{}", handshakes.in_name());
+                }
+                if let Some(pages) = self.pages.get(&cell.spec.workload) {
+                    cell.spec.load.pages = Some(*pages);
                 }
                 cell.spec.name.clone_from(&cell.name);
                 cells.push(cell);
