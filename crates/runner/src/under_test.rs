@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use serde_json::Value;
 use webstone_model::record::SoftwareRecord;
-use webstone_model::spec::{RunSpec, ServerSpec, Software};
+use webstone_model::spec::{ConnectionPolicy, RunSpec, ServerSpec, Software};
 use webstone_workload::Workload;
 use webstone_workload::target::{Place, Target};
 use webstone_workload::tls::TlsSpec;
@@ -111,6 +111,7 @@ pub(crate) fn start(
         workload,
         cpus,
         connections: connections(spec),
+        are_kept: spec.client.connections == ConnectionPolicy::KeepAlive,
         origin: host_and_port(&behind),
         patience: SERVER_PATIENCE,
     };

@@ -94,7 +94,7 @@ pub struct MatrixArgs {
     /// Whether the server looks up the names of its clients, each in a cell of its own: on, off, or both
     ///
     /// Default: as --server-resolve-names says. Example: --lookups on,off
-    #[arg(long, value_name = "LIST", value_delimiter = ',', value_parser = values::caching(),
+    #[arg(long, value_name = "LIST", value_delimiter = ',', value_parser = values::lookups(),
         conflicts_with = "server_resolve_names")]
     pub lookups: Vec<Caching> => (series?.resolve_names),
 

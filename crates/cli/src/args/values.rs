@@ -227,6 +227,11 @@ pub(super) fn caching() -> impl TypedValueParser<Value = Caching> {
     one_of([("on", "answers, or files, are cached"), ("off", "they are not")])
 }
 
+/// Whether a server looks up names.
+pub(super) fn lookups() -> impl TypedValueParser<Value = Caching> {
+    one_of([("on", "names are looked up"), ("off", "they are not")])
+}
+
 /// The conditions of a search: on what clients see, at any level.
 pub(super) fn slo(text: &str) -> Result<String, String> {
     let thresholds: Thresholds = text.parse().map_err(|error: GateError| error.to_string())?;

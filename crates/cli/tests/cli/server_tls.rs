@@ -31,6 +31,7 @@ fn start(spec: &ServerSpec, origin: &str) -> Result<RunningServer, ServerError> 
         spec,
         workload: &workload,
         cpus: &[],
+        are_kept: true,
         connections: 10,
         origin: origin.to_owned(),
         patience: Duration::from_secs(60),

@@ -144,9 +144,14 @@ impl Driver for Apache {
             ..Setup::default()
         };
         if self.prefork && u64::from(mpm.workers) < site.connections {
+            let why = match site.are_kept && site.spec.keep_alive {
+                true => "each kept connection occupies a process, so some are never served",
+                false => {
+                    "the others wait in its listen queue, which is part of their connect and response times"
+                }
+            };
             setup.warnings.push(format!(
-                "prefork has {}, but the load has {} connections: with keep-alive, each connection occupies a \
-                 process, so some are never served; raise the number with --server-threads",
+                "prefork has {}, but the load has {} connections at once: {why}; raise the number with --server-threads",
                 counted(mpm.workers, "process", "processes"),
                 site.connections
             ));

@@ -55,6 +55,8 @@ pub struct Site {
     pub cpus: Vec<u32>,
     /// Most connections that the load has at once.
     pub connections: u64,
+    /// Whether clients keep their connections.
+    pub are_kept: bool,
     /// Of a proxy: host and port of the server behind it.
     pub origin: String,
     /// TLS, where it is spoken.
@@ -405,6 +407,7 @@ pub fn example(choice: ServerChoice, interface: Option<Interface>) -> Option<Set
         address: SocketAddr::from(([127, 0, 0, 1], port)),
         cpus: vec![0],
         connections: 100,
+        are_kept: true,
         origin: "127.0.0.1:8081".to_owned(),
         tls: None,
         build: String::new(),

@@ -57,6 +57,8 @@ pub struct Launch<'a> {
     pub cpus: &'a [u32],
     /// Most connections that the load has at once.
     pub connections: u64,
+    /// Whether clients keep their connections.
+    pub are_kept: bool,
     /// Host and port of the server behind a proxy.
     pub origin: String,
     /// How long it may take to answer.
@@ -364,6 +366,7 @@ fn attempt(
             launch.cpus.to_vec()
         },
         connections: launch.connections,
+        are_kept: launch.are_kept,
         origin: launch.origin.clone(),
         tls: spec.tls.as_ref().map(|tls| SiteTls::at(tls, second, directory.path())),
         build: installed.build.clone(),

@@ -12,6 +12,7 @@ fn site(software: Software, profile: Profile, change: impl FnOnce(&mut Site)) ->
         address: "127.0.0.1:8080".parse().unwrap(),
         cpus: vec![0],
         connections: 100,
+        are_kept: true,
         origin: "127.0.0.1:9".into(),
         tls: None,
         build: String::new(),
