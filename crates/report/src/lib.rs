@@ -34,7 +34,7 @@ pub use crate::calibration::{calibration_line, disturbance_line, render_calibrat
 pub use crate::comparison::{
     ComparisonFormat, compared_name, comparison_schema, comparison_sentences, render_comparison,
 };
-pub use crate::document::history;
+pub use crate::document::{history, like};
 pub use crate::format::{Format, UnknownFormat};
 pub use crate::html::STYLE;
 pub use crate::json::{

@@ -73,8 +73,25 @@ pub struct OutputArgs {
 #[derive(Args, Debug)]
 pub struct ReportArgs {
     /// Directories of runs, their record.json, names below --runs-dir, `last` or `last~1`; in HTML, several share the same charts
-    #[arg(value_name = "RUN", required = true)]
+    #[arg(value_name = "RUN", required_unless_present = "like")]
     pub runs: Vec<PathBuf>,
+
+    /// Print the tables and figures of a published document in its own shape, with these runs or series below the printed figures:
+    /// webstone-paper, fasttrack, proliant, netserver or wasd
+    ///
+    /// What was not measured as it was there is NA. In text, HTML, Markdown and JSON; figures are in HTML.
+    ///
+    /// Default: the report of each run. Example: --like fasttrack -o then-and-now.html
+    #[arg(long, value_name = "DOCUMENT", conflicts_with_all = ["full", "clients", "iteration", "all_clients"])]
+    pub like: Option<String>,
+
+    /// With --like: results of your own as TOML, which stand below the printed ones that they name
+    ///
+    /// The form is that of the published ones (docs/documents.md).
+    ///
+    /// Default: none. Example: --published iis.toml
+    #[arg(long, value_name = "FILE", requires = "like")]
+    pub published: Option<PathBuf>,
 
     /// Format of the report; several runs share one workbook or one set of metrics
     ///

@@ -1,18 +1,29 @@
 //! `webstone report`: prints stored runs again.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use webstone_model::record::RunRecord;
+use webstone_model::series::Kind;
 use webstone_model::threshold::Outcome;
+use webstone_report::history::{self, Published};
+use webstone_report::like::{self, Source};
 use webstone_report::{Format, Options, ReportError, render_all, write};
+use webstone_runner::series;
+use webstone_store::plain_file::{self, Links};
 
 use super::{gates, records};
 use crate::args::ReportArgs;
 use crate::console::{self, Console};
 use crate::failure::{Exit, Failure};
-use crate::intent::format_of;
+use crate::intent::{format_of, series_failure};
+
+/// Largest file of results of the user's own, in bytes.
+const OWN_BYTES_MAX: u64 = 1 << 20;
 
 pub(super) fn execute(args: &ReportArgs, console: &Console) -> Result<Exit, Failure> {
+    if let Some(document) = &args.like {
+        return as_printed(document, args, console);
+    }
     let mut options = Options {
         clients: args.clients,
         iteration: args.iteration,
@@ -67,4 +78,46 @@ pub(super) fn execute(args: &ReportArgs, console: &Console) -> Result<Exit, Fail
     }
     out.end()?;
     Ok(gates::exit(&outcomes))
+}
+
+/// A document's tables and figures, with these runs in them.
+fn as_printed(document: &str, args: &ReportArgs, console: &Console) -> Result<Exit, Failure> {
+    let mut sources: Vec<Source> = Vec::new();
+    let mut add = |name: String, record: RunRecord| match sources.iter_mut().find(|it| it.name == name) {
+        Some(source) => source.records.push(record),
+        None => sources.push(Source { name, records: vec![record] }),
+    };
+    for run in &args.runs {
+        let Some(path) = records::series(run, args.runs_dir.as_deref()) else {
+            let record = records::load(run, args.runs_dir.as_deref())?;
+            add(record.spec.name.clone(), record);
+            continue;
+        };
+        let (directory, planned) =
+            series::load(&path).map_err(|error| series_failure(&error, Kind::Servers))?;
+        let records = series::records(&directory, &planned);
+        let records = records.map_err(|error| series_failure(&error.into(), Kind::Servers))?;
+        for (cell, record) in planned.cells.iter().zip(records) {
+            record.into_iter().for_each(|record| add(cell.at.server.name(), record));
+        }
+    }
+    let own = args.published.as_deref().map(own_results).transpose()?.unwrap_or_default();
+    let format = format_of(args.format, args.output.as_deref())?.unwrap_or_default();
+    let options = console.report_options(args.output.is_some());
+    let bytes = like::render(document, sources, &own, format, &options)
+        .map_err(|error| Failure::from_message(Exit::Usage, &error.to_string()))?;
+    console::deliver(&bytes, args.output.as_deref())?;
+    Ok(Exit::Done)
+}
+
+/// Results of the user's own.
+fn own_results(path: &Path) -> Result<Vec<Published>, Failure> {
+    let read = plain_file::open(path, Links::Followed)
+        .and_then(|file| plain_file::text(plain_file::read_opened(&file, OWN_BYTES_MAX)?));
+    let text = read
+        .map_err(|error| Failure { exit: Exit::Usage, ..Failure::file("read the results", path, &error) })?;
+    history::read_own(&text).map_err(|rule| {
+        Failure::usage(format!("--published {}: {rule}", path.display()))
+            .hint("docs/documents.md has an example")
+    })
 }

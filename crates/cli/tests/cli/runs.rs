@@ -363,3 +363,40 @@ fn a_repetition_test_fetches_each_page_as_often() {
     assert_eq!(both.code, 2, "{both:?}");
     server.end();
 }
+
+#[test]
+fn a_documents_tables_stand_with_and_without_runs_and_results_of_ones_own() {
+    let dir = tempfile::tempdir().unwrap();
+    let squeezed = |said: &Said| said.out.split_whitespace().collect::<Vec<_>>().join(" ");
+    let own = "[[document]]\nid = 'iis'\ntitle = 'IIS'\nauthors = 'Haynes'\npublished = '1996'\n[document.wording]\n\
+               [[result]]\nid = 'iis-html'\ndocument = 'iis'\nbeside = 'fasttrack-1cpu-html'\nserver = 'IIS'\nload = 'HTML'\n\
+               system = ''\nsoftware = ''\ntool = ''\nplace = ''\ncolumns = ['clients', 'connection-rate']\nrows = \"16 255\"\n";
+    std::fs::write(dir.path().join("iis.toml"), own).unwrap();
+    let said = webstone_in(dir.path(), &["report", "--like", "fasttrack", "--published", "iis.toml"]);
+    assert_eq!((said.code, said.err.as_str()), (0, ""));
+    assert!(
+        squeezed(&said).contains("16 1996 262 0.000 0.06 14.1 IIS 255 NA NA NA 32 1996 263"),
+        "{}",
+        said.out
+    );
+    let said = webstone_in(dir.path(), &["report", "--like", "iis"]);
+    assert_eq!(said.code, 2);
+    assert!(said.err.contains("`iis` is not a document") && said.err.contains("hint: "), "{}", said.err);
+    std::fs::write(dir.path().join("iis.toml"), own.replace("fasttrack-1cpu-html", "fasttrack")).unwrap();
+    let said = webstone_in(dir.path(), &["report", "--like", "fasttrack", "--published", "iis.toml"]);
+    assert_eq!(said.code, 2, "{}", said.err);
+    assert!(said.err.contains("there is no published result `fasttrack`"), "{}", said.err);
+    // A run that was measured as the row was.
+    let run =
+        ["run", "-w", "workout-0k", "-c", "1", "-n", "200", "-d", "0", "--warmup", "0", "--http", "1.0"];
+    let run = [&run[..], &["--connections", "per-request", "--server-no-cache", "--name", "mine"]].concat();
+    webstone_in(dir.path(), &run);
+    let stored = crate::program::only_entry(&dir.path().join("runs"));
+    let said = webstone_in(dir.path(), &["report", stored.to_str().unwrap(), "--like", "wasd"]);
+    assert_eq!(said.code, 0, "{}", said.err);
+    let text = squeezed(&said);
+    assert!(
+        text.contains("0K 1 printed 2.30 87 mine 0.") && text.contains("0K 10 printed 1.95 103 mine NA NA"),
+        "{text}"
+    );
+}

@@ -11,6 +11,7 @@ pub(crate) mod definitions;
 pub(crate) mod generators;
 pub mod history;
 pub(crate) mod hit;
+pub mod like;
 pub(crate) mod list;
 pub(crate) mod numbers;
 pub(crate) mod run;

@@ -80,7 +80,7 @@ impl Quantity {
     }
 
     /// What a document's number is multiplied with to be in [`Quantity::unit`].
-    pub(super) fn factor(self, document: &Document) -> f64 {
+    pub(crate) fn factor(self, document: &Document) -> f64 {
         if self == Quantity::Throughput { document.mbit_bits } else { 1.0 }
     }
 

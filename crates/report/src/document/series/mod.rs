@@ -105,7 +105,7 @@ pub fn render_series(
                 records.iter().flatten().map(|record| (record, verdict::of(record))).collect();
             match judged.is_empty() {
                 true => Err(SeriesReportError::Nothing),
-                false => Ok(xlsx::render(&judged)?),
+                false => Ok(xlsx::render_with(&judged, &report.sheets())?),
             }
         }
         Format::Markdown => Ok(markdown::render(&short(&report))),

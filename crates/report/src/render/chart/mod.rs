@@ -11,6 +11,7 @@
 mod axis;
 mod bars;
 mod changes;
+mod lab;
 mod stacks;
 
 use std::fmt::Write as _;
@@ -23,6 +24,7 @@ pub(crate) use axis::Axis;
 pub(crate) use axis::nines;
 pub(crate) use bars::{Bar, bars};
 pub(crate) use changes::{Change, changes};
+pub(crate) use lab::{Host, lab};
 pub(crate) use stacks::{Stack, patch, stacks};
 
 /// Styles that lines can have: a colour, a dash and a marker each. Further lines start over.
@@ -60,8 +62,30 @@ impl Point {
     }
 }
 
+/// How a line is drawn, whatever its style.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) enum Dash {
+    /// As its style has it.
+    #[default]
+    OfStyle,
+    /// Dotted: what was published.
+    Then,
+    /// Whole: what was measured beside it.
+    Now,
+}
+
+impl Dash {
+    fn class(self) -> &'static str {
+        match self {
+            Dash::OfStyle => "",
+            Dash::Then => " then",
+            Dash::Now => " now",
+        }
+    }
+}
+
 /// One line of a plot.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Default)]
 pub(crate) struct Line {
     pub(crate) name: String,
     /// Which of the [`STYLES`].
@@ -69,6 +93,7 @@ pub(crate) struct Line {
     pub(crate) points: Vec<Point>,
     /// Whether values are marked where they are few.
     pub(crate) marked: bool,
+    pub(crate) dash: Dash,
 }
 
 /// A plot of lines over two axes.
@@ -180,7 +205,7 @@ impl Plot {
                 let _ = write!(bars, "M{x:.1} {low:.1}m-4 0h8M{x:.1} {low:.1}V{high:.1}m-4 0h8");
             }
         }
-        let _ = write!(svg, "<g class=\"series s{class}\"");
+        let _ = write!(svg, "<g class=\"series s{class}{}\"", line.dash.class());
         attribute(svg, "data-name", &line.name);
         attribute(svg, "data-at", &places);
         attribute(svg, "data-x", &points.iter().map(|p| show_x(p.x)).collect::<Vec<_>>().join("|"));
@@ -238,15 +263,16 @@ impl Area {
 }
 
 /// A sample of a style for a legend: a stretch of line with its marker.
-pub(crate) fn key(style: usize, marked: bool) -> String {
-    let class = style % STYLES;
-    let mark = if marked {
+pub(crate) fn key(line: &Line) -> String {
+    let class = line.style % STYLES;
+    let mark = if line.marked {
         format!("<path class=\"mark\" d=\"{}\"/>", marker(class, 14.0, 6.0))
     } else {
         String::new()
     };
     format!(
-        "<svg class=\"key s{class}\" viewBox=\"0 0 28 12\" aria-hidden=\"true\"><path class=\"line\" d=\"M0 6H28\"/>{mark}</svg>"
+        "<svg class=\"key s{class}{}\" viewBox=\"0 0 28 12\" aria-hidden=\"true\"><path class=\"line\" d=\"M0 6H28\"/>{mark}</svg>",
+        line.dash.class()
     )
 }
 
@@ -322,7 +348,7 @@ mod tests {
             x: Axis::counts("clients", 0.0, &[0.0, 10.0]),
             y: Axis::from_zero("requests/s", &scale, [100.0], 2),
             height: 240.0,
-            lines: vec![Line { name: "a<b".to_owned(), style: 9, points, marked: true }],
+            lines: vec![Line { name: "a<b".to_owned(), style: 9, points, marked: true, ..Line::default() }],
             reference: Vec::new(),
         }
     }

@@ -9,7 +9,7 @@ use crate::numbers::{count, counted};
 use crate::text::header;
 
 use super::markup::Html;
-use super::{Run, definitions};
+use super::{Run, definitions, lab};
 
 /// Lines of a workload that are shown.
 const WORKLOAD_LINES_MAX: usize = 200;
@@ -20,6 +20,9 @@ pub(super) fn draw(html: &mut Html, runs: &[Run<'_>]) {
     html.section("disclosure", "Disclosure");
     if runs.len() > 1 {
         differing(html, runs);
+    }
+    if let Some(run) = runs.iter().find(|run| run.best().is_some()) {
+        lab::draw(html, run);
     }
     let named: Vec<_> = runs.iter().map(|run| (run.name.as_str(), run.record)).collect();
     html.sheet(&configuration::sheet(&configuration::of_all(&named)));

@@ -240,18 +240,18 @@ pub(super) fn heading(html: &mut Html, title: &str, definition: Option<&str>) {
 
 /// One entry a style and name: iterations of a record share theirs.
 fn legend(html: &mut Html, lines: &[Line]) {
-    let mut entries: Vec<(&str, usize, bool)> = Vec::new();
+    let mut entries: Vec<&Line> = Vec::new();
     for line in lines {
-        if !entries.iter().any(|entry| entry.0 == line.name) {
-            entries.push((&line.name, line.style, line.marked));
+        if !entries.iter().any(|entry| entry.name == line.name) {
+            entries.push(line);
         }
     }
     if entries.len() < 2 {
         return;
     }
     html.raw("<ul class=\"legend lines\">");
-    for (name, style, marked) in entries {
-        html.raw("<li>").raw(&key(style, marked)).text(name).raw("</li>");
+    for line in entries {
+        html.raw("<li>").raw(&key(line)).text(&line.name).raw("</li>");
     }
     html.raw("</ul>");
 }

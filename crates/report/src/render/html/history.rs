@@ -140,7 +140,7 @@ fn chart(
     for (name, points) in all.iter().take(STYLES) {
         let points = points.iter().filter(|(_, value)| *value > 0.0);
         let points = points.map(|(clients, value)| Point::new(f64::from(*clients), *value)).collect();
-        lines.push(Line { name: name.clone(), style: lines.len(), points, marked: true });
+        lines.push(Line { name: name.clone(), style: lines.len(), points, marked: true, ..Line::default() });
     }
     let places = places(&lines);
     if places.is_empty() {

@@ -183,7 +183,7 @@ fn over_seconds(
                 _ => (run.name.clone(), number),
             };
             let points = points.iter().filter_map(|p| Some(Point::new(p.end_s, of(p)?))).collect();
-            lines.push(Line { name, style, points, marked: false });
+            lines.push(Line { name, style, points, marked: false, ..Line::default() });
         }
     }
     if quantity == &ERROR_RATE && values(&lines).all(|value| value == 0.0) {

@@ -109,13 +109,25 @@ fn scaling(html: &mut Html, report: &Report<'_>) {
             Point::within(*n, rate.point, interval)
         });
         cpus.extend(points.iter().map(|(n, _)| *n));
-        lines.push(Line { name: scaling.of.clone(), style, points: measured.collect(), marked: true });
+        lines.push(Line {
+            name: scaling.of.clone(),
+            style,
+            points: measured.collect(),
+            marked: true,
+            ..Line::default()
+        });
         let Some(law) = &scaling.law else { continue };
         let most = points.iter().map(|(n, _)| *n).fold(1.0, f64::max);
         let at = |step| 1.0 + (most - 1.0) * f64::from(step) / f64::from(LAW_STEPS);
         let fitted = (0..=LAW_STEPS).map(|step| Point::new(at(step), law.at(at(step))));
         let name = format!("{}, fitted", scaling.of);
-        lines.push(Line { name, style: style + groups.len(), points: fitted.collect(), marked: false });
+        lines.push(Line {
+            name,
+            style: style + groups.len(),
+            points: fitted.collect(),
+            marked: false,
+            ..Line::default()
+        });
     }
     cpus.sort_by(f64::total_cmp);
     cpus.dedup();

@@ -53,7 +53,13 @@ fn condition(html: &mut Html, id: &str, over: Over, finding: &Finding, place: us
     }
     let loads: Vec<f64> = points.iter().map(|point| point.x).collect();
     let ends = (loads[0], loads[loads.len() - 1]);
-    let lines = vec![Line { name: metric.to_string(), style: 0, marked: true, points: points.clone() }];
+    let lines = vec![Line {
+        name: metric.to_string(),
+        style: 0,
+        marked: true,
+        points: points.clone(),
+        ..Line::default()
+    }];
     let tops: Vec<f64> = tops(&lines).collect();
     let values = || points.iter().map(|point| point.y).chain([condition.limit]);
     let (y, scale) = match metric.quantity() {

@@ -98,7 +98,7 @@ fn point(run: &Run<'_>, level: &Level<'_>, quantity: &Quantity) -> Option<Point>
 /// The line of a record over its levels.
 fn line(run: &Run<'_>, style: usize, name: &str, quantity: &Quantity) -> Line {
     let points = run.levels.iter().filter_map(|level| point(run, level, quantity)).collect();
-    Line { name: name.to_owned(), style, marked: true, points }
+    Line { name: name.to_owned(), style, marked: true, points, ..Line::default() }
 }
 
 /// A line of each record; of one alone it bears the name of what is shown.
@@ -192,6 +192,7 @@ fn against_rate(html: &mut Html, runs: &[Run<'_>]) {
             style,
             marked: true,
             points: run.levels.iter().filter_map(point).collect(),
+            ..Line::default()
         }
     };
     let mut lines: Vec<Line> = match runs {
@@ -236,6 +237,7 @@ fn cpu(html: &mut Html, runs: &[Run<'_>]) {
         points: (run.levels.iter())
             .filter_map(|level| Some(Point::new(level.load_number(), of(level)?)))
             .collect(),
+        ..Line::default()
     };
     match runs {
         [only] => {

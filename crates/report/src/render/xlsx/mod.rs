@@ -9,6 +9,7 @@ mod book;
 mod charts;
 mod details;
 mod levels;
+mod tables;
 
 use rust_xlsxwriter::{ExcelDateTime, XlsxError};
 use webstone_judge::{calibration, search};
@@ -17,6 +18,7 @@ use webstone_measure::figures::level::{
 };
 
 use crate::csv::Row;
+use crate::document::table::Sheet as Told;
 use book::{Book, Sheet};
 use levels::Run;
 
@@ -25,11 +27,19 @@ use crate::{Judged, summary};
 
 /// The workbook of one record or several, whole.
 pub(crate) fn render(records: &[Judged<'_>]) -> Result<Vec<u8>, XlsxError> {
+    render_with(records, &[])
+}
+
+/// The same of the cells of a series, with its own tables after the summary.
+pub(crate) fn render_with(records: &[Judged<'_>], told: &[Told]) -> Result<Vec<u8>, XlsxError> {
     let runs: Vec<Run<'_>> = records.iter().map(|(record, verdict)| Run::of(record, verdict)).collect();
     let title = format!("webstone report: {}", runs.first().map_or("", |run| run.record.id.as_str()));
     let dated = runs.first().map(|run| run.record.finished_at.as_ref().unwrap_or(&run.record.started_at));
     let mut book = Book::new(&title, dated.and_then(|date| moment(date)));
     let summary = book.sheet(self::summary(&runs))?;
+    for sheet in tables::TITLES.iter().filter_map(|title| tables::sheet(title, told)) {
+        book.sheet(sheet)?;
+    }
     book.sheet(details::configuration(&runs))?;
     book.sheet(details::disclosure(&runs))?;
     let levels = book.sheet(levels::levels(&runs))?;

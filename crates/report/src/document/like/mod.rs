@@ -1,0 +1,589 @@
+//! The tables and figures of five published documents in their printed shape, with today's values under the printed ones. The shapes
+//! are data (`shapes.toml`), and so is what was printed (`history/published.toml`): here rows are filled, whatever the document.
+//!
+//! A row of today stands below a printed one only if it was measured under its conditions (`history::beside`); NA otherwise.
+
+mod today;
+
+use std::collections::BTreeMap;
+use std::sync::LazyLock;
+
+use serde::Deserialize;
+use webstone_model::record::RunRecord;
+use webstone_model::toml_text;
+
+use crate::document::table::{Room, Sheet, Table};
+use crate::document::{Block, Document, Tone};
+use crate::history::{CAUTION, Published, Quantity, Row, published};
+use crate::numbers::{Scale, count};
+use crate::render::text;
+use crate::{Format, Options, html, markdown, outgoing};
+
+pub(crate) use today::Today;
+
+/// Of what several records are: a server of a series, or a run.
+#[derive(Clone, Debug)]
+pub struct Source {
+    /// Its name.
+    pub name: String,
+    /// Its records.
+    pub records: Vec<RunRecord>,
+}
+
+/// Why no such report could be made.
+#[derive(Debug, thiserror::Error)]
+pub enum LikeError {
+    /// There is no such document.
+    #[error("--like: `{0}` is not a document\nhint: write one of {names}", names = names().join(", "))]
+    Unknown(String),
+    /// A format that has no form for it.
+    #[error(
+        "the shape of a document cannot be written as {0}\nhint: write one of text, html, markdown, json"
+    )]
+    NoSuchForm(Format),
+    /// It could not be written as JSON.
+    #[error("it cannot be written as JSON: {0}")]
+    Json(#[from] serde_json::Error),
+}
+
+/// The documents that `--like` knows.
+pub fn names() -> Vec<&'static str> {
+    shapes().iter().map(|shape| shape.name.as_str()).collect()
+}
+
+/// A document's tables and figures.
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct Shape {
+    name: String,
+    /// Those of `published.toml` that it holds.
+    documents: Vec<String>,
+    pub(crate) title: String,
+    /// Head of the column that names rows.
+    #[serde(default)]
+    label: String,
+    /// What the document prints where it has no number.
+    #[serde(default)]
+    missing: String,
+    note: Option<String>,
+    /// Heads of columns, on two lines.
+    #[serde(default)]
+    heads: BTreeMap<String, (String, String)>,
+    #[serde(rename = "table")]
+    tables: Vec<Form>,
+    #[serde(default, rename = "figure")]
+    pub(crate) figures: Vec<Drawn>,
+    #[serde(default)]
+    pub(crate) bars: Vec<Drawn>,
+}
+
+/// A figure: a quantity of several results.
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct Drawn {
+    pub(crate) title: String,
+    pub(crate) quantity: Quantity,
+    of: Vec<String>,
+}
+
+impl Drawn {
+    pub(crate) fn results(&self) -> impl Iterator<Item = &'static Published> {
+        self.of.iter().map(|id| result(id))
+    }
+}
+
+/// A table; `shapes.toml` says what each kind is.
+#[derive(Debug, Default, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+struct Form {
+    title: String,
+    each: Option<String>,
+    crossed: Option<String>,
+    columns: Vec<String>,
+    lines: Vec<(String, Quantity, String)>,
+    peaks: Vec<Vec<String>>,
+    turned: Vec<String>,
+    row: usize,
+    shares: Vec<(String, String, usize, String, usize)>,
+    quantity: Option<Quantity>,
+    head: (String, String),
+    sizes: Option<String>,
+}
+
+fn shapes() -> &'static [Shape] {
+    #[derive(Deserialize)]
+    struct File {
+        like: Vec<Shape>,
+    }
+    static SHAPES: LazyLock<Vec<Shape>> = LazyLock::new(|| {
+        let text = include_str!("shapes.toml");
+        let read: Result<File, String> =
+            toml_text::read(text).map_err(|error| format!("line {}: {}", error.line(text), error.rule));
+        read.expect("a test reads shapes.toml").like
+    });
+    &SHAPES
+}
+
+fn result(id: &str) -> &'static Published {
+    published().iter().find(|result| result.id == id).expect("a test finds every result of shapes.toml")
+}
+
+/// Makes the report: the shape of a document, filled by these sources and by results of the user's own that say which printed ones
+/// they stand beside.
+///
+/// # Errors
+/// [`LikeError`].
+pub fn render(
+    name: &str,
+    sources: Vec<Source>,
+    own: &[Published],
+    format: Format,
+    options: &Options,
+) -> Result<Vec<u8>, LikeError> {
+    let is_meant =
+        |shape: &&Shape| shape.name == name || shape.documents.iter().any(|document| document == name);
+    let shape = shapes().iter().find(is_meant).ok_or_else(|| LikeError::Unknown(name.to_owned()))?;
+    let ids: Vec<&'static Published> =
+        published().iter().filter(|result| shape.documents.contains(&result.document.id)).collect();
+    let today: Vec<Today> = sources.into_iter().map(|source| Today::of(source, &ids)).collect();
+    let filled = Filled { shape, today, own };
+    match format {
+        Format::Text => {
+            let text = text::whole(&filled.document(), options);
+            Ok(text.trim_start_matches('\n').as_bytes().to_vec())
+        }
+        Format::Markdown => Ok(markdown::render(&filled.document())),
+        Format::Html => Ok(outgoing::text(html::like::render(&filled), false)),
+        Format::Json => {
+            Ok(outgoing::json(&(serde_json::to_string_pretty(&filled.sheets())? + "\n")).into_bytes())
+        }
+        other => Err(LikeError::NoSuchForm(other)),
+    }
+}
+
+/// A shape with what fills it.
+pub(crate) struct Filled<'a> {
+    pub(crate) shape: &'static Shape,
+    pub(crate) today: Vec<Today>,
+    own: &'a [Published],
+}
+
+/// A line of a table: what names it, whose it is, its numbers.
+struct Line {
+    group: Option<String>,
+    label: String,
+    clients: String,
+    whose: String,
+    cells: Vec<String>,
+    tone: Tone,
+}
+
+impl Filled<'_> {
+    fn document(&self) -> Document {
+        let mut doc = Document::default();
+        doc.0.push(Block::Title(format!("{}, then and now", self.shape.title)));
+        self.notes().into_iter().for_each(|note| doc.note(Tone::Faint, note));
+        doc.sheets(self.sheets());
+        doc
+    }
+
+    /// What has to be known before the first number.
+    pub(crate) fn notes(&self) -> Vec<String> {
+        let mut notes = vec![CAUTION.to_owned()];
+        notes.extend(self.shape.note.clone());
+        notes.push("NA: not measured under the conditions of that row.".to_owned());
+        let mut doubted = self.today.iter().flat_map(|today| &today.doubted);
+        if let Some((cell, word, why)) = doubted.next() {
+            let others = match doubted.count() {
+                0 => String::new(),
+                more => {
+                    format!(" {more} more cells are marked, too; the report of the series has the reasons.")
+                }
+            };
+            let why = why.as_deref().unwrap_or("its figures prove nothing");
+            notes.push(format!("*: {cell} is {word}: {why}.{others}"));
+        }
+        notes
+    }
+
+    pub(crate) fn sheets(&self) -> Vec<Sheet> {
+        self.shape
+            .tables
+            .iter()
+            .filter_map(|form| Some(Sheet::new(&*form.title, "", self.table(form)?)))
+            .collect()
+    }
+
+    fn head(&self, quantity: Quantity) -> (String, String) {
+        let name = serde_json::to_value(quantity).ok().and_then(|name| name.as_str().map(str::to_owned));
+        let known = name.and_then(|name| self.shape.heads.get(&name).cloned());
+        known.unwrap_or_else(|| (quantity.name().to_owned(), quantity.unit().to_owned()))
+    }
+
+    fn table(&self, form: &Form) -> Option<Table> {
+        if let Some(id) = &form.each {
+            return Some(self.each(result(id)));
+        }
+        if let Some(id) = &form.crossed {
+            return Some(self.crossed(result(id), form));
+        }
+        if !form.peaks.is_empty() {
+            return Some(self.peaks(&form.peaks));
+        }
+        if !form.turned.is_empty() {
+            let results: Vec<_> = form.turned.iter().map(|id| result(id)).collect();
+            return Some(self.turned(&results, form.row));
+        }
+        match &form.sizes {
+            Some(id) => self.sizes(result(id)),
+            None => Some(self.shares(form)),
+        }
+    }
+
+    /// Those who have a line below each printed one: results of the user's own, then servers of today.
+    fn below(
+        &self,
+        result: &Published,
+        row: usize,
+        cell: &dyn Fn(Whose<'_>) -> Vec<String>,
+    ) -> Vec<(String, Vec<String>)> {
+        let own = self.own.iter().filter(|own| own.beside.as_deref() == Some(&result.id));
+        let same = |own: &&Published| own.row_like(&result.rows[row]).is_some();
+        let own = own.filter(same).map(|own| (own.server.clone(), cell(Whose::Own(own))));
+        own.chain(self.today.iter().map(|today| (today.name.clone(), cell(Whose::Today(today))))).collect()
+    }
+
+    fn each(&self, result: &'static Published) -> Table {
+        let mut lines = Vec::new();
+        for (place, row) in result.rows.iter().enumerate() {
+            let printed = |quantity: &Quantity| {
+                row.figure(*quantity).map_or_else(|| self.missing(place, *quantity), |it| it.printed.clone())
+            };
+            let cells = |whose: Whose<'_>| {
+                result
+                    .quantities
+                    .iter()
+                    .map(|it| whose.cell(result, row, *it, row.figure(*it).map(|it| &*it.printed)))
+                    .collect()
+            };
+            let below = self.below(result, place, &cells);
+            lines.extend(named(row, &year(result), result.quantities.iter().map(printed).collect(), below));
+        }
+        let label = result.rows.iter().any(|row| row.label.is_some());
+        let heads = result.quantities.iter().map(|it| self.head(*it)).collect::<Vec<_>>();
+        self.drawn(&lines, label.then_some(self.shape.label.as_str()), self.clients_head(result), &heads)
+    }
+
+    /// The first row of a table of gains has nothing to be compared with.
+    fn missing(&self, place: usize, quantity: Quantity) -> String {
+        if quantity == Quantity::Scaling && place == 0 { "-".to_owned() } else { self.shape.missing.clone() }
+    }
+
+    fn clients_head(&self, result: &Published) -> Option<(String, String)> {
+        let named = || self.shape.heads.get("clients").cloned();
+        let has_clients = result.rows.iter().any(|row| row.clients.is_some());
+        has_clients.then(|| named().unwrap_or_else(|| (self.shape.label.clone(), String::new())))
+    }
+
+    fn crossed(&self, result: &'static Published, form: &Form) -> Table {
+        let mut lines = Vec::new();
+        for (head, quantity, key) in &form.lines {
+            let rows: Vec<(usize, &Row)> = (form.columns.iter())
+                .filter_map(|column| {
+                    let label = format!("{column}, {key}");
+                    result.rows.iter().enumerate().find(|(_, row)| row.label.as_deref() == Some(&label))
+                })
+                .collect();
+            let printed = |(_, row): &(usize, &Row)| {
+                row.figure(*quantity).map(|it| it.printed.clone()).unwrap_or_default()
+            };
+            let cells = |whose: Whose<'_>| {
+                rows.iter()
+                    .map(|(_, row)| {
+                        whose.cell(result, row, *quantity, row.figure(*quantity).map(|it| &*it.printed))
+                    })
+                    .collect()
+            };
+            let below = self.below(result, rows[0].0, &cells);
+            let mut named = named(rows[0].1, &year(result), rows.iter().map(printed).collect(), below);
+            named[0].label.clone_from(head);
+            lines.extend(named);
+        }
+        let heads: Vec<_> = form
+            .columns
+            .iter()
+            .map(|column| match column.split_once(' ') {
+                Some((first, rest)) => (first.to_owned(), rest.to_owned()),
+                None => (column.clone(), String::new()),
+            })
+            .collect();
+        self.drawn(&lines, Some(""), None, &heads)
+    }
+
+    /// `HTML: 820 @ 50 clients`.
+    fn peaks(&self, groups: &[Vec<String>]) -> Table {
+        let quantities = [Quantity::ConnectionRate, Quantity::Throughput];
+        let mut lines = Vec::new();
+        for group in groups {
+            for (place, id) in group[1..].iter().enumerate() {
+                let result = result(id);
+                let row_of = |quantity| {
+                    result.rows.iter().find(|row| row.figure(quantity).is_some()).unwrap_or(&result.rows[0])
+                };
+                let printed = |quantity: Quantity| {
+                    let row = row_of(quantity);
+                    let at =
+                        |printed: &str| format!("{printed} @ {} clients", row.clients.unwrap_or_default());
+                    row.figure(quantity).map_or_else(|| self.shape.missing.clone(), |it| at(&it.printed))
+                };
+                let cells = |whose: Whose<'_>| {
+                    quantities
+                        .iter()
+                        .map(|it| {
+                            let row = row_of(*it);
+                            whose.peak(result, row, *it, row.figure(*it).map(|it| &*it.printed))
+                        })
+                        .collect()
+                };
+                let below = self.below(result, 0, &cells);
+                let mut named =
+                    named(row_of(quantities[0]), &year(result), quantities.map(printed).to_vec(), below);
+                named[0].label = format!("{}:", result.load);
+                named[0].group = (place == 0).then(|| group[0].clone());
+                named.iter_mut().for_each(|line| line.clients.clear());
+                lines.extend(named);
+            }
+        }
+        let heads: Vec<_> = quantities.iter().map(|it| self.head(*it)).collect();
+        self.drawn(&lines, Some(&self.shape.label), None, &heads)
+    }
+
+    /// In percent of another row.
+    fn shares(&self, form: &Form) -> Table {
+        let quantity = form.quantity.unwrap_or(Quantity::RequestRate);
+        let mut lines = Vec::new();
+        for (label, id, row, other, other_row) in &form.shares {
+            let (result, other) = (result(id), result(other));
+            let (row, other_row) = (&result.rows[*row], &other.rows[*other_row]);
+            let value = |row: &Row| row.figure(quantity).map(|figure| figure.value);
+            let percent = |a: Option<f64>, b: Option<f64>| match (a, b) {
+                (Some(a), Some(b)) if b > 0.0 => format!("{:.0}%", 100.0 * a / b),
+                _ => "NA".to_owned(),
+            };
+            let printed = percent(value(row), value(other_row));
+            let below = self.today.iter().map(|today| {
+                let (a, b) = (today.value(result, row, quantity), today.value(other, other_row, quantity));
+                (today.name.clone(), vec![percent(a.map(|it| it.value), b.map(|it| it.value))])
+            });
+            let mut named = named(row, &year(result), vec![printed], below.collect());
+            named[0].label.clone_from(label);
+            named.iter_mut().for_each(|line| line.clients.clear());
+            lines.extend(named);
+        }
+        self.drawn(&lines, Some(""), None, &[form.head.clone()])
+    }
+
+    /// Rows of lines below each other.
+    fn drawn(
+        &self,
+        lines: &[Line],
+        label: Option<&str>,
+        clients: Option<(String, String)>,
+        heads: &[(String, String)],
+    ) -> Table {
+        let mut table = Table::of(lines);
+        if let Some(label) = label {
+            table.text(label, Room::Flexible(14), |line| &line.label);
+        }
+        if let Some((name, unit)) = clients {
+            table.number(name, unit, Room::Always, |line| &line.clients);
+        }
+        table.text("", Room::Flexible(10), |line| &line.whose);
+        for (place, (name, unit)) in heads.iter().enumerate() {
+            table.number(name, unit, Room::Always, move |line| line.cells.get(place));
+        }
+        table.groups(|line| line.group.clone()).tones(|line| line.tone).done()
+    }
+
+    /// A line for each quantity, in the document's words.
+    fn turned(&self, results: &[&'static Published], row: usize) -> Table {
+        let first = results[0];
+        let words = |quantity: &Quantity| {
+            let name = serde_json::to_value(quantity).unwrap_or_default();
+            name.as_str().and_then(|name| first.document.wording.get(name).cloned()).unwrap_or_default()
+        };
+        let mut table = Table::of(&first.quantities);
+        table.text("", Room::Always, words);
+        for result in results {
+            let printed =
+                |quantity: &Quantity| result.rows[row].figure(*quantity).map(|it| it.printed.clone());
+            table.number(result.server.clone(), year(result), Room::Always, printed);
+        }
+        for today in &self.today {
+            let cell = |quantity: &Quantity| {
+                let printed = first.rows[row].figure(*quantity).map(|it| &*it.printed);
+                Whose::Today(today).cell(first, &first.rows[row], *quantity, printed)
+            };
+            table.number(today.name.clone(), "", Room::Always, cell);
+        }
+        table.done()
+    }
+
+    /// Today's alone: the document has no such table, and says how to make one.
+    fn sizes(&self, result: &'static Published) -> Option<Table> {
+        let rows: Vec<_> = self
+            .today
+            .iter()
+            .flat_map(|today| {
+                let of_row = |row| today.levels(result, row).map(|(name, levels)| (name, levels));
+                result
+                    .rows
+                    .iter()
+                    .filter_map(of_row)
+                    .flat_map(|(name, levels)| levels.iter().map(move |level| (name.clone(), level)))
+            })
+            .collect();
+        rows.first()?;
+        let mut table = Table::of(&rows);
+        table.text("", Room::Flexible(14), |(name, _)| name);
+        table.number("clients", "", Room::Always, |(_, level)| level.clients);
+        table.number("requests", "per second", Room::Always, |(_, level)| told(level.request_rate, 0));
+        table.number("throughput", "bytes/s", Room::Always, |(_, level)| told(level.throughput_bps / 8.0, 0));
+        table.number("mean response", "bytes", Room::Always, |(_, level)| told(level.response_bytes, 0));
+        Some(table.done())
+    }
+}
+
+/// A printed line, and those below it.
+fn named(row: &Row, printed: &str, cells: Vec<String>, below: Vec<(String, Vec<String>)>) -> Vec<Line> {
+    let label = row.label.clone().unwrap_or_default();
+    let label = label.trim_end_matches(" CPUs").trim_end_matches(" CPU").to_owned();
+    let clients = row.clients.map(|clients| count(clients.into())).unwrap_or_default();
+    let first = Line { group: None, label, clients, whose: printed.to_owned(), cells, tone: Tone::Faint };
+    let today = below.into_iter().map(|(whose, cells)| Line {
+        group: None,
+        label: String::new(),
+        clients: String::new(),
+        whose,
+        cells,
+        tone: Tone::Plain,
+    });
+    std::iter::once(first).chain(today).collect()
+}
+
+fn year(result: &Published) -> String {
+    result.document.year.map_or_else(|| "printed".to_owned(), |year| year.to_string())
+}
+
+/// Whose a number is that stands below a printed one.
+enum Whose<'a> {
+    Own(&'a Published),
+    Today(&'a Today),
+}
+
+impl Whose<'_> {
+    /// A number, with at least as many decimals as the printed one.
+    fn cell(&self, result: &Published, row: &Row, quantity: Quantity, printed: Option<&str>) -> String {
+        match self {
+            Whose::Own(own) => own
+                .row_like(row)
+                .and_then(|row| row.figure(quantity))
+                .map_or_else(|| "NA".to_owned(), |figure| figure.printed.clone()),
+            Whose::Today(today) => match today.value(result, row, quantity) {
+                None if quantity == Quantity::Scaling && std::ptr::eq(row, &result.rows[0]) => "-".to_owned(),
+                None => "NA".to_owned(),
+                Some(it) => it.marked(&printed_as(it.value, quantity, result, printed)),
+            },
+        }
+    }
+
+    /// The same at its own number of clients.
+    fn peak(&self, result: &Published, row: &Row, quantity: Quantity, printed: Option<&str>) -> String {
+        match self {
+            Whose::Own(own) => {
+                let row = own.rows.iter().find(|row| row.figure(quantity).is_some());
+                row.map_or_else(
+                    || "NA".to_owned(),
+                    |row| {
+                        let printed = row.figure(quantity).map_or("", |it| &it.printed);
+                        format!("{printed} @ {} clients", row.clients.unwrap_or_default())
+                    },
+                )
+            }
+            Whose::Today(today) => today.value(result, row, quantity).map_or_else(
+                || "NA".to_owned(),
+                |it| {
+                    let value = printed_as(it.value, quantity, result, printed);
+                    it.marked(&format!("{value} @ {} clients", count(it.clients.into())))
+                },
+            ),
+        }
+    }
+}
+
+/// A value in the unit of its document.
+fn printed_as(value: f64, quantity: Quantity, result: &Published, printed: Option<&str>) -> String {
+    let value = value / quantity.factor(&result.document);
+    if quantity == Quantity::Scaling {
+        return format!("{value:.0}%");
+    }
+    let printed =
+        printed.and_then(|printed| printed.split_once('.')).map_or(0, |(_, decimals)| decimals.len());
+    told(value, printed)
+}
+
+/// With at least so many decimals, and two digits of what is small.
+fn told(value: f64, decimals: usize) -> String {
+    let small = if value > 0.0 && value < 1.0 { (1.0 - value.log10().floor()) as usize } else { 0 };
+    Scale::plain(decimals.max(small.min(6)), [value]).show(value).trim().to_owned()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_shape_finds_its_results_and_every_result_has_a_place() {
+        let text = include_str!("shapes.toml");
+        for shape in shapes() {
+            let filled = Filled { shape, today: Vec::new(), own: &[] };
+            let sheets = filled.sheets();
+            assert!(!sheets.is_empty(), "{}", shape.name);
+            shape.figures.iter().chain(&shape.bars).for_each(|drawn| assert!(drawn.results().count() > 0));
+            for document in &shape.documents {
+                let results = published().iter().filter(|result| result.document.id == *document);
+                for result in results {
+                    assert!(text.contains(&format!("\"{}\"", result.id)), "{} has no place", result.id);
+                }
+            }
+        }
+        assert_eq!(names(), ["webstone-paper", "fasttrack", "proliant", "netserver", "wasd"]);
+    }
+
+    /// A table as it was printed: columns, order, digits, NA.
+    #[test]
+    fn without_runs_the_printed_tables_stand_alone() {
+        let text = |name: &str| {
+            let options = Options { charset: crate::Charset::Ascii, ..Options::default() };
+            String::from_utf8(render(name, Vec::new(), &[], Format::Text, &options).unwrap()).unwrap()
+        };
+        let squeezed = |name: &str| text(name).split_whitespace().collect::<Vec<_>>().join(" ");
+        assert!(squeezed("fasttrack").contains("16 1996 262 0.000 0.06 14.1 32 1996 263 0.000 0.12 14.1"));
+        let netserver = squeezed("netserver");
+        assert!(
+            netserver.contains("1 2000 3,570 - 2 2000 4,842 36% 4 2000 7,010 96% 6 2000 NA NA"),
+            "{netserver}"
+        );
+        let proliant = squeezed("proliant");
+        assert!(
+            proliant.contains("1 processor HTML: 1996 820 @ 50 clients 121 @ 50 clients ISAPI: 1996 91 @ 50 clients 12.9 @ 500 clients"),
+            "{proliant}"
+        );
+        assert!(proliant.contains("4 processors HTML: 1996 Not Reported Not Reported"), "{proliant}");
+        let wasd = squeezed("wasd");
+        assert!(wasd.contains("0K duration (seconds) printed 28.2 16.6 5.5"), "{wasd}");
+        assert!(wasd.contains("cached over uncached: 0K, 1 concurrent printed 241%"), "{wasd}");
+        assert!(squeezed("webstone-paper").contains("WEBSTONE number 456 142"));
+        assert!(text("fasttrack").lines().all(|line| line.chars().count() <= 80));
+    }
+}

@@ -1,0 +1,166 @@
+//! A document's figures and tables, then and now, as a page: printed curves are dotted, today's are whole.
+
+use super::figure::{BarFigure, Figure, places, values};
+use super::markup::Html;
+use super::{foot, head, navigation};
+use crate::chart::{Axis, Dash, Line, Point, STYLES};
+use crate::document::like::{Drawn, Filled, Today};
+use crate::history::{Published, Quantity, Row};
+use crate::numbers::{Scale, round, seconds_round};
+
+pub(crate) fn render(filled: &Filled<'_>) -> String {
+    let mut page = Html::default();
+    head(&mut page, "webstone report", &format!("{}, then and now", filled.shape.title), "");
+    page.raw("</header>\n");
+    let mut html = Html::default();
+    html.raw("<main id=\"main\" tabindex=\"-1\">");
+    for note in filled.notes() {
+        html.element("p class=\"note\"", &note);
+    }
+    html.section_of("tables", "Tables", |html| {
+        for sheet in filled.sheets() {
+            html.sheet(&sheet);
+        }
+    });
+    html.section_of("figures", "Figures", |html| {
+        html.charts(|html| {
+            for (place, drawn) in filled.shape.bars.iter().enumerate() {
+                bars(html, &format!("chart-bars-{place}"), filled, drawn);
+            }
+            for (place, drawn) in filled.shape.figures.iter().enumerate() {
+                lines(html, &format!("chart-figure-{place}"), filled, drawn);
+            }
+        });
+    });
+    html.raw("</main>");
+    let body = html.finish();
+    navigation(&mut page, &body, None);
+    page.raw(&body);
+    foot(&mut page);
+    page.finish()
+}
+
+/// What a line of a figure is called: what was asked, and the row where a result has several.
+fn called(result: &Published, row: &Row) -> String {
+    match (&row.label, row.clients) {
+        (Some(label), _) if result.rows.len() > 1 => label.clone(),
+        _ => result.load.clone(),
+    }
+}
+
+/// Rows that were each measured by themselves: those of other CPUs, or the first for all.
+fn rows(result: &'static Published) -> Vec<&'static Row> {
+    let mut rows: Vec<&Row> = Vec::new();
+    for row in &result.rows {
+        if !rows.iter().any(|known| known.conditions.cpus == row.conditions.cpus) {
+            rows.push(row);
+        }
+    }
+    rows
+}
+
+fn lines(html: &mut Html, id: &str, filled: &Filled<'_>, drawn: &Drawn) {
+    let quantity = drawn.quantity;
+    let mut lines: Vec<Line> = Vec::new();
+    let mut levels: Vec<(String, &'static Published, usize, Option<f64>)> = Vec::new();
+    for result in drawn.results() {
+        let year = result.document.year.unwrap_or_default();
+        for row in rows(result) {
+            let style = levels.len() % STYLES;
+            let name = called(result, row);
+            for today in &filled.today {
+                let Some((_, measured)) = today.levels(result, row) else { continue };
+                let points = measured.iter().map(|it| Point::new(f64::from(it.clients), it.of(quantity)));
+                let points = points.filter(|point| point.y > 0.0).collect();
+                let name = format!("{name}, {}", today.name);
+                lines.push(Line { name, style, points, marked: true, dash: Dash::Now });
+            }
+            let printed = row.figure(quantity).map(|figure| figure.value);
+            levels.push((format!("{name}, {year}"), result, style, printed));
+        }
+    }
+    // A peak without its clients holds over the whole width.
+    let here = places(&lines);
+    let (from, to) = (here.first().copied().unwrap_or(1.0), here.last().copied().unwrap_or(1.0));
+    for (name, result, style, printed) in levels {
+        let by_clients =
+            result.points(quantity).into_iter().map(|(clients, value)| Point::new(f64::from(clients), value));
+        let mut points: Vec<Point> = by_clients.filter(|point| point.y > 0.0).collect();
+        if let (true, Some(value)) = (points.is_empty(), printed) {
+            points = vec![Point::new(from, value), Point::new(to, value)];
+        }
+        lines.push(Line { name, style, points, marked: true, dash: Dash::Then });
+    }
+    lines.retain(|line| !line.points.is_empty());
+    let places = places(&lines);
+    if places.is_empty() {
+        return;
+    }
+    let unit = match quantity {
+        Quantity::Throughput => Scale::plain(1, values(&lines)),
+        _ => Scale::plain(3, values(&lines)),
+    };
+    let mbit = drawn.results().next().map_or(1e6, |result| result.document.mbit_bits);
+    let say = |value: f64| match quantity {
+        Quantity::Latency => seconds_round(value),
+        Quantity::Throughput => round(&format!("{:.1} Mbit/s", value / mbit)),
+        _ => round(&unit.say(value)),
+    };
+    // A quarter of a century lies between them: on a linear axis the printed ones would lie on the ground.
+    let y = Axis::durations("logarithmic scale", values(&lines), &say);
+    let caption =
+        "Dotted: as printed; a peak whose clients were not printed is a line over all. Whole: today.";
+    let x = Axis::counts("clients", 1.0, &places);
+    Figure { caption: caption.to_owned(), ..Figure::new(id, &*drawn.title, ("clients", x), y, unit, lines) }
+        .draw(html);
+}
+
+/// Peaks as bars: then, and now, each on a scale of its own.
+fn bars(html: &mut Html, id: &str, filled: &Filled<'_>, drawn: &Drawn) {
+    let quantity = drawn.quantity;
+    let row_of = |result: &'static Published| {
+        result.rows.iter().find(|row| row.figure(quantity).is_some()).unwrap_or(&result.rows[0])
+    };
+    let name = |result: &Published| {
+        let cpus =
+            row_of(drawn.results().find(|it| it.id == result.id).expect("it is one of them")).conditions.cpus;
+        let cpus = cpus.unwrap_or_default();
+        format!("{}, {cpus} {}", result.load, if cpus == 1 { "processor" } else { "processors" })
+    };
+    let printed =
+        drawn.results().filter_map(|result| Some((name(result), row_of(result).figure(quantity)?.value)));
+    let year = drawn.results().next().and_then(|result| result.document.year).unwrap_or_default();
+    chart(html, &format!("{id}-then"), format!("{}, {year}", drawn.title), drawn, printed.collect());
+    for (place, today) in filled.today.iter().enumerate() {
+        let value = |result| Today::value(today, result, row_of(result), quantity).map(|it| it.value);
+        let measured = drawn.results().filter_map(|result| Some((name(result), value(result)?)));
+        chart(
+            html,
+            &format!("{id}-{place}"),
+            format!("{}, {}", drawn.title, today.name),
+            drawn,
+            measured.collect(),
+        );
+    }
+}
+
+fn chart(html: &mut Html, id: &str, title: String, drawn: &Drawn, rows: Vec<(String, f64)>) {
+    let divisor = match (drawn.quantity, drawn.results().next()) {
+        (Quantity::Throughput, Some(result)) => result.document.mbit_bits,
+        _ => 1.0,
+    };
+    let rows: Vec<_> = rows.into_iter().map(|(name, value)| (name, value / divisor, None)).collect();
+    let caption =
+        if divisor > 1.0 { "Mbit/s; a Mbit has 2^20 bits, as WebStone's." } else { "Connections/s." };
+    BarFigure {
+        id: id.to_owned(),
+        title,
+        definition: None,
+        caption,
+        names: "configuration",
+        style: 0,
+        scale: Scale::plain(1, rows.iter().map(|row| row.1)),
+        rows,
+    }
+    .draw(html);
+}
