@@ -56,14 +56,16 @@ impl Tree {
             let entry = entry?;
             let path = entry.path();
             let name = entry.file_name();
-            if entry.file_type()?.is_dir() {
+            let kind = entry.file_type()?;
+            if kind.is_dir() {
                 if !NOT_OURS.iter().any(|skipped| name == *skipped) {
                     self.walk(root, &path)?;
                 }
                 continue;
             }
             let relative = path.strip_prefix(root).unwrap_or(&path).to_string_lossy().replace('\\', "/");
-            if is_text(&relative) {
+            // What a link leads to is read where it stands.
+            if is_text(&relative) && !kind.is_symlink() {
                 let text = fs::read_to_string(&path)
                     .map_err(|error| io::Error::new(error.kind(), format!("{relative}: {error}")))?;
                 self.add(relative, text);

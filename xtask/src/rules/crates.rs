@@ -48,6 +48,31 @@ pub fn lints(tree: &Tree) -> Vec<Violation> {
     found
 }
 
+/// A package of crates.io holds what lies below its manifest: a file from elsewhere is compiled in through a link, whose target
+/// cargo puts into the package.
+pub fn packaged_whole(tree: &Tree) -> Vec<Violation> {
+    let mut found = Vec::new();
+    for source in tree.rust.iter().filter(|source| source.path.starts_with("crates/")) {
+        for (offset, _) in source.text.match_indices("include_") {
+            let Some((_, path)) = source.text[offset..].split_once('(').and_then(|(name, rest)| {
+                matches!(name, "include_str!" | "include_bytes!").then(|| (name, rest.trim_start()))
+            }) else {
+                continue;
+            };
+            let path = path.strip_prefix('"').and_then(|path| path.split('"').next()).unwrap_or_default();
+            let above = path.split('/').take_while(|part| *part == "..").count();
+            // Of `crates/NAME/src/a/b.rs`, one folder is above the file in `src`, and another is the crate.
+            let folders = source.path.split('/').count().saturating_sub(3);
+            if above > folders {
+                let what = format!("compiles in {path}, which is outside of its crate");
+                let remedy = "make a link to it in the crate, and name that";
+                found.push(super::at(source, offset, what, remedy));
+            }
+        }
+    }
+    found
+}
+
 /// Path, package's name and text of every manifest of a package.
 fn manifests(tree: &Tree) -> impl Iterator<Item = (&str, &str, &str)> {
     tree.texts.iter().filter(|(path, _)| path.ends_with("Cargo.toml")).filter_map(|(path, text)| {
@@ -79,6 +104,18 @@ mod tests {
         let needs_engine = "[dev-dependencies]\nwebstone-engine.workspace = true\n";
         assert_eq!(no_cycle(&tree(needs_server, "")), []);
         assert_eq!(no_cycle(&tree(needs_server, needs_engine)).len(), 2);
+    }
+
+    #[test]
+    fn files_outside_of_a_crate_are_found() {
+        let one = |path: &str, text: &str| packaged_whole(&Tree::of(&[(path, text)])).len();
+        assert_eq!(one("crates/x/src/a/b.rs", "const A: &str = include_str!(\"../../tests/c.txt\");"), 0);
+        assert_eq!(one("crates/x/src/a.rs", "const A: &[u8] = include_bytes!(\"../assets/c\");"), 0);
+        assert_eq!(one("crates/x/src/a.rs", "const A: &str = include_str!(\"../../c.txt\");"), 1);
+        assert_eq!(
+            one("crates/x/src/a/b.rs", "const A: &str = include_str!(\n\"../../../../docs/c.md\");"),
+            1
+        );
     }
 
     #[test]

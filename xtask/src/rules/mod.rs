@@ -41,9 +41,10 @@ pub struct Rule {
 }
 
 /// Every rule, in the order in which they are printed.
-pub const RULES: [Rule; 14] = [
+pub const RULES: [Rule; 15] = [
     Rule { name: "dependencies make no cycle, tests included", check: crates::no_cycle },
     Rule { name: "every crate keeps the lints, and says why it allows one", check: crates::lints },
+    Rule { name: "what a crate compiles in is in its package", check: crates::packaged_whole },
     Rule { name: "model has no I/O, clock, thread or environment", check: effects::model_is_pure },
     Rule { name: "types are read by model::strict only", check: doors::strict_readers },
     Rule { name: "files of records are opened by store::plain_file only", check: doors::one_door_to_records },

@@ -6,7 +6,7 @@
 use std::sync::LazyLock;
 
 /// The page, in Markdown.
-pub(crate) const PAGE: &str = include_str!("../../../../docs/measurement.md");
+pub(crate) const PAGE: &str = include_str!("measurement.md");
 
 /// One row of a table of the page.
 #[derive(Clone, Debug, PartialEq, Eq)]
