@@ -5,6 +5,7 @@ mod fuzzing;
 mod instructions;
 mod kubernetes;
 mod packages;
+mod release;
 mod rules;
 mod soundness;
 mod source;
@@ -38,6 +39,13 @@ usage: cargo xtask <command>
   kubernetes [TEST]            load generators in pods of a real Kubernetes cluster of one node, which is built here with Go (once,
                                five minutes), started, tested (all tests, or those whose name contains TEST) and stopped again;
                                as root
+  release [--target TRIPLE]… [--key FILE] [--no-build]
+                               make what a release offers, in target/packages: static programs for x86-64 and aarch64 as .tar.gz,
+                               .deb, .rpm, wheel and container image, bills of materials, check sums, signed with an OpenSSH key
+                               (needs rustup; minutes); --no-build packs the programs that are there
+  packages                     install each of them in a clean root without a network, and run a benchmark; as root
+  site                         build the documents as a site with mdBook, in target/site
+  msrv                         check that the workspace compiles with the oldest compiler that Cargo.toml allows (needs rustup)
   ci                           lint, fuzz, instructions, sanitize, test: what .ci/run does
 ";
 
@@ -55,6 +63,10 @@ fn main() -> ExitCode {
         "sanitize" => soundness::sanitize(),
         "soak" => soundness::soak(rest),
         "kubernetes" => kubernetes::test(rest),
+        "release" => release::script("build.sh", rest),
+        "packages" => release::script("try.sh", rest),
+        "site" => release::site(rest),
+        "msrv" => timed("oldest compiler", steps::oldest_compiler),
         "ci" => ci(),
         "help" | "--help" | "-h" => {
             print!("{HELP}");

@@ -57,6 +57,15 @@ const NEEDED_BY_CLUSTER: [(&str, &str); 8] = [
     ("python3", "python3"),
     ("musl-gcc", "musl-tools"),
 ];
+/// What packages are made and tried with.
+const NEEDED_FOR_RELEASE: [(&str, &str); 6] = [
+    ("pip3", "python3-pip"),
+    ("ssh-keygen", "openssh-client"),
+    ("debootstrap", "debootstrap"),
+    ("ip", "iproute2"),
+    ("qemu-aarch64", "qemu-user"),
+    ("qemu-x86_64", "qemu-user"),
+];
 /// Services that these packages start, and their files of process ids.
 const SERVICES: [(&str, &str); 7] = [
     ("nginx", "/run/nginx.pid"),
@@ -95,6 +104,11 @@ pub fn ensure_one(program: &str) {
 /// The same for what a Kubernetes cluster on this machine needs. Returns the programs that are still missing.
 pub fn ensure_cluster() -> Vec<&'static str> {
     provide(true, &NEEDED_BY_CLUSTER)
+}
+
+/// The same for what packages are made and tried with.
+pub fn ensure_for_release() -> Vec<&'static str> {
+    provide(true, &NEEDED_FOR_RELEASE)
 }
 
 /// Installs what the browser front's scripts are checked and formatted with and Debian does not have, below `target/`. Without them

@@ -125,6 +125,22 @@ pub fn documentation() -> Outcome {
     run(command, "fix the comment that it names")
 }
 
+/// The workspace compiles with the oldest compiler that it allows. Not a part of continuous integration, which would compile
+/// everything a second time.
+pub fn oldest_compiler() -> Outcome {
+    let manifest = std::fs::read_to_string(root().join("Cargo.toml")).map_err(file_failure("Cargo.toml"))?;
+    let version = manifest.split("rust-version = \"").nth(1).and_then(|rest| rest.split('"').next());
+    let version = version.ok_or_else(|| failure("Cargo.toml has no rust-version", ""))?;
+    let mut install = Command::new("rustup");
+    install.args(["toolchain", "install", version, "--profile", "minimal", "--no-self-update"]);
+    run(install, "https://rustup.rs")?;
+    let mut command = Command::new("rustup");
+    command.args(["run", version, "cargo", "check", "--workspace", "--locked"]).current_dir(root());
+    // The compiler that runs this must not be asked instead.
+    command.env_remove("RUSTC").env("CARGO_TARGET_DIR", target_directory().join("msrv"));
+    run(command, "use what that compiler has, or raise rust-version")
+}
+
 /// The house rules.
 pub fn house_rules() -> Outcome {
     let tree = Tree::read(&root()).map_err(file_failure("the repository"))?;
