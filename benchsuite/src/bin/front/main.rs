@@ -1,5 +1,5 @@
 //! `webstone-front`: the browser front in numbers. How fast a library of 10,000 runs is, how soon an event is on the screen, what the
-//! front takes of which CPU, and whether a run that is watched differs from one that is not. See `docs/benchmarks.md`.
+//! front takes of which CPU, and whether a run that is watched differs from one that is not. See `benchsuite/benchmarks.md`.
 
 #[allow(
     clippy::unwrap_used,
