@@ -63,7 +63,7 @@ for architecture, program in (item.split("=", 1) for item in programs):
     }
     manifests.append(blob(packed(manifest), "manifest.v1+json", platform={"architecture": architecture, "os": "linux"}))
 images = blob(packed({"schemaVersion": 2, "mediaType": "application/vnd.oci.image.index.v1+json", "manifests": manifests}),
-              "index.v1+json", annotations={"org.opencontainers.image.ref.name": version})
+              "index.v1+json", annotations={"org.opencontainers.image.ref.name": version, "io.containerd.image.name": "docker.io/library/webstone:" + version})
 with open(os.path.join(out, "index.json"), "wb") as file:
     file.write(packed({"schemaVersion": 2, "mediaType": "application/vnd.oci.image.index.v1+json", "manifests": [images]}))
 with open(os.path.join(out, "oci-layout"), "wb") as file:
