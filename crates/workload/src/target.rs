@@ -111,7 +111,8 @@ impl Target {
         self.host.split('%').next().unwrap_or(&self.host)
     }
 
-    pub(crate) fn place(&self, host: &str) -> Place {
+    /// This host with the target's port, if that is not the scheme's own.
+    pub fn place(&self, host: &str) -> Place {
         let port = Some(self.port).filter(|port| *port != self.scheme.default_port());
         Place { host: host.to_owned(), port }
     }
