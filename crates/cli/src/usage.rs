@@ -223,6 +223,8 @@ fn is_negative(argument: &str) -> bool {
 
 /// `--clients <LEVELS>` and `-c <LEVELS>` without the value's name.
 fn option_name(full: &str) -> String {
+    // Of an optional value: `--follow[=<N>]`.
+    let full = if full.starts_with('-') { full.split('[').next().unwrap_or(full) } else { full };
     let name = full.split([' ', '=']).next().unwrap_or(full);
     name.trim_end_matches("...").to_owned()
 }

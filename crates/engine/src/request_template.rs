@@ -27,7 +27,7 @@ impl RequestTemplate {
     /// Whether a request has any placeholder.
     pub(crate) fn is_needed(what: &str, spec: &GeneratorTask, file: &FileRequest) -> Result<bool, PlanError> {
         let headers = spec.client.headers.iter().chain(&file.detail.headers).map(|(_, value)| value);
-        let body = file.detail.body.as_ref().or(spec.client.body.as_ref());
+        let body = file.detail.body.as_ref().or(spec.client.body.as_ref()).filter(|_| !file.detail.no_body);
         for text in headers.chain(body).map(String::as_str).chain([&*file.url]) {
             if text.contains("{{") && !parse_template(what, text)?.is_plain() {
                 return Ok(true);

@@ -198,6 +198,7 @@ fn of_client(client: &ClientSpec, asked: &mut List) {
         // Method, header fields and body go to the target and nowhere else.
         method: _,
         headers: _,
+        accept_encoding: _,
         body: _,
         seed: _,
         resolve: _,
@@ -218,6 +219,8 @@ fn of_client(client: &ClientSpec, asked: &mut List) {
         request_timeout: _,
         check: _,
         expect_status: _,
+        // To hosts that are named or allowed.
+        follow: _,
         reset: _,
         tls,
     } = client;

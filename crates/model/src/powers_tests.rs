@@ -106,7 +106,7 @@ fn every_power_can_be_needed_and_defaults_need_none() {
 
 /// Keys with text values but without a power: numbers and times with units, and what stays within the run, as the
 /// comments in [`asked`] say.
-const POWERLESS: [&str; 30] = [
+const POWERLESS: [&str; 31] = [
     "name",
     "load.clients",
     "load.rate",
@@ -116,6 +116,7 @@ const POWERLESS: [&str; 30] = [
     "load.drain",
     "client.http2_settings",
     "client.method",
+    "client.accept_encoding",
     "client.body",
     "client.source",
     "client.source_ports",

@@ -118,6 +118,9 @@ pub struct TargetRecord {
     /// Which program it was, if webstone started it and it was not the embedded one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub software: Option<SoftwareRecord>,
+    /// What the check before the load found coded, where codings were accepted.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub coded: Vec<CodedSample>,
     /// For a proxy: the server behind it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub origin: Option<OriginRecord>,
@@ -125,6 +128,19 @@ pub struct TargetRecord {
     #[serde(default, rename = "agent", with = "one_or_several", skip_serializing_if = "Vec::is_empty")]
     #[schemars(with = "OneOrSeveral<AgentRecord>")]
     pub agents: Vec<AgentRecord>,
+}
+
+/// An answer whose body was coded, decoded by the check before the load.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct CodedSample {
+    /// What was asked for.
+    pub url: String,
+    /// Its `Content-Encoding`.
+    pub coding: String,
+    /// Length of its body on the wire.
+    pub wire_bytes: u64,
+    /// Length of its body once decoded.
+    pub decoded_bytes: u64,
 }
 
 /// The server behind a proxy.

@@ -9,6 +9,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 use webstone_engine::{Extent, ProbeError, ProbeResponse, ReadTo};
+use webstone_model::record::CodedSample;
 use webstone_model::spec::{Check, ClientSpec};
 use webstone_workload::aim::Aim;
 use webstone_workload::content;
@@ -18,6 +19,8 @@ use webstone_workload::{FileRequest, Statuses, Workload};
 
 use webstone_lab::fetch::{ByProbe, Fetch, asked};
 use webstone_lab::interrupt::Interrupt;
+
+use crate::preflight::decoding::decoded_length;
 
 /// Bytes of a body that a check before a run receives: enough to see the content, and no download.
 const SHORT_BYTES_MAX: u64 = 4 << 20;
@@ -62,6 +65,8 @@ pub struct FilesReport {
     pub body_bytes: u64,
     /// What is wrong, in the order of the workload.
     pub problems: Vec<FileProblem>,
+    /// Answers that were coded, where codings are accepted, in the order of the workload.
+    pub coded: Vec<CodedSample>,
     /// URLs whose answers began well, and were not read to their end.
     pub unfinished: Vec<String>,
 }
@@ -106,6 +111,11 @@ pub enum FileProblemKind {
         /// Offset of the first byte that differs.
         offset: u64,
     },
+    /// A body that is not coded as its head says.
+    Coding {
+        /// Why, in words.
+        detail: String,
+    },
     /// No answer.
     NoAnswer {
         /// Why, in words.
@@ -136,6 +146,7 @@ impl fmt::Display for FileProblemKind {
             FileProblemKind::Longer { expected } => {
                 write!(f, "more than the {expected} bytes that the workload states")
             }
+            FileProblemKind::Coding { detail } => f.write_str(detail),
             FileProblemKind::Content { offset } => {
                 write!(f, "the content differs from the generated file's at byte {offset}")
             }
@@ -177,6 +188,8 @@ pub(crate) struct Looked {
     pub(crate) answer: Result<ProbeResponse, ProbeError>,
     /// What is wrong with it.
     pub(crate) problem: Option<FileProblemKind>,
+    /// Its coding and lengths, if it is coded and was decoded.
+    pub(crate) coded: Option<CodedSample>,
     bytes: u64,
 }
 
@@ -185,6 +198,7 @@ pub(crate) struct Looked {
 struct Found {
     bytes: u64,
     problems: Vec<(usize, FileProblemKind)>,
+    coded: Vec<(usize, CodedSample)>,
     unfinished: Vec<usize>,
 }
 
@@ -208,11 +222,43 @@ impl Look<'_> {
             body.take(piece);
             each(piece);
         });
+        let mut coded = None;
         let problem = match &answer {
-            Ok(answer) => problem(file, answer, &body, self.client),
+            Ok(answer) => match self.decoded(answer, &body) {
+                Some(Err(detail)) => Some(FileProblemKind::Coding { detail }),
+                Some(Ok(sample)) => {
+                    let expected = body.expected.filter(|_| file.has_body(answer.status));
+                    let (found, url) = (sample.decoded_bytes, format!("{server}{path}"));
+                    coded = Some(CodedSample { url, ..sample });
+                    status_problem(file, answer, self.client).or_else(|| {
+                        expected
+                            .filter(|expected| *expected != found)
+                            .map(|expected| FileProblemKind::Size { found, expected })
+                    })
+                }
+                None => problem(file, answer, &body, self.client),
+            },
             Err(error) => Some(FileProblemKind::NoAnswer { detail: error.detail.clone() }),
         };
-        Looked { answer, problem, bytes: body.bytes }
+        Looked { answer, problem, coded, bytes: body.bytes }
+    }
+
+    /// A coded body decoded, if codings are accepted and it was received whole.
+    fn decoded(&self, answer: &ProbeResponse, body: &Body<'_>) -> Option<Result<CodedSample, String>> {
+        let codings = answer.headers.iter().filter(|(name, _)| name.eq_ignore_ascii_case("content-encoding"));
+        let coding = codings.map(|(_, value)| value.trim()).collect::<Vec<_>>().join(", ");
+        // An answer to HEAD has none.
+        let bytes = body.kept.as_deref().filter(|bytes| !bytes.is_empty() && answer.read == ReadTo::End)?;
+        if coding.is_empty() || coding.eq_ignore_ascii_case("identity") {
+            return None;
+        }
+        let decoded = decoded_length(bytes, &coding, &self.client.accept_encoding);
+        Some(decoded.map(|decoded_bytes| CodedSample {
+            coding,
+            wire_bytes: bytes.len() as u64,
+            decoded_bytes,
+            ..CodedSample::default()
+        }))
     }
 
     /// Asks for all distinct files that can be asked for.
@@ -232,6 +278,7 @@ impl Look<'_> {
                         if looked.answer.is_ok_and(|answer| answer.read == ReadTo::Time) {
                             own.unfinished.push(index);
                         }
+                        own.coded.extend(looked.coded.map(|coded| (index, coded)));
                         looked.problem
                     }
                     Err(error) => Some(FileProblemKind::NoAnswer { detail: error.rule }),
@@ -242,6 +289,7 @@ impl Look<'_> {
             found.bytes += own.bytes;
             found.problems.extend(own.problems);
             found.unfinished.extend(own.unfinished);
+            found.coded.extend(own.coded);
         };
         std::thread::scope(|scope| {
             for _ in 1..threads.clamp(1, files.len().max(1)) {
@@ -249,10 +297,11 @@ impl Look<'_> {
             }
             work();
         });
-        let Found { bytes, mut problems, mut unfinished } =
+        let Found { bytes, mut problems, mut coded, mut unfinished } =
             found.into_inner().expect("no thread panics while it holds this");
         problems.sort_by_key(|(index, _)| *index);
         unfinished.sort_unstable();
+        coded.sort_by_key(|(index, _)| *index);
         let url = |index: usize| files[index].url(aim);
         let tell = |(index, kind): (usize, FileProblemKind)| {
             let Wanted { page, pages, .. } = files[index];
@@ -263,6 +312,7 @@ impl Look<'_> {
             skipped,
             body_bytes: bytes,
             problems: problems.into_iter().map(tell).collect(),
+            coded: coded.into_iter().map(|(_, coded)| coded).collect(),
             unfinished: unfinished.into_iter().map(url).collect(),
         }
     }
@@ -330,6 +380,8 @@ struct Body<'a> {
     is_known: bool,
     bytes: u64,
     differs_at: Option<u64>,
+    /// The body itself, where it may be coded: no more than a short check receives.
+    kept: Option<Vec<u8>>,
 }
 
 impl Body<'_> {
@@ -341,6 +393,7 @@ impl Body<'_> {
             is_known: client.check == Check::Content && file.generated_size(method).is_some(),
             bytes: 0,
             differs_at: None,
+            kept: (!client.accept_encoding.is_empty()).then(Vec::new),
         }
     }
 
@@ -354,6 +407,9 @@ impl Body<'_> {
             self.differs_at = first_difference(self.url, self.bytes, piece);
         }
         self.bytes += piece.len() as u64;
+        if let Some(kept) = &mut self.kept {
+            kept.extend_from_slice(piece);
+        }
     }
 }
 
@@ -363,11 +419,10 @@ fn problem(
     body: &Body<'_>,
     client: &ClientSpec,
 ) -> Option<FileProblemKind> {
-    let (found, expected) = (answer.status, file.expected_statuses(&client.expect_status));
-    if !expected.has(found) {
-        return Some(FileProblemKind::Status { found, expected });
+    if let Some(problem) = status_problem(file, answer, client) {
+        return Some(problem);
     }
-    let expected = body.expected.filter(|_| file.has_body(found))?;
+    let expected = body.expected.filter(|_| file.has_body(answer.status))?;
     let found = match answer.read {
         ReadTo::End => body.bytes,
         // What was not read is known where the head says it.
@@ -384,6 +439,15 @@ fn problem(
         return Some(FileProblemKind::Size { found, expected });
     }
     body.differs_at.map(|offset| FileProblemKind::Content { offset })
+}
+
+fn status_problem(
+    file: &FileRequest,
+    answer: &ProbeResponse,
+    client: &ClientSpec,
+) -> Option<FileProblemKind> {
+    let (found, expected) = (answer.status, file.expected_statuses(&client.expect_status));
+    (!expected.has(found)).then_some(FileProblemKind::Status { found, expected })
 }
 
 /// Where a part of a body, which begins at `offset`, is another than the generated file's.

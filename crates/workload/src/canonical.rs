@@ -50,6 +50,9 @@ pub(super) fn sha256(workload: &Workload) -> String {
                 form.text(value);
             });
             form.option(file.detail.body.as_deref(), Form::text);
+            if file.detail.no_body {
+                form.text("no body");
+            }
             // Only if set, so that the sums of older lists do not change.
             if file.detail.tls {
                 form.text("tls");

@@ -11,6 +11,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::addresses::{AddressRange, PortRange};
 use crate::arrivals::ArrivalProcess;
+use crate::codings::Codings;
 use crate::fields::Fields;
 pub use crate::http2_settings::Http2Settings;
 use crate::route::{ConnectTo, ProxyProtocol, Reached};
@@ -290,6 +291,9 @@ pub struct ClientSpec {
     pub method: String,
     /// Header fields added to every request, in order; `NAME = ["…", "…"]` sends several of one name.
     pub headers: Fields,
+    /// Content codings that clients accept, as `br,gzip,zstd`; a sample of answers is decoded before the load.
+    #[serde(skip_serializing_if = "Codings::is_empty")]
+    pub accept_encoding: Codings,
     /// Body of every request that has none of its own.
     pub body: Option<String>,
     /// Seed of the page sequences. The same seed gives each client the same pages on any machine.
@@ -331,6 +335,10 @@ pub struct ClientSpec {
     /// Statuses that count as a success, of files that state none: `304`, `2xx`, `200,304,404`.
     #[serde(skip_serializing_if = "Statuses::is_default")]
     pub expect_status: Statuses,
+    /// Maximum number of redirects that are followed for a file, as the check before the load finds them. 0: they are measured as
+    /// they are.
+    #[serde(skip_serializing_if = "is_zero")]
+    pub follow: u32,
     /// Close connections with a TCP reset after the response: faster, but not what a browser does.
     pub reset: bool,
     /// How TLS handshakes are done, if a URL is `https`.
@@ -351,6 +359,10 @@ impl ClientSpec {
     }
 }
 
+fn is_zero(number: &u32) -> bool {
+    *number == 0
+}
+
 fn is_one(number: &u32) -> bool {
     *number == 1
 }
@@ -367,6 +379,7 @@ impl Default for ClientSpec {
             clients_per_connection: 1,
             method: "GET".to_owned(),
             headers: Fields::default(),
+            accept_encoding: Codings::default(),
             body: None,
             seed: 1995,
             resolve: Resolve::Once,
@@ -384,6 +397,7 @@ impl Default for ClientSpec {
             request_timeout: Nanos::from_secs(60),
             check: Check::Size,
             expect_status: Statuses::default(),
+            follow: 0,
             reset: false,
             tls: TlsSpec::default(),
         }

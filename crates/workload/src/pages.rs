@@ -95,6 +95,9 @@ pub struct RequestDetail {
     /// Request body. May hold templates.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub body: Option<String>,
+    /// Whether it has no body, though the run's requests have one: what a redirect makes of a POST.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub no_body: bool,
     /// Whether it is requested over TLS in a workload that requests others without. Only for URLs that are paths: a
     /// whole URL has its own scheme.
     #[serde(skip_serializing_if = "std::ops::Not::not")]

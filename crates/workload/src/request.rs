@@ -24,10 +24,14 @@ impl RequestDetail {
     /// The request for a file with this detail.
     pub fn request<'a>(&'a self, client: &'a ClientSpec) -> Request<'a> {
         let mut fields = client.headers.clone();
+        if !client.accept_encoding.is_empty() {
+            fields.add("Accept-Encoding", client.accept_encoding.field());
+        }
         self.headers.by_name().for_each(|(name, _)| fields.remove(name));
         self.headers.iter().for_each(|(name, value)| fields.add(name, &**value));
         let method = self.method.as_deref().unwrap_or(&client.method);
-        Request { method, fields, body: self.body.as_deref().or(client.body.as_deref()) }
+        let body = self.body.as_deref().or(client.body.as_deref()).filter(|_| !self.no_body);
+        Request { method, fields, body }
     }
 }
 
@@ -113,6 +117,7 @@ impl Request<'_> {
             method: Some(self.method.to_owned()),
             headers,
             body,
+            no_body: self.body.is_none(),
             ..RequestDetail::default()
         })
     }

@@ -6,6 +6,7 @@ use webstone_measure::units::Nanos;
 use webstone_model::spec::{Check, ClientSpec, ConnectionPolicy, HttpVersion, Resolve};
 use webstone_workload::Statuses;
 use webstone_workload::addresses::{AddressRange, PortRange};
+use webstone_workload::codings::Codings;
 use webstone_workload::http2_settings::Http2Settings;
 use webstone_workload::route::{ConnectTo, ProxyProtocol};
 
@@ -96,6 +97,16 @@ pub struct ClientArgs {
             args.headers.iter().for_each(|(name, value)| run.client.headers.add(name, &**value));
         }
     ),
+
+    /// Content codings that clients accept: br, gzip, deflate, zstd, or several in order of preference
+    ///
+    /// Sent as Accept-Encoding. The check before the load decodes each answer that it gets, up to 4 MiB, and compares its decoded
+    /// length with the workload's; the report has the bytes on the wire and decoded. Under load bodies are counted as they come, and
+    /// their length is not checked.
+    ///
+    /// Example: --accept-encoding br,gzip,zstd
+    #[arg(long, value_name = "CODINGS")]
+    pub accept_encoding: Option<Codings> => (client.accept_encoding = "none"),
 
     /// Request body: text, or @FILE
     ///
@@ -218,12 +229,31 @@ pub struct ClientArgs {
 
     /// Statuses of responses that count as a success, of requests whose file states none
     ///
-    /// A status, or a class such as 3xx. Redirects are not followed: with 302 or 3xx they are measured as they are. The length
+    /// A status, or a class such as 3xx. A redirect that is expected here is measured as it is, with --follow, too. The length
     /// that a workload states is checked of responses with 2xx alone.
     ///
     /// Example: --expect-status 304, or --expect-status 200,304,404
     #[arg(long, value_name = "LIST")]
     pub expect_status: Option<Statuses> => (client.expect_status),
+
+    /// Follow redirects, at most N for a file; without N, 10
+    ///
+    /// The check before the load finds where each file leads. The load then requests every step, in order and as part of the page,
+    /// and counts each as a request of its own that must answer as it did in the check. Other ports and schemes of the target's
+    /// host may follow, other hosts with --allow-hosts. As in browsers, a POST that is answered with 301, 302 or 303 becomes a
+    /// GET. Cookies are not kept.
+    ///
+    /// Example: --follow, or --follow=3
+    #[arg(
+        long,
+        value_name = "N",
+        value_parser = values::count_u32,
+        num_args = 0..=1,
+        require_equals = true,
+        default_missing_value = "10",
+        conflicts_with_all = ["proxy", "no_check", "parallel"]
+    )]
+    pub follow: Option<u32> => (client.follow = "not followed"),
 
     /// Do not check before the load that the server answers as the workload expects
     ///

@@ -34,6 +34,7 @@ mod proxies;
 mod reaching;
 #[path = "../../../judge/tests/refuted/mod.rs"]
 mod refuted;
+mod requests;
 mod runs;
 mod separate_hosts;
 mod series;

@@ -118,7 +118,7 @@ fn a_fileset_that_is_not_served_is_found_before_the_load() {
         format!(
             "error: {url}/test?size=1&fault=status&status=302 answers with status 302, but only a status from 200 to 299 \
              counts as a success\n\
-             hint: redirects are not followed: give the URL that it leads to; --expect-status 302 counts such answers as valid; --no-check measures anyway, and counts such \
+             hint: --follow follows redirects; --expect-status 302 counts such answers as valid; --no-check measures anyway, and counts such \
              answers as errors\n"
         )
     );

@@ -123,7 +123,7 @@ impl Found {
             format!("{}{limit}", text(&client.connections))
         };
         type Part = fn(&ClientSpec) -> String;
-        let forbidding: [(&str, Part); 15] = [
+        let forbidding: [(&str, Part); 17] = [
             ("files fetched at once", |client| client.parallel.to_string()),
             ("protocol", |client| format!("HTTP/{}", text(&client.http))),
             ("clients per connection", |client| client.clients_per_connection.to_string()),
@@ -133,9 +133,11 @@ impl Found {
             ("HTTP/2 settings", |client| client.http2_settings.to_string()),
             ("method", |client| client.method.clone()),
             ("header fields", |client| listed(&client.headers)),
+            ("accepted codings", |client| client.accept_encoding.to_string()),
             ("request body", |client| client.body.clone().unwrap_or_else(|| "none".to_owned())),
             ("check of answers", |client| text(&client.check)),
             ("expected statuses", |client| client.expect_status.to_string()),
+            ("redirects", |client| if client.follow > 0 { "followed" } else { "not followed" }.to_owned()),
             ("connections end with a reset", |client| yes(client.reset)),
             ("name resolution", |client| text(&client.resolve)),
             ("Unix socket", |client| yes(client.unix_socket.is_some())),

@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use webstone_measure::rate::RateProfile;
 use webstone_model::event::Live;
-use webstone_model::record::HostUse;
+use webstone_model::record::{CodedSample, HostUse};
 
 use super::frames::Payload;
 
@@ -152,6 +152,8 @@ pub struct Prepared {
 pub struct FilesChecked {
     /// `Server` field of its first answer.
     pub server: Option<String>,
+    /// Answers that were coded.
+    pub coded: Vec<CodedSample>,
     /// What the user should know.
     pub warnings: Vec<String>,
 }

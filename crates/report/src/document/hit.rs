@@ -36,6 +36,12 @@ pub(crate) fn document(record: &RunRecord, verdict: &Verdict) -> Document {
         doc.text(Tone::Plain, summary::no_figures(record));
         return doc;
     }
+    for chain in header::redirects(record) {
+        doc.text(Tone::Plain, format!("followed: {chain}"));
+    }
+    if let Some(coded) = header::codings(record) {
+        doc.text(Tone::Plain, format!("coded: {coded}"));
+    }
     for level in &levels {
         doc.gap();
         doc.text(Tone::Strong, asked(record, level));

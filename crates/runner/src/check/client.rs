@@ -2,11 +2,14 @@
 
 use http::{HeaderName, HeaderValue, Method};
 use webstone_measure::units::Nanos;
-use webstone_model::spec::{ClientSpec, ConnectionPolicy, HttpVersion};
+use webstone_model::spec::{Check, ClientSpec, ConnectionPolicy, HttpVersion};
 use webstone_workload::RequestDetail;
 use webstone_workload::target::{Place, Scheme};
 
 use super::{SpecError, server_url};
+
+/// Browsers follow 20.
+const REDIRECTS_MAX: u32 = 100;
 
 pub(super) fn check(client: &mut ClientSpec) -> Result<(), SpecError> {
     if client.parallel == 0 {
@@ -65,6 +68,8 @@ pub(super) fn check(client: &mut ClientSpec) -> Result<(), SpecError> {
             return Err(SpecError::value("client.allow_hosts", host, "not a host", remedy));
         }
     }
+    follow(client)?;
+    codings(client)?;
     if let Some(route) = client.connect_to.first() {
         let other =
             [("client.proxy", client.proxy.is_some()), ("client.unix_socket", client.unix_socket.is_some())];
@@ -93,6 +98,52 @@ pub(super) fn check(client: &mut ClientSpec) -> Result<(), SpecError> {
             ));
         }
         *proxy = target.to_string();
+    }
+    Ok(())
+}
+
+/// What cannot be combined with redirects: each is followed after the other, and found by a check that asks the server itself.
+fn follow(client: &ClientSpec) -> Result<(), SpecError> {
+    const FOLLOW: &str = "client.follow";
+    let given = client.follow;
+    if given > REDIRECTS_MAX {
+        let is = &format!("more than {REDIRECTS_MAX}");
+        return Err(SpecError::value(
+            FOLLOW,
+            given,
+            is,
+            "write how many redirects are followed at most, as in 10",
+        ));
+    }
+    if given > 0 && client.proxy.is_some() {
+        let what = format!("`{given}`, but redirects are not followed through a proxy");
+        return Err(SpecError::new(FOLLOW, what, "leave out client.follow or client.proxy"));
+    }
+    if given > 0 && client.parallel > 1 {
+        let what = format!(
+            "`{given}`, but client.parallel requests files at once, and redirects come one after the other"
+        );
+        return Err(SpecError::new(FOLLOW, what, "leave out client.follow or client.parallel"));
+    }
+    Ok(())
+}
+
+/// A content that is known, and one that servers code as they like.
+fn codings(client: &ClientSpec) -> Result<(), SpecError> {
+    const CODINGS: &str = "client.accept_encoding";
+    let given = &client.accept_encoding;
+    if !given.is_empty() && client.headers.has("Accept-Encoding") {
+        let what = format!("`{given}`, but client.headers has Accept-Encoding, too");
+        return Err(SpecError::new(CODINGS, what, "leave out one of them"));
+    }
+    if !given.is_empty() && client.check == Check::Content {
+        let what =
+            format!("`{given}`, but client.check compares bodies with the generated files, byte by byte");
+        return Err(SpecError::new(
+            CODINGS,
+            what,
+            "set client.check to size, or leave out client.accept_encoding",
+        ));
     }
     Ok(())
 }

@@ -29,6 +29,7 @@ use std::sync::{Arc, Mutex};
 
 use webstone_measure::rate::RateProfile;
 use webstone_model::generators::GeneratorRecord;
+use webstone_model::record::CodedSample;
 
 use crate::generator::{Level, LoadGenerator, Outputs};
 use level::FleetLevel;
@@ -55,6 +56,8 @@ pub(crate) struct Fleet {
     pub(crate) addresses: BTreeSet<SocketAddr>,
     /// `Server` field of its answer to the first of them, if that asked.
     pub(crate) server: Option<String>,
+    /// Its answers to that host which were coded.
+    pub(crate) coded: Vec<CodedSample>,
     _pinger: Pinger,
 }
 

@@ -162,8 +162,8 @@ impl Maker {
         if let Err(error) = checked {
             return Ok(no_target(error));
         }
-        let TargetFacts { server, warnings, .. } = facts;
-        Ok((LoadAnswer::FilesChecked(Box::new(FilesChecked { server, warnings })), Vec::new()))
+        let TargetFacts { server, coded, warnings, .. } = facts;
+        Ok((LoadAnswer::FilesChecked(Box::new(FilesChecked { server, coded, warnings })), Vec::new()))
     }
 
     fn prepare(&mut self, announced: &Payload, payload: Vec<u8>) -> Said {

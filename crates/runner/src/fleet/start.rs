@@ -168,6 +168,7 @@ pub(crate) fn start(
         plan_in_words,
         addresses,
         server: answered.server,
+        coded: answered.coded,
         _pinger: pinger,
     })
 }

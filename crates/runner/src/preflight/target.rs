@@ -6,6 +6,7 @@ use std::net::SocketAddr;
 
 use webstone_engine::{ProbeError, ReadTo};
 use webstone_measure::errors::ErrorClass;
+use webstone_model::record::CodedSample;
 use webstone_model::spec::{Check, ClientSpec, RunSpec};
 use webstone_workload::aim::{self, Aim};
 use webstone_workload::target::{Place, Scheme, Target, UrlError};
@@ -36,6 +37,8 @@ pub struct TargetFacts {
     pub this_host: bool,
     /// `Server` field of its first answer.
     pub server: Option<String>,
+    /// Answers that were coded, where codings are accepted.
+    pub coded: Vec<CodedSample>,
     /// What could not be checked, or looked wrong without being surely wrong.
     pub warnings: Vec<String>,
 }
@@ -117,6 +120,11 @@ impl Destinations {
         Ok(said)
     }
 
+    /// The target's URLs.
+    pub(crate) fn targets(&self) -> &[Target] {
+        &self.targets
+    }
+
     /// The server that is asked first.
     pub(crate) fn first(&self) -> String {
         self.hosts.first().map(Target::to_string).unwrap_or_default()
@@ -171,6 +179,7 @@ impl Destinations {
             }
             facts.server = facts.server.take().or_else(|| answer.header("server").map(str::to_owned));
             let Some((_, wanted)) = first.as_ref().filter(|_| !is_each) else { continue };
+            facts.coded.extend(looked.coded);
             let url = format!("{target}{path}");
             if answer.read == ReadTo::Time {
                 facts.warnings.push(unfinished(&url, client));
@@ -182,6 +191,7 @@ impl Destinations {
         if is_each {
             let report = look.at_all(&aim, FILES_AT_ONCE, interrupt);
             facts.warnings.extend(report.unfinished.first().map(|url| unfinished(url, client)));
+            facts.coded = report.coded;
             (checked, problems) = (Some(report.checked), report.problems);
         }
         if problems.is_empty() { Ok(()) } else { Err(files_error(workload, &problems, checked)) }
@@ -243,7 +253,8 @@ fn files_error(workload: &Workload, problems: &[FileProblem], checked: Option<u6
             FileProblemKind::Status { found, .. } => {
                 let advice = match found {
                     304 => "the request asks for a revalidation",
-                    300..=399 => "redirects are not followed: give the URL that it leads to",
+                    301 | 302 | 303 | 307 | 308 => "--follow follows redirects",
+                    300..=399 => "give the URL that it leads to",
                     401 | 407 => "add credentials: -H 'Authorization: …'",
                     405 => "choose another method with -m",
                     _ => "check the path",

@@ -21,7 +21,7 @@ use webstone_lab::others::Look;
 use webstone_lab::priority::Raised;
 use webstone_model::event::Event;
 use webstone_model::generators::GeneratorRecord;
-use webstone_model::record::{RunRecord, SCHEMA_VERSION, TargetRecord};
+use webstone_model::record::{CodedSample, RunRecord, SCHEMA_VERSION, TargetRecord};
 use webstone_model::spec::{RunSpec, Software};
 use webstone_store::{Store, clock, redaction};
 use webstone_workload::Workload;
@@ -33,6 +33,7 @@ use crate::observer::Observer;
 use crate::placement::{Placement, ServerPlace, place};
 use crate::preflight::needs::{Load, Severity, shortages};
 use crate::preflight::patience::{LastAsked, SILENCE_MAX, Watched};
+use crate::preflight::redirects;
 use crate::preflight::target::{self, Destinations, TargetFacts};
 use crate::record_all::RecordAll;
 use crate::trace::{TraceWriter, nowhere};
@@ -280,6 +281,9 @@ fn ask(
     observer: &mut dyn Observer,
     interrupt: &Interrupt,
 ) -> Result<(), RunError> {
+    if asked.effective.client.follow > 0 {
+        follow(asked, served, for_files, observer, interrupt)?;
+    }
     if asked.is_asked_elsewhere() {
         return Ok(());
     }
@@ -316,6 +320,47 @@ fn ask(
     go_on(interrupt)?;
     checked?;
     asked.warnings.append(&mut facts.warnings);
+    Ok(())
+}
+
+/// Asks where redirects lead, also if other hosts make the load: the workload that they get has the steps.
+fn follow(
+    asked: &mut RunBrief,
+    served: &mut Served,
+    for_files: bool,
+    observer: &mut dyn Observer,
+    interrupt: &Interrupt,
+) -> Result<(), RunError> {
+    if !for_files {
+        return Err(RunError::Refused {
+            what: "client.follow: redirects are found by the check before the load, which is left out"
+                .to_owned(),
+            hint: "leave out --no-check or client.follow".to_owned(),
+        });
+    }
+    observer.event(&preparing("asking where redirects lead"));
+    let RunBrief { effective, workload, warnings, .. } = asked;
+    let fetch = ByProbe::like(&effective.client);
+    let last = LastAsked::new(served.destinations.first());
+    let targets = served.destinations.targets().to_vec();
+    let ask = || {
+        redirects::follow(effective, workload, &targets, &Watched { fetch: &fetch, last: &last }, interrupt)
+    };
+    let say = || {
+        let what = format!("following {} …", redaction::text(&last.url()).text);
+        observer.event(&Event::Waiting { what });
+    };
+    let found = waiting::saying_after(SILENCE_MAX, ask, say)?;
+    go_on(interrupt)?;
+    info!(followed = found.followed, unasked = found.unasked, "preflight: redirects are found");
+    if found.unasked > 0 {
+        warnings.push(format!(
+            "the redirects of {} of the workload's requests are not followed: only GET and HEAD without templates in the URL are \
+             asked where they lead",
+            found.unasked
+        ));
+    }
+    served.destinations = Destinations::of_spec(effective, workload)?;
     Ok(())
 }
 
@@ -360,6 +405,7 @@ fn stand_by(
             // The load goes where the hosts see the target, whatever its name means here.
             site.facts.addresses.clone_from(&fleet.addresses);
             site.facts.server.clone_from(&fleet.server);
+            site.facts.coded.clone_from(&fleet.coded);
         }
         (dealt, generators) = (Some(fleet.plan_in_words.clone()), fleet.records.clone());
         Box::new(fleet) as Box<dyn LoadGenerator>
@@ -417,6 +463,8 @@ fn record(
     redaction::server_agents(&mut described.records);
     let mut workload = asked.workload.clone();
     redaction::workload(&mut workload);
+    let kept =
+        |sample: &CodedSample| CodedSample { url: redaction::text(&sample.url).text, ..sample.clone() };
     let origin = server.map_or(&site.found.origin, |server| &server.origin).as_ref();
     RunRecord {
         schema: SCHEMA_VERSION,
@@ -431,6 +479,7 @@ fn record(
         target: TargetRecord {
             url: redaction::text(&asked.effective.target.join(" ")).text,
             server: site.facts.server.clone(),
+            coded: site.facts.coded.iter().map(kept).collect(),
             embedded: asked.is_embedded(),
             cpus: site.placement.server.clone(),
             software: server.and_then(|server| server.software.clone()),

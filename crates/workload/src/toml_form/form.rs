@@ -283,7 +283,8 @@ impl FileTable {
                 .hint("its scheme says it: write https:// or http://, and leave `tls` out"));
         }
         let tls = self.tls.is_some_and(Spanned::into_inner);
-        let detail = RequestDetail { method, status, headers: headers.unwrap_or_default(), body, tls };
+        let detail =
+            RequestDetail { method, status, headers: headers.unwrap_or_default(), body, no_body: false, tls };
         Ok(FileRequest { url, size, detail: Box::new(detail) })
     }
 }

@@ -224,7 +224,7 @@ fn any_file() -> impl Strategy<Value = FileRequest> {
         |(url, size, method, status, headers, body, tls)| {
             let tls = tls && url.starts_with('/');
             let headers = headers.into_iter().collect();
-            let detail = Box::new(RequestDetail { method, status, headers, body, tls });
+            let detail = Box::new(RequestDetail { method, status, headers, body, no_body: false, tls });
             FileRequest { url: url.into(), size, detail }
         },
     )

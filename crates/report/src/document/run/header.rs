@@ -10,6 +10,7 @@ use webstone_model::spec::{
 };
 use webstone_workload::Workload;
 use webstone_workload::arrivals::ArrivalProcess;
+use webstone_workload::redirect::is_redirect;
 
 use crate::asctime::{date_time, seconds_between};
 use crate::document::{Block, Document, Tone};
@@ -61,6 +62,8 @@ pub(crate) fn facts(record: &RunRecord) -> Vec<(&'static str, String)> {
     fact("run", vec![record.id.clone(), when(record)]);
     fact("target", target_facts(record));
     fact("workload", workload(record));
+    redirects(record).into_iter().for_each(|chain| fact("followed", vec![chain]));
+    fact("coded", codings(record).into_iter().collect());
     fact("load", load(record));
     fact("clients", policy(record));
     fact(if record.generators.is_empty() { "host" } else { "run from" }, host(record));
@@ -199,6 +202,9 @@ pub(crate) fn policy(record: &RunRecord) -> Vec<String> {
     if !client.expect_status.is_default() {
         facts.push(format!("expected statuses: {}", client.expect_status));
     }
+    if client.follow > 0 {
+        facts.push(format!("redirects followed, at most {} for a file", client.follow));
+    }
     if client.parallel > 1 {
         facts.push(format!("{} files of a page at once", client.parallel));
     }
@@ -224,6 +230,61 @@ pub(crate) fn policy(record: &RunRecord) -> Vec<String> {
     facts
 }
 
+/// Redirects that are followed, each with the requests that it takes: `/old 301 → /new`.
+pub(crate) fn redirects(record: &RunRecord) -> Vec<String> {
+    /// More are counted.
+    const NAMED_MAX: usize = 5;
+    if record.spec.client.follow == 0 {
+        return Vec::new();
+    }
+    let mut chains: Vec<String> = Vec::new();
+    for page in &record.workload.pages {
+        let mut chain = String::new();
+        for file in &page.files {
+            chain += &file.url;
+            match file.detail.status.filter(|status| is_redirect(*status)) {
+                Some(status) => chain += &format!(" {status} → "),
+                None if chain.len() > file.url.len() && !chains.contains(&chain) => {
+                    chains.push(std::mem::take(&mut chain))
+                }
+                None => chain.clear(),
+            }
+        }
+    }
+    let more = chains.len().saturating_sub(NAMED_MAX);
+    chains.truncate(NAMED_MAX);
+    if more > 0 {
+        chains.push(format!("and {} more", count(more as u64)));
+    }
+    chains
+}
+
+/// What the check before the load found coded, where codings were accepted.
+pub(crate) fn codings(record: &RunRecord) -> Option<String> {
+    let accepted = &record.spec.client.accept_encoding;
+    if accepted.is_empty() {
+        return None;
+    }
+    let coded = &record.target.coded;
+    let mut codings: Vec<&str> = coded.iter().map(|sample| &*sample.coding).collect();
+    codings.sort_unstable();
+    codings.dedup();
+    let (wire, decoded) = coded
+        .iter()
+        .fold((0, 0), |(wire, decoded), sample| (wire + sample.wire_bytes, decoded + sample.decoded_bytes));
+    Some(match coded.len() {
+        0 => format!("no answer of the check was coded ({} accepted)", accepted.field()),
+        files => format!(
+            "{} in {}: {} on the wire, {} decoded ({:.0} %)",
+            codings.join(" and "),
+            counted(files as u64, "answer of the check", "answers of the check"),
+            bytes(wire),
+            bytes(decoded),
+            100.0 * wire as f64 / decoded.max(1) as f64
+        ),
+    })
+}
+
 /// What answers were checked for; without a stated size, the status alone.
 fn checked(client: &ClientSpec, workload: &Workload) -> String {
     let files = || workload.pages.iter().flat_map(|page| &page.files);
@@ -233,6 +294,9 @@ fn checked(client: &ClientSpec, workload: &Workload) -> String {
     let of_all = counted(all as u64, "file", "files");
     match (client.check, sized, generated) {
         (Check::Status, ..) => "status checked".to_owned(),
+        (Check::Size, ..) if !client.accept_encoding.is_empty() => {
+            "status checked, bodies may be coded".to_owned()
+        }
         (Check::Size, 0, _) => "status checked, no size known".to_owned(),
         (Check::Size, ..) if sized == all => "status and size checked".to_owned(),
         (Check::Size, ..) => format!("status checked, size of {sized} of {of_all}"),

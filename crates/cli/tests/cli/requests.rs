@@ -1,0 +1,207 @@
+//! What is requested: redirects and codings.
+
+use std::io::{Read, Write};
+use std::net::TcpListener;
+use std::path::Path;
+use std::sync::{Arc, Mutex};
+
+use serde_json::Value;
+
+use crate::program::webstone_in;
+
+/// A server that answers by a function of the request, and keeps the requests.
+struct Site {
+    url: String,
+    requests: Arc<Mutex<Vec<Vec<u8>>>>,
+}
+
+impl Site {
+    fn start(answer: impl Fn(&str) -> Vec<u8> + Send + Sync + 'static) -> Site {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let url = format!("http://{}", listener.local_addr().unwrap());
+        let requests = Arc::new(Mutex::new(Vec::new()));
+        let (kept, answer) = (requests.clone(), Arc::new(answer));
+        std::thread::spawn(move || {
+            for stream in listener.incoming() {
+                let (mut stream, kept, answer) = (stream.unwrap(), kept.clone(), answer.clone());
+                std::thread::spawn(move || {
+                    while let Some(request) = request(&mut stream) {
+                        let answer = answer(&String::from_utf8_lossy(&request));
+                        kept.lock().unwrap().push(request);
+                        let _ = stream.write_all(&answer);
+                    }
+                });
+            }
+        });
+        Site { url, requests }
+    }
+
+    /// The newest request.
+    fn newest(&self) -> String {
+        String::from_utf8_lossy(self.requests.lock().unwrap().last().unwrap()).into_owned()
+    }
+}
+
+fn request(stream: &mut impl Read) -> Option<Vec<u8>> {
+    let (mut request, mut byte) = (Vec::new(), [0]);
+    while !request.ends_with(b"\r\n\r\n") {
+        stream.read_exact(&mut byte).ok()?;
+        request.push(byte[0]);
+    }
+    let head = String::from_utf8_lossy(&request).into_owned();
+    let length = head.lines().find_map(|line| line.strip_prefix("Content-Length: "));
+    let mut body = vec![0; length.map_or(0, |length| length.parse().unwrap())];
+    stream.read_exact(&mut body).ok()?;
+    request.extend(body);
+    Some(request)
+}
+
+fn answer(status: &str, fields: &str, body: &[u8]) -> Vec<u8> {
+    let head = format!("HTTP/1.1 {status}\r\n{fields}Content-Length: {}\r\n\r\n", body.len());
+    [head.as_bytes(), body].concat()
+}
+
+const ONE: [&str; 6] = ["-n", "1", "-c", "1", "-q", "--warmup=0s"];
+
+fn hit(dir: &Path, args: &[&str]) -> Value {
+    let said =
+        webstone_in(dir, &[&["hit"], args, &["-q", "--warmup=0s", "-c1", "--format", "json"]].concat());
+    assert!(matches!(said.code, 0 | 4), "{said:?}");
+    serde_json::from_str(&said.out).unwrap()
+}
+
+fn site_of_redirects(request: &str) -> Vec<u8> {
+    match request.split(' ').nth(1).unwrap() {
+        "/old" => answer("301 Moved", "Location: new/?a=1\r\n", b"moved"),
+        "/new/?a=1" => answer("302 Found", "Location: ../end\r\n", b""),
+        "/form" => answer("303 See Other", "Location: /end\r\n", b""),
+        "/loop" => answer("302 Found", "Location: /pool\r\n", b""),
+        "/pool" => answer("302 Found", "Location: /loop\r\n", b""),
+        "/far" => answer("302 Found", "Location: http://elsewhere.test/\r\n", b""),
+        _ => answer("200 OK", "", b"hello"),
+    }
+}
+
+#[test]
+fn redirects_are_followed_and_every_step_is_counted() {
+    let dir = tempfile::tempdir().unwrap();
+    let site = Site::start(site_of_redirects);
+    let old = format!("{}/old", site.url);
+    let report = hit(dir.path(), &[&old, "--follow", "-n", "5"]);
+    let measured = &report["iterations"][0]["measured"];
+    let counts = &measured["counts"];
+    assert_eq!((&counts["succeeded"], &counts["pages_completed"]), (&15.into(), &5.into()));
+    assert_eq!(measured["statuses"], serde_json::json!({ "200": 5, "301": 5, "302": 5 }));
+    let said = webstone_in(dir.path(), &["hit", &old, "--follow=2", "-n", "1", "-c1"]);
+    assert!(said.out.contains("followed: /old 301 → /new/?a=1 302 → /end\n"), "{}", said.out);
+    assert!(said.out.contains("status: 200 (1), 301 (1), 302 (1)"), "{}", said.out);
+    // A form that was taken leads to a page.
+    hit(dir.path(), &[&format!("{}/form", site.url), "--follow", "--body", "a=1", "-n", "1"]);
+    assert!(site.newest().starts_with("GET /end HTTP/1.1\r\n"), "{}", site.newest());
+    assert!(!site.newest().contains("Content-Length"), "{}", site.newest());
+}
+
+#[test]
+fn redirects_that_cannot_be_followed_are_said_before_the_load() {
+    let dir = tempfile::tempdir().unwrap();
+    let site = Site::start(site_of_redirects);
+    for (path, options, code, said) in [
+        ("/old", &["--follow=1"][..], 1, "more than 1 redirects: "),
+        ("/loop", &["--follow"], 1, "redirects in a loop: "),
+        ("/far", &["--follow"], 1, "/far redirects to another host: http://elsewhere.test\n"),
+        ("/old", &["--follow", "--no-check"], 2, "--follow and --no-check cannot be used together"),
+        (
+            "/old",
+            &[],
+            1,
+            "hint: --follow follows redirects; --expect-status 301 counts such answers as valid",
+        ),
+    ] {
+        let url = format!("{}{path}", site.url);
+        let done = webstone_in(dir.path(), &[&["hit", &url], options, &ONE].concat());
+        assert_eq!(done.code, code, "{path}: {}", done.err);
+        assert!(done.err.contains(said), "{path}: {}", done.err);
+    }
+    std::fs::write(dir.path().join("t.toml"), "[client]\nfollow = 3\nparallel = 4\n").unwrap();
+    let done = webstone_in(dir.path(), &["run", &site.url, "-f", "t.toml"]);
+    assert_eq!(done.code, 2, "{}", done.err);
+    assert!(done.err.contains("t.toml, line 2: ") && done.err.contains("client.parallel"), "{}", done.err);
+}
+
+/// `hello` × 1,000.
+fn gzip() -> Vec<u8> {
+    use std::io::Write;
+    let mut out = flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::fast());
+    out.write_all(&b"hello".repeat(1_000)).unwrap();
+    out.finish().unwrap()
+}
+
+#[test]
+fn coded_bodies_are_decoded_before_the_load() {
+    let dir = tempfile::tempdir().unwrap();
+    let site = Site::start(|request| match request.split(' ').nth(1).unwrap() {
+        "/plain" => answer("200 OK", "", &b"hello".repeat(1_000)),
+        "/false" => answer("200 OK", "Content-Encoding: gzip\r\n", b"hello"),
+        "/other" => answer("200 OK", "Content-Encoding: br\r\n", b"\x0b\x02\x80hello\x03"),
+        _ if request.contains("\r\nAccept-Encoding: br, gzip\r\n") => {
+            answer("200 OK", "Content-Encoding: gzip\r\n", &gzip())
+        }
+        _ => answer("406 Not Acceptable", "", b""),
+    });
+    let options = ["--accept-encoding", "br,gzip", "-n", "3"];
+    let url = |path: &str| format!("{}{path}", site.url);
+    let report = hit(dir.path(), &[&[&*url("/x")], &options[..]].concat());
+    let wire = gzip().len();
+    let sample =
+        serde_json::json!({ "url": url("/x"), "coding": "gzip", "wire_bytes": wire, "decoded_bytes": 5000 });
+    assert_eq!(report["target"]["coded"], serde_json::json!([sample]));
+    // Under load they are counted as they come.
+    assert_eq!(report["iterations"][0]["measured"]["counts"]["body_bytes"], 3 * wire);
+    let said = webstone_in(dir.path(), &[&["hit", &*url("/x")], &options[..]].concat());
+    let line = format!("coded: gzip in 1 answer of the check: {wire} B on the wire, 5.00 kB decoded (");
+    assert!(said.out.contains(&line), "{}", said.out);
+    let said = webstone_in(dir.path(), &[&["hit", &*url("/plain")], &options[..]].concat());
+    assert!(
+        said.out.contains("coded: no answer of the check was coded (br, gzip accepted)\n"),
+        "{}",
+        said.out
+    );
+    for (path, accepted, what) in [
+        ("/false", "gzip", "/false: Content-Encoding is gzip, but the body cannot be decoded: "),
+        ("/other", "gzip", "/other: Content-Encoding is br, but only gzip is accepted\n"),
+    ] {
+        let done = webstone_in(
+            dir.path(),
+            &[&["hit", &*url(path), "--accept-encoding", accepted], &ONE[..]].concat(),
+        );
+        assert_eq!(done.code, 1, "{done:?}");
+        assert!(done.err.contains(what), "{}", done.err);
+    }
+    // A workload states decoded lengths.
+    std::fs::write(dir.path().join("w.toml"), "[[pages]]\nfiles = [{ url = \"/x\", size = 5000 }]\n")
+        .unwrap();
+    std::fs::write(dir.path().join("v.toml"), "[[pages]]\nfiles = [{ url = \"/x\", size = 5001 }]\n")
+        .unwrap();
+    let run = |workload: &str, more: &[&str]| {
+        let run = [
+            "run",
+            &site.url,
+            "-w",
+            workload,
+            "--accept-encoding",
+            "br,gzip",
+            "-n1",
+            "-d0s",
+            "-c1",
+            "--warmup=0s",
+            "-q",
+        ];
+        webstone_in(dir.path(), &[&run[..], more].concat())
+    };
+    let said = run("w.toml", &[]);
+    assert!(matches!(said.code, 0 | 4), "{said:?}");
+    let said = run("v.toml", &[]);
+    assert!(said.err.contains("/x: 5000 bytes where the workload states 5001\n"), "{}", said.err);
+    let said = run("w.toml", &["--check", "content"]);
+    assert_eq!(said.code, 2, "{said:?}");
+}
