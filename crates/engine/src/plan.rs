@@ -12,7 +12,7 @@ use webstone_workload::load::{
 };
 use webstone_workload::request::Request;
 use webstone_workload::route::ProxyProtocol;
-use webstone_workload::{Feed, FileRequest, Sampler, Statuses, Workload};
+use webstone_workload::{Body, Feed, FileRequest, Sampler, Statuses, Workload};
 
 use crate::client::Client;
 use crate::contents::Contents;
@@ -337,6 +337,14 @@ impl Plan {
         if let Some((fault, hint)) = sent.fault(spec.client.http) {
             return Err(PlanError::new(format!("{what}: {fault}"), hint));
         }
+        if is_templated && matches!(sent.body, Some(Body::Bytes(_))) {
+            return Err(PlanError::new(
+                format!(
+                    "{what}: its URL or a header field has templates, and the body is bytes, which have none"
+                ),
+                "leave out the templates, or give a body that is text (--body)",
+            ));
+        }
         if is_templated && sent.body.is_some() {
             // It is added when the request is filled in.
             sent.fields.remove("Content-Length");
@@ -361,7 +369,7 @@ impl Plan {
             host: &authority,
             version: spec.client.http,
             headers: sent.fields.iter().as_slice(),
-            body: sent.body.map(str::as_bytes),
+            body: sent.body.map(Body::bytes),
             last: false,
             body_later: false,
         };

@@ -6,10 +6,10 @@ use std::os::unix::net::UnixStream;
 use std::time::{Duration, Instant};
 
 use webstone_measure::errors::ErrorClass;
-use webstone_workload::RequestDetail;
 use webstone_workload::load::{ClientSpec, ConnectionPolicy, HttpVersion};
 use webstone_workload::target::{Scheme, Target};
 use webstone_workload::tls::TlsSpec;
+use webstone_workload::{Body, RequestDetail};
 
 use crate::failure::{class_of, describe};
 use crate::h1::request::{RequestParts, is_field_value, is_token, write_request};
@@ -192,7 +192,7 @@ impl Probe {
             host: &self.target.authority(),
             version: self.client.http,
             headers: sent.fields.iter().as_slice(),
-            body: sent.body.map(str::as_bytes),
+            body: sent.body.map(Body::bytes),
             last: self.client.connections == ConnectionPolicy::PerRequest,
             body_later: false,
         };

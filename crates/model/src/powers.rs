@@ -200,6 +200,7 @@ fn of_client(client: &ClientSpec, asked: &mut List) {
         headers: _,
         accept_encoding: _,
         body: _,
+        body_base64: _,
         seed: _,
         resolve: _,
         unix_socket,

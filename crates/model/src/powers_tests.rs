@@ -106,7 +106,7 @@ fn every_power_can_be_needed_and_defaults_need_none() {
 
 /// Keys with text values but without a power: numbers and times with units, and what stays within the run, as the
 /// comments in [`asked`] say.
-const POWERLESS: [&str; 31] = [
+const POWERLESS: [&str; 32] = [
     "name",
     "load.clients",
     "load.rate",
@@ -118,6 +118,7 @@ const POWERLESS: [&str; 31] = [
     "client.method",
     "client.accept_encoding",
     "client.body",
+    "client.body_base64",
     "client.source",
     "client.source_ports",
     "client.connect_timeout",

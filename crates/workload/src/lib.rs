@@ -8,6 +8,7 @@
 pub mod addresses;
 pub mod aim;
 pub mod arrivals;
+mod body;
 mod builtin;
 mod canonical;
 pub mod codings;
@@ -34,6 +35,7 @@ mod url;
 mod webstone1;
 mod webstone2;
 
+pub use body::{Base64, Base64Error, Body};
 pub use builtin::{Builtin, builtin, builtins};
 pub use fields::Fields;
 pub use pages::{Feed, FeedKept, FileRequest, Page, RequestDetail, TlsPages, Workload};

@@ -11,6 +11,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::addresses::{AddressRange, PortRange};
 use crate::arrivals::ArrivalProcess;
+use crate::body::Base64;
 use crate::codings::Codings;
 use crate::fields::Fields;
 pub use crate::http2_settings::Http2Settings;
@@ -296,6 +297,9 @@ pub struct ClientSpec {
     pub accept_encoding: Codings,
     /// Body of every request that has none of its own.
     pub body: Option<String>,
+    /// The same in base64, for bytes that are not text: sent as it is, without templates.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub body_base64: Option<Base64>,
     /// Seed of the page sequences. The same seed gives each client the same pages on any machine.
     pub seed: u64,
     /// When names are resolved.
@@ -381,6 +385,7 @@ impl Default for ClientSpec {
             headers: Fields::default(),
             accept_encoding: Codings::default(),
             body: None,
+            body_base64: None,
             seed: 1995,
             resolve: Resolve::Once,
             unix_socket: None,

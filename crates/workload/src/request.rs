@@ -3,6 +3,7 @@
 
 use indexmap::IndexMap;
 
+use crate::body::Body;
 use crate::fields::Fields;
 use crate::load::{ClientSpec, HttpVersion};
 use crate::pages::{Feed, RequestDetail};
@@ -17,7 +18,7 @@ pub struct Request<'a> {
     /// The run's fields, then the file's own; these replace the run's fields of the same name.
     pub fields: Fields,
     /// Body.
-    pub body: Option<&'a str>,
+    pub body: Option<Body<'a>>,
 }
 
 impl RequestDetail {
@@ -30,8 +31,9 @@ impl RequestDetail {
         self.headers.by_name().for_each(|(name, _)| fields.remove(name));
         self.headers.iter().for_each(|(name, value)| fields.add(name, &**value));
         let method = self.method.as_deref().unwrap_or(&client.method);
-        let body = self.body.as_deref().or(client.body.as_deref()).filter(|_| !self.no_body);
-        Request { method, fields, body }
+        let text = self.body.as_deref().or(client.body.as_deref()).map(Body::Text);
+        let body = text.or(client.body_base64.as_ref().map(|body| Body::Bytes(&body.0)));
+        Request { method, fields, body: body.filter(|_| !self.no_body) }
     }
 }
 
@@ -78,8 +80,8 @@ impl Request<'_> {
         }
         if let Some([(name, length)]) = length {
             const HINT: &str = "remove it: the length of the body is sent without it";
-            let body = self.body.unwrap_or_default();
-            if body.contains("{{") {
+            let body = self.body.map(Body::bytes).unwrap_or_default();
+            if self.body.and_then(Body::text).is_some_and(|text| text.contains("{{")) {
                 let what =
                     format!("`{name}: {length}`, but the body has templates, and with them many lengths");
                 return Some((what, HINT.to_owned()));
@@ -99,7 +101,7 @@ impl Request<'_> {
     /// The same with its templates filled in, as a client's first request has them; `None` where it has none. What cannot be parsed
     /// stays as it is: the plan of the run refuses it.
     pub fn filled(&self, feeds: &IndexMap<String, Feed>, seed: u64) -> Option<RequestDetail> {
-        let texts = self.fields.iter().map(|(_, value)| &**value).chain(self.body);
+        let texts = self.fields.iter().map(|(_, value)| &**value).chain(self.body.and_then(Body::text));
         if !texts.into_iter().any(|text| text.contains("{{")) {
             return None;
         }
@@ -112,7 +114,7 @@ impl Request<'_> {
         };
         let mut headers = self.fields.clone();
         headers.values_mut().for_each(|(_, value)| *value = fill(value));
-        let body = self.body.map(&mut fill);
+        let body = self.body.and_then(Body::text).map(&mut fill);
         Some(RequestDetail {
             method: Some(self.method.to_owned()),
             headers,
@@ -216,7 +218,7 @@ mod tests {
             ..RequestDetail::default()
         };
         let request = detail.request(&client);
-        assert_eq!((request.method, request.body), ("PUT", Some("run")));
+        assert_eq!((request.method, request.body), ("PUT", Some(Body::Text("run"))));
         assert!(request.fields.iter().map(|(n, v)| (&**n, &**v)).eq([
             ("A", "1"),
             ("COOKIE", "x"),

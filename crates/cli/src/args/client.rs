@@ -3,16 +3,17 @@
 use std::path::PathBuf;
 
 use webstone_measure::units::Nanos;
-use webstone_model::spec::{Check, ClientSpec, ConnectionPolicy, HttpVersion, Resolve};
-use webstone_workload::Statuses;
+use webstone_model::spec::{Check, ClientSpec, ConnectionPolicy, HttpVersion, Resolve, RunSpec};
 use webstone_workload::addresses::{AddressRange, PortRange};
 use webstone_workload::codings::Codings;
 use webstone_workload::http2_settings::Http2Settings;
 use webstone_workload::route::{ConnectTo, ProxyProtocol};
+use webstone_workload::{Base64, Statuses};
 
 use super::table::flags;
 use super::{TlsArgs, values};
-use crate::intent::body;
+use crate::failure::Failure;
+use crate::intent::{body, form};
 
 flags! {
 /// How each client behaves.
@@ -115,11 +116,48 @@ pub struct ClientArgs {
     pub body: Option<String> => (
         client.body = "none",
         |args, run| {
-            run.client.body = args.body.as_deref().map(body::read).transpose()?;
-            // As with curl, a body is posted unless a method is given.
-            if args.method.is_none() && run.client.method == ClientSpec::default().method {
-                run.client.method = "POST".to_owned();
+            (run.client.body, run.client.body_base64) = (None, None);
+            match args.body.as_deref().map(body::read).transpose()? {
+                Some(Ok(text)) => run.client.body = Some(text),
+                Some(Err(bytes)) => run.client.body_base64 = Some(Base64(bytes)),
+                None => {}
             }
+            args.post(run);
+        }
+    ),
+
+    /// Request body in base64, for bytes that are not text; sent as it is, without templates
+    ///
+    /// Example: --body-base64 AAEC/w==
+    #[arg(long, value_name = "BASE64", conflicts_with = "body")]
+    pub body_base64: Option<Base64> => (
+        client.body_base64 = "none",
+        |args, run| {
+            run.client.body = None;
+            run.client.body_base64.clone_from(&args.body_base64);
+            args.post(run);
+        }
+    ),
+
+    /// Field of a form, as curl's -F sends it; may be given several times
+    ///
+    /// Text, or @FILE for an upload, or <FILE for a text from a file; `;type=TYPE` and `;filename=NAME` may follow. The body
+    /// (multipart/form-data) is computed once, before the load.
+    ///
+    /// Example: --form name=ann --form 'photo=@me.jpg;type=image/jpeg'
+    #[arg(short = 'F', long, value_name = "NAME=TEXT|@FILE", conflicts_with_all = ["body", "body_base64"])]
+    pub form: Vec<String> => (
+        client.body_base64 = "none",
+        |args, run| {
+            if run.client.headers.has("Content-Type") {
+                return Err(Failure::usage("--form: a header field Content-Type is given, too")
+                    .hint("leave it out: a form has its own, which names what is between its parts"));
+            }
+            let form = form::read(&args.form)?;
+            run.client.headers.add("Content-Type", form.content_type);
+            run.client.body = None;
+            run.client.body_base64 = Some(Base64(form.body));
+            args.post(run);
         }
     ),
 
@@ -272,4 +310,13 @@ pub struct ClientArgs {
     #[command(flatten)]
     pub tls: TlsArgs => (..),
 }
+}
+
+impl ClientArgs {
+    /// As with curl, a body is posted unless a method is given.
+    fn post(&self, run: &mut RunSpec) {
+        if self.method.is_none() && run.client.method == ClientSpec::default().method {
+            run.client.method = "POST".to_owned();
+        }
+    }
 }

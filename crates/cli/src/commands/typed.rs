@@ -31,6 +31,9 @@ impl Typist {
     /// The words of `webstone run …`; `None` if flags cannot express all of it.
     pub(super) fn run(&self, wanted: &RunSpec) -> Option<Vec<String>> {
         // On the command line this would be a file to read; in a testbed it is the body itself.
+        if wanted.client.body_base64.is_some() {
+            return None;
+        }
         if wanted.client.body.as_deref().is_some_and(|body| body.starts_with('@')) {
             return None;
         }

@@ -3,6 +3,7 @@
 
 pub(crate) mod body;
 mod find;
+pub(crate) mod form;
 mod pages;
 mod quick;
 mod series;

@@ -1,4 +1,4 @@
-//! What is requested: redirects and codings.
+//! What is requested: redirects, codings and forms.
 
 use std::io::{Read, Write};
 use std::net::TcpListener;
@@ -204,4 +204,59 @@ fn coded_bodies_are_decoded_before_the_load() {
     assert!(said.err.contains("/x: 5000 bytes where the workload states 5001\n"), "{}", said.err);
     let said = run("w.toml", &["--check", "content"]);
     assert_eq!(said.code, 2, "{said:?}");
+}
+
+#[test]
+fn forms_and_bytes_are_sent_as_they_are() {
+    let dir = tempfile::tempdir().unwrap();
+    let site = Site::start(|_| answer("200 OK", "", b"ok"));
+    std::fs::write(dir.path().join("photo.png"), b"\x89PNG\xff{{x}}").unwrap();
+    let report = hit(
+        dir.path(),
+        &[
+            &site.url,
+            "-F",
+            "name=ann",
+            "-F",
+            "password=secret",
+            "--form",
+            "photo=@photo.png",
+            "-n2",
+            "--store",
+        ],
+    );
+    let newest = site.requests.lock().unwrap().last().unwrap().clone();
+    let text = String::from_utf8_lossy(&newest);
+    assert!(text.starts_with("POST / HTTP/1.1\r\n"), "{text}");
+    assert!(text.contains("\r\nContent-Type: multipart/form-data; boundary=webstone-"), "{text}");
+    assert!(
+        text.contains("name=\"photo\"; filename=\"photo.png\"\r\nContent-Type: image/png\r\n\r\n"),
+        "{text}"
+    );
+    assert!(newest.windows(10).any(|window| window == b"\x89PNG\xff{{x}}"), "{text}");
+    // The record has its length and check sum.
+    let kept = report["spec"]["client"]["body"].as_str().unwrap();
+    assert!(kept.contains("bytes, SHA-256 ") && report["spec"]["client"]["body_base64"].is_null(), "{kept}");
+    assert!(!report.to_string().contains("secret"), "{report}");
+    // In HTTP/1.0, too, and a file that is not text as a whole body.
+    hit(dir.path(), &[&site.url, "--body", "@photo.png", "--http", "1.0", "-n1"]);
+    assert!(site.requests.lock().unwrap().last().unwrap().ends_with(b"\r\n\r\n\x89PNG\xff{{x}}"));
+    std::fs::write(dir.path().join("t.toml"), "[client]\nmethod = \"PUT\"\nbody_base64 = \"AP8=\"\n")
+        .unwrap();
+    let said = webstone_in(
+        dir.path(),
+        &["run", &site.url, "/", "-f", "t.toml", "-n1", "-d0s", "-c1", "--warmup=0s", "-q"],
+    );
+    assert!(matches!(said.code, 0 | 4), "{said:?}");
+    assert!(site.requests.lock().unwrap().last().unwrap().ends_with(b"Content-Length: 2\r\n\r\n\x00\xff"));
+    for (options, what) in [
+        (&["-F", "a=@none"][..], "--form a=@none: cannot read the file"),
+        (&["-F", "a=1", "-H", "Content-Type: x"], "--form: a header field Content-Type is given, too"),
+        (&["-F", "a=1", "-H", "X: {{seq}}"], "the body is bytes, which have none"),
+        (&["--body-base64", "?"], "--body-base64: `?`: it is not base64 ("),
+    ] {
+        let said = webstone_in(dir.path(), &[&["hit", &site.url], options, &ONE].concat());
+        assert_eq!(said.code, 2, "{said:?}");
+        assert!(said.err.contains(what), "{}", said.err);
+    }
 }

@@ -134,7 +134,10 @@ impl Found {
             ("method", |client| client.method.clone()),
             ("header fields", |client| listed(&client.headers)),
             ("accepted codings", |client| client.accept_encoding.to_string()),
-            ("request body", |client| client.body.clone().unwrap_or_else(|| "none".to_owned())),
+            ("request body", |client| {
+                let bytes = client.body_base64.as_ref().map(ToString::to_string);
+                client.body.clone().or(bytes).unwrap_or_else(|| "none".to_owned())
+            }),
             ("check of answers", |client| text(&client.check)),
             ("expected statuses", |client| client.expect_status.to_string()),
             ("redirects", |client| if client.follow > 0 { "followed" } else { "not followed" }.to_owned()),

@@ -66,7 +66,7 @@ fn form(body: &str) -> String {
 
 /// A command line, word by word: `-H 'Authorization: …'`, `--body 'password=…'`, URLs with a password.
 pub fn command_line(words: &[String]) -> Vec<String> {
-    let mut after_body = false;
+    let (mut after_body, mut after_bytes) = (false, false);
     let mut kept = Vec::with_capacity(words.len());
     for word in words {
         // The value of an option may begin with a header's name: `-HCookie: …`.
@@ -77,6 +77,9 @@ pub fn command_line(words: &[String]) -> Vec<String> {
         let header = rest.split_once(':').or_else(|| rest.strip_prefix("--header=")?.split_once(':'));
         kept.push(match header {
             _ if after_body => form(word),
+            _ if after_bytes => REDACTED.to_owned(),
+            _ if word.starts_with("--body-base64=") => format!("--body-base64={REDACTED}"),
+            _ if word.starts_with("--form=") => format!("--form={}", form(&word["--form=".len()..])),
             _ if word.starts_with("--body=") => format!("--body={}", form(&word["--body=".len()..])),
             Some((name, secret)) if names::is_secret_field(name.trim()) && !names::is_harmless(secret) => {
                 let head = &rest[..rest.len() - secret.len()];
@@ -88,7 +91,8 @@ pub fn command_line(words: &[String]) -> Vec<String> {
             }
             _ => text(word).text,
         });
-        after_body = word == "--body";
+        after_body = matches!(&**word, "--body" | "--form" | "-F");
+        after_bytes = word == "--body-base64";
     }
     kept
 }
@@ -99,6 +103,10 @@ pub fn spec(spec: &RunSpec) -> RunSpec {
     let client = &mut kept.client;
     client.headers.values_mut().for_each(|(name, secret)| *secret = value(name, secret));
     client.body = client.body.as_deref().map(body);
+    if let Some(bytes) = client.body_base64.take() {
+        // Parts of a form may be secrets, and nothing says which.
+        client.body = Some(unkept(&bytes.0, "it is not text"));
+    }
     // All other texts: targets, names, commands, disclosures, and those of later versions.
     let whole = serde_json::to_value(&kept).ok().and_then(|mut value| {
         every_text(&mut value);
@@ -145,13 +153,15 @@ fn every_text(value: &mut Value) {
 fn body(body: &str) -> String {
     match body.len() {
         length if length > BODY_KEPT_BYTES_MAX => {
-            let sum = Sha256::digest(body);
-            format!(
-                "[body of {length} bytes, SHA-256 {sum:x}; not kept, because it is longer than {BODY_KEPT_BYTES_MAX}]"
-            )
+            unkept(body.as_bytes(), &format!("it is longer than {BODY_KEPT_BYTES_MAX}"))
         }
         _ => form(body),
     }
+}
+
+fn unkept(body: &[u8], why: &str) -> String {
+    let sum = Sha256::digest(body);
+    format!("[body of {} bytes, SHA-256 {sum:x}; not kept, because {why}]", body.len())
 }
 
 /// A workload as a record keeps it: of feeds, which are often names and passwords, their shape and a fingerprint. Its check
