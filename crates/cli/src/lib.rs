@@ -7,6 +7,7 @@
 pub mod args;
 mod commands;
 mod console;
+mod curl;
 mod defect;
 mod display;
 mod events;
@@ -34,7 +35,15 @@ pub fn main(arguments: &[OsString]) -> ExitCode {
         return exit;
     }
     signals::survive_file_size_limit();
-    let rewritten = usage::help_command(arguments).or_else(|| usage::hit_command(arguments));
+    let rewritten = match curl::command(arguments) {
+        Ok(rewritten) => rewritten,
+        Err(failure) => {
+            console::complain(&failure);
+            return ExitCode::from(failure.exit.code());
+        }
+    };
+    let rewritten =
+        rewritten.or_else(|| usage::help_command(arguments)).or_else(|| usage::hit_command(arguments));
     let arguments = rewritten.as_deref().unwrap_or(arguments);
     let result = match args::parse(arguments).map_err(|error| Usage::of(error, arguments)) {
         Ok(cli) => {

@@ -389,8 +389,17 @@ flags! {
 /// `webstone hit`.
 pub struct HitArgs {
     /// The URLs to request, as http://HOST:PORT/PATH; all of one server, drawn with the same probability
-    #[arg(value_name = "URL", required_unless_present = "url_file")]
+    #[arg(value_name = "URL", required_unless_present_any = ["url_file", "curl"])]
     pub urls: Vec<String>,
+
+    /// Request what a command line of curl requests
+    ///
+    /// Its options for method, header fields, data, forms, credentials, redirects, TLS, addresses and time limits become webstone's;
+    /// those that only change what curl shows are ignored, all others refused. Other options of webstone may stand beside it.
+    ///
+    /// Default: none. Example: --curl "curl -H 'Accept: text/html' http://127.0.0.1:8080/"
+    #[arg(long, value_name = "COMMAND")]
+    pub curl: Option<String>,
 
     /// File of URLs to request besides, one on each line; lines that begin with # are comments
     ///

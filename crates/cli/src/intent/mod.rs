@@ -140,6 +140,10 @@ pub(crate) fn of_hit(args: &HitArgs) -> Result<Intent, Failure> {
     let defaults = hit_defaults();
     let mut spec = defaults.clone();
     let mut urls = args.urls.clone();
+    if args.curl.is_some() {
+        // Its words stand in its place; a second one is left.
+        return Err(Failure::usage("--curl is given twice").hint("give it once"));
+    }
     if let Some(file) = &args.url_file {
         urls.extend(pages::urls_of(file)?);
     }

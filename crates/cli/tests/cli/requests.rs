@@ -1,4 +1,4 @@
-//! What is requested: redirects, codings and forms.
+//! What is requested: redirects, codings, forms, and options of curl.
 
 use std::io::{Read, Write};
 use std::net::TcpListener;
@@ -259,4 +259,31 @@ fn forms_and_bytes_are_sent_as_they_are() {
         assert_eq!(said.code, 2, "{said:?}");
         assert!(said.err.contains(what), "{}", said.err);
     }
+}
+
+#[test]
+fn a_command_line_of_curl_is_measured() {
+    let dir = tempfile::tempdir().unwrap();
+    let site = Site::start(|_| answer("200 OK", "", b"ok"));
+    let curl =
+        format!("curl -sS -o /dev/null -u ann:secret -H 'X: 1' -d a=1 --data-raw 'b={{{{' {}/form", site.url);
+    let report = hit(dir.path(), &["--curl", &curl, "-n2"]);
+    let newest = site.newest();
+    assert!(newest.starts_with("POST /form HTTP/1.1\r\n"), "{newest}");
+    for line in
+        ["Authorization: Basic YW5uOnNlY3JldA==", "X: 1", "Content-Type: application/x-www-form-urlencoded"]
+    {
+        assert!(newest.contains(&format!("\r\n{line}\r\n")), "{newest}");
+    }
+    assert!(newest.ends_with("\r\n\r\na=1&b={{"), "{newest}");
+    assert!(!report.to_string().contains("YW5u"), "{report}");
+    let said = webstone_in(dir.path(), &["hit", "--curl", "curl --http3 http://a/"]);
+    assert_eq!(
+        (said.code, &*said.err),
+        (
+            2,
+            "error: --curl: --http3 is not an option of curl that webstone knows\n\
+             hint: leave it out if it changes nothing that is measured; `webstone hit --help` has webstone's own options\n"
+        )
+    );
 }
