@@ -98,6 +98,13 @@ impl LoopClock {
         self.stalls.ticks(ticks.due_ns, ticks.count, TICK_NS, self.slept_from_ns, woken_ns);
     }
 
+    /// The loop goes on after others had their turn on its thread: that it stood still meanwhile was no stall.
+    pub(crate) fn resume(&mut self, now: u64) {
+        self.read_ns = now;
+        self.slept_from_ns = now;
+        self.reported_ns = now;
+    }
+
     /// How long an event has waited for others of its batch: the generator's own delay.
     #[inline]
     pub(crate) fn delay_ns(&self, now: u64) -> u64 {

@@ -66,6 +66,24 @@ impl Pacing {
         }
     }
 
+    /// In a duel: goes on with the schedule where the last slice left it, until `stop_ns`.
+    pub(crate) fn begin_slice(&mut self, now: u64, stop_ns: u64) {
+        if let Some(pacer) = &mut self.pacer {
+            pacer.begin_slice(now, stop_ns);
+        }
+        self.note_next_arrival();
+    }
+
+    /// Whether arrivals wait for a client.
+    pub(crate) fn any_queued(&self) -> bool {
+        self.pacer.as_ref().is_some_and(|pacer| pacer.queued > 0)
+    }
+
+    /// Forgets the arrivals that wait; returns how many there were.
+    pub(crate) fn forget_queued(&mut self) -> u64 {
+        self.pacer.as_mut().map_or(0, |pacer| std::mem::take(&mut pacer.queued))
+    }
+
     /// Opens the window; returns how many arrivals wait.
     pub(crate) fn open(&mut self) -> u64 {
         let Some(pacer) = &mut self.pacer else { return 0 };
@@ -127,13 +145,16 @@ struct Cursor {
     /// Start of the schedule that the arrivals belong to.
     start_ns: u64,
     in_window: bool,
-    /// When the arrival is due; [`u64::MAX`] if there is none.
+    /// The arrival, in nanoseconds since the start of the schedule.
+    drawn_ns: u64,
+    /// When it is due; [`u64::MAX`] if there is none.
     due_ns: u64,
 }
 
 impl Cursor {
     fn advance(&mut self, course: &ArrivalTrack) {
-        self.due_ns = self.arrivals.next().map_or(u64::MAX, |due| self.start_ns.saturating_add(due));
+        self.drawn_ns = self.arrivals.next().unwrap_or(u64::MAX);
+        self.due_ns = self.start_ns.saturating_add(self.drawn_ns);
         self.settle(course);
     }
 
@@ -160,6 +181,7 @@ impl Pacer {
             arrivals: share(RateProfile::constant(rate.from), !plan.seed),
             start_ns: 0,
             in_window: false,
+            drawn_ns: u64::MAX,
             due_ns: u64::MAX,
         };
         // At most half of the time is spent spinning, unless the user wants all of it.
@@ -201,6 +223,22 @@ impl Pacer {
         }
         self.course.close_ns = close_ns;
         self.upcoming.settle(&self.course);
+    }
+
+    /// See [`Pacing::begin_slice`]. Time does not pass for the schedule while the side rests.
+    fn begin_slice(&mut self, now: u64, stop_ns: u64) {
+        let upcoming = &mut self.upcoming;
+        if self.course.close_ns == u64::MAX {
+            upcoming.in_window = true;
+            upcoming.arrivals = self.course.window.clone();
+            upcoming.drawn_ns = upcoming.arrivals.next().unwrap_or(u64::MAX);
+            upcoming.start_ns = now;
+        } else {
+            upcoming.start_ns = now - (self.course.close_ns - upcoming.start_ns);
+        }
+        self.course.close_ns = stop_ns;
+        upcoming.due_ns = upcoming.start_ns.saturating_add(upcoming.drawn_ns);
+        upcoming.settle(&self.course);
     }
 
     /// When the next arrival is due; [`u64::MAX`] if there is none.

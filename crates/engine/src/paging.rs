@@ -15,7 +15,7 @@ impl<B: Backend, L: Layer, P: Session> Worker<B, L, P> {
     /// Has a client begin a page with its first file, or stop if no more pages are to begin. `intended_ns` is when an
     /// open loop's schedule starts the page; in closed loop it is now.
     pub(crate) fn start_page(&mut self, client: u32, intended_ns: u64, now: u64) {
-        if !self.may_start_page() {
+        if now >= self.rests_from_ns || !self.may_start_page() {
             self.clients[client].stop();
             self.clients.answered(client);
             return;
@@ -38,7 +38,7 @@ impl<B: Backend, L: Layer, P: Session> Worker<B, L, P> {
                     self.end_page(client, now);
                 }
             }
-            Doing::Stopped if self.stage == Stage::Measuring => self.start_page(client, now, now),
+            Doing::Stopped => self.start_page(client, now, now),
             _ => {}
         }
     }

@@ -130,9 +130,13 @@ pub(crate) struct Seat {
 pub(crate) struct Worker<B: Backend, L: Layer, P: Session> {
     pub(crate) plan: Arc<Plan>,
     pub(crate) shared: Arc<Shared>,
-    seat: Seat,
+    pub(crate) seat: Seat,
     pub(crate) stage: Stage,
     drain_end_ns: u64,
+    /// In closed loop, from when on clients begin no page; [`u64::MAX`] outside of duels.
+    pub(crate) rests_from_ns: u64,
+    /// In a duel: when the loop must be awake at the latest; otherwise [`u64::MAX`].
+    pub(crate) awake_by_ns: u64,
     pub(crate) backend: B,
     pub(crate) clock: LoopClock,
     pub(crate) pacing: Pacing,
@@ -170,6 +174,8 @@ impl<B: Backend, L: Layer, P: Session> Worker<B, L, P> {
             seat,
             stage: Stage::WarmUp,
             drain_end_ns: u64::MAX,
+            rests_from_ns: u64::MAX,
+            awake_by_ns: u64::MAX,
             backend,
             clock: LoopClock::new(shortest),
             pacing: Pacing::new(pacer),
@@ -203,7 +209,7 @@ impl<B: Backend, L: Layer, P: Session> Worker<B, L, P> {
     }
 
     /// One round of the loop.
-    fn turn(&mut self) -> io::Result<()> {
+    pub(crate) fn turn(&mut self) -> io::Result<()> {
         let now = if self.only_answers_matter() { self.clock.read_ns() } else { self.now() };
         if now >= self.pacing.next_arrival_ns() {
             self.release_arrivals();
@@ -227,7 +233,7 @@ impl<B: Backend, L: Layer, P: Session> Worker<B, L, P> {
         }
         let mut until = self.clients.next_wake_ns();
         if self.minds_the_time() {
-            until = until.min(self.clock.tick_ns()).min(self.clock.sweep_at_ns());
+            until = until.min(self.clock.tick_ns()).min(self.clock.sweep_at_ns()).min(self.awake_by_ns);
         }
         if self.clients.any_held() {
             until = now;
@@ -258,6 +264,7 @@ impl<B: Backend, L: Layer, P: Session> Worker<B, L, P> {
     fn minds_the_time(&self) -> bool {
         self.pacing.is_open_loop()
             || self.plan.page_limit.is_some()
+            || self.is_in_duel()
             // A worker that sleeps through the opening of its window opens it late, even if it missed nothing else.
             || self.stage != Stage::Measuring
             || self.clock.sweeps_between_ticks()
@@ -310,7 +317,7 @@ impl<B: Backend, L: Layer, P: Session> Worker<B, L, P> {
     fn tick(&mut self, now: u64) {
         let open_ns = self.shared.opening.look(now);
         let close_ns = self.shared.closes_ns(open_ns);
-        if self.stage < Stage::Draining {
+        if self.stage < Stage::Draining && !self.is_in_duel() {
             self.pacing.window_is(open_ns, close_ns);
         }
         if self.stage == Stage::WarmUp {
@@ -372,7 +379,7 @@ impl<B: Backend, L: Layer, P: Session> Worker<B, L, P> {
             && self.clients.all_started()
     }
 
-    fn open(&mut self, at_ns: u64) {
+    pub(crate) fn open(&mut self, at_ns: u64) {
         self.stage = Stage::Measuring;
         self.recorder.open(at_ns, self.clients.requests_in_progress(), self.pacing.open());
         P::open_window(&mut self.memory);

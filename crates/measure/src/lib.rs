@@ -28,6 +28,7 @@ pub mod server_figures;
 pub mod server_hosts;
 pub mod server_use;
 pub mod shown;
+pub mod slices;
 pub mod strict;
 pub mod tls;
 pub mod units;

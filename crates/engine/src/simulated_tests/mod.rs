@@ -37,8 +37,8 @@ use crate::sys::Address;
 use crate::transactions::Transaction;
 use crate::worker::{Seat, Shared, Worker};
 
-const US: u64 = 1_000;
-const MS: u64 = 1_000_000;
+pub(crate) const US: u64 = 1_000;
+pub(crate) const MS: u64 = 1_000_000;
 const SECOND: u64 = 1_000_000_000;
 
 const POLICIES: [ConnectionPolicy; 3] =
@@ -46,18 +46,18 @@ const POLICIES: [ConnectionPolicy; 3] =
 
 /// A level of one worker.
 #[derive(Clone)]
-struct Level {
-    spec: GeneratorTask,
-    workload: Workload,
-    clients: u32,
+pub(crate) struct Level {
+    pub(crate) spec: GeneratorTask,
+    pub(crate) workload: Workload,
+    pub(crate) clients: u32,
     /// Open loop.
-    rate: Option<String>,
-    wire: Wire,
+    pub(crate) rate: Option<String>,
+    pub(crate) wire: Wire,
 }
 
 impl Level {
     /// One client for this long, on one page of files, with time-outs that are never reached.
-    fn new(policy: ConnectionPolicy, urls: &[&str], duration_ns: u64) -> Level {
+    pub(crate) fn new(policy: ConnectionPolicy, urls: &[&str], duration_ns: u64) -> Level {
         let mut spec = GeneratorTask { target: vec!["http://192.0.2.1".into()], ..GeneratorTask::default() };
         spec.load.duration = Nanos(duration_ns);
         spec.load.warmup = Nanos::ZERO;
@@ -98,7 +98,7 @@ impl Level {
     }
 
     /// The level as a single host with this many workers makes it.
-    fn job(&self, workers: u32) -> LevelJob {
+    pub(crate) fn job(&self, workers: u32) -> LevelJob {
         let plan = Arc::new(Plan::compile(&self.spec, &self.workload).unwrap());
         let rate = self.rate.as_ref().map(|rate| rate.parse().unwrap());
         LevelJob { rate, seats: Seats::all_here(workers), ..LevelJob::new(plan, self.clients) }
@@ -183,19 +183,19 @@ impl<C: FnMut(u64) -> Attempt, A: FnMut(u64, &str) -> Vec<Act>> Peer for Scripte
 }
 
 /// A server that accepts after `handshake_ns`, and answers each request in turn as `answer` says.
-fn server(handshake_ns: u64, answer: impl FnMut(u64, &str) -> Vec<Act>) -> impl Peer {
+pub(crate) fn server(handshake_ns: u64, answer: impl FnMut(u64, &str) -> Vec<Act>) -> impl Peer {
     let connect = move |_| Attempt::Stands { handshake_ns, served_ns: handshake_ns };
     Scripted { connect, answer }
 }
 
 /// The same with one answer for all: a body of this many bytes after this delay.
-fn steady(handshake_ns: u64, delay_ns: u64, bytes: usize) -> impl Peer {
+pub(crate) fn steady(handshake_ns: u64, delay_ns: u64, bytes: usize) -> impl Peer {
     server(handshake_ns, move |_, _| vec![Act::Wait(delay_ns), Act::Write(response(bytes))])
 }
 
 const HEAD: &[u8] = b"HTTP/1.1 200 OK\r\nContent-Length: 10\r\n\r\n";
 
-fn response(bytes: usize) -> Vec<u8> {
+pub(crate) fn response(bytes: usize) -> Vec<u8> {
     let mut response = format!("HTTP/1.1 200 OK\r\nContent-Length: {bytes}\r\n\r\n").into_bytes();
     response.resize(response.len() + bytes, b'x');
     response

@@ -1,0 +1,144 @@
+//! One side of a duel on one thread: a worker that has the load for a slice, drains, and rests.
+
+use std::io;
+
+use webstone_measure::metrics::{Measured, Second, WorkerUse};
+use webstone_measure::slices::Slice;
+
+use crate::exchange::{ExchangeId, Exchanges, Progress};
+use crate::layer::Layer;
+use crate::session::Session;
+use crate::sys::Backend;
+use crate::worker::Worker;
+
+/// A worker, whatever its protocol.
+pub(super) trait Side {
+    /// Stands ready for its first slice.
+    fn begin(&mut self);
+
+    /// From the next slice on, counts.
+    fn open(&mut self);
+
+    /// Has the load for `length_ns`, then drains for at most `drain_ns`. What this thread did of the slice, but for what only
+    /// others know: `side`, `at_ns` and CPU times.
+    fn run_slice(&mut self, length_ns: u64, drain_ns: u64) -> io::Result<Slice>;
+
+    /// Ends it: everything that was counted in slices that took this long together.
+    fn end(&mut self, slices_ns: u64) -> Measured;
+}
+
+impl<B: Backend, L: Layer, P: Session> Side for Worker<B, L, P> {
+    fn begin(&mut self) {
+        let now = self.backend.now_ns();
+        (self.rests_from_ns, self.awake_by_ns) = (now, now);
+        self.clock.set(now);
+        self.clients.start_from(now);
+        if self.pacing.is_open_loop() {
+            self.clients.stand_by(now);
+        }
+    }
+
+    fn open(&mut self) {
+        let now = self.backend.now_ns();
+        Worker::open(self, now);
+    }
+
+    fn run_slice(&mut self, length_ns: u64, drain_ns: u64) -> io::Result<Slice> {
+        // Ticks of the time in which it rested.
+        let _ = self.backend.take_ticks();
+        let begun = self.backend.now_ns();
+        self.clock.resume(begun);
+        let before = self.recorder.totals();
+        let stop_ns = begun + length_ns;
+        // In open loop the schedule stops, and what has arrived is still served.
+        self.rests_from_ns = if self.pacing.is_open_loop() { u64::MAX } else { stop_ns };
+        self.pacing.begin_slice(begun, stop_ns);
+        self.clients.resume_stopped();
+        let mut unanswered = 0;
+        self.awake_by_ns = stop_ns;
+        loop {
+            self.turn()?;
+            let now = self.clock.read_ns();
+            if now < stop_ns {
+                continue;
+            }
+            if self.is_drained() {
+                break;
+            }
+            self.awake_by_ns = stop_ns + drain_ns;
+            if now >= self.awake_by_ns {
+                unanswered = self.give_all_up(now);
+                break;
+            }
+        }
+        let Second { requests, errors, bytes, response_ns, .. } = self.recorder.totals();
+        Ok(Slice {
+            took_ns: self.clock.read_ns().saturating_sub(begun),
+            requests: requests - before.requests,
+            errors: errors - before.errors,
+            bytes: bytes - before.bytes,
+            response_ns: response_ns - before.response_ns,
+            unanswered,
+            ..Slice::default()
+        })
+    }
+
+    fn end(&mut self, slices_ns: u64) -> Measured {
+        let now = self.backend.now_ns();
+        self.pacing.stop();
+        if !self.recorder.is_open() {
+            return Measured::default();
+        }
+        let worker = WorkerUse { cpu: self.seat.cpu, backend: B::NAME.to_owned(), ..self.clock.close() };
+        self.recorder.close(now, worker);
+        P::close_window(&mut self.memory, &mut self.recorder.measured);
+        self.observer.flush();
+        let mut measured = self.recorder.finish(0);
+        // Its seconds are not those of the clock: the others had their turns in between.
+        measured.seconds.0.clear();
+        measured.window_ns = slices_ns;
+        measured
+    }
+}
+
+impl<B: Backend, L: Layer, P: Session> Worker<B, L, P> {
+    /// Whether the worker is a side of a duel.
+    #[inline]
+    pub(crate) fn is_in_duel(&self) -> bool {
+        self.awake_by_ns != u64::MAX
+    }
+
+    fn is_drained(&self) -> bool {
+        self.clients.requests_in_progress() == 0 && !self.clients.any_held() && !self.pacing.any_queued()
+    }
+
+    /// Stops waiting for what is in progress: counts it as unanswered and closes its connections. Returns how many requests it was.
+    fn give_all_up(&mut self, now: u64) -> u64 {
+        let mut given_up = 0;
+        for index in self.links.indices() {
+            let mut any = false;
+            for slot in 0..self.links[index].exchanges.slots() {
+                let at = ExchangeId { link: index, slot };
+                let exchange = self.links.exchange(at);
+                if exchange.progress == Progress::Over {
+                    continue;
+                }
+                (any, given_up) = (true, given_up + 1);
+                let client = exchange.client;
+                if self.recorder.is_open() {
+                    self.recorder.in_flight(&self.plan, exchange, now);
+                }
+                self.links[index].exchanges.over(slot);
+                self.clients.request_ended(client, false);
+                let page = self.clients[client].page;
+                self.clients[client].give_page_up(self.plan.pages[page as usize].requests);
+                self.clients.hold(client, now);
+            }
+            if any {
+                self.no_more_on(index);
+                self.drop_link(index);
+            }
+        }
+        given_up + self.pacing.forget_queued()
+    }
+}
