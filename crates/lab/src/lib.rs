@@ -34,6 +34,7 @@ pub mod priority;
 pub mod process_tree;
 pub mod process_use;
 pub mod servers;
+pub mod slice_meter;
 pub mod sock_diag;
 pub mod supervisor;
 pub mod thread_share;

@@ -66,16 +66,24 @@ impl Drop for OwnGroup {
 
 /// CPU time of all processes that a supervisor ever started, ended ones too; `None` where it has no group of its own.
 pub(crate) fn cpu_time(root: &Root, supervisor: u32) -> Option<CpuTime> {
-    let group = group_of(root, supervisor)?;
-    if !group.ends_with(&format!("/{PREFIX}{supervisor}")) {
-        return None;
-    }
-    let text = MOUNTS.iter().find_map(|mount| root.text(&format!("{mount}{group}/cpu.stat")))?;
+    let text = own_accounts(root, supervisor)?.find_map(|path| root.text(&path))?;
     let nanoseconds = |name: &str| {
         let value = text.lines().find_map(|line| line.strip_prefix(name))?;
         Some(value.trim().parse::<u64>().ok()? * 1_000)
     };
     Some(CpuTime { user_ns: nanoseconds("user_usec ")?, system_ns: nanoseconds("system_usec ")? })
+}
+
+/// The file with that account.
+pub(crate) fn account(root: &Root, supervisor: u32) -> Option<PathBuf> {
+    own_accounts(root, supervisor)?.map(PathBuf::from).find(|path| path.exists())
+}
+
+/// Where it may be.
+fn own_accounts(root: &Root, supervisor: u32) -> Option<impl Iterator<Item = String> + use<>> {
+    let group = group_of(root, supervisor)?;
+    let is_own = group.ends_with(&format!("/{PREFIX}{supervisor}"));
+    is_own.then(|| MOUNTS.iter().map(move |mount| format!("{mount}{group}/cpu.stat")))
 }
 
 /// The group of version 2 that a process is in, as `/proc` names it.

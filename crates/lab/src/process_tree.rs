@@ -77,7 +77,7 @@ impl Present {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Memory {
     /// Sum of the processes' own peaks since the last [`ProcessTree::reset_peak`].
-    pub(crate) resident_max: u64,
+    pub resident_max: u64,
     /// Sum of what is resident of each.
     pub resident: u64,
     /// The same with shared pages divided among the processes that share them; `None` if this user may not read every process.
@@ -103,7 +103,7 @@ impl ProcessTree {
         all
     }
 
-    fn own(&self) -> Vec<u32> {
+    pub(crate) fn own(&self) -> Vec<u32> {
         let mut own = self.all();
         own.retain(|pid| self.with_heads || !self.heads.contains(pid));
         own

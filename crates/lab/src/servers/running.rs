@@ -327,7 +327,10 @@ fn attempt(
         what: format!("server.tls.listen: {rule}"),
         hint: "it is one address and port, as in 127.0.0.1:8443; port 0 takes a free one".to_owned(),
     })?;
-    let (root, files) = match (&spec.root, spec.software.is_proxy()) {
+    // A command that is not told where the files are has its own.
+    let has_own = spec.command.as_deref().is_some_and(|line| !line.contains("{root}"));
+    let needs_none = spec.software.is_proxy() || spec.software == Software::Command && has_own;
+    let (root, files) = match (&spec.root, needs_none) {
         (Some(root), _) => (directory_of_files(root)?, Vec::new()),
         (None, true) => (directory.path().to_owned(), Vec::new()),
         (None, false) => {

@@ -1,0 +1,168 @@
+//! What the contestants of a duel have used so far, read twice for each slice of some 20 ms, so in microseconds: by the CPU clocks of their
+//! processes, or by the control group that they have to themselves.
+//!
+//! Which processes and threads there are is looked up once in a while only. A process that began in between counts from its beginning; one
+//! that ended counts up to its last reading, unless there is a control group, which forgets nothing.
+
+use std::collections::BTreeMap;
+use std::fs::File;
+use std::os::unix::fs::FileExt;
+use std::path::PathBuf;
+
+use webstone_engine::{SideMeter, SideUse, process_cpu_ns};
+
+use crate::own_group;
+use crate::process_tree::ProcessTree;
+
+/// Processes and threads are looked up again after this many readings of a side.
+const READINGS_PER_LOOK: u32 = 50;
+/// Most threads whose waits are read: each costs a system call.
+const THREADS_MAX: usize = 64;
+
+/// See the module comment. A side without processes is not seen.
+pub struct SliceMeter {
+    sides: Vec<Option<Processes>>,
+}
+
+impl SliceMeter {
+    /// For these contestants, in order; `None` for one whose processes cannot be seen.
+    pub fn new(sides: impl IntoIterator<Item = Option<ProcessTree>>) -> SliceMeter {
+        SliceMeter { sides: sides.into_iter().map(|tree| tree.map(Processes::new)).collect() }
+    }
+}
+
+impl SideMeter for SliceMeter {
+    fn used(&mut self, side: usize) -> SideUse {
+        self.sides[side].as_mut().map(Processes::used).unwrap_or_default()
+    }
+}
+
+struct Processes {
+    tree: ProcessTree,
+    /// The group's account of CPU time, if there is one.
+    group: Option<PathBuf>,
+    clocks: BTreeMap<u32, u64>,
+    /// By process and thread: its `schedstat`, and the time that it has waited.
+    threads: BTreeMap<(u32, u32), (File, u64)>,
+    readings: u32,
+    used: SideUse,
+}
+
+impl Processes {
+    fn new(tree: ProcessTree) -> Processes {
+        let group = match tree.heads.as_slice() {
+            [supervisor] if !tree.with_heads => own_group::account(&tree.root, *supervisor),
+            _ => None,
+        };
+        Processes {
+            tree,
+            group,
+            clocks: BTreeMap::new(),
+            threads: BTreeMap::new(),
+            readings: 0,
+            used: SideUse::default(),
+        }
+    }
+
+    fn used(&mut self) -> SideUse {
+        if self.readings.is_multiple_of(READINGS_PER_LOOK) {
+            self.look();
+        }
+        self.readings += 1;
+        match &self.group {
+            Some(path) => self.used.cpu_ns = group_ns(path).or(self.used.cpu_ns),
+            None => {
+                for (pid, last) in &mut self.clocks {
+                    if let Some(now) = process_cpu_ns(*pid) {
+                        *self.used.cpu_ns.get_or_insert(0) += now.saturating_sub(*last);
+                        *last = now;
+                    }
+                }
+            }
+        }
+        for (file, last) in self.threads.values_mut() {
+            if let Some(now) = waited_ns(file) {
+                *self.used.waited_ns.get_or_insert(0) += now.saturating_sub(*last);
+                *last = now;
+            }
+        }
+        self.used
+    }
+
+    fn look(&mut self) {
+        let present = self.tree.own();
+        self.clocks.retain(|pid, _| present.contains(pid));
+        self.threads.retain(|(pid, _), (file, _)| present.contains(pid) && waited_ns(file).is_some());
+        for pid in present {
+            // A process of which nothing is known yet counts from now on at the first look, and from its beginning later.
+            let known = if self.readings == 0 { process_cpu_ns(pid).unwrap_or(0) } else { 0 };
+            self.clocks.entry(pid).or_insert(known);
+            for name in self.tree.root.names(&format!("/proc/{pid}/task")) {
+                let Ok(thread) = name.parse() else { continue };
+                if self.threads.len() >= THREADS_MAX || self.threads.contains_key(&(pid, thread)) {
+                    continue;
+                }
+                if let Ok(file) = File::open(format!("/proc/{pid}/task/{name}/schedstat"))
+                    && let Some(waited) = waited_ns(&file)
+                {
+                    self.threads.insert((pid, thread), (file, waited));
+                }
+            }
+        }
+    }
+}
+
+/// All CPU time of a control group (`Documentation/admin-guide/cgroup-v2.rst`, `cpu.stat`), in nanoseconds.
+fn group_ns(path: &PathBuf) -> Option<u64> {
+    let text = std::fs::read_to_string(path).ok()?;
+    let usage = text.lines().find_map(|line| line.strip_prefix("usage_usec "))?;
+    usage.trim().parse::<u64>().ok().map(|us| us * 1_000)
+}
+
+/// The second number of `schedstat`: time in the run queue.
+fn waited_ns(file: &File) -> Option<u64> {
+    let mut text = [0; 96];
+    let length = file.read_at(&mut text, 0).ok().filter(|length| *length > 0)?;
+    std::str::from_utf8(&text[..length]).ok()?.split_ascii_whitespace().nth(1)?.parse().ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use std::process::{Command, Stdio};
+    use std::time::{Duration, Instant};
+
+    use super::*;
+    use crate::machine::Root;
+
+    #[test]
+    fn a_process_that_works_is_seen_within_a_slice_and_one_that_rests_is_not() {
+        let start = |script: &str| {
+            let mut command = Command::new("sh");
+            command.args(["-c", script]).stdin(Stdio::piped()).spawn().expect("every system has a shell")
+        };
+        let (mut works, mut rests) = (start("while :; do :; done"), start("read word"));
+        let tree = |pid| Some(ProcessTree::of(&Root::default(), pid));
+        let mut meter = SliceMeter::new([tree(works.id()), tree(rests.id()), None]);
+        let before = [meter.used(0), meter.used(1), meter.used(2)];
+        let (begun, enough) = (Instant::now(), 20_000_000);
+        let mut after = meter.used(0);
+        // On a busy machine it may have to wait for its CPU.
+        while after.cpu_ns.unwrap() - before[0].cpu_ns.unwrap() < enough
+            && begun.elapsed() < Duration::from_secs(60)
+        {
+            std::thread::sleep(Duration::from_millis(5));
+            after = meter.used(0);
+        }
+        let rested = meter.used(1).cpu_ns.unwrap() - before[1].cpu_ns.unwrap();
+        works.kill().unwrap();
+        works.wait().unwrap();
+        drop(rests.stdin.take());
+        rests.wait().unwrap();
+        assert!(after.cpu_ns.unwrap() - before[0].cpu_ns.unwrap() >= enough);
+        assert!(after.waited_ns.is_some());
+        assert!(rested < enough / 2, "{rested}");
+        assert_eq!(before[2], SideUse::default());
+        // What is gone has not used less than before.
+        assert!(meter.used(0).cpu_ns >= after.cpu_ns);
+    }
+}
