@@ -7,6 +7,7 @@
 pub mod calibration;
 pub mod comparison;
 pub mod consistency;
+pub mod duel;
 pub mod plausible;
 pub mod search;
 pub mod series;

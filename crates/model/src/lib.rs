@@ -6,6 +6,7 @@
 
 pub mod agents;
 pub mod connection_identity;
+pub mod duel;
 pub mod event;
 #[cfg(any(test, feature = "fixture"))]
 pub mod fixture;
