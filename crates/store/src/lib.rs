@@ -6,6 +6,7 @@
 
 pub mod certify;
 pub mod clock;
+pub mod duel;
 pub mod library;
 pub mod plain_file;
 pub mod record;

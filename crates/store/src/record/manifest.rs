@@ -14,10 +14,19 @@ use super::{
     SIGNATURE, StoreError,
 };
 
-/// Files that every record has.
-const REQUIRED: [&str; 4] = [ENVIRONMENT, HISTOGRAMS, INTERVALS, RECORD];
-/// Files that it may have besides.
-const OPTIONAL: [&str; 5] = [CERTIFICATE, FIGURES, PAGES, PAGE_ROWS, REPORT];
+/// The files of a kind of record.
+pub(crate) struct Files {
+    /// Those that every one has.
+    pub(crate) required: &'static [&'static str],
+    /// Those that it may have besides.
+    pub(crate) optional: &'static [&'static str],
+}
+
+/// Those of a run.
+pub(super) const OF_RUN: Files = Files {
+    required: &[ENVIRONMENT, HISTOGRAMS, INTERVALS, RECORD],
+    optional: &[CERTIFICATE, FIGURES, PAGES, PAGE_ROWS, REPORT],
+};
 
 /// What is wrong with a record's files.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -44,9 +53,9 @@ impl Integrity {
 }
 
 /// Writes the check sums of a record's files.
-pub(super) fn write(directory: &Path) -> Result<(), StoreError> {
-    let there = OPTIONAL.into_iter().filter(|name| directory.join(name).exists());
-    let mut names: Vec<&str> = REQUIRED.into_iter().chain(there).collect();
+pub(crate) fn write(directory: &Path, files: &Files) -> Result<(), StoreError> {
+    let there = files.optional.iter().filter(|name| directory.join(name).exists());
+    let mut names: Vec<&str> = files.required.iter().chain(there).copied().collect();
     names.sort_unstable();
     let mut text = String::new();
     for name in names {
@@ -61,7 +70,7 @@ pub(super) fn write(directory: &Path) -> Result<(), StoreError> {
 ///
 /// # Errors
 /// [`StoreError`] if the directory itself cannot be read. What is wrong with its files is no error but the answer.
-pub(super) fn check(directory: &Path) -> Result<Integrity, StoreError> {
+pub(crate) fn check(directory: &Path, files: &Files) -> Result<Integrity, StoreError> {
     let mut found = Integrity::default();
     let mut there = BTreeMap::new();
     let refused = |error| StoreError::io("read", directory, error);
@@ -71,13 +80,13 @@ pub(super) fn check(directory: &Path) -> Result<Integrity, StoreError> {
         there.insert(entry.file_name().to_string_lossy().into_owned(), kind.is_file());
     }
     let listed = match super::read_file(directory, MANIFEST) {
-        Ok(bytes) => parse(&bytes, &mut found),
+        Ok(bytes) => parse(&bytes, files, &mut found),
         Err(error) => {
             found.damage(MANIFEST, format!("cannot be read: {}", super::without_number(&error)));
             return Ok(found);
         }
     };
-    for name in REQUIRED.iter().filter(|name| !listed.contains_key(**name)) {
+    for name in files.required.iter().filter(|name| !listed.contains_key(**name)) {
         found.damage(MANIFEST, format!("does not list {name}, which every record has"));
     }
     for (name, sum) in &listed {
@@ -105,7 +114,7 @@ pub(super) fn check(directory: &Path) -> Result<Integrity, StoreError> {
 }
 
 /// Names and check sums. What is not in the one form is damage.
-fn parse(bytes: &[u8], found: &mut Integrity) -> BTreeMap<String, String> {
+fn parse(bytes: &[u8], files: &Files, found: &mut Integrity) -> BTreeMap<String, String> {
     let mut listed = BTreeMap::new();
     let mut last = String::new();
     for (number, line) in (1..).zip(bytes.split_inclusive(|byte| *byte == b'\n')) {
@@ -117,7 +126,7 @@ fn parse(bytes: &[u8], found: &mut Integrity) -> BTreeMap<String, String> {
         if name <= last {
             found.damage(MANIFEST, format!("line {number} is not in the order of names"));
         }
-        if !REQUIRED.contains(&name.as_str()) && !OPTIONAL.contains(&name.as_str()) {
+        if !files.required.contains(&name.as_str()) && !files.optional.contains(&name.as_str()) {
             found.damage(MANIFEST, format!("line {number} lists {name:?}, which is not a file of a record"));
         }
         last.clone_from(&name);

@@ -28,7 +28,7 @@
 
 mod append;
 mod hlog;
-mod manifest;
+pub(crate) mod manifest;
 mod pages;
 mod read;
 mod reopen;
@@ -46,6 +46,7 @@ use crate::plain_file::{self, Links};
 pub use append::{replace, sync_directory};
 pub use manifest::{Damage, Integrity};
 pub use write::Store;
+pub(crate) use write::reserve;
 
 /// The whole run, without what is too large for JSON.
 pub const RECORD: &str = "record.json";
@@ -179,7 +180,7 @@ impl StoreError {
         }
     }
 
-    fn io(doing: &'static str, path: &Path, source: io::Error) -> StoreError {
+    pub(crate) fn io(doing: &'static str, path: &Path, source: io::Error) -> StoreError {
         StoreError::Io { doing, path: path.to_owned(), source }
     }
 

@@ -106,7 +106,7 @@ impl Store {
 
     /// Checks the files of a finished record against their check sums. `directory` is the record's own.
     pub fn check(directory: &Path) -> Result<Integrity, StoreError> {
-        manifest::check(directory)
+        manifest::check(directory, &manifest::OF_RUN)
     }
 
     /// Puts a certificate into a finished record and writes the check sums again. A signature of the former ones is removed: it
@@ -115,7 +115,7 @@ impl Store {
         let signature = directory.join(SIGNATURE);
         remove_if_there(&signature).map_err(|error| StoreError::io("remove", &signature, error))?;
         replace(&directory.join(CERTIFICATE), certificate)?;
-        manifest::write(directory)?;
+        manifest::write(directory, &manifest::OF_RUN)?;
         sync_directory(directory)
     }
 
@@ -201,7 +201,7 @@ impl Store {
         let iterations = self.iterations.path();
         remove_if_there(iterations).map_err(|error| StoreError::io("remove", iterations, error))?;
         self.sweep_up()?;
-        manifest::write(&self.directory)?;
+        manifest::write(&self.directory, &manifest::OF_RUN)?;
         sync_directory(&self.directory)?;
         let name = self.runs.join(&self.id);
         steps::next()
@@ -243,7 +243,7 @@ impl Store {
 }
 
 /// Makes a directory that no other run has, and will not have under its final name.
-fn reserve(runs: &Path, started: SystemTime, name: &str) -> Result<(String, PathBuf), StoreError> {
+pub(crate) fn reserve(runs: &Path, started: SystemTime, name: &str) -> Result<(String, PathBuf), StoreError> {
     let stem = format!("{}-{}", clock::file_name_stamp(started), file_name(name));
     steps::next().map_err(|error| StoreError::io("create", runs, error))?;
     for number in 1..=SAME_SECOND_MAX {
