@@ -8,6 +8,7 @@
 pub mod calibrate;
 pub mod check;
 pub mod checkfiles;
+pub mod duel;
 pub mod fleet;
 mod generator;
 pub mod mining;

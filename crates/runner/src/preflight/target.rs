@@ -44,7 +44,7 @@ pub struct TargetFacts {
 }
 
 /// Whom a run connects to: the target's URLs, and every other host that its workload asks.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(crate) struct Destinations {
     targets: Vec<Target>,
     /// All hosts that connections are made for, each once.

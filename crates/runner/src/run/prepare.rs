@@ -141,18 +141,19 @@ fn go_on(interrupt: &Interrupt) -> Result<(), RunError> {
 }
 
 /// What is asked for, complete and sound as far as that can be known without a look at anything.
-struct RunBrief {
+#[derive(Clone)]
+pub(crate) struct RunBrief {
     /// The specification as the record has it.
-    spec: RunSpec,
+    pub(crate) spec: RunSpec,
     /// The same as the engine has it: target and workers decided.
-    effective: RunSpec,
-    workload: Workload,
+    pub(crate) effective: RunSpec,
+    pub(crate) workload: Workload,
     configuration: Vec<Value>,
-    warnings: Vec<String>,
+    pub(crate) warnings: Vec<String>,
 }
 
 impl RunBrief {
-    fn read(spec: RunSpec, workload: Option<Workload>) -> Result<RunBrief, RunError> {
+    pub(crate) fn read(spec: RunSpec, workload: Option<Workload>) -> Result<RunBrief, RunError> {
         let Checked { mut spec, mut warnings } = check(&spec.into())?;
         let mut workload = workload.map_or_else(|| resolve_workload(&spec), Ok)?;
         if spec.target.is_empty() {
@@ -169,7 +170,7 @@ impl RunBrief {
     }
 
     /// Whether webstone starts the server.
-    fn is_ours(&self) -> bool {
+    pub(crate) fn is_ours(&self) -> bool {
         self.spec.target.is_empty()
     }
 
@@ -184,19 +185,19 @@ impl RunBrief {
 }
 
 /// Where everything is: the target, unless it is ours and has no address yet, and who gets which CPUs of this host.
-struct RunSite {
+pub(crate) struct RunSite {
     root: Root,
-    destinations: Option<Destinations>,
-    facts: TargetFacts,
+    pub(crate) destinations: Option<Destinations>,
+    pub(crate) facts: TargetFacts,
     /// Somebody else's server on this host.
-    found: Found,
-    placement: Placement,
+    pub(crate) found: Found,
+    pub(crate) placement: Placement,
     /// Network interfaces towards the target.
     links: BTreeSet<String>,
 }
 
 /// Places server and workers, and foresees which resources of this host run out.
-fn look(asked: &mut RunBrief) -> Result<RunSite, RunError> {
+pub(crate) fn look(asked: &mut RunBrief) -> Result<RunSite, RunError> {
     let (ours, root) = (asked.is_ours(), Root::default());
     let destinations = match ours {
         true => None,
@@ -241,15 +242,15 @@ fn look(asked: &mut RunBrief) -> Result<RunSite, RunError> {
 }
 
 /// The server, running, and where it is.
-struct Served {
+pub(crate) struct Served {
     /// It, if it is ours.
-    server: Option<UnderTest>,
+    pub(crate) server: Option<UnderTest>,
     destinations: Destinations,
     targets: BTreeSet<SocketAddr>,
 }
 
 /// Starts the server if it is ours: with the limits that were raised before.
-fn serve(
+pub(crate) fn serve(
     asked: &mut RunBrief,
     site: &mut RunSite,
     program: Option<PathBuf>,
@@ -273,7 +274,7 @@ fn serve(
 }
 
 /// Connects to every host of the target, and asks it for its files.
-fn ask(
+pub(crate) fn ask(
     asked: &mut RunBrief,
     facts: &mut TargetFacts,
     served: &mut Served,

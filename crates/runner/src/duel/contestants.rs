@@ -1,0 +1,359 @@
+//! What the words on a command line stand for: a server that webstone knows, a configuration of one, a command, a URL, a testbed file, or
+//! a revision that is built first.
+
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use webstone_lab::interrupt::Interrupt;
+use webstone_model::duel::Contestant;
+use webstone_model::spec::{RunSpec, ServerChoice, ServerSpec, Software};
+use webstone_store::redaction;
+
+use super::revisions::{Revisions, is_revision};
+use super::{DuelNews, DuelOptions};
+use crate::check::{Testbed, TestbedError};
+use crate::run::RunError;
+
+/// How to make a server of a revision.
+#[derive(Clone, Debug, Default)]
+pub struct Build {
+    /// The command that builds it, in its directory; `None`: nothing is to be built.
+    pub command: Option<String>,
+    /// The command line that serves, with `{port}`, started in its directory.
+    pub serve: Option<String>,
+    /// A directory in the repository.
+    pub repository: PathBuf,
+}
+
+/// What a word stands for.
+#[derive(Clone, Debug)]
+pub(super) enum What {
+    /// A server that webstone starts.
+    Server(Box<ServerSpec>),
+    /// A server that is up.
+    Url(String),
+    /// A commit, or `.` for the files as they are.
+    Revision(String),
+}
+
+/// A contestant as it was asked for.
+#[derive(Clone, Debug)]
+pub struct AskedContestant {
+    name: String,
+    given: String,
+    what: What,
+    build: Build,
+}
+
+impl AskedContestant {
+    /// Whether webstone configures it to serve the files of a workload.
+    pub fn serves_files(&self) -> bool {
+        matches!(&self.what, What::Server(server) if server.software != Software::Command)
+    }
+}
+
+/// A contestant that can be started.
+pub(super) struct Ready {
+    pub(super) contestant: Contestant,
+    pub(super) spec: RunSpec,
+    /// Where its revision is checked out, until the duel is over.
+    _files: Option<Arc<Revisions>>,
+}
+
+fn refused(what: impl Into<String>, hint: impl Into<String>) -> RunError {
+    RunError::Refused { what: what.into(), hint: hint.into() }
+}
+
+/// What the words stand for, in order. A word may begin with a name of its own: `old=./server --port {port}`.
+///
+/// # Errors
+/// A word that stands for nothing, with what it could be.
+pub fn asked(words: &[String], build: &Build) -> Result<Vec<AskedContestant>, RunError> {
+    let mut all: Vec<AskedContestant> = Vec::new();
+    for word in words {
+        let (name, given) = named(word);
+        let what = meant(given, build)?;
+        let mut unique = name.map_or_else(|| short(given), str::to_owned);
+        if all.iter().any(|other| other.name == unique) {
+            unique = format!("{unique} #{}", all.iter().filter(|other| other.given == given).count() + 1);
+        }
+        all.push(AskedContestant { name: unique, given: given.to_owned(), what, build: build.clone() });
+    }
+    Ok(all)
+}
+
+/// A name before `=`, if there is one: letters, digits, and what names of versions have besides.
+fn named(word: &str) -> (Option<&str>, &str) {
+    let is_name =
+        |name: &str| !name.is_empty() && name.chars().all(|c| c.is_alphanumeric() || "._-+".contains(c));
+    match word.split_once('=') {
+        Some((name, rest)) if is_name(name) && !rest.is_empty() => (Some(name), rest),
+        _ => (None, word),
+    }
+}
+
+/// What a contestant is called if it has no name: the last part of a path, the first word of a command.
+fn short(given: &str) -> String {
+    if given.contains("://") || !given.contains(['/', ' ']) {
+        return given.to_owned();
+    }
+    let word = given.split_whitespace().next().unwrap_or(given);
+    Path::new(word).file_name().map_or_else(|| word.to_owned(), |name| name.to_string_lossy().into_owned())
+}
+
+fn meant(given: &str, build: &Build) -> Result<What, RunError> {
+    if given.starts_with("http://") || given.starts_with("https://") {
+        return Ok(What::Url(given.to_owned()));
+    }
+    if given.contains("{port}") {
+        return Ok(What::Server(Box::new(command(given.to_owned()))));
+    }
+    if given.ends_with(".toml") {
+        let testbed = Testbed::read(Path::new(given)).map_err(|error| {
+            let what = match error {
+                TestbedError::Unreadable(error) => format!("{given}: {error}"),
+                TestbedError::Wrong { place, rule } => format!("{place}: {rule}"),
+            };
+            refused(what, "give a testbed file with a section [server]")
+        })?;
+        return Ok(What::Server(Box::new(testbed.spec.server)));
+    }
+    if let Some(server) = server(given)? {
+        return Ok(What::Server(Box::new(server)));
+    }
+    if build.serve.is_some() && (given == "." || is_revision(&build.repository, given)) {
+        return Ok(What::Revision(given.to_owned()));
+    }
+    let known = Software::ALL.map(Software::name).join(", ");
+    Err(match build.serve.is_some() {
+        true => refused(
+            format!("`{given}` is neither a server nor a revision in {}", build.repository.display()),
+            format!("`git rev-parse {given}` says what git makes of it; servers are {known}"),
+        ),
+        false => refused(
+            format!("`{given}` is not a contestant"),
+            format!(
+                "give a server ({known}), a command with {{port}}, a URL, a testbed file, or, with --serve, a revision \
+                 of git"
+            ),
+        ),
+    })
+}
+
+/// `nginx`, `nginx:tuned`, `nginx:FILE`, each with settings after commas: `nginx,access_log=off`.
+fn server(given: &str) -> Result<Option<ServerSpec>, RunError> {
+    let (base, settings) = given.split_once(',').unwrap_or((given, ""));
+    let (name, profile) = base.split_once(':').unwrap_or((base, ""));
+    let Some(software) = Software::ALL.into_iter().find(|software| software.name() == name) else {
+        return Ok(None);
+    };
+    let mut spec = match base.parse::<ServerChoice>() {
+        Ok(choice) => {
+            ServerSpec { software: choice.software, profile: choice.profile, ..ServerSpec::default() }
+        }
+        Err(_) if Path::new(profile).is_file() => command(configured(software, Path::new(profile))?),
+        Err(error) => {
+            return Err(refused(
+                error.to_string(),
+                "or name a configuration file that has {port}: nginx:./nginx.conf",
+            ));
+        }
+    };
+    for setting in settings.split(',').filter(|setting| !setting.is_empty()) {
+        spec = with_setting(&spec, setting).map_err(|rule| {
+            refused(
+                format!("`{given}`: `{setting}`: {rule}"),
+                "a setting is a key of [server] in testbed files: `webstone run --dump-spec` prints all",
+            )
+        })?;
+    }
+    Ok(Some(spec))
+}
+
+/// A server with one key of its section of testbed files set. A value that is not TOML is a text.
+fn with_setting(spec: &ServerSpec, setting: &str) -> Result<ServerSpec, String> {
+    let (key, value) = setting.split_once('=').ok_or("it has no =")?;
+    let mut table = toml::Table::try_from(spec).map_err(|error| error.to_string())?;
+    let texts = [format!("{} = {value}", key.trim()), format!("{} = {value:?}", key.trim())];
+    let mut last = String::new();
+    for text in texts {
+        let Ok(parsed) = text.parse::<toml::Table>() else { continue };
+        let mut with = table.clone();
+        with.extend(parsed);
+        match with.try_into() {
+            Ok(spec) => return Ok(spec),
+            Err(error) => last = error.message().to_owned(),
+        }
+    }
+    table.clear();
+    Err(last)
+}
+
+fn command(line: String) -> ServerSpec {
+    ServerSpec { software: Software::Command, command: Some(line), ..ServerSpec::default() }
+}
+
+/// A command line that starts a server with a copy of a configuration file, in which `{port}` is the port of that start.
+fn configured(software: Software, file: &Path) -> Result<String, RunError> {
+    let path = file
+        .canonicalize()
+        .map_err(|error| refused(format!("{}: {error}", file.display()), "check the path"))?;
+    let text = std::fs::read_to_string(&path).unwrap_or_default();
+    if !text.contains("{port}") {
+        return Err(refused(
+            format!("{}: {{port}} is missing: each start needs a port of its own", file.display()),
+            "write {port} where the file names the port to listen on",
+        ));
+    }
+    let start = match software {
+        Software::Nginx | Software::NginxProxy => {
+            "nginx -p {directory} -c $0/conf -g 'daemon off; pid nginx.pid;'"
+        }
+        Software::Apache | Software::ApachePrefork => "apache2 -D FOREGROUND -f $0/conf",
+        Software::Lighttpd => "lighttpd -D -f $0/conf",
+        Software::Caddy => "caddy run --adapter caddyfile --config $0/conf",
+        Software::Haproxy => "haproxy -db -f $0/conf",
+        Software::Nghttpd | Software::Reference | Software::Command => {
+            return Err(refused(
+                format!("{} has no configuration file", software.name()),
+                "give its options as a command line with {port}",
+            ));
+        }
+    };
+    // `[{]` keeps the pattern from being filled in itself.
+    let script = format!("sed \"s/[{{]port}}/$1/g\" \"$2\" > \"$0/conf\" && exec {start}");
+    let quoted = |text: &str| shlex::try_quote(text).map(|text| text.into_owned()).unwrap_or_default();
+    Ok(format!("sh -c {} {{directory}} {{port}} {}", quoted(&script), quoted(&path.display().to_string())))
+}
+
+/// Contestants that can be started: revisions are checked out and built, the twin is added.
+pub(super) fn ready(
+    options: &DuelOptions,
+    told: &mut dyn FnMut(DuelNews<'_>),
+    interrupt: &Interrupt,
+) -> Result<Vec<Ready>, RunError> {
+    let revisions = Revisions::check_out(
+        &options
+            .contestants
+            .iter()
+            .filter_map(|asked| match &asked.what {
+                What::Revision(revision) => Some((revision.as_str(), &asked.build)),
+                _ => None,
+            })
+            .collect::<Vec<_>>(),
+        told,
+        interrupt,
+    )?;
+    let revisions = revisions.map(Arc::new);
+    let mut all = Vec::new();
+    for asked in &options.contestants {
+        let mut contestant = Contestant {
+            name: asked.name.clone(),
+            given: redaction::text(&asked.given).text,
+            is_started: true,
+            ..Contestant::default()
+        };
+        let mut spec = options.spec.clone();
+        let mut files = None;
+        match &asked.what {
+            What::Server(server) => spec.server = merged(&options.spec.server, server),
+            What::Url(url) => {
+                contestant.is_started = false;
+                spec.target = vec![url.clone()];
+            }
+            What::Revision(revision) => {
+                let checked_out = revisions.as_ref().expect("it was checked out above");
+                let (line, commit) = checked_out.served(revision, &asked.build)?;
+                contestant.commit = commit;
+                spec.server = merged(&options.spec.server, &command(line));
+                files = Some(Arc::clone(checked_out));
+            }
+        }
+        all.push(Ready { contestant, spec, _files: files });
+    }
+    if options.duel.twin {
+        let first = &all[0];
+        let twin = Contestant {
+            name: format!("{} (twin)", first.contestant.name),
+            is_twin: true,
+            ..first.contestant.clone()
+        };
+        all.push(Ready { contestant: twin, spec: first.spec.clone(), _files: None });
+    }
+    Ok(all)
+}
+
+/// A contestant's server with what holds for all of them, where it says nothing itself.
+fn merged(common: &ServerSpec, own: &ServerSpec) -> ServerSpec {
+    let plain = ServerSpec::default();
+    let mut spec = own.clone();
+    if spec.cpus.is_empty() {
+        spec.cpus.clone_from(&common.cpus);
+    }
+    if spec.threads == plain.threads {
+        spec.threads = common.threads;
+    }
+    spec.root = spec.root.or_else(|| common.root.clone());
+    spec.tls = spec.tls.or_else(|| common.tls.clone());
+    spec.http2 |= common.http2;
+    spec.interface = spec.interface.or(common.interface);
+    spec.access_log = spec.access_log.or_else(|| common.access_log.clone());
+    spec.cache = spec.cache.or(common.cache);
+    spec
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn one(word: &str) -> AskedContestant {
+        asked(&[word.to_owned()], &Build::default()).unwrap().remove(0)
+    }
+
+    fn spec(word: &str) -> ServerSpec {
+        match one(word).what {
+            What::Server(spec) => *spec,
+            other => panic!("{other:?}"),
+        }
+    }
+
+    #[test]
+    fn words_stand_for_servers_commands_and_urls() {
+        assert_eq!(spec("nginx:tuned").software, Software::Nginx);
+        assert_eq!(one("nginx:tuned").name, "nginx:tuned");
+        let quiet = spec("nginx,access_log=off,threads=2");
+        assert_eq!((quiet.access_log.as_deref(), quiet.threads), (Some("off"), 2));
+        let old = one("old=./target/release/app --port {port}");
+        assert_eq!(
+            (old.name.as_str(), spec("old=./app {port}").command.as_deref()),
+            ("old", Some("./app {port}"))
+        );
+        assert_eq!(one("./target/release/app --port {port}").name, "app");
+        assert!(matches!(one("http://127.0.0.1:1/x=y").what, What::Url(url) if url.ends_with("x=y")));
+        let twice = asked(&["nginx".to_owned(), "nginx".to_owned()], &Build::default()).unwrap();
+        assert_eq!((twice[0].name.as_str(), twice[1].name.as_str()), ("nginx", "nginx #2"));
+    }
+
+    #[test]
+    fn what_stands_for_nothing_is_refused_with_what_it_could_be() {
+        let error = |word: &str| asked(&[word.to_owned()], &Build::default()).unwrap_err();
+        assert_eq!(error("ngimx").to_string(), "`ngimx` is not a contestant");
+        assert!(error("ngimx").hint().unwrap().contains("a command with {port}"));
+        assert!(error("nginx:fast").to_string().contains("`fast` is not a profile"));
+        assert!(error("nginx,colour=red").to_string().contains("`colour=red`: unknown field"));
+        assert!(error("nginx,threads").to_string().contains("no ="));
+        let plain = tempfile::NamedTempFile::new().unwrap();
+        let without = format!("nginx:{}", plain.path().display());
+        assert!(error(&without).to_string().contains("{port} is missing"));
+    }
+
+    #[test]
+    fn a_configuration_file_is_started_with_the_port_of_each_start() {
+        let file = tempfile::NamedTempFile::new().unwrap();
+        std::fs::write(file.path(), "listen {port};").unwrap();
+        let line = spec(&format!("nginx:{}", file.path().display())).command.unwrap();
+        let words = shlex::split(&line).unwrap();
+        assert_eq!((&*words[0], &*words[1], &*words[3], &*words[4]), ("sh", "-c", "{directory}", "{port}"));
+        assert!(words[2].contains("[{]port}") && !words[2].contains("/{port}/"), "{}", words[2]);
+    }
+}

@@ -1,0 +1,119 @@
+//! One contestant while it is up.
+
+use std::sync::Arc;
+
+use webstone_engine::{Plan, PlanError};
+use webstone_lab::interrupt::Interrupt;
+use webstone_lab::measured::MeasuredServer;
+use webstone_lab::process_tree::ProcessTree;
+use webstone_measure::metrics::Measured;
+use webstone_model::duel::{Contestant, SideRun};
+use webstone_model::spec::ClientSpec;
+
+use crate::observer::Observer;
+use crate::run::{RunBrief, RunError, RunSite, Served, ask, serve};
+use crate::under_test::{UnderTest, program};
+
+/// See the module comment. Stopped when it is dropped, if webstone started it.
+pub(super) struct Up {
+    brief: RunBrief,
+    /// The server, if webstone started it.
+    server: Option<UnderTest>,
+    /// The processes of one that was up before, if they can be seen.
+    found: Option<ProcessTree>,
+    /// What it says it is.
+    says: Option<String>,
+}
+
+impl Up {
+    /// Starts it, or connects to it; with `check`, asks it for the files of the workload.
+    pub(super) fn start(
+        brief: &RunBrief,
+        site: &mut RunSite,
+        check: bool,
+        observer: &mut dyn Observer,
+        interrupt: &Interrupt,
+    ) -> Result<Up, RunError> {
+        let mut brief = brief.clone();
+        let destinations = site.destinations.clone();
+        let program = program(None)?;
+        let mut served = serve(&mut brief, site, Some(program), observer, interrupt)?;
+        site.destinations = destinations;
+        ask(&mut brief, &mut site.facts, &mut served, check, observer, interrupt)?;
+        let Served { server, .. } = served;
+        let found = site.found.processes.as_ref().map(MeasuredServer::processes);
+        Ok(Up { brief, server, found, says: site.facts.server.clone() })
+    }
+
+    /// Its processes, if they can be seen.
+    pub(super) fn processes(&self) -> Option<ProcessTree> {
+        match &self.server {
+            Some(under_test) => Some(under_test.server.processes()),
+            None => self.found.clone(),
+        }
+    }
+
+    /// How it ended, if it did.
+    pub(super) fn exit(&mut self) -> Option<String> {
+        self.server.as_mut().and_then(|under_test| under_test.server.exit())
+    }
+
+    /// Its peak of memory begins now.
+    pub(super) fn reset_memory(&self) {
+        if let Some(processes) = self.processes() {
+            processes.reset_peak();
+        }
+    }
+
+    /// What is asked of it, and how.
+    pub(super) fn plan(&self) -> Result<Arc<Plan>, PlanError> {
+        Ok(Arc::new(Plan::compile(&self.brief.effective.task(), &self.brief.workload)?))
+    }
+
+    /// Its URL, and how it is asked.
+    pub(super) fn url(&self) -> (&str, &ClientSpec) {
+        let url = self.brief.effective.target.first().map_or("", String::as_str);
+        (url, &self.brief.effective.client)
+    }
+
+    /// Adds to a contestant's record what is known once it is up.
+    pub(super) fn describe(&self, contestant: &mut Contestant) {
+        contestant.server.clone_from(&self.says);
+        if let Some(under_test) = &self.server {
+            contestant.software.clone_from(&under_test.software);
+            contestant.configuration.clone_from(&under_test.configuration);
+        }
+    }
+
+    /// What it did between two starts, as the record has it.
+    pub(super) fn run(&self, measured: Measured) -> SideRun {
+        let lateness_ns = measured
+            .open_loop
+            .as_ref()
+            .map(|open_loop| (measured.response.mean() - open_loop.response.mean()).max(0.0));
+        SideRun {
+            slices_ns: measured.window_ns,
+            counts: measured.counts,
+            errors: measured.errors,
+            statuses: measured.statuses,
+            response: measured.response,
+            distribution: measured.histograms.response,
+            lateness_ns,
+            resident_bytes_max: self
+                .processes()
+                .map(|tree| tree.memory().resident_max)
+                .filter(|bytes| *bytes > 0),
+        }
+    }
+}
+
+/// An error with the name of the contestant that it is of.
+pub(super) fn named(name: &str, error: RunError) -> RunError {
+    match error {
+        RunError::Interrupted => error,
+        error => RunError::Refused {
+            what: format!("{name}: {error}"),
+            hint: error.hint().unwrap_or_else(|| "see what it says when it is started by hand".to_owned()),
+        },
+    }
+}
