@@ -21,6 +21,8 @@ pub enum Exit {
     Invalid,
     /// A run rule is not met, so the run was not certified.
     Uncertified,
+    /// Whether a condition holds could not be told in the time given.
+    Untold,
     /// A record was changed, or contradicts itself.
     Unverified,
     /// Ended by a signal with this number; what was measured before is kept.
@@ -36,7 +38,7 @@ impl Exit {
             Exit::Usage => 2,
             Exit::Gate => 3,
             Exit::Invalid => 4,
-            Exit::Uncertified => 5,
+            Exit::Uncertified | Exit::Untold => 5,
             Exit::Unverified => 6,
             // 128 + the signal's number, as in shells.
             Exit::Signal(number) => 128_u8.saturating_add(number),

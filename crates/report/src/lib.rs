@@ -34,6 +34,7 @@ pub use crate::calibration::{calibration_line, disturbance_line, render_calibrat
 pub use crate::comparison::{
     ComparisonFormat, compared_name, comparison_schema, comparison_sentences, render_comparison,
 };
+pub use crate::document::duel::{interval_bar, sentence as duel_sentence, verdict_line as duel_verdict};
 pub use crate::document::{history, like};
 pub use crate::format::{Format, UnknownFormat};
 pub use crate::html::STYLE;
@@ -42,6 +43,7 @@ pub use crate::json::{
 };
 pub use crate::list::{Listed, render_list};
 pub use crate::markdown::safe as markdown_text;
+pub use crate::render::duel::{DuelFormat, render_duel};
 pub use crate::series::{SeriesReportError, render_series, series_form};
 pub use crate::thresholds::{checked, render_thresholds};
 pub use crate::timeline::{Timeline, TimelineRun, TimelineUnit, render_timelines};

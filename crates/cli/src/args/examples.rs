@@ -35,6 +35,8 @@ Common commands:
       Compare two runs: faster, slower, or no difference shown.
   webstone find http://127.0.0.1:8080/ --slo 'p(99)<50ms,errors<0.1%'
       The highest load at which the server keeps this SLO.
+  webstone duel main HEAD --build 'cargo build --release' --serve './target/release/app --port {port}'
+      Two versions of a server side by side: a change of 1 % in a minute.
   webstone servers nginx,apache,lighttpd,caddy
       Compare servers, ranked where their intervals differ.
   webstone ui
@@ -136,6 +138,14 @@ Examples:
 
 Exit codes: 0 the limit was found, or the SLO is kept up to --to; 1 webstone failed, or noise leaves the edge undecided;
 2 usage; 3 the SLO is never kept; 4 the measurement is invalid or inconclusive; 130, 143 interrupted: what was measured is kept.";
+
+pub(super) const DUEL_EXAMPLES: &str = "\
+Examples:
+  webstone duel nginx nginx:tuned
+  webstone duel nginx,access_log=on nginx,access_log=off
+  webstone duel main HEAD --build 'cargo build --release' --serve './target/release/app --port {port}'
+  webstone duel old='./app-1.2 --port {port}' new='./app-1.3 --port {port}' --path /api/items -c 64
+  webstone duel main HEAD --serve './serve.sh {port}' --fail-if 'cpu > +3%' --at-most 3m -o comment.md";
 
 pub(super) const WORKOUT_EXAMPLES: &str = "\
 Examples:

@@ -8,6 +8,7 @@
 mod certify;
 mod client;
 mod compare;
+mod duel;
 mod examples;
 mod files;
 mod find;
@@ -26,6 +27,7 @@ mod workout;
 pub use certify::{ArchiveArgs, CertifyArgs, ListFormat, VerifyArgs};
 pub use client::ClientArgs;
 pub use compare::{CompareArgs, ThresholdArgs, VerdictArgs};
+pub use duel::DuelArgs;
 pub use files::{CheckfilesArgs, GenfilesArgs, MineArgs, WorkloadCommand, WorkloadFormat, WorkloadsArgs};
 pub use find::{CalibrateArgs, FindArgs, NullServerArgs};
 pub use generator::GeneratorArgs;
@@ -113,6 +115,14 @@ pub enum Command {
     /// lowest that broke it. The search says first how long it can take.
     #[command(after_long_help = FIND_EXAMPLES)]
     Find(Box<FindArgs>),
+
+    /// Tell a change of a server in a minute: versions side by side, in turns of milliseconds
+    ///
+    /// All contestants are up at once and have the load in turns of some 20 ms, so that whatever the machine does happens to all alike.
+    /// The server's CPU time per request, rates and latencies are compared within each round of turns; contestants are started anew every
+    /// few seconds. It ends when it knows. A second copy of the first contestant takes part: if it differs, the result is not believed.
+    #[command(after_long_help = DUEL_EXAMPLES)]
+    Duel(Box<DuelArgs>),
 
     /// Measure how much load this host can generate
     ///

@@ -21,7 +21,9 @@ use serde::Serialize;
 use serde_json::Value;
 use webstone_model::spec::RunSpec;
 
-use super::{CheckfilesArgs, FindArgs, GenfilesArgs, HitArgs, RunArgs, SeriesArgs, ServeArgs, WorkoutArgs};
+use super::{
+    CheckfilesArgs, DuelArgs, FindArgs, GenfilesArgs, HitArgs, RunArgs, SeriesArgs, ServeArgs, WorkoutArgs,
+};
 use crate::failure::Failure;
 use crate::intent;
 
@@ -248,6 +250,7 @@ pub(crate) fn table(command: &str) -> Vec<Flag> {
         "hit" => HitArgs::table(),
         "find" => FindArgs::table(),
         "servers" | "scale" | "spice" => SeriesArgs::table(),
+        "duel" => DuelArgs::table(),
         "workout" => WorkoutArgs::table(),
         "serve" => ServeArgs::table(),
         "genfiles" => GenfilesArgs::table(),

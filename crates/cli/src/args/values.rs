@@ -19,7 +19,7 @@ use webstone_model::spec::{
     Check, ConnectionPolicy, HttpVersion, Levels, Order, Profile, Resolve, WhenBusy, parse_cpu_list,
 };
 use webstone_model::threshold::{GateError, Threshold, Thresholds};
-use webstone_report::{ComparisonFormat, CsvTable, Format};
+use webstone_report::{ComparisonFormat, CsvTable, DuelFormat, Format};
 use webstone_runner::check;
 use webstone_workload::arrivals::ArrivalProcess;
 use webstone_workload::route::ProxyProtocol;
@@ -119,6 +119,14 @@ pub(super) fn comparison_format() -> impl TypedValueParser<Value = ComparisonFor
         ComparisonFormat::ALL.map(|format| PossibleValue::new(format.name()).help(format.description()));
     PossibleValuesParser::new(values).map(|name| {
         let mut all = ComparisonFormat::ALL.into_iter();
+        all.find(|format| format.name() == name).expect("only the listed names get here")
+    })
+}
+
+pub(super) fn duel_format() -> impl TypedValueParser<Value = DuelFormat> {
+    let values = DuelFormat::ALL.map(|format| PossibleValue::new(format.name()).help(format.description()));
+    PossibleValuesParser::new(values).map(|name| {
+        let mut all = DuelFormat::ALL.into_iter();
         all.find(|format| format.name() == name).expect("only the listed names get here")
     })
 }

@@ -9,6 +9,7 @@ mod checkfiles;
 mod child;
 mod compare;
 mod completions;
+mod duel;
 pub(crate) mod gates;
 mod generators;
 mod genfiles;
@@ -55,6 +56,7 @@ pub(crate) fn execute(command: Command, arguments: &[OsString], console: &Consol
         Command::Run(args) => run::execute(intent::of_run(&args)?, console, command_line()),
         Command::Hit(args) => run::execute(intent::of_hit(&args)?, console, command_line()),
         Command::Find(args) => run::execute(intent::of_find(&args)?, console, command_line()),
+        Command::Duel(args) => duel::execute(&args, console, command_line()),
         Command::Calibrate(args) => calibrate::execute(&args, console),
         Command::Workout(args) => workout::execute(&args, console),
         Command::NullServer(args) => calibrate::serve(&args),

@@ -2,6 +2,7 @@
 //! `webstone_runner::check` has completed and checked, and the destinations of report and record.
 
 pub(crate) mod body;
+mod duel;
 mod find;
 pub(crate) mod form;
 mod pages;
@@ -32,6 +33,7 @@ use crate::commands::gates;
 use crate::failure::Failure;
 use crate::flags;
 
+pub(crate) use duel::{duel_defaults, of_duel};
 pub(crate) use find::{find_defaults, of_find};
 pub(crate) use series::{
     SeriesIntent, is_plan, of_series, of_series_of, series_defaults, series_failure, series_format,
@@ -181,6 +183,7 @@ pub(crate) fn defaults(command: &str) -> RunSpec {
         "run" => run_defaults(),
         "hit" => hit_defaults(),
         "find" => find_defaults(hit_defaults(), Over::default()),
+        "duel" => duel_defaults(),
         // Its records have the name of the command.
         "servers" | "scale" | "spice" => RunSpec {
             name: "the command's".to_owned(),

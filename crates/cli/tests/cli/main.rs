@@ -10,6 +10,7 @@ mod bottlenecks;
 mod cluster;
 mod comparison;
 mod disturbance;
+mod duel;
 mod events;
 mod files;
 mod find;

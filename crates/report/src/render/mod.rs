@@ -4,6 +4,7 @@
 pub(crate) mod chart;
 pub(crate) mod classic;
 pub(crate) mod csv;
+pub(crate) mod duel;
 pub(crate) mod hgrm;
 pub(crate) mod html;
 pub(crate) mod json;

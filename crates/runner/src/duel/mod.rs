@@ -396,13 +396,14 @@ impl Lab<'_> {
     fn job(&self, record: &DuelRecord, up: &[Up]) -> Result<DuelJob, RunError> {
         let duel = &record.duel;
         let load = &self.briefs[0].effective.load;
-        let plans: Result<Vec<Arc<Plan>>, _> = up.iter().map(Up::plan).collect();
+        let start = record.starts.len();
+        let plans: Result<Vec<Arc<Plan>>, _> = up.iter().map(|up| up.plan(start)).collect();
         Ok(DuelJob {
             sides: plans?,
             clients: load.clients.0.first().copied().unwrap_or(1),
             rate: load.rate.as_ref().and_then(|rates| rates.0.first().copied()),
             threads: self.briefs[0].effective.generator.workers,
-            seed: self.options.spec.client.seed.wrapping_add(record.starts.len() as u64),
+            seed: self.options.spec.client.seed.wrapping_add(start as u64),
             slice: duel.slice.as_duration(),
             drain: duel.drain.as_duration(),
             warmup: WARMUP_EACH * up.len() as u32,

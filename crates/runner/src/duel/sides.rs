@@ -65,9 +65,12 @@ impl Up {
         }
     }
 
-    /// What is asked of it, and how.
-    pub(super) fn plan(&self) -> Result<Arc<Plan>, PlanError> {
-        Ok(Arc::new(Plan::compile(&self.brief.effective.task(), &self.brief.workload)?))
+    /// What is asked of it, and how. Pages come in another order in each start: the same first pages in all of them would be a choice of
+    /// pages, and not a sample.
+    pub(super) fn plan(&self, start: usize) -> Result<Arc<Plan>, PlanError> {
+        let mut task = self.brief.effective.task();
+        task.client.seed = task.client.seed.wrapping_add(start as u64);
+        Ok(Arc::new(Plan::compile(&task, &self.brief.workload)?))
     }
 
     /// Its URL, and how it is asked.

@@ -12,6 +12,7 @@ mod comparison;
 mod definitions;
 mod disclosure;
 mod distributions;
+pub(crate) mod duel;
 mod families;
 mod figure;
 mod figures;

@@ -1,0 +1,133 @@
+//! The meaning of `duel`: contestants, their load, and when it ends.
+
+use std::path::PathBuf;
+
+use webstone_measure::units::Nanos;
+use webstone_model::duel::{DuelRecord, DuelSpec};
+use webstone_model::record::Tool;
+use webstone_model::spec::{ConnectionPolicy, Levels, RunSpec};
+use webstone_runner::check::{Asked, check};
+use webstone_runner::duel::{Build, DuelOptions, asked};
+use webstone_store::Derived;
+use webstone_workload::{FileRequest, Page, Workload};
+
+use super::{RUNS_DIR, lay_over};
+use crate::args::DuelArgs;
+use crate::args::table::Flags;
+use crate::failure::{Exit, Failure};
+use crate::flags;
+
+/// Clients of each contestant, unless given.
+const CLIENTS: u32 = 16;
+
+pub(crate) fn of_duel(
+    args: &DuelArgs,
+    tool: Tool,
+    command_line: Vec<String>,
+    derive: fn(&DuelRecord) -> Vec<Derived>,
+) -> Result<DuelOptions, Failure> {
+    let refused = |what: String, hint: &str| Failure::usage(what).hint(hint);
+    let defaults = duel_defaults();
+    let mut spec = defaults.clone();
+    lay_over(args, &mut spec)?;
+    if args.server.server.is_some() {
+        return Err(refused(
+            "--server: contestants are given by name, without an option".to_owned(),
+            "webstone duel nginx nginx:tuned",
+        ));
+    }
+    if !args.generator.generator.is_empty() {
+        return Err(refused(
+            "--generator: a duel makes its load on this host alone".to_owned(),
+            "leave it out, or measure each contestant with `run` and compare",
+        ));
+    }
+    if spec.load.rate.as_ref().is_some_and(|rates| rates.0.iter().any(|rate| rate.is_ramp())) {
+        return Err(refused("--rate: a duel has one rate, no ramp".to_owned(), "write one, as in -R 5k"));
+    }
+    let asked_for = Asked { spec, defaults, given: args.typed_keys(), testbed: None };
+    let spec = check(&asked_for).map_err(|error| flags::failure(&error, "duel"))?.spec;
+    let build = Build {
+        command: args.build.clone(),
+        serve: args.serve.clone(),
+        repository: args.repository.clone().unwrap_or_else(|| PathBuf::from(".")),
+    };
+    let contestants = asked(&args.contestants, &build).map_err(|error| Failure {
+        hint: error.hint(),
+        ..Failure { exit: Exit::Usage, ..Failure::usage(error.to_string()) }
+    })?;
+    let plain = DuelSpec::default();
+    let duel = DuelSpec {
+        precision: args.precision.map_or(plain.precision, |percent| percent / 100.0),
+        at_most: args.at_most.unwrap_or(plain.at_most),
+        slice: args.slice.unwrap_or(plain.slice),
+        restart_every: args.restart_every.unwrap_or(plain.restart_every),
+        starts_min: args.starts.unwrap_or(plain.starts_min),
+        twin: !args.no_twin,
+        fail_if: args.fail_if.clone(),
+        ..plain
+    };
+    bounds(&duel)?;
+    let is_of_files = contestants.iter().all(|one| one.serves_files());
+    let paths = match (args.path.is_empty(), args.workload.is_none() && !is_of_files) {
+        (false, _) => args.path.clone(),
+        (true, true) => vec!["/".to_owned()],
+        (true, false) => Vec::new(),
+    };
+    Ok(DuelOptions {
+        tool,
+        command_line,
+        spec,
+        duel,
+        fits_slices: args.slice.is_none(),
+        contestants,
+        workload: (!paths.is_empty()).then(|| of_paths(&paths)).transpose()?,
+        runs_dir: (!args.no_store).then(|| args.runs_dir.clone().unwrap_or_else(|| PathBuf::from(RUNS_DIR))),
+        check_target: !args.client.no_check,
+        derive: Some(derive),
+    })
+}
+
+/// The specification of a duel without options.
+pub(crate) fn duel_defaults() -> RunSpec {
+    let mut spec = RunSpec { name: "duel".to_owned(), ..RunSpec::default() };
+    spec.load.clients = Levels(vec![CLIENTS]);
+    spec.load.iterations = 1;
+    spec.client.connections = ConnectionPolicy::KeepAlive;
+    spec
+}
+
+/// What no duel can be held with.
+fn bounds(duel: &DuelSpec) -> Result<(), Failure> {
+    let second = 1_000_000_000;
+    let rules = [
+        ("--slice", duel.slice, 1_000_000, 10 * second, "from 1ms to 10s"),
+        ("--restart-every", duel.restart_every, second / 2, 3_600 * second, "from 500ms to 1h"),
+        ("--at-most", duel.at_most, second, 7_200 * second, "from 1s to 2h"),
+    ];
+    for (option, value, least, most, range) in rules {
+        if !(least..=most).contains(&value.0) {
+            return Err(Failure::usage(format!("{option} {value}: it is not {range}")).hint(format!(
+                "write a time {range}, as in {option} {}",
+                if option == "--slice" { "20ms" } else { "30s" }
+            )));
+        }
+    }
+    Ok(())
+}
+
+/// A workload with a page for each path.
+fn of_paths(paths: &[String]) -> Result<Workload, Failure> {
+    let page = |path: &String| match path.starts_with('/') && path.bytes().all(|byte| byte.is_ascii_graphic())
+    {
+        true => Ok(Page {
+            weight: 1,
+            files: vec![FileRequest { url: path.as_str().into(), ..FileRequest::default() }],
+            think: Nanos::ZERO,
+        }),
+        false => Err(Failure::usage(format!("--path `{path}`: it is not a path"))
+            .hint("a path begins with / and has no white space: --path /api/items?page=1")),
+    };
+    let pages: Result<Vec<Page>, Failure> = paths.iter().map(page).collect();
+    Ok(Workload { name: paths.join(" "), pages: pages?, ..Workload::default() })
+}

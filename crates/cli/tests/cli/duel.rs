@@ -1,0 +1,281 @@
+//! Duels with real servers: differences that were put in come out, an interrupted duel keeps what was measured, and what was started
+//! is gone afterwards. No test depends on how fast the machine is: differences are of several times, and equals are never judged.
+
+use std::io::{Read, Write};
+use std::net::TcpListener;
+use std::path::Path;
+use std::process::Command;
+use std::time::Duration;
+
+use serde_json::Value;
+
+use crate::program::{Running, Said, only_entry, program, webstone, webstone_in};
+
+/// A short duel: starts of half a second, five of them.
+const SHORT: [&str; 8] = ["--restart-every", "500ms", "--at-most", "60s", "-c", "2", "--precision", "100%"];
+
+/// A server in this process that answers after a delay with this body.
+fn server(delay: Duration, body: &'static str) -> String {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let url = format!("http://{}", listener.local_addr().unwrap());
+    std::thread::spawn(move || {
+        for mut stream in listener.incoming().map_while(Result::ok) {
+            std::thread::spawn(move || {
+                let answer = format!("HTTP/1.1 200 OK\r\nContent-Length: {}\r\n\r\n{body}", body.len());
+                let mut request = [0; 4096];
+                while stream.read(&mut request).is_ok_and(|length| length > 0) {
+                    std::thread::sleep(delay);
+                    if stream.write_all(answer.as_bytes()).is_err() {
+                        break;
+                    }
+                }
+            });
+        }
+    });
+    url
+}
+
+fn duel(dir: &Path, contestants: &[&str], arguments: &[&str]) -> Said {
+    webstone_in(dir, &[&["duel"], contestants, &SHORT, arguments].concat())
+}
+
+fn json(said: &Said) -> Value {
+    serde_json::from_str(&said.out).unwrap_or_else(|error| panic!("{error}: {} {}", said.out, said.err))
+}
+
+/// The ratio of a figure of the only challenger.
+fn ratio(report: &Value, figure: &str) -> Value {
+    let ratios = report["judgement"]["comparisons"][0]["ratios"].as_array().unwrap();
+    let found = ratios.iter().find(|ratio| ratio["figure"] == figure);
+    found.unwrap_or_else(|| panic!("{figure}: {ratios:?}")).clone()
+}
+
+#[test]
+fn a_server_that_is_slower_by_a_known_delay_is_told_so() {
+    let dir = tempfile::tempdir().unwrap();
+    let (fast, slow) = (server(Duration::from_millis(1), "hi"), server(Duration::from_millis(8), "hi"));
+    let gates = ["--fail-if", "rate < -20%", "--format", "json"];
+    let said = duel(dir.path(), &[&format!("fast={fast}"), &format!("slow={slow}")], &gates);
+    assert_eq!(said.code, 3, "{}", said.err);
+    let report = json(&said);
+    let rate = ratio(&report, "rate");
+    assert!(rate["high"].as_f64().unwrap() < 0.8, "{rate}");
+    let latency = ratio(&report, "p50");
+    assert!(latency["low"].as_f64().unwrap() > 1.5, "{latency}");
+    assert_eq!(report["judgement"]["gates"][0]["outcome"], "broken");
+    assert!(said.err.contains("--fail-if 'rate < -20%': slow is beyond it"), "{}", said.err);
+    assert_eq!(report["duel"]["differences"], Value::Array(Vec::new()));
+    // A slice is ten mean response times long.
+    assert!(
+        report["duel"]["duel"]["slice"].as_str().is_some_and(|slice| slice != "20ms"),
+        "{}",
+        report["duel"]["duel"]
+    );
+    let names: Vec<&str> = report["duel"]["contestants"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|it| it["name"].as_str().unwrap())
+        .collect();
+    assert_eq!(names, ["fast", "slow", "fast (twin)"]);
+}
+
+#[test]
+fn answers_that_differ_are_said_before_any_figure() {
+    let dir = tempfile::tempdir().unwrap();
+    let (one, other) = (server(Duration::ZERO, "hi"), server(Duration::ZERO, "ho"));
+    let said = duel(
+        dir.path(),
+        &[&format!("one={one}"), &format!("other={other}")],
+        &["--at-most", "2s", "--no-store"],
+    );
+    let told = "DIFFERS: other answers / otherwise: body of other content";
+    assert!(said.err.contains(told), "{}", said.err);
+    let (difference, figures) = (said.out.find("other answers / otherwise"), said.out.find("requests/s"));
+    assert!(difference.is_some() && difference < figures, "{}", said.out);
+    assert!(!dir.path().join("runs").exists());
+}
+
+#[test]
+fn contestants_are_started_anew_and_every_format_tells_the_same() {
+    let dir = tempfile::tempdir().unwrap();
+    let serve = format!("{} serve --listen {{address}}:{{port}} --root {{directory}}", program());
+    let said = duel(
+        dir.path(),
+        &["reference", &format!("own={serve}")],
+        &["-w", "workout-0k", "--no-check", "--no-twin"],
+    );
+    // A server of its own without the files refuses everything.
+    assert_eq!(said.code, 4, "{} {}", said.out, said.err);
+    assert!(said.out.contains("INVALID: own"), "{}", said.out);
+
+    let dir = tempfile::tempdir().unwrap();
+    let files = ["-w", "workout-0k", "-o", "duel.md"];
+    let said = duel(dir.path(), &["reference", "reference,threads=1"], &files);
+    assert!(matches!(said.code, 0 | 4), "{}", said.err);
+    let markdown = std::fs::read_to_string(dir.path().join("duel.md")).unwrap();
+    assert!(markdown.starts_with("### Duel: reference,threads=1 against reference\n"), "{markdown}");
+    assert!(
+        markdown.contains("<details>") && markdown.contains("| CPU time per request, µs |"),
+        "{markdown}"
+    );
+    let record = only_entry(&dir.path().join("runs"));
+    let stored: Value = serde_json::from_slice(&std::fs::read(record.join("duel.json")).unwrap()).unwrap();
+    let starts = stored["starts"].as_array().unwrap();
+    assert!(starts.len() >= 5, "{}", starts.len());
+    assert!(starts.iter().all(|start| start["sides"].as_array().unwrap().len() == 3));
+    assert_eq!(stored["contestants"][2]["is_twin"], true);
+    let page = std::fs::read_to_string(record.join("report.html")).unwrap();
+    assert!(page.contains("<title>Duel: reference,threads=1 against reference"), "{page}");
+}
+
+fn git(dir: &Path, arguments: &[&str]) {
+    let mut command = Command::new("git");
+    command.args(["-c", "user.name=t", "-c", "user.email=t@t", "-C"]).arg(dir).args(arguments);
+    let output = command.output().unwrap();
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+}
+
+/// A repository whose two commits serve different files.
+fn repository(dir: &Path) {
+    git(dir, &["init", "--quiet"]);
+    for text in ["one", "two, and longer"] {
+        std::fs::write(dir.join("source"), text).unwrap();
+        git(dir, &["add", "source"]);
+        git(dir, &["commit", "--quiet", "-m", text]);
+    }
+}
+
+#[test]
+fn revisions_are_built_and_served_from_worktrees_that_go() {
+    let (dir, there) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+    repository(there.path());
+    let serve = format!("{} serve --listen 127.0.0.1:{{port}} --root .", program());
+    let path = there.path().display().to_string();
+    let revisions = [
+        "--repository",
+        &path,
+        "--build",
+        "cp source made",
+        "--serve",
+        &serve,
+        "--path",
+        "/made",
+        "--no-store",
+    ];
+    let said = duel(dir.path(), &["HEAD~1", "HEAD"], &revisions);
+    assert!(
+        said.err.contains("building HEAD~1: cp source made\nbuilding HEAD: cp source made\n"),
+        "{}",
+        said.err
+    );
+    assert!(
+        said.err.contains("DIFFERS: HEAD answers /made otherwise: body of 3 bytes, here 15"),
+        "{}",
+        said.err
+    );
+    let worktrees =
+        Command::new("git").arg("-C").arg(there.path()).args(["worktree", "list"]).output().unwrap();
+    let listed = String::from_utf8(worktrees.stdout).unwrap();
+    assert_eq!(listed.lines().count(), 1, "{listed}");
+    assert!(!there.path().join("made").exists());
+
+    let failing = ["--repository", &path, "--build", "echo no compiler; false", "--serve", &serve];
+    let said = duel(dir.path(), &["HEAD~1", "HEAD"], &failing);
+    assert_ne!(said.code, 0);
+    assert!(
+        said.err
+            .contains("HEAD~1: `echo no compiler; false` failed (exit status: 1); it said:\n  no compiler"),
+        "{}",
+        said.err
+    );
+}
+
+#[test]
+fn an_interrupted_duel_keeps_its_starts() {
+    let dir = tempfile::tempdir().unwrap();
+    let arguments = [
+        "duel",
+        "reference",
+        "reference,threads=1",
+        "-w",
+        "workout-0k",
+        "--restart-every",
+        "500ms",
+        "--precision",
+        "0.01%",
+    ];
+    let mut running = Running::start(dir.path(), &arguments);
+    running.wait_for("   3 starts ");
+    running.signal("INT");
+    let said = running.end();
+    assert_eq!(said.code, 130, "{}", said.err);
+    assert!(said.out.contains("Duel: reference,threads=1 against reference"), "{}", said.out);
+    let record = only_entry(&dir.path().join("runs"));
+    let stored: Value = serde_json::from_slice(&std::fs::read(record.join("duel.json")).unwrap()).unwrap();
+    assert_eq!(stored["state"], "interrupted");
+    assert!(stored["starts"].as_array().unwrap().len() >= 3);
+}
+
+#[test]
+fn a_contestant_that_ends_is_named_and_what_was_measured_is_kept() {
+    let dir = tempfile::tempdir().unwrap();
+    let serve = format!("{} serve --listen {{address}}:{{port}} -w workout-0k", program());
+    let mortal = format!("mortal=timeout 4 {serve}");
+    let arguments = ["-w", "workout-0k", "--no-twin", "--restart-every", "20s", "--at-most", "40s"];
+    let said =
+        webstone_in(dir.path(), &[&["duel", &format!("whole={serve}"), &mortal][..], &arguments].concat());
+    assert_ne!(said.code, 0, "{}", said.out);
+    assert!(said.err.contains("mortal"), "{}", said.err);
+}
+
+#[test]
+fn what_cannot_be_held_is_refused_with_a_remedy() {
+    for (arguments, message, hint) in [
+        (&["nginx", "ngimx"][..], "`ngimx` is not a contestant", "give a server (reference, nginx"),
+        (
+            &["a=x{port}", ".", "--serve", "./x"],
+            "--serve: `./x`: {port} is missing",
+            "write it as for a shell",
+        ),
+        (
+            &["reference", "reference", "--slice", "1us"],
+            "--slice 1us: it is not from 1ms to 10s",
+            "write a time",
+        ),
+        (
+            &["reference", "reference", "--at-most", "3h"],
+            "--at-most 3h: it is not from 1s to 2h",
+            "write a time",
+        ),
+        (&["reference", "reference", "--path", "x"], "--path `x`: it is not a path", "a path begins with /"),
+        (
+            &["reference", "reference", "-R", "1k..2k/10s"],
+            "--rate: a duel has one rate, no ramp",
+            "write one",
+        ),
+        (
+            &["reference", "reference", "--fail-if", "cup > 3%"],
+            "`cup` is not one of the figures cpu, rate",
+            "cpu > +3%",
+        ),
+        (
+            &["reference", "reference", "--server", "nginx"],
+            "--server: contestants are given by name",
+            "webstone duel nginx",
+        ),
+        (&["reference", "reference", "--format", "csv"], "csv", "markdown"),
+        (
+            &["reference", "reference", "-o", "x.csv"],
+            "--format csv: a duel has no report of this format",
+            "its formats are text",
+        ),
+    ] {
+        let said = webstone(&[&["duel"], arguments].concat());
+        assert_eq!(said.code, 2, "{arguments:?}: {}", said.err);
+        assert!(said.err.contains(message) && said.err.contains(hint), "{arguments:?}: {}", said.err);
+        assert_eq!(said.out, "");
+    }
+    let said = webstone(&["duel", "reference"]);
+    assert_eq!(said.code, 2, "{}", said.err);
+}

@@ -1,0 +1,283 @@
+//! A duel as a document: what it found in a sentence for each contestant, the figures with their intervals, the twin, the conditions,
+//! whether it may be believed, and how it was held.
+
+use webstone_judge::duel::{self, DuelComparison, DuelJudgement, DuelRatio, GateOutcome};
+use webstone_judge::verdict::Standing;
+use webstone_measure::units::Nanos;
+use webstone_model::duel::{DuelFigure, DuelRecord};
+use webstone_model::record::RunState;
+
+use crate::document::table::{Room, Sheet, Table};
+use crate::document::{Document, Tone};
+use crate::numbers::{Scale, count, counted, signed};
+
+/// The document, with the sentences first.
+pub(crate) fn document(record: &DuelRecord, judgement: &DuelJudgement) -> Document {
+    let mut doc = Document::default();
+    doc.text(Tone::Strong, title(record));
+    doc.gap();
+    differences(record, &mut doc);
+    for of in &judgement.comparisons {
+        let tone = match leading(judgement, of).and_then(DuelRatio::is_worse) {
+            Some(true) => Tone::Alarm,
+            Some(false) => Tone::Good,
+            None => Tone::Strong,
+        };
+        doc.text(tone, sentence(record, judgement, of));
+    }
+    gates(record, judgement, &mut doc);
+    doc.sheets(judgement.comparisons.iter().map(|of| sheet(record, of)));
+    doc.gap();
+    if let Some(line) = twin_line(record, judgement) {
+        doc.item("twin", 10, Tone::Plain, line);
+    }
+    doc.item("held", 10, Tone::Plain, how(record));
+    for note in &judgement.notes {
+        doc.item("note", 10, Tone::Caution, note.clone());
+    }
+    let tone = if judgement.standing.is_conclusive() { Tone::Good } else { Tone::Alarm };
+    doc.gap();
+    doc.text(tone, verdict_line(record, judgement));
+    doc
+}
+
+/// `Duel: nginx:tuned against nginx`.
+pub(crate) fn title(record: &DuelRecord) -> String {
+    let others: Vec<&str> =
+        record.challengers().map(|number| record.contestants[number].name.as_str()).collect();
+    let first = record.contestants.first().map_or("", |first| first.name.as_str());
+    format!("Duel: {} against {first}", others.join(", "))
+}
+
+fn leading<'a>(judgement: &DuelJudgement, of: &'a DuelComparison) -> Option<&'a DuelRatio> {
+    of.ratio(judgement.leading)
+}
+
+/// `HEAD uses 3.1 % more CPU time per request than main (2.3 to 3.9 %)`.
+pub fn sentence(record: &DuelRecord, judgement: &DuelJudgement, of: &DuelComparison) -> String {
+    let first = &record.contestants[0].name;
+    let name = &of.name;
+    let Some(ratio) = leading(judgement, of) else {
+        return format!("Nothing can be said of {name}: it has no figure in common with {first}.");
+    };
+    let figure = ratio.figure;
+    if !ratio.high.is_finite() {
+        return format!("{name} against {first}: too few starts for an interval.");
+    }
+    if !ratio.differs() {
+        return format!(
+            "No difference in {} is shown between {name} and {first}: {} % ({}).",
+            figure.name(),
+            percent(ratio.ratio, ratio),
+            interval(ratio)
+        );
+    }
+    let by = 100.0 * (ratio.ratio - 1.0).abs();
+    let (from, to) = if ratio.ratio > 1.0 { (ratio.low, ratio.high) } else { (ratio.high, ratio.low) };
+    let decimals = decimals(ratio);
+    let range =
+        format!("{:.decimals$} to {:.decimals$} %", 100.0 * (from - 1.0).abs(), 100.0 * (to - 1.0).abs());
+    let more = if ratio.ratio > 1.0 { "more" } else { "less" };
+    match figure {
+        DuelFigure::Cpu => {
+            format!("{name} uses {by:.decimals$} % {more} CPU time per request than {first} ({range}).")
+        }
+        DuelFigure::Rate => {
+            let fewer = if ratio.ratio > 1.0 { "more" } else { "fewer" };
+            format!("{name} answers {by:.decimals$} % {fewer} requests/s than {first} ({range}).")
+        }
+        _ => {
+            let higher = if ratio.ratio > 1.0 { "higher" } else { "lower" };
+            format!("{name}'s {} is {by:.decimals$} % {higher} than {first}'s ({range}).", figure.name())
+        }
+    }
+}
+
+/// Digits after the point that an interval of this width deserves.
+fn decimals(ratio: &DuelRatio) -> usize {
+    let width = 100.0 * (ratio.high - ratio.low);
+    if width >= 20.0 {
+        0
+    } else if width >= 0.2 {
+        1
+    } else {
+        2
+    }
+}
+
+fn percent(value: f64, ratio: &DuelRatio) -> String {
+    signed(100.0 * (value - 1.0), decimals(ratio))
+}
+
+/// `+2.3 to +3.9`.
+pub(crate) fn interval(ratio: &DuelRatio) -> String {
+    match ratio.high.is_finite() {
+        true => format!("{} to {}", percent(ratio.low, ratio), percent(ratio.high, ratio)),
+        false => "unknown".to_owned(),
+    }
+}
+
+fn differences(record: &DuelRecord, doc: &mut Document) {
+    let shown = 5;
+    for difference in record.differences.iter().take(shown) {
+        let name = record.contestants.get(difference.contestant as usize).map_or("", |it| it.name.as_str());
+        let text = format!("{name} answers {} otherwise: {}", difference.url, difference.what);
+        doc.item("DIFFERS", 10, Tone::Alarm, text);
+    }
+    let more = record.differences.len().saturating_sub(shown);
+    if more > 0 {
+        doc.note(Tone::Alarm, format!("and {more} more answers that differ"));
+    }
+    if !record.differences.is_empty() {
+        doc.note(
+            Tone::Alarm,
+            "Contestants that answer otherwise do other work: read the figures with that in mind.",
+        );
+        doc.gap();
+    }
+}
+
+fn gates(record: &DuelRecord, judgement: &DuelJudgement, doc: &mut Document) {
+    for judged in &judgement.gates {
+        let (word, tone) = match judged.outcome {
+            GateOutcome::Kept => ("kept", Tone::Good),
+            GateOutcome::Broken => ("BROKEN", Tone::Alarm),
+            GateOutcome::Unknown => ("unknown", Tone::Caution),
+        };
+        doc.item(
+            word,
+            10,
+            tone,
+            format!("--fail-if '{}' for {}", judged.gate, record.contestants[judged.contestant].name),
+        );
+    }
+}
+
+/// Name, unit and factor of a figure in a table.
+fn scale(ratio: &DuelRatio) -> (String, Scale) {
+    let values = [ratio.base, ratio.value];
+    let scale = match ratio.figure {
+        DuelFigure::Cpu | DuelFigure::Latency | DuelFigure::P50 | DuelFigure::P90 | DuelFigure::P99 => {
+            Scale::seconds(values)
+        }
+        DuelFigure::Bytes | DuelFigure::Memory => Scale::bytes(values),
+        DuelFigure::Rate => Scale::plain(0, values),
+    };
+    let name = ratio.figure.name();
+    let name = if scale.unit.is_empty() { name.to_owned() } else { format!("{name}, {}", scale.unit) };
+    (name, scale)
+}
+
+pub(crate) fn sheet(record: &DuelRecord, of: &DuelComparison) -> Sheet {
+    let first = &record.contestants[0].name;
+    let mut table = Table::of(&of.ratios);
+    table.text("figure", Room::Always, |ratio| scale(ratio).0);
+    table.number(first.as_str(), "", Room::Always, |ratio| scale(ratio).1.cell(ratio.base));
+    table.number(of.name.as_str(), "", Room::Always, |ratio| scale(ratio).1.cell(ratio.value));
+    table.number("change", "%", Room::Always, |ratio| percent(ratio.ratio, ratio));
+    table.number("95 % interval", "%", Room::Always, interval);
+    table.text("", Room::Always, word);
+    table.tones(|ratio| match ratio.is_worse() {
+        Some(true) => Tone::Alarm,
+        Some(false) => Tone::Good,
+        None => Tone::Plain,
+    });
+    let (name, starts) = (&of.name, of.ratios.first().map_or(0, |ratio| ratio.starts));
+    Sheet::new(
+        format!("{name} against {first}"),
+        format!("changes are paired within {}", counted(starts as u64, "start", "starts")),
+        table.done(),
+    )
+}
+
+/// What is concluded of a figure.
+pub(crate) fn word(ratio: &DuelRatio) -> &'static str {
+    match (ratio.is_worse(), ratio.differs()) {
+        (Some(true), _) => "worse",
+        (Some(false), _) => "better",
+        (None, true) => "differs",
+        (None, false) => "no difference shown",
+    }
+}
+
+/// What the twin shows, if there is one.
+pub(crate) fn twin_line(record: &DuelRecord, judgement: &DuelJudgement) -> Option<String> {
+    let twin = judgement.twin.as_ref()?;
+    let ratio = twin.ratio(judgement.leading)?;
+    let first = &record.contestants[0].name;
+    Some(format!(
+        "a second copy of {first} took part: {} {} % ({}, at 99 %), {}",
+        ratio.figure.name(),
+        percent(ratio.ratio, ratio),
+        interval(ratio),
+        if ratio.differs() { "not the same" } else { "as it should be" }
+    ))
+}
+
+/// How it was held, in a line.
+pub(crate) fn how(record: &DuelRecord) -> String {
+    let slices: u64 = record.starts.iter().map(|start| start.slices.len() as u64).sum();
+    let load = match record.spec.load.rate.as_ref().and_then(|rates| rates.0.first()) {
+        Some(rate) => format!("{rate} requests/s"),
+        None => {
+            let clients = record.spec.load.clients.0.first().copied().unwrap_or_default();
+            counted(u64::from(clients), "client", "clients")
+        }
+    };
+    format!(
+        "{} of each, {} slices of {}, {load}, workload {}, in {}",
+        counted(record.starts.len() as u64, "start", "starts"),
+        count(slices),
+        record.duel.slice,
+        record.workload.name,
+        took(record)
+    )
+}
+
+fn took(record: &DuelRecord) -> String {
+    let seconds = record.took_ns / 1_000_000_000;
+    if seconds < 60 { format!("{seconds} s") } else { format!("{}:{:02} min", seconds / 60, seconds % 60) }
+}
+
+/// The verdict in a line.
+pub fn verdict_line(record: &DuelRecord, judgement: &DuelJudgement) -> String {
+    if !judgement.reasons.is_empty() {
+        return format!("{}: {}", judgement.standing.word(), judgement.reasons.join("; "));
+    }
+    let reach = judgement.comparisons.iter().filter_map(|of| leading(judgement, of)).map(DuelRatio::reach);
+    let reach = reach.fold(0.0, f64::max);
+    let wanted = record.duel.precision;
+    let known = format!("{} is known to ±{:.2} %", judgement.leading.name(), 100.0 * reach);
+    let ending = match (judgement.is_precise, record.state) {
+        (true, _) => String::new(),
+        (false, RunState::Interrupted) => ", when it was interrupted".to_owned(),
+        (false, RunState::Failed) => ", when it failed".to_owned(),
+        (false, _) if judgement.is_done() => ", enough for every condition".to_owned(),
+        (false, _) => format!(" instead of {:.2} % after {}", 100.0 * wanted, Nanos(record.duel.at_most.0)),
+    };
+    let word = if judgement.standing == Standing::Sound { "SOUND" } else { judgement.standing.word() };
+    format!("{word}: {known}{ending}")
+}
+
+/// The interval of the leading figure after each start, as letters: `──├──●──┤──`; for people who watch.
+pub fn interval_bar(ratio: &DuelRatio, reach: f64, width: usize) -> String {
+    let place = |value: f64| {
+        let share = (value - (1.0 - reach)) / (2.0 * reach);
+        (share.clamp(0.0, 1.0) * (width - 1) as f64).round() as usize
+    };
+    let (low, high, point) = (place(ratio.low), place(ratio.high.min(1e9)), place(ratio.ratio));
+    let mut bar: Vec<char> =
+        (0..width).map(|at| if (low..=high).contains(&at) { '─' } else { ' ' }).collect();
+    bar[place(1.0)] = '┊';
+    bar[low] = if ratio.low < 1.0 - reach { '‹' } else { '├' };
+    bar[high] = if ratio.high > 1.0 + reach { '›' } else { '┤' };
+    bar[point] = '●';
+    bar.into_iter().collect()
+}
+
+/// Judges a record and makes its document.
+pub(crate) fn judged(record: &DuelRecord) -> (DuelJudgement, Document) {
+    let judgement = duel::of(record);
+    let document = document(record, &judgement);
+    (judgement, document)
+}

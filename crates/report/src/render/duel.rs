@@ -1,0 +1,192 @@
+//! A duel in every format that it has.
+
+use webstone_judge::duel::{DuelComparison, DuelJudgement, GateOutcome};
+use webstone_model::duel::DuelRecord;
+use webstone_model::record::Tool;
+
+use super::chart::escape;
+use super::{html, markdown, outgoing, text};
+use crate::Options;
+use crate::document::duel as document;
+use crate::document::{Block, Document};
+
+/// A format of a duel's report.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum DuelFormat {
+    /// A screen for a terminal.
+    #[default]
+    Text,
+    /// Charts and tables for a browser.
+    Html,
+    /// A comment on a pull request.
+    Markdown,
+    /// The record and what is concluded from it.
+    Json,
+    /// Test cases for continuous integration.
+    Junit,
+}
+
+impl DuelFormat {
+    /// Every format, in the order of help texts.
+    pub const ALL: [DuelFormat; 5] =
+        [DuelFormat::Text, DuelFormat::Html, DuelFormat::Markdown, DuelFormat::Json, DuelFormat::Junit];
+
+    /// The format of runs that is most like it.
+    fn format(self) -> crate::Format {
+        match self {
+            DuelFormat::Text => crate::Format::Text,
+            DuelFormat::Html => crate::Format::Html,
+            DuelFormat::Markdown => crate::Format::Markdown,
+            DuelFormat::Json => crate::Format::Json,
+            DuelFormat::Junit => crate::Format::Junit,
+        }
+    }
+
+    /// The name that a command line types.
+    pub fn name(self) -> &'static str {
+        self.format().name()
+    }
+
+    /// What it is, in a few words, for help texts.
+    pub fn description(self) -> &'static str {
+        match self {
+            DuelFormat::Text => "a screen for a terminal",
+            DuelFormat::Html => "charts and tables in one file, for a browser",
+            DuelFormat::Markdown => "a comment on a pull request",
+            DuelFormat::Json => "the record and what is concluded from it",
+            DuelFormat::Junit => "test cases for CI, JUnit XML",
+        }
+    }
+
+    /// The one among a run's formats, if a duel has it.
+    pub fn of(format: crate::Format) -> Option<DuelFormat> {
+        DuelFormat::ALL.into_iter().find(|own| own.format() == format)
+    }
+}
+
+/// What a report in JSON has.
+#[derive(serde::Serialize)]
+struct Whole<'a> {
+    tool: &'a Tool,
+    judgement: &'a DuelJudgement,
+    sentences: Vec<String>,
+    duel: &'a DuelRecord,
+}
+
+/// The report of a duel.
+pub fn render_duel(record: &DuelRecord, format: DuelFormat, options: &Options) -> Vec<u8> {
+    let (judgement, doc) = document::judged(record);
+    match format {
+        DuelFormat::Text => text::whole(&doc, options).into_bytes(),
+        DuelFormat::Html => html::duel::render(record, &judgement).into_bytes(),
+        DuelFormat::Markdown => markdown::render(&comment(record, &judgement)),
+        DuelFormat::Json => {
+            let sentences =
+                judgement.comparisons.iter().map(|of| document::sentence(record, &judgement, of)).collect();
+            let whole = Whole { tool: &record.tool, judgement: &judgement, sentences, duel: record };
+            let text = serde_json::to_string_pretty(&whole).expect("records have text keys");
+            outgoing::json(&(text + "\n")).into_bytes()
+        }
+        DuelFormat::Junit => junit(record, &judgement).into_bytes(),
+    }
+}
+
+/// A comment on a pull request: the answer is seen, the rest unfolds.
+fn comment(record: &DuelRecord, judgement: &DuelJudgement) -> Document {
+    let mut doc = Document::default();
+    let broken = judgement.gates.iter().any(|gate| gate.outcome == GateOutcome::Broken);
+    let mark = match (judgement.standing.is_conclusive(), broken) {
+        (false, _) => "⚠️ ",
+        (true, true) => "❌ ",
+        (true, false) if !judgement.gates.is_empty() => "✅ ",
+        (true, false) => "",
+    };
+    doc.0.push(Block::Title(format!("{mark}{}", document::title(record))));
+    for of in &judgement.comparisons {
+        doc.0.push(Block::Text(vec![(
+            crate::document::Tone::Strong,
+            document::sentence(record, judgement, of),
+        )]));
+    }
+    let mut lines: Vec<String> = record
+        .differences
+        .iter()
+        .map(|it| {
+            let name = record.contestants.get(it.contestant as usize).map_or("", |it| it.name.as_str());
+            format!("{name} answers {} otherwise: {}", it.url, it.what)
+        })
+        .collect();
+    lines.extend(judgement.gates.iter().map(|judged| {
+        let word = match judged.outcome {
+            GateOutcome::Kept => "kept",
+            GateOutcome::Broken => "broken",
+            GateOutcome::Unknown => "cannot be told in this time",
+        };
+        format!("fail if {}: {word} ({})", judged.gate, record.contestants[judged.contestant].name)
+    }));
+    doc.list(lines);
+    doc.note(crate::document::Tone::Faint, document::verdict_line(record, judgement));
+    let mut rest = Document::default();
+    rest.sheets(judgement.comparisons.iter().map(|of: &DuelComparison| document::sheet(record, of)));
+    let mut notes: Vec<String> = document::twin_line(record, judgement).into_iter().collect();
+    notes.push(document::how(record));
+    notes.extend(judgement.notes.iter().cloned());
+    rest.list(notes);
+    doc.0.push(Block::Fold("All figures", rest));
+    doc
+}
+
+/// Each condition is a test case, and so is the verdict.
+fn junit(record: &DuelRecord, judgement: &DuelJudgement) -> String {
+    let quoted = |text: &str| {
+        let mut out = String::new();
+        escape(&mut out, text);
+        format!("\"{out}\"")
+    };
+    let mut cases = Vec::new();
+    let verdict = document::verdict_line(record, judgement);
+    let is_wrong = !judgement.standing.is_conclusive();
+    cases.push(("verdict".to_owned(), is_wrong.then_some(("error", verdict.clone())), verdict));
+    for of in &judgement.comparisons {
+        let said = document::sentence(record, judgement, of);
+        let gates: Vec<_> =
+            judgement.gates.iter().filter(|judged| judged.contestant == of.contestant).collect();
+        if gates.is_empty() {
+            cases.push((of.name.clone(), None, said.clone()));
+        }
+        for judged in gates {
+            let outcome = match judged.outcome {
+                GateOutcome::Kept => None,
+                GateOutcome::Broken => Some(("failure", said.clone())),
+                GateOutcome::Unknown => Some(("error", format!("cannot be told in this time: {said}"))),
+            };
+            cases.push((format!("{}: not {}", of.name, judged.gate), outcome, said.clone()));
+        }
+    }
+    let of = |kind: &str| {
+        cases.iter().filter(|(_, outcome, _)| outcome.as_ref().is_some_and(|it| it.0 == kind)).count()
+    };
+    let counts = format!(
+        "tests=\"{}\" failures=\"{}\" errors=\"{}\" skipped=\"0\" time=\"{:.3}\"",
+        cases.len(),
+        of("failure"),
+        of("error"),
+        record.took_ns as f64 / 1e9
+    );
+    let class = format!("webstone.{}", document::title(record).replace('.', "_"));
+    let mut out = format!(
+        "<?xml version=\"1.0\" encoding=\"UTF-8\"?>\n<testsuites name=\"webstone\" {counts}>\n  <testsuite name={} timestamp={} {counts}>\n",
+        quoted(&record.id),
+        quoted(record.started_at.get(..19).unwrap_or(&record.started_at)),
+    );
+    for (name, outcome, said) in &cases {
+        out += &format!("    <testcase classname={} name={}>\n", quoted(&class), quoted(name));
+        if let Some((kind, why)) = outcome {
+            out += &format!("      <{kind} message={}/>\n", quoted(why));
+        }
+        let mut text = String::new();
+        escape(&mut text, said);
+        out += &format!("      <system-out>{text}</system-out>\n    </testcase>\n");
+    }
+    out + "  </testsuite>\n</testsuites>\n"
+}

@@ -1,0 +1,226 @@
+//! A duel as a page: what was found, the interval of the leading figure as it narrowed, the change of every figure, and the starts one by
+//! one.
+
+use webstone_judge::duel::{self, DuelComparison, DuelJudgement, DuelRatio, GateOutcome};
+use webstone_model::duel::{DuelFigure, DuelRecord};
+
+use super::markup::Html;
+use super::{foot, head, navigation};
+use crate::chart::{Axis, Change, Line, Plot, Point, changes};
+use crate::document::duel::{how, interval, sentence, sheet, title, twin_line, verdict_line, word};
+use crate::numbers::{count, signed};
+
+/// Height of a chart, in units of its width.
+const HEIGHT: f64 = 220.0;
+
+/// The page.
+pub(crate) fn render(record: &DuelRecord, judgement: &DuelJudgement) -> String {
+    let mut html = Html::default();
+    let subtitle = format!("{}; {}", how(record), record.id);
+    head(&mut html, "webstone duel", &title(record), &subtitle);
+    html.raw("</header>\n");
+    let mut body = Html::default();
+    body.raw("<main id=\"main\" tabindex=\"-1\">");
+    answers(&mut body, record, judgement);
+    for of in &judgement.comparisons {
+        compared(&mut body, record, judgement, of);
+    }
+    starts(&mut body, record, judgement);
+    contestants(&mut body, record);
+    body.raw("</main>");
+    let body = body.finish();
+    navigation(&mut html, &body, None);
+    html.raw(&body);
+    foot(&mut html);
+    html.finish()
+}
+
+fn answers(html: &mut Html, record: &DuelRecord, judgement: &DuelJudgement) {
+    html.section("answer", "Answer");
+    let class = match (judgement.standing.is_conclusive(), is_worse(judgement)) {
+        (false, _) => "verdict invalid",
+        (true, true) => "verdict disturbed",
+        (true, false) => "verdict",
+    };
+    html.raw(&format!("<div class=\"{class}\">"));
+    for of in &judgement.comparisons {
+        html.element("p", &sentence(record, judgement, of));
+    }
+    html.element("p", &verdict_line(record, judgement)).raw("</div>");
+    let mut notes: Vec<String> = record
+        .differences
+        .iter()
+        .map(|it| {
+            let name = record.contestants.get(it.contestant as usize).map_or("", |it| it.name.as_str());
+            format!("{name} answers {} otherwise: {}", it.url, it.what)
+        })
+        .collect();
+    notes.extend(judgement.gates.iter().map(|judged| {
+        let word = match judged.outcome {
+            GateOutcome::Kept => "kept",
+            GateOutcome::Broken => "broken",
+            GateOutcome::Unknown => "cannot be told",
+        };
+        format!("--fail-if '{}' for {}: {word}", judged.gate, record.contestants[judged.contestant].name)
+    }));
+    notes.extend(twin_line(record, judgement));
+    notes.extend(judgement.notes.iter().chain(&record.warnings).cloned());
+    html.raw("<ul>");
+    for note in &notes {
+        html.element("li", note);
+    }
+    html.raw("</ul></section>");
+}
+
+fn is_worse(judgement: &DuelJudgement) -> bool {
+    let leading = judgement.comparisons.iter().filter_map(|of| of.ratio(judgement.leading));
+    leading.filter_map(DuelRatio::is_worse).any(|is_worse| is_worse)
+}
+
+fn compared(html: &mut Html, record: &DuelRecord, judgement: &DuelJudgement, of: &DuelComparison) {
+    let id = format!("against-{}", of.contestant);
+    html.section(&id, &format!("{} against {}", of.name, record.contestants[0].name));
+    html.charts(|html| {
+        course(html, record, judgement, of);
+        let rows: Vec<Change> = of.ratios.iter().filter_map(change).collect();
+        if !rows.is_empty() {
+            let said: Vec<String> = rows.iter().map(|row| format!("{}: {}.", row.name, row.shown)).collect();
+            html.raw("<figure>").element("figcaption", "Change of every figure");
+            html.raw(&changes(
+                &format!("chart-changes-{}", of.contestant),
+                "Change of every figure",
+                &said.join(" "),
+                "change, %",
+                &rows,
+            ));
+            html.raw("</figure>\n");
+        }
+    });
+    html.sheet(&sheet(record, of));
+    html.raw("</section>");
+}
+
+fn change(ratio: &DuelRatio) -> Option<Change> {
+    let in_percent = |value: f64| 100.0 * (value - 1.0);
+    ratio.high.is_finite().then(|| Change {
+        name: ratio.figure.name().to_owned(),
+        shown: format!("{} %, {}", signed(in_percent(ratio.ratio), 1), word(ratio)),
+        point: in_percent(ratio.ratio),
+        interval: Some((in_percent(ratio.low), in_percent(ratio.high))),
+        noise: 0.0,
+        is_open: !ratio.differs(),
+        class: match ratio.is_worse() {
+            Some(true) => "bad",
+            Some(false) => "good",
+            None => "",
+        },
+    })
+}
+
+/// The interval after each start: it narrows.
+fn course(html: &mut Html, record: &DuelRecord, judgement: &DuelJudgement, of: &DuelComparison) {
+    let course = duel::course(record, of.contestant, judgement.leading);
+    // The first intervals are as wide as the page.
+    let drawn: Vec<&DuelRatio> = course.iter().filter(|ratio| ratio.starts >= 3).collect();
+    let Some(last) = drawn.last() else { return };
+    let in_percent = |value: f64| 100.0 * (value - 1.0);
+    let reach = drawn
+        .iter()
+        .filter(|ratio| ratio.starts >= 4)
+        .map(|ratio| in_percent(ratio.high).max(-in_percent(ratio.low)));
+    let reach = reach.fold(in_percent(last.high).abs().max(in_percent(last.low).abs()), f64::max) * 1.1;
+    let point = |ratio: &&DuelRatio| Point {
+        x: ratio.starts as f64,
+        y: in_percent(ratio.ratio).clamp(-reach, reach),
+        interval: Some((in_percent(ratio.low).max(-reach), in_percent(ratio.high).min(reach))),
+    };
+    let points: Vec<Point> = drawn.iter().map(point).collect();
+    let starts: Vec<f64> = points.iter().map(|point| point.x).collect();
+    let plot = Plot {
+        x: Axis::counts("starts of each contestant", 0.0, &starts),
+        y: Axis::around_zero("change, %", -reach, reach, 6),
+        height: HEIGHT,
+        reference: vec![(starts[0], 0.0), (*starts.last().unwrap_or(&1.0), 0.0)],
+        lines: vec![Line { name: judgement.leading.name().to_owned(), style: 0, points, marked: true }],
+    };
+    let title = format!("{}: the interval after each start", judgement.leading.name());
+    let said =
+        format!("After {} starts {} % ({}).", last.starts, signed(in_percent(last.ratio), 1), interval(last));
+    html.raw("<figure>").element("figcaption", &title);
+    html.raw(&plot.svg(
+        &format!("chart-course-{}", of.contestant),
+        &title,
+        &said,
+        &|x| format!("{x:.0} starts"),
+        &|y| format!("{} %", signed(y, 2)),
+    ));
+    html.raw("</figure>\n");
+}
+
+/// What each start showed.
+fn starts(html: &mut Html, record: &DuelRecord, judgement: &DuelJudgement) {
+    html.section("starts", "Starts");
+    let mut head = vec!["start".to_owned(), "slices".to_owned()];
+    for (number, contestant) in record.contestants.iter().enumerate() {
+        let unit = if judgement.leading == DuelFigure::Cpu { "CPU µs/request" } else { "requests/s" };
+        head.push(format!("{}: {unit}", contestant.name));
+        if number > 0 {
+            head.push("% of the first".to_owned());
+        }
+    }
+    let rows: Vec<Vec<String>> = record
+        .starts
+        .iter()
+        .enumerate()
+        .map(|(start, of)| {
+            let mut row = vec![(start + 1).to_string(), count(of.slices.len() as u64)];
+            let value = |number: usize| {
+                let slices = || {
+                    of.slices.iter().filter(move |slice| slice.side as usize == number && slice.is_whole())
+                };
+                let requests: u64 = slices().map(|slice| slice.requests).sum();
+                let over: f64 = match judgement.leading {
+                    DuelFigure::Cpu => slices().filter_map(|slice| slice.cpu_ns).sum::<u64>() as f64 / 1e3,
+                    _ => slices().map(|slice| slice.took_ns).sum::<u64>() as f64 / 1e9,
+                };
+                match judgement.leading {
+                    DuelFigure::Cpu => over / requests.max(1) as f64,
+                    _ => requests as f64 / over.max(1e-9),
+                }
+            };
+            for number in 0..record.contestants.len() {
+                row.push(format!("{:.2}", value(number)));
+                if number > 0 {
+                    row.push(format!("{:.1}", 100.0 * value(number) / value(0)));
+                }
+            }
+            row
+        })
+        .collect();
+    html.raw("<details><summary>Every start, unweighted</summary>");
+    html.table("Starts", &head, &rows);
+    html.raw("</details></section>");
+}
+
+fn contestants(html: &mut Html, record: &DuelRecord) {
+    html.section("contestants", "Contestants");
+    let head = ["name", "what", "server", "commit", "CPUs"].map(str::to_owned);
+    let rows: Vec<Vec<String>> = record
+        .contestants
+        .iter()
+        .map(|it| {
+            let software = it.software.as_ref().map(|software| format!("{software} {}", software.version));
+            let cpus: Vec<String> = it.cpus.iter().map(u32::to_string).collect();
+            vec![
+                it.name.clone(),
+                it.given.clone(),
+                software.or_else(|| it.server.clone()).unwrap_or_default(),
+                it.commit.clone().unwrap_or_default(),
+                cpus.join(", "),
+            ]
+        })
+        .collect();
+    html.table("Contestants", &head, &rows);
+    html.element("p", &format!("Command: {}", record.command_line.join(" ")));
+    html.raw("</section>");
+}
