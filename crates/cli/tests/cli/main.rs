@@ -47,5 +47,6 @@ mod specification;
 mod transactions;
 mod trouble;
 mod trust;
+mod tutorial;
 mod ui;
 mod workout;
