@@ -1,39 +1,44 @@
-//! The reference of the command line as Markdown, made from the definition: `docs/cli.md`.
+//! The reference of the command line as Markdown, made from the definition: `docs/cli.md`, and a page for each command.
 //!
-//! It has the same words as `--help`. The text does not depend on a terminal's width, so that the file in the
+//! It has the same words as `--help`. The text does not depend on a terminal's width, so that the files in the
 //! repository can be compared with what the program makes.
 
 use std::fmt::Write;
 
 use clap::{Arg, Command};
 
-/// The whole reference.
-pub fn markdown() -> String {
+/// The pages: the name of each, from `docs`, and its text.
+pub fn pages() -> Vec<(String, String)> {
     let mut root = crate::args::command();
     root.build();
     let mut out = String::from(
         "# Command line\n\n\
-         This page is made from the program's own definition: `UPDATE_DOCS=1 cargo test -p webstone` writes it again.\n\
+         These pages are made from the program's own definition: `cargo xtask docs` writes them again.\n\
          `webstone COMMAND --help` says the same.\n\n",
     );
     out.push_str("| command | what it does |\n|---|---|\n");
     for command in shown(&root) {
         let about = command.get_about().map(ToString::to_string).unwrap_or_default();
-        let _ = writeln!(out, "| [`webstone {0}`](#webstone-{0}) | {about} |", command.get_name());
+        let _ = writeln!(out, "| [`webstone {0}`](cli/{0}.md) | {about} |", command.get_name());
     }
     out.push_str("\n## Options of every command\n\n");
     for arg in root.get_arguments().filter(|arg| arg.is_global_set()) {
         option(&mut out, arg);
     }
     out.push_str(EXIT_CODES);
+    let mut pages = vec![("cli.md".to_owned(), out)];
     for command in shown(&root) {
-        section(&mut out, command, "webstone", 2);
+        let mut out = String::new();
+        section(&mut out, command, "webstone", 1);
+        pages.push((format!("cli/{}.md", command.get_name()), out));
     }
-    // One empty line between paragraphs, one newline at the end.
-    while out.ends_with("\n\n") {
-        out.pop();
+    for (_, page) in &mut pages {
+        // One empty line between paragraphs, one newline at the end.
+        while page.ends_with("\n\n") {
+            page.pop();
+        }
     }
-    out
+    pages
 }
 
 const EXIT_CODES: &str = "\
@@ -163,32 +168,38 @@ fn escape(text: &str) -> String {
 mod tests {
     use super::*;
 
-    /// The file in the repository is what the program makes. `UPDATE_DOCS=1` writes it.
+    /// The files in the repository are what the program makes. `UPDATE_DOCS=1` writes them, and removes others.
     #[test]
     fn the_checked_in_reference_is_current() {
-        let path = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/cli.md");
-        let made = markdown();
+        let docs = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs");
+        let made = pages();
         if std::env::var_os("UPDATE_DOCS").is_some() {
-            std::fs::write(&path, &made).unwrap();
+            let _ = std::fs::remove_dir_all(docs.join("cli"));
+            std::fs::create_dir(docs.join("cli")).unwrap();
+            made.iter().for_each(|(name, text)| std::fs::write(docs.join(name), text).unwrap());
         }
-        let stored = std::fs::read_to_string(&path).unwrap_or_default();
-        assert!(
-            stored == made,
-            "docs/cli.md is not current; `UPDATE_DOCS=1 cargo test -p webstone` writes it again"
+        let summary = std::fs::read_to_string(docs.join("SUMMARY.md")).unwrap();
+        for (name, text) in &made {
+            let stored = std::fs::read_to_string(docs.join(name)).unwrap_or_default();
+            assert!(stored == *text, "docs/{name} is not current; `cargo xtask docs` writes it again");
+            assert!(summary.contains(&format!("({name})")), "docs/SUMMARY.md does not name {name}");
+        }
+        assert_eq!(
+            std::fs::read_dir(docs.join("cli")).unwrap().count(),
+            made.len() - 1,
+            "others in docs/cli"
         );
     }
 
     #[test]
     fn every_command_and_flag_is_in_it() {
-        let text = markdown();
+        let pages = pages();
         let mut flags = 0;
         let root = crate::args::command();
         for command in root.get_subcommands().filter(|command| !command.is_hide_set()) {
-            assert!(
-                text.contains(&format!("\n## webstone {}\n", command.get_name())),
-                "{}",
-                command.get_name()
-            );
+            let name = format!("cli/{}.md", command.get_name());
+            let (_, text) = pages.iter().find(|(page, _)| *page == name).expect("each command has a page");
+            assert!(text.starts_with(&format!("# webstone {}\n", command.get_name())), "{name}");
             for long in command.get_arguments().filter(|flag| !flag.is_hide_set()).filter_map(Arg::get_long) {
                 assert!(text.contains(&format!("`--{long}")), "--{long}");
                 flags += 1;
