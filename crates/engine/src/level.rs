@@ -12,6 +12,7 @@ use webstone_measure::metrics::Measured;
 use webstone_measure::rate::RateProfile;
 
 use crate::control::{Control, LevelClock, Opening};
+use crate::h1::pipeline::Pipelined;
 use crate::h1::session::Http1;
 use crate::h2::session::Http2;
 use crate::layer::{Layer, Plain};
@@ -198,6 +199,8 @@ impl Start {
         let observer = Observer::new(self.trace.take(), self.transactions.take());
         // A worker is compiled for each protocol over each layer, so that a request pays only for its own.
         match (self.plan.is_h2(), self.plan.tls.is_some()) {
+            (false, false) if self.plan.is_pipelined() => self.run::<Plain, Pipelined>(backend, observer),
+            (false, true) if self.plan.is_pipelined() => self.run::<Tls, Pipelined>(backend, observer),
             (false, false) => self.run::<Plain, Http1>(backend, observer),
             (false, true) => self.run::<Tls, Http1>(backend, observer),
             (true, false) => self.run::<Plain, Http2>(backend, observer),

@@ -118,6 +118,10 @@ impl<B: Backend, L: Layer, P: Session> Worker<B, L, P> {
     /// would answer it, and nobody would read the answer.
     pub(crate) fn leave(&mut self, index: u32) {
         if P::Exchanges::MANY {
+            // The server has ended it, with the end of an answer.
+            if self.links[index].socket.is_none() {
+                return self.drop_link(index);
+            }
             self.send_last(index);
         }
         self.links[index].layer.close();

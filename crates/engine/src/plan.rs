@@ -74,6 +74,7 @@ pub struct Plan {
     /// Requests of a run in HTTP/2; empty otherwise.
     pub(crate) h2: Requests,
     is_h2: bool,
+    is_pipelined: bool,
     /// HTTP/2: the settings that a connection begins with.
     pub(crate) h2_settings: Http2Settings,
     /// HTTP/2: maximum number of concurrent streams per connection.
@@ -190,9 +191,10 @@ impl Plan {
             contents: None,
             h2: Requests::default(),
             is_h2: client.http == HttpVersion::Http2,
+            is_pipelined: client.pipeline > 1,
             h2_settings: client.http2_settings,
             streams: client.streams.unwrap_or(u32::MAX),
-            clients_per_connection: client.clients_per_connection.max(1),
+            clients_per_connection: client.clients_per_link(),
             tls,
             templates: Vec::new(),
             target_feeds: None,
@@ -224,6 +226,15 @@ impl Plan {
                         "leave out --early-data, or ask by GET, HEAD, PUT, DELETE or OPTIONS",
                     ));
                 }
+                if client.pipeline > 1 && !request.is_idempotent {
+                    return Err(PlanError::new(
+                        format!(
+                            "--pipeline: page {index} has a request that no other may follow before its answer ({})",
+                            file.url
+                        ),
+                        "leave out --pipeline, or ask by GET, HEAD, PUT, DELETE or OPTIONS",
+                    ));
+                }
                 contents.push(plan.generated_file(&request, file));
                 plan.requests.push(request);
             }
@@ -252,11 +263,17 @@ impl Plan {
         self.is_h2
     }
 
+    /// Whether requests follow each other on a connection without waiting for answers.
+    pub(crate) fn is_pipelined(&self) -> bool {
+        self.is_pipelined
+    }
+
     /// Whether bodies are received, not discarded in the kernel: because their content is checked, because Unix
     /// sockets cannot discard, or because there are frames within them.
     pub(crate) fn receives_bodies(&self) -> bool {
         let is_unix = |address: &Address| matches!(address, Address::Unix(_));
         self.is_h2
+            || self.is_pipelined
             || self.check == Check::Content
             || self.tls.is_some()
             || self.origins.iter().any(|origin| origin.addresses.iter().any(is_unix))

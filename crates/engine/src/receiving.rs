@@ -215,6 +215,13 @@ impl<B: Backend, L: Layer, P: Session> Worker<B, L, P> {
         match heard {
             Heard::Nothing => {}
             Heard::Whole(slot) => self.finish(at(slot), false, now),
+            Heard::WholeAndLast(slot) => {
+                let connection = self.links[index].connection;
+                self.finish(at(slot), false, now);
+                if self.is_still_up(index, connection) {
+                    self.capacity_changed(index, now);
+                }
+            }
             Heard::Failed(slot, failure) => {
                 self.end_in_error_by(at(slot), failure, now);
                 self.settle(index, now);

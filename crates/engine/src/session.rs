@@ -125,6 +125,8 @@ pub(crate) enum Heard {
     Nothing,
     /// The answer in this slot is whole.
     Whole(u32),
+    /// The same, and the server will answer none of the others on this link.
+    WholeAndLast(u32),
     /// The exchange in this slot will get no answer. The link stays usable.
     Failed(u32, AnswerError),
     /// The server did not process the request in this slot, which may be sent again. The class counts if it is given

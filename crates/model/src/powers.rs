@@ -195,6 +195,7 @@ fn of_client(client: &ClientSpec, asked: &mut List) {
         streams: _,
         http2_settings,
         clients_per_connection: _,
+        pipeline: _,
         // Method, header fields and body go to the target and nowhere else.
         method: _,
         headers: _,

@@ -288,6 +288,9 @@ pub struct ClientSpec {
     /// HTTP/2: number of clients that share each connection.
     #[serde(skip_serializing_if = "is_one")]
     pub clients_per_connection: u32,
+    /// HTTP/1.1: maximum number of requests in progress on a connection, each of another client. 0 or 1: one.
+    #[serde(skip_serializing_if = "is_zero")]
+    pub pipeline: u32,
     /// Method of files that do not state one.
     pub method: String,
     /// Header fields added to every request, in order; `NAME = ["…", "…"]` sends several of one name.
@@ -351,13 +354,19 @@ pub struct ClientSpec {
 }
 
 impl ClientSpec {
+    /// Number of clients that share a connection.
+    pub fn clients_per_link(&self) -> u32 {
+        self.clients_per_connection.max(self.pipeline).max(1)
+    }
+
     /// Maximum number of connections that this many clients have at once.
     pub fn connections_max(&self, clients: u32) -> u64 {
         let clients = u64::from(clients);
         match self.http {
             HttpVersion::Http2 if self.connections != ConnectionPolicy::PerRequest => {
-                clients.div_ceil(self.clients_per_connection.max(1).into())
+                clients.div_ceil(self.clients_per_link().into())
             }
+            _ if self.pipeline > 1 => clients.div_ceil(self.clients_per_link().into()),
             _ => clients * u64::from(self.parallel.max(1)),
         }
     }
@@ -381,6 +390,7 @@ impl Default for ClientSpec {
             streams: None,
             http2_settings: Http2Settings::default(),
             clients_per_connection: 1,
+            pipeline: 0,
             method: "GET".to_owned(),
             headers: Fields::default(),
             accept_encoding: Codings::default(),

@@ -21,7 +21,7 @@ flags! {
 pub struct ClientArgs {
     /// When a client's connections end
     ///
-    /// WebStone's run rules require per-request, which is also the default of testbed files.
+    /// WebStone's run rules require per-request.
     ///
     /// Example: --connections per-request
     #[arg(long, value_name = "POLICY", value_parser = values::connection_policy())]
@@ -77,6 +77,15 @@ pub struct ClientArgs {
     /// Example: --clients-per-connection 10
     #[arg(long, value_name = "N", value_parser = values::count_u32)]
     pub clients_per_connection: Option<u32> => (client.clients_per_connection),
+
+    /// HTTP/1.1 with keep-alive: requests in progress on a connection, without waiting for answers (pipelining)
+    ///
+    /// N clients share each connection, and each of them waits for its own answer: wrk's -c 16 with a script that sends 8 at a time is
+    /// -c 128 --pipeline 8. Answers come in order, so that a slow one delays those after it. Browsers do not do this.
+    ///
+    /// Example: --pipeline 8
+    #[arg(long, value_name = "N", value_parser = values::count_u32)]
+    pub pipeline: Option<u32> => (client.pipeline = "1"),
 
     /// HTTP method; with --body the default is POST
     ///

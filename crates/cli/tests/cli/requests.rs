@@ -7,7 +7,7 @@ use std::sync::{Arc, Mutex};
 
 use serde_json::Value;
 
-use crate::program::webstone_in;
+use crate::program::{Server, webstone_in};
 
 /// A server that answers by a function of the request, and keeps the requests.
 struct Site {
@@ -63,9 +63,13 @@ fn answer(status: &str, fields: &str, body: &[u8]) -> Vec<u8> {
 
 const ONE: [&str; 6] = ["-n", "1", "-c", "1", "-q", "--warmup=0s"];
 
+/// By one client.
 fn hit(dir: &Path, args: &[&str]) -> Value {
-    let said =
-        webstone_in(dir, &[&["hit"], args, &["-q", "--warmup=0s", "-c1", "--format", "json"]].concat());
+    hit_with(dir, &[args, &["-c1"]].concat())
+}
+
+fn hit_with(dir: &Path, args: &[&str]) -> Value {
+    let said = webstone_in(dir, &[&["hit"], args, &["-q", "--warmup=0s", "--format", "json"]].concat());
     assert!(matches!(said.code, 0 | 4), "{said:?}");
     serde_json::from_str(&said.out).unwrap()
 }
@@ -286,4 +290,31 @@ fn a_command_line_of_curl_is_measured() {
              hint: leave it out if it changes nothing that is measured; `webstone hit --help` has webstone's own options\n"
         )
     );
+}
+
+#[test]
+fn a_pipeline_is_answered_request_by_request() {
+    let dir = tempfile::tempdir().unwrap();
+    let server = Server::start(dir.path(), &["--threads", "1"]);
+    let url = format!("{}/file500.html", server.url);
+    let report = hit_with(dir.path(), &[&url, "--pipeline", "4", "-c", "8", "-n", "400"]);
+    let counts = &report["iterations"][0]["measured"]["counts"];
+    assert_eq!(
+        (&counts["succeeded"], &counts["failed"], &counts["connections"]),
+        (&400.into(), &0.into(), &2.into())
+    );
+    let responses = &report["iterations"][0]["measured"]["response"]["count"];
+    assert_eq!(responses, &400);
+    for (options, what) in [
+        (&["--http", "2"][..], "only HTTP/1.1 has pipelines"),
+        (&["--connections", "per-request"], "connections are not kept alive"),
+        (&["-m", "POST"], "has a request that no other may follow before its answer"),
+    ] {
+        let said = webstone_in(
+            dir.path(),
+            &[&["hit", &url, "--pipeline", "2", "--no-check"], options, &ONE].concat(),
+        );
+        assert_eq!(said.code, 2, "{said:?}");
+        assert!(said.err.contains(what), "{}", said.err);
+    }
 }

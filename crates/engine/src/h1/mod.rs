@@ -2,6 +2,7 @@
 
 pub mod chunked;
 pub mod known_heads;
+pub(crate) mod pipeline;
 pub mod request;
 pub mod response;
 pub(crate) mod session;

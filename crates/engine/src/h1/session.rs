@@ -173,7 +173,7 @@ impl Http1 {
     }
 }
 
-fn malformed(Malformed(what): Malformed) -> AnswerError {
+pub(super) fn malformed(Malformed(what): Malformed) -> AnswerError {
     AnswerError::Malformed(what)
 }
 

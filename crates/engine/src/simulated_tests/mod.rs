@@ -9,6 +9,7 @@ pub(crate) mod network;
 mod open_loop;
 mod opening;
 mod pages;
+mod pipelines;
 mod schedules;
 mod several_hosts;
 mod shared_links;

@@ -123,10 +123,11 @@ impl Found {
             format!("{}{limit}", text(&client.connections))
         };
         type Part = fn(&ClientSpec) -> String;
-        let forbidding: [(&str, Part); 17] = [
+        let forbidding: [(&str, Part); 18] = [
             ("files fetched at once", |client| client.parallel.to_string()),
             ("protocol", |client| format!("HTTP/{}", text(&client.http))),
             ("clients per connection", |client| client.clients_per_connection.to_string()),
+            ("requests in progress per connection", |client| client.pipeline.max(1).to_string()),
             ("streams per connection", |client| {
                 client.streams.map_or("no limit".to_owned(), |most| most.to_string())
             }),

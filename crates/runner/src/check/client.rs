@@ -70,6 +70,7 @@ pub(super) fn check(client: &mut ClientSpec) -> Result<(), SpecError> {
     }
     follow(client)?;
     codings(client)?;
+    pipeline(client)?;
     if let Some(route) = client.connect_to.first() {
         let other =
             [("client.proxy", client.proxy.is_some()), ("client.unix_socket", client.unix_socket.is_some())];
@@ -124,6 +125,24 @@ fn follow(client: &ClientSpec) -> Result<(), SpecError> {
             "`{given}`, but client.parallel requests files at once, and redirects come one after the other"
         );
         return Err(SpecError::new(FOLLOW, what, "leave out client.follow or client.parallel"));
+    }
+    Ok(())
+}
+
+/// Only HTTP/1.1 on kept connections has pipelines.
+fn pipeline(client: &ClientSpec) -> Result<(), SpecError> {
+    const PIPELINE: &str = "client.pipeline";
+    let given = client.pipeline;
+    if given < 2 {
+        return Ok(());
+    }
+    if client.http != HttpVersion::Http11 {
+        let what = format!("`{given}`, but only HTTP/1.1 has pipelines");
+        return Err(SpecError::new(PIPELINE, what, "leave out client.pipeline or client.http"));
+    }
+    if client.connections != ConnectionPolicy::KeepAlive {
+        let what = format!("`{given}`, but connections are not kept alive");
+        return Err(SpecError::new(PIPELINE, what, "set client.connections to keep-alive, or leave it out"));
     }
     Ok(())
 }

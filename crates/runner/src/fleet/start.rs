@@ -157,7 +157,7 @@ pub(crate) fn start(
         version,
         tool_version: tool.version.clone(),
         times,
-        clients_per_connection: spec.client.clients_per_connection.max(1),
+        clients_per_connection: spec.client.clients_per_link(),
         is_dealt_by_clients: clients.is_some(),
         number: 0,
     };

@@ -211,6 +211,9 @@ pub(crate) fn policy(record: &RunRecord) -> Vec<String> {
     if !client.http2_settings.is_default() {
         facts.push(format!("HTTP/2 settings: {}", client.http2_settings.in_words()));
     }
+    if client.pipeline > 1 {
+        facts.push(format!("up to {} requests in progress on a connection (pipelining)", client.pipeline));
+    }
     if client.clients_per_connection > 1 {
         facts.push(format!("{} clients per connection", client.clients_per_connection));
     }
