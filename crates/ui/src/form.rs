@@ -30,12 +30,18 @@ struct Preset {
 }
 
 /// The first is what a form that nobody has touched begins with.
-const PRESETS: [Preset; 10] = [
+const PRESETS: [Preset; 11] = [
     Preset {
         title: "First run",
         about: "The embedded server, 5 to 40 clients, half a minute.",
         command: "run",
         toml: "[load]\nclients = \"5,10,20,40\"\nduration = \"6s\"\n\n[client]\nconnections = \"keep-alive\"\n",
+    },
+    Preset {
+        title: "My URL",
+        about: "One page of a server of yours: put its URL, with its path, into Target.",
+        command: "run",
+        toml: "target = [\"http://127.0.0.1:8080/index.html\"]\n\n[load]\nclients = \"10,20,40\"\nduration = \"5s\"\n\n[client]\nconnections = \"keep-alive\"\n",
     },
     Preset {
         title: "HTTPS and HTTP/2",
@@ -104,8 +110,13 @@ pub(crate) fn form(desk: &dyn Desk) -> Value {
     let presets: Vec<Value> = PRESETS.iter().map(preset).collect();
     let workloads: Vec<Value> =
         desk.workloads().into_iter().map(|(name, about)| json!({ "name": name, "about": about })).collect();
+    let mut schema = schema_for!(RunSpec).to_value();
+    // A testbed file without a policy keeps connections; a record always states its own.
+    if let Some(policy) = schema.pointer_mut("/$defs/ClientSpec/properties/connections/default") {
+        *policy = json!("keep-alive");
+    }
     json!({
-        "schema": schema_for!(RunSpec),
+        "schema": schema,
         "commands": commands,
         "presets": presets,
         "servers": desk.servers(),

@@ -117,7 +117,7 @@ mod tests {
 
     #[test]
     fn what_flags_can_express_becomes_flags() {
-        // Without a policy in a testbed file each request has a new connection; the command line keeps connections.
+        // These are specifications, not testbed files: in a file without a policy connections are kept.
         for (toml, line) in [
             ("", "webstone run --connections per-request"),
             ("[client]\nconnections = \"keep-alive\"\n", "webstone run"),

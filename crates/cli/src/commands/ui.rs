@@ -81,7 +81,8 @@ impl Desk for CommandLine {
         let planned = match &parsed.command {
             Command::Run(args) => {
                 intent::of_run_of(args, testbed).and_then(of_a_workload_that_exists).map(|intent| Planned {
-                    command_line: self.typist.run(&intent.spec),
+                    // A page of its own stands in the testbed file alone.
+                    command_line: intent.workload.is_none().then(|| self.typist.run(&intent.spec)).flatten(),
                     spec: intent.spec,
                     cells: Vec::new(),
                     rounds: 0,
@@ -192,9 +193,11 @@ mod tests {
     fn a_testbed_is_planned_as_the_command_line_would() {
         let run = planned("run", "[load]\nclients = \"5,10\"\n").unwrap();
         assert_eq!((run.spec.load.clients.0.as_slice(), run.cells.len()), (&[5, 10][..], 0));
+        let page = planned("run", "target = [\"http://127.0.0.1:8080/x\"]\n").unwrap();
+        assert_eq!((&*page.spec.workload, page.command_line), ("/x", None));
         let text = "[series]\nservers = [\"reference\"]\nconnections = [\"keep-alive\", \"per-request\"]\n";
         let series = planned("servers", text).unwrap();
-        assert_eq!((series.cells.len(), series.rounds), (2, 1), "{:?}", series.cells);
+        assert_eq!((series.cells.len(), series.rounds), (2, 3), "{:?}", series.cells);
     }
 
     #[test]

@@ -116,7 +116,7 @@ pub(crate) fn of_run_of(args: &RunArgs, text: &str) -> Result<Intent, Failure> {
 }
 
 fn of_run_with(args: &RunArgs, testbed: Option<Testbed>) -> Result<Intent, Failure> {
-    let mut spec = testbed.as_ref().map_or_else(run_defaults, |testbed| testbed.spec.clone());
+    let mut spec = testbed.as_ref().map_or_else(run_defaults, |file| testbed::over(file, &run_defaults()));
     if args.quick {
         quick::quick(&mut spec);
     }
@@ -126,6 +126,14 @@ fn of_run_with(args: &RunArgs, testbed: Option<Testbed>) -> Result<Intent, Failu
         pages::instead(workload, args, &mut spec)?;
     }
     lay_over(args, &mut spec)?;
+    let names_workload =
+        args.workload.is_some() || testbed.as_ref().is_some_and(|file| file.states("workload"));
+    let workload = match workload {
+        None if !names_workload && pages::are_pages(&spec.target) => {
+            Some(pages::of_targets(&mut spec, args.dump_spec)?)
+        }
+        workload => workload,
+    };
     let asked = Asked { spec, defaults: run_defaults(), given: args.typed_keys(), testbed };
     let intent = finish("run", asked, workload, &args.output, !args.no_store, Format::Text)?;
     Ok(Intent {
@@ -198,8 +206,7 @@ pub(crate) fn defaults(command: &str) -> RunSpec {
 }
 
 /// The defaults of `run`. Connections are kept alive, as in browsers: with a connection per request, a generator that
-/// shares two CPUs with its server has the greater cost, and the results would reflect the generator. A testbed file
-/// without a policy has WebStone's, as the run rules require.
+/// shares two CPUs with its server has the greater cost, and the results would reflect the generator.
 pub(crate) fn run_defaults() -> RunSpec {
     let mut spec = RunSpec::default();
     spec.client.connections = ConnectionPolicy::KeepAlive;

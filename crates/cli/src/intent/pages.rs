@@ -42,6 +42,25 @@ pub(super) fn of_urls(urls: &[String], spec: &mut RunSpec) -> Result<Workload, F
     Ok(workload)
 }
 
+/// Whether targets name more than their servers.
+pub(super) fn are_pages(targets: &[String]) -> bool {
+    targets.iter().any(|url| target::split(url).is_ok_and(|(_, path)| path != "/"))
+}
+
+/// A page for each target that is a URL with a path, where no workload says what else to request.
+pub(super) fn of_targets(spec: &mut RunSpec, is_dump: bool) -> Result<Workload, Failure> {
+    let urls = spec.target.clone();
+    if is_dump {
+        return Err(Failure::usage(format!("--dump-spec: {} is a page, not a server", quoted(&urls[0])))
+            .hint("leave it out, and write target = [\"URL\"] without a workload into the file"));
+    }
+    let workload = of_urls(&urls, spec)?;
+    if spec.client.check == Check::Size {
+        spec.client.check = Check::Status;
+    }
+    Ok(workload)
+}
+
 /// The URLs of a file, one on each line.
 pub(super) fn urls_of(file: &Path) -> Result<Vec<String>, Failure> {
     let wrong = |rule: String| Failure::usage(format!("--urls {}: {rule}", file.display()));
@@ -199,6 +218,18 @@ mod tests {
         assert!(read("http://a/ 3\n").unwrap_err().ends_with("line 1: `http://a/ 3` is not a URL"));
         let none = urls_of(Path::new("/no/such")).unwrap_err().message;
         assert_eq!(none, "--urls /no/such: cannot read the file: No such file or directory");
+    }
+
+    #[test]
+    fn targets_with_paths_are_pages() {
+        let mut spec = RunSpec { target: vec!["http://a:1/x?y".to_owned()], ..RunSpec::default() };
+        assert!(are_pages(&spec.target) && !are_pages(&["http://a/".to_owned(), "http://b".to_owned()]));
+        assert!(
+            of_targets(&mut spec.clone(), true).unwrap_err().message.contains("`http://a:1/x?y` is a page")
+        );
+        let workload = of_targets(&mut spec, false).unwrap();
+        assert_eq!((&*workload.pages[0].files[0].url, &*spec.target[0]), ("/x?y", "http://a:1"));
+        assert_eq!((&*spec.workload, spec.client.check), ("/x?y", Check::Status));
     }
 
     #[test]

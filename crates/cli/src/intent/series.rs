@@ -79,7 +79,7 @@ fn of_series_with(
     }
     let testbed = testbed()?;
     let defaults = series_defaults(kind);
-    let mut spec = testbed.as_ref().map_or_else(|| defaults.clone(), |testbed| testbed.spec.clone());
+    let mut spec = testbed.as_ref().map_or_else(|| defaults.clone(), |file| testbed::over(file, &defaults));
     if spec.name == RunSpec::default().name {
         kind.command().clone_into(&mut spec.name);
     }

@@ -37,6 +37,25 @@ pub(crate) fn announce<'a>(file: &str, others_hand: &str, specs: impl IntoIterat
     console::complain(format!("warning: {file} {others_hand}. It\n{}", lines.join("\n")));
 }
 
+/// What the file says, and where it is silent what the command does without a file.
+pub(super) fn over(testbed: &Testbed, defaults: &RunSpec) -> RunSpec {
+    let mut spec = testbed.spec.clone();
+    let is_silent = |key: &str| !testbed.states(key);
+    if is_silent("client.connections") {
+        spec.client.connections = defaults.client.connections;
+    }
+    if is_silent("load.iterations") {
+        spec.load.iterations = defaults.load.iterations;
+    }
+    if is_silent("load.clients") {
+        spec.load.clients.clone_from(&defaults.load.clients);
+    }
+    if is_silent("workload") {
+        spec.workload.clone_from(&defaults.workload);
+    }
+    spec
+}
+
 /// Parses the text of a testbed file.
 pub(super) fn parse(name: &Path, text: &str) -> Result<Testbed, Failure> {
     Testbed::parse(&name.display().to_string(), text).map_err(|error| failure(error, name))
@@ -80,6 +99,20 @@ fn unreadable(path: &Path, error: &std::io::Error) -> Failure {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    /// Every default is one of these four, or the same everywhere.
+    #[test]
+    fn a_silent_file_changes_nothing() {
+        let silent = parse(Path::new("t.toml"), "").unwrap();
+        for command in ["run", "servers", "scale", "spice"] {
+            let defaults = crate::intent::defaults(command);
+            let spec = over(&silent, &defaults);
+            assert_eq!(RunSpec { name: defaults.name.clone(), ..spec }, defaults, "{command}");
+        }
+        let text = "workload = \"x\"\n[load]\nclients = \"7\"\niterations = 9\n[client]\nconnections = \"per-page\"\n";
+        let said = parse(Path::new("t.toml"), text).unwrap();
+        assert_eq!(over(&said, &crate::intent::defaults("spice")), said.spec);
+    }
 
     #[test]
     fn a_typing_error_is_distinguished_from_another_word() {

@@ -77,6 +77,11 @@ impl Testbed {
         Ok(Testbed { spec, others_hand: None, name: name.to_owned(), lines })
     }
 
+    /// Whether the file has a value for a key.
+    pub fn states(&self, key: &str) -> bool {
+        self.lines.contains_key(key)
+    }
+
     /// File and line of a key, where a specification's value of it is this file's.
     pub(super) fn place(&self, key: &str, spec: &RunSpec) -> Option<String> {
         let line = self.lines.get(key)?;
@@ -128,6 +133,7 @@ mod tests {
         let mut expected = RunSpec::default();
         expected.load.clients = "1,2".parse().unwrap();
         assert_eq!(testbed.spec, expected);
+        assert!(testbed.states("load.clients") && !testbed.states("client.connections"));
     }
 
     #[test]
