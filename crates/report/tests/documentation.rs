@@ -53,6 +53,26 @@ fn sample(wanted: &str, golden: &Path) -> String {
     lines.join("\n") + "\n"
 }
 
+/// Words in capitals are read first, and mean something particular.
+#[test]
+fn every_word_in_capitals_is_a_term() {
+    let here = Path::new(env!("CARGO_MANIFEST_DIR"));
+    let page = std::fs::read_to_string(here.join("../../docs/terminology.md")).unwrap();
+    let mut seen = 0;
+    for file in ["cautions.rs", "header.rs", "problems.rs"] {
+        let source = std::fs::read_to_string(here.join("src/document/run").join(file)).unwrap();
+        let literals = source.split('"').skip(1).step_by(2);
+        let is_title = |text: &&str| {
+            text.len() > 3 && text.chars().all(|c| c.is_ascii_uppercase() || c == ' ' || c == '-')
+        };
+        for title in literals.filter(is_title) {
+            seen += 1;
+            assert!(page.contains(&format!("**{title}**")), "docs/terminology.md lacks `{title}` of {file}");
+        }
+    }
+    assert!(seen > 15, "{seen} titles were found");
+}
+
 #[test]
 fn every_format_is_in_the_table_of_formats() {
     let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/reports.md");

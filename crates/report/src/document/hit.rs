@@ -47,13 +47,11 @@ pub(crate) fn document(record: &RunRecord, verdict: &Verdict) -> Document {
         doc.text(Tone::Strong, asked(record, level));
         let measured = summary::merged(&level.runs);
         doc.0.extend(times(&measured).map(Block::Table));
-        distribution(&level.distributions, &mut doc);
-        histogram(&measured, &mut doc);
+        distribution(&level.distributions, &measured, &mut doc);
         statuses(record, level, &mut doc);
         handshakes(&measured, level, &mut doc);
         schedule(level, &mut doc);
         outcome(level, &mut doc);
-        doc.0.extend(headline::server_cpu(level).map(|cpu| Block::Line(format!("  {cpu}"))));
         greppable(record, level, &mut doc);
     }
     if record.iterations.iter().any(|run| run.measured.errors.total() > 0) {
@@ -116,7 +114,11 @@ fn times(measured: &Measured) -> Option<Table> {
         ("response", &measured.response, &waits.response),
         ("page", &measured.page, &waits.page),
     ];
-    rows.retain(|(name, times, _)| times.count > 0 && (*name != "page" || pages_differ));
+    // A small answer comes in one piece.
+    let first_differs = measured.first_byte.sum != measured.response.sum;
+    rows.retain(|(name, times, _)| {
+        times.count > 0 && (*name != "page" || pages_differ) && (*name != "first byte" || first_differs)
+    });
     // Of answers: one client that waits for seconds would leave nothing of microseconds to see.
     let scale = |moments: &Moments| Scale::seconds([moments.mean() / NANOS_PER_SECOND as f64]);
     let cell = |moments: &Moments, (ns, is_at_least): (f64, bool)| {
@@ -137,20 +139,44 @@ fn times(measured: &Measured) -> Option<Table> {
     (!rows.is_empty()).then(|| table.done())
 }
 
-/// In open loop two columns: from the intended start, which is the latency, and from the actual one.
-fn distribution(distributions: &Distributions, doc: &mut Document) {
+/// Percentiles, and beside them a histogram: the two have as many lines. In open loop percentiles have two columns: from the intended
+/// start, which is the latency, and from the actual one.
+fn distribution(distributions: &Distributions, measured: &Measured, doc: &mut Document) {
     let Some(d) = &distributions.response else { return };
     let actual = distributions.response_uncorrected.as_ref();
     doc.0.push(Block::Group(match actual {
-        Some(_) => "Response time distribution: from the intended start, from the actual start".to_owned(),
-        None => "Response time distribution".to_owned(),
+        Some(_) => "Response times: percentiles from the intended start and from the actual one, histogram"
+            .to_owned(),
+        None => "Response times: percentiles and histogram".to_owned(),
     }));
-    let mut table = Table::of(&PERCENTILES);
-    table.number("", "", Room::Always, |percentile| format!("  {percentile}%"));
+    let histogram = histogram(measured);
+    let bars = histogram.as_ref().map_or(&[][..], |(bars, _)| bars);
+    let rows: Vec<_> =
+        (0..PERCENTILES.len().max(bars.len())).map(|row| (PERCENTILES.get(row), bars.get(row))).collect();
+    let mut table = Table::of(&rows);
+    table.number("", "", Room::Always, |(percentile, _)| {
+        percentile.map_or(String::new(), |percentile| format!("  {percentile}%"))
+    });
     for times in std::iter::once(d).chain(actual) {
         let scale = Scale::seconds([times.p50_s]);
-        table.number("", "", Room::Always, |percentile| {
-            format!("{} {}", scale.percentile(times, *percentile).shown(), scale.unit)
+        table.number("", "", Room::Always, |(percentile, _)| {
+            percentile.map_or(String::new(), |percentile| {
+                format!("{} {}", scale.percentile(times, *percentile).shown(), scale.unit)
+            })
+        });
+    }
+    if let Some((bars, scale)) = &histogram {
+        let most = bars.iter().map(|(_, answers)| *answers).max().unwrap_or(0);
+        let ends = bars.iter().map(|(end, _)| scale.show(*end).len()).max().unwrap_or(0);
+        table.text("", Room::Always, |(_, bar)| {
+            bar.map_or(String::new(), |(end, _)| format!("  to {:>ends$} {}", scale.show(*end), scale.unit))
+        });
+        table.number("", "", Room::Always, |(_, bar)| {
+            bar.map_or(Cell::from(String::new()), |(_, answers)| Cell::from(*answers))
+        });
+        table.text("", Room::Always, |(_, bar)| Cell::Bar {
+            length: bar.map_or(0.0, |(_, answers)| *answers as f64 / most as f64),
+            limit: None,
         });
     }
     doc.0.push(Block::Table(table.done()));
@@ -165,32 +191,18 @@ fn expects_2xx(record: &RunRecord) -> bool {
         && record.workload.pages.iter().flat_map(|page| &page.files).all(|file| file.detail.status.is_none())
 }
 
-/// Bars whose ends grow by a factor, from the fastest answer to the slowest: of equal ranges, one slow answer would leave a single
-/// bar.
-fn histogram(measured: &Measured, doc: &mut Document) {
+/// Bars whose ends grow by a factor, from the fastest answer to the slowest, and the unit of the ends: of equal ranges, one slow answer
+/// would leave a single bar.
+fn histogram(measured: &Measured) -> Option<(Vec<(f64, u64)>, Scale)> {
     let answers = &measured.histograms.response;
     if answers.is_empty() {
-        return;
+        return None;
     }
     let low = measured.response.min_or_zero() as f64 / NANOS_PER_SECOND as f64;
     let [median, high] =
         [answers.value_at_percentile(50.0), answers.max()].map(|ns| ns as f64 / NANOS_PER_SECOND as f64);
     let bars = bars(answers.buckets(), low, high);
-    let scale = Scale::seconds([median]);
-    let most = bars.iter().map(|(_, answers)| *answers).max().unwrap_or(0);
-    if most == 0 {
-        return;
-    }
-    doc.0.push(Block::Group("Response time histogram".to_owned()));
-    let ends = bars.iter().map(|(end, _)| scale.show(*end).len()).max().unwrap_or(0);
-    let mut table = Table::of(&bars);
-    table.text("", Room::Always, |(end, _)| format!("  to {:>ends$} {}", scale.show(*end), scale.unit));
-    table.number("", "", Room::Always, |(_, answers)| *answers);
-    table.text("", Room::Always, |(_, answers)| Cell::Bar {
-        length: *answers as f64 / most as f64,
-        limit: None,
-    });
-    doc.0.push(Block::Table(table.done()));
+    bars.iter().any(|(_, answers)| *answers > 0).then(|| (bars, Scale::seconds([median])))
 }
 
 /// Numbers of answers up to each end, in seconds. A bucket (lowest value, width, count) counts where it begins.
@@ -272,14 +284,9 @@ fn outcome(level: &Level<'_>, doc: &mut Document) {
     let counts = &level.counts;
     let mut line = |text: &str| doc.note(Tone::Plain, text);
     line(&format!(
-        "{} in {}, {} received",
+        "{}, {} failed, {} in flight at the end{}",
         counted(counts.succeeded, "valid response", "valid responses"),
-        seconds(level.figures.test_time_s),
-        bytes(counts.received_bytes())
-    ));
-    line(&format!(
-        "{} failed, {} in flight at the end{}",
-        counted(counts.failed, "request", "requests"),
+        count(counts.failed),
         count(counts.in_flight),
         level
             .values
@@ -287,7 +294,8 @@ fn outcome(level: &Level<'_>, doc: &mut Document) {
             .map_or(String::new(), |oldest| { format!(", the oldest for {}", seconds(oldest.as_f64())) })
     ));
     let mut connections = format!(
-        "{} opened, {} failed",
+        "{} received, {} opened, {} failed",
+        bytes(counts.received_bytes()),
         counted(counts.connections, "connection", "connections"),
         count(counts.connections_failed)
     );
@@ -302,12 +310,16 @@ fn outcome(level: &Level<'_>, doc: &mut Document) {
     }
     line(&connections);
     let share = &level.generator;
-    if share.workers > 0 {
-        line(&format!(
+    let generator = (share.workers > 0).then(|| {
+        format!(
             "generator: {:.0} % of its CPUs, {} per request",
             share.cpu_percent,
             seconds(share.cpu_per_request_s)
-        ));
+        )
+    });
+    let costs: Vec<String> = generator.into_iter().chain(headline::server_cpu(level)).collect();
+    if !costs.is_empty() {
+        line(&costs.join(DOT));
     }
 }
 

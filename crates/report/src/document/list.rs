@@ -12,7 +12,7 @@ pub struct Listed {
     pub what: String,
     /// The highest request rate with its load, or what a search found; empty where there is none.
     pub result: String,
-    /// The word of the verdict; empty of a series.
+    /// The word of the verdict; of a series the worst of its cells.
     pub standing: &'static str,
     /// Its tags; empty where it has none.
     pub tags: String,

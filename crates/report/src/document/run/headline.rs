@@ -20,7 +20,11 @@ pub(super) fn lines(record: &RunRecord, levels: &[Level<'_>]) -> Vec<(Tone, Stri
             Answer::Never => Tone::Alarm,
             Answer::Unclear | Answer::Unfinished => Tone::Caution,
         };
-        return vec![(tone, finding.sentence)];
+        let level = super::answer(record, levels).map(|level| {
+            let (rate, rest) = parts(record, level);
+            (Tone::Plain, [vec![rate], rest].concat().join(DOT))
+        });
+        return [(tone, finding.sentence)].into_iter().chain(level).collect();
     }
     let Some(level) = levels.get(summary::peak(levels).unwrap_or(0)) else { return Vec::new() };
     let (rate, rest) = parts(record, level);

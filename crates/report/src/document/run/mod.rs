@@ -131,6 +131,13 @@ pub(crate) fn sought(record: &RunRecord) -> Option<(Over, Finding)> {
     Some((record.spec.find.as_ref()?.over, of_record(record)?))
 }
 
+/// The level of the highest load that a search found to keep its SLO.
+pub(crate) fn answer<'l, 'r>(record: &RunRecord, levels: &'l [Level<'r>]) -> Option<&'l Level<'r>> {
+    let (over, finding) = sought(record)?;
+    let kept = finding.kept?;
+    levels.iter().find(|level| level.runs.first().is_some_and(|run| over.of(run) == kept))
+}
+
 /// The tables of a record in which something was measured: all that a report shows in rows, whatever its format.
 pub(crate) fn sheets(record: &RunRecord, levels: &[Level<'_>], pages_max: usize) -> Vec<Sheet> {
     parts(record, levels, pages_max, Depth::Full).into_iter().map(|(_, sheet)| sheet).collect()

@@ -18,8 +18,9 @@ const REASON_LINES_MAX: usize = 2;
 const MARGIN: usize = 3;
 /// Before a caution.
 const MARK: &str = "!";
-/// Cautions that the default report prints.
+/// Cautions that the default report prints, and that of a quick measurement.
 const CAUTIONS_MAX: usize = 5;
+const CAUTIONS_OF_HIT_MAX: usize = 2;
 
 /// How much is told.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -41,11 +42,18 @@ pub(crate) fn begin(
     doc: &mut Document,
 ) {
     doc.gap();
+    let headline = if depth == Depth::Hit { Vec::new() } else { headline::lines(record, levels) };
+    let say = |doc: &mut Document| {
+        headline.iter().for_each(|(tone, line)| doc.item("", MARGIN, *tone, line));
+    };
+    // Of a search the answer is asked for, and it says itself where it cannot tell.
+    let is_search = record.spec.find.is_some();
+    if is_search {
+        say(doc);
+    }
     standing(verdict, depth, doc);
-    if depth != Depth::Hit {
-        for (tone, line) in headline::lines(record, levels) {
-            doc.item("", MARGIN, tone, line);
-        }
+    if !is_search {
+        say(doc);
     }
     let is_said = depth != Depth::Full && says_bottleneck(verdict);
     if !record.iterations.is_empty() && !is_said {
@@ -60,7 +68,11 @@ pub(crate) fn begin(
     if depth != Depth::Full && says_disturbed(verdict) {
         cautions.retain(|caution| caution.title != cautions::DISTURBED_BEFORE);
     }
-    let shown = if depth == Depth::Full { cautions.len() } else { CAUTIONS_MAX };
+    let shown = match depth {
+        Depth::Full => cautions.len(),
+        Depth::Brief => CAUTIONS_MAX,
+        Depth::Hit => CAUTIONS_OF_HIT_MAX,
+    };
     for caution in cautions.iter().take(shown) {
         let text = if depth == Depth::Full { caution.whole() } else { caution.brief() };
         doc.item(MARK, MARGIN, Tone::Caution, format!("{}: {text}", caution.title));

@@ -63,6 +63,8 @@ fn begin(record: &RunRecord, verdict: &Verdict, levels: &[Level<'_>], doc: &mut 
     let pair = |strong: &str, rest: String| {
         Block::Text(vec![(Tone::Strong, strong.to_owned()), (Tone::Plain, rest)])
     };
+    let answer = sought(record).map(|(_, finding)| pair(&finding.sentence, String::new()));
+    doc.0.extend(answer);
     doc.0.push(pair(verdict.standing.word(), format!(": {}", verdict.standing.meaning())));
     doc.list(verdict.told());
     doc.list(verdict.noise_told().into_iter().collect());
@@ -73,13 +75,9 @@ fn begin(record: &RunRecord, verdict: &Verdict, levels: &[Level<'_>], doc: &mut 
         doc.list(cautions);
         return;
     };
-    doc.0.push(match sought(record) {
-        Some((_, finding)) => pair(&finding.sentence, String::new()),
-        None => {
-            let (rate, rest) = headline::parts(record, level);
-            pair(&rate, format!("{DOT}{}", rest.join(DOT)))
-        }
-    });
+    let level = super::answer(record, levels).unwrap_or(level);
+    let (rate, rest) = headline::parts(record, level);
+    doc.0.push(pair(&rate, format!("{DOT}{}", rest.join(DOT))));
     doc.text(Tone::Plain, &verdict.limit.sentence);
     if let Some(next) = advice::next(record, verdict) {
         doc.text(Tone::Plain, format!("Try {next}."));

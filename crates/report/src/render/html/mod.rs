@@ -143,7 +143,8 @@ fn page(title: &str, subtitle: &str, lead: &Lead<'_>, runs: &[Run<'_>], options:
     html.raw("</header>\n");
     let chosen = levels::Chosen::of(runs);
     let mut body = Html::default();
-    body.raw("<main id=\"main\" tabindex=\"-1\">");
+    let class = if matches!(lead, Lead::Record) { " class=\"one\"" } else { "" };
+    body.raw(&format!("<main id=\"main\" tabindex=\"-1\"{class}>"));
     begin(&mut body, lead, runs);
     search::draw(&mut body, runs);
     sweep::draw(&mut body, runs);
@@ -151,6 +152,12 @@ fn page(title: &str, subtitle: &str, lead: &Lead<'_>, runs: &[Run<'_>], options:
     pages::draw(&mut body, runs, options.pages_max);
     tables(&mut body, runs, options.pages_max);
     disclosure::draw(&mut body, runs);
+    if matches!(lead, Lead::Record) {
+        body.raw("<p class=\"note in-print\">").text(
+            "Not printed: levels over time, pages, fairness, run rules, specification, environment, definitions. The file has them.",
+        );
+        body.raw("</p>");
+    }
     body.section("definitions", "Definitions");
     body.raw("<details><summary>What every figure means, and where it comes from</summary>");
     body.raw(&definitions::markup()).raw("</details></section></main>");
@@ -166,6 +173,7 @@ fn begin(html: &mut Html, lead: &Lead<'_>, runs: &[Run<'_>]) {
     match lead {
         Lead::Record => {
             for run in runs {
+                headline::answer(html, run);
                 headline::verdict(html, run);
                 headline::tiles(html, run);
                 notes::draw(html, run);
