@@ -59,7 +59,7 @@ async function show(moves) {
   };
   const now = new View((found?.match ?? []).slice(1).map(decoded), new URLSearchParams(location.search), go);
   view = now;
-  put(main, now.title, now.sub, now.trouble, now.body);
+  put(main, now.title, now.sub, now.trouble, now.waits, now.body);
   for (const link of document.querySelectorAll("nav a")) {
     const href = link.getAttribute("href") ?? "";
     const isHere =

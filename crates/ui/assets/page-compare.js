@@ -185,9 +185,9 @@ export async function compare(view) {
   }
 }
 
-/** A forest plot as a table: a row a figure, all on one axis. @param {string} caption @param {any[]} rows @param {any[]} all Rows that share the axis. */
+/** A forest plot as a table: a row a figure, all on the axis of these figures. @param {string} caption @param {any[]} rows @param {any[]} all Rows of the whole comparison. */
 function forest(caption, rows, all) {
-  const sizes = all
+  const sizes = rows
     .flatMap((one) => [one.change_percent, one.low_percent, one.high_percent])
     .filter((one) => Number.isFinite(one))
     .map(Math.abs)

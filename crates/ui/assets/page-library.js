@@ -243,6 +243,8 @@ export async function library(view) {
       { scope: "row", class: "left name", id: place },
       link(named("/run/", one.name), one.name),
       el("small", {}, instant(one.started).replace(" UTC", ""), one.kind === "series" ? ", series" : ""),
+      // Its own column is far to the right on a phone.
+      el("small", { class: "at-phone word " + (one.standing || "") }, one.verdict || one.state),
     );
     const note = button(
       one.note || one.tags?.length

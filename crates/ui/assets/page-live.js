@@ -124,6 +124,29 @@ export async function liveRun(view) {
   }
 }
 
+/**
+ * The points of all levels on one time, with a gap and a line where another begins; windows only, so without what lies between them.
+ * @param {any[]} levels
+ */
+function whole_run(levels) {
+  const every = Math.ceil(levels.reduce((sum, level) => sum + level.points.length, 0) / POINTS_MAX) || 1;
+  /** @type {any[][]} */
+  const points = [];
+  const steps = [];
+  let begun = 0;
+  for (const level of levels) {
+    if (!level.points.length) continue;
+    if (points.length) {
+      steps.push({ at: begun, text: level.label ?? "" });
+      points.push([begun]);
+    }
+    const kept = level.points.filter((/** @type {any[]} */ _, /** @type {number} */ n) => (level.points.length - 1 - n) % every === 0);
+    for (const [at, ...values] of kept) points.push([begun + at, ...values]);
+    begun += level.points[level.points.length - 1][0];
+  }
+  return { points, steps };
+}
+
 class LivePage {
   /** @param {import("./view.js").View} view @param {string} id */
   constructor(view, id) {
@@ -132,7 +155,7 @@ class LivePage {
     this.id = id;
     /** @type {any} */
     this.snapshot = null;
-    /** @type {number | null} A level that was chosen; null: the one that runs. */
+    /** @type {number | null} A level that was chosen; null: the whole run. */
     this.chosen = null;
     this.drawn = 0;
     this.isDue = false;
@@ -156,8 +179,8 @@ class LivePage {
       el("div", {}, el("dt", {}, title), ...this.tiles[name]);
     this.percentiles = PERCENTILES.map(() => el("td", {}, "–"));
     this.offered = tile("offered", "Offered / due");
-    this.rate = new Chart("Requests/s", "per second", "Second of the level");
-    this.latency = new Chart("Latency", "milliseconds", "Second of the level");
+    this.rate = new Chart("Requests/s", "per second", "Second");
+    this.latency = new Chart("Latency", "milliseconds", "Second");
     this.pick = el("select", {
       name: "level",
       onchange: () => {
@@ -165,6 +188,7 @@ class LivePage {
         this.draw();
       },
     });
+    this.title = el("h2", {}, "The whole run");
     this.every = el(
       "select",
       { name: "refresh" },
@@ -198,7 +222,7 @@ class LivePage {
       el(
         "div",
         { class: "charts-head" },
-        el("h2", {}, "This level"),
+        this.title,
         el("label", {}, "Level ", this.pick),
         el("label", {}, "Refresh ", this.every),
       ),
@@ -299,7 +323,7 @@ class LivePage {
   options() {
     put(
       this.pick,
-      el("option", { value: "" }, "the running one"),
+      el("option", { value: "" }, "all so far"),
       ...this.snapshot.levels.map((/** @type {any} */ one, /** @type {number} */ n) =>
         el("option", { value: n }, `${one.label ?? "level"} (${one.step})`),
       ),
@@ -377,9 +401,10 @@ class LivePage {
       value === null || value === undefined ? "–" : number(value) + " %";
     tell("cpu", `${share_of(all.cpu?.generator_percent)} / ${share_of(all.cpu?.server_percent)}`, "100 %: one CPU");
     this.tiles.errors[0].parentElement?.classList.toggle("bad", errors > 0);
-    // The charts may be of another level.
-    const level = this.chosen === null ? running : all.levels[this.chosen];
-    const points = level?.points ?? [];
+    // All levels one after the other, or one that was chosen.
+    const level = this.chosen === null ? null : all.levels[this.chosen];
+    const { points, steps } = level ? { points: level.points, steps: [] } : whole_run(all.levels);
+    say(this.title, level ? (level.label ?? "One level") : "The whole run");
     const second = (/** @type {number} */ at) => (at / 1000).toFixed(at % 1000 ? 1 : 0) + " s";
     const of = (/** @type {number} */ column) => points.map((/** @type {any[]} */ point) => point[column] ?? null);
     const places = points.map((/** @type {any[]} */ point) => point[0]);
@@ -389,9 +414,10 @@ class LivePage {
           { name: "offered", style: 1, values: of(6) },
         ]
       : [];
-    this.rate.draw({ places, mark: second, lines: [{ name: "answered", style: 0, values: of(1) }, ...loop] });
+    this.rate.draw({ places, steps, mark: second, lines: [{ name: "answered", style: 0, values: of(1) }, ...loop] });
     this.latency.draw({
       places,
+      steps,
       mark: second,
       lines: [
         { name: "mean", style: 0, values: of(3) },
@@ -399,7 +425,7 @@ class LivePage {
       ],
     });
     const told = points.length
-      ? `${level.label ?? ""}: ${rate_of(last(points)[1])} requests per second, p99 ${ms(last(points)[2])} after ${second(places[places.length - 1])}`
+      ? `${(level ?? newest)?.label ?? ""}: ${rate_of(last(points)[1])} requests per second, p99 ${ms(last(points)[2])} after ${second(places[places.length - 1])}`
       : "no values yet";
     this.rate.describe(told);
     this.latency.describe(told);

@@ -3,6 +3,21 @@
 import { el, failed, put } from "./dom.js";
 import { get, post } from "./api.js";
 
+/** Time after which a page says what it waits for, in milliseconds. */
+const SILENCE = 500;
+/** What a request is for, by the beginning of its path. @type {[string, string][]} */
+const WAITED = [
+  ["/api/library", "the list of runs"],
+  ["/api/history", "the history"],
+  ["/api/compare", "the comparison: both records are read"],
+  ["/api/runs/", "the run: its record is read"],
+  ["/api/runs", "the run to start"],
+  ["/api/form", "the form"],
+  ["/api/check", "the plan"],
+  ["/api/trash", "the trash"],
+  ["/api/live", "the runs that are on"],
+];
+
 /** A page on the screen. */
 export class View {
   /**
@@ -18,6 +33,9 @@ export class View {
     this.title = el("h1", { tabindex: -1 });
     this.sub = el("p", { class: "sub" });
     this.trouble = el("div");
+    this.waits = el("p", { class: "note waits", role: "status", hidden: true });
+    /** What is waited for. @type {string[]} */
+    this.waited = [];
     this.body = el("div", { class: "page" });
     /** Once it has its name. @type {Promise<void>} */
     this.named = new Promise((done) => {
@@ -49,12 +67,33 @@ export class View {
 
   /** @param {string} path @returns {Promise<any>} */
   get(path) {
-    return get(path, this.signal);
+    return this.wait(path, get(path, this.signal));
   }
 
   /** @param {string} path @param {unknown} [body] @returns {Promise<any>} */
   post(path, body) {
-    return post(path, body, this.signal);
+    return this.wait(path, post(path, body, this.signal));
+  }
+
+  /** Says what is waited for, if it takes long. @param {string} path @param {Promise<any>} answer */
+  async wait(path, answer) {
+    const what = WAITED.find(([start]) => path.startsWith(start))?.[1] ?? "the server";
+    const show = () => {
+      this.waits.hidden = !this.waited.length;
+      put(this.waits, this.waited.length > 0 && `Waiting for ${this.waited[this.waited.length - 1]} …`);
+    };
+    const timer = setTimeout(() => {
+      this.waited.push(what);
+      show();
+    }, SILENCE);
+    try {
+      return await answer;
+    } finally {
+      clearTimeout(timer);
+      const at = this.waited.indexOf(what);
+      if (at >= 0) this.waited.splice(at, 1);
+      show();
+    }
   }
 }
 

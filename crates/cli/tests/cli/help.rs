@@ -99,6 +99,43 @@ fn every_shell_gets_a_script_that_knows_the_flags() {
 }
 
 #[test]
+fn bash_completes_names_of_runs_and_servers() {
+    let dir = tempfile::tempdir().unwrap();
+    std::fs::write(dir.path().join("script"), webstone(&["completions", "bash"]).out).unwrap();
+    for run in
+        ["runs/2026-01-02T03-04-05-hit", "runs/2026-02-02T03-04-05-run", "elsewhere/2025-01-01T00-00-00-a"]
+    {
+        std::fs::create_dir_all(dir.path().join(run)).unwrap();
+    }
+    // As bash calls it for what is typed, with the cursor at the end.
+    let completed = |words: &[&str]| {
+        let typed = words.iter().map(|word| format!("'{word}'")).collect::<Vec<_>>().join(" ");
+        let script = format!(
+            "source ./script; COMP_WORDS=({typed}); COMP_CWORD={}; _webstone_names webstone '{}' '{}'; \
+             printf '%s\\n' \"${{COMPREPLY[@]}}\"",
+            words.len() - 1,
+            words[words.len() - 1],
+            words[words.len() - 2],
+        );
+        let bash = std::process::Command::new("bash").args(["-c", &script]).current_dir(dir.path()).output();
+        let Ok(bash) = bash else { return None };
+        assert!(bash.stderr.is_empty(), "{}", String::from_utf8_lossy(&bash.stderr));
+        Some(String::from_utf8(bash.stdout).unwrap())
+    };
+    let Some(found) = completed(&["webstone", "report", "2026-02"]) else {
+        return println!("skipped: there is no bash");
+    };
+    assert_eq!(found, "2026-02-02T03-04-05-run\n");
+    let both = completed(&["webstone", "compare", "--full", "2026"]).unwrap();
+    assert_eq!(both.lines().count(), 2, "{both}");
+    let elsewhere = completed(&["webstone", "report", "--runs-dir", "elsewhere", "20"]).unwrap();
+    assert_eq!(elsewhere, "2025-01-01T00-00-00-a\n");
+    assert_eq!(completed(&["webstone", "servers", "nginx,ap"]).unwrap(), "nginx,apache\n");
+    assert_eq!(completed(&["webstone", "run", "--server", "cad"]).unwrap(), "caddy\n");
+    assert!(completed(&["webstone", "report", "--format", "2026"]).unwrap().trim().is_empty());
+}
+
+#[test]
 fn manual_pages_are_written_for_every_command() {
     let said = webstone(&["man"]);
     assert!(said.code == 0 && said.out.contains(".TH webstone 1"), "{}", said.out);

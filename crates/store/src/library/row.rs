@@ -90,7 +90,7 @@ pub struct LibraryRow {
     pub tls: bool,
     /// Name of the generator's host.
     pub host: String,
-    /// The verdict; absent of a series.
+    /// The verdict; of a series the worst of its cells.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub standing: Option<Standing>,
     /// Whether it is certified: every rule is met now, its certificate says so, every file is what the signed check sums
@@ -314,6 +314,7 @@ fn series(folder: &Folder, path: &Path) -> Result<LibraryRow, String> {
         host: of_first(|row| &row.host),
         protocol: joined(cells.iter().map(|row| row.protocol.as_str())),
         tls: cells.iter().any(|row| row.tls),
+        standing: cells.iter().filter_map(|row| row.standing).max(),
         state: Some(if complete { RunState::Complete } else { RunState::Partial }),
         windows: cells.iter().map(|row| row.windows).sum(),
         voids: cells.iter().map(|row| row.voids).sum(),
