@@ -63,7 +63,7 @@ pub(super) fn by_clients(hosts: &[GeneratorRecord], clients: &[u32]) -> Vec<u32>
     let workers = || hosts.iter().map(|host| u64::from(host.workers.max(1)));
     let all: u64 = clients.iter().map(|clients| u64::from(*clients)).sum();
     let common = workers().fold(1_u64, |a, b| a.saturating_mul(b) / gcd(a, b));
-    // So many different numbers of workers that slots do not fit: nearly.
+    // Workers of too many different numbers for whole slots: nearly.
     let multiple = common.min(u64::from(u32::MAX) / all.max(1)).max(1);
     let each =
         clients.iter().zip(workers()).map(|(clients, workers)| multiple * u64::from(*clients) / workers);
