@@ -14,6 +14,7 @@ use webstone_measure::slices::Slice;
 use super::order::Order;
 use super::side::Side;
 use super::{DuelJob, SideMeter, SideUse};
+use crate::h1::pipeline::Pipelined;
 use crate::h1::session::Http1;
 use crate::h2::session::Http2;
 use crate::layer::{Layer, Plain};
@@ -278,6 +279,8 @@ fn since(before: Option<u64>, after: Option<u64>) -> Option<u64> {
 /// A worker is compiled for each protocol over each layer, so that a request pays only for its own.
 fn side(plan: &Arc<Plan>, seat: Seat) -> io::Result<Box<dyn Side>> {
     match (plan.is_h2(), plan.tls.is_some()) {
+        (false, false) if plan.is_pipelined() => worker::<Plain, Pipelined>(plan, seat),
+        (false, true) if plan.is_pipelined() => worker::<Tls, Pipelined>(plan, seat),
         (false, false) => worker::<Plain, Http1>(plan, seat),
         (false, true) => worker::<Tls, Http1>(plan, seat),
         (true, false) => worker::<Plain, Http2>(plan, seat),
