@@ -87,7 +87,7 @@ fn answers_that_differ_are_said_before_any_figure() {
     let said = duel(
         dir.path(),
         &[&format!("one={one}"), &format!("other={other}")],
-        &["--at-most", "2s", "--no-store"],
+        &["--no-store"],
     );
     let told = "DIFFERS: other answers / otherwise: body of other content";
     assert!(said.err.contains(told), "{}", said.err);
