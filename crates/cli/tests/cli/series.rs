@@ -361,7 +361,7 @@ fn invalid_plans_are_refused_with_a_remedy() {
         (
             &["servers", "-f", "word.toml"],
             "error: testbed file word.toml, line 2, column 1: unknown field `server`, expected one of `servers`, `profiles`, `builds`, \
-             `interfaces`, `workloads`, `dynamic_workloads`, `resolve_names`, `dynamic_workload`, `caching`, `connections`, `handshakes`, `cpus`\n\
+             `interfaces`, `workloads`, `dynamic_workloads`, `resolve_names`, `dynamic_workload`, `caching`, `connections`, `handshakes`, `cpus`, `pages`\n\
              hint: did you mean `servers`?\n",
         ),
         (
@@ -475,6 +475,9 @@ fn the_examples_can_be_planned() {
     let mut seen = 0;
     for entry in fs::read_dir(&examples).unwrap() {
         let path = entry.unwrap().path();
+        if path.is_dir() {
+            continue;
+        }
         let text = fs::read_to_string(&path).unwrap();
         // The others are workloads.
         if !text.contains("[series]") {

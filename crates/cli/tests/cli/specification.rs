@@ -186,6 +186,8 @@ fn flags_override_the_file_and_the_file_the_defaults() {
     expected.client.headers =
         [("X-Kept", "1"), ("Accept", "*/*"), ("Accept", "text/plain")].into_iter().collect();
     expected.disclosure.insert("topology".into(), "loopback".into());
+    // The default of `run`, with a file as without.
+    expected.client.connections = ConnectionPolicy::KeepAlive;
     assert_eq!(spec, expected);
 }
 
@@ -262,7 +264,7 @@ fn flags_and_files_are_checked_by_the_same_rules() {
         (&["--when-busy", "skip"], "[load]\nwhen_busy = \"skip\"\n"),
         (
             &["--requests-per-connection=5", "--connections=per-request"],
-            "[client]\nrequests_per_connection = 5\n",
+            "[client]\nrequests_per_connection = 5\nconnections = \"per-request\"\n",
         ),
         (&["-m", "a b"], "[client]\nmethod = \"a b\"\n"),
         (&["--proxy", "https://p"], "[client]\nproxy = \"https://p\"\n"),
