@@ -99,6 +99,9 @@ impl Typist {
                 let Some((argument, long)) = argument.and_then(|it| Some((it, it.get_long()?))) else {
                     return;
                 };
+                if argument.is_require_equals_set() {
+                    return words.push(format!("--{long}={}", table::typed(said)));
+                }
                 words.push(format!("--{long}"));
                 words.extend(argument.get_action().takes_values().then(|| table::typed(said)));
             }
@@ -121,6 +124,10 @@ mod tests {
         for (toml, line) in [
             ("", "webstone run --connections per-request"),
             ("[client]\nconnections = \"keep-alive\"\n", "webstone run"),
+            (
+                "[client]\nconnections = \"keep-alive\"\nfollow = 3\naccept_encoding = \"br,gzip\"\n",
+                "webstone run --accept-encoding br,gzip --follow=3",
+            ),
             (
                 "[client]\nconnections = \"keep-alive\"\nreset = true\n[load]\nclients = \"8,16\"\niterations = 4\naa = true\n",
                 "webstone run --clients 8,16 --iterations 4 --aa --reset",

@@ -193,7 +193,7 @@ mod tests {
     }
 
     #[test]
-    fn fields_that_are_none_are_named() {
+    fn fields_that_are_not_fields_are_named() {
         for (field, rule) in [
             ("name", "--form name: it is not a name with a value"),
             ("=x", "--form =x: it is not a name with a value"),

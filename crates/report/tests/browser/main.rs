@@ -10,6 +10,7 @@ mod records;
 
 use std::path::Path;
 
+use base64::Engine;
 use devtools::Browser;
 use serde_json::{Value, json};
 use webstone_model::record::RunRecord;
@@ -78,6 +79,29 @@ fn a_report_opens_without_error_and_fetches_nothing() {
         looks_right(&mut Seen { browser: &mut browser, name, wrong: &mut wrong }, path);
     }
     assert!(wrong.is_empty(), "{}", wrong.join("\n"));
+}
+
+/// Of a run with four levels, which is what `webstone run` makes.
+#[test]
+fn a_run_prints_in_three_pages() {
+    let Some(program) = devtools::installed() else {
+        println!("skipped: no chromium is installed");
+        return;
+    };
+    let directory = tempfile::tempdir().unwrap();
+    let mut browser = Browser::start(&program);
+    let path = written(directory.path(), "sweep.html", &[records::small()]);
+    browser.open(&path);
+    for (paper, width, height) in [("A4", 8.27, 11.69), ("Letter", 8.5, 11.0)] {
+        let asked = json!({ "paperWidth": width, "paperHeight": height, "printBackground": true });
+        let printed = browser.call("Page.printToPDF", asked);
+        let pdf =
+            base64::engine::general_purpose::STANDARD.decode(printed["data"].as_str().unwrap()).unwrap();
+        let pages =
+            pdf.windows(11).filter(|text| *text == b"/Type /Page" || *text == b"/Type/Page\n").count();
+        let lists = pdf.windows(12).filter(|text| *text == b"/Type /Pages").count();
+        assert!((1..=3).contains(&(pages - lists)), "{paper}: {} pages", pages - lists);
+    }
 }
 
 #[test]
