@@ -207,6 +207,14 @@ fn web_server(record: &RunRecord) -> Vec<(&'static str, String)> {
     vec![
         ("software", software),
         ("interface", interface.map(|it| format!("{it}: {}", it.summary())).unwrap_or_default()),
+        (
+            "start",
+            match (ours, record.series.is_some()) {
+                (false, _) => String::new(),
+                (true, false) => "for this run, in a new directory".to_owned(),
+                (true, true) => "for each round, in a new directory".to_owned(),
+            },
+        ),
         ("processes", fact("server.processes")),
         ("CPUs", cpus.join(",")),
         ("cache", fact("server.caching")),
@@ -265,6 +273,9 @@ fn computer<'a>(fact: &dyn Fn(&str) -> Option<&'a Value>) -> Vec<(&'static str, 
     rows.push(("operating system", header::joined([text("distribution"), kernel.unwrap_or_default()], ", ")));
     rows.push(("tuning", tuning(fact)));
     rows.push(("services", texts("services").join(", ")));
+    let users = fact("logged_in").and_then(Value::as_u64);
+    let users = users.map(|users| if users == 0 { "none: console idle".to_owned() } else { count(users) });
+    rows.push(("logged-in users", users.unwrap_or_default()));
     rows
 }
 

@@ -15,7 +15,7 @@ use webstone_model::toml_text;
 use crate::document::table::{Room, Sheet, Table};
 use crate::document::{Block, Document, Tone};
 use crate::history::{CAUTION, Published, Quantity, Row, published};
-use crate::numbers::{Scale, count};
+use crate::numbers::{count, counted, decimal};
 use crate::render::text;
 use crate::{Format, Options, html, markdown, outgoing};
 
@@ -196,9 +196,10 @@ impl Filled<'_> {
         if let Some((cell, word, why)) = doubted.next() {
             let others = match doubted.count() {
                 0 => String::new(),
-                more => {
-                    format!(" {more} more cells are marked, too; the report of the series has the reasons.")
-                }
+                more => format!(
+                    " {} marked, too; the report of the series has the reasons.",
+                    counted(more as u64, "more cell is", "more cells are")
+                ),
             };
             let why = why.as_deref().unwrap_or("its figures prove nothing");
             notes.push(format!("*: {cell} is {word}: {why}.{others}"));
@@ -413,7 +414,7 @@ impl Filled<'_> {
             name.as_str().and_then(|name| first.document.wording.get(name).cloned()).unwrap_or_default()
         };
         let mut table = Table::of(&first.quantities);
-        table.text("", Room::Always, words);
+        table.text("", Room::Flexible(20), words);
         for result in results {
             let printed =
                 |quantity: &Quantity| result.rows[row].figure(*quantity).map(|it| it.printed.clone());
@@ -532,10 +533,10 @@ fn printed_as(value: f64, quantity: Quantity, result: &Published, printed: Optio
     told(value, printed)
 }
 
-/// With at least so many decimals, and two digits of what is small.
+/// With at least this number of decimals, and two digits of what is small.
 fn told(value: f64, decimals: usize) -> String {
     let small = if value > 0.0 && value < 1.0 { (1.0 - value.log10().floor()) as usize } else { 0 };
-    Scale::plain(decimals.max(small.min(6)), [value]).show(value).trim().to_owned()
+    decimal(value, decimals.max(small.min(6)))
 }
 
 #[cfg(test)]

@@ -17,11 +17,6 @@ pub(crate) fn render(filled: &Filled<'_>) -> String {
     for note in filled.notes() {
         html.element("p class=\"note\"", &note);
     }
-    html.section_of("tables", "Tables", |html| {
-        for sheet in filled.sheets() {
-            html.sheet(&sheet);
-        }
-    });
     html.section_of("figures", "Figures", |html| {
         html.charts(|html| {
             for (place, drawn) in filled.shape.bars.iter().enumerate() {
@@ -31,6 +26,11 @@ pub(crate) fn render(filled: &Filled<'_>) -> String {
                 lines(html, &format!("chart-figure-{place}"), filled, drawn);
             }
         });
+    });
+    html.section_of("tables", "Tables", |html| {
+        for sheet in filled.sheets() {
+            html.sheet(&sheet);
+        }
     });
     html.raw("</main>");
     let body = html.finish();
@@ -61,6 +61,8 @@ fn rows(result: &'static Published) -> Vec<&'static Row> {
 
 fn lines(html: &mut Html, id: &str, filled: &Filled<'_>, drawn: &Drawn) {
     let quantity = drawn.quantity;
+    // Round numbers of the unit that the document prints.
+    let divisor = drawn.results().next().map_or(1.0, |result| quantity.factor(&result.document));
     let mut lines: Vec<Line> = Vec::new();
     let mut levels: Vec<(String, &'static Published, usize, Option<f64>)> = Vec::new();
     for result in drawn.results() {
@@ -92,22 +94,19 @@ fn lines(html: &mut Html, id: &str, filled: &Filled<'_>, drawn: &Drawn) {
         lines.push(Line { name, style, points, marked: true, dash: Dash::Then });
     }
     lines.retain(|line| !line.points.is_empty());
+    lines.iter_mut().flat_map(|line| &mut line.points).for_each(|point| point.y /= divisor);
     let places = places(&lines);
     if places.is_empty() {
         return;
     }
-    let unit = match quantity {
-        Quantity::Throughput => Scale::plain(1, values(&lines)),
-        _ => Scale::plain(3, values(&lines)),
-    };
-    let mbit = drawn.results().next().map_or(1e6, |result| result.document.mbit_bits);
+    let unit = Scale::plain(3, values(&lines));
     let say = |value: f64| match quantity {
         Quantity::Latency => seconds_round(value),
-        Quantity::Throughput => round(&format!("{:.1} Mbit/s", value / mbit)),
         _ => round(&unit.say(value)),
     };
     // A quarter of a century lies between them: on a linear axis the printed ones would lie on the ground.
-    let y = Axis::durations("logarithmic scale", values(&lines), &say);
+    let label = if divisor > 1.0 { "Mbit/s (2^20), logarithmic scale" } else { "logarithmic scale" };
+    let y = Axis::durations(label, values(&lines), &say);
     let caption =
         "Dotted: as printed; a peak whose clients were not printed is a line over all. Whole: today.";
     let x = Axis::counts("clients", 1.0, &places);
@@ -145,10 +144,7 @@ fn bars(html: &mut Html, id: &str, filled: &Filled<'_>, drawn: &Drawn) {
 }
 
 fn chart(html: &mut Html, id: &str, title: String, drawn: &Drawn, rows: Vec<(String, f64)>) {
-    let divisor = match (drawn.quantity, drawn.results().next()) {
-        (Quantity::Throughput, Some(result)) => result.document.mbit_bits,
-        _ => 1.0,
-    };
+    let divisor = drawn.results().next().map_or(1.0, |result| drawn.quantity.factor(&result.document));
     let rows: Vec<_> = rows.into_iter().map(|(name, value)| (name, value / divisor, None)).collect();
     let caption =
         if divisor > 1.0 { "Mbit/s; a Mbit has 2^20 bits, as WebStone's." } else { "Connections/s." };
