@@ -74,11 +74,6 @@ impl LevelJob {
     /// The workers that are started here, each with its clients; workers without clients are left out.
     pub(crate) fn dealt(&self) -> Result<Vec<Seat>, EngineError> {
         self.seats.check().map_err(EngineError::Seats)?;
-        if self.plan.sampler.is_in_turn() && !self.seats.are_all_here() {
-            let what =
-                "the pages of a repetition test come in turn over all clients, which must be on one host";
-            return Err(EngineError::Seats(what.to_owned()));
-        }
         let mut dealt = Vec::new();
         for worker in 0..self.seats.workers {
             let slots = self.seats.slots(worker);
@@ -143,7 +138,12 @@ pub enum EngineError {
 pub fn run_level(job: &LevelJob, control: &Arc<Control>) -> Result<LevelOutcome, EngineError> {
     let plan = &job.plan;
     let dealt = job.dealt()?;
-    let pages_left = plan.page_limit.map(|pages| pages_of(pages, &job.clients_here(), job.clients));
+    let (here, clients) = (job.clients_here(), job.clients);
+    let pages_left = plan.page_limit.map(|pages| pages_of(pages, &here, clients));
+    if let Some(pages) = plan.page_limit {
+        // Of a repetition test, the hosts before this one have the first pages, and the others the last.
+        plan.sampler.begin_turn(pages_of(pages, &(0..here.start), clients));
+    }
     let shared = Arc::new(Shared::new(plan, pages_left.unwrap_or(u64::MAX), dealt.len()));
     let (running, words) = start_workers(job, &shared, dealt)?;
     let course = LevelClock::new(plan, job.opening, shared);

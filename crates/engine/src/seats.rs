@@ -26,11 +26,6 @@ impl Seats {
         Seats { first: 0, each: 1, workers, of: workers }
     }
 
-    /// Whether this is the only host.
-    pub(crate) fn are_all_here(&self) -> bool {
-        self.first == 0 && u64::from(self.each) * u64::from(self.workers) == u64::from(self.of)
-    }
-
     /// Whether they are valid; if not, why.
     pub(crate) fn check(&self) -> Result<(), String> {
         let last = u64::from(self.first) + u64::from(self.each) * u64::from(self.workers);
@@ -107,7 +102,6 @@ mod tests {
             for (each, workers) in hosts {
                 let seats = Seats { first, each, workers, of };
                 seats.check().unwrap();
-                prop_assert!(first != 0 || seats.are_all_here() == (each * workers == of));
                 let here = seats.clients(clients, together);
                 prop_assert_eq!(here.start, next_client);
                 for worker in 0..workers {

@@ -60,9 +60,11 @@ impl Sampler {
         Sampler { turn: Some(Arc::default()), ..self }
     }
 
-    /// Whether it was made by [`Sampler::in_turn`].
-    pub fn is_in_turn(&self) -> bool {
-        self.turn.is_some()
+    /// In turn: how many were picked before, elsewhere.
+    pub fn begin_turn(&self, picked: u64) {
+        if let Some(turn) = &self.turn {
+            turn.store(picked, Ordering::Relaxed);
+        }
     }
 
     /// Number of indices.

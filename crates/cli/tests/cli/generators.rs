@@ -145,7 +145,6 @@ fn impossible_generators_are_refused_before_any_load() {
         assert!(said.err.contains("hint: "), "{}", said.err);
     };
     refused(&["--generator", "'"], 2, "--generator (generators.agent): `'` is not a command");
-    refused(&["--generator", &agent, "-n", "5"], 2, "which several generators cannot do together");
     refused(&["--generator", &agent, "--trace", "1"], 2, "which several generators cannot do together");
     refused(&["--generator", "/nonexistent/webstone agent"], 1, "generator 1: cannot start the agent");
     refused(
@@ -464,6 +463,9 @@ fn hosts_have_the_clients_names_and_addresses_that_the_run_gives_them() {
     // Five pages of a file each, four times, by three clients and one.
     let pages: Vec<u64> = parts.iter().map(|part| number(&part["counts"]["pages_completed"])).collect();
     assert_eq!(pages, [15, 5], "{parts:?}");
+    let hits: Vec<u64> =
+        record["pages"].as_array().unwrap().iter().map(|page| number(&page["hits"])).collect();
+    assert_eq!(hits, [4; 5], "each page as often as the test repeats it");
     for (name, requests) in names.iter().zip(parts.iter().map(|part| number(&part["counts"]["succeeded"]))) {
         let lines = fs::read_to_string(dir.path().join(format!("all.tsv.{name}"))).unwrap();
         assert_eq!(lines.lines().count() as u64, requests + 2, "{name}");

@@ -190,12 +190,3 @@ fn clients_that_share_connections_stay_together() {
     let plan = level.job(1).plan;
     assert_eq!(LevelJob::new(plan.clone(), 4).seats.workers, plan.workers.min(2));
 }
-
-#[test]
-fn pages_in_turn_stay_on_one_host() {
-    let mut level = level(20);
-    level.spec.load.repetitions = Some(2);
-    assert!(level.job(7).dealt().is_ok());
-    let seats = Seats { first: 0, each: 1, workers: 3, of: 7 };
-    assert!(matches!(LevelJob { seats, ..level.job(1) }.dealt(), Err(crate::EngineError::Seats(_))));
-}
