@@ -145,31 +145,31 @@ fn numbers(totals: &mut PageTotals) -> [&mut u64; OLD_NUMBERS] {
 
 /// A row from `page` on; `None` if it is invalid, or of a page that the workload does not have.
 fn parse(line: &[u8], pages: usize) -> Option<PageRow> {
-    let words: Vec<&[u8]> = line.split(|byte| *byte == b',').collect();
-    if ![OLD_NUMBERS + 1, NUMBERS + 1].contains(&words.len()) {
-        return None;
-    }
-    let (first, rest) = words.split_at(OLD_NUMBERS + 1);
-    let page = first[0];
-    let page = u32::try_from(number(page)?).ok().filter(|page| (*page as usize) < pages)?;
+    let mut words = line.split(|byte| *byte == b',');
+    let page = u32::try_from(number(words.next()?)?).ok().filter(|page| (*page as usize) < pages)?;
     let mut row = PageRow { page, totals: PageTotals::default() };
-    for (into, word) in numbers(&mut row.totals).into_iter().zip(&first[1..]) {
-        *into = u64::try_from(number(word)?).ok()?;
+    for into in numbers(&mut row.totals) {
+        *into = whole(words.next()?)?;
     }
-    if let [c_min, c_squares, r_min, r_squares, a_min, a_max, a_squares, b_min, b_max, b_squares] = *rest {
-        let totals = &mut row.totals;
-        let whole = |word: &[u8]| u64::try_from(number(word)?).ok();
-        let (connect_max, response_max) = (totals.connect_ns_max, totals.response_ns_max);
-        let spread = |min: &[u8], max, squares: &[u8]| {
-            let min = if min.is_empty() { u64::MAX } else { whole(min)? };
-            Some(Spread { min, max, squares: number(squares)? })
-        };
-        totals.connect = spread(c_min, connect_max, c_squares)?;
-        totals.response = spread(r_min, response_max, r_squares)?;
-        totals.answer = spread(a_min, whole(a_max)?, a_squares)?;
-        totals.body = spread(b_min, whole(b_max)?, b_squares)?;
+    let Some(first) = words.next() else { return Some(row) };
+    let totals = &mut row.totals;
+    let mut min = Some(first);
+    for (spread, max) in [
+        (&mut totals.connect, Some(totals.connect_ns_max)),
+        (&mut totals.response, Some(totals.response_ns_max)),
+        (&mut totals.answer, None),
+        (&mut totals.body, None),
+    ] {
+        let word = min.take().or_else(|| words.next())?;
+        let min = if word.is_empty() { u64::MAX } else { whole(word)? };
+        let max = max.map_or_else(|| whole(words.next()?), Some)?;
+        *spread = Spread { min, max, squares: number(words.next()?)? };
     }
-    Some(row)
+    words.next().is_none().then_some(row)
+}
+
+fn whole(word: &[u8]) -> Option<u64> {
+    u64::try_from(number(word)?).ok()
 }
 
 fn number(word: &[u8]) -> Option<u128> {
