@@ -17,7 +17,7 @@ use webstone_measure::metrics::{Histogram, Histograms, Measured, Moments, PageTo
 use webstone_measure::units::NANOS_PER_SECOND;
 use webstone_model::connection_identity::{ConnectionRules, of_connections};
 use webstone_model::pages::{PageRow, StoredPages};
-use webstone_model::record::{IterationRecord, RunRecord, RunState, ScheduleKept};
+use webstone_model::record::{IterationRecord, RunRecord, RunState, ScheduleKept, Tool};
 
 /// Two places of a record that cannot both be right.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -97,13 +97,14 @@ fn totals(books: &mut Books, summed: &[PageTotals], stored: &[PageTotals]) {
     });
 }
 
-struct Books {
-    place: String,
-    found: Consistency,
+/// Where comparisons are noted.
+pub(crate) struct Books {
+    pub(crate) place: String,
+    pub(crate) found: Consistency,
 }
 
 impl Books {
-    fn holds(&mut self, rule: &str, holds: bool, evidence: impl FnOnce() -> String) {
+    pub(crate) fn holds(&mut self, rule: &str, holds: bool, evidence: impl FnOnce() -> String) {
         self.found.checked += 1;
         if !holds {
             let (place, rule) = (self.place.clone(), rule.to_owned());
@@ -111,7 +112,7 @@ impl Books {
         }
     }
 
-    fn equal(&mut self, rule: &str, left: u64, right: u64) {
+    pub(crate) fn equal(&mut self, rule: &str, left: u64, right: u64) {
         self.holds(rule, left == right, || format!("{left} and {right}"));
     }
 }
@@ -123,18 +124,7 @@ fn run(books: &mut Books, record: &RunRecord) {
         computed == record.workload_sha256,
         || format!("{} and {computed}", record.workload_sha256),
     );
-    if let Some(tool) = record.environment.get("tool") {
-        let agrees = [
-            ("name", Some(&record.tool.name)),
-            ("version", Some(&record.tool.version)),
-            ("commit", record.tool.commit.as_ref()),
-        ]
-        .into_iter()
-        .all(|(name, value)| tool.get(name).and_then(|fact| fact.as_str()) == value.map(String::as_str));
-        books.holds("the environment names the program that measured", agrees, || {
-            format!("{:?} and {tool}", record.tool)
-        });
-    }
+    of_tool(books, &record.tool, record.environment.get("tool"));
     let names: BTreeSet<_> = record.iterations.iter().map(IterationRecord::key).collect();
     books.equal("every iteration is there once", names.len() as u64, record.iterations.len() as u64);
     if record.state == RunState::Complete && record.spec.find.is_none() {
@@ -162,6 +152,16 @@ fn run(books: &mut Books, record: &RunRecord) {
     };
     let others = record.iterations.iter().filter(|run| !is_asked(run)).count();
     books.equal("every rate is one that was asked for: others", others as u64, 0);
+}
+
+/// The program that measured against the environment, which names it as well.
+pub(crate) fn of_tool(books: &mut Books, tool: &Tool, fact: Option<&serde_json::Value>) {
+    let Some(fact) = fact else { return };
+    let agrees =
+        [("name", Some(&tool.name)), ("version", Some(&tool.version)), ("commit", tool.commit.as_ref())]
+            .into_iter()
+            .all(|(name, value)| fact.get(name).and_then(|fact| fact.as_str()) == value.map(String::as_str));
+    books.holds("the environment names the program that measured", agrees, || format!("{tool:?} and {fact}"));
 }
 
 /// An open loop's sums against its distributions, and how well the schedule was kept against both.
@@ -237,7 +237,8 @@ fn in_flight(books: &mut Books, in_flight: &Moments, all: &Moments) {
     );
 }
 
-fn distribution(books: &mut Books, name: &str, moments: &Moments, histogram: &Histogram) {
+/// The sums of some values against their distribution.
+pub(crate) fn distribution(books: &mut Books, name: &str, moments: &Moments, histogram: &Histogram) {
     sound(books, name, moments);
     books.equal(&format!("{name}: as many as their distribution holds"), moments.count, histogram.len());
     if moments.count == 0 || histogram.is_empty() {

@@ -58,11 +58,12 @@ pub fn of_host(host: &HostUse) -> Result<(), String> {
 /// If they did, in words.
 pub fn of_server(server: Option<&ServerUse>, host: &HostUse, elapsed_ns: u64) -> Result<(), String> {
     let Some(server) = server else { return Ok(()) };
-    let cpus = match host.cpus.len() {
-        0 => CPUS_MAX,
-        cpus => cpus,
-    };
-    let used_ns = server.user_ns.saturating_add(server.system_ns);
+    of_cpu_time(server.user_ns.saturating_add(server.system_ns), host.cpus.len(), elapsed_ns)
+}
+
+/// Whether a server's processes used no more CPU time than this many CPUs had in a time; 0: their number is unknown.
+pub(crate) fn of_cpu_time(used_ns: u64, cpus: usize, elapsed_ns: u64) -> Result<(), String> {
+    let cpus = if cpus == 0 { CPUS_MAX } else { cpus };
     if used_ns <= most_ns(elapsed_ns).saturating_mul(cpus as u64) {
         return Ok(());
     }

@@ -212,11 +212,19 @@ pub struct Contestant {
 }
 
 /// What one contestant did between two starts, all its slices together.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(default)]
 pub struct SideRun {
     /// Length of its slices together.
     pub slices_ns: u64,
+    /// CPU time of its processes in its slices; `None` if it cannot be seen, as in the next three.
+    pub cpu_ns: Option<u64>,
+    /// CPU time that they used between its slices, without load.
+    pub resting_cpu_ns: Option<u64>,
+    /// How long their threads were ready to run and waited for a CPU, in its slices.
+    pub waited_ns: Option<u64>,
+    /// The same of the load generator's threads.
+    pub generator_waited_ns: Option<u64>,
     /// Requests, connections, bytes.
     pub counts: Counts,
     /// Errors by class.
@@ -225,8 +233,9 @@ pub struct SideRun {
     pub statuses: Statuses,
     /// Response times.
     pub response: Moments,
-    /// Their distribution.
+    /// Their distribution: an HdrHistogram in base64, and the longest exactly.
     #[serde(with = "as_base64")]
+    #[schemars(with = "(String, u64)")]
     pub distribution: Histogram,
     /// In open loop: how long requests waited for a client, on average, in nanoseconds.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -235,8 +244,26 @@ pub struct SideRun {
     pub resident_bytes_max: Option<u64>,
 }
 
+impl SideRun {
+    /// Takes lengths and CPU times from all slices of the side.
+    #[must_use]
+    pub fn with_slices<'a>(self, slices: impl Iterator<Item = &'a Slice> + Clone) -> SideRun {
+        let sum = |of: fn(&Slice) -> Option<u64>| {
+            slices.clone().map(of).try_fold(0_u64, |sum, value| Some(sum.saturating_add(value?)))
+        };
+        SideRun {
+            slices_ns: sum(|slice| Some(slice.took_ns)).unwrap_or_default(),
+            cpu_ns: sum(|slice| slice.cpu_ns),
+            resting_cpu_ns: sum(|slice| slice.resting_cpu_ns),
+            waited_ns: sum(|slice| slice.waited_ns),
+            generator_waited_ns: sum(|slice| slice.generator_waited_ns),
+            ..self
+        }
+    }
+}
+
 /// All contestants between two starts.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(default)]
 pub struct DuelStart {
     /// When its first slice began, in nanoseconds since the duel began.
@@ -261,7 +288,7 @@ pub struct AnswerDifference {
 }
 
 /// The record of a duel.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(default)]
 pub struct DuelRecord {
     /// [`DUEL_SCHEMA`].

@@ -2,10 +2,13 @@
 
 use std::collections::BTreeMap;
 
+use crate::duel::{Contestant, DUEL_SCHEMA, DuelRecord, DuelSpec, DuelStart, SideRun};
 use crate::generators::GeneratorRecord;
-use crate::record::{RunRecord, RunState, SCHEMA_VERSION, TargetRecord};
+use crate::record::{RunRecord, RunState, SCHEMA_VERSION, TargetRecord, Tool};
 use crate::spec::{Levels, RunSpec};
 use webstone_measure::fixture::{self as runs, SECONDS};
+use webstone_measure::metrics::Statuses;
+use webstone_measure::slices::Slice;
 use webstone_measure::units::Nanos;
 use webstone_workload::Workload;
 
@@ -28,6 +31,95 @@ pub fn record(id: &str, levels: &[(u32, &[f64])]) -> RunRecord {
         environment: BTreeMap::from([("hostname".to_owned(), "box".into())]),
         ..RunRecord::default()
     }
+}
+
+/// Requests of a slice of [`duel`], and rounds of a start.
+const SLICE_REQUESTS: u64 = 100;
+const ROUNDS: u64 = 4;
+
+/// A sound duel of contestants with a known CPU time per request, in nanoseconds, give or take .25 %; a twin of the first takes part.
+pub fn duel(id: &str, contestants: &[(&str, u64)], starts: u64) -> DuelRecord {
+    let mut spec = RunSpec::default();
+    spec.load.clients = Levels(vec![16]);
+    let contestant = |name: &str| Contestant {
+        name: name.to_owned(),
+        given: format!("./{name} --port {{port}}"),
+        is_started: true,
+        cpus: vec![0, 1],
+        ..Contestant::default()
+    };
+    let mut sides: Vec<(Contestant, u64)> =
+        contestants.iter().map(|(name, cpu_ns)| (contestant(name), *cpu_ns)).collect();
+    let (first, cpu_ns) = sides[0].clone();
+    sides.push((Contestant { name: format!("{} (twin)", first.name), is_twin: true, ..first }, cpu_ns));
+    let each_ns = 2_000_000_000;
+    DuelRecord {
+        schema: DUEL_SCHEMA,
+        id: id.to_owned(),
+        tool: Tool { name: "webstone".to_owned(), version: "0.1.0".to_owned(), commit: None },
+        started_at: "2026-01-31T12:30:05.000Z".to_owned(),
+        command_line: ["webstone", "duel", "…"].map(str::to_owned).to_vec(),
+        state: RunState::Complete,
+        took_ns: (starts + 1) * each_ns,
+        spec,
+        duel: DuelSpec::default(),
+        workload: Workload { name: "w".to_owned(), ..Workload::default() },
+        environment: BTreeMap::from([("hostname".to_owned(), "box".into())]),
+        starts: (0..starts).map(|start| duel_start(start, start * each_ns, &sides)).collect(),
+        contestants: sides.into_iter().map(|(contestant, _)| contestant).collect(),
+        ..DuelRecord::default()
+    }
+}
+
+fn duel_start(number: u64, at_ns: u64, sides: &[(Contestant, u64)]) -> DuelStart {
+    let count = sides.len() as u64;
+    let mut runs = vec![SideRun::default(); sides.len()];
+    let mut slices = Vec::new();
+    for turn in 0..ROUNDS * 2 * count {
+        let place = turn % (2 * count);
+        let side = place.min(2 * count - 1 - place);
+        let noise = (number * 7 + turn * 3) % 11;
+        let run = &mut runs[side as usize];
+        let before = run.response.sum;
+        for request in 0..SLICE_REQUESTS {
+            let response_ns = 150_000 + 1_000 * (request % 7) + noise;
+            run.response.record(response_ns);
+            run.distribution.record(response_ns);
+        }
+        let counts = &mut run.counts;
+        for (total, more) in [
+            (&mut counts.planned, SLICE_REQUESTS),
+            (&mut counts.started, SLICE_REQUESTS),
+            (&mut counts.succeeded, SLICE_REQUESTS),
+            (&mut counts.head_bytes, 100 * SLICE_REQUESTS),
+            (&mut counts.framing_bytes, 10 * SLICE_REQUESTS),
+            (&mut counts.body_bytes, 300 * SLICE_REQUESTS),
+        ] {
+            *total += more;
+        }
+        counts.busy_ns = run.response.sum;
+        slices.push(Slice {
+            side: side as u32,
+            at_ns: turn * 21_000_000,
+            took_ns: 20_500_000,
+            requests: SLICE_REQUESTS,
+            bytes: 410 * SLICE_REQUESTS,
+            response_ns: run.response.sum - before,
+            cpu_ns: Some(SLICE_REQUESTS * sides[side as usize].1 * (1_995 + noise) / 2_000),
+            resting_cpu_ns: Some(1_000),
+            waited_ns: Some(2_000),
+            generator_waited_ns: Some(3_000),
+            ..Slice::default()
+        });
+    }
+    for (side, run) in runs.iter_mut().enumerate() {
+        let mut statuses = vec![0; 201];
+        statuses[200] = run.counts.succeeded;
+        run.statuses = Statuses::of(&statuses);
+        run.resident_bytes_max = Some(10_000_000);
+        *run = std::mem::take(run).with_slices(slices.iter().filter(|slice| slice.side as usize == side));
+    }
+    DuelStart { at_ns, sides: runs, slices }
 }
 
 /// Divides a record's load among several hosts. Each has as many workers as the original host, and its kernel counted

@@ -1,11 +1,13 @@
 //! The judgement of a duel: how each contestant compares with the first, in which figures, how surely; whether it may be believed; and
 //! whether it knows enough to end.
 
+pub mod consistency;
 mod looks;
 mod ratios;
 #[cfg(test)]
 mod tests;
 
+use schemars::JsonSchema;
 use serde::Serialize;
 use webstone_measure::units::Nanos;
 use webstone_model::duel::{DuelFigure, DuelGate, DuelRecord};
@@ -25,7 +27,7 @@ const CUT_MAX: f64 = 0.05;
 const RESTING_MAX: f64 = 0.02;
 
 /// How a figure of a contestant compares with the first contestant's.
-#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, JsonSchema)]
 pub struct DuelRatio {
     /// The figure.
     pub figure: DuelFigure,
@@ -38,7 +40,8 @@ pub struct DuelRatio {
     /// The interval that contains the true ratio with 95 %, however often it was looked at. From 0 to infinity while there are too few
     /// starts.
     pub low: f64,
-    /// Its other end.
+    /// Its other end; in JSON, `null` is infinity.
+    #[schemars(with = "Option<f64>")]
     pub high: f64,
     /// Starts that it comes from.
     pub starts: usize,
@@ -65,7 +68,7 @@ impl DuelRatio {
 }
 
 /// A contestant against the first.
-#[derive(Clone, Debug, PartialEq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
 pub struct DuelComparison {
     /// Its number.
     pub contestant: usize,
@@ -83,7 +86,7 @@ impl DuelComparison {
 }
 
 /// What became of a condition of `--fail-if`.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum GateOutcome {
     /// The interval is within the limit.
@@ -95,9 +98,10 @@ pub enum GateOutcome {
 }
 
 /// A condition of `--fail-if`, for one contestant.
-#[derive(Clone, Debug, PartialEq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
 pub struct JudgedGate {
-    /// The condition.
+    /// The condition: `cpu > +3%`.
+    #[schemars(with = "String")]
     pub gate: DuelGate,
     /// The contestant's number.
     pub contestant: usize,
@@ -106,7 +110,7 @@ pub struct JudgedGate {
 }
 
 /// The judgement.
-#[derive(Clone, Debug, PartialEq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
 pub struct DuelJudgement {
     /// Whether it may be believed.
     pub standing: Standing,
@@ -336,7 +340,7 @@ fn notes(
                 "{}: {:.0} % of its CPU time was used between its turns, without load (a collector, a log, a timer); it is not in \
                  the figures",
                 contestant.name,
-                100.0 * resting as f64 / (busy + resting) as f64
+                100.0 * resting as f64 / (busy as f64 + resting as f64)
             ));
         }
     }

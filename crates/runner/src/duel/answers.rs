@@ -40,7 +40,7 @@ pub(super) fn compare(up: &[Up], workload: &Workload, twin: Option<usize>) -> Ve
             let Some(what) = difference(first, answer).filter(|_| !changes && Some(number) != twin) else {
                 continue;
             };
-            let url = redaction::text(&file.url).text;
+            let [url, what] = [&*file.url, &*what].map(|text| redaction::text(text).text);
             differences.push(AnswerDifference { contestant: number as u32, url, what });
         }
     }

@@ -40,6 +40,7 @@ pub(super) enum What {
 #[derive(Clone, Debug)]
 pub struct AskedContestant {
     name: String,
+    /// As it was typed, without a name before it and without secrets.
     given: String,
     what: What,
     build: Build,
@@ -71,8 +72,10 @@ fn refused(what: impl Into<String>, hint: impl Into<String>) -> RunError {
 pub fn asked(words: &[String], build: &Build) -> Result<Vec<AskedContestant>, RunError> {
     let mut all: Vec<AskedContestant> = Vec::new();
     for word in words {
-        let (name, given) = named(word);
-        let what = meant(given, build)?;
+        let what = meant(named(word).1, build)?;
+        // Of the whole: what looks like a name may be that of a secret, as in PASSWORD=hunter2.
+        let word = redaction::text(word).text;
+        let (name, given) = named(&word);
         let mut unique = name.map_or_else(|| short(given), str::to_owned);
         if all.iter().any(|other| other.name == unique) {
             unique = format!("{unique} #{}", all.iter().filter(|other| other.given == given).count() + 1);
@@ -249,7 +252,7 @@ pub(super) fn ready(
     for asked in &options.contestants {
         let mut contestant = Contestant {
             name: asked.name.clone(),
-            given: redaction::text(&asked.given).text,
+            given: asked.given.clone(),
             is_started: true,
             ..Contestant::default()
         };
@@ -332,6 +335,21 @@ mod tests {
         assert!(matches!(one("http://127.0.0.1:1/x=y").what, What::Url(url) if url.ends_with("x=y")));
         let twice = asked(&["nginx".to_owned(), "nginx".to_owned()], &Build::default()).unwrap();
         assert_eq!((twice[0].name.as_str(), twice[1].name.as_str()), ("nginx", "nginx #2"));
+    }
+
+    #[test]
+    fn no_name_and_nothing_that_is_kept_has_a_secret() {
+        for word in [
+            "http://ann:hunter2@127.0.0.1:1/a?token=hunter2",
+            "https://hunter2@127.0.0.1:1/",
+            "new=http://ann:hunter2@127.0.0.1:1/",
+            "./app --port {port} --token hunter2",
+            "PASSWORD=hunter2 {port}",
+        ] {
+            let contestant = one(word);
+            assert!(!format!("{} {}", contestant.name, contestant.given).contains("hunter2"), "{word}");
+            assert!(format!("{:?}", contestant.what).contains("hunter2"), "{word}: it is still used");
+        }
     }
 
     #[test]

@@ -110,11 +110,24 @@ impl Observer for Relay<'_, '_> {
     }
 }
 
-/// Holds a duel to its end. Blocks; `told` is called on this thread.
+/// Holds a duel to its end. Blocks; `told` is called on this thread, and told no secrets of commands.
 ///
 /// # Errors
 /// If nothing could be measured. What fails later is in the outcome, beside what was measured by then.
 pub fn hold(
+    options: &DuelOptions,
+    told: &mut dyn FnMut(DuelNews<'_>),
+    interrupt: &Arc<Interrupt>,
+) -> Result<DuelOutcome, RunError> {
+    let mut told = |news: DuelNews<'_>| match news {
+        DuelNews::Preparing(what) => told(DuelNews::Preparing(&redaction::text(what).text)),
+        DuelNews::Warning(what) => told(DuelNews::Warning(&redaction::text(what).text)),
+        news => told(news),
+    };
+    held(options, &mut told, interrupt)
+}
+
+fn held(
     options: &DuelOptions,
     told: &mut dyn FnMut(DuelNews<'_>),
     interrupt: &Arc<Interrupt>,
@@ -389,7 +402,9 @@ impl Lab<'_> {
                 });
             }
         }
-        let sides = measured.into_iter().zip(up.iter()).map(|(measured, up)| up.run(measured)).collect();
+        let of_side = |number: usize| slices.iter().filter(move |slice| slice.side as usize == number);
+        let sides = measured.into_iter().zip(up.iter()).enumerate();
+        let sides = sides.map(|(number, (measured, up))| up.run(measured, of_side(number))).collect();
         Ok(DuelStart { at_ns, sides, slices })
     }
 

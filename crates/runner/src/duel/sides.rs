@@ -7,8 +7,10 @@ use webstone_lab::interrupt::Interrupt;
 use webstone_lab::measured::MeasuredServer;
 use webstone_lab::process_tree::ProcessTree;
 use webstone_measure::metrics::Measured;
+use webstone_measure::slices::Slice;
 use webstone_model::duel::{Contestant, SideRun};
 use webstone_model::spec::ClientSpec;
+use webstone_store::redaction;
 
 use crate::observer::Observer;
 use crate::run::{RunBrief, RunError, RunSite, Served, ask, serve};
@@ -88,16 +90,19 @@ impl Up {
         }
     }
 
-    /// What it did between two starts, as the record has it.
-    pub(super) fn run(&self, measured: Measured) -> SideRun {
+    /// What it did between two starts, in these slices, as the record has it.
+    pub(super) fn run<'a>(
+        &self,
+        measured: Measured,
+        slices: impl Iterator<Item = &'a Slice> + Clone,
+    ) -> SideRun {
         let lateness_ns = measured
             .open_loop
             .as_ref()
             .map(|open_loop| (measured.response.mean() - open_loop.response.mean()).max(0.0));
         SideRun {
-            slices_ns: measured.window_ns,
             counts: measured.counts,
-            errors: measured.errors,
+            errors: redaction::errors(measured.errors),
             statuses: measured.statuses,
             response: measured.response,
             distribution: measured.histograms.response,
@@ -106,7 +111,9 @@ impl Up {
                 .processes()
                 .map(|tree| tree.memory().resident_max)
                 .filter(|bytes| *bytes > 0),
+            ..SideRun::default()
         }
+        .with_slices(slices)
     }
 }
 
