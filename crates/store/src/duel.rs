@@ -12,17 +12,15 @@ use flate2::write::GzEncoder;
 use webstone_measure::slices::Slice;
 use webstone_measure::strict;
 use webstone_model::duel::{DUEL_SCHEMA, DuelRecord};
+use webstone_model::record::RunState;
 
-use crate::plain_file::{self, Links};
-use crate::record::{Derived, PARTIAL, StoreError, manifest, replace, reserve, sync_directory};
-use crate::{Integrity, REPORT};
+use crate::record::{Derived, PARTIAL, StoreError, manifest, read_file, replace, reserve, sync_directory};
+use crate::{Integrity, RECORD, REPORT};
 
 /// The record without its slices.
 pub const DUEL: &str = "duel.json";
 /// The slices.
 pub const SLICES: &str = "slices.csv.gz";
-/// Largest record that is read, in bytes.
-const RECORD_BYTES_MAX: u64 = 256 << 20;
 /// Largest table of slices, unpacked, in bytes: two hours of slices of 1 ms.
 const SLICES_BYTES_MAX: u64 = 1 << 30;
 /// The table's heading: fields of [`Slice`], after the number of the start.
@@ -95,6 +93,7 @@ pub fn directory(path: &Path) -> Option<PathBuf> {
     let mut partial = path.as_os_str().to_owned();
     partial.push(PARTIAL);
     let inside = path.file_name().filter(|name| *name == DUEL).and_then(|_| path.parent());
+    let inside = inside.map(|parent| if parent.as_os_str().is_empty() { Path::new(".") } else { parent });
     [Some(path), Some(Path::new(&partial)), inside]
         .into_iter()
         .flatten()
@@ -102,14 +101,20 @@ pub fn directory(path: &Path) -> Option<PathBuf> {
         .map(Path::to_owned)
 }
 
+/// Whether a directory is that of a duel, and not of a run: also of a damaged one, without its record.
+pub fn is_duel(directory: &Path) -> bool {
+    let has = |name: &str| directory.join(name).symlink_metadata().is_ok();
+    (has(DUEL) || has(SLICES)) && !has(RECORD)
+}
+
 /// Reads a record. A killed one holds every start that had ended.
 pub fn load(directory: &Path) -> Result<DuelRecord, StoreError> {
     let path = directory.join(DUEL);
-    let read = |name: &str, most| {
+    let read = |name: &str| {
         let path = directory.join(name);
-        plain_file::read(&path, Links::Refused, most).map_err(|error| StoreError::io("read", &path, error))
+        read_file(directory, name).map_err(|error| StoreError::io("read", &path, error))
     };
-    let bytes = read(DUEL, RECORD_BYTES_MAX)?;
+    let bytes = read(DUEL)?;
     let content = |file: &Path, line, what: String| StoreError::Content { file: file.to_owned(), line, what };
     let mut record: DuelRecord =
         strict::json(&bytes).map_err(|error| content(&path, error.line() as u64, error.to_string()))?;
@@ -118,7 +123,7 @@ pub fn load(directory: &Path) -> Result<DuelRecord, StoreError> {
     }
     let path = directory.join(SLICES);
     let mut text = String::new();
-    GzDecoder::new(&*read(SLICES, RECORD_BYTES_MAX)?)
+    GzDecoder::new(&*read(SLICES)?)
         .take(SLICES_BYTES_MAX)
         .read_to_string(&mut text)
         .map_err(|error| content(&path, 1, error.to_string()))?;
@@ -128,13 +133,17 @@ pub fn load(directory: &Path) -> Result<DuelRecord, StoreError> {
     for (number, line) in (2..).zip(text.lines().skip(1)) {
         let (start, slice) =
             parsed(line).ok_or_else(|| content(&path, number, "it is not a slice".to_owned()))?;
-        // Slices are written before the start that they belong to.
-        if let Some(start) = record.starts.get_mut(start) {
-            if slice.side as usize >= record.contestants.len() {
-                return Err(content(&path, number, format!("there is no contestant {}", slice.side)));
+        let Some(start) = record.starts.get_mut(start) else {
+            // Slices are written before the start that they belong to.
+            if record.state == RunState::Partial {
+                continue;
             }
-            start.slices.push(slice);
+            return Err(content(&path, number, format!("there is no start {start}")));
+        };
+        if slice.side as usize >= record.contestants.len() {
+            return Err(content(&path, number, format!("there is no contestant {}", slice.side)));
         }
+        start.slices.push(slice);
     }
     Ok(record)
 }

@@ -37,7 +37,7 @@ const term = (facet, value) => `${facet}:${/[\s":]/.test(value) ? `"${value.repl
 
 /** @param {any} one */
 const valuesOf = (one) => ({
-  server: [one.kind === "series" ? "" : one.server],
+  server: [one.kind === "run" ? one.server : ""],
   workload: [one.workload],
   host: [one.host],
   verdict: [one.standing || (one.unreadable ? "unreadable" : "")],
@@ -235,14 +235,14 @@ export async function library(view) {
         announce(`${one.name} ${box.checked ? "marked" : "not marked any more"}`);
       },
     });
-    box.disabled = Boolean(one.unreadable) || one.kind === "series";
+    box.disabled = Boolean(one.unreadable) || one.kind !== "run";
     const left = (/** @type {import("./dom.js").Child[]} */ ...what) => el("td", { class: "left" }, ...what);
     const place = id("run");
     const head = el(
       "th",
       { scope: "row", class: "left name", id: place },
       link(named("/run/", one.name), one.name),
-      el("small", {}, instant(one.started).replace(" UTC", ""), one.kind === "series" ? ", series" : ""),
+      el("small", {}, instant(one.started).replace(" UTC", ""), one.kind === "run" ? "" : ", " + one.kind),
       // Its own column is far to the right on a phone.
       el("small", { class: "at-phone word " + (one.standing || "") }, one.verdict || one.state),
     );
@@ -258,10 +258,14 @@ export async function library(view) {
       : [
           head,
           left(one.server, el("small", {}, one.workload)),
-          el("td", { title: one.rate_unit }, figure(one.rate)),
-          el("td", {}, one.at ?? "–"),
-          el("td", {}, ms(one.p99_ms)),
-          left(one.limit ?? "–"),
+          ...(one.kind === "duel"
+            ? [el("td", { class: "left", colspan: 4 }, one.answer || "–")]
+            : [
+                el("td", { title: one.rate_unit }, figure(one.rate)),
+                el("td", {}, one.at ?? "–"),
+                el("td", {}, ms(one.p99_ms)),
+                left(one.limit ?? "–"),
+              ]),
           el("td", { class: one.errors ? "bad" : "" }, number(one.errors ?? 0)),
           el("td", {}, brief(one.duration_s)),
           left(

@@ -16,11 +16,12 @@ export async function run(view) {
   const stored = await view.get(named("/api/runs/", name));
   const { verdict, notes } = stored;
   const one = stored.row ?? { name };
+  const isRun = (one.kind ?? "run") === "run";
   view.head(
     name,
-    [one.workload, one.server && (one.kind === "series" ? one.server : "on " + one.server)]
+    [one.workload, one.server && (isRun ? "on " + one.server : one.server)]
       .filter(Boolean)
-      .join(one.kind === "series" ? ", " : " "),
+      .join(isRun ? " " : ", "),
     one.started ? "; " + instant(one.started) : "",
     one.duration_s ? "; " + span(one.duration_s) : "",
   );
@@ -91,18 +92,18 @@ export async function run(view) {
   const does = el(
     "div",
     { class: "actions" },
-    !isSeries &&
+    isRun &&
       (others.length
         ? link(comparison([...others, name]), "Compare with ", others.length === 1 ? others[0] : "the marked runs")
         : marked),
     ...(typeof stored.spec_toml === "string"
       ? [link(from(""), "Repeat"), link(from("&change=one"), "One change"), link(from("&change=aa"), "A/A")]
       : []),
-    !isSeries && link("/history?name=" + encodeURIComponent(name), "History"),
+    isRun && link("/history?name=" + encodeURIComponent(name), "History"),
     stored.missing?.length > 0 && again(),
     work("Verify", "verify", "Verified"),
     allowed("Archive", "archive", "Archived"),
-    allowed("Certify", "certify", "Certified"),
+    one.kind !== "duel" && allowed("Certify", "certify", "Certified"),
   );
   const rights = el("p", { class: "note" });
   status.then(

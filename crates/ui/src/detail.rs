@@ -7,6 +7,7 @@ use webstone_judge::verdict;
 use webstone_model::record::{RunRecord, RunState};
 use webstone_model::spec::RunSpec;
 use webstone_runner::series;
+use webstone_store::duel;
 
 use crate::pages::{self, NoPage};
 
@@ -21,6 +22,21 @@ pub(crate) fn of(directory: &Path) -> Result<Value, NoPage> {
         return Ok(json!({
             "verdict": null, "spec_toml": null, "command": null, "files": files, "directory": directory_name,
             "missing": missing(directory),
+        }));
+    }
+    if duel::is_duel(directory) {
+        let record = pages::load_duel(directory)?;
+        let judgement = webstone_judge::duel::of(&record);
+        let mut sentences: Vec<String> = judgement
+            .comparisons
+            .iter()
+            .map(|of| webstone_report::duel_sentence(&record, &judgement, of))
+            .collect();
+        sentences.extend(judgement.reasons.iter().chain(&judgement.notes).cloned());
+        let standing = judgement.standing;
+        return Ok(json!({
+            "verdict": { "word": standing.word(), "standing": standing, "sentences": sentences },
+            "spec_toml": null, "command": "duel", "files": files, "directory": directory_name,
         }));
     }
     let record = pages::load(directory)?;

@@ -280,6 +280,7 @@ fn of_row(library: &Library, row: &LibraryRow) -> Value {
             format!("{} of {} cells", grouped(cells as u64), grouped(row.planned.len() as u64))
         }
         (RowKind::Run, _) => row.server_or_target(),
+        (RowKind::Duel, _) => row.duellists(),
     };
     let note = notes.and_then(|notes| notes.text.lines().next()).unwrap_or_default();
     json!({
@@ -299,6 +300,7 @@ fn of_row(library: &Library, row: &LibraryRow) -> Value {
         "rate": rate,
         "rate_unit": rate_unit,
         "at": at,
+        "answer": row.answer,
         "p99_ms": p99_ms,
         "limit": row.limit,
         "errors": row.errors,

@@ -4,10 +4,11 @@ use std::path::{Path, PathBuf};
 
 use serde_json::{Value, json};
 use webstone_judge::comparison::{self, Comparison, Difference, ITERATIONS_MIN, Row, Weight, Why};
+use webstone_model::duel::DuelRecord;
 use webstone_model::record::RunRecord;
-use webstone_report::{ComparisonFormat, Format, Options};
+use webstone_report::{ComparisonFormat, DuelFormat, Format, Options};
 use webstone_runner::series;
-use webstone_store::Store;
+use webstone_store::{Store, StoreError, duel};
 
 /// Why there is no page.
 #[derive(Debug)]
@@ -22,7 +23,7 @@ impl NoPage {
     }
 }
 
-/// The report of a run or of a series.
+/// The report of a run, of a series or of a duel.
 ///
 /// # Errors
 /// If it cannot be read.
@@ -32,6 +33,9 @@ pub(crate) fn report(path: &Path) -> Result<Vec<u8>, NoPage> {
         let records = series::records(&directory, &series).map_err(|error| NoPage::of(&error, None))?;
         let page = webstone_report::render_series(&series, &records, &[], Format::Html, &Options::default());
         return page.map_err(|error| NoPage::of(&error, None));
+    }
+    if duel::is_duel(path) {
+        return Ok(webstone_report::render_duel(&load_duel(path)?, DuelFormat::Html, &Options::default()));
     }
     let record = load(path)?;
     webstone_report::render(&record, Format::Html, &Options::default())
@@ -43,7 +47,19 @@ pub(crate) fn report(path: &Path) -> Result<Vec<u8>, NoPage> {
 /// # Errors
 /// If it cannot be read.
 pub(crate) fn load(path: &Path) -> Result<RunRecord, NoPage> {
-    Store::load(path).map_err(|error| NoPage::of(&error, error.hint().map(str::to_owned)))
+    Store::load(path).map_err(unread)
+}
+
+/// A stored duel.
+///
+/// # Errors
+/// If it cannot be read.
+pub(crate) fn load_duel(path: &Path) -> Result<DuelRecord, NoPage> {
+    duel::load(path).map_err(unread)
+}
+
+fn unread(error: StoreError) -> NoPage {
+    NoPage::of(&error, error.hint().map(str::to_owned))
 }
 
 /// What came of a comparison, and its page where there may be one.
@@ -58,6 +74,11 @@ pub(crate) struct ComparedRuns {
 /// # Errors
 /// If one cannot be read, or they have no level in common.
 pub(crate) fn compare(paths: &[PathBuf], is_forced: bool) -> Result<ComparedRuns, NoPage> {
+    if let Some(duel) = paths.iter().find(|path| duel::is_duel(path)) {
+        let name = duel.file_name().unwrap_or_default().to_string_lossy();
+        let hint = Some("its own report compares its contestants".to_owned());
+        return Err(NoPage { message: format!("{name} is a duel, not a run"), hint });
+    }
     let records: Vec<RunRecord> = paths.iter().map(|path| load(path)).collect::<Result<_, _>>()?;
     let (Some(baseline), true) = (records.first(), records.len() > 1) else {
         let hint = Some("mark a second one".to_owned());

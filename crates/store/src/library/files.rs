@@ -14,6 +14,7 @@ use serde::{Deserialize, Serialize};
 
 use super::row::{RowKind, SERIES};
 use crate::clock;
+use crate::duel::DUEL;
 use crate::{ITERATIONS, PARTIAL, RECORD};
 
 /// Ending of the file of a run's notes, after the run's name.
@@ -36,7 +37,7 @@ pub(super) struct Stamp {
     pub(super) parts: u64,
 }
 
-/// A directory that holds a run or a series.
+/// A directory that holds a run, a duel or a series.
 #[derive(Clone, Debug)]
 pub(super) struct Folder {
     pub(super) name: String,
@@ -95,13 +96,19 @@ pub(super) fn list(runs_dir: &Path) -> io::Result<Listing> {
     Ok(listing)
 }
 
+/// By their files, what a directory may hold: of two, it is the first.
+const KINDS: [(&str, RowKind); 3] =
+    [(RECORD, RowKind::Run), (DUEL, RowKind::Duel), (SERIES, RowKind::Series)];
+
 /// A directory with a record or a plan in it; `None` of any other.
 fn folder(path: &Path, name: String, is_text: bool, now: i64) -> Option<Folder> {
-    let (kind, found) = match path.join(RECORD).symlink_metadata() {
-        Ok(found) => (RowKind::Run, found),
-        Err(error) if error.kind() == io::ErrorKind::NotFound => {
-            (RowKind::Series, path.join(SERIES).symlink_metadata().ok()?)
-        }
+    let found = KINDS.into_iter().find_map(|(file, kind)| match path.join(file).symlink_metadata() {
+        Ok(found) => Some(Ok((kind, found))),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => None,
+        Err(error) => Some(Err(error)),
+    });
+    let (kind, found) = match found? {
+        Ok(found) => found,
         Err(error) => {
             let problem = Some(format!("cannot be looked at: {}", crate::without_number(&error)));
             return Some(Folder { name, kind: RowKind::Run, stamp: None, problem, cells: Vec::new() });
@@ -146,11 +153,7 @@ fn folder(path: &Path, name: String, is_text: bool, now: i64) -> Option<Folder> 
 /// A link to what would be a run.
 fn link(path: &Path, name: String) -> Option<Folder> {
     let leads_to = |file: &str| path.join(file).symlink_metadata().is_ok();
-    let kind = match (leads_to(RECORD), leads_to(SERIES)) {
-        (true, _) => RowKind::Run,
-        (false, true) => RowKind::Series,
-        (false, false) => return None,
-    };
+    let (_, kind) = KINDS.into_iter().find(|(file, _)| leads_to(file))?;
     let problem =
         Some("it is a symbolic link; the library reads what lies in the directory itself".to_owned());
     Some(Folder { name, kind, stamp: None, problem, cells: Vec::new() })

@@ -7,7 +7,7 @@ use webstone_judge::steps::{self, Point, Step};
 use webstone_judge::verdict::Standing;
 use webstone_model::record::RunState;
 
-use super::{Library, LibraryRow, Peak};
+use super::{Library, LibraryRow, Peak, RowKind};
 
 /// The figure whose history it is.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
@@ -143,9 +143,9 @@ impl Library {
         names
     }
 
-    /// Every run, those of series among them.
+    /// Every run, those of series among them. A duel is none.
     fn runs_and_cells(&self) -> impl Iterator<Item = &LibraryRow> {
-        self.rows.iter().flat_map(|row| match row.cells.as_slice() {
+        self.rows.iter().filter(|row| row.kind != RowKind::Duel).flat_map(|row| match row.cells.as_slice() {
             [] => std::slice::from_ref(row),
             cells => cells,
         })
@@ -242,7 +242,7 @@ mod tests {
         // Some of a series, as good as any other.
         let cells = rows.split_off(18);
         rows.push(LibraryRow {
-            kind: super::super::RowKind::Series,
+            kind: RowKind::Series,
             server: "nginx".to_owned(),
             cells,
             ..LibraryRow::default()
@@ -258,6 +258,7 @@ mod tests {
         rows.push(odd(25, |row| row.conditions = "bb".to_owned()));
         rows.push(odd(26, |row| row.server = "apache".to_owned()));
         rows.push(odd(27, |row| row.profile = "stock".to_owned()));
+        rows.push(odd(28, |row| (row.kind, row.peak) = (RowKind::Duel, None)));
         let library = library(rows);
         assert_eq!(library.servers(), ["apache", "nginx"]);
         let found = library.histories("Nginx:tuned", HistoryMetric::Rate);

@@ -1,4 +1,4 @@
-//! A directory of runs as a library: a row for each run and series ([`LibraryRow`]), searched with a [`Query`], with notes and
+//! A directory of runs as a library: a row for each run, series and duel ([`LibraryRow`]), searched with a [`Query`], with notes and
 //! tags beside the records ([`Notes`]) and a trash ([`trash`]).
 //!
 //! The directories are the truth. `RUNS/.index.ndjson` caches the rows, each with size and times of its sources, and rows that no longer
@@ -11,6 +11,7 @@
 //! runs/.trash/20260130T090000Z-webstone/       a run that was thrown away, with its notes beside it
 //! ```
 
+mod duel;
 mod files;
 mod history;
 mod index;
@@ -98,7 +99,7 @@ impl LibraryError {
 /// Time between two writings of the index while rows are still unread.
 const WRITE_EVERY: Duration = Duration::from_secs(5);
 
-/// The runs and series of a directory.
+/// The runs, series and duels of a directory.
 #[derive(Debug)]
 pub struct Library {
     runs_dir: PathBuf,
@@ -137,7 +138,7 @@ impl Library {
         Ok(library)
     }
 
-    /// Every run and series, the newest first.
+    /// Every run, series and duel, the newest first.
     pub fn rows(&self) -> &[LibraryRow] {
         &self.rows
     }

@@ -58,9 +58,9 @@ const KEYS: [(&str, Key); 15] = [
     ("since", Key::Since),
     ("until", Key::Until),
 ];
-const KINDS: [&str; 2] = ["run", "series"];
+const KINDS: [&str; 3] = ["run", "series", "duel"];
 const STATES: [&str; 4] = ["complete", "partial", "interrupted", "failed"];
-const VERDICTS: [&str; 6] = ["certified", "valid", "uncertified", "disturbed", "invalid", "unreadable"];
+const VERDICTS: [&str; 7] = ["certified", "valid", "sound", "noisy", "inconclusive", "invalid", "unreadable"];
 
 /// Why a text is no search.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -203,7 +203,8 @@ fn in_any(row: &LibraryRow, notes: Option<&Notes>, word: &str) -> bool {
     ];
     texts.into_iter().any(|text| has(text, word))
         || has(row.verdict(), word)
-        || row.planned.iter().any(|text| has(text, word))
+        || (row.kind != RowKind::Run && has(row.kind.word(), word))
+        || row.planned.iter().chain(&row.contestants).any(|text| has(text, word))
         || row.problem.as_ref().is_some_and(|text| has(text, word))
         || notes.is_some_and(|notes| has(&notes.text, word) || notes.tags.iter().any(|tag| has(tag, word)))
 }
@@ -211,7 +212,7 @@ fn in_any(row: &LibraryRow, notes: Option<&Notes>, word: &str) -> bool {
 fn is(key: Key, value: &str, row: &LibraryRow, notes: Option<&Notes>) -> bool {
     match key {
         Key::Name => has(&row.name, value),
-        Key::Kind => value == KINDS[usize::from(row.kind == RowKind::Series)],
+        Key::Kind => value == row.kind.word(),
         Key::State => row.state.is_some_and(|state| value == state_word(state)),
         Key::Verdict if value == "unreadable" => row.problem.is_some(),
         // What is certified is valid.
@@ -219,7 +220,9 @@ fn is(key: Key, value: &str, row: &LibraryRow, notes: Option<&Notes>) -> bool {
         Key::Verdict => row.verdict().eq_ignore_ascii_case(value),
         Key::Tag => notes.is_some_and(|notes| notes.tags.contains(value)),
         Key::Workload => has(&row.workload, value),
-        Key::Server => has(&row.server, value) || row.planned.iter().any(|name| has(name, value)),
+        Key::Server => {
+            has(&row.server, value) || row.planned.iter().chain(&row.contestants).any(|name| has(name, value))
+        }
         Key::Host => has(&row.host, value),
         Key::Target => has(&row.target, value),
         Key::Command => has(&row.command, value),
@@ -325,6 +328,23 @@ mod tests {
         let series = LibraryRow { kind: RowKind::Series, cells: vec![row()], ..LibraryRow::default() };
         let found = |text: &str| Query::parse(text).unwrap().matches(&series, None);
         assert!(found("nginx verdict:valid kind:series") && !found("apache"));
+        let contestants = vec!["main".to_owned(), "HEAD".to_owned()];
+        let standing = Some(Standing::Sound);
+        let duel = LibraryRow { kind: RowKind::Duel, contestants, standing, ..LibraryRow::default() };
+        let found = |text: &str| Query::parse(text).unwrap().matches(&duel, None);
+        for text in ["duel", "head", "kind:duel main", "server:head", "verdict:sound"] {
+            assert!(found(text), "{text}");
+        }
+        assert!(!found("kind:run") && !found("verdict:valid") && !found("kind:series"));
+    }
+
+    #[test]
+    fn every_verdict_can_be_searched_for() {
+        for standing in Standing::ALL {
+            let row = LibraryRow { standing: Some(standing), ..LibraryRow::default() };
+            let query = Query::parse(&format!("verdict:{}", standing.word())).unwrap();
+            assert!(query.matches(&row, None), "{standing:?}");
+        }
     }
 
     #[test]
@@ -341,7 +361,10 @@ mod tests {
         assert!(Query::parse("\"12:30\"").is_ok());
         let (message, hint) = said("verdict:vaild");
         assert_eq!(message, "`verdict:vaild`: there is no verdict `vaild`");
-        assert!(hint.starts_with("did you mean verdict:valid? verdict: takes certified, valid,"), "{hint}");
+        assert!(
+            hint.starts_with("did you mean verdict:valid? verdict: takes certified, valid, sound,"),
+            "{hint}"
+        );
         assert_eq!(said("tag:").0, "`tag:`: the value is missing");
         assert_eq!(said("since:yesterday").0, "`since:yesterday`: it is not a date");
         assert_eq!(said("since:2026-1").0, "`since:2026-1`: it is not a date");

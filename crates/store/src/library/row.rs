@@ -1,4 +1,4 @@
-//! A row of the library: what a list, a search and a history need of a run or a series, without reading its record again.
+//! A row of the library: what a list, a search and a history need of a run, a series or a duel, without reading its record again.
 //!
 //! Texts come from records of strangers and are only clipped here. Code that shows them must make them harmless.
 
@@ -7,6 +7,7 @@ use std::path::Path;
 use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
+use serde_json::Value;
 use sha2::{Digest, Sha256};
 use webstone_judge::search;
 use webstone_judge::statistics::mean_interval;
@@ -45,9 +46,22 @@ pub enum RowKind {
     Run,
     /// A series of runs.
     Series,
+    /// A duel.
+    Duel,
 }
 
-/// A run or a series of the library.
+impl RowKind {
+    /// The word that searches type.
+    pub fn word(self) -> &'static str {
+        match self {
+            RowKind::Run => "run",
+            RowKind::Series => "series",
+            RowKind::Duel => "duel",
+        }
+    }
+}
+
+/// A run, a series or a duel of the library.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct LibraryRow {
@@ -128,6 +142,12 @@ pub struct LibraryRow {
     /// Cells that the series has by its plan.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub planned: Vec<String>,
+    /// Who took part in a duel, without the twin; the first is what the others are compared with.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub contestants: Vec<String>,
+    /// What a duel found, in short: `new +2.4 % CPU/request`.
+    #[serde(skip_serializing_if = "String::is_empty")]
+    pub answer: String,
 }
 
 /// A level in figures.
@@ -184,6 +204,14 @@ impl LibraryRow {
         }
     }
 
+    /// Who fought a duel: `new against old`.
+    pub fn duellists(&self) -> String {
+        match self.contestants.as_slice() {
+            [first, others @ ..] => format!("{} against {first}", others.join(", ")),
+            [] => String::new(),
+        }
+    }
+
     /// The figures of a level, where they are kept.
     pub fn level(&self, level: &str) -> Option<&Peak> {
         self.levels.iter().find(|found| found.level == level)
@@ -204,6 +232,7 @@ impl LibraryRow {
         let made = match folder.kind {
             RowKind::Run => run(&folder.name, path),
             RowKind::Series => series(folder, path),
+            RowKind::Duel => super::duel::row(&folder.name, path),
         };
         made.unwrap_or_else(|problem| LibraryRow::unreadable(&folder.name, folder.kind, problem))
     }
@@ -234,11 +263,7 @@ impl LibraryRow {
             protocol: protocol(record.spec.client.http).to_owned(),
             tls: record.target.url.starts_with("https:")
                 || record.iterations.iter().any(|run| run.measured.handshakes.is_some()),
-            host: record
-                .environment
-                .get("hostname")
-                .and_then(|it| it.as_str())
-                .map_or_else(String::new, clipped),
+            host: host(&record.environment),
             standing: Some(verdict.standing),
             state: Some(record.state),
             windows: record.iterations.len() as u64,
@@ -257,6 +282,11 @@ impl LibraryRow {
             ..LibraryRow::default()
         }
     }
+}
+
+/// The generator's name.
+pub(super) fn host(environment: &BTreeMap<String, Value>) -> String {
+    environment.get("hostname").and_then(|it| it.as_str()).map_or_else(String::new, clipped)
 }
 
 fn run(name: &str, path: &Path) -> Result<LibraryRow, String> {
@@ -326,7 +356,7 @@ fn series(folder: &Folder, path: &Path) -> Result<LibraryRow, String> {
 }
 
 /// Words that differ, in the order in which they appear.
-fn joined<'a>(words: impl Iterator<Item = &'a str>) -> String {
+pub(super) fn joined<'a>(words: impl Iterator<Item = &'a str>) -> String {
     let mut found: Vec<&str> = Vec::new();
     words.filter(|word| !word.is_empty()).for_each(|word| {
         if !found.contains(&word) {
@@ -379,7 +409,7 @@ fn server(record: &RunRecord) -> (String, String) {
     }
 }
 
-fn protocol(http: HttpVersion) -> &'static str {
+pub(super) fn protocol(http: HttpVersion) -> &'static str {
     match http {
         HttpVersion::Http10 => "http/1.0",
         HttpVersion::Http11 => "http/1.1",
@@ -387,7 +417,7 @@ fn protocol(http: HttpVersion) -> &'static str {
     }
 }
 
-fn command(words: &[String]) -> String {
+pub(super) fn command(words: &[String]) -> String {
     let is_command =
         |word: &&String| !word.is_empty() && word.chars().all(|c| c.is_ascii_lowercase() || c == '-');
     words
@@ -419,7 +449,7 @@ fn digest(conditions: &[(&'static str, String)]) -> String {
 }
 
 /// At most [`TEXT_MAX`] characters of a text.
-fn clipped(text: &str) -> String {
+pub(super) fn clipped(text: &str) -> String {
     match text.char_indices().nth(TEXT_MAX) {
         Some((end, _)) => format!("{}…", &text[..end]),
         None => text.to_owned(),

@@ -9,6 +9,7 @@ use webstone_judge::verdict::Standing;
 use webstone_model::record::RunState;
 
 use super::*;
+use crate::duel::{DUEL, DuelStore};
 use crate::tests::{iteration, record, started};
 use crate::{RECORD, Store};
 
@@ -63,6 +64,51 @@ fn a_run_is_a_row_with_what_a_list_and_a_search_need() {
     // As JSON and back nothing is lost.
     let json = serde_json::to_string(row).unwrap();
     assert_eq!(&serde_json::from_str::<LibraryRow>(&json).unwrap(), row);
+}
+
+/// A stored duel, whose name is returned.
+fn duel(runs: &Path, contestants: &[(&str, u64)], starts: u64) -> String {
+    let mut record = webstone_model::fixture::duel("", contestants, starts);
+    let store = DuelStore::create(runs, started(), &mut record, None).unwrap();
+    store.finish(&record).unwrap().file_name().unwrap().to_str().unwrap().to_owned()
+}
+
+#[test]
+fn a_duel_is_a_row_with_what_it_found() {
+    let runs = tempfile::tempdir().unwrap();
+    let name = duel(runs.path(), &[("old", 10_000), ("new", 10_240)], 6);
+    let library = Library::open(runs.path()).unwrap();
+    let [row] = library.rows() else { panic!("{:?}", library.rows()) };
+    assert_eq!((row.name.as_str(), row.kind, row.problem.as_deref()), (name.as_str(), RowKind::Duel, None));
+    assert_eq!((row.contestants.join(","), row.duellists()), ("old,new".into(), "new against old".into()));
+    assert_eq!((row.answer.as_str(), row.verdict()), ("new +2.4 % CPU/request", "SOUND"));
+    assert_eq!((row.state, row.duration_s, row.errors), (Some(RunState::Complete), Some(14.0), 0));
+    assert_eq!((row.command.as_str(), row.host.as_str(), row.windows), ("duel", "box", 6));
+    let json = serde_json::to_string(row).unwrap();
+    assert_eq!(&serde_json::from_str::<LibraryRow>(&json).unwrap(), row);
+    // From the index as from the record.
+    touch(&runs.path().join(&name).join(DUEL), 1);
+    touch(&runs.path().join(&name), 1);
+    let fresh = Library::open(runs.path()).unwrap().rows().to_vec();
+    let index = fs::read_to_string(runs.path().join(INDEX)).unwrap();
+    fs::write(runs.path().join(INDEX), index.replace("new +2.4 %", "told")).unwrap();
+    let told = Library::open(runs.path()).unwrap();
+    assert_eq!(told.rows()[0].answer, "told CPU/request");
+    assert_eq!(LibraryRow { answer: fresh[0].answer.clone(), ..told.rows()[0].clone() }, fresh[0]);
+
+    for (contestants, starts, answer) in [
+        (&[("a", 10_000), ("b", 10_000)][..], 6, "no difference shown"),
+        (&[("a", 10_000), ("b", 9_000), ("c", 9_000), ("d", 1)], 6, "b -10.0 % CPU/request; 2 more"),
+        (&[("a", 10_000), ("b", 9_000)], 1, ""),
+    ] {
+        let runs = tempfile::tempdir().unwrap();
+        duel(runs.path(), contestants, starts);
+        assert_eq!(Library::open(runs.path()).unwrap().rows()[0].answer, answer);
+    }
+    fs::write(runs.path().join(&name).join(DUEL), "{").unwrap();
+    let library = Library::open(runs.path()).unwrap();
+    let row = &library.rows()[0];
+    assert!(row.problem.as_ref().is_some_and(|problem| problem.contains("duel.json")), "{row:?}");
 }
 
 #[test]

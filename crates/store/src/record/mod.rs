@@ -41,6 +41,7 @@ use std::path::{Path, PathBuf};
 
 use webstone_model::pages::PageRowsError;
 
+use crate::duel::{DUEL, SLICES};
 use crate::plain_file::{self, Links};
 
 pub use append::{replace, sync_directory};
@@ -91,7 +92,7 @@ pub fn bytes_max(name: &str) -> u64 {
     match name {
         RECORD => 1 << 30,
         ENVIRONMENT => 64 << 20,
-        FIGURES | REPORT => 256 << 20,
+        FIGURES | REPORT | DUEL | SLICES => 256 << 20,
         HISTOGRAMS | INTERVALS | PAGES | PAGE_ROWS | ITERATIONS => u64::MAX,
         _ => 16 << 20,
     }

@@ -7,6 +7,7 @@ use serde_json::{Value, json};
 use webstone_model::fixture;
 use webstone_model::record::RunState;
 use webstone_store::Store;
+use webstone_store::duel::DuelStore;
 
 use crate::front::Running;
 
@@ -27,6 +28,15 @@ fn stored(runs: &Path, name: &str, second: u64, rates: &[f64]) -> String {
     record.state = RunState::Complete;
     let path = store.finish(&mut record, &[]).unwrap();
     path.file_name().unwrap().to_str().unwrap().to_owned()
+}
+
+/// The request that renders a page, once.
+fn rendering(front: &Running, page: &Value) -> String {
+    format!(
+        "GET {} HTTP/1.1\r\nHost: 127.0.0.1:{}\r\nSec-Fetch-Site: same-origin\r\nConnection: close\r\n\r\n",
+        page["url"].as_str().unwrap(),
+        front.port
+    )
 }
 
 fn names(answer: &Value) -> Vec<&str> {
@@ -77,6 +87,36 @@ fn runs_are_listed_searched_noted_and_thrown_away() {
 }
 
 #[test]
+fn a_duel_is_listed_opened_and_not_compared() {
+    let directory = tempfile::tempdir().unwrap();
+    let runs = directory.path();
+    let run = stored(runs, "run", 0, &[1000.0]);
+    let mut record = fixture::duel("", &[("old", 10_000), ("<new>", 10_240)], 6);
+    let store = DuelStore::create(runs, SystemTime::UNIX_EPOCH, &mut record, None).unwrap();
+    let duel = store.finish(&record).unwrap().file_name().unwrap().to_str().unwrap().to_owned();
+    let front = Running::start(runs, "/nonexistent".into(), false);
+    let found = front.get("/api/library?q=kind:duel").1;
+    assert_eq!(names(&found), [duel.as_str()]);
+    let row = &found["rows"][0];
+    assert_eq!((&row["kind"], &row["server"]), (&json!("duel"), &json!("<new> against old")));
+    assert_eq!((&row["answer"], &row["verdict"]), (&json!("<new> +2.4 % CPU/request"), &json!("SOUND")));
+    assert_eq!((&row["rate"], &row["errors"]), (&Value::Null, &json!(0)));
+
+    let detail = front.get(&format!("/api/runs/{duel}")).1;
+    assert_eq!((&detail["verdict"]["word"], &detail["command"]), (&json!("SOUND"), &json!("duel")));
+    let sentence = detail["verdict"]["sentences"][0].as_str().unwrap();
+    assert!(sentence.starts_with("<new> uses 2.40 % more CPU time per request than old"), "{sentence}");
+    assert_eq!(detail["spec_toml"], Value::Null);
+    let (status, page) = front.post(&format!("/api/runs/{duel}/page"), &json!({}));
+    let page = front.raw(&rendering(&front, &page));
+    assert!(status == 200 && page.contains("Duel: &lt;new&gt; against old"), "{page}");
+    let (status, refused) = front.post("/api/compare", &json!({ "runs": [run, duel] }));
+    assert_eq!((status, &refused["message"]), (422, &json!(format!("{duel} is a duel, not a run"))));
+    let history = front.get(&format!("/api/history?name={duel}")).1;
+    assert_eq!(history["points"], json!([]), "{history}");
+}
+
+#[test]
 fn what_somebody_else_does_with_the_runs_comes_into_a_search() {
     let directory = tempfile::tempdir().unwrap();
     let runs = directory.path().join("runs");
@@ -109,11 +149,7 @@ fn a_report_is_rendered_anew_in_an_origin_of_its_own_and_once() {
         .unwrap();
     let front = Running::start(directory.path(), "/nonexistent".into(), false);
     let (_, page) = front.post(&format!("/api/runs/{name}/page"), &json!({}));
-    let request = format!(
-        "GET {} HTTP/1.1\r\nHost: 127.0.0.1:{}\r\nSec-Fetch-Site: same-origin\r\nConnection: close\r\n\r\n",
-        page["url"].as_str().unwrap(),
-        front.port
-    );
+    let request = rendering(&front, &page);
     let report = front.raw(&request);
     assert!(report.starts_with("HTTP/1.1 200") && report.contains("webstone report"));
     assert!(report.contains("content-security-policy: sandbox allow-scripts"));
