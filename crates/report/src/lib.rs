@@ -43,7 +43,7 @@ pub use crate::json::{
 };
 pub use crate::list::{Listed, render_list};
 pub use crate::markdown::safe as markdown_text;
-pub use crate::render::duel::{DuelFormat, render_duel};
+pub use crate::render::duel::{DuelFormat, duel_schema, render_duel};
 pub use crate::series::{SeriesReportError, render_series, series_form};
 pub use crate::thresholds::{checked, render_thresholds};
 pub use crate::timeline::{Timeline, TimelineRun, TimelineUnit, render_timelines};

@@ -6,13 +6,15 @@ mod records;
 use std::path::Path;
 
 use serde_json::{Value, json};
+use webstone_model::duel::{AnswerDifference, DuelRecord};
 use webstone_model::event::{
     EVENTS_SCHEMA, Ended, Event, EventLine, Live, LiveHost, LivePercentiles, Phase, Position,
 };
+use webstone_model::fixture;
 use webstone_model::record::RunRecord;
 use webstone_report::{
-    ComparisonFormat, Format, Options, comparison_schema, event_schema, json_schema, render,
-    render_comparison,
+    ComparisonFormat, DuelFormat, Format, Options, comparison_schema, duel_schema, event_schema, json_schema,
+    render, render_comparison, render_duel,
 };
 
 #[test]
@@ -89,6 +91,36 @@ fn the_published_schema_of_events_is_the_generated_one_and_is_kept_to() {
             Vec::<String>::new()
         );
     }
+}
+
+#[test]
+fn the_published_schema_of_duels_is_the_generated_one_and_is_kept_to() {
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/duel.schema.json");
+    if std::env::var_os("UPDATE_SCHEMA").is_some() {
+        std::fs::write(&path, duel_schema()).unwrap();
+    }
+    assert!(
+        std::fs::read_to_string(&path).unwrap_or_default() == duel_schema(),
+        "docs/duel.schema.json is not what the types say.\nhint: UPDATE_SCHEMA=1 cargo test -p webstone-report"
+    );
+    let schema: Value = serde_json::from_str(&duel_schema()).unwrap();
+    let mut sound = fixture::duel("d", &[("old", 10_000), ("new", 10_500), ("third", 10_000)], 6);
+    sound.duel.fail_if = vec!["cpu > +3%".parse().unwrap()];
+    sound.differences = vec![AnswerDifference { contestant: 1, ..AnswerDifference::default() }];
+    // Of one start, an interval reaches to infinity.
+    let short = fixture::duel("d", &[("old", 10_000), ("new", 10_500)], 1);
+    let rendered = |record: &DuelRecord| -> Value {
+        serde_json::from_slice(&render_duel(record, DuelFormat::Json, &Options::default())).unwrap()
+    };
+    assert_eq!(rendered(&short)["judgement"]["comparisons"][0]["ratios"][0]["high"], Value::Null);
+    for record in [&sound, &short, &DuelRecord::default()] {
+        assert_eq!(problems(&schema, &schema, &rendered(record), "$"), Vec::<String>::new());
+    }
+    let mut wrong = rendered(&sound);
+    wrong["judgement"]["comparisons"][0]["ratios"][0]["low"] = json!("1");
+    wrong["duel"]["duel"]["sice"] = json!(1);
+    let found = problems(&schema, &schema, &wrong, "$").join("\n");
+    assert!(found.contains("ratios[0].low: is no number") && found.contains("sice is unknown"), "{found}");
 }
 
 fn rendered(record: &RunRecord) -> Value {
@@ -250,10 +282,21 @@ fn problems(root: &Value, schema: &Value, value: &Value, at: &str) -> Vec<String
                     }
                 }
             }
+            "patternProperties" => {
+                for (pattern, schema) in rule.as_object().unwrap() {
+                    assert_eq!(pattern, NUMBERS, "no other pattern is known to this checker");
+                    let named = value.as_object().into_iter().flatten().filter(|(name, _)| is_number(name));
+                    found
+                        .extend(named.flat_map(|(name, value)| {
+                            problems(root, schema, value, &format!("{at}.{name}"))
+                        }));
+                }
+            }
             "additionalProperties" | "unevaluatedProperties" => {
                 let known = rules.get("properties").and_then(Value::as_object);
+                let has_numbers = rules.contains_key("patternProperties");
                 for (name, value) in value.as_object().into_iter().flatten() {
-                    if known.is_some_and(|known| known.contains_key(name)) {
+                    if known.is_some_and(|known| known.contains_key(name)) || has_numbers && is_number(name) {
                         continue;
                     }
                     match rule {
@@ -274,6 +317,13 @@ fn problems(root: &Value, schema: &Value, value: &Value, at: &str) -> Vec<String
         }
     }
     found
+}
+
+/// The pattern of names that are numbers, such as status codes.
+const NUMBERS: &str = "^\\d+$";
+
+fn is_number(name: &str) -> bool {
+    !name.is_empty() && name.bytes().all(|byte| byte.is_ascii_digit())
 }
 
 fn is(value: &Value, name: &str) -> bool {

@@ -159,8 +159,8 @@ pub struct ReportArgs {
 pub struct ListArgs {
     /// What to search for: words, which may stand anywhere, and KEY:VALUE; all of it must match
     ///
-    /// Keys: name, kind (run, series), state (complete, partial, interrupted, failed), verdict (certified, valid, uncertified,
-    /// disturbed, invalid, unreadable), tag, workload, server, host, target, command, protocol (http/1.1, h2, tls), limit
+    /// Keys: name, kind (run, series, duel), state (complete, partial, interrupted, failed), verdict (certified, valid, sound, noisy,
+    /// inconclusive, invalid, unreadable), tag, workload, server, host, target, command, protocol (http/1.1, h2, tls), limit
     /// (server, network, generator …), tool, since and until (2026-01-31).
     ///
     /// Default: none, every run is listed. Example: nginx verdict:valid tag:baseline
@@ -181,7 +181,7 @@ pub struct ListArgs {
 /// `webstone note`.
 #[derive(Args, Debug)]
 pub struct NoteArgs {
-    /// The run's or series' directory, its name below --runs-dir, `last` or `last~1`
+    /// The directory of a run, series or duel, its name below --runs-dir, `last` or `last~1`
     #[arg(value_name = "RUN")]
     pub run: PathBuf,
 

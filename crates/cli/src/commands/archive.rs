@@ -10,7 +10,7 @@ use crate::console::Console;
 use crate::failure::{Exit, Failure};
 
 pub(super) fn execute(args: &ArchiveArgs, console: &Console) -> Result<Exit, Failure> {
-    let directory = records::locate(&args.run)?;
+    let directory = records::locate(&args.run, None)?;
     let output = match &args.output {
         Some(output) => output.clone(),
         None => {

@@ -1,4 +1,4 @@
-//! `webstone certify`: a record checked against the run rules, its certificate and its signature.
+//! `webstone certify`: a record checked against the run rules, its certificate and its signature; of a duel the signature alone.
 
 use std::fmt::Write;
 use std::io::{self, IsTerminal};
@@ -9,7 +9,7 @@ use webstone_measure::shown::{self, Shown};
 use webstone_report::markdown_text;
 use webstone_store::certify::{Certificate, key, signature, standing_words};
 use webstone_store::clock;
-use webstone_store::{MANIFEST, SIGNATURE, Store, read_file};
+use webstone_store::{MANIFEST, SIGNATURE, Store, duel, read_file};
 
 use super::{archive, records, store_failure, verify};
 use crate::args::{CertifyArgs, ListFormat};
@@ -21,7 +21,12 @@ pub(super) fn execute(args: &CertifyArgs, console: &Console) -> Result<Exit, Fai
     if let Some(path) = &args.archive {
         archive::form_of(path)?;
     }
-    let directory = records::locate(&args.run)?;
+    let directory = records::locate(&args.run, None)?;
+    let is_duel = duel::is_duel(&directory);
+    if is_duel && args.key.is_none() {
+        return Err(Failure::usage(format!("{} is a duel, and run rules are for runs", args.run.display()))
+            .hint("--key KEY signs it without a certificate; `webstone verify` checks it"));
+    }
     // The key first: if it is wrong, no certificate must be written without its signature.
     let key = args.key.as_deref().map(load).transpose()?;
     let found = verify::examine(&directory);
@@ -36,6 +41,10 @@ pub(super) fn execute(args: &CertifyArgs, console: &Console) -> Result<Exit, Fai
         let by = found.signed.map(|signed| signed.fingerprint).unwrap_or_default();
         return Err(Failure::failed(format!("{} is signed already, by {by}", args.run.display()))
             .hint("--force writes a new certificate and replaces the signature"));
+    }
+    if let (true, Some(key)) = (is_duel, &key) {
+        sign(&directory, key, "signed", console)?;
+        return archived(args, &directory, console);
     }
     let record = Store::load(&directory).map_err(|error| store_failure(&error))?;
     let made_at = clock::rfc3339(std::time::SystemTime::now());
@@ -53,15 +62,19 @@ pub(super) fn execute(args: &CertifyArgs, console: &Console) -> Result<Exit, Fai
     }
     Store::certify(&directory, &certificate.to_json()).map_err(|error| store_failure(&error))?;
     match key {
-        Some(key) => sign(&directory, &key, &certificate, console)?,
+        Some(key) => sign(&directory, &key, label(&certificate), console)?,
         None => console.note(format!(
             "not signed; with a key of your own: ssh-keygen -Y sign -n {} -f KEY {}",
             signature::NAMESPACE,
             directory.join(MANIFEST).display()
         )),
     }
+    archived(args, &directory, console)
+}
+
+fn archived(args: &CertifyArgs, directory: &Path, console: &Console) -> Result<Exit, Failure> {
     if let Some(path) = &args.archive {
-        archive::make(&directory, path, console)?;
+        archive::make(directory, path, console)?;
     }
     Ok(Exit::Done)
 }
@@ -77,20 +90,14 @@ fn load(path: &Path) -> Result<webstone_store::certify::key::PrivateKey, Failure
     })
 }
 
-fn sign(
-    directory: &Path,
-    key: &key::PrivateKey,
-    certificate: &Certificate,
-    console: &Console,
-) -> Result<(), Failure> {
+fn sign(directory: &Path, key: &key::PrivateKey, label: &str, console: &Console) -> Result<(), Failure> {
     let manifest = directory.join(MANIFEST);
     let bytes = read_file(directory, MANIFEST).map_err(|error| Failure::file("read", &manifest, &error))?;
     let signed =
         signature::sign(key, &bytes).map_err(|what| Failure::failed(format!("cannot sign: {what}")))?;
     Store::sign(directory, signed.as_bytes()).map_err(|error| store_failure(&error))?;
     console.note(format!(
-        "signed as {} by {}: {}",
-        label(certificate),
+        "{label} by {}: {}",
         signature::fingerprint_of(key),
         directory.join(SIGNATURE).display()
     ));
@@ -98,7 +105,7 @@ fn sign(
 }
 
 fn label(certificate: &Certificate) -> &'static str {
-    if certificate.certified { "certified" } else { "uncertified" }
+    if certificate.certified { "signed as certified" } else { "signed as uncertified" }
 }
 
 fn headline(certificate: &Certificate) -> String {

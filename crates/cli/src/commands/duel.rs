@@ -9,8 +9,9 @@ use webstone_measure::slices::Slice;
 use webstone_model::duel::DuelRecord;
 use webstone_model::record::RunState;
 use webstone_report::{DuelFormat, Options, duel_sentence, duel_verdict, interval_bar, render_duel};
+use webstone_runner::RunError;
 use webstone_runner::duel::{DuelNews, hold};
-use webstone_store::{Derived, REPORT};
+use webstone_store::{Derived, REPORT, redaction};
 
 use super::{run, store_failure};
 use crate::args::DuelArgs;
@@ -43,8 +44,8 @@ pub(super) fn execute(
     let outcome = hold(&options, &mut |news| watch.hear(news), &signals.interrupt);
     watch.clear();
     let outcome = outcome.map_err(|error| match signals.exit() {
-        Some(exit) => Failure { exit, ..run::failure(&error, "duel") },
-        None => run::failure(&error, "duel"),
+        Some(exit) => Failure { exit, ..failure(&error) },
+        None => failure(&error),
     })?;
     deliver(&outcome.record, format, output, console)?;
     if let Some(path) = &outcome.path {
@@ -52,13 +53,19 @@ pub(super) fn execute(
         super::verify::as_stored(path)?;
     }
     if let Some(error) = &outcome.error {
-        return Err(run::failure(error, "duel"));
+        return Err(failure(error));
     }
     if let Some(exit) = signals.exit() {
         console.note("interrupted: the report is of what was measured by then");
         return Ok(exit);
     }
     Ok(ended(&outcome.record, &duel::of(&outcome.record), format != DuelFormat::Text || output.is_some()))
+}
+
+/// A failure without the secrets of commands and URLs, which contestants are given as.
+fn failure(error: &RunError) -> Failure {
+    let failure = run::failure(error, "duel");
+    Failure { message: redaction::text(&failure.message).text, ..failure }
 }
 
 /// What is computed from a finished record and kept beside it.
@@ -100,8 +107,9 @@ pub(super) fn report(
     output: Option<&Path>,
     console: &Console,
 ) -> Result<Exit, Failure> {
+    let format = of_format(format)?;
     let record = webstone_store::duel::load(directory).map_err(|error| store_failure(&error))?;
-    deliver(&record, of_format(format)?, output, console)?;
+    deliver(&record, format, output, console)?;
     Ok(Exit::Done)
 }
 

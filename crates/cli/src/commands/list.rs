@@ -1,4 +1,4 @@
-//! `webstone list`: the stored runs and series, the newest first, or those that a search finds.
+//! `webstone list`: the stored runs, series and duels, the newest first, or those that a search finds.
 
 use std::path::Path;
 
@@ -55,6 +55,7 @@ fn listed(row: &LibraryRow, library: &Library) -> Listed {
             let more = if row.planned.len() > first.len() { " …" } else { "" };
             format!("{} cells: {}{more}", row.planned.len(), first.join(", "))
         }
+        RowKind::Duel => format!("{}, {}", row.duellists(), row.workload),
         RowKind::Run if row.embedded => row.workload.clone(),
         RowKind::Run => format!("{}, {}", row.workload, row.server_or_target()),
     };
@@ -62,6 +63,9 @@ fn listed(row: &LibraryRow, library: &Library) -> Listed {
 }
 
 fn result(row: &LibraryRow) -> String {
+    if row.kind == RowKind::Duel {
+        return row.answer.clone();
+    }
     match (&row.kept, &row.peak) {
         (Some(Kept { over: Over::Rate, load }), _) => format!("SLO kept at {}/s", grouped(*load)),
         (Some(Kept { over, load }), _) => format!("SLO kept with {}", over.level(*load)),

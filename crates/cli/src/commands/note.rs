@@ -10,7 +10,7 @@ use crate::console;
 use crate::failure::{Exit, Failure};
 
 pub(super) fn execute(args: &NoteArgs) -> Result<Exit, Failure> {
-    let directory = records::run_or_series(&args.run, args.runs_dir.as_deref())?;
+    let directory = records::any(&args.run, args.runs_dir.as_deref())?;
     let failed = |error| library_failure(&LibraryError::Notes(error));
     // Wrong input is reported with its flag, before anything is written.
     for (flag, tag) in

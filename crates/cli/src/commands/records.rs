@@ -1,10 +1,10 @@
-//! Finds a stored run: by path, by name below the directory of runs, or as one of the last.
+//! Finds a stored run, series or duel: by path, by name below the directory of runs, or as one of the last.
 
 use std::io;
 use std::path::{Path, PathBuf};
 
 use webstone_model::record::RunRecord;
-use webstone_store::Store;
+use webstone_store::{Store, duel};
 
 use super::store_failure;
 use crate::failure::Failure;
@@ -13,13 +13,34 @@ use crate::intent::RUNS_DIR;
 /// Reads the given run.
 pub(super) fn load(named: &Path, runs_dir: Option<&Path>) -> Result<RunRecord, Failure> {
     let path = find(named, runs_dir.unwrap_or(Path::new(RUNS_DIR)))?;
-    Store::load(&path).map_err(|error| store_failure(&error))
+    match duel::directory(&path) {
+        Some(directory) => Err(is_no_run(named, &directory)),
+        None => Store::load(&path).map_err(|error| store_failure(&error)),
+    }
+}
+
+/// Why a duel is refused where a run is needed.
+fn is_no_run(named: &Path, duel: &Path) -> Failure {
+    let name = duel.file_name().unwrap_or_default().to_string_lossy();
+    let name = name.strip_suffix(".partial").unwrap_or(&name);
+    let typed = named.display().to_string();
+    let which = if typed == name { typed } else { format!("{typed} ({name})") };
+    Failure::usage(format!("{which} is a duel, not a run")).hint(format!(
+        "its contestants are compared with each other: `webstone report {}` shows how",
+        named.display()
+    ))
+}
+
+/// The directory of the given duel, if it is one.
+pub(super) fn duel(named: &Path, runs_dir: Option<&Path>) -> Option<PathBuf> {
+    duel::directory(&find(named, runs_dir.unwrap_or(Path::new(RUNS_DIR))).ok()?)
 }
 
 /// The given series, if it is one: by its path, by its name, or as the last that was measured.
 pub(super) fn series(named: &Path, runs_dir: Option<&Path>) -> Option<PathBuf> {
     let runs_dir = runs_dir.unwrap_or(Path::new(RUNS_DIR));
-    let newest = || newest(runs_dir, &|path| is_run(path) || webstone_runner::series::is_series(path));
+    let is_any = |path: &Path| is_run_or_duel(path) || webstone_runner::series::is_series(path);
+    let newest = || newest(runs_dir, &is_any);
     let last = (named == Path::new("last")).then(|| newest().ok()?.into_iter().next()).flatten();
     [Some(named.to_owned()), Some(runs_dir.join(named)), last]
         .into_iter()
@@ -27,20 +48,21 @@ pub(super) fn series(named: &Path, runs_dir: Option<&Path>) -> Option<PathBuf> {
         .find(|path| webstone_runner::series::is_series(path))
 }
 
-/// The directory of the given run.
-pub(super) fn locate(named: &Path) -> Result<PathBuf, Failure> {
-    Store::locate(&find(named, Path::new(RUNS_DIR))?).map_err(|error| store_failure(&error))
+/// The directory of the given run or duel.
+pub(super) fn locate(named: &Path, runs_dir: Option<&Path>) -> Result<PathBuf, Failure> {
+    let found = find(named, runs_dir.unwrap_or(Path::new(RUNS_DIR)))?;
+    match duel::directory(&found) {
+        Some(directory) => Ok(directory),
+        None => Store::locate(&found).map_err(|error| store_failure(&error)),
+    }
 }
 
-/// The directory of the given run or series, as a path that ends in its name.
-pub(super) fn run_or_series(named: &Path, runs_dir: Option<&Path>) -> Result<PathBuf, Failure> {
+/// The directory of the given run, series or duel, as a path that ends in its name.
+pub(super) fn any(named: &Path, runs_dir: Option<&Path>) -> Result<PathBuf, Failure> {
     let found = match series(named, runs_dir) {
         Some(series) if series.is_dir() => series,
         Some(plan) => plan.parent().unwrap_or(Path::new(".")).to_owned(),
-        None => {
-            let found = find(named, runs_dir.unwrap_or(Path::new(RUNS_DIR)))?;
-            Store::locate(&found).map_err(|error| store_failure(&error))?
-        }
+        None => locate(named, runs_dir)?,
     };
     match found.file_name() {
         Some(_) => Ok(found),
@@ -57,8 +79,8 @@ pub(super) fn archive_or_run(named: &Path) -> Result<PathBuf, Failure> {
     }
 }
 
-fn is_run(path: &Path) -> bool {
-    path.join("record.json").is_file()
+fn is_run_or_duel(path: &Path) -> bool {
+    path.join("record.json").is_file() || path.join(duel::DUEL).is_file()
 }
 
 /// If the path exists, it is used; otherwise the run with that name, or counted from the last.
@@ -101,7 +123,7 @@ fn back(text: &str) -> Option<usize> {
 
 /// Names of runs begin with their time, so that alphabetical order is chronological.
 fn last(runs_dir: &Path, back: usize) -> Result<PathBuf, Failure> {
-    let mut runs = newest(runs_dir, &is_run)?;
+    let mut runs = newest(runs_dir, &is_run_or_duel)?;
     if runs.is_empty() {
         return Err(Failure::failed(format!("there is no run in {}", runs_dir.display())).hint(
             "`webstone run` makes one, and `webstone hit` with --store; --runs-dir names another directory",
@@ -142,11 +164,22 @@ mod tests {
             std::fs::write(dir.path().join(name).join("record.json"), "").unwrap();
         }
         std::fs::create_dir(dir.path().join("4-no-run")).unwrap();
+        std::fs::create_dir(dir.path().join("0-duel")).unwrap();
+        std::fs::write(dir.path().join("0-duel").join("duel.json"), "").unwrap();
         let found = |named: &str| find(Path::new(named), dir.path()).map_err(|failure| failure.message);
         assert_eq!(found("2-b"), Ok(dir.path().join("2-b")));
         assert_eq!(found("last"), Ok(dir.path().join("3-c")));
         assert_eq!(found("last~2"), Ok(dir.path().join("1-a")));
-        assert_eq!(found("last~3"), Err(format!("last~3: {} has 3 runs", dir.path().display())));
+        assert_eq!(found("last~3"), Ok(dir.path().join("0-duel")));
+        assert_eq!(found("last~4"), Err(format!("last~4: {} has 4 runs", dir.path().display())));
+        let duel = |named: &str| duel(Path::new(named), Some(dir.path()));
+        assert_eq!((duel("0-duel"), duel("last~3")), (Some(dir.path().join("0-duel")), found("last~3").ok()));
+        assert_eq!((duel("1-a"), duel("none")), (None, None));
+        for (named, said) in [("last~3", "last~3 (0-duel) is a duel"), ("0-duel", "0-duel is a duel")] {
+            let refused = load(Path::new(named), Some(dir.path())).unwrap_err();
+            assert_eq!(refused.message, format!("{said}, not a run"));
+            assert!(refused.hint.unwrap().contains(&format!("`webstone report {named}`")));
+        }
         let empty = dir.path().join("4-no-run");
         for dir in [empty.clone(), empty.join("none")] {
             let none = last(&dir, 0).unwrap_err();

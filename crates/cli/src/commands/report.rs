@@ -1,4 +1,4 @@
-//! `webstone report`: prints stored runs again.
+//! `webstone report`: prints stored runs, series and duels again.
 
 use std::path::{Path, PathBuf};
 
@@ -44,6 +44,13 @@ pub(super) fn execute(args: &ReportArgs, console: &Console) -> Result<Exit, Fail
     {
         let format = format_of(args.format, args.output.as_deref())?.unwrap_or_default();
         return super::series::report(&path, format, args.output.as_deref(), &options);
+    }
+    if let [only] = args.runs.as_slice()
+        && let Some(directory) = records::duel(only, args.runs_dir.as_deref())
+    {
+        has_no_levels(args)?;
+        let format = format_of(args.format, args.output.as_deref())?.unwrap_or_default();
+        return super::duel::report(&directory, format, args.output.as_deref(), console);
     }
     let format = format_of(args.format, args.output.as_deref())?.unwrap_or_default();
     console::can_be_shown(format, args.output.as_deref())?;
@@ -120,4 +127,27 @@ fn own_results(path: &Path) -> Result<Vec<Published>, Failure> {
         Failure::usage(format!("--published {}: {rule}", path.display()))
             .hint("docs/documents.md has an example")
     })
+}
+
+/// Refuses what chooses among the levels and pages of a run, or judges them: a duel has none.
+fn has_no_levels(args: &ReportArgs) -> Result<(), Failure> {
+    let given = [
+        ("--clients", args.clients.is_some()),
+        ("--iteration", args.iteration.is_some()),
+        ("--table", args.table.is_some()),
+        ("--histogram", args.histogram.is_some()),
+        ("--pages", args.pages.is_some()),
+        ("--threshold", !args.thresholds.threshold.is_empty()),
+    ];
+    match given.iter().find(|(_, is_given)| *is_given) {
+        None => Ok(()),
+        Some(("--threshold", _)) => {
+            Err(Failure::usage("--threshold: a duel has no levels to be judged by it")
+                .hint("give conditions to the duel itself: webstone duel … --fail-if 'cpu > +3%'"))
+        }
+        Some((option, _)) => {
+            Err(Failure::usage(format!("{option}: a duel has one level and no pages to choose from"))
+                .hint(format!("leave {option} out")))
+        }
+    }
 }

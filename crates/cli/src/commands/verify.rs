@@ -1,6 +1,9 @@
 //! `webstone verify`: is a record unchanged since it was measured, and signed? It needs only the directory or an
-//! archive, checks every check sum and the signature, and recomputes every figure.
+//! archive, checks every check sum and the signature, and recomputes every figure. Of a duel, `duel` does so.
 
+mod duel;
+
+use std::ffi::OsStr;
 use std::fmt::Write;
 use std::io::ErrorKind;
 use std::path::Path;
@@ -15,7 +18,8 @@ use webstone_store::certify::signature::{self, Allowed, SignatureError, Signed};
 use webstone_store::certify::{Certificate, Differences, archive as packed};
 use webstone_store::plain_file::{self, Links};
 use webstone_store::{
-    CERTIFICATE, FIGURES, MANIFEST, PAGE_ROWS, PAGES, REPORT, SIGNATURE, Store, StoreError, read_file,
+    CERTIFICATE, FIGURES, Integrity, MANIFEST, PAGE_ROWS, PAGES, RECORD, REPORT, SIGNATURE, Store,
+    StoreError, read_file,
 };
 
 use super::{archive, records, run};
@@ -61,6 +65,9 @@ pub(super) struct Found {
     pub(super) problems: Vec<Problem>,
     /// What could not be checked, and why that is not damage.
     notes: Vec<String>,
+    /// Whether it is a duel, which no run rules are for.
+    #[serde(skip)]
+    is_duel: bool,
 }
 
 /// One problem.
@@ -82,6 +89,13 @@ impl Found {
 
     fn note(&mut self, what: impl Into<String>) {
         self.notes.push(shown(&what.into()).into_owned());
+    }
+
+    fn made_by_another(&mut self, tool: &Tool) {
+        self.note(format!(
+            "{REPORT} was made by another build of {}: its check sum was compared, and it was not made again",
+            tool.name
+        ));
     }
 }
 
@@ -135,7 +149,8 @@ pub(super) fn as_stored(directory: &Path) -> Result<(), Failure> {
 
 /// Examines a directory, or an archive, which is unpacked for that time.
 fn examine_path(run: &Path) -> Result<Found, Failure> {
-    if run.is_file() && run.file_name().is_none_or(|name| name != "record.json") {
+    let is_record = |name: &OsStr| name == RECORD || name == webstone_store::duel::DUEL;
+    if run.is_file() && !run.file_name().is_some_and(is_record) {
         return match packed::read(run) {
             Ok(unpacked) => Ok(examine(&unpacked.directory)),
             Err(packed::ArchiveError::Content { what, .. }) => {
@@ -146,9 +161,12 @@ fn examine_path(run: &Path) -> Result<Found, Failure> {
             Err(error) => Err(archive::failure(&error)),
         };
     }
+    if let Some(directory) = webstone_store::duel::directory(run) {
+        return Ok(examine(&directory));
+    }
     match Store::locate(run) {
         Ok(directory) => Ok(examine(&directory)),
-        // A directory without its record.json is examined anyway.
+        // A directory without its record is examined anyway.
         Err(StoreError::NoRecord { path }) if path.join(MANIFEST).exists() => Ok(examine(&path)),
         Err(error) => Err(super::store_failure(&error)),
     }
@@ -156,6 +174,9 @@ fn examine_path(run: &Path) -> Result<Found, Failure> {
 
 /// Examines everything in a record's directory.
 pub(super) fn examine(directory: &Path) -> Found {
+    if webstone_store::duel::is_duel(directory) {
+        return duel::examine(directory);
+    }
     let mut found = Found::default();
     let record = Store::load_whole(directory);
     if let Ok(record) = &record
@@ -168,33 +189,41 @@ pub(super) fn examine(directory: &Path) -> Found {
         );
         return found;
     }
-    match Store::check(directory) {
+    intact(Store::check(directory), &mut found);
+    signature_of(directory, &mut found);
+    match record {
+        Ok(record) => recompute(directory, &record, &mut found),
+        Err(error) => unread(&error, RECORD, &mut found),
+    }
+    found
+}
+
+/// What the check sums say.
+fn intact(checked: Result<Integrity, StoreError>, found: &mut Found) {
+    match checked {
         Ok(integrity) => {
             found.files = integrity.files;
             integrity.damage.into_iter().for_each(|damage| found.problem(&damage.file, damage.what));
         }
         Err(error) => found.problem(".", error.to_string()),
     }
-    signature_of(directory, &mut found);
-    match record {
-        Ok(record) => recompute(directory, &record, &mut found),
-        Err(error) => {
-            let file = match &error {
-                StoreError::Content { file, .. } | StoreError::Newer { file, .. } => file.file_name(),
-                StoreError::Io { path, .. } => path.file_name(),
-                StoreError::PageRows(_) => Some("page-rows.csv.gz".as_ref()),
-                StoreError::NoRecord { .. } => None,
-            };
-            let file = file.map_or("record.json".into(), |name| name.to_string_lossy().into_owned());
-            let hint = if matches!(error, StoreError::Newer { .. }) {
-                "; read it with the version that wrote it"
-            } else {
-                ""
-            };
-            found.problem(&file, format!("cannot be read, so no figure was recomputed: {error}{hint}"));
-        }
-    }
-    found
+}
+
+/// A record that cannot be read.
+fn unread(error: &StoreError, record: &str, found: &mut Found) {
+    let file = match error {
+        StoreError::Content { file, .. } | StoreError::Newer { file, .. } => file.file_name(),
+        StoreError::Io { path, .. } => path.file_name(),
+        StoreError::PageRows(_) => Some(PAGE_ROWS.as_ref()),
+        StoreError::NoRecord { .. } => None,
+    };
+    let file = file.map_or(record.into(), |name| name.to_string_lossy());
+    let hint = if matches!(error, StoreError::Newer { .. }) {
+        "; read it with the version that wrote it"
+    } else {
+        ""
+    };
+    found.problem(&file, format!("cannot be read, so no figure was recomputed: {error}{hint}"));
 }
 
 fn signature_of(directory: &Path, found: &mut Found) {
@@ -247,10 +276,7 @@ fn recompute(directory: &Path, record: &RunRecord, found: &mut Found) {
     }
     if let Ok(page) = read_file(directory, REPORT) {
         if record.tool != version::tool() {
-            found.note(format!(
-                "{REPORT} was made by another build of {}: its check sum was compared, and it was not made again",
-                record.tool.name
-            ));
+            found.made_by_another(&record.tool);
         } else if run::page(record).is_ok_and(|again| again != page) {
             found.problem(REPORT, "is not the report that the record gives");
         }
@@ -369,10 +395,12 @@ fn facts(found: &Found, pinned: bool) -> Vec<String> {
         lines.push(format!("{} figures are as they were stored", found.figures));
     }
     lines.extend(found.verdict.map(|word| format!("verdict, recomputed: {word}")));
-    lines.push(match found.certified {
-        Some(true) => "certified: every run rule is met".to_owned(),
-        Some(false) => "certificate: not every run rule is met, or not by this version's rules".to_owned(),
-        None => "no certificate".to_owned(),
+    lines.extend(match found.certified {
+        Some(true) => Some("certified: every run rule is met".to_owned()),
+        Some(false) => {
+            Some("certificate: not every run rule is met, or not by this version's rules".to_owned())
+        }
+        None => (!found.is_duel).then(|| "no certificate".to_owned()),
     });
     lines.push(match (&found.signed, &found.signer) {
         (Some(signed), Some(who)) => format!("signed by {who}, {}", signed.fingerprint),

@@ -8,7 +8,7 @@ use webstone_model::record::Tool;
 use webstone_model::spec::{ConnectionPolicy, Levels, RunSpec};
 use webstone_runner::check::{Asked, check};
 use webstone_runner::duel::{Build, DuelOptions, asked};
-use webstone_store::Derived;
+use webstone_store::{Derived, redaction};
 use webstone_workload::{FileRequest, Page, Workload};
 
 use super::{RUNS_DIR, lay_over};
@@ -54,7 +54,7 @@ pub(crate) fn of_duel(
     };
     let contestants = asked(&args.contestants, &build).map_err(|error| Failure {
         hint: error.hint(),
-        ..Failure { exit: Exit::Usage, ..Failure::usage(error.to_string()) }
+        ..Failure { exit: Exit::Usage, ..Failure::usage(redaction::text(&error.to_string()).text) }
     })?;
     let plain = DuelSpec::default();
     let duel = DuelSpec {

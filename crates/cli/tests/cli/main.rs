@@ -44,6 +44,7 @@ mod server_hosts;
 mod server_tls;
 mod source_ports;
 mod specification;
+mod stored_duels;
 mod transactions;
 mod trouble;
 mod trust;

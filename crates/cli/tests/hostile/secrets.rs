@@ -70,6 +70,47 @@ fn a_password_in_a_url_a_header_a_body_and_a_feed_gets_into_the_record() {
     }
 }
 
+#[test]
+fn a_password_of_a_contestant_gets_into_the_record_of_a_duel_or_on_the_screen() {
+    let dir = tempfile::tempdir().unwrap();
+    let server = crate::program::Server::start(dir.path(), &["--threads", "1", "--workload", "workout-0k"]);
+    let path = format!("/test?size=1&password={SECRET}&sig={SECRET}");
+    let started =
+        format!("env TOKEN={SECRET} {} serve --listen 127.0.0.1:{{port}}", crate::program::program());
+    let header = format!("X-Auth: {SECRET}");
+    let duel = |contestants: &[&str]| {
+        let options =
+            ["--path", &path, "-H", &header, "-c", "1", "--no-twin", "--at-most", "2s", "--no-check"];
+        let said = webstone_in(
+            dir.path(),
+            &[&["duel"], contestants, &options, &["--starts", "1", "--restart-every", "500ms"]].concat(),
+        );
+        assert!(!said.out.contains(SECRET) && !said.err.contains(SECRET), "{}{}", said.out, said.err);
+        said
+    };
+    let said = duel(&[&server.url, &started]);
+    assert!(said.err.contains("stored: "), "{said:?}");
+    assert_eq!(holding(&dir.path().join("runs"), SECRET), [""; 0], "{}", said.out);
+    let record = only_entry(&dir.path().join("runs"));
+    let verified = webstone_in(dir.path(), &["verify", record.to_str().unwrap()]);
+    assert_eq!(verified.code, 0, "what was taken out does not spoil the rest: {}", verified.out);
+    for format in ["text", "html", "markdown", "json", "junit"] {
+        let report = webstone_in(dir.path(), &["report", "last", "--format", format]);
+        assert!(report.code == 0 && !report.out.contains(SECRET), "{format}: {}", report.out);
+        assert!(report.out.contains("[redacted]"), "{format}: {}", report.out);
+    }
+    // Nor into what is said of one that fails.
+    for wrong in [
+        format!("env TOKEN={SECRET} /none {{port}}"),
+        format!("PASSWORD={SECRET} {{port}}"),
+        server.url.replace("://", &format!("://ann:{SECRET}@")),
+        format!("htp://ann:{SECRET}@127.0.0.1/"),
+    ] {
+        let said = duel(&[&server.url, &wrong]);
+        assert!(said.code != 0 && !said.err.contains("stored: "), "{said:?}");
+    }
+}
+
 /// Descendants of a process, from `/proc`.
 fn below(pid: u32) -> Vec<u32> {
     let parent_of = |pid: u32| {

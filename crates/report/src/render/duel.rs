@@ -64,13 +64,24 @@ impl DuelFormat {
     }
 }
 
-/// What a report in JSON has.
-#[derive(serde::Serialize)]
+/// The report of a duel in JSON.
+#[derive(serde::Serialize, schemars::JsonSchema)]
+#[schemars(rename = "DuelReport")]
 struct Whole<'a> {
+    /// The program that measured.
     tool: &'a Tool,
+    /// What is concluded from the record.
     judgement: &'a DuelJudgement,
+    /// The same in a sentence for each contestant that was compared with the first.
     sentences: Vec<String>,
+    /// The record, without its slices.
     duel: &'a DuelRecord,
+}
+
+/// The JSON schema (draft 2020-12) of a duel's report, as text ending in a newline.
+pub fn duel_schema() -> String {
+    let schema = schemars::schema_for!(Whole<'_>);
+    serde_json::to_string_pretty(&schema).expect("a schema is a tree of strings and numbers") + "\n"
 }
 
 /// The report of a duel.

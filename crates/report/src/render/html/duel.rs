@@ -2,11 +2,12 @@
 //! one.
 
 use webstone_judge::duel::{self, DuelComparison, DuelJudgement, DuelRatio, GateOutcome};
+use webstone_measure::slices::Slice;
 use webstone_model::duel::{DuelFigure, DuelRecord};
 
 use super::markup::Html;
 use super::{foot, head, navigation};
-use crate::chart::{Axis, Change, Line, Plot, Point, changes};
+use crate::chart::{Axis, Change, Dash, Line, Plot, Point, changes};
 use crate::document::duel::{how, interval, sentence, sheet, title, twin_line, verdict_line, word};
 use crate::numbers::{count, signed};
 
@@ -141,7 +142,7 @@ fn course(html: &mut Html, record: &DuelRecord, judgement: &DuelJudgement, of: &
         y: Axis::around_zero("change, %", -reach, reach, 6),
         height: HEIGHT,
         reference: vec![(starts[0], 0.0), (*starts.last().unwrap_or(&1.0), 0.0)],
-        lines: vec![Line { name: judgement.leading.name().to_owned(), style: 0, points, marked: true }],
+        lines: vec![Line { name: judgement.leading.name().to_owned(), style: 0, points, marked: true, dash: Dash::default() }],
     };
     let title = format!("{}: the interval after each start", judgement.leading.name());
     let said =
@@ -178,14 +179,11 @@ fn starts(html: &mut Html, record: &DuelRecord, judgement: &DuelJudgement) {
                 let slices = || {
                     of.slices.iter().filter(move |slice| slice.side as usize == number && slice.is_whole())
                 };
-                let requests: u64 = slices().map(|slice| slice.requests).sum();
-                let over: f64 = match judgement.leading {
-                    DuelFigure::Cpu => slices().filter_map(|slice| slice.cpu_ns).sum::<u64>() as f64 / 1e3,
-                    _ => slices().map(|slice| slice.took_ns).sum::<u64>() as f64 / 1e9,
-                };
+                let sum = |of: fn(&Slice) -> u64| slices().map(|slice| of(slice) as f64).sum::<f64>();
+                let requests = sum(|slice| slice.requests);
                 match judgement.leading {
-                    DuelFigure::Cpu => over / requests.max(1) as f64,
-                    _ => requests as f64 / over.max(1e-9),
+                    DuelFigure::Cpu => sum(|slice| slice.cpu_ns.unwrap_or(0)) / 1e3 / requests.max(1.0),
+                    _ => requests * 1e9 / sum(|slice| slice.took_ns).max(1.0),
                 }
             };
             for number in 0..record.contestants.len() {
