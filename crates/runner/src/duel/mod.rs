@@ -163,6 +163,8 @@ fn held(
     };
     let mut lab = Lab { options, briefs: &briefs, sites: &mut sites, began, interrupt };
     let error = lab.starts(&mut record, store.as_mut(), told).err();
+    // What was measured before an interruption is the result.
+    let error = error.filter(|error| !matches!(error, RunError::Interrupted) || record.starts.is_empty());
     record.took_ns = began.elapsed().as_nanos() as u64;
     record.state = match &error {
         None if interrupt.count() > 0 => RunState::Interrupted,
