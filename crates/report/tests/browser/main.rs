@@ -270,7 +270,7 @@ fn accessible(page: &mut Seen<'_>) {
     let unnamed = "[...document.querySelectorAll('svg.plot')].filter(svg => svg.getAttribute('role') !== 'img'
         || !svg.getAttribute('aria-labelledby').split(' ').every(id => document.getElementById(id)?.textContent)).length";
     page.expect(unnamed, json!(0), "charts without a name");
-    let bare = "[...document.querySelectorAll('figure')].filter(f => !f.querySelector('table caption') && !f.querySelector('.changes')).length";
+    let bare = "[...document.querySelectorAll('figure')].filter(f => !f.querySelector('table caption') && !f.querySelector('.changes, .lab')).length";
     page.expect(bare, json!(0), "charts without their data");
     let captions = "[...document.querySelectorAll('main table')].filter(t => !t.closest('#definitions') && !t.caption).length";
     page.expect(captions, json!(0), "tables without a caption");

@@ -5,14 +5,12 @@ use webstone_judge::duel::{self, DuelComparison, DuelJudgement, DuelRatio, GateO
 use webstone_measure::slices::Slice;
 use webstone_model::duel::{DuelFigure, DuelRecord};
 
+use super::figure::Figure;
 use super::markup::Html;
 use super::{foot, head, navigation};
-use crate::chart::{Axis, Change, Dash, Line, Plot, Point, changes};
-use crate::document::duel::{how, interval, sentence, sheet, title, twin_line, verdict_line, word};
-use crate::numbers::{count, signed};
-
-/// Height of a chart, in units of its width.
-const HEIGHT: f64 = 220.0;
+use crate::chart::{Axis, Change, Line, Point, changes};
+use crate::document::duel::{how, sentence, sheet, title, twin_line, verdict_line, word};
+use crate::numbers::{Scale, count, signed};
 
 /// The page.
 pub(crate) fn render(record: &DuelRecord, judgement: &DuelJudgement) -> String {
@@ -137,25 +135,17 @@ fn course(html: &mut Html, record: &DuelRecord, judgement: &DuelJudgement, of: &
     };
     let points: Vec<Point> = drawn.iter().map(point).collect();
     let starts: Vec<f64> = points.iter().map(|point| point.x).collect();
-    let plot = Plot {
-        x: Axis::counts("starts of each contestant", 0.0, &starts),
-        y: Axis::around_zero("change, %", -reach, reach, 6),
-        height: HEIGHT,
-        reference: vec![(starts[0], 0.0), (*starts.last().unwrap_or(&1.0), 0.0)],
-        lines: vec![Line { name: judgement.leading.name().to_owned(), style: 0, points, marked: true, dash: Dash::default() }],
-    };
-    let title = format!("{}: the interval after each start", judgement.leading.name());
-    let said =
-        format!("After {} starts {} % ({}).", last.starts, signed(in_percent(last.ratio), 1), interval(last));
-    html.raw("<figure>").element("figcaption", &title);
-    html.raw(&plot.svg(
-        &format!("chart-course-{}", of.contestant),
-        &title,
-        &said,
-        &|x| format!("{x:.0} starts"),
-        &|y| format!("{} %", signed(y, 2)),
-    ));
-    html.raw("</figure>\n");
+    let line = Line { name: judgement.leading.name().to_owned(), points, marked: true, ..Line::default() };
+    let mut figure = Figure::new(
+        format!("chart-course-{}", of.contestant),
+        format!("{}: the interval after each start", judgement.leading.name()),
+        ("starts", Axis::counts("starts of each contestant", 0.0, &starts)),
+        Axis::around_zero("change, %", -reach, reach, 6),
+        Scale::exactly("%", 1.0, 2),
+        vec![line],
+    );
+    figure.reference = vec![(starts[0], 0.0), (*starts.last().unwrap_or(&1.0), 0.0)];
+    figure.draw(html);
 }
 
 /// What each start showed.
