@@ -56,6 +56,8 @@ pub struct Plan {
     pub(crate) arrivals: ArrivalProcess,
     pub(crate) when_busy: WhenBusy,
     pub(crate) spin: bool,
+    /// Whether spreads are kept of each page and client.
+    pub(crate) spreads: bool,
     pub(crate) connect_timeout_ns: u64,
     pub(crate) first_byte_timeout_ns: u64,
     pub(crate) request_timeout_ns: u64,
@@ -176,6 +178,7 @@ impl Plan {
             arrivals: spec.load.arrivals,
             when_busy: spec.load.when_busy,
             spin: spec.generator.spin,
+            spreads: spec.generator.spreads,
             connect_timeout_ns: client.connect_timeout.0,
             first_byte_timeout_ns: client.first_byte_timeout.0,
             request_timeout_ns: client.request_timeout.0,

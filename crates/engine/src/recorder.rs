@@ -48,7 +48,7 @@ impl Recorder {
             clients: vec![ClientTotals::default(); clients],
             client_moments: vec![
                 ClientMoments::default();
-                if clients <= ClientMoments::CLIENTS_MAX { clients } else { 0 }
+                if plan.spreads && clients <= ClientMoments::CLIENTS_MAX { clients } else { 0 }
             ],
             page_histograms: plan.histogram_pages.iter().map(histograms).collect(),
             open_loop: is_open_loop.then(OpenLoop::default),
@@ -299,8 +299,10 @@ impl Recorder {
         totals.connects += 1;
         totals.connect_ns += took_ns;
         totals.connect_ns_max = totals.connect_ns_max.max(took_ns);
-        totals.connect.record(took_ns);
         self.measured.clients[exchange.client as usize].connects += 1;
+        if plan.spreads {
+            self.measured.pages[page].connect.record(took_ns);
+        }
         if let Some(moments) = self.measured.client_moments.get_mut(exchange.client as usize) {
             moments.connect.record(took_ns);
         }
@@ -352,15 +354,19 @@ impl Recorder {
         totals.response_ns_max = totals.response_ns_max.max(response_ns);
         totals.body_bytes += exchange.body_bytes;
         totals.head_bytes += head;
-        totals.response.record(response_ns);
-        totals.answer.record(bytes);
-        totals.body.record(exchange.body_bytes);
+        if plan.spreads {
+            totals.response.record(response_ns);
+            totals.answer.record(bytes);
+            totals.body.record(exchange.body_bytes);
+        }
 
         let client = &mut measured.clients[exchange.client as usize];
         client.requests += 1;
         client.response_ns += response_ns;
         client.bytes += bytes;
-        if let Some(moments) = measured.client_moments.get_mut(exchange.client as usize) {
+        if plan.spreads
+            && let Some(moments) = measured.client_moments.get_mut(exchange.client as usize)
+        {
             moments.response.record(response_ns);
             moments.answer.record(bytes);
             moments.body.record(exchange.body_bytes);

@@ -270,6 +270,7 @@ fn of_generator(generator: &GeneratorSpec, asked: &mut List) {
         priority: _,
         spin: _,
         page_histograms: _,
+        spreads: _,
         trace: _,
         record_all,
     } = generator;

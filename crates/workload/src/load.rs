@@ -437,6 +437,10 @@ pub struct GeneratorSpec {
     /// Number of pages, the heaviest first, that have their own histograms; all pages have totals. Limits memory:
     /// each takes four histograms per worker.
     pub page_histograms: u32,
+    /// Whether the spread of times and sizes is kept of each page and each client, as WebStone's text prints it. Costs a tenth of the
+    /// generator's work for a request.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub spreads: bool,
     /// Number of exchanges to print completely, for debugging.
     pub trace: u32,
     /// File that receives the instants of every transaction (WebStone's -R).
@@ -452,6 +456,7 @@ impl Default for GeneratorSpec {
             priority: true,
             spin: false,
             page_histograms: 32,
+            spreads: false,
             trace: 0,
             record_all: None,
         }

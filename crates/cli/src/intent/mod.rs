@@ -253,12 +253,15 @@ pub(crate) fn watch(output: &OutputArgs) -> Option<PathBuf> {
 
 fn finish(
     command: &'static str,
-    asked: Asked,
+    mut asked: Asked,
     workload: Option<Workload>,
     output: &OutputArgs,
     store: bool,
     format: Format,
 ) -> Result<Intent, Failure> {
+    let format = format_of(output.format, output.output.as_deref())?.unwrap_or(format);
+    // Its text has them.
+    asked.spec.generator.spreads |= matches!(format, Format::Webstone1 | Format::Webstone2);
     // The run prints its warnings itself.
     let Checked { spec, .. } = check::check(&asked).map_err(|error| flags::failure(&error, command))?;
     Ok(Intent {
@@ -269,7 +272,7 @@ fn finish(
         events: output.events.clone(),
         watch: watch(output),
         runs_dir: store.then(|| output.runs_dir.clone().unwrap_or_else(|| PathBuf::from(RUNS_DIR))),
-        format: format_of(output.format, output.output.as_deref())?.unwrap_or(format),
+        format,
         full: output.full,
         output: output.output.clone(),
         thresholds: Vec::new(),
