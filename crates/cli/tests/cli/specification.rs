@@ -183,11 +183,11 @@ fn flags_override_the_file_and_the_file_the_defaults() {
     let mut expected = RunSpec { name: "lab".into(), ..RunSpec::default() };
     expected.load.clients = Levels(vec![1, 2]);
     expected.load.duration = Nanos::from_secs(9);
+    // As without a file.
+    expected.client.connections = ConnectionPolicy::KeepAlive;
     expected.client.headers =
         [("X-Kept", "1"), ("Accept", "*/*"), ("Accept", "text/plain")].into_iter().collect();
     expected.disclosure.insert("topology".into(), "loopback".into());
-    // The default of `run`, with a file as without.
-    expected.client.connections = ConnectionPolicy::KeepAlive;
     assert_eq!(spec, expected);
 }
 

@@ -145,8 +145,7 @@ fn distribution(distributions: &Distributions, measured: &Measured, doc: &mut Do
     let Some(d) = &distributions.response else { return };
     let actual = distributions.response_uncorrected.as_ref();
     doc.0.push(Block::Group(match actual {
-        Some(_) => "Response times: percentiles from the intended start and from the actual one, histogram"
-            .to_owned(),
+        Some(_) => "Response times: from the intended start, from the actual start; histogram".to_owned(),
         None => "Response times: percentiles and histogram".to_owned(),
     }));
     let histogram = histogram(measured);

@@ -26,6 +26,8 @@ const PRESSURE_PERCENT: f64 = 80.0;
 
 /// Title of the caution that says how many requests failed, which a headline says as well.
 pub(crate) const ERRORS: &str = "ERRORS";
+/// Title of what the run said when it began.
+pub(crate) const WARNING: &str = "WARNING";
 /// Title of the caution about what others took before the levels, which a verdict about what they took in them covers.
 pub(crate) const DISTURBED_BEFORE: &str = "DISTURBED BEFORE LEVELS";
 
@@ -118,7 +120,7 @@ pub(crate) fn of(record: &RunRecord, levels: &[Level<'_>], verdict: &Verdict) ->
     } else {
         cut_short(levels, &mut found);
     }
-    found.extend(record.warnings.iter().map(|warning| Caution::new("WARNING", warning)));
+    found.extend(record.warnings.iter().map(|warning| Caution::new(WARNING, warning)));
     found
 }
 

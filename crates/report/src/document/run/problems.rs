@@ -68,10 +68,15 @@ pub(crate) fn begin(
     if depth != Depth::Full && says_disturbed(verdict) {
         cautions.retain(|caution| caution.title != cautions::DISTURBED_BEFORE);
     }
+    // Where the load went, and the like: nothing else says it.
+    let warnings = cautions.iter().filter(|caution| caution.title == cautions::WARNING).count();
+    if depth == Depth::Hit {
+        cautions.sort_by_key(|caution| caution.title != cautions::WARNING);
+    }
     let shown = match depth {
         Depth::Full => cautions.len(),
         Depth::Brief => CAUTIONS_MAX,
-        Depth::Hit => CAUTIONS_OF_HIT_MAX,
+        Depth::Hit => warnings.clamp(CAUTIONS_OF_HIT_MAX, CAUTIONS_MAX),
     };
     for caution in cautions.iter().take(shown) {
         let text = if depth == Depth::Full { caution.whole() } else { caution.brief() };
