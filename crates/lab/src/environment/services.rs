@@ -1,6 +1,6 @@
 //! Which services ran beside the benchmark: the units of systemd that are active, or without systemd the programs that lead a
 //! session of their own without a terminal, as a daemon does (daemon(7)). Their children are not listed. Names of programs and
-//! units only: the part of a unit's name after `@` is left out, because it may be a user, an address or a device, and command
+//! units only, and how many users are logged in: the part of a unit's name after `@` is left out, because it may be a user, an address or a device, and command
 //! lines are not read.
 
 use std::collections::BTreeMap;
@@ -18,6 +18,10 @@ const NAMES_MAX: usize = 500;
 
 pub(super) fn gather(facts: &mut Facts<'_>, ask: Ask<'_>) {
     let root = facts.root;
+    // How many, and not who.
+    let logged_in =
+        ask("who", &[]).map(|listed| listed.lines().filter(|line| !line.trim().is_empty()).count());
+    facts.add("logged_in", "`who`", logged_in);
     let units = (!root.names(SYSTEMD).is_empty()).then(|| {
         ask(
             "systemctl",
@@ -133,9 +137,13 @@ mod tests {
             ("/proc/meminfo", "MemTotal: 1 kB"),
         ]);
         let mut facts = Facts::below(&root);
-        gather(&mut facts, &|_, _| panic!("systemctl is not asked where systemd does not run"));
+        gather(&mut facts, &|program, _| {
+            assert_eq!(program, "who", "systemctl is not asked where systemd does not run");
+            Some("ann      tty1         2026-11-26 20:00\n".to_owned())
+        });
         let facts = facts.finish();
         assert_eq!(facts["services"], json!(["init", "my (odd) name", "nginx (2)"]));
+        assert_eq!(facts["logged_in"], 1);
     }
 
     #[test]

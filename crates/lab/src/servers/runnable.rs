@@ -2,16 +2,21 @@
 //! control lists and mounts all matter. A program that this user cannot run does not count as installed, even if root can run
 //! it.
 
+use std::collections::BTreeMap;
 use std::fmt;
 use std::fs::File;
 use std::io::Read;
+use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+use std::sync::{Mutex, PoisonError};
 
 use rustix::fs::{Access, access};
 use rustix::io::Errno;
 use rustix::process::{Gid, Uid};
 use rustix::thread::{set_thread_groups, set_thread_res_gid, set_thread_res_uid};
 
+use super::only_inherited;
 use super::program::folders;
 use super::site::{self, User};
 use crate::machine::Root;
@@ -61,6 +66,49 @@ pub(super) fn runs(program: &Path) -> Result<(), Unusable> {
 /// What keeps that user from it.
 pub(super) fn reads(file: &Path) -> Result<(), Unusable> {
     checked(file, |path| refused(path, Access::READ_OK, "read"))
+}
+
+/// Checks that a program starts as the user of servers, asked for its version: a script may lack what it imports. Each is started
+/// once.
+///
+/// # Errors
+/// The last that it said.
+pub(super) fn starts(program: &Path) -> Result<(), Unusable> {
+    static KNOWN: Mutex<BTreeMap<PathBuf, Option<String>>> = Mutex::new(BTreeMap::new());
+    let user = site::user(&Root::default());
+    let ask = || {
+        let mut command = Command::new(program);
+        only_inherited(&mut command);
+        command.arg("--version").current_dir("/").stdin(Stdio::null());
+        if let Some(user) = &user {
+            command.uid(user.id).gid(user.group);
+        }
+        match command.output() {
+            Ok(output) if output.status.success() => None,
+            Ok(output) => {
+                let said = String::from_utf8_lossy(&output.stderr).trim().to_owned();
+                Some(said.lines().last().unwrap_or("it ended at once").to_owned())
+            }
+            Err(error) => Some(error.to_string()),
+        }
+    };
+    let mut known = KNOWN.lock().unwrap_or_else(PoisonError::into_inner);
+    match known.entry(program.to_owned()).or_insert_with(ask) {
+        None => Ok(()),
+        Some(said) => Err(Unusable {
+            path: program.to_owned(),
+            user: user.as_ref().map_or_else(|| "this user".to_owned(), |user| user.name.clone()),
+            why: format!("cannot start it: {said}"),
+        }),
+    }
+}
+
+/// Checks that the user of servers can make files in a directory.
+///
+/// # Errors
+/// What keeps that user from it.
+pub(super) fn writes(directory: &Path) -> Result<(), Unusable> {
+    checked(directory, |path| refused(path, Access::WRITE_OK | Access::EXEC_OK, "write to"))
 }
 
 fn checked(path: &Path, why: impl Fn(&Path) -> Option<String> + Send + Sync) -> Result<(), Unusable> {
@@ -186,6 +234,19 @@ mod tests {
                 closed.display()
             )
         );
+        assert_eq!(
+            writes(&closed.join("own")).unwrap_err().why,
+            format!("cannot enter {}", closed.display())
+        );
+        assert_eq!(writes(dir.path()).unwrap_err().why, format!("may not write to {}", dir.path().display()));
+        let lacking = dir.path().join("lacking");
+        script(
+            &lacking,
+            "#!/bin/sh\necho 'Traceback:' >&2\necho \"No module named 'x'\" >&2\nexit 1\n",
+            0o755,
+        );
+        assert_eq!(starts(&lacking).unwrap_err().why, "cannot start it: No module named 'x'");
+        assert_eq!(starts(Path::new("/bin/true")), Ok(()));
         // This thread is who it was.
         assert!(rustix::process::geteuid().is_root() && fs::read(&hidden).is_ok());
     }

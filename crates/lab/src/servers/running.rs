@@ -15,6 +15,7 @@ use webstone_model::spec::{Logging, Profile, ServerSpec, Software};
 use webstone_server::Counters;
 use webstone_workload::Workload;
 
+use super::runnable;
 use super::site::{Directory, OWN, User, address, is_plain, second_address, user};
 use super::tls::SiteTls;
 use super::{Asked, Disclosure, ERROR_LOG, Installed, Refusal, ServerError, Setup, Site, driver, find};
@@ -375,6 +376,10 @@ fn attempt(
         build: installed.build.clone(),
         spec,
     };
+    runnable::writes(&directory.path().join(OWN)).map_err(|found| Refusal {
+        what: format!("the directory that {server} gets for itself cannot be used: {found}"),
+        hint: "let that user into it, or set another one: TMPDIR=/var/tmp".to_owned(),
+    })?;
     let setup = super::configured(driver, &site);
     for (name, text) in &setup.files {
         directory.write(name, text).map_err(io("write the configuration"))?;

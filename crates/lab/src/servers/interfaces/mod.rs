@@ -89,10 +89,14 @@ impl Need {
             }
             return runnable::reads(file).map(|()| file.to_owned()).map_err(|it| lacking(Some(it)));
         }
-        for_servers(self.any_of).map_err(|lack| match lack {
+        let found = for_servers(self.any_of).map_err(|lack| match lack {
             Lack::Missing => lacking(None),
             Lack::Unusable(unusable) => lacking(Some(unusable)),
-        })
+        })?;
+        if self == UVICORN {
+            runnable::starts(&found).map_err(|unusable| lacking(Some(unusable)))?;
+        }
+        Ok(found)
     }
 }
 
