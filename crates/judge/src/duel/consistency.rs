@@ -195,14 +195,13 @@ fn of_counts(books: &mut Books, record: &DuelRecord, run: &SideRun) {
     books.holds("every answer has a status", (counts.succeeded..=counts.ended()).contains(&statuses), || {
         format!("{statuses}, and {} to {}", counts.succeeded, counts.ended())
     });
-    let clients = record.spec.load.clients.0.first().copied().unwrap_or_default();
-    let most_ns = run.slices_ns.saturating_mul(clients.into());
-    let is_parallel = record.spec.client.parallel > 1;
-    books.holds(
-        "clients were busy no longer than there was time",
-        is_parallel || counts.busy_ns <= most_ns,
-        || format!("{} and {clients} clients × {}", Nanos(counts.busy_ns), Nanos(run.slices_ns)),
-    );
+    let client = &record.spec.client;
+    let clients = u64::from(record.spec.load.clients.0.first().copied().unwrap_or_default());
+    let at_once = clients.saturating_mul(client.parallel.max(client.pipeline).max(1).into());
+    let most_ns = run.slices_ns.saturating_mul(at_once);
+    books.holds("requests were in progress no longer than there was time", counts.busy_ns <= most_ns, || {
+        format!("{} and {at_once} at once × {}", Nanos(counts.busy_ns), Nanos(run.slices_ns))
+    });
     books.holds(
         "an open loop, and none other, has lateness",
         run.lateness_ns.is_some() == record.is_open_loop(),

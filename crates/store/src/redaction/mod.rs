@@ -81,7 +81,12 @@ pub fn command_line(words: &[String]) -> Vec<String> {
             _ if word.starts_with("--body-base64=") => format!("--body-base64={REDACTED}"),
             _ if word.starts_with("--form=") => format!("--form={}", form(&word["--form=".len()..])),
             _ if word.starts_with("--body=") => format!("--body={}", form(&word["--body=".len()..])),
-            Some((name, secret)) if names::is_secret_field(name.trim()) && !names::is_harmless(secret) => {
+            // A whole command is no header, whatever stands in it before a colon.
+            Some((name, secret))
+                if !name.trim().contains(char::is_whitespace)
+                    && names::is_secret_field(name.trim())
+                    && !names::is_harmless(secret) =>
+            {
                 let head = &rest[..rest.len() - secret.len()];
                 format!("{option}{head} {REDACTED}")
             }

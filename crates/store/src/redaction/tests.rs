@@ -372,6 +372,14 @@ fn a_command_line_keeps_everything_but_its_secrets() {
 }
 
 #[test]
+fn a_command_with_a_secret_before_a_colon_is_no_header() {
+    let typed =
+        ["env TOKEN=c2VjcmV0 ./app --listen 127.0.0.1:{port}", "X-Token: c2VjcmV0"].map(str::to_owned);
+    let kept = ["env TOKEN=[redacted] ./app --listen 127.0.0.1:{port}", "X-Token: [redacted]"];
+    assert_eq!(command_line(&typed), kept);
+}
+
+#[test]
 fn a_record_keeps_no_secret_of_specification_or_workload() {
     let mut asked = RunSpec::default();
     asked.client.headers.add("authorization", "Basic c2VjcmV0");

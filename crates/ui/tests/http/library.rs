@@ -111,7 +111,7 @@ fn a_duel_is_listed_opened_and_not_compared() {
     let page = front.raw(&rendering(&front, &page));
     assert!(status == 200 && page.contains("Duel: &lt;new&gt; against old"), "{page}");
     let (status, refused) = front.post("/api/compare", &json!({ "runs": [run, duel] }));
-    assert_eq!((status, &refused["message"]), (422, &json!(format!("{duel} is a duel, not a run"))));
+    assert_eq!((status, &refused["error"]), (422, &json!(format!("{duel} is a duel, not a run"))));
     let history = front.get(&format!("/api/history?name={duel}")).1;
     assert_eq!(history["points"], json!([]), "{history}");
 }

@@ -93,7 +93,10 @@ fn every_edited_number_is_found() {
         (|it| it.starts[1].sides[1].counts.head_bytes += 1, "bytes: slices = heads + framing + bodies"),
         (|it| it.starts[1].sides[1].counts.framing_bytes += 1, "bytes: slices = heads + framing + bodies"),
         (|it| it.starts[1].sides[1].counts.body_bytes += 1, "bytes: slices = heads + framing + bodies"),
-        (|it| it.starts[1].sides[1].counts.busy_ns *= 100, "clients were busy no longer than there was time"),
+        (
+            |it| it.starts[1].sides[1].counts.busy_ns *= 100,
+            "requests were in progress no longer than there was time",
+        ),
         (|it| it.starts[1].sides[1].response.sum += 1, "response times: slices = total"),
         (
             |it| it.starts[1].sides[1].response.count += 1,
