@@ -155,6 +155,7 @@ fn manual_pages_are_written_for_every_command() {
         "certify",
         "compare",
         "completions",
+        "duel",
         "find",
         "generators",
         "genfiles",

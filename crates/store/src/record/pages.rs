@@ -161,9 +161,13 @@ fn parse(line: &[u8], pages: usize) -> Option<PageRow> {
         (&mut totals.body, None),
     ] {
         let word = min.take().or_else(|| words.next())?;
-        let min = if word.is_empty() { u64::MAX } else { whole(word)? };
         let max = max.map_or_else(|| whole(words.next()?), Some)?;
-        *spread = Spread { min, max, squares: number(words.next()?)? };
+        let squares = number(words.next()?)?;
+        // Where none was kept, the maximum is there all the same.
+        *spread = match word {
+            b"" => Spread::default(),
+            min => Spread { min: whole(min)?, max, squares },
+        };
     }
     words.next().is_none().then_some(row)
 }
