@@ -202,8 +202,7 @@ fn words(text: &str) -> Result<Vec<String>, Failure> {
             continue;
         }
         // Several in one word, the last perhaps with its value: -sSLo FILE, -XPOST.
-        let mut letters = word[1..].char_indices();
-        while let Some((at, letter)) = letters.next() {
+        for (at, letter) in word[1..].char_indices() {
             let name = format!("-{letter}");
             let does = OPTIONS.iter().find(|(short, ..)| *short == letter && letter != ' ');
             let does = does.map(|(.., does)| *does).ok_or_else(|| unknown(&name))?;
@@ -341,7 +340,7 @@ impl Curl {
     fn encoded(&self, option: &str, value: &str) -> Result<Vec<u8>, Failure> {
         let (name, text) = match value.find(['=', '@']) {
             None => ("", value.as_bytes().to_vec()),
-            Some(at) if value.as_bytes()[at] == b'=' => (&value[..at], value[at + 1..].as_bytes().to_vec()),
+            Some(at) if value.as_bytes()[at] == b'=' => (&value[..at], value.as_bytes()[at + 1..].to_vec()),
             Some(at) => (&value[..at], content(option, &value[at + 1..])?),
         };
         let mut out = if name.is_empty() { String::new() } else { format!("{name}=") };
