@@ -48,7 +48,11 @@ impl Recorder {
             clients: vec![ClientTotals::default(); clients],
             client_moments: vec![
                 ClientMoments::default();
-                if plan.spreads && clients <= ClientMoments::CLIENTS_MAX { clients } else { 0 }
+                if plan.spreads && clients <= ClientMoments::CLIENTS_MAX {
+                    clients
+                } else {
+                    0
+                }
             ],
             page_histograms: plan.histogram_pages.iter().map(histograms).collect(),
             open_loop: is_open_loop.then(OpenLoop::default),

@@ -7,13 +7,14 @@
 
 mod parts;
 mod server_hosts;
+mod spreads;
 mod times;
 
 use std::collections::BTreeSet;
 
 use webstone_measure::errors::ErrorClass;
 use webstone_measure::identities::{self, Expectation};
-use webstone_measure::metrics::{ClientMoments, Histogram, Histograms, Measured, Moments, PageTotals};
+use webstone_measure::metrics::{Histogram, Histograms, Measured, Moments, PageTotals};
 use webstone_measure::units::NANOS_PER_SECOND;
 use webstone_model::connection_identity::{ConnectionRules, of_connections};
 use webstone_model::pages::{PageRow, StoredPages};
@@ -363,39 +364,10 @@ fn breakdowns(books: &mut Books, measured: &Measured) {
     }
     let times = measured.clients.iter().map(|client| client.response_ns).fold(0, u64::saturating_add);
     books.equal("response times: clients = total", times, measured.response.sum);
-    client_moments(books, measured);
+    spreads::of_clients(books, measured);
     books.holds("first byte before last: Σ", measured.first_byte.sum <= measured.response.sum, || {
         format!("{} and {}", measured.first_byte.sum, measured.response.sum)
     });
-}
-
-/// The spreads of clients, where they are kept, are the totals' together.
-fn client_moments(books: &mut Books, measured: &Measured) {
-    if measured.client_moments.is_empty() {
-        return;
-    }
-    let one_each = measured.client_moments.len() == measured.clients.len();
-    books.holds("spreads: of every client", one_each, || {
-        format!("{} of {} clients", measured.client_moments.len(), measured.clients.len())
-    });
-    let parts: [(&str, fn(&ClientMoments) -> &Moments, &Moments); 4] = [
-        ("connect times: clients = total", |it| &it.connect, &measured.connect),
-        ("spreads of response times: clients = total", |it| &it.response, &measured.response),
-        ("sizes of answers: clients = total", |it| &it.answer, &measured.response_bytes),
-        ("sizes of bodies: clients = total", |it| &it.body, &measured.body_bytes),
-    ];
-    let of_each = measured.client_moments.iter().zip(&measured.clients).all(|(moments, client)| {
-        moments.connect.count == client.connects
-            && (moments.response.count, moments.response.sum) == (client.requests, client.response_ns)
-            && (moments.answer.count, moments.answer.sum) == (client.requests, client.bytes)
-            && moments.body.count == client.requests
-    });
-    books.holds("spreads: each of its client", of_each, || "counts or sums of a client differ".to_owned());
-    for (what, part, total) in parts {
-        let mut together = Moments::default();
-        measured.client_moments.iter().for_each(|client| together.merge(part(client)));
-        books.holds(what, together == *total, || format!("{together:?} and {total:?}"));
-    }
 }
 
 fn seconds(books: &mut Books, iteration: &IterationRecord) {

@@ -84,11 +84,7 @@ fn a_server_that_is_slower_by_a_known_delay_is_told_so() {
 fn answers_that_differ_are_said_before_any_figure() {
     let dir = tempfile::tempdir().unwrap();
     let (one, other) = (server(Duration::ZERO, "hi"), server(Duration::ZERO, "ho"));
-    let said = duel(
-        dir.path(),
-        &[&format!("one={one}"), &format!("other={other}")],
-        &["--no-store"],
-    );
+    let said = duel(dir.path(), &[&format!("one={one}"), &format!("other={other}")], &["--no-store"]);
     let told = "DIFFERS: other answers / otherwise: body of other content";
     assert!(said.err.contains(told), "{}", said.err);
     let (difference, figures) = (said.out.find("other answers / otherwise"), said.out.find("requests/s"));

@@ -1,4 +1,4 @@
-//! What can be done with a stored duel: shown again, listed, checked, packed, signed; and where a run is needed, it says that it is none.
+//! What can be done with a stored duel: shown again, listed, checked, packed, signed; and where a run is needed, it is refused by name.
 
 use std::fs;
 use std::path::{Path, PathBuf};

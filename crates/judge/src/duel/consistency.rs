@@ -1,5 +1,5 @@
 //! Whether the record of a duel agrees with itself: what its starts say against their slices, against their distributions, and against
-//! the time that there was. As in [`crate::consistency`], whoever edits a number has to edit everything that it follows from, too.
+//! the time that there was. As in [`crate::consistency`], an edited number needs all that it follows from edited, too.
 //!
 //! Some numbers stand alone, so that only what is impossible is found: connections, how busy clients and how late requests were, memory.
 

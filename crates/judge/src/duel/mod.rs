@@ -290,10 +290,10 @@ fn standing(
     }
     let starts = comparisons.iter().filter_map(|of| of.ratio(leading)).map(|ratio| ratio.starts).min();
     let starts = starts.unwrap_or(0);
-    if starts < record.duel.starts_min as usize {
+    let needed = record.duel.starts_min.max(2);
+    if starts < needed as usize {
         let what = format!(
-            "{starts} starts of each contestant are too few: {} are needed; give it more time (--at-most)",
-            record.duel.starts_min
+            "{starts} starts of each contestant are too few: {needed} are needed; give it more time (--at-most)"
         );
         return (Standing::Inconclusive, vec![what]);
     }

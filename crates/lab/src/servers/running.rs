@@ -330,8 +330,7 @@ fn attempt(
     })?;
     // A command that is not told where the files are has its own.
     let has_own = spec.command.as_deref().is_some_and(|line| !line.contains("{root}"));
-    let needs_none = spec.software.is_proxy() || spec.software == Software::Command && has_own;
-    let (root, files) = match (&spec.root, needs_none) {
+    let (root, files) = match (&spec.root, spec.software.is_proxy() || has_own) {
         (Some(root), _) => (directory_of_files(root)?, Vec::new()),
         (None, true) => (directory.path().to_owned(), Vec::new()),
         (None, false) => {
@@ -570,7 +569,6 @@ impl MeasuredServer for RunningServer {
     }
 
     fn level_starts(&mut self) {}
-
     fn processes(&self) -> ProcessTree {
         // Of the supervisor: daemons have it for a parent.
         ProcessTree::beneath(&self.root, self.process.pid())
@@ -596,8 +594,7 @@ mod tests {
     #[test]
     fn an_unspecified_address_is_reached_on_the_loopback() {
         let url = |listen: &str| reachable(listen.parse().unwrap()).to_string();
-        assert_eq!(url("0.0.0.0:80"), "127.0.0.1:80");
-        assert_eq!(url("[::]:80"), "[::1]:80");
+        assert_eq!(["0.0.0.0:80", "[::]:80"].map(url), ["127.0.0.1:80", "[::1]:80"]);
         assert_eq!(url("192.0.2.1:80"), "192.0.2.1:80");
     }
 }

@@ -584,7 +584,6 @@ fn apart(hosts: &[Member]) -> Result<Vec<String>, FleetError> {
 #[cfg(test)]
 mod tests {
     use super::*;
-
     #[test]
     fn a_record_says_where_it_lacks_distributions_of_hosts() {
         assert_eq!(without_distributions(64), None);

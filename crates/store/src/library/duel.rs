@@ -1,4 +1,4 @@
-//! The row of a duel.
+//! The row of a duel in the library: contestants, the answer in short, and its standing; of its figures, nothing that a history could use.
 
 use std::path::Path;
 

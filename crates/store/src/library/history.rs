@@ -143,7 +143,7 @@ impl Library {
         names
     }
 
-    /// Every run, those of series among them. A duel is none.
+    /// Every run, those of series among them, without duels.
     fn runs_and_cells(&self) -> impl Iterator<Item = &LibraryRow> {
         self.rows.iter().filter(|row| row.kind != RowKind::Duel).flat_map(|row| match row.cells.as_slice() {
             [] => std::slice::from_ref(row),

@@ -1,3 +1,5 @@
+//! A sound record of a duel passes, and every number that is edited alone is found.
+
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 use serde_json::Value;
