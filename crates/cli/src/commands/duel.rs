@@ -65,7 +65,8 @@ pub(super) fn execute(
 /// A failure without the secrets of commands and URLs, which contestants are given as.
 fn failure(error: &RunError) -> Failure {
     let failure = run::failure(error, "duel");
-    Failure { message: redaction::text(&failure.message).text, ..failure }
+    let kept = |text: String| redaction::text(&text).text;
+    Failure { message: kept(failure.message), hint: failure.hint.map(kept), ..failure }
 }
 
 /// What is computed from a finished record and kept beside it.
