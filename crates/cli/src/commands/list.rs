@@ -55,7 +55,7 @@ fn listed(row: &LibraryRow, library: &Library) -> Listed {
             let more = if row.planned.len() > first.len() { " …" } else { "" };
             format!("{} cells: {}{more}", row.planned.len(), first.join(", "))
         }
-        RowKind::Duel => format!("{}, {}", row.duellists(), row.workload),
+        RowKind::Duel => row.duellists(),
         RowKind::Run if row.embedded => row.workload.clone(),
         RowKind::Run => format!("{}, {}", row.workload, row.server_or_target()),
     };
