@@ -11,7 +11,7 @@ const GAP: f64 = 10.0;
 /// Hosts that are drawn one by one.
 const HOSTS_MAX: usize = 12;
 /// Characters of a line within a box, and beside a link.
-const BOX_CHARS: usize = 21;
+const BOX_CHARS: usize = 19;
 const LINK_CHARS: usize = 19;
 
 /// A host with the link that it reaches the network by.
@@ -102,6 +102,6 @@ mod tests {
             svg.contains("&lt;gen0&gt;") && !svg.contains("<gen0>") && svg.contains("and 2 more hosts"),
             "{svg}"
         );
-        assert!(svg.contains("Example CPU 9000, 3.0…"), "{svg}");
+        assert!(svg.contains("Example CPU 9000, 3…"), "{svg}");
     }
 }
