@@ -381,7 +381,7 @@ impl Filled<'_> {
             named.iter_mut().for_each(|line| line.clients.clear());
             lines.extend(named);
         }
-        self.drawn(&lines, Some(""), None, &[form.head.clone()])
+        self.drawn(&lines, Some(""), None, std::slice::from_ref(&form.head))
     }
 
     /// Rows of lines below each other.
@@ -436,7 +436,7 @@ impl Filled<'_> {
             .today
             .iter()
             .flat_map(|today| {
-                let of_row = |row| today.levels(result, row).map(|(name, levels)| (name, levels));
+                let of_row = |row| today.levels(result, row);
                 result
                     .rows
                     .iter()
