@@ -140,7 +140,9 @@ function whole_run(levels) {
       steps.push({ at: begun, text: level.label ?? "" });
       points.push([begun]);
     }
-    const kept = level.points.filter((/** @type {any[]} */ _, /** @type {number} */ n) => (level.points.length - 1 - n) % every === 0);
+    const kept = level.points.filter(
+      (/** @type {any[]} */ _, /** @type {number} */ n) => (level.points.length - 1 - n) % every === 0,
+    );
     for (const [at, ...values] of kept) points.push([begun + at, ...values]);
     begun += level.points[level.points.length - 1][0];
   }

@@ -19,9 +19,7 @@ export async function run(view) {
   const isRun = (one.kind ?? "run") === "run";
   view.head(
     name,
-    [one.workload, one.server && (isRun ? "on " + one.server : one.server)]
-      .filter(Boolean)
-      .join(isRun ? " " : ", "),
+    [one.workload, one.server && (isRun ? "on " + one.server : one.server)].filter(Boolean).join(isRun ? " " : ", "),
     one.started ? "; " + instant(one.started) : "",
     one.duration_s ? "; " + span(one.duration_s) : "",
   );

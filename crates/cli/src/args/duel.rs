@@ -16,9 +16,9 @@ flags! {
 pub struct DuelArgs {
     /// Two or more: the first is what the others are compared with
     ///
-    /// Each is a server (nginx, nginx:tuned, reference), one with settings of [server] in testbed files (nginx,access_log=off), one with
+    /// Each is a server (nginx, nginx:tuned, reference), one with settings as a testbed file has them for its server (nginx,access_log=off), one with
     /// a configuration file in which the port is {port} (nginx:./nginx.conf), a command ('./app --port {port}'), a URL that is up, a
-    /// testbed file (its [server]), or with --serve a revision of git (main, HEAD~3, v1.2; `.` for the files as they are). A name may
+    /// testbed file (for its server), or with --serve a revision of git (main, HEAD~3, v1.2; `.` for the files as they are). A name may
     /// stand before it: old='./app-1.2 --port {port}'.
     #[arg(value_name = "CONTESTANT", required = true, num_args = 2..)]
     pub contestants: Vec<String>,
