@@ -305,10 +305,7 @@ impl Recorder {
         totals.connect_ns_max = totals.connect_ns_max.max(took_ns);
         self.measured.clients[exchange.client as usize].connects += 1;
         if plan.spreads {
-            self.measured.pages[page].connect.record(took_ns);
-        }
-        if let Some(moments) = self.measured.client_moments.get_mut(exchange.client as usize) {
-            moments.connect.record(took_ns);
+            spread_connect(&mut self.measured, page, exchange, took_ns);
         }
         if let Some(slot) = plan.histogram_slots[page] {
             self.measured.page_histograms[usize::from(slot)].histograms.connect.record(took_ns);
@@ -358,22 +355,13 @@ impl Recorder {
         totals.response_ns_max = totals.response_ns_max.max(response_ns);
         totals.body_bytes += exchange.body_bytes;
         totals.head_bytes += head;
-        if plan.spreads {
-            totals.response.record(response_ns);
-            totals.answer.record(bytes);
-            totals.body.record(exchange.body_bytes);
-        }
 
         let client = &mut measured.clients[exchange.client as usize];
         client.requests += 1;
         client.response_ns += response_ns;
         client.bytes += bytes;
-        if plan.spreads
-            && let Some(moments) = measured.client_moments.get_mut(exchange.client as usize)
-        {
-            moments.response.record(response_ns);
-            moments.answer.record(bytes);
-            moments.body.record(exchange.body_bytes);
+        if plan.spreads {
+            spread_answer(measured, page, exchange, response_ns, bytes);
         }
 
         if let Some(slot) = plan.histogram_slots[page] {
@@ -533,6 +521,31 @@ impl Recorder {
     /// Records a page in progress as the window closes.
     pub(crate) fn page_in_progress(&mut self, intended_ns: u64, close_ns: u64) {
         self.measured.unanswered.page(close_ns.saturating_sub(intended_ns));
+    }
+}
+
+/// Keeps the spreads of a page and a client, which only some runs do: apart, so that others pay for one comparison.
+#[cold]
+#[inline(never)]
+fn spread_answer(measured: &mut Measured, page: usize, exchange: &Exchange, response_ns: u64, bytes: u64) {
+    let totals = &mut measured.pages[page];
+    totals.response.record(response_ns);
+    totals.answer.record(bytes);
+    totals.body.record(exchange.body_bytes);
+    if let Some(moments) = measured.client_moments.get_mut(exchange.client as usize) {
+        moments.response.record(response_ns);
+        moments.answer.record(bytes);
+        moments.body.record(exchange.body_bytes);
+    }
+}
+
+/// The same of a connect time.
+#[cold]
+#[inline(never)]
+fn spread_connect(measured: &mut Measured, page: usize, exchange: &Exchange, took_ns: u64) {
+    measured.pages[page].connect.record(took_ns);
+    if let Some(moments) = measured.client_moments.get_mut(exchange.client as usize) {
+        moments.connect.record(took_ns);
     }
 }
 

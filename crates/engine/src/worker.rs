@@ -135,6 +135,8 @@ pub(crate) struct Worker<B: Backend, L: Layer, P: Session> {
     drain_end_ns: u64,
     /// In closed loop, from when on clients begin no page; [`u64::MAX`] outside of duels.
     pub(crate) rests_from_ns: u64,
+    /// Whether the time matters in every round: in open loop, with a limit of pages, and in a duel.
+    pub(crate) is_timed: bool,
     /// In a duel: when the loop must be awake at the latest; otherwise [`u64::MAX`].
     pub(crate) awake_by_ns: u64,
     pub(crate) backend: B,
@@ -175,6 +177,7 @@ impl<B: Backend, L: Layer, P: Session> Worker<B, L, P> {
             stage: Stage::WarmUp,
             drain_end_ns: u64::MAX,
             rests_from_ns: u64::MAX,
+            is_timed: rate.is_some() || plan.page_limit.is_some(),
             awake_by_ns: u64::MAX,
             backend,
             clock: LoopClock::new(shortest),
@@ -262,9 +265,7 @@ impl<B: Backend, L: Layer, P: Session> Worker<B, L, P> {
     /// Whether it would matter if a tick were late by another. If not, the loop waits without a time-out, and the
     /// ticker wakes it: every figure is recorded by the clock, not by when a tick was handled.
     fn minds_the_time(&self) -> bool {
-        self.pacing.is_open_loop()
-            || self.plan.page_limit.is_some()
-            || self.is_in_duel()
+        self.is_timed
             // A worker that sleeps through the opening of its window opens it late, even if it missed nothing else.
             || self.stage != Stage::Measuring
             || self.clock.sweeps_between_ticks()

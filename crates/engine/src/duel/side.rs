@@ -31,6 +31,7 @@ impl<B: Backend, L: Layer, P: Session> Side for Worker<B, L, P> {
     fn begin(&mut self) {
         let now = self.backend.now_ns();
         (self.rests_from_ns, self.awake_by_ns) = (now, now);
+        self.is_timed = true;
         self.clock.set(now);
         self.clients.start_from(now);
         if self.pacing.is_open_loop() {
