@@ -326,6 +326,17 @@ fn notes(
             ));
         }
     }
+    for (number, contestant) in record.contestants.iter().enumerate() {
+        let runs = || record.starts.iter().filter_map(|start| start.sides.get(number));
+        let failed = runs().map(|run| run.counts.failed).fold(0, u64::saturating_add);
+        let unanswered = runs().map(|run| run.counts.in_flight).fold(0, u64::saturating_add);
+        if failed > 0 || unanswered > 0 {
+            notes.push(format!(
+                "{}: {failed} requests failed and {unanswered} were not answered in time; they are in no latency",
+                contestant.name
+            ));
+        }
+    }
     for (number, contestant) in record.contestants.iter().enumerate().filter(|(_, it)| !it.is_twin) {
         let slices = || {
             let all = record.starts.iter().flat_map(|start| &start.slices);

@@ -236,6 +236,18 @@ fn work_between_turns_is_told() {
     assert!(notes.iter().any(|note| note.starts_with("b: 9 % of its CPU time")), "{notes:?}");
 }
 
+/// A few failures do not make a duel invalid, and are said all the same.
+#[test]
+fn requests_that_are_in_no_latency_are_told() {
+    let (mut record, _) = held(7, &[15_000.0, 15_000.0], false, DuelSpec::default());
+    let counts = &mut record.starts[0].sides[1].counts;
+    (counts.failed, counts.in_flight) = (3, 2);
+    let judgement = of(&record);
+    assert_eq!(judgement.standing, Standing::Sound);
+    let told = "b: 3 requests failed and 2 were not answered in time; they are in no latency";
+    assert!(judgement.notes.iter().any(|note| note == told), "{:?}", judgement.notes);
+}
+
 /// Nothing that a stranger may have written into a record makes it panic.
 #[test]
 fn an_empty_record_and_a_senseless_one_are_judged() {

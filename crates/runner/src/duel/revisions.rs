@@ -37,7 +37,7 @@ fn commit(repository: &Path, word: &str) -> Option<String> {
 }
 
 impl Revisions {
-    /// Checks out and builds each revision once. `None` if there are none.
+    /// Checks out and builds each revision once. `None` without revisions.
     pub(super) fn check_out(
         asked: &[(&str, &Build)],
         told: &mut dyn FnMut(DuelNews<'_>),
