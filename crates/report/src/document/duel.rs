@@ -4,7 +4,7 @@
 use webstone_judge::duel::{self, DuelComparison, DuelJudgement, DuelRatio, GateOutcome};
 use webstone_judge::verdict::Standing;
 use webstone_measure::units::Nanos;
-use webstone_model::duel::{DuelFigure, DuelRecord};
+use webstone_model::duel::{AnswerDifference, DuelFigure, DuelRecord};
 use webstone_model::record::RunState;
 
 use crate::document::table::{Room, Sheet, Table};
@@ -117,12 +117,28 @@ pub(crate) fn interval(ratio: &DuelRatio) -> String {
     }
 }
 
+/// Answers that differ, and what became of the conditions, a line each.
+pub(crate) fn differences_and_gates(record: &DuelRecord, judgement: &DuelJudgement) -> Vec<String> {
+    let gates = judgement.gates.iter().map(|judged| {
+        let word = match judged.outcome {
+            GateOutcome::Kept => "kept",
+            GateOutcome::Broken => "broken",
+            GateOutcome::Unknown => "not decided in this time",
+        };
+        format!("fail if {}: {word} ({})", judged.gate, record.contestants[judged.contestant].name)
+    });
+    record.differences.iter().map(|it| difference(record, it)).chain(gates).collect()
+}
+
+fn difference(record: &DuelRecord, of: &AnswerDifference) -> String {
+    let name = record.contestants.get(of.contestant as usize).map_or("", |it| it.name.as_str());
+    format!("{name} answers {} otherwise: {}", of.url, of.what)
+}
+
 fn differences(record: &DuelRecord, doc: &mut Document) {
     let shown = 5;
-    for difference in record.differences.iter().take(shown) {
-        let name = record.contestants.get(difference.contestant as usize).map_or("", |it| it.name.as_str());
-        let text = format!("{name} answers {} otherwise: {}", difference.url, difference.what);
-        doc.item("DIFFERS", 10, Tone::Alarm, text);
+    for of in record.differences.iter().take(shown) {
+        doc.item("DIFFERS", 10, Tone::Alarm, difference(record, of));
     }
     let more = record.differences.len().saturating_sub(shown);
     if more > 0 {

@@ -119,23 +119,7 @@ fn comment(record: &DuelRecord, judgement: &DuelJudgement) -> Document {
             document::sentence(record, judgement, of),
         )]));
     }
-    let mut lines: Vec<String> = record
-        .differences
-        .iter()
-        .map(|it| {
-            let name = record.contestants.get(it.contestant as usize).map_or("", |it| it.name.as_str());
-            format!("{name} answers {} otherwise: {}", it.url, it.what)
-        })
-        .collect();
-    lines.extend(judgement.gates.iter().map(|judged| {
-        let word = match judged.outcome {
-            GateOutcome::Kept => "kept",
-            GateOutcome::Broken => "broken",
-            GateOutcome::Unknown => "cannot be told in this time",
-        };
-        format!("fail if {}: {word} ({})", judged.gate, record.contestants[judged.contestant].name)
-    }));
-    doc.list(lines);
+    doc.list(document::differences_and_gates(record, judgement));
     doc.note(crate::document::Tone::Faint, document::verdict_line(record, judgement));
     let mut rest = Document::default();
     rest.sheets(judgement.comparisons.iter().map(|of: &DuelComparison| document::sheet(record, of)));

@@ -1,7 +1,7 @@
 //! A duel as a page: what was found, the interval of the leading figure as it narrowed, the change of every figure, and the starts one by
 //! one.
 
-use webstone_judge::duel::{self, DuelComparison, DuelJudgement, DuelRatio, GateOutcome};
+use webstone_judge::duel::{self, DuelComparison, DuelJudgement, DuelRatio};
 use webstone_measure::slices::Slice;
 use webstone_model::duel::{DuelFigure, DuelRecord};
 
@@ -9,7 +9,9 @@ use super::figure::Figure;
 use super::markup::Html;
 use super::{foot, head, navigation};
 use crate::chart::{Axis, Change, Line, Point, changes};
-use crate::document::duel::{how, sentence, sheet, title, twin_line, verdict_line, word};
+use crate::document::duel::{
+    differences_and_gates, how, sentence, sheet, title, twin_line, verdict_line, word,
+};
 use crate::numbers::{Scale, count, signed};
 
 /// The page.
@@ -46,22 +48,7 @@ fn answers(html: &mut Html, record: &DuelRecord, judgement: &DuelJudgement) {
         html.element("p", &sentence(record, judgement, of));
     }
     html.element("p", &verdict_line(record, judgement)).raw("</div>");
-    let mut notes: Vec<String> = record
-        .differences
-        .iter()
-        .map(|it| {
-            let name = record.contestants.get(it.contestant as usize).map_or("", |it| it.name.as_str());
-            format!("{name} answers {} otherwise: {}", it.url, it.what)
-        })
-        .collect();
-    notes.extend(judgement.gates.iter().map(|judged| {
-        let word = match judged.outcome {
-            GateOutcome::Kept => "kept",
-            GateOutcome::Broken => "broken",
-            GateOutcome::Unknown => "cannot be told",
-        };
-        format!("--fail-if '{}' for {}: {word}", judged.gate, record.contestants[judged.contestant].name)
-    }));
+    let mut notes = differences_and_gates(record, judgement);
     notes.extend(twin_line(record, judgement));
     notes.extend(judgement.notes.iter().chain(&record.warnings).cloned());
     html.raw("<ul>");
