@@ -213,6 +213,24 @@ fn an_interrupted_duel_keeps_its_starts() {
     assert!(stored["starts"].as_array().unwrap().len() >= 3);
 }
 
+/// No file may grow beyond 64 kB, as on a disk that fills up: the record does, and the report is printed all the same.
+#[test]
+fn what_a_full_disk_does_not_take_is_reported() {
+    let dir = tempfile::tempdir().unwrap();
+    let script = "trap '' XFSZ; ulimit -f 128; exec \"$0\" duel reference reference,threads=1 -w workout-0k --restart-every 500ms \
+                  --precision 0.01% --at-most 120s";
+    let mut command = Command::new("sh");
+    command.args(["-c", script, &program()]).current_dir(dir.path());
+    let output = command.output().unwrap();
+    let (out, err) = (String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
+    assert_eq!(output.status.code(), Some(1), "{err}");
+    assert!(out.contains("Duel: reference,threads=1 against reference"), "{out}{err}");
+    assert!(err.contains("error: cannot write ") && err.contains("File too large"), "{err}");
+    let kept = only_entry(&dir.path().join("runs")).join("duel.json");
+    let stored: Value = serde_json::from_slice(&std::fs::read(kept).unwrap()).unwrap();
+    assert!(!stored["starts"].as_array().unwrap().is_empty());
+}
+
 #[test]
 fn a_contestant_that_ends_is_named_and_what_was_measured_is_kept() {
     let dir = tempfile::tempdir().unwrap();

@@ -164,7 +164,7 @@ fn held(
     let mut lab = Lab { options, briefs: &briefs, sites: &mut sites, began, interrupt };
     let error = lab.starts(&mut record, store.as_mut(), told).err();
     // What was measured before an interruption is the result.
-    let error = error.filter(|error| !matches!(error, RunError::Interrupted) || record.starts.is_empty());
+    let mut error = error.filter(|error| !matches!(error, RunError::Interrupted) || record.starts.is_empty());
     record.took_ns = began.elapsed().as_nanos() as u64;
     record.state = match &error {
         None if interrupt.count() > 0 => RunState::Interrupted,
@@ -177,7 +177,14 @@ fn held(
         }
         return Err(error.unwrap_or(RunError::Interrupted));
     }
-    let path = store.map(|store| store.finish(&record)).transpose()?;
+    let path = store.map(|store| {
+        let partial = store.path().to_owned();
+        store.finish(&record).unwrap_or_else(|failed| {
+            // The first error is the cause; that the record could not be finished either follows from it.
+            error.get_or_insert(failed.into());
+            partial
+        })
+    });
     Ok(DuelOutcome { record, path, error })
 }
 
