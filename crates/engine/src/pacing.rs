@@ -147,7 +147,7 @@ struct Cursor {
     in_window: bool,
     /// The arrival, in nanoseconds since the start of the schedule.
     drawn_ns: u64,
-    /// When it is due; [`u64::MAX`] if there is none.
+    /// When it is due; [`u64::MAX`] at the end of the schedule.
     due_ns: u64,
 }
 

@@ -329,6 +329,15 @@ impl DuelRecord {
         self.contestants.iter().position(|contestant| contestant.is_twin)
     }
 
+    /// What the twin is: `a second copy of nginx`. A server that webstone did not start has none, and is asked as two.
+    pub fn twin_in_words(&self) -> String {
+        match self.contestants.first() {
+            Some(first) if first.is_started => format!("a second copy of {}", first.name),
+            Some(first) => format!("{}, asked as a second contestant,", first.name),
+            None => String::new(),
+        }
+    }
+
     /// Whether load comes by a schedule.
     pub fn is_open_loop(&self) -> bool {
         self.spec.load.rate.is_some()

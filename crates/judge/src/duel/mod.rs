@@ -10,7 +10,7 @@ mod tests;
 use schemars::JsonSchema;
 use serde::Serialize;
 use webstone_measure::units::Nanos;
-use webstone_model::duel::{DuelFigure, DuelGate, DuelRecord};
+use webstone_model::duel::{Contestant, DuelFigure, DuelGate, DuelRecord};
 
 pub use looks::{Looks, STARTS_MAX};
 
@@ -279,8 +279,8 @@ fn standing(
         && (ratio.ratio.ln()).abs() > TWIN_SHARE * record.duel.precision
     {
         wrong.push(format!(
-            "a second copy of {} differs from it by {:+.1} % in {}: something else than the program makes the difference",
-            record.contestants[0].name,
+            "{} differs from it by {:+.1} % in {}: something else than the program makes the difference",
+            record.twin_in_words(),
             100.0 * (ratio.ratio - 1.0),
             leading.name()
         ));
@@ -337,7 +337,9 @@ fn notes(
             ));
         }
     }
-    for (number, contestant) in record.contestants.iter().enumerate().filter(|(_, it)| !it.is_twin) {
+    // The processes of one that webstone did not start are its twin's as well: what they do for one is rest for the other.
+    let is_apart = |it: &Contestant| !it.is_twin && (it.is_started || record.twin().is_none());
+    for (number, contestant) in record.contestants.iter().enumerate().filter(|(_, it)| is_apart(it)) {
         let slices = || {
             let all = record.starts.iter().flat_map(|start| &start.slices);
             all.filter(|slice| slice.side as usize == number)

@@ -83,6 +83,7 @@ impl Machine {
 fn record(costs_ns: &[f64], twin: bool) -> DuelRecord {
     let contestants = (0..costs_ns.len()).map(|number| Contestant {
         name: char::from(b'a' + number as u8).to_string(),
+        is_started: true,
         is_twin: twin && number + 1 == costs_ns.len(),
         ..Contestant::default()
     });
@@ -234,6 +235,18 @@ fn work_between_turns_is_told() {
     }
     let notes = of(&record).notes;
     assert!(notes.iter().any(|note| note.starts_with("b: 9 % of its CPU time")), "{notes:?}");
+}
+
+/// A server that was up before is its own twin, so that it works in its twin's turns.
+#[test]
+fn a_server_that_webstone_did_not_start_does_not_work_between_its_turns() {
+    let (mut record, _) = held(6, &[15_000.0, 15_000.0, 15_000.0], true, DuelSpec::default());
+    record.contestants.iter_mut().for_each(|contestant| contestant.is_started = false);
+    for slice in record.starts.iter_mut().flat_map(|start| &mut start.slices) {
+        slice.resting_cpu_ns = slice.cpu_ns;
+    }
+    let notes = of(&record).notes;
+    assert!(!notes.iter().any(|note| note.contains("between its turns")), "{notes:?}");
 }
 
 /// A few failures do not make a duel invalid, and are said all the same.

@@ -220,9 +220,9 @@ pub(crate) fn word(ratio: &DuelRatio) -> &'static str {
 pub(crate) fn twin_line(record: &DuelRecord, judgement: &DuelJudgement) -> Option<String> {
     let twin = judgement.twin.as_ref()?;
     let ratio = twin.ratio(judgement.leading)?;
-    let first = &record.contestants[0].name;
     Some(format!(
-        "a second copy of {first} took part: {} {} % ({}, at 99 %), {}",
+        "{} took part: {} {} % ({}, at 99 %), {}",
+        record.twin_in_words(),
         ratio.figure.name(),
         percent(ratio.ratio, ratio),
         interval(ratio),
