@@ -293,7 +293,7 @@ fn standing(
     let needed = record.duel.starts_min.max(2);
     if starts < needed as usize {
         let what = format!(
-            "{starts} starts of each contestant are too few: {needed} are needed; give it more time (--at-most)"
+            "each contestant was started {starts} times, and {needed} are needed; give it more time (--at-most)"
         );
         return (Standing::Inconclusive, vec![what]);
     }

@@ -207,7 +207,11 @@ fn what_is_wrong_is_told_by_name() {
     record.starts.truncate(3);
     let judgement = of(&record);
     assert_eq!(judgement.standing, Standing::Inconclusive);
-    assert!(judgement.reasons[0].contains("3 starts"), "{:?}", judgement.reasons);
+    assert!(
+        judgement.reasons[0].contains("was started 3 times, and 5 are needed"),
+        "{:?}",
+        judgement.reasons
+    );
 }
 
 /// Without CPU times rates lead; in open loop, latencies.

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use webstone_lab::interrupt::Interrupt;
 use webstone_model::duel::Contestant;
 use webstone_model::spec::{RunSpec, ServerChoice, ServerSpec, Software};
-use webstone_store::redaction;
+use webstone_store::{redaction, without_number};
 
 use super::revisions::{Revisions, is_revision};
 use super::{DuelNews, DuelOptions};
@@ -114,7 +114,7 @@ fn meant(given: &str, build: &Build) -> Result<What, RunError> {
     if given.ends_with(".toml") {
         let testbed = Testbed::read(Path::new(given)).map_err(|error| {
             let what = match error {
-                TestbedError::Unreadable(error) => format!("{given}: {error}"),
+                TestbedError::Unreadable(error) => format!("{given}: {}", without_number(&error)),
                 TestbedError::Wrong { place, rule } => format!("{place}: {rule}"),
             };
             refused(what, "give a testbed file with a section [server]")
@@ -155,6 +155,12 @@ fn server(given: &str) -> Result<Option<ServerSpec>, RunError> {
             ServerSpec { software: choice.software, profile: choice.profile, ..ServerSpec::default() }
         }
         Err(_) if Path::new(profile).is_file() => command(configured(software, Path::new(profile))?),
+        Err(_) if profile.contains(['/', '.']) => {
+            return Err(refused(
+                format!("`{given}`: there is no file {profile}"),
+                "name a configuration file that has {port}, or a profile: stock, tuned",
+            ));
+        }
         Err(error) => {
             return Err(refused(
                 error.to_string(),
@@ -198,9 +204,9 @@ fn command(line: String) -> ServerSpec {
 
 /// A command line that starts a server with a copy of a configuration file, in which `{port}` is the port of that start.
 fn configured(software: Software, file: &Path) -> Result<String, RunError> {
-    let path = file
-        .canonicalize()
-        .map_err(|error| refused(format!("{}: {error}", file.display()), "check the path"))?;
+    let path = file.canonicalize().map_err(|error| {
+        refused(format!("{}: {}", file.display(), without_number(&error)), "check the path")
+    })?;
     let text = std::fs::read_to_string(&path).unwrap_or_default();
     if !text.contains("{port}") {
         return Err(refused(
@@ -357,6 +363,7 @@ mod tests {
         let error = |word: &str| asked(&[word.to_owned()], &Build::default()).unwrap_err();
         assert_eq!(error("ngimx").to_string(), "`ngimx` is not a contestant");
         assert!(error("ngimx").hint().unwrap().contains("a command with {port}"));
+        assert_eq!(error("nginx:/no.conf").to_string(), "`nginx:/no.conf`: there is no file /no.conf");
         assert!(error("nginx:fast").to_string().contains("`fast` is not a profile"));
         assert!(error("nginx,colour=red").to_string().contains("`colour=red`: unknown field"));
         assert!(error("nginx,threads").to_string().contains("no ="));
