@@ -39,7 +39,7 @@ pub struct AgentArgs {
     #[arg(long, value_name = "TIME", value_parser = values::some_time)]
     pub idle: Option<Nanos>,
 
-    /// Port of the server on this host, where it is not the target's, as behind a load balancer; repeat it for more
+    /// Port of the server on this host if it is not the target's, as with a load balancer before it; repeat it for more
     ///
     /// Default: the port of the target's URL. Example: --port 8080
     #[arg(long, value_name = "PORT", value_parser = values::port, conflicts_with = "idle")]

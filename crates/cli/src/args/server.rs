@@ -285,7 +285,7 @@ pub struct OwnServerArgs {
     #[arg(long, value_name = "COMMAND")]
     pub server_command: Option<String> => (server.command = "none"),
 
-    /// URL of the server behind a proxy; a reference server is started if not given
+    /// URL of the server behind a proxy; without it, a reference server is started
     ///
     /// Example: --server-origin http://192.0.2.7:8080
     #[arg(long, value_name = "URL")]

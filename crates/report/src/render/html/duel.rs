@@ -5,13 +5,14 @@ use webstone_judge::duel::{self, DuelComparison, DuelJudgement, DuelRatio};
 use webstone_measure::slices::Slice;
 use webstone_model::duel::{DuelFigure, DuelRecord};
 
-use super::figure::Figure;
+use super::figure::{Figure, heading};
 use super::markup::Html;
 use super::{foot, head, navigation};
 use crate::chart::{Axis, Change, Line, Point, changes};
 use crate::document::duel::{
     differences_and_gates, how, sentence, sheet, title, twin_line, verdict_line, word,
 };
+use crate::document::table::{Room, Sheet, Table};
 use crate::numbers::{Scale, count, signed};
 
 /// The page.
@@ -71,7 +72,8 @@ fn compared(html: &mut Html, record: &DuelRecord, judgement: &DuelJudgement, of:
         let rows: Vec<Change> = of.ratios.iter().filter_map(change).collect();
         if !rows.is_empty() {
             let said: Vec<String> = rows.iter().map(|row| format!("{}: {}.", row.name, row.shown)).collect();
-            html.raw("<figure>").element("figcaption", "Change of every figure");
+            html.raw("<figure>");
+            heading(html, "Change of every figure", None);
             html.raw(&changes(
                 &format!("chart-changes-{}", of.contestant),
                 "Change of every figure",
@@ -179,23 +181,19 @@ fn starts(html: &mut Html, record: &DuelRecord, judgement: &DuelJudgement) {
 
 fn contestants(html: &mut Html, record: &DuelRecord) {
     html.section("contestants", "Contestants");
-    let head = ["name", "what", "server", "commit", "CPUs"].map(str::to_owned);
-    let rows: Vec<Vec<String>> = record
-        .contestants
-        .iter()
-        .map(|it| {
-            let software = it.software.as_ref().map(|software| format!("{software} {}", software.version));
-            let cpus: Vec<String> = it.cpus.iter().map(u32::to_string).collect();
-            vec![
-                it.name.clone(),
-                it.given.clone(),
-                software.or_else(|| it.server.clone()).unwrap_or_default(),
-                it.commit.clone().unwrap_or_default(),
-                cpus.join(", "),
-            ]
-        })
-        .collect();
-    html.table("Contestants", &head, &rows);
+    let mut table = Table::of(&record.contestants);
+    table.text("name", Room::Always, |it| it.name.clone());
+    table.text("given as", Room::Always, |it| it.given.clone());
+    table.text("server", Room::Always, |it| {
+        let software = it.software.as_ref().map(|software| format!("{software} {}", software.version));
+        software.or_else(|| it.server.clone()).unwrap_or_default()
+    });
+    table.text("commit", Room::Always, |it| it.commit.clone().unwrap_or_default());
+    table.text("CPUs", Room::Always, |it| {
+        let cpus: Vec<String> = it.cpus.iter().map(u32::to_string).collect();
+        cpus.join(", ")
+    });
+    html.sheet(&Sheet::new("Contestants", "", table.done()));
     html.element("p", &format!("Command: {}", record.command_line.join(" ")));
     html.raw("</section>");
 }

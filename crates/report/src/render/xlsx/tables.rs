@@ -10,7 +10,7 @@ use super::book::Sheet;
 pub(super) const TITLES: [&str; 8] =
     ["Ranks", "Scaling", "SPICE", "Handshakes", "Origin", "Peaks", "Batches", "Published"];
 
-/// All tables of one title below each other: what each is of stands in its first column. `None` if there is none.
+/// All tables of a title as one, with what each is about in its first column. `None` without such a table.
 pub(super) fn sheet<'a>(title: &'static str, all: &[Told]) -> Option<Sheet<'a>> {
     let of_title: Vec<&Told> = all.iter().filter(|sheet| sheet.title == title).collect();
     let first = of_title.first()?;
