@@ -3,13 +3,14 @@
 
 use webstone_judge::duel::{self, DuelComparison, DuelJudgement, DuelRatio, GateOutcome};
 use webstone_judge::verdict::Standing;
+use webstone_measure::slices::Slice;
 use webstone_measure::units::Nanos;
 use webstone_model::duel::{AnswerDifference, DuelFigure, DuelRecord};
 use webstone_model::record::RunState;
 
 use crate::document::table::{Room, Sheet, Table};
 use crate::document::{Document, Tone};
-use crate::numbers::{Scale, count, counted, signed};
+use crate::numbers::{Scale, count, counted, seconds, signed};
 
 /// The document, with the sentences first.
 pub(crate) fn document(record: &DuelRecord, judgement: &DuelJudgement) -> Document {
@@ -32,6 +33,9 @@ pub(crate) fn document(record: &DuelRecord, judgement: &DuelJudgement) -> Docume
         doc.item("twin", 10, Tone::Plain, line);
     }
     doc.item("held", 10, Tone::Plain, how(record));
+    for line in conditions(record) {
+        doc.item("during", 10, Tone::Plain, line);
+    }
     for note in &judgement.notes {
         doc.item("note", 10, Tone::Caution, note.clone());
     }
@@ -230,6 +234,35 @@ pub(crate) fn twin_line(record: &DuelRecord, judgement: &DuelJudgement) -> Optio
     ))
 }
 
+/// What disturbed it, and in open loop how late requests were: a line each, of what is known.
+pub(crate) fn conditions(record: &DuelRecord) -> Vec<String> {
+    let slices = || record.starts.iter().flat_map(|start| &start.slices);
+    let share = |of: fn(&Slice) -> Option<u64>| {
+        let waited: Option<u64> =
+            slices().map(of).try_fold(0_u64, |sum, each| Some(sum.saturating_add(each?)));
+        let took = slices().map(|slice| slice.took_ns).fold(0_u64, u64::saturating_add);
+        waited.filter(|_| took > 0).map(|waited| format!("{:.1} %", 100.0 * waited as f64 / took as f64))
+    };
+    let waits = share(|slice| slice.waited_ns).zip(share(|slice| slice.generator_waited_ns));
+    let waits = waits.map(|(server, generator)| {
+        format!(
+            "ready threads waited for a CPU: contestants' {server} of the time of their slices, the load generator's {generator}"
+        )
+    });
+    let late = record.contestants.iter().enumerate().filter_map(|(number, contestant)| {
+        let runs = || record.starts.iter().filter_map(move |start| start.sides.get(number));
+        let all: Option<Vec<f64>> = runs().map(|run| run.lateness_ns).collect();
+        let all = all.filter(|all| !all.is_empty())?;
+        let mean_s = all.iter().sum::<f64>() / all.len() as f64 * 1e-9;
+        Some(format!("{} {}", contestant.name, seconds(mean_s)))
+    });
+    let late: Vec<String> = late.collect();
+    let late = (!late.is_empty()).then(|| {
+        format!("requests waited for a free client, which is part of their latency: {}", late.join(", "))
+    });
+    waits.into_iter().chain(late).collect()
+}
+
 /// How it was held, in a line.
 pub(crate) fn how(record: &DuelRecord) -> String {
     let slices: u64 = record.starts.iter().map(|start| start.slices.len() as u64).sum();
@@ -251,8 +284,8 @@ pub(crate) fn how(record: &DuelRecord) -> String {
 }
 
 fn took(record: &DuelRecord) -> String {
-    let seconds = record.took_ns / 1_000_000_000;
-    if seconds < 60 { format!("{seconds} s") } else { format!("{}:{:02} min", seconds / 60, seconds % 60) }
+    let whole = record.took_ns / 1_000_000_000;
+    if whole < 60 { format!("{whole} s") } else { format!("{}:{:02} min", whole / 60, whole % 60) }
 }
 
 /// The verdict in a line.
@@ -296,4 +329,37 @@ pub(crate) fn judged(record: &DuelRecord) -> (DuelJudgement, Document) {
     let judgement = duel::of(record);
     let document = document(record, &judgement);
     (judgement, document)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use webstone_model::duel::{Contestant, DuelStart, SideRun};
+
+    #[test]
+    fn conditions_are_told_as_far_as_they_are_known() {
+        let slice = Slice {
+            took_ns: 20_000_000,
+            waited_ns: Some(1_000_000),
+            generator_waited_ns: Some(500_000),
+            ..Slice::default()
+        };
+        let side = |lateness_ns| SideRun { lateness_ns, ..SideRun::default() };
+        let contestant = |name: &str| Contestant { name: name.into(), ..Contestant::default() };
+        let mut record = DuelRecord {
+            contestants: vec![contestant("a"), contestant("b")],
+            starts: vec![DuelStart {
+                sides: vec![side(Some(2_000.0)), side(Some(3_000.0))],
+                slices: vec![slice, slice],
+                ..DuelStart::default()
+            }],
+            ..DuelRecord::default()
+        };
+        let waits = "ready threads waited for a CPU: contestants' 5.0 % of the time of their slices, the load generator's 2.5 %";
+        let late = "requests waited for a free client, which is part of their latency: a 2.00 µs, b 3.00 µs";
+        assert_eq!(conditions(&record), [waits, late]);
+        record.starts[0].slices[0].waited_ns = None;
+        record.starts[0].sides.iter_mut().for_each(|side| side.lateness_ns = None);
+        assert_eq!(conditions(&record), [""; 0]);
+    }
 }

@@ -125,6 +125,7 @@ fn comment(record: &DuelRecord, judgement: &DuelJudgement) -> Document {
     rest.sheets(judgement.comparisons.iter().map(|of: &DuelComparison| document::sheet(record, of)));
     let mut notes: Vec<String> = document::twin_line(record, judgement).into_iter().collect();
     notes.push(document::how(record));
+    notes.extend(document::conditions(record));
     notes.extend(judgement.notes.iter().cloned());
     rest.list(notes);
     doc.0.push(Block::Fold("All figures", rest));

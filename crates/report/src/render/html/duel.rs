@@ -10,7 +10,7 @@ use super::markup::Html;
 use super::{foot, head, navigation};
 use crate::chart::{Axis, Change, Line, Point, changes};
 use crate::document::duel::{
-    differences_and_gates, how, sentence, sheet, title, twin_line, verdict_line, word,
+    conditions, differences_and_gates, how, sentence, sheet, title, twin_line, verdict_line, word,
 };
 use crate::document::table::{Room, Sheet, Table};
 use crate::numbers::{Scale, count, signed};
@@ -51,6 +51,7 @@ fn answers(html: &mut Html, record: &DuelRecord, judgement: &DuelJudgement) {
     html.element("p", &verdict_line(record, judgement)).raw("</div>");
     let mut notes = differences_and_gates(record, judgement);
     notes.extend(twin_line(record, judgement));
+    notes.extend(conditions(record));
     notes.extend(judgement.notes.iter().chain(&record.warnings).cloned());
     html.raw("<ul>");
     for note in &notes {
