@@ -198,7 +198,7 @@ fn soak(url: &str, total: Duration) {
     let variants = variants(url);
     // At least two rounds; no level longer than ten seconds, so that a soak of minutes has many.
     let each =
-        (total / (3 * variants.len() as u32)).clamp(Duration::from_millis(1000), Duration::from_secs(10));
+        (total / (3 * variants.len() as u32)).clamp(Duration::from_millis(400), Duration::from_secs(10));
     let server: SocketAddr = url["http://".len()..].parse().unwrap();
     let (before, kept) = (owned(), open_to(&[server, full.address]).len());
     println!("levels of {each:?}; at first {before:?}");

@@ -67,7 +67,7 @@ fn knowing(dir: &Path) -> Vec<String> {
 /// end it, not time, in which a busy machine may answer nothing.
 pub(crate) fn measured(dir: &Path, server: &str, more: &[&str]) -> Value {
     let arguments = ["run", "--server", server, "-c", "3", "-n", "60", "-d", "0s", "--warmup", "50ms"];
-    let arguments = [&arguments[..], &["--check", "content", "-q"]].concat();
+    let arguments = [&arguments[..], &["-i", "1", "--retries", "0", "--check", "content", "-q"]].concat();
     let said = run_in(dir, &[arguments.as_slice(), &["--no-store", "--format", "json"], more].concat());
     let record: Value =
         serde_json::from_str(&said.out).unwrap_or_else(|_| panic!("{server} {more:?}: {}", said.err));

@@ -150,7 +150,20 @@ fn a_password_in_the_environment_gets_into_a_started_server() {
     let mut tried = 0;
     for server in servers {
         let dir = tempfile::tempdir().unwrap();
-        let mut arguments = vec!["run", "-d", "300ms", "-c", "1", "-i", "1", "--no-check"];
+        let mut arguments = vec![
+            "run",
+            "-d",
+            "300ms",
+            "--warmup",
+            "0s",
+            "-c",
+            "1",
+            "-i",
+            "1",
+            "--retries",
+            "0",
+            "--no-check",
+        ];
         arguments.extend(server);
         let mut run = command(dir.path(), &arguments)
             .env("WEBSTONE_PASSWORD", SECRET)
@@ -182,7 +195,7 @@ fn a_password_in_the_environment_gets_into_a_started_server() {
                 break status;
             }
             assert!(Instant::now() < until, "{server:?}: {seen:?}");
-            std::thread::sleep(Duration::from_millis(5));
+            std::thread::sleep(Duration::from_millis(20));
         };
         let err = fs::read_to_string(dir.path().join("err")).unwrap();
         if err.contains("is not installed") || err.contains("there is no program") {
