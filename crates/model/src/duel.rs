@@ -13,7 +13,7 @@ use webstone_measure::slices::Slice;
 use webstone_measure::units::Nanos;
 use webstone_workload::Workload;
 
-use crate::record::{RunState, SoftwareRecord, Tool};
+use crate::record::{AgentRecord, RunState, SoftwareRecord, Tool};
 use crate::spec::RunSpec;
 
 /// Version of the record's layout.
@@ -207,6 +207,9 @@ pub struct Contestant {
     pub commit: Option<String>,
     /// Its CPUs, if known.
     pub cpus: Vec<u32>,
+    /// The agents that watch it on its hosts.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub agents: Vec<AgentRecord>,
     /// Its configuration files.
     pub configuration: Vec<Value>,
 }
@@ -225,6 +228,10 @@ pub struct SideRun {
     pub waited_ns: Option<u64>,
     /// The same of the load generator's threads.
     pub generator_waited_ns: Option<u64>,
+    /// CPU time of its processes from the first slice of the start to the last, as an agent on their host saw it. Of a server that is asked
+    /// as two contestants, the part of this one, by its share of the requests; `None` for the second.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub cpu_elsewhere_ns: Option<u64>,
     /// Requests, connections, bytes.
     pub counts: Counts,
     /// Errors by class.
@@ -259,6 +266,11 @@ impl SideRun {
             generator_waited_ns: sum(|slice| slice.generator_waited_ns),
             ..self
         }
+    }
+
+    /// CPU time of its processes in the whole start, with what they used between their turns; `None` if it cannot be seen.
+    pub fn whole_cpu_ns(&self) -> Option<u64> {
+        self.cpu_elsewhere_ns.or_else(|| Some(self.cpu_ns?.saturating_add(self.resting_cpu_ns?)))
     }
 }
 

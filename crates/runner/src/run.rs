@@ -36,7 +36,7 @@ use webstone_store::clock;
 use webstone_store::plain_file::{self, Links};
 use webstone_store::{Derived, Store};
 
-pub(crate) use prepare::{RunBrief, RunSite, Served, ask, foresee, look, serve};
+pub(crate) use prepare::{RunBrief, RunSite, Served, ask, foresee, look, serve, watch_server};
 
 /// What a run needs to know besides its specification.
 pub struct RunnerOptions {

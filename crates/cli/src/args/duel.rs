@@ -114,6 +114,15 @@ pub struct DuelArgs {
     #[arg(long, value_name = "PATH", help_heading = "Load")]
     pub path: Vec<String>,
 
+    /// Command that runs `webstone agent` on the host of a contestant that is up there, to see its CPU time
+    ///
+    /// With the name of a contestant before it, it is for that one; without, it is started once for each contestant that is a URL. Split
+    /// into words as a shell would; no shell is started. The same version of webstone must be installed there.
+    ///
+    /// Default: none, and rates are compared. Example: --server-agent new='ssh root@web1 webstone agent'
+    #[arg(long, value_name = "[NAME=]COMMAND", help_heading = "Report and record")]
+    pub server_agent: Vec<String>,
+
     /// Format of the report; with -o, the file's ending can say it (html, json, md, xml, txt)
     ///
     /// Markdown is made for a comment on a pull request; junit for continuous integration.

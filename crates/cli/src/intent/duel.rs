@@ -7,7 +7,7 @@ use webstone_model::duel::{DuelRecord, DuelSpec};
 use webstone_model::record::Tool;
 use webstone_model::spec::{ConnectionPolicy, Levels, RunSpec};
 use webstone_runner::check::{Asked, check};
-use webstone_runner::duel::{Build, DuelOptions, asked};
+use webstone_runner::duel::{Build, DuelOptions, asked, watch};
 use webstone_store::{Derived, redaction};
 use webstone_workload::{FileRequest, Page, Workload};
 
@@ -52,7 +52,11 @@ pub(crate) fn of_duel(
         serve: args.serve.clone(),
         repository: args.repository.clone().unwrap_or_else(|| PathBuf::from(".")),
     };
-    let contestants = asked(&args.contestants, &build).map_err(|error| Failure {
+    let contestants = asked(&args.contestants, &build).and_then(|mut contestants| {
+        watch(&mut contestants, &args.server_agent)?;
+        Ok(contestants)
+    });
+    let contestants = contestants.map_err(|error| Failure {
         hint: error.hint(),
         ..Failure { exit: Exit::Usage, ..Failure::usage(redaction::text(&error.to_string()).text) }
     })?;

@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use serde_json::Value;
 
-use crate::program::{Running, Said, only_entry, program, webstone, webstone_in};
+use crate::program::{Running, Said, Server, only_entry, program, webstone, webstone_in};
 
 /// A short duel: starts of half a second, five of them.
 const SHORT: [&str; 8] = ["--restart-every", "500ms", "--at-most", "60s", "-c", "2", "--precision", "100%"];
@@ -78,6 +78,58 @@ fn a_server_that_is_slower_by_a_known_delay_is_told_so() {
         .map(|it| it["name"].as_str().unwrap())
         .collect();
     assert_eq!(names, ["fast", "slow", "fast (twin)"]);
+}
+
+/// CPU time of a process so far, in nanoseconds.
+fn cpu_ns(pid: u32) -> u64 {
+    let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).unwrap();
+    let (_, fields) = stat.rsplit_once(')').unwrap();
+    let ticks = fields.split_whitespace().skip(11).take(2).map(|ticks| ticks.parse::<u64>().unwrap());
+    ticks.sum::<u64>() * 10_000_000
+}
+
+#[test]
+fn agents_see_the_cpu_time_of_contestants_that_are_up_elsewhere() {
+    let dir = tempfile::tempdir().unwrap();
+    let servers =
+        [Server::start(dir.path(), &["--threads", "1"]), Server::start(dir.path(), &["--threads", "1"])];
+    let names = [format!("old={}", servers[0].url), format!("new={}", servers[1].url)];
+    let agent = format!("{} agent", program());
+    let before = servers.each_ref().map(|server| cpu_ns(server.child.id()));
+    // On a busy machine an agent may read too late for a short start.
+    let arguments = ["--path", "/file500.html", "--restart-every", "1s", "--precision", "100%", "--at-most", "40s"];
+    let agents = ["--server-agent", &format!("old={agent}"), "--server-agent", &format!("new={agent}")];
+    let said = webstone_in(
+        dir.path(),
+        &[&["duel", &names[0], &names[1], "-c", "2", "--format", "json"], &arguments[..], &agents].concat(),
+    );
+    let used = [0, 1].map(|side| cpu_ns(servers[side].child.id()) - before[side]);
+    let report = json(&said);
+    let starts = report["duel"]["starts"].as_array().unwrap();
+    let seen = [0, 1].map(|side| {
+        starts
+            .iter()
+            .filter_map(|start| start["sides"][side]["cpu_elsewhere_ns"].as_u64())
+            .collect::<Vec<_>>()
+    });
+    if seen.iter().any(|seen| seen.len() < 4) {
+        println!("skipped: the agents read too late on this machine: {}", said.err);
+        return;
+    }
+    assert_eq!(report["judgement"]["leading"], "cpu", "{}", said.err);
+    assert!(ratio(&report, "cpu")["value"].as_f64().unwrap() > 1e-6);
+    let twin = report["judgement"]["twin"]["ratios"].as_array().unwrap();
+    assert!(
+        twin.iter().all(|ratio| ratio["figure"] != "cpu"),
+        "one server's CPU time cannot be parted: {twin:?}"
+    );
+    // The first is asked as two contestants, and the starts that are not in the record warmed up.
+    let share = |side: usize, of: f64| seen[side].iter().sum::<u64>() as f64 / (of * used[side] as f64);
+    assert!((0.3..1.05).contains(&share(1, 1.0)), "{seen:?} of {used:?}");
+    assert!((0.3..1.3).contains(&share(0, 0.5)), "{seen:?} of {used:?}");
+    let page = webstone_in(dir.path(), &["report", "last", "--format", "html"]).out;
+    assert!(page.contains("agents saw CPU time for whole starts") && page.contains("chart-time-d"));
+    assert_eq!(webstone_in(dir.path(), &["verify", "last"]).code, 0);
 }
 
 #[test]
@@ -213,12 +265,12 @@ fn an_interrupted_duel_keeps_its_starts() {
     assert!(stored["starts"].as_array().unwrap().len() >= 3);
 }
 
-/// No file may grow beyond 64 kB, as on a disk that fills up: the record does, and the report is printed all the same.
+/// No file may grow beyond 48 kB, as on a disk that fills up: the record does, and the report is printed all the same.
 #[test]
 fn what_a_full_disk_does_not_take_is_reported() {
     let dir = tempfile::tempdir().unwrap();
-    let script = "trap '' XFSZ; ulimit -f 128; exec \"$0\" duel reference reference,threads=1 -w workout-0k --restart-every 500ms \
-                  --precision 0.01% --at-most 120s";
+    let script = "trap '' XFSZ; ulimit -f 96; exec \"$0\" duel reference reference,threads=1 -w workout-0k --restart-every 500ms \
+                  --precision 0.01% --at-most 300s";
     let mut command = Command::new("sh");
     command.args(["-c", script, &program()]).current_dir(dir.path());
     let output = command.output().unwrap();
@@ -235,7 +287,7 @@ fn what_a_full_disk_does_not_take_is_reported() {
 fn a_contestant_that_ends_is_named_and_what_was_measured_is_kept() {
     let dir = tempfile::tempdir().unwrap();
     let serve = format!("{} serve --listen {{address}}:{{port}} -w workout-0k", program());
-    let mortal = format!("mortal=timeout 4 {serve}");
+    let mortal = format!("mortal=timeout 2 {serve}");
     let arguments = ["-w", "workout-0k", "--no-twin", "--restart-every", "20s", "--at-most", "40s"];
     let said =
         webstone_in(dir.path(), &[&["duel", &format!("whole={serve}"), &mortal][..], &arguments].concat());

@@ -40,7 +40,17 @@ pub fn check(record: &DuelRecord) -> Consistency {
             of_slices(&mut books, run, &slices);
             of_counts(&mut books, record, run);
             let around_ns = record.duel.slice.0.saturating_mul(2 * record.contestants.len() as u64);
-            let used_ns = run.cpu_ns.unwrap_or(0).saturating_add(run.resting_cpu_ns.unwrap_or(0));
+            let used_ns = run.whole_cpu_ns().or(run.cpu_ns).unwrap_or(0);
+            books.holds(
+                "CPU time is seen here or by an agent, not by both",
+                run.cpu_ns.is_none() || run.cpu_elsewhere_ns.is_none(),
+                || format!("{:?} and {:?}", run.cpu_ns, run.cpu_elsewhere_ns),
+            );
+            books.holds(
+                "only an agent sees CPU time elsewhere",
+                run.cpu_elsewhere_ns.is_none() || !contestant.agents.is_empty(),
+                || format!("{:?} without an agent", run.cpu_elsewhere_ns),
+            );
             let possible =
                 plausible::of_cpu_time(used_ns, contestant.cpus.len(), end_ns.saturating_add(around_ns));
             books.holds("CPU time is time of the contestant's CPUs", possible.is_ok(), || {

@@ -274,7 +274,9 @@ fn standing(
             ));
         }
     }
-    if let Some(ratio) = twin.and_then(|twin| twin.ratio(leading))
+    // The CPU time of a server that is asked as two contestants cannot be parted by an agent.
+    let twin = twin.and_then(|twin| twin.ratio(leading).or_else(|| twin.ratio(DuelFigure::Rate)));
+    if let Some(ratio) = twin
         && ratio.differs()
         && (ratio.ratio.ln()).abs() > TWIN_SHARE * record.duel.precision
     {
@@ -282,7 +284,7 @@ fn standing(
             "{} differs from it by {:+.1} % in {}: something else than the program makes the difference",
             record.twin_in_words(),
             100.0 * (ratio.ratio - 1.0),
-            leading.name()
+            ratio.figure.name()
         ));
     }
     if !wrong.is_empty() {
@@ -310,9 +312,14 @@ fn notes(
     if !is_cpu_seen {
         notes.push(format!(
             "the CPU time of the contestants cannot be seen from here, so {} lead, which noise widens more; \
-             start them on this host to see it",
+             start them on this host, or have an agent on theirs (--server-agent), to see it",
             if leading == DuelFigure::Rate { "rates" } else { "latencies" }
         ));
+    }
+    if ratios::is_seen_elsewhere(record) {
+        notes.push(
+            "agents saw CPU time for whole starts, not slice by slice: what a contestant does between its turns is in it".to_owned(),
+        );
     }
     for of in comparisons {
         let share = of.ratio(leading).and_then(|ratio| ratio.of_starts).filter(|share| *share > 0.5);

@@ -34,7 +34,14 @@ fn log_ratio(
     if let Some(of_slice) = by_slice(figure) {
         let rounds = rounds(&start.slices, contestants);
         let logs = rounds.filter_map(|round| apart(&|number| of_round(round, number, of_slice))).collect();
-        return trimmed_mean(logs);
+        let ratio = trimmed_mean(logs);
+        if ratio.is_some() || figure != DuelFigure::Cpu {
+            return ratio;
+        }
+        // Seen by an agent: the whole start at once.
+        let whole = |number: usize| whole_cpu(start.sides.get(number)?);
+        let ratio = whole(side)? / whole(base[0])?;
+        return Some(ratio.ln()).filter(|value| value.is_finite());
     }
     apart(&|number| of_run(start.sides.get(number)?, figure))
 }
@@ -82,6 +89,17 @@ fn of_run(run: &SideRun, figure: DuelFigure) -> Option<f64> {
     }
 }
 
+/// Whether an agent saw the CPU time of a contestant: then all are compared by whole starts.
+pub(super) fn is_seen_elsewhere(record: &DuelRecord) -> bool {
+    record.starts.iter().flat_map(|start| &start.sides).any(|run| run.cpu_elsewhere_ns.is_some())
+}
+
+/// CPU time per request over a whole start, in nanoseconds.
+fn whole_cpu(run: &SideRun) -> Option<f64> {
+    let requests = run.counts.succeeded;
+    run.whole_cpu_ns().filter(|_| requests > 0).map(|cpu_ns| cpu_ns as f64 / requests as f64)
+}
+
 fn bytes_per_response(run: &SideRun) -> Option<f64> {
     let counts = &run.counts;
     let parts = [counts.head_bytes, counts.framing_bytes, counts.body_bytes];
@@ -96,6 +114,11 @@ pub(super) fn value(record: &DuelRecord, figure: DuelFigure, number: usize) -> O
         let all = record.starts.iter().flat_map(|start| &start.slices);
         all.filter(move |slice| slice.side as usize == number && slice.is_whole())
     };
+    if figure == DuelFigure::Cpu && is_seen_elsewhere(record) {
+        let known = || runs().filter_map(|run| Some((run.whole_cpu_ns()?, run.counts.succeeded)));
+        let sum = |of: fn((u64, u64)) -> u64| known().map(of).fold(0, u64::saturating_add) as f64;
+        return Some(sum(|it| it.0) / sum(|it| it.1) * 1e-9).filter(|value| value.is_finite());
+    }
     if let Some(of_slice) = by_slice(figure) {
         let mut sums = (0_u64, 0_u64);
         for slice in slices() {

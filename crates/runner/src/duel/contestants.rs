@@ -44,6 +44,8 @@ pub struct AskedContestant {
     given: String,
     what: What,
     build: Build,
+    /// Commands of the agents that watch it on its hosts.
+    agents: Vec<String>,
 }
 
 impl AskedContestant {
@@ -80,9 +82,53 @@ pub fn asked(words: &[String], build: &Build) -> Result<Vec<AskedContestant>, Ru
         if all.iter().any(|other| other.name == unique) {
             unique = format!("{unique} #{}", all.iter().filter(|other| other.given == given).count() + 1);
         }
-        all.push(AskedContestant { name: unique, given: given.to_owned(), what, build: build.clone() });
+        all.push(AskedContestant {
+            name: unique,
+            given: given.to_owned(),
+            what,
+            build: build.clone(),
+            agents: Vec::new(),
+        });
     }
     Ok(all)
+}
+
+/// Has agents watch contestants that are up on other hosts. A command with the name of a contestant before it, `new=ssh web1 webstone agent`, is
+/// for that one; without, it is started once for each that is a URL.
+///
+/// # Errors
+/// A command that has no contestant to watch.
+pub fn watch(contestants: &mut [AskedContestant], commands: &[String]) -> Result<(), RunError> {
+    for word in commands {
+        let (name, command) = match named(word) {
+            (Some(name), command) if contestants.iter().any(|it| it.name == name) => (Some(name), command),
+            _ => (None, word.as_str()),
+        };
+        let mut watches = false;
+        let meant = |it: &&mut AskedContestant| name.is_none_or(|name| it.name == name);
+        for contestant in contestants.iter_mut().filter(meant) {
+            let is_elsewhere = matches!(contestant.what, What::Url(_));
+            if is_elsewhere {
+                contestant.agents.push(command.to_owned());
+                watches = true;
+            } else if let Some(name) = name {
+                return Err(refused(
+                    format!(
+                        "--server-agent {}: webstone starts {name} itself and sees its CPU time",
+                        redaction::text(word).text
+                    ),
+                    "leave the option out for it: agents watch contestants that are URLs",
+                ));
+            }
+        }
+        if !watches {
+            return Err(refused(
+                format!("--server-agent {}: no contestant is a URL", redaction::text(word).text),
+                "leave it out: webstone sees the CPU time of servers that it starts itself",
+            ));
+        }
+    }
+    Ok(())
 }
 
 /// A name before `=`, if there is one: letters, digits, and what names of versions have besides.
@@ -269,6 +315,7 @@ pub(super) fn ready(
             What::Url(url) => {
                 contestant.is_started = false;
                 spec.target = vec![url.clone()];
+                spec.server.agents.clone_from(&asked.agents);
             }
             What::Revision(revision) => {
                 let checked_out = revisions.as_ref().expect("it was checked out above");
@@ -287,7 +334,10 @@ pub(super) fn ready(
             is_twin: true,
             ..first.contestant.clone()
         };
-        all.push(Ready { contestant: twin, spec: first.spec.clone(), _files: None });
+        let mut spec = first.spec.clone();
+        // One server asked as two contestants: two agents would see the same processes.
+        spec.server.agents.clear();
+        all.push(Ready { contestant: twin, spec, _files: None });
     }
     Ok(all)
 }
@@ -341,6 +391,29 @@ mod tests {
         assert!(matches!(one("http://127.0.0.1:1/x=y").what, What::Url(url) if url.ends_with("x=y")));
         let twice = asked(&["nginx".to_owned(), "nginx".to_owned()], &Build::default()).unwrap();
         assert_eq!((twice[0].name.as_str(), twice[1].name.as_str()), ("nginx", "nginx #2"));
+    }
+
+    #[test]
+    fn agents_watch_those_that_are_up_elsewhere() {
+        let of = |words: &[&str], agents: &[&str]| {
+            let owned = |words: &[&str]| words.iter().map(|word| (*word).to_owned()).collect::<Vec<_>>();
+            let mut all = asked(&owned(words), &Build::default()).unwrap();
+            watch(&mut all, &owned(agents))
+                .map(|()| all.into_iter().map(|it| it.agents.join(", ")).collect::<Vec<_>>())
+                .map_err(|error| error.to_string())
+        };
+        let urls = ["a=http://web1/", "b=http://web2/"];
+        assert_eq!(of(&urls, &["a=ssh web1 w", "b=ssh web2 w"]).unwrap(), ["ssh web1 w", "ssh web2 w"]);
+        assert_eq!(of(&urls, &["ssh web w"]).unwrap(), ["ssh web w", "ssh web w"]);
+        // An assignment, not a name.
+        assert_eq!(of(&urls, &["A=1 ssh web w"]).unwrap()[0], "A=1 ssh web w");
+        assert_eq!(of(&["nginx", "http://web1/"], &["ssh web1 w"]).unwrap(), ["", "ssh web1 w"]);
+        assert_eq!(
+            of(&["a=nginx", "http://web1/"], &["a=ssh web1 w"]).unwrap_err(),
+            "--server-agent a=ssh web1 w: webstone starts a itself and sees its CPU time"
+        );
+        let error = of(&["nginx", "caddy"], &["ssh web1 w"]).unwrap_err();
+        assert_eq!(error, "--server-agent ssh web1 w: no contestant is a URL");
     }
 
     #[test]

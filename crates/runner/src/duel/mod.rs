@@ -2,10 +2,11 @@
 //!
 //! `contestants` says what words stand for, `revisions` builds those that are commits, `answers` compares what contestants answer before
 //! any load, `sides` has one of them while it is up. Slices are made by the engine (`webstone_engine::run_duel`), conclusions are
-//! drawn by `webstone_judge::duel`; after every start the record is stored, so that nothing measured is lost.
+//! drawn by `webstone_judge::duel`; `elsewhere` adds what agents saw on other hosts; after every start the record is stored, so that nothing measured is lost.
 
 mod answers;
 mod contestants;
+mod elsewhere;
 mod revisions;
 mod sides;
 
@@ -23,7 +24,7 @@ use webstone_lab::priority::Raised;
 use webstone_lab::slice_meter::SliceMeter;
 use webstone_measure::slices::Slice;
 use webstone_measure::units::Nanos;
-use webstone_model::duel::{Contestant, DUEL_SCHEMA, DuelRecord, DuelSpec, DuelStart};
+use webstone_model::duel::{Contestant, DUEL_SCHEMA, DuelRecord, DuelSpec, DuelStart, SideRun};
 use webstone_model::event::Event;
 use webstone_model::record::{RunState, Tool};
 use webstone_model::spec::RunSpec;
@@ -34,7 +35,8 @@ use webstone_workload::Workload;
 use crate::observer::Observer;
 use crate::run::{RunBrief, RunError, RunSite, look};
 
-pub use contestants::{AskedContestant, Build, asked};
+pub use contestants::{AskedContestant, Build, asked, watch};
+use elsewhere::Elsewhere;
 use sides::Up;
 
 /// A contestant has the load for at least this many mean response times before the next has its turn.
@@ -161,7 +163,8 @@ fn held(
         Some(runs) => Some(DuelStore::create(runs, started, &mut record, options.derive)?),
         None => None,
     };
-    let mut lab = Lab { options, briefs: &briefs, sites: &mut sites, began, interrupt };
+    let elsewhere = Vec::new();
+    let mut lab = Lab { options, briefs: &briefs, sites: &mut sites, elsewhere, began, interrupt };
     let error = lab.starts(&mut record, store.as_mut(), told).err();
     // What was measured before an interruption is the result.
     let mut error = error.filter(|error| !matches!(error, RunError::Interrupted) || record.starts.is_empty());
@@ -262,6 +265,8 @@ struct Lab<'a> {
     options: &'a DuelOptions,
     briefs: &'a [RunBrief],
     sites: &'a mut [RunSite],
+    /// By contestant, if any has agents: they stay through all starts.
+    elsewhere: Vec<Elsewhere>,
     began: Instant,
     interrupt: &'a Arc<Interrupt>,
 }
@@ -289,6 +294,7 @@ impl Lab<'_> {
             let mut up = self.start_all(record, told)?;
             if is_first {
                 self.greet(record, &up, told)?;
+                self.watch_elsewhere(record, told)?;
             }
             let left = at_most.saturating_sub(self.began.elapsed()).max(START_MIN);
             let start = self.one_start(record, &mut up, left, told)?;
@@ -359,6 +365,47 @@ impl Lab<'_> {
         Ok(())
     }
 
+    /// Starts the agents, if contestants have any.
+    fn watch_elsewhere(
+        &mut self,
+        record: &mut DuelRecord,
+        told: &mut dyn FnMut(DuelNews<'_>),
+    ) -> Result<(), RunError> {
+        if self.briefs.iter().all(|brief| brief.spec.server.agents.is_empty()) {
+            return Ok(());
+        }
+        for (side, contestant) in record.contestants.iter_mut().enumerate() {
+            let version = &self.options.tool.version;
+            let mut relay = Relay(told);
+            let (agents, warnings) = Elsewhere::start(
+                &self.briefs[side],
+                &self.sites[side],
+                contestant,
+                version,
+                &mut relay,
+                self.interrupt,
+            )
+            .map_err(|error| sides::named(&contestant.name, error))?;
+            self.elsewhere.push(agents);
+            for warning in warnings {
+                told(DuelNews::Warning(&warning));
+                record.warnings.push(redaction::text(&warning).text);
+            }
+        }
+        Ok(())
+    }
+
+    /// Contestants take turns before anything counts, and then agents read: all requests of the start are in what they see.
+    fn open_elsewhere(&mut self, job: DuelJob) -> Result<DuelJob, RunError> {
+        let warmup = DuelJob { warmup: Duration::ZERO, duration: job.warmup, ..job.clone() };
+        let sides = job.sides.len();
+        let mut meter = SliceMeter::new((0..sides).map(|_| None));
+        run_duel(&warmup, &mut meter, &AtomicBool::new(false), &mut |_| {}).map_err(engine_failed)?;
+        let readings = self.elsewhere.iter_mut().map(|agents| agents.open(self.interrupt));
+        std::thread::sleep(readings.max().unwrap_or_default());
+        Ok(DuelJob { warmup: Duration::ZERO, ..job })
+    }
+
     /// A slice that is long enough for the slowest contestant.
     fn fitting_slice(&self, record: &DuelRecord, up: &[Up]) -> Result<Nanos, RunError> {
         let job = self.job(record, up)?;
@@ -379,19 +426,23 @@ impl Lab<'_> {
 
     /// The slices of one start.
     fn one_start(
-        &self,
-        record: &DuelRecord,
+        &mut self,
+        record: &mut DuelRecord,
         up: &mut [Up],
         left: Duration,
         told: &mut dyn FnMut(DuelNews<'_>),
     ) -> Result<DuelStart, RunError> {
         let job = self.job(record, up)?;
         let length = job.duration.min(left);
-        let job = DuelJob { duration: length, ..job };
+        let mut job = DuelJob { duration: length, ..job };
+        if !self.elsewhere.is_empty() {
+            job = self.open_elsewhere(job)?;
+        }
         up.iter().for_each(Up::reset_memory);
         let mut meter = SliceMeter::new(up.iter().map(Up::processes));
         let end = AtomicBool::new(false);
         let at_ns = self.began.elapsed().as_nanos() as u64;
+        let opened = Instant::now();
         let mut slices = Vec::new();
         let measured = run_duel(&job, &mut meter, &end, &mut |slice| {
             slices.push(slice);
@@ -413,7 +464,23 @@ impl Lab<'_> {
         }
         let of_side = |number: usize| slices.iter().filter(move |slice| slice.side as usize == number);
         let sides = measured.into_iter().zip(up.iter()).enumerate();
-        let sides = sides.map(|(number, (measured, up))| up.run(measured, of_side(number))).collect();
+        let mut sides: Vec<SideRun> =
+            sides.map(|(number, (measured, up))| up.run(measured, of_side(number))).collect();
+        for (number, agents) in self.elsewhere.iter_mut().enumerate() {
+            let twin = record.twin().filter(|_| number == 0 && !record.contestants[0].is_started);
+            let twin = twin.map(|twin| sides[twin].clone());
+            if let Some(missing) =
+                agents.close(&mut sides[number], twin.as_ref(), opened.elapsed(), self.interrupt)
+            {
+                let name = &record.contestants[number].name;
+                let begin = format!("{name}: its agent saw no CPU time in a start: ");
+                if !record.warnings.iter().any(|warning| warning.starts_with(&begin)) {
+                    let warning = redaction::text(&format!("{begin}{missing}")).text;
+                    told(DuelNews::Warning(&warning));
+                    record.warnings.push(warning);
+                }
+            }
+        }
         Ok(DuelStart { at_ns, sides, slices })
     }
 

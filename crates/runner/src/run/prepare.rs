@@ -411,13 +411,30 @@ fn stand_by(
         (dealt, generators) = (Some(fleet.plan_in_words.clone()), fleet.records.clone());
         Box::new(fleet) as Box<dyn LoadGenerator>
     };
-    let commands = &asked.spec.server.agents;
+    let (agents, mut described) = watch_server(
+        &asked.spec.server.agents,
+        &options.tool.version,
+        &site.facts.addresses,
+        observer,
+        interrupt,
+    )?;
+    asked.warnings.append(&mut described.warnings);
+    Ok(LoadReady { generator, dealt, generators, agents, described })
+}
+
+/// Starts the agents that watch a server on its hosts.
+pub(crate) fn watch_server(
+    commands: &[String],
+    version: &str,
+    addresses: &BTreeSet<SocketAddr>,
+    observer: &mut dyn Observer,
+    interrupt: &Interrupt,
+) -> Result<(ServerAgents, Described), RunError> {
     match commands.len() {
         0 => {}
         1 => observer.event(&preparing("starting the agent on the server's host")),
         _ => observer.event(&preparing("starting the agents on the server's hosts")),
     }
-    let (version, addresses) = (&options.tool.version, &site.facts.addresses);
     let started = waiting::saying_after(
         waiting::AGENT_SILENCE,
         || ServerAgents::start(commands, version, addresses, interrupt),
@@ -429,9 +446,7 @@ fn stand_by(
         },
     );
     go_on(interrupt)?;
-    let (agents, mut described) = started?;
-    asked.warnings.append(&mut described.warnings);
-    Ok(LoadReady { generator, dealt, generators, agents, described })
+    Ok(started?)
 }
 
 /// The record of a run that has measured nothing yet. It has the specification and the workload without secrets; the engine has them

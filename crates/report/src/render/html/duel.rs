@@ -27,6 +27,7 @@ pub(crate) fn render(record: &DuelRecord, judgement: &DuelJudgement) -> String {
     for of in &judgement.comparisons {
         compared(&mut body, record, judgement, of);
     }
+    over_time(&mut body, record, judgement);
     starts(&mut body, record, judgement);
     contestants(&mut body, record);
     body.raw("</main>");
@@ -138,12 +139,82 @@ fn course(html: &mut Html, record: &DuelRecord, judgement: &DuelJudgement, of: &
     figure.draw(html);
 }
 
+/// Points of a contestant in the chart over time, at most.
+const POINTS_MAX: usize = 150;
+
+/// The leading figure of all contestants over time, a few rounds of slices at a time: what the machine does, it does to all of them.
+fn over_time(html: &mut Html, record: &DuelRecord, judgement: &DuelJudgement) {
+    let is_cpu = is_cpu_by_slice(record, judgement);
+    let round = (2 * record.contestants.len()).max(1);
+    let rounds: usize = record.starts.iter().map(|start| start.slices.len() / round).sum();
+    let together = round * rounds.div_ceil(POINTS_MAX).max(1);
+    let mut lines: Vec<Line> = record
+        .contestants
+        .iter()
+        .enumerate()
+        .map(|(style, contestant)| Line { name: contestant.name.clone(), style, ..Line::default() })
+        .collect();
+    for start in &record.starts {
+        for slices in start.slices.chunks(together) {
+            let x = start.at_ns.saturating_add(slices[0].at_ns) as f64 / 1e9;
+            for (number, line) in lines.iter_mut().enumerate() {
+                let y = unweighted(slices, number, is_cpu);
+                line.points.extend(y.map(|y| Point { x, y, interval: None }));
+            }
+        }
+    }
+    // Beyond what is usual there is one slice that something disturbed.
+    let mut values: Vec<f64> = lines.iter().flat_map(|line| &line.points).map(|point| point.y).collect();
+    values.sort_unstable_by(f64::total_cmp);
+    let Some(usual) = values.get(values.len() * 98 / 100) else { return };
+    let most = usual * 1.25;
+    lines.iter_mut().flat_map(|line| &mut line.points).for_each(|point| point.y = point.y.min(most));
+    let (name, scale) = match is_cpu {
+        true => ("CPU time per request", Scale::exactly("µs", 1.0, 1)),
+        false => ("requests/s while it has the load", Scale::exactly("", 1.0, 0)),
+    };
+    let seconds: Vec<f64> = lines.iter().flat_map(|line| &line.points).map(|point| point.x).collect();
+    let values = lines.iter().flat_map(|line| &line.points).map(|point| point.y);
+    let y = Axis::from_zero("", &scale, values, 4);
+    html.section("time", "Over time");
+    html.charts(|html| {
+        Figure {
+            caption: format!(
+                "Each point is {} rounds of slices. What the machine does, it does to all contestants; what differs between them stays.",
+                together / round
+            ),
+            ..Figure::new("chart-time", name, ("seconds", Axis::counts("seconds", 0.0, &seconds)), y, scale, lines)
+        }
+        .draw(html);
+    });
+    html.raw("</section>");
+}
+
+/// Whether CPU time leads and is known slice by slice; agents see it for whole starts.
+fn is_cpu_by_slice(record: &DuelRecord, judgement: &DuelJudgement) -> bool {
+    let mut slices = record.starts.iter().flat_map(|start| &start.slices);
+    judgement.leading == DuelFigure::Cpu && slices.all(|slice| slice.cpu_ns.is_some())
+}
+
+/// A contestant's µs of CPU time per request over some slices, or its requests/s.
+fn unweighted(slices: &[Slice], number: usize, is_cpu: bool) -> Option<f64> {
+    let own = || slices.iter().filter(move |slice| slice.side as usize == number && slice.is_whole());
+    let sum = |of: fn(&Slice) -> u64| own().map(|slice| of(slice) as f64).sum::<f64>();
+    let value = match is_cpu {
+        true => sum(|slice| slice.cpu_ns.unwrap_or(0)) / 1e3 / sum(|slice| slice.requests),
+        false => sum(|slice| slice.requests) * 1e9 / sum(|slice| slice.took_ns),
+    };
+    Some(value).filter(|value| value.is_finite())
+}
+
 /// What each start showed.
 fn starts(html: &mut Html, record: &DuelRecord, judgement: &DuelJudgement) {
     html.section("starts", "Starts");
+    let by_slice = is_cpu_by_slice(record, judgement);
+    let is_cpu = judgement.leading == DuelFigure::Cpu;
     let mut head = vec!["start".to_owned(), "slices".to_owned()];
     for (number, contestant) in record.contestants.iter().enumerate() {
-        let unit = if judgement.leading == DuelFigure::Cpu { "CPU µs/request" } else { "requests/s" };
+        let unit = if is_cpu { "CPU µs/request" } else { "requests/s" };
         head.push(format!("{}: {unit}", contestant.name));
         if number > 0 {
             head.push("% of the first".to_owned());
@@ -156,20 +227,21 @@ fn starts(html: &mut Html, record: &DuelRecord, judgement: &DuelJudgement) {
         .map(|(start, of)| {
             let mut row = vec![(start + 1).to_string(), count(of.slices.len() as u64)];
             let value = |number: usize| {
-                let slices = || {
-                    of.slices.iter().filter(move |slice| slice.side as usize == number && slice.is_whole())
-                };
-                let sum = |of: fn(&Slice) -> u64| slices().map(|slice| of(slice) as f64).sum::<f64>();
-                let requests = sum(|slice| slice.requests);
-                match judgement.leading {
-                    DuelFigure::Cpu => sum(|slice| slice.cpu_ns.unwrap_or(0)) / 1e3 / requests.max(1.0),
-                    _ => requests * 1e9 / sum(|slice| slice.took_ns).max(1.0),
-                }
+                let run = of.sides.get(number).filter(|_| is_cpu && !by_slice);
+                let whole = run.and_then(|run| {
+                    Some(run.whole_cpu_ns()? as f64 / 1e3 / run.counts.succeeded.max(1) as f64)
+                });
+                let of_slices = || unweighted(&of.slices, number, is_cpu).filter(|_| by_slice || !is_cpu);
+                whole.or_else(of_slices).unwrap_or(f64::NAN)
+            };
+            let shown = |value: f64, decimals| match value.is_finite() {
+                true => format!("{value:.decimals$}"),
+                false => "NA".to_owned(),
             };
             for number in 0..record.contestants.len() {
-                row.push(format!("{:.2}", value(number)));
+                row.push(shown(value(number), 2));
                 if number > 0 {
-                    row.push(format!("{:.1}", 100.0 * value(number) / value(0)));
+                    row.push(shown(100.0 * value(number) / value(0), 1));
                 }
             }
             row
