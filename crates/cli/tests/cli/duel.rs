@@ -97,7 +97,8 @@ fn agents_see_the_cpu_time_of_contestants_that_are_up_elsewhere() {
     let agent = format!("{} agent", program());
     let before = servers.each_ref().map(|server| cpu_ns(server.child.id()));
     // On a busy machine an agent may read too late for a short start.
-    let arguments = ["--path", "/file500.html", "--restart-every", "1s", "--precision", "100%", "--at-most", "40s"];
+    let arguments =
+        ["--path", "/file500.html", "--restart-every", "1s", "--precision", "100%", "--at-most", "40s"];
     let agents = ["--server-agent", &format!("old={agent}"), "--server-agent", &format!("new={agent}")];
     let said = webstone_in(
         dir.path(),

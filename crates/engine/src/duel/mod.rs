@@ -4,6 +4,8 @@
 //! the others have theirs; [`order`] says whose turn it is. Several threads ([`lanes`]) change sides together.
 
 mod lanes;
+#[cfg(test)]
+mod noise_tests;
 mod order;
 mod side;
 #[cfg(test)]
