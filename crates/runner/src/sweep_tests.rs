@@ -436,16 +436,23 @@ fn the_servers_use_is_that_of_the_window() {
 
 #[test]
 fn a_server_that_is_read_at_other_times_has_no_figures() {
-    // The window is said to have lasted a second, and ends at once.
-    let mut stage = Stage::new(&[2], 1, &[Act::End]);
-    stage.server = Some(Counting { bytes_sent: 48, ..Counting::default() });
-    let (record, _, _) = stage.run();
+    // The window is said to have lasted a second, and ends at once, unless the machine is very busy.
+    let swept = || {
+        let mut stage = Stage::new(&[2], 1, &[Act::End]);
+        stage.server = Some(Counting { bytes_sent: 48, ..Counting::default() });
+        stage.run().0
+    };
+    let is_short = |record: &RunRecord| {
+        let missing = record.iterations.first().and_then(|iteration| iteration.server_missing.as_deref());
+        missing.is_some_and(|why| why.starts_with("its counters were read over 0."))
+    };
+    let record = (0..10).map(|_| swept()).find(is_short).expect("one of ten is read within a second");
     let [iteration] = &record.iterations[..] else { panic!("{:?}", record.iterations) };
     let server = iteration.server.as_ref().unwrap();
     assert_eq!((server.user_ns, &server.processes, server.sent_bytes), (0, &None, Some(48)));
     assert_eq!(iteration.server_used(), None);
     let why = iteration.server_missing.as_deref().unwrap();
-    assert!(why.starts_with("its counters were read over 0.") && why.ends_with("1.00 s long"), "{why}");
+    assert!(why.ends_with("1.00 s long"), "{why}");
     let told =
         record.warnings.iter().any(|text| text.contains("figures of the server are missing in 1 of 1"));
     assert!(told, "{:?}", record.warnings);

@@ -30,6 +30,16 @@ fn halve(number: &mut Value) {
 fn a_rate_doubled_by_halving_every_window() {
     let dir = tempfile::tempdir().unwrap();
     let run = run(dir.path());
+    let record: Value = serde_json::from_slice(&fs::read(run.join("record.json")).unwrap()).unwrap();
+    for iteration in record["iterations"].as_array().unwrap() {
+        let measured = &iteration["measured"];
+        let [answered, busy] = [&measured["response"]["sum"], &measured["counts"]["busy_ns"]]
+            .map(|value| value.as_f64().unwrap());
+        if answered < 0.6 * busy {
+            println!("skipped: in a window most of the time went to requests that were not answered in it");
+            return;
+        }
+    }
     let forged = |also: &dyn Fn(&mut Value)| {
         let copied = dir.path().join("forged");
         copy(&run, &copied);

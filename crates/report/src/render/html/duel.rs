@@ -180,8 +180,8 @@ fn over_time(html: &mut Html, record: &DuelRecord, judgement: &DuelJudgement) {
     html.charts(|html| {
         Figure {
             caption: format!(
-                "Each point is {} rounds of slices. What the machine does, it does to all contestants; what differs between them stays.",
-                together / round
+                "Each point is {} of slices. What the machine does, it does to all contestants; what differs between them stays.",
+                if together == round { "a round".to_owned() } else { format!("{} rounds", together / round) }
             ),
             ..Figure::new("chart-time", name, ("seconds", Axis::counts("seconds", 0.0, &seconds)), y, scale, lines)
         }
