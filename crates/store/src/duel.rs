@@ -109,39 +109,53 @@ pub fn is_duel(directory: &Path) -> bool {
 
 /// Reads a record. A killed one holds every start that had ended.
 pub fn load(directory: &Path) -> Result<DuelRecord, StoreError> {
-    let path = directory.join(DUEL);
     let read = |name: &str| {
-        let path = directory.join(name);
-        read_file(directory, name).map_err(|error| StoreError::io("read", &path, error))
+        read_file(directory, name).map_err(|error| StoreError::io("read", &directory.join(name), error))
     };
-    let bytes = read(DUEL)?;
-    let content = |file: &Path, line, what: String| StoreError::Content { file: file.to_owned(), line, what };
-    let mut record: DuelRecord =
-        strict::json(&bytes).map_err(|error| content(&path, error.line() as u64, error.to_string()))?;
+    let wrong = |(name, line, what): Misread| StoreError::Content { file: directory.join(name), line, what };
+    let record = parse_record(&read(DUEL)?).map_err(wrong)?;
     if record.schema != DUEL_SCHEMA {
-        return Err(StoreError::Newer { file: path, found: record.schema, known: DUEL_SCHEMA });
+        return Err(StoreError::Newer {
+            file: directory.join(DUEL),
+            found: record.schema,
+            known: DUEL_SCHEMA,
+        });
     }
-    let path = directory.join(SLICES);
     let mut text = String::new();
     GzDecoder::new(&*read(SLICES)?)
         .take(SLICES_BYTES_MAX)
         .read_to_string(&mut text)
-        .map_err(|error| content(&path, 1, error.to_string()))?;
+        .map_err(|error| wrong((SLICES, 1, error.to_string())))?;
+    with_slices(record, &text).map_err(wrong)
+}
+
+/// A file of a record, a line in it, and what is wrong there.
+pub type Misread = (&'static str, u64, String);
+
+/// Reads `duel.json`, which has no slices.
+pub fn parse_record(bytes: &[u8]) -> Result<DuelRecord, Misread> {
+    strict::json(bytes).map_err(|error| (DUEL, error.line() as u64, error.to_string()))
+}
+
+/// Adds the slices of `slices.csv` to their starts.
+pub fn with_slices(mut record: DuelRecord, text: &str) -> Result<DuelRecord, Misread> {
+    let wrong = |line, what: String| Err((SLICES, line, what));
     if !text.starts_with(HEADING) {
-        return Err(content(&path, 1, "it does not begin with the names of its columns".to_owned()));
+        return wrong(1, "it does not begin with the names of its columns".to_owned());
     }
     for (number, line) in (2..).zip(text.lines().skip(1)) {
-        let (start, slice) =
-            parsed(line).ok_or_else(|| content(&path, number, "it is not a slice".to_owned()))?;
+        let Some((start, slice)) = parsed(line) else {
+            return wrong(number, "it is not a slice".to_owned());
+        };
         let Some(start) = record.starts.get_mut(start) else {
             // Slices are written before the start that they belong to.
             if record.state == RunState::Partial {
                 continue;
             }
-            return Err(content(&path, number, format!("there is no start {start}")));
+            return wrong(number, format!("there is no start {start}"));
         };
         if slice.side as usize >= record.contestants.len() {
-            return Err(content(&path, number, format!("there is no contestant {}", slice.side)));
+            return wrong(number, format!("there is no contestant {}", slice.side));
         }
         start.slices.push(slice);
     }

@@ -7,6 +7,7 @@
 
 mod agent;
 mod certified;
+mod duel;
 mod h2;
 mod mutate;
 mod record;
@@ -33,7 +34,7 @@ pub struct Target {
 }
 
 /// Every target.
-pub const TARGETS: [Target; 15] = [
+pub const TARGETS: [Target; 16] = [
     Target { name: "response", bytes_max: 70_000, cost: 1, run: response::response },
     Target { name: "h2", bytes_max: 70_000, cost: 1, run: h2::h2 },
     Target { name: "tls", bytes_max: 70_000, cost: 1, run: tls::tls },
@@ -41,6 +42,7 @@ pub const TARGETS: [Target; 15] = [
     Target { name: "workload_toml", bytes_max: 4096, cost: 1, run: workload::workload_toml },
     Target { name: "access_log", bytes_max: 4096, cost: 1, run: workload::access_log },
     Target { name: "record", bytes_max: 65_536, cost: 1, run: record::record },
+    Target { name: "duel", bytes_max: 65_536, cost: 2, run: duel::duel },
     // A few bytes may inflate to millions of counters.
     Target { name: "histogram", bytes_max: 4096, cost: 20, run: record::histogram },
     Target { name: "specification", bytes_max: 4096, cost: 1, run: specification::specification },
