@@ -12,7 +12,7 @@ use serde_json::Value;
 use crate::program::{Running, Said, Server, only_entry, program, webstone, webstone_in};
 
 /// A short duel: starts of half a second, five of them.
-const SHORT: [&str; 8] = ["--restart-every", "500ms", "--at-most", "60s", "-c", "2", "--precision", "100%"];
+const SHORT: [&str; 8] = ["--restart-every", "500ms", "--at-most", "5m", "-c", "2", "--precision", "100%"];
 
 /// A server in this process that answers after a delay with this body.
 fn server(delay: Duration, body: &'static str) -> String {

@@ -145,7 +145,7 @@ impl Lane<'_> {
         }
         let sides = self.job.sides.iter().zip(&self.seats).map(|(plan, seat)| {
             let mut side = side(plan, Seat { cpu, number: 0, ..*seat })?;
-            side.begin();
+            side.begin(self.job.stays_awake);
             Ok(side)
         });
         sides.collect()

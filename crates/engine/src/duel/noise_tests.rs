@@ -46,7 +46,7 @@ impl Draw {
     }
 }
 
-/// What neighbours do, whoever has the load: the speed flips by a third, and they take the CPU for some milliseconds.
+/// What neighbours do to all contestants alike: the speed flips by a third, and they take the CPU for some milliseconds.
 struct Machine {
     draw: Draw,
     is_slow: bool,
@@ -106,7 +106,7 @@ fn start(machine: &mut Machine, seed: u64, costs: [f64; 2]) -> DuelStart {
             let observer = Observer::new(None, None);
             let plan = job.plan.clone();
             let mut side = Worker::<_, Plain, Http1>::new(plan, shared, seat, network, observer).unwrap();
-            Side::begin(&mut side);
+            Side::begin(&mut side, false);
             Side::open(&mut side);
             side
         })

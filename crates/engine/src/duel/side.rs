@@ -11,10 +11,13 @@ use crate::session::Session;
 use crate::sys::Backend;
 use crate::worker::Worker;
 
+/// In place of the instant by which a worker is awake.
+const ALWAYS_AWAKE: u64 = 0;
+
 /// A worker, whatever its protocol.
 pub(super) trait Side {
-    /// Stands ready for its first slice.
-    fn begin(&mut self);
+    /// Stands ready for its first slice. If it stays awake, it never sleeps in a slice.
+    fn begin(&mut self, stays_awake: bool);
 
     /// From the next slice on, counts.
     fn open(&mut self);
@@ -28,9 +31,9 @@ pub(super) trait Side {
 }
 
 impl<B: Backend, L: Layer, P: Session> Side for Worker<B, L, P> {
-    fn begin(&mut self) {
+    fn begin(&mut self, stays_awake: bool) {
         let now = self.backend.now_ns();
-        (self.rests_from_ns, self.awake_by_ns) = (now, now);
+        (self.rests_from_ns, self.awake_by_ns) = (now, if stays_awake { ALWAYS_AWAKE } else { now });
         self.is_timed = true;
         self.clock.set(now);
         self.clients.start_from(now);
@@ -56,7 +59,7 @@ impl<B: Backend, L: Layer, P: Session> Side for Worker<B, L, P> {
         self.pacing.begin_slice(begun, stop_ns);
         self.clients.resume_stopped();
         let mut unanswered = 0;
-        self.awake_by_ns = stop_ns;
+        self.sleeps_until(stop_ns);
         loop {
             self.turn()?;
             let now = self.clock.read_ns();
@@ -66,8 +69,8 @@ impl<B: Backend, L: Layer, P: Session> Side for Worker<B, L, P> {
             if self.is_drained() {
                 break;
             }
-            self.awake_by_ns = stop_ns + drain_ns;
-            if now >= self.awake_by_ns {
+            self.sleeps_until(stop_ns + drain_ns);
+            if now >= stop_ns + drain_ns {
                 unanswered = self.give_all_up(now);
                 break;
             }
@@ -107,6 +110,13 @@ impl<B: Backend, L: Layer, P: Session> Worker<B, L, P> {
     #[inline]
     pub(crate) fn is_in_duel(&self) -> bool {
         self.awake_by_ns != u64::MAX
+    }
+
+    /// May sleep until this instant, unless it stays awake.
+    fn sleeps_until(&mut self, at_ns: u64) {
+        if self.awake_by_ns != ALWAYS_AWAKE {
+            self.awake_by_ns = at_ns;
+        }
     }
 
     fn is_drained(&self) -> bool {

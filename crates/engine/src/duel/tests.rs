@@ -25,7 +25,7 @@ fn slices(level: &Level, peer: &mut dyn Peer, count: usize) -> (Vec<Slice>, Meas
     let seat = job.dealt().unwrap()[0];
     let observer = Observer::new(None, None);
     let mut side = Worker::<_, Plain, Http1>::new(job.plan.clone(), shared, seat, network, observer).unwrap();
-    Side::begin(&mut side);
+    Side::begin(&mut side, false);
     Side::open(&mut side);
     let made: Vec<Slice> = (0..count).map(|_| side.run_slice(SLICE_NS, DRAIN_NS).unwrap()).collect();
     let sum = made.iter().map(|slice| slice.took_ns).sum();

@@ -1,6 +1,7 @@
 //! A duel as a document: what it found in a sentence for each contestant, the figures with their intervals, the twin, the conditions,
 //! whether it may be believed, and how it was held.
 
+use serde_json::Value;
 use webstone_judge::duel::{self, DuelComparison, DuelJudgement, DuelRatio, GateOutcome};
 use webstone_judge::verdict::Standing;
 use webstone_measure::slices::Slice;
@@ -260,7 +261,15 @@ pub(crate) fn conditions(record: &DuelRecord) -> Vec<String> {
     let late = (!late.is_empty()).then(|| {
         format!("requests waited for a free client, which is part of their latency: {}", late.join(", "))
     });
-    waits.into_iter().chain(late).collect()
+    let sleeps = record.environment.get("generator.stays_awake").and_then(Value::as_bool) == Some(false)
+        && record
+            .contestants
+            .iter()
+            .any(|contestant| contestant.agents.is_empty() && !contestant.cpus.is_empty());
+    let sleeps = sleeps.then(|| {
+        "the load generator slept between answers, having no CPU of its own: CPU time includes waking it, which depends on the pace".to_owned()
+    });
+    waits.into_iter().chain(late).chain(sleeps).collect()
 }
 
 /// How it was held, in a line.

@@ -19,7 +19,7 @@ use webstone_engine::{DuelJob, Plan, run_duel};
 use webstone_judge::duel::{self, DuelJudgement};
 use webstone_lab::environment::{self, Subject};
 use webstone_lab::interrupt::Interrupt;
-use webstone_lab::machine::Root;
+use webstone_lab::machine::{Root, cpus};
 use webstone_lab::priority::Raised;
 use webstone_lab::slice_meter::SliceMeter;
 use webstone_measure::slices::Slice;
@@ -33,6 +33,7 @@ use webstone_store::{Derived, clock, redaction};
 use webstone_workload::Workload;
 
 use crate::observer::Observer;
+use crate::placement::Placement;
 use crate::run::{RunBrief, RunError, RunSite, look};
 
 pub use contestants::{AskedContestant, Build, asked, watch};
@@ -163,8 +164,11 @@ fn held(
         Some(runs) => Some(DuelStore::create(runs, started, &mut record, options.derive)?),
         None => None,
     };
+    let stays_awake = has_cpus_of_its_own(&sites);
+    record.environment.insert("generator.stays_awake".to_owned(), stays_awake.into());
     let elsewhere = Vec::new();
-    let mut lab = Lab { options, briefs: &briefs, sites: &mut sites, elsewhere, began, interrupt };
+    let mut lab =
+        Lab { options, briefs: &briefs, sites: &mut sites, stays_awake, elsewhere, began, interrupt };
     let error = lab.starts(&mut record, store.as_mut(), told).err();
     // What was measured before an interruption is the result.
     let mut error = error.filter(|error| !matches!(error, RunError::Interrupted) || record.starts.is_empty());
@@ -213,6 +217,16 @@ fn alike(sides: &[contestants::Ready], sites: &[RunSite]) -> Result<(), RunError
         }
     }
     Ok(())
+}
+
+/// Whether the load generator may use its CPUs all the time: no contestant on this host needs them, nor the CPU time of a quota.
+fn has_cpus_of_its_own(sites: &[RunSite]) -> bool {
+    let apart = |placement: &Placement| {
+        !placement.server.is_empty()
+            && placement.workers_cpus.len() >= placement.workers as usize
+            && placement.workers_cpus.iter().all(|cpu| !placement.server.contains(cpu))
+    };
+    sites.iter().all(|site| apart(&site.placement)) && cpus(&Root::default()).quota.is_none()
 }
 
 /// Load generator and contestants come before other programs, if all of them are ours.
@@ -265,6 +279,8 @@ struct Lab<'a> {
     options: &'a DuelOptions,
     briefs: &'a [RunBrief],
     sites: &'a mut [RunSite],
+    /// Whether the load generator's threads never sleep while a contestant has the load.
+    stays_awake: bool,
     /// By contestant, if any has agents: they stay through all starts.
     elsewhere: Vec<Elsewhere>,
     began: Instant,
@@ -497,6 +513,7 @@ impl Lab<'_> {
             seed: self.options.spec.client.seed.wrapping_add(start as u64),
             slice: duel.slice.as_duration(),
             drain: duel.drain.as_duration(),
+            stays_awake: self.stays_awake,
             warmup: WARMUP_EACH * up.len() as u32,
             duration: duel.restart_every.as_duration(),
         })
