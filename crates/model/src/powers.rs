@@ -315,6 +315,7 @@ fn of_server(server: &ServerSpec, asked: &mut List) {
         handlers: _,
         tls,
         http2: _,
+        http3: _,
         agents,
     } = server;
     if !matches!(software, Software::Reference | Software::Command) {

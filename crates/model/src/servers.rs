@@ -217,6 +217,9 @@ pub struct ServerSpec {
     /// Whether it also supports HTTP/2: over TLS by negotiation (ALPN), without TLS by prior knowledge.
     #[serde(skip_serializing_if = "is_false")]
     pub http2: bool,
+    /// Whether it also supports HTTP/3, at the UDP port of the same number as that of TLS. Needs `tls`.
+    #[serde(skip_serializing_if = "is_false")]
+    pub http3: bool,
     /// For a server on another host, with a target URL: the command that runs `webstone agent` there, as in `ssh web1
     /// webstone agent`; a list of commands if it has several hosts, behind a load balancer. Split into words as a
     /// shell would do; no shell is started.
@@ -257,6 +260,7 @@ impl Default for ServerSpec {
             handlers: 0,
             tls: None,
             http2: false,
+            http3: false,
             agents: Vec::new(),
         }
     }

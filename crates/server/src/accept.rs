@@ -19,9 +19,10 @@ use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
 use tokio::sync::oneshot;
 
 use crate::connection;
+use crate::h3;
 use crate::listener::{Address, Listener};
 use crate::readiness;
-use crate::shard::Shard;
+use crate::shard::{Shard, Shared};
 use crate::wire;
 
 /// Connections accepted before other work of the thread has its turn.
@@ -31,12 +32,21 @@ const BACK_OFF: Duration = Duration::from_millis(20);
 
 /// An accepted connection on its way to its thread.
 #[derive(Debug)]
-pub(crate) struct Accepted {
-    socket: OwnedFd,
-    /// The client's address; `None` for a Unix socket.
-    peer: Option<IpAddr>,
-    /// Whether TLS is spoken where it was accepted.
-    over_tls: bool,
+pub(crate) enum Accepted {
+    /// Of TCP, or of a Unix socket.
+    Socket {
+        socket: OwnedFd,
+        /// The client's address; `None` for a Unix socket.
+        peer: Option<IpAddr>,
+        /// Whether TLS is spoken where it was accepted.
+        over_tls: bool,
+    },
+    /// Of QUIC: its first datagram has come.
+    Quic {
+        incoming: quinn::Incoming,
+        /// Where it came.
+        local: SocketAddr,
+    },
 }
 
 /// What the accepting thread can be told.
@@ -90,7 +100,17 @@ impl Dealer {
         Dealer { shard, threads, dealt, next: Cell::new(0) }
     }
 
-    fn deal(&self, accepted: Accepted) {
+    /// What all threads share.
+    pub(crate) fn shared(&self) -> &Shared {
+        &self.shard.shared
+    }
+
+    /// Counts an attempt to accept that failed.
+    pub(crate) fn failed(&self) {
+        self.shared().accept_errors.fetch_add(1, Ordering::Relaxed);
+    }
+
+    pub(crate) fn deal(&self, accepted: Accepted) {
         let counters = &self.shard.shared.counters;
         let count = self.threads.len();
         let open = |index: usize| self.dealt[index].get().wrapping_sub(counters[index].finished());
@@ -107,7 +127,12 @@ impl Dealer {
 
 /// Begins to serve a connection on the calling thread.
 pub(crate) fn serve(accepted: Accepted, shard: &Rc<Shard>) {
-    let Accepted { socket, peer, over_tls } = accepted;
+    let (socket, peer, over_tls) = match accepted {
+        Accepted::Socket { socket, peer, over_tls } => (socket, peer, over_tls),
+        Accepted::Quic { incoming, local } => {
+            return drop(tokio::task::spawn_local(h3::run(incoming, local, Rc::clone(shard))));
+        }
+    };
     let stream = if peer.is_some() {
         tokio::net::TcpStream::from_std(socket.into()).map(wire::Accepted::Tcp)
     } else {
@@ -214,13 +239,17 @@ fn accept_one(socket: BorrowedFd<'_>, kind: Kind) -> Result<Accepted, Errno> {
     let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
     let over_tls = kind.over_tls;
     if !kind.is_tcp {
-        return Ok(Accepted { socket: rustix::net::accept_with(socket, flags)?, peer: None, over_tls });
+        return Ok(Accepted::Socket {
+            socket: rustix::net::accept_with(socket, flags)?,
+            peer: None,
+            over_tls,
+        });
     }
     let (socket, address) = rustix::net::acceptfrom_with(socket, flags)?;
     let address = address.and_then(|address| SocketAddr::try_from(address).ok());
     // The address of a TCP client is always known; otherwise the log would show 0.0.0.0.
     let peer = address.map_or(IpAddr::from([0, 0, 0, 0]), |address| address.ip().to_canonical());
-    Ok(Accepted { socket, peer: Some(peer), over_tls })
+    Ok(Accepted::Socket { socket, peer: Some(peer), over_tls })
 }
 
 #[cfg(test)]

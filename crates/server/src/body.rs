@@ -12,7 +12,7 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use hyper::body::{Body, Frame, SizeHint};
-use hyper::header::{CONTENT_LENGTH, HeaderValue, SERVER};
+use hyper::header::{ALT_SVC, CONTENT_LENGTH, HeaderValue, SERVER};
 use hyper::{Response, StatusCode};
 use tokio::task::JoinHandle;
 
@@ -23,7 +23,7 @@ use crate::files::Source;
 use crate::fill::{BodyFill, FRAME_BYTES};
 use crate::gateway::HandlerBody;
 use crate::shard::Shared;
-use crate::stream_faults::Cut;
+use crate::stream_faults::{Code, Cut};
 use crate::wire::Wire;
 
 /// What this server calls itself.
@@ -112,6 +112,7 @@ pub(crate) fn respond(
     content: Content,
 ) -> Response<ServerBody> {
     exchange.set_status(status.as_u16());
+    let alternative = exchange.wire.alternative();
     let no_body = status == StatusCode::NO_CONTENT || status == StatusCode::NOT_MODIFIED;
     let announced = content.announced();
     let body = if is_head || no_body || announced == Some(0) {
@@ -132,6 +133,9 @@ pub(crate) fn respond(
     let headers = response.headers_mut();
     headers.reserve(4);
     headers.insert(SERVER, HeaderValue::from_static(SERVER_NAME));
+    if let Some(alternative) = alternative {
+        headers.insert(ALT_SVC, alternative);
+    }
     if is_head
         && !no_body
         && let Some(length) = announced
@@ -168,9 +172,12 @@ pub(crate) enum BodyError {
     /// It could not be read.
     #[error("the body cannot be read: {0}")]
     Io(#[from] io::Error),
-    /// In HTTP/2, its stream is reset on purpose. hyper takes the reason from the error's sources.
+    /// In HTTP/2 and 3, its stream is reset on purpose. hyper takes the reason from the error's sources.
     #[error("the stream is reset: {0}")]
-    Reset(#[source] h2::Error),
+    Reset(#[source] h2::Error, Code),
+    /// In HTTP/3, its stream ends in order, but too early.
+    #[error("the stream ends early")]
+    End,
 }
 
 /// `http::Extensions` require `Clone`; a reset is identified by its reason.
@@ -178,9 +185,8 @@ impl Clone for BodyError {
     fn clone(&self) -> BodyError {
         match self {
             BodyError::Io(error) => BodyError::Io(error.kind().into()),
-            BodyError::Reset(error) => {
-                BodyError::Reset(error.reason().unwrap_or(h2::Reason::INTERNAL_ERROR).into())
-            }
+            BodyError::Reset(_, code) => code.error(),
+            BodyError::End => BodyError::End,
         }
     }
 }
@@ -193,7 +199,7 @@ pub(crate) struct ServerBody {
     left: Option<u64>,
     /// The exchange, until it ends.
     exchange: Option<Exchange>,
-    /// In HTTP/2: where it ends too early, and how.
+    /// In HTTP/2 and 3: where it ends too early, and how.
     pub(crate) cut: Option<Cut>,
 }
 

@@ -6,8 +6,8 @@ use std::pin::Pin;
 use std::rc::Rc;
 use std::task::{Context, Poll};
 
-use http_body::Body as _;
-use hyper::body::Incoming;
+use bytes::Bytes;
+use hyper::body::{Body, Incoming};
 use hyper::header::IF_MODIFIED_SINCE;
 use hyper::server::conn::{http1, http2};
 use hyper::service::Service;
@@ -120,7 +120,7 @@ where
 
 /// The client's name in the access log. It is looked up before anything is served, once per connection and without a cache, so
 /// that its whole cost is measured, as it was when servers did it by default.
-async fn client_name(shard: &Rc<Shard>, peer: Option<IpAddr>) -> Rc<str> {
+pub(crate) async fn client_name(shard: &Rc<Shard>, peer: Option<IpAddr>) -> Rc<str> {
     let Some(peer) = peer else { return "unix:".into() };
     if !shard.log.is_on() {
         // Without an access log nobody reads it.
@@ -139,11 +139,11 @@ async fn client_name(shard: &Rc<Shard>, peer: Option<IpAddr>) -> Rc<str> {
     peer.to_string().into()
 }
 
-/// hyper's view of the handlers.
-struct Handler {
-    shard: Rc<Shard>,
-    wire: Rc<Wire>,
-    client: Rc<str>,
+/// The handlers, as a connection sees them.
+pub(crate) struct Handler {
+    pub(crate) shard: Rc<Shard>,
+    pub(crate) wire: Rc<Wire>,
+    pub(crate) client: Rc<str>,
 }
 
 /// An answer that is ready, or one to wait for. Files in memory need no future of their own.
@@ -151,7 +151,7 @@ struct Handler {
     clippy::large_enum_variant,
     reason = "boxing the answer would be one more allocation for each request"
 )]
-enum Answer {
+pub(crate) enum Answer {
     Ready(Option<Response<ServerBody>>),
     Later(Pin<Box<dyn Future<Output = Response<ServerBody>>>>),
 }
@@ -162,12 +162,22 @@ impl Service<Request<Incoming>> for Handler {
     type Future = Answer;
 
     fn call(&self, request: Request<Incoming>) -> Answer {
+        self.begin(request)
+    }
+}
+
+impl Handler {
+    /// Begins to answer.
+    pub(crate) fn begin<B>(&self, request: Request<B>) -> Answer
+    where
+        B: Body<Data = Bytes> + Unpin + 'static,
+    {
         if control::is_control(request.uri().path()) {
             self.wire.tally.hide();
         }
         let exchange = Exchange::begin(&self.shard, &self.wire, &self.client, &request);
         let is_head = request.method() == Method::HEAD;
-        if request.version() == Version::HTTP_2 && !self.shard.shared.keep_alive {
+        if request.version() >= Version::HTTP_2 && !self.shard.shared.keep_alive {
             self.wire.refuse_more();
         }
         if let Some(what) = host::problem(&request) {
@@ -196,7 +206,7 @@ impl Future for Answer {
                 None => Poll::Pending,
             },
             Answer::Later(future) => future.as_mut().poll(cx).map(|mut response| {
-                // An answer that is a reset of its stream; see `faults`.
+                // An answer that is a reset of its stream; see `stream_faults`.
                 response.extensions_mut().remove::<BodyError>().map_or(Ok(response), Err)
             }),
         }

@@ -9,9 +9,15 @@
 //! | `fault=garbage` | bytes that are not TLS answer the client's hello, then a FIN |
 //! | `fault=delay`, `for=100ms` | the client's hello is answered later by this time |
 //! | `fault=late-settings`, `for=100ms` | in HTTP/2, the server's SETTINGS and everything after them come later by this time |
+//! | `fault=retry` | over QUIC, a Retry answers the first packet |
+//! | `fault=silence` | over QUIC, nothing answers |
+//! | `fault=reject-early-data` | over QUIC, the session is resumed, and its early data (0-RTT) rejected |
 //! | `fault=none` | no more of them |
 //! | `times=1` | number of connections that have the fault; 0: all |
 //! | `every=1` | which of the connections that come: each, each second … |
+//!
+//! Over QUIC, which has neither FIN nor reset, `close`, `reset` and `garbage` are CONNECTION_REFUSED, and so is `alert`, except
+//! `no-application-protocol`. The faults of QUIC alone leave connections of TCP as they are.
 
 use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
@@ -64,8 +70,21 @@ const DELAY_MAX: Duration = Duration::from_secs(3600);
 pub(crate) enum ConnectionFault {
     /// In the TLS handshake.
     Handshake(Misdeed),
-    /// The server's SETTINGS of HTTP/2 come late.
+    /// The server's SETTINGS of HTTP/2 or HTTP/3 come late.
     LateSettings(Duration),
+    /// Of QUIC alone.
+    Quic(QuicFault),
+}
+
+/// What goes wrong with QUIC alone.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum QuicFault {
+    /// The client has to prove its address.
+    Retry,
+    /// Nothing is answered.
+    Silence,
+    /// The session is resumed without its early data.
+    RejectEarlyData,
 }
 
 /// What goes wrong with a handshake.
@@ -189,10 +208,14 @@ fn parse(query: Option<&str>) -> Result<Option<Schedule>, QueryError> {
         Some("garbage") => Some(ConnectionFault::Handshake(Misdeed::Garbage)),
         Some("delay") => Some(ConnectionFault::Handshake(Misdeed::Delay(span))),
         Some("late-settings") => Some(ConnectionFault::LateSettings(span)),
+        Some("retry") => Some(ConnectionFault::Quic(QuicFault::Retry)),
+        Some("silence") => Some(ConnectionFault::Quic(QuicFault::Silence)),
+        Some("reject-early-data") => Some(ConnectionFault::Quic(QuicFault::RejectEarlyData)),
         Some("none") => None,
         other => {
             return Err(QueryError(format!(
-                "fault={}: write one of alert, close, reset, garbage, delay, late-settings and none",
+                "fault={}: write one of alert, close, reset, garbage, delay, late-settings, retry, silence, \
+                 reject-early-data and none",
                 other.unwrap_or_default()
             )));
         }

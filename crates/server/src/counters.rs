@@ -53,6 +53,22 @@ pub struct Counters {
     /// Connections on which HTTP/2 is spoken.
     #[serde(default)]
     pub http2_connections: u64,
+    /// Connections on which HTTP/3 is spoken.
+    #[serde(default)]
+    pub http3_connections: u64,
+    /// Streams of requests that clients of HTTP/3 opened, those included that were refused.
+    #[serde(default)]
+    pub streams: u64,
+    /// Of them, those that came before the handshake was complete, as early data (0-RTT).
+    #[serde(default)]
+    pub early_requests: u64,
+    /// UDP datagrams received on connections; as `bytes_received` is of HTTP/3, counted at both ends of each request and at the
+    /// connection's end.
+    #[serde(default)]
+    pub datagrams_received: u64,
+    /// UDP datagrams sent on connections, counted likewise.
+    #[serde(default)]
+    pub datagrams_sent: u64,
     /// Failed attempts to accept a connection (no free descriptor, no memory).
     pub accept_errors: u64,
     /// Lines that the access log lost: its writer was too slow, or its file could not be written.
@@ -104,6 +120,11 @@ impl Counters {
             handshakes_resumed: self.handshakes_resumed.saturating_sub(earlier.handshakes_resumed),
             handshakes_failed: self.handshakes_failed.saturating_sub(earlier.handshakes_failed),
             http2_connections: self.http2_connections.saturating_sub(earlier.http2_connections),
+            http3_connections: self.http3_connections.saturating_sub(earlier.http3_connections),
+            streams: self.streams.saturating_sub(earlier.streams),
+            early_requests: self.early_requests.saturating_sub(earlier.early_requests),
+            datagrams_received: self.datagrams_received.saturating_sub(earlier.datagrams_received),
+            datagrams_sent: self.datagrams_sent.saturating_sub(earlier.datagrams_sent),
             accept_errors: self.accept_errors.saturating_sub(earlier.accept_errors),
             log_lines_dropped: self.log_lines_dropped.saturating_sub(earlier.log_lines_dropped),
             uptime_ns: self.uptime_ns.saturating_sub(earlier.uptime_ns),
@@ -135,9 +156,14 @@ pub(crate) enum Count {
     HandshakesResumed,
     HandshakesFailed,
     Http2Connections,
+    Http3Connections,
+    Streams,
+    EarlyRequests,
+    DatagramsReceived,
+    DatagramsSent,
 }
 
-const COUNTS: usize = Count::Http2Connections as usize + 1;
+const COUNTS: usize = Count::DatagramsSent as usize + 1;
 
 impl Count {
     /// The class of a status; `None` for 1xx, which is never a final answer.
@@ -208,6 +234,11 @@ impl ThreadCounters {
         sum.handshakes_resumed += self.read(Count::HandshakesResumed);
         sum.handshakes_failed += self.read(Count::HandshakesFailed);
         sum.http2_connections += self.read(Count::Http2Connections);
+        sum.http3_connections += self.read(Count::Http3Connections);
+        sum.streams += self.read(Count::Streams);
+        sum.early_requests += self.read(Count::EarlyRequests);
+        sum.datagrams_received += self.read(Count::DatagramsReceived);
+        sum.datagrams_sent += self.read(Count::DatagramsSent);
         sum.status.success += self.read(Count::Success);
         sum.status.redirection += self.read(Count::Redirection);
         sum.status.client_error += self.read(Count::ClientError);

@@ -5,7 +5,6 @@
 
 use std::rc::Rc;
 
-use hyper::body::Incoming;
 use hyper::{Method, Request, Uri, Version};
 
 use crate::counters::Count;
@@ -35,11 +34,11 @@ pub(crate) struct LogLine {
 
 impl Exchange {
     /// Counts a request.
-    pub(crate) fn begin(
+    pub(crate) fn begin<B>(
         shard: &Rc<Shard>,
         wire: &Rc<Wire>,
         client: &Rc<str>,
-        request: &Request<Incoming>,
+        request: &Request<B>,
     ) -> Exchange {
         wire.tally.add(Count::Requests, 1);
         let line = (shard.log.is_on() && !wire.tally.is_hidden()).then(|| {

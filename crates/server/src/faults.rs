@@ -42,10 +42,14 @@ pub(crate) enum Fault {
     Status,
     /// Over TLS: a FIN without the `close_notify` that would say that the answer is complete.
     NoCloseNotify(At),
-    /// In HTTP/2: the stream is reset.
+    /// In HTTP/2 and 3: the stream is reset.
     ResetStream(Code, At),
-    /// In HTTP/2: the connection is wanted no more.
+    /// In HTTP/2 and 3: the connection is wanted no more.
     GoAway(Code),
+    /// In HTTP/3: the stream ends in order after this many bytes of the body.
+    EndStream(u64),
+    /// In HTTP/3: the frame of the head comes in two halves.
+    SplitHead(Duration),
 }
 
 /// How far an answer comes.
@@ -182,7 +186,9 @@ async fn attempt(exchange: &mut Exchange, raw: Raw, fault: Fault, wire: &Wire) -
         | Fault::WrongContent
         | Fault::Status
         | Fault::ResetStream(..)
-        | Fault::GoAway(_) => {}
+        | Fault::GoAway(_)
+        | Fault::EndStream(_)
+        | Fault::SplitHead(_) => {}
     }
     if !matches!(fault, Fault::Reset(_) | Fault::NoCloseNotify(_)) {
         wire.end_encryption().await;

@@ -6,8 +6,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::{Bytes, BytesMut};
-use http_body::Body as _;
-use hyper::body::Incoming;
+use hyper::body::Body;
 use hyper::header::{ALLOW, CONNECTION, CONTENT_TYPE, HeaderValue, IF_MODIFIED_SINCE, LAST_MODIFIED};
 use hyper::{Method, Request, Response, StatusCode};
 
@@ -24,7 +23,10 @@ use crate::test_answer;
 const KEPT_BYTES_MAX: usize = 16 << 20;
 
 /// Answers any request. The fast way, a file in this thread's memory, was tried before.
-pub(crate) async fn answer(exchange: Exchange, request: Request<Incoming>) -> Response<ServerBody> {
+pub(crate) async fn answer<B>(exchange: Exchange, request: Request<B>) -> Response<ServerBody>
+where
+    B: Body<Data = Bytes> + Unpin,
+{
     let (parts, body) = request.into_parts();
     let echo = parts.uri.path() == "/echo" && exchange.shard.shared.test_handlers;
     let outside = exchange.shard.shared.gateway.is_some() && gateway::is_handled(parts.uri.path());
@@ -172,7 +174,10 @@ fn no_file(exchange: Exchange, is_head: bool, error: &FileError) -> Response<Ser
 }
 
 /// Reads a request body to its end and keeps at most `limit` bytes; `None` if it was longer.
-async fn read_body(mut body: Incoming, limit: usize) -> Result<Option<Bytes>, hyper::Error> {
+async fn read_body<B>(mut body: B, limit: usize) -> Result<Option<Bytes>, B::Error>
+where
+    B: Body<Data = Bytes> + Unpin,
+{
     let mut kept = BytesMut::new();
     let mut is_longer = false;
     while !body.is_end_stream() {

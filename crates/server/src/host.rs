@@ -5,10 +5,10 @@
 use hyper::header::HOST;
 use hyper::{HeaderMap, Request, Version};
 
-/// What is wrong with the request's host, if anything is. HTTP/1.0 may leave it out; in HTTP/2 it is the pseudo-header
+/// What is wrong with the request's host, if anything is. HTTP/1.0 may leave it out; in HTTP/2 and 3 it is the pseudo-header
 /// `:authority`, and the field is one that a client may leave out (RFC 9113, 8.3.1).
 pub(crate) fn problem<B>(request: &Request<B>) -> Option<&'static str> {
-    if request.version() == Version::HTTP_2 && request.uri().authority().is_some() {
+    if request.version() >= Version::HTTP_2 && request.uri().authority().is_some() {
         return None;
     }
     field_problem(request.version(), request.headers())

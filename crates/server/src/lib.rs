@@ -19,7 +19,7 @@
 //! The price is a hand-over between threads of about a microsecond a connection, and one thread's limit on accepting
 //! (well over 100,000 connections a second); with one thread there is no hand-over at all.
 //!
-//! What is left out: HTTP/3, certificates of clients, ranges, directory listings, and timeouts of idle connections.
+//! What is left out: certificates of clients, ranges, directory listings, and timeouts of idle connections.
 #![forbid(unsafe_code)]
 
 mod accept;
@@ -39,6 +39,7 @@ mod files;
 mod fileset;
 mod fill;
 mod gateway;
+mod h3;
 mod handlers;
 mod host;
 mod listener;

@@ -1,6 +1,6 @@
 //! Addresses, and the sockets that listen at them.
 
-use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, ToSocketAddrs};
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, ToSocketAddrs, UdpSocket};
 use std::os::fd::OwnedFd;
 use std::os::unix::fs::FileTypeExt;
 use std::os::unix::net::UnixStream;
@@ -64,6 +64,9 @@ impl Address {
     }
 }
 
+/// Ports that are tried where the kernel chooses one that must be free over TCP and UDP.
+const PORTS_TRIED: u32 = 16;
+
 /// A socket that listens.
 #[derive(Debug)]
 pub(crate) struct Listener {
@@ -72,10 +75,38 @@ pub(crate) struct Listener {
     pub(crate) address: Address,
     /// Whether connections to it are over TLS.
     pub(crate) over_tls: bool,
+    /// With HTTP/3, the UDP socket of the same address and port, until it is taken.
+    pub(crate) datagrams: Option<UdpSocket>,
     backlog: i32,
 }
 
 impl Listener {
+    /// Binds and listens for TLS, with HTTP/3 also at the UDP port of the same number.
+    pub(crate) fn bind_both(address: &Address, backlog: u32, quic: bool) -> Result<Listener, ServeError> {
+        let mut attempts = PORTS_TRIED;
+        loop {
+            let mut listener = Listener::bind(address, backlog)?;
+            listener.over_tls = true;
+            let Address::Tcp(bound) = listener.address else { return Ok(listener) };
+            if !quic {
+                return Ok(listener);
+            }
+            attempts -= 1;
+            match UdpSocket::bind(bound) {
+                Ok(socket) => {
+                    listener.datagrams = Some(socket);
+                    return Ok(listener);
+                }
+                // The port that the kernel chose for TCP is another's over UDP.
+                Err(error)
+                    if error.kind() == std::io::ErrorKind::AddrInUse
+                        && attempts > 0
+                        && *address != listener.address => {}
+                Err(error) => return Err(ServeError::listen(&format!("{bound} (UDP)"), error)),
+            }
+        }
+    }
+
     /// Binds and listens, without TLS.
     pub(crate) fn bind(address: &Address, backlog: u32) -> Result<Listener, ServeError> {
         let backlog = i32::try_from(backlog).unwrap_or(i32::MAX);
@@ -87,7 +118,7 @@ impl Listener {
                     |errno: Errno| ServeError::listen(&format!("unix:{}", path.display()), errno.into());
                 remove_stale(path).map_err(fail)?;
                 let socket = bind_unix(path, backlog).map_err(fail)?;
-                Ok(Listener { socket, address: address.clone(), over_tls: false, backlog })
+                Ok(Listener { socket, address: address.clone(), over_tls: false, datagrams: None, backlog })
             }
         }
     }
@@ -104,7 +135,7 @@ impl Listener {
             socket = asked;
         }
         rustix::net::listen(&socket, backlog)?;
-        Ok(Listener { socket, address: Address::Tcp(bound), over_tls: false, backlog })
+        Ok(Listener { socket, address: Address::Tcp(bound), over_tls: false, datagrams: None, backlog })
     }
 
     /// Stops listening; the port stays ours. Connections in the queue are reset: accept them first.

@@ -1,5 +1,6 @@
 //! Starting and stopping: sockets, threads, and their order.
 
+use std::net::{SocketAddr, UdpSocket};
 use std::rc::Rc;
 use std::sync::atomic::AtomicU64;
 use std::sync::mpsc::{self, Sender};
@@ -7,6 +8,7 @@ use std::sync::{Arc, Mutex};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
+use hyper::header::HeaderValue;
 use serde::{Deserialize, Serialize};
 use tokio::runtime::LocalOptions;
 use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
@@ -21,6 +23,7 @@ use crate::directory::Root;
 use crate::error::ServeError;
 use crate::files::{Files, Source};
 use crate::gateway::Gateway;
+use crate::h3;
 use crate::listener::{Address, Listener};
 use crate::names::NameServer;
 use crate::options::{self, Placement, ServeOptions};
@@ -98,10 +101,17 @@ struct Start {
     started: Sender<Result<(), ServeError>>,
 }
 
+/// A UDP socket, and its address.
+type Datagrams = (UdpSocket, SocketAddr);
+
 /// Where a thread's connections come from.
 enum Work {
     /// It accepts them, for all threads.
-    Accept { listeners: Vec<(Listener, UnboundedReceiver<Order>)>, others: Vec<UnboundedSender<Accepted>> },
+    Accept {
+        listeners: Vec<(Listener, UnboundedReceiver<Order>)>,
+        datagrams: Vec<(Datagrams, UnboundedReceiver<Order>)>,
+        others: Vec<UnboundedSender<Accepted>>,
+    },
     /// The accepting thread gives them.
     Queue(UnboundedReceiver<Accepted>),
 }
@@ -147,15 +157,34 @@ impl Server {
         let all: Vec<Address> = addresses.iter().map(|(address, _)| address.clone()).collect();
         let tls = spec.tls.as_ref().map(|tls| Tls::new(tls, &spec, &all)).transpose()?;
         let certificate = tls.as_ref().and_then(|tls| tls.made.as_ref()).map(|made| made.cert_pem.clone());
-        let listeners = addresses
+        let quic = match (&tls, spec.http3) {
+            (Some(tls), true) => Some(tls.quic()?),
+            (None, true) => {
+                let hint = "add --tls, or --http 2";
+                let what = "--http 3: HTTP/3 is always encrypted, and there is no TLS".to_owned();
+                return Err(ServeError { what, hint: Some(hint.to_owned()) });
+            }
+            (_, false) => None,
+        };
+        let mut listeners = addresses
             .iter()
-            .map(|(address, over_tls)| {
-                let mut listener = Listener::bind(address, spec.reference_backlog())?;
-                listener.over_tls = *over_tls;
-                Ok(listener)
+            .map(|(address, over_tls)| match over_tls {
+                true => Listener::bind_both(address, spec.reference_backlog(), spec.http3),
+                false => Listener::bind(address, spec.reference_backlog()),
             })
             .collect::<Result<Vec<Listener>, ServeError>>()?;
-        let (acceptor, orders) = Acceptor::new(listeners.len());
+        let datagrams: Vec<(UdpSocket, SocketAddr)> = listeners
+            .iter_mut()
+            .filter_map(|listener| {
+                let Address::Tcp(address) = listener.address else { return None };
+                listener.datagrams.take().map(|socket| (socket, address))
+            })
+            .collect();
+        let (acceptor, mut orders) = Acceptor::new(listeners.len() + datagrams.len());
+        let of_datagrams = orders.split_off(listeners.len());
+        let alternative = datagrams
+            .first()
+            .and_then(|(_, address)| HeaderValue::from_str(&format!("h3=\":{}\"", address.port())).ok());
         let shared = Arc::new(Shared {
             files: Files::new(source, spec.reference_caches(), cache_bytes_max),
             counters: placement.threads.iter().map(|_| ThreadCounters::default()).collect(),
@@ -167,6 +196,8 @@ impl Server {
             test_handlers,
             tls,
             http2: spec.http2,
+            quic,
+            alternative,
             connection_faults: ConnectionFaults::default(),
             gateway,
             started: Instant::now(),
@@ -192,7 +223,8 @@ impl Server {
             notes: backlog_note(spec.reference_backlog()).into_iter().collect(),
         };
         let mut running = RunningServer { ready, shared, threads: Vec::new(), log };
-        running.start_threads(placement, listeners.into_iter().zip(orders).collect())?;
+        let listeners = listeners.into_iter().zip(orders).collect();
+        running.start_threads(placement, listeners, datagrams.into_iter().zip(of_datagrams).collect())?;
         Ok(running)
     }
 }
@@ -223,11 +255,12 @@ impl RunningServer {
         &mut self,
         placement: Placement,
         listeners: Vec<(Listener, UnboundedReceiver<Order>)>,
+        datagrams: Vec<(Datagrams, UnboundedReceiver<Order>)>,
     ) -> Result<(), ServeError> {
         let (others, queues): (Vec<_>, Vec<_>) =
             (1..placement.threads.len()).map(|_| unbounded_channel::<Accepted>()).unzip();
-        let work =
-            std::iter::once(Work::Accept { listeners, others }).chain(queues.into_iter().map(Work::Queue));
+        let work = std::iter::once(Work::Accept { listeners, datagrams, others })
+            .chain(queues.into_iter().map(Work::Queue));
         let (started, results) = mpsc::channel();
         for (index, (cpus, work)) in placement.threads.into_iter().zip(work).enumerate() {
             let (stop_accepting, stop_accepting_now) = oneshot::channel();
@@ -277,6 +310,9 @@ impl RunningServer {
             std::thread::sleep(Duration::from_millis(2));
         }
         let open = self.shared.count().open;
+        if let Some(quic) = &self.shared.quic {
+            quic.close();
+        }
         for thread in &mut self.threads {
             let _ = thread.stop.take().map(|stop| stop.send(()));
         }
@@ -340,12 +376,16 @@ fn begin(work: Work, shard: &Rc<Shard>) -> Vec<tokio::task::JoinHandle<()>> {
             tokio::task::spawn_local(accept::serve_queue(queue, Rc::clone(shard)));
             Vec::new()
         }
-        Work::Accept { listeners, others } => {
+        Work::Accept { listeners, datagrams, others } => {
             let dealer = Rc::new(Dealer::new(Rc::clone(shard), others));
             let accept = |(listener, orders)| {
                 tokio::task::spawn_local(accept::accept(listener, orders, Rc::clone(&dealer)))
             };
-            listeners.into_iter().map(accept).collect()
+            let mut tasks: Vec<_> = listeners.into_iter().map(accept).collect();
+            tasks.extend(datagrams.into_iter().map(|((socket, local), orders)| {
+                tokio::task::spawn_local(h3::accept(socket, local, orders, Rc::clone(&dealer)))
+            }));
+            tasks
         }
     }
 }

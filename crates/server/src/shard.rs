@@ -7,12 +7,15 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Instant;
 
+use hyper::header::HeaderValue;
+
 use crate::accept::Acceptor;
 use crate::access_log::ThreadLog;
 use crate::connection_faults::ConnectionFaults;
 use crate::counters::{Counters, ThreadCounters, ThreadTally};
 use crate::files::{FileTable, Files};
 use crate::gateway::{Gateway, Slots};
+use crate::h3::Quic;
 use crate::names::NameServer;
 use crate::tls::Tls;
 use crate::wire::READ_BYTES;
@@ -33,6 +36,10 @@ pub(crate) struct Shared {
     pub(crate) tls: Option<Tls>,
     /// Whether HTTP/2 is spoken too.
     pub(crate) http2: bool,
+    /// HTTP/3, where it is spoken.
+    pub(crate) quic: Option<Quic>,
+    /// What answers over TLS say of that.
+    pub(crate) alternative: Option<HeaderValue>,
     /// What the next connections meet.
     pub(crate) connection_faults: ConnectionFaults,
     /// The handler outside, where `/send` is one.

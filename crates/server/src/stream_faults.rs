@@ -1,5 +1,5 @@
-//! Faulty answers of HTTP/2. hyper sends the valid parts, and resets streams by the reason for which an answer or its body
-//! fails. Faults of the connection are written past it, as in `faults`.
+//! Faulty answers of HTTP/2 and 3. hyper, or `h3`, sends the valid parts, and resets streams by the reason for which an answer or
+//! its body fails. Faults of the connection are written past hyper, as in `faults`; over QUIC, the connection is closed by a code.
 
 use std::convert::Infallible;
 use std::future::pending;
@@ -13,6 +13,7 @@ use crate::body::{BodyError, Content, Made, Pieces, ServerBody, respond};
 use crate::delay;
 use crate::exchange::Exchange;
 use crate::faults::{At, BEFORE_RESET, Fault, Raw};
+use crate::h3::{Spoilt, code};
 use crate::wire::Wire;
 
 /// Names of HTTP/2's error codes (RFC 9113, 7), in small letters with hyphens.
@@ -35,30 +36,58 @@ const REASONS: [(&str, Reason); 14] = [
 /// A frame of noise: an unknown type, and a length that is larger than its content.
 const GARBAGE: &[u8] = b"\xff\xff\xff\x46 this is no frame of HTTP/2";
 const GOAWAY_TYPE: u8 = 7;
+/// One more than the largest code of HTTP/3.
+const HTTP3_CODES: u64 = 1 << 62;
 
-/// Why a stream, or a connection, is ended.
+/// Why a stream, or a connection, is ended: the code in each version. A name that a version does not have is its internal error.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Code(u32);
+pub(crate) struct Code {
+    http2: u32,
+    http3: u64,
+}
 
 impl Code {
     /// By its name, or by its number if it has no name.
     pub(crate) fn parse(text: &str) -> Result<Code, String> {
-        let named = REASONS.iter().find(|(name, _)| *name == text).map(|(_, reason)| u32::from(*reason));
-        named.or_else(|| text.parse().ok()).map(Code).ok_or_else(|| {
-            let names: Vec<&str> = REASONS.iter().map(|(name, _)| *name).collect();
-            format!("code={text}: write a number, or one of {}", names.join(", "))
-        })
+        let http2 = REASONS.iter().find(|(name, _)| *name == text).map(|(_, reason)| u32::from(*reason));
+        let http3 = code::NAMES.iter().find(|(name, _)| *name == text).map(|(_, code)| *code);
+        match (http2, http3, text.parse()) {
+            (Some(7), ..) | (_, Some(code::REQUEST_REJECTED), _) => Ok(Code::REFUSED),
+            (None, None, Ok(number @ 0..HTTP3_CODES)) => {
+                Ok(Code { http2: u32::try_from(number).unwrap_or(Code::INTERNAL.http2), http3: number })
+            }
+            (None, None, _) => {
+                let mut names: Vec<&str> = REASONS.iter().map(|(name, _)| *name).collect();
+                names.extend(
+                    code::NAMES
+                        .iter()
+                        .map(|(name, _)| *name)
+                        .filter(|name| !names.contains(name))
+                        .collect::<Vec<_>>(),
+                );
+                Err(format!("code={text}: write a number below 2^62, or one of {}", names.join(", ")))
+            }
+            _ => Ok(Code {
+                http2: http2.unwrap_or(Code::INTERNAL.http2),
+                http3: http3.unwrap_or(Code::INTERNAL.http3),
+            }),
+        }
     }
 
     /// The server has not begun to work on the stream.
-    pub(crate) const REFUSED: Code = Code(7);
+    pub(crate) const REFUSED: Code = Code { http2: 7, http3: code::REQUEST_REJECTED };
     /// Nothing is wrong.
-    pub(crate) const NO_ERROR: Code = Code(0);
+    pub(crate) const NO_ERROR: Code = Code { http2: 0, http3: code::NO_ERROR };
     /// What is sent where none is named.
-    pub(crate) const INTERNAL: Code = Code(2);
+    pub(crate) const INTERNAL: Code = Code { http2: 2, http3: code::INTERNAL_ERROR };
 
-    fn error(self) -> BodyError {
-        BodyError::Reset(Reason::from(self.0).into())
+    /// The code of HTTP/3.
+    pub(crate) fn of_http3(self) -> u64 {
+        self.http3
+    }
+
+    pub(crate) fn error(self) -> BodyError {
+        BodyError::Reset(Reason::from(self.http2).into(), self)
     }
 }
 
@@ -77,18 +106,23 @@ enum Deed {
     Reset,
     Close { notify: bool },
     Stall,
+    EndStream,
 }
 
-/// The counterpart of a fault in HTTP/2, or why there is none.
-pub(crate) fn problem(fault: Fault) -> Option<&'static str> {
+/// Why a fault has no counterpart in HTTP/2 or 3, if it has none.
+pub(crate) fn problem(fault: Fault, is_http3: bool) -> Option<&'static str> {
     match fault {
-        Fault::BadChunk(_) => Some("fault=bad-chunk: HTTP/2 has no chunks"),
-        Fault::Extra(_) => Some("fault=extra: an HTTP/2 answer cannot have bytes after its end"),
+        Fault::BadChunk(_) => Some("fault=bad-chunk: HTTP/2 and HTTP/3 have no chunks"),
+        Fault::Extra(_) if !is_http3 => Some("fault=extra: an HTTP/2 answer cannot have bytes after its end"),
+        Fault::EndStream(_) | Fault::SplitHead(_) if !is_http3 => {
+            Some("fault: end-stream and split-head need HTTP/3")
+        }
+        Fault::NoCloseNotify(_) if is_http3 => Some("fault=no-close-notify: QUIC has no close_notify"),
         _ => None,
     }
 }
 
-/// Spoils an answer of HTTP/2.
+/// Spoils an answer of HTTP/2 or 3.
 pub(crate) async fn perform(mut exchange: Exchange, raw: Raw, fault: Fault) -> Response<ServerBody> {
     let wire = Rc::clone(&exchange.wire);
     let (deed, at) = match fault {
@@ -97,7 +131,18 @@ pub(crate) async fn perform(mut exchange: Exchange, raw: Raw, fault: Fault) -> R
         Fault::NoCloseNotify(at) => (Deed::Close { notify: false }, at),
         Fault::Stall(at, _) => (Deed::Stall, at),
         Fault::ResetStream(code, at) => (Deed::ResetStream(code), at),
+        Fault::EndStream(at) => (Deed::EndStream, At::Body(at)),
         Fault::GoAway(code) => return go_away(exchange, raw, code, &wire).await,
+        // The answer is one that a client must understand: it is no fault.
+        Fault::SplitHead(span) => return with(whole(exchange, raw, Pieces::One), Spoilt::SplitHead(span)),
+        Fault::Extra(extra) => {
+            exchange.spoil();
+            return with(whole(exchange, raw, Pieces::One), Spoilt::Extra(extra));
+        }
+        _ if wire.is_quic() => {
+            exchange.spoil();
+            return with(whole(exchange, raw, Pieces::One), Spoilt::Garbage);
+        }
         // The others are refused before, or are answers that hyper can give.
         _ => {
             exchange.spoil();
@@ -134,12 +179,22 @@ async fn go_away(mut exchange: Exchange, raw: Raw, code: Code, wire: &Wire) -> R
         return whole(exchange, raw, Pieces::One);
     }
     exchange.spoil();
+    if wire.is_quic() {
+        // GOAWAY has no code there.
+        wire.close_with(code.http3);
+        match pending::<Infallible>().await {}
+    }
     wire.drained().await;
     // Of the last stream that was worked on: none.
-    let frame = [&[0, 0, 8, GOAWAY_TYPE, 0, 0, 0, 0, 0][..], &[0; 4], &code.0.to_be_bytes()].concat();
+    let frame = [&[0, 0, 8, GOAWAY_TYPE, 0, 0, 0, 0, 0][..], &[0; 4], &code.http2.to_be_bytes()].concat();
     // If writing fails, the client has gone.
     let _ = wire.write_all(&frame).await;
     close(wire, true).await
+}
+
+fn with(mut response: Response<ServerBody>, spoilt: Spoilt) -> Response<ServerBody> {
+    response.extensions_mut().insert(spoilt);
+    response
 }
 
 fn whole(exchange: Exchange, raw: Raw, pieces: Pieces) -> Response<ServerBody> {
@@ -162,6 +217,7 @@ async fn perform_deed(deed: Deed, wire: Rc<Wire>) -> BodyError {
     wire.drained().await;
     match deed {
         Deed::ResetStream(code) => return code.error(),
+        Deed::EndStream => return BodyError::End,
         Deed::Reset => wire.reset(),
         Deed::Close { notify } => return close(&wire, notify).await,
         Deed::Stall => {}
@@ -186,8 +242,10 @@ mod tests {
     fn codes_have_names_and_numbers() {
         assert_eq!(Code::parse("refused-stream"), Ok(Code::REFUSED));
         assert_eq!(Code::parse("no-error"), Ok(Code::NO_ERROR));
-        assert_eq!(Code::parse("2"), Ok(Code::INTERNAL));
-        assert_eq!(Code::parse("4711"), Ok(Code(4711)));
+        assert_eq!(Code::parse("internal-error"), Ok(Code::INTERNAL));
+        assert_eq!(Code::parse("request-rejected"), Ok(Code::REFUSED));
+        assert_eq!(Code::parse("excessive-load"), Ok(Code { http2: 2, http3: 0x107 }));
+        assert_eq!(Code::parse("4711"), Ok(Code { http2: 4711, http3: 4711 }));
         assert!(Code::parse("oops").unwrap_err().contains("code=oops"));
     }
 }

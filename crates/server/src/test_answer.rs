@@ -34,14 +34,17 @@
 //! | `wrong-content` | a body that no fill makes |
 //! | `status` | `status` is answered only by the requests that `every` chooses, 200 by the others |
 //! | `no-close-notify` | over TLS, a FIN without `close_notify` after the whole answer, or `after` this many bytes of its body |
-//! | `reset-stream` | in HTTP/2, the stream is reset by `code` (a name such as `enhance-your-calm`, or a number) at `after` |
-//! | `refused-stream` | in HTTP/2, the stream is refused before it begins: a client may send it again |
-//! | `goaway` | in HTTP/2, GOAWAY by `code`: with `no-error` (the default) what is under way is answered; with another all ends |
+//! | `reset-stream` | in HTTP/2 and 3, the stream is reset by `code` (a name such as `enhance-your-calm`, or a number) at `after` |
+//! | `refused-stream` | in HTTP/2 and 3, the stream is refused before it begins: a client may send it again |
+//! | `goaway` | in HTTP/2 and 3, GOAWAY by `code`: with `no-error` (the default) what is under way is answered; with another all ends |
+//! | `end-stream` | in HTTP/3, the stream ends in order in the middle of the body, or `after` this many bytes of it |
+//! | `split-head` | in HTTP/3, the frame of the head comes in two halves, with the time `for` (10ms) between; the answer is valid |
 //!
 //! `after=start` is before the first byte (the default), `after=head` in the middle of the head, and a number is after that
 //! many bytes of the body. A reset loses what the kernel has not sent yet. In HTTP/2 `head` is `start`, because half a head is
 //! no frame; `close` and `reset` end the connection with all its streams; `bad-chunk`, `extra`, `until_close` and `interim` have
-//! no counterpart. What goes wrong before a request is in `connection_faults`.
+//! no counterpart. In HTTP/3 `close` closes the connection by H3_NO_ERROR, `reset` by H3_INTERNAL_ERROR, `goaway` with an error by
+//! that; `extra` is body beyond the length announced, and `garbage` a frame that answers may not have. What goes wrong before a request is in `connection_faults`.
 
 use std::sync::PoisonError;
 use std::time::{Duration, Instant};
@@ -110,8 +113,8 @@ pub(crate) async fn answer(
         Ok(plan) => plan,
         Err(error) => return bad_query(exchange, is_head, &error),
     };
-    let is_http2 = request.version == Version::HTTP_2;
-    if let Some(what) = plan.problem(is_http2) {
+    let has_streams = request.version >= Version::HTTP_2;
+    if let Some(what) = plan.problem(request.version) {
         return bad_query(exchange, is_head, &QueryError(what.to_owned()));
     }
     delay::until(start, plan.delay).await;
@@ -130,7 +133,7 @@ pub(crate) async fn answer(
         // These two go on after a time, which hyper's own answer can do.
         Some(Fault::Stall(At::Start, Some(span))) => delay::pause(span).await,
         Some(Fault::Stall(At::Body(_), Some(_))) if !is_head => {}
-        Some(fault) if fault.is_raw() && is_http2 => {
+        Some(fault) if fault.is_raw() && has_streams => {
             return stream_faults::perform(exchange, raw, fault).await;
         }
         Some(fault) if fault.is_raw() => {
@@ -191,14 +194,17 @@ impl TestAnswer {
     }
 
     /// What the protocol has no counterpart of.
-    fn problem(&self, is_http2: bool) -> Option<&'static str> {
-        match (is_http2, self.fault) {
+    fn problem(&self, version: Version) -> Option<&'static str> {
+        match (version >= Version::HTTP_2, self.fault) {
             (true, _) if self.until_close => {
-                Some("until_close: an HTTP/2 answer cannot end with its connection")
+                Some("until_close: an answer of HTTP/2 or HTTP/3 cannot end with its connection")
             }
-            (true, Some(fault)) => stream_faults::problem(fault),
+            (true, Some(fault)) => stream_faults::problem(fault, version == Version::HTTP_3),
             (false, Some(Fault::ResetStream(..) | Fault::GoAway(_))) => {
-                Some("fault: reset-stream, refused-stream and goaway need HTTP/2")
+                Some("fault: reset-stream, refused-stream and goaway need HTTP/2 or HTTP/3")
+            }
+            (false, Some(Fault::EndStream(_) | Fault::SplitHead(_))) => {
+                Some("fault: end-stream and split-head need HTTP/3")
             }
             _ => None,
         }
@@ -321,11 +327,13 @@ fn fault(query: &Query, size: u64) -> Result<Option<Fault>, QueryError> {
         Some("no-close-notify") => Some(Fault::NoCloseNotify(after.unwrap_or(At::Body(size)))),
         Some("reset-stream") => Some(Fault::ResetStream(code.unwrap_or(Code::INTERNAL), start)),
         Some("refused-stream") => Some(Fault::ResetStream(Code::REFUSED, At::Start)),
+        Some("end-stream") => Some(Fault::EndStream(in_body)),
+        Some("split-head") => Some(Fault::SplitHead(span.unwrap_or(Duration::from_millis(10)))),
         Some("goaway") => Some(Fault::GoAway(code.unwrap_or(Code::NO_ERROR))),
         Some(other) => {
             return Err(QueryError(format!(
                 "fault={other}: write one of reset, close, stall, truncate, garbage, bad-chunk, extra, wrong-length, \
-                 wrong-content, status, no-close-notify, reset-stream, refused-stream and goaway"
+                 wrong-content, status, no-close-notify, reset-stream, refused-stream, goaway, end-stream and split-head"
             )));
         }
     };

@@ -14,12 +14,14 @@ use std::pin::Pin;
 use std::rc::Rc;
 use std::task::{Context, Poll, Waker, ready};
 
+use hyper::header::HeaderValue;
 use hyper::rt::ReadBufCursor;
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::net::{TcpStream, UnixStream};
 use tokio_rustls::server::TlsStream;
 
 use crate::counters::{Count, Tally};
+use crate::h3::code;
 use crate::shard::Shard;
 
 /// Bytes read at once. A request head is far smaller; a larger read saves calls on request bodies.
@@ -170,27 +172,53 @@ impl AsyncWrite for Socket {
 pub(crate) enum Stream {
     Plain(Socket),
     Tls(Box<TlsStream<Socket>>),
+    /// Bytes of HTTP/3 go over streams of their own: there is nothing to read and write here.
+    Quic(QuicSide),
+}
+
+/// What handlers see of a connection of HTTP/3.
+#[derive(Debug)]
+pub(crate) struct QuicSide {
+    pub(crate) tally: Rc<Tally>,
+    pub(crate) local: SocketAddr,
+    /// By which it is closed.
+    pub(crate) code: Cell<u64>,
 }
 
 impl Stream {
-    pub(crate) fn socket(&self) -> &Socket {
+    fn socket(&self) -> Option<&Socket> {
         match self {
-            Stream::Plain(socket) => socket,
-            Stream::Tls(stream) => stream.get_ref().0,
+            Stream::Plain(socket) => Some(socket),
+            Stream::Tls(stream) => Some(stream.get_ref().0),
+            Stream::Quic(_) => None,
         }
     }
 
-    fn socket_mut(&mut self) -> &mut Socket {
+    fn socket_mut(&mut self) -> Option<&mut Socket> {
         match self {
-            Stream::Plain(socket) => socket,
-            Stream::Tls(stream) => stream.get_mut().0,
+            Stream::Plain(socket) => Some(socket),
+            Stream::Tls(stream) => Some(stream.get_mut().0),
+            Stream::Quic(_) => None,
         }
+    }
+
+    fn tally(&self) -> &Rc<Tally> {
+        match self {
+            Stream::Plain(socket) => socket.tally(),
+            Stream::Tls(stream) => stream.get_ref().0.tally(),
+            Stream::Quic(side) => &side.tally,
+        }
+    }
+
+    fn poll_discard(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<usize>> {
+        self.socket_mut().map_or(Poll::Ready(Ok(0)), |socket| socket.poll_discard(cx))
     }
 
     fn poll_read(&mut self, cx: &mut Context<'_>, buffer: &mut ReadBuf<'_>) -> Poll<io::Result<()>> {
         match self {
             Stream::Plain(socket) => Pin::new(socket).poll_read(cx, buffer),
             Stream::Tls(stream) => Pin::new(stream).poll_read(cx, buffer),
+            Stream::Quic(_) => Poll::Ready(Ok(())),
         }
     }
 
@@ -198,13 +226,14 @@ impl Stream {
         match self {
             Stream::Plain(socket) => socket.poll_write_counted(cx, slices),
             Stream::Tls(stream) => Pin::new(stream).poll_write_vectored(cx, slices),
+            Stream::Quic(_) => Poll::Ready(Err(io::ErrorKind::Unsupported.into())),
         }
     }
 
     /// Ready when the operating system has all that was written. A socket keeps nothing for itself.
     fn poll_flush(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
         match self {
-            Stream::Plain(_) => Poll::Ready(Ok(())),
+            Stream::Plain(_) | Stream::Quic(_) => Poll::Ready(Ok(())),
             Stream::Tls(stream) => Pin::new(stream).poll_flush(cx),
         }
     }
@@ -212,7 +241,7 @@ impl Stream {
     /// Over TLS, tells the client that nothing more comes.
     fn poll_end(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
         match self {
-            Stream::Plain(_) => Poll::Ready(Ok(())),
+            Stream::Plain(_) | Stream::Quic(_) => Poll::Ready(Ok(())),
             Stream::Tls(stream) => Pin::new(stream).poll_shutdown(cx),
         }
     }
@@ -220,7 +249,7 @@ impl Stream {
     /// Whether records were made that the operating system has not taken yet.
     fn holds_records(&self) -> bool {
         match self {
-            Stream::Plain(_) => false,
+            Stream::Plain(_) | Stream::Quic(_) => false,
             Stream::Tls(stream) => stream.get_ref().1.wants_write(),
         }
     }
@@ -256,7 +285,7 @@ pub(crate) struct Wire {
 
 impl Wire {
     pub(crate) fn new(stream: Stream, peer: Option<IpAddr>, shard: Rc<Shard>) -> Wire {
-        let tally = Rc::clone(stream.socket().tally());
+        let tally = Rc::clone(stream.tally());
         Wire {
             stream: RefCell::new(stream),
             shard,
@@ -276,12 +305,53 @@ impl Wire {
 
     /// This end's address; `None` for Unix sockets.
     pub(crate) fn local(&self) -> Option<SocketAddr> {
-        self.stream.borrow().socket().local()
+        match &*self.stream.borrow() {
+            Stream::Quic(side) => Some(side.local),
+            stream => stream.socket().and_then(Socket::local),
+        }
+    }
+
+    /// Whether HTTP/3 is spoken.
+    pub(crate) fn is_quic(&self) -> bool {
+        matches!(&*self.stream.borrow(), Stream::Quic(_))
+    }
+
+    /// What the field Alt-Svc says on this connection: where HTTP/3 is spoken, if it is. What comes without TLS might be changed on
+    /// its way, so that clients ignore it there.
+    pub(crate) fn alternative(&self) -> Option<HeaderValue> {
+        match &*self.stream.borrow() {
+            Stream::Tls(_) => self.shard.shared.alternative.clone(),
+            Stream::Plain(_) | Stream::Quic(_) => None,
+        }
+    }
+
+    /// The code by which a connection of HTTP/3 is closed.
+    pub(crate) fn close_code(&self) -> u64 {
+        match &*self.stream.borrow() {
+            Stream::Quic(side) => side.code.get(),
+            _ => 0,
+        }
+    }
+
+    /// Closes a connection of HTTP/3 by a code.
+    pub(crate) fn close_with(&self, code: u64) {
+        if let Stream::Quic(side) = &*self.stream.borrow() {
+            side.code.set(code);
+        }
+        self.close();
+    }
+
+    /// Everything so far was handed over.
+    pub(crate) fn count_flush(&self) {
+        self.flushes.set(self.flushes.get().wrapping_add(1));
+        if !self.flushed.borrow().is_empty() {
+            self.flushed.take().into_iter().for_each(Waker::wake);
+        }
     }
 
     /// Whether the connection is encrypted.
     pub(crate) fn is_encrypted(&self) -> bool {
-        matches!(&*self.stream.borrow(), Stream::Tls(_))
+        !matches!(&*self.stream.borrow(), Stream::Plain(_))
     }
 
     /// Whether a connection without TLS begins as HTTP/2 does. The bytes that were read stay for the reader.
@@ -385,8 +455,10 @@ impl Wire {
 
     /// Ends the connection with a reset instead of a FIN: what the kernel has not sent yet is lost.
     pub(crate) fn reset(&self) {
-        self.stream.borrow().socket().reset();
-        self.close();
+        if let Some(socket) = self.stream.borrow().socket() {
+            socket.reset();
+        }
+        self.close_with(code::INTERNAL_ERROR);
     }
 
     /// Ends the connection with a FIN after what was written.
@@ -402,9 +474,10 @@ impl Wire {
         if self.has_ended() || self.read_to_end.get() {
             return;
         }
-        let discard = |cx: &mut Context<'_>| self.stream.borrow_mut().socket_mut().poll_discard(cx);
+        let discard = |cx: &mut Context<'_>| self.stream.borrow_mut().poll_discard(cx);
         let arrived = poll_fn(|cx| Poll::Ready(discard(cx))).await;
-        if matches!(arrived, Poll::Ready(Ok(1..))) && self.stream.borrow().socket().shut() {
+        if matches!(arrived, Poll::Ready(Ok(1..))) && self.stream.borrow().socket().is_some_and(Socket::shut)
+        {
             let rest = async { while let Ok(1..) = poll_fn(discard).await {} };
             // The connection ends here, even if the client does not close in time.
             let _ = tokio::time::timeout(LINGER, rest).await;
@@ -509,17 +582,16 @@ impl hyper::rt::Write for WireIo {
         // hyper calls this when its own buffer is empty.
         ready!(self.0.stream.borrow_mut().poll_flush(cx))?;
         self.0.set_blocked(false);
-        self.0.flushes.set(self.0.flushes.get().wrapping_add(1));
-        if !self.0.flushed.borrow().is_empty() {
-            self.0.flushed.take().into_iter().for_each(Waker::wake);
-        }
+        self.0.count_flush();
         Poll::Ready(Ok(()))
     }
 
     fn poll_shutdown(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
         if self.0.read_to_end.get() && !self.0.answered_late.get() {
             // The client ended the connection, and need not read the answer to that (RFC 8446, 6.1).
-            self.0.stream.borrow_mut().socket_mut().uncounted = true;
+            if let Some(socket) = self.0.stream.borrow_mut().socket_mut() {
+                socket.uncounted = true;
+            }
         }
         self.0.stream.borrow_mut().poll_end(cx)
     }

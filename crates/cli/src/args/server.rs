@@ -129,7 +129,7 @@ pub struct ServeArgs {
 }
 
 flags! {
-/// TLS and HTTP/2 of `webstone serve`.
+/// TLS, HTTP/2 and HTTP/3 of `webstone serve`.
 pub struct ServeTlsArgs {
     /// Speak TLS, with a certificate made at start unless --cert is given
     #[arg(long)]
@@ -183,11 +183,19 @@ pub struct ServeTlsArgs {
     #[arg(long, value_name = "on|off", value_parser = values::on_off, requires = "tls")]
     pub tls_session_cache: Option<bool> => (server.tls?.session_cache = "off"),
 
-    /// Highest HTTP version: 1.1 or 2; HTTP/2 is negotiated (ALPN) over TLS, and needs prior knowledge without TLS
+    /// Highest HTTP version: 1.1, 2 or 3
     ///
-    /// Example: --http 2
-    #[arg(long, value_name = "1.1|2", value_parser = values::server_http)]
-    pub http: Option<bool> => (server.http2 = "1.1"),
+    /// HTTP/2 is negotiated (ALPN) over TLS, and needs prior knowledge without TLS. HTTP/3 needs --tls, and is spoken at the UDP
+    /// port of the same number, with the same certificate; answers over TLS name it in Alt-Svc.
+    ///
+    /// Example: --tls --http 3
+    #[arg(long, value_name = "1.1|2|3", value_parser = values::server_http)]
+    pub http: Option<u8> => (
+        server.http2 & server.http3 = "1.1",
+        |args, run| if let Some(version) = args.http {
+            (run.server.http2, run.server.http3) = (version >= 2, version >= 3);
+        }
+    ),
 }
 }
 
@@ -250,6 +258,10 @@ pub struct OwnTlsArgs {
     /// Let the server speak HTTP/2, too: negotiated (ALPN) over TLS, with prior knowledge without TLS; implied by --http 2
     #[arg(long)]
     pub server_http2: bool => (server.http2),
+
+    /// Let the server speak HTTP/3, too, at the UDP port of the same number; needs --tls
+    #[arg(long)]
+    pub server_http3: bool => (server.http3),
 }
 }
 

@@ -37,12 +37,13 @@ pub(super) fn http_version() -> impl TypedValueParser<Value = HttpVersion> {
     one_of([("1.0", "HTTP/1.0"), ("1.1", "HTTP/1.1"), ("2", "HTTP/2")])
 }
 
-/// Whether a server also supports HTTP/2.
-pub(super) fn server_http(text: &str) -> Result<bool, String> {
+/// The highest version that a server supports: 1, 2 or 3.
+pub(super) fn server_http(text: &str) -> Result<u8, String> {
     match text {
-        "1.1" => Ok(false),
-        "2" => Ok(true),
-        _ => Err(format!("`{text}` is no version of HTTP that is spoken here; write 1.1 or 2")),
+        "1.1" => Ok(1),
+        "2" => Ok(2),
+        "3" => Ok(3),
+        _ => Err(format!("`{text}` is no version of HTTP that is spoken here; write 1.1, 2 or 3")),
     }
 }
 

@@ -169,6 +169,7 @@ pub(super) fn elsewhere(server: &ServerSpec, url: &str, given: &[&'static str]) 
         ("server.handlers", server.handlers > 0),
         ("server.tls", server.tls.is_some()),
         ("server.http2", server.http2),
+        ("server.http3", server.http3),
     ];
     match settings.into_iter().find(|(key, set)| *set || given.contains(key)) {
         Some((key, _)) => Err(SpecError::new(

@@ -355,6 +355,7 @@ fn merged(common: &ServerSpec, own: &ServerSpec) -> ServerSpec {
     spec.root = spec.root.or_else(|| common.root.clone());
     spec.tls = spec.tls.or_else(|| common.tls.clone());
     spec.http2 |= common.http2;
+    spec.http3 |= common.http3;
     spec.interface = spec.interface.or(common.interface);
     spec.access_log = spec.access_log.or_else(|| common.access_log.clone());
     spec.cache = spec.cache.or(common.cache);

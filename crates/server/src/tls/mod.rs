@@ -23,6 +23,7 @@ pub use certificate::Certificate;
 use crate::connection_faults::Misdeed;
 use crate::counters::Count;
 use crate::error::ServeError;
+use crate::h3::Quic;
 use crate::listener::Address;
 use crate::wire::Socket;
 
@@ -39,6 +40,8 @@ pub(crate) struct Tls {
     acceptor: TlsAcceptor,
     /// The certificate that was made, where none was named.
     pub(crate) made: Option<Certificate>,
+    /// Whether sessions are resumed.
+    resumes: bool,
 }
 
 impl std::fmt::Debug for Tls {
@@ -91,7 +94,15 @@ impl Tls {
             false => Arc::new(NoServerSessionStorage {}),
         };
         config.send_tls13_tickets = if tickets || cache { TICKETS } else { 0 };
-        Ok(Tls { acceptor: TlsAcceptor::from(Arc::new(config)), made })
+        let resumes = tickets || cache;
+        Ok(Tls { acceptor: TlsAcceptor::from(Arc::new(config)), made, resumes })
+    }
+
+    /// QUIC with the same certificate.
+    pub(crate) fn quic(&self) -> Result<Quic, ServeError> {
+        let hint = "add 1.3 to --tls-versions, or leave out HTTP/3";
+        Quic::new(ServerConfig::clone(self.acceptor.config()), self.resumes)
+            .map_err(|what| ServeError { what: format!("--http 3: {what}"), hint: Some(hint.to_owned()) })
     }
 
     /// The handshake of a connection, with a fault if one is due. `None`: the connection has ended.

@@ -9,6 +9,7 @@ mod faults;
 mod files;
 mod http;
 mod http2;
+mod http3;
 mod peer;
 mod process;
 mod schedules;
