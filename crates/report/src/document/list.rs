@@ -26,7 +26,7 @@ pub fn render_list(rows: &[(String, Listed)], options: &Options) -> String {
     table.number("result", "", Room::Always, |(_, listed)| &*listed.result);
     table.text("verdict", Room::Always, |(_, listed)| listed.standing);
     if rows.iter().any(|(_, listed)| !listed.tags.is_empty()) {
-        table.text("tags", Room::Flexible(8), |(_, listed)| &*listed.tags);
+        table.text("tags", Room::Words, |(_, listed)| &*listed.tags);
     }
     text::whole(&Document(vec![Block::Table(table.done())]), options)
 }

@@ -19,6 +19,8 @@ pub(crate) enum Room {
     Flexible(usize),
     /// The same, and not so far that two of its cells that differ would look alike.
     Distinct(usize),
+    /// Loses words at the end, of a list whole items, but never the first.
+    Words,
 }
 
 /// A table.

@@ -19,6 +19,8 @@ use crate::{Charset, Options, outgoing};
 const INDENT: usize = 2;
 /// Spaces between columns.
 const GAP: usize = 2;
+/// A cell of words is not narrower than this, unless it is all there.
+const WORDS_WIDTH_MIN: usize = 12;
 /// Below this a table has no room for its names and numbers at all.
 const WIDTH_MIN: usize = 40;
 /// Strong, faint, good, caution, alarm.
@@ -236,7 +238,11 @@ impl<'a> Drawn<'a> {
     /// What is drawn of a row.
     fn row(&self, cells: &[&str]) -> String {
         let cell = |&(index, width): &(usize, usize)| {
-            fitted(cells[index], width, self.table.columns[index].left, &self.screen.safe("…"))
+            let (column, ellipsis) = (&self.table.columns[index], self.screen.safe("…"));
+            match column.room {
+                Room::Words => fitted(&first_words(cells[index], width, &ellipsis), width, column.left, ""),
+                _ => fitted(cells[index], width, column.left, &ellipsis),
+            }
         };
         self.layout.iter().map(cell).collect::<Vec<_>>().join(&" ".repeat(GAP))
     }
@@ -285,6 +291,10 @@ impl<'a> Drawn<'a> {
             .map(|index| match columns[index].room {
                 Room::Flexible(least) => Some(least),
                 Room::Distinct(least) => Some(self.distinct_width(index, least, widths[index])),
+                Room::Words => {
+                    let cells = self.cells.iter().filter_map(|cells| cells.get(index));
+                    Some(cells.map(|cell| words_width_min(cell)).max().unwrap_or(0))
+                }
                 _ => None,
             })
             .collect();
@@ -407,6 +417,30 @@ fn fitted(text: &str, width: usize, left: bool, ellipsis: &str) -> String {
     if left { format!("{text}{fill}") } else { format!("{fill}{text}") }
 }
 
+/// The parts of a text: of a list its items, of a sentence its words. Ends where each could end.
+fn ends(text: &str) -> impl Iterator<Item = usize> {
+    let mark = if text.contains(", ") { ", " } else { " " };
+    text.match_indices(mark).map(|(at, _)| at)
+}
+
+/// The width that a cell of words has at least: a list's first item, and a short sentence.
+fn words_width_min(text: &str) -> usize {
+    let end = if text.contains(", ") { ends(text).next() } else { None };
+    end.map_or(text.width().min(WORDS_WIDTH_MIN), |end| text[..end].width())
+}
+
+/// As many parts as there is room for; an ellipsis if it fits after them.
+fn first_words(text: &str, width: usize, ellipsis: &str) -> String {
+    if text.width() <= width {
+        return text.to_owned();
+    }
+    let Some(end) = ends(text).filter(|end| text[..*end].width() <= width).last() else {
+        return cut(text, width, ellipsis);
+    };
+    let marked = format!("{}{ellipsis}", &text[..end]);
+    if marked.width() <= width { marked } else { text[..end].to_owned() }
+}
+
 /// Cuts in the middle: both the directory and the file name of a long URL tell something.
 fn cut(text: &str, width: usize, ellipsis: &str) -> String {
     let room = width.saturating_sub(ellipsis.width());
@@ -488,6 +522,26 @@ mod tests {
         // Shorter than the first name, both would be its head and its tail.
         assert_eq!(table.layout(30), [(0, 22), (1, 4)]);
         assert_eq!(table.layout(24), [(0, 21), (1, 4)]);
+    }
+
+    #[test]
+    fn remarks_lose_whole_words_and_never_the_first() {
+        for (text, width, expected) in [
+            ("INCONCLUSIVE, 3 notes", 21, "INCONCLUSIVE, 3 notes"),
+            ("INCONCLUSIVE, 3 notes", 20, "INCONCLUSIVE..."),
+            ("INCONCLUSIVE, 3 notes", 14, "INCONCLUSIVE"),
+            ("The server is the bottleneck", 20, "The server is the..."),
+            ("The server is the bottleneck", 12, "The server"),
+        ] {
+            assert_eq!(first_words(text, width, "..."), expected, "{width}");
+        }
+        let mut table = Table::of(&["INCONCLUSIVE, 3 notes", "INVALID"]);
+        table.number("peak", "", Room::Always, |_| 123_456_u64).text("", Room::Words, |text| *text);
+        let table = table.done();
+        let screen = screen(40);
+        let drawn = Drawn::of(&screen, &table);
+        // However narrow it is, the verdict stays.
+        assert_eq!((drawn.layout(80), drawn.layout(10)), (vec![(0, 7), (1, 21)], vec![(0, 7), (1, 12)]));
     }
 
     #[test]

@@ -35,7 +35,7 @@ pub(super) fn sheet(report: &Report<'_>) -> Sheet {
     });
     table.number("server", "CPU", Room::Always, |cell| used(cell, |level| level.server_cpu_percent));
     table.number("link", "", Room::Optional(2), |cell| used(cell, |level| level.link_percent));
-    table.text("bottleneck", Room::Flexible(12), |cell| match (cell.counts(), cell.standing) {
+    table.text("bottleneck", Room::Words, |cell| match (cell.counts(), cell.standing) {
         (false, Some(standing)) => standing.word().to_owned(),
         // Its evidence is in the cell's own report.
         _ => cell.limit.as_deref().and_then(|it| it.split([':', '.']).next()).unwrap_or_default().to_owned(),

@@ -135,7 +135,7 @@ impl Draw<'_> {
         });
         table.number("latency", "at peak", Room::Optional(4), |ranked| latency(peak(ranked)));
         table.number("server", "CPU/request", Room::Optional(2), |ranked| cpu(peak(ranked)));
-        table.text("", Room::Flexible(12), |ranked| self.remarks(ranked.cell));
+        table.text("", Room::Words, |ranked| self.remarks(ranked.cell));
         table.marks(|ranked| ranked.rank.is_some_and(|rank| rank.worst == 1));
         table.tones(|ranked| tone(self.cell(ranked.cell)));
         let mut sheet = Sheet::new("Ranks", ranks.of.as_str(), table.done());
@@ -244,7 +244,7 @@ impl Draw<'_> {
             let point = scaling.law.as_ref()?.points.iter().find(|point| point.n == n(row))?;
             Some(format!("{}%", signed(point.residual_percent, 1)))
         });
-        table.text("", Room::Flexible(12), |row| {
+        table.text("", Room::Words, |row| {
             let shared = !self.cell(row.cell).shared_cpus.is_empty();
             let shared = if shared { "shared CPUs" } else { "" }.to_owned();
             joined([self.remarks(row.cell), shared], ", ")
@@ -319,7 +319,7 @@ impl Draw<'_> {
         table.number("useful peak", "requests/s", Room::Optional(2), |row| useful(self.cell(row.cell)));
         table.number("Jain", "", Room::Optional(1), |row| jain(peak(row)));
         table.number("server", "CPU/request", Room::Optional(5), |row| cpu(peak(row)));
-        table.text("", Room::Flexible(12), |row| self.remarks(row.cell));
+        table.text("", Room::Words, |row| self.remarks(row.cell));
         table.tones(|row| match self.summary.alarms_of(row.cell).next() {
             Some(_) => Tone::Alarm,
             None => tone(self.cell(row.cell)),
@@ -360,7 +360,7 @@ impl Draw<'_> {
         });
         table.number("server", "CPU/request", Room::Optional(6), |(_, cell)| cpu(cell.peak_level()));
         table.text("verdict", Room::Always, |(_, cell)| cell.standing.map(|standing| standing.word()));
-        table.text("", Room::Flexible(12), |(place, _)| self.remarks_beside_verdict(*place));
+        table.text("", Room::Words, |(place, _)| self.remarks_beside_verdict(*place));
         let table = table.tones(|(_, cell)| tone(cell)).done();
         let mut sheet = Sheet::new("Cells", "each at the level of its highest rate", table);
         sheet.note(Tone::Faint, useful_rule());
@@ -403,7 +403,7 @@ impl Draw<'_> {
         table.number("origin", "CPU", Room::Optional(6), |(_, cell)| {
             Some(percent(origin(cell)?.server?.cpu_percent, 0))
         });
-        table.text("", Room::Flexible(12), |(place, _)| self.remarks(*place));
+        table.text("", Room::Words, |(place, _)| self.remarks(*place));
         let table = table.tones(|(_, cell)| tone(cell)).done();
         let mut sheet =
             Sheet::new("Origin", "what each proxy asked of the server behind it, at its peak", table);
@@ -552,11 +552,10 @@ pub(crate) fn scaling_lines(summary: &Summary) -> Vec<(&Scaling, Vec<(f64, Inter
 
 /// For a chart: of every interface, its name and efficiency.
 pub(crate) fn efficiency_lines(summary: &Summary) -> Vec<(String, Interval)> {
-    let rows = summary.spice.iter().flat_map(|spice| &spice.rows);
-    rows.filter_map(|row| {
-        let cell = &summary.cells[row.cell];
-        let efficiency = row.efficiency_percent.filter(|_| cell.at.is_dynamic())?;
-        Some((format!("{}, {}", cell.at.server.name(), row.interface), efficiency))
+    let rows = summary.spice.iter().flat_map(|spice| spice.rows.iter().map(move |row| (spice, row)));
+    rows.filter_map(|(spice, row)| {
+        let efficiency = row.efficiency_percent.filter(|_| summary.cells[row.cell].at.is_dynamic())?;
+        Some((format!("{}, {}", spice.of, row.interface), efficiency))
     })
     .collect()
 }
