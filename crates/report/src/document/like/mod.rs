@@ -3,6 +3,8 @@
 //!
 //! A row of today stands below a printed one only if it was measured under its conditions (`history::beside`); NA otherwise.
 
+#[cfg(test)]
+mod tests;
 mod today;
 
 use std::collections::BTreeMap;
@@ -83,7 +85,11 @@ pub(crate) struct Shape {
 pub(crate) struct Drawn {
     pub(crate) title: String,
     pub(crate) quantity: Quantity,
+    #[serde(default)]
     of: Vec<String>,
+    /// Bars of a table of shares, by its title.
+    #[serde(default)]
+    shares: Option<String>,
 }
 
 impl Drawn {
@@ -108,6 +114,23 @@ struct Form {
     quantity: Option<Quantity>,
     head: (String, String),
     sizes: Option<String>,
+}
+
+impl Form {
+    /// A line of a table of shares, in percent: of a server of today, or as it was printed.
+    fn share(&self, place: usize, today: Option<&Today>) -> Option<f64> {
+        let (_, id, row, other, other_row) = &self.shares[place];
+        let quantity = self.quantity.unwrap_or(Quantity::RequestRate);
+        let value = |id: &str, row: usize| {
+            let (result, row) = (result(id), &result(id).rows[row]);
+            match today {
+                Some(today) => today.value(result, row, quantity).map(|it| it.value),
+                None => row.figure(quantity).map(|figure| figure.value),
+            }
+        };
+        let (a, b) = (value(id, *row)?, value(other, *other_row)?);
+        (b > 0.0).then(|| 100.0 * a / b)
+    }
 }
 
 fn shapes() -> &'static [Shape] {
@@ -361,27 +384,32 @@ impl Filled<'_> {
 
     /// In percent of another row.
     fn shares(&self, form: &Form) -> Table {
-        let quantity = form.quantity.unwrap_or(Quantity::RequestRate);
         let mut lines = Vec::new();
-        for (label, id, row, other, other_row) in &form.shares {
-            let (result, other) = (result(id), result(other));
-            let (row, other_row) = (&result.rows[*row], &other.rows[*other_row]);
-            let value = |row: &Row| row.figure(quantity).map(|figure| figure.value);
-            let percent = |a: Option<f64>, b: Option<f64>| match (a, b) {
-                (Some(a), Some(b)) if b > 0.0 => format!("{:.0}%", 100.0 * a / b),
-                _ => "NA".to_owned(),
+        for (place, (label, id, row, ..)) in form.shares.iter().enumerate() {
+            let result = result(id);
+            let percent = |today| {
+                form.share(place, today).map_or_else(|| "NA".to_owned(), |percent| format!("{percent:.0}%"))
             };
-            let printed = percent(value(row), value(other_row));
-            let below = self.today.iter().map(|today| {
-                let (a, b) = (today.value(result, row, quantity), today.value(other, other_row, quantity));
-                (today.name.clone(), vec![percent(a.map(|it| it.value), b.map(|it| it.value))])
-            });
-            let mut named = named(row, &year(result), vec![printed], below.collect());
+            let below = self.today.iter().map(|today| (today.name.clone(), vec![percent(Some(today))]));
+            let printed = vec![percent(None)];
+            let mut named = named(&result.rows[*row], &year(result), printed, below.collect());
             named[0].label.clone_from(label);
             named.iter_mut().for_each(|line| line.clients.clear());
             lines.extend(named);
         }
         self.drawn(&lines, Some(""), None, std::slice::from_ref(&form.head))
+    }
+
+    /// What a drawing of shares has for a server of today, or as printed: names and percent.
+    pub(crate) fn shares_of(&self, drawn: &Drawn, today: Option<&Today>) -> Option<Vec<(String, f64)>> {
+        let title = drawn.shares.as_ref()?;
+        let form = self.shape.tables.iter().find(|form| form.title == *title)?;
+        let known = form.shares.iter().enumerate();
+        Some(
+            known
+                .filter_map(|(place, (label, ..))| Some((label.clone(), form.share(place, today)?)))
+                .collect(),
+        )
     }
 
     /// Rows of lines below each other.
@@ -432,18 +460,17 @@ impl Filled<'_> {
 
     /// Today's alone: the document has no such table, and says how to make one.
     fn sizes(&self, result: &'static Published) -> Option<Table> {
-        let rows: Vec<_> = self
-            .today
-            .iter()
-            .flat_map(|today| {
-                let of_row = |row| today.levels(result, row);
-                result
-                    .rows
-                    .iter()
-                    .filter_map(of_row)
-                    .flat_map(|(name, levels)| levels.iter().map(move |level| (name.clone(), level)))
-            })
-            .collect();
+        let mut rows = Vec::new();
+        for today in &self.today {
+            for row in &result.rows {
+                let (_, levels) = today.levels(result, row).unwrap_or_default();
+                let name = || match &row.label {
+                    Some(label) => format!("{label}, {}", today.name),
+                    None => today.name.clone(),
+                };
+                rows.extend(levels.iter().map(|level| (name(), level)));
+            }
+        }
         rows.first()?;
         let mut table = Table::of(&rows);
         table.text("", Room::Flexible(14), |(name, _)| name);
@@ -537,54 +564,4 @@ fn printed_as(value: f64, quantity: Quantity, result: &Published, printed: Optio
 fn told(value: f64, decimals: usize) -> String {
     let small = if value > 0.0 && value < 1.0 { (1.0 - value.log10().floor()) as usize } else { 0 };
     decimal(value, decimals.max(small.min(6)))
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn every_shape_finds_its_results_and_every_result_has_a_place() {
-        let text = include_str!("shapes.toml");
-        for shape in shapes() {
-            let filled = Filled { shape, today: Vec::new(), own: &[] };
-            let sheets = filled.sheets();
-            assert!(!sheets.is_empty(), "{}", shape.name);
-            shape.figures.iter().chain(&shape.bars).for_each(|drawn| assert!(drawn.results().count() > 0));
-            for document in &shape.documents {
-                let results = published().iter().filter(|result| result.document.id == *document);
-                for result in results {
-                    assert!(text.contains(&format!("\"{}\"", result.id)), "{} has no place", result.id);
-                }
-            }
-        }
-        assert_eq!(names(), ["webstone-paper", "fasttrack", "proliant", "netserver", "wasd"]);
-    }
-
-    /// A table as it was printed: columns, order, digits, NA.
-    #[test]
-    fn without_runs_the_printed_tables_stand_alone() {
-        let text = |name: &str| {
-            let options = Options { charset: crate::Charset::Ascii, ..Options::default() };
-            String::from_utf8(render(name, Vec::new(), &[], Format::Text, &options).unwrap()).unwrap()
-        };
-        let squeezed = |name: &str| text(name).split_whitespace().collect::<Vec<_>>().join(" ");
-        assert!(squeezed("fasttrack").contains("16 1996 262 0.000 0.06 14.1 32 1996 263 0.000 0.12 14.1"));
-        let netserver = squeezed("netserver");
-        assert!(
-            netserver.contains("1 2000 3,570 - 2 2000 4,842 36% 4 2000 7,010 96% 6 2000 NA NA"),
-            "{netserver}"
-        );
-        let proliant = squeezed("proliant");
-        assert!(
-            proliant.contains("1 processor HTML: 1996 820 @ 50 clients 121 @ 50 clients ISAPI: 1996 91 @ 50 clients 12.9 @ 500 clients"),
-            "{proliant}"
-        );
-        assert!(proliant.contains("4 processors HTML: 1996 Not Reported Not Reported"), "{proliant}");
-        let wasd = squeezed("wasd");
-        assert!(wasd.contains("0K duration (seconds) printed 28.2 16.6 5.5"), "{wasd}");
-        assert!(wasd.contains("cached over uncached: 0K, 1 concurrent printed 241%"), "{wasd}");
-        assert!(squeezed("webstone-paper").contains("WEBSTONE number 456 142"));
-        assert!(text("fasttrack").lines().all(|line| line.chars().count() <= 80));
-    }
 }

@@ -114,9 +114,23 @@ fn lines(html: &mut Html, id: &str, filled: &Filled<'_>, drawn: &Drawn) {
         .draw(html);
 }
 
-/// Peaks as bars: then, and now, each on a scale of its own.
+/// Peaks or shares as bars: then, and now, each on a scale of its own.
 fn bars(html: &mut Html, id: &str, filled: &Filled<'_>, drawn: &Drawn) {
     let quantity = drawn.quantity;
+    if let Some(printed) = filled.shares_of(drawn, None) {
+        chart(html, &format!("{id}-then"), format!("{}, as printed", drawn.title), drawn, printed);
+        for (place, today) in filled.today.iter().enumerate() {
+            let measured = filled.shares_of(drawn, Some(today)).unwrap_or_default();
+            chart(
+                html,
+                &format!("{id}-{place}"),
+                format!("{}, {}", drawn.title, today.name),
+                drawn,
+                measured,
+            );
+        }
+        return;
+    }
     let row_of = |result: &'static Published| {
         result.rows.iter().find(|row| row.figure(quantity).is_some()).unwrap_or(&result.rows[0])
     };
@@ -146,8 +160,11 @@ fn bars(html: &mut Html, id: &str, filled: &Filled<'_>, drawn: &Drawn) {
 fn chart(html: &mut Html, id: &str, title: String, drawn: &Drawn, rows: Vec<(String, f64)>) {
     let divisor = drawn.results().next().map_or(1.0, |result| drawn.quantity.factor(&result.document));
     let rows: Vec<_> = rows.into_iter().map(|(name, value)| (name, value / divisor, None)).collect();
-    let caption =
-        if divisor > 1.0 { "Mbit/s; a Mbit has 2^20 bits, as WebStone's." } else { "Connections/s." };
+    let caption = match drawn.quantity {
+        Quantity::Throughput => "Mbit/s; a Mbit has 2^20 bits, as WebStone's.",
+        Quantity::ConnectionRate => "Connections/s.",
+        _ => "Request rate in percent of that of static files.",
+    };
     BarFigure {
         id: id.to_owned(),
         title,
