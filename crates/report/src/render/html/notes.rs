@@ -15,7 +15,8 @@ use super::markup::Html;
 pub(super) fn draw(html: &mut Html, run: &Run<'_>) {
     html.section("notes", "Notes");
     reasons(html, run);
-    limit(html, run);
+    // The page says above what a search found.
+    limit(html, run, false);
     cautions(html, run);
     rules(html, run);
     html.raw("</section>");
@@ -33,7 +34,7 @@ pub(super) fn draw_each(
     for run in runs {
         html.raw("<details class=\"printed\"><summary><h3>").text(&run.name).raw("</h3></summary>");
         reasons(html, run);
-        limit(html, run);
+        limit(html, run, true);
         if with_cautions {
             cautions(html, run);
         }
@@ -57,16 +58,16 @@ fn reasons(html: &mut Html, run: &Run<'_>) {
     html.raw("</ul>");
 }
 
-fn limit(html: &mut Html, run: &Run<'_>) {
+fn limit(html: &mut Html, run: &Run<'_>, with_answer: bool) {
     html.element("p", &run.verdict.limit.sentence);
     if let Some(finding) = search::of_record(run.record) {
-        html.raw("<p><b>Search:</b> ").text(&finding.sentence);
-        if let Some(peak) = finding.useful_peak {
-            html.text(" Useful peak: ")
-                .text(&peak.sentence(run.record.spec.find.as_ref().map(|find| find.over).unwrap_or_default()))
-                .raw(".");
+        if with_answer {
+            html.raw("<p><b>Search:</b> ").text(&finding.sentence).raw("</p>");
         }
-        html.raw("</p>");
+        if let Some(peak) = finding.useful_peak {
+            let over = run.record.spec.find.as_ref().map(|find| find.over).unwrap_or_default();
+            html.raw("<p><b>Useful peak:</b> ").text(&peak.sentence(over)).raw(".</p>");
+        }
     }
     if let Some(said) = calibration::said(run.record) {
         html.raw("<p><b>Load generator:</b> ").text(&said).raw("</p>");
