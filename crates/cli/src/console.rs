@@ -10,6 +10,7 @@ use std::path::Path;
 
 use webstone_measure::shown::{indented, lines};
 use webstone_report::{Charset, Format, Options};
+use webstone_store::redaction;
 
 use crate::args::ColorChoice;
 use crate::failure::Failure;
@@ -76,10 +77,10 @@ impl Console {
 }
 
 /// Writes a message to standard error. A failure is ignored: there is no other place to report it. Text from servers
-/// and files in it can neither begin a line nor control the terminal.
+/// and files in it can neither begin a line nor control the terminal, and nobody's password is in it.
 pub(crate) fn complain(text: impl Display) {
     let text = text.to_string();
-    let _ = writeln!(io::stderr(), "{}", indented(&lines(&text, |_| 0)));
+    let _ = writeln!(io::stderr(), "{}", indented(&lines(&redaction::message(&text), |_| 0)));
 }
 
 /// Writes a failure to standard error that does not end the command.

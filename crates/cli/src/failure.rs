@@ -4,6 +4,7 @@ use std::fmt;
 use std::path::Path;
 
 use webstone_measure::shown::{indented, lines};
+use webstone_store::redaction;
 
 /// How the program ends.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -113,7 +114,7 @@ impl fmt::Display for Failure {
 }
 
 fn harmless(text: &str) -> String {
-    indented(&lines(text, |_| 0)).replace("\nhint: ", "\n  hint: ")
+    indented(&lines(&redaction::message(text), |_| 0)).replace("\nhint: ", "\n  hint: ")
 }
 
 impl std::error::Error for Failure {}

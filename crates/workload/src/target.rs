@@ -11,6 +11,8 @@ use std::str::FromStr;
 
 use webstone_measure::shown::quoted;
 
+const USER_RULE: &str = "a user name in a URL is not sent";
+const USER_REMEDY: &str = "write a header field instead, as in 'Authorization: Basic …'";
 const FORM: &str = "write http://HOST:PORT/PATH, as in http://127.0.0.1:8080/index.html";
 
 /// The scheme of a URL.
@@ -73,8 +75,26 @@ pub struct UrlError {
 
 impl UrlError {
     fn new(url: &str, rule: impl Into<String>, remedy: impl Into<String>) -> UrlError {
-        UrlError { url: url.to_owned(), rule: rule.into(), remedy: remedy.into() }
+        UrlError { url: without_user(url), rule: rule.into(), remedy: remedy.into() }
     }
+}
+
+/// A URL as messages show it: its user name and password are nobody's business.
+fn without_user(url: &str) -> String {
+    let start = url.find("://").map_or(0, |at| at + 3);
+    match user_end(&url[start..]) {
+        Some(end) => format!("{}[redacted]{}", &url[..start], &url[start + end..]),
+        None => url.to_owned(),
+    }
+}
+
+/// Where the user name and password end that a URL has after its scheme. A password may hold a slash.
+fn user_end(rest: &str) -> Option<usize> {
+    let authority = &rest[..rest.find(['/', '?', '#']).unwrap_or(rest.len())];
+    let is_port = |text: &str| text.bytes().all(|byte| byte.is_ascii_digit());
+    let is_password =
+        || authority.rsplit_once(':').is_some_and(|(host, port)| !host.ends_with(']') && !is_port(port));
+    rest.rfind('@').filter(|_| authority.contains('@') || is_password())
 }
 
 impl Target {
@@ -82,13 +102,17 @@ impl Target {
     /// contain templates and a fragment.
     pub fn split(url: &str) -> Result<(Target, Cow<'_, str>), UrlError> {
         let Some((scheme, rest)) = url.split_once("://") else {
-            let remedy = if url.is_empty() { FORM.to_owned() } else { format!("write http://{url}") };
+            let remedy =
+                if url.is_empty() { FORM.to_owned() } else { format!("write http://{}", without_user(url)) };
             return Err(UrlError::new(url, "the protocol is missing", remedy));
         };
         let Some(scheme) = Scheme::of(scheme) else {
             let rule = format!("{} is not a protocol that can be measured", quoted(scheme));
             return Err(UrlError::new(url, rule, FORM));
         };
+        if user_end(rest).is_some() {
+            return Err(UrlError::new(url, USER_RULE, USER_REMEDY));
+        }
         let (authority, path) = rest.split_at(rest.find(['/', '?', '#']).unwrap_or(rest.len()));
         let place = Place::read(authority).map_err(|(rule, remedy)| UrlError::new(url, rule, remedy))?;
         let port = place.port.unwrap_or(scheme.default_port());
@@ -159,8 +183,7 @@ impl Place {
     /// Parses a place; the error is the rule that it breaks, and the remedy.
     fn read(text: &str) -> Result<Place, (String, &'static str)> {
         if text.contains('@') {
-            const REMEDY: &str = "write a header field instead, as in 'Authorization: Basic …'";
-            return Err(("a user name in a URL is not sent".to_owned(), REMEDY));
+            return Err((USER_RULE.to_owned(), USER_REMEDY));
         }
         let bracket = text.strip_prefix('[').and_then(|rest| rest.split_once(']'));
         let (host, port) = match bracket {
@@ -269,7 +292,6 @@ mod tests {
 
     #[test]
     fn an_error_has_url_rule_and_remedy() {
-        const USER: &str = "a user name in a URL is not sent";
         for (url, rule, remedy) in [
             ("localhost:8080", "the protocol is missing", "write http://localhost:8080"),
             ("", "the protocol is missing", FORM),
@@ -295,7 +317,6 @@ mod tests {
                 "`::1` is an IPv6 address without brackets",
                 "write it in brackets, as in http://[::1]:8080",
             ),
-            ("http://me:pw@a/", USER, "write a header field instead, as in 'Authorization: Basic …'"),
             ("http://a:0/", "`0` is not a port", "write a port from 1 to 65535"),
             ("http://a:65536/", "`65536` is not a port", "write a port from 1 to 65535"),
             ("http://a:+1/", "`+1` is not a port", "write a port from 1 to 65535"),
@@ -306,6 +327,27 @@ mod tests {
             assert_eq!((error.url.as_str(), error.rule.as_str(), error.remedy.as_str()), (url, rule, remedy));
             assert_eq!(error.to_string(), format!("URL `{url}`: {rule}"));
         }
+    }
+
+    #[test]
+    fn a_password_is_in_no_message() {
+        for (url, shown) in [
+            ("http://me:pw@a/", "http://[redacted]@a/"),
+            ("http://pw@a/x@y", "http://[redacted]@y"),
+            ("http://me:p/w@a/", "http://[redacted]@a/"),
+            ("http://me:p@w#1@a:80/", "http://[redacted]@a:80/"),
+            ("ftp://me:pw@a", "ftp://[redacted]@a"),
+            ("me:pw@a", "[redacted]@a"),
+        ] {
+            let error = Target::split(url).unwrap_err();
+            assert_eq!(error.url, shown);
+            assert!(!format!("{error} {}", error.remedy).contains("pw"), "{error}");
+        }
+        assert_eq!(Target::split("http://me:pw@a/").unwrap_err().rule, USER_RULE);
+        for url in ["http://a:80x/", "http://[::1]:x/@", "http://a:81x"] {
+            assert!(!Target::split(url).unwrap_err().url.contains("redacted"), "{url}");
+        }
+        assert!(Target::split("http://a:80/me@x").is_ok() && Target::split("http://a/me:pw@x").is_ok());
     }
 
     #[test]

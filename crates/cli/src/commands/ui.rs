@@ -9,6 +9,7 @@ use webstone_model::powers;
 use webstone_model::series::Kind;
 use webstone_model::spec::{ServerSpec, Software};
 use webstone_runner::{Feeds, series};
+use webstone_store::redaction;
 use webstone_ui::{Bound, Desk, KnownServer, Options, Planned, Problem, UiError};
 use webstone_workload::builtins;
 
@@ -164,8 +165,9 @@ fn of_series(kind: Kind, args: &SeriesArgs, testbed: &str) -> Result<Planned, Fa
 
 /// A message for people, converted for a form, where names of files and flags have no meaning.
 fn problem(mut failure: Failure) -> Problem {
-    failure.message = flags::without_flags(&failure.message);
-    failure.hint = failure.hint.as_deref().map(flags::without_flags);
+    let shown = |text: &str| flags::without_flags(&redaction::message(text));
+    failure.message = shown(&failure.message);
+    failure.hint = failure.hint.as_deref().map(shown);
     let rest = failure.message.strip_prefix("testbed file ").and_then(|rest| rest.strip_prefix(TESTBED));
     let Some(rest) = rest else {
         // A rule that concerns no line begins with the key, or the flag that sets it.

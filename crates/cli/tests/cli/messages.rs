@@ -42,6 +42,35 @@ fn unknown_commands() {
     );
 }
 
+/// Whichever option has it, in whatever form.
+#[test]
+fn no_message_quotes_a_password() {
+    says(
+        &["hit", "http://ann:s3cret@127.0.0.1/"],
+        "error: URL `http://[redacted]@127.0.0.1/`: a user name in a URL is not sent\n\
+         hint: write a header field instead, as in 'Authorization: Basic …'",
+    );
+    for arguments in [
+        &["run", "http://ann:s3/cret@127.0.0.1/"][..],
+        &["run", "ann:s3cret@127.0.0.1"],
+        &["ann:s3cret@127.0.0.1"],
+        &["http://s3cret@127.0.0.1"],
+        &["find", "http://ann:s3cret@127.0.0.1/", "--slo", "errors<1%"],
+        &["duel", "http://ann:s3cret@127.0.0.1/", "http://127.0.0.1/"],
+        &["hit", "http://127.0.0.1/", "--proxy", "http://ann:s3cret@127.0.0.1:3128"],
+        &["hit", "http://127.0.0.1/", "--proxy", "https://ann:s3cret@127.0.0.1:3128"],
+        &["hit", "http://127.0.0.1/", "--allow-hosts", "ann:s3cret@127.0.0.1"],
+        &["hit", "http://127.0.0.1/", "--connect-to", "http://ann:s3cret@h"],
+        &["hit", "--curl", "curl -x http://ann:s3cret@127.0.0.1 ftp://ann:s3cret@127.0.0.1"],
+        &["run", "http://127.0.0.1/", "-w", "http://ann:s3cret@127.0.0.1/w.toml"],
+        &["ui", "--port", "http://ann:s3cret@127.0.0.1"],
+    ] {
+        let said = webstone(arguments);
+        assert_ne!(said.code, 0, "{arguments:?}");
+        assert!(!said.err.contains("cret") && !said.out.contains("cret"), "{arguments:?}: {}", said.err);
+    }
+}
+
 #[test]
 fn unknown_options() {
     says(

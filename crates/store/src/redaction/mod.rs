@@ -9,6 +9,7 @@
 mod names;
 mod shapes;
 
+use std::borrow::Cow;
 use std::ops::Range;
 
 use serde_json::Value;
@@ -38,6 +39,14 @@ pub fn text(text: &str) -> Redacted {
     let named = replace(text, names::secrets(text));
     let shaped = replace(&named.text, shapes::secrets(&named.text));
     Redacted { text: shaped.text, secrets: named.secrets + shaped.secrets }
+}
+
+/// A message for people, which quotes what they typed, without users and passwords before hosts.
+pub fn message(text: &str) -> Cow<'_, str> {
+    match text.contains('@') {
+        false => Cow::Borrowed(text),
+        true => Cow::Owned(replace(text, shapes::users(text)).text),
+    }
 }
 
 /// The value of a header field, a variable or a key, with its name known for sure.

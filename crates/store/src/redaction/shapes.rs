@@ -40,6 +40,17 @@ static SHAPES: LazyLock<Vec<Regex>> = LazyLock::new(|| {
     .into()
 });
 
+/// A user name with its password, or a token alone, before a host, of a URL or without a scheme.
+static USERS: LazyLock<Vec<Regex>> = LazyLock::new(|| {
+    [
+        r"[A-Za-z][A-Za-z0-9+.\-]*://(?P<secret>[^\s/?#'\x22`<>@]*:[^\s'\x22`<>]*)@",
+        r"[A-Za-z][A-Za-z0-9+.\-]*://(?P<secret>[^\s/?#'\x22`<>@:]+)@",
+        r"(?:^|[\s`'\x22(])(?P<secret>[^\s:@/'\x22`=;,(]+:[^\s@/'\x22`]+)@",
+    ]
+    .map(pattern)
+    .into()
+});
+
 /// A parameter of a query, a path or a form, after the first one.
 static PARAMETER: LazyLock<Regex> = LazyLock::new(|| {
     pattern(r"[?&;](?:amp;)?(?P<name>[A-Za-z0-9_.\-\[\]%$]+)=(?P<secret>(?:\{\{[^{}]*\}\}|[^&#;\s\x22'<>])+)")
@@ -57,14 +68,27 @@ pub(super) fn secrets(text: &str) -> Vec<Range<usize>> {
         .filter(|secret| !secret.as_str().contains(super::REDACTED))
         .map(|secret| secret.range())
         .collect();
-    let shaped = SHAPES
+    found.extend(shaped(&SHAPES, text));
+    apart(found)
+}
+
+/// Where a user name with its password, or a token, stands before a host.
+pub(super) fn users(text: &str) -> Vec<Range<usize>> {
+    apart(shaped(&USERS, text).collect())
+}
+
+fn shaped<'a>(shapes: &'a [Regex], text: &'a str) -> impl Iterator<Item = Range<usize>> + 'a {
+    shapes
         .iter()
         .flat_map(|shape| shape.captures_iter(text))
         .filter_map(|captures| captures.name("secret"))
         .filter(|secret| !secret.as_str().contains(super::REDACTED) && !secret.is_empty())
         .filter(|secret| !PORT.is_match(secret.as_str()))
-        .map(|secret| secret.range());
-    found.extend(shaped);
+        .map(|secret| secret.range())
+}
+
+/// In order, without those within others.
+fn apart(mut found: Vec<Range<usize>>) -> Vec<Range<usize>> {
     found.sort_by_key(|range| (range.start, std::cmp::Reverse(range.end)));
     let mut end = 0;
     found.retain(|range| {

@@ -568,3 +568,16 @@ fn commands_of_generators_keep_everything_but_their_secrets() {
     loss(&mut lost);
     assert_eq!(lost.why, format!("ended: token={REDACTED} was refused"));
 }
+
+#[test]
+fn messages_quote_no_password() {
+    for (said, shown) in [
+        ("URL `http://u:p@h/`: no", "URL `http://[redacted]@h/`: no"),
+        ("--proxy: `http://u:p/w@h:3128`, but", "--proxy: `http://[redacted]@h:3128`, but"),
+        ("'http://token@h' and \"https://u:p@h\"", "'http://[redacted]@h' and \"https://[redacted]@h\""),
+        ("`u:p@h` is not a host", "`[redacted]@h` is not a host"),
+        ("http://h:80/a@b, ann@example.org, a: b@c", "http://h:80/a@b, ann@example.org, a: b@c"),
+    ] {
+        assert_eq!(message(said), shown);
+    }
+}
