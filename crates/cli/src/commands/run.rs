@@ -75,9 +75,11 @@ pub(super) fn execute(intent: Intent, console: &Console, command_line: Vec<Strin
             }
             verify::as_stored(path)?;
         }
-        // Read first above the figures, and last where the terminal ends.
-        if matches!(intent.format, Format::Text | Format::Hit) {
-            console.note(verdict::of(record).in_a_line());
+        // Read first above the figures, and last where the terminal ends; elsewhere its reasons are told below.
+        let verdict = verdict::of(record);
+        let is_told_below = verdict.standing > intent.required && !is_read_with_messages(&intent);
+        if matches!(intent.format, Format::Text | Format::Hit) && !is_told_below {
+            console.note(verdict.in_a_line());
         }
     }
     match (outcome.error, signals.exit()) {
@@ -208,7 +210,7 @@ fn judged(record: Option<&RunRecord>, outcomes: &[Outcome], intent: &Intent) -> 
             console::complain(format!("{word}: {reason}"));
         }
     }
-    if intent.is_tried && is_tried(&verdict) { kept } else { Exit::Invalid }
+    if intent.is_tried && is_tried(record, &verdict) { kept } else { Exit::Invalid }
 }
 
 /// The result of a search, for scripts; the report has it in words.

@@ -5,7 +5,7 @@ use webstone_model::spec::{Check, ConnectionPolicy, HttpVersion, Levels, Order, 
 use webstone_workload::arrivals::ArrivalProcess;
 use webstone_workload::http2_settings::Http2Settings;
 
-use crate::program::{Said, assert_ended, webstone, webstone_in};
+use crate::program::{Said, Server, assert_ended, webstone, webstone_in};
 
 fn parsed(said: &Said) -> RunSpec {
     assert_eq!((said.code, said.err.as_str()), (0, ""), "{said:?}");
@@ -393,11 +393,17 @@ fn quick_makes_three_short_levels() {
     std::fs::write(dir.path().join("bed.toml"), text).unwrap();
     let spec = parsed(&webstone_in(dir.path(), &["run", "-f", "bed.toml", "--quick", "--dump-spec"]));
     assert_eq!(spec.load.clients, "1,5,9".parse().unwrap());
-    assert_eq!((spec.load.duration, spec.load.iterations), (Nanos::from_secs(1), 1));
+    assert_eq!((spec.load.duration, spec.load.iterations), (Nanos::from_secs(2), 1));
     // Flags override it.
     let spec =
-        parsed(&webstone_in(dir.path(), &["run", "-f", "bed.toml", "--quick", "-d", "2s", "--dump-spec"]));
-    assert_eq!(spec.load.duration, Nanos::from_secs(2));
+        parsed(&webstone_in(dir.path(), &["run", "-f", "bed.toml", "--quick", "-d", "3s", "--dump-spec"]));
+    assert_eq!(spec.load.duration, Nanos::from_secs(3));
     let said = webstone_in(dir.path(), &["run", "-f", "bed.toml", "--quick", "-d", "200ms", "-c", "1"]);
     assert_eq!(said.code, 0, "{}", said.err);
+    // A window that ends before the next answer of a slow server shows no defect.
+    let server = Server::start(dir.path(), &[]);
+    let url = format!("{}/test?delay=900ms", server.url);
+    let slow = ["run", &url, "--quick", "-d", "200ms", "--warmup", "0s", "-c", "1", "--no-store"];
+    let said = webstone_in(dir.path(), &slow);
+    assert!(said.code == 0 && said.err.contains("no request ended inside"), "{} {}", said.code, said.err);
 }
