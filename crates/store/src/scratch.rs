@@ -2,13 +2,15 @@
 //!
 //! A process that is killed with SIGKILL removes nothing. So before a directory is made, webstone's own executable is started
 //! once more as its guard (`webstone supervise --remove DIR`), holding the reading end of a pipe. When that closes, the guard
-//! removes the directory and ends. If both are killed at once, the directory stays; making a new one removes those that no
+//! removes the directory and ends. Git keeps a list of its worktrees: a guard that was told of a repository has git forget
+//! those that are gone with the directory. If both are killed at once, the directory stays; making a new one removes those that no
 //! process has locked any more.
 
 use std::ffi::OsStr;
 use std::fs::{self, DirBuilder, File};
 use std::hash::{BuildHasher, Hasher};
-use std::io::{self, Read};
+use std::io::{self, Read, Write};
+use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt};
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
@@ -50,6 +52,7 @@ impl Scratch {
             // Ctrl-C on a terminal is for the guarded process.
             .process_group(0)
             .env_clear()
+            .envs(std::env::var_os("PATH").map(|path| ("PATH", path)))
             .spawn();
         let made = DirBuilder::new().mode(0o700).create(&path).and_then(|()| {
             let lock = open(&path)?;
@@ -64,6 +67,13 @@ impl Scratch {
                 guard.iter_mut().for_each(dismiss);
                 Err(error)
             }
+        }
+    }
+
+    /// Has the guard tell a repository, by its absolute path, that worktrees in the directory are gone with it.
+    pub fn holds_worktrees_of(&mut self, repository: &Path) {
+        if let Some(stdin) = self.guard.as_mut().and_then(|guard| guard.stdin.as_mut()) {
+            let _ = stdin.write_all(&[repository.as_os_str().as_bytes(), b"\n"].concat());
         }
     }
 
@@ -86,7 +96,8 @@ fn dismiss(guard: &mut Child) {
     let _ = guard.wait();
 }
 
-/// The guard's program: waits for the end of standard input, then removes the directory.
+/// The guard's program: waits for the end of standard input, then removes the directory, and has the repositories that it read
+/// there, a path in a line, forget worktrees that are gone.
 ///
 /// # Errors
 /// If webstone did not make the directory, or it cannot be removed.
@@ -101,7 +112,18 @@ pub fn guard(directory: &Path) -> io::Result<()> {
         signal_hook::consts::SIGTERM,
         signal_hook::consts::SIGHUP,
     ])?;
-    let _ = io::stdin().lock().read_to_end(&mut Vec::new());
+    let mut repositories = Vec::new();
+    let _ = io::stdin().lock().read_to_end(&mut repositories);
+    let removed = removed(directory);
+    for repository in repositories.split(|byte| *byte == b'\n').filter(|path| !path.is_empty()) {
+        let mut git = Command::new("git");
+        let git = git.arg("-C").arg(OsStr::from_bytes(repository)).args(["worktree", "prune"]);
+        let _ = git.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null()).status();
+    }
+    removed
+}
+
+fn removed(directory: &Path) -> io::Result<()> {
     let mut last = Ok(());
     for _ in 0..GUARD_TRIES {
         last = fs::remove_dir_all(directory);
@@ -125,7 +147,7 @@ fn remove_abandoned(parent: &Path) {
     let own = rustix::process::geteuid().as_raw();
     for entry in fs::read_dir(parent).into_iter().flatten().flatten() {
         let name = entry.file_name();
-        let kinds = ["server-", "archive-", "agent-"].map(|kind| format!("{PREFIX}{kind}"));
+        let kinds = ["server-", "archive-", "agent-", "duel-"].map(|kind| format!("{PREFIX}{kind}"));
         let is_ours = |name: &str| kinds.iter().any(|kind| name.starts_with(kind.as_str()));
         if !name.to_str().is_some_and(is_ours) {
             continue;

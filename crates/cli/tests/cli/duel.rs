@@ -223,10 +223,7 @@ fn revisions_are_built_and_served_from_worktrees_that_go() {
         "{}",
         said.err
     );
-    let worktrees =
-        Command::new("git").arg("-C").arg(there.path()).args(["worktree", "list"]).output().unwrap();
-    let listed = String::from_utf8(worktrees.stdout).unwrap();
-    assert_eq!(listed.lines().count(), 1, "{listed}");
+    assert_eq!(worktrees(there.path()), 1);
     assert!(!there.path().join("made").exists());
 
     let failing = ["--repository", &path, "--build", "echo no compiler; false", "--serve", &serve];
@@ -238,6 +235,28 @@ fn revisions_are_built_and_served_from_worktrees_that_go() {
         "{}",
         said.err
     );
+}
+
+fn worktrees(repository: &Path) -> usize {
+    let listed = Command::new("git").arg("-C").arg(repository).args(["worktree", "list"]).output().unwrap();
+    String::from_utf8(listed.stdout).unwrap().lines().count()
+}
+
+/// What is left of a duel that was killed is its guard, whose standard input has ended.
+#[test]
+fn git_forgets_the_worktrees_of_a_duel_that_was_killed() {
+    let (dir, there) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+    repository(there.path());
+    let scratch = dir.path().join("webstone-duel-1");
+    git(there.path(), &["worktree", "add", "--quiet", "--detach", scratch.join("0").to_str().unwrap()]);
+    assert_eq!(worktrees(there.path()), 2);
+    let mut guard = Command::new(program());
+    guard.args(["supervise", "--remove"]).arg(&scratch).stdin(std::process::Stdio::piped());
+    let mut guard = guard.spawn().unwrap();
+    writeln!(guard.stdin.take().unwrap(), "{}", there.path().display()).unwrap();
+    assert!(guard.wait().unwrap().success());
+    assert!(!scratch.exists());
+    assert_eq!(worktrees(there.path()), 1);
 }
 
 #[test]

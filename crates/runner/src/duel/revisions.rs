@@ -45,13 +45,16 @@ impl Revisions {
     ) -> Result<Option<Revisions>, RunError> {
         let Some((_, build)) = asked.first() else { return Ok(None) };
         let failed = |what: String, hint: &str| RunError::Refused { what, hint: hint.to_owned() };
-        let scratch = Scratch::create("duel", &program(None)?).map_err(|error| {
+        let mut scratch = Scratch::create("duel", &program(None)?).map_err(|error| {
             failed(format!("cannot make a directory for worktrees: {error}"), "name another: TMPDIR=/var/tmp")
         })?;
         // The user that servers run as has to get to them; nobody can guess the name.
         let open = std::fs::Permissions::from_mode(0o711);
         let _ = std::fs::set_permissions(scratch.path(), open);
-        // Those of duels that were killed are gone, and git still lists them.
+        if let Ok(repository) = std::path::absolute(&build.repository) {
+            scratch.holds_worktrees_of(&repository);
+        }
+        // Those of duels that were killed with their guards are gone, and git still lists them.
         let _ = git(&build.repository, &["worktree", "prune"]);
         let mut revisions =
             Revisions { repository: build.repository.clone(), there: BTreeMap::new(), _scratch: scratch };
