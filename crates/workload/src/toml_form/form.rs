@@ -24,6 +24,8 @@ use webstone_measure::units::Nanos;
 pub(super) struct Document {
     pub(super) name: Option<String>,
     pub(super) description: Option<String>,
+    /// For all pages that do not have this key.
+    think: Option<Spanned<String>>,
     #[serde(default)]
     pub(super) feeds: IndexMap<String, Spanned<FeedForm>>,
     pub(super) pages: Option<Vec<Spanned<PageForm>>>,
@@ -94,6 +96,18 @@ struct Whole(i64);
 /// Size of a `send` answer if none is stated, as in WebStone's `nsapi-send` and `cgi-send`.
 const SEND_SIZE_BYTES: u64 = 10_240;
 
+impl Document {
+    /// The pause after pages that state none.
+    pub(super) fn think(&self) -> Result<Nanos, Fault> {
+        self.think.as_ref().map_or(Ok(Nanos::ZERO), duration)
+    }
+}
+
+fn duration(text: &Spanned<String>) -> Result<Nanos, Fault> {
+    let parsed = text.get_ref().parse::<Nanos>();
+    parsed.map_err(|error| Fault::new(text.span().start, error.to_string()))
+}
+
 impl FeedForm {
     pub(super) fn into_feed(self, name: &str, load: &mut dyn FnMut(&str) -> FeedFile) -> Result<Feed, Fault> {
         let columns_at = self.columns.as_ref().map_or(0, |columns| columns.span().start);
@@ -154,21 +168,15 @@ impl FeedForm {
 }
 
 impl PageForm {
-    /// The page, and the offset of each file.
+    /// The page, and the offset of each file. `think`: the pause after pages that state none.
     pub(super) fn into_page(
         self,
         at: usize,
         feeds: &IndexMap<String, Feed>,
+        think: Nanos,
     ) -> Result<(Page, Vec<usize>), Fault> {
         let weight = self.weight.map_or(Ok(1), |weight| number(weight, 1, "the weight"))?;
-        let think = match self.think {
-            None => Nanos::ZERO,
-            Some(text) => {
-                text.get_ref().parse().map_err(|error: webstone_measure::units::QuantityError| {
-                    Fault::new(text.span().start, error.to_string())
-                })?
-            }
-        };
+        let think = self.think.as_ref().map_or(Ok(think), duration)?;
         let own = FileTable {
             url: self.url,
             dynamic: self.dynamic,

@@ -2,6 +2,7 @@
 //!
 //! ```toml
 //! name = "shop"
+//! think = "2s"                       # pause after each page that states none
 //!
 //! [feeds.users]                      # values for templates: rows here, or a CSV file with `file = "users.csv"`
 //! columns = ["name", "password"]
@@ -45,6 +46,7 @@ use form::{Document, PageForm};
 use pieces::Pieces;
 use webstone_measure::shown::quoted;
 use webstone_measure::strict::Strict;
+use webstone_measure::units::Nanos;
 
 pub use write::write;
 
@@ -90,6 +92,8 @@ struct PagesOnly {
 #[derive(Default)]
 struct Reader {
     workload: Workload,
+    /// The pause after pages that state none.
+    think: Nanos,
     /// The first file with a size for each URL, as indices of page and file, by the URL's hash.
     sized: HashTable<(u32, u32)>,
     hasher: FixedState,
@@ -105,6 +109,7 @@ impl Reader {
     }
 
     fn document(&mut self, document: Document, load: &mut dyn FnMut(&str) -> FeedFile) -> Result<(), Fault> {
+        self.think = document.think()?;
         self.workload.name = document.name.unwrap_or_default();
         self.workload.description = document.description.unwrap_or_default();
         for (name, form) in document.feeds {
@@ -117,8 +122,8 @@ impl Reader {
     fn pages(&mut self, forms: Vec<toml::Spanned<PageForm>>, base: usize) -> Result<(), Fault> {
         for form in forms {
             let at = form.span().start;
-            let (page, places) =
-                form.into_inner().into_page(at, &self.workload.feeds).map_err(|fault| fault.after(base))?;
+            let page = form.into_inner().into_page(at, &self.workload.feeds, self.think);
+            let (page, places) = page.map_err(|fault| fault.after(base))?;
             self.workload.pages.push(page);
             for (number, place) in places.into_iter().enumerate() {
                 self.check_size(number, base + place)?;

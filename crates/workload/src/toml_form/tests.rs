@@ -11,6 +11,7 @@ use webstone_measure::units::Nanos;
 const SHOP: &str = r#"
 name = "shop"
 description = "log in, look, leave"
+think = "2s"
 
 [feeds.users]
 columns = ["name", "number"]
@@ -51,7 +52,8 @@ fn everything_can_be_expressed() {
     assert_eq!(shop.feeds["users"].rows, [["ann", "1"], ["bob", "2.5"]]);
     let weights: Vec<u64> = shop.pages.iter().map(|page| page.weight).collect();
     assert_eq!(weights, [40, 1, 1, 1, 2]);
-    assert_eq!(shop.pages[0].think, Nanos::from_millis(500));
+    let pauses: Vec<u64> = shop.pages.iter().map(|page| page.think.0 / 1_000_000).collect();
+    assert_eq!(pauses, [500, 2000, 2000, 2000, 2000]);
     assert_eq!(shop.pages[0].files[1].size, Some(1200));
     let login = &shop.pages[1].files[0];
     assert_eq!(login.detail.method.as_deref(), Some("POST"));
@@ -89,6 +91,7 @@ fn a_wrong_text_names_place_and_expectation() {
         ("[[pages]]\nurl = \"/\"\nweight = 1.5\n".into(), "3:10", "expected a whole number", ""),
         ("[[pages]]\nurl = \"/\"\nweight = 99999999999999999999\n".into(), "3:10", "", ""),
         ("[[pages]]\nurl = \"/\"\nthink = \"soon\"\n".into(), "3:9", "`soon` is not a duration", ""),
+        ("think = \"soon\"\n[[pages]]\nurl = \"/\"\n".into(), "1:9", "is not a duration", ""),
         ("[[pages]]\nurl = \"a.html\"\n".into(), "2:8", "`a.html` is not a URL", "slash"),
         ("[[pages]]\nurl = \"/a b\"\n".into(), "2:10", "` `", "%20"),
         ("[[pages]]\nfiles = [\"/a\",\n \"b\"]\n".into(), "3:3", "`b` is not a URL", "slash"),
