@@ -134,6 +134,74 @@ crate::as_text!(
     "pattern": "^([0-9.]+(ns|us|ms|s|m|h)?)+$"
 );
 
+/// Bits per second. Reads and writes as `14.4k`, `2m`, `1g`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Bandwidth(u64);
+
+const BANDWIDTH_EXPECTED: &str =
+    "a bandwidth: write bits per second from 300 to 100g, with k, m or g for thousands, as in 14.4k or 2m";
+
+impl Bandwidth {
+    /// Bits per second.
+    pub const fn bits_per_s(self) -> u64 {
+        self.0
+    }
+
+    /// How long it takes to transmit this many bytes.
+    pub fn time_of(self, bytes: u64) -> Nanos {
+        Nanos((u128::from(bytes) * 8 * u128::from(NANOS_PER_SECOND) / u128::from(self.0)) as u64)
+    }
+
+    /// `14.4 kbit/s`.
+    pub fn in_words(self) -> String {
+        let text = self.to_string();
+        match text.strip_suffix(['k', 'm', 'g']) {
+            Some(number) => {
+                format!("{number} {}bit/s", text[number.len()..].replace('m', "M").replace('g', "G"))
+            }
+            None => format!("{text} bit/s"),
+        }
+    }
+}
+
+impl FromStr for Bandwidth {
+    type Err = QuantityError;
+
+    fn from_str(text: &str) -> Result<Bandwidth, QuantityError> {
+        let error = || QuantityError { text: text.to_owned(), expected: BANDWIDTH_EXPECTED };
+        let lower = text.trim().to_ascii_lowercase();
+        let (number, factor) = match lower.as_bytes().last() {
+            Some(b'k') => (&lower[..lower.len() - 1], 1e3),
+            Some(b'm') => (&lower[..lower.len() - 1], 1e6),
+            Some(b'g') => (&lower[..lower.len() - 1], 1e9),
+            _ => (&lower[..], 1.0),
+        };
+        let is_number = number.bytes().all(|byte| byte.is_ascii_digit() || byte == b'.');
+        let bits = number.parse::<f64>().ok().filter(|_| is_number).ok_or_else(error)? * factor;
+        if !(300.0..=100e9).contains(&bits) || (bits - bits.round()).abs() > 1e-3 {
+            return Err(error());
+        }
+        Ok(Bandwidth(bits.round() as u64))
+    }
+}
+
+impl fmt::Display for Bandwidth {
+    /// The shortest exact form that [`Bandwidth::from_str`] can read.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let units = [("g", 1_000_000_000), ("m", 1_000_000), ("k", 1_000)];
+        let fits = |size: &u64| self.0 >= *size && self.0.is_multiple_of(size / 1000);
+        let Some((unit, size)) = units.into_iter().find(|(_, size)| fits(size)) else {
+            return write!(f, "{}", self.0);
+        };
+        match self.0 % size / (size / 1000) {
+            0 => write!(f, "{}{unit}", self.0 / size),
+            part => write!(f, "{}.{}{unit}", self.0 / size, format!("{part:03}").trim_end_matches('0')),
+        }
+    }
+}
+
+crate::as_text!(Bandwidth, "Bandwidth", "Bits per second, such as 14.4k, 2m or 1g");
+
 /// Reads a count such as `200`, `10k`, `1m` or `2g` (powers of a thousand, as in wrk).
 pub fn parse_count(text: &str) -> Result<u64, QuantityError> {
     let error = || QuantityError { text: text.to_owned(), expected: COUNT_EXPECTED };
@@ -171,6 +239,29 @@ mod tests {
         for text in ["", "s", "-1s", "10 parsecs", "ten"] {
             let message = text.parse::<Nanos>().unwrap_err().to_string();
             assert!(message.contains("is not a duration"), "{message}");
+        }
+    }
+
+    #[test]
+    fn bandwidths_read_back_as_written() {
+        for (text, bits, words) in [
+            ("300", 300, "300 bit/s"),
+            ("14.4k", 14_400, "14.4 kbit/s"),
+            ("56k", 56_000, "56 kbit/s"),
+            ("1.5m", 1_500_000, "1.5 Mbit/s"),
+            ("1234.567k", 1_234_567, "1234.567 kbit/s"),
+            ("10g", 10_000_000_000, "10 Gbit/s"),
+        ] {
+            let bandwidth: Bandwidth = text.parse().unwrap();
+            assert_eq!(
+                (bandwidth.bits_per_s(), &*bandwidth.to_string(), &*bandwidth.in_words()),
+                (bits, text, words)
+            );
+        }
+        assert_eq!("14.4K".parse::<Bandwidth>().unwrap().time_of(1800), Nanos::from_secs(1));
+        for text in ["", "0", "k", "-1k", "299", "101g", "300.5", "1e6", "inf", "nan", "14,4k"] {
+            let message = text.parse::<Bandwidth>().unwrap_err().to_string();
+            assert!(message.contains("is not a bandwidth"), "{text}: {message}");
         }
     }
 
