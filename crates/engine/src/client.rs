@@ -54,6 +54,8 @@ pub(crate) struct Client {
     pub(crate) rendered: u64,
     /// Pages begun.
     pub(crate) pages: u64,
+    /// From when on its line is free, if it has one of its own.
+    pub(crate) line_free_ns: u64,
     /// Links kept for later.
     kept: Vec<u32>,
 }
@@ -79,6 +81,7 @@ impl Client {
             random: PageSequence::new(!seed, u64::from(number)),
             rendered: 0,
             pages: 0,
+            line_free_ns: 0,
             kept: Vec::new(),
         }
     }

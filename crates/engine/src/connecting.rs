@@ -14,7 +14,7 @@ use crate::origins::pair;
 use crate::proxy_protocol;
 use crate::resolver::Resolver;
 use crate::session::{AnswerError, Session};
-use crate::sys::{Address, Backend, Connect, Event, Received};
+use crate::sys::{Address, Backend, Connect, Received};
 use crate::worker::Worker;
 
 impl<B: Backend, L: Layer, P: Session> Worker<B, L, P> {
@@ -52,8 +52,9 @@ impl<B: Backend, L: Layer, P: Session> Worker<B, L, P> {
         let link = &mut self.links[index];
         link.state = LinkState::Connecting;
         link.opened_in_round = self.clock.round();
-        // If the link is queued to be read on, that was for its previous connection.
-        link.held_over = link.held_over.min(HeldOver::Open);
+        // If the link is queued to be read on, or has a piece on a line, that was for its previous connection.
+        link.held_over =
+            if self.lines.are_limited() { HeldOver::No } else { link.held_over.min(HeldOver::Open) };
         match self.start_connect(index) {
             Ok(Connect::InProgress) => {}
             Ok(Connect::Done) => self.connected_at_once(index),
@@ -117,6 +118,9 @@ impl<B: Backend, L: Layer, P: Session> Worker<B, L, P> {
                 && self.backend.stamp(&socket).is_ok()
             {
                 self.sampling.stamps(index);
+            }
+            if let Some(bytes) = self.lines.queue_bytes() {
+                self.backend.bound_queue(&socket, bytes);
             }
             let link = &mut self.links[index];
             link.socket = Some(socket);
@@ -203,16 +207,19 @@ impl<B: Backend, L: Layer, P: Session> Worker<B, L, P> {
         }
     }
 
-    /// Handles an event of a link whose layer is not open yet.
+    /// Continues with the handshake of a link's layer. `is_asked`: there may be something to read, of which up to
+    /// `most` bytes are.
     #[cold]
-    pub(crate) fn shake_hands(&mut self, index: u32, event: Event) {
+    pub(crate) fn shake_hands(&mut self, index: u32, mut is_asked: bool, ended: bool, most: usize) {
         let mut now = self.now();
-        self.note_delay(now);
-        let mut is_asked = event.readable || event.ended;
+        if most == usize::MAX {
+            self.note_delay(now);
+        }
+        let mut left = most;
         while is_asked {
             let link = &mut self.links[index];
             let socket = link.socket.as_ref().expect("an established connection has one");
-            let received = self.backend.receive(socket);
+            let received = self.backend.receive_up_to(socket, left);
             now = self.now();
             match received {
                 Ok(Received::WouldBlock) => is_asked = false,
@@ -221,6 +228,8 @@ impl<B: Backend, L: Layer, P: Session> Worker<B, L, P> {
                 }
                 Err(error) => return self.broken(index, &error, now),
                 Ok(Received::Bytes(n)) => {
+                    left -= n;
+                    is_asked = left > 0;
                     let link = &mut self.links[index];
                     let taken = link.layer.handshake(self.backend.bytes(n), &mut self.layers);
                     let is_open = link.layer.is_open();
@@ -241,7 +250,7 @@ impl<B: Backend, L: Layer, P: Session> Worker<B, L, P> {
                         let link = &self.links[index];
                         if link.state.is_up() && link.connection == connection {
                             // What arrived meanwhile raises no further event.
-                            self.receive(index, event.ended);
+                            self.receive(index, ended);
                         }
                         return;
                     }

@@ -52,7 +52,13 @@ impl<B: Backend, L: Layer, P: Session> Worker<B, L, P> {
                 self.connected(index, now);
             }
             LinkState::Lingering => self.linger(index),
-            LinkState::Handshaking if !L::IS_PLAIN => self.shake_hands(index, event),
+            LinkState::Handshaking if !L::IS_PLAIN => {
+                let is_asked = event.readable || event.ended;
+                match is_asked && self.lines.are_limited() {
+                    true => self.await_line(index, event.ended),
+                    false => self.shake_hands(index, is_asked, event.ended, usize::MAX),
+                }
+            }
             _ => {}
         }
     }

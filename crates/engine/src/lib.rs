@@ -24,6 +24,7 @@ pub mod h1;
 pub mod h2;
 mod layer;
 mod level;
+mod line;
 mod link;
 mod links;
 mod live;

@@ -1,7 +1,7 @@
 //! A specification and a workload, compiled: request bytes, addresses, limits. Made once, shared by all workers.
 
 use indexmap::IndexMap;
-use webstone_measure::units::Nanos;
+use webstone_measure::units::{Bandwidth, NANOS_PER_SECOND, Nanos};
 use webstone_workload::aim;
 use webstone_workload::arrivals::ArrivalProcess;
 use webstone_workload::content::Content;
@@ -58,6 +58,8 @@ pub struct Plan {
     pub(crate) spin: bool,
     /// Whether spreads are kept of each page and client.
     pub(crate) spreads: bool,
+    /// What each client's line brings, if it has one of its own.
+    pub(crate) bandwidth: Option<Bandwidth>,
     pub(crate) connect_timeout_ns: u64,
     pub(crate) first_byte_timeout_ns: u64,
     pub(crate) request_timeout_ns: u64,
@@ -179,6 +181,7 @@ impl Plan {
             when_busy: spec.load.when_busy,
             spin: spec.generator.spin,
             spreads: spec.generator.spreads,
+            bandwidth: client.bandwidth,
             connect_timeout_ns: client.connect_timeout.0,
             first_byte_timeout_ns: client.first_byte_timeout.0,
             request_timeout_ns: client.request_timeout.0,
@@ -215,7 +218,7 @@ impl Plan {
             plan.pages.push(PagePlan {
                 first_request: plan.requests.len() as u32,
                 requests: page.files.len() as u32,
-                think_ns: page.think.0,
+                think_ns: client.think.unwrap_or(page.think).0,
             });
             for (file_index, file) in page.files.iter().enumerate() {
                 let request = plan.request(spec, &mut origins, &mut h2, (index, file_index), file)?;
@@ -236,6 +239,18 @@ impl Plan {
                             file.url
                         ),
                         "leave out --pipeline, or ask by GET, HEAD, PUT, DELETE or OPTIONS",
+                    ));
+                }
+                if let (Some(line), Some(size)) = (client.bandwidth, file.known_size(&client.method))
+                    && line.time_of(size) > client.request_timeout
+                {
+                    let (takes, limit) = (line.time_of(size).0 / NANOS_PER_SECOND, client.request_timeout);
+                    return Err(PlanError::new(
+                        format!(
+                            "--bandwidth {line}: {} of page {index} has {size} bytes, which take {takes} s, longer than --timeout {limit}",
+                            file.url
+                        ),
+                        format!("give --timeout {}s or more, or a workload with smaller files", takes + 60),
                     ));
                 }
                 contents.push(plan.generated_file(&request, file));

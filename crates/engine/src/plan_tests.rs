@@ -160,3 +160,19 @@ fn an_unsendable_request_is_an_error_that_names_the_place() {
     endless.load.duration = Nanos::ZERO;
     assert!(Plan::compile(&endless, &workload(&["/a"])).unwrap_err().what.contains("would never end"));
 }
+
+#[test]
+fn a_file_that_its_line_cannot_bring_in_time_is_refused() {
+    let mut spec = spec();
+    spec.client.bandwidth = Some("14.4k".parse().unwrap());
+    let mut list = workload(&["/a"]);
+    // 108,000 bytes take 60 s, which is the time-out.
+    list.pages[0].files[0].size = Some(108_000);
+    assert!(Plan::compile(&spec, &list).is_ok());
+    list.pages[0].files[0].size = Some(110_000);
+    let error = Plan::compile(&spec, &list).unwrap_err();
+    assert!(error.what.starts_with("--bandwidth 14.4k: /a of page 0 has 110000 bytes"), "{error}");
+    assert_eq!(error.hint.unwrap(), "give --timeout 121s or more, or a workload with smaller files");
+    spec.client.request_timeout = Nanos::from_secs(121);
+    assert!(Plan::compile(&spec, &list).is_ok());
+}

@@ -29,6 +29,15 @@ const HELD_OVER_MAX: usize = 256;
 
 impl<B: Backend, L: Layer, P: Session> Worker<B, L, P> {
     pub(crate) fn receive(&mut self, index: u32, ended: bool) {
+        match self.lines.are_limited() {
+            true => self.await_line(index, ended),
+            false => self.take_in(index, ended, usize::MAX),
+        }
+    }
+
+    /// Reads up to `most` bytes.
+    #[inline(always)]
+    pub(crate) fn take_in(&mut self, index: u32, ended: bool, most: usize) {
         let mut brought = 0_usize;
         let connection = self.links[index].connection;
         loop {
@@ -44,8 +53,12 @@ impl<B: Backend, L: Layer, P: Session> Worker<B, L, P> {
             let (result, asked) = if skips {
                 // One byte more than expected: if the server sends too much, that must not stay unnoticed in the
                 // queue, as no further event would report it.
-                let most = skippable.saturating_add(1).min(DISCARD_BYTES as u64) as usize;
+                let most =
+                    (skippable.saturating_add(1).min(DISCARD_BYTES as u64) as usize).min(most - brought);
                 (self.backend.discard(socket, most), most)
+            } else if most != usize::MAX {
+                let most = self.backend.receives_most().min(most - brought);
+                (self.backend.receive_up_to(socket, most), most)
             } else if self.sampling.is_stamped(index) {
                 let taken = self.backend.receive_stamped(socket);
                 if let Ok((_, Some(lag_ns))) = &taken {
@@ -56,7 +69,7 @@ impl<B: Backend, L: Layer, P: Session> Worker<B, L, P> {
                 (self.backend.receive(socket), self.backend.receives_most())
             };
             let now = self.now();
-            if brought == 0 {
+            if brought == 0 && most == usize::MAX {
                 self.note_delay(now);
             }
             match result {
@@ -85,6 +98,9 @@ impl<B: Backend, L: Layer, P: Session> Worker<B, L, P> {
                         Ok(None) if n < asked && !ended => return self.await_body(index),
                         Ok(None) => {
                             brought += n;
+                            if brought >= most {
+                                return;
+                            }
                             if brought >= ROUND_BYTES_MAX {
                                 // Gives the other links a turn. What is still in the queue raises no further event.
                                 return self.links.hold_over(index, ended);
@@ -102,7 +118,7 @@ impl<B: Backend, L: Layer, P: Session> Worker<B, L, P> {
     #[inline]
     fn await_body(&mut self, index: u32) {
         let link = &mut self.links[index];
-        if L::IS_PLAIN || P::Exchanges::MANY || link.family == Family::Unix {
+        if L::IS_PLAIN || P::Exchanges::MANY || link.family == Family::Unix || self.lines.are_limited() {
             return;
         }
         // The wire has more bytes than the body, so that all that are waited for will come.

@@ -16,6 +16,7 @@ use crate::client::Doing;
 use crate::clients::Clients;
 use crate::exchange::{Exchanges, Progress};
 use crate::layer::Layer;
+use crate::line::Lines;
 use crate::links::Links;
 use crate::live::Copied;
 use crate::loop_clock::{LoopClock, TICK_NS};
@@ -144,6 +145,7 @@ pub(crate) struct Worker<B: Backend, L: Layer, P: Session> {
     pub(crate) pacing: Pacing,
     pub(crate) clients: Clients,
     pub(crate) links: Links<B::Socket, L, P>,
+    pub(crate) lines: Lines,
     /// What the layers of its links share.
     pub(crate) layers: L::Shared,
     /// What the sessions of its links share.
@@ -184,6 +186,7 @@ impl<B: Backend, L: Layer, P: Session> Worker<B, L, P> {
             pacing: Pacing::new(pacer),
             clients: Clients::new(plan.seed, first_client, clients),
             links: Links::new(clients),
+            lines: Lines::new(plan.bandwidth),
             layers: L::shared(&plan, slots.first),
             memory: P::memory(&plan),
             resolver,
@@ -220,6 +223,7 @@ impl<B: Backend, L: Layer, P: Session> Worker<B, L, P> {
         let mut began = self.start_clients(now);
         began |= self.wake_clients(now);
         began |= self.resume_held(now);
+        began |= self.read_lines(now);
         if now >= self.clock.sweep_at_ns() {
             self.clock.sweeps(now);
             self.enforce_deadlines(now);
@@ -234,7 +238,7 @@ impl<B: Backend, L: Layer, P: Session> Worker<B, L, P> {
             self.stage = Stage::Done;
             return Ok(());
         }
-        let mut until = self.clients.next_wake_ns();
+        let mut until = self.clients.next_wake_ns().min(self.lines.next_due_ns());
         if self.minds_the_time() {
             until = until.min(self.clock.tick_ns()).min(self.clock.sweep_at_ns()).min(self.awake_by_ns);
         }
@@ -278,6 +282,7 @@ impl<B: Backend, L: Layer, P: Session> Worker<B, L, P> {
         !self.minds_the_time()
             && !self.clients.any_held()
             && self.clients.next_wake_ns() == u64::MAX
+            && self.lines.next_due_ns() == u64::MAX
             && self.clients.all_started()
     }
 

@@ -216,6 +216,9 @@ fn of_client(client: &ClientSpec, asked: &mut List) {
         proxy,
         allow_hosts,
         allow_feeds,
+        // They make clients slower.
+        bandwidth: _,
+        think: _,
         connect_timeout: _,
         first_byte_timeout: _,
         request_timeout: _,

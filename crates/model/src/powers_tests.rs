@@ -106,7 +106,7 @@ fn every_power_can_be_needed_and_defaults_need_none() {
 
 /// Keys with text values but without a power: numbers and times with units, and what stays within the run, as the
 /// comments in [`asked`] say.
-const POWERLESS: [&str; 32] = [
+const POWERLESS: [&str; 34] = [
     "name",
     "load.clients",
     "load.rate",
@@ -121,6 +121,8 @@ const POWERLESS: [&str; 32] = [
     "client.body_base64",
     "client.source",
     "client.source_ports",
+    "client.bandwidth",
+    "client.think",
     "client.connect_timeout",
     "client.first_byte_timeout",
     "client.request_timeout",

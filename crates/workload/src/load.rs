@@ -19,7 +19,7 @@ use crate::route::{ConnectTo, ProxyProtocol, Reached};
 use crate::statuses::Statuses;
 use crate::tls::TlsSpec;
 use webstone_measure::rate::Rates;
-use webstone_measure::units::Nanos;
+use webstone_measure::units::{Bandwidth, Nanos};
 
 /// A load generator's task: its target, how much load, and which clients. The part of a run's specification that it
 /// needs.
@@ -331,6 +331,12 @@ pub struct ClientSpec {
     /// Whether feeds of the workload may be files outside its own directory.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub allow_feeds: bool,
+    /// What each client's line brings, in bits per second; absent: what the network does.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub bandwidth: Option<Bandwidth>,
+    /// Closed loop: pause of a client after each page; absent: the workload's.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub think: Option<Nanos>,
     /// Maximum time for a connection to be established.
     pub connect_timeout: Nanos,
     /// Maximum time from the request to the first byte of its answer.
@@ -407,6 +413,8 @@ impl Default for ClientSpec {
             proxy: None,
             allow_hosts: Vec::new(),
             allow_feeds: false,
+            bandwidth: None,
+            think: None,
             connect_timeout: Nanos::from_secs(10),
             first_byte_timeout: Nanos::from_secs(30),
             request_timeout: Nanos::from_secs(60),

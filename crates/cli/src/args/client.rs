@@ -2,7 +2,7 @@
 
 use std::path::PathBuf;
 
-use webstone_measure::units::Nanos;
+use webstone_measure::units::{Bandwidth, Nanos};
 use webstone_model::spec::{Check, ClientSpec, ConnectionPolicy, HttpVersion, Resolve, RunSpec};
 use webstone_workload::addresses::{AddressRange, PortRange};
 use webstone_workload::codings::Codings;
@@ -249,6 +249,21 @@ pub struct ClientArgs {
     /// paths and are not hidden, so that a workload from somebody else cannot name files of yours.
     #[arg(long)]
     pub allow_feeds: bool => (client.allow_feeds),
+
+    /// Receive at most this many bits per second, each client: 14.4k and 56k are modems
+    ///
+    /// All connections of a client share its line, and handshakes and heads count, too. What the line has not brought
+    /// yet waits at the server. k, m and g stand for thousands, millions and billions.
+    ///
+    /// Example: --bandwidth 14.4k
+    #[arg(long, value_name = "BITS")]
+    pub bandwidth: Option<Bandwidth> => (client.bandwidth = "what the network does"),
+
+    /// Closed loop: pause of a client after each page, instead of those that the workload states
+    ///
+    /// Example: --think 5s
+    #[arg(long, value_name = "TIME")]
+    pub think: Option<Nanos> => (client.think = "the workload's, mostly none"),
 
     /// Maximum time to establish a connection
     ///

@@ -207,6 +207,25 @@ fn a_handshake_comes_before_the_first_request_only() {
     }
 }
 
+/// The greeting takes 7 of the line's 900 bytes per second, and a ticket with an answer, 900 bytes in all, a second.
+#[test]
+fn a_line_brings_the_handshake_too() {
+    let welcome = || vec![Act::Write(WELCOME.to_vec())];
+    let ticket = || record(TICKET, b"a ticket");
+    let answer = || record(DATA, &response(900 - 3 - ticket().len() - response(100).len() + 100));
+    let answers = || vec![Act::Write([ticket(), answer()].concat())];
+    assert_eq!(ticket().len() + answer().len(), 900);
+    let mut level = Level::new(KeepAlive, &["/"], 2_200 * MS);
+    level.spec.client.bandwidth = Some("7200".parse().unwrap());
+    let measured = level.run_over::<Veil, Http1>(&mut veiled(welcome, answers), None);
+    assert_eq!((errors(&measured), measured.counts.connections), (vec![], 1));
+    // The connection takes 1 ms, and 20 pieces of 45 bytes would take 50 ms each; the smallest has 64.
+    let pieces_ns: u64 = 14 * (64 * SECOND / 900) + 4 * SECOND / 900;
+    let greeting_ns = MS + 7 * SECOND / 900;
+    let times = [(greeting_ns + pieces_ns, 1), (pieces_ns, 1)];
+    are("response", &measured.response, &measured.histograms.response, &times);
+}
+
 /// What follows the greeting in the same segment belongs to the session, or to the layer.
 #[test]
 fn records_may_come_with_the_end_of_the_handshake() {

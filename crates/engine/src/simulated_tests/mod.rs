@@ -4,6 +4,7 @@
 mod client_model;
 mod draw;
 mod layers;
+mod lines;
 mod machine;
 pub(crate) mod network;
 mod open_loop;

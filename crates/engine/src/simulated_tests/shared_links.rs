@@ -93,6 +93,18 @@ fn clients_of_a_connection_do_not_wait_for_each_other() {
     }
 }
 
+/// A line of 1,800 bytes per second brings answers of 25 bytes.
+#[test]
+fn a_line_brings_frames_too() {
+    let mut level = level(1, 1, None, SECOND);
+    let unlimited = level.run_over::<Plain, Http2>(steady_frames(100), None);
+    assert_eq!(unlimited.response.min, 5 * MS);
+    level.spec.client.bandwidth = Some("14.4k".parse().unwrap());
+    let measured = level.run_over::<Plain, Http2>(steady_frames(100), None);
+    assert_eq!(errors(&measured), []);
+    assert_eq!(measured.response.min, 5 * MS + 25 * SECOND / 1800);
+}
+
 /// Five at a time: the others wait their turn, and the wait is part of their latency.
 #[test]
 fn a_cap_makes_requests_wait_in_order() {

@@ -81,6 +81,16 @@ pub(crate) trait Backend {
     /// [`Backend::receives_most`] means that there is nothing more for now.
     fn receive(&mut self, socket: &Self::Socket) -> io::Result<Received>;
 
+    /// [`Backend::receive`] of no more than `most` bytes.
+    fn receive_up_to(&mut self, socket: &Self::Socket, most: usize) -> io::Result<Received>;
+
+    /// Number of bytes that could be received now.
+    fn queued(&self, socket: &Self::Socket) -> usize;
+
+    /// Bounds what the kernel receives ahead of the reader, to about this many bytes. To be called before the socket
+    /// is first connected.
+    fn bound_queue(&mut self, socket: &Self::Socket, bytes: u32);
+
     /// Has the kernel note when bytes arrive at this socket. To be called before it is first connected.
     fn stamp(&mut self, socket: &Self::Socket) -> io::Result<()>;
 

@@ -137,6 +137,20 @@ impl Backend for Epoll {
         socket.receive(&mut self.buffer)
     }
 
+    #[inline]
+    fn receive_up_to(&mut self, socket: &Socket, most: usize) -> io::Result<Received> {
+        let most = most.min(self.buffer.len());
+        socket.receive(&mut self.buffer[..most])
+    }
+
+    fn queued(&self, socket: &Socket) -> usize {
+        socket.queued()
+    }
+
+    fn bound_queue(&mut self, socket: &Socket, bytes: u32) {
+        socket.bound_queue(bytes);
+    }
+
     fn stamp(&mut self, socket: &Socket) -> io::Result<()> {
         socket.stamp()
     }

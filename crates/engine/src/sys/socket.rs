@@ -249,6 +249,18 @@ impl Socket {
         received(net::recv(&self.descriptor, buffer, RecvFlags::empty()).map(|(_, n)| n))
     }
 
+    /// Number of bytes that could be read now.
+    pub(crate) fn queued(&self) -> usize {
+        rustix::io::ioctl_fionread(&self.descriptor).map_or(0, |bytes| bytes as usize)
+    }
+
+    /// Asks for a receive queue of this many bytes, and so for a window that is no larger. The kernel doubles it, for
+    /// its own bookkeeping; if it refuses, the peer sends ahead of the reader, which changes no instant that is
+    /// measured.
+    pub(crate) fn bound_queue(&self, bytes: u32) {
+        let _ = sockopt::set_socket_recv_buffer_size(&self.descriptor, bytes as usize);
+    }
+
     /// Has the kernel note when bytes arrive, for [`Socket::receive_stamped`].
     pub(crate) fn stamp(&self) -> io::Result<()> {
         stamps::ask(self.descriptor.as_fd())

@@ -9,6 +9,7 @@ use webstone_measure::units::Nanos;
 use webstone_model::spec::ServerSpec;
 use webstone_server::{RunningServer, ServeOptions, Server};
 use webstone_workload::load::ConnectionPolicy::{self, KeepAlive, PerPage, PerRequest};
+use webstone_workload::load::HttpVersion;
 
 const POLICIES: [ConnectionPolicy; 3] = [PerRequest, PerPage, KeepAlive];
 /// Three significant digits: a recorded value differs from the true one by no more than this share.
@@ -78,6 +79,28 @@ fn bytes_in_are_bytes_out_from_0_to_16_mib() {
             assert_eq!((measured.lifetime.requests, measured.lifetime.connections), (36, counted.accepted));
             assert_eq!(counted.responses, 36);
         }
+    }
+}
+
+/// A line of 64 kbit/s brings 8,000 bytes per second.
+#[test]
+fn no_answer_comes_faster_than_the_line_brings_it() {
+    for (policy, http) in
+        [(PerRequest, HttpVersion::Http11), (KeepAlive, HttpVersion::Http11), (KeepAlive, HttpVersion::Http2)]
+    {
+        let server = Server::start(ServeOptions {
+            test_handlers: true,
+            ..ServeOptions::new(ServerSpec { threads: 1, http2: true, ..ServerSpec::default() })
+        })
+        .unwrap();
+        let mut spec = spec(server.url(), policy, 8);
+        spec.client.http = http;
+        spec.client.bandwidth = Some("64k".parse().unwrap());
+        let outcome = run(&spec, &one_page(vec![file("/test?size=1600", Some(1600))]), 4);
+        let measured = &outcome.measured;
+        assert_eq!((errors(&outcome), measured.counts.succeeded), (vec![], 8), "{policy:?} {http:?}");
+        assert!(measured.response.min >= 200_000_000, "{:?}", measured.response);
+        assert_eq!(measured.lifetime.received_bytes, server.counters().bytes_sent);
     }
 }
 

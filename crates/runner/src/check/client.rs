@@ -71,6 +71,7 @@ pub(super) fn check(client: &mut ClientSpec) -> Result<(), SpecError> {
     follow(client)?;
     codings(client)?;
     pipeline(client)?;
+    bandwidth(client)?;
     if let Some(route) = client.connect_to.first() {
         let other =
             [("client.proxy", client.proxy.is_some()), ("client.unix_socket", client.unix_socket.is_some())];
@@ -145,6 +146,15 @@ fn pipeline(client: &ClientSpec) -> Result<(), SpecError> {
         return Err(SpecError::new(PIPELINE, what, "set client.connections to keep-alive, or leave it out"));
     }
     Ok(())
+}
+
+/// A line belongs to a client, and so does all that it brings.
+fn bandwidth(client: &ClientSpec) -> Result<(), SpecError> {
+    const BANDWIDTH: &str = "client.bandwidth";
+    let Some(given) = client.bandwidth.filter(|_| client.clients_per_link() > 1) else { return Ok(()) };
+    let sharing = if client.pipeline > 1 { "client.pipeline" } else { "client.clients_per_connection" };
+    let what = format!("`{given}`, but with {sharing} a connection is not of one client");
+    Err(SpecError::new(BANDWIDTH, what, format!("leave out client.bandwidth or {sharing}")))
 }
 
 /// A content that is known, and one that servers code as they like.

@@ -63,8 +63,17 @@ pub(super) fn check(spec: &RunSpec) -> Result<(), SpecError> {
     }
     closed_or_open(&spec.load)?;
     match &spec.load.rate {
-        Some(rates) => open_loop(&spec.load, rates),
-        None => no_open_loop(spec),
+        Some(rates) => open_loop(&spec.load, rates)?,
+        None => no_open_loop(spec)?,
+    }
+    match spec.client.think {
+        Some(think) if spec.load.rate.is_some() => Err(SpecError::value(
+            "client.think",
+            think,
+            "a pause between pages, but the schedule of load.rate says when they begin",
+            "leave out client.think or load.rate",
+        )),
+        _ => Ok(()),
     }
 }
 

@@ -155,7 +155,12 @@ impl SimulatedLink {
     }
 
     fn is_readable(&self) -> bool {
-        self.queue.iter().map(|(_, piece)| piece.len()).sum::<u64>() >= self.awaited
+        self.queued() >= self.awaited
+    }
+
+    /// Bytes that can be received.
+    pub(super) fn queued(&self) -> u64 {
+        self.queue.iter().map(|(_, piece)| piece.len()).sum()
     }
 
     /// There is more space to send; returns whether a send waited for it.

@@ -448,6 +448,18 @@ impl Backend for Simulated<'_> {
         Ok(self.receive_stamped(socket)?.0)
     }
 
+    fn receive_up_to(&mut self, socket: &usize, most: usize) -> io::Result<Received> {
+        self.call();
+        let most = most.min(self.buffer.len());
+        Ok(self.links[*socket].receive(&mut self.buffer[..most])?.0)
+    }
+
+    fn queued(&self, socket: &usize) -> usize {
+        self.links[*socket].queued() as usize
+    }
+
+    fn bound_queue(&mut self, _: &usize, _: u32) {}
+
     fn stamp(&mut self, _: &usize) -> io::Result<()> {
         Ok(())
     }
