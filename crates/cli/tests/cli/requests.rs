@@ -318,3 +318,22 @@ fn a_pipeline_is_answered_request_by_request() {
         assert!(said.err.contains(what), "{}", said.err);
     }
 }
+
+/// That a line brings what it should, and no more, is tested in the engine.
+#[test]
+fn slow_clients_are_told_in_report_and_record() {
+    let dir = tempfile::tempdir().unwrap();
+    let server = Server::start(dir.path(), &[]);
+    let url = format!("{}/test?size=800", server.url);
+    let slow = ["hit", &url, "-c", "2", "-n", "4", "--bandwidth", "64K", "--think", "10ms", "--store", "-q"];
+    let said = webstone_in(dir.path(), &slow);
+    let told = said.out.split_whitespace().collect::<Vec<_>>().join(" ");
+    assert!(told.contains(" · 64 kbit/s for each client · think time 10ms "), "{}{}", said.out, said.err);
+    let stored = webstone_in(dir.path(), &["report", "last", "--format", "json"]);
+    let stored: serde_json::Value = serde_json::from_str(&stored.out).unwrap();
+    let client = &stored["spec"]["client"];
+    assert_eq!((&client["bandwidth"], &client["think"]), (&"64k".into(), &"10ms".into()));
+    // 800 bytes take a tenth of a second.
+    let response = &stored["iterations"][0]["measured"]["response"];
+    assert!(response["min"].as_u64().unwrap() >= 100_000_000, "{response}");
+}

@@ -123,7 +123,7 @@ impl Found {
             format!("{}{limit}", text(&client.connections))
         };
         type Part = fn(&ClientSpec) -> String;
-        let forbidding: [(&str, Part); 18] = [
+        let forbidding: [(&str, Part); 20] = [
             ("files fetched at once", |client| client.parallel.to_string()),
             ("protocol", |client| format!("HTTP/{}", text(&client.http))),
             ("clients per connection", |client| client.clients_per_connection.to_string()),
@@ -148,6 +148,12 @@ impl Found {
             ("proxy", |client| client.proxy.clone().unwrap_or_else(|| "none".to_owned())),
             ("PROXY protocol", |client| {
                 client.proxy_protocol.map_or("none", |version| version.name()).to_owned()
+            }),
+            ("bandwidth of each client", |client| {
+                client.bandwidth.map_or("no limit".to_owned(), |line| line.in_words())
+            }),
+            ("think time", |client| {
+                client.think.map_or("the workload's".to_owned(), |think| think.to_string())
             }),
         ];
         self.check(Weight::Forbids, "connection policy", policy(a), policy(b));

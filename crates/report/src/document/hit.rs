@@ -96,7 +96,7 @@ fn asked(record: &RunRecord, level: &Level<'_>) -> String {
         several.map(|runs| format!("{runs} iterations together")).unwrap_or_default(),
         header::policy(record).swap_remove(0),
     ];
-    header::joined(parts, DOT)
+    header::joined(parts.into_iter().chain(header::slowness(record)), DOT)
 }
 
 /// Mean, deviation and ends of each kind of time, in a unit of its own.

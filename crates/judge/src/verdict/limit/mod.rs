@@ -159,6 +159,13 @@ fn of_level(record: &RunRecord, runs: &[&IterationRecord], plateau: Option<u32>)
     if let Some(generator) = generator.as_ref().filter(|it| it.wanted() >= WORKER_CPU_PERCENT_MAX) {
         return unknown(&at, &generator.text());
     }
+    if let Some(lines) = network::full_lines(record, runs) {
+        let besides = besides(&[server_text, origin_text, generator_text]);
+        return limit(
+            LimitingResource::Network,
+            format!("The bandwidth of the clients is the bottleneck at {at}: {lines}{besides}."),
+        );
+    }
     let proxy = busiest_host.server.as_ref();
     if let Some(found) = origin.as_ref().and_then(|it| origin::limits(record, it, proxy, &at)) {
         return found;

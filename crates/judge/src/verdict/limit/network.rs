@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use super::super::rules::this_host;
-use crate::verdict::bounds::{counted, percent};
+use crate::verdict::bounds::{LINK_PERCENT_MAX, counted, percent};
 use webstone_model::record::{HostUse, IterationRecord, RunRecord, TcpUse};
 
 /// Hosts whose kernels are reported one by one.
@@ -27,6 +27,17 @@ pub(super) fn link(record: &RunRecord, runs: &[&IterationRecord]) -> Option<Full
         fullest(&whose, hosts.into_iter())
     });
     here.chain(there).max_by(|a, b| a.used.total_cmp(&b.used))
+}
+
+/// How full the lines of clients with lines of their own were while they waited for answers, if that was what they
+/// waited for.
+pub(super) fn full_lines(record: &RunRecord, runs: &[&IterationRecord]) -> Option<String> {
+    let line = record.spec.client.bandwidth?;
+    let sum = |of: fn(&IterationRecord) -> u64| runs.iter().map(|run| of(run)).sum::<u64>();
+    let bytes = sum(|run| run.measured.response_bytes.sum);
+    let used = percent(line.time_of(bytes).0 as f64, sum(|run| run.measured.response.sum) as f64).min(100.0);
+    (used >= LINK_PERCENT_MAX)
+        .then(|| format!("{} for each, {used:.0} % of it used while answers were due", line.in_words()))
 }
 
 /// What the kernels of the hosts that made the load counted, host by host.

@@ -503,3 +503,21 @@ fn a_server_elsewhere_is_judged_by_what_its_agent_read() {
         verdict.limit.sentence
     );
 }
+
+#[test]
+fn the_clients_own_lines_are_named_where_they_are_full() {
+    // 20 clients of 14.4 kbit/s bring 36,000 bytes per second.
+    let with = |bytes: u64| {
+        limit_of(|record, run| {
+            used(run, 6, 0, 0, 6);
+            record.spec.client.bandwidth = Some("14.4k".parse().unwrap());
+            run.measured.response.sum = 20 * 600 * SECOND;
+            run.measured.response_bytes.sum = bytes * 600;
+        })
+    };
+    let full = with(34_900);
+    assert_eq!(full.resource, LimitingResource::Network);
+    let said = "The bandwidth of the clients is the bottleneck at 20 clients: 14.4 kbit/s for each, 97 % of it used while answers were due (";
+    assert!(full.sentence.starts_with(said), "{}", full.sentence);
+    assert_ne!(with(30_000).resource, LimitingResource::Network);
+}

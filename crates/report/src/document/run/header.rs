@@ -8,9 +8,9 @@ use webstone_model::redacted;
 use webstone_model::spec::{
     Check, ClientSpec, ConnectionPolicy, HttpVersion, Order, Resolve, WhenBusy, parse_cpu_list,
 };
-use webstone_workload::Workload;
 use webstone_workload::arrivals::ArrivalProcess;
 use webstone_workload::redirect::is_redirect;
+use webstone_workload::{Page, Workload};
 
 use crate::asctime::{date_time, seconds_between};
 use crate::document::{Block, Document, Tone};
@@ -41,7 +41,7 @@ pub(super) fn whole(record: &RunRecord, doc: &mut Document) {
 
 /// What the default report says of the load: how long, and on which connections.
 pub(super) fn brief(record: &RunRecord, doc: &mut Document) {
-    let parts = load(record).into_iter().chain(policy(record).into_iter().take(1));
+    let parts = load(record).into_iter().chain(policy(record).into_iter().take(1)).chain(slowness(record));
     doc.note(Tone::Faint, joined(parts, DOT));
 }
 
@@ -220,6 +220,7 @@ pub(crate) fn policy(record: &RunRecord) -> Vec<String> {
     facts.extend(client.streams.map(|streams| {
         format!("at most {} per connection", counted(u64::from(streams), "stream", "streams"))
     }));
+    facts.extend(slowness(record));
     if client.reset {
         facts.push("connections ended by reset, unlike a browser".to_owned());
     }
@@ -231,6 +232,27 @@ pub(crate) fn policy(record: &RunRecord) -> Vec<String> {
     facts.extend(client.proxy_protocol.map(|version| format!("PROXY protocol {}", version.name())));
     facts.extend(client.unix_socket.iter().map(|path| format!("over the Unix socket {path}")));
     facts
+}
+
+/// What makes clients slow on purpose: lines of their own, pauses.
+pub(crate) fn slowness(record: &RunRecord) -> impl Iterator<Item = String> {
+    let line = record.spec.client.bandwidth.map(|line| format!("{} for each client", line.in_words()));
+    line.into_iter().chain(think(record))
+}
+
+/// How long clients pause after pages: all of them, or by the workload's weights.
+fn think(record: &RunRecord) -> Option<String> {
+    if record.spec.load.rate.is_some() {
+        return None;
+    }
+    let pages = &record.workload.pages;
+    let pause = |page: &Page| record.spec.client.think.unwrap_or(page.think);
+    let (least, most) = (pages.iter().map(pause).min()?, pages.iter().map(pause).max()?);
+    match (least, most) {
+        (_, Nanos::ZERO) => None,
+        (least, most) if least == most => Some(format!("think time {most}")),
+        (least, most) => Some(format!("think time {least} to {most}")),
+    }
 }
 
 /// Redirects that are followed, each with the requests that it takes: `/old 301 → /new`.
