@@ -2,12 +2,15 @@
 //! below a root that tests replace; nothing here decides anything.
 
 use std::fs;
-use std::io::Write;
+use std::io::{Read, Write};
 use std::path::{Path, PathBuf};
 
 use webstone_model::spec::parse_cpu_list;
 
 use crate::cpus::Cpus;
+
+/// What most of the kernel's files have.
+const FILE_BYTES: usize = 1024;
 
 /// The file system below which `/proc` and `/sys` are found: `/`, except in tests.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -27,13 +30,21 @@ impl Root {
 
     /// A file's text without its last newline; `None` where it cannot be read.
     pub fn text(&self, path: &str) -> Option<String> {
-        let text = fs::read_to_string(self.path(path)).ok()?;
+        let text = String::from_utf8(self.bytes(path)?).ok()?;
         Some(text.trim_end().to_owned())
     }
 
     /// A whole file with names given by others, which may not be UTF-8.
     pub fn lossy_text(&self, path: &str) -> Option<String> {
-        Some(String::from_utf8_lossy(&fs::read(self.path(path)).ok()?).into_owned())
+        Some(String::from_utf8_lossy(&self.bytes(path)?).into_owned())
+    }
+
+    /// The kernel's files do not tell their sizes. With room from the beginning each takes two reads; a look at all processes has
+    /// hundreds of files.
+    fn bytes(&self, path: &str) -> Option<Vec<u8>> {
+        let mut bytes = Vec::with_capacity(FILE_BYTES);
+        fs::File::open(self.path(path)).ok()?.take(u64::MAX).read_to_end(&mut bytes).ok()?;
+        Some(bytes)
     }
 
     /// A file that holds one number.
