@@ -42,6 +42,25 @@ fn unknown_commands() {
     );
 }
 
+#[test]
+fn slow_clients_that_cannot_be() {
+    says(
+        &["hit", "http://127.0.0.1/", "-K", "--bandwidth", "14.4k", "--pipeline", "8"],
+        "error: --bandwidth (client.bandwidth): `14.4k`, but with --pipeline (client.pipeline) a connection is not of one client\n\
+         hint: leave out --bandwidth (client.bandwidth) or --pipeline (client.pipeline)",
+    );
+    says(
+        &["hit", "http://127.0.0.1/", "--bandwidth", "fast"],
+        "error: --bandwidth: `fast` is not a bandwidth\n\
+         hint: write bits per second from 300 to 100g, with k, m or g for thousands, as in 14.4k or 2m",
+    );
+    says(
+        &["hit", "http://127.0.0.1/", "--think", "1s", "-R", "10"],
+        "error: --think (client.think): `1s` is a pause between pages, but the schedule of --rate (load.rate) says when they begin\n\
+         hint: leave out --think (client.think) or --rate (load.rate)",
+    );
+}
+
 /// Whichever option has it, in whatever form.
 #[test]
 fn no_message_quotes_a_password() {
