@@ -165,7 +165,9 @@ fn of_series(kind: Kind, args: &SeriesArgs, testbed: &str) -> Result<Planned, Fa
 
 /// A message for people, converted for a form, where names of files and flags have no meaning.
 fn problem(mut failure: Failure) -> Problem {
-    let shown = |text: &str| flags::without_flags(&redaction::message(text));
+    fn shown(text: &str) -> String {
+        flags::without_flags(&redaction::message(text))
+    }
     failure.message = shown(&failure.message);
     failure.hint = failure.hint.as_deref().map(shown);
     let rest = failure.message.strip_prefix("testbed file ").and_then(|rest| rest.strip_prefix(TESTBED));
