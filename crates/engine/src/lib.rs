@@ -40,6 +40,7 @@ mod plan_error;
 mod probe;
 mod probe_exchange;
 mod proxy_protocol;
+pub mod quic;
 mod receiving;
 mod recorder;
 mod request_template;
