@@ -1,12 +1,22 @@
-//! A connection as its owner sees it.
+//! A connection as its owner sees it, and its state.
 
+use rustls::Side;
 use rustls::pki_types::ServerName;
-use rustls::quic::ClientConnection;
+use rustls::quic::{ClientConnection, DirectionalKeys, Keys};
 
+use super::congestion::Congestion;
 use super::counts::Counts;
 use super::error::Failure;
-use super::recorder::Recorder;
-use super::settings::Settings;
+use super::ids::{Id, PeerIds};
+use super::keys::{self, OneRtt};
+use super::mtu::{BASE, Mtu};
+use super::recorder::{FrameRecord, Recorder, RecoveryRecord};
+use super::rtt::Rtt;
+use super::settings::{Settings, Version};
+use super::space::{Space, SpaceId};
+use super::streams::Streams;
+use super::transport_parameters::{self, Parameters};
+use super::varint;
 
 /// A stream as events name it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -37,17 +47,175 @@ pub struct Packed {
     pub bytes: usize,
     /// Bytes of each; the last may be shorter.
     pub segment: usize,
-    /// Whether they are to be marked ECT(0). The same for all connections of a path until it proves not to keep marks.
+    /// Whether they are to be marked ECT(0). The same for all datagrams of a connection until the path proves not to keep marks.
     pub is_ect: bool,
     /// They probe the path MTU: the kernel must not fragment them, and may refuse them as too long, which is no error.
     pub is_probe: bool,
 }
 
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) enum State {
+    /// Not opened.
+    #[default]
+    Idle,
+    Shaking,
+    /// The handshake is complete.
+    Agreed,
+    /// The server confirmed that.
+    Confirmed,
+    /// CONNECTION_CLOSE is to be sent.
+    Closing,
+    Closed,
+}
+
+/// What is needed until the handshake is confirmed.
+pub(super) struct Shaking {
+    pub(super) initial: Space,
+    pub(super) handshake: Space,
+    pub(super) initial_keys: Option<Keys>,
+    pub(super) handshake_keys: Option<Keys>,
+    pub(super) early_keys: Option<DirectionalKeys>,
+    /// What a Retry gave to be sent back.
+    pub(super) token: Vec<u8>,
+    /// The first destination.
+    pub(super) original: Id,
+    /// The server's own ID.
+    pub(super) source: Option<Id>,
+    /// Its ID in a Retry.
+    pub(super) retry: Option<Id>,
+    /// Packets whose keys are not there yet, and their marks.
+    pub(super) waiting: Vec<(Vec<u8>, u8)>,
+    /// Limits that early data relies on.
+    pub(super) remembered: Option<Parameters>,
+    /// The server has acknowledged a Handshake packet: it knows that this address is real.
+    pub(super) is_validated: bool,
+    /// When something was sent last.
+    pub(super) sent_ns: u64,
+}
+
+/// Flow control of the connection (RFC 9000 section 4).
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Flow {
+    /// New bytes of streams sent, and the server's limit.
+    pub(super) sent: u64,
+    pub(super) max: u64,
+    /// Bytes of streams received and delivered, and the limit that the server knows.
+    pub(super) received: u64,
+    pub(super) delivered: u64,
+    pub(super) limit: u64,
+    pub(super) window: u64,
+    pub(super) stream_window: u64,
+    /// MAX_DATA is to be sent.
+    pub(super) is_due: bool,
+}
+
+/// What CONNECTION_CLOSE will say.
+#[derive(Clone, Debug)]
+pub(super) struct Closing {
+    pub(super) is_application: bool,
+    pub(super) code: u64,
+    pub(super) reason: Box<str>,
+}
+
+/// A recorder, and the frames of the packet in progress.
+pub(super) struct Recording {
+    pub(super) recorder: Box<dyn Recorder>,
+    pub(super) frames: Vec<FrameRecord>,
+}
+
 /// A connection. Reuse the value for the next one: its buffers stay.
-#[derive(Default)]
 pub struct Connection {
-    counts: Counts,
-    failure: Option<Failure>,
+    pub(super) state: State,
+    pub(super) version: Version,
+    pub(super) tls: Option<Box<ClientConnection>>,
+    pub(super) shaking: Option<Box<Shaking>>,
+    pub(super) one: Option<Box<OneRtt>>,
+    pub(super) data: Space,
+    pub(super) streams: Streams,
+    pub(super) ids: PeerIds,
+    pub(super) flow: Flow,
+    pub(super) rtt: Rtt,
+    pub(super) congestion: Congestion,
+    pub(super) mtu: Mtu,
+    pub(super) probe_timeouts: u32,
+    /// MAX_STREAMS for the server's unidirectional streams is to be sent.
+    pub(super) owes_max_streams: bool,
+    pub(super) path_response: Option<[u8; 8]>,
+    pub(super) is_ect: bool,
+    pub(super) paces: bool,
+    /// When the pace allows more; `u64::MAX`: it does now.
+    pub(super) paced_until_ns: u64,
+    pub(super) segments_max: u16,
+    pub(super) key_update_packets: u64,
+    pub(super) udp_payload_max: u16,
+    pub(super) idle_timeout_ns: u64,
+    /// When something was received, or was first sent after that.
+    pub(super) active_ns: u64,
+    pub(super) has_sent_since: bool,
+    pub(super) ack_delay_exponent: u8,
+    pub(super) ack_delay_max_ns: u64,
+    /// What streams may send at first.
+    pub(super) stream_data_bi: u64,
+    pub(super) stream_data_uni: u64,
+    /// Frames received in a row that did nothing.
+    pub(super) vain_frames: u32,
+    pub(super) early_accepted: Option<bool>,
+    pub(super) has_early_keys: bool,
+    pub(super) closing: Option<Closing>,
+    pub(super) failure: Option<Failure>,
+    pub(super) counts: Counts,
+    pub(super) recording: Option<Box<Recording>>,
+}
+
+impl Default for Connection {
+    fn default() -> Connection {
+        Connection {
+            state: State::Idle,
+            version: Version::V1,
+            tls: None,
+            shaking: None,
+            one: None,
+            data: Space::new(),
+            streams: Streams::default(),
+            ids: PeerIds::default(),
+            flow: Flow::default(),
+            rtt: Rtt::default(),
+            congestion: Congestion::new(BASE.into(), 0),
+            mtu: Mtu::new(BASE, false),
+            probe_timeouts: 0,
+            owes_max_streams: false,
+            path_response: None,
+            is_ect: false,
+            paces: false,
+            paced_until_ns: u64::MAX,
+            segments_max: 1,
+            key_update_packets: u64::MAX,
+            udp_payload_max: BASE,
+            idle_timeout_ns: 0,
+            active_ns: 0,
+            has_sent_since: false,
+            ack_delay_exponent: 3,
+            ack_delay_max_ns: 0,
+            stream_data_bi: 0,
+            stream_data_uni: 0,
+            vain_frames: 0,
+            early_accepted: None,
+            has_early_keys: false,
+            closing: None,
+            failure: None,
+            counts: Counts::default(),
+            recording: None,
+        }
+    }
+}
+
+impl std::fmt::Debug for Connection {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Connection")
+            .field("state", &self.state)
+            .field("failure", &self.failure)
+            .finish_non_exhaustive()
+    }
 }
 
 impl Connection {
@@ -62,120 +230,278 @@ impl Connection {
         initial_id: [u8; 8],
         now_ns: u64,
     ) -> Result<(), rustls::Error> {
-        let _ = (settings, name, initial_id, now_ns);
+        let version = settings.version;
+        let parameters = transport_parameters::write(settings);
+        let tls = ClientConnection::new(settings.tls.clone(), version.of_rustls(), name, parameters)?;
+        let (mut data, mut streams) = (std::mem::take(&mut self.data), std::mem::take(&mut self.streams));
+        data.clear();
+        streams.clear(settings.peer_streams_uni);
+        let original = Id::new(&initial_id).unwrap_or_default();
+        let payload_max = settings.udp_payload_bytes_max.max(BASE);
+        let shaking = Shaking {
+            initial: Space::new(),
+            handshake: Space::new(),
+            initial_keys: Some(keys::initial(version, &initial_id, Side::Client)),
+            handshake_keys: None,
+            early_keys: None,
+            token: Vec::new(),
+            original,
+            source: None,
+            retry: None,
+            waiting: Vec::new(),
+            remembered: None,
+            is_validated: false,
+            sent_ns: now_ns,
+        };
+        *self = Connection {
+            state: State::Shaking,
+            version,
+            tls: Some(Box::new(tls)),
+            shaking: Some(Box::new(shaking)),
+            data,
+            streams,
+            ids: PeerIds::new(original),
+            flow: Flow {
+                limit: settings.connection_window.min(varint::MAX),
+                window: settings.connection_window,
+                stream_window: settings.stream_window,
+                ..Flow::default()
+            },
+            congestion: Congestion::new(BASE.into(), now_ns),
+            mtu: Mtu::new(payload_max, settings.probes_mtu),
+            is_ect: settings.uses_ecn,
+            paces: settings.paces,
+            segments_max: settings.segments_max.clamp(1, u16::MAX.into()) as u16,
+            key_update_packets: settings.key_update_packets,
+            udp_payload_max: payload_max,
+            idle_timeout_ns: settings.idle_timeout_ns,
+            active_ns: now_ns,
+            ..Connection::default()
+        };
+        self.begin_tls();
         Ok(())
     }
 
     /// Has a recorder told of everything from now on, until the next [`Connection::open`].
     pub fn record(&mut self, recorder: Box<dyn Recorder>) {
-        let _ = recorder;
-    }
-
-    /// Takes one datagram, which it decrypts in place. `ecn`: the two bits of the IP header.
-    pub fn hear(&mut self, now_ns: u64, datagram: &mut [u8], ecn: u8, events: &mut impl Events) {
-        let _ = (now_ns, datagram, ecn, events);
-    }
-
-    /// Makes datagrams of what is to be sent and may be: all of equal length but the last. Call it until it returns `None`. `out` must
-    /// hold one datagram of the largest size, and should hold [`Settings::segments_max`].
-    pub fn pack(&mut self, now_ns: u64, out: &mut [u8]) -> Option<Packed> {
-        let _ = (now_ns, out);
-        None
-    }
-
-    /// When [`Connection::timeout`] must be called, on the clock of `now_ns`. May be in the past.
-    pub fn due_ns(&self) -> Option<u64> {
-        None
-    }
-
-    /// Acts on what is due; early calls do nothing. `pack` may have something to send afterwards.
-    pub fn timeout(&mut self, now_ns: u64) {
-        let _ = now_ns;
+        self.recording = Some(Box::new(Recording { recorder, frames: Vec::new() }));
     }
 
     /// Ends the connection with an error code of the application (HTTP/3: 0x100 is H3_NO_ERROR). `pack` makes the datagram that
     /// says so.
     pub fn close(&mut self, code: u64, reason: &str) {
-        let _ = (code, reason);
+        if self.is_live() {
+            self.failure = Some(Failure::ClosedHere);
+            self.closing = Some(Closing { is_application: true, code, reason: reason.into() });
+            self.state = State::Closing;
+        }
     }
 
     /// Opens a bidirectional stream and returns its ID, unless the server's limit is reached.
+    #[inline]
     pub fn open_bi(&mut self, tag: u32) -> Option<u64> {
-        let _ = tag;
-        None
+        if !self.is_open() {
+            return None;
+        }
+        self.streams.open_bi(tag, self.stream_data_bi, self.flow.stream_window.min(varint::MAX))
     }
 
     /// The same, unidirectional.
     pub fn open_uni(&mut self, tag: u32) -> Option<u64> {
-        let _ = tag;
-        None
+        if !self.is_open() {
+            return None;
+        }
+        self.streams.open_uni(tag, self.stream_data_uni)
     }
 
     /// How many more bidirectional streams may be opened now.
+    #[inline]
     pub fn capacity_bi(&self) -> u64 {
-        0
+        if self.is_open() { self.streams.max_bi.saturating_sub(self.streams.next_bi) } else { 0 }
     }
 
     /// Appends to a stream; returns how many bytes were taken. It takes fewer than all only when a lot is unacknowledged: then
-    /// [`Events::writable`] follows. `is_last` counts only if all were taken.
+    /// [`Events::writable`] follows. `is_last` counts only if all were taken. A stream that is over, or was stopped, takes all and
+    /// sends nothing.
+    #[inline]
     pub fn write(&mut self, stream: u64, bytes: &[u8], is_last: bool) -> usize {
-        let _ = (stream, is_last);
-        bytes.len()
+        let Some(slot) = self.streams.find(stream) else { return bytes.len() };
+        let found = &mut self.streams.slots[slot as usize];
+        if !found.send.is_writable() {
+            return bytes.len();
+        }
+        let taken = found.send.room().min(bytes.len());
+        found.send.write(&bytes[..taken]);
+        found.is_short = taken < bytes.len();
+        if is_last && !found.is_short {
+            found.send.finish();
+        }
+        self.streams.queue(slot);
+        taken
     }
 
     /// Gives up a stream in both directions, with an error code of the application.
     pub fn reset(&mut self, stream: u64, code: u64) {
-        let _ = (stream, code);
+        let Some(slot) = self.streams.find(stream) else { return };
+        let found = &mut self.streams.slots[slot as usize];
+        (found.is_silent, found.is_short, found.code) = (true, false, code);
+        if !found.send.is_acknowledged() {
+            found.send.abandon();
+            (found.owed.reset, found.is_reset_open) = (true, true);
+        }
+        if !found.receive.is_over() && !found.receive.is_discarding {
+            found.owed.stop = !found.receive.is_end_known();
+            self.flow.delivered += found.receive.highest - found.receive.next;
+            found.receive.discard();
+        }
+        self.streams.queue(slot);
+        self.settle(slot);
     }
 
     /// Whether streams may be opened: keys of early data, or of the connection, are there.
+    #[inline]
     pub fn is_open(&self) -> bool {
-        false
+        match self.state {
+            State::Agreed | State::Confirmed => true,
+            State::Shaking => self.has_early_keys,
+            _ => false,
+        }
     }
 
     /// Whether the handshake is complete; ALPN is known then.
+    #[inline]
     pub fn is_agreed(&self) -> bool {
-        false
+        self.one.is_some()
     }
 
     /// Whether the server has confirmed that it is (HANDSHAKE_DONE).
+    #[inline]
     pub fn is_confirmed(&self) -> bool {
-        false
+        self.one.is_some() && self.shaking.is_none()
     }
 
     /// Whether the connection has ended, and has nothing more to say.
+    #[inline]
     pub fn is_closed(&self) -> bool {
-        self.failure.is_some()
+        matches!(self.state, State::Closed | State::Idle)
     }
 
     /// Why it has ended, or is about to.
+    #[inline]
     pub fn failure(&self) -> Option<&Failure> {
         self.failure.as_ref()
     }
 
-    /// Whether it sent early data (until the handshake is complete: whether it may), and whether the server took it, once that is
-    /// known. What was rejected is sent again.
+    /// Whether there are keys to send early data with, and whether the server took it, once that is known. What was rejected is sent
+    /// again.
     pub fn early_data(&self) -> (bool, Option<bool>) {
-        (false, None)
+        (self.has_early_keys, self.early_accepted)
     }
 
     /// What TLS agreed on.
     pub fn tls(&self) -> Option<&ClientConnection> {
-        None
+        self.tls.as_deref()
     }
 
     /// What was counted since [`Connection::open`].
+    #[inline]
     pub fn counts(&self) -> &Counts {
         &self.counts
     }
 
     /// Least and smoothed round-trip time in ns, once measured.
     pub fn rtt_ns(&self) -> Option<(u64, u64)> {
-        None
+        self.rtt.first_sample_at.map(|_| (self.rtt.min, self.rtt.smoothed))
     }
 
     /// Largest datagram that the path is known to carry, in bytes of UDP payload.
     pub fn mtu(&self) -> u16 {
-        1200
+        self.mtu.current
+    }
+
+    /// Neither ended nor ending.
+    #[inline]
+    pub(super) fn is_live(&self) -> bool {
+        matches!(self.state, State::Shaking | State::Agreed | State::Confirmed)
+    }
+
+    /// Ends the connection, telling the server why if it should hear it.
+    #[cold]
+    pub(super) fn fail(&mut self, failure: Failure) {
+        if !self.is_live() {
+            return;
+        }
+        self.state = State::Closed;
+        if let Some(mut code) = failure.code() {
+            if let Failure::Tls(_) = failure
+                && let Some(alert) = self.tls.as_ref().and_then(|tls| tls.alert())
+            {
+                code = 0x100 + u64::from(u8::from(alert));
+            }
+            self.closing = Some(Closing { is_application: false, code, reason: "".into() });
+            self.state = State::Closing;
+        }
+        self.failure = Some(failure);
+    }
+
+    /// Frees the slot of a stream if it is over.
+    #[inline]
+    pub(super) fn settle(&mut self, slot: u32) {
+        self.owes_max_streams |= self.streams.settle(slot);
+    }
+
+    /// Whether packets of a space are sent and received.
+    #[inline]
+    pub(super) fn has_keys(&self, id: SpaceId) -> bool {
+        match (id, &self.shaking) {
+            (SpaceId::Data, _) => self.one.is_some() || self.has_early_keys,
+            (SpaceId::Initial, Some(shaking)) => shaking.initial_keys.is_some(),
+            (SpaceId::Handshake, Some(shaking)) => shaking.handshake_keys.is_some(),
+            (_, None) => false,
+        }
+    }
+
+    pub(super) fn record_recovery(&mut self, now_ns: u64) {
+        let Some(recording) = &mut self.recording else { return };
+        recording.recorder.recovery(
+            now_ns,
+            &RecoveryRecord {
+                min_rtt_ns: self.rtt.min,
+                smoothed_rtt_ns: self.rtt.smoothed,
+                latest_rtt_ns: self.rtt.latest,
+                congestion_window: self.congestion.window,
+                bytes_in_flight: self.congestion.in_flight,
+                pto_count: self.probe_timeouts,
+            },
+        );
+    }
+
+    /// Bytes kept on the heap, without those of keys and of TLS.
+    #[cfg(test)]
+    pub(super) fn heap_bytes(&self) -> usize {
+        self.data.sent.heap_bytes() + self.streams.heap_bytes()
     }
 }
+
+/// The space of an ID, borrowed from its field alone; `None`: its keys are gone.
+macro_rules! space {
+    ($connection:expr, $id:expr) => {
+        match $id {
+            SpaceId::Data => Some(&mut $connection.data),
+            SpaceId::Initial => $connection.shaking.as_mut().map(|shaking| &mut shaking.initial),
+            SpaceId::Handshake => $connection.shaking.as_mut().map(|shaking| &mut shaking.handshake),
+        }
+    };
+}
+pub(super) use space;
+
+/// Notes a frame that is sent, if there is a recorder.
+macro_rules! record {
+    ($recording:expr, $name:expr, $subject:expr, $offset:expr, $length:expr) => {
+        if let Some(recording) = &mut $recording {
+            let frame = FrameRecord { name: $name, subject: $subject, offset: $offset, length: $length };
+            recording.frames.push(frame);
+        }
+    };
+}
+pub(super) use record;

@@ -77,6 +77,11 @@ pub struct DirectionCounts {
 impl DirectionCounts {
     /// What `udp_bytes` must be.
     pub fn parts(&self) -> u64 {
-        self.stream_new + self.stream_repeated + self.other_frames + self.padding + self.overhead + self.ignored
+        self.stream_new
+            + self.stream_repeated
+            + self.other_frames
+            + self.padding
+            + self.overhead
+            + self.ignored
     }
 }

@@ -147,7 +147,9 @@ impl fmt::Display for Fault {
             Fault::CryptoBuffer => f.write_str("too much of the TLS handshake out of order"),
             Fault::KeyUpdate => f.write_str("a key update before the last one was acknowledged"),
             Fault::AeadLimit => f.write_str("as many packets as keys may protect, or as may fail to decrypt"),
-            Fault::VersionNegotiation => f.write_str("version_information with another version than the one in use"),
+            Fault::VersionNegotiation => {
+                f.write_str("version_information with another version than the one in use")
+            }
         }
     }
 }

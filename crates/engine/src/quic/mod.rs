@@ -12,11 +12,37 @@
 //! 5. After each `hear` and `timeout`: [`Connection::failure`]. After [`Connection::close`], or a failure, `pack` still has
 //!    something to say, once.
 
+mod congestion;
 mod connection;
 mod counts;
+mod ecn;
 mod error;
+mod filling;
+pub mod frames;
+mod handshake;
+mod hearing;
+mod ids;
+mod keys;
+mod mtu;
+mod packet;
+mod packing;
+mod ranges;
+mod receive;
 mod recorder;
+mod recovery;
+mod retry;
+mod rtt;
+#[cfg(test)]
+mod scripted_tests;
+mod send;
+mod sent;
 mod settings;
+#[cfg(test)]
+mod simulated_tests;
+mod space;
+mod streams;
+mod transport_parameters;
+pub mod varint;
 
 pub use connection::{Connection, Events, Packed, Stream};
 pub use counts::{Counts, DirectionCounts};

@@ -1,0 +1,288 @@
+//! The handshake: messages of TLS between rustls and CRYPTO frames, keys as they become known, Retry and Version Negotiation, early
+//! data that was accepted or not, confirmation.
+
+use rustls::Side;
+use rustls::quic::{KeyChange, Keys, Secrets};
+
+use super::connection::{Connection, State, space};
+use super::error::{Failure, Fault};
+use super::ids::Id;
+use super::keys::{self, OneRtt};
+use super::recorder::{PacketKind, PacketRecord};
+use super::retry;
+use super::sent::Fate;
+use super::space::SpaceId;
+use super::transport_parameters::{self, Parameters};
+
+/// Bytes of the handshake out of order that are kept.
+const CRYPTO_WINDOW: u64 = 64 << 10;
+/// Packets that are kept until their keys are there.
+const WAITING_MAX: usize = 16;
+
+impl Connection {
+    /// Has TLS say its first words, and takes the keys of early data if a session allows it.
+    pub(super) fn begin_tls(&mut self) {
+        self.drive_tls();
+        let (Some(tls), Some(shaking)) = (&self.tls, &mut self.shaking) else { return };
+        let Some(keys) = tls.zero_rtt_keys() else { return };
+        // What the server allowed on the connection that the session is from.
+        let Some(Ok(remembered)) = tls.quic_transport_parameters().map(transport_parameters::read) else {
+            return;
+        };
+        let remembered = remembered.for_early_data();
+        shaking.early_keys = Some(keys);
+        self.has_early_keys = true;
+        self.allow(&remembered);
+        if let Some(shaking) = &mut self.shaking {
+            shaking.remembered = Some(remembered);
+        }
+    }
+
+    /// Moves what TLS has to say to CRYPTO frames, and takes keys.
+    fn drive_tls(&mut self) {
+        loop {
+            let (Some(tls), Some(shaking)) = (&mut self.tls, &mut self.shaking) else { return };
+            let space = match &shaking.handshake_keys {
+                None => &mut shaking.initial,
+                Some(_) if self.one.is_none() => &mut shaking.handshake,
+                Some(_) => &mut self.data,
+            };
+            match tls.write_hs(&mut space.crypto_out.buffer) {
+                None => return,
+                Some(KeyChange::Handshake { keys }) => shaking.handshake_keys = Some(keys),
+                Some(KeyChange::OneRtt { keys, next }) => self.agree(keys, next),
+            }
+            if !self.is_live() {
+                return;
+            }
+        }
+    }
+
+    /// A CRYPTO frame.
+    pub(super) fn hear_crypto(&mut self, id: SpaceId, offset: u64, data: &[u8]) -> Result<u64, Failure> {
+        let Some(space) = space!(self, id) else { return Ok(0) };
+        let Some(tls) = &mut self.tls else { return Ok(0) };
+        space.crypto_in.limit = space.crypto_in.next + CRYPTO_WINDOW;
+        let mut error = None;
+        let heard = space.crypto_in.hear(offset, data, false, |bytes, _| {
+            if error.is_none() {
+                error = tls.read_hs(bytes).err();
+            }
+        });
+        let heard = heard.map_err(|fault| match fault {
+            Fault::FlowControl(_) => Fault::CryptoBuffer,
+            other => other,
+        })?;
+        self.counts.tickets = tls.tls13_tickets_received().into();
+        if let Some(error) = error {
+            return Err(Failure::Tls(error));
+        }
+        if self.one.is_none() {
+            self.drive_tls();
+        }
+        Ok(heard.new)
+    }
+
+    /// The handshake is complete.
+    fn agree(&mut self, keys: Keys, secrets: Secrets) {
+        match self.agreed_parameters() {
+            Ok(parameters) => {
+                self.one = Some(Box::new(OneRtt::new(keys, secrets)));
+                self.state = State::Agreed;
+                self.allow(&parameters);
+            }
+            Err(failure) => self.fail(failure),
+        }
+    }
+
+    fn agreed_parameters(&mut self) -> Result<Parameters, Failure> {
+        const NONE: Fault = Fault::TransportParameter("no transport parameters");
+        let (Some(tls), Some(shaking)) = (&self.tls, &mut self.shaking) else { return Err(NONE.into()) };
+        let parameters = transport_parameters::read(tls.quic_transport_parameters().ok_or(NONE)?)?;
+        let source = shaking.source.unwrap_or_default();
+        parameters.check(self.version, &shaking.original, &source, shaking.retry.as_ref())?;
+        if let Some(remembered) = shaking.remembered.take() {
+            let is_accepted = tls.is_early_data_accepted();
+            self.early_accepted = Some(is_accepted);
+            shaking.early_keys = None;
+            if is_accepted && !parameters.cover(&remembered) {
+                return Err(Fault::Protocol("smaller limits than those of the accepted early data").into());
+            }
+            if !is_accepted
+                && !parameters.cover(&remembered)
+                && self.streams.next_bi + self.streams.next_uni > 0
+            {
+                return Err(Failure::EarlyStreams);
+            }
+            if !is_accepted {
+                self.send_early_again();
+            }
+        }
+        Ok(parameters)
+    }
+
+    /// Takes the server's limits.
+    fn allow(&mut self, parameters: &Parameters) {
+        self.flow.max = parameters.data;
+        (self.streams.max_bi, self.streams.max_uni) = (parameters.streams_bi, parameters.streams_uni);
+        (self.stream_data_bi, self.stream_data_uni) = (parameters.stream_data_bi, parameters.stream_data_uni);
+        for slot in 0..self.streams.slots.len() {
+            let stream = &mut self.streams.slots[slot];
+            if stream.is_used && stream.id & 1 == 0 {
+                let max = if stream.id & 2 == 0 { self.stream_data_bi } else { self.stream_data_uni };
+                stream.send.max = stream.send.max.max(max);
+                self.streams.queue(slot as u32);
+            }
+        }
+        self.ack_delay_exponent = parameters.ack_delay_exponent;
+        self.ack_delay_max_ns = parameters.ack_delay_max_ns;
+        self.mtu.limit(self.udp_payload_max.min(parameters.udp_payload_max));
+        if parameters.idle_timeout_ns > 0 {
+            let own = self.idle_timeout_ns;
+            self.idle_timeout_ns =
+                if own == 0 { parameters.idle_timeout_ns } else { own.min(parameters.idle_timeout_ns) };
+        }
+        if let Some(token) = parameters.reset_token() {
+            self.ids.set_token(token);
+        }
+        if let Some((id, token)) = parameters.preferred() {
+            self.ids.set_preferred(id, token);
+        }
+    }
+
+    /// Early data was not taken: what was sent so far goes out again.
+    fn send_early_again(&mut self) {
+        for index in 0..self.data.sent.packets.len() {
+            if self.data.sent.packets[index].is_early {
+                self.give_up(SpaceId::Data, index, true);
+            }
+        }
+    }
+
+    /// A packet's fate will not be known; `is_sent_again`: its frames are.
+    pub(super) fn give_up(&mut self, id: SpaceId, index: usize, is_sent_again: bool) {
+        let Some(space) = space!(self, id) else { return };
+        let packet = space.sent.packets[index];
+        if packet.fate == Fate::InFlight {
+            space.sent.packets[index].fate = Fate::Discarded;
+            space.sent.landed(&packet);
+            self.congestion.discarded(packet.bytes.into());
+            self.counts.packets_in_flight -= 1;
+            self.counts.packets_discarded += 1;
+            if is_sent_again {
+                self.send_again(id, &packet);
+            }
+        }
+    }
+
+    fn give_up_all(&mut self, id: SpaceId, is_sent_again: bool) {
+        let count = space!(self, id).map_or(0, |space| space.sent.packets.len());
+        for index in 0..count {
+            self.give_up(id, index, is_sent_again);
+        }
+    }
+
+    /// Initial packets are over (RFC 9001 section 4.9.1).
+    pub(super) fn drop_initial(&mut self) {
+        self.give_up_all(SpaceId::Initial, false);
+        if let Some(shaking) = &mut self.shaking {
+            shaking.initial_keys = None;
+            shaking.initial.clear();
+        }
+        self.probe_timeouts = 0;
+    }
+
+    /// HANDSHAKE_DONE.
+    pub(super) fn confirm(&mut self) {
+        if self.state != State::Agreed {
+            return;
+        }
+        self.give_up_all(SpaceId::Initial, false);
+        self.give_up_all(SpaceId::Handshake, false);
+        self.state = State::Confirmed;
+        self.shaking = None;
+        self.probe_timeouts = 0;
+    }
+
+    /// The first packet that was decrypted names the server's ID. Returns whether a packet may come from `source`.
+    pub(super) fn is_from_server(&mut self, source: &[u8]) -> bool {
+        let (Some(shaking), Some(id)) = (&mut self.shaking, Id::new(source)) else { return false };
+        if shaking.source.is_none() {
+            shaking.source = Some(id);
+            self.ids.replace(id);
+        }
+        shaking.source == Some(id)
+    }
+
+    /// A Retry packet: everything is sent again, with its token, to its ID.
+    pub(super) fn hear_retry(&mut self, now_ns: u64, packet: &[u8], source: &[u8], token: &[u8]) {
+        let version = self.version;
+        let Some(shaking) = &mut self.shaking else {
+            self.counts.retries_refused += 1;
+            return;
+        };
+        let is_first = shaking.retry.is_none() && shaking.source.is_none();
+        let id = Id::new(source).filter(|id| *id != shaking.original);
+        let is_valid = !token.is_empty() && retry::is_authentic(version, shaking.original.bytes(), packet);
+        let Some(id) = id.filter(|_| is_first && is_valid) else {
+            self.counts.retries_refused += 1;
+            return;
+        };
+        shaking.retry = Some(id);
+        shaking.token = token.to_vec();
+        shaking.initial_keys = Some(keys::initial(version, source, Side::Client));
+        self.ids.replace(id);
+        self.counts.retries += 1;
+        self.active_ns = now_ns;
+        self.record_whole(now_ns, PacketKind::Retry, packet.len());
+        self.give_up_all(SpaceId::Initial, true);
+        self.give_up_all(SpaceId::Data, true);
+        self.probe_timeouts = 0;
+    }
+
+    /// A Version Negotiation packet.
+    pub(super) fn hear_versions(&mut self, now_ns: u64, source: &[u8], versions: &[u8], bytes: usize) {
+        self.counts.version_negotiations += 1;
+        self.record_whole(now_ns, PacketKind::VersionNegotiation, bytes);
+        let Some(shaking) = &self.shaking else { return };
+        let is_expected =
+            shaking.source.is_none() && shaking.retry.is_none() && source == shaking.original.bytes();
+        let offered: Box<[u32]> =
+            versions.as_chunks::<4>().0.iter().map(|version| u32::from_be_bytes(*version)).collect();
+        // One that offers the version in use does not answer this connection (RFC 9000 section 6.2).
+        if is_expected && !offered.contains(&self.version.number()) {
+            self.fail(Failure::Version(offered));
+        }
+    }
+
+    fn record_whole(&mut self, now_ns: u64, kind: PacketKind, bytes: usize) {
+        if let Some(recording) = &mut self.recording {
+            recording.recorder.received(now_ns, &PacketRecord { kind, number: 0, bytes, frames: &[] });
+        }
+    }
+
+    /// Keeps a packet until its keys are there. It counts as ignored until then.
+    pub(super) fn wait_for_keys(&mut self, packet: &[u8], ecn: u8) {
+        self.counts.received.ignored += packet.len() as u64;
+        match &mut self.shaking {
+            Some(shaking) if self.one.is_none() && shaking.waiting.len() < WAITING_MAX => {
+                shaking.waiting.push((packet.to_vec(), ecn));
+            }
+            _ => self.counts.packets_undecryptable += 1,
+        }
+    }
+
+    /// Packets that waited, once more keys are there.
+    pub(super) fn take_waiting(&mut self) -> Vec<(Vec<u8>, u8)> {
+        let Some(shaking) = &mut self.shaking else { return Vec::new() };
+        // Before that, only Handshake packets can be read, which rarely come before their keys.
+        if shaking.waiting.is_empty() || shaking.handshake_keys.is_none() {
+            return Vec::new();
+        }
+        let waiting = std::mem::take(&mut shaking.waiting);
+        let is_due = |packet: &(Vec<u8>, u8)| self.one.is_some() || packet.0[0] & 0x80 != 0;
+        let (due, later) = waiting.into_iter().partition(is_due);
+        shaking.waiting = later;
+        due
+    }
+}

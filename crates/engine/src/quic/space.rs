@@ -1,0 +1,155 @@
+//! A packet number space (RFC 9000 section 12.3): what was sent and received in it, and what of that is to be acknowledged.
+
+use super::ecn::EcnEcho;
+use super::ranges::Ranges;
+use super::receive::ReceiveHalf;
+use super::send::SendHalf;
+use super::sent::Sent;
+
+/// The packet number spaces.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum SpaceId {
+    Initial,
+    Handshake,
+    /// Of 0-RTT and 1-RTT packets.
+    Data,
+}
+
+/// Ranges of received packets that are remembered.
+const RECEIVED_MAX: usize = 64;
+/// How long an acknowledgement may wait for a packet to ride on, in ns: the default of `max_ack_delay`, less a tick.
+const ACK_DELAY_NS: u64 = 24_000_000;
+/// Packets without anything to acknowledge, after which one asks for an acknowledgement.
+pub(super) const SILENT_RUN_MAX: u32 = 32;
+
+/// See the module comment.
+#[derive(Debug, Default)]
+pub(super) struct Space {
+    pub(super) next_number: u64,
+    /// Packets received.
+    received: Ranges,
+    /// Smaller numbers count as received.
+    received_from: u64,
+    /// When the packet with the largest number came.
+    largest_received_ns: u64,
+    /// Packets up to this one need not be acknowledged any more: the peer knows that they were received.
+    reported_to: u64,
+    /// Packets received since the last acknowledgement that must be acknowledged.
+    unacknowledged: u32,
+    /// When the next acknowledgement must be sent; `u64::MAX`: never.
+    ack_due_ns: u64,
+    /// Datagrams received with ECT(0), ECT(1) and CE.
+    ecn: [u64; 3],
+    pub(super) echo: EcnEcho,
+    pub(super) sent: Sent,
+    pub(super) crypto_out: SendHalf,
+    pub(super) crypto_in: ReceiveHalf,
+    /// Packets to be sent because of a probe timeout.
+    pub(super) probes: u8,
+    /// Packets sent in a row without anything to acknowledge.
+    pub(super) silent_run: u32,
+}
+
+impl Space {
+    /// Forgets everything; buffers stay.
+    pub(super) fn clear(&mut self) {
+        let (mut received, mut sent, mut crypto_out) = (
+            std::mem::take(&mut self.received),
+            std::mem::take(&mut self.sent),
+            std::mem::take(&mut self.crypto_out),
+        );
+        received.clear();
+        sent.clear();
+        crypto_out.open(u64::MAX);
+        *self = Space { received, sent, crypto_out, ack_due_ns: u64::MAX, ..Space::default() };
+    }
+
+    pub(super) fn new() -> Space {
+        let mut space = Space::default();
+        space.clear();
+        space
+    }
+
+    /// One more than the largest number received.
+    #[inline]
+    pub(super) fn expected(&self) -> u64 {
+        self.received.last().map_or(0, |(_, end)| end)
+    }
+
+    /// A packet was received; returns whether for the first time.
+    #[inline]
+    pub(super) fn hear(&mut self, number: u64, now_ns: u64, ecn: u8) -> bool {
+        if number < self.received_from || self.received.insert(number, number + 1) == 0 {
+            return false;
+        }
+        // A late one must be acknowledged although the peer knows of later ones.
+        self.reported_to = self.reported_to.min(number);
+        if self.received.len() > RECEIVED_MAX {
+            self.received_from = self.received.first().map_or(0, |(_, end)| end);
+            self.received.drop_first();
+        }
+        if self.expected() == number + 1 {
+            self.largest_received_ns = now_ns;
+        }
+        // ECT(1) is 1, ECT(0) 2, CE 3.
+        if let Some(counted) = [None, Some(1), Some(0), Some(2)][usize::from(ecn & 3)] {
+            self.ecn[counted] += 1;
+        }
+        true
+    }
+
+    /// The packet received last must be acknowledged: at once, or soon. `is_prompt`: two such packets are not left waiting.
+    #[inline]
+    pub(super) fn owe(&mut self, number: u64, had_expected: u64, now_ns: u64, is_prompt: bool, ecn: u8) {
+        self.unacknowledged += 1;
+        let is_out_of_order = number != had_expected;
+        if is_out_of_order || ecn & 3 == 3 || is_prompt && self.unacknowledged >= 2 {
+            self.ack_due_ns = 0;
+        }
+        self.ack_due_ns = self.ack_due_ns.min(now_ns + ACK_DELAY_NS);
+    }
+
+    /// An acknowledgement is due at once.
+    pub(super) fn owe_now(&mut self) {
+        self.unacknowledged += 1;
+        self.ack_due_ns = 0;
+    }
+
+    /// When an acknowledgement must be sent; `u64::MAX`: never.
+    #[inline]
+    pub(super) fn ack_due_ns(&self) -> u64 {
+        self.ack_due_ns
+    }
+
+    /// Whether there is something to acknowledge.
+    #[inline]
+    pub(super) fn owes(&self) -> bool {
+        self.unacknowledged > 0
+    }
+
+    /// An acknowledgement was sent.
+    #[inline]
+    pub(super) fn acknowledged(&mut self) {
+        (self.unacknowledged, self.ack_due_ns) = (0, u64::MAX);
+    }
+
+    /// The ranges to acknowledge as `start..end`, the highest first, and how long ago the largest came.
+    #[inline]
+    pub(super) fn to_acknowledge(&self, now_ns: u64) -> (impl Iterator<Item = (u64, u64)> + Clone + '_, u64) {
+        let from = self.reported_to;
+        let ranges = self.received.iter().rev().take_while(move |(_, end)| *end > from);
+        (ranges, now_ns.saturating_sub(self.largest_received_ns))
+    }
+
+    /// The peer knows of all packets up to this one that were received when it was told.
+    #[inline]
+    pub(super) fn reported(&mut self, largest: u64) {
+        self.reported_to = self.reported_to.max(largest);
+    }
+
+    /// What was counted of marks, if there were any.
+    #[inline]
+    pub(super) fn ecn(&self) -> Option<[u64; 3]> {
+        (self.ecn != [0; 3]).then_some(self.ecn)
+    }
+}
