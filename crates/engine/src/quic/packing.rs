@@ -33,6 +33,8 @@ pub(super) struct Built {
     /// More would have been sent, had there been room.
     pub(super) is_full: bool,
     pub(super) has_challenge_response: bool,
+    /// Its frames among those that a recorder will be told of.
+    noted: [usize; 2],
 }
 
 impl Connection {
@@ -143,6 +145,7 @@ impl Connection {
         built.end += 1;
         built.is_eliciting = true;
         record!(self.recording, "ping", 0, 0, 0);
+        built.noted[1] = self.noted();
         self.data.sent.add_frame(SentFrame::MtuProbe);
         let missing = size - built.end - TAG_BYTES;
         pad(&mut built, out, missing);
@@ -188,6 +191,7 @@ impl Connection {
             let short = (built.number_at + 4).saturating_sub(built.end);
             pad(&mut built, out, short);
             record!(self.recording, "connection_close", code, 0, reason.len() as u64);
+            built.noted[1] = self.noted();
             has_initial |= id == SpaceId::Initial;
             at = built.end + TAG_BYTES;
             if let Some(before) = last.replace(built) {
@@ -203,6 +207,12 @@ impl Connection {
         self.send(now_ns, last, out);
         self.count_datagrams(1, at);
         Some(Packed { bytes: at, segment: at, is_ect, is_probe: false })
+    }
+
+    /// How many frames a recorder will be told of.
+    #[inline]
+    fn noted(&self) -> usize {
+        self.recording.as_ref().map_or(0, |recording| recording.frames.len())
     }
 
     fn count_datagrams(&mut self, count: usize, bytes: usize) {
@@ -293,6 +303,7 @@ impl Connection {
             padding: 0,
             is_full: false,
             has_challenge_response: false,
+            noted: [self.noted(); 2],
         })
     }
 
@@ -338,6 +349,7 @@ impl Connection {
         }
         let short = (built.number_at + 4).saturating_sub(built.end);
         pad(&mut built, out, short);
+        built.noted[1] = self.noted();
         Some(built)
     }
 
@@ -376,12 +388,13 @@ impl Connection {
         if !built.is_eliciting && !is_ack_due {
             self.data.sent.truncate_frames(built.frames_at);
             if let Some(recording) = &mut self.recording {
-                recording.frames.clear();
+                recording.frames.truncate(built.noted[0]);
             }
             return None;
         }
         let short = (built.number_at + 4).saturating_sub(built.end);
         pad(&mut built, out, short);
+        built.noted[1] = self.noted();
         Some(built)
     }
 
@@ -462,13 +475,12 @@ impl Connection {
 
     fn record_sent(&mut self, now_ns: u64, built: &Built, bytes: usize) {
         let Some(recording) = &mut self.recording else { return };
+        // Those of later packets of the datagram follow.
+        let mut count = built.noted[1] - built.noted[0];
         if built.padding > 0 {
-            recording.frames.push(FrameRecord {
-                name: "padding",
-                subject: 0,
-                offset: 0,
-                length: built.padding,
-            });
+            let padding = FrameRecord { name: "padding", subject: 0, offset: 0, length: built.padding };
+            recording.frames.insert(count, padding);
+            count += 1;
         }
         let kind = match built.id {
             SpaceId::Initial => PacketKind::Initial,
@@ -476,10 +488,11 @@ impl Connection {
             SpaceId::Data if built.is_early => PacketKind::ZeroRtt,
             SpaceId::Data => PacketKind::OneRtt,
         };
-        recording
-            .recorder
-            .sent(now_ns, &PacketRecord { kind, number: built.number, bytes, frames: &recording.frames });
-        recording.frames.clear();
+        recording.recorder.sent(
+            now_ns,
+            &PacketRecord { kind, number: built.number, bytes, frames: &recording.frames[..count] },
+        );
+        recording.frames.drain(..count);
     }
 }
 

@@ -1,13 +1,15 @@
 //! Schedules drawn from seeds, and single ones with exact results.
 
-use std::sync::Arc;
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use quinn_proto::{ConnectionError, IdleTimeout, MtuDiscoveryConfig, TransportConfig, VarInt};
 
 use super::server::{client_tls, server_tls};
 use super::{Draws, MS, Path, Request, SECOND, Server, What, World};
-use crate::quic::{Failure, Settings, Version};
+use crate::quic::{
+    Failure, LossReason, PacketKind, PacketRecord, Recorder, RecoveryRecord, Settings, Version,
+};
 
 fn transport() -> TransportConfig {
     let mut transport = TransportConfig::default();
@@ -382,4 +384,70 @@ fn large_bodies_pass_in_both_directions() {
     world.path.loss = 5;
     world.finish();
     assert_eq!(world.server.request_bytes, 2 * 1_000_005);
+}
+
+/// What a recorder was told.
+#[derive(Clone, Debug, Default)]
+struct Log(Arc<Mutex<Logged>>);
+
+#[derive(Debug, Default)]
+struct Logged {
+    sent: Vec<(PacketKind, u64)>,
+    sent_bytes: usize,
+    received: u64,
+    received_bytes: usize,
+    /// Content of streams by their frames, sent and received.
+    content: [u64; 2],
+    lost: Vec<u64>,
+    recoveries: Vec<RecoveryRecord>,
+}
+
+impl Recorder for Log {
+    fn sent(&mut self, _: u64, packet: &PacketRecord<'_>) {
+        let mut log = self.0.lock().unwrap();
+        log.sent.push((packet.kind, packet.number));
+        log.sent_bytes += packet.bytes;
+        assert!(!packet.frames.is_empty());
+        let streams = packet.frames.iter().filter(|frame| frame.name == "stream");
+        log.content[0] += streams.map(|frame| frame.length).sum::<u64>();
+    }
+
+    fn received(&mut self, _: u64, packet: &PacketRecord<'_>) {
+        let mut log = self.0.lock().unwrap();
+        log.received += 1;
+        log.received_bytes += packet.bytes;
+        let streams = packet.frames.iter().filter(|frame| frame.name == "stream");
+        log.content[1] += streams.map(|frame| frame.length).sum::<u64>();
+    }
+
+    fn lost(&mut self, _: u64, kind: PacketKind, number: u64, _: LossReason) {
+        let mut log = self.0.lock().unwrap();
+        assert!(log.sent.contains(&(kind, number)));
+        log.lost.push(number);
+    }
+
+    fn recovery(&mut self, _: u64, state: &RecoveryRecord) {
+        self.0.lock().unwrap().recoveries.push(*state);
+    }
+}
+
+#[test]
+fn a_recorder_is_told_of_every_packet() {
+    let mut world = world(10 * MS);
+    (world.parallel, world.path.loss) = (4, 100);
+    world.open(&settings(), gets(100, 2000));
+    let log = Log::default();
+    world.client.record(Box::new(log.clone()));
+    world.finish();
+    let (counts, log) = (world.client.counts(), log.0.lock().unwrap());
+    assert_eq!(log.sent.len() as u64, counts.packets_sent + counts.ack_packets_sent);
+    assert_eq!(log.sent_bytes as u64, counts.sent.udp_bytes);
+    assert_eq!(
+        (log.received, log.received_bytes as u64),
+        (counts.packets_received, counts.received.udp_bytes - counts.received.ignored)
+    );
+    assert_eq!(log.content[0], counts.sent.stream_new + counts.sent.stream_repeated);
+    assert_eq!(log.content[1], counts.received.stream_new + counts.received.stream_repeated);
+    assert_eq!(log.lost.len() as u64, counts.packets_lost);
+    assert!(log.recoveries.iter().all(|state| state.bytes_in_flight <= state.congestion_window + 3 * 1472));
 }
