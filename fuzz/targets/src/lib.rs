@@ -10,6 +10,7 @@ mod certified;
 mod duel;
 mod h2;
 mod mutate;
+mod quic;
 mod record;
 mod response;
 mod specification;
@@ -34,10 +35,11 @@ pub struct Target {
 }
 
 /// Every target.
-pub const TARGETS: [Target; 16] = [
+pub const TARGETS: [Target; 17] = [
     Target { name: "response", bytes_max: 70_000, cost: 1, run: response::response },
     Target { name: "h2", bytes_max: 70_000, cost: 1, run: h2::h2 },
     Target { name: "tls", bytes_max: 70_000, cost: 1, run: tls::tls },
+    Target { name: "quic", bytes_max: 8192, cost: 1, run: quic::quic },
     Target { name: "filelist", bytes_max: 4096, cost: 1, run: workload::filelist },
     Target { name: "workload_toml", bytes_max: 4096, cost: 1, run: workload::workload_toml },
     Target { name: "access_log", bytes_max: 4096, cost: 1, run: workload::access_log },

@@ -83,7 +83,8 @@ pub(super) struct OneRtt {
     previous: Option<Box<dyn PacketKey>>,
     /// Of the phase after; made when a packet seems to need them.
     next: Option<PacketKeySet>,
-    secrets: Secrets,
+    /// `None`: there will be no other keys.
+    secrets: Option<Secrets>,
     pub(super) phase: bool,
     /// Smallest number received in this phase.
     first_received: u64,
@@ -116,6 +117,11 @@ pub(super) enum Opened {
 
 impl OneRtt {
     pub(super) fn new(keys: Keys, secrets: Secrets) -> OneRtt {
+        OneRtt { secrets: Some(secrets), ..OneRtt::without_updates(keys) }
+    }
+
+    /// Keys that never change.
+    pub(super) fn without_updates(keys: Keys) -> OneRtt {
         OneRtt {
             header: keys.local.header,
             local: keys.local.packet,
@@ -123,7 +129,7 @@ impl OneRtt {
             remote: keys.remote.packet,
             previous: None,
             next: None,
-            secrets,
+            secrets: None,
             phase: false,
             first_received: u64::MAX,
             first_sent: None,
@@ -146,7 +152,10 @@ impl OneRtt {
             (true, ..) => &self.remote,
             (false, true, Some(previous)) => previous,
             (false, true, None) => return Opened::NotAuthentic,
-            (false, false, _) => &self.next.get_or_insert_with(|| self.secrets.next_packet_keys()).remote,
+            (false, false, _) => match self.next_keys() {
+                Some(next) => &next.remote,
+                None => return Opened::NotAuthentic,
+            },
         };
         let start = 1 + bared.number_bytes;
         let Some(plain) = open(&**key, packet, 1, &bared) else { return Opened::NotAuthentic };
@@ -167,8 +176,18 @@ impl OneRtt {
         Opened::Whole { number: bared.number, start, end }
     }
 
+    /// The keys of the next phase.
+    #[cold]
+    fn next_keys(&mut self) -> Option<&PacketKeySet> {
+        if self.next.is_none() {
+            self.next = self.secrets.as_mut().map(Secrets::next_packet_keys);
+        }
+        self.next.as_ref()
+    }
+
     fn turn(&mut self) {
-        let next = self.next.take().unwrap_or_else(|| self.secrets.next_packet_keys());
+        self.next_keys();
+        let Some(next) = self.next.take() else { return };
         self.previous = Some(std::mem::replace(&mut self.remote, next.remote));
         self.local = next.local;
         self.phase = !self.phase;
@@ -219,4 +238,81 @@ impl OneRtt {
 /// Keys of one direction at one level of the handshake, as [`seal`] takes them.
 pub(super) fn parts(keys: &DirectionalKeys) -> (&dyn HeaderProtectionKey, &dyn PacketKey) {
     (&*keys.header, &*keys.packet)
+}
+
+#[cfg(test)]
+mod tests {
+    use rustls::crypto::aws_lc_rs::cipher_suite::TLS13_CHACHA20_POLY1305_SHA256;
+    use rustls::crypto::cipher::{AeadKey, Iv};
+
+    use super::*;
+    use crate::quic::frames::{self, Frame};
+    use crate::quic::packet::{Head, Long, head};
+
+    fn bytes(hex: &str) -> Vec<u8> {
+        (0..hex.len() / 2).map(|at| u8::from_str_radix(&hex[2 * at..2 * at + 2], 16).unwrap()).collect()
+    }
+
+    /// The server's Initial of RFC 9001 section A.3 and RFC 9369 section A.3.
+    #[test]
+    fn initial_packets_of_the_standards_appendices() {
+        let payload = bytes(
+            "02000000000600405a020000560303eefce7f7b37ba1d1632e96677825ddf73988cfc79825df566dc5430b9a045a1200130100002e0033\
+             0024001d00209d3c940d89690b84d08a60993c144eca684d1081287c834d5311bcf32bb9da1a002b00020304",
+        );
+        let v1 = "cf000000010008f067a5502a4262b5004075c0d95a482cd0991cd25b0aac406a5816b6394100f37a1c69797554780bb38cc5a99f5ede4c\
+                  f73c3ec2493a1839b3dbcba3f6ea46c5b7684df3548e7ddeb9c3bf9c73cc3f3bded74b562bfb19fb84022f8ef4cdd93795d77d06edbb7a\
+                  af2f58891850abbdca3d20398c276456cbc42158407dd074ee";
+        let v2 = "dc6b3343cf0008f067a5502a4262b5004075d92faaf16f05d8a4398c47089698baeea26b91eb761d9b89237bbf8726301791535823003\
+                  5f7fd3945d88965cf17f9af6e16886c61bfc703106fbaf3cb4cfa52382dd16a393e42757507698075b2c984c707f0a0812d8cd5a6881ea\
+                  f21ceda98f4bd23f6fe1a3e2c43edd9ce7ca84bed8521e2e140";
+        for (version, first, packet) in [(Version::V1, 0xc1, bytes(v1)), (Version::V2, 0xd1, bytes(v2))] {
+            let Some(Head::Long { kind: Long::Initial, source, number_at, end }) = head(&packet, version)
+            else {
+                panic!("{version:?}");
+            };
+            assert_eq!((&packet[source], end), (&bytes("f067a5502a4262b5")[..], packet.len()));
+            let destination = bytes("8394c8f03e515708");
+            let client = initial(version, &destination, Side::Client);
+            let mut opened = packet.clone();
+            let bared = bare(&*client.remote.header, &mut opened, number_at, 0).unwrap();
+            assert_eq!((bared.number, bared.number_bytes, bared.first), (1, 2, first));
+            let plain = open(&*client.remote.packet, &mut opened, number_at, &bared).unwrap();
+            assert_eq!(plain, payload);
+            let mut rest = plain;
+            assert!(matches!(frames::next(&mut rest), Ok(Frame::Ack(ack)) if ack.largest == 0));
+            let Ok(Frame::Crypto { offset: 0, data }) = frames::next(&mut rest) else { panic!() };
+            assert_eq!((data.len(), rest.len()), (90, 0));
+            // The server makes the same packet.
+            let server = initial(version, &destination, Side::Server);
+            let mut sealed = packet.clone();
+            sealed[0] = first;
+            sealed[number_at..number_at + 2].copy_from_slice(&[0, 1]);
+            sealed[number_at + 2..end - TAG_BYTES].copy_from_slice(&payload);
+            seal(&*server.local.header, &*server.local.packet, &mut sealed, number_at, 2, 1);
+            assert_eq!(sealed, packet);
+        }
+    }
+
+    /// RFC 9001 section A.5.
+    #[test]
+    fn the_short_packet_of_the_standards_appendix() {
+        let SupportedCipherSuite::Tls13(suite) = TLS13_CHACHA20_POLY1305_SHA256 else { panic!() };
+        let key = |hex: &str| AeadKey::from(<[u8; 32]>::try_from(bytes(hex)).unwrap());
+        let iv = Iv::from(<[u8; 12]>::try_from(bytes("e0459b3474bdd0e44a41c144")).unwrap());
+        let packet_key = suite
+            .quic
+            .unwrap()
+            .packet_key(key("c6d98ff3441c3fe1b2182094f69caa2ed4b716b65488960a7a984979fb23e1c8"), iv);
+        let header_key = suite
+            .quic
+            .unwrap()
+            .header_protection_key(key("25a282b9e82f06f21f488917a4fc8f1b73573685608597d0efcb076b0ab7a7a4"));
+        let mut packet = [bytes("4200bff401"), vec![0; TAG_BYTES]].concat();
+        seal(&*header_key, &*packet_key, &mut packet, 1, 3, 654_360_564);
+        assert_eq!(packet, bytes("4cfe4189655e5cd55c41f69080575d7999c25a5bfb"));
+        let bared = bare(&*header_key, &mut packet, 1, 654_360_564).unwrap();
+        assert_eq!(bared.number, 654_360_564);
+        assert_eq!(open(&*packet_key, &mut packet, 1, &bared), Some(&[1][..]));
+    }
 }

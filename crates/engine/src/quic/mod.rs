@@ -19,6 +19,8 @@ mod ecn;
 mod error;
 mod filling;
 pub mod frames;
+#[doc(hidden)]
+pub mod fuzzing;
 mod handshake;
 mod hearing;
 mod ids;

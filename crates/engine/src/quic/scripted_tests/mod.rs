@@ -13,7 +13,7 @@ use super::packet::TAG_BYTES;
 use super::simulated_tests::server::{client_tls, server_tls};
 use super::space::SpaceId;
 use super::varint::{self, Writer};
-use super::{Connection, Events, Settings, Stream, Version};
+use super::{Connection, Events, Settings, Stream, Version, fuzzing};
 
 const MS: u64 = 1_000_000;
 /// The server's connection ID.
@@ -280,13 +280,13 @@ impl Pair {
                 self.peer.hear(datagram);
             }
         }
-        super::simulated_tests::check(self.client.counts());
+        fuzzing::check(&self.client);
     }
 
     fn say(&mut self, datagram: &[u8]) {
         self.now_ns += MS;
         self.client.hear(self.now_ns, &mut datagram.to_vec(), 0, &mut self.told);
-        super::simulated_tests::check(self.client.counts());
+        fuzzing::check(&self.client);
     }
 
     fn say_frames(&mut self, frames: &[u8]) {

@@ -7,7 +7,7 @@ pub(super) mod server;
 
 use rustls::pki_types::ServerName;
 
-use super::{Connection, Counts, Events, Settings, Stream};
+use super::{Connection, Events, Settings, Stream, fuzzing};
 use path::{Draws, Path};
 use server::{ANSWER, CODE, HEAD_BYTES, RESET, STOP, Server, content};
 
@@ -215,7 +215,7 @@ impl World {
 
     /// What must hold of counts at any time.
     fn check(&self) {
-        check(self.client.counts());
+        fuzzing::check(&self.client);
     }
 
     /// Runs all requests, closes, and checks what came of them.
@@ -243,16 +243,4 @@ impl World {
         assert!(self.client.is_closed());
         self.check();
     }
-}
-
-/// The identities that [`Counts`] states.
-pub(super) fn check(counts: &Counts) {
-    assert_eq!(counts.sent.udp_bytes, counts.sent.parts(), "{counts:?}");
-    assert_eq!(counts.received.udp_bytes, counts.received.parts(), "{counts:?}");
-    let fates = counts.packets_acknowledged
-        + counts.packets_lost
-        + counts.packets_in_flight
-        + counts.packets_discarded;
-    assert_eq!(counts.packets_sent, fates, "{counts:?}");
-    assert!(counts.packets_lost_spuriously <= counts.packets_lost);
 }
