@@ -1,5 +1,5 @@
 //! TLS: a plan's settings, each worker's sessions, and the `Layer` on a link. Handshakes are rustls's, which is named
-//! nowhere outside this folder; the records after them are our own (`records`, `traffic`).
+//! nowhere outside this folder and `quic`; the records after them are our own (`records`, `traffic`).
 
 #[cfg(test)]
 mod against_rustls_tests;
