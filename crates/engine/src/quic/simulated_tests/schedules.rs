@@ -5,7 +5,10 @@ use std::time::Duration;
 
 use quinn_proto::{ConnectionError, IdleTimeout, MtuDiscoveryConfig, TransportConfig, VarInt};
 
-use super::server::{client_tls, server_tls};
+use rustls::crypto::CryptoProvider;
+use rustls::crypto::aws_lc_rs::{default_provider, kx_group};
+
+use super::server::{client_tls, client_with, server_tls, server_with};
 use super::{Draws, MS, Path, Request, SECOND, Server, What, World};
 use crate::quic::{
     Failure, LossReason, PacketKind, PacketRecord, Recorder, RecoveryRecord, Settings, Version,
@@ -32,7 +35,7 @@ fn gets(count: usize, answer_bytes: u32) -> Vec<Request> {
 
 /// How many random schedules run: `WEBSTONE_QUIC_SCHEDULES`.
 fn schedules() -> u64 {
-    std::env::var("WEBSTONE_QUIC_SCHEDULES").ok().and_then(|count| count.parse().ok()).unwrap_or(1500)
+    std::env::var("WEBSTONE_QUIC_SCHEDULES").ok().and_then(|count| count.parse().ok()).unwrap_or(1000)
 }
 
 struct Schedule {
@@ -232,6 +235,24 @@ fn sessions_are_resumed_and_early_data_is_taken() {
     assert_eq!(world.client.early_data(), (true, Some(true)));
     assert_eq!(world.client.tls().unwrap().handshake_kind(), Some(rustls::HandshakeKind::Resumed));
     assert_eq!(world.client.counts().sent.stream_repeated, 0);
+}
+
+/// A key share of ML-KEM makes the ClientHello longer than a datagram.
+#[test]
+fn a_long_client_hello_takes_two_datagrams() {
+    let kem = |mut provider: CryptoProvider| {
+        provider.kx_groups = vec![kx_group::X25519MLKEM768];
+        Arc::new(provider)
+    };
+    let tls = Arc::new(client_with(kem(default_provider())));
+    let server = server_with(kem(default_provider()));
+    let mut world = World::new(Path::new(1, MS), Server::new(Arc::new(server), transport(), 1));
+    world.open(&Settings::new(tls), gets(2, 100));
+    world.flush();
+    assert_eq!(world.client.counts().sent.datagrams, 2);
+    assert_eq!(world.client.counts().sent.udp_bytes, 2400);
+    world.finish();
+    assert_eq!(world.client.counts().packets_lost, 0);
 }
 
 #[test]

@@ -13,6 +13,7 @@ use quinn_proto::{
     EndpointConfig, Event, ServerConfig, StreamEvent, StreamId, Transmit, TransportConfig, VarInt,
 };
 use rustls::ClientConfig;
+use rustls::crypto::CryptoProvider;
 use rustls::crypto::aws_lc_rs::default_provider;
 use rustls::pki_types::{CertificateDer, PrivateKeyDer};
 
@@ -44,22 +45,31 @@ pub(in crate::quic) static IDENTITY: LazyLock<(CertificateDer<'static>, Vec<u8>)
 
 /// TLS of a client that trusts that certificate.
 pub(in crate::quic) fn client_tls(has_early_data: bool) -> Arc<ClientConfig> {
+    let mut config = client_with(Arc::new(default_provider()));
+    config.enable_early_data = has_early_data;
+    Arc::new(config)
+}
+
+pub(super) fn client_with(provider: Arc<CryptoProvider>) -> ClientConfig {
     let mut roots = rustls::RootCertStore::empty();
     roots.add(IDENTITY.0.clone()).unwrap();
-    let mut config = ClientConfig::builder_with_provider(Arc::new(default_provider()))
+    let mut config = ClientConfig::builder_with_provider(provider)
         .with_protocol_versions(&[&rustls::version::TLS13])
         .unwrap()
         .with_root_certificates(roots)
         .with_no_client_auth();
     config.alpn_protocols = vec![b"test".to_vec()];
-    config.enable_early_data = has_early_data;
-    Arc::new(config)
+    config
 }
 
 /// TLS of the server. Tickets of one are worth nothing to another.
 pub(in crate::quic) fn server_tls() -> Arc<rustls::ServerConfig> {
+    Arc::new(server_with(Arc::new(default_provider())))
+}
+
+pub(super) fn server_with(provider: Arc<CryptoProvider>) -> rustls::ServerConfig {
     let key = PrivateKeyDer::Pkcs8(IDENTITY.1.clone().into());
-    let mut config = rustls::ServerConfig::builder_with_provider(Arc::new(default_provider()))
+    let mut config = rustls::ServerConfig::builder_with_provider(provider)
         .with_protocol_versions(&[&rustls::version::TLS13])
         .unwrap()
         .with_no_client_auth()
@@ -67,7 +77,7 @@ pub(in crate::quic) fn server_tls() -> Arc<rustls::ServerConfig> {
         .unwrap();
     config.alpn_protocols = vec![b"test".to_vec()];
     config.max_early_data_size = u32::MAX;
-    Arc::new(config)
+    config
 }
 
 /// An answer in progress.
