@@ -7,7 +7,7 @@ use std::io;
 use std::net::SocketAddr;
 use std::os::fd::AsFd;
 
-use super::{Address, Connect, Received, Source, Ticks};
+use super::{Address, Connect, Datagrams, Received, Source, Ticks};
 
 /// What happened on one descriptor.
 #[derive(Clone, Copy, Debug, Default)]
@@ -28,7 +28,7 @@ pub(crate) struct Event {
 ///
 /// Connections are known by their index, which is small and dense. Within one index there is one socket at a time.
 pub(crate) trait Backend {
-    /// A non-blocking stream socket.
+    /// A non-blocking socket, for a stream or for datagrams.
     type Socket;
 
     /// Its name in records.
@@ -120,6 +120,29 @@ pub(crate) trait Backend {
 
     /// Makes closing the socket reset its connection, at once and without TIME_WAIT.
     fn reset_on_close(&mut self, socket: &Self::Socket) -> io::Result<()>;
+
+    /// A new socket for datagrams to and from an address alone, bound to `source` if given. Its events have the token `index` and report
+    /// `readable` only.
+    fn open_datagrams(
+        &mut self,
+        index: u32,
+        address: &SocketAddr,
+        source: Option<Source>,
+    ) -> io::Result<Self::Socket>;
+
+    /// Has datagrams marked ECT(0) from now on, or not, as at first.
+    fn mark_datagrams(&mut self, socket: &Self::Socket, address: &SocketAddr, is_ect: bool);
+
+    /// Sends datagrams of `segment` bytes each; the last may be shorter. Returns whether all were sent: those that the socket did not
+    /// take are lost.
+    fn send_datagrams(&mut self, socket: &Self::Socket, bytes: &[u8], segment: usize) -> io::Result<bool>;
+
+    /// Receives datagrams; they are in [`Backend::datagrams`] until the next call that receives. `None`: nothing for now. There may be
+    /// more however few came.
+    fn receive_datagrams(&mut self, socket: &Self::Socket) -> io::Result<Option<Datagrams>>;
+
+    /// The first `n` bytes of what was received last, to be decrypted in place.
+    fn datagrams(&mut self, n: usize) -> &mut [u8];
 
     /// Waits for events up to `timeout_ns`, or without limit if that is [`WITHOUT_END`], and returns how many there
     /// are.

@@ -8,10 +8,12 @@ use std::time::Duration;
 use rustix::buffer::spare_capacity;
 use rustix::event::{PollFd, PollFlags, epoll, poll};
 use rustix::io::Errno;
+use rustix::net;
 use rustix::time::Timespec;
 
 use super::backend::{Backend, DISCARD_BYTES, Event, WITHOUT_END};
 use super::clock::now_ns;
+use super::datagrams::{self, Datagrams};
 use super::ticker::{Ticker, Ticks};
 use super::{Address, Connect, Received, Socket, Source};
 
@@ -37,6 +39,8 @@ pub(crate) struct Epoll {
     buffer: Box<[u8]>,
     /// Its content is never used; [`Socket::discard`] needs its length.
     scratch: Vec<u8>,
+    /// Whether the kernel cuts what is sent into datagrams (UDP_SEGMENT).
+    cuts_datagrams: bool,
 }
 
 impl Epoll {
@@ -53,7 +57,14 @@ impl Epoll {
             events: Vec::with_capacity(BATCH),
             buffer: vec![0; if receives_bodies { BODY_BYTES } else { HEAD_BYTES }].into_boxed_slice(),
             scratch: vec![0; DISCARD_BYTES],
+            cuts_datagrams: true,
         })
+    }
+
+    /// Whether the kernel is to cut what is sent into datagrams.
+    #[cfg(test)]
+    pub(super) fn cuts_datagrams(&mut self, cuts: bool) {
+        self.cuts_datagrams = cuts;
     }
 }
 
@@ -193,6 +204,52 @@ impl Backend for Epoll {
         socket.reset_on_close()
     }
 
+    fn open_datagrams(
+        &mut self,
+        index: u32,
+        address: &SocketAddr,
+        source: Option<Source>,
+    ) -> io::Result<Socket> {
+        let socket = Socket::from(datagrams::open(address, source)?);
+        datagrams::receive_many(socket.as_fd());
+        let interest = epoll::EventFlags::IN | epoll::EventFlags::ET;
+        epoll::add(&self.epoll, &socket, epoll::EventData::new_u64(u64::from(index)), interest)?;
+        Ok(socket)
+    }
+
+    fn mark_datagrams(&mut self, socket: &Socket, address: &SocketAddr, is_ect: bool) {
+        datagrams::mark(socket.as_fd(), address.is_ipv4(), is_ect);
+    }
+
+    fn send_datagrams(&mut self, socket: &Socket, bytes: &[u8], segment: usize) -> io::Result<bool> {
+        if bytes.len() > segment && self.cuts_datagrams {
+            match datagrams::send_segments(socket.as_fd(), bytes, segment as u16) {
+                Ok(()) => return Ok(true),
+                // The kernel is too old, or the interface cannot compute check sums.
+                Err(error) if matches!(error.raw_os_error(), Some(libc::EINVAL | libc::EIO)) => {
+                    self.cuts_datagrams = false;
+                }
+                Err(error) => return lost(error),
+            }
+        }
+        let mut were_all = true;
+        for datagram in bytes.chunks(segment.max(1)) {
+            match net::send(socket, datagram, net::SendFlags::NOSIGNAL) {
+                Ok(_) => {}
+                Err(error) => were_all = lost(error.into())?,
+            }
+        }
+        Ok(were_all)
+    }
+
+    fn receive_datagrams(&mut self, socket: &Socket) -> io::Result<Option<Datagrams>> {
+        datagrams::receive(socket.as_fd(), &mut self.buffer)
+    }
+
+    fn datagrams(&mut self, n: usize) -> &mut [u8] {
+        &mut self.buffer[..n]
+    }
+
     #[inline]
     fn wait(&mut self, timeout_ns: u64) -> io::Result<usize> {
         self.events.clear();
@@ -224,6 +281,14 @@ impl Backend for Epoll {
             readable: has(epoll::EventFlags::IN),
             writable: has(epoll::EventFlags::OUT),
         }
+    }
+}
+
+/// Whether a datagram that could not be sent is merely lost: the socket is full, or it is a probe that is too long for the interface.
+fn lost(error: io::Error) -> io::Result<bool> {
+    match error.raw_os_error() {
+        Some(libc::EAGAIN | libc::EMSGSIZE | libc::ENOBUFS) => Ok(false),
+        _ => Err(error),
     }
 }
 

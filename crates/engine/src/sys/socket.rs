@@ -91,7 +91,7 @@ impl Source {
         })
     }
 
-    fn bind(&self, descriptor: &OwnedFd, family: AddressFamily) -> io::Result<()> {
+    pub(super) fn bind(&self, descriptor: &OwnedFd, family: AddressFamily) -> io::Result<()> {
         let any = if family == AddressFamily::INET { IpAddr::from([0; 4]) } else { IpAddr::from([0; 16]) };
         match self.ports {
             Some(ports) if self.binds_ports => {
@@ -313,6 +313,12 @@ impl Socket {
             Ok(Ok(())) => None,
             Ok(Err(error)) | Err(error) => Some(error.into()),
         }
+    }
+}
+
+impl From<OwnedFd> for Socket {
+    fn from(descriptor: OwnedFd) -> Socket {
+        Socket { descriptor }
     }
 }
 

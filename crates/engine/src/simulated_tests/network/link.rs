@@ -6,6 +6,7 @@ use std::io;
 use rustix::io::Errno;
 
 use super::Wire;
+use super::datagrams::DatagramSocket;
 use crate::sys::{Event, Received};
 
 /// Bytes that arrive together.
@@ -67,6 +68,8 @@ enum Stage {
     /// Refused, or reset.
     Dead,
     Closed,
+    /// Not a stream.
+    Datagrams,
 }
 
 /// See the module comment.
@@ -95,6 +98,7 @@ pub(super) struct SimulatedLink {
     /// Fewer bytes than these in the queue are not reported.
     awaited: u64,
     ended: bool,
+    pub(super) datagrams: DatagramSocket,
 }
 
 impl SimulatedLink {
@@ -116,7 +120,12 @@ impl SimulatedLink {
             queue: VecDeque::new(),
             awaited: 1,
             ended: false,
+            datagrams: DatagramSocket::default(),
         }
+    }
+
+    pub(super) fn of_datagrams(index: u32) -> SimulatedLink {
+        SimulatedLink { stage: Stage::Datagrams, ..SimulatedLink::new(index, 0) }
     }
 
     pub(super) fn connects(&mut self, handshake_ns: u64) {
@@ -180,7 +189,9 @@ impl SimulatedLink {
     }
 
     pub(super) fn closed(&mut self) {
-        self.connection += 1;
+        self.datagrams.is_closed = true;
+        // What a client sent last still reaches the server.
+        self.connection += u32::from(self.stage != Stage::Datagrams);
         self.stage = Stage::Closed;
     }
 
@@ -189,6 +200,7 @@ impl SimulatedLink {
         let token = u64::from(self.index);
         match self.stage {
             Stage::Connecting | Stage::Closed => None,
+            Stage::Datagrams => self.datagrams.event(token),
             Stage::Fresh => Some(Event { token, ended: true, error: true, readable: false, writable: true }),
             Stage::Dead => Some(Event { token, ended: true, error: true, readable: true, writable: true }),
             Stage::Up => {

@@ -5,6 +5,7 @@
 //! servers do is a [`Peer`], which a test writes. Flags of events, errors and their order are those of TCP with epoll
 //! on Linux. Names are not resolved here: a run that resolves them for each connection cannot be simulated.
 
+mod datagrams;
 mod link;
 
 use std::cell::Cell;
@@ -16,8 +17,9 @@ use std::os::fd::AsFd;
 
 use rustix::io::Errno;
 
+pub(crate) use self::datagrams::{DatagramPath, DatagramTotals};
 use self::link::{Piece, SimulatedLink};
-use crate::sys::{Address, Backend, Connect, Event, Received, Source, Ticks, WITHOUT_END};
+use crate::sys::{Address, Backend, Connect, Datagrams, Event, Received, Source, Ticks, WITHOUT_END};
 
 /// The clock's first time. Not zero, which means "never" to a connection.
 pub(crate) const BEGIN_NS: u64 = 1_000_000_000;
@@ -40,6 +42,24 @@ pub(crate) trait Peer {
 
     /// The server has read a whole request.
     fn answer(&mut self, now_ns: u64, request: &[u8]) -> Vec<Act>;
+
+    /// A datagram has come from a client's socket, known by its number.
+    fn hear_datagram(&mut self, _now_ns: u64, _socket: usize, _bytes: &[u8], _ecn: u8) {}
+
+    /// When it has something to do by itself.
+    fn datagrams_due_ns(&mut self) -> Option<u64> {
+        None
+    }
+
+    /// Does what is due, and returns datagrams to send: socket, content, ECN bits.
+    fn drive_datagrams(&mut self, _now_ns: u64) -> Vec<(usize, Vec<u8>, u8)> {
+        Vec::new()
+    }
+
+    /// Where the network counts datagrams, so that a test can read it afterwards.
+    fn datagram_totals(&mut self) -> &mut DatagramTotals {
+        unreachable!("a server that has no datagrams")
+    }
 }
 
 /// The next whole request of HTTP/1.
@@ -102,6 +122,8 @@ pub(crate) struct Wire {
     /// Spans in which the machine stands still, counted from [`BEGIN_NS`]: a wait that would end in one ends at its
     /// end.
     pub(crate) stalls: Vec<(u64, u64)>,
+    /// What happens to datagrams.
+    pub(crate) datagrams: DatagramPath,
     /// Time passes between any two readings of the clock, mostly a little, as on a busy machine: drawn from this
     /// seed.
     pub(crate) interrupted: Option<u64>,
@@ -117,6 +139,7 @@ impl Default for Wire {
             receives_most: 16 * 1024,
             call_ns: 0,
             stalls: Vec::new(),
+            datagrams: DatagramPath::default(),
             interrupted: None,
         }
     }
@@ -137,6 +160,9 @@ enum Happening {
     Arrived(Piece),
     Finished,
     Reset,
+    /// A datagram reaches the server; or the client.
+    DatagramThere(Vec<u8>, u8),
+    DatagramHere(Vec<u8>, u8),
 }
 
 /// See the module comment. Not generic over the peer: the whole worker would be compiled for each test.
@@ -158,6 +184,8 @@ pub(crate) struct Simulated<'a> {
     ticker: Option<Ticker>,
     events: Vec<Event>,
     buffer: Vec<u8>,
+    datagram_buffer: Vec<u8>,
+    datagram_draws: u64,
     /// How many polls found nothing, without waiting, since the clock last moved.
     polls: u32,
 }
@@ -173,6 +201,8 @@ impl<'a> Simulated<'a> {
     pub(crate) fn new(peer: &'a mut dyn Peer, wire: Wire) -> Simulated<'a> {
         Simulated {
             buffer: vec![0; wire.receives_most],
+            datagram_buffer: vec![0; 65_536],
+            datagram_draws: wire.datagrams.seed,
             draws: Cell::new(wire.interrupted.unwrap_or(0)),
             peer,
             wire,
@@ -195,19 +225,24 @@ impl<'a> Simulated<'a> {
     }
 
     /// When something happens next.
-    fn next_ns(&self) -> u64 {
+    fn next_ns(&mut self) -> u64 {
+        let by_itself = self.peer.datagrams_due_ns();
         let tick = self.ticker.as_ref().filter(|ticker| !ticker.was_told).map(|ticker| ticker.due_ns);
         let next = self.schedule.peek().map(|Reverse((at, _))| *at);
-        tick.into_iter().chain(next).min().unwrap_or(u64::MAX)
+        tick.into_iter().chain(next).chain(by_itself).min().unwrap_or(u64::MAX)
     }
 
     /// Moves the clock, and lets everything happen that is due by then, each at its own instant.
     fn pass_to(&mut self, at_ns: u64) {
         self.now_ns.set(self.now_ns.get().max(at_ns));
-        while let Some(Reverse((at, number))) = self.schedule.peek().copied() {
-            if at > self.now_ns.get() {
-                break;
+        loop {
+            let next = self.schedule.peek().copied().filter(|Reverse((at, _))| *at <= self.now_ns.get());
+            let before = next.map_or(self.now_ns.get(), |Reverse((at, _))| at);
+            if let Some(due_ns) = self.peer.datagrams_due_ns().filter(|due_ns| *due_ns <= before) {
+                self.drive_peer(due_ns);
+                continue;
             }
+            let Some(Reverse((at, number))) = next else { break };
             self.schedule.pop();
             let (link, connection, happening) = self.happenings.remove(&number).expect("scheduled once");
             if self.links[link].connection == connection {
@@ -265,6 +300,8 @@ impl<'a> Simulated<'a> {
                 }
                 return self.serve(at_ns, number);
             }
+            Happening::DatagramThere(bytes, ecn) => return self.datagram_there(at_ns, number, &bytes, ecn),
+            Happening::DatagramHere(bytes, ecn) => return self.datagram_here(number, bytes, ecn),
             Happening::Served => {
                 link.is_served = true;
                 return self.serve(at_ns, number);
@@ -504,6 +541,30 @@ impl Backend for Simulated<'_> {
 
     fn reset_on_close(&mut self, _: &usize) -> io::Result<()> {
         Ok(())
+    }
+
+    fn open_datagrams(&mut self, index: u32, _: &SocketAddr, _: Option<Source>) -> io::Result<usize> {
+        self.links.push(SimulatedLink::of_datagrams(index));
+        Ok(self.links.len() - 1)
+    }
+
+    fn mark_datagrams(&mut self, socket: &usize, _: &SocketAddr, is_ect: bool) {
+        self.links[*socket].datagrams.is_ect = is_ect;
+    }
+
+    fn send_datagrams(&mut self, socket: &usize, bytes: &[u8], segment: usize) -> io::Result<bool> {
+        self.call();
+        self.send_each(*socket, bytes, segment);
+        Ok(true)
+    }
+
+    fn receive_datagrams(&mut self, socket: &usize) -> io::Result<Option<Datagrams>> {
+        self.call();
+        self.receive_some(*socket)
+    }
+
+    fn datagrams(&mut self, n: usize) -> &mut [u8] {
+        &mut self.datagram_buffer[..n]
     }
 
     fn wait(&mut self, timeout_ns: u64) -> io::Result<usize> {

@@ -1,0 +1,146 @@
+//! Datagrams on the simulated network: each is delayed, and may be lost, sent twice, overtaken or marked, by seed.
+
+use std::collections::VecDeque;
+use std::io;
+
+use super::{Happening, Simulated};
+use crate::sys::{Datagrams, Event};
+
+/// What a path does to datagrams. Shares are of 1,000.
+#[derive(Clone, Debug)]
+pub(crate) struct DatagramPath {
+    pub(crate) seed: u64,
+    pub(crate) loss: u64,
+    pub(crate) duplicates: u64,
+    /// Share that takes this much longer, and so is overtaken.
+    pub(crate) late: (u64, u64),
+    /// Share that is marked CE.
+    pub(crate) marks: u64,
+    /// Longer ones are lost.
+    pub(crate) bytes_max: usize,
+}
+
+impl Default for DatagramPath {
+    fn default() -> DatagramPath {
+        DatagramPath { seed: 1, loss: 0, duplicates: 0, late: (0, 0), marks: 0, bytes_max: 65_527 }
+    }
+}
+
+/// What happened to datagrams of both directions.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct DatagramTotals {
+    /// Those that clients sent, and their bytes.
+    pub(crate) sent: (u64, u64),
+    /// Those that reached clients, and their bytes.
+    pub(crate) received: (u64, u64),
+    /// Lost on the way.
+    pub(crate) lost: u64,
+    pub(crate) duplicated: u64,
+}
+
+/// A client's socket.
+#[derive(Debug, Default)]
+pub(super) struct DatagramSocket {
+    pub(super) is_closed: bool,
+    pub(super) is_ect: bool,
+    queue: VecDeque<(Vec<u8>, u8)>,
+}
+
+impl DatagramSocket {
+    pub(super) fn event(&self, token: u64) -> Option<Event> {
+        (!self.is_closed).then(|| Event { token, readable: !self.queue.is_empty(), ..Event::default() })
+    }
+}
+
+impl Simulated<'_> {
+    fn draws(&mut self, share: u64) -> bool {
+        share > 0 && self.draw(1000) < share
+    }
+
+    fn draw(&mut self, below: u64) -> u64 {
+        let state = &mut self.datagram_draws;
+        *state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+        (*state >> 33) % below
+    }
+
+    /// Puts a datagram on its way.
+    fn dispatch(&mut self, at_ns: u64, number: usize, bytes: &[u8], ecn: u8, is_to_server: bool) {
+        let path = self.wire.datagrams.clone();
+        if self.draws(path.loss) || bytes.len() > path.bytes_max {
+            self.totals().lost += 1;
+            return;
+        }
+        let ecn = if ecn != 0 && self.draws(path.marks) { 3 } else { ecn };
+        let copies = 1 + u64::from(self.draws(path.duplicates));
+        self.totals().duplicated += copies - 1;
+        for copy in 0..copies {
+            let late_ns = if self.draws(path.late.0) { self.draw(path.late.1.max(1)) } else { 0 };
+            let at_ns = at_ns + self.wire.latency_ns + late_ns + copy;
+            let bytes = bytes.to_vec();
+            let happening = match is_to_server {
+                true => Happening::DatagramThere(bytes, ecn),
+                false => Happening::DatagramHere(bytes, ecn),
+            };
+            self.at(at_ns, number, happening);
+        }
+    }
+
+    fn totals(&mut self) -> &mut DatagramTotals {
+        self.peer.datagram_totals()
+    }
+
+    pub(super) fn datagram_there(&mut self, at_ns: u64, number: usize, bytes: &[u8], ecn: u8) {
+        self.peer.hear_datagram(at_ns, number, bytes, ecn);
+        self.drive_peer(at_ns);
+    }
+
+    pub(super) fn datagram_here(&mut self, number: usize, bytes: Vec<u8>, ecn: u8) {
+        let socket = &mut self.links[number].datagrams;
+        if socket.is_closed {
+            return;
+        }
+        socket.queue.push_back((bytes, ecn));
+        self.edge(number);
+    }
+
+    /// Lets servers send what is due.
+    pub(super) fn drive_peer(&mut self, at_ns: u64) {
+        for (number, bytes, ecn) in self.peer.drive_datagrams(at_ns) {
+            self.dispatch(at_ns, number, &bytes, ecn, false);
+        }
+    }
+
+    pub(super) fn send_each(&mut self, number: usize, bytes: &[u8], segment: usize) {
+        let now = self.now_ns.get();
+        let ecn = if self.links[number].datagrams.is_ect { 2 } else { 0 };
+        for datagram in bytes.chunks(segment) {
+            let sent = &mut self.totals().sent;
+            *sent = (sent.0 + 1, sent.1 + datagram.len() as u64);
+            self.dispatch(now, number, datagram, ecn, true);
+        }
+    }
+
+    /// Datagrams of one size and mark, as many as the buffer holds.
+    pub(super) fn receive_some(&mut self, number: usize) -> io::Result<Option<Datagrams>> {
+        let queue = &mut self.links[number].datagrams.queue;
+        let Some((first, ecn)) = queue.front() else { return Ok(None) };
+        let (stride, ecn) = (first.len(), *ecn);
+        let (mut bytes, mut count) = (0, 0);
+        while let Some((next, mark)) = queue.front()
+            && *mark == ecn
+            && next.len() <= stride
+            && bytes + next.len() <= self.datagram_buffer.len()
+        {
+            let length = next.len();
+            self.datagram_buffer[bytes..bytes + length].copy_from_slice(next);
+            (bytes, count) = (bytes + length, count + 1);
+            queue.pop_front();
+            if length < stride {
+                break;
+            }
+        }
+        let received = &mut self.totals().received;
+        *received = (received.0 + count, received.1 + bytes as u64);
+        Ok(Some(Datagrams { bytes, stride, ecn }))
+    }
+}

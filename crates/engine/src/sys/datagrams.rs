@@ -1,0 +1,249 @@
+//! UDP sockets that are connected to one server: many datagrams of one size per call (UDP_SEGMENT, UDP_GRO), and their
+//! ECN marks.
+
+use std::io;
+use std::mem::MaybeUninit;
+use std::net::SocketAddr;
+use std::os::fd::{AsRawFd, BorrowedFd, OwnedFd};
+
+use rustix::net::{self, AddressFamily, SocketFlags, SocketType};
+
+use super::Source;
+
+/// Space for the control messages of a call, aligned as their headers must be.
+type Control = [u64; 16];
+
+/// ECT(0) (RFC 3168).
+const ECT0: libc::c_int = 2;
+
+/// Datagrams received together, in the back end's buffer one after the other.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Datagrams {
+    /// Bytes of all.
+    pub(crate) bytes: usize,
+    /// Bytes of each; the last may be shorter.
+    pub(crate) stride: usize,
+    /// The two ECN bits of each.
+    pub(crate) ecn: u8,
+}
+
+/// A socket that is connected to an address.
+pub(super) fn open(address: &SocketAddr, source: Option<Source>) -> io::Result<OwnedFd> {
+    let is_v4 = address.is_ipv4();
+    let family = if is_v4 { AddressFamily::INET } else { AddressFamily::INET6 };
+    let flags = SocketFlags::NONBLOCK | SocketFlags::CLOEXEC;
+    let descriptor = net::socket_with(family, SocketType::DGRAM, flags, None)?;
+    if let Some(source) = source {
+        source.bind(&descriptor, family)?;
+    }
+    let (level, marks, discover) = match is_v4 {
+        true => (libc::IPPROTO_IP, libc::IP_RECVTOS, libc::IP_MTU_DISCOVER),
+        false => (libc::IPPROTO_IPV6, libc::IPV6_RECVTCLASS, libc::IPV6_MTU_DISCOVER),
+    };
+    // Without it no mark is seen, which is not wrong.
+    let _ = set(&descriptor, level, marks, 1);
+    // Never cut into fragments; the path's MTU is found by QUIC itself (RFC 9000, section 14).
+    let _ = set(&descriptor, level, discover, libc::IP_PMTUDISC_PROBE);
+    net::connect(&descriptor, address)?;
+    Ok(descriptor)
+}
+
+/// Has the kernel return many datagrams of one size by one call. Where it cannot, it returns one.
+pub(super) fn receive_many(descriptor: BorrowedFd<'_>) {
+    let _ = set(&descriptor, libc::SOL_UDP, libc::UDP_GRO, 1);
+}
+
+/// A blocking socket that is connected to an address, for single requests.
+pub(crate) fn datagrams_to(address: &SocketAddr, source: Option<Source>) -> io::Result<std::net::UdpSocket> {
+    let socket = std::net::UdpSocket::from(open(address, source)?);
+    socket.set_nonblocking(false)?;
+    Ok(socket)
+}
+
+/// Has datagrams marked ECT(0), or not.
+pub(super) fn mark(descriptor: BorrowedFd<'_>, is_v4: bool, is_ect: bool) {
+    let (level, option) = match is_v4 {
+        true => (libc::IPPROTO_IP, libc::IP_TOS),
+        false => (libc::IPPROTO_IPV6, libc::IPV6_TCLASS),
+    };
+    // Unmarked datagrams are not wrong.
+    let _ = set(&descriptor, level, option, if is_ect { ECT0 } else { 0 });
+}
+
+/// Sends datagrams of `segment` bytes each in one call; the last may be shorter.
+pub(super) fn send_segments(descriptor: BorrowedFd<'_>, bytes: &[u8], segment: u16) -> io::Result<()> {
+    let mut part = libc::iovec { iov_base: bytes.as_ptr().cast_mut().cast(), iov_len: bytes.len() };
+    let mut control: Control = [0; 16];
+    // SAFETY: all-zero is a valid `msghdr`: null pointers with lengths of 0.
+    let mut message = unsafe { MaybeUninit::<libc::msghdr>::zeroed().assume_init() };
+    message.msg_iov = &raw mut part;
+    message.msg_iovlen = 1;
+    message.msg_control = (&raw mut control).cast();
+    // SAFETY: plain arithmetic.
+    message.msg_controllen = unsafe { libc::CMSG_SPACE(size_of::<u16>() as u32) } as _;
+    // SAFETY: `control` has room for one header and a `u16`, is aligned for the header, and is borrowed by nothing else; the macro
+    // gives a header at its beginning.
+    unsafe {
+        let header = libc::CMSG_FIRSTHDR(&raw const message);
+        (*header).cmsg_level = libc::SOL_UDP;
+        (*header).cmsg_type = libc::UDP_SEGMENT;
+        (*header).cmsg_len = libc::CMSG_LEN(size_of::<u16>() as u32) as _;
+        libc::CMSG_DATA(header).cast::<u16>().write_unaligned(segment);
+    }
+    // SAFETY: the descriptor is open; `message` points to one part, which is all of `bytes` and is only read, and to `control`, each
+    // with its length; all exist until the call returns.
+    let n = unsafe { libc::sendmsg(descriptor.as_raw_fd(), &raw const message, libc::MSG_NOSIGNAL) };
+    if n >= 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
+}
+
+/// Receives datagrams into `buffer`, which must not be empty; `None`: nothing for now.
+pub(super) fn receive(descriptor: BorrowedFd<'_>, buffer: &mut [u8]) -> io::Result<Option<Datagrams>> {
+    let mut part = libc::iovec { iov_base: buffer.as_mut_ptr().cast(), iov_len: buffer.len() };
+    let mut control: Control = [0; 16];
+    // SAFETY: all-zero is a valid `msghdr`: null pointers with lengths of 0.
+    let mut message = unsafe { MaybeUninit::<libc::msghdr>::zeroed().assume_init() };
+    message.msg_iov = &raw mut part;
+    message.msg_iovlen = 1;
+    message.msg_control = (&raw mut control).cast();
+    message.msg_controllen = size_of::<Control>() as _;
+    // SAFETY: the descriptor is open; `message` points to one part, which is all of `buffer`, and to `control`, each
+    // with its length; all three exist, and are borrowed nowhere else, until the call returns.
+    let n = unsafe { libc::recvmsg(descriptor.as_raw_fd(), &raw mut message, 0) };
+    if n < 0 {
+        let error = io::Error::last_os_error();
+        return match error.kind() {
+            io::ErrorKind::WouldBlock | io::ErrorKind::Interrupted => Ok(None),
+            _ => Err(error),
+        };
+    }
+    let bytes = n as usize;
+    let (stride, ecn) = notes(&message);
+    Ok(Some(Datagrams { bytes, stride: stride.unwrap_or(bytes).max(1), ecn }))
+}
+
+/// The size of each datagram, if there are several, and their ECN bits, among the control messages that a successful `recvmsg` wrote.
+fn notes(message: &libc::msghdr) -> (Option<usize>, u8) {
+    let (mut stride, mut ecn) = (None, 0);
+    // SAFETY: `msg_control` and `msg_controllen` describe the part of `control` that the kernel filled, which is aligned for
+    // a header; the macro gives null or a header that lies within it.
+    let mut header = unsafe { libc::CMSG_FIRSTHDR(message) };
+    while !header.is_null() {
+        // SAFETY: not null, so a whole header within `control`, as the macros guarantee; nothing writes it.
+        let (level, kind, length) =
+            unsafe { ((*header).cmsg_level, (*header).cmsg_type, (*header).cmsg_len as usize) };
+        // SAFETY: plain arithmetic.
+        let has = |bytes: usize| length >= unsafe { libc::CMSG_LEN(bytes as u32) } as usize;
+        // SAFETY: not null, so a whole header; the macro points behind it.
+        let content = unsafe { libc::CMSG_DATA(header) };
+        match (level, kind) {
+            (libc::SOL_UDP, libc::UDP_GRO) if has(size_of::<libc::c_int>()) => {
+                // SAFETY: the message is long enough for an int; the read does not rely on alignment.
+                stride = usize::try_from(unsafe { content.cast::<libc::c_int>().read_unaligned() }).ok();
+            }
+            (libc::IPPROTO_IPV6, libc::IPV6_TCLASS) if has(size_of::<libc::c_int>()) => {
+                // SAFETY: as above.
+                ecn = unsafe { content.cast::<libc::c_int>().read_unaligned() } as u8 & 3;
+            }
+            (libc::IPPROTO_IP, libc::IP_TOS) if has(1) => {
+                // SAFETY: the message is long enough for a byte.
+                ecn = unsafe { content.read() } & 3;
+            }
+            _ => {}
+        }
+        // SAFETY: as for the first.
+        header = unsafe { libc::CMSG_NXTHDR(message, header) };
+    }
+    (stride, ecn)
+}
+
+fn set(
+    descriptor: &impl AsRawFd,
+    level: libc::c_int,
+    option: libc::c_int,
+    value: libc::c_int,
+) -> io::Result<()> {
+    // SAFETY: the descriptor is open; the option's value is an int that lives until the call returns, with its size.
+    let result = unsafe {
+        libc::setsockopt(
+            descriptor.as_raw_fd(),
+            level,
+            option,
+            (&raw const value).cast(),
+            size_of::<libc::c_int>() as libc::socklen_t,
+        )
+    };
+    if result == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::net::UdpSocket;
+    use std::time::{Duration, Instant};
+
+    use super::*;
+    use crate::sys::{Backend, Epoll};
+
+    fn receive_all(backend: &mut Epoll, socket: &crate::sys::Socket, count: usize) -> Vec<(Vec<u8>, u8)> {
+        let mut found = Vec::new();
+        let until = Instant::now() + Duration::from_secs(20);
+        while found.len() < count && Instant::now() < until {
+            while let Some(read) = backend.receive_datagrams(socket).unwrap() {
+                let datagrams = backend.datagrams(read.bytes).chunks(read.stride);
+                found.extend(datagrams.map(|datagram| (datagram.to_vec(), read.ecn)));
+            }
+        }
+        found
+    }
+
+    /// Datagrams go out in one call and in several, and come back with their sizes and marks.
+    #[test]
+    fn datagrams_keep_their_borders_and_marks() {
+        for address in ["127.0.0.1:0", "[::1]:0"] {
+            let Ok(server) = UdpSocket::bind(address) else { continue };
+            server.set_read_timeout(Some(Duration::from_secs(20))).unwrap();
+            let mut backend = Epoll::new(true).unwrap();
+            for cuts in [true, false] {
+                backend.cuts_datagrams(cuts);
+                let socket = backend.open_datagrams(0, &server.local_addr().unwrap(), None).unwrap();
+                let content: Vec<u8> = (0..25_u8).collect();
+                assert!(backend.send_datagrams(&socket, &content, 10).unwrap());
+                let mut sizes = Vec::new();
+                let mut buffer = [0; 100];
+                let mut from = None;
+                for start in [0, 10, 20] {
+                    let (n, peer) = server.recv_from(&mut buffer).unwrap();
+                    assert_eq!(buffer[..n], content[start..start + n]);
+                    sizes.push(n);
+                    from = Some(peer);
+                }
+                assert_eq!(sizes, [10, 10, 5], "{address}, {cuts}");
+                // The kernel's own mark on what the server sends.
+                let is_v4 = address.starts_with('1');
+                mark(std::os::fd::AsFd::as_fd(&server), is_v4, cuts);
+                for size in [7, 7, 3] {
+                    server.send_to(&content[..size], from.unwrap()).unwrap();
+                }
+                let found = receive_all(&mut backend, &socket, 3);
+                let expected = [7, 7, 3].map(|size| (content[..size].to_vec(), if cuts { 2 } else { 0 }));
+                assert_eq!(found, expected, "{address}");
+                backend.close(socket);
+            }
+        }
+    }
+
+    #[test]
+    fn a_closed_port_is_refused() {
+        let address = UdpSocket::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
+        let mut backend = Epoll::new(true).unwrap();
+        let socket = backend.open_datagrams(0, &address, None).unwrap();
+        assert!(backend.send_datagrams(&socket, b"x", 1).unwrap());
+        let until = Instant::now() + Duration::from_secs(20);
+        let error = loop {
+            match backend.receive_datagrams(&socket) {
+                Err(error) => break error,
+                Ok(_) => assert!(Instant::now() < until, "no ICMP message within 20 s"),
+            }
+        };
+        assert_eq!(error.kind(), io::ErrorKind::ConnectionRefused);
+    }
+}
