@@ -89,17 +89,48 @@ crate::named! {
     Alpn "alpn",
     /// A connection's keys have protected as many records as they may, and TLS 1.2 cannot renew them.
     TlsKeyLimit "tls-key-limit",
+    /// Nothing came back over UDP within the connect timeout: UDP may be blocked, or nobody speaks QUIC there.
+    QuicSilence "quic-silence",
+    /// The server does not speak the version of QUIC (Version Negotiation).
+    QuicVersion "quic-version",
+    /// The server closed the connection with an error code of QUIC (CONNECTION_CLOSE), which is named.
+    QuicClosed "quic-closed",
+    /// Nothing came from the server for the idle timeout.
+    QuicIdle "quic-idle",
+    /// The server no longer knew the connection (stateless reset).
+    QuicReset "quic-reset",
+    /// Packets or frames that QUIC forbids.
+    QuicProtocol "quic-protocol",
+    /// More data than QUIC's windows allow.
+    QuicFlowControl "quic-flow-control",
+    /// A connection's keys have protected as many packets as they may, or as many could not be decrypted.
+    QuicKeyLimit "quic-key-limit",
+    /// More frames that do nothing than a correct server sends over QUIC.
+    QuicFlood "quic-flood",
+    /// The server closed the connection with an error code of HTTP/3, which is named.
+    H3Closed "h3-closed",
+    /// The server ended the connection again and again (GOAWAY), so that a request was never processed.
+    H3Goaway "h3-goaway",
+    /// The server reset the stream (RESET_STREAM) with an error code, which is named.
+    H3Reset "h3-reset",
+    /// Frames, streams or header fields that HTTP/3 forbids, or a body of another length than announced.
+    H3Protocol "h3-protocol",
+    /// Header fields that cannot be decoded (QPACK).
+    H3Compression "h3-compression",
+    /// More frames, or longer header sections, than a correct server sends.
+    H3Flood "h3-flood",
 }
 
 impl ErrorClass {
     /// Where the blame for this class lies.
     pub fn blame(self) -> Blame {
         match self {
-            ErrorClass::Unreachable | ErrorClass::Dns => Blame::Network,
+            ErrorClass::Unreachable | ErrorClass::Dns | ErrorClass::QuicSilence => Blame::Network,
             ErrorClass::OutOfPorts
             | ErrorClass::OutOfDescriptors
             | ErrorClass::GeneratorIo
-            | ErrorClass::TlsKeyLimit => Blame::Generator,
+            | ErrorClass::TlsKeyLimit
+            | ErrorClass::QuicKeyLimit => Blame::Generator,
             _ => Blame::Target,
         }
     }
@@ -107,6 +138,11 @@ impl ErrorClass {
     /// Whether it can only occur with HTTP/2.
     pub fn is_of_http2(self) -> bool {
         (ErrorClass::H2NotSpoken..=ErrorClass::H2Flood).contains(&self)
+    }
+
+    /// Whether it can only occur with HTTP/3.
+    pub fn is_of_http3(self) -> bool {
+        (ErrorClass::QuicSilence..=ErrorClass::H3Flood).contains(&self)
     }
 
     /// Whether it can only occur with TLS.
@@ -142,12 +178,18 @@ pub struct ErrorCount {
 }
 
 /// Counters and first examples of every class. Adding is a plain increment; only a class's first error allocates.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(from = "Vec<ErrorCount>", into = "Vec<ErrorCount>")]
 #[schemars(with = "Vec<ErrorCount>")]
 pub struct ErrorTable {
     counts: [u64; ErrorClass::ALL.len()],
     first: [Option<Box<ErrorExample>>; ErrorClass::ALL.len()],
+}
+
+impl Default for ErrorTable {
+    fn default() -> ErrorTable {
+        ErrorTable { counts: [0; ErrorClass::ALL.len()], first: std::array::from_fn(|_| None) }
+    }
 }
 
 impl ErrorTable {

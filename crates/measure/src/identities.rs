@@ -141,6 +141,12 @@ pub fn check_with(measured: &Measured, pages: &PageTotals, expected: &Expectatio
         equal(3, "TLS handshakes: times = full + resumed", handshakes.time.count, handshakes.ended());
     }
 
+    if let Some(http3) = &measured.http3 {
+        for (rule, left, right) in http3.identities() {
+            equal(3, rule, left, right);
+        }
+    }
+
     if let Some(server) = expected.server_bytes {
         equal(4, "bytes received = bytes the server says it sent", measured.lifetime.received_bytes, server);
     }

@@ -6,6 +6,7 @@ pub mod distributions;
 pub mod generator;
 pub mod host;
 mod http2;
+mod http3;
 pub mod level;
 pub mod quantity;
 pub mod reading;

@@ -11,7 +11,7 @@ use std::fmt;
 use super::host::HostFigures;
 use super::quantity::Quantity;
 use super::reading::Reading;
-use super::{counters, generator, host, http2, level, times, tls, unanswered};
+use super::{counters, generator, host, http2, http3, level, times, tls, unanswered};
 use crate::{origin_figures, server_figures};
 
 /// A value, in the base unit of its quantity.
@@ -104,6 +104,8 @@ pub enum Group {
     OriginUse,
     /// Streams and frames of HTTP/2.
     Http2,
+    /// Streams of HTTP/3, and what QUIC sent and received.
+    Http3,
     /// What happened to TLS handshakes.
     Tls,
     /// Requests without a valid answer, and which response times are lower bounds because of them.
@@ -398,7 +400,7 @@ impl Figure {
 }
 
 /// Every figure, by group. A group may occur more than once.
-pub static TABLE: [(Group, &[Figure]); 37] = [
+pub static TABLE: [(Group, &[Figure]); 39] = [
     (Group::Rates, level::RATES),
     (Group::Volume, level::VOLUME),
     (Group::Latency, level::LATENCY),
@@ -436,6 +438,8 @@ pub static TABLE: [(Group, &[Figure]); 37] = [
     (Group::Tls, times::TLS_HANDSHAKE),
     (Group::Unanswered, unanswered::UNANSWERED),
     (Group::Parts, times::P99_999),
+    (Group::Http3, http3::STREAMS),
+    (Group::Http3, http3::DATAGRAMS),
 ];
 
 /// Every figure, in the order of the table.

@@ -4,8 +4,8 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::{
-    ClientMoments, ClientTotals, Counts, Handshakes, Histogram, Http2Counts, Moments, OpenLoop, PageTotals,
-    Seconds, Statuses, Unanswered, add, add_all,
+    ClientMoments, ClientTotals, Counts, Handshakes, Histogram, Http2Counts, Http3Counts, Moments, OpenLoop,
+    PageTotals, Seconds, Statuses, Unanswered, add, add_all,
 };
 use crate::errors::ErrorTable;
 
@@ -189,6 +189,9 @@ pub struct Measured {
     /// Streams and frames; absent if the run was not in HTTP/2.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub http2: Option<Http2Counts>,
+    /// Streams, datagrams and packets; absent if the run was not in HTTP/3.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub http3: Option<Http3Counts>,
     /// TLS handshakes; absent if none ended.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub handshakes: Option<Handshakes>,
@@ -318,6 +321,9 @@ impl Measured {
         }
         if let Some(theirs) = &other.http2 {
             self.http2.get_or_insert_default().merge(theirs);
+        }
+        if let Some(theirs) = &other.http3 {
+            self.http3.get_or_insert_default().merge(theirs);
         }
         if self.pages.len() < other.pages.len() {
             self.pages.resize(other.pages.len(), PageTotals::default());

@@ -13,7 +13,7 @@ use webstone_measure::figures::generator::{GeneratorFigures, OpenLoopFigures};
 use webstone_measure::figures::host::HostFigures;
 use webstone_measure::figures::{Figure, Figures, Reading, Value, table};
 use webstone_measure::keys::LevelKey;
-use webstone_measure::metrics::{Counts, Fairness, Histogram, Http2Counts, Lifetime, Measured};
+use webstone_measure::metrics::{Counts, Fairness, Histogram, Http2Counts, Http3Counts, Lifetime, Measured};
 use webstone_measure::origin_figures::OriginFigures;
 use webstone_measure::rate::RateProfile;
 use webstone_measure::server_figures::ServerFigures;
@@ -35,6 +35,7 @@ pub(crate) struct Level<'a> {
     /// Open loop: what became of its schedule.
     pub(crate) open_loop: Option<OpenLoopFigures>,
     pub(crate) http2: Option<Http2Counts>,
+    pub(crate) http3: Option<Http3Counts>,
     /// The iterations, in the order in which they ran.
     pub(crate) runs: Vec<&'a IterationRecord>,
     /// Every figure of the table.
@@ -124,6 +125,7 @@ pub(crate) fn level(runs: Vec<&IterationRecord>) -> Level<'_> {
         values: Values::of(&reading),
         open_loop: reading.open_loop().copied(),
         http2: reading.measured().http2,
+        http3: reading.measured().http3.clone(),
         counts: measured.counts,
         lifetime: measured.lifetime,
         request_rates,

@@ -34,6 +34,26 @@ pub(super) fn http2(levels: &[Level<'_>]) -> Option<Sheet> {
     Some(Sheet::new("HTTP/2", "streams of all connections together, unless stated otherwise", table))
 }
 
+/// Streams of HTTP/3, and what QUIC did for them. Resets are told by their codes.
+pub(super) fn http3(levels: &[Level<'_>]) -> Option<Sheet> {
+    levels.iter().find(|level| level.http3.is_some())?;
+    let table = table(levels, &[Group::Http3], |level| {
+        level
+            .http3
+            .as_ref()
+            .is_some_and(|counts| counts.refused > 0 || counts.reset > 0 || counts.packets_lost > 0)
+    });
+    let mut sheet = Sheet::new("HTTP/3", "streams, datagrams and packets of all connections together", table);
+    for level in levels {
+        let resets = level.http3.iter().flat_map(|counts| &counts.resets);
+        let told: Vec<String> = resets.map(|(code, times)| format!("{code}: {}", count(*times))).collect();
+        if !told.is_empty() {
+            sheet.notes.push((Tone::Caution, format!("Streams reset by the server: {}.", told.join(", "))));
+        }
+    }
+    Some(sheet)
+}
+
 pub(super) fn open_loop(levels: &[Level<'_>]) -> Option<Sheet> {
     levels.iter().find(|level| level.open_loop.is_some())?;
     let table = table(levels, &[Group::OpenLoop], |level| {

@@ -29,6 +29,8 @@ pub(super) fn is(part: Part, record: &RunRecord, levels: &[Level<'_>]) -> bool {
         Part::ServerHosts => true,
         Part::OpenLoop => levels.iter().any(is_late),
         Part::Http2 => levels.iter().any(was_refused_streams),
+        // What QUIC did, TCP's counters do not show.
+        Part::Http3 => true,
         Part::Network => levels.iter().any(|level| loses(level.host.as_ref())),
         Part::NetworkThere => levels.iter().any(|level| loses(level.server_host.as_ref())),
         _ => false,

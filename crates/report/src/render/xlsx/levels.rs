@@ -47,7 +47,7 @@ pub(super) fn levels<'a>(runs: &'a [Run<'a>]) -> Sheet<'a> {
 }
 
 /// What stands in `Levels`, in its order; raw numbers are in `Iterations`.
-const GROUPS: [Group; 16] = [
+const GROUPS: [Group; 17] = [
     Group::Rates,
     Group::Latency,
     Group::Parts,
@@ -59,6 +59,7 @@ const GROUPS: [Group; 16] = [
     Group::ServerUse,
     Group::OpenLoop,
     Group::Http2,
+    Group::Http3,
     Group::Network,
     Group::OriginUse,
     Group::Origin,
