@@ -22,6 +22,7 @@ mod feeds;
 mod fixed_work;
 pub mod h1;
 pub mod h2;
+pub mod h3;
 mod layer;
 mod level;
 mod line;

@@ -9,6 +9,7 @@ mod agent;
 mod certified;
 mod duel;
 mod h2;
+mod h3;
 mod mutate;
 mod quic;
 mod record;
@@ -35,9 +36,10 @@ pub struct Target {
 }
 
 /// Every target.
-pub const TARGETS: [Target; 17] = [
+pub const TARGETS: [Target; 18] = [
     Target { name: "response", bytes_max: 70_000, cost: 1, run: response::response },
     Target { name: "h2", bytes_max: 70_000, cost: 1, run: h2::h2 },
+    Target { name: "h3", bytes_max: 70_000, cost: 1, run: h3::h3 },
     Target { name: "tls", bytes_max: 70_000, cost: 1, run: tls::tls },
     Target { name: "quic", bytes_max: 8192, cost: 1, run: quic::quic },
     Target { name: "filelist", bytes_max: 4096, cost: 1, run: workload::filelist },

@@ -39,7 +39,7 @@ macro_rules! targets {
 }
 
 targets! {
-    response h2 tls quic filelist workload_toml access_log record duel histogram specification values archive manifest signature agent testbed
+    response h2 h3 tls quic filelist workload_toml access_log record duel histogram specification values archive manifest signature agent testbed
 }
 
 /// A defect in a target is seen: the runner itself must be able to fail.

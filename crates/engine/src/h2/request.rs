@@ -1,8 +1,8 @@
-//! Requests of a run in HTTP/2, encoded with the plan: header blocks that only need to be copied.
+//! Requests of a run in HTTP/2 or HTTP/3, encoded with the plan: header blocks that only need to be copied.
 //!
 //! Fields that all requests to a server share are added to its dynamic table by the first block on a connection; in
 //! other blocks each takes one byte. All other fields are literals that change no table, so a block is the same
-//! whenever it is sent.
+//! whenever it is sent. In HTTP/3 no block uses a dynamic table.
 
 use indexmap::IndexMap;
 use webstone_workload::Feed;
@@ -14,8 +14,30 @@ use super::hpack::static_table::FIELDS;
 use super::hpack::{ENTRY_BYTES, TABLE_BYTES, static_table};
 use crate::client::Client;
 use crate::h1::request::RequestParts;
+use crate::h3::qpack;
 use crate::plan_error::PlanError;
 use crate::slice::Slice;
+
+/// How fields are encoded.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) enum Coding {
+    /// For HTTP/2.
+    #[default]
+    Hpack,
+    /// For HTTP/3.
+    Qpack,
+}
+
+impl Coding {
+    fn field(self, name: &str, value: &[u8], literal: Literal, out: &mut Vec<u8>) {
+        match self {
+            Coding::Hpack => {
+                encoder::field(name, value, literal, out);
+            }
+            Coding::Qpack => qpack::write_field(name, value, out),
+        }
+    }
+}
 
 /// Which table entries a block refers to.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -32,6 +54,7 @@ pub(crate) enum Variant {
 /// All requests of a plan.
 #[derive(Debug, Default)]
 pub(crate) struct Requests {
+    coding: Coding,
     all: Vec<Request>,
     bytes: Vec<u8>,
     templates: Vec<Templates>,
@@ -67,10 +90,15 @@ struct Draft {
 /// Collects requests.
 #[derive(Default)]
 pub(crate) struct Builder {
+    coding: Coding,
     drafts: Vec<Draft>,
 }
 
 impl Builder {
+    pub(crate) fn new(coding: Coding) -> Builder {
+        Builder { coding, drafts: Vec::new() }
+    }
+
     /// Adds the next request; the server is given by its number in the plan.
     pub(crate) fn add(
         &mut self,
@@ -100,9 +128,10 @@ impl Builder {
                 "connection" | "keep-alive" | "proxy-connection" | "transfer-encoding" | "upgrade"
             );
             if is_hop || (name == "te" && value != "trailers") {
+                let version = if self.coding == Coding::Qpack { "HTTP/3" } else { "HTTP/2" };
                 return Err(PlanError::new(
                     format!(
-                        "{what}: `{name}: {value}` is a connection-specific header field, which HTTP/2 forbids"
+                        "{what}: `{name}: {value}` is a connection-specific header field, which {version} forbids"
                     ),
                     "remove it, or run with --http 1.1",
                 ));
@@ -145,14 +174,17 @@ impl Builder {
 
     /// Encodes the blocks.
     pub(crate) fn finish(self) -> Result<Requests, PlanError> {
-        let mut requests = Requests::default();
+        let mut requests = Requests { coding: self.coding, ..Requests::default() };
         let origins = self.drafts.iter().map(|draft| draft.origin + 1).max().unwrap_or(0);
         let common: Vec<Vec<(String, String)>> =
             (0..origins).map(|origin| self.shared_by_all(origin)).collect();
         for draft in self.drafts {
             let common = &common[draft.origin as usize];
             let blocks = [Variant::First, Variant::Warm, Variant::Plain];
-            let blocks = blocks.map(|variant| requests.blocks(&draft, common, variant));
+            let blocks = match self.coding {
+                Coding::Hpack => blocks.map(|variant| requests.blocks(&draft, common, variant)),
+                Coding::Qpack => [requests.blocks(&draft, common, Variant::Plain); 3],
+            };
             let body = requests.append(&draft.body);
             let template = draft.templates.is_some().then_some(requests.templates.len() as u32);
             requests.templates.extend(draft.templates);
@@ -171,6 +203,9 @@ impl Builder {
     /// table can hold.
     fn shared_by_all(&self, origin: u32) -> Vec<(String, String)> {
         let mut drafts = self.drafts.iter().filter(|draft| draft.origin == origin);
+        if self.coding == Coding::Qpack {
+            return Vec::new();
+        }
         let Some(first) = drafts.next() else { return Vec::new() };
         let mut common = first.fields.clone();
         common.retain(|(name, value)| {
@@ -198,7 +233,7 @@ impl Requests {
     }
 
     fn blocks(&mut self, draft: &Draft, common: &[(String, String)], variant: Variant) -> (Slice, Slice) {
-        let mut before = Vec::new();
+        let mut before = if self.coding == Coding::Qpack { qpack::PREFIX.to_vec() } else { Vec::new() };
         let mut behind = Vec::new();
         let own = draft.fields.iter().filter(|field| field.0.starts_with(':') || !common.contains(field));
         let shared = common.iter().filter(|field| !field.0.starts_with(':'));
@@ -214,17 +249,17 @@ impl Requests {
                     encoder::indexed(FIELDS.len() + common.len() - place, out);
                 }
                 Some(_) => {
-                    encoder::field(name, value.as_bytes(), Literal::Inserted, out);
+                    self.coding.field(name, value.as_bytes(), Literal::Inserted, out);
                 }
                 None => {
-                    encoder::field(name, value.as_bytes(), Literal::Plain, out);
+                    self.coding.field(name, value.as_bytes(), Literal::Plain, out);
                 }
             }
         }
         if draft.templates.is_some() {
             return (self.append(&before), self.append(&behind));
         }
-        encoder::field(":path", draft.path.as_bytes(), Literal::Plain, &mut before);
+        self.coding.field(":path", draft.path.as_bytes(), Literal::Plain, &mut before);
         before.extend(behind);
         (self.append(&before), Slice::default())
     }
@@ -250,19 +285,20 @@ impl Requests {
         let mut value = Vec::new();
         templates.path.render(&mut value, &mut context);
         let mut piece = Vec::new();
-        encoder::field(":path", &value, Literal::Plain, &mut piece);
+        self.coding.field(":path", &value, Literal::Plain, &mut piece);
         put(&piece, out);
         context.feeds = feeds;
         piece.clear();
         for (name, template) in &templates.fields {
             value.clear();
             template.render(&mut value, &mut context);
-            encoder::field(name, value.trim_ascii(), Literal::Plain, &mut piece);
+            self.coding.field(name, value.trim_ascii(), Literal::Plain, &mut piece);
         }
         value.clear();
         if let Some(body) = &templates.body {
             body.render(&mut value, &mut context);
-            encoder::field("content-length", value.len().to_string().as_bytes(), Literal::Plain, &mut piece);
+            let length = value.len().to_string();
+            self.coding.field("content-length", length.as_bytes(), Literal::Plain, &mut piece);
         }
         put(&piece, out);
         out.extend_from_slice(&value);
@@ -296,7 +332,10 @@ impl Requests {
         let (mut block, mut text) = (Vec::new(), Vec::new());
         self.block(number, Variant::Plain, rendered, &mut block);
         // Decoding what was encoded here cannot fail.
-        let _ = Decoder::with_text().decode_text(&block, &mut text);
+        let _ = match self.coding {
+            Coding::Hpack => Decoder::with_text().decode_text(&block, &mut text),
+            Coding::Qpack => qpack::decode(&block, Some(&mut text)),
+        };
         text.extend_from_slice(b"\r\n");
         text.extend_from_slice(self.body(number, rendered));
         text

@@ -22,7 +22,7 @@ pub struct Fields {
 
 /// What the name of a field means in an answer.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-enum Name {
+pub(crate) enum Name {
     Status,
     ContentLength,
     /// Another pseudo-header field: one of requests, or unknown.
@@ -37,12 +37,12 @@ enum Name {
 
 /// A field, or an entry of the table.
 #[derive(Clone, Copy, Debug, Default)]
-pub(super) struct Entry {
+pub(crate) struct Entry {
     /// The number in a status or length; [`u64::MAX`] if its value is not a number.
     number: u64,
     name_bytes: u32,
     value_bytes: u32,
-    name: Name,
+    pub(crate) name: Name,
 }
 
 impl Entry {
@@ -270,7 +270,7 @@ impl Default for Read {
 
 impl Fields {
     #[inline]
-    fn take(&mut self, entry: &Entry) {
+    pub(crate) fn take(&mut self, entry: &Entry) {
         self.list_bytes += entry.size() as u64;
         let problem = match entry.name {
             Name::Status if self.has_regular => "`:status` after a regular field",
@@ -304,9 +304,9 @@ impl Fields {
 }
 
 /// A string as encoded in a block.
-struct Coded<'a> {
-    bytes: &'a [u8],
-    is_huffman: bool,
+pub(crate) struct Coded<'a> {
+    pub(crate) bytes: &'a [u8],
+    pub(crate) is_huffman: bool,
 }
 
 impl Coded<'_> {
@@ -319,14 +319,14 @@ impl Coded<'_> {
         Ok(())
     }
 
-    fn text(&self) -> Result<Vec<u8>, CompressionError> {
+    pub(crate) fn text(&self) -> Result<Vec<u8>, CompressionError> {
         let mut text = Vec::with_capacity(self.bytes.len() * 2);
         self.each(|byte| text.push(byte))?;
         Ok(text)
     }
 
     /// Decodes it as a name.
-    fn name(&self) -> Result<Entry, CompressionError> {
+    pub(crate) fn name(&self) -> Result<Entry, CompressionError> {
         let (mut front, mut length, mut is_wrong) = ([0_u8; 20], 0_usize, false);
         self.each(|byte| {
             if let Some(place) = front.get_mut(length) {
@@ -350,7 +350,7 @@ impl Coded<'_> {
     }
 
     /// Decodes it as the value of a field with this name.
-    fn value_of(&self, name: Entry) -> Result<Entry, CompressionError> {
+    pub(crate) fn value_of(&self, name: Entry) -> Result<Entry, CompressionError> {
         let (mut length, mut is_wrong) = (0_u32, false);
         let mut number = 0_u64;
         if matches!(name.name, Name::Status | Name::ContentLength) {
@@ -377,9 +377,9 @@ impl Coded<'_> {
 
 /// Takes an integer whose prefix is in the lowest bits of the first byte.
 #[inline]
-fn integer(rest: &mut &[u8], prefix: u32) -> Result<usize, CompressionError> {
+pub(crate) fn integer(rest: &mut &[u8], prefix: u32) -> Result<usize, CompressionError> {
     const CUT: CompressionError = CompressionError("a header block that ends in the middle of a number");
-    let mask = (1_u8 << prefix) - 1;
+    let mask = 0xff_u8 >> (8 - prefix);
     let (first, behind) = rest.split_first().ok_or(CUT)?;
     *rest = behind;
     let mut value = usize::from(first & mask);
@@ -399,8 +399,14 @@ fn integer(rest: &mut &[u8], prefix: u32) -> Result<usize, CompressionError> {
 
 #[inline]
 fn string<'a>(rest: &mut &'a [u8]) -> Result<Coded<'a>, CompressionError> {
-    let is_huffman = rest.first().is_some_and(|first| first & 0x80 != 0);
-    let length = integer(rest, 7)?;
+    string_after(rest, 7)
+}
+
+/// A string whose length has this prefix; the bit above it says whether it is in Huffman code.
+#[inline]
+pub(crate) fn string_after<'a>(rest: &mut &'a [u8], prefix: u32) -> Result<Coded<'a>, CompressionError> {
+    let is_huffman = rest.first().is_some_and(|first| first & (1 << prefix) != 0);
+    let length = integer(rest, prefix)?;
     let (bytes, behind) = rest
         .split_at_checked(length)
         .ok_or(CompressionError("a header block that ends in the middle of a string"))?;
@@ -408,7 +414,7 @@ fn string<'a>(rest: &mut &'a [u8]) -> Result<Coded<'a>, CompressionError> {
     Ok(Coded { bytes, is_huffman })
 }
 
-fn show(out: &mut Vec<u8>, name: &[u8], value: &[u8]) {
+pub(crate) fn show(out: &mut Vec<u8>, name: &[u8], value: &[u8]) {
     [name, b": ", value, b"\r\n"].iter().for_each(|piece| out.extend_from_slice(piece));
 }
 

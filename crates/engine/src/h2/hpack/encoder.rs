@@ -28,12 +28,17 @@ pub fn integer(first: u8, prefix: u32, value: usize, out: &mut Vec<u8>) {
 
 /// A string, in whichever form is shorter (section 5.2).
 pub fn text(text: &[u8], out: &mut Vec<u8>) {
+    text_after(0, 7, text, out);
+}
+
+/// A string whose length has a prefix of `prefix` bits; the bit above says in which form it is, and `first` has the others.
+pub(crate) fn text_after(first: u8, prefix: u32, text: &[u8], out: &mut Vec<u8>) {
     let coded = huffman::coded_length(text);
     if coded < text.len() {
-        integer(0x80, 7, coded, out);
+        integer(first | 1 << prefix, prefix, coded, out);
         huffman::encode(text, out);
     } else {
-        integer(0, 7, text.len(), out);
+        integer(first, prefix, text.len(), out);
         out.extend_from_slice(text);
     }
 }

@@ -31,13 +31,13 @@ impl KnownBlocks {
 
     /// Fields and inserted entries of the block kept for `request`, if it is the same.
     #[inline]
-    pub(super) fn recall(&self, request: u32, block: &[u8]) -> Option<(&Fields, &[Entry])> {
+    pub(crate) fn recall(&self, request: u32, block: &[u8]) -> Option<(&Fields, &[Entry])> {
         let slot = &self.slots[request as usize & (self.slots.len() - 1)];
         (!block.is_empty() && slot.bytes == block).then_some((&slot.fields, &slot.inserted))
     }
 
     /// Keeps a block that was decoded.
-    pub(super) fn keep<'a>(
+    pub(crate) fn keep<'a>(
         &mut self,
         request: u32,
         block: &[u8],
