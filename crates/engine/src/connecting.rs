@@ -49,6 +49,9 @@ impl<B: Backend, L: Layer, P: Session> Worker<B, L, P> {
     }
 
     pub(crate) fn connect_to_address(&mut self, index: u32, now: u64) {
+        if P::DATAGRAMS {
+            return self.begin_datagrams(index, now);
+        }
         let link = &mut self.links[index];
         link.state = LinkState::Connecting;
         link.opened_in_round = self.clock.round();
@@ -193,7 +196,7 @@ impl<B: Backend, L: Layer, P: Session> Worker<B, L, P> {
 
     /// The layer is open: sends what waits for the link.
     #[inline(always)]
-    fn opened(&mut self, index: u32, now: u64) {
+    pub(crate) fn opened(&mut self, index: u32, now: u64) {
         let link = &mut self.links[index];
         link.state = LinkState::Up;
         link.deadline_ns = u64::MAX;

@@ -33,6 +33,9 @@ impl<B: Backend, L: Layer, P: Session> Worker<B, L, P> {
         if link.opened_in_round == self.clock.round() {
             return;
         }
+        if P::DATAGRAMS {
+            return self.receive_datagrams(index);
+        }
         // Nearly always an answer has arrived.
         if link.state == LinkState::Up {
             if !(event.readable || event.ended) {
@@ -101,6 +104,12 @@ impl<B: Backend, L: Layer, P: Session> Worker<B, L, P> {
         match self.links[index].state {
             LinkState::Resolving | LinkState::Connecting | LinkState::Handshaking => {
                 let limit = self.plan.connect_timeout_ns;
+                if P::DATAGRAMS
+                    && let Some(silence) =
+                        self.links[index].session.silence(&webstone_measure::units::Nanos(limit).to_string())
+                {
+                    return self.fail_link_by(index, silence, now);
+                }
                 self.fail_link(index, ErrorClass::ConnectTimeout, now, &|_| after(limit));
             }
             LinkState::Lingering => {

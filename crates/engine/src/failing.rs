@@ -119,7 +119,7 @@ impl<B: Backend, L: Layer, P: Session> Worker<B, L, P> {
         if !P::Exchanges::MANY || !link.state.is_up() {
             return self.fail_link(at.link, class, now, detail);
         }
-        link.session.abandon(at.slot, &mut link.exchanges);
+        link.session.abandon(at.slot, &mut link.exchanges, &mut self.memory);
         self.end_in_error(at, class, now, detail);
         self.settle(at.link, now);
     }
@@ -171,7 +171,8 @@ impl<B: Backend, L: Layer, P: Session> Worker<B, L, P> {
     fn say_why(&mut self, index: u32, class: ErrorClass) {
         self.links.unshare(index);
         let link = &mut self.links[index];
-        if link.state.is_up() && link.session.say_farewell(Some(class)) {
+        let is_there = link.state.is_up() || (P::DATAGRAMS && link.socket.is_some());
+        if is_there && link.session.say_farewell(Some(class)) {
             self.send_last(index);
         }
     }
@@ -225,8 +226,8 @@ impl<B: Backend, L: Layer, P: Session> Worker<B, L, P> {
 /// Whether a class means that no connection is possible, so that trying again at once would loop.
 fn no_connection(class: ErrorClass) -> bool {
     use ErrorClass::{
-        Alpn, ConnectTimeout, Dns, GeneratorIo, OutOfDescriptors, OutOfPorts, Refused, TlsCertificate,
-        TlsHandshake, TlsIncompatible, Unreachable,
+        Alpn, ConnectTimeout, Dns, GeneratorIo, OutOfDescriptors, OutOfPorts, QuicSilence, QuicVersion,
+        Refused, TlsCertificate, TlsHandshake, TlsIncompatible, Unreachable,
     };
     matches!(
         class,
@@ -241,5 +242,7 @@ fn no_connection(class: ErrorClass) -> bool {
             | TlsCertificate
             | TlsIncompatible
             | Alpn
+            | QuicSilence
+            | QuicVersion
     )
 }

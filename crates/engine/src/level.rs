@@ -15,6 +15,7 @@ use crate::control::{Control, LevelClock, Opening};
 use crate::h1::pipeline::Pipelined;
 use crate::h1::session::Http1;
 use crate::h2::session::Http2;
+use crate::h3::session::Http3;
 use crate::layer::{Layer, Plain};
 use crate::loop_clock::TICK_NS;
 use crate::observe::Observer;
@@ -199,6 +200,7 @@ impl Start {
         let observer = Observer::new(self.trace.take(), self.transactions.take());
         // A worker is compiled for each protocol over each layer, so that a request pays only for its own.
         match (self.plan.is_h2(), self.plan.tls.is_some()) {
+            _ if self.plan.is_h3() => self.run::<Plain, Http3>(backend, observer),
             (false, false) if self.plan.is_pipelined() => self.run::<Plain, Pipelined>(backend, observer),
             (false, true) if self.plan.is_pipelined() => self.run::<Tls, Pipelined>(backend, observer),
             (false, false) => self.run::<Plain, Http1>(backend, observer),

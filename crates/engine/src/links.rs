@@ -48,6 +48,11 @@ impl<S, L: Layer, P: Session> Links<S, L, P> {
         self.all.iter().flat_map(|link| (0..link.exchanges.slots()).map(|slot| link.exchanges.at(slot)))
     }
 
+    /// The sessions of all links.
+    pub(crate) fn sessions(&self) -> impl Iterator<Item = &P> {
+        self.all.iter().map(|link| &link.session)
+    }
+
     /// When each unfinished connect began.
     pub(crate) fn connecting(&self) -> impl Iterator<Item = u64> {
         let connecting = |state| matches!(state, LinkState::Resolving | LinkState::Connecting);

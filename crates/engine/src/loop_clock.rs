@@ -93,9 +93,9 @@ impl LoopClock {
     }
 
     /// Records that the ticker woke the loop.
-    pub(crate) fn ticked(&mut self, ticks: &Ticks, close_ns: u64) {
+    pub(crate) fn ticked(&mut self, ticks: &Ticks, period_ns: u64, close_ns: u64) {
         let woken_ns = self.reported_ns.min(close_ns);
-        self.stalls.ticks(ticks.due_ns, ticks.count, TICK_NS, self.slept_from_ns, woken_ns);
+        self.stalls.ticks(ticks.due_ns, ticks.count, period_ns, self.slept_from_ns, woken_ns);
     }
 
     /// The loop goes on after others had their turn on its thread: that it stood still meanwhile was no stall.

@@ -71,6 +71,9 @@ impl<B: Backend, L: Layer, P: Session> Worker<B, L, P> {
     }
 
     pub(crate) fn close_socket(&mut self, index: u32) {
+        if P::DATAGRAMS {
+            self.links[index].session.retire(&mut self.memory);
+        }
         if let Some(socket) = self.links[index].socket.take() {
             self.backend.close(socket);
             self.sampling.closed(index);
@@ -122,6 +125,10 @@ impl<B: Backend, L: Layer, P: Session> Worker<B, L, P> {
             if self.links[index].socket.is_none() {
                 return self.drop_link(index);
             }
+            if P::DATAGRAMS {
+                // Nothing else tells the server that the connection has ended.
+                self.links[index].session.say_farewell(None);
+            }
             self.send_last(index);
         }
         self.links[index].layer.close();
@@ -142,7 +149,7 @@ impl<B: Backend, L: Layer, P: Session> Worker<B, L, P> {
     /// Ends an exchange, and also its link if that is no longer usable.
     pub(crate) fn give_up(&mut self, at: ExchangeId) {
         let link = &mut self.links[at.link];
-        let goes_on = link.session.abandon(at.slot, &mut link.exchanges);
+        let goes_on = link.session.abandon(at.slot, &mut link.exchanges, &mut self.memory);
         link.exchanges.over(at.slot);
         if P::Exchanges::MANY && goes_on {
             let now = self.clock.read_ns();

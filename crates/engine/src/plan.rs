@@ -18,7 +18,7 @@ use crate::client::Client;
 use crate::contents::Contents;
 use crate::feeds;
 use crate::h1::request::{RequestParts, is_field_value, is_idempotent, is_target, is_token, write_request};
-use crate::h2::request::{Builder, Requests};
+use crate::h2::request::{Builder, Coding, Requests};
 use crate::layer::Layer;
 use crate::link::Link;
 use crate::origin::{Origin, split};
@@ -75,9 +75,9 @@ pub struct Plan {
     pub(crate) histogram_pages: Vec<u32>,
     /// Content that each answer must have, if contents are checked.
     pub(crate) contents: Option<Contents>,
-    /// Requests of a run in HTTP/2; empty otherwise.
+    /// Requests of a run in HTTP/2 or HTTP/3; empty otherwise.
     pub(crate) h2: Requests,
-    is_h2: bool,
+    http: HttpVersion,
     is_pipelined: bool,
     /// HTTP/2: the settings that a connection begins with.
     pub(crate) h2_settings: Http2Settings,
@@ -196,7 +196,7 @@ impl Plan {
             histogram_pages: Vec::new(),
             contents: None,
             h2: Requests::default(),
-            is_h2: client.http == HttpVersion::Http2,
+            http: client.http,
             is_pipelined: client.pipeline > 1,
             h2_settings: client.http2_settings,
             streams: client.streams.unwrap_or(u32::MAX),
@@ -207,7 +207,10 @@ impl Plan {
             workload: workload.clone(),
         };
         let mut contents = Vec::new();
-        let mut h2 = Builder::default();
+        let mut h2 = Builder::new(match client.http {
+            HttpVersion::Http3 => Coding::Qpack,
+            _ => Coding::Hpack,
+        });
         for (index, page) in workload.pages.iter().enumerate() {
             if page.files.is_empty() {
                 return Err(PlanError::new(
@@ -278,7 +281,17 @@ impl Plan {
 
     /// Whether the run is in HTTP/2.
     pub(crate) fn is_h2(&self) -> bool {
-        self.is_h2
+        self.http == HttpVersion::Http2
+    }
+
+    /// Whether the run is in HTTP/3.
+    pub(crate) fn is_h3(&self) -> bool {
+        self.http == HttpVersion::Http3
+    }
+
+    /// Whether requests are header blocks, not text.
+    fn has_blocks(&self) -> bool {
+        self.is_h2() || self.is_h3()
     }
 
     /// Whether requests follow each other on a connection without waiting for answers.
@@ -290,7 +303,7 @@ impl Plan {
     /// sockets cannot discard, or because there are frames within them.
     pub(crate) fn receives_bodies(&self) -> bool {
         let is_unix = |address: &Address| matches!(address, Address::Unix(_));
-        self.is_h2
+        self.has_blocks()
             || self.is_pipelined
             || self.check == Check::Content
             || self.tls.is_some()
@@ -327,7 +340,7 @@ impl Plan {
     pub(crate) fn render(&self, request: u32, is_last: bool, client: &mut Client, out: &mut Vec<u8>) {
         let feeds = &self.workload.feeds;
         let for_targets = self.target_feeds.as_ref().unwrap_or(feeds);
-        if self.is_h2 {
+        if self.has_blocks() {
             return self.h2.render(request, feeds, for_targets, client, out);
         }
         let template = &self.templates[self.requests[request as usize].template as usize];
@@ -393,7 +406,7 @@ impl Plan {
         }
         let asked = origins.target(absolute);
         let authority = asked.authority();
-        let target = if origins.names_url(asked) && !self.is_h2 {
+        let target = if origins.names_url(asked) && !self.has_blocks() {
             format!("http://{authority}{path}")
         } else {
             path.to_owned()
@@ -408,7 +421,7 @@ impl Plan {
             last: false,
             body_later: false,
         };
-        if self.is_h2 {
+        if self.has_blocks() {
             let scheme = origins.scheme(absolute);
             h2.add(&what, origin, scheme, is_templated, &parts)?;
         }
@@ -419,14 +432,14 @@ impl Plan {
         }
         let mut keep = Slice::default();
         let mut last = Slice::default();
-        if self.is_h2 {
-            // HTTP/2 requests are made together, at the end.
+        if self.has_blocks() {
+            // These requests are made together, at the end.
         } else if self.policy != ConnectionPolicy::PerRequest {
             keep = self.append(&what, &parts)?;
         }
         let announces_end =
             self.policy != ConnectionPolicy::KeepAlive || self.requests_per_connection != u32::MAX;
-        if announces_end && !self.is_h2 {
+        if announces_end && !self.has_blocks() {
             parts.last = true;
             last = self.append(&what, &parts)?;
         }

@@ -14,11 +14,12 @@ use webstone_workload::{Body, RequestDetail};
 use crate::failure::{class_of, describe};
 use crate::h1::request::{RequestParts, is_field_value, is_token, write_request};
 use crate::h2::single::Single;
+use crate::h3::single::Single as Single3;
 use crate::origin::{all_addresses, split};
 use crate::plan_error::PlanError;
-use crate::probe_exchange::{Exchange, Reading, Stream, Waits};
+use crate::probe_exchange::{Exchange, Failure, Reading, Stream, Waits};
 use crate::proxy_protocol;
-use crate::sys::{Source, connect_within};
+use crate::sys::{Source, connect_within, datagrams_to};
 use crate::tls::{TlsPlan, TlsStream, told_of_stream};
 
 /// Largest body that [`Probe::fetch`] holds in memory, in bytes.
@@ -202,6 +203,12 @@ impl Probe {
                 .map_err(|error| failed(ErrorClass::Dns, error.what, error.hint))?,
         };
         let begun = Instant::now();
+        if self.client.http == HttpVersion::Http3 {
+            let single = Single3::new(&parts)
+                .map_err(|error| failed(ErrorClass::GeneratorIo, error.what, error.hint))?;
+            let answer = self.fetch_over_datagrams(single, &addresses, extent, each);
+            return answer.map_err(|(class, detail, hint)| failed(class, detail, hint));
+        }
         let stream = self.connect(&addresses).map_err(|(address, error)| {
             let class = class_of(&error, true);
             let hint = match class {
@@ -228,7 +235,7 @@ impl Probe {
             HttpVersion::Http2 => {
                 Exchange::Http2(Single::new(&parts, self.target.scheme.name()).map_err(unplanned)?)
             }
-            HttpVersion::Http10 | HttpVersion::Http11 => {
+            HttpVersion::Http10 | HttpVersion::Http11 | HttpVersion::Http3 => {
                 let mut bytes = Vec::new();
                 write_request(&parts, &mut bytes);
                 Exchange::Http1(bytes, Reading::new(sent.method == "HEAD"))
@@ -249,6 +256,61 @@ impl Probe {
             Err(failure) => failure,
         };
         Err(failed(class, detail, hint))
+    }
+
+    /// Asks in HTTP/3: the first address that lets a socket be made.
+    fn fetch_over_datagrams(
+        &self,
+        single: Single3,
+        addresses: &[SocketAddr],
+        extent: Extent,
+        each: &mut dyn FnMut(&[u8]),
+    ) -> Result<ProbeResponse, Failure> {
+        let unplanned = |error: PlanError| (ErrorClass::GeneratorIo, error.what, error.hint);
+        let no_tls = || {
+            let what = format!("{} is not an https:// URL, and HTTP/3 has no other", self.target);
+            (ErrorClass::GeneratorIo, what, Some("write https://, or run with --http 1.1 or 2".to_owned()))
+        };
+        let tls = self.planned_tls().map_err(unplanned)?.ok_or_else(no_tls)?;
+        let secure = tls.0.secure(&self.target, false).map_err(unplanned)?.ok_or_else(no_tls)?;
+        let mut failure = no_tls();
+        for address in addresses {
+            let source = Source::all(&self.client).find(|source| source.reaches(address));
+            let socket = match datagrams_to(address, source) {
+                Ok(socket) => socket,
+                Err(error) => {
+                    failure = (class_of(&error, true), format!("{address}: {}", describe(&error)), None);
+                    continue;
+                }
+            };
+            let waits = Waits {
+                begun: Instant::now(),
+                first_byte: self.client.first_byte_timeout.as_duration(),
+                whole: self.client.request_timeout.as_duration(),
+                extent,
+            };
+            let patience = self.client.connect_timeout.as_duration();
+            let answer = single.run(&socket, (&tls.0, &secure), patience, &waits, each);
+            return answer.map_err(|(class, what, hint)| {
+                let what = format!("{address}: {what}");
+                let no_udp = matches!(class, ErrorClass::QuicSilence | ErrorClass::Refused);
+                (class, what, hint.or_else(|| no_udp.then(|| self.without_udp(address))))
+            });
+        }
+        Err(failure)
+    }
+
+    /// What to do about a server that does not answer over UDP.
+    fn without_udp(&self, address: &SocketAddr) -> String {
+        let port = address.port();
+        match connect_like(&self.client, address, Duration::from_secs(2)) {
+            Ok(_) => format!(
+                "the server answers over TCP: run with --http 2 or 1.1, enable HTTP/3 on it, or let UDP port {port} through"
+            ),
+            Err(_) => format!(
+                "it does not answer over TCP either: is the server running, and does it listen on port {port}?"
+            ),
+        }
     }
 
     /// The TLS configuration, if the target's URL is `https`.

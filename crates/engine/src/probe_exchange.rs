@@ -76,14 +76,14 @@ pub(crate) struct Waits {
 }
 
 impl Waits {
-    fn bytes_max(&self) -> u64 {
+    pub(crate) fn bytes_max(&self) -> u64 {
         match self.extent {
             Extent::Whole { bytes_max } | Extent::Beginning { bytes_max, .. } => bytes_max,
         }
     }
 
     /// How long the next bytes may take, by what has arrived: nothing, something, the head.
-    fn left(&self, wire_bytes: u64, head_at: Option<Instant>) -> Duration {
+    pub(crate) fn left(&self, wire_bytes: u64, head_at: Option<Instant>) -> Duration {
         let whole = self.begun + self.whole;
         let until = match (self.extent, head_at) {
             (Extent::Beginning { time_max, .. }, Some(head_at)) => whole.min(head_at + time_max),
@@ -94,7 +94,7 @@ impl Waits {
     }
 
     /// The error of a request that took too long.
-    fn late(&self, wire_bytes: u64) -> Failure {
+    pub(crate) fn late(&self, wire_bytes: u64) -> Failure {
         match wire_bytes {
             0 if self.first_byte < self.whole => {
                 let what = format!("not a byte of an answer came within {:?}", self.first_byte);

@@ -17,7 +17,7 @@ use crate::worker::Worker;
 /// How much is read from one link in a round of the loop. A server that sends faster than it is read would otherwise
 /// occupy its worker for as long as it likes: no timeout, no other client, no end of the level. Answers up to this
 /// size take a single round.
-const ROUND_BYTES_MAX: usize = 1 << 20;
+pub(crate) const ROUND_BYTES_MAX: usize = 1 << 20;
 /// Maximum content of a TLS record in bytes (RFC 8446, section 5.1).
 const RECORD_BYTES: u64 = 16 << 10;
 /// Minimum and maximum number of body bytes over TLS that are waited for at once: two records, and what one read
@@ -151,7 +151,11 @@ impl<B: Backend, L: Layer, P: Session> Worker<B, L, P> {
                 && link.state.is_up()
                 && (P::Exchanges::MANY || link.exchanges.any_in_progress())
             {
-                self.receive(index, held_over == HeldOver::Ended);
+                if P::DATAGRAMS {
+                    self.receive_datagrams(index);
+                } else {
+                    self.receive(index, held_over == HeldOver::Ended);
+                }
             }
         }
     }
@@ -226,7 +230,7 @@ impl<B: Backend, L: Layer, P: Session> Worker<B, L, P> {
 
     /// Acts on what the session reported about one of many exchanges on a link.
     #[inline]
-    fn take_heard(&mut self, index: u32, heard: Heard, now: u64) {
+    pub(crate) fn take_heard(&mut self, index: u32, heard: Heard, now: u64) {
         let at = |slot| ExchangeId { link: index, slot };
         match heard {
             Heard::Nothing => {}
@@ -252,7 +256,7 @@ impl<B: Backend, L: Layer, P: Session> Worker<B, L, P> {
 
     /// Whether a link is up and still has the same connection as before.
     #[inline]
-    fn is_still_up(&self, index: u32, connection: u32) -> bool {
+    pub(crate) fn is_still_up(&self, index: u32, connection: u32) -> bool {
         let link = &self.links[index];
         link.state.is_up() && link.connection == connection
     }

@@ -6,10 +6,11 @@
 use std::borrow::Cow;
 
 use webstone_measure::errors::ErrorClass;
-use webstone_measure::metrics::Measured;
+use webstone_measure::metrics::{Handshake, Measured};
 
 use crate::exchange::{Exchange, Exchanges, Progress};
 use crate::plan::{Plan, RequestPlan};
+use crate::quic::Packed;
 
 /// See the module comment. Exchanges are known by their slot on the link.
 pub(crate) trait Session: Default {
@@ -18,7 +19,8 @@ pub(crate) trait Session: Default {
     /// State shared by the sessions of a worker.
     type Memory;
 
-    fn memory(plan: &Plan) -> Self::Memory;
+    /// `slot` is the worker's first slot among those of all hosts. To be called by the thread that runs the worker.
+    fn memory(plan: &Plan, slot: u32) -> Self::Memory;
 
     /// Counts an exchange that waits for capacity on its link.
     fn count_waited(_: &mut Self::Memory) {}
@@ -26,11 +28,19 @@ pub(crate) trait Session: Default {
     /// Counts a request that the server refused without processing it; it is sent again or given up.
     fn count_refused(_: &mut Self::Memory, _is_sent_again: bool) {}
 
-    /// To be called when the window opens.
-    fn open_window(_: &mut Self::Memory) {}
+    /// To be called when the window opens, with the sessions of all links.
+    fn open_window<'a>(_: &mut Self::Memory, _: impl Iterator<Item = &'a Self>)
+    where
+        Self: 'a,
+    {
+    }
 
     /// To be called when the window closes: adds what was counted besides requests.
-    fn close_window(_: &mut Self::Memory, _: &mut Measured) {}
+    fn close_window<'a>(_: &mut Self::Memory, _: &mut Measured, _: impl Iterator<Item = &'a Self>)
+    where
+        Self: 'a,
+    {
+    }
 
     /// A connection begins; forgets the last one.
     #[inline]
@@ -83,7 +93,7 @@ pub(crate) trait Session: Default {
     }
 
     /// Gives up the exchange in a slot. Returns whether the link can be used without it.
-    fn abandon(&mut self, slot: u32, exchanges: &mut Self::Exchanges) -> bool;
+    fn abandon(&mut self, slot: u32, exchanges: &mut Self::Exchanges, memory: &mut Self::Memory) -> bool;
 
     /// The class of an exchange that the server will not answer because it ends the connection.
     const PASSED_OVER: ErrorClass = ErrorClass::ClosedEarly;
@@ -105,6 +115,88 @@ pub(crate) trait Session: Default {
     fn given_up(_: ErrorClass, code: u32, _received: u64) -> String {
         format!("error {code}")
     }
+
+    // The rest is for protocols over datagrams.
+
+    /// Whether it goes over datagrams, which are its own: the layer is [`Plain`](crate::layer::Plain), and nothing comes or goes as a
+    /// stream of bytes.
+    const DATAGRAMS: bool = false;
+
+    /// Begins a connection to an origin; forgets the last one. [`Session::pack`] then has something to send.
+    fn open_datagrams(
+        &mut self,
+        _origin: u32,
+        _: &Plan,
+        _: &mut Self::Memory,
+        _now: u64,
+    ) -> Result<(), AnswerError> {
+        Ok(())
+    }
+
+    /// Takes a received datagram, with its ECN bits. What it means to exchanges is in [`Session::next_heard`].
+    fn hear(&mut self, _: &mut [u8], _ecn: u8, _: &mut Self::Memory, _: &mut Sink<'_, Self::Exchanges>) {}
+
+    /// The next of what datagrams meant, of those that a link heard last.
+    fn next_heard(_: &mut Self::Memory) -> Option<Heard> {
+        None
+    }
+
+    /// Makes the next datagrams to be sent; they are in [`Session::packed`].
+    fn pack(&mut self, _: &mut Self::Memory, _now: u64) -> Option<Packed> {
+        None
+    }
+
+    /// What [`Session::pack`] made last.
+    fn packed(_: &Self::Memory, _bytes: usize) -> &[u8] {
+        &[]
+    }
+
+    /// Notes whether datagrams are marked ECT(0) from now on; returns whether that is a change. A new socket marks none.
+    fn marks(&mut self, _is_ect: bool) -> bool {
+        false
+    }
+
+    /// How many requests have been packed completely since the last call.
+    fn take_sent(&mut self) -> u32 {
+        0
+    }
+
+    /// Counts a call that received datagrams.
+    fn count_receive(_: &mut Self::Memory) {}
+
+    /// Counts a call whose datagrams the socket did not take all.
+    fn count_unsent(_: &mut Self::Memory) {}
+
+    /// When [`Session::timeout`] is to be called, and something may have to be sent.
+    fn due_ns(&self) -> Option<u64> {
+        None
+    }
+
+    /// Acts on what is due.
+    fn timeout(&mut self, _now: u64) {}
+
+    /// What the handshake agreed on; returned once, as soon as it has ended.
+    fn take_agreed(&mut self, _: &Self::Memory) -> Result<Option<Handshake>, AnswerError> {
+        Ok(None)
+    }
+
+    /// Why the connection has ended, or must end.
+    fn end_of_connection(&self, _: &Self::Memory) -> Option<AnswerError> {
+        None
+    }
+
+    /// Whether it ended in such a way that the server may not have seen a request without an answer.
+    fn may_have_been_in_vain(&self) -> bool {
+        false
+    }
+
+    /// The error of a connection on which nothing has come within the connect timeout.
+    fn silence(&self, _within: &str) -> Option<AnswerError> {
+        None
+    }
+
+    /// The link's connection has ended: adds what it counted.
+    fn retire(&mut self, _: &mut Self::Memory) {}
 }
 
 /// An exchange that begins.

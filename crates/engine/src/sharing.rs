@@ -130,7 +130,7 @@ impl<B: Backend, L: Layer, P: Session> Worker<B, L, P> {
                 Progress::Over => continue,
                 Progress::Waiting => {}
                 _ if link.session.is_passed_over(slot, &link.exchanges) => {
-                    link.session.abandon(slot, &mut link.exchanges);
+                    link.session.abandon(slot, &mut link.exchanges, &mut self.memory);
                 }
                 _ => continue,
             }
@@ -179,6 +179,10 @@ impl<B: Backend, L: Layer, P: Session> Worker<B, L, P> {
     #[inline]
     pub(crate) fn flush(&mut self) {
         while let Some(index) = self.links.next_due() {
+            if P::DATAGRAMS {
+                self.flush_datagrams(index);
+                continue;
+            }
             // A full socket sends the rest when it is writable.
             let link = &self.links[index];
             if link.state == LinkState::Up && !link.session.unsent(&self.plan, &link.exchanges).is_empty() {
@@ -190,6 +194,9 @@ impl<B: Backend, L: Layer, P: Session> Worker<B, L, P> {
 
     /// Sends the session's last message if the socket takes it; does not wait.
     pub(crate) fn send_last(&mut self, index: u32) {
+        if P::DATAGRAMS {
+            return self.send_last_datagrams(index);
+        }
         let link = &mut self.links[index];
         let wire = link.layer.seal(link.session.unsent(&self.plan, &link.exchanges), &mut self.layers);
         if let Some(socket) = link.socket.as_ref().filter(|_| !wire.is_empty())

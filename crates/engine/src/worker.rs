@@ -28,6 +28,7 @@ use crate::resolver::Resolver;
 use crate::sampling::Sampling;
 use crate::session::Session;
 use crate::sys::Backend;
+use crate::timers::{TIMER_NS, Timers};
 
 /// How far ahead the opening and closing of the window are announced, so that every worker has read them in time.
 pub(crate) const ANNOUNCE_NS: u64 = 3 * TICK_NS;
@@ -150,6 +151,8 @@ pub(crate) struct Worker<B: Backend, L: Layer, P: Session> {
     pub(crate) layers: L::Shared,
     /// What the sessions of its links share.
     pub(crate) memory: P::Memory,
+    /// What is due on links over datagrams; unused otherwise.
+    pub(crate) timers: Timers,
     pub(crate) resolver: Option<Resolver>,
     pub(crate) sampling: Sampling,
     pub(crate) recorder: Recorder,
@@ -157,6 +160,9 @@ pub(crate) struct Worker<B: Backend, L: Layer, P: Session> {
 }
 
 impl<B: Backend, L: Layer, P: Session> Worker<B, L, P> {
+    /// How often the ticker wakes the loop.
+    const TICKER_NS: u64 = if P::DATAGRAMS { TIMER_NS } else { TICK_NS };
+
     /// A worker with its own back end. Must be called by the thread that runs it.
     pub(crate) fn new(
         plan: Arc<Plan>,
@@ -173,7 +179,8 @@ impl<B: Backend, L: Layer, P: Session> Worker<B, L, P> {
             backend.watch(resolver.waker(), RESOLVER_TOKEN)?;
         }
         // For everything that may be late by a tick.
-        backend.tick_every(TICK_NS, TICKER_TOKEN)?;
+        backend.tick_every(Self::TICKER_NS, TICKER_TOKEN)?;
+        let timers = if P::DATAGRAMS { Timers::new(backend.now_ns()) } else { Timers::default() };
         Ok(Worker {
             seat,
             stage: Stage::WarmUp,
@@ -188,7 +195,8 @@ impl<B: Backend, L: Layer, P: Session> Worker<B, L, P> {
             links: Links::new(clients),
             lines: Lines::new(plan.bandwidth),
             layers: L::shared(&plan, slots.first),
-            memory: P::memory(&plan),
+            memory: P::memory(&plan, slots.first),
+            timers,
             resolver,
             sampling: Sampling::new(),
             recorder: Recorder::new(&plan, clients as usize, rate.is_some()),
@@ -209,6 +217,9 @@ impl<B: Backend, L: Layer, P: Session> Worker<B, L, P> {
         }
         while self.stage != Stage::Done {
             self.turn()?;
+        }
+        if P::DATAGRAMS {
+            self.leave_all();
         }
         self.observer.flush();
         Ok(self.recorder.finish(self.clients.requests_in_progress()))
@@ -289,11 +300,14 @@ impl<B: Backend, L: Layer, P: Session> Worker<B, L, P> {
     /// The ticker woke the loop.
     pub(crate) fn ticked(&mut self) {
         if let Some(ticks) = self.backend.take_ticks() {
-            self.clock.ticked(&ticks, self.shared.close_ns());
+            self.clock.ticked(&ticks, Self::TICKER_NS, self.shared.close_ns());
         }
         // Ticks and the loop's own instants are not in step: what is nearly due is done now, not at the next tick.
         let now = self.backend.now_ns();
         self.clock.set(now);
+        if P::DATAGRAMS {
+            self.run_timers(now);
+        }
         if now + TICK_NS / 2 >= self.clock.tick_ns() {
             self.tick(now);
         }
@@ -388,7 +402,7 @@ impl<B: Backend, L: Layer, P: Session> Worker<B, L, P> {
     pub(crate) fn open(&mut self, at_ns: u64) {
         self.stage = Stage::Measuring;
         self.recorder.open(at_ns, self.clients.requests_in_progress(), self.pacing.open());
-        P::open_window(&mut self.memory);
+        P::open_window(&mut self.memory, self.links.sessions());
         self.clock.open(at_ns);
         if self.plan.page_limit.is_some() {
             self.clients.resume_stopped();
@@ -419,7 +433,7 @@ impl<B: Backend, L: Layer, P: Session> Worker<B, L, P> {
             ..self.clock.close()
         };
         self.recorder.close(at_ns, worker);
-        P::close_window(&mut self.memory, &mut self.recorder.measured);
+        P::close_window(&mut self.memory, &mut self.recorder.measured, self.links.sessions());
         self.stop_all(at_ns);
     }
 

@@ -240,6 +240,26 @@ pub enum HttpVersion {
     /// HTTP/2 with prior knowledge.
     #[serde(rename = "2")]
     Http2,
+    /// HTTP/3, over QUIC.
+    #[serde(rename = "3")]
+    Http3,
+}
+
+impl HttpVersion {
+    /// Whether a connection carries many requests at a time, each on a stream.
+    pub fn has_streams(self) -> bool {
+        matches!(self, HttpVersion::Http2 | HttpVersion::Http3)
+    }
+
+    /// Its name: `HTTP/1.1`.
+    pub fn name(self) -> &'static str {
+        match self {
+            HttpVersion::Http10 => "HTTP/1.0",
+            HttpVersion::Http11 => "HTTP/1.1",
+            HttpVersion::Http2 => "HTTP/2",
+            HttpVersion::Http3 => "HTTP/3",
+        }
+    }
 }
 
 /// When host names are resolved.
@@ -278,14 +298,14 @@ pub struct ClientSpec {
     pub parallel: u32,
     /// Version of HTTP.
     pub http: HttpVersion,
-    /// HTTP/2: maximum number of concurrent streams per connection; absent: as many as clients need and servers
+    /// HTTP/2 and HTTP/3: maximum number of concurrent streams per connection; absent: as many as clients need and servers
     /// allow.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub streams: Option<u32>,
     /// HTTP/2: the settings that clients send when a connection begins.
     #[serde(skip_serializing_if = "Http2Settings::is_default")]
     pub http2_settings: Http2Settings,
-    /// HTTP/2: number of clients that share each connection.
+    /// HTTP/2 and HTTP/3: number of clients that share each connection.
     #[serde(skip_serializing_if = "is_one")]
     pub clients_per_connection: u32,
     /// HTTP/1.1: maximum number of requests in progress on a connection, each of another client. 0 or 1: one.
@@ -369,7 +389,7 @@ impl ClientSpec {
     pub fn connections_max(&self, clients: u32) -> u64 {
         let clients = u64::from(clients);
         match self.http {
-            HttpVersion::Http2 if self.connections != ConnectionPolicy::PerRequest => {
+            _ if self.http.has_streams() && self.connections != ConnectionPolicy::PerRequest => {
                 clients.div_ceil(self.clients_per_link().into())
             }
             _ if self.pipeline > 1 => clients.div_ceil(self.clients_per_link().into()),

@@ -63,8 +63,9 @@ impl Request<'_> {
                 HttpVersion::Http10 => {
                     return refused("HTTP/1.0 has no transfer codings", "remove it, or run with --http 1.1");
                 }
-                HttpVersion::Http2 => {
-                    return refused("HTTP/2 has no transfer codings", "remove it, or run with --http 1.1");
+                HttpVersion::Http2 | HttpVersion::Http3 => {
+                    let why = format!("{} has no transfer codings", http.name());
+                    return refused(&why, "remove it, or run with --http 1.1");
                 }
                 HttpVersion::Http11 if !is_chunked(coding) => {
                     return refused(

@@ -17,6 +17,7 @@ use super::{DuelJob, SideMeter, SideUse};
 use crate::h1::pipeline::Pipelined;
 use crate::h1::session::Http1;
 use crate::h2::session::Http2;
+use crate::h3::session::Http3;
 use crate::layer::{Layer, Plain};
 use crate::level::{EngineError, LevelJob};
 use crate::observe::Observer;
@@ -279,6 +280,7 @@ fn since(before: Option<u64>, after: Option<u64>) -> Option<u64> {
 /// A worker is compiled for each protocol over each layer, so that a request pays only for its own.
 fn side(plan: &Arc<Plan>, seat: Seat) -> io::Result<Box<dyn Side>> {
     match (plan.is_h2(), plan.tls.is_some()) {
+        _ if plan.is_h3() => worker::<Plain, Http3>(plan, seat),
         (false, false) if plan.is_pipelined() => worker::<Plain, Pipelined>(plan, seat),
         (false, true) if plan.is_pipelined() => worker::<Tls, Pipelined>(plan, seat),
         (false, false) => worker::<Plain, Http1>(plan, seat),

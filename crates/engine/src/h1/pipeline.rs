@@ -81,7 +81,7 @@ impl Session for Pipelined {
     type Exchanges = Queue;
     type Memory = Memory;
 
-    fn memory(plan: &Plan) -> Memory {
+    fn memory(plan: &Plan, _: u32) -> Memory {
         Memory { known: KnownHeads::new(plan.requests.len()), refused: 0, refused_at_open: 0 }
     }
 
@@ -89,11 +89,11 @@ impl Session for Pipelined {
         memory.refused += u64::from(is_sent_again);
     }
 
-    fn open_window(memory: &mut Memory) {
+    fn open_window<'a>(memory: &mut Memory, _: impl Iterator<Item = &'a Self>) {
         memory.refused_at_open = memory.refused;
     }
 
-    fn close_window(memory: &mut Memory, measured: &mut Measured) {
+    fn close_window<'a>(memory: &mut Memory, measured: &mut Measured, _: impl Iterator<Item = &'a Self>) {
         measured.counts.stale_retries += memory.refused - memory.refused_at_open;
     }
 
@@ -264,7 +264,7 @@ impl Session for Pipelined {
         self.told.pop_front()
     }
 
-    fn abandon(&mut self, slot: u32, _: &mut Queue) -> bool {
+    fn abandon(&mut self, slot: u32, _: &mut Queue, _: &mut Memory) -> bool {
         self.is_given_up = true;
         self.turns.iter_mut().filter(|turn| turn.slot == slot).for_each(|turn| turn.slot = GIVEN_UP);
         true

@@ -46,7 +46,7 @@ impl Session for Http1 {
     /// Heads that were parsed before.
     type Memory = KnownHeads;
 
-    fn memory(plan: &Plan) -> KnownHeads {
+    fn memory(plan: &Plan, _: u32) -> KnownHeads {
         KnownHeads::new(plan.requests.len())
     }
 
@@ -156,7 +156,7 @@ impl Session for Http1 {
 
     /// The answer to the abandoned request will still come, so the connection cannot be used for another.
     #[inline]
-    fn abandon(&mut self, _: u32, _: &mut Exchange) -> bool {
+    fn abandon(&mut self, _: u32, _: &mut Exchange, _: &mut KnownHeads) -> bool {
         false
     }
 }

@@ -85,7 +85,7 @@ impl Session for Http2 {
     type Exchanges = Streams;
     type Memory = Memory;
 
-    fn memory(plan: &Plan) -> Memory {
+    fn memory(plan: &Plan, _: u32) -> Memory {
         let (counts, at_open) = (Http2Counts::default(), Http2Counts::default());
         Memory { known: KnownBlocks::new(plan.requests.len()), counts, at_open }
     }
@@ -99,11 +99,11 @@ impl Session for Http2 {
         memory.counts.retried += u64::from(is_sent_again);
     }
 
-    fn open_window(memory: &mut Memory) {
+    fn open_window<'a>(memory: &mut Memory, _: impl Iterator<Item = &'a Self>) {
         memory.at_open = memory.counts;
     }
 
-    fn close_window(memory: &mut Memory, measured: &mut Measured) {
+    fn close_window<'a>(memory: &mut Memory, measured: &mut Measured, _: impl Iterator<Item = &'a Self>) {
         measured.http2 = Some(memory.counts.since(&memory.at_open));
     }
 
@@ -262,7 +262,7 @@ impl Session for Http2 {
         self.incoming.told.pop_front()
     }
 
-    fn abandon(&mut self, slot: u32, streams: &mut Streams) -> bool {
+    fn abandon(&mut self, slot: u32, streams: &mut Streams, _: &mut Memory) -> bool {
         self.reset(slot, code::CANCEL, streams);
         true
     }

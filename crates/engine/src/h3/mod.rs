@@ -1,4 +1,10 @@
 //! HTTP/3 as machines without I/O (RFC 9114), over the connections of `quic`.
 
+mod control;
+mod failure;
 pub mod frames;
+mod incoming;
 pub mod qpack;
+pub(crate) mod session;
+pub(crate) mod single;
+mod streams;

@@ -93,6 +93,7 @@ impl TlsPlan {
             HttpVersion::Http10 => "http/1.0",
             HttpVersion::Http11 => "http/1.1",
             HttpVersion::Http2 => "h2",
+            HttpVersion::Http3 => "h3",
         };
         // Most servers do not know this name of HTTP/1.0, and some end a handshake that offers nothing that they
         // know.

@@ -67,9 +67,9 @@ pub(crate) struct Shared {
 }
 
 #[derive(Debug)]
-struct Server {
-    config: Arc<ClientConfig>,
-    sessions: Arc<Sessions>,
+pub(super) struct Server {
+    pub(super) config: Arc<ClientConfig>,
+    pub(super) sessions: Arc<Sessions>,
 }
 
 impl Layer for Tls {
@@ -78,26 +78,8 @@ impl Layer for Tls {
     type Shared = Shared;
 
     fn shared(plan: &Plan, slot: u32) -> Shared {
-        let key_log = plan.tls.as_ref().map(TlsPlan::key_log);
-        let server = |tls: &TlsPlan| {
-            let sessions = Arc::new(Sessions::new(tls.resume.percent() > 0.0));
-            let mut config = ClientConfig::clone(&tls.config);
-            config.resumption = Resumption::store(sessions.clone());
-            config.enable_secret_extraction = true;
-            if let Some(key_log) = &key_log {
-                config.key_log = key_log.clone();
-            }
-            Server { config: Arc::new(config), sessions }
-        };
-        if let Some(tls) = &plan.tls {
-            draw_first_keys(&tls.config);
-        }
         Shared {
-            servers: plan
-                .origins
-                .iter()
-                .map(|origin| origin.secure.as_ref().and(plan.tls.as_ref()).map(server))
-                .collect(),
+            servers: servers(plan),
             plan: plan.tls.clone(),
             draws: Draws::new(plan.seed, slot.into()),
             wire: Vec::new(),
@@ -322,14 +304,33 @@ impl Tls {
     }
 }
 
+/// A worker's configurations and sessions, by origin; `None` without TLS. To be called by the worker's thread, before its clock starts.
+pub(super) fn servers(plan: &Plan) -> Vec<Option<Server>> {
+    let key_log = plan.tls.as_ref().map(TlsPlan::key_log);
+    let server = |tls: &TlsPlan| {
+        let sessions = Arc::new(Sessions::new(tls.resume.percent() > 0.0));
+        let mut config = ClientConfig::clone(&tls.config);
+        config.resumption = Resumption::store(sessions.clone());
+        config.enable_secret_extraction = true;
+        if let Some(key_log) = &key_log {
+            config.key_log = key_log.clone();
+        }
+        Server { config: Arc::new(config), sessions }
+    };
+    if let Some(tls) = &plan.tls {
+        draw_first_keys(&tls.config);
+    }
+    plan.origins.iter().map(|origin| origin.secure.as_ref().and(plan.tls.as_ref()).map(server)).collect()
+}
+
 /// What a handshake agreed on.
-fn agreed(
+pub(super) fn agreed(
     connection: &CommonState,
     took_early_data: Option<bool>,
     tls: &TlsPlan,
 ) -> Result<Option<Handshake>, (ErrorClass, String)> {
     let alpn = connection.alpn_protocol();
-    let needs_one = tls.speaks == "h2";
+    let needs_one = matches!(tls.speaks, "h2" | "h3");
     if alpn.map_or(needs_one, |chosen| chosen != tls.speaks.as_bytes()) {
         return Err(failure::other_protocol(alpn, tls.speaks));
     }
@@ -343,6 +344,7 @@ fn agreed(
         alpn: alpn.map(|name| match name {
             b"http/1.1" => "http/1.1",
             b"h2" => "h2",
+            b"h3" => "h3",
             b"http/1.0" => "http/1.0",
             _ => "other",
         }),
@@ -352,14 +354,14 @@ fn agreed(
 
 /// A generator of numbers that depend only on the seed and the worker's first slot (splitmix64).
 #[derive(Debug)]
-struct Draws(u64);
+pub(super) struct Draws(u64);
 
 impl Draws {
-    fn new(seed: u64, slot: u64) -> Draws {
+    pub(super) fn new(seed: u64, slot: u64) -> Draws {
         Draws(seed ^ slot.wrapping_mul(0x9e37_79b9_7f4a_7c15).rotate_left(17))
     }
 
-    fn next_of_10_000(&mut self) -> u16 {
+    pub(super) fn next_of_10_000(&mut self) -> u16 {
         self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
         let mut mixed = self.0;
         mixed = (mixed ^ (mixed >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);

@@ -8,6 +8,7 @@ mod config;
 mod failure;
 mod key_log;
 mod layer;
+mod quic;
 pub mod records;
 mod sessions;
 mod shaking;
@@ -20,5 +21,6 @@ mod verifier;
 
 pub(crate) use config::{Secure, TlsPlan};
 pub(crate) use layer::Tls;
+pub(crate) use quic::{QuicTls, random_id};
 pub use stream::TlsStream;
 pub(crate) use stream::told as told_of_stream;

@@ -175,6 +175,7 @@ impl<'a> Points<'a> {
             HttpVersion::Http10 => "1.0",
             HttpVersion::Http11 => "1.1",
             HttpVersion::Http2 => "2",
+            HttpVersion::Http3 => "3",
         };
         http.push(text("network.protocol.version", version));
         // Of several URLs, the first.

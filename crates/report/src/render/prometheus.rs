@@ -128,6 +128,7 @@ fn can_occur(class: ErrorClass, record: &RunRecord) -> bool {
             || files().any(|file| is_https(&file.url))
     };
     (!class.is_of_http2() || record.spec.client.http == HttpVersion::Http2)
+        && (!class.is_of_http3() || record.spec.client.http == HttpVersion::Http3)
         && (!class.is_of_tls() || speaks_tls())
 }
 

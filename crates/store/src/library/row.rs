@@ -414,6 +414,7 @@ pub(super) fn protocol(http: HttpVersion) -> &'static str {
         HttpVersion::Http10 => "http/1.0",
         HttpVersion::Http11 => "http/1.1",
         HttpVersion::Http2 => "h2",
+        HttpVersion::Http3 => "h3",
     }
 }
 

@@ -5,9 +5,7 @@ use webstone_judge::calibration;
 use webstone_measure::units::Nanos;
 use webstone_model::record::{RunRecord, RunState};
 use webstone_model::redacted;
-use webstone_model::spec::{
-    Check, ClientSpec, ConnectionPolicy, HttpVersion, Order, Resolve, WhenBusy, parse_cpu_list,
-};
+use webstone_model::spec::{Check, ClientSpec, ConnectionPolicy, Order, Resolve, WhenBusy, parse_cpu_list};
 use webstone_workload::arrivals::ArrivalProcess;
 use webstone_workload::redirect::is_redirect;
 use webstone_workload::{Page, Workload};
@@ -192,11 +190,7 @@ pub(crate) fn policy(record: &RunRecord) -> Vec<String> {
             format!("connections kept alive for {}", counted(u64::from(limit), "request", "requests"))
         }
     };
-    let version = match client.http {
-        HttpVersion::Http10 => "HTTP/1.0",
-        HttpVersion::Http11 => "HTTP/1.1",
-        HttpVersion::Http2 => "HTTP/2",
-    };
+    let version = client.http.name();
     let mut facts =
         vec![connections, format!("{} {version}", client.method), checked(client, &record.workload)];
     if !client.expect_status.is_default() {

@@ -1,0 +1,269 @@
+//! Links over datagrams: connecting, what datagrams bring, what is sent, and timers. Workers whose links are streams contain none of
+//! this code.
+
+use std::io;
+use std::net::SocketAddr;
+
+use webstone_measure::metrics::Handshake;
+
+use crate::exchange::{ExchangeId, Exchanges, Progress};
+use crate::layer::Layer;
+use crate::link::{Family, LinkState};
+use crate::receiving::ROUND_BYTES_MAX;
+use crate::session::{AnswerError, Session, Sink};
+use crate::sys::{Address, Backend};
+use crate::worker::Worker;
+
+impl<B: Backend, L: Layer, P: Session> Worker<B, L, P> {
+    /// Begins a connection for the exchanges that wait on a link.
+    pub(crate) fn begin_datagrams(&mut self, index: u32, now: u64) {
+        let link = &mut self.links[index];
+        link.state = LinkState::Connecting;
+        link.opened_in_round = self.clock.round();
+        let Some(address) = self.datagram_address(index) else {
+            let error = io::Error::from(io::ErrorKind::Unsupported);
+            return self.fail_to_connect(index, &error, now);
+        };
+        let link = &mut self.links[index];
+        let source = self.plan.source.get(link.source as usize).copied();
+        match self.backend.open_datagrams(index, &address, source) {
+            Ok(socket) => link.socket = Some(socket),
+            Err(error) => return self.fail_to_connect(index, &error, now),
+        }
+        link.family = Family::of_address(&Address::Internet(address));
+        match link.session.open_datagrams(link.origin, &self.plan, &mut self.memory, now) {
+            Ok(()) => self.links.mark_due(index),
+            Err(failure) => self.fail_link_by(index, failure, now),
+        }
+    }
+
+    /// Where a link's datagrams go.
+    fn datagram_address(&self, index: u32) -> Option<SocketAddr> {
+        let link = &self.links[index];
+        match (&link.resolved, &self.plan.origins[link.origin as usize].addresses[link.address as usize]) {
+            (Some(address), _) => Some(**address),
+            (None, Address::Internet(address)) => Some(*address),
+            (None, Address::Unix(_)) => None,
+        }
+    }
+
+    /// Reads datagrams until there are none for now.
+    pub(crate) fn receive_datagrams(&mut self, index: u32) {
+        let connection = self.links[index].connection;
+        let mut brought = 0;
+        loop {
+            let Some(socket) = self.links[index].socket.as_ref() else { return };
+            let received = self.backend.receive_datagrams(socket);
+            let now = self.now();
+            if brought == 0 {
+                self.note_delay(now);
+            }
+            let received = match received {
+                Ok(Some(received)) => received,
+                Ok(None) => break,
+                Err(error) => return self.datagrams_failed(index, &error, now),
+            };
+            self.recorder.received(received.bytes);
+            P::count_receive(&mut self.memory);
+            let link = &mut self.links[index];
+            let mut sink = Sink { exchanges: &mut link.exchanges, plan: &self.plan, now };
+            for datagram in self.backend.datagrams(received.bytes).chunks_mut(received.stride) {
+                link.session.hear(datagram, received.ecn, &mut self.memory, &mut sink);
+            }
+            if !self.take_in_datagram(index, connection, now) {
+                return;
+            }
+            brought += received.bytes.max(1);
+            if brought >= ROUND_BYTES_MAX {
+                // Gives the other links a turn. What is still in the queue raises no further event.
+                self.links.hold_over(index, false);
+                break;
+            }
+        }
+        self.links.mark_due(index);
+    }
+
+    /// Acts on what datagrams brought. Returns whether the link still has this connection.
+    fn take_in_datagram(&mut self, index: u32, connection: u32, now: u64) -> bool {
+        let link = &mut self.links[index];
+        match link.session.take_agreed(&self.memory) {
+            Ok(None) => {}
+            Ok(Some(agreed)) => self.agreed(index, agreed, now),
+            Err(failure) => {
+                self.fail_link_by(index, failure, now);
+                return false;
+            }
+        }
+        while let Some((slot, text)) = self.links[index].session.take_text() {
+            self.trace_text(ExchangeId { link: index, slot }, &text);
+        }
+        while let Some(heard) = P::next_heard(&mut self.memory) {
+            self.take_heard(index, heard, now);
+            // What clients did next may have ended the connection, and begun another in its place.
+            if !self.is_still_up(index, connection) {
+                while P::next_heard(&mut self.memory).is_some() {}
+                return false;
+            }
+        }
+        self.ends_not(index, now)
+    }
+
+    /// Ends the link if its connection has ended. Returns whether it has not.
+    fn ends_not(&mut self, index: u32, now: u64) -> bool {
+        match self.links[index].session.end_of_connection(&self.memory) {
+            None => true,
+            Some(failure) => {
+                self.connection_ended(index, failure, now);
+                false
+            }
+        }
+    }
+
+    /// The handshake is complete, which is when a connection stands.
+    fn agreed(&mut self, index: u32, agreed: Handshake, now: u64) {
+        let link = &mut self.links[index];
+        let took_ns = now - link.connect_begun_ns;
+        let mut is_counted = false;
+        for slot in 0..link.exchanges.slots() {
+            let exchange = link.exchanges.at_mut(slot);
+            if exchange.progress == Progress::Waiting {
+                exchange.connected_ns = now;
+                if !std::mem::replace(&mut is_counted, true) {
+                    self.recorder.connected(&self.plan, exchange, took_ns);
+                }
+            }
+        }
+        if is_counted {
+            self.recorder.shook_hands(agreed, took_ns);
+        }
+        if self.plan.trace > 0 {
+            self.trace_handshake(index, &agreed, took_ns);
+        }
+        self.opened(index, now);
+    }
+
+    /// A connection has ended, or has to.
+    #[cold]
+    fn connection_ended(&mut self, index: u32, failure: AnswerError, now: u64) {
+        let link = &self.links[index];
+        if !(link.state.is_up() && link.session.may_have_been_in_vain()) {
+            return self.fail_link_by(index, failure, now);
+        }
+        self.no_more_on(index);
+        for slot in 0..self.links[index].exchanges.slots() {
+            let at = ExchangeId { link: index, slot };
+            if self.links[index].exchanges.at(slot).progress == Progress::Over {
+                continue;
+            }
+            if self.may_retry(at) {
+                self.retry(at, now);
+            } else {
+                self.end_in_error_by(at, failure.clone(), now);
+            }
+        }
+        self.drop_link(index);
+    }
+
+    /// A system call on a socket for datagrams failed: the server's host reported that nobody listens, or the network is down.
+    #[cold]
+    fn datagrams_failed(&mut self, index: u32, error: &io::Error, now: u64) {
+        match self.links[index].state {
+            LinkState::Connecting => self.fail_to_connect(index, error, now),
+            _ => self.broken(index, error, now),
+        }
+    }
+
+    /// Sends what is due on a link.
+    #[inline]
+    pub(crate) fn flush_datagrams(&mut self, index: u32) {
+        let now = self.clock.read_ns();
+        loop {
+            let link = &mut self.links[index];
+            if link.socket.is_none() {
+                return;
+            }
+            let Some(packed) = link.session.pack(&mut self.memory, now) else { break };
+            if link.session.marks(packed.is_ect) {
+                self.mark_datagrams(index, packed.is_ect);
+            }
+            let link = &self.links[index];
+            let socket = link.socket.as_ref().expect("checked above");
+            let bytes = P::packed(&self.memory, packed.bytes);
+            match self.backend.send_datagrams(socket, bytes, packed.segment) {
+                Ok(were_all) => {
+                    self.recorder.sent(packed.bytes, 0);
+                    if !were_all {
+                        P::count_unsent(&mut self.memory);
+                    }
+                }
+                Err(error) => return self.datagrams_failed(index, &error, now),
+            }
+        }
+        let link = &mut self.links[index];
+        let requests = link.session.take_sent();
+        if let Some(due_ns) = link.session.due_ns() {
+            self.timers.wants(index, due_ns);
+        }
+        if requests > 0 {
+            self.recorder.sent(0, requests);
+            if self.observer.is_there() {
+                self.note_sent(index);
+            }
+        }
+        self.ends_not(index, now);
+    }
+
+    #[cold]
+    fn mark_datagrams(&mut self, index: u32, is_ect: bool) {
+        let Some(address) = self.datagram_address(index) else { return };
+        if let Some(socket) = &self.links[index].socket {
+            self.backend.mark_datagrams(socket, &address, is_ect);
+        }
+    }
+
+    /// Sends the last that a session has to say, if the socket takes it.
+    pub(crate) fn send_last_datagrams(&mut self, index: u32) {
+        let now = self.clock.read_ns();
+        let link = &mut self.links[index];
+        let Some(socket) = link.socket.as_ref() else { return };
+        while let Some(packed) = link.session.pack(&mut self.memory, now) {
+            let bytes = P::packed(&self.memory, packed.bytes);
+            match self.backend.send_datagrams(socket, bytes, packed.segment) {
+                Ok(_) => self.recorder.sent(packed.bytes, 0),
+                Err(_) => return,
+            }
+        }
+    }
+
+    /// Does what has become due on links.
+    pub(crate) fn run_timers(&mut self, now: u64) {
+        self.timers.pass(now);
+        while let Some(index) = self.timers.next_ready() {
+            let link = &mut self.links[index];
+            if link.socket.is_none() {
+                continue;
+            }
+            match link.session.due_ns() {
+                None => {}
+                Some(due_ns) if due_ns > now => self.timers.wants(index, due_ns),
+                Some(_) => {
+                    link.session.timeout(now);
+                    if self.ends_not(index, now) {
+                        self.links.mark_due(index);
+                    }
+                }
+            }
+        }
+    }
+
+    /// Says farewell on every link, at the end of a level.
+    pub(crate) fn leave_all(&mut self) {
+        for index in self.links.indices() {
+            if self.links[index].socket.is_some() {
+                self.links[index].session.say_farewell(None);
+                self.send_last_datagrams(index);
+                self.close_socket(index);
+            }
+        }
+    }
+}

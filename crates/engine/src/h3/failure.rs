@@ -1,0 +1,81 @@
+//! Classes and plain words for the ends of QUIC connections.
+
+use webstone_measure::errors::ErrorClass;
+
+use super::frames::code;
+use crate::quic::{Failure, Fault, alert, code_name};
+use crate::tls::QuicTls;
+
+/// Class of a connection's end, and what happened in words.
+pub(super) fn told(failure: &Failure, tls: &QuicTls, has_heard: bool) -> (ErrorClass, String) {
+    let because = |reason: &str| if reason.is_empty() { String::new() } else { format!(": {reason}") };
+    match failure {
+        Failure::ClosedHere => (ErrorClass::GeneratorIo, "the client closed the connection".to_owned()),
+        Failure::ClosedByPeer(number, _, reason) => match alert(*number) {
+            Some(alert) => tls.told_of_alert(alert),
+            None => {
+                let what = format!(
+                    "the server closed the QUIC connection: {} ({number:#x}){}",
+                    code_name(*number),
+                    because(reason)
+                );
+                (ErrorClass::QuicClosed, what)
+            }
+        },
+        Failure::ClosedByApplication(code::NO_ERROR, reason) => {
+            let what = format!("the server closed the connection: H3_NO_ERROR{}", because(reason));
+            (ErrorClass::ClosedEarly, what)
+        }
+        Failure::ClosedByApplication(number, reason) => {
+            let what =
+                format!("the server closed the connection: {}{}", code::name(*number), because(reason));
+            (ErrorClass::H3Closed, what)
+        }
+        Failure::StatelessReset => {
+            (ErrorClass::QuicReset, "the server no longer knows the connection (stateless reset)".to_owned())
+        }
+        Failure::Idle if !has_heard => silence("the idle timeout"),
+        Failure::Idle => {
+            (ErrorClass::QuicIdle, "nothing came from the server for the idle timeout".to_owned())
+        }
+        Failure::Version(offered) => {
+            let offered: Vec<String> = offered.iter().map(|version| format!("{version:#010x}")).collect();
+            let offered = if offered.is_empty() { "none".to_owned() } else { offered.join(", ") };
+            let what = format!("the server does not speak this version of QUIC; it offers {offered}");
+            (ErrorClass::QuicVersion, what)
+        }
+        Failure::Tls(error) => tls.told(error),
+        Failure::EarlyStreams => {
+            let what = "the server rejected early data, and allows fewer streams than were opened with it";
+            (ErrorClass::QuicProtocol, what.to_owned())
+        }
+        Failure::Fault(fault) => {
+            let class = match fault {
+                Fault::FlowControl(_) => ErrorClass::QuicFlowControl,
+                Fault::AeadLimit => ErrorClass::QuicKeyLimit,
+                Fault::Flood(_) => ErrorClass::QuicFlood,
+                _ => ErrorClass::QuicProtocol,
+            };
+            (class, format!("the server broke QUIC: {fault}"))
+        }
+    }
+}
+
+/// Nothing came back.
+pub(super) fn silence(within: &str) -> (ErrorClass, String) {
+    let what = format!(
+        "no answer over UDP within {within}: is UDP blocked, or does nobody speak QUIC on this port?"
+    );
+    (ErrorClass::QuicSilence, what)
+}
+
+/// The class of a violation of HTTP/3, by the code that the server is told.
+pub(super) fn class_of(violation: u64) -> ErrorClass {
+    match violation {
+        code::QPACK_DECOMPRESSION_FAILED
+        | code::QPACK_ENCODER_STREAM_ERROR
+        | code::QPACK_DECODER_STREAM_ERROR => ErrorClass::H3Compression,
+        code::EXCESSIVE_LOAD => ErrorClass::H3Flood,
+        _ => ErrorClass::H3Protocol,
+    }
+}

@@ -1,0 +1,301 @@
+//! One HTTP/3 request on its own connection, for the probe: blocking, over a socket of the caller.
+
+use std::net::UdpSocket;
+use std::time::{Duration, Instant};
+
+use webstone_measure::errors::ErrorClass;
+
+use super::control::{Control, Violation};
+use super::failure::{self, class_of};
+use super::frames::{Reader, Step, code, kind, write_number};
+use super::qpack;
+use super::session::CONTROL;
+use crate::failure::{class_of as class_of_error, describe};
+use crate::h1::request::RequestParts;
+use crate::h2::request::{Builder, Coding, Variant};
+use crate::plan_error::PlanError;
+use crate::probe::{Extent, ProbeResponse, ReadTo};
+use crate::probe_exchange::{Failure, Waits};
+use crate::quic::{Connection, Events, Stream};
+use crate::tls::{QuicTls, Secure, TlsPlan, random_id};
+
+/// Longest field section that is read, in bytes.
+const SECTION_BYTES_MAX: usize = 256 * 1024;
+
+/// A request, ready to be sent.
+#[derive(Debug)]
+pub(crate) struct Single {
+    head: Vec<u8>,
+    body: Vec<u8>,
+    is_head: bool,
+}
+
+/// What has come of the answer.
+struct Answer<'a> {
+    control: Control,
+    reader: Reader,
+    section: Vec<u8>,
+    status: u16,
+    headers: Vec<(String, String)>,
+    content_length: Option<u64>,
+    has_no_body: bool,
+    body_bytes: u64,
+    is_head: bool,
+    is_done: bool,
+    /// QUIC takes more of the request.
+    is_writable: bool,
+    failure: Option<(ErrorClass, String)>,
+    violation: Option<Violation>,
+    each: &'a mut dyn FnMut(&[u8]),
+}
+
+impl Single {
+    pub(crate) fn new(parts: &RequestParts<'_>) -> Result<Single, PlanError> {
+        let mut builder = Builder::new(Coding::Qpack);
+        builder.add("a probe", 0, "https", false, parts)?;
+        let requests = builder.finish()?;
+        let mut section = Vec::new();
+        requests.block(0, Variant::Plain, &[], &mut section);
+        let mut head = vec![kind::HEADERS as u8];
+        write_number(section.len() as u64, &mut head);
+        head.extend_from_slice(&section);
+        let body = requests.body(0, &[]).to_vec();
+        if !body.is_empty() {
+            head.push(kind::DATA as u8);
+            write_number(body.len() as u64, &mut head);
+        }
+        Ok(Single { head, body, is_head: parts.method == "HEAD" })
+    }
+
+    /// Sends the request over a connected socket, and reads until the answer is there as far as it is asked for.
+    pub(crate) fn run(
+        &self,
+        socket: &UdpSocket,
+        (tls, secure): (&TlsPlan, &Secure),
+        connect_within: Duration,
+        waits: &Waits,
+        each: &mut dyn FnMut(&[u8]),
+    ) -> Result<ProbeResponse, Failure> {
+        let is_v6 = socket.peer_addr().is_ok_and(|address| address.is_ipv6());
+        let (shared, mut settings) = QuicTls::single(tls, is_v6);
+        (settings.uses_ecn, settings.paces) = (false, false);
+        let began = Instant::now();
+        // Not zero, which could mean "never".
+        let now = || 1_000_000_000 + began.elapsed().as_nanos() as u64;
+        let mut connection = Connection::default();
+        let told = |(class, what): (ErrorClass, String)| (class, what, None);
+        let id = random_id(&settings);
+        connection.open(&settings, secure.name(), id, now()).map_err(|error| told(shared.told(&error)))?;
+        let mut answer = Answer::new(self.is_head, each);
+        let mut buffer = vec![0; 65_536];
+        let (mut stream, mut head_at) = (None, None);
+        let mut unsent = &self.body[..];
+        let outcome = loop {
+            if stream.is_none() && connection.is_agreed() {
+                if let Some(Err(other)) = connection.tls().map(|tls| shared.agreed(tls, None)) {
+                    break Err(told(other));
+                }
+                if let Some(id) = connection.open_uni(0) {
+                    connection.write(id, &CONTROL, false);
+                }
+                stream = connection.open_bi(0);
+                if let Some(id) = stream {
+                    connection.write(id, &self.head, unsent.is_empty());
+                    answer.is_writable = !unsent.is_empty();
+                }
+            }
+            if let Some(id) = stream.filter(|_| std::mem::take(&mut answer.is_writable)) {
+                let taken = connection.write(id, unsent, true);
+                unsent = &unsent[taken..];
+            }
+            send(&mut connection, now(), socket, &mut buffer);
+            if answer.is_done {
+                break Ok(ReadTo::End);
+            }
+            if let Some(violation) = answer.violation {
+                connection.close(violation.0, "");
+                break Err((class_of(violation.0), violation.1.to_owned(), None));
+            }
+            if let Some(failed) = answer.failure.take() {
+                break Err(told(failed));
+            }
+            let has_heard = connection.counts().packets_received > 0;
+            if let Some(failure) = connection.failure() {
+                break Err(told(failure::told(failure, &shared, has_heard)));
+            }
+            if answer.body_bytes > waits.bytes_max() {
+                break match waits.extent {
+                    Extent::Beginning { .. } => Ok(ReadTo::Bytes),
+                    Extent::Whole { bytes_max } => {
+                        let what = format!("a body of more than {bytes_max} bytes; the rest was not read");
+                        Err((ErrorClass::WrongLength, what, None))
+                    }
+                };
+            }
+            let connecting =
+                (!connection.is_agreed()).then(|| connect_within.saturating_sub(began.elapsed()));
+            let bytes = answer.wire_bytes();
+            let left = connecting.unwrap_or_else(|| waits.left(bytes, head_at));
+            if left.is_zero() {
+                break match (connecting, waits.extent) {
+                    (Some(_), _) if !has_heard => Err(told(failure::silence(&format!("{connect_within:?}")))),
+                    (Some(_), _) => {
+                        let what = format!("the QUIC handshake was not complete within {connect_within:?}");
+                        Err((ErrorClass::ConnectTimeout, what, None))
+                    }
+                    (None, Extent::Beginning { .. }) if head_at.is_some() => Ok(ReadTo::Time),
+                    (None, _) => Err(waits.late(bytes)),
+                };
+            }
+            let due = connection.due_ns().unwrap_or(u64::MAX).saturating_sub(now());
+            let wait = left.min(Duration::from_nanos(due)).max(Duration::from_micros(200));
+            let received = socket.set_read_timeout(Some(wait)).and_then(|()| socket.recv(&mut buffer));
+            match received {
+                Ok(n) => connection.hear(now(), &mut buffer[..n], 0, &mut answer),
+                Err(error) => match error.kind() {
+                    std::io::ErrorKind::WouldBlock
+                    | std::io::ErrorKind::TimedOut
+                    | std::io::ErrorKind::Interrupted => {}
+                    _ => break Err((class_of_error(&error, true), describe(&error), None)),
+                },
+            }
+            connection.timeout(now());
+            if head_at.is_none() && answer.status != 0 {
+                head_at = Some(Instant::now());
+            }
+        };
+        connection.close(code::NO_ERROR, "");
+        send(&mut connection, now(), socket, &mut buffer);
+        outcome.map(|read| ProbeResponse {
+            status: answer.status,
+            headers: answer.headers,
+            body: Vec::new(),
+            wire_bytes: connection.counts().received.udp_bytes,
+            read,
+        })
+    }
+}
+
+fn send(connection: &mut Connection, now_ns: u64, socket: &UdpSocket, buffer: &mut [u8]) {
+    while let Some(packed) = connection.pack(now_ns, buffer) {
+        for datagram in buffer[..packed.bytes].chunks(packed.segment.max(1)) {
+            // One that is not sent is lost, and the next read reports why.
+            let _ = socket.send(datagram);
+        }
+    }
+}
+
+impl<'a> Answer<'a> {
+    fn new(is_head: bool, each: &'a mut dyn FnMut(&[u8])) -> Answer<'a> {
+        Answer {
+            control: Control::default(),
+            reader: Reader::default(),
+            section: Vec::new(),
+            status: 0,
+            headers: Vec::new(),
+            content_length: None,
+            has_no_body: false,
+            body_bytes: 0,
+            is_head,
+            is_done: false,
+            is_writable: false,
+            failure: None,
+            violation: None,
+            each,
+        }
+    }
+
+    fn wire_bytes(&self) -> u64 {
+        self.body_bytes + u64::from(self.status > 0) + self.section.len() as u64
+    }
+
+    fn spoilt(&mut self, class: ErrorClass, what: &str) {
+        self.failure = Some((class, what.to_owned()));
+    }
+
+    fn take(&mut self, mut rest: &[u8], is_last: bool) -> Result<(), Violation> {
+        while !rest.is_empty() && self.failure.is_none() {
+            let (taken, step) = self.reader.step(rest);
+            rest = &rest[taken..];
+            match step {
+                Step::Payload { kind: kind::DATA, piece, .. } => {
+                    self.body_bytes += piece.len() as u64;
+                    (self.each)(piece);
+                }
+                Step::Payload { kind: kind::HEADERS, piece, is_last } => {
+                    self.section.extend_from_slice(piece);
+                    if self.section.len() > SECTION_BYTES_MAX {
+                        self.spoilt(ErrorClass::H3Flood, "a field section of more than 256 KiB");
+                    } else if is_last {
+                        self.headers()?;
+                    }
+                }
+                Step::Head { kind: kind::HEADERS, length: 0, .. } => self.headers()?,
+                Step::Head { kind: kind::DATA, .. } if self.status == 0 => {
+                    return Err((code::FRAME_UNEXPECTED, "a DATA frame before the final head"));
+                }
+                Step::Head { kind, .. } => super::incoming::not_in_answers(kind)?,
+                Step::Payload { .. } | Step::NeedMore => {}
+            }
+        }
+        if is_last && self.failure.is_none() {
+            if !self.reader.is_between_frames() {
+                return Err((code::FRAME_ERROR, "a stream that ends in the middle of a frame"));
+            }
+            let announced = self.content_length.filter(|_| !self.has_no_body);
+            match announced {
+                _ if self.status == 0 => {
+                    self.spoilt(ErrorClass::H3Protocol, "a stream that ends before its final head");
+                }
+                Some(length) if length != self.body_bytes => {
+                    self.spoilt(ErrorClass::H3Protocol, "a body of another length than its content-length");
+                }
+                _ => self.is_done = true,
+            }
+        }
+        Ok(())
+    }
+
+    fn headers(&mut self) -> Result<(), Violation> {
+        let mut text = Vec::new();
+        let fields = qpack::decode(&std::mem::take(&mut self.section), Some(&mut text))
+            .map_err(|error| (code::QPACK_DECOMPRESSION_FAILED, error.0))?;
+        if let Some(problem) = fields.problem {
+            self.spoilt(ErrorClass::H3Protocol, problem);
+        } else if fields.status >= 200 && self.status == 0 {
+            self.status = fields.status;
+            self.has_no_body = self.is_head || matches!(fields.status, 204 | 304);
+            self.content_length = fields.content_length;
+            let text = String::from_utf8_lossy(&text);
+            let pairs = text.lines().filter_map(|line| line.split_once(": "));
+            self.headers = pairs.skip(1).map(|(name, value)| (name.to_owned(), value.to_owned())).collect();
+        }
+        Ok(())
+    }
+}
+
+impl Events for Answer<'_> {
+    fn data(&mut self, stream: Stream, bytes: &[u8], is_last: bool) {
+        if self.violation.is_some() {
+            return;
+        }
+        let taken = match stream.id & 3 {
+            0 => self.take(bytes, is_last),
+            _ => self.control.take(stream.id, bytes, is_last).map(|_| ()),
+        };
+        self.violation = taken.err();
+    }
+
+    fn reset(&mut self, stream: Stream, code: u64) {
+        if stream.id & 3 != 0 {
+            self.violation = self.control.ended(stream.id).err();
+        } else if !self.is_done {
+            let what = format!("the server reset the stream (RESET_STREAM): {}", code::name(code));
+            self.failure = Some((ErrorClass::H3Reset, what));
+        }
+    }
+
+    fn writable(&mut self, _: Stream) {
+        self.is_writable = true;
+    }
+}
