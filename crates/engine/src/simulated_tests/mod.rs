@@ -3,6 +3,8 @@
 
 mod client_model;
 mod draw;
+mod http3;
+mod http3_server;
 mod layers;
 mod lines;
 mod machine;

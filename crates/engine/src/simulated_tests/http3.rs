@@ -1,0 +1,164 @@
+//! HTTP/3 on the simulated network, against quinn-proto: known delays in, the same figures out; with loss, what is counted equals what
+//! the network and the server counted.
+
+use std::net::UdpSocket;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+use webstone_workload::load::ConnectionPolicy::{KeepAlive, PerRequest};
+use webstone_workload::load::HttpVersion;
+
+use super::http3_server::{Fate, Http3Server};
+use super::*;
+use crate::h3::frames::code;
+use crate::h3::session::Http3;
+use crate::simulated_tests::network::DatagramPath;
+
+fn level(policy: ConnectionPolicy, clients: u32, duration_ns: u64) -> Level {
+    let mut level = Level::new(policy, &["/"], duration_ns);
+    level.spec.target = vec!["https://192.0.2.1".into()];
+    level.spec.client.http = HttpVersion::Http3;
+    level.spec.client.tls.verify = false;
+    level.clients = clients;
+    level.wire.latency_ns = MS;
+    level
+}
+
+fn all_answered(_: u64) -> Fate {
+    Fate::Answer
+}
+
+/// A handshake takes a round trip of 2 ms, a request another and the server's 3 ms.
+#[test]
+fn times_are_those_of_the_path_and_the_server() {
+    let mut server = Http3Server::new(3 * MS, 10, all_answered);
+    let measured = level(KeepAlive, 1, 100 * MS).run_over::<Plain, Http3>(&mut server, None);
+    are("connect", &measured.connect, &measured.histograms.connect, &[(2 * MS, 1)]);
+    are("response", &measured.response, &measured.histograms.response, &[(7 * MS, 1), (5 * MS, 18)]);
+    are("first byte", &measured.first_byte, &measured.histograms.first_byte, &[(7 * MS, 1), (5 * MS, 18)]);
+    let http3 = measured.http3.clone().unwrap();
+    assert_eq!((http3.streams, http3.whole, http3.streams_in_flight), (20, 19, 1));
+    assert_eq!((http3.packets_lost, http3.probe_timeouts, http3.unsent), (0, 0, 0));
+    assert_eq!((http3.rtt_least.count, http3.rtt_least.min), (1, 2 * MS));
+    assert_eq!(measured.handshakes.unwrap().full, 1);
+    assert_eq!(
+        (server.accepted, server.farewells),
+        (1, 0),
+        "the farewell is on its way as the simulation ends"
+    );
+}
+
+#[test]
+fn each_request_may_have_a_connection_of_its_own() {
+    let mut server = Http3Server::new(3 * MS, 10, all_answered);
+    let measured = level(PerRequest, 2, 70 * MS + 1).run_over::<Plain, Http3>(&mut server, None);
+    are("connect", &measured.connect, &measured.histograms.connect, &[(2 * MS, 20)]);
+    are("response", &measured.response, &measured.histograms.response, &[(7 * MS, 20)]);
+    let http3 = measured.http3.clone().unwrap();
+    assert_eq!((http3.streams, http3.whole, http3.streams_in_flight), (20, 20, 0));
+    assert_eq!((server.accepted, server.farewells, server.answered), (22, 20, 20));
+}
+
+/// On a path that loses, repeats, delays and marks, everything is answered, and every count is the other side's.
+#[test]
+fn what_is_counted_is_what_happened_whatever_the_path_does() {
+    for seed in 1..=20 {
+        let mut server = Http3Server::new(MS, 5_000, all_answered);
+        let mut level = level(KeepAlive, 8, 2 * SECOND);
+        level.spec.client.clients_per_connection = 4;
+        level.spec.client.method = "POST".into();
+        level.spec.client.body = Some("b".repeat(3_000));
+        level.spec.load.drain = Nanos::from_secs(60);
+        level.wire.datagrams = DatagramPath {
+            seed,
+            loss: 10,
+            duplicates: 5,
+            late: (20, 10 * MS),
+            marks: if seed % 2 == 0 { 10 } else { 0 },
+            bytes_max: if seed % 3 == 0 { 1_300 } else { 65_527 },
+        };
+        let measured = level.run_over::<Plain, Http3>(&mut server, None);
+        assert_eq!(errors(&measured), [], "seed {seed}");
+        let http3 = measured.http3.clone().unwrap();
+        let counts = &measured.counts;
+        assert!(counts.succeeded > 500 && http3.packets_lost > 0, "seed {seed}: {counts:?}");
+        assert_eq!((server.accepted, measured.lifetime.connections), (2, 2));
+        assert_eq!(server.answered, measured.lifetime.requests, "seed {seed}");
+        assert_eq!(server.request_body_bytes, 3_000 * server.answered, "seed {seed}");
+        assert_eq!(measured.lifetime.sent_bytes, server.totals.sent.1, "seed {seed}");
+        assert_eq!(measured.lifetime.received_bytes, server.totals.received.1, "seed {seed}");
+        assert_eq!(measured.body_bytes.sum, 5_000 * counts.succeeded);
+        assert!(measured.response.min >= 3 * MS, "seed {seed}");
+        if seed % 3 == 0 {
+            assert!(http3.mtu.max <= 1_300, "{:?}", http3.mtu);
+        }
+    }
+}
+
+/// Of three requests one is rejected, and is sent again; one of five is reset, which is an error with the code's name.
+#[test]
+fn resets_are_told_by_their_code() {
+    let fate = |number| match number {
+        _ if number % 3 == 0 => Fate::Reset(code::REQUEST_REJECTED),
+        _ if number % 5 == 0 => Fate::Reset(code::REQUEST_CANCELLED),
+        _ => Fate::Answer,
+    };
+    let mut server = Http3Server::new(MS, 10, fate);
+    let measured = level(KeepAlive, 1, 200 * MS).run_over::<Plain, Http3>(&mut server, None);
+    let http3 = measured.http3.clone().unwrap();
+    assert!(http3.rejected > 10 && http3.reset > 5, "{http3:?}");
+    assert_eq!((http3.refused, http3.retried), (http3.rejected, http3.rejected));
+    assert_eq!(http3.resets, [("H3_REQUEST_CANCELLED".to_owned(), http3.reset)].into());
+    assert_eq!(errors(&measured), [(ErrorClass::H3Reset, http3.reset)]);
+    let example = measured.errors.iter().next().unwrap().2.unwrap();
+    assert!(example.detail.contains("H3_REQUEST_CANCELLED"), "{example:?}");
+}
+
+/// Over real sockets, with connections kept and for each request: connections, requests and bodies are the server's.
+#[test]
+fn real_sockets_agree_with_the_server() {
+    for policy in [KeepAlive, PerRequest] {
+        let socket = UdpSocket::bind("127.0.0.1:0").unwrap();
+        let mut level = level(policy, 4, 300 * MS);
+        level.spec.target = vec![format!("https://{}", socket.local_addr().unwrap())];
+        level.spec.client.method = "POST".into();
+        level.spec.client.body = Some("b".repeat(3_000));
+        level.spec.load.drain = Nanos::from_secs(60);
+        let mut server = Http3Server::new(0, 5_000, all_answered);
+        let stops = AtomicBool::new(false);
+        let measured = std::thread::scope(|scope| {
+            let serving = scope.spawn(|| server.serve(&socket, &stops));
+            let outcome = crate::run_level(&level.job(1), &crate::Control::new());
+            std::thread::sleep(Duration::from_millis(200));
+            stops.store(true, Ordering::SeqCst);
+            serving.join().unwrap();
+            outcome.unwrap().measured
+        });
+        assert_eq!(errors(&measured), [], "{policy:?}");
+        let expected = Expectation { clients: 4, one_request_each: false, server_bytes: None };
+        for identity in check(&measured, &expected) {
+            assert!(identity.holds, "{identity:?}");
+        }
+        assert!(measured.counts.succeeded > 0, "{policy:?}");
+        assert_eq!(measured.lifetime.requests, server.answered, "{policy:?}");
+        assert_eq!(measured.lifetime.connections, server.accepted, "{policy:?}");
+        assert_eq!(server.request_body_bytes, 3_000 * server.answered, "{policy:?}");
+        assert_eq!(server.farewells, server.accepted, "{policy:?}");
+        assert_eq!(measured.body_bytes.sum, 5_000 * measured.counts.succeeded);
+    }
+}
+
+/// Nobody answers: that is an error of its own.
+#[test]
+fn silence_has_a_class_of_its_own() {
+    let mut server = Http3Server::new(MS, 10, all_answered);
+    let mut level = level(KeepAlive, 1, 500 * MS);
+    level.wire.datagrams.loss = 1000;
+    level.spec.client.connect_timeout = Nanos::from_millis(200);
+    let measured = level.run_over::<Plain, Http3>(&mut server, None);
+    let (class, count, example) = measured.errors.iter().next().unwrap();
+    assert_eq!((class, count >= 1), (ErrorClass::QuicSilence, true));
+    assert!(example.unwrap().detail.contains("is UDP blocked"), "{example:?}");
+    assert_eq!(measured.counts.connections_failed, count);
+    assert!(server.totals.lost > count, "Initial packets are sent again");
+}

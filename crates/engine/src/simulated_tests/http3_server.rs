@@ -1,0 +1,356 @@
+//! A server of HTTP/3 on the simulated network: quinn-proto's QUIC on virtual time, and frames by hand. It answers each request after a
+//! delay, and counts what came.
+
+use std::collections::{BTreeMap, HashMap};
+use std::net::{SocketAddr, UdpSocket};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, Instant};
+
+use bytes::BytesMut;
+use quinn_proto::crypto::rustls::QuicServerConfig;
+use quinn_proto::{
+    Connection, ConnectionHandle, DatagramEvent, Dir, EcnCodepoint, Endpoint, EndpointConfig, Event,
+    ServerConfig, StreamEvent, StreamId, Transmit, TransportConfig, VarInt,
+};
+use rustls::crypto::aws_lc_rs::default_provider;
+use rustls::pki_types::PrivateKeyDer;
+
+use super::network::{Act, Attempt, DatagramTotals, Peer};
+use crate::h3::frames::{Reader, Step, code, kind, write_number};
+use crate::h3::qpack;
+use crate::sys::Address;
+
+/// What becomes of a request.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Fate {
+    Answer,
+    /// Reset with this code.
+    Reset(u64),
+}
+
+/// See the module comment.
+pub(super) struct Http3Server<F> {
+    endpoint: Endpoint,
+    base: Instant,
+    connections: HashMap<ConnectionHandle, Connection>,
+    /// What has come of requests.
+    requests: BTreeMap<(ConnectionHandle, StreamId), Vec<u8>>,
+    /// Answers to come, in order.
+    due: BTreeMap<(u64, u64), (ConnectionHandle, StreamId, Fate)>,
+    /// Answers that are being written.
+    writing: BTreeMap<(ConnectionHandle, StreamId), Vec<u8>>,
+    out: Vec<(usize, Vec<u8>, u8)>,
+    delay_ns: u64,
+    body_bytes: usize,
+    fate: F,
+    pub(super) accepted: u64,
+    pub(super) answered: u64,
+    pub(super) request_body_bytes: u64,
+    pub(super) farewells: u64,
+    pub(super) totals: DatagramTotals,
+}
+
+impl<F: FnMut(u64) -> Fate> Http3Server<F> {
+    /// Answers after a delay with a body of this many bytes; `fate` decides by the number of the request.
+    pub(super) fn new(delay_ns: u64, body_bytes: usize, fate: F) -> Http3Server<F> {
+        let key = rcgen::KeyPair::generate_for(&rcgen::PKCS_ED25519).unwrap();
+        let certificate =
+            rcgen::CertificateParams::new(vec!["localhost".into()]).unwrap().self_signed(&key).unwrap();
+        let mut tls = rustls::ServerConfig::builder_with_provider(Arc::new(default_provider()))
+            .with_protocol_versions(&[&rustls::version::TLS13])
+            .unwrap()
+            .with_no_client_auth()
+            .with_single_cert(
+                vec![certificate.der().clone()],
+                PrivateKeyDer::Pkcs8(key.serialize_der().into()),
+            )
+            .unwrap();
+        tls.alpn_protocols = vec![b"h3".to_vec()];
+        let mut endpoint = EndpointConfig::default();
+        endpoint.rng_seed(Some([7; 32]));
+        let mut config =
+            ServerConfig::with_crypto(Arc::new(QuicServerConfig::try_from(Arc::new(tls)).unwrap()));
+        config.transport_config(Arc::new(TransportConfig::default()));
+        Http3Server {
+            endpoint: Endpoint::new(Arc::new(endpoint), Some(Arc::new(config)), true, None),
+            base: Instant::now(),
+            connections: HashMap::new(),
+            requests: BTreeMap::new(),
+            due: BTreeMap::new(),
+            writing: BTreeMap::new(),
+            out: Vec::new(),
+            delay_ns,
+            body_bytes,
+            fate,
+            accepted: 0,
+            answered: 0,
+            request_body_bytes: 0,
+            farewells: 0,
+            totals: DatagramTotals::default(),
+        }
+    }
+
+    fn at(&self, now_ns: u64) -> Instant {
+        self.base + Duration::from_nanos(now_ns)
+    }
+
+    fn send(&mut self, transmit: &Transmit, bytes: &[u8]) {
+        let bytes = &bytes[..transmit.size];
+        let socket = usize::from(transmit.destination.port()) - 1;
+        for datagram in bytes.chunks(transmit.segment_size.unwrap_or(bytes.len())) {
+            self.out.push((socket, datagram.to_vec(), transmit.ecn.map_or(0, |ecn| ecn as u8)));
+        }
+    }
+
+    /// Reads what has come on a stream; schedules the answer to a whole request.
+    fn read(&mut self, now_ns: u64, key: (ConnectionHandle, StreamId)) {
+        let connection = self.connections.get_mut(&key.0).unwrap();
+        let mut stream = connection.recv_stream(key.1);
+        let Ok(mut chunks) = stream.read(true) else {
+            self.requests.remove(&key);
+            return;
+        };
+        let request = self.requests.entry(key).or_default();
+        let mut is_whole = false;
+        let mut is_reset = false;
+        loop {
+            match chunks.next(usize::MAX) {
+                Ok(Some(chunk)) => request.extend_from_slice(&chunk.bytes),
+                Ok(None) => {
+                    is_whole = true;
+                    break;
+                }
+                Err(quinn_proto::ReadError::Blocked) => break,
+                Err(quinn_proto::ReadError::Reset(_)) => {
+                    is_reset = true;
+                    break;
+                }
+            }
+        }
+        let _ = chunks.finalize();
+        if is_reset {
+            self.requests.remove(&key);
+        } else if is_whole {
+            let request = self.requests.remove(&key).unwrap();
+            self.request_body_bytes += body_of(&request);
+            self.answered += 1;
+            let fate = (self.fate)(self.answered);
+            self.due.insert((now_ns + self.delay_ns, self.answered), (key.0, key.1, fate));
+        }
+    }
+
+    fn write(&mut self, key: (ConnectionHandle, StreamId)) {
+        let Some(connection) = self.connections.get_mut(&key.0) else { return };
+        let Some(rest) = self.writing.get_mut(&key) else { return };
+        let mut stream = connection.send_stream(key.1);
+        while !rest.is_empty() {
+            match stream.write(rest) {
+                Ok(written) => _ = rest.drain(..written),
+                Err(quinn_proto::WriteError::Blocked) => return,
+                Err(_) => {
+                    self.writing.remove(&key);
+                    return;
+                }
+            }
+        }
+        let _ = stream.finish();
+        self.writing.remove(&key);
+    }
+}
+
+impl<F: FnMut(u64) -> Fate> Http3Server<F> {
+    /// Serves over a real socket until told to stop, and then until nothing comes for a while.
+    pub(super) fn serve(&mut self, socket: &UdpSocket, stops: &AtomicBool) {
+        let began = Instant::now();
+        let mut buffer = vec![0; 65_536];
+        let mut peer = self;
+        loop {
+            let now_ns = || began.elapsed().as_nanos() as u64;
+            let due_ns = peer.datagrams_due_ns().unwrap_or(u64::MAX);
+            let wait_ns = due_ns.saturating_sub(now_ns()).clamp(100_000, 50_000_000);
+            socket.set_read_timeout(Some(Duration::from_nanos(wait_ns))).unwrap();
+            match socket.recv_from(&mut buffer) {
+                Ok((n, from)) => {
+                    peer.hear_datagram(now_ns(), usize::from(from.port()) - 1, &buffer[..n], 0);
+                }
+                Err(_) if stops.load(Ordering::SeqCst) => return,
+                Err(_) => {}
+            }
+            for (number, bytes, _) in peer.drive_datagrams(now_ns()) {
+                // A client that has gone refuses.
+                let _ = socket.send_to(&bytes, (std::net::Ipv4Addr::LOCALHOST, number as u16 + 1));
+            }
+        }
+    }
+}
+
+/// Bytes of a request's body; its frames must be sound.
+fn body_of(request: &[u8]) -> u64 {
+    let (mut reader, mut rest, mut bytes, mut section) = (Reader::default(), request, 0, Vec::new());
+    while !rest.is_empty() {
+        let (taken, step) = reader.step(rest);
+        rest = &rest[taken..];
+        match step {
+            Step::Payload { kind: kind::DATA, piece, .. } => bytes += piece.len() as u64,
+            Step::Payload { kind: kind::HEADERS, piece, .. } => section.extend_from_slice(piece),
+            _ => {}
+        }
+    }
+    assert!(reader.is_between_frames());
+    let mut text = Vec::new();
+    qpack::decode(&section, Some(&mut text)).unwrap();
+    let text = String::from_utf8(text).unwrap();
+    assert!(text.contains(":scheme: https\r\n:authority: 1"), "{text}");
+    bytes
+}
+
+fn answer(body_bytes: usize) -> Vec<u8> {
+    let mut section = qpack::PREFIX.to_vec();
+    qpack::write_field(":status", b"200", &mut section);
+    qpack::write_field("content-length", body_bytes.to_string().as_bytes(), &mut section);
+    // An unknown frame, which is to be ignored.
+    let mut bytes = vec![0x21, 2, 1, 2];
+    bytes.push(kind::HEADERS as u8);
+    write_number(section.len() as u64, &mut bytes);
+    bytes.extend(section);
+    bytes.push(kind::DATA as u8);
+    write_number(body_bytes as u64, &mut bytes);
+    bytes.resize(bytes.len() + body_bytes, b'x');
+    bytes
+}
+
+impl<F: FnMut(u64) -> Fate> Peer for &mut Http3Server<F> {
+    fn connect(&mut self, _: u64, _: &Address) -> Attempt {
+        unreachable!("HTTP/3 has no TCP connections")
+    }
+
+    fn answer(&mut self, _: u64, _: &[u8]) -> Vec<Act> {
+        Vec::new()
+    }
+
+    fn datagram_totals(&mut self) -> &mut DatagramTotals {
+        &mut self.totals
+    }
+
+    fn hear_datagram(&mut self, now_ns: u64, socket: usize, bytes: &[u8], ecn: u8) {
+        let now = self.at(now_ns);
+        let from: SocketAddr = (std::net::Ipv4Addr::new(198, 51, 100, 1), socket as u16 + 1).into();
+        let mut out = Vec::new();
+        let ecn = EcnCodepoint::from_bits(ecn);
+        match self.endpoint.handle(now, from, None, ecn, BytesMut::from(bytes), &mut out) {
+            Some(DatagramEvent::ConnectionEvent(handle, event)) => {
+                self.connections.get_mut(&handle).unwrap().handle_event(event);
+            }
+            Some(DatagramEvent::Response(transmit)) => self.send(&transmit, &out),
+            Some(DatagramEvent::NewConnection(incoming)) => {
+                match self.endpoint.accept(incoming, now, &mut out, None) {
+                    Ok((handle, connection)) => {
+                        self.accepted += 1;
+                        self.connections.insert(handle, connection);
+                    }
+                    Err(error) => panic!("{:?}", error.cause),
+                }
+            }
+            None => {}
+        }
+    }
+
+    fn datagrams_due_ns(&mut self) -> Option<u64> {
+        let base = self.base;
+        let timers = self.connections.values_mut().filter_map(Connection::poll_timeout).min();
+        let timer = timers.map(|at| (at - base).as_nanos() as u64);
+        timer.into_iter().chain(self.due.keys().next().map(|(at, _)| *at)).min()
+    }
+
+    fn drive_datagrams(&mut self, now_ns: u64) -> Vec<(usize, Vec<u8>, u8)> {
+        let now = self.at(now_ns);
+        while let Some(entry) = self.due.first_entry()
+            && entry.key().0 <= now_ns
+        {
+            let (handle, id, fate) = entry.remove();
+            let Some(connection) = self.connections.get_mut(&handle) else { continue };
+            match fate {
+                Fate::Answer => {
+                    self.writing.insert((handle, id), answer(self.body_bytes));
+                    self.write((handle, id));
+                }
+                Fate::Reset(code) => {
+                    let _ = connection.send_stream(id).reset(VarInt::from_u64(code).unwrap());
+                }
+            }
+        }
+        let handles: Vec<ConnectionHandle> = self.connections.keys().copied().collect();
+        for handle in handles {
+            let connection = self.connections.get_mut(&handle).unwrap();
+            if connection.poll_timeout().is_some_and(|at| at <= now) {
+                connection.handle_timeout(now);
+            }
+            let mut is_over = false;
+            loop {
+                let connection = self.connections.get_mut(&handle).unwrap();
+                let mut has_news = false;
+                while let Some(event) = connection.poll_endpoint_events() {
+                    is_over |= event.is_drained();
+                    if let Some(event) = self.endpoint.handle_event(handle, event) {
+                        connection.handle_event(event);
+                        has_news = true;
+                    }
+                }
+                let mut readable = Vec::new();
+                while let Some(event) = connection.poll() {
+                    has_news = true;
+                    match event {
+                        Event::Connected => {
+                            let control = connection.streams().open(Dir::Uni).unwrap();
+                            let _ = connection.send_stream(control).write(&[0, 4, 2, 0x21, 1]);
+                        }
+                        Event::ConnectionLost { reason } => {
+                            let is_farewell = matches!(&reason, quinn_proto::ConnectionError::ApplicationClosed(close)
+                                if close.error_code.into_inner() == code::NO_ERROR);
+                            // The farewell may be lost.
+                            let is_silence = matches!(&reason, quinn_proto::ConnectionError::TimedOut);
+                            assert!(is_farewell || is_silence, "{reason:?}");
+                            self.farewells += u64::from(is_farewell);
+                        }
+                        Event::Stream(StreamEvent::Opened { dir }) => {
+                            while let Some(id) = connection.streams().accept(dir) {
+                                if dir == Dir::Bi {
+                                    readable.push(id);
+                                }
+                            }
+                        }
+                        Event::Stream(StreamEvent::Readable { id }) if id.dir() == Dir::Bi => {
+                            readable.push(id);
+                        }
+                        _ => {}
+                    }
+                }
+                for id in readable {
+                    self.read(now_ns, (handle, id));
+                }
+                let writing: Vec<_> = self.writing.keys().copied().filter(|key| key.0 == handle).collect();
+                for key in writing {
+                    self.write(key);
+                }
+                let mut out = Vec::new();
+                while let Some(transmit) =
+                    self.connections.get_mut(&handle).unwrap().poll_transmit(now, 10, &mut out)
+                {
+                    self.send(&transmit, &out);
+                    out.clear();
+                    has_news = true;
+                }
+                if !has_news {
+                    break;
+                }
+            }
+            if is_over {
+                self.connections.remove(&handle);
+                self.requests.retain(|key, _| key.0 != handle);
+                self.writing.retain(|key, _| key.0 != handle);
+            }
+        }
+        std::mem::take(&mut self.out)
+    }
+}
