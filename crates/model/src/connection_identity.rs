@@ -7,7 +7,7 @@
 //! does.
 
 use crate::record::RunRecord;
-use crate::spec::{ClientSpec, ConnectionPolicy, HttpVersion, RunSpec};
+use crate::spec::{ClientSpec, ConnectionPolicy, RunSpec};
 use webstone_measure::identities::IdentityCheck;
 use webstone_measure::metrics::{Handshakes, Measured};
 use webstone_workload::tls::Share;
@@ -71,7 +71,7 @@ pub fn of_connections(measured: &Measured, clients: u64, rules: &ConnectionRules
             connects.saturating_add(clients),
         );
     }
-    if rules.client.http != HttpVersion::Http2 {
+    if !rules.client.http.has_streams() {
         at_most(
             "no connection without a request: connections + failed connects ≤ carried in + started + retried",
             connects,
@@ -126,6 +126,7 @@ fn of_handshakes(
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::spec::HttpVersion;
     use webstone_measure::metrics::Counts;
 
     /// A window with two clients: one request was carried in, 100 began, 99 ended, two are in flight.

@@ -46,13 +46,14 @@ pub struct ClientArgs {
     /// HTTP version
     ///
     /// HTTP/2 is negotiated for https:// URLs (ALPN), and used with prior knowledge for http:// URLs. The files
-    /// that --parallel requests at a time are then streams of one connection.
+    /// that --parallel requests at a time are then streams of one connection. HTTP/3 goes over QUIC, to https:// URLs
+    /// alone.
     ///
     /// Example: --http 2
     #[arg(long, value_name = "VERSION", value_parser = values::http_version())]
     pub http: Option<HttpVersion> => (client.http),
 
-    /// HTTP/2: maximum number of concurrent streams per connection; other requests wait
+    /// HTTP/2, HTTP/3: maximum number of concurrent streams per connection; other requests wait
     ///
     /// The server's own limit applies, too.
     ///
@@ -70,7 +71,7 @@ pub struct ClientArgs {
     #[arg(long, value_name = "BROWSER|VALUES")]
     pub http2_settings: Option<Http2Settings> => (client.http2_settings),
 
-    /// HTTP/2 with keep-alive: clients that share each connection
+    /// HTTP/2 or HTTP/3 with keep-alive: clients that share each connection
     ///
     /// h2load's -c 8 -m 10 is -c 80 -K --clients-per-connection 10.
     ///

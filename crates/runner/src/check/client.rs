@@ -5,6 +5,7 @@ use webstone_measure::units::Nanos;
 use webstone_model::spec::{Check, ClientSpec, ConnectionPolicy, HttpVersion};
 use webstone_workload::RequestDetail;
 use webstone_workload::target::{Place, Scheme};
+use webstone_workload::tls::TlsVersion;
 
 use super::{SpecError, server_url};
 
@@ -30,7 +31,8 @@ pub(super) fn check(client: &mut ClientSpec) -> Result<(), SpecError> {
         }
         _ => {}
     }
-    http2(client)?;
+    streams(client)?;
+    http3(client)?;
     if Method::from_bytes(client.method.as_bytes()).is_err() {
         let remedy = "write one word, as in GET or POST";
         return Err(SpecError::value("client.method", &client.method, "not a method", remedy));
@@ -130,6 +132,38 @@ fn follow(client: &ClientSpec) -> Result<(), SpecError> {
     Ok(())
 }
 
+/// What cannot go over QUIC.
+fn http3(client: &ClientSpec) -> Result<(), SpecError> {
+    if client.http != HttpVersion::Http3 {
+        return Ok(());
+    }
+    const REMEDY: &str = "leave it out, or set client.http to 1.1 or 2";
+    let refused = |key: &'static str, what: &str| Err(SpecError::new(key, what.to_owned(), REMEDY));
+    if client.proxy_protocol.is_some() {
+        return refused(
+            "client.proxy_protocol",
+            "HTTP/3 has no TCP connection that such a header could begin",
+        );
+    }
+    if let Some(path) = &client.unix_socket {
+        return refused("client.unix_socket", &format!("`{path}`, but HTTP/3 goes over UDP"));
+    }
+    if let Some(given) = client.bandwidth {
+        return refused("client.bandwidth", &format!("`{given}`, but datagrams are not held up"));
+    }
+    if client.reset {
+        return refused("client.reset", "`true`, but connections of HTTP/3 have no TCP reset");
+    }
+    let tls = &client.tls;
+    if !tls.versions.contains(&TlsVersion::Tls13) {
+        return refused("client.tls.versions", "without 1.3, but HTTP/3 needs TLS 1.3");
+    }
+    if tls.early_data {
+        return refused("client.tls.early_data", "`true`, but early data is not supported over HTTP/3");
+    }
+    Ok(())
+}
+
 /// Only HTTP/1.1 on kept connections has pipelines.
 fn pipeline(client: &ClientSpec) -> Result<(), SpecError> {
     const PIPELINE: &str = "client.pipeline";
@@ -177,8 +211,8 @@ fn codings(client: &ClientSpec) -> Result<(), SpecError> {
     Ok(())
 }
 
-/// What only HTTP/2 has, and what it does not have.
-fn http2(client: &ClientSpec) -> Result<(), SpecError> {
+/// What only HTTP/2 and HTTP/3 have, and what they do not have.
+fn streams(client: &ClientSpec) -> Result<(), SpecError> {
     const SHARED: &str = "client.clients_per_connection";
     const STREAMS: &str = "client.streams";
     if client.clients_per_connection == 0 {
@@ -188,19 +222,24 @@ fn http2(client: &ClientSpec) -> Result<(), SpecError> {
         let remedy = "write at least 1, or leave it out for no limit";
         return Err(SpecError::value(STREAMS, 0, "less than 1", remedy));
     }
-    if client.http != HttpVersion::Http2 {
-        let remedy = "set client.http to 2, or remove it";
+    let remedy = "set client.http to 2, or remove it";
+    if client.http != HttpVersion::Http2 && !client.http2_settings.is_default() {
+        let what = format!("`{}`, but only HTTP/2 has settings", client.http2_settings);
+        return Err(SpecError::new("client.http2_settings", what, remedy));
+    }
+    if !client.http.has_streams() {
+        let remedy = "set client.http to 2 or 3, or remove it";
         if client.clients_per_connection > 1 {
             let given = client.clients_per_connection;
-            let what = format!("`{given}`, but only HTTP/2 connections can be shared");
+            let what = format!("`{given}`, but only connections of HTTP/2 and HTTP/3 can be shared");
             return Err(SpecError::new(SHARED, what, remedy));
         }
         if let Some(given) = client.streams {
-            return Err(SpecError::new(STREAMS, format!("`{given}`, but only HTTP/2 has streams"), remedy));
-        }
-        if !client.http2_settings.is_default() {
-            let what = format!("`{}`, but only HTTP/2 has settings", client.http2_settings);
-            return Err(SpecError::new("client.http2_settings", what, remedy));
+            return Err(SpecError::new(
+                STREAMS,
+                format!("`{given}`, but only HTTP/2 and HTTP/3 have streams"),
+                remedy,
+            ));
         }
         return Ok(());
     }

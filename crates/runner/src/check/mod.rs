@@ -107,11 +107,21 @@ fn rules(spec: &mut RunSpec, asked: &Asked) -> Result<(), SpecError> {
     cpus("generator.cpus", &spec.generator.cpus)?;
     server::agents(spec)?;
     generators::check(spec)?;
+    if spec.client.http == HttpVersion::Http3
+        && let Some(url) = spec.target.iter().find(|url| url.starts_with("http:"))
+    {
+        let what = format!("`{url}` has no TLS, and HTTP/3 has no other");
+        return Err(SpecError::new("target", what, "write https://, or set client.http to 1.1 or 2"));
+    }
     match spec.target.first() {
         Some(url) => server::elsewhere(&spec.server, url, &asked.given),
         None => {
             // A server of ours speaks what its clients do.
             spec.server.http2 |= spec.client.http == HttpVersion::Http2;
+            if spec.client.http == HttpVersion::Http3 {
+                spec.server.http3 = true;
+                spec.server.tls.get_or_insert_default();
+            }
             server::proxy_protocol(spec)?;
             server::own(&mut spec.server)
         }

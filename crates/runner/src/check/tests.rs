@@ -245,3 +245,29 @@ fn a_broken_rule_is_told_with_place_key_value_and_remedy() {
         assert_eq!(from_elsewhere, SpecError { place: None, ..error });
     }
 }
+
+#[test]
+fn what_cannot_go_over_quic_is_refused() {
+    let refused = |target: &str, client: &str| {
+        let text = format!("{target}[client]\nhttp = \"3\"\n{client}\n");
+        check(&asked(&text)).err().map(|error| error.key)
+    };
+    let there = "target = [\"https://127.0.0.1:1\"]\n";
+    for (client, key) in [
+        ("reset = true", Some("client.reset")),
+        ("unix_socket = \"/s\"", Some("client.unix_socket")),
+        ("proxy_protocol = \"v1\"", Some("client.proxy_protocol")),
+        ("proxy = \"http://p:3128\"", Some("client.proxy")),
+        ("connections = \"keep-alive\"\npipeline = 4", Some("client.pipeline")),
+        ("http2_settings = \"chrome\"", Some("client.http2_settings")),
+        ("tls = { versions = [\"1.2\"] }", Some("client.tls.versions")),
+        ("tls = { early_data = true, resume = \"100%\" }", Some("client.tls.early_data")),
+        ("connections = \"keep-alive\"\nclients_per_connection = 4\nstreams = 10", None),
+    ] {
+        assert_eq!(refused(there, client).as_deref(), key, "{client}");
+    }
+    assert_eq!(refused("target = [\"http://127.0.0.1:1\"]\n", "").as_deref(), Some("target"));
+    let mut own = checked("[client]\nhttp = \"3\"\n");
+    let refused = for_workload(&mut own, &webstone_workload::Workload::default()).unwrap_err();
+    assert_eq!(refused.key, "client.http", "a server of webstone's own");
+}

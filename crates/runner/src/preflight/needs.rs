@@ -8,7 +8,7 @@ use std::fmt;
 use webstone_lab::limits::Limits;
 
 use webstone_judge::search::iterations_max;
-use webstone_model::spec::{ConnectionPolicy, HttpVersion, RunSpec, Software};
+use webstone_model::spec::{ConnectionPolicy, RunSpec, Software};
 use webstone_workload::addresses::{AddressRange, PortRange};
 
 /// Descriptors beside connections: standard streams, record files, trace, name service, and the server's pipes.
@@ -45,7 +45,7 @@ pub struct Load {
     /// Connections end with a reset, which leaves no TIME_WAIT.
     pub reset: bool,
     /// Whether it is in HTTP/2.
-    pub is_http2: bool,
+    pub has_streams: bool,
     /// Number of workers.
     pub workers: u64,
     /// Each worker has a table of open files of its own, to which the limit on descriptors applies by itself.
@@ -86,7 +86,7 @@ impl Load {
             policy: spec.client.connections,
             requests_per_connection: spec.client.requests_per_connection,
             reset: spec.client.reset,
-            is_http2: spec.client.http == HttpVersion::Http2,
+            has_streams: spec.client.http.has_streams(),
             workers,
             workers_own_descriptors: webstone_engine::workers_own_descriptors(),
             sources: spec.client.source.iter().map(AddressRange::count).sum::<u64>().max(1),
@@ -129,7 +129,7 @@ impl Load {
         match (self.policy, self.requests_per_connection) {
             _ if self.reset => 0,
             // It has no words for a server to close first.
-            (ConnectionPolicy::PerRequest | ConnectionPolicy::PerPage, _) if self.is_http2 => {
+            (ConnectionPolicy::PerRequest | ConnectionPolicy::PerPage, _) if self.has_streams => {
                 self.workers * CONNECTIONS_PER_WORKER_S
             }
             (ConnectionPolicy::KeepAlive, Some(limit)) => (self.workers * CONNECTIONS_PER_WORKER_S)

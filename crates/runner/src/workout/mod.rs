@@ -242,7 +242,12 @@ impl Troubled {
             found = contact.reached.addresses;
         }
         let address = found[0];
-        let tls = over_tls.map(|_| ProbeTls::new(&spec.client.tls, spec.client.http)).transpose()?;
+        // Misdeeds are done over TCP.
+        let http = match spec.client.http {
+            HttpVersion::Http3 => HttpVersion::Http11,
+            http => http,
+        };
+        let tls = over_tls.map(|_| ProbeTls::new(&spec.client.tls, http)).transpose()?;
         Ok(Troubled { target, address, tls, is_http2: spec.client.http == HttpVersion::Http2 })
     }
 
