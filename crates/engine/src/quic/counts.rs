@@ -9,7 +9,8 @@
 pub struct Counts {
     /// What was sent; `ignored` is 0.
     pub sent: DirectionCounts,
-    /// What was received. `ignored`: packets that could not be decrypted or came twice, and everything after the end.
+    /// What was received. `ignored`: packets that could not be decrypted, came twice or too late, and everything after the
+    /// end.
     pub received: DirectionCounts,
     /// Packets sent that the server has to acknowledge, or that were padded.
     pub packets_sent: u64,
@@ -31,6 +32,8 @@ pub struct Counts {
     pub packets_duplicate: u64,
     /// Packets that could not be decrypted, or are not QUIC.
     pub packets_undecryptable: u64,
+    /// Packets of the handshake that came after its keys were given up: mostly ones that the server sent again.
+    pub packets_late: u64,
     /// Probe timeouts.
     pub probe_timeouts: u64,
     /// Times that the congestion window was reduced, by loss or by CE marks.

@@ -74,6 +74,13 @@ impl Connection {
         self.counts.packets_undecryptable += 1;
     }
 
+    /// A packet of the handshake whose keys were given up.
+    #[cold]
+    fn ignore_late(&mut self, bytes: usize) {
+        self.counts.received.ignored += bytes as u64;
+        self.counts.packets_late += 1;
+    }
+
     #[inline]
     fn hear_short<E: Events>(&mut self, now_ns: u64, packet: &mut [u8], ecn: u8, events: &mut E) {
         let Some(one) = &mut self.one else { return self.wait_for_keys(packet, ecn) };
@@ -122,16 +129,15 @@ impl Connection {
             Long::Handshake => SpaceId::Handshake,
             Long::ZeroRtt | Long::Retry => return self.ignore(size),
         };
-        let Some(shaking) = &mut self.shaking else { return self.ignore(size) };
+        let Some(shaking) = &mut self.shaking else { return self.ignore_late(size) };
         let (keys, space) = match id {
             SpaceId::Initial => (&shaking.initial_keys, &shaking.initial),
             _ => (&shaking.handshake_keys, &shaking.handshake),
         };
         let Some(keys) = keys else {
-            return if id == SpaceId::Handshake {
-                self.wait_for_keys(packet, ecn)
-            } else {
-                self.ignore(size)
+            return match id {
+                SpaceId::Handshake => self.wait_for_keys(packet, ecn),
+                _ => self.ignore_late(size),
             };
         };
         let (header, key) = parts(&keys.remote);

@@ -227,6 +227,23 @@ fn keys_follow_the_peer_but_not_too_early() {
 }
 
 #[test]
+fn handshake_packets_that_come_again_are_late() {
+    let mut pair = Pair::new(Version::V1, |_| {});
+    pair.flush();
+    let answers = pair.peer.answers();
+    answers.iter().for_each(|answer| pair.say(answer));
+    pair.flush();
+    // The Initial's keys are gone, those of Handshake packets are not: they come twice.
+    let before = *pair.client.counts();
+    answers.iter().for_each(|answer| pair.say(answer));
+    let after = *pair.client.counts();
+    assert_eq!(after.packets_late + after.packets_duplicate, answers.len() as u64);
+    assert!(after.packets_late > 0 && after.packets_undecryptable == 0);
+    let bytes: usize = answers.iter().map(Vec::len).sum();
+    assert_eq!(after.received.ignored - before.received.ignored, bytes as u64);
+}
+
+#[test]
 fn late_packets_of_old_keys_are_read() {
     let mut pair = Pair::confirmed(Version::V1);
     let late = pair.peer.packet(SpaceId::Data, &stream(0, 0, b"one", false));
