@@ -43,7 +43,7 @@ pub(crate) enum Accepted {
     },
     /// Of QUIC: its first datagram has come.
     Quic {
-        incoming: quinn::Incoming,
+        incoming: Box<quinn::Incoming>,
         /// Where it came.
         local: SocketAddr,
     },
@@ -130,7 +130,7 @@ pub(crate) fn serve(accepted: Accepted, shard: &Rc<Shard>) {
     let (socket, peer, over_tls) = match accepted {
         Accepted::Socket { socket, peer, over_tls } => (socket, peer, over_tls),
         Accepted::Quic { incoming, local } => {
-            return drop(tokio::task::spawn_local(h3::run(incoming, local, Rc::clone(shard))));
+            return drop(tokio::task::spawn_local(h3::run(*incoming, local, Rc::clone(shard))));
         }
     };
     let stream = if peer.is_some() {

@@ -154,7 +154,7 @@ impl StoresServerSessions for Noticing {
 
 enum Event {
     Order(Option<Order>),
-    Incoming(Option<quinn::Incoming>),
+    Incoming(Option<Box<quinn::Incoming>>),
 }
 
 /// Accepts connections at one socket until the server stops.
@@ -175,7 +175,9 @@ pub(crate) async fn accept(
         let mut incoming = std::pin::pin!(endpoint.accept());
         let event = std::future::poll_fn(|cx| match orders.poll_recv(cx) {
             Poll::Ready(order) => Poll::Ready(Event::Order(order)),
-            Poll::Pending => incoming.as_mut().poll(cx).map(Event::Incoming),
+            Poll::Pending => {
+                incoming.as_mut().poll(cx).map(|incoming| Event::Incoming(incoming.map(Box::new)))
+            }
         });
         match event.await {
             Event::Incoming(Some(incoming)) => dealer.deal(Accepted::Quic { incoming, local }),
