@@ -285,6 +285,7 @@ pub fn check(spec: &ServerSpec) -> Result<(), Refusal> {
     let refuse = |what: String, hint: &str| Err(Refusal { what, hint: hint.to_owned() });
     interfaces::check(spec)?;
     let name = spec.software.name();
+    tls::speaks_http3(spec, None)?;
     let Some(driver) = driver(spec.software) else {
         if spec.logging() == Logging::On {
             return refuse(

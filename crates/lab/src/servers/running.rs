@@ -17,7 +17,7 @@ use webstone_workload::Workload;
 
 use super::runnable;
 use super::site::{Directory, OWN, User, address, is_plain, second_address, user};
-use super::tls::SiteTls;
+use super::tls::{self, SiteTls};
 use super::{Asked, Disclosure, ERROR_LOG, Installed, Refusal, ServerError, Setup, Site, driver, find};
 use crate::attended::{Attended, POLL, in_words, quoted};
 use crate::child::{CHILD, Child};
@@ -39,7 +39,7 @@ const STOP_PATIENCE: [Duration; 2] = [Duration::from_secs(10), Duration::from_se
 const ANSWER_PATIENCE: Duration = Duration::from_secs(2);
 /// How often a server is started again on another port because its port was taken meanwhile.
 const PORTS_TRIED: usize = 4;
-/// Messages of servers about a port that is taken, in small letters.
+/// Messages of servers about a port that is taken.
 const PORT_TAKEN: [&str; 3] = ["address already in use", "can't bind", "cannot bind socket"];
 /// Lines of its error log that a message quotes.
 const LOG_LINES: usize = 10;
@@ -379,13 +379,13 @@ fn attempt(
         what: format!("the directory that {server} gets for itself cannot be used: {found}"),
         hint: "let that user into it, or set another one: TMPDIR=/var/tmp".to_owned(),
     })?;
+    tls::speaks_http3(&site.spec, Some(&site.build))?;
     let setup = super::configured(driver, &site);
     for (name, text) in &setup.files {
         directory.write(name, text).map_err(io("write the configuration"))?;
     }
-    let certificate =
-        site.tls.as_ref().map(|tls| super::tls::certificate(&tls.spec, address.ip())).transpose()?;
-    for (name, text) in certificate.iter().flat_map(super::tls::files) {
+    let certificate = site.tls.as_ref().map(|tls| tls::certificate(&tls.spec, address.ip())).transpose()?;
+    for (name, text) in certificate.iter().flat_map(tls::files) {
         directory.write_private(name, &text, user.as_ref()).map_err(io("write the certificate"))?;
     }
     for name in &setup.executables {
@@ -431,9 +431,9 @@ fn attempt(
         software,
         gone: None,
         has_handler: site.spec.interface.is_some(),
-        http2_alone: super::tls::is_http2_alone(&site),
+        http2_alone: tls::is_http2_alone(&site),
         cert_pem: certificate.map(|certificate| certificate.cert_pem),
-        trusted: super::tls::trusted(&site),
+        trusted: tls::trusted(&site),
         directory,
         root: Root::default(),
     };

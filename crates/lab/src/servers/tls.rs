@@ -178,7 +178,37 @@ pub(super) fn nginx_listen(site: &Site, options: &str) -> String {
         format!("        listen {address}{options}{ssl}{http2} default_server;\n")
     };
     let second = site.second().map(|address| line(address, true)).unwrap_or_default();
-    line(site.address, site.is_secure()) + &second + directive
+    let secure = site.second().or_else(|| site.is_secure().then_some(site.address));
+    let http3 = secure.filter(|_| site.spec.http3).map(|address| {
+        let port = address.port();
+        // Of several workers each has a socket of its own, or only the first would serve.
+        format!(
+            "        listen {address} quic reuseport;\n        add_header Alt-Svc 'h3=\":{port}\"; ma=86400' always;\n"
+        )
+    });
+    line(site.address, site.is_secure()) + &second + directive + &http3.unwrap_or_default()
+}
+
+/// Checks that a server can speak HTTP/3 if it should; `build` is what its program says of itself, once that is known.
+pub(super) fn speaks_http3(spec: &ServerSpec, build: Option<&str>) -> Result<(), Refusal> {
+    let (what, hint) = match spec.software {
+        _ if !spec.http3 => return Ok(()),
+        _ if spec.tls.is_none() => ("HTTP/3 is always over TLS".to_owned(), "switch TLS on: --tls"),
+        _ if spec.tls.as_ref().is_some_and(|tls| !tls.has(TlsVersion::Tls13)) => {
+            ("HTTP/3 needs TLS 1.3".to_owned(), "add 1.3 to --server-tls-versions")
+        }
+        Software::Reference | Software::Caddy => return Ok(()),
+        Software::Nginx if build.is_none_or(|build| build.contains("http_v3_module")) => return Ok(()),
+        Software::Nginx => (
+            "this nginx was built without ngx_http_v3_module".to_owned(),
+            "install nginx 1.25 or later with it, as in Debian 13, and name it with --server-program",
+        ),
+        software => (
+            format!("webstone cannot configure it for {}", software.name()),
+            "choose reference, nginx or caddy, or measure a server that is up, by its URL",
+        ),
+    };
+    Err(Refusal { what: format!("server.http3: {what}"), hint: hint.to_owned() })
 }
 
 /// From 1.25.1 on HTTP/2 is a directive, and one address without TLS has both versions.
@@ -295,6 +325,8 @@ pub(super) fn caddy(site: &Site) -> String {
 /// Protocols that Caddy is told, where it is told any.
 pub(super) fn caddy_protocols(site: &Site) -> Option<&'static str> {
     match (site.tls.is_some(), site.spec.http2) {
+        (true, _) if site.spec.http3 && site.second().is_some() => Some("h1 h2 h2c h3"),
+        (true, _) if site.spec.http3 => Some("h1 h2 h3"),
         (true, true) if site.second().is_some() => Some("h1 h2 h2c"),
         (true, true) => Some("h1 h2"),
         // HTTP/3 would also take a UDP port.
@@ -346,7 +378,12 @@ pub(super) fn haproxy_global(site: &Site) -> String {
 
 /// What the run rules require to be disclosed of it; empty without TLS and HTTP/2.
 pub fn disclosed(server: &ServerSpec) -> String {
-    let protocol = if server.http2 { ", HTTP/2" } else { "" };
+    let protocol = match (server.http2, server.http3) {
+        (true, true) => ", HTTP/2, HTTP/3",
+        (false, true) => ", HTTP/3",
+        (true, false) => ", HTTP/2",
+        (false, false) => "",
+    };
     let Some(tls) = &server.tls else { return protocol.trim_start_matches(", ").to_owned() };
     let versions: Vec<String> = tls.versions.iter().map(|version| format!("TLS {version}")).collect();
     let beside = if tls.listen.is_some() { " at one address, without TLS at another" } else { "" };
@@ -378,6 +415,27 @@ pub(super) fn trusted(site: &Site) -> Option<PathBuf> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn what_cannot_speak_http3_says_why() {
+        let of = |software, tls: bool, build| {
+            let tls = tls.then(ServerTls::default);
+            let spec = ServerSpec { software, tls, http3: true, ..ServerSpec::default() };
+            speaks_http3(&spec, build).err().map(|refusal| refusal.what)
+        };
+        assert_eq!(of(Software::Reference, true, None), None);
+        assert_eq!(of(Software::Caddy, true, Some("2.6.2")), None);
+        assert_eq!(of(Software::Nginx, true, Some("nginx/1.26.3 --with-http_v3_module")), None);
+        let found = of(Software::Nginx, true, Some("nginx/1.22.1 --with-http_v2_module")).unwrap();
+        assert!(found.contains("without ngx_http_v3_module"), "{found}");
+        assert!(of(Software::Apache, true, None).unwrap().contains("cannot configure it for apache"));
+        assert!(of(Software::Caddy, false, None).unwrap().contains("always over TLS"));
+        let old = ServerTls { versions: vec![TlsVersion::Tls12], ..ServerTls::default() };
+        let spec =
+            ServerSpec { software: Software::Caddy, tls: Some(old), http3: true, ..ServerSpec::default() };
+        assert!(speaks_http3(&spec, None).unwrap_err().what.contains("needs TLS 1.3"));
+        assert_eq!(speaks_http3(&ServerSpec::default(), None), Ok(()));
+    }
 
     #[test]
     fn http2_of_nginx_is_a_directive_from_1_25_1_on() {
