@@ -133,7 +133,7 @@ fn notes(message: &libc::msghdr) -> (Option<usize>, u8) {
             unsafe { ((*header).cmsg_level, (*header).cmsg_type, (*header).cmsg_len as usize) };
         // SAFETY: plain arithmetic.
         let has = |bytes: usize| length >= unsafe { libc::CMSG_LEN(bytes as u32) } as usize;
-        // SAFETY: not null, so a whole header; the macro points behind it.
+        // SAFETY: not null, so a whole header; the macro points after it.
         let content = unsafe { libc::CMSG_DATA(header) };
         match (level, kind) {
             (libc::SOL_UDP, libc::UDP_GRO) if has(size_of::<libc::c_int>()) => {

@@ -76,7 +76,7 @@ impl QuicTls {
 
     /// Class and words of an error of TLS.
     pub(crate) fn told(&self, error: &Error) -> (ErrorClass, String) {
-        // Not as the first bytes over a stream: they would be looked at for text.
+        // Not as the first bytes over a stream, in which text would be looked for.
         failure::told(error, self.plan.as_ref().map_or("", |tls| &tls.offered), Some(&[]))
     }
 

@@ -117,7 +117,7 @@ impl rustls::server::ProducesTickets for NoTickets {
     }
 }
 
-/// The sessions as one connection sees them. quinn does not tell whether its handshake resumed one, but it did if it took one.
+/// The sessions as one connection sees them. quinn hides whether its handshake resumed one; it did if it took one.
 #[derive(Debug)]
 pub(super) struct Noticing {
     sessions: Arc<dyn StoresServerSessions>,
