@@ -9,6 +9,16 @@ use crate::tree::root;
 /// The sanitizers' runtime is part of every toolchain for this target; elsewhere the step is skipped.
 const TARGET: &str = "x86_64-unknown-linux-gnu";
 
+/// Tests of times and schedules, and those that cut input at every byte: they reach no unsafe code that others do not, and take the longest.
+const SLOW: [&str; 6] = [
+    "truth::",
+    "open_loop::",
+    "simulated_tests::schedules",
+    "quic::simulated_tests",
+    "quic::scripted_tests",
+    "duel::noise_tests",
+];
+
 /// The engine's unit tests and its levels against known servers. The crates of this workspace are built with
 /// AddressSanitizer, their dependencies are not: allocations are watched anyway, whichever crate makes them.
 pub fn sanitize() -> Outcome {
@@ -19,8 +29,9 @@ pub fn sanitize() -> Outcome {
     // Of the whole workspace, although only the engine's tests run: asked for one package, cargo would build many of its
     // dependencies again, with fewer features than the tests have them.
     let mut command = cargo("test --workspace --locked --test units --test cases -- --quiet");
-    // These are about times and schedules, and reach no unsafe code that the others do not; they take the longest.
-    command.args(["--skip", "truth::", "--skip", "open_loop::", "--skip", "simulated_tests::schedules"]);
+    for slow in SLOW {
+        command.args(["--skip", slow]);
+    }
     command
         .env("RUSTC_WORKSPACE_WRAPPER", root().join("xtask/sanitized-rustc"))
         .env("RUST_TEST_THREADS", "8") // most of the time they wait

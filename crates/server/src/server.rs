@@ -14,6 +14,7 @@ use tokio::runtime::LocalOptions;
 use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
 use tokio::sync::oneshot;
 use webstone_model::spec::ServerSpec;
+use webstone_workload::tls::TlsVersion;
 
 use crate::accept::{self, Accepted, Acceptor, Dealer, Order};
 use crate::access_log::{HAND_OVER_EVERY, LogWriter, ThreadLog};
@@ -157,7 +158,13 @@ impl Server {
         let all: Vec<Address> = addresses.iter().map(|(address, _)| address.clone()).collect();
         let tls = spec.tls.as_ref().map(|tls| Tls::new(tls, &spec, &all)).transpose()?;
         let certificate = tls.as_ref().and_then(|tls| tls.made.as_ref()).map(|made| made.cert_pem.clone());
+        let has_1_3 = spec.tls.as_ref().is_some_and(|tls| tls.has(TlsVersion::Tls13));
         let quic = match (&tls, spec.http3) {
+            (Some(_), true) if !has_1_3 => {
+                let hint = "add 1.3 to --tls-versions, or leave out HTTP/3";
+                let what = "--http 3: HTTP/3 needs TLS 1.3, which --tls-versions leaves out".to_owned();
+                return Err(ServeError { what, hint: Some(hint.to_owned()) });
+            }
             (Some(tls), true) => Some(tls.quic()?),
             (None, true) => {
                 let hint = "add --tls, or --http 2";

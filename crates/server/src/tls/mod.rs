@@ -100,9 +100,8 @@ impl Tls {
 
     /// QUIC with the same certificate.
     pub(crate) fn quic(&self) -> Result<Quic, ServeError> {
-        let hint = "add 1.3 to --tls-versions, or leave out HTTP/3";
         Quic::new(ServerConfig::clone(self.acceptor.config()), self.resumes)
-            .map_err(|what| ServeError { what: format!("--http 3: {what}"), hint: Some(hint.to_owned()) })
+            .map_err(|what| ServeError { what: format!("--http 3: {what}"), hint: None })
     }
 
     /// The handshake of a connection, with a fault if one is due. `None`: the connection has ended.

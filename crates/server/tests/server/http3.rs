@@ -8,7 +8,10 @@ use h3_quinn::OpenStreams;
 use hyper::{Request, Response};
 use quinn::crypto::rustls::QuicClientConfig;
 use rustls::ClientConfig;
-use webstone_server::{COUNTERS_PATH, Counters, FAULT_PATH, RunningServer};
+use webstone_model::server_tls::ServerTls;
+use webstone_model::spec::ServerSpec;
+use webstone_server::{COUNTERS_PATH, Counters, FAULT_PATH, RunningServer, ServeOptions, Server};
+use webstone_workload::tls::TlsVersion;
 
 use crate::peer::content_of;
 use crate::tls::{client, connect, server};
@@ -240,4 +243,15 @@ fn faults_before_the_first_request_are_played() {
         client.dial().await;
         assert!(begin.elapsed() >= Duration::from_millis(100));
     });
+}
+
+#[test]
+fn without_tls_1_3_it_is_refused() {
+    let refused = |tls: Option<ServerTls>| {
+        let spec = ServerSpec { http3: true, tls, ..ServerSpec::default() };
+        Server::start(ServeOptions::new(spec)).unwrap_err().what
+    };
+    assert!(refused(None).starts_with("--http 3: HTTP/3 is always encrypted"));
+    let old = ServerTls { versions: vec![TlsVersion::Tls12], ..ServerTls::default() };
+    assert!(refused(Some(old)).starts_with("--http 3: HTTP/3 needs TLS 1.3"));
 }
