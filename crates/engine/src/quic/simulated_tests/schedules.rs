@@ -35,7 +35,7 @@ fn gets(count: usize, answer_bytes: u32) -> Vec<Request> {
 
 /// How many random schedules run: `WEBSTONE_QUIC_SCHEDULES`.
 fn schedules() -> u64 {
-    std::env::var("WEBSTONE_QUIC_SCHEDULES").ok().and_then(|count| count.parse().ok()).unwrap_or(1000)
+    std::env::var("WEBSTONE_QUIC_SCHEDULES").ok().and_then(|count| count.parse().ok()).unwrap_or(300)
 }
 
 struct Schedule {
