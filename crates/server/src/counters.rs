@@ -62,8 +62,7 @@ pub struct Counters {
     /// Of them, those that came before the handshake was complete, as early data (0-RTT).
     #[serde(default)]
     pub early_requests: u64,
-    /// UDP datagrams received on connections; as `bytes_received` is of HTTP/3, counted at both ends of each request and at the
-    /// connection's end.
+    /// UDP datagrams received on connections, counted some 50 ms late like the bytes of HTTP/3.
     #[serde(default)]
     pub datagrams_received: u64,
     /// UDP datagrams sent on connections, counted likewise.

@@ -28,6 +28,9 @@ const NO_APPLICATION_PROTOCOL: u8 = 120;
 /// How long a client that was told that no more requests are wanted may take to close the connection.
 const LINGER: Duration = Duration::from_secs(1);
 
+/// How often datagrams are counted while a connection sends or receives some.
+const FOLLOW_EVERY: Duration = Duration::from_millis(50);
+
 /// Serves a connection to its end.
 pub(crate) async fn run(incoming: Incoming, local: SocketAddr, shard: Rc<Shard>) {
     let Some(quic) = &shard.shared.quic else { return };
@@ -68,8 +71,12 @@ pub(crate) async fn run(incoming: Incoming, local: SocketAddr, shard: Rc<Shard>)
     let stream = Stream::Quic(QuicSide { tally: Rc::clone(&tally), local, code: Cell::new(code::NO_ERROR) });
     let wire = Rc::new(Wire::new(stream, Some(peer), Rc::clone(&shard)));
     let client = client_name(&shard, Some(peer)).await;
-    let bytes =
-        Rc::new(Bytes { connection: connection.clone(), tally: Rc::clone(&tally), counted: Cell::default() });
+    let bytes = Rc::new(Bytes {
+        connection: connection.clone(),
+        tally: Rc::clone(&tally),
+        counted: Cell::default(),
+        is_followed: Cell::default(),
+    });
     let handler = Rc::new(Handler { shard: Rc::clone(&shard), wire: Rc::clone(&wire), client });
     let late = match fault {
         Some(ConnectionFault::LateSettings(span)) => span,
@@ -126,7 +133,7 @@ pub(crate) async fn run(incoming: Incoming, local: SocketAddr, shard: Rc<Shard>)
                     true => drop(requests.spawn_local(async move {
                         ends.count();
                         answer(handler, send, receive).await;
-                        ends.count();
+                        follow(ends);
                     })),
                     false => reject(send, receive),
                 }
@@ -144,6 +151,7 @@ pub(crate) async fn run(incoming: Incoming, local: SocketAddr, shard: Rc<Shard>)
         }
     }
     connection.close(varint(wire.close_code()), b"");
+    follow(bytes);
 }
 
 enum Event {
@@ -158,21 +166,38 @@ enum Event {
     Over,
 }
 
-/// Counts datagrams and their bytes as quinn has counted them: at both ends of each request, and at the end of the connection.
+/// Counts datagrams and their bytes as quinn has counted them.
 struct Bytes {
     connection: Connection,
     tally: Rc<Tally>,
     counted: Cell<ConnectionStats>,
+    /// A task counts what is still being sent.
+    is_followed: Cell<bool>,
+}
+
+/// Counts until nothing is sent or received any more: quinn sends most of a long answer, and what was lost, after it was handed over.
+fn follow(bytes: Rc<Bytes>) {
+    if bytes.is_followed.replace(true) {
+        return;
+    }
+    tokio::task::spawn_local(async move {
+        while bytes.count() {
+            tokio::time::sleep(FOLLOW_EVERY).await;
+        }
+        bytes.is_followed.set(false);
+    });
 }
 
 impl Bytes {
-    fn count(&self) {
+    /// Counts what came since the last time; returns whether there was anything.
+    fn count(&self) -> bool {
         let now = self.connection.stats();
         let before = self.counted.replace(now);
         self.tally.add(Count::BytesSent, now.udp_tx.bytes - before.udp_tx.bytes);
         self.tally.add(Count::BytesReceived, now.udp_rx.bytes - before.udp_rx.bytes);
         self.tally.add(Count::DatagramsSent, now.udp_tx.datagrams - before.udp_tx.datagrams);
         self.tally.add(Count::DatagramsReceived, now.udp_rx.datagrams - before.udp_rx.datagrams);
+        now.udp_tx.datagrams > before.udp_tx.datagrams || now.udp_rx.datagrams > before.udp_rx.datagrams
     }
 }
 
