@@ -47,7 +47,7 @@ impl<B: Backend, L: Layer, P: Session> Worker<B, L, P> {
         }
     }
 
-    /// Reads datagrams until there are none for now.
+    /// Reads datagrams until the socket is empty, or other links need their turn.
     pub(crate) fn receive_datagrams(&mut self, index: u32) {
         let connection = self.links[index].connection;
         let mut brought = 0;
@@ -105,11 +105,11 @@ impl<B: Backend, L: Layer, P: Session> Worker<B, L, P> {
                 return false;
             }
         }
-        self.ends_not(index, now)
+        self.connection_goes_on(index, now)
     }
 
-    /// Ends the link if its connection has ended. Returns whether it has not.
-    fn ends_not(&mut self, index: u32, now: u64) -> bool {
+    /// Ends the link if its connection has ended. Returns whether the connection goes on.
+    fn connection_goes_on(&mut self, index: u32, now: u64) -> bool {
         match self.links[index].session.end_of_connection(&self.memory) {
             None => true,
             Some(failure) => {
@@ -210,7 +210,7 @@ impl<B: Backend, L: Layer, P: Session> Worker<B, L, P> {
                 self.note_sent(index);
             }
         }
-        self.ends_not(index, now);
+        self.connection_goes_on(index, now);
     }
 
     #[cold]
@@ -221,7 +221,7 @@ impl<B: Backend, L: Layer, P: Session> Worker<B, L, P> {
         }
     }
 
-    /// Sends the last that a session has to say, if the socket takes it.
+    /// Sends a session's last datagrams, if the socket takes them.
     pub(crate) fn send_last_datagrams(&mut self, index: u32) {
         let now = self.clock.read_ns();
         let link = &mut self.links[index];
@@ -248,7 +248,7 @@ impl<B: Backend, L: Layer, P: Session> Worker<B, L, P> {
                 Some(due_ns) if due_ns > now => self.timers.wants(index, due_ns),
                 Some(_) => {
                     link.session.timeout(now);
-                    if self.ends_not(index, now) {
+                    if self.connection_goes_on(index, now) {
                         self.links.mark_due(index);
                     }
                 }

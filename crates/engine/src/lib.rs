@@ -15,6 +15,7 @@ mod control;
 mod datagrams;
 mod dispatch;
 mod disturbance;
+mod draws;
 mod duel;
 mod exchange;
 mod failing;
@@ -54,6 +55,7 @@ mod session;
 mod sharing;
 #[cfg(test)]
 mod simulated_tests;
+mod slab;
 mod slice;
 mod stalls;
 mod sys;

@@ -79,7 +79,7 @@ impl<B: Backend, L: Layer, P: Session> Worker<B, L, P> {
         let Some(bandwidth) = self.lines.bandwidth else { return };
         let link = &mut self.links[index];
         if link.held_over != HeldOver::No {
-            // A piece of it is due. Nothing tells of the end again.
+            // A piece of it is due, and no further event reports the end.
             if ended {
                 link.held_over = HeldOver::Ended;
             }

@@ -23,7 +23,7 @@ impl Timers {
         Timers { slots, tick: now_ns / TIMER_NS, ..Timers::default() }
     }
 
-    /// Has a link looked at when `due_ns` has passed, or earlier.
+    /// Schedules a look at a link, at `due_ns` or earlier.
     #[inline]
     pub(crate) fn wants(&mut self, link: u32, due_ns: u64) {
         let place = link as usize;

@@ -242,7 +242,7 @@ fn worktrees(repository: &Path) -> usize {
     String::from_utf8(listed.stdout).unwrap().lines().count()
 }
 
-/// What is left of a duel that was killed is its guard, whose standard input has ended.
+/// After a duel was killed its guard runs on, and reads the end of its standard input.
 #[test]
 fn git_forgets_the_worktrees_of_a_duel_that_was_killed() {
     let (dir, there) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());

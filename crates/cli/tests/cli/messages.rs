@@ -61,7 +61,7 @@ fn slow_clients_that_cannot_be() {
     );
 }
 
-/// Whichever option has it, in whatever form.
+/// In any option, and in any form.
 #[test]
 fn no_message_quotes_a_password() {
     says(

@@ -12,6 +12,7 @@ use webstone_workload::load::ConnectionPolicy;
 
 use super::order::Order;
 use super::side::Side;
+use crate::draws::Draws;
 use crate::h1::session::Http1;
 use crate::layer::Plain;
 use crate::observe::Observer;
@@ -26,29 +27,19 @@ const STARTS: usize = 8;
 /// A request on a machine at its best.
 const SERVICE_NS: f64 = 1_000.0 * US as f64;
 
-/// Random numbers of a test: a linear congruential generator (Knuth, MMIX).
-struct Draw(u64);
+/// Nearly normal, of mean 0 and deviation 1.
+fn normal(draws: &mut Draws) -> f64 {
+    (0..12).map(|_| draws.uniform()).sum::<f64>() - 6.0
+}
 
-impl Draw {
-    fn uniform(&mut self) -> f64 {
-        self.0 = self.0.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
-        ((self.0 >> 11) as f64 + 0.5) / (1_u64 << 53) as f64
-    }
-
-    /// Nearly normal, of mean 0 and deviation 1.
-    fn normal(&mut self) -> f64 {
-        (0..12).map(|_| self.uniform()).sum::<f64>() - 6.0
-    }
-
-    /// Exponential, of this mean.
-    fn wait_ns(&mut self, mean_ns: u64) -> u64 {
-        (-self.uniform().ln() * mean_ns as f64) as u64
-    }
+/// Exponential, of this mean.
+fn wait_ns(draws: &mut Draws, mean_ns: u64) -> u64 {
+    (-draws.uniform().ln() * mean_ns as f64) as u64
 }
 
 /// What neighbours do to all contestants alike: the speed flips by a third, and they take the CPU for some milliseconds.
 struct Machine {
-    draw: Draw,
+    draws: Draws,
     is_slow: bool,
     flips_ns: u64,
     taken_ns: u64,
@@ -56,23 +47,23 @@ struct Machine {
 
 impl Machine {
     fn new(seed: u64) -> Machine {
-        let mut draw = Draw(seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1);
-        let (flips_ns, taken_ns) = (draw.wait_ns(400 * MS), draw.wait_ns(60 * MS));
-        Machine { draw, is_slow: false, flips_ns, taken_ns }
+        let mut draws = Draws(seed);
+        let (flips_ns, taken_ns) = (wait_ns(&mut draws, 400 * MS), wait_ns(&mut draws, 60 * MS));
+        Machine { draws, is_slow: false, flips_ns, taken_ns }
     }
 
     /// A request that begins now and takes this long at best: its CPU time, and how long it takes.
     fn serve(&mut self, now_ns: u64, best_ns: f64) -> (u64, u64) {
         while self.flips_ns <= now_ns {
             self.is_slow = !self.is_slow;
-            self.flips_ns += self.draw.wait_ns(400 * MS);
+            self.flips_ns += wait_ns(&mut self.draws, 400 * MS);
         }
         let speed = if self.is_slow { 1.35 } else { 1.0 };
-        let cpu_ns = (best_ns * speed * (1.0 + 0.02 * self.draw.normal())) as u64;
+        let cpu_ns = (best_ns * speed * (1.0 + 0.02 * normal(&mut self.draws))) as u64;
         let mut took_ns = cpu_ns;
         while self.taken_ns <= now_ns + took_ns {
-            took_ns += self.draw.wait_ns(4 * MS);
-            self.taken_ns = now_ns + took_ns + self.draw.wait_ns(60 * MS);
+            took_ns += wait_ns(&mut self.draws, 4 * MS);
+            self.taken_ns = now_ns + took_ns + wait_ns(&mut self.draws, 60 * MS);
         }
         (cpu_ns, took_ns)
     }
@@ -84,7 +75,7 @@ fn start(machine: &mut Machine, seed: u64, costs: [f64; 2]) -> DuelStart {
     let now = Rc::new(Cell::new(0_u64));
     let cpu = Rc::new(Cell::new(0_u64));
     let machine = std::cell::RefCell::new(machine);
-    let luck = [(); 2].map(|()| 1.0 + 0.003 * machine.borrow_mut().draw.normal());
+    let luck = [(); 2].map(|()| 1.0 + 0.003 * normal(&mut machine.borrow_mut().draws));
     let level = Level { clients: 1, ..Level::new(ConnectionPolicy::KeepAlive, &["/"], 1_000 * MS) };
     let job = level.job(1);
     let mut peers = [0, 1].map(|side| {

@@ -1,9 +1,8 @@
-//! The exchanges of a link that carries many: a slab whose slots are used again. QUIC names a stream's slot by itself.
-
-use std::collections::VecDeque;
+//! The streams of a link. QUIC knows the slot of each.
 
 use super::frames::Reader;
-use crate::exchange::{Exchange, Exchanges, Progress};
+use crate::exchange::Exchange;
+use crate::slab::{self, Slab};
 
 /// An exchange and its stream.
 #[derive(Debug)]
@@ -12,7 +11,6 @@ pub(crate) struct Stream {
     /// [`NONE`] without an open stream.
     pub(super) id: u64,
     pub(super) reader: Reader,
-    refusals: u8,
     pub(super) is_head: bool,
     pub(super) has_final_head: bool,
     pub(super) has_trailers: bool,
@@ -36,7 +34,6 @@ impl Default for Stream {
             exchange: Exchange::default(),
             id: NONE,
             reader: Reader::default(),
-            refusals: 0,
             is_head: false,
             has_final_head: false,
             has_trailers: false,
@@ -65,99 +62,24 @@ impl Stream {
     }
 }
 
-/// See the module comment.
-#[derive(Debug, Default)]
-pub(crate) struct Streams {
-    slots: Vec<Stream>,
-    vacant: Vec<u32>,
-    waiting: VecDeque<u32>,
-    in_progress: u32,
-}
+/// The exchanges of a link.
+pub(crate) type Streams = Slab<Stream>;
 
-impl Streams {
+impl slab::Stream for Stream {
+    type Index = ();
+
     #[inline]
-    pub(super) fn slot(&self, slot: u32) -> &Stream {
-        &self.slots[slot as usize]
+    fn exchange(&self) -> &Exchange {
+        &self.exchange
     }
 
     #[inline]
-    pub(super) fn slot_mut(&mut self, slot: u32) -> &mut Stream {
-        &mut self.slots[slot as usize]
-    }
-}
-
-impl Exchanges for Streams {
-    const MANY: bool = true;
-
-    #[inline]
-    fn slots(&self) -> u32 {
-        self.slots.len() as u32
+    fn exchange_mut(&mut self) -> &mut Exchange {
+        &mut self.exchange
     }
 
     #[inline]
-    fn at(&self, slot: u32) -> &Exchange {
-        &self.slots[slot as usize].exchange
-    }
-
-    #[inline]
-    fn at_mut(&mut self, slot: u32) -> &mut Exchange {
-        &mut self.slots[slot as usize].exchange
-    }
-
-    #[inline]
-    fn vacant_slot(&mut self) -> u32 {
-        self.in_progress += 1;
-        if let Some(slot) = self.vacant.pop() {
-            self.slots[slot as usize].refusals = 0;
-            return slot;
-        }
-        self.slots.push(Stream::default());
-        self.slots.len() as u32 - 1
-    }
-
-    fn take(&mut self, slot: u32) -> Exchange {
-        let (progress, exchange) = {
-            let exchange = self.at_mut(slot);
-            (exchange.progress, std::mem::take(exchange))
-        };
-        // What it waits for is in `progress`.
-        self.at_mut(slot).progress = progress;
-        self.over(slot);
-        exchange
-    }
-
-    #[inline]
-    fn over(&mut self, slot: u32) {
-        let stream = &mut self.slots[slot as usize];
-        if stream.exchange.progress == Progress::Waiting {
-            self.waiting.retain(|waiting| *waiting != slot);
-        }
-        stream.exchange.end();
-        stream.id = NONE;
-        self.vacant.push(slot);
-        self.in_progress -= 1;
-    }
-
-    fn wait(&mut self, slot: u32) {
-        self.waiting.push_back(slot);
-    }
-
-    #[inline]
-    fn next_waiting(&mut self) -> Option<u32> {
-        self.waiting.pop_front()
-    }
-
-    fn refusals(&mut self, slot: u32) -> Option<&mut u8> {
-        Some(&mut self.slots[slot as usize].refusals)
-    }
-
-    #[inline]
-    fn waiting(&self) -> u32 {
-        self.waiting.len() as u32
-    }
-
-    #[inline]
-    fn any_in_progress(&self) -> bool {
-        self.in_progress > 0
+    fn close(&mut self) {
+        self.id = NONE;
     }
 }

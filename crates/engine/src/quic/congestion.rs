@@ -36,7 +36,7 @@ impl Congestion {
         }
     }
 
-    /// The path carries larger datagrams, or does no longer.
+    /// The size of datagrams that the path carries has changed.
     pub(super) fn set_datagram(&mut self, datagram: u64) {
         self.datagram = datagram;
         self.window = self.window.max(2 * datagram);

@@ -20,7 +20,7 @@ const CRYPTO_WINDOW: u64 = 64 << 10;
 const WAITING_MAX: usize = 16;
 
 impl Connection {
-    /// Has TLS say its first words, and takes the keys of early data if a session allows it.
+    /// Begins TLS's handshake, and takes the keys of early data if a session allows it.
     pub(super) fn begin_tls(&mut self) {
         self.drive_tls();
         let (Some(tls), Some(shaking)) = (&self.tls, &mut self.shaking) else { return };
@@ -38,7 +38,7 @@ impl Connection {
         }
     }
 
-    /// Moves what TLS has to say to CRYPTO frames, and takes keys.
+    /// Moves TLS's messages into CRYPTO frames, and takes keys.
     fn drive_tls(&mut self) {
         loop {
             let (Some(tls), Some(shaking)) = (&mut self.tls, &mut self.shaking) else { return };

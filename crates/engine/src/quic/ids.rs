@@ -145,7 +145,7 @@ impl PeerIds {
         Ok(())
     }
 
-    /// The next number to say RETIRE_CONNECTION_ID of.
+    /// Number of the next ID to retire by RETIRE_CONNECTION_ID.
     #[inline]
     pub(super) fn take_retired(&mut self) -> Option<u64> {
         self.retired_count = self.retired_count.checked_sub(1)?;
@@ -157,7 +157,7 @@ impl PeerIds {
         self.retired_count > 0
     }
 
-    /// That was lost: it must be said again.
+    /// The frame was lost, and is to be sent again.
     pub(super) fn retire_again(&mut self, sequence: u64) {
         let _ = self.retire(sequence);
     }

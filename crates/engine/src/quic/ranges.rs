@@ -92,14 +92,12 @@ mod tests {
     use std::collections::BTreeSet;
 
     use super::*;
+    use crate::draws::Draws;
 
     #[test]
     fn behaves_as_a_set() {
-        let mut seed = 7_u64;
-        let mut draw = |below: u64| {
-            seed = seed.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
-            (seed >> 33) % below
-        };
+        let mut draws = Draws(7);
+        let mut draw = |below: u64| draws.below(below);
         for _ in 0..300 {
             let (mut ranges, mut set) = (Ranges::default(), BTreeSet::new());
             for _ in 0..40 {

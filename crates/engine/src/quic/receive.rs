@@ -199,14 +199,12 @@ impl ReceiveHalf {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::draws::Draws;
 
     #[test]
     fn data_is_delivered_once_and_in_order() {
-        let mut seed = 3_u64;
-        let mut draw = |below: u64| {
-            seed = seed.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
-            (seed >> 33) % below
-        };
+        let mut draws = Draws(3);
+        let mut draw = |below: u64| draws.below(below);
         for _ in 0..500 {
             let content: Vec<u8> = (0..draw(120)).map(|_| draw(256) as u8).collect();
             let mut half = ReceiveHalf::default();

@@ -216,14 +216,12 @@ impl SendHalf {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::draws::Draws;
 
     #[test]
     fn every_byte_is_sent_until_it_is_acknowledged() {
-        let mut seed = 5_u64;
-        let mut draw = |below: u64| {
-            seed = seed.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
-            (seed >> 33) % below
-        };
+        let mut draws = Draws(5);
+        let mut draw = |below: u64| draws.below(below);
         for _ in 0..300 {
             let mut half = SendHalf::default();
             half.open(u64::MAX);

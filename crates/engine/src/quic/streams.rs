@@ -340,6 +340,7 @@ impl Streams {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::draws::Draws;
 
     #[test]
     fn slots_are_found_and_used_again() {
@@ -347,10 +348,9 @@ mod tests {
         streams.clear(3);
         (streams.max_bi, streams.max_uni) = (u64::MAX, 1);
         let mut live = Vec::new();
-        let mut seed = 11_u64;
+        let mut draws = Draws(11);
         for _ in 0..20_000 {
-            seed = seed.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
-            let draw = (seed >> 33) as usize;
+            let draw = draws.below(1 << 31) as usize;
             if draw % 40 >= live.len() {
                 let id = streams.open_bi(7, 0, 100).unwrap();
                 assert_eq!(streams.find(id + 4), None);

@@ -18,6 +18,7 @@ use super::sessions::Sessions;
 use super::shaking::Shaking;
 use super::traffic::Traffic;
 use super::tunnel::Tunnel;
+use crate::draws::Draws;
 use crate::layer::Layer;
 use crate::plan::Plan;
 use crate::session::AnswerError;
@@ -61,7 +62,7 @@ pub(crate) struct Shared {
     /// By origin; `None` without TLS.
     servers: Vec<Option<Server>>,
     /// Draws which connections resume.
-    draws: Draws,
+    draws: Shares,
     wire: Vec<u8>,
     scratch: Scratch,
 }
@@ -81,7 +82,7 @@ impl Layer for Tls {
         Shared {
             servers: servers(plan),
             plan: plan.tls.clone(),
-            draws: Draws::new(plan.seed, slot.into()),
+            draws: Shares::new(plan.seed, slot.into()),
             wire: Vec::new(),
             scratch: Scratch::default(),
         }
@@ -352,22 +353,17 @@ pub(super) fn agreed(
     }))
 }
 
-/// A generator of numbers that depend only on the seed and the worker's first slot (splitmix64).
+/// Numbers that depend only on the seed and the worker's first slot.
 #[derive(Debug)]
-pub(super) struct Draws(u64);
+pub(super) struct Shares(Draws);
 
-impl Draws {
-    pub(super) fn new(seed: u64, slot: u64) -> Draws {
-        Draws(seed ^ slot.wrapping_mul(0x9e37_79b9_7f4a_7c15).rotate_left(17))
+impl Shares {
+    pub(super) fn new(seed: u64, slot: u64) -> Shares {
+        Shares(Draws(seed ^ slot.wrapping_mul(0x9e37_79b9_7f4a_7c15).rotate_left(17)))
     }
 
     pub(super) fn next_of_10_000(&mut self) -> u16 {
-        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let mut mixed = self.0;
-        mixed = (mixed ^ (mixed >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-        mixed ^= mixed >> 31;
-        ((u128::from(mixed) * 10_000) >> 64) as u16
+        ((u128::from(self.0.next()) * 10_000) >> 64) as u16
     }
 }
 
@@ -377,9 +373,9 @@ mod tests {
 
     #[test]
     fn draws_are_even_and_the_same_for_a_seed() {
-        let mut draws = Draws::new(1995, 3);
+        let mut draws = Shares::new(1995, 3);
         let first: Vec<u16> = (0..10_000).map(|_| draws.next_of_10_000()).collect();
-        let mut again = Draws::new(1995, 3);
+        let mut again = Shares::new(1995, 3);
         assert!(first.iter().all(|drawn| *drawn == again.next_of_10_000() && *drawn < 10_000));
         let low = first.iter().filter(|drawn| **drawn < 2_500).count();
         assert!((2_300..2_700).contains(&low), "{low}");

@@ -10,7 +10,7 @@ use webstone_measure::metrics::Handshake;
 
 use super::config::{Secure, TlsPlan};
 use super::failure;
-use super::layer::{Draws, Server, agreed, servers};
+use super::layer::{Server, Shares, agreed, servers};
 use crate::plan::Plan;
 use crate::quic::Settings;
 use crate::sys::Address;
@@ -26,7 +26,7 @@ pub(crate) struct QuicTls {
     /// By origin; `None` where its URL is not `https`.
     servers: Vec<Option<(Settings, Server)>>,
     /// Draws which connections resume.
-    draws: Option<Draws>,
+    draws: Option<Shares>,
 }
 
 impl QuicTls {
@@ -40,7 +40,7 @@ impl QuicTls {
         QuicTls {
             servers: servers.collect(),
             plan: plan.tls.clone(),
-            draws: Some(Draws::new(plan.seed, slot.into())),
+            draws: Some(Shares::new(plan.seed, slot.into())),
         }
     }
 

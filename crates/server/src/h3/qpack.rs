@@ -1,4 +1,4 @@
-//! QPACK (RFC 9204) as far as a server without a dynamic table needs it: its SETTINGS say that there is none.
+//! QPACK (RFC 9204) without the dynamic table: SETTINGS give it a capacity of 0.
 
 use super::huffman;
 use super::static_table::FIELDS;
@@ -20,7 +20,7 @@ pub(super) fn decode(block: &[u8]) -> Result<Vec<Field>, Malformed> {
     let (_, required) = input.integer(8)?;
     let (_, base) = input.integer(7)?;
     if required != 0 || base != 0 {
-        return Err(Malformed("refers to a dynamic table, and there is none"));
+        return Err(Malformed("refers to the dynamic table, whose capacity is 0"));
     }
     let mut fields = Vec::new();
     let mut decoded = 0;
@@ -39,7 +39,7 @@ pub(super) fn decode(block: &[u8]) -> Result<Vec<Field>, Malformed> {
             }
             // A literal name and value.
             0x20..0x40 => (input.string(3)?, input.string(7)?),
-            _ => return Err(Malformed("refers to a dynamic table, and there is none")),
+            _ => return Err(Malformed("refers to the dynamic table, whose capacity is 0")),
         };
         decoded += field.0.len() + field.1.len();
         if decoded > DECODED_BYTES_MAX {
@@ -52,7 +52,7 @@ pub(super) fn decode(block: &[u8]) -> Result<Vec<Field>, Malformed> {
 
 fn entry(is_static: bool, index: u64) -> Result<(&'static str, &'static str), Malformed> {
     if !is_static {
-        return Err(Malformed("refers to a dynamic table, and there is none"));
+        return Err(Malformed("refers to the dynamic table, whose capacity is 0"));
     }
     let field = usize::try_from(index).ok().and_then(|index| FIELDS.get(index));
     field.copied().ok_or(Malformed("has an index after the end of the static table"))

@@ -8,7 +8,7 @@ pub(super) mod server;
 use rustls::pki_types::ServerName;
 
 use super::{Connection, Events, Settings, Stream, fuzzing};
-use path::{Draws, Path};
+use path::Path;
 use server::{ANSWER, CODE, HEAD_BYTES, RESET, STOP, Server, content};
 
 pub(super) const MS: u64 = 1_000_000;

@@ -2,27 +2,7 @@
 
 use std::collections::BTreeMap;
 
-/// A generator of numbers that depend only on the seed (splitmix64).
-#[derive(Clone, Debug)]
-pub(super) struct Draws(pub(super) u64);
-
-impl Draws {
-    pub(super) fn next(&mut self) -> u64 {
-        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let mut mixed = self.0;
-        mixed = (mixed ^ (mixed >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-        mixed ^ (mixed >> 31)
-    }
-
-    pub(super) fn below(&mut self, end: u64) -> u64 {
-        self.next() % end
-    }
-
-    pub(super) fn per_mille(&mut self, share: u64) -> bool {
-        self.below(1000) < share
-    }
-}
+use crate::draws::Draws;
 
 /// A datagram on its way.
 #[derive(Clone, Debug)]

@@ -9,7 +9,8 @@ use rustls::crypto::CryptoProvider;
 use rustls::crypto::aws_lc_rs::{default_provider, kx_group};
 
 use super::server::{client_tls, client_with, server_tls, server_with};
-use super::{Draws, MS, Path, Request, SECOND, Server, What, World};
+use super::{MS, Path, Request, SECOND, Server, What, World};
+use crate::draws::Draws;
 use crate::quic::{
     Failure, LossReason, PacketKind, PacketRecord, Recorder, RecoveryRecord, Settings, Version,
 };

@@ -58,9 +58,7 @@ impl Simulated<'_> {
     }
 
     fn draw(&mut self, below: u64) -> u64 {
-        let state = &mut self.datagram_draws;
-        *state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
-        (*state >> 33) % below
+        self.datagram_draws.below(below)
     }
 
     /// Puts a datagram on its way.

@@ -19,6 +19,7 @@ use rustix::io::Errno;
 
 pub(crate) use self::datagrams::{DatagramPath, DatagramTotals};
 use self::link::{Piece, SimulatedLink};
+use crate::draws::Draws;
 use crate::sys::{Address, Backend, Connect, Datagrams, Event, Received, Source, Ticks, WITHOUT_END};
 
 /// The clock's first time. Not zero, which means "never" to a connection.
@@ -185,7 +186,7 @@ pub(crate) struct Simulated<'a> {
     events: Vec<Event>,
     buffer: Vec<u8>,
     datagram_buffer: Vec<u8>,
-    datagram_draws: u64,
+    datagram_draws: Draws,
     /// How many polls found nothing, without waiting, since the clock last moved.
     polls: u32,
 }
@@ -202,7 +203,7 @@ impl<'a> Simulated<'a> {
         Simulated {
             buffer: vec![0; wire.receives_most],
             datagram_buffer: vec![0; 65_536],
-            datagram_draws: wire.datagrams.seed,
+            datagram_draws: Draws(wire.datagrams.seed),
             draws: Cell::new(wire.interrupted.unwrap_or(0)),
             peer,
             wire,
