@@ -137,9 +137,9 @@ fn variants(url: &str) -> Vec<(String, GeneratorTask)> {
         let mut plain = spec(url, policy, 0);
         plain.load.pages = None;
         plain.load.warmup = Nanos::from_millis(20);
-        plain.client.connect_timeout = Nanos::from_millis(250);
-        plain.client.first_byte_timeout = Nanos::from_millis(300);
-        plain.client.request_timeout = Nanos::from_millis(600);
+        plain.client.connect_timeout = Nanos::from_millis(200);
+        plain.client.first_byte_timeout = Nanos::from_millis(250);
+        plain.client.request_timeout = Nanos::from_millis(450);
         // Some of the faults are servers of their own.
         plain.client.allow_hosts = vec!["127.0.0.1".to_owned()];
         plain.generator.workers = WORKERS;
@@ -196,9 +196,10 @@ fn soak(url: &str, total: Duration) {
     let refused = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
     let workload = workload(refused, full.address);
     let variants = variants(url);
-    // At least two rounds; no level longer than ten seconds, so that a soak of minutes has many.
+    // At least two rounds. A level is longer than the time limits, or their errors could not occur in it, and at most
+    // ten seconds, so that a soak of minutes has many.
     let each =
-        (total / (3 * variants.len() as u32)).clamp(Duration::from_millis(400), Duration::from_secs(10));
+        (total / (3 * variants.len() as u32)).clamp(Duration::from_millis(700), Duration::from_secs(10));
     let server: SocketAddr = url["http://".len()..].parse().unwrap();
     let (before, kept) = (owned(), open_to(&[server, full.address]).len());
     println!("levels of {each:?}; at first {before:?}");
