@@ -14,6 +14,7 @@ use webstone_measure::metrics::Histogram;
 use crate::live::Merged;
 use crate::loop_clock::TICK_NS;
 use crate::plan::Plan;
+use crate::slices::{Judgements, WorkerSlice};
 use crate::sys::clock::now_ns;
 use crate::worker::{ANNOUNCE_NS, Published, Shared};
 
@@ -138,6 +139,43 @@ impl Control {
     pub fn opens_in(&self) -> Option<Duration> {
         let open_ns = self.course.get()?.shared.opening.get();
         (open_ns != u64::MAX).then(|| Duration::from_nanos(open_ns.saturating_sub(now_ns())))
+    }
+
+    /// Length of the window's slices, in nanoseconds; 0 for none.
+    pub fn slice_ns(&self) -> u64 {
+        self.judgements().map_or(0, |judgements| judgements.length_ns)
+    }
+
+    /// When the window opens and closes, as far as that is decided; `None` while that is unknown.
+    pub fn window_ns(&self) -> Option<(u64, u64)> {
+        let shared = &self.course.get()?.shared;
+        Some((shared.opening.get(), shared.close_ns())).filter(|(_, close_ns)| *close_ns < u64::MAX)
+    }
+
+    /// Number of the level's workers on this host.
+    pub fn workers(&self) -> usize {
+        self.course.get().map_or(0, |course| course.shared.workers.len())
+    }
+
+    /// The slices that workers have ended since it was last asked, in order for each worker.
+    pub fn slice_reports(&self) -> Vec<WorkerSlice> {
+        self.judgements().map(Judgements::take_reports).unwrap_or_default()
+    }
+
+    /// Decides whether the next slice, in order, is kept. To be called by one thread only.
+    pub fn judge_slice(&self, keep: bool) {
+        if let Some(judgements) = self.judgements() {
+            judgements.judge(keep);
+        }
+    }
+
+    /// Extends the window by one slice; returns whether that was in time. To be called by one thread only.
+    pub fn extend(&self) -> bool {
+        self.judgements().is_some_and(|judgements| judgements.length_ns > 0 && judgements.extend())
+    }
+
+    fn judgements(&self) -> Option<&Judgements> {
+        Some(&self.course.get()?.shared.judgements)
     }
 
     /// Totals so far. Cheap, and does not disturb the workers.

@@ -22,6 +22,7 @@ use crate::observe::Observer;
 use crate::plan::Plan;
 use crate::seats::{Seats, clients_of, pages_of};
 use crate::session::Session;
+use crate::slices::{Judgements, Sliced, Slices};
 use crate::sys;
 use crate::sys::clock::now_ns;
 use crate::tls::Tls;
@@ -49,6 +50,8 @@ pub struct LevelJob {
     pub seats: Seats,
     /// Who decides when it begins and when its window opens.
     pub opening: Opening,
+    /// Length of the slices that are counted by themselves, in nanoseconds; 0 for none. See [`LevelOutcome::sliced`].
+    pub slice_ns: u64,
     /// Receives the first exchanges completely, if the specification asks for a trace.
     pub trace: Option<SyncSender<TraceEvent>>,
     /// Receives every transaction, if the specification asks for them.
@@ -60,7 +63,8 @@ impl LevelJob {
     pub fn new(plan: Arc<Plan>, clients: u32) -> LevelJob {
         let groups = clients.div_ceil(plan.clients_per_connection);
         let seats = Seats::all_here(plan.workers.min(groups).max(1));
-        LevelJob { plan, clients, rate: None, seats, opening: Opening::Own, trace: None, transactions: None }
+        let (rate, trace, transactions) = (None, None, None);
+        LevelJob { plan, clients, rate, seats, opening: Opening::Own, slice_ns: 0, trace, transactions }
     }
 
     /// The numbers within the level of the clients on this host: [`Measured::clients`] has the same order. Empty if
@@ -101,10 +105,12 @@ impl LevelJob {
 }
 
 /// The result of a level.
-#[derive(Clone, Debug)]
+#[derive(Debug)]
 pub struct LevelOutcome {
-    /// Everything measured here, all workers together.
+    /// Everything measured here, all workers together; empty if the window has slices.
     pub measured: Measured,
+    /// The window's slices, if the job asks for them: [`Sliced::together`] makes the figures.
+    pub sliced: Option<Sliced>,
     /// Wall-clock time at which the window opened.
     pub opened_at: SystemTime,
     /// When the window opened, on the clock of [`Control::now_ns`]; absent where it did not.
@@ -145,7 +151,9 @@ pub fn run_level(job: &LevelJob, control: &Arc<Control>) -> Result<LevelOutcome,
         // Of a repetition test, the hosts before this one have the first pages, and the others the last.
         plan.sampler.begin_turn(pages_of(pages, &(0..here.start), clients));
     }
-    let shared = Arc::new(Shared::new(plan, pages_left.unwrap_or(u64::MAX), dealt.len()));
+    let mut shared = Shared::new(plan, pages_left.unwrap_or(u64::MAX), dealt.len());
+    shared.judgements = Judgements::new(job.slice_ns, plan.duration_ns.saturating_mul(2));
+    let shared = Arc::new(shared);
     let (running, words) = start_workers(job, &shared, dealt)?;
     let course = LevelClock::new(plan, job.opening, shared);
     control.watches(&course);
@@ -162,11 +170,18 @@ pub fn run_level(job: &LevelJob, control: &Arc<Control>) -> Result<LevelOutcome,
     // A host without workers opens the window by waiting for its instant.
     let is_open_without = running.is_empty() && !interrupted;
 
-    let mut measured = Measured::default();
-    let mut failure = None;
+    let (mut measured, mut workers) = (Measured::default(), Vec::new());
+    let (mut failure, mut span_ns) = (None, 0);
     for (number, thread) in running.into_iter().enumerate() {
         match thread.join() {
-            Ok(Ok(part)) => measured.merge_parallel(part),
+            Ok(Ok((ending, Some(slices)))) => {
+                span_ns = span_ns.max(slices.span_ns());
+                workers.push((ending, slices));
+            }
+            Ok(Ok((part, None))) => {
+                span_ns = span_ns.max(part.window_ns);
+                measured.merge_parallel(part);
+            }
             Ok(Err(source)) => {
                 failure = Some(EngineError::System { what: "waiting for sockets (epoll_wait)", source })
             }
@@ -177,10 +192,15 @@ pub fn run_level(job: &LevelJob, control: &Arc<Control>) -> Result<LevelOutcome,
     if let Some(error) = failure {
         return Err(error);
     }
-    let opened_ns = (measured.window_ns > 0 || is_open_without).then_some(open_ns);
-    let closed_ns = opened_ns.map(|opened_ns| opened_ns + measured.window_ns);
-    Ok(LevelOutcome { measured, opened_at, opened_ns, closed_ns, interrupted })
+    let opened_ns = (span_ns > 0 || is_open_without).then_some(open_ns);
+    let closed_ns = opened_ns.map(|opened_ns| opened_ns + span_ns);
+    let shared = Arc::clone(&course.shared);
+    let sliced = (!workers.is_empty()).then_some(Sliced { workers, shared });
+    Ok(LevelOutcome { measured, sliced, opened_at, opened_ns, closed_ns, interrupted })
 }
+
+/// What a worker returns.
+type Part = (Measured, Option<Slices>);
 
 /// What a worker's thread starts with.
 struct Start {
@@ -195,7 +215,7 @@ struct Start {
 
 impl Start {
     /// Sets up a worker, waits for the instant at which to begin, and runs it.
-    fn work(mut self) -> std::io::Result<Measured> {
+    fn work(mut self) -> std::io::Result<Part> {
         let backend = sys::Epoll::new(self.plan.receives_bodies())?;
         let observer = Observer::new(self.trace.take(), self.transactions.take());
         // A worker is compiled for each protocol over each layer, so that a request pays only for its own.
@@ -210,7 +230,7 @@ impl Start {
         }
     }
 
-    fn run<L: Layer, P: Session>(self, backend: sys::Epoll, observer: Observer) -> std::io::Result<Measured> {
+    fn run<L: Layer, P: Session>(self, backend: sys::Epoll, observer: Observer) -> std::io::Result<Part> {
         let worker = Worker::<_, L, P>::new(self.plan, self.shared, self.seat, backend, observer)?;
         if self.seat.rate.is_some() {
             sys::thread::wake_punctually();
@@ -219,7 +239,7 @@ impl Start {
         drop(self.ready);
         match begins(&self.word) {
             Some(go_ns) => worker.run(go_ns),
-            None => Ok(Measured::default()),
+            None => Ok(Part::default()),
         }
     }
 }
@@ -242,7 +262,7 @@ pub fn workers_own_descriptors() -> bool {
 }
 
 /// The workers' threads, and how to tell each when to begin; `None` if one could not be set up.
-type Started = (Vec<JoinHandle<std::io::Result<Measured>>>, Option<Vec<mpsc::Sender<u64>>>);
+type Started = (Vec<JoinHandle<std::io::Result<Part>>>, Option<Vec<mpsc::Sender<u64>>>);
 
 /// Starts the workers, each with its clients, and waits until all are ready.
 fn start_workers(job: &LevelJob, shared: &Arc<Shared>, dealt: Vec<Seat>) -> Result<Started, EngineError> {

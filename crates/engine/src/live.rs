@@ -19,9 +19,10 @@ pub(crate) struct Copied {
 
 impl Copied {
     /// Leaves a copy, with the waits of unanswered requests added, unless the previous copy is being read.
-    pub(crate) fn leave(&self, response: &Histogram, waits_ns: impl Iterator<Item = u64>) {
+    pub(crate) fn leave(&self, response: [&Histogram; 2], waits_ns: impl Iterator<Item = u64>) {
         if let Ok(mut copy) = self.response.try_lock() {
-            copy.clone_from(response);
+            copy.clone_from(response[0]);
+            copy.merge(response[1]);
             waits_ns.for_each(|wait_ns| copy.record(wait_ns));
             self.copies.fetch_add(1, Relaxed);
         }
@@ -81,17 +82,17 @@ mod tests {
         assert_eq!(merged.of(workers.iter()), None);
         let mut response = Histogram::default();
         response.record_n(1_000, 90);
-        workers[0].leave(&response, std::iter::empty());
+        workers[0].leave([&Histogram::default(), &response], std::iter::empty());
         let first = merged.of(workers.iter()).unwrap();
         assert_eq!((first.count, first.p50_ns, first.max_ns), (90, 1_000, 1_000));
         let mut slow = Histogram::default();
         slow.record_n(2_000, 10);
-        workers[1].leave(&slow, std::iter::empty());
+        workers[1].leave([&slow, &Histogram::default()], std::iter::empty());
         let both = merged.of(workers.iter()).unwrap();
         assert_eq!((both.count, both.p50_ns, both.p99_ns, both.max_ns), (100, 1_000, 2_000, 2_000));
         // A reader does not delay the worker.
         let reading = workers[0].response.lock().unwrap();
-        workers[0].leave(&slow, std::iter::empty());
+        workers[0].leave([&slow, &Histogram::default()], std::iter::empty());
         drop(reading);
         assert_eq!(merged.of(workers.iter()).unwrap(), both);
         assert_eq!(LivePercentiles::of(&merged.response(workers.iter())), Some(both));

@@ -221,6 +221,10 @@ impl Pacer {
             self.course.warm_up_end_ns = open_ns.max(self.seen_ns + 1);
             self.course.open_ns = open_ns;
         }
+        if close_ns > self.course.close_ns {
+            // The window was extended: the schedule goes on.
+            self.upcoming.due_ns = self.upcoming.start_ns.saturating_add(self.upcoming.drawn_ns);
+        }
         self.course.close_ns = close_ns;
         self.upcoming.settle(&self.course);
     }
@@ -359,6 +363,14 @@ impl<B: Backend, L: Layer, P: Session> Worker<B, L, P> {
             }
         }
         Ok(count)
+    }
+
+    /// Counts the time for which clients have been free, as a slice ends.
+    pub(crate) fn free_in_slice(&mut self, at_ns: u64) {
+        let Some(pacer) = &self.pacing.pacer else { return };
+        for client in &pacer.idle {
+            self.recorder.was_free(self.clients[*client].waiting_since_ns, at_ns);
+        }
     }
 
     /// Closes the window: arrivals that are due but not released count as waiting, like those that do wait.

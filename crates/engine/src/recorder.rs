@@ -3,8 +3,8 @@
 
 use webstone_measure::errors::{ErrorClass, ErrorExample};
 use webstone_measure::metrics::{
-    ClientMoments, ClientTotals, Handshake, Histogram, Measured, Moments, OpenLoop, PageHistograms,
-    PageTotals, Second, Statuses, WorkerUse,
+    ClientMoments, ClientTotals, Handshake, Histogram, Measured, OpenLoop, PageHistograms, PageTotals,
+    Second, Statuses, WorkerUse,
 };
 use webstone_measure::units::NANOS_PER_SECOND;
 
@@ -12,6 +12,7 @@ use crate::exchange::Exchange;
 use crate::live::COPIED_EVERY_NS;
 use crate::pacing::Fate;
 use crate::plan::Plan;
+use crate::slices::{Judgements, Slices, WorkerSlice};
 use crate::sys::thread::{CpuUse, cpu_use};
 
 /// Whether anything is counted. A build with `--cfg webstone_without_statistics` makes the same load and keeps only
@@ -28,6 +29,8 @@ pub(crate) struct Recorder {
     pub(crate) measured: Measured,
     is_open: bool,
     open_ns: u64,
+    /// When the current slice began; without slices, the same.
+    part_ns: u64,
     /// End of the current second.
     second_end_ns: u64,
     /// Totals at the start of the current second.
@@ -38,10 +41,25 @@ pub(crate) struct Recorder {
     cpu_at_open: CpuUse,
     /// When the last copy for percentiles was taken.
     copied_ns: u64,
+    /// Of a window that has slices.
+    sliced: Option<Box<Sliced>>,
+}
+
+/// What is kept of the slices that have ended.
+struct Sliced {
+    slices: Slices,
+    /// What the current one began with.
+    empty: Measured,
+    /// End of the current one.
+    end_ns: u64,
+    /// Totals of all that have ended.
+    ended: Second,
+    /// Arrivals planned and started in them.
+    arrivals: (u64, u64),
 }
 
 impl Recorder {
-    pub(crate) fn new(plan: &Plan, clients: usize, is_open_loop: bool) -> Recorder {
+    pub(crate) fn new(plan: &Plan, clients: usize, is_open_loop: bool, is_sliced: bool) -> Recorder {
         let histograms = |page: &u32| PageHistograms { page: *page, ..PageHistograms::default() };
         let mut measured = Measured {
             pages: vec![PageTotals::default(); plan.pages.len()],
@@ -59,12 +77,20 @@ impl Recorder {
             ..Measured::default()
         };
         let seconds = (plan.duration_ns / NANOS_PER_SECOND + 2).min(SERIES_SECONDS_RESERVED);
-        measured.seconds.0.reserve(seconds as usize);
         measured.generator.metrics_bytes_max = bytes_max(plan, clients, seconds, is_open_loop);
+        let sliced = is_sliced.then(|| {
+            // The current slice, one that waits for its judgement, the sum of those kept, and of all.
+            measured.generator.metrics_bytes_max *= 4;
+            let (slices, empty) = (Slices::default(), measured.clone());
+            Box::new(Sliced { slices, empty, end_ns: u64::MAX, ended: Second::default(), arrivals: (0, 0) })
+        });
+        measured.seconds.0.reserve(seconds as usize);
         Recorder {
             measured,
+            sliced,
             is_open: false,
             open_ns: u64::MAX,
+            part_ns: u64::MAX,
             second_end_ns: u64::MAX,
             second_start: Second::default(),
             second_response_ns_max: 0,
@@ -86,15 +112,68 @@ impl Recorder {
     }
 
     /// Opens the window, with this many requests in progress and waiting arrivals carried into it.
-    pub(crate) fn open(&mut self, at_ns: u64, requests: u32, arrivals: u64) {
+    pub(crate) fn open(&mut self, at_ns: u64, in_progress: (u32, u64), slice_ns: u64) {
+        self.is_open = COUNTS;
+        self.open_ns = at_ns;
+        self.second_end_ns = at_ns + NANOS_PER_SECOND;
+        self.open_part(at_ns, in_progress, slice_ns);
+    }
+
+    fn open_part(&mut self, at_ns: u64, (requests, arrivals): (u32, u64), slice_ns: u64) {
         self.measured.counts.carried_in = u64::from(requests);
         if let Some(open_loop) = &mut self.measured.open_loop {
             open_loop.carried_in = arrivals;
         }
-        self.is_open = COUNTS;
-        self.open_ns = at_ns;
-        self.second_end_ns = at_ns + NANOS_PER_SECOND;
+        self.part_ns = at_ns;
         self.cpu_at_open = cpu_use();
+        if let Some(sliced) = &mut self.sliced {
+            sliced.end_ns = at_ns.saturating_add(slice_ns);
+        }
+    }
+
+    /// End of the current slice; [`u64::MAX`] if there is none.
+    pub(crate) fn slice_end_ns(&self) -> u64 {
+        self.sliced.as_ref().filter(|_| self.is_open).map_or(u64::MAX, |sliced| sliced.end_ns)
+    }
+
+    /// Whether a part of a slice is over at this instant.
+    pub(crate) fn is_in_slice(&self, at_ns: u64) -> bool {
+        self.sliced.is_some() && self.is_open && at_ns > self.part_ns
+    }
+
+    /// Ends a slice with this many requests in progress and waiting arrivals, and begins the next.
+    pub(crate) fn end_slice(
+        &mut self,
+        at_ns: u64,
+        worker: WorkerUse,
+        (requests, arrivals): (u32, u64),
+        (number, judgements): (usize, &Judgements),
+    ) {
+        self.measured.counts.in_flight = u64::from(requests);
+        if let Some(open_loop) = &mut self.measured.open_loop {
+            open_loop.queued = arrivals;
+        }
+        self.close_use(at_ns, worker);
+        self.measured.statuses = Statuses::of(&*self.statuses);
+        self.statuses.fill(0);
+        let Some(sliced) = &mut self.sliced else { return };
+        let mut next = sliced.empty.clone();
+        // Those are of the whole window, or of the whole level.
+        next.seconds = std::mem::take(&mut self.measured.seconds);
+        next.lifetime = std::mem::take(&mut self.measured.lifetime);
+        let ended = std::mem::replace(&mut self.measured, next);
+        let total = ended.total();
+        sliced.ended.merge(&total);
+        if let Some(open_loop) = &ended.open_loop {
+            sliced.arrivals.0 += open_loop.planned;
+            sliced.arrivals.1 += open_loop.started;
+        }
+        let worker = ended.generator.workers[0].clone();
+        let (slice, ns) = (sliced.slices.number, ended.window_ns);
+        judgements.report(WorkerSlice { number, slice, ns, worker, total });
+        sliced.slices.end(ended);
+        sliced.slices.settle(judgements);
+        self.open_part(at_ns, (requests, arrivals), judgements.length_ns);
     }
 
     pub(crate) fn close(&mut self, at_ns: u64, worker: WorkerUse) {
@@ -102,10 +181,14 @@ impl Recorder {
         if at_ns > second_begin || self.totals() != self.second_start {
             self.end_second();
         }
-        let cpu = cpu_use();
+        self.close_use(at_ns, worker);
         self.is_open = false;
         self.second_end_ns = u64::MAX;
-        self.measured.window_ns = at_ns - self.open_ns;
+    }
+
+    fn close_use(&mut self, at_ns: u64, worker: WorkerUse) {
+        let cpu = cpu_use();
+        self.measured.window_ns = at_ns - self.part_ns;
         self.measured.generator.workers = vec![WorkerUse {
             user_ns: cpu.user_ns - self.cpu_at_open.user_ns,
             system_ns: cpu.system_ns - self.cpu_at_open.system_ns,
@@ -126,6 +209,11 @@ impl Recorder {
         std::mem::take(&mut self.measured)
     }
 
+    /// Slices, apart from what `finish` returns.
+    pub(crate) fn take_slices(&mut self) -> Option<Slices> {
+        self.sliced.take().map(|sliced| sliced.slices)
+    }
+
     /// End of the current second; [`u64::MAX`] if nothing is counted.
     pub(crate) fn second_end_ns(&self) -> u64 {
         self.second_end_ns
@@ -138,32 +226,44 @@ impl Recorder {
         }
     }
 
-    /// Response times so far, and those of failed requests, if a copy of them is due.
-    pub(crate) fn copy_due(&mut self, now: u64) -> Option<(&Moments, &Histogram, &Histogram)> {
+    /// Mean and distributions of response times so far, and distributions of failed requests, if a copy of them is due.
+    pub(crate) fn copy_due(&mut self, now: u64) -> Option<(u64, [&Histogram; 2], [&Histogram; 2])> {
+        static NOTHING: Histogram = Histogram::new();
         if !self.is_open || now < self.copied_ns + COPIED_EVERY_NS {
             return None;
         }
         self.copied_ns = now;
-        let Measured { response, histograms, unanswered, .. } = &self.measured;
-        Some((response, &histograms.response, &unanswered.histograms.response))
+        let totals = self.totals();
+        let current = &self.measured;
+        let earlier = self.sliced.as_ref().map(|sliced| sliced.slices.kept());
+        let response = earlier.map_or(&NOTHING, |earlier| &earlier.histograms.response);
+        let failed = earlier.map_or(&NOTHING, |earlier| &earlier.unanswered.histograms.response);
+        Some((
+            totals.response_ns / totals.requests.max(1),
+            [response, &current.histograms.response],
+            [failed, &current.unanswered.histograms.response],
+        ))
     }
 
-    /// What happened to arrivals, in open loop.
-    pub(crate) fn open_loop(&self) -> Option<&OpenLoop> {
-        self.measured.open_loop.as_ref()
+    /// Arrivals planned and started, in open loop.
+    pub(crate) fn arrivals(&self) -> Option<(u64, u64)> {
+        let (planned, started) = self.sliced.as_ref().map_or((0, 0), |sliced| sliced.arrivals);
+        self.measured.open_loop.as_ref().map(|now| (planned + now.planned, started + now.started))
+    }
+
+    /// Adds the time for which a request has been in progress, as a slice ends.
+    pub(crate) fn in_progress(&mut self, exchange: &Exchange, at_ns: u64) {
+        if COUNTS {
+            self.measured.counts.busy_ns += self.clipped(exchange.start_ns, at_ns);
+        }
     }
 
     /// Ends the current second and begins the next.
     fn end_second(&mut self) {
         let totals = self.totals();
         self.measured.seconds.0.push(Second {
-            requests: totals.requests - self.second_start.requests,
-            errors: totals.errors - self.second_start.errors,
-            connections: totals.connections - self.second_start.connections,
-            pages: totals.pages - self.second_start.pages,
-            bytes: totals.bytes - self.second_start.bytes,
-            response_ns: totals.response_ns - self.second_start.response_ns,
             response_ns_max: self.second_response_ns_max,
+            ..totals.since(&self.second_start)
         });
         self.second_start = totals;
         self.second_response_ns_max = 0;
@@ -172,22 +272,17 @@ impl Recorder {
 
     /// Totals of the window so far, as one interval.
     pub(crate) fn totals(&self) -> Second {
-        let counts = &self.measured.counts;
-        Second {
-            requests: counts.succeeded,
-            errors: counts.failed,
-            connections: counts.connections,
-            pages: counts.pages_completed,
-            bytes: self.measured.response_bytes.sum,
-            response_ns: self.measured.response.sum,
-            response_ns_max: 0,
+        let mut totals = self.measured.total();
+        if let Some(sliced) = &self.sliced {
+            totals.merge(&sliced.ended);
         }
+        totals
     }
 
-    /// The part of a span that lies within the open window.
+    /// The part of a span that lies within the open window, or the current slice.
     #[inline]
     fn clipped(&self, from_ns: u64, to_ns: u64) -> u64 {
-        to_ns.saturating_sub(from_ns.max(self.open_ns))
+        to_ns.saturating_sub(from_ns.max(self.part_ns))
     }
 
     /// Counts the start of a request.

@@ -7,7 +7,7 @@ use std::io;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering::Relaxed};
 
-use webstone_measure::metrics::{Measured, WorkerUse};
+use webstone_measure::metrics::{Histogram, Measured, WorkerUse};
 use webstone_measure::rate::RateProfile;
 use webstone_workload::arrivals::Slots;
 
@@ -27,6 +27,7 @@ use crate::recorder::Recorder;
 use crate::resolver::Resolver;
 use crate::sampling::Sampling;
 use crate::session::Session;
+use crate::slices::{Judgements, Slices};
 use crate::sys::Backend;
 use crate::timers::{TIMER_NS, Timers};
 
@@ -41,8 +42,10 @@ pub(crate) const TICKER_TOKEN: u64 = u64::MAX - 1;
 pub(crate) struct Shared {
     /// When the window opens.
     pub(crate) opening: Announced,
-    /// How long it is open, unless it ends early; [`u64::MAX`] if its number of pages ends it.
+    /// How long it is open, unless it is extended or ends early; [`u64::MAX`] if its number of pages ends it.
     pub(crate) duration_ns: u64,
+    /// Slices of the window.
+    pub(crate) judgements: Judgements,
     /// When it ends early; [`u64::MAX`] if it does not.
     pub(crate) end_ns: AtomicU64,
     /// Finish at once, without a drain.
@@ -63,6 +66,7 @@ impl Shared {
         Shared {
             opening: Announced::none(),
             duration_ns: if plan.duration_ns > 0 { plan.duration_ns } else { u64::MAX },
+            judgements: Judgements::default(),
             end_ns: AtomicU64::new(u64::MAX),
             abort: AtomicBool::new(false),
             settle: AtomicBool::new(false),
@@ -79,7 +83,8 @@ impl Shared {
 
     /// When a window that opens at `open_ns` closes.
     fn closes_ns(&self, open_ns: u64) -> u64 {
-        open_ns.saturating_add(self.duration_ns).min(self.end_ns.load(Relaxed))
+        let extra_ns = self.judgements.extra_ns();
+        open_ns.saturating_add(self.duration_ns).saturating_add(extra_ns).min(self.end_ns.load(Relaxed))
     }
 }
 
@@ -199,7 +204,7 @@ impl<B: Backend, L: Layer, P: Session> Worker<B, L, P> {
             timers,
             resolver,
             sampling: Sampling::new(),
-            recorder: Recorder::new(&plan, clients as usize, rate.is_some()),
+            recorder: Recorder::new(&plan, clients as usize, rate.is_some(), shared.judgements.length_ns > 0),
             observer,
             plan,
             shared,
@@ -207,7 +212,7 @@ impl<B: Backend, L: Layer, P: Session> Worker<B, L, P> {
     }
 
     /// Runs the level from `go_ns` to the end of the drain, and returns what was measured.
-    pub(crate) fn run(mut self, go_ns: u64) -> io::Result<Measured> {
+    pub(crate) fn run(mut self, go_ns: u64) -> io::Result<(Measured, Option<Slices>)> {
         self.clients.start_from(go_ns);
         self.backend.sleep_until(go_ns);
         self.clock.set(self.backend.now_ns());
@@ -222,7 +227,8 @@ impl<B: Backend, L: Layer, P: Session> Worker<B, L, P> {
             self.leave_all();
         }
         self.observer.flush();
-        Ok(self.recorder.finish(self.clients.requests_in_progress()))
+        let slices = self.recorder.take_slices();
+        Ok((self.recorder.finish(self.clients.requests_in_progress()), slices))
     }
 
     /// One round of the loop.
@@ -336,7 +342,11 @@ impl<B: Backend, L: Layer, P: Session> Worker<B, L, P> {
     #[cold]
     fn tick(&mut self, now: u64) {
         let open_ns = self.shared.opening.look(now);
-        let close_ns = self.shared.closes_ns(open_ns);
+        let mut close_ns = self.shared.closes_ns(open_ns);
+        if close_ns <= now && self.stage == Stage::Measuring {
+            self.shared.judgements.closes();
+            close_ns = self.shared.closes_ns(open_ns);
+        }
         if self.stage < Stage::Draining && !self.is_in_duel() {
             self.pacing.window_is(open_ns, close_ns);
         }
@@ -354,6 +364,9 @@ impl<B: Backend, L: Layer, P: Session> Worker<B, L, P> {
         if self.stage == Stage::Measuring {
             let end = now.min(close_ns);
             self.recorder.end_seconds(end);
+            while self.recorder.slice_end_ns() <= end {
+                self.end_slice(self.recorder.slice_end_ns());
+            }
             if close_ns <= now {
                 self.close(close_ns);
             } else if self.is_out_of_pages() {
@@ -369,7 +382,9 @@ impl<B: Backend, L: Layer, P: Session> Worker<B, L, P> {
         self.clock.tick_at(match self.stage {
             Stage::WarmUp => next_ns.min(self.shared.opening.soonest().max(now + 1)),
             Stage::Measuring => {
-                let next_ns = next_ns.min(self.recorder.second_end_ns()).min(close_ns).max(now + 1);
+                let soonest_ns =
+                    self.recorder.second_end_ns().min(self.recorder.slice_end_ns()).min(close_ns);
+                let next_ns = next_ns.min(soonest_ns).max(now + 1);
                 // The end of the last page is not known in advance; check for it more often.
                 if self.plan.page_limit.is_some() { next_ns.min(now + TICK_NS / 10) } else { next_ns }
             }
@@ -380,13 +395,13 @@ impl<B: Backend, L: Layer, P: Session> Worker<B, L, P> {
     /// Leaves a copy of the response times for the watcher, once per second. It includes requests without an answer
     /// that have waited longer than the mean response time: shorter waits would only hide how long answers take.
     fn leave_copy(&mut self, now: u64) {
-        let Some((moments, response, failed)) = self.recorder.copy_due(now) else { return };
-        let mean_ns = moments.mean() as u64;
+        let Some((mean_ns, response, failed)) = self.recorder.copy_due(now) else { return };
         let in_flight = || {
             let exchanges = self.links.exchanges().filter(|exchange| exchange.progress != Progress::Over);
             exchanges.map(|exchange| now.saturating_sub(exchange.intended_ns))
         };
-        let failed = failed.buckets().flat_map(|(wait_ns, _, count)| (0..count).map(move |_| wait_ns));
+        let failed = failed.into_iter().flat_map(Histogram::buckets);
+        let failed = failed.flat_map(|(wait_ns, _, count)| (0..count).map(move |_| wait_ns));
         let published = &self.shared.workers[self.seat.number];
         published.oldest_in_flight_ns.store(in_flight().max().unwrap_or(0), Relaxed);
         published.copied.leave(response, in_flight().chain(failed).filter(|wait_ns| *wait_ns > mean_ns));
@@ -401,7 +416,8 @@ impl<B: Backend, L: Layer, P: Session> Worker<B, L, P> {
 
     pub(crate) fn open(&mut self, at_ns: u64) {
         self.stage = Stage::Measuring;
-        self.recorder.open(at_ns, self.clients.requests_in_progress(), self.pacing.open());
+        let in_progress = (self.clients.requests_in_progress(), self.pacing.open());
+        self.recorder.open(at_ns, in_progress, self.shared.judgements.length_ns);
         P::open_window(&mut self.memory, self.links.sessions());
         self.clock.open(at_ns);
         if self.plan.page_limit.is_some() {
@@ -409,7 +425,43 @@ impl<B: Backend, L: Layer, P: Session> Worker<B, L, P> {
         }
     }
 
+    /// Ends a slice of the window and begins the next.
+    fn end_slice(&mut self, at_ns: u64) {
+        for exchange in self.links.exchanges().filter(|exchange| exchange.progress != Progress::Over) {
+            self.recorder.in_progress(exchange, at_ns);
+        }
+        for client in self.clients.iter() {
+            match client.doing {
+                Doing::NotStarted => self.recorder.waited(self.clients.started_from_ns(), at_ns),
+                Doing::Waiting => self.recorder.waited(client.waiting_since_ns, at_ns),
+                Doing::Page | Doing::Free | Doing::Stopped => {}
+            }
+            self.recorder.waited(client.held_since_ns, at_ns);
+        }
+        self.free_in_slice(at_ns);
+        let worker = self.worker_use();
+        P::close_window(&mut self.memory, &mut self.recorder.measured, self.links.sessions());
+        let in_progress = (self.clients.requests_in_progress(), self.pacing.open());
+        let shared = (self.seat.number, &self.shared.judgements);
+        self.recorder.end_slice(at_ns, worker, in_progress, shared);
+        P::open_window(&mut self.memory, self.links.sessions());
+        self.clock.open(at_ns);
+    }
+
+    fn worker_use(&mut self) -> WorkerUse {
+        WorkerUse {
+            spun_ns: self.pacing.spun_ns(),
+            cpu: self.seat.cpu,
+            backend: B::NAME.to_owned(),
+            ..self.clock.close()
+        }
+    }
+
     fn close(&mut self, at_ns: u64) {
+        if self.recorder.is_in_slice(at_ns) {
+            // What follows is of no slice.
+            self.end_slice(at_ns);
+        }
         for exchange in self.links.exchanges().filter(|exchange| exchange.progress != Progress::Over) {
             self.recorder.in_flight(&self.plan, exchange, at_ns);
         }
@@ -426,12 +478,7 @@ impl<B: Backend, L: Layer, P: Session> Worker<B, L, P> {
             self.recorder.waited(client.held_since_ns, at_ns);
         }
         self.close_schedule(at_ns);
-        let worker = WorkerUse {
-            spun_ns: self.pacing.spun_ns(),
-            cpu: self.seat.cpu,
-            backend: B::NAME.to_owned(),
-            ..self.clock.close()
-        };
+        let worker = self.worker_use();
         self.recorder.close(at_ns, worker);
         P::close_window(&mut self.memory, &mut self.recorder.measured, self.links.sessions());
         self.stop_all(at_ns);
@@ -454,9 +501,9 @@ impl<B: Backend, L: Layer, P: Session> Worker<B, L, P> {
         let totals = self.recorder.totals();
         let published = self.published();
         published.all_answered.store(self.clients.all_answered(), Relaxed);
-        if let Some(open_loop) = self.recorder.open_loop() {
-            published.planned.store(open_loop.planned, Relaxed);
-            published.offered.store(open_loop.started, Relaxed);
+        if let Some((planned, started)) = self.recorder.arrivals() {
+            published.planned.store(planned, Relaxed);
+            published.offered.store(started, Relaxed);
         }
         published.requests.store(totals.requests, Relaxed);
         published.errors.store(totals.errors, Relaxed);

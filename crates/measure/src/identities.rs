@@ -71,7 +71,7 @@ pub fn check_with(measured: &Measured, pages: &PageTotals, expected: &Expectatio
         1,
         "carried in + started = succeeded + failed + in flight",
         counts.carried_in + counts.started,
-        counts.succeeded + counts.failed + counts.in_flight,
+        counts.succeeded + counts.failed + counts.in_flight + counts.left_open,
     );
     equal(1, "errors by class = failed", measured.errors.total(), counts.failed);
     if let Some(open_loop) = &measured.open_loop {
@@ -79,7 +79,7 @@ pub fn check_with(measured: &Measured, pages: &PageTotals, expected: &Expectatio
             1,
             "arrivals: carried in + planned = started + skipped + queued",
             open_loop.carried_in + open_loop.planned,
-            open_loop.started + open_loop.skipped + open_loop.queued,
+            open_loop.started + open_loop.skipped + open_loop.queued + open_loop.left_open,
         );
         equal(1, "skipped arrivals = skipped requests", open_loop.skipped, counts.skipped);
     }
@@ -87,22 +87,29 @@ pub fn check_with(measured: &Measured, pages: &PageTotals, expected: &Expectatio
     let clients =
         |field: fn(&crate::metrics::ClientTotals) -> u64| measured.clients.iter().map(field).sum::<u64>();
     let seconds = measured.seconds.total();
+    // Seconds have what was left out, too.
+    let left_out = &measured.left_out.total;
     equal(3, "requests: pages = total", pages.requests, counts.succeeded);
     equal(3, "requests: clients = total", clients(|c| c.requests), counts.succeeded);
-    equal(3, "requests: intervals = total", seconds.requests, counts.succeeded);
+    equal(3, "requests: intervals = total", seconds.requests, counts.succeeded + left_out.requests);
     equal(3, "errors: pages = total", pages.errors, counts.failed);
     equal(3, "errors: clients = total", clients(|c| c.errors), counts.failed);
-    equal(3, "errors: intervals = total", seconds.errors, counts.failed);
+    equal(3, "errors: intervals = total", seconds.errors, counts.failed + left_out.errors);
     equal(3, "connections: pages = total", pages.connects, counts.connections);
     equal(3, "connections: clients = total", clients(|c| c.connects), counts.connections);
-    equal(3, "connections: intervals = total", seconds.connections, counts.connections);
+    equal(
+        3,
+        "connections: intervals = total",
+        seconds.connections,
+        counts.connections + left_out.connections,
+    );
     equal(3, "pages: pages = total", pages.hits, counts.pages_completed);
     equal(3, "pages: clients = total", clients(|c| c.pages), counts.pages_completed);
-    equal(3, "pages: intervals = total", seconds.pages, counts.pages_completed);
+    equal(3, "pages: intervals = total", seconds.pages, counts.pages_completed + left_out.pages);
     let bytes = measured.response_bytes.sum;
     equal(3, "bytes: pages = total", pages.body_bytes.saturating_add(pages.head_bytes), bytes);
     equal(3, "bytes: clients = total", clients(|c| c.bytes), bytes);
-    equal(3, "bytes: intervals = total", seconds.bytes, bytes);
+    equal(3, "bytes: intervals = total", seconds.bytes, bytes.saturating_add(left_out.bytes));
     let waits = &measured.unanswered;
     let without_answer = counts.failed.saturating_add(counts.in_flight);
     let queued = measured.open_loop.as_ref().map_or(0, |open_loop| open_loop.queued);

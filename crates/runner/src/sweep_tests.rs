@@ -156,7 +156,8 @@ impl Level for Scripted {
         }
         let opened_at = SystemTime::UNIX_EPOCH;
         let interrupted = wanted > 0;
-        let outcome = LevelOutcome { measured, opened_at, opened_ns: None, closed_ns: None, interrupted };
+        let outcome =
+            LevelOutcome { measured, sliced: None, opened_at, opened_ns: None, closed_ns: None, interrupted };
         Ok(Made { outcome, parts: Vec::new(), lost: None })
     }
 

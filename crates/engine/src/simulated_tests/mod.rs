@@ -16,6 +16,7 @@ mod pipelines;
 mod schedules;
 mod several_hosts;
 mod shared_links;
+mod slices;
 mod tls;
 mod trouble;
 
@@ -37,6 +38,7 @@ use crate::plan::Plan;
 use crate::seats::Seats;
 use crate::session::Session;
 use crate::simulated_tests::network::{Act, Attempt, BEGIN_NS, Peer, Simulated, Wire};
+use crate::slices::Judgements;
 use crate::sys::Address;
 use crate::transactions::Transaction;
 use crate::worker::{Seat, Shared, Worker};
@@ -57,6 +59,12 @@ pub(crate) struct Level {
     /// Open loop.
     pub(crate) rate: Option<String>,
     pub(crate) wire: Wire,
+    /// Length of its slices, 0 for none; how many are judged, and which of them are left out.
+    pub(crate) slice_ns: u64,
+    pub(crate) slices: u32,
+    pub(crate) left_out: Vec<u32>,
+    /// Whether figures are of all slices nevertheless.
+    pub(crate) is_whole: bool,
 }
 
 impl Level {
@@ -72,7 +80,17 @@ impl Level {
         spec.client.request_timeout = Nanos::from_secs(600);
         let page = Page { weight: 1, files: urls.iter().map(|url| file(url)).collect(), think: Nanos::ZERO };
         let workload = Workload { name: "w".into(), pages: vec![page], ..Workload::default() };
-        Level { spec, workload, clients: 1, rate: None, wire: Wire::default() }
+        Level {
+            spec,
+            workload,
+            clients: 1,
+            rate: None,
+            wire: Wire::default(),
+            slice_ns: duration_ns.div_ceil(7).next_multiple_of(MS),
+            slices: 0,
+            left_out: Vec::new(),
+            is_whole: false,
+        }
     }
 
     /// Runs it to its end; every identity must hold, the second one to the nanosecond.
@@ -116,9 +134,12 @@ impl Level {
         peer: &mut dyn Peer,
         transactions: Option<SyncSender<Vec<Transaction>>>,
     ) -> Measured {
-        let shared = Arc::new(Shared::new(&job.plan, u64::MAX, 1));
+        let mut shared = Shared::new(&job.plan, u64::MAX, 1);
+        // In slices that are all kept, what is measured must be the same.
+        shared.judgements = Judgements::new(self.slice_ns, 2 * job.plan.duration_ns);
+        (0..self.slices).for_each(|slice| shared.judgements.judge(!self.left_out.contains(&slice)));
         shared.opening.set(BEGIN_NS + job.plan.warmup_ns);
-        self.run_told_of::<L, P>(job, seat, shared, peer, transactions)
+        self.run_told_of::<L, P>(job, seat, Arc::new(shared), peer, transactions)
     }
 
     /// The same, with a window that `shared` announces.
@@ -134,14 +155,17 @@ impl Level {
         let plan = job.plan.clone();
         let network = Simulated::new(peer, self.wire.clone());
         let observer = Observer::new(None, transactions);
-        let worker = Worker::<_, L, P>::new(plan.clone(), shared, seat, network, observer).unwrap();
-        let measured = worker.run(BEGIN_NS).unwrap();
+        let worker = Worker::<_, L, P>::new(plan.clone(), shared.clone(), seat, network, observer).unwrap();
+        let measured = match worker.run(BEGIN_NS).unwrap() {
+            (ending, Some(slices)) => slices.together(&shared.judgements, self.is_whole, &ending),
+            (measured, None) => measured,
+        };
         let one_request_each = plan.parallel == 1;
         let expected = Expectation { clients: seat.clients.into(), one_request_each, server_bytes: None };
         for identity in check(&measured, &expected) {
             assert!(identity.holds, "{identity:?}");
         }
-        assert_eq!(measured.window_ns, plan.duration_ns);
+        assert_eq!(measured.span_ns(), plan.duration_ns);
         if one_request_each {
             assert_eq!(
                 client_ns(&measured),

@@ -9,7 +9,7 @@ use super::add_all;
 /// Requests, connections, pages, bytes and waiting of one measured window. Sums exactly over workers and hosts.
 ///
 /// A request belongs to the window in which it *ends*, so that a rate is unbiased however slow the answers are:
-/// `carried_in + started = succeeded + failed + in_flight`.
+/// `carried_in + started = succeeded + failed + in_flight + left_open`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(default)]
 pub struct Counts {
@@ -28,6 +28,9 @@ pub struct Counts {
     pub failed: u64,
     /// Requests in progress when the window closed.
     pub in_flight: u64,
+    /// Requests in progress when slices began that were left out of the window.
+    #[serde(skip_serializing_if = "crate::units::is_zero")]
+    pub left_open: u64,
 
     /// Connections established inside the window.
     pub connections: u64,
@@ -79,6 +82,7 @@ impl Counts {
                 succeeded,
                 failed,
                 in_flight,
+                left_open,
                 connections,
                 connections_answered,
                 connections_failed,

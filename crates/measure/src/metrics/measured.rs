@@ -5,7 +5,7 @@ use serde::{Deserialize, Serialize};
 
 use super::{
     ClientMoments, ClientTotals, Counts, Handshakes, Histogram, Http2Counts, Http3Counts, Moments, OpenLoop,
-    PageTotals, Seconds, Statuses, Unanswered, add, add_all,
+    PageTotals, Second, Seconds, Statuses, Unanswered, add, add_all,
 };
 use crate::errors::ErrorTable;
 
@@ -152,6 +152,26 @@ pub struct Lifetime {
     pub cut_off: u64,
 }
 
+/// The part of a window that was left out of its figures, because something took CPU time from the load generator or
+/// the server. The rest of the window, its clean slices, is what everything else here is about.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(default)]
+pub struct LeftOut {
+    /// Its length, in nanoseconds.
+    pub ns: u64,
+    /// Number of slices.
+    pub slices: u64,
+    /// What ended in them.
+    pub total: Second,
+}
+
+impl LeftOut {
+    /// Whether nothing was left out.
+    pub fn is_empty(&self) -> bool {
+        self.slices == 0
+    }
+}
+
 /// The result of one measured window, for one worker or all. Merges exactly.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(default)]
@@ -209,6 +229,9 @@ pub struct Measured {
     /// Second by second; stored in `intervals.ndjson`.
     #[serde(skip)]
     pub seconds: Seconds,
+    /// The part of the time that is in no figure but `seconds`.
+    #[serde(skip_serializing_if = "LeftOut::is_empty")]
+    pub left_out: LeftOut,
     /// The generator's own use.
     pub generator: GeneratorUse,
     /// Whole-life totals.
@@ -258,7 +281,47 @@ impl Measured {
         self.generator.workers.extend(other.generator.workers.iter().cloned());
         add(&mut self.generator.metrics_bytes_max, other.generator.metrics_bytes_max);
         self.seconds.merge(&other.seconds);
+        self.left_out.ns = self.left_out.ns.max(other.left_out.ns);
+        self.left_out.slices = self.left_out.slices.max(other.left_out.slices);
         self.merge_sums(&other);
+    }
+
+    /// Length of the window with what was left out of it, in nanoseconds: what `seconds` are about.
+    pub fn span_ns(&self) -> u64 {
+        self.window_ns.saturating_add(self.left_out.ns)
+    }
+
+    /// Everything that ended in the window.
+    pub fn total(&self) -> Second {
+        Second {
+            requests: self.counts.succeeded,
+            errors: self.counts.failed,
+            connections: self.counts.connections,
+            pages: self.counts.pages_completed,
+            bytes: self.response_bytes.sum,
+            response_ns: self.response.sum,
+            response_ns_max: 0,
+        }
+    }
+
+    /// Adds a later slice of the same window. If it `follows` at once, what was in progress in between is counted once;
+    /// otherwise those requests were left open.
+    pub fn append(&mut self, slice: &Measured, follows: bool) {
+        let (open, queue) = (self.counts.in_flight, self.open_loop.as_ref().map_or(0, |o| o.queued));
+        self.merge_sequential(slice);
+        let seam = |in_flight: &mut u64, carried_in: &mut u64, left_open: &mut u64, open: u64| {
+            *in_flight = in_flight.saturating_sub(open);
+            if follows {
+                *carried_in = carried_in.saturating_sub(open);
+            } else {
+                add(left_open, open);
+            }
+        };
+        let counts = &mut self.counts;
+        seam(&mut counts.in_flight, &mut counts.carried_in, &mut counts.left_open, open);
+        if let Some(arrivals) = &mut self.open_loop {
+            seam(&mut arrivals.queued, &mut arrivals.carried_in, &mut arrivals.left_open, queue);
+        }
     }
 
     /// Adds another iteration of the same level, which ran *afterwards*: windows are added, so that rates are means
@@ -298,11 +361,13 @@ impl Measured {
         self.generator.metrics_bytes_max =
             self.generator.metrics_bytes_max.max(other.generator.metrics_bytes_max);
         self.seconds.0.extend_from_slice(&other.seconds.0);
+        add_all!(self.left_out, other.left_out, [ns, slices]);
         self.merge_sums(other);
     }
 
     fn merge_sums(&mut self, other: &Measured) {
         self.counts.merge(&other.counts);
+        self.left_out.total.merge(&other.left_out.total);
         self.connect.merge(&other.connect);
         self.first_byte.merge(&other.first_byte);
         self.response.merge(&other.response);

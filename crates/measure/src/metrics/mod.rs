@@ -25,7 +25,7 @@ pub use handshakes::{Agreed, Handshake, Handshakes};
 pub use histogram::{Histogram, HistogramError};
 pub use http2::Http2Counts;
 pub use http3::{Http3Counts, UdpCounts};
-pub use measured::{GeneratorUse, Histograms, Lifetime, Measured, PageHistograms, WorkerUse};
+pub use measured::{GeneratorUse, Histograms, LeftOut, Lifetime, Measured, PageHistograms, WorkerUse};
 pub use moments::Moments;
 pub use open_loop::OpenLoop;
 pub use seconds::{Second, Seconds};

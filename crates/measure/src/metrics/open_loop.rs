@@ -8,7 +8,7 @@ use super::{Histogram, Histograms, Moments, add_all};
 
 /// An open loop's own counts and distributions over one measured window.
 ///
-/// `carried_in + planned = started + skipped + queued`.
+/// `carried_in + planned = started + skipped + queued + left_open`.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(default)]
 pub struct OpenLoop {
@@ -22,6 +22,9 @@ pub struct OpenLoop {
     pub skipped: u64,
     /// Arrivals that waited for a client when the window closed, or were due before and not handled yet.
     pub queued: u64,
+    /// Arrivals that waited for a client when slices began that were left out of the window.
+    #[serde(skip_serializing_if = "crate::units::is_zero")]
+    pub left_open: u64,
     /// The part of the started arrivals that found no free client and waited for one.
     pub waited: u64,
     /// Time that clients were free, cut to the window, in nanoseconds: part of identity 2, with `busy_ns` and
@@ -47,7 +50,7 @@ pub struct OpenLoop {
 impl OpenLoop {
     /// Adds another worker's, host's or iteration's.
     pub fn merge(&mut self, other: &OpenLoop) {
-        add_all!(self, other, [carried_in, planned, started, skipped, queued, waited, free_ns]);
+        add_all!(self, other, [carried_in, planned, started, skipped, queued, left_open, waited, free_ns]);
         self.lag.merge(&other.lag);
         self.first_byte.merge(&other.first_byte);
         self.response.merge(&other.response);

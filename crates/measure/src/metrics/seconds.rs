@@ -33,6 +33,21 @@ impl Second {
     }
 }
 
+impl Second {
+    /// What came after an earlier reading of the same totals; without the longest response time.
+    pub fn since(&self, earlier: &Second) -> Second {
+        Second {
+            requests: self.requests - earlier.requests,
+            errors: self.errors - earlier.errors,
+            connections: self.connections - earlier.connections,
+            pages: self.pages - earlier.pages,
+            bytes: self.bytes - earlier.bytes,
+            response_ns: self.response_ns - earlier.response_ns,
+            response_ns_max: 0,
+        }
+    }
+}
+
 /// The seconds of a window, in order; the last may be shorter.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(transparent)]

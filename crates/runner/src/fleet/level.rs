@@ -116,7 +116,7 @@ impl FleetLevel {
         let interrupted = interrupted && lost.is_none();
         // A host that is lost before the agreed instant leaves a window that never opened.
         let opened_ns = open_ns.filter(|_| measured.window_ns > 0);
-        let outcome = LevelOutcome { measured, opened_at, opened_ns, closed_ns, interrupted };
+        let outcome = LevelOutcome { measured, sliced: None, opened_at, opened_ns, closed_ns, interrupted };
         let lost = lost.map(|(generator, why)| GeneratorLoss { generator: generator as u32, why });
         Ok(Made { outcome, parts, lost })
     }
@@ -135,6 +135,7 @@ impl Made {
     fn nothing() -> Made {
         let outcome = LevelOutcome {
             measured: Measured::default(),
+            sliced: None,
             opened_at: SystemTime::now(),
             opened_ns: None,
             closed_ns: None,

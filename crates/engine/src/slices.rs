@@ -1,0 +1,231 @@
+//! Slices of a window: spans of equal length, each counted by itself, so that those in which something took CPU time from
+//! the load generator or the server can be left out of the figures.
+//!
+//! Every worker ends a slice at the same instants, and reports what its thread used in it. Whoever watches the level reads
+//! what the server and the host used, judges the slice, and tells the workers, which add it to the figures or leave it out.
+//! A slice is judged by what was taken in it, never by what was measured in it.
+
+use std::collections::VecDeque;
+use std::sync::atomic::{AtomicU32, AtomicU64, Ordering::SeqCst};
+use std::sync::{Arc, Mutex, PoisonError};
+
+use webstone_measure::metrics::{Measured, Second, WorkerUse};
+
+use crate::worker::Shared;
+
+/// Most slices of a window: in a longer one each is longer.
+const SLICES_MAX: u64 = 4096;
+
+/// Marks a window that cannot be extended any more.
+const CLOSED: u64 = 1 << 63;
+/// The slices of an extension that is valid.
+const VALID: u64 = u32::MAX as u64;
+
+/// What one worker used in a slice, and what ended in it.
+#[derive(Clone, Debug, Default)]
+pub struct WorkerSlice {
+    /// The worker's number.
+    pub number: usize,
+    /// Number of the slice, from 0.
+    pub slice: u32,
+    /// Its length, in nanoseconds.
+    pub ns: u64,
+    /// CPU time, waits and stalls.
+    pub worker: WorkerUse,
+    /// What ended in it.
+    pub total: Second,
+}
+
+/// What a level, its workers and whoever watches them tell each other about slices.
+#[derive(Debug, Default)]
+pub(crate) struct Judgements {
+    /// Length of a slice; 0 if the window has none.
+    pub(crate) length_ns: u64,
+    /// How many are judged: those with the lowest numbers.
+    judged: AtomicU32,
+    /// A bit for each slice that is left out.
+    left_out: Vec<AtomicU64>,
+    /// By how many slices the window was extended, and above that by how many it is proposed to be.
+    extension: AtomicU64,
+    /// What workers reported and nobody has fetched.
+    reports: Mutex<Vec<WorkerSlice>>,
+}
+
+impl Judgements {
+    /// For slices of this length in a window that may last this long.
+    pub(crate) fn new(length_ns: u64, most_ns: u64) -> Judgements {
+        if length_ns == 0 {
+            return Judgements::default();
+        }
+        let length_ns = length_ns.max(most_ns / SLICES_MAX);
+        let words = most_ns.div_ceil(length_ns) / 64 + 1;
+        Judgements {
+            length_ns,
+            left_out: (0..words).map(|_| AtomicU64::new(0)).collect(),
+            ..Judgements::default()
+        }
+    }
+
+    /// Judges the next slice. To be called by one thread only.
+    pub(crate) fn judge(&self, keep: bool) {
+        let slice = self.judged.load(SeqCst);
+        if !keep && let Some(word) = self.left_out.get(slice as usize / 64) {
+            word.fetch_or(1 << (slice % 64), SeqCst);
+        }
+        self.judged.store(slice + 1, SeqCst);
+    }
+
+    /// Whether a slice is kept; `None` while it is not judged.
+    fn of(&self, slice: u32) -> Option<bool> {
+        let is_judged = slice < self.judged.load(SeqCst);
+        is_judged.then(|| {
+            let word = self.left_out.get(slice as usize / 64).map_or(0, |word| word.load(SeqCst));
+            word & 1 << (slice % 64) == 0
+        })
+    }
+
+    /// By how much the window was extended.
+    pub(crate) fn extra_ns(&self) -> u64 {
+        (self.extension.load(SeqCst) & VALID) * self.length_ns
+    }
+
+    /// Extends the window by one slice, and returns whether that was in time: not if a worker has closed it meanwhile. To be
+    /// called by one thread only.
+    pub(crate) fn extend(&self) -> bool {
+        let slices = self.extension.load(SeqCst);
+        if slices & CLOSED != 0 {
+            return false;
+        }
+        let proposed = slices | (slices + 1) << 32;
+        // What a worker learns too late, none may learn: it is proposed first, so that a worker that closes can reject it.
+        self.extension.compare_exchange(slices, proposed, SeqCst, SeqCst).is_ok()
+            && self.extension.compare_exchange(proposed, slices + 1, SeqCst, SeqCst).is_ok()
+    }
+
+    /// A worker closes its window: no extension is valid from now on that is not already.
+    pub(crate) fn closes(&self) {
+        let _ = self.extension.fetch_update(SeqCst, SeqCst, |slices| Some(slices & VALID | CLOSED));
+    }
+
+    pub(crate) fn report(&self, slice: WorkerSlice) {
+        self.reports.lock().unwrap_or_else(PoisonError::into_inner).push(slice);
+    }
+
+    pub(crate) fn take_reports(&self) -> Vec<WorkerSlice> {
+        std::mem::take(&mut *self.reports.lock().unwrap_or_else(PoisonError::into_inner))
+    }
+}
+
+/// A window whose slices were counted by themselves, until it is decided which of them make its figures.
+#[derive(Debug)]
+pub struct Sliced {
+    /// Of each worker: what was in progress at the end, and its slices.
+    pub(crate) workers: Vec<(Measured, Slices)>,
+    pub(crate) shared: Arc<Shared>,
+}
+
+impl Sliced {
+    /// Judges the next slice; see [`crate::Control::judge_slice`].
+    pub fn judge(&self, keep: bool) {
+        self.shared.judgements.judge(keep);
+    }
+
+    /// What workers reported since it was last asked; see [`crate::Control::slice_reports`].
+    pub fn reports(&self) -> Vec<WorkerSlice> {
+        self.shared.judgements.take_reports()
+    }
+
+    /// The figures of the slices that are kept, or of `all`. Slices that are not judged are kept.
+    pub fn together(self, all: bool) -> Measured {
+        let mut measured = Measured::default();
+        for (ending, slices) in self.workers {
+            measured.merge_parallel(slices.together(&self.shared.judgements, all, &ending));
+        }
+        measured
+    }
+}
+
+/// A worker's slices so far.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Slices {
+    /// Number of the current one.
+    pub(crate) number: u32,
+    kept: Measured,
+    /// The number of the last one that was kept.
+    last_kept: Option<u32>,
+    /// Everything, once something was left out.
+    whole: Option<Box<Measured>>,
+    left_out: u32,
+    /// Those that are not judged yet, in order.
+    waiting: VecDeque<(u32, Measured)>,
+}
+
+impl Slices {
+    /// A slice has ended.
+    pub(crate) fn end(&mut self, measured: Measured) {
+        self.waiting.push_back((self.number, measured));
+        self.number += 1;
+    }
+
+    /// Length of them all.
+    pub(crate) fn span_ns(&self) -> u64 {
+        let settled = self.whole.as_deref().unwrap_or(&self.kept).window_ns;
+        settled + self.waiting.iter().map(|(_, slice)| slice.window_ns).sum::<u64>()
+    }
+
+    /// Adds up those that are judged.
+    pub(crate) fn settle(&mut self, judgements: &Judgements) {
+        while let Some((slice, _)) = self.waiting.front()
+            && let Some(keep) = judgements.of(*slice)
+        {
+            self.settle_next(keep);
+        }
+    }
+
+    fn settle_next(&mut self, keep: bool) {
+        let Some((slice, measured)) = self.waiting.pop_front() else { return };
+        if !keep && self.whole.is_none() {
+            self.whole = Some(Box::new(self.kept.clone()));
+        }
+        if let Some(whole) = &mut self.whole {
+            whole.append(&measured, true);
+        }
+        if keep {
+            let follows = slice == 0 || self.last_kept.is_some_and(|last| last + 1 == slice);
+            self.kept.append(&measured, follows);
+            self.last_kept = Some(slice);
+        } else {
+            self.left_out += 1;
+        }
+    }
+
+    /// Those that are kept so far, together.
+    pub(crate) fn kept(&self) -> &Measured {
+        &self.kept
+    }
+
+    /// The figures of the window: of the slices that are kept, or of all. `ending` is what was in progress when it closed, and
+    /// what is counted over all slices. Those that nobody has judged are kept.
+    pub(crate) fn together(mut self, judgements: &Judgements, all: bool, ending: &Measured) -> Measured {
+        self.settle(judgements);
+        while !self.waiting.is_empty() {
+            self.settle_next(true);
+        }
+        let follows = self.number == 0 || self.last_kept.is_some_and(|last| last + 1 == self.number);
+        let Some(mut whole) = self.whole.take() else {
+            self.kept.append(ending, true);
+            return self.kept;
+        };
+        if all {
+            whole.append(ending, true);
+            return *whole;
+        }
+        let (kept, everything) = (self.kept.total(), whole.total());
+        let left_out = &mut self.kept.left_out;
+        left_out.ns = whole.window_ns - self.kept.window_ns;
+        left_out.slices = self.left_out.into();
+        left_out.total = everything.since(&kept);
+        self.kept.append(ending, follows);
+        self.kept
+    }
+}
