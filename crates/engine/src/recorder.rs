@@ -1,6 +1,8 @@
 //! What a worker counts. Nothing is counted before the window opens and after it closes, except totals over the whole
 //! life of the worker.
 
+mod sliced;
+
 use webstone_measure::errors::{ErrorClass, ErrorExample};
 use webstone_measure::metrics::{
     ClientMoments, ClientTotals, Handshake, Histogram, Measured, OpenLoop, PageHistograms, PageTotals,
@@ -9,11 +11,11 @@ use webstone_measure::metrics::{
 use webstone_measure::units::NANOS_PER_SECOND;
 
 use crate::exchange::Exchange;
-use crate::live::COPIED_EVERY_NS;
 use crate::pacing::Fate;
 use crate::plan::Plan;
-use crate::slices::{Judgements, Slices, WorkerSlice};
+use crate::slices::Slices;
 use crate::sys::thread::{CpuUse, cpu_use};
+use sliced::Sliced;
 
 /// Whether anything is counted. A build with `--cfg webstone_without_statistics` makes the same load and keeps only
 /// whole-life totals: `benchsuite` compares it with the ordinary build to show what measuring costs.
@@ -43,19 +45,6 @@ pub(crate) struct Recorder {
     copied_ns: u64,
     /// Of a window that has slices.
     sliced: Option<Box<Sliced>>,
-}
-
-/// What is kept of the slices that have ended.
-struct Sliced {
-    slices: Slices,
-    /// What the current one began with.
-    empty: Measured,
-    /// End of the current one.
-    end_ns: u64,
-    /// Totals of all that have ended.
-    ended: Second,
-    /// Arrivals planned and started in them.
-    arrivals: (u64, u64),
 }
 
 impl Recorder {
@@ -131,51 +120,6 @@ impl Recorder {
         }
     }
 
-    /// End of the current slice; [`u64::MAX`] if there is none.
-    pub(crate) fn slice_end_ns(&self) -> u64 {
-        self.sliced.as_ref().filter(|_| self.is_open).map_or(u64::MAX, |sliced| sliced.end_ns)
-    }
-
-    /// Whether a part of a slice is over at this instant.
-    pub(crate) fn is_in_slice(&self, at_ns: u64) -> bool {
-        self.sliced.is_some() && self.is_open && at_ns > self.part_ns
-    }
-
-    /// Ends a slice with this many requests in progress and waiting arrivals, and begins the next.
-    pub(crate) fn end_slice(
-        &mut self,
-        at_ns: u64,
-        worker: WorkerUse,
-        (requests, arrivals): (u32, u64),
-        (number, judgements): (usize, &Judgements),
-    ) {
-        self.measured.counts.in_flight = u64::from(requests);
-        if let Some(open_loop) = &mut self.measured.open_loop {
-            open_loop.queued = arrivals;
-        }
-        self.close_use(at_ns, worker);
-        self.measured.statuses = Statuses::of(&*self.statuses);
-        self.statuses.fill(0);
-        let Some(sliced) = &mut self.sliced else { return };
-        let mut next = sliced.empty.clone();
-        // Those are of the whole window, or of the whole level.
-        next.seconds = std::mem::take(&mut self.measured.seconds);
-        next.lifetime = std::mem::take(&mut self.measured.lifetime);
-        let ended = std::mem::replace(&mut self.measured, next);
-        let total = ended.total();
-        sliced.ended.merge(&total);
-        if let Some(open_loop) = &ended.open_loop {
-            sliced.arrivals.0 += open_loop.planned;
-            sliced.arrivals.1 += open_loop.started;
-        }
-        let worker = ended.generator.workers[0].clone();
-        let (slice, ns) = (sliced.slices.number, ended.window_ns);
-        judgements.report(WorkerSlice { number, slice, ns, worker, total });
-        sliced.slices.end(ended);
-        sliced.slices.settle(judgements);
-        self.open_part(at_ns, (requests, arrivals), judgements.length_ns);
-    }
-
     pub(crate) fn close(&mut self, at_ns: u64, worker: WorkerUse) {
         let second_begin = self.second_end_ns - NANOS_PER_SECOND;
         if at_ns > second_begin || self.totals() != self.second_start {
@@ -209,11 +153,6 @@ impl Recorder {
         std::mem::take(&mut self.measured)
     }
 
-    /// Slices, apart from what `finish` returns.
-    pub(crate) fn take_slices(&mut self) -> Option<Slices> {
-        self.sliced.take().map(|sliced| sliced.slices)
-    }
-
     /// End of the current second; [`u64::MAX`] if nothing is counted.
     pub(crate) fn second_end_ns(&self) -> u64 {
         self.second_end_ns
@@ -223,38 +162,6 @@ impl Recorder {
     pub(crate) fn end_seconds(&mut self, at_ns: u64) {
         while self.second_end_ns <= at_ns {
             self.end_second();
-        }
-    }
-
-    /// Mean and distributions of response times so far, and distributions of failed requests, if a copy of them is due.
-    pub(crate) fn copy_due(&mut self, now: u64) -> Option<(u64, [&Histogram; 2], [&Histogram; 2])> {
-        static NOTHING: Histogram = Histogram::new();
-        if !self.is_open || now < self.copied_ns + COPIED_EVERY_NS {
-            return None;
-        }
-        self.copied_ns = now;
-        let totals = self.totals();
-        let current = &self.measured;
-        let earlier = self.sliced.as_ref().map(|sliced| sliced.slices.kept());
-        let response = earlier.map_or(&NOTHING, |earlier| &earlier.histograms.response);
-        let failed = earlier.map_or(&NOTHING, |earlier| &earlier.unanswered.histograms.response);
-        Some((
-            totals.response_ns / totals.requests.max(1),
-            [response, &current.histograms.response],
-            [failed, &current.unanswered.histograms.response],
-        ))
-    }
-
-    /// Arrivals planned and started, in open loop.
-    pub(crate) fn arrivals(&self) -> Option<(u64, u64)> {
-        let (planned, started) = self.sliced.as_ref().map_or((0, 0), |sliced| sliced.arrivals);
-        self.measured.open_loop.as_ref().map(|now| (planned + now.planned, started + now.started))
-    }
-
-    /// Adds the time for which a request has been in progress, as a slice ends.
-    pub(crate) fn in_progress(&mut self, exchange: &Exchange, at_ns: u64) {
-        if COUNTS {
-            self.measured.counts.busy_ns += self.clipped(exchange.start_ns, at_ns);
         }
     }
 

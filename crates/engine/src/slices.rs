@@ -1,7 +1,7 @@
 //! Slices of a window: spans of equal length, each counted by itself, so that those in which something took CPU time from
 //! the load generator or the server can be left out of the figures.
 //!
-//! Every worker ends a slice at the same instants, and reports what its thread used in it. Whoever watches the level reads
+//! Every worker ends a slice at the same instants, and reports what its thread used in it. The level's watcher reads
 //! what the server and the host used, judges the slice, and tells the workers, which add it to the figures or leave it out.
 //! A slice is judged by what was taken in it, never by what was measured in it.
 
@@ -36,7 +36,7 @@ pub struct WorkerSlice {
     pub total: Second,
 }
 
-/// What a level, its workers and whoever watches them tell each other about slices.
+/// What a level, its workers and their watcher tell each other about slices.
 #[derive(Debug, Default)]
 pub(crate) struct Judgements {
     /// Length of a slice; 0 if the window has none.

@@ -8,7 +8,7 @@
 use std::fs::File;
 use std::os::unix::fs::FileExt;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
@@ -25,21 +25,44 @@ const CPUS_MAX: usize = 16;
 #[derive(Debug)]
 pub(crate) struct Watch {
     over: Arc<AtomicBool>,
+    /// CPU by CPU: stalls since they were last taken.
+    stalls: Vec<Arc<Stalls>>,
     threads: Vec<JoinHandle<Option<CpuWatch>>>,
+}
+
+/// Stalls of one CPU since they were last taken.
+#[derive(Debug, Default)]
+struct Stalls {
+    cpu: u32,
+    all_ns: AtomicU64,
+    longest_ns: AtomicU64,
 }
 
 impl Watch {
     /// Begins to watch these CPUs, except those that this program may not use.
     pub(crate) fn begin(cpus: &[u32]) -> Watch {
         let over = Arc::new(AtomicBool::new(false));
-        let threads = cpus.iter().take(CPUS_MAX).filter_map(|cpu| {
-            let (cpu, over) = (*cpu, Arc::clone(&over));
+        let of = |cpu: &u32| Arc::new(Stalls { cpu: *cpu, ..Stalls::default() });
+        let stalls: Vec<Arc<Stalls>> = cpus.iter().take(CPUS_MAX).map(of).collect();
+        let threads = stalls.iter().filter_map(|stalls| {
+            let (stalls, over) = (Arc::clone(stalls), Arc::clone(&over));
             std::thread::Builder::new()
                 .name("watch".to_owned())
-                .spawn(move || pin(cpu).then(|| watch(cpu, &over)))
+                .spawn(move || pin(stalls.cpu).then(|| watch(&stalls, &over)))
                 .ok()
         });
-        Watch { threads: threads.collect(), over }
+        Watch { threads: threads.collect(), stalls, over }
+    }
+
+    /// The stalls since it was last asked, CPU by CPU.
+    pub(crate) fn slice(&self) -> Vec<CpuWatch> {
+        let of = |stalls: &Arc<Stalls>| CpuWatch {
+            cpu: stalls.cpu,
+            stalled_ns: stalls.all_ns.swap(0, Relaxed),
+            stalled_ns_max: stalls.longest_ns.swap(0, Relaxed),
+            ..CpuWatch::default()
+        };
+        self.stalls.iter().map(of).collect()
     }
 
     /// Ends, and says what was seen, CPU by CPU.
@@ -65,9 +88,9 @@ fn pin(cpu: u32) -> bool {
     rustix::thread::sched_setaffinity(None, &set).is_ok()
 }
 
-fn watch(cpu: u32, over: &AtomicBool) -> CpuWatch {
+fn watch(stalls: &Stalls, over: &AtomicBool) -> CpuWatch {
     let began = Instant::now();
-    let mut seen = CpuWatch { cpu, ..CpuWatch::default() };
+    let mut seen = CpuWatch { cpu: stalls.cpu, ..CpuWatch::default() };
     let mut due = began + PERIOD;
     let queue = RunQueue::open();
     let mut before = queue.waited();
@@ -77,7 +100,12 @@ fn watch(cpu: u32, over: &AtomicBool) -> CpuWatch {
         let late = due.elapsed();
         let now = queue.waited();
         if late >= LATE {
-            note(&mut seen, late, now.saturating_sub(before));
+            let mut one = CpuWatch::default();
+            note(&mut one, late, now.saturating_sub(before));
+            stalls.all_ns.fetch_add(one.stalled_ns, Relaxed);
+            stalls.longest_ns.fetch_max(one.stalled_ns_max, Relaxed);
+            seen.stalled_ns += one.stalled_ns;
+            seen.stalled_ns_max = seen.stalled_ns_max.max(one.stalled_ns_max);
         }
         let work = webstone_engine::fixed_work();
         before = queue.waited();

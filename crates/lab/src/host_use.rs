@@ -72,6 +72,25 @@ impl HostReading {
         }
     }
 
+    /// The same between two slices of a window: only what is a sum, which is cheap enough to be read some times a second.
+    pub(crate) fn of_slice(root: &Root, links: &BTreeSet<String>) -> HostReading {
+        let began = Instant::now();
+        let cpus = cpus(root);
+        HostReading {
+            began,
+            ended: Instant::now(),
+            tcp: tcp(root),
+            cpus,
+            links: links.iter().filter_map(|name| link(root, name)).collect(),
+            descriptors: None,
+            others: OthersReading::take(root),
+            throttled_ns: throttled_ns(root, std::process::id()),
+            asleep_ns: asleep_ns(),
+            dropped: None,
+            pair_ports: None,
+        }
+    }
+
     /// When it was begun.
     pub(crate) fn began(&self) -> Instant {
         self.began

@@ -15,8 +15,6 @@ use webstone_model::record::{OtherUse, OthersUse};
 use crate::machine::Root;
 use crate::process_use::TICK_NS;
 
-/// Programs that are named.
-const NAMED_MAX: usize = 4;
 /// Flag of a thread of the kernel (`PF_KTHREAD` in `linux/sched.h`).
 const KERNEL_THREAD: u64 = 0x0020_0000;
 
@@ -89,7 +87,7 @@ impl OthersReading {
             .map(|(_, before)| i128::from(before.cpu_ns))
             .sum::<i128>();
         busiest.sort_by_key(|other| std::cmp::Reverse(other.cpu_ns));
-        busiest.truncate(NAMED_MAX);
+        busiest.truncate(OthersUse::NAMED_MAX);
         Some(OthersUse { cpu_ns: u64::try_from(sum).unwrap_or(0), busiest })
     }
 

@@ -155,9 +155,22 @@ pub struct Window<'a> {
     watch: Option<Watch>,
     stalls: Vec<CpuWatch>,
     host_closed: Option<HostReading>,
+    /// Where the last slice ended.
+    slice: Option<(Option<TreeReading>, HostReading)>,
+    /// Of the slice that ended with the window.
+    stalls_of_last: Vec<CpuWatch>,
     looks: u64,
     cost: Duration,
     next_look: Instant,
+}
+
+/// What was used in a slice of a window.
+#[derive(Clone, Debug, Default)]
+pub struct SliceUse {
+    /// By this host: what is a sum.
+    pub host: HostUse,
+    /// By the server's processes; `None` where they cannot be seen.
+    pub server: Option<ServerUse>,
 }
 
 /// What was used in a window.
@@ -215,6 +228,8 @@ impl<'a> Window<'a> {
             watch: None,
             stalls: Vec::new(),
             host_closed: None,
+            slice: None,
+            stalls_of_last: Vec::new(),
             looks: 0,
             cost: Duration::ZERO,
             next_look: Instant::now(),
@@ -313,13 +328,57 @@ impl<'a> Window<'a> {
         self.next_look = Instant::now() + pause_after(ended.saturating_sub(looked));
     }
 
+    /// A slice of the window has just ended, or the window itself: what was used in it.
+    pub fn end_slice(&mut self) -> SliceUse {
+        let (began, root) = (own_cpu_time(), Root::default());
+        let of_closed = |closed: &Option<(Instant, TreeReading)>| closed.clone().map(|(_, reading)| reading);
+        let (server, host) = match &self.host_closed {
+            Some(host) => (of_closed(&self.server.closed), host.clone()),
+            None => {
+                let server = self.server.tree.as_ref().and_then(ProcessTree::reading);
+                (server, HostReading::of_slice(&root, self.watched.links))
+            }
+        };
+        let before = self.slice.take();
+        let (server_before, host_before) =
+            before.unwrap_or_else(|| (of_closed(&self.server.opened), self.host.clone()));
+        let mut used = SliceUse { host: host_before.until(&host, &root, &self.own()), server: None };
+        used.host.watched = match &self.watch {
+            Some(watch) => watch.slice(),
+            None => std::mem::take(&mut self.stalls_of_last),
+        };
+        used.server = server_before.zip(server.as_ref()).map(|(before, now)| {
+            let cpu = now.cpu.since(before.cpu);
+            ServerUse {
+                user_ns: cpu.user_ns,
+                system_ns: cpu.system_ns,
+                processes: Some(before.until(now, Present::default(), Memory::default())),
+                ..ServerUse::default()
+            }
+        });
+        self.slice = Some((server, host));
+        self.cost += own_cpu_time().saturating_sub(began);
+        used
+    }
+
+    /// Processes that, with their descendants, are not other programs.
+    fn own(&self) -> BTreeSet<u32> {
+        let trees = self.server.tree.iter().chain(&self.origin.tree);
+        let mut own: BTreeSet<u32> = trees.flat_map(|tree| tree.heads.iter().copied()).collect();
+        own.insert(std::process::id());
+        own
+    }
+
     fn close(&mut self) {
         let began = own_cpu_time();
         self.counted.closed = self.watched.origin.as_ref().and_then(View::counters);
         self.server.close();
         self.origin.close();
         let mut closed = host_reading(&self.watched);
-        self.stalls = self.watch.take().map(Watch::end).unwrap_or_default();
+        if let Some(watch) = self.watch.take() {
+            self.stalls_of_last = watch.slice();
+            self.stalls = watch.end();
+        }
         if closed.began().saturating_duration_since(self.host.ended()) < SHORT {
             std::thread::sleep(TIMER.saturating_sub(closed.began().elapsed()));
             closed.others_again(&Root::default());
@@ -337,9 +396,7 @@ impl<'a> Window<'a> {
             self.close();
         }
         let closed = self.host_closed.take().expect("closed just now, or before");
-        let trees = self.server.tree.iter().chain(&self.origin.tree);
-        let mut own: BTreeSet<u32> = trees.flat_map(|tree| tree.heads.iter().copied()).collect();
-        own.insert(std::process::id());
+        let own = self.own();
         let seen = self.origin.tree.is_some().then(|| self.origin.used());
         Used {
             host: HostUse {

@@ -3,6 +3,8 @@
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
+use crate::metrics::add_all;
+
 /// How much of a CPU others took while a thread on it only read the clock: the sum of gaps between two readings of
 /// more than 2 µs. Others are other programs, interrupts, and other virtual machines on the same host.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
@@ -45,6 +47,24 @@ pub struct OthersUse {
     pub busiest: Vec<OtherUse>,
 }
 
+impl OthersUse {
+    /// Number of programs that are named.
+    pub const NAMED_MAX: usize = 4;
+
+    /// Adds a later slice of the same window.
+    pub fn append(&mut self, later: &OthersUse) {
+        self.cpu_ns = self.cpu_ns.saturating_add(later.cpu_ns);
+        for other in &later.busiest {
+            match self.busiest.iter_mut().find(|mine| mine.process == other.process) {
+                Some(mine) => mine.cpu_ns = mine.cpu_ns.saturating_add(other.cpu_ns),
+                None => self.busiest.push(other.clone()),
+            }
+        }
+        self.busiest.sort_by_key(|other| std::cmp::Reverse(other.cpu_ns));
+        self.busiest.truncate(OthersUse::NAMED_MAX);
+    }
+}
+
 /// CPU time of one other program in a window.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(default)]
@@ -75,4 +95,12 @@ pub struct CpuWatch {
     pub work_ns_median: u64,
     /// 10th percentile of the time of the fixed work, in nanoseconds: the CPU at its best.
     pub work_ns_best: u64,
+}
+
+impl CpuWatch {
+    /// Adds the stalls of a later slice of the same window; the rest is known of whole windows only.
+    pub(crate) fn append(&mut self, later: &CpuWatch) {
+        add_all!(self, later, [stalled_ns]);
+        self.stalled_ns_max = self.stalled_ns_max.max(later.stalled_ns_max);
+    }
 }

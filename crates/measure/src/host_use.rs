@@ -4,6 +4,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::disturbance::{CpuWatch, Disturbance, OthersUse};
+use crate::metrics::add_all;
 use crate::units::is_zero;
 
 /// What the kernel of the generator's host counted while a window was open. Everything but `descriptors` concerns the
@@ -62,6 +63,44 @@ pub struct HostUse {
     pub descriptors: Option<u64>,
     /// Maximum number of files in a table.
     pub descriptors_max: Option<u64>,
+}
+
+impl HostUse {
+    /// Adds a later slice of the same window. What has a state, not a sum, is that of the later one.
+    pub fn append(&mut self, later: &HostUse) {
+        let sum = |a: Option<u64>, b: Option<u64>| a.zip(b).map(|(a, b)| a.saturating_add(b)).or(a).or(b);
+        self.elapsed_ns = self.elapsed_ns.saturating_add(later.elapsed_ns);
+        if let Some(others) = &later.others {
+            self.others.get_or_insert_default().append(others);
+        }
+        for watch in &later.watched {
+            match self.watched.iter_mut().find(|mine| mine.cpu == watch.cpu) {
+                Some(mine) => mine.append(watch),
+                None => self.watched.push(*watch),
+            }
+        }
+        self.throttled_ns = sum(self.throttled_ns, later.throttled_ns);
+        self.suspended_ns = self.suspended_ns.saturating_add(later.suspended_ns);
+        self.tcp = match (self.tcp, later.tcp) {
+            (Some(mine), Some(theirs)) => {
+                let in_use = mine.in_use.max(theirs.in_use);
+                Some(TcpUse { in_use, time_wait: theirs.time_wait, ..mine.plus(theirs) })
+            }
+            (mine, theirs) => mine.or(theirs),
+        };
+        for cpu in &later.cpus {
+            match self.cpus.iter_mut().find(|mine| mine.cpu == cpu.cpu) {
+                Some(mine) => mine.append(cpu),
+                None => self.cpus.push(*cpu),
+            }
+        }
+        for link in &later.links {
+            match self.links.iter_mut().find(|mine| mine.name == link.name) {
+                Some(mine) => mine.append(link),
+                None => self.links.push(link.clone()),
+            }
+        }
+    }
 }
 
 /// Local ports used by connections of one pair of addresses. The kernel gives each pair all of its local ports, so
@@ -146,6 +185,13 @@ pub struct CpuUse {
     pub frequency_hz: Option<u64>,
 }
 
+impl CpuUse {
+    fn append(&mut self, later: &CpuUse) {
+        add_all!(self, later, [busy_ns, user_ns, system_ns, interrupt_ns, idle_ns, stolen_ns, heat_ns]);
+        self.frequency_hz = later.frequency_hz.or(self.frequency_hz);
+    }
+}
+
 /// What went over a network interface in a window.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(default)]
@@ -167,4 +213,10 @@ pub struct LinkUse {
     pub sent_packets: u64,
     /// Packets dropped or with errors, in both directions.
     pub dropped_packets: u64,
+}
+
+impl LinkUse {
+    fn append(&mut self, later: &LinkUse) {
+        add_all!(self, later, [received_bytes, sent_bytes, received_packets, sent_packets, dropped_packets]);
+    }
 }

@@ -13,6 +13,7 @@ use crate::rate::RateProfile;
 use crate::server_hosts::ServerHostUse;
 use crate::server_use::{OriginUse, ServerUse};
 use crate::units::NANOS_PER_SECOND;
+use crate::window_slices::WindowSlice;
 
 /// One timed run of a level.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
@@ -33,6 +34,10 @@ pub struct IterationRecord {
     pub interrupted: bool,
     /// What was measured.
     pub measured: Measured,
+    /// The slices of its window, in order, if something was taken in any of them. If `measured` has `left_out`, those that say
+    /// why are in no figure; otherwise too few were clean, and figures are of all.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub slices: Vec<WindowSlice>,
     /// The identities, checked.
     pub identities: Vec<IdentityCheck>,
     /// The reference server's own use, if it is the target.

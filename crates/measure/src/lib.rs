@@ -32,3 +32,4 @@ pub mod slices;
 pub mod strict;
 pub mod tls;
 pub mod units;
+pub mod window_slices;

@@ -4,6 +4,8 @@
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
+use crate::metrics::add_all;
+
 /// What the processes of the server under test did in a window, and how many there were.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(default)]
@@ -49,6 +51,39 @@ pub struct ProcessUse {
 impl ProcessUse {
     /// Number of busiest threads that are kept.
     pub const BUSIEST_MAX: usize = 4;
+
+    /// The same window limited to a part of it. Peaks and states stay those of the whole.
+    pub fn limited_to(self, part: &ProcessUse) -> ProcessUse {
+        ProcessUse {
+            processes_max: self.processes_max,
+            threads_max: self.threads_max,
+            descriptors_max: self.descriptors_max,
+            resident_bytes: self.resident_bytes,
+            proportional_bytes: self.proportional_bytes,
+            ..part.clone()
+        }
+    }
+
+    /// Adds a later slice of the same window.
+    fn append(&mut self, later: &ProcessUse) {
+        let sum = |a: Option<u64>, b: Option<u64>| a.zip(b).map(|(a, b)| a.saturating_add(b));
+        add_all!(self, later, [switches_voluntary, switches_involuntary, faults_minor, faults_major]);
+        self.disk_read_bytes = sum(self.disk_read_bytes, later.disk_read_bytes);
+        self.disk_written_bytes = sum(self.disk_written_bytes, later.disk_written_bytes);
+        self.throttled_ns = sum(self.throttled_ns, later.throttled_ns);
+        self.run_queue_ns = sum(self.run_queue_ns, later.run_queue_ns);
+        self.threads_cpu_ns = sum(self.threads_cpu_ns, later.threads_cpu_ns);
+        for thread in &later.busiest {
+            match self.busiest.iter_mut().find(|mine| mine.thread == thread.thread) {
+                Some(mine) => {
+                    add_all!(mine, thread, [cpu_ns, run_queue_ns]);
+                }
+                None => self.busiest.push(thread.clone()),
+            }
+        }
+        self.busiest.sort_by_key(|thread| std::cmp::Reverse((thread.cpu_ns, thread.run_queue_ns)));
+        self.busiest.truncate(ProcessUse::BUSIEST_MAX);
+    }
 
     /// Limits what an agent reports of a server as for readings on this host.
     pub fn bounded(mut self) -> ProcessUse {
@@ -115,6 +150,19 @@ impl ServerUse {
     /// counted itself, and its zeros were not measured.
     pub fn was_read(&self) -> bool {
         self.processes.is_some() || self.user_ns > 0 || self.system_ns > 0 || self.resident_bytes_max > 0
+    }
+}
+
+impl ServerUse {
+    /// Adds what its processes did in a later slice of the same window.
+    pub fn append(&mut self, later: &ServerUse) {
+        add_all!(self, later, [user_ns, system_ns]);
+        self.resident_bytes_max = self.resident_bytes_max.max(later.resident_bytes_max);
+        match (&mut self.processes, &later.processes) {
+            (Some(mine), Some(theirs)) => mine.append(theirs),
+            (mine @ None, Some(theirs)) => *mine = Some(theirs.clone()),
+            (_, None) => {}
+        }
     }
 }
 

@@ -23,6 +23,8 @@ pub(crate) struct Outputs {
     pub(crate) trace: Option<SyncSender<TraceEvent>>,
     /// Every transaction.
     pub(crate) transactions: Option<SyncSender<Vec<Transaction>>>,
+    /// Length of the slices in which its window is counted, in nanoseconds; 0 for none.
+    pub(crate) slice_ns: u64,
     /// Which of the level's iterations it is, for other hosts, which write them down themselves.
     pub(crate) iteration: u32,
 }
@@ -69,6 +71,10 @@ pub(crate) trait Level: Send + Sync {
     fn hosts(&self) -> Vec<LiveHost> {
         Vec::new()
     }
+    /// By which its window's slices are judged; `None` where it has none.
+    fn slices(&self) -> Option<&Control> {
+        None
+    }
     /// How long it is until the window opens, once that is known: nothing from then on.
     fn opens_in(&self) -> Option<Duration>;
 }
@@ -87,8 +93,14 @@ struct Engine {
 
 impl LoadGenerator for Engine {
     fn level(&self, clients: u32, rate: Option<RateProfile>, outputs: Outputs) -> Box<dyn Level> {
-        let Outputs { trace, transactions, .. } = outputs;
-        let job = LevelJob { rate, trace, transactions, ..LevelJob::new(Arc::clone(&self.plan), clients) };
+        let Outputs { trace, transactions, slice_ns, .. } = outputs;
+        let job = LevelJob {
+            rate,
+            trace,
+            transactions,
+            slice_ns,
+            ..LevelJob::new(Arc::clone(&self.plan), clients)
+        };
         Box::new(EngineLevel { job, control: Control::new() })
     }
 }
@@ -118,6 +130,10 @@ impl Level for EngineLevel {
 
     fn live(&self) -> Live {
         self.control.live()
+    }
+
+    fn slices(&self) -> Option<&Control> {
+        (self.job.slice_ns > 0).then_some(&*self.control)
     }
 
     fn opens_in(&self) -> Option<Duration> {

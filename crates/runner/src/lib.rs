@@ -22,6 +22,7 @@ mod run;
 mod run_error;
 mod run_time;
 pub mod series;
+mod slicing;
 mod sweep;
 mod trace;
 mod under_test;

@@ -27,6 +27,7 @@ use crate::observer::Observer;
 use crate::order::{Step, Steps};
 use crate::record_all::{RecordAll, RecordAllError};
 use crate::run_time::RunTime;
+use crate::slicing::{self, Kept, Slicing};
 use crate::trace::TraceWriter;
 use webstone_lab::agent::{OnHosts, ServerAgents, Watched as WatchedElsewhere};
 use webstone_lab::host_use::LOOPBACK;
@@ -235,7 +236,7 @@ impl Sweep<'_> {
         if let Some(processes) = self.origin.as_ref().and_then(|origin| origin.view.processes.as_ref()) {
             processes.reset_peak();
         }
-        let (result, mut seen) = self.run_level(at, step);
+        let (result, mut seen) = self.run_level(at, step, record);
         seen.here.host.disturbance = disturbance;
         let made = result.map_err(|source| SweepError::Level { level: step.key().level, source })?;
         let outcome = &made.outcome;
@@ -327,8 +328,16 @@ impl Sweep<'_> {
     }
 
     /// Runs a level and returns what was used within the window.
-    fn run_level(&mut self, at: Position, step: Step) -> (Result<Made, LevelError>, Seen) {
-        let mut outputs = Outputs { iteration: step.iteration, ..Outputs::default() };
+    fn run_level(
+        &mut self,
+        at: Position,
+        step: Step,
+        record: &RunRecord,
+    ) -> (Result<Made, LevelError>, Seen) {
+        // Others that watch the server or make load cannot end a slice with this host.
+        let is_alone = self.record_all.is_none() && self.origin.is_none() && self.agents.is_empty();
+        let slice_ns = slicing::length_ns(self.spec, step, is_alone);
+        let mut outputs = Outputs { iteration: step.iteration, slice_ns, ..Outputs::default() };
         let trace = self.trace.take().map(|writer| {
             let (sender, receiver) = sync_channel(QUEUE);
             outputs.trace = Some(sender);
@@ -349,13 +358,18 @@ impl Sweep<'_> {
                 scope.spawn(move || record_all.drain(step, batches));
             }
             // The writers end when the level, and with it the senders, is dropped here.
-            self.watch(at, level)
+            self.watch(at, level, Slicing::new(record, step, self.spec.load.duration.as_duration(), slice_ns))
         });
         self.record_all = record_all;
         watched
     }
 
-    fn watch(&mut self, at: Position, level: Box<dyn Level>) -> (Result<Made, LevelError>, Seen) {
+    fn watch(
+        &mut self,
+        at: Position,
+        level: Box<dyn Level>,
+        mut slicing: Slicing<'_>,
+    ) -> (Result<Made, LevelError>, Seen) {
         let level = &*level;
         let server = self.server.as_ref().map(|server| server.processes());
         let mut window = Window::before(Watched {
@@ -370,15 +384,18 @@ impl Sweep<'_> {
         });
         let (started, mut ticked) = (Instant::now(), Instant::now());
         let (mut raised, mut before, mut hosts_at) = (0, None, Instant::now());
-        let result = std::thread::scope(|scope| {
+        let mut result = std::thread::scope(|scope| {
             let (done, is_done) = channel();
             // The receiver waits for as long as the thread runs, so sending cannot fail.
             let thread = scope.spawn(move || drop(done.send(level.run())));
             loop {
                 let until_asked = window.waits_for_opening().then(|| self.until_asked(level)).flatten();
                 let until_read = level.opens_in().and_then(|left| window.until_read(left));
-                let patience =
-                    [until_asked, until_read].into_iter().flatten().fold(self.patience(level), Duration::min);
+                let until_slice = level.slices().and_then(|control| slicing.patience(control));
+                let patience = [until_asked, until_read, until_slice]
+                    .into_iter()
+                    .flatten()
+                    .fold(self.patience(level), Duration::min);
                 match is_done.recv_timeout(patience) {
                     Ok(result) => break result,
                     Err(RecvTimeoutError::Timeout) => {}
@@ -401,6 +418,9 @@ impl Sweep<'_> {
                 // Who is farther away is told first.
                 self.agents.look(phase);
                 window.look(phase);
+                if let Some(control) = level.slices().filter(|_| phase == Phase::Measuring) {
+                    slicing.look(control, &mut window);
+                }
                 match (raised, self.interrupt.count()) {
                     (..2, 2..) => level.abort(),
                     (0, 1) => level.end_window(),
@@ -425,7 +445,14 @@ impl Sweep<'_> {
             }
         });
         let elsewhere = self.agents.used(self.interrupt);
-        (result, Seen { here: window.used(), elsewhere })
+        let mut kept = None;
+        if let Ok(made) = &mut result
+            && let Some(sliced) = made.outcome.sliced.take()
+        {
+            window.look(Phase::Done);
+            (made.outcome.measured, kept) = slicing.finish(sliced, &mut window);
+        }
+        (result, Seen { here: window.used(), elsewhere, kept })
     }
 
     /// How long it is until the origin behind a proxy has to be asked, once it is known when the window opens.
@@ -452,8 +479,11 @@ impl Sweep<'_> {
         let Made { outcome, parts, mut lost } = made;
         lost.iter_mut().for_each(redaction::loss);
         let LevelOutcome { mut measured, opened_at, opened_ns, interrupted, .. } = outcome;
-        let Seen { here, elsewhere } = seen;
-        let (mut used, late) = here.on_time(measured.window_ns);
+        let Seen { here, elsewhere, kept } = seen;
+        let (mut used, late) = here.on_time(measured.span_ns());
+        if let Some(kept) = &kept {
+            kept.limit(&mut used);
+        }
         used.host.opening_delay_ns = opened_ns.map_or(0, |opened_ns| used.read_ns.saturating_sub(opened_ns));
         measured.errors = redaction::errors(std::mem::take(&mut measured.errors));
         // Bytes can be compared only where every answer was read to its end.
@@ -486,6 +516,7 @@ impl Sweep<'_> {
             started_at: clock::rfc3339(opened_at),
             opened_ns: opened_ns.map(|instant_ns| self.time.at(instant_ns)),
             interrupted,
+            slices: kept.map(|kept| kept.slices).unwrap_or_default(),
             identities: identities::check(&measured, &expected),
             measured,
             server,
@@ -540,6 +571,8 @@ struct Seen {
     here: Used,
     /// Of the server and its own hosts, where agents were asked.
     elsewhere: Option<WatchedElsewhere>,
+    /// What of the window is in its figures, if something was disturbed.
+    kept: Option<Kept>,
 }
 
 #[cfg(test)]

@@ -157,8 +157,9 @@ fn is_broken_for_sure(condition: &Threshold, value: f64, run: &IterationRecord, 
         return open_loop.skipped + open_loop.queued > 0 && breaks(value + stalled);
     }
     let counts = &run.measured.counts;
-    let (before, after) =
-        (open_loop.carried_in + counts.carried_in, open_loop.queued + open_loop.skipped + counts.in_flight);
+    let before = open_loop.carried_in + counts.carried_in;
+    let open = open_loop.left_open + counts.left_open;
+    let after = open_loop.queued + open_loop.skipped + counts.in_flight + open;
     let growth = after.saturating_sub(before) as f64 * 100.0;
     condition.metric().quantity() == Quantity::Seconds
         && is_upper(condition)

@@ -67,7 +67,7 @@ impl LevelStatistics {
 /// MSER-5 over the requests of each second of a window. Of whole seconds only: a last one that is shorter would look
 /// like a drop.
 pub fn steady_state(run: &IterationRecord) -> Option<SteadyState> {
-    let whole = (run.measured.window_ns / NANOS_PER_SECOND) as usize;
+    let whole = (run.measured.span_ns() / NANOS_PER_SECOND) as usize;
     let seconds = run.measured.seconds.0.iter().take(whole);
     mser5(&seconds.map(|second| second.requests as f64).collect::<Vec<_>>())
 }

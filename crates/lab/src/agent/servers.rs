@@ -60,6 +60,11 @@ pub struct OnHosts {
 }
 
 impl ServerAgents {
+    /// Whether there is none.
+    pub fn is_empty(&self) -> bool {
+        self.agents.is_empty()
+    }
+
     /// Starts an agent by each of these commands, and lets them find the server's processes.
     ///
     /// # Errors

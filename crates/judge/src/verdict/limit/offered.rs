@@ -18,8 +18,8 @@ fn is_delivered_in(run: &IterationRecord) -> Option<bool> {
     let missed = percent(kept.asked_rate - kept.offered_rate, kept.asked_rate);
     let failed = percent(counts.failed as f64, (counts.failed + counts.succeeded) as f64);
     // What was not answered in time piles up.
-    let piled_up = counts.in_flight as f64 - counts.carried_in as f64 + arrivals.queued as f64
-        - arrivals.carried_in as f64;
+    let after = counts.in_flight + counts.left_open + arrivals.queued + arrivals.left_open;
+    let piled_up = after as f64 - counts.carried_in as f64 - arrivals.carried_in as f64;
     let slack = IN_FLIGHT_BY_CHANCE + counts.started as f64 * RATE_MISSED_PERCENT_MAX / 100.0;
     Some(
         missed.abs() <= RATE_MISSED_PERCENT_MAX

@@ -103,6 +103,7 @@ pub(crate) fn of(record: &RunRecord, levels: &[Level<'_>], verdict: &Verdict) ->
     let mut found = Vec::new();
     errors(record, verdict, &mut found);
     voids(record, &mut found);
+    left_out(record, &mut found);
     kept_off(record, levels, &mut found);
     disturbed(record, &mut found);
     generator_delay(levels, &mut found);
@@ -175,6 +176,33 @@ fn voids(record: &RunRecord, found: &mut Vec<Caution>) {
     // Where there is nothing else to tell of, it is told which.
     let places_max_brief = if record.iterations.is_empty() { VOIDS_MAX } else { 0 };
     found.push(Caution { places_max: VOIDS_MAX, places_max_brief, ..Caution::new("VOID", what).at(told) });
+}
+
+/// Disturbed slices of windows, which are in no figure.
+fn left_out(record: &RunRecord, found: &mut Vec<Caution>) {
+    let with = || record.iterations.iter().filter(|run| !run.measured.left_out.is_empty());
+    let told: Vec<String> = with()
+        .map(|run| {
+            let (left_out, span_ns) = (&run.measured.left_out, run.measured.span_ns());
+            let why = run.slices.iter().find_map(|slice| slice.left_out.as_deref()).unwrap_or_default();
+            let (part, whole) = (seconds(left_out.ns as f64 / 1e9), seconds(span_ns as f64 / 1e9));
+            format!("{part} of {whole} of iteration {} at {}: {why}", run.iteration, run.level())
+        })
+        .collect();
+    if told.is_empty() {
+        return;
+    }
+    let sum = |of: fn(&IterationRecord) -> u64| record.iterations.iter().map(of).sum::<u64>() as f64 / 1e9;
+    let what = format!(
+        "{} of {} were disturbed and are in no figure",
+        seconds(sum(|run| run.measured.left_out.ns)),
+        seconds(sum(|run| run.measured.span_ns()))
+    );
+    found.push(Caution {
+        places_max: VOIDS_MAX,
+        places_max_brief: 0,
+        ..Caution::new("LEFT OUT", what).at(told)
+    });
 }
 
 /// Levels at which workers waited for their CPU while another worker or the server had it. What other programs took is in the

@@ -1,0 +1,342 @@
+//! Judges the slices of a window while it is open: those in which something took CPU time from the load generator or the
+//! server are left out of its figures, and the window goes on until it has its length without them, or half as long again.
+//!
+//! The rule looks at nothing that the window is to measure. A slice is left out if the verdict's own rules would not call it
+//! clean as a window, and so is the one that follows, in which queues drain. If less than half of the window's length is clean
+//! in the end, nothing is left out, and the whole window is judged as it is. The same applies where requests take long against
+//! a slice: those that end in a clean one may have been held up in another.
+
+use std::time::Duration;
+
+use webstone_engine::{Control, Sliced, WorkerSlice};
+use webstone_judge::verdict::{self, Loss};
+use webstone_lab::window::{SliceUse, Used, Window};
+use webstone_measure::metrics::{Measured, Second};
+use webstone_measure::window_slices::WindowSlice;
+use webstone_model::record::{CpuWatch, HostUse, IterationRecord, RunRecord, ServerUse};
+use webstone_model::spec::{HttpVersion, RunSpec};
+
+use crate::order::Step;
+
+/// Length of a slice: long enough for the kernel's ticks of 10 ms to tell something, and for reading what the host did to
+/// cost little.
+const SLICE: Duration = Duration::from_millis(250);
+/// A window has at least this many, or none.
+const SLICES_MIN: u32 = 8;
+/// How much later than its end a slice is read: workers end it at their next look at the clock.
+const AFTER: Duration = Duration::from_millis(2);
+/// Responses that take longer than this share of a slice on average are long against it.
+const LONG_SHARE: u64 = 10;
+/// How long before the window closes it is decided whether it is extended: longer than workers need to learn of it.
+const DECIDED_BEFORE: Duration = Duration::from_millis(40);
+
+/// Length of the slices of a level's window in nanoseconds, 0 for none: where one of several hosts makes load or is watched, where
+/// single requests are written down, where pages end the window or its rate changes, and over HTTP/3, whose connections are
+/// counted when the window closes.
+pub(crate) fn length_ns(spec: &RunSpec, step: Step, is_alone: bool) -> u64 {
+    let is_plain = spec.load.pages.is_none()
+        && spec.client.http != HttpVersion::Http3
+        && step.rate.is_none_or(|rate| !rate.is_ramp())
+        && spec.load.duration.as_duration() >= SLICE * SLICES_MIN;
+    if is_plain && is_alone { SLICE.as_nanos() as u64 } else { 0 }
+}
+
+/// See the module comment.
+pub(crate) struct Slicing<'a> {
+    record: &'a RunRecord,
+    step: Step,
+    /// The window's planned length.
+    planned_ns: u64,
+    length_ns: u64,
+    /// What each slice used, if that was read in time, and what workers reported of it.
+    used: Vec<Option<SliceUse>>,
+    reports: Vec<Vec<WorkerSlice>>,
+    judged: Vec<Judged>,
+    kept_ns: u64,
+    is_long: bool,
+}
+
+struct Judged {
+    slice: WindowSlice,
+    is_disturbed: bool,
+}
+
+impl<'a> Slicing<'a> {
+    pub(crate) fn new(record: &'a RunRecord, step: Step, planned: Duration, length_ns: u64) -> Slicing<'a> {
+        Slicing {
+            record,
+            step,
+            planned_ns: planned.as_nanos() as u64,
+            length_ns,
+            used: Vec::new(),
+            reports: Vec::new(),
+            judged: Vec::new(),
+            kept_ns: 0,
+            is_long: false,
+        }
+    }
+
+    /// How long nothing is to be done.
+    pub(crate) fn patience(&self, control: &Control) -> Option<Duration> {
+        let (open_ns, close_ns) = control.window_ns()?;
+        let now_ns = Control::now_ns();
+        let until = |at_ns: u64| Duration::from_nanos(at_ns.saturating_sub(now_ns));
+        let read = until(self.end_ns(open_ns)) + AFTER;
+        let decided = until(close_ns).checked_sub(DECIDED_BEFORE).filter(|left| !left.is_zero());
+        Some(decided.map_or(read, |decided| decided.min(read)))
+    }
+
+    /// When the slice ends that is not read yet.
+    fn end_ns(&self, open_ns: u64) -> u64 {
+        open_ns.saturating_add((self.used.len() as u64 + 1).saturating_mul(self.length_ns))
+    }
+
+    /// Reads what is due while the window is open, judges what is known, and extends the window if it needs that.
+    pub(crate) fn look(&mut self, control: &Control, window: &mut Window<'_>) {
+        let Some((open_ns, close_ns)) = control.window_ns() else { return };
+        let now_ns = Control::now_ns();
+        if now_ns >= self.end_ns(open_ns) && now_ns < close_ns {
+            let used = window.end_slice();
+            self.used.push(Some(used));
+            if self.end_ns(open_ns) <= now_ns {
+                // This thread was held up, so that it is unknown which of them used what.
+                self.used.pop();
+                self.used.push(None);
+            }
+            while self.end_ns(open_ns) <= now_ns {
+                self.used.push(None);
+            }
+        }
+        self.take(control.slice_reports());
+        while let Some(keep) = self.judge_next(control.workers()) {
+            control.judge_slice(keep);
+        }
+        let left = Duration::from_nanos(close_ns.saturating_sub(now_ns));
+        if left <= DECIDED_BEFORE && !left.is_zero() {
+            self.extend(control, close_ns - open_ns);
+        }
+    }
+
+    /// Extends the window by a slice while clean time is missing, most of it was clean, and the plan allows it.
+    fn extend(&self, control: &Control, span_ns: u64) {
+        // The current slice, and the one before if it is not judged yet, may be clean.
+        let unknown_ns = span_ns.saturating_sub(self.judged.len() as u64 * self.length_ns);
+        let is_missing = self.kept_ns + unknown_ns < self.planned_ns;
+        let is_worth_it = 2 * (self.kept_ns + unknown_ns) >= span_ns && !self.is_long;
+        if is_missing && is_worth_it && 2 * (span_ns + self.length_ns) <= 3 * self.planned_ns {
+            control.extend();
+        }
+    }
+
+    fn take(&mut self, reports: Vec<WorkerSlice>) {
+        for report in reports {
+            let slice = report.slice as usize;
+            self.reports.resize_with(self.reports.len().max(slice + 1), Vec::new);
+            self.reports[slice].push(report);
+        }
+    }
+
+    /// Judges the next slice, once everything is known of it by this number of workers: whether it is kept.
+    fn judge_next(&mut self, workers: usize) -> Option<bool> {
+        let next = self.judged.len();
+        let used = self.used.get(next)?;
+        let mut reports = self.reports.get(next).filter(|reports| reports.len() >= workers)?.clone();
+        reports.sort_by_key(|report| report.number);
+        let mut total = Second::default();
+        reports.iter().for_each(|report| total.merge(&report.total));
+        let ns = reports.iter().map(|report| report.ns).max().unwrap_or(0);
+        self.is_long |=
+            total.requests > 0 && total.response_ns / total.requests > self.length_ns / LONG_SHARE;
+        let after_disturbed = self.judged.last().is_some_and(|before| before.is_disturbed);
+        let lost = match used {
+            Some(used) => self.lost(used, &reports, ns),
+            None => Some("this program was held up and could not read what was used".to_owned()),
+        };
+        let is_disturbed = lost.is_some();
+        let why = lost.or_else(|| after_disturbed.then(|| "the slice before was disturbed".to_owned()));
+        let is_kept = why.is_none();
+        self.kept_ns += if is_kept { ns } else { 0 };
+        let server = used.as_ref().and_then(|used| used.server.as_ref());
+        let slice = WindowSlice {
+            ns,
+            requests: total.requests,
+            errors: total.errors,
+            server_cpu_ns: server.map(|server| server.user_ns + server.system_ns),
+            left_out: why,
+        };
+        self.judged.push(Judged { slice, is_disturbed });
+        Some(is_kept)
+    }
+
+    /// What was taken from the load generator or the server in a slice, if it matters.
+    fn lost(&self, used: &SliceUse, reports: &[WorkerSlice], ns: u64) -> Option<String> {
+        let mut measured = Measured { window_ns: ns, ..Measured::default() };
+        measured.generator.workers = reports.iter().map(|report| report.worker.clone()).collect();
+        let run = IterationRecord {
+            clients: self.step.clients,
+            rate: self.step.rate,
+            iteration: self.step.iteration,
+            measured,
+            host: Some(used.host.clone()),
+            server: used.server.clone(),
+            ..IterationRecord::default()
+        };
+        verdict::losses(self.record, &run).first().map(Loss::sentence)
+    }
+
+    /// The window is closed, and `window` has seen that: its figures, and what was used in the time that they are about.
+    pub(crate) fn finish(mut self, sliced: Sliced, window: &mut Window<'_>) -> (Measured, Option<Kept>) {
+        self.take(sliced.reports());
+        let workers = self.reports.iter().map(Vec::len).max().unwrap_or(0);
+        while self.used.len() < self.reports.len() {
+            // All but the first of these, if there are several, were missed.
+            let used = (self.used.len() + 1 == self.reports.len()).then(|| window.end_slice());
+            self.used.push(used);
+        }
+        while let Some(keep) = self.judge_next(workers) {
+            sliced.judge(keep);
+        }
+        let is_kept = |judged: &Judged| judged.slice.left_out.is_none();
+        let all = self.is_long || 2 * self.kept_ns < self.planned_ns;
+        let measured = sliced.together(all);
+        if self.judged.iter().all(is_kept) {
+            return (measured, None);
+        }
+        let (mut host, mut server) = (HostUse::default(), ServerUse::default());
+        let clean = self.judged.iter().zip(&self.used).filter(|(judged, _)| is_kept(judged));
+        for used in clean.filter_map(|(_, used)| used.as_ref()) {
+            host.append(&used.host);
+            if let Some(used) = &used.server {
+                server.append(used);
+            }
+        }
+        let slices = self.judged.into_iter().map(|judged| judged.slice).collect();
+        (measured, Some(Kept { slices, used: (!all).then_some((host, server)) }))
+    }
+}
+
+/// What is known of a window of which some slices were disturbed.
+pub(crate) struct Kept {
+    pub(crate) slices: Vec<WindowSlice>,
+    /// What was used in the slices that are kept; `None` if all are.
+    used: Option<(HostUse, ServerUse)>,
+}
+
+impl Kept {
+    /// Limits what was used in the window to the slices that are kept.
+    pub(crate) fn limit(&self, window: &mut Used) {
+        let Some((host, server)) = &self.used else { return };
+        let whole = std::mem::take(&mut window.host);
+        window.host = HostUse {
+            elapsed_ns: host.elapsed_ns,
+            others: host.others.clone(),
+            throttled_ns: host.throttled_ns,
+            suspended_ns: host.suspended_ns,
+            tcp: host.tcp,
+            cpus: host.cpus.clone(),
+            links: host.links.clone(),
+            watched: whole.watched.iter().map(|watch| of_kept(watch, host)).collect(),
+            ..whole
+        };
+        let whole = std::mem::take(&mut window.server);
+        window.server = ServerUse {
+            user_ns: server.user_ns,
+            system_ns: server.system_ns,
+            processes: whole
+                .processes
+                .zip(server.processes.as_ref())
+                .map(|(whole, kept)| whole.limited_to(kept)),
+            ..whole
+        };
+    }
+}
+
+/// A CPU's speed is known of the whole window, its stalls of the slices that are kept.
+fn of_kept(whole: &CpuWatch, host: &HostUse) -> CpuWatch {
+    let kept = host.watched.iter().find(|kept| kept.cpu == whole.cpu).copied().unwrap_or_default();
+    CpuWatch { stalled_ns: kept.stalled_ns, stalled_ns_max: kept.stalled_ns_max, ..*whole }
+}
+
+#[cfg(test)]
+mod tests {
+    use webstone_measure::metrics::WorkerUse;
+    use webstone_model::record::{CpuUse, OtherUse, OthersUse, ProcessUse};
+
+    use super::*;
+
+    const MS: u64 = 1_000_000;
+
+    /// A server of webstone's on CPU 0, and a worker on CPU 1.
+    fn record() -> RunRecord {
+        let mut record = RunRecord::default();
+        record.target.embedded = true;
+        record.target.cpus = vec![0];
+        record
+    }
+
+    /// Slices of 250 ms: how long the worker and the server waited for their CPUs in each, and how long responses took.
+    fn judged(slices: &[(u64, u64)], response_ns: u64) -> (Vec<bool>, Slicing<'static>) {
+        let record = Box::leak(Box::new(record()));
+        let step = Step { clients: 10, rate: None, iteration: 1, arm: None };
+        let mut slicing = Slicing::new(record, step, Duration::from_secs(2), 250 * MS);
+        for (slice, (worker_ms, server_ms)) in (0..).zip(slices) {
+            let cc = OtherUse { process: 7, name: "cc".to_owned(), cpu_ns: (worker_ms + server_ms) * MS };
+            let cpu = |cpu| CpuUse { cpu, busy_ns: 100 * MS, idle_ns: 150 * MS, ..CpuUse::default() };
+            let host = HostUse {
+                elapsed_ns: 250 * MS,
+                others: Some(OthersUse { cpu_ns: cc.cpu_ns, busiest: vec![cc] }),
+                cpus: vec![cpu(0), cpu(1)],
+                ..HostUse::default()
+            };
+            let processes = ProcessUse { run_queue_ns: Some(server_ms * MS), ..ProcessUse::default() };
+            let server = ServerUse { user_ns: 90 * MS, processes: Some(processes), ..ServerUse::default() };
+            slicing.used.push(Some(SliceUse { host, server: Some(server) }));
+            let worker =
+                WorkerUse { cpu: Some(1), run_queue_ns: Some(worker_ms * MS), ..WorkerUse::default() };
+            let total = Second { requests: 100, response_ns: 100 * response_ns, ..Second::default() };
+            slicing.take(vec![WorkerSlice { number: 0, slice, ns: 250 * MS, worker, total }]);
+        }
+        let kept = std::iter::from_fn(|| slicing.judge_next(1)).collect();
+        (kept, slicing)
+    }
+
+    #[test]
+    fn what_is_left_out_is_what_was_disturbed_and_what_follows() {
+        let quiet = (1, 1);
+        let (kept, slicing) = judged(&[quiet, (100, 0), quiet, quiet, (0, 60), (0, 60), quiet, quiet], MS);
+        assert_eq!(kept, [true, false, false, true, false, false, false, true]);
+        let why = |slice: usize| slicing.judged[slice].slice.left_out.clone().unwrap_or_default();
+        assert!(why(1).starts_with("worker 0 of the load generator on CPU 1 lost 40.0 %"), "{}", why(1));
+        assert!(why(1).contains("cc (process 7)"), "{}", why(1));
+        assert_eq!(why(2), "the slice before was disturbed");
+        assert!(why(4).starts_with("the server lost 24.0 %"), "{}", why(4));
+        assert_eq!((slicing.kept_ns, slicing.is_long), (750 * MS, false));
+    }
+
+    /// The rule looks at nothing that is measured, but for one thing: whether slices are long enough to have any.
+    #[test]
+    fn responses_that_are_long_against_a_slice_keep_the_window_whole() {
+        let quiet = (0, 0);
+        assert!(!judged(&[quiet; 8], 25 * MS).1.is_long);
+        assert!(judged(&[quiet; 8], 26 * MS).1.is_long);
+    }
+
+    #[test]
+    fn a_slice_that_nobody_saw_is_left_out() {
+        let (_, mut slicing) = judged(&[(0, 0)], MS);
+        slicing.used.push(None);
+        slicing.take(vec![WorkerSlice { slice: 1, ns: 250 * MS, ..WorkerSlice::default() }]);
+        assert_eq!(slicing.judge_next(1), Some(false));
+    }
+
+    /// Nothing is judged before every worker has reported it.
+    #[test]
+    fn all_workers_are_waited_for() {
+        let (_, mut slicing) = judged(&[(0, 0)], MS);
+        slicing.used.push(Some(SliceUse::default()));
+        slicing.take(vec![WorkerSlice { slice: 1, ns: 250 * MS, ..WorkerSlice::default() }]);
+        assert_eq!(slicing.judge_next(2), None);
+        slicing.take(vec![WorkerSlice { number: 1, slice: 1, ns: 250 * MS, ..WorkerSlice::default() }]);
+        assert!(slicing.judge_next(2).is_some());
+    }
+}
