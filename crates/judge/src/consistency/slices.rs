@@ -29,3 +29,58 @@ pub(super) fn of_window(books: &mut Books, iteration: &IterationRecord) {
         books.equal("left out: slices = window", left_out, measured.left_out.ns);
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use webstone_measure::metrics::{LeftOut, Second};
+
+    use super::*;
+    use crate::consistency::Consistency;
+
+    /// Four slices of a quarter of a second, of which the second is left out.
+    fn run() -> IterationRecord {
+        let slice = |requests, why: Option<&str>| WindowSlice {
+            ns: 250,
+            requests,
+            left_out: why.map(str::to_owned),
+            ..WindowSlice::default()
+        };
+        let mut run = IterationRecord {
+            slices: vec![slice(5, None), slice(2, Some("others")), slice(5, None), slice(5, None)],
+            ..IterationRecord::default()
+        };
+        let total = Second { requests: 2, ..Second::default() };
+        run.measured.window_ns = 750;
+        run.measured.counts.succeeded = 15;
+        run.measured.left_out = LeftOut { ns: 250, slices: 1, total };
+        run
+    }
+
+    fn broken(change: impl FnOnce(&mut IterationRecord)) -> usize {
+        let mut run = run();
+        change(&mut run);
+        let mut books = Books { place: String::new(), found: Consistency::default() };
+        of_window(&mut books, &run);
+        books.found.contradictions.len()
+    }
+
+    #[test]
+    fn a_window_and_its_slices_agree() {
+        assert_eq!(broken(|_| ()), 0);
+        // Of a window that is kept whole.
+        assert_eq!(
+            broken(|run| {
+                run.measured.left_out = LeftOut::default();
+                run.measured.window_ns = 1_000;
+                run.measured.counts.succeeded = 17;
+            }),
+            0
+        );
+        assert_eq!(broken(|run| run.slices[2].requests += 1), 1);
+        assert_eq!(broken(|run| run.slices[2].errors += 1), 1);
+        assert_eq!(broken(|run| run.slices[0].left_out = Some("it was slow".to_owned())), 1);
+        assert_eq!(broken(|run| run.slices[1].left_out = None), 1);
+        assert_eq!(broken(|run| run.measured.window_ns += 1), 1);
+        assert_eq!(broken(|run| run.slices.clear()), 1);
+    }
+}
