@@ -1,8 +1,10 @@
-//! The names of the formats, as a command line types them.
+//! The names of the formats, as a command line types them, and which of them a report of what can be written in.
 
 use std::fmt;
 use std::path::Path;
 use std::str::FromStr;
+
+use crate::ReportError;
 
 /// A format of a report.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
@@ -100,6 +102,84 @@ impl Format {
 impl fmt::Display for Format {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(self.name())
+    }
+}
+
+/// What a report can be of, besides a run.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Subject {
+    /// Stored runs compared with the first of them.
+    Comparison,
+    /// A duel.
+    Duel,
+    /// The cells of a series.
+    Series,
+    /// Published results, and runs beside them.
+    History,
+    /// Stored runs of one server over time.
+    Timeline,
+    /// A published document in its own shape.
+    Like,
+}
+
+impl Subject {
+    /// Its formats, in the order of help texts.
+    pub fn formats(self) -> &'static [Format] {
+        use Format::{Csv, Html, Json, Junit, Markdown, Text, Xlsx};
+        match self {
+            Subject::Comparison | Subject::Like => &[Text, Html, Markdown, Json],
+            Subject::Duel => &[Text, Html, Markdown, Json, Junit],
+            Subject::Series => &[Text, Html, Markdown, Csv, Json, Xlsx],
+            Subject::History => &[Text, Html, Markdown, Csv, Json],
+            Subject::Timeline => &[Text, Json],
+        }
+    }
+
+    /// What a format of it is, in a few words, for help texts.
+    pub fn description(self, format: Format) -> &'static str {
+        match (self, format) {
+            (Subject::Comparison, Format::Markdown) => {
+                "a summary, a table and folded details, for a pull request"
+            }
+            (Subject::Comparison, Format::Json) => {
+                "everything that was compared, with the values of every iteration"
+            }
+            (Subject::Duel, Format::Text) => "a screen for a terminal",
+            (Subject::Duel, Format::Markdown) => "a comment on a pull request",
+            (Subject::Duel, Format::Json) => "the record and what is concluded from it",
+            (_, format) => format.description(),
+        }
+    }
+
+    /// The same format, if it is one of these.
+    ///
+    /// # Errors
+    /// [`ReportError::NoSuchForm`].
+    pub fn check(self, format: Format) -> Result<Format, ReportError> {
+        match self.formats().contains(&format) {
+            true => Ok(format),
+            false => Err(ReportError::NoSuchForm { subject: self, format }),
+        }
+    }
+
+    /// What to write instead of another format.
+    pub(crate) fn remedy(self) -> String {
+        let names: Vec<&str> = self.formats().iter().map(|format| format.name()).collect();
+        let or = if self == Subject::Series { ", or name the record of one cell" } else { "" };
+        format!("write one of {}{or}", names.join(", "))
+    }
+}
+
+impl fmt::Display for Subject {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Subject::Comparison => "a comparison",
+            Subject::Duel => "a duel",
+            Subject::Series => "a series",
+            Subject::History => "the history",
+            Subject::Timeline => "the history of a server",
+            Subject::Like => "the shape of a document",
+        })
     }
 }
 

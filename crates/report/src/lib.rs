@@ -31,20 +31,16 @@ use render::{
 };
 
 pub use crate::calibration::{calibration_line, disturbance_line, render_calibration};
-pub use crate::comparison::{
-    ComparisonFormat, compared_name, comparison_schema, comparison_sentences, render_comparison,
-};
+pub use crate::comparison::{compared_name, comparison_sentences, render_comparison};
 pub use crate::document::duel::{interval_bar, sentence as duel_sentence, verdict_line as duel_verdict};
 pub use crate::document::{history, like};
-pub use crate::format::{Format, UnknownFormat};
+pub use crate::format::{Format, Subject, UnknownFormat};
 pub use crate::html::STYLE;
-pub use crate::json::{
-    Computed, IterationFigures, JsonReport, LevelFigures, PeakFigures, event_schema, json_schema,
-};
+pub use crate::json::{comparison_schema, duel_schema, event_schema, json_schema};
 pub use crate::list::{Listed, render_list};
 pub use crate::markdown::safe as markdown_text;
-pub use crate::render::duel::{DuelFormat, duel_schema, render_duel};
-pub use crate::series::{SeriesReportError, render_series, series_form};
+pub use crate::render::duel::render_duel;
+pub use crate::series::render_series;
 pub use crate::thresholds::{checked, render_thresholds};
 pub use crate::timeline::{Timeline, TimelineRun, TimelineUnit, render_timelines};
 pub use crate::workout::{answer_line, asked, phase_line, phase_names, render_workout};
@@ -138,8 +134,22 @@ pub enum ReportError {
         /// The levels of the record, in words.
         held: String,
     },
-    /// The record could not be written as JSON.
-    #[error("the record cannot be written as JSON: {0}")]
+    /// The report has no form of this format.
+    #[error("{subject} cannot be written as {format}\nhint: {}", subject.remedy())]
+    NoSuchForm {
+        /// What it is of.
+        subject: Subject,
+        /// The format.
+        format: Format,
+    },
+    /// There is no published document of this name.
+    #[error("--like: `{0}` is not a document\nhint: write one of {names}", names = like::names().join(", "))]
+    NoSuchDocument(String),
+    /// Nothing is measured that could fill a workbook.
+    #[error("nothing of the series is measured yet, so there is no workbook")]
+    NothingMeasured,
+    /// It could not be written as JSON.
+    #[error("the report cannot be written as JSON: {0}")]
     Json(#[from] serde_json::Error),
     /// A format that holds one record was asked for several.
     #[error(
@@ -149,11 +159,11 @@ pub enum ReportError {
         /// The format.
         format: Format,
     },
-    /// The record could not be written as a workbook.
-    #[error("the record cannot be written as a workbook: {0}")]
+    /// It could not be written as a workbook.
+    #[error("the report cannot be written as a workbook: {0}")]
     Xlsx(#[from] rust_xlsxwriter::XlsxError),
-    /// The record could not be written as CSV.
-    #[error("the record cannot be written as CSV: {0}")]
+    /// It could not be written as CSV.
+    #[error("the report cannot be written as CSV: {0}")]
     Csv(#[from] ::csv::Error),
     /// Rows of pages are stored beside the record and could not be read.
     #[error("{0}")]
@@ -192,13 +202,12 @@ pub fn write(
     let selected = selection::select(record, options)?;
     let shown = selected.as_ref();
     let whole = match (document(record, shown, format, options), format) {
-        (Some(document), Format::Markdown) => markdown::render(&document),
-        (Some(document), _) => render::text::whole(&document, options).into_bytes(),
-        (None, Format::Json) => outgoing::json(&json::render(shown, verdict::of(record))?).into_bytes(),
+        (Some(document), _) => render::drawn(&document, format, options),
+        (None, Format::Json) => outgoing::json(&json::report(shown, verdict::of(record)))?,
         (None, Format::Csv) => return csv::write(shown, options.csv_table, out),
         (None, Format::Webstone1) => return webstone1::write(shown, options.pages_max, out),
         (None, Format::Webstone2) => return webstone2::write(shown, options, out),
-        (None, Format::Hgrm) => outgoing::text(hgrm::render(shown, options)?, false),
+        (None, Format::Hgrm) => outgoing::text(&hgrm::render(shown, options)?),
         _ => render::joined(&[(shown, verdict::of(record))], format, options)?,
     };
     Ok(out.write_all(&whole)?)

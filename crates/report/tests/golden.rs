@@ -12,9 +12,7 @@ use webstone_judge::comparison::Comparison;
 use webstone_measure::units::Nanos;
 use webstone_model::record::RunRecord;
 use webstone_model::spec::{ConnectionPolicy, HttpVersion};
-use webstone_report::{
-    Charset, ComparisonFormat, CsvTable, Format, Options, blocks, render, render_comparison,
-};
+use webstone_report::{Charset, CsvTable, Format, Options, blocks, render, render_comparison};
 
 fn text(record: &RunRecord, format: Format, options: &Options) -> String {
     let full = Options { full: true, ..options.clone() };
@@ -142,24 +140,24 @@ fn the_default_report_is_short() {
         assert!(brief.contains("requests/s at "), "{brief}");
         assert!(!brief.contains("ERRORS"), "the headline says it: {brief}");
     }
-    golden("brief-comparison.txt", &compared(&records::comparison(), ComparisonFormat::Text, &options));
+    golden("brief-comparison.txt", &compared(&records::comparison(), Format::Text, &options));
 }
 
-fn compared(comparison: &Comparison, format: ComparisonFormat, options: &Options) -> String {
-    render_comparison(comparison, &[], format, options).unwrap()
+fn compared(comparison: &Comparison, format: Format, options: &Options) -> String {
+    String::from_utf8(render_comparison(comparison, &[], format, options).unwrap()).unwrap()
 }
 
 #[test]
 fn a_comparison() {
     let narrow = Options { full: true, ..Options::default() };
     let comparison = records::comparison();
-    golden("comparison.txt", &compared(&comparison, ComparisonFormat::Text, &narrow));
-    golden("comparison.md", &compared(&comparison, ComparisonFormat::Markdown, &narrow));
+    golden("comparison.txt", &compared(&comparison, Format::Text, &narrow));
+    golden("comparison.md", &compared(&comparison, Format::Markdown, &narrow));
     let hopeless = records::hopeless_comparison();
-    golden("comparison-hopeless.md", &compared(&hopeless, ComparisonFormat::Markdown, &narrow));
+    golden("comparison-hopeless.md", &compared(&hopeless, Format::Markdown, &narrow));
     let records = records::before_and_after();
-    let page = render_comparison(&comparison, &records, ComparisonFormat::Html, &narrow).unwrap();
-    golden("comparison.html", &section(&body(&page), "comparison"));
+    let page = render_comparison(&comparison, &records, Format::Html, &narrow).unwrap();
+    golden("comparison.html", &section(&body(&String::from_utf8(page).unwrap()), "comparison"));
 }
 
 /// Everything that calamine, a reader that is not ours, finds in a workbook: sheet by sheet, a line a row.

@@ -5,9 +5,7 @@
 mod records;
 
 use webstone_model::record::{Disturbance, RunRecord};
-use webstone_report::{
-    ComparisonFormat, Format, Options, ReportError, render, render_all, render_comparison,
-};
+use webstone_report::{Format, Options, ReportError, render, render_all, render_comparison};
 
 fn html(record: &RunRecord) -> String {
     String::from_utf8(render(record, Format::Html, &Options::default()).unwrap()).unwrap()
@@ -134,7 +132,8 @@ fn figures_that_were_not_measured_alike_are_compared_only_when_that_is_asked_for
             && !page.contains("id=\"chart-changes-1-10-t\"")
     );
     let forced = webstone_judge::comparison::compare(&[&records[0], &records[1]], &Default::default());
-    let page = render_comparison(&forced, &records, ComparisonFormat::Html, &Options::default()).unwrap();
+    let page = render_comparison(&forced, &records, Format::Html, &Options::default()).unwrap();
+    let page = String::from_utf8(page).unwrap();
     assert!(page.contains("not comparable") && page.contains("id=\"chart-changes-1-10-t\""));
 }
 

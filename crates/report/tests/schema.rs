@@ -13,8 +13,8 @@ use webstone_model::event::{
 use webstone_model::fixture;
 use webstone_model::record::RunRecord;
 use webstone_report::{
-    ComparisonFormat, DuelFormat, Format, Options, comparison_schema, duel_schema, event_schema, json_schema,
-    render, render_comparison, render_duel,
+    Format, Options, comparison_schema, duel_schema, event_schema, json_schema, render, render_comparison,
+    render_duel,
 };
 
 #[test]
@@ -42,8 +42,8 @@ fn the_published_schema_of_comparisons_is_the_generated_one_and_is_kept_to() {
     );
     let schema: Value = serde_json::from_str(&comparison_schema()).unwrap();
     for comparison in [records::comparison(), records::hopeless_comparison()] {
-        let text = render_comparison(&comparison, &[], ComparisonFormat::Json, &Options::default()).unwrap();
-        let value: Value = serde_json::from_str(&text).unwrap();
+        let text = render_comparison(&comparison, &[], Format::Json, &Options::default()).unwrap();
+        let value: Value = serde_json::from_slice(&text).unwrap();
         assert_eq!(problems(&schema, &schema, &value, "$"), Vec::<String>::new());
     }
 }
@@ -110,7 +110,7 @@ fn the_published_schema_of_duels_is_the_generated_one_and_is_kept_to() {
     // Of one start, an interval reaches to infinity.
     let short = fixture::duel("d", &[("old", 10_000), ("new", 10_500)], 1);
     let rendered = |record: &DuelRecord| -> Value {
-        serde_json::from_slice(&render_duel(record, DuelFormat::Json, &Options::default())).unwrap()
+        serde_json::from_slice(&render_duel(record, Format::Json, &Options::default()).unwrap()).unwrap()
     };
     assert_eq!(rendered(&short)["judgement"]["comparisons"][0]["ratios"][0]["high"], Value::Null);
     for record in [&sound, &short, &DuelRecord::default()] {

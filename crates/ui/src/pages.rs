@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 use webstone_judge::comparison::{self, Comparison, Difference, ITERATIONS_MIN, Row, Weight, Why};
 use webstone_model::duel::DuelRecord;
 use webstone_model::record::RunRecord;
-use webstone_report::{ComparisonFormat, DuelFormat, Format, Options};
+use webstone_report::{Format, Options};
 use webstone_runner::series;
 use webstone_store::{Store, StoreError, duel};
 
@@ -35,7 +35,8 @@ pub(crate) fn report(path: &Path) -> Result<Vec<u8>, NoPage> {
         return page.map_err(|error| NoPage::of(&error, None));
     }
     if duel::is_duel(path) {
-        return Ok(webstone_report::render_duel(&load_duel(path)?, DuelFormat::Html, &Options::default()));
+        let page = webstone_report::render_duel(&load_duel(path)?, Format::Html, &Options::default());
+        return page.map_err(|error| NoPage::of(&error, None));
     }
     let record = load(path)?;
     webstone_report::render(&record, Format::Html, &Options::default())
@@ -109,7 +110,7 @@ pub(crate) fn compare(paths: &[PathBuf], is_forced: bool) -> Result<ComparedRuns
         return Err(NoPage { message: "the runs have no level in common".to_owned(), hint });
     }
     let options = Options::default();
-    let page = webstone_report::render_comparison(&compared, &records, ComparisonFormat::Html, &options);
+    let page = webstone_report::render_comparison(&compared, &records, Format::Html, &options);
     let page = page.map_err(|error| NoPage::of(&error, None))?;
     let verdicts: Vec<Value> = compared
         .records
@@ -126,7 +127,7 @@ pub(crate) fn compare(paths: &[PathBuf], is_forced: bool) -> Result<ComparedRuns
         "forbids": forbids,
         "differs": differs,
     });
-    Ok(ComparedRuns { summary, page: Some(page.into_bytes()) })
+    Ok(ComparedRuns { summary, page: Some(page) })
 }
 
 /// Whether there is a figure of which nothing can be said for want of iterations.

@@ -7,7 +7,7 @@ use webstone_judge::comparison::FailWhen;
 use webstone_judge::verdict::Standing;
 use webstone_measure::metric::Metric;
 use webstone_model::threshold::{FailIfs, Thresholds};
-use webstone_report::ComparisonFormat;
+use webstone_report::{Format, Subject};
 
 use super::values;
 
@@ -113,8 +113,8 @@ pub struct CompareArgs {
     /// Format of the comparison
     ///
     /// Default: by the ending of the file of -o (html, md, json), else text. Example: --format markdown
-    #[arg(long, value_name = "FORMAT", help_heading = "Output", value_parser = values::comparison_format())]
-    pub format: Option<ComparisonFormat>,
+    #[arg(long, value_name = "FORMAT", help_heading = "Output", value_parser = values::format_of(Subject::Comparison))]
+    pub format: Option<Format>,
 
     /// Write the comparison to a file instead of standard output
     ///

@@ -6,7 +6,7 @@ use webstone_measure::rate::Rates;
 use webstone_measure::units::Nanos;
 use webstone_model::duel::DuelGate;
 use webstone_model::spec::Levels;
-use webstone_report::DuelFormat;
+use webstone_report::{Format, Subject};
 
 use super::table::flags;
 use super::{ClientArgs, GeneratorArgs, OwnServerArgs, values};
@@ -128,8 +128,8 @@ pub struct DuelArgs {
     /// Markdown is made for a comment on a pull request; junit for continuous integration.
     ///
     /// Default: text. Example: --format markdown
-    #[arg(long, value_name = "FORMAT", help_heading = "Report and record", value_parser = values::duel_format())]
-    pub format: Option<DuelFormat>,
+    #[arg(long, value_name = "FORMAT", help_heading = "Report and record", value_parser = values::format_of(Subject::Duel))]
+    pub format: Option<Format>,
 
     /// File to write the report to instead of standard output
     ///

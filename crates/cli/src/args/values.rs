@@ -19,7 +19,7 @@ use webstone_model::spec::{
     Check, ConnectionPolicy, HttpVersion, Levels, Order, Profile, Resolve, WhenBusy, parse_cpu_list,
 };
 use webstone_model::threshold::{GateError, Threshold, Thresholds};
-use webstone_report::{ComparisonFormat, CsvTable, DuelFormat, Format};
+use webstone_report::{CsvTable, Format, Subject};
 use webstone_runner::check;
 use webstone_workload::arrivals::ArrivalProcess;
 use webstone_workload::route::ProxyProtocol;
@@ -115,21 +115,10 @@ pub(super) fn report_format() -> impl TypedValueParser<Value = Format> {
     PossibleValuesParser::new(values).try_map(|name| name.parse::<Format>())
 }
 
-pub(super) fn comparison_format() -> impl TypedValueParser<Value = ComparisonFormat> {
-    let values =
-        ComparisonFormat::ALL.map(|format| PossibleValue::new(format.name()).help(format.description()));
-    PossibleValuesParser::new(values).map(|name| {
-        let mut all = ComparisonFormat::ALL.into_iter();
-        all.find(|format| format.name() == name).expect("only the listed names get here")
-    })
-}
-
-pub(super) fn duel_format() -> impl TypedValueParser<Value = DuelFormat> {
-    let values = DuelFormat::ALL.map(|format| PossibleValue::new(format.name()).help(format.description()));
-    PossibleValuesParser::new(values).map(|name| {
-        let mut all = DuelFormat::ALL.into_iter();
-        all.find(|format| format.name() == name).expect("only the listed names get here")
-    })
+/// A format that a report of something else than a run has.
+pub(super) fn format_of(subject: Subject) -> impl TypedValueParser<Value = Format> {
+    let value = |format: &Format| PossibleValue::new(format.name()).help(subject.description(*format));
+    PossibleValuesParser::new(subject.formats().iter().map(value)).try_map(|name| name.parse::<Format>())
 }
 
 pub(super) fn fail_when() -> impl TypedValueParser<Value = FailWhen> {
@@ -454,7 +443,7 @@ mod tests {
         assert_eq!(read(&when_busy()), 2);
         assert_eq!(read(&fail_when()), 3);
         assert_eq!(read(&over()), 2);
-        assert_eq!(read(&comparison_format()), 4);
+        assert_eq!(read(&format_of(Subject::Comparison)), 4);
         assert_eq!(read(&profile()), 2);
     }
 

@@ -7,18 +7,20 @@ use webstone_judge::comparison::{
 };
 use webstone_measure::keys::levels_named;
 use webstone_model::record::RunRecord;
-use webstone_report::{ComparisonFormat, render_comparison};
+use webstone_report::{Subject, render_comparison};
 
 use super::{gates, records};
 use crate::args::CompareArgs;
 use crate::console::{self, Console};
 use crate::failure::{Exit, Failure};
+use crate::intent::form_of;
 
 pub(super) fn execute(args: &CompareArgs, console: &Console) -> Result<Exit, Failure> {
     if args.runs.len() < 2 {
         return Err(Failure::usage(format!("only one run is named, `{}`", args.runs[0].display()))
             .hint("name two or more: the first is the baseline"));
     }
+    let format = form_of(Subject::Comparison, args.format, args.output.as_deref())?;
     let runs_dir = args.runs_dir.as_deref();
     let loaded = args.runs.iter().map(|run| records::load(run, runs_dir));
     let loaded: Vec<RunRecord> = loaded.collect::<Result<_, _>>()?;
@@ -43,10 +45,9 @@ pub(super) fn execute(args: &CompareArgs, console: &Console) -> Result<Exit, Fai
         return Err(nothing_in_common(&comparison));
     }
     let drawn = webstone_report::Options { full: args.full, ..console.report_options(args.output.is_some()) };
-    let format = args.format.or_else(|| ComparisonFormat::of_file(args.output.as_deref()?));
-    let text = render_comparison(&comparison, &loaded, format.unwrap_or_default(), &drawn)
+    let report = render_comparison(&comparison, &loaded, format, &drawn)
         .map_err(|error| Failure::from_message(Exit::Failed, &error.to_string()))?;
-    console::deliver(text.as_bytes(), args.output.as_deref())?;
+    console::deliver(&report, args.output.as_deref())?;
     judged(&comparison, args.force)
 }
 

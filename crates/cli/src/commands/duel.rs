@@ -8,7 +8,7 @@ use webstone_judge::duel::{self, DuelJudgement, GateOutcome};
 use webstone_measure::slices::Slice;
 use webstone_model::duel::DuelRecord;
 use webstone_model::record::RunState;
-use webstone_report::{DuelFormat, Options, duel_sentence, duel_verdict, interval_bar, render_duel};
+use webstone_report::{Format, Options, Subject, duel_sentence, duel_verdict, interval_bar, render_duel};
 use webstone_runner::RunError;
 use webstone_runner::duel::{DuelNews, hold};
 use webstone_store::{Derived, REPORT, redaction};
@@ -35,7 +35,7 @@ pub(super) fn execute(
 ) -> Result<Exit, Failure> {
     let options = intent::of_duel(args, version::tool(), command_line, derived)?;
     let output = args.output.as_deref();
-    let format = format(args)?;
+    let format = intent::form_of(Subject::Duel, args.format, output)?;
     if let Some(path) = output {
         run::can_be_written(path)?;
     }
@@ -59,7 +59,7 @@ pub(super) fn execute(
         console.note("interrupted: the report is of what was measured by then");
         return Ok(exit);
     }
-    Ok(ended(&outcome.record, &duel::of(&outcome.record), format != DuelFormat::Text || output.is_some()))
+    Ok(ended(&outcome.record, &duel::of(&outcome.record), format != Format::Text || output.is_some()))
 }
 
 /// A failure without the secrets of commands and URLs, which contestants are given as.
@@ -71,44 +71,29 @@ fn failure(error: &RunError) -> Failure {
 
 /// What is computed from a finished record and kept beside it.
 fn derived(record: &DuelRecord) -> Vec<Derived> {
-    vec![Derived { name: REPORT, bytes: render_duel(record, DuelFormat::Html, &Options::default()) }]
-}
-
-fn format(args: &DuelArgs) -> Result<DuelFormat, Failure> {
-    let by_file = intent::format_of(None, args.output.as_deref())?;
-    match (args.format, by_file) {
-        (Some(format), _) => Ok(format),
-        (None, Some(format)) => of_format(format),
-        (None, None) => Ok(DuelFormat::default()),
-    }
-}
-
-fn of_format(format: webstone_report::Format) -> Result<DuelFormat, Failure> {
-    DuelFormat::of(format).ok_or_else(|| {
-        let known: Vec<&str> = DuelFormat::ALL.map(DuelFormat::name).to_vec();
-        Failure::usage(format!("--format {}: a duel has no report of this format", format.name()))
-            .hint(format!("its formats are {}", known.join(", ")))
-    })
+    let page = render_duel(record, Format::Html, &Options::default());
+    vec![Derived { name: REPORT, bytes: page.expect("a duel has a page") }]
 }
 
 fn deliver(
     record: &DuelRecord,
-    format: DuelFormat,
+    format: Format,
     output: Option<&Path>,
     console: &Console,
 ) -> Result<(), Failure> {
-    let options = console.report_options(output.is_some());
-    console::deliver(&render_duel(record, format, &options), output)
+    let report = render_duel(record, format, &console.report_options(output.is_some()));
+    let report = report.map_err(|error| Failure::from_message(Exit::Failed, &error.to_string()))?;
+    console::deliver(&report, output)
 }
 
 /// The report of a stored duel.
 pub(super) fn report(
     directory: &Path,
-    format: webstone_report::Format,
+    format: Option<Format>,
     output: Option<&Path>,
     console: &Console,
 ) -> Result<Exit, Failure> {
-    let format = of_format(format)?;
+    let format = intent::form_of(Subject::Duel, format, output)?;
     let record = webstone_store::duel::load(directory).map_err(|error| store_failure(&error))?;
     deliver(&record, format, output, console)?;
     Ok(Exit::Done)

@@ -1,6 +1,7 @@
 //! `webstone history`: published results, and runs compared with them.
 
 use webstone_model::series::Kind;
+use webstone_report::Subject;
 use webstone_report::history::{self, Published};
 use webstone_runner::series::{self, SeriesError};
 
@@ -8,9 +9,10 @@ use super::records;
 use crate::args::HistoryArgs;
 use crate::console::{self, Console};
 use crate::failure::{Exit, Failure};
-use crate::intent::{format_of, series_failure};
+use crate::intent::{form_of, series_failure};
 
 pub(super) fn execute(args: &HistoryArgs, console: &Console) -> Result<Exit, Failure> {
+    let format = form_of(Subject::History, args.format, args.output.as_deref())?;
     let all = history::published();
     let chosen: Vec<&Published> =
         all.iter().filter(|result| args.only.as_deref().is_none_or(|text| result.matches(text))).collect();
@@ -38,9 +40,8 @@ pub(super) fn execute(args: &HistoryArgs, console: &Console) -> Result<Exit, Fai
             }
         })?);
     }
-    let format = format_of(args.format, args.output.as_deref())?.unwrap_or_default();
     let bytes = history::render(&chosen, &runs, format, &console.report_options(args.output.is_some()))
-        .map_err(|error| Failure::from_message(Exit::Usage, &format!("--format: {error}")))?;
+        .map_err(|error| Failure::from_message(Exit::Failed, &error.to_string()))?;
     console::deliver(&bytes, args.output.as_deref())?;
     Ok(Exit::Done)
 }

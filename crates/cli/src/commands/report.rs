@@ -7,7 +7,7 @@ use webstone_model::series::Kind;
 use webstone_model::threshold::Outcome;
 use webstone_report::history::{self, Published};
 use webstone_report::like::{self, Source};
-use webstone_report::{Format, Options, ReportError, render_all, write};
+use webstone_report::{Format, Options, ReportError, Subject, render_all, write};
 use webstone_runner::series;
 use webstone_store::plain_file::{self, Links};
 
@@ -15,7 +15,7 @@ use super::{gates, records};
 use crate::args::ReportArgs;
 use crate::console::{self, Console};
 use crate::failure::{Exit, Failure};
-use crate::intent::{format_of, series_failure};
+use crate::intent::{form_of, format_of, series_failure};
 
 /// Largest file of results of the user's own, in bytes.
 const OWN_BYTES_MAX: u64 = 1 << 20;
@@ -42,15 +42,14 @@ pub(super) fn execute(args: &ReportArgs, console: &Console) -> Result<Exit, Fail
     if let [only] = args.runs.as_slice()
         && let Some(path) = records::series(only, args.runs_dir.as_deref())
     {
-        let format = format_of(args.format, args.output.as_deref())?.unwrap_or_default();
+        let format = form_of(Subject::Series, args.format, args.output.as_deref())?;
         return super::series::report(&path, format, args.output.as_deref(), &options);
     }
     if let [only] = args.runs.as_slice()
         && let Some(directory) = records::duel(only, args.runs_dir.as_deref())
     {
         has_no_levels(args)?;
-        let format = format_of(args.format, args.output.as_deref())?.unwrap_or_default();
-        return super::duel::report(&directory, format, args.output.as_deref(), console);
+        return super::duel::report(&directory, args.format, args.output.as_deref(), console);
     }
     let format = format_of(args.format, args.output.as_deref())?.unwrap_or_default();
     console::can_be_shown(format, args.output.as_deref())?;
@@ -109,7 +108,7 @@ fn as_printed(document: &str, args: &ReportArgs, console: &Console) -> Result<Ex
         }
     }
     let own = args.published.as_deref().map(own_results).transpose()?.unwrap_or_default();
-    let format = format_of(args.format, args.output.as_deref())?.unwrap_or_default();
+    let format = form_of(Subject::Like, args.format, args.output.as_deref())?;
     let options = console.report_options(args.output.is_some());
     let bytes = like::render(document, sources, &own, format, &options)
         .map_err(|error| Failure::from_message(Exit::Usage, &error.to_string()))?;

@@ -10,7 +10,7 @@ use webstone_measure::units::Nanos;
 use webstone_model::record::{RunRecord, RunState};
 use webstone_model::series::{Kind, Series};
 use webstone_model::spec::RunSpec;
-use webstone_report::{Format, Options, render_series};
+use webstone_report::{Format, Options, Subject, render_series};
 use webstone_runner::RunnerOptions;
 use webstone_runner::series::{self, SERIES, SeriesError, SeriesOutcome, SeriesStore};
 use webstone_store::REPORT;
@@ -24,7 +24,7 @@ use crate::console::{self, Console};
 use crate::display::Display;
 use crate::events::{All, EventLines};
 use crate::failure::{Exit, Failure};
-use crate::intent::{self, SeriesIntent, announce, is_plan, of_series, series_failure, series_format};
+use crate::intent::{self, SeriesIntent, announce, form_of, is_plan, of_series, series_failure};
 use crate::signals::SignalWatch;
 use crate::version;
 use crate::watch::Run;
@@ -40,7 +40,7 @@ pub(super) fn execute(
     command_line: Vec<String>,
 ) -> Result<Exit, Failure> {
     let failed = |error: SeriesError| series_failure(&error, kind);
-    let format = series_format(args)?;
+    let format = form_of(Subject::Series, args.output.format, args.output.output.as_deref())?;
     let output = args.output.output.as_deref();
     let (store, check_target) = match &args.resume {
         Some(path) => (resume(kind, path, args, &command_line)?, !args.client.no_check),

@@ -2,23 +2,17 @@
 
 use std::path::Path;
 
-use webstone_report::{Format, Timeline, TimelineRun, TimelineUnit, render_timelines};
+use webstone_report::{Format, Subject, Timeline, TimelineRun, TimelineUnit, render_timelines};
 use webstone_store::library::{Histories, History, HistoryMetric, Library};
 
 use super::library_failure;
 use crate::args::{HistoryArgs, HistoryFigure};
 use crate::console::{self, Console};
 use crate::failure::{Exit, Failure};
-use crate::intent::{RUNS_DIR, format_of};
+use crate::intent::{RUNS_DIR, form_of};
 
 pub(super) fn execute(server: &str, args: &HistoryArgs, console: &Console) -> Result<Exit, Failure> {
-    let format = format_of(args.format, args.output.as_deref())?.unwrap_or_default();
-    if !matches!(format, Format::Text | Format::Json) {
-        return Err(Failure::usage(format!(
-            "--format: the history of a server cannot be written as {format}"
-        ))
-        .hint("write one of text, json"));
-    }
+    let format = form_of(Subject::Timeline, args.format, args.output.as_deref())?;
     let runs_dir = args.runs_dir.as_deref().unwrap_or(Path::new(RUNS_DIR));
     let library = Library::open(runs_dir).map_err(|error| library_failure(&error))?;
     let metric = match args.metric.unwrap_or_default() {

@@ -21,7 +21,7 @@ use webstone_model::search::Over;
 use webstone_model::series::Kind;
 use webstone_model::spec::{Check, ConnectionPolicy, Levels, LoadSpec, RunSpec, ServerSpec};
 use webstone_model::threshold::Threshold;
-use webstone_report::Format;
+use webstone_report::{Format, Subject};
 use webstone_runner::check::{self, Asked, Checked, Testbed};
 use webstone_workload::Workload;
 
@@ -30,14 +30,12 @@ use crate::args::{
     CheckfilesArgs, GeneratorsCheckArgs, HitArgs, OutputArgs, RunArgs, ServeArgs, ThresholdArgs,
 };
 use crate::commands::gates;
-use crate::failure::Failure;
+use crate::failure::{Exit, Failure};
 use crate::flags;
 
 pub(crate) use duel::{duel_defaults, of_duel};
 pub(crate) use find::{find_defaults, of_find};
-pub(crate) use series::{
-    SeriesIntent, is_plan, of_series, of_series_of, series_defaults, series_failure, series_format,
-};
+pub(crate) use series::{SeriesIntent, is_plan, of_series, of_series_of, series_defaults, series_failure};
 pub(crate) use testbed::announce;
 pub(crate) use workout::of_workout;
 
@@ -243,6 +241,16 @@ pub(crate) fn format_of(named: Option<Format>, output: Option<&Path>) -> Result<
         .hint("end it with .html, .json, .csv, .xlsx, .md, .hgrm, .prom or .txt, or name the format with --format")),
         (format, _) => Ok(format),
     }
+}
+
+/// The requested format of a report of something else than a run; text unless another is requested.
+pub(crate) fn form_of(
+    subject: Subject,
+    named: Option<Format>,
+    output: Option<&Path>,
+) -> Result<Format, Failure> {
+    let format = format_of(named, output)?.unwrap_or_default();
+    subject.check(format).map_err(|error| Failure::from_message(Exit::Usage, &error.to_string()))
 }
 
 /// The directory in which a front finds the run, if --watch was given.

@@ -5,12 +5,11 @@ use std::path::{Path, PathBuf};
 use webstone_lab::machine::{Root, allowed_cpus};
 use webstone_model::series::{Kind, Matrix};
 use webstone_model::spec::{Levels, RunSpec};
-use webstone_report::Format;
 use webstone_runner::check::{self, Asked, Testbed};
 use webstone_runner::series::SeriesError;
 
 use super::quick::quick;
-use super::{RUNS_DIR, format_of, lay_over, run_defaults, testbed};
+use super::{RUNS_DIR, lay_over, run_defaults, testbed};
 use crate::args::SeriesArgs;
 use crate::args::table::Flags;
 use crate::failure::{Exit, Failure};
@@ -46,14 +45,6 @@ pub(crate) fn series_defaults(kind: Kind) -> RunSpec {
         spec.load.clients = Levels(SPICE_CLIENTS.to_vec());
     }
     spec
-}
-
-/// The format of the report.
-pub(crate) fn series_format(args: &SeriesArgs) -> Result<Format, Failure> {
-    let format = format_of(args.output.format, args.output.output.as_deref())?.unwrap_or_default();
-    webstone_report::series_form(format)
-        .map_err(|error| Failure::from_message(Exit::Usage, &error.to_string()))?;
-    Ok(format)
 }
 
 pub(crate) fn of_series(kind: Kind, args: &SeriesArgs) -> Result<SeriesIntent, Failure> {

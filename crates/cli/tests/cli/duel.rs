@@ -351,11 +351,7 @@ fn what_cannot_be_held_is_refused_with_a_remedy() {
             "webstone duel nginx",
         ),
         (&["reference", "reference", "--format", "csv"], "csv", "markdown"),
-        (
-            &["reference", "reference", "-o", "x.csv"],
-            "--format csv: a duel has no report of this format",
-            "its formats are text",
-        ),
+        (&["reference", "reference", "-o", "x.csv"], "a duel cannot be written as csv", "write one of text"),
     ] {
         let said = webstone(&[&["duel"], arguments].concat());
         assert_eq!(said.code, 2, "{arguments:?}: {}", said.err);

@@ -79,7 +79,7 @@ fn a_stored_duel_is_shown_again_listed_and_noted() {
         let refused = say(&["report", "last", "--format", format]);
         assert_eq!((refused.code, refused.out.as_str()), (2, ""), "{refused:?}");
         let expected = format!(
-            "error: --format {name}: a duel has no report of this format\nhint: its formats are text, html, markdown, json, junit\n"
+            "error: a duel cannot be written as {name}\nhint: write one of text, html, markdown, json, junit\n"
         );
         assert_eq!(refused.err, expected);
     }

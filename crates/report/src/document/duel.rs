@@ -2,7 +2,7 @@
 //! whether it may be believed, and how it was held.
 
 use serde_json::Value;
-use webstone_judge::duel::{self, DuelComparison, DuelJudgement, DuelRatio, GateOutcome};
+use webstone_judge::duel::{DuelComparison, DuelJudgement, DuelRatio, GateOutcome};
 use webstone_judge::verdict::Standing;
 use webstone_measure::slices::Slice;
 use webstone_measure::units::Nanos;
@@ -331,13 +331,6 @@ pub fn interval_bar(ratio: &DuelRatio, reach: f64, width: usize) -> String {
     bar[high] = if ratio.high > 1.0 + reach { '›' } else { '┤' };
     bar[point] = '●';
     bar.into_iter().collect()
-}
-
-/// Judges a record and makes its document.
-pub(crate) fn judged(record: &DuelRecord) -> (DuelJudgement, Document) {
-    let judgement = duel::of(record);
-    let document = document(record, &judgement);
-    (judgement, document)
 }
 
 #[cfg(test)]

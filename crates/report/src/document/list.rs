@@ -28,5 +28,5 @@ pub fn render_list(rows: &[(String, Listed)], options: &Options) -> String {
     if rows.iter().any(|(_, listed)| !listed.tags.is_empty()) {
         table.text("tags", Room::Words, |(_, listed)| &*listed.tags);
     }
-    text::whole(&Document(vec![Block::Table(table.done())]), options)
+    text::render(&Document(vec![Block::Table(table.done())]), options)
 }

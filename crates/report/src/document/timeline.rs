@@ -57,7 +57,7 @@ pub struct TimelineRun<'a> {
 pub fn render_timelines(timelines: &[Timeline<'_>], options: &Options) -> String {
     let mut doc = Document::default();
     doc.sheets(timelines.iter().map(sheet));
-    text::whole(&doc, options)
+    text::render(&doc, options)
 }
 
 fn sheet(timeline: &Timeline<'_>) -> Sheet {

@@ -1,73 +1,18 @@
 //! A duel in every format that it has.
 
-use webstone_judge::duel::{DuelComparison, DuelJudgement, GateOutcome};
+use webstone_judge::duel::{self, DuelComparison, DuelJudgement, GateOutcome};
 use webstone_model::duel::DuelRecord;
 use webstone_model::record::Tool;
 
 use super::chart::escape;
-use super::{html, markdown, outgoing, text};
-use crate::Options;
+use super::{drawn, html, outgoing};
 use crate::document::duel as document;
 use crate::document::{Block, Document};
-
-/// A format of a duel's report.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum DuelFormat {
-    /// A screen for a terminal.
-    #[default]
-    Text,
-    /// Charts and tables for a browser.
-    Html,
-    /// A comment on a pull request.
-    Markdown,
-    /// The record and what is concluded from it.
-    Json,
-    /// Test cases for continuous integration.
-    Junit,
-}
-
-impl DuelFormat {
-    /// Every format, in the order of help texts.
-    pub const ALL: [DuelFormat; 5] =
-        [DuelFormat::Text, DuelFormat::Html, DuelFormat::Markdown, DuelFormat::Json, DuelFormat::Junit];
-
-    /// The format of runs that is most like it.
-    fn format(self) -> crate::Format {
-        match self {
-            DuelFormat::Text => crate::Format::Text,
-            DuelFormat::Html => crate::Format::Html,
-            DuelFormat::Markdown => crate::Format::Markdown,
-            DuelFormat::Json => crate::Format::Json,
-            DuelFormat::Junit => crate::Format::Junit,
-        }
-    }
-
-    /// The name that a command line types.
-    pub fn name(self) -> &'static str {
-        self.format().name()
-    }
-
-    /// What it is, in a few words, for help texts.
-    pub fn description(self) -> &'static str {
-        match self {
-            DuelFormat::Text => "a screen for a terminal",
-            DuelFormat::Html => "charts and tables in one file, for a browser",
-            DuelFormat::Markdown => "a comment on a pull request",
-            DuelFormat::Json => "the record and what is concluded from it",
-            DuelFormat::Junit => "test cases for CI, JUnit XML",
-        }
-    }
-
-    /// The one among a run's formats, if a duel has it.
-    pub fn of(format: crate::Format) -> Option<DuelFormat> {
-        DuelFormat::ALL.into_iter().find(|own| own.format() == format)
-    }
-}
+use crate::{Format, Options, ReportError, Subject};
 
 /// The report of a duel in JSON.
 #[derive(serde::Serialize, schemars::JsonSchema)]
-#[schemars(rename = "DuelReport")]
-struct Whole<'a> {
+pub(crate) struct DuelReport<'a> {
     /// The program that measured.
     tool: &'a Tool,
     /// What is concluded from the record.
@@ -78,28 +23,28 @@ struct Whole<'a> {
     duel: &'a DuelRecord,
 }
 
-/// The JSON schema (draft 2020-12) of a duel's report, as text ending in a newline.
-pub fn duel_schema() -> String {
-    let schema = schemars::schema_for!(Whole<'_>);
-    serde_json::to_string_pretty(&schema).expect("a schema is a tree of strings and numbers") + "\n"
-}
-
 /// The report of a duel.
-pub fn render_duel(record: &DuelRecord, format: DuelFormat, options: &Options) -> Vec<u8> {
-    let (judgement, doc) = document::judged(record);
-    match format {
-        DuelFormat::Text => text::whole(&doc, options).into_bytes(),
-        DuelFormat::Html => html::duel::render(record, &judgement).into_bytes(),
-        DuelFormat::Markdown => markdown::render(&comment(record, &judgement)),
-        DuelFormat::Json => {
-            let sentences =
-                judgement.comparisons.iter().map(|of| document::sentence(record, &judgement, of)).collect();
-            let whole = Whole { tool: &record.tool, judgement: &judgement, sentences, duel: record };
-            let text = serde_json::to_string_pretty(&whole).expect("records have text keys");
-            outgoing::json(&(text + "\n")).into_bytes()
+///
+/// # Errors
+/// [`ReportError::NoSuchForm`]; [`ReportError::Json`] if serialising fails, which no record does.
+pub fn render_duel(record: &DuelRecord, format: Format, options: &Options) -> Result<Vec<u8>, ReportError> {
+    let judgement = duel::of(record);
+    Ok(match Subject::Duel.check(format)? {
+        Format::Html => outgoing::text(&html::duel::render(record, &judgement)),
+        Format::Markdown => drawn(&comment(record, &judgement), format, options),
+        Format::Json => {
+            let sentences = judgement.comparisons.iter();
+            let sentences = sentences.map(|of| document::sentence(record, &judgement, of)).collect();
+            outgoing::json(&DuelReport {
+                tool: &record.tool,
+                judgement: &judgement,
+                sentences,
+                duel: record,
+            })?
         }
-        DuelFormat::Junit => junit(record, &judgement).into_bytes(),
-    }
+        Format::Junit => outgoing::text(&junit(record, &judgement)),
+        _ => drawn(&document::document(record, &judgement), format, options),
+    })
 }
 
 /// A comment on a pull request: the answer is seen, the rest unfolds.

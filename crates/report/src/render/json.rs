@@ -10,6 +10,7 @@ use std::collections::BTreeMap;
 use schemars::JsonSchema;
 use serde::Serialize;
 use webstone_judge::calibration::{self, Quote};
+use webstone_judge::comparison::Comparison;
 use webstone_judge::search::{self, Finding};
 use webstone_judge::statistics::LevelStatistics;
 use webstone_judge::verdict::{Differing, Verdict};
@@ -20,17 +21,19 @@ use webstone_measure::metrics::{Fairness, fairness};
 use webstone_measure::origin_figures::OriginFigures;
 use webstone_measure::rate::RateProfile;
 use webstone_measure::server_figures::ServerFigures;
+use webstone_model::event::EventLine;
 use webstone_model::pages::{PageRow, by_hits};
 use webstone_model::record::{RunRecord, ScheduleKept};
 
 use crate::generators;
 use crate::json_objects::{HostObject, LevelObject};
+use crate::render::duel::DuelReport;
 use crate::summary::{self, Values};
 
 /// A record with what is computed from it.
 #[derive(Debug, Serialize, JsonSchema)]
 #[schemars(title = "webstone record")]
-pub struct JsonReport<'a> {
+pub(crate) struct JsonReport<'a> {
     /// The record as stored.
     #[serde(flatten)]
     pub record: &'a RunRecord,
@@ -43,7 +46,7 @@ pub struct JsonReport<'a> {
 
 /// Everything computed.
 #[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
-pub struct Computed {
+pub(crate) struct Computed {
     /// What the figures of the whole run are worth, and what limited them.
     pub verdict: Verdict,
     /// Every level in ascending order of clients.
@@ -65,7 +68,7 @@ pub struct Computed {
 
 /// The level with the highest request rate of the sweep.
 #[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
-pub struct PeakFigures {
+pub(crate) struct PeakFigures {
     /// Its number of clients.
     pub clients: u32,
     /// Its rate, in open loop.
@@ -77,7 +80,7 @@ pub struct PeakFigures {
 
 /// One level: its iterations merged, and each alone.
 #[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
-pub struct LevelFigures {
+pub(crate) struct LevelFigures {
     /// Number of clients.
     pub clients: u32,
     /// Its rate, in open loop.
@@ -116,7 +119,7 @@ pub struct LevelFigures {
 
 /// One timed run of a level.
 #[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
-pub struct IterationFigures {
+pub(crate) struct IterationFigures {
     /// Which of the level's iterations, from 1.
     pub iteration: u32,
     /// Its place in the record's `iterations`, from 0.
@@ -133,27 +136,34 @@ pub struct IterationFigures {
 
 /// The JSON schema (draft 2020-12) of a record, stored or reported, as text ending in a newline.
 pub fn json_schema() -> String {
-    let schema = schemars::schema_for!(JsonReport<'static>);
-    let mut text = serde_json::to_string_pretty(&schema).expect("a schema is a tree of strings and numbers");
-    text.push('\n');
-    text
+    schema_of::<JsonReport<'static>>()
 }
 
-/// The JSON schema (draft 2020-12) of a line of events, as text ending in a newline.
+/// The same of a line of events.
 pub fn event_schema() -> String {
-    let schema = schemars::schema_for!(webstone_model::event::EventLine);
+    schema_of::<EventLine>()
+}
+
+/// The same of a comparison.
+pub fn comparison_schema() -> String {
+    schema_of::<Comparison>()
+}
+
+/// The same of a duel's report.
+pub fn duel_schema() -> String {
+    schema_of::<DuelReport<'static>>()
+}
+
+fn schema_of<T: JsonSchema>() -> String {
+    let schema = schemars::schema_for!(T);
     serde_json::to_string_pretty(&schema).expect("a schema is a tree of strings and numbers") + "\n"
 }
 
-/// The report as indented JSON, ending in a newline.
-pub(crate) fn render(record: &RunRecord, verdict: Verdict) -> Result<String, serde_json::Error> {
+/// The report.
+pub(crate) fn report(record: &RunRecord, verdict: Verdict) -> JsonReport<'_> {
     let mut pages = by_hits(&record.page_totals());
     pages.sort_unstable_by_key(|row| row.page);
-    let computed = computed(record, verdict);
-    let mut text =
-        serde_json::to_string_pretty(&JsonReport { record, pages: Some(pages), computed: Some(computed) })?;
-    text.push('\n');
-    Ok(text)
+    JsonReport { record, pages: Some(pages), computed: Some(computed(record, verdict)) }
 }
 
 pub(crate) fn computed(record: &RunRecord, verdict: Verdict) -> Computed {

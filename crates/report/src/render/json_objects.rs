@@ -84,7 +84,7 @@ macro_rules! object {
     ($(#[$doc:meta])* $name:ident, $object:literal, null: $null:literal) => {
         $(#[$doc])*
         #[derive(Clone, Debug, PartialEq)]
-        pub struct $name(Vec<(&'static str, Vec<Json>)>);
+        pub(crate) struct $name(Vec<(&'static str, Vec<Json>)>);
 
         impl $name {
             pub(crate) fn of(values: &Values) -> $name {

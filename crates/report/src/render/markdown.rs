@@ -15,7 +15,7 @@ use crate::outgoing;
 pub(crate) fn render(document: &Document) -> Vec<u8> {
     let mut out = String::new();
     document.0.iter().for_each(|block| draw(block, &mut out));
-    outgoing::text(out, false)
+    outgoing::text(&out)
 }
 
 // Writing to a String cannot fail.

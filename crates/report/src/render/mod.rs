@@ -19,7 +19,16 @@ pub(crate) mod webstone1;
 pub(crate) mod webstone2;
 pub(crate) mod xlsx;
 
+use crate::document::Document;
 use crate::{Format, Judged, Options, ReportError};
+
+/// A document in one of the formats that draw blocks.
+pub(crate) fn drawn(document: &Document, format: Format, options: &Options) -> Vec<u8> {
+    match format {
+        Format::Markdown => markdown::render(document),
+        _ => text::render(document, options).into_bytes(),
+    }
+}
 
 /// One document of several records, in a format that joins them.
 pub(crate) fn joined(
@@ -28,10 +37,10 @@ pub(crate) fn joined(
     options: &Options,
 ) -> Result<Vec<u8>, ReportError> {
     match format {
-        Format::Html => Ok(outgoing::text(html::render(records, options), false)),
+        Format::Html => Ok(outgoing::text(&html::render(records, options))),
         Format::Xlsx => Ok(xlsx::render(records)?),
-        Format::Otel => Ok(outgoing::json(&otel::render(records)?).into_bytes()),
-        Format::Junit => Ok(outgoing::text(junit::render(records, options), false)),
-        _ => Ok(outgoing::text(prometheus::render(records, options), false)),
+        Format::Otel => Ok(outgoing::json(&otel::request(records))?),
+        Format::Junit => Ok(outgoing::text(&junit::render(records, options))),
+        _ => Ok(outgoing::text(&prometheus::render(records, options))),
     }
 }

@@ -34,14 +34,11 @@ const BUCKETS_MAX: i32 = 160;
 /// Finest scale: its buckets are 0.27 % wide, which is about what an HdrHistogram of three digits tells apart.
 const SCALE_MAX: i32 = 8;
 
-/// The request, as indented JSON ending in a newline.
-pub(crate) fn render(records: &[Judged<'_>]) -> Result<String, serde_json::Error> {
-    let request = Request {
+/// The request.
+pub(crate) fn request(records: &[Judged<'_>]) -> Request {
+    Request {
         resource_metrics: records.iter().map(|(record, verdict)| resource_metrics(record, verdict)).collect(),
-    };
-    let mut text = serde_json::to_string_pretty(&request)?;
-    text.push('\n');
-    Ok(text)
+    }
 }
 
 fn resource_metrics(record: &RunRecord, verdict: &Verdict) -> ResourceMetrics {
@@ -282,7 +279,7 @@ fn whole(key: &str, value: u64) -> Attribute {
 
 #[derive(Serialize)]
 #[serde(rename_all = "camelCase")]
-struct Request {
+pub(crate) struct Request {
     resource_metrics: Vec<ResourceMetrics>,
 }
 

@@ -8,12 +8,12 @@ use std::borrow::Cow;
 use std::collections::BTreeSet;
 
 use unicode_width::UnicodeWidthStr;
-use webstone_measure::shown::shown;
+use webstone_measure::shown::{lines, shown};
 
 use crate::document::cell::Cell;
 use crate::document::table::{Column, Line, Room, Row, Sheet, Table};
 use crate::document::{Block, Document, Tone};
-use crate::{Charset, Options, outgoing};
+use crate::{Charset, Options};
 
 /// Spaces before every line of a table; the first may hold a marker.
 const INDENT: usize = 2;
@@ -47,8 +47,8 @@ const ASCII: [(&str, &str); 15] = [
 
 /// A terminal of a width, a character set, and colour or none.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Screen {
-    pub(crate) width: usize,
+struct Screen {
+    width: usize,
     color: bool,
     charset: Charset,
 }
@@ -58,17 +58,12 @@ pub(crate) fn render(document: &Document, options: &Options) -> String {
     let screen = Screen::new(options);
     let mut out = String::new();
     document.0.iter().for_each(|block| screen.block(block, &mut out));
-    out
-}
-
-/// The same, for a report that leaves the program right away.
-pub(crate) fn whole(document: &Document, options: &Options) -> String {
-    let text = outgoing::text(render(document, options), options.color);
-    String::from_utf8_lossy(&text).into_owned()
+    // The program's own colours stay.
+    lines(&out, |rest| if options.color { style_length(rest) } else { 0 }).into_owned()
 }
 
 impl Screen {
-    pub(crate) fn new(options: &Options) -> Screen {
+    fn new(options: &Options) -> Screen {
         Screen { width: options.width.max(WIDTH_MIN), color: options.color, charset: options.charset }
     }
 
@@ -112,7 +107,7 @@ impl Screen {
 
     /// Text as it may be printed: it comes from servers and files as well, and a control character in it could rewrite what the
     /// terminal already shows.
-    pub(crate) fn safe<'t>(&self, text: &'t str) -> Cow<'t, str> {
+    fn safe<'t>(&self, text: &'t str) -> Cow<'t, str> {
         let safe = shown(text);
         if self.charset == Charset::Utf8 || safe.is_ascii() {
             return safe;
@@ -372,13 +367,13 @@ fn push_line(out: &mut String, line: &str) {
 }
 
 /// Length of the escape sequence that a text begins with, if it is one of ours; 0 otherwise.
-pub(crate) fn style_length(text: &str) -> usize {
+fn style_length(text: &str) -> usize {
     let mut styles = STYLES.iter().chain([&STYLE_END]);
     styles.find(|style| text.starts_with(**style)).map_or(0, |style| style.len())
 }
 
 /// Breaks text at spaces into lines of at most `width` columns; a longer word is broken where it must be.
-pub(crate) fn wrapped(text: &str, width: usize) -> Vec<String> {
+fn wrapped(text: &str, width: usize) -> Vec<String> {
     let (width, text) = (width.max(1), shown(text));
     let mut lines = Vec::new();
     let mut line = String::new();

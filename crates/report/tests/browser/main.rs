@@ -14,9 +14,7 @@ use base64::Engine;
 use devtools::Browser;
 use serde_json::{Value, json};
 use webstone_model::record::RunRecord;
-use webstone_report::{
-    ComparisonFormat, Format, Options, history, render_all, render_comparison, render_series,
-};
+use webstone_report::{Format, Options, history, render_all, render_comparison, render_series};
 
 /// Widths in pixels: a phone, a tablet, desks.
 const WIDTHS: [u32; 4] = [390, 820, 1280, 1440];
@@ -64,8 +62,7 @@ fn a_report_opens_without_error_and_fetches_nothing() {
     }
     pages.push(("comparison".to_owned(), directory.path().join("comparison.html")));
     let compared = records::before_and_after();
-    let comparison =
-        render_comparison(&records::comparison(), &compared, ComparisonFormat::Html, &Options::default());
+    let comparison = render_comparison(&records::comparison(), &compared, Format::Html, &Options::default());
     std::fs::write(&pages[pages.len() - 1].1, comparison.unwrap()).unwrap();
     pages.push(("series".to_owned(), directory.path().join("series.html")));
     let (series, cells) = records::series();

@@ -6,102 +6,35 @@
 mod markdown;
 mod text;
 
-use std::fmt;
-use std::path::Path;
-
 use webstone_judge::comparison::{
     Candidate, Comparison, FailWhen, Finding, FloorSource, GateOutcome, GateResult, Row, Why,
 };
 use webstone_judge::statistics::{Interval, Method};
 use webstone_measure::keys::LevelKey;
 use webstone_measure::metric::{Metric, Quantity};
-use webstone_measure::shown::lines;
 use webstone_model::record::RunRecord;
 
 use crate::document::Tone;
 use crate::document::table::{Room, Sheet, Table};
 use crate::numbers::{DASH, Scale, counted, signed};
-use crate::outgoing;
-use crate::thresholds;
-use crate::{Format, Options, ReportError, html};
+use crate::render::drawn;
+use crate::{Format, Options, ReportError, Subject, html, outgoing, thresholds};
 
-/// A format of a comparison.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum ComparisonFormat {
-    /// Tables for a terminal.
-    #[default]
-    Text,
-    /// Charts and tables for a browser.
-    Html,
-    /// Markdown for a pull request.
-    Markdown,
-    /// Everything; the schema is `docs/comparison.schema.json`.
-    Json,
-}
-
-impl ComparisonFormat {
-    /// Every format, in the order of help texts.
-    pub const ALL: [ComparisonFormat; 4] =
-        [ComparisonFormat::Text, ComparisonFormat::Html, ComparisonFormat::Markdown, ComparisonFormat::Json];
-
-    /// The format of reports that it is.
-    fn format(self) -> Format {
-        match self {
-            ComparisonFormat::Text => Format::Text,
-            ComparisonFormat::Html => Format::Html,
-            ComparisonFormat::Markdown => Format::Markdown,
-            ComparisonFormat::Json => Format::Json,
-        }
-    }
-
-    /// The name that a command line types.
-    pub fn name(self) -> &'static str {
-        self.format().name()
-    }
-
-    /// The format that a file's name asks for by its ending; `None` where it says nothing.
-    pub fn of_file(path: &Path) -> Option<ComparisonFormat> {
-        let named = Format::of_file(path)?;
-        ComparisonFormat::ALL.into_iter().find(|it| it.format() == named)
-    }
-
-    /// What it is, in a few words, for help texts.
-    pub fn description(self) -> &'static str {
-        match self {
-            ComparisonFormat::Text | ComparisonFormat::Html => self.format().description(),
-            ComparisonFormat::Markdown => "a summary, a table and folded details, for a pull request",
-            ComparisonFormat::Json => "everything that was compared, with the values of every iteration",
-        }
-    }
-}
-
-impl fmt::Display for ComparisonFormat {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(self.name())
-    }
-}
-
-/// Makes a report of a comparison, ending in a newline. `records` are those that were compared, in their order: a page draws
-/// them besides.
+/// Makes a report of a comparison. `records` are those that were compared, in their order: a page draws them besides.
 ///
 /// # Errors
-/// [`ReportError::Json`] if serialising fails, which no comparison of records read from files does.
+/// [`ReportError::NoSuchForm`]; [`ReportError::Json`] if serialising fails, which no comparison of records read from files does.
 pub fn render_comparison(
     comparison: &Comparison,
     records: &[RunRecord],
-    format: ComparisonFormat,
+    format: Format,
     options: &Options,
-) -> Result<String, ReportError> {
-    Ok(match format {
-        ComparisonFormat::Text => crate::render::text::whole(&text::document(comparison, options), options),
-        ComparisonFormat::Html => {
-            lines(&html::of_comparison(comparison, records, options), |_| 0).into_owned()
-        }
-        ComparisonFormat::Markdown => {
-            let text = crate::markdown::render(&markdown::document(comparison));
-            String::from_utf8_lossy(&text).into_owned()
-        }
-        ComparisonFormat::Json => outgoing::json(&(serde_json::to_string_pretty(comparison)? + "\n")),
+) -> Result<Vec<u8>, ReportError> {
+    Ok(match Subject::Comparison.check(format)? {
+        Format::Html => outgoing::text(&html::of_comparison(comparison, records, options)),
+        Format::Json => outgoing::json(comparison)?,
+        Format::Markdown => drawn(&markdown::document(comparison), format, options),
+        _ => drawn(&text::document(comparison, options), format, options),
     })
 }
 
@@ -113,12 +46,6 @@ pub fn comparison_sentences(comparison: &Comparison) -> Vec<String> {
         false => format!("{}.", summary(candidate)),
     };
     comparison.candidates.iter().map(sentence).collect()
-}
-
-/// The JSON schema (draft 2020-12) of a comparison, as text ending in a newline.
-pub fn comparison_schema() -> String {
-    let schema = schemars::schema_for!(Comparison);
-    serde_json::to_string_pretty(&schema).expect("a schema is a tree of strings and numbers") + "\n"
 }
 
 /// `A` for the baseline, `B`, `C` and so on; numbers after `Z`.

@@ -8,41 +8,22 @@ use super::{Apart, Comparison, Published, Quantity, Row, apart, beside};
 use crate::document::table::{Room, Table};
 use crate::document::{Block, Document, Tone};
 use crate::numbers::{Scale, count};
-use crate::render::text;
-use crate::{Format, Options, html, markdown, outgoing};
-
-/// Why the history could not be printed.
-#[derive(Debug, thiserror::Error)]
-pub enum HistoryError {
-    /// A format that has no form for it.
-    #[error("the history cannot be written as {0}\nhint: write one of text, html, markdown, csv, json")]
-    NoSuchForm(Format),
-    /// It could not be written as JSON.
-    #[error("the history cannot be written as JSON: {0}")]
-    Json(#[from] serde_json::Error),
-    /// It could not be written as CSV.
-    #[error("the history cannot be written as CSV: {0}")]
-    Csv(#[from] ::csv::Error),
-}
+use crate::render::drawn;
+use crate::{Format, Options, ReportError, Subject, html, outgoing};
 
 /// Prints these results; with runs, each run beside them instead.
 ///
 /// # Errors
-/// [`HistoryError::NoSuchForm`] for formats other than text, HTML, Markdown, CSV and JSON; the others if serialising fails.
+/// [`ReportError::NoSuchForm`]; the others if serialising fails.
 pub fn render(
     published: &[&Published],
     runs: &[RunRecord],
     format: Format,
     options: &Options,
-) -> Result<Vec<u8>, HistoryError> {
+) -> Result<Vec<u8>, ReportError> {
     let compared: Vec<Comparison<'_>> = runs.iter().flat_map(|run| beside(run, published)).collect();
     let apart: Vec<Apart<'_>> = runs.iter().flat_map(|run| apart(run, published)).collect();
-    match format {
-        Format::Text => {
-            let text = text::whole(&document(published, runs, &compared, &apart), options);
-            Ok(text.trim_start_matches('\n').as_bytes().to_vec())
-        }
-        Format::Markdown => Ok(markdown::render(&short(published, runs, &compared, &apart))),
+    match Subject::History.check(format)? {
         Format::Csv => csv(published, runs, &compared),
         Format::Json => {
             #[derive(Serialize)]
@@ -51,14 +32,14 @@ pub fn render(
                 beside: &'a [Comparison<'a>],
                 not_compared: &'a [Apart<'a>],
             }
-            let report = Report { published, beside: &compared, not_compared: &apart };
-            let text = serde_json::to_string_pretty(&report)? + "\n";
-            Ok(outgoing::json(&text).into_bytes())
+            Ok(outgoing::json(&Report { published, beside: &compared, not_compared: &apart })?)
         }
-        Format::Html => {
-            Ok(outgoing::text(html::history::render(published, runs, &compared, &apart, CAUTION), false))
+        Format::Html => Ok(outgoing::text(&html::history::render(published, runs, &compared, &apart))),
+        Format::Markdown => Ok(drawn(&short(published, runs, &compared, &apart), format, options)),
+        _ => {
+            let text = drawn(&document(published, runs, &compared, &apart), format, options);
+            Ok(text.trim_ascii_start().to_vec())
         }
-        other => Err(HistoryError::NoSuchForm(other)),
     }
 }
 
@@ -253,7 +234,7 @@ fn csv(
     published: &[&Published],
     runs: &[RunRecord],
     compared: &[Comparison<'_>],
-) -> Result<Vec<u8>, HistoryError> {
+) -> Result<Vec<u8>, ReportError> {
     let mut writer = ::csv::WriterBuilder::new().terminator(::csv::Terminator::CRLF).from_writer(Vec::new());
     let mut head = vec![
         "id", "server", "load", "system", "tool", "document", "place", "year", "clients", "label", "figure",

@@ -18,8 +18,8 @@ use crate::document::table::{Room, Sheet, Table};
 use crate::document::{Block, Document, Tone};
 use crate::history::{CAUTION, Published, Quantity, Row, published};
 use crate::numbers::{count, counted, decimal};
-use crate::render::text;
-use crate::{Format, Options, html, markdown, outgoing};
+use crate::render::drawn;
+use crate::{Format, Options, ReportError, Subject, html, outgoing};
 
 pub(crate) use today::Today;
 
@@ -30,22 +30,6 @@ pub struct Source {
     pub name: String,
     /// Its records.
     pub records: Vec<RunRecord>,
-}
-
-/// Why no such report could be made.
-#[derive(Debug, thiserror::Error)]
-pub enum LikeError {
-    /// There is no such document.
-    #[error("--like: `{0}` is not a document\nhint: write one of {names}", names = names().join(", "))]
-    Unknown(String),
-    /// A format that has no form for it.
-    #[error(
-        "the shape of a document cannot be written as {0}\nhint: write one of text, html, markdown, json"
-    )]
-    NoSuchForm(Format),
-    /// It could not be written as JSON.
-    #[error("it cannot be written as JSON: {0}")]
-    Json(#[from] serde_json::Error),
 }
 
 /// The documents that `--like` knows.
@@ -155,32 +139,25 @@ fn result(id: &str) -> &'static Published {
 /// they stand beside.
 ///
 /// # Errors
-/// [`LikeError`].
+/// [`ReportError::NoSuchDocument`], [`ReportError::NoSuchForm`]; [`ReportError::Json`] if serialising fails.
 pub fn render(
     name: &str,
     sources: Vec<Source>,
     own: &[Published],
     format: Format,
     options: &Options,
-) -> Result<Vec<u8>, LikeError> {
+) -> Result<Vec<u8>, ReportError> {
     let is_meant =
         |shape: &&Shape| shape.name == name || shape.documents.iter().any(|document| document == name);
-    let shape = shapes().iter().find(is_meant).ok_or_else(|| LikeError::Unknown(name.to_owned()))?;
+    let shape = shapes().iter().find(is_meant).ok_or_else(|| ReportError::NoSuchDocument(name.to_owned()))?;
     let ids: Vec<&'static Published> =
         published().iter().filter(|result| shape.documents.contains(&result.document.id)).collect();
     let today: Vec<Today> = sources.into_iter().map(|source| Today::of(source, &ids)).collect();
     let filled = Filled { shape, today, own };
-    match format {
-        Format::Text => {
-            let text = text::whole(&filled.document(), options);
-            Ok(text.trim_start_matches('\n').as_bytes().to_vec())
-        }
-        Format::Markdown => Ok(markdown::render(&filled.document())),
-        Format::Html => Ok(outgoing::text(html::like::render(&filled), false)),
-        Format::Json => {
-            Ok(outgoing::json(&(serde_json::to_string_pretty(&filled.sheets())? + "\n")).into_bytes())
-        }
-        other => Err(LikeError::NoSuchForm(other)),
+    match Subject::Like.check(format)? {
+        Format::Html => Ok(outgoing::text(&html::like::render(&filled))),
+        Format::Json => Ok(outgoing::json(&filled.sheets())?),
+        _ => Ok(drawn(&filled.document(), format, options)),
     }
 }
 

@@ -22,57 +22,25 @@ use crate::document::table::Sheet;
 use crate::document::{Block, Document, Tone};
 use crate::history::{self, Comparison};
 use crate::numbers::{count, counted};
+use crate::render::drawn;
 use crate::text::{self, problems};
-use crate::{Format, Options, configuration, html, markdown, outgoing, xlsx};
+use crate::{Format, Options, ReportError, Subject, configuration, html, outgoing, xlsx};
 
 pub(crate) use sheets::{efficiency_lines, scaling_lines};
-
-/// Why no report could be made of a series.
-#[derive(Debug, thiserror::Error)]
-pub enum SeriesReportError {
-    /// A format that has no form for it.
-    #[error(
-        "a series cannot be written as {0}\nhint: write one of text, html, markdown, csv, json, xlsx, or name the record of one cell"
-    )]
-    NoSuchForm(Format),
-    /// It could not be written as JSON.
-    #[error("the series cannot be written as JSON: {0}")]
-    Json(#[from] serde_json::Error),
-    /// It could not be written as CSV.
-    #[error("the series cannot be written as CSV: {0}")]
-    Csv(#[from] ::csv::Error),
-    /// It could not be written as a workbook.
-    #[error("the series cannot be written as a workbook: {0}")]
-    Xlsx(#[from] rust_xlsxwriter::XlsxError),
-    /// Nothing is measured that could fill a workbook.
-    #[error("nothing of the series is measured yet, so there is no workbook")]
-    Nothing,
-}
-
-/// Whether a series can be written in a format.
-///
-/// # Errors
-/// [`SeriesReportError::NoSuchForm`].
-pub fn series_form(format: Format) -> Result<(), SeriesReportError> {
-    match format {
-        Format::Text | Format::Html | Format::Markdown | Format::Csv | Format::Json | Format::Xlsx => Ok(()),
-        other => Err(SeriesReportError::NoSuchForm(other)),
-    }
-}
 
 /// Makes the report of a series from its plan and the record of each cell, as far as there is one. `links` are where a page may
 /// link to the report of each cell: relative URLs in the order of the plan.
 ///
 /// # Errors
-/// [`SeriesReportError`].
+/// [`ReportError::NoSuchForm`], [`ReportError::NothingMeasured`]; the others if serialising fails.
 pub fn render_series(
     series: &Series,
     records: &[Option<RunRecord>],
     links: &[Option<String>],
     format: Format,
     options: &Options,
-) -> Result<Vec<u8>, SeriesReportError> {
-    series_form(format)?;
+) -> Result<Vec<u8>, ReportError> {
+    Subject::Series.check(format)?;
     let summary = Summary::of(series, records);
     let cell_notes = notes::of(records);
     let all: Vec<&history::Published> = history::published().iter().collect();
@@ -94,23 +62,21 @@ pub fn render_series(
                 notes: &'a [notes::CellNote],
                 published: &'a [Vec<Comparison<'static>>],
             }
-            let whole =
-                Whole { series, computed: &summary, notes: &report.cell_notes, published: &report.published };
-            let text = serde_json::to_string_pretty(&whole)? + "\n";
-            Ok(outgoing::json(&text).into_bytes())
+            let (notes, published) = (&report.cell_notes, &report.published);
+            Ok(outgoing::json(&Whole { series, computed: &summary, notes, published })?)
         }
         Format::Csv => Ok(csv::render(&report)?),
         Format::Xlsx => {
             let judged: Vec<_> =
                 records.iter().flatten().map(|record| (record, verdict::of(record))).collect();
             match judged.is_empty() {
-                true => Err(SeriesReportError::Nothing),
+                true => Err(ReportError::NothingMeasured),
                 false => Ok(xlsx::render_with(&judged, &report.sheets())?),
             }
         }
-        Format::Markdown => Ok(markdown::render(&short(&report))),
-        Format::Html => Ok(outgoing::text(html::of_series(&report, records, links, options), false)),
-        _ => Ok(crate::render::text::whole(&document(&report, records, options), options).into_bytes()),
+        Format::Html => Ok(outgoing::text(&html::of_series(&report, records, links, options))),
+        Format::Markdown => Ok(drawn(&short(&report), format, options)),
+        _ => Ok(drawn(&document(&report, records, options), format, options)),
     }
 }
 

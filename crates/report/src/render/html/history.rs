@@ -10,7 +10,9 @@ use super::markup::Html;
 use super::{foot, head, navigation};
 use crate::chart::{Axis, Line, Point, STYLES};
 use crate::document::table::Sheet;
-use crate::history::{Apart, Comparison, Published, Quantity, beside_table, not_compared, printed_table};
+use crate::history::{
+    Apart, CAUTION, Comparison, Published, Quantity, beside_table, not_compared, printed_table,
+};
 use crate::numbers::{round, seconds_round};
 use crate::summary::{self, Level};
 
@@ -27,7 +29,6 @@ pub(crate) fn render(
     records: &[RunRecord],
     compared: &[Comparison<'_>],
     apart: &[Apart<'_>],
-    caution: &str,
 ) -> String {
     let runs: Vec<(&RunRecord, Vec<Level<'_>>)> =
         records.iter().map(|record| (record, summary::levels(record))).collect();
@@ -37,7 +38,7 @@ pub(crate) fn render(
         several => format!("{} runs beside published results", several.len()),
     };
     let mut html = Html::default();
-    head(&mut html, "webstone history", &title, caution);
+    head(&mut html, "webstone history", &title, CAUTION);
     html.raw("</header>\n");
     let mut page = html;
     let mut html = Html::default();
