@@ -96,6 +96,17 @@ pub(crate) struct Line {
     pub(crate) dash: Dash,
 }
 
+impl Line {
+    /// A line with a mark at each value, where they are few.
+    pub(crate) fn marked(name: impl Into<String>, style: usize, points: Vec<Point>) -> Line {
+        Line { marked: true, ..Line::plain(name, style, points) }
+    }
+
+    pub(crate) fn plain(name: impl Into<String>, style: usize, points: Vec<Point>) -> Line {
+        Line { name: name.into(), style, points, ..Line::default() }
+    }
+}
+
 /// A plot of lines over two axes.
 #[derive(Clone, Debug)]
 pub(crate) struct Plot {

@@ -195,22 +195,17 @@ fn differences(html: &mut Html, candidate: &Candidate) {
     if candidate.differences.is_empty() {
         return;
     }
-    let is_long = candidate.differences.len() > DIFFERENCES_OPEN_MAX;
-    if is_long {
-        html.raw("<details class=\"printed\"><summary>");
-        html.text(&format!("{} differences between the two runs", candidate.differences.len()));
-        html.raw("</summary>");
-    }
     let forbids = |difference: &Difference| difference.weight == Weight::Forbids;
     let mut table = Table::of(&candidate.differences);
     table.text("", Room::Always, |it| &it.what).text("A", Room::Always, |it| &it.baseline);
     table.text(letter.as_str(), Room::Always, |it| &it.candidate);
     table.text("", Room::Always, |it| if forbids(it) { "not comparable" } else { "" });
     let table = table.tones(|it| if forbids(it) { Tone::Alarm } else { Tone::Plain }).done();
-    html.sheet(&Sheet::new("Differences", "beside the figures", table));
-    if is_long {
-        html.raw("</details>");
-    }
+    let sheet = Sheet::new("Differences", "beside the figures", table);
+    match candidate.differences.len() {
+        ..=DIFFERENCES_OPEN_MAX => html.sheet(&sheet),
+        many => html.fold(&format!("{many} differences between the two runs"), |html| html.sheet(&sheet)),
+    };
 }
 
 /// What a figure is called in the table of figures; of a percentile that has no entry there, what conditions call it.

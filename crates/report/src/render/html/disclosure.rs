@@ -2,9 +2,10 @@
 //! workload, the environment, and the checks.
 
 use serde_json::Value;
-use webstone_judge::verdict::{self, RuleResult, RuleStanding};
+use webstone_judge::verdict::{self, RuleStanding};
 
 use crate::configuration;
+use crate::document::table::{Room, Table};
 use crate::numbers::{count, counted};
 use crate::text::header;
 
@@ -48,22 +49,19 @@ fn differing(html: &mut Html, runs: &[Run<'_>]) {
         return;
     }
     let number = counted(rows.len() as u64, "setting differs", "settings differ");
-    html.raw("<details class=\"printed\"><summary>").text(&number).raw("</summary>");
-    let head: Vec<String> =
-        std::iter::once("setting".to_owned()).chain(runs.iter().map(|run| run.name.clone())).collect();
-    html.table("Settings that differ", &head, &rows).raw("</details>");
+    let mut table = Table::of(&rows);
+    let names = std::iter::once("setting").chain(runs.iter().map(|run| &*run.name));
+    for (place, name) in names.enumerate() {
+        table.number(name, "", Room::Always, |row| &row[place]);
+    }
+    html.fold(&number, |html| html.table("Settings that differ", table.done()));
 }
 
 fn facts(html: &mut Html, run: &Run<'_>) {
-    html.raw("<dl class=\"facts\">");
     let tool = &run.record.tool;
     let commit = tool.commit.as_ref().map_or_else(String::new, |commit| format!(", commit {commit}"));
     let made = ("measured by", format!("{} {}{commit}", tool.name, tool.version));
-    for (label, text) in std::iter::once(made).chain(header::facts(run.record)) {
-        let open = if label == "command" { "dd class=\"code\"" } else { "dd" };
-        html.raw("<div>").element("dt", label).element(open, &text).raw("</div>");
-    }
-    html.raw("</dl>");
+    html.facts(std::iter::once(made).chain(header::facts(run.record)));
 }
 
 /// The identities: how many hold, and those that do not.
@@ -81,19 +79,12 @@ fn checks(html: &mut Html, run: &Run<'_>) {
     if broken.is_empty() {
         return;
     }
-    html.raw("<ul>");
-    for (iteration, check) in broken.iter().take(IDENTITIES_MAX) {
-        let at = iteration.level().to_string();
-        let text = format!(
-            "{at}, iteration {}, identity {}: {}: {}",
-            iteration.iteration, check.number, check.rule, check.evidence
-        );
-        html.element("li", &text);
-    }
-    if broken.len() > IDENTITIES_MAX {
-        html.element("li", &format!("and {} more", count((broken.len() - IDENTITIES_MAX) as u64)));
-    }
-    html.raw("</ul>");
+    let told = broken.iter().take(IDENTITIES_MAX).map(|(iteration, check)| {
+        let (at, number) = (iteration.level(), iteration.iteration);
+        format!("{at}, iteration {number}, identity {}: {}: {}", check.number, check.rule, check.evidence)
+    });
+    let more = broken.len().saturating_sub(IDENTITIES_MAX) as u64;
+    html.list(told.chain((more > 0).then(|| format!("and {} more", count(more)))));
 }
 
 /// Every run rule, met or not.
@@ -101,18 +92,11 @@ fn rules(html: &mut Html, run: &Run<'_>) {
     let rules = verdict::rules(run.record);
     let met = rules.iter().filter(|rule| rule.standing == RuleStanding::Met).count() as u64;
     let title = format!("Run rules: {} of {} met", count(met), count(rules.len() as u64));
-    let row = |rule: &RuleResult| {
-        let standing = match rule.standing {
-            RuleStanding::Met => "met",
-            RuleStanding::NotMet => "not met",
-            RuleStanding::CannotTell => "unknown",
-        };
-        vec![rule.text.clone(), standing.to_owned(), rule.evidence.clone()]
-    };
-    let rows: Vec<Vec<String>> = rules.iter().map(row).collect();
-    html.raw("<details class=\"printed\"><summary>").text(&title).raw("</summary>");
-    let head = ["rule", "standing", "found"].map(str::to_owned);
-    html.table(&title, &head, &rows).raw("</details>");
+    let mut table = Table::of(&rules);
+    table.number("rule", "", Room::Always, |rule| &rule.text);
+    table.number("standing", "", Room::Always, |rule| rule.standing.word());
+    table.number("found", "", Room::Always, |rule| &rule.evidence);
+    html.fold(&title, |html| html.table(&title, table.done()));
 }
 
 /// All facts about the machine, by name; texts of several lines (configuration files) as they are.
@@ -123,13 +107,13 @@ fn environment(html: &mut Html, run: &Run<'_>, number: usize) {
     }
     let (listings, rows): (Vec<_>, Vec<_>) = facts.into_iter().partition(|(_, text)| text.contains('\n'));
     if !rows.is_empty() {
-        html.raw("<details class=\"printed\"><summary>")
-            .text(&format!("Environment, {}", counted(rows.len() as u64, "fact", "facts")));
-        html.raw("</summary>");
-        let rows: Vec<Vec<String>> = rows.into_iter().map(|(name, text)| vec![name, text]).collect();
+        let title = format!("Environment, {}", counted(rows.len() as u64, "fact", "facts"));
         let caption =
             if number == 0 { "Environment".to_owned() } else { format!("Environment {}", number + 1) };
-        html.table(&caption, &["name".to_owned(), "value".to_owned()], &rows).raw("</details>");
+        let mut table = Table::of(&rows);
+        table.number("name", "", Room::Always, |(name, _)| name);
+        table.number("value", "", Room::Always, |(_, text)| text);
+        html.fold(&title, |html| html.table(&caption, table.done()));
     }
     for (name, text) in &listings {
         listing(html, &format!("Environment: {name}"), text);
@@ -184,9 +168,5 @@ fn workload(html: &mut Html, run: &Run<'_>) {
 }
 
 fn listing(html: &mut Html, title: &str, text: &str) {
-    html.raw("<details class=\"printed\"><summary>")
-        .text(title)
-        .raw("</summary><pre tabindex=\"0\">")
-        .text(text);
-    html.raw("</pre></details>");
+    html.fold(title, |html| html.raw("<pre tabindex=\"0\">").text(text).raw("</pre>"));
 }

@@ -106,7 +106,7 @@ fn line(name: String, style: usize, histogram: &Histogram) -> Line {
             }
         }
     }
-    Line { name, style, points, marked: false, ..Line::default() }
+    Line::plain(name, style, points)
 }
 
 /// A position on the axis as the percentile that it stands for, with as many decimals as tell it from its neighbours.

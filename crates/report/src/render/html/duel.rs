@@ -3,39 +3,28 @@
 
 use webstone_judge::duel::{self, DuelComparison, DuelJudgement, DuelRatio};
 use webstone_measure::slices::Slice;
-use webstone_model::duel::{DuelFigure, DuelRecord};
+use webstone_model::duel::{DuelFigure, DuelRecord, DuelStart};
 
+use super::Page;
 use super::figure::{Figure, heading};
 use super::markup::Html;
-use super::{foot, head, navigation};
 use crate::chart::{Axis, Change, Line, Point, changes};
 use crate::document::duel::{
     conditions, differences_and_gates, how, sentence, sheet, title, twin_line, verdict_line, word,
 };
 use crate::document::table::{Room, Sheet, Table};
-use crate::numbers::{Scale, count, signed};
+use crate::numbers::{Scale, signed};
 
 /// The page.
 pub(crate) fn render(record: &DuelRecord, judgement: &DuelJudgement) -> String {
-    let mut html = Html::default();
     let subtitle = format!("{}; {}", how(record), record.id);
-    head(&mut html, "webstone duel", &title(record), &subtitle);
-    html.raw("</header>\n");
-    let mut body = Html::default();
-    body.raw("<main id=\"main\" tabindex=\"-1\">");
-    answers(&mut body, record, judgement);
-    for of in &judgement.comparisons {
-        compared(&mut body, record, judgement, of);
-    }
-    over_time(&mut body, record, judgement);
-    starts(&mut body, record, judgement);
-    contestants(&mut body, record);
-    body.raw("</main>");
-    let body = body.finish();
-    navigation(&mut html, &body, None);
-    html.raw(&body);
-    foot(&mut html);
-    html.finish()
+    Page { title: &title(record), subtitle: &subtitle, ..Page::of("webstone duel") }.draw(|body| {
+        answers(body, record, judgement);
+        judgement.comparisons.iter().for_each(|of| compared(body, record, judgement, of));
+        over_time(body, record, judgement);
+        starts(body, record, judgement);
+        contestants(body, record);
+    })
 }
 
 fn answers(html: &mut Html, record: &DuelRecord, judgement: &DuelJudgement) {
@@ -54,11 +43,7 @@ fn answers(html: &mut Html, record: &DuelRecord, judgement: &DuelJudgement) {
     notes.extend(twin_line(record, judgement));
     notes.extend(conditions(record));
     notes.extend(judgement.notes.iter().chain(&record.warnings).cloned());
-    html.raw("<ul>");
-    for note in &notes {
-        html.element("li", note);
-    }
-    html.raw("</ul></section>");
+    html.list(notes).raw("</section>");
 }
 
 fn is_worse(judgement: &DuelJudgement) -> bool {
@@ -126,16 +111,15 @@ fn course(html: &mut Html, record: &DuelRecord, judgement: &DuelJudgement, of: &
     };
     let points: Vec<Point> = drawn.iter().map(point).collect();
     let starts: Vec<f64> = points.iter().map(|point| point.x).collect();
-    let line = Line { name: judgement.leading.name().to_owned(), points, marked: true, ..Line::default() };
     let mut figure = Figure::new(
         format!("chart-course-{}", of.contestant),
         format!("{}: the interval after each start", judgement.leading.name()),
         ("starts", Axis::counts("starts of each contestant", 0.0, &starts)),
         Axis::around_zero("change, %", -reach, reach, 6),
         Scale::exactly("%", 1.0, 2),
-        vec![line],
+        vec![Line::marked(judgement.leading.name(), 0, points)],
     );
-    figure.reference = vec![(starts[0], 0.0), (*starts.last().unwrap_or(&1.0), 0.0)];
+    figure.plot.reference = vec![(starts[0], 0.0), (*starts.last().unwrap_or(&1.0), 0.0)];
     figure.draw(html);
 }
 
@@ -152,7 +136,7 @@ fn over_time(html: &mut Html, record: &DuelRecord, judgement: &DuelJudgement) {
         .contestants
         .iter()
         .enumerate()
-        .map(|(style, contestant)| Line { name: contestant.name.clone(), style, ..Line::default() })
+        .map(|(style, contestant)| Line::plain(&*contestant.name, style, Vec::new()))
         .collect();
     for start in &record.starts {
         for slices in start.slices.chunks(together) {
@@ -212,43 +196,33 @@ fn starts(html: &mut Html, record: &DuelRecord, judgement: &DuelJudgement) {
     html.section("starts", "Starts");
     let by_slice = is_cpu_by_slice(record, judgement);
     let is_cpu = judgement.leading == DuelFigure::Cpu;
-    let mut head = vec!["start".to_owned(), "slices".to_owned()];
+    let value = |of: &DuelStart, number: usize| {
+        let run = of.sides.get(number).filter(|_| is_cpu && !by_slice);
+        let whole =
+            run.and_then(|run| Some(run.whole_cpu_ns()? as f64 / 1e3 / run.counts.succeeded.max(1) as f64));
+        let of_slices = || unweighted(&of.slices, number, is_cpu).filter(|_| by_slice || !is_cpu);
+        whole.or_else(of_slices).unwrap_or(f64::NAN)
+    };
+    let shown = |value: f64, decimals| match value.is_finite() {
+        true => format!("{value:.decimals$}"),
+        false => "NA".to_owned(),
+    };
+    let rows: Vec<(usize, &DuelStart)> = record.starts.iter().enumerate().collect();
+    let mut table = Table::of(&rows);
+    table.number("start", "", Room::Always, |(start, _)| (start + 1).to_string());
+    table.number("slices", "", Room::Always, |(_, of)| of.slices.len());
     for (number, contestant) in record.contestants.iter().enumerate() {
         let unit = if is_cpu { "CPU µs/request" } else { "requests/s" };
-        head.push(format!("{}: {unit}", contestant.name));
+        let name = format!("{}: {unit}", contestant.name);
+        table.number(name, "", Room::Always, |(_, of)| shown(value(of, number), 2));
         if number > 0 {
-            head.push("% of the first".to_owned());
+            table.number("% of the first", "", Room::Always, |(_, of)| {
+                shown(100.0 * value(of, number) / value(of, 0), 1)
+            });
         }
     }
-    let rows: Vec<Vec<String>> = record
-        .starts
-        .iter()
-        .enumerate()
-        .map(|(start, of)| {
-            let mut row = vec![(start + 1).to_string(), count(of.slices.len() as u64)];
-            let value = |number: usize| {
-                let run = of.sides.get(number).filter(|_| is_cpu && !by_slice);
-                let whole = run.and_then(|run| {
-                    Some(run.whole_cpu_ns()? as f64 / 1e3 / run.counts.succeeded.max(1) as f64)
-                });
-                let of_slices = || unweighted(&of.slices, number, is_cpu).filter(|_| by_slice || !is_cpu);
-                whole.or_else(of_slices).unwrap_or(f64::NAN)
-            };
-            let shown = |value: f64, decimals| match value.is_finite() {
-                true => format!("{value:.decimals$}"),
-                false => "NA".to_owned(),
-            };
-            for number in 0..record.contestants.len() {
-                row.push(shown(value(number), 2));
-                if number > 0 {
-                    row.push(shown(100.0 * value(number) / value(0), 1));
-                }
-            }
-            row
-        })
-        .collect();
     html.raw("<details><summary>Every start, unweighted</summary>");
-    html.table("Starts", &head, &rows);
+    html.table("Starts", table.done());
     html.raw("</details></section>");
 }
 

@@ -78,23 +78,10 @@ fn chart(
     for (style, (line, cell)) in of.iter().enumerate().take(STYLES) {
         let at = |level: &LevelSummary| Point::new(f64::from(level.clients), value(level));
         let levels = cell.levels.iter().filter(|level| level.rate.is_none() && level.request_rate > 0.0);
-        lines.push(Line {
-            name: line.clone(),
-            style,
-            points: levels.map(at).collect(),
-            marked: false,
-            ..Line::default()
-        });
+        lines.push(Line::plain(&**line, style, levels.map(at).collect()));
         // The mark stands where the rate is highest, as those documents have it for latency, too.
         let peak = cell.peak_level().filter(|level| level.rate.is_none());
-        let peak = peak.map(at).into_iter().collect();
-        lines.push(Line {
-            name: format!("{line}, peak"),
-            style,
-            points: peak,
-            marked: true,
-            ..Line::default()
-        });
+        lines.push(Line::marked(format!("{line}, peak"), style, peak.map(at).into_iter().collect()));
     }
     let places = places(&lines);
     if places.is_empty() {

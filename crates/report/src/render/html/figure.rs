@@ -2,6 +2,7 @@
 //! tables say it shorter.
 
 use crate::chart::{Axis, Bar, Line, Plot, Point, Stack, bars, key, patch, stacks};
+use crate::document::table::{Room, Table};
 use crate::numbers::{Scale, count, decimal};
 
 use super::markup::{Html, spread};
@@ -22,11 +23,7 @@ pub(super) struct Figure<'a> {
     pub(super) definition: Option<String>,
     /// Below the chart.
     pub(super) caption: String,
-    pub(super) x: Axis,
-    pub(super) y: Axis,
-    pub(super) height: f64,
-    pub(super) lines: Vec<Line>,
-    pub(super) reference: Vec<(f64, f64)>,
+    pub(super) plot: Plot,
     /// What the values of x are, as the head of a column.
     pub(super) x_name: &'a str,
     pub(super) show_x: &'a dyn Fn(f64) -> String,
@@ -54,11 +51,7 @@ impl<'a> Figure<'a> {
             title: title.into(),
             definition: None,
             caption: String::new(),
-            x,
-            y,
-            height: HEIGHT,
-            lines,
-            reference: Vec::new(),
+            plot: Plot { x, y, height: HEIGHT, lines, reference: Vec::new() },
             x_name,
             show_x: &|value| decimal(value, 0),
             scale,
@@ -67,30 +60,22 @@ impl<'a> Figure<'a> {
 
     /// Draws it, if any of its lines is one.
     pub(super) fn draw(self, html: &mut Html) {
-        if self.lines.iter().all(|line| line.points.len() < 2) {
+        if self.plot.lines.iter().all(|line| line.points.len() < 2) {
             return;
         }
-        let description = self.description();
-        let Figure { id, title, definition, caption, x, y, height, lines, reference, x_name, show_x, scale } =
-            self;
-        let plot = Plot { x, y, height, lines, reference };
-        html.raw("<figure>");
-        heading(html, &title, definition.as_deref());
-        legend(html, &plot.lines);
-        let say = |value| scale.say(value);
-        html.raw(&plot.svg(&id, &title, &description, show_x, &say));
-        if !caption.is_empty() {
-            html.element("figcaption", &caption);
-        }
-        html.raw("<details class=\"data\"><summary>Data</summary>");
-        data(html, &title, &plot.lines, x_name, show_x, &scale);
-        html.raw("</details></figure>\n");
+        let Figure { id, title, definition, caption, plot, show_x, scale, .. } = &self;
+        let chart = |html: &mut Html| {
+            legend(html, &plot.lines);
+            let say = |value| scale.say(value);
+            html.raw(&plot.svg(id, title, &self.description(), show_x, &say));
+        };
+        framed(html, title, definition.as_deref(), caption, chart, |html| self.data(html));
     }
 
     /// What the chart shows, in words.
     fn description(&self) -> String {
-        let mut text = format!("Lines over {}.", self.x.label);
-        for line in self.lines.iter().take(LINES_DESCRIBED_MAX) {
+        let mut text = format!("Lines over {}.", self.plot.x.label);
+        for line in self.plot.lines.iter().take(LINES_DESCRIBED_MAX) {
             let by_y = |a: &&Point, b: &&Point| a.y.total_cmp(&b.y);
             let (Some(low), Some(high)) = (line.points.iter().min_by(by_y), line.points.iter().max_by(by_y))
             else {
@@ -107,6 +92,56 @@ impl<'a> Figure<'a> {
         }
         text
     }
+
+    /// The values, as far as a table of them is read.
+    fn data(&self, html: &mut Html) {
+        let (places, scale) = (places(&self.plot.lines), &self.scale);
+        let chosen: Vec<f64> =
+            spread(places.len(), ROWS_MAX, None).into_iter().map(|index| places[index]).collect();
+        let mut table = Table::of(&chosen);
+        table.number(self.x_name, "", Room::Always, |x| (self.show_x)(*x));
+        for line in &self.plot.lines {
+            let at = |x: &f64| line.points.iter().find(|point| point.x == *x);
+            let shown = |value: Option<f64>| value.map_or_else(String::new, |value| scale.show(value));
+            let unit = if scale.unit.is_empty() { String::new() } else { format!(", {}", scale.unit) };
+            let head = format!("{}{unit}", line.name);
+            table.number(head, "", Room::Always, |x| shown(at(x).map(|point| point.y)));
+            if line.points.iter().any(|point| point.interval.is_some()) {
+                let ends = |x| at(x).and_then(|point| point.interval);
+                table.number("95 % from", "", Room::Always, |x| shown(ends(x).map(|(low, _)| low)));
+                table.number("to", "", Room::Always, |x| shown(ends(x).map(|(_, high)| high)));
+            }
+        }
+        html.table(&self.title, table.done());
+        if chosen.len() < places.len() {
+            let text = format!(
+                "{} of {} rows, evenly chosen; all values are in the record and in its CSV report.",
+                count(chosen.len() as u64),
+                count(places.len() as u64)
+            );
+            html.element("p class=\"note\"", &text);
+        }
+    }
+}
+
+/// A chart with its title, a caption and its values.
+fn framed(
+    html: &mut Html,
+    title: &str,
+    definition: Option<&str>,
+    caption: &str,
+    chart: impl FnOnce(&mut Html),
+    data: impl FnOnce(&mut Html),
+) {
+    html.raw("<figure>");
+    heading(html, title, definition);
+    chart(html);
+    if !caption.is_empty() {
+        html.element("figcaption", caption);
+    }
+    html.raw("<details class=\"data\"><summary>Data</summary>");
+    data(html);
+    html.raw("</details></figure>\n");
 }
 
 /// Every place that a line has a value at, ascending.
@@ -166,16 +201,15 @@ impl BarFigure<'_> {
         let description = most.map_or_else(String::new, |bar| {
             format!("{} bars; the longest is {} with {}.", rows.len(), bar.name, bar.shown)
         });
-        html.raw("<figure>");
-        heading(html, &self.title, self.definition.as_deref());
-        html.raw(&bars(&self.id, &self.title, &description, self.names, self.style, &rows));
-        if !self.caption.is_empty() {
-            html.element("figcaption", self.caption);
-        }
-        html.raw("<details class=\"data\"><summary>Data</summary>");
-        let head = [self.names.to_owned(), self.title.clone()];
-        let cells: Vec<Vec<String>> = rows.into_iter().map(|bar| vec![bar.name, bar.shown]).collect();
-        html.table(&self.title, &head, &cells).raw("</details></figure>\n");
+        let chart = |html: &mut Html| {
+            html.raw(&bars(&self.id, &self.title, &description, self.names, self.style, &rows));
+        };
+        let mut table = Table::of(&rows);
+        table.number(self.names, "", Room::Always, |bar| &bar.name);
+        let table = table.number(&*self.title, "", Room::Always, |bar| &bar.shown).done();
+        framed(html, &self.title, self.definition.as_deref(), self.caption, chart, |html| {
+            html.table(&self.title, table);
+        });
     }
 }
 
@@ -203,28 +237,24 @@ impl StackFigure<'_> {
         };
         let rows: Vec<Stack> = self.rows.into_iter().map(stack).collect();
         let description: Vec<String> = rows.iter().map(|row| described(row, self.parts, scale)).collect();
-        html.raw("<figure>");
-        heading(html, &self.title, self.definition.as_deref());
-        html.raw("<ul class=\"legend\">");
-        for (style, part) in self.parts.iter().enumerate() {
-            html.raw("<li>").raw(&patch(style)).text(part).raw("</li>");
+        let chart = |html: &mut Html| {
+            html.raw("<ul class=\"legend\">");
+            for (style, part) in self.parts.iter().enumerate() {
+                html.raw("<li>").raw(&patch(style)).text(part).raw("</li>");
+            }
+            html.raw("</ul>");
+            html.raw(&stacks(&self.id, &self.title, &description.join(" "), self.names, &rows));
+        };
+        let mut table = Table::of(&rows);
+        table.number(self.names, "", Room::Always, |row| &row.name);
+        for (place, part) in self.parts.iter().enumerate() {
+            let name = format!("{part}, {}", scale.unit);
+            table.number(name, "", Room::Always, |row| scale.show(row.parts[place]));
         }
-        html.raw("</ul>");
-        html.raw(&stacks(&self.id, &self.title, &description.join(" "), self.names, &rows));
-        if !self.caption.is_empty() {
-            html.element("figcaption", self.caption);
-        }
-        html.raw("<details class=\"data\"><summary>Data</summary>");
-        let head = |part: &&str| format!("{part}, {}", scale.unit);
-        let head: Vec<String> =
-            std::iter::once(self.names.to_owned()).chain(self.parts.iter().map(head)).collect();
-        let cells: Vec<Vec<String>> = rows
-            .into_iter()
-            .map(|row| {
-                std::iter::once(row.name).chain(row.parts.iter().map(|part| scale.show(*part))).collect()
-            })
-            .collect();
-        html.table(&self.title, &head, &cells).raw("</details></figure>\n");
+        let table = table.done();
+        framed(html, &self.title, self.definition.as_deref(), self.caption, chart, |html| {
+            html.table(&self.title, table);
+        });
     }
 }
 
@@ -254,51 +284,4 @@ fn legend(html: &mut Html, lines: &[Line]) {
         html.raw("<li>").raw(&key(line)).text(&line.name).raw("</li>");
     }
     html.raw("</ul>");
-}
-
-fn data(
-    html: &mut Html,
-    title: &str,
-    lines: &[Line],
-    x_name: &str,
-    show_x: &dyn Fn(f64) -> String,
-    scale: &Scale,
-) {
-    let places = places(lines);
-    let mut head = vec![x_name.to_owned()];
-    for line in lines {
-        let unit = if scale.unit.is_empty() { String::new() } else { format!(", {}", scale.unit) };
-        head.push(format!("{}{unit}", line.name));
-        if line.points.iter().any(|point| point.interval.is_some()) {
-            head.push("95 % from".to_owned());
-            head.push("to".to_owned());
-        }
-    }
-    let chosen = spread(places.len(), ROWS_MAX, None);
-    let rows: Vec<Vec<String>> = chosen
-        .iter()
-        .map(|index| {
-            let mut row = vec![show_x(places[*index])];
-            for line in lines {
-                let intervals = line.points.iter().any(|point| point.interval.is_some());
-                let point = line.points.iter().find(|point| point.x == places[*index]);
-                row.push(point.map_or_else(String::new, |point| scale.show(point.y)));
-                if intervals {
-                    let ends = point.and_then(|point| point.interval);
-                    row.push(ends.map_or_else(String::new, |(low, _)| scale.show(low)));
-                    row.push(ends.map_or_else(String::new, |(_, high)| scale.show(high)));
-                }
-            }
-            row
-        })
-        .collect();
-    html.table(title, &head, &rows);
-    if chosen.len() < places.len() {
-        let text = format!(
-            "{} of {} rows, evenly chosen; all values are in the record and in its CSV report.",
-            count(chosen.len() as u64),
-            count(places.len() as u64)
-        );
-        html.element("p class=\"note\"", &text);
-    }
 }

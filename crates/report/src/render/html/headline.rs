@@ -11,6 +11,7 @@ use webstone_measure::figures::level::{
 use webstone_measure::figures::table;
 use webstone_model::record::RunState;
 
+use crate::document::table::{Room, Table};
 use crate::numbers::{Scale, count, counted, seconds};
 use crate::summary::Level;
 use crate::text::{answer as answer_level, sought};
@@ -95,40 +96,29 @@ pub(super) fn tiles(html: &mut Html, run: &Run<'_>) {
 /// Several records: a row each, with its peak, and in what their specifications differ.
 pub(super) fn peaks(html: &mut Html, runs: &[Run<'_>]) {
     html.section("peaks", "The peak of each record");
-    let best = || runs.iter().filter_map(Run::best);
-    let columns = [&REQUEST_RATE, &LATENCY_MEAN, &LATENCY_P99, &THROUGHPUT, &ERROR_LEVEL]
-        .map(|figure| (figure, scale(figure, best().filter_map(|level| value(level, figure)))));
-    let mut head = ["record", "verdict", "peak at"].map(str::to_owned).to_vec();
-    for (figure, scale) in &columns {
-        head.push(match scale.unit {
+    let rows: Vec<(&Run<'_>, Option<&Level<'_>>)> = runs.iter().map(|run| (run, run.best())).collect();
+    let mut table = Table::of(&rows);
+    table.number("record", "", Room::Always, |(run, _)| &run.name);
+    table.number("verdict", "", Room::Always, |(run, _)| run.verdict.standing.word());
+    table.number("peak at", "", Room::Always, |(_, level)| level.map(Level::load));
+    for figure in [&REQUEST_RATE, &LATENCY_MEAN, &LATENCY_P99, &THROUGHPUT, &ERROR_LEVEL] {
+        let scale = scale(figure, rows.iter().filter_map(|(_, level)| value((*level)?, figure)));
+        let name = match scale.unit {
             "" => title(figure),
             unit => format!("{}, {unit}", title(figure)),
+        };
+        table.number(name, "", Room::Always, |(_, level)| {
+            level.and_then(|level| level.values.value(figure)).map(|value| scale.cell(value))
         });
-        if *figure == &REQUEST_RATE {
-            head.extend(["95 % from", "to"].map(str::to_owned));
+        if figure == &REQUEST_RATE {
+            let interval = |level: Option<&Level<'_>>| level.and_then(|it| it.statistics.request_rate);
+            table.number("95 % from", "", Room::Always, |(_, level)| {
+                interval(*level).map(|it| scale.cell(it.low.max(0.0)))
+            });
+            table.number("to", "", Room::Always, |(_, level)| interval(*level).map(|it| scale.cell(it.high)));
         }
     }
-    let row = |run: &Run<'_>| {
-        let mut row = vec![run.name.clone(), run.verdict.standing.word().to_owned()];
-        let Some(level) = run.best() else {
-            row.resize(head.len(), "–".to_owned());
-            return row;
-        };
-        row.push(level.load());
-        for (figure, scale) in &columns {
-            let show = |value: Option<f64>| value.map_or_else(|| "–".to_owned(), |value| scale.show(value));
-            let known = level.values.value(figure);
-            row.push(known.map_or_else(|| "–".to_owned(), |value| scale.show_value(value)));
-            if *figure == &REQUEST_RATE {
-                let interval = level.statistics.request_rate;
-                row.push(show(interval.map(|interval| interval.low.max(0.0))));
-                row.push(show(interval.map(|interval| interval.high)));
-            }
-        }
-        row
-    };
-    let rows: Vec<Vec<String>> = runs.iter().map(row).collect();
-    html.table("The peak of each record", &head, &rows);
+    html.table("The peak of each record", table.done());
     html.element("p class=\"note\"", "A record’s peak is its level with the highest request rate.");
     html.raw("</section>");
 }

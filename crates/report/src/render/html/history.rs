@@ -4,10 +4,10 @@ use webstone_measure::figures::Figure;
 use webstone_measure::figures::level::{CONNECTION_RATE, LATENCY_MEAN, THROUGHPUT};
 use webstone_model::record::RunRecord;
 
+use super::Page;
 use super::figure::{Figure as Chart, places, values};
 use super::figures;
 use super::markup::Html;
-use super::{foot, head, navigation};
 use crate::chart::{Axis, Line, Point, STYLES};
 use crate::document::table::Sheet;
 use crate::history::{
@@ -37,16 +37,21 @@ pub(crate) fn render(
         [only] => format!("{} beside published results", only.id),
         several => format!("{} runs beside published results", several.len()),
     };
-    let mut html = Html::default();
-    head(&mut html, "webstone history", &title, CAUTION);
-    html.raw("</header>\n");
-    let mut page = html;
-    let mut html = Html::default();
-    html.raw("<main id=\"main\" tabindex=\"-1\">");
+    let page = Page { title: &title, subtitle: CAUTION, ..Page::of("webstone history") };
+    page.draw(|html| sections(html, published, &runs, compared, apart))
+}
+
+fn sections(
+    html: &mut Html,
+    published: &[&Published],
+    runs: &[(&RunRecord, Vec<Level<'_>>)],
+    compared: &[Comparison<'_>],
+    apart: &[Apart<'_>],
+) {
     html.section_of("load", "Against the number of clients", |html| {
         html.charts(|html| {
             for (quantity, figure) in &CHARTS {
-                chart(html, published, &runs, *quantity, figure);
+                chart(html, published, runs, *quantity, figure);
             }
         });
     });
@@ -62,11 +67,7 @@ pub(crate) fn render(
     if !apart.is_empty() {
         html.section("apart", "Not compared");
         for of_run in apart.chunk_by(|a, b| a.run == b.run) {
-            html.element("h3", &of_run[0].run).raw("<ul>");
-            for line in not_compared(&of_run.iter().collect::<Vec<_>>()) {
-                html.element("li", &line);
-            }
-            html.raw("</ul>");
+            html.element("h3", &of_run[0].run).list(not_compared(&of_run.iter().collect::<Vec<_>>()));
         }
         html.raw("</section>");
     }
@@ -78,27 +79,17 @@ pub(crate) fn render(
             if printed.lines.len() == 1 && printed.columns.len() > 12 { printed.turned() } else { printed };
         html.element("h3", &format!("{}: {}, {}", result.id, result.server, result.load));
         let source = format!("{} ({}): {}", result.document.title, result.document.published, result.place);
-        html.raw("<dl class=\"facts\">");
-        for (label, text) in [
+        let facts = [
             ("system", Some(&result.system)),
             ("software", Some(&result.software)),
             ("tool", Some(&result.tool)),
             ("source", Some(&source)),
             ("note", result.note.as_ref()),
-        ] {
-            if let Some(text) = text {
-                html.raw("<div>").element("dt", label).element("dd", text).raw("</div>");
-            }
-        }
-        html.raw("</dl>");
-        html.sheet(&Sheet::new(result.id.as_str(), "", printed));
+        ];
+        html.facts(facts.into_iter().filter_map(|(label, text)| Some((label, text?.clone()))));
+        html.table(&result.id, printed);
     }
-    html.raw("</section></main>");
-    let body = html.finish();
-    navigation(&mut page, &body, None);
-    page.raw(&body);
-    foot(&mut page);
-    page.finish()
+    html.raw("</section>");
 }
 
 /// Published results in the order in which they are drawn while there is room: of each document the one with the most
@@ -141,7 +132,7 @@ fn chart(
     for (name, points) in all.iter().take(STYLES) {
         let points = points.iter().filter(|(_, value)| *value > 0.0);
         let points = points.map(|(clients, value)| Point::new(f64::from(*clients), *value)).collect();
-        lines.push(Line { name: name.clone(), style: lines.len(), points, marked: true, ..Line::default() });
+        lines.push(Line::marked(&**name, lines.len(), points));
     }
     let places = places(&lines);
     if places.is_empty() {

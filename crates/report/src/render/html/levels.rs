@@ -183,7 +183,7 @@ fn over_seconds(
                 _ => (run.name.clone(), number),
             };
             let points = points.iter().filter_map(|p| Some(Point::new(p.end_s, of(p)?))).collect();
-            lines.push(Line { name, style, points, marked: false, ..Line::default() });
+            lines.push(Line::plain(name, style, points));
         }
     }
     if quantity == &ERROR_RATE && values(&lines).all(|value| value == 0.0) {
@@ -196,13 +196,11 @@ fn over_seconds(
     let y = Axis::from_zero("", &scale, values(&lines), 3);
     let (id, title) =
         (format!("chart-{}-{}", quantity.key, suffix(key)), format!("{}, over time", title(quantity)));
-    Figure {
-        definition: definition(quantity),
-        height: HEIGHT_LOW,
-        show_x: &|second| decimal(second, if second.fract() == 0.0 { 0 } else { 2 }),
-        ..Figure::new(id, title, ("until second", x), y, scale, lines)
-    }
-    .draw(html);
+    let mut figure = Figure::new(id, title, ("until second", x), y, scale, lines);
+    figure.definition = definition(quantity);
+    figure.plot.height = HEIGHT_LOW;
+    figure.show_x = &|second| decimal(second, if second.fract() == 0.0 { 0 } else { 2 });
+    figure.draw(html);
 }
 
 /// The end of identifiers of a level's charts.

@@ -1,19 +1,19 @@
 //! A document's figures and tables, then and now, as a page: printed curves are dotted, today's are whole.
 
+use super::Page;
 use super::figure::{BarFigure, Figure, places, values};
 use super::markup::Html;
-use super::{foot, head, navigation};
 use crate::chart::{Axis, Dash, Line, Point, STYLES};
 use crate::document::like::{Drawn, Filled, Today};
 use crate::history::{Published, Quantity, Row};
 use crate::numbers::{Scale, round, seconds_round};
 
 pub(crate) fn render(filled: &Filled<'_>) -> String {
-    let mut page = Html::default();
-    head(&mut page, "webstone report", &format!("{}, then and now", filled.shape.title), "");
-    page.raw("</header>\n");
-    let mut html = Html::default();
-    html.raw("<main id=\"main\" tabindex=\"-1\">");
+    let title = format!("{}, then and now", filled.shape.title);
+    Page { title: &title, ..Page::of("webstone report") }.draw(|html| sections(html, filled))
+}
+
+fn sections(html: &mut Html, filled: &Filled<'_>) {
     for note in filled.notes() {
         html.element("p class=\"note\"", &note);
     }
@@ -32,12 +32,6 @@ pub(crate) fn render(filled: &Filled<'_>) -> String {
             html.sheet(&sheet);
         }
     });
-    html.raw("</main>");
-    let body = html.finish();
-    navigation(&mut page, &body, None);
-    page.raw(&body);
-    foot(&mut page);
-    page.finish()
 }
 
 /// What a line of a figure is called: what was asked, and the row where a result has several.
@@ -75,7 +69,7 @@ fn lines(html: &mut Html, id: &str, filled: &Filled<'_>, drawn: &Drawn) {
                 let points = measured.iter().map(|it| Point::new(f64::from(it.clients), it.of(quantity)));
                 let points = points.filter(|point| point.y > 0.0).collect();
                 let name = format!("{name}, {}", today.name);
-                lines.push(Line { name, style, points, marked: true, dash: Dash::Now });
+                lines.push(Line { dash: Dash::Now, ..Line::marked(name, style, points) });
             }
             let printed = row.figure(quantity).map(|figure| figure.value);
             levels.push((format!("{name}, {year}"), result, style, printed));
@@ -91,7 +85,7 @@ fn lines(html: &mut Html, id: &str, filled: &Filled<'_>, drawn: &Drawn) {
         if let (true, Some(value)) = (points.is_empty(), printed) {
             points = vec![Point::new(from, value), Point::new(to, value)];
         }
-        lines.push(Line { name, style, points, marked: true, dash: Dash::Then });
+        lines.push(Line { dash: Dash::Then, ..Line::marked(name, style, points) });
     }
     lines.retain(|line| !line.points.is_empty());
     lines.iter_mut().flat_map(|line| &mut line.points).for_each(|point| point.y /= divisor);

@@ -8,7 +8,7 @@ use std::fmt::Write as _;
 use crate::chart::escape;
 use crate::document::Tone;
 use crate::document::cell::Cell;
-use crate::document::table::{Line, Row, Sheet};
+use crate::document::table::{Line, Row, Sheet, Table};
 
 /// A page of HTML that grows.
 #[derive(Debug, Default)]
@@ -77,29 +77,38 @@ impl Html {
         self.out
     }
 
-    /// A table: cells are text. `head` are columns, the first of them the name of the row.
-    pub(super) fn table(&mut self, caption: &str, head: &[String], rows: &[Vec<String>]) -> &mut Html {
-        self.table_start(caption);
-        self.raw("<thead><tr>");
-        for name in head {
-            self.element("th scope=\"col\"", name);
-        }
-        self.raw("</tr></thead><tbody>");
-        for row in rows {
-            self.raw("<tr>");
-            for (index, cell) in row.iter().enumerate() {
-                self.element(if index == 0 { "th scope=\"row\"" } else { "td" }, cell.trim_end());
-            }
-            self.raw("</tr>");
-        }
-        self.raw("</tbody></table></div>\n")
+    /// What unfolds at a click; on paper it is unfolded.
+    pub(super) fn fold(
+        &mut self,
+        summary: &str,
+        draw: impl for<'h> FnOnce(&'h mut Html) -> &'h mut Html,
+    ) -> &mut Html {
+        self.raw("<details class=\"printed\"><summary>").text(summary).raw("</summary>");
+        draw(self);
+        self.raw("</details>")
     }
 
-    /// A table that a narrow screen scrolls by itself, with a keyboard too.
-    fn table_start(&mut self, caption: &str) {
-        self.raw("<div class=\"scroll\" tabindex=\"0\" role=\"region\" aria-label=\"");
-        self.text(caption).raw("\"><table>");
-        self.element("caption", caption);
+    pub(super) fn list(&mut self, items: impl IntoIterator<Item = String>) -> &mut Html {
+        self.raw("<ul>");
+        for item in items {
+            self.element("li", &item);
+        }
+        self.raw("</ul>")
+    }
+
+    /// Labels with their texts, on several lines where there is little room.
+    pub(super) fn facts<'t>(&mut self, facts: impl IntoIterator<Item = (&'t str, String)>) -> &mut Html {
+        self.raw("<dl class=\"facts\">");
+        for (label, text) in facts {
+            let open = if label == "command" { "dd class=\"code\"" } else { "dd" };
+            self.raw("<div>").element("dt", label).element(open, &text).raw("</div>");
+        }
+        self.raw("</dl>")
+    }
+
+    /// A table under a caption.
+    pub(super) fn table(&mut self, caption: &str, table: Table) -> &mut Html {
+        self.sheet(&Sheet::new(caption, "", table))
     }
 
     /// A sheet of the text report as a table.
@@ -121,7 +130,9 @@ impl Html {
             "" => sheet.title.clone(),
             explanation => format!("{}: {explanation}", sheet.title),
         };
-        self.table_start(&caption);
+        // A narrow screen scrolls it by itself, with a keyboard too.
+        self.raw("<div class=\"scroll\" tabindex=\"0\" role=\"region\" aria-label=\"");
+        self.text(&caption).raw("\"><table>").element("caption", &caption);
         self.raw("<thead><tr>");
         for column in &sheet.table.columns {
             self.raw(if column.left { "<th scope=\"col\" class=\"left\">" } else { "<th scope=\"col\">" });

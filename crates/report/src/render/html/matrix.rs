@@ -64,11 +64,8 @@ fn of_cells(html: &mut Html, report: &Report<'_>) {
     if !report.cell_notes.is_empty() {
         let notes = notes::grouped(report);
         html.raw("<details class=\"printed\"><summary>").element("h3", notes::TITLE);
-        html.text(&format!(" ({})", notes.len())).raw("</summary><ul>");
-        for note in notes {
-            html.element("li", &note.sentence());
-        }
-        html.raw("</ul></details>");
+        html.text(&format!(" ({})", notes.len())).raw("</summary>");
+        html.list(notes.iter().map(notes::Grouped::sentence)).raw("</details>");
     }
 }
 
@@ -109,25 +106,13 @@ fn scaling(html: &mut Html, report: &Report<'_>) {
             Point::within(*n, rate.point, interval)
         });
         cpus.extend(points.iter().map(|(n, _)| *n));
-        lines.push(Line {
-            name: scaling.of.clone(),
-            style,
-            points: measured.collect(),
-            marked: true,
-            ..Line::default()
-        });
+        lines.push(Line::marked(&*scaling.of, style, measured.collect()));
         let Some(law) = &scaling.law else { continue };
         let most = points.iter().map(|(n, _)| *n).fold(1.0, f64::max);
         let at = |step| 1.0 + (most - 1.0) * f64::from(step) / f64::from(LAW_STEPS);
         let fitted = (0..=LAW_STEPS).map(|step| Point::new(at(step), law.at(at(step))));
         let name = format!("{}, fitted", scaling.of);
-        lines.push(Line {
-            name,
-            style: style + groups.len(),
-            points: fitted.collect(),
-            marked: false,
-            ..Line::default()
-        });
+        lines.push(Line::plain(name, style + groups.len(), fitted.collect()));
     }
     cpus.sort_by(f64::total_cmp);
     cpus.dedup();

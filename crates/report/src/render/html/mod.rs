@@ -131,41 +131,75 @@ fn runs<'a>(records: &[(&'a RunRecord, Verdict)]) -> Vec<Run<'a>> {
 }
 
 fn page(title: &str, subtitle: &str, lead: &Lead<'_>, runs: &[Run<'_>], options: &Options) -> String {
-    let mut html = Html::default();
     let brand = match lead {
         Lead::Compared(_, comparison::Forbidden::Forced) => "webstone compare",
         _ => "webstone report",
     };
-    head(&mut html, brand, title, subtitle);
-    if let ([Run { record, .. }], true) = (runs, options.beside_record) {
-        series_link(&mut html, record);
-    }
-    html.raw("</header>\n");
+    let series = runs.first().filter(|_| runs.len() == 1 && options.beside_record);
     let chosen = levels::Chosen::of(runs);
-    let mut body = Html::default();
-    let class = if matches!(lead, Lead::Record) { " class=\"one\"" } else { "" };
-    body.raw(&format!("<main id=\"main\" tabindex=\"-1\"{class}>"));
-    begin(&mut body, lead, runs);
-    search::draw(&mut body, runs);
-    sweep::draw(&mut body, runs);
-    levels::draw(&mut body, runs, &chosen);
-    pages::draw(&mut body, runs, options.pages_max);
-    tables(&mut body, runs, options.pages_max);
-    disclosure::draw(&mut body, runs);
-    if matches!(lead, Lead::Record) {
-        body.raw("<p class=\"note in-print\">").text(
-            "Not printed: levels over time, pages, fairness, run rules, specification, environment, definitions. The file has them.",
-        );
-        body.raw("</p>");
+    let is_one = matches!(lead, Lead::Record);
+    let page = Page {
+        title,
+        subtitle,
+        class: if is_one { " class=\"one\"" } else { "" },
+        series: series.and_then(|run| run.record.series.as_deref()),
+        levels: Some(&chosen),
+        ..Page::of(brand)
+    };
+    page.draw(|body| {
+        begin(body, lead, runs);
+        search::draw(body, runs);
+        sweep::draw(body, runs);
+        levels::draw(body, runs, &chosen);
+        pages::draw(body, runs, options.pages_max);
+        tables(body, runs, options.pages_max);
+        disclosure::draw(body, runs);
+        if is_one {
+            body.element(
+                "p class=\"note in-print\"",
+                "Not printed: levels over time, pages, fairness, run rules, specification, environment, definitions. The file has them.",
+            );
+        }
+        body.section("definitions", "Definitions");
+        body.raw("<details><summary>What every figure means, and where it comes from</summary>");
+        body.raw(&definitions::markup()).raw("</details></section>");
+    })
+}
+
+/// What stands around the sections of a page.
+struct Page<'a> {
+    brand: &'a str,
+    title: &'a str,
+    subtitle: &'a str,
+    /// Class of the part between the navigation and the foot.
+    class: &'a str,
+    /// The series whose page stands one directory up.
+    series: Option<&'a str>,
+    /// What its selector chooses from.
+    levels: Option<&'a levels::Chosen>,
+}
+
+impl<'a> Page<'a> {
+    fn of(brand: &'a str) -> Page<'a> {
+        Page { brand, title: "", subtitle: "", class: "", series: None, levels: None }
     }
-    body.section("definitions", "Definitions");
-    body.raw("<details><summary>What every figure means, and where it comes from</summary>");
-    body.raw(&definitions::markup()).raw("</details></section></main>");
-    let body = body.finish();
-    navigation(&mut html, &body, Some(&chosen));
-    html.raw(&body);
-    foot(&mut html);
-    html.finish()
+
+    fn draw(&self, sections: impl FnOnce(&mut Html)) -> String {
+        let mut html = Html::default();
+        head(&mut html, self.brand, self.title, self.subtitle);
+        if let Some(series) = self.series {
+            html.raw("<p class=\"sub\">One cell of a series: <a href=\"../report.html\">").text(series);
+            html.raw("</a></p>");
+        }
+        let mut body = Html::default();
+        sections(&mut body);
+        let body = body.finish();
+        html.raw("</header>\n");
+        navigation(&mut html, &body, self.levels);
+        html.raw(&format!("<main id=\"main\" tabindex=\"-1\"{}>", self.class)).raw(&body).raw("</main>");
+        foot(&mut html);
+        html.finish()
+    }
 }
 
 /// Verdict, figures, and what there is to say about them, in this order.
@@ -230,15 +264,6 @@ fn head(html: &mut Html, brand: &str, title: &str, subtitle: &str) {
     html.raw("<header>").element("p class=\"brand\"", brand);
     html.raw("<button id=\"theme\" type=\"button\" hidden>Theme: automatic</button>");
     html.element("h1", title).element("p class=\"sub\"", subtitle);
-}
-
-/// From a cell to the page of its series, one directory up.
-fn series_link(html: &mut Html, record: &RunRecord) {
-    if let Some(series) = &record.series {
-        html.raw("<p class=\"sub\">One cell of a series: <a href=\"../report.html\">")
-            .text(series)
-            .raw("</a></p>");
-    }
 }
 
 fn title(runs: &[Run<'_>]) -> String {

@@ -3,7 +3,6 @@
 
 use webstone_judge::calibration;
 use webstone_judge::search;
-use webstone_judge::verdict::RuleStanding;
 
 use crate::numbers::counted;
 use crate::text::cautions;
@@ -96,12 +95,12 @@ fn rules(html: &mut Html, run: &Run<'_>) {
         .text(&format!("{number} not met, or unknown from the record"));
     html.raw("</summary><ul>");
     for rule in unmet {
-        let standing = match rule.standing {
-            RuleStanding::Met => "met",
-            RuleStanding::NotMet => "not met",
-            RuleStanding::CannotTell => "unknown",
-        };
-        html.raw("<li>").text(&rule.text).raw(" <em>").text(standing).raw(":</em> ").text(&rule.evidence);
+        html.raw("<li>")
+            .text(&rule.text)
+            .raw(" <em>")
+            .text(rule.standing.word())
+            .raw(":</em> ")
+            .text(&rule.evidence);
         html.raw("</li>");
     }
     html.raw("</ul></details>");

@@ -53,13 +53,7 @@ fn condition(html: &mut Html, id: &str, over: Over, finding: &Finding, place: us
     }
     let loads: Vec<f64> = points.iter().map(|point| point.x).collect();
     let ends = (loads[0], loads[loads.len() - 1]);
-    let lines = vec![Line {
-        name: metric.to_string(),
-        style: 0,
-        marked: true,
-        points: points.clone(),
-        ..Line::default()
-    }];
+    let lines = vec![Line::marked(metric.to_string(), 0, points.clone())];
     let tops: Vec<f64> = tops(&lines).collect();
     let values = || points.iter().map(|point| point.y).chain([condition.limit]);
     let (y, scale) = match metric.quantity() {
@@ -88,11 +82,9 @@ fn condition(html: &mut Html, id: &str, over: Over, finding: &Finding, place: us
     );
     let (title, x) =
         (format!("{}, against the load", condition.condition), Axis::counts(x_name, 1.0, &loads));
-    Figure {
-        definition: Some(definitions::SEARCH.to_owned()),
-        caption,
-        reference: vec![(ends.0, condition.limit), (ends.1, condition.limit)],
-        ..Figure::new(id, title, (x_name, x), y, scale, lines)
-    }
-    .draw(html);
+    let mut figure = Figure::new(id, title, (x_name, x), y, scale, lines);
+    figure.definition = Some(definitions::SEARCH.to_owned());
+    figure.caption = caption;
+    figure.plot.reference = vec![(ends.0, condition.limit), (ends.1, condition.limit)];
+    figure.draw(html);
 }

@@ -97,8 +97,7 @@ fn point(run: &Run<'_>, level: &Level<'_>, quantity: &Quantity) -> Option<Point>
 
 /// The line of a record over its levels.
 fn line(run: &Run<'_>, style: usize, name: &str, quantity: &Quantity) -> Line {
-    let points = run.levels.iter().filter_map(|level| point(run, level, quantity)).collect();
-    Line { name: name.to_owned(), style, marked: true, points, ..Line::default() }
+    Line::marked(name, style, run.levels.iter().filter_map(|level| point(run, level, quantity)).collect())
 }
 
 /// A line of each record; of one alone it bears the name of what is shown.
@@ -124,13 +123,11 @@ fn lines(html: &mut Html, runs: &[Run<'_>], quantity: &'static Quantity) {
     let lines = line_each(runs, quantity);
     let scale = scale(quantity, values(&lines));
     let y = Axis::from_zero("", &scale, tops(&lines).chain(reference.last().map(|end| end.1)), 5);
-    Figure {
-        definition: definition(quantity),
-        caption: caption.to_owned(),
-        reference,
-        ..Figure::new(id(quantity), title(quantity), over_load(runs), y, scale, lines)
-    }
-    .draw(html);
+    let mut figure = Figure::new(id(quantity), title(quantity), over_load(runs), y, scale, lines);
+    figure.definition = definition(quantity);
+    figure.caption = caption.to_owned();
+    figure.plot.reference = reference;
+    figure.draw(html);
 }
 
 /// Bars instead of lines, where every record has one level.
@@ -187,13 +184,7 @@ fn percentiles(html: &mut Html, runs: &[Run<'_>]) {
 fn against_rate(html: &mut Html, runs: &[Run<'_>]) {
     let line = |style: usize, run: &Run<'_>, name: &str, figure: &Quantity| {
         let point = |level: &Level<'_>| Some(Point::new(level.figures.request_rate, value(level, figure)?));
-        Line {
-            name: name.to_owned(),
-            style,
-            marked: true,
-            points: run.levels.iter().filter_map(point).collect(),
-            ..Line::default()
-        }
+        Line::marked(name, style, run.levels.iter().filter_map(point).collect())
     };
     let mut lines: Vec<Line> = match runs {
         [only] => vec![
@@ -230,14 +221,9 @@ fn cpu(html: &mut Html, runs: &[Run<'_>]) {
     };
     let server: fn(&Level<'_>) -> Option<f64> =
         |level| level.server.as_ref().map(|server| server.cpu_percent / 100.0);
-    let line = |style: usize, run: &Run<'_>, name: &str, of: &dyn Fn(&Level<'_>) -> Option<f64>| Line {
-        name: name.to_owned(),
-        style,
-        marked: true,
-        points: (run.levels.iter())
-            .filter_map(|level| Some(Point::new(level.load_number(), of(level)?)))
-            .collect(),
-        ..Line::default()
+    let line = |style: usize, run: &Run<'_>, name: &str, of: &dyn Fn(&Level<'_>) -> Option<f64>| {
+        let point = |level: &Level<'_>| Some(Point::new(level.load_number(), of(level)?));
+        Line::marked(name, style, run.levels.iter().filter_map(point).collect())
     };
     match runs {
         [only] => {
