@@ -1,13 +1,9 @@
 //! The comparison for a pull request: a line, a short table, and the rest folded away.
 
-use webstone_judge::comparison::{Candidate, Comparison, Difference, Finding, GateResult, Row, Weight};
-use webstone_measure::keys::levels_named;
+use webstone_judge::comparison::{Candidate, Comparison, Difference, GateResult, Row, Weight};
 use webstone_measure::metric::Metric;
 
-use super::{
-    compared_name, digits, ends, fail_when, floor_source, gate_change, gate_word, is_known, iterations,
-    letter, scaled, signed, summary,
-};
+use super::{Look, changes, fail_when, gate_change, gate_word, is_known, iterations, letter, only, summary};
 use crate::document::cell::Cell;
 use crate::document::table::{Room, Table};
 use crate::document::{Block, Document, Tone};
@@ -30,7 +26,7 @@ pub(super) fn document(comparison: &Comparison) -> Document {
         ]));
         let forbidding = candidate.differences.iter().filter(|one| one.weight == Weight::Forbids);
         doc.list(forbidding.map(|one| format!("⚠️ not comparable: {}", differs(one))).collect());
-        doc.0.extend(table(comparison, candidate, Some(&HEADLINES)).map(Block::Table));
+        doc.0.extend(table(comparison, candidate, Look::Short).map(Block::Table));
     }
     gates(comparison, &mut doc);
     doc.0.push(Block::Fold("Records, every figure, how to read it", details(comparison)));
@@ -60,11 +56,8 @@ fn details(comparison: &Comparison) -> Document {
         let letter = letter(candidate.record);
         let differences =
             candidate.differences.iter().map(|one| format!("{letter} differs: {}", differs(one)));
-        let only = [("A", &candidate.only_baseline), (&*letter, &candidate.only_candidate)].into_iter();
-        let only = only.filter(|(_, levels)| !levels.is_empty());
-        let only = only.map(|(who, levels)| format!("only {who} has {}", levels_named(levels)));
-        doc.list(differences.chain(only).collect());
-        doc.0.extend(self::table(comparison, candidate, None).map(Block::Table));
+        doc.list(differences.chain(only(candidate).map(|levels| format!("only {levels}"))).collect());
+        doc.0.extend(self::table(comparison, candidate, Look::Whole).map(Block::Table));
     }
     let text = format!(
         "Iterations are the samples; values are their means. A change is shown when the whole {:.0} % interval of the \
@@ -76,36 +69,13 @@ fn details(comparison: &Comparison) -> Document {
     doc
 }
 
-/// The rows of one candidate, level by level; with their noise, unless it is some of them `only`.
-fn table(comparison: &Comparison, candidate: &Candidate, only: Option<&[Metric]>) -> Option<Table> {
-    let is_wanted = |row: &&Row| is_known(row) && only.is_none_or(|only| only.contains(&row.metric));
-    let of = |level: &'_ webstone_judge::comparison::LevelComparison| level.clients;
-    let rows: Vec<(u32, &Row)> = (candidate.levels.iter())
-        .flat_map(|level| level.rows.iter().filter(is_wanted).map(move |row| (of(level), row)))
+/// The rows of one candidate, level by level; in short, only the headlines.
+fn table(comparison: &Comparison, candidate: &Candidate, look: Look) -> Option<Table> {
+    let is_wanted = |row: &&Row| is_known(row) && (look == Look::Whole || HEADLINES.contains(&row.metric));
+    let rows: Vec<_> = (candidate.levels.iter())
+        .flat_map(|level| level.rows.iter().filter(is_wanted).map(move |row| (None, level, row)))
         .collect();
-    let mut table = Table::of(&rows);
-    table.number("clients", "", Room::Always, |(clients, _)| clients.to_string());
-    table.text("", Room::Always, |(_, row)| format!("{}, {}", compared_name(row.metric), scaled(row).0));
-    table.number("A", "", Room::Always, |(_, row)| scaled(row).1[0].clone());
-    table.number(letter(candidate.record), "", Room::Always, |(_, row)| scaled(row).1[1].clone());
-    table.number("change", "%", Room::Always, |(_, row)| row.point().map(|point| signed(point, digits(row))));
-    table.number(format!("{:.0} % interval", comparison.confidence * 100.0), "", Room::Always, |(_, row)| {
-        row.change.as_ref().map(|change| ends(change, digits(row)))
-    });
-    if only.is_none() {
-        table.number("noise", "± %", Room::Always, |(_, row)| {
-            format!("{:.2} ({})", row.floor.value, floor_source(row.floor.source))
-        });
-    }
-    table.text("verdict", Room::Always, |(_, row)| {
-        let mark = match row.finding {
-            Finding::Better => "🟢 ",
-            Finding::Worse => "🔴 ",
-            Finding::NoDifferenceShown | Finding::CannotTell => "",
-        };
-        format!("{mark}{}", row.finding.word(row.metric))
-    });
-    (!candidate.levels.is_empty()).then(|| table.done())
+    (!candidate.levels.is_empty()).then(|| changes(comparison, candidate, &rows, look))
 }
 
 fn gates(comparison: &Comparison, doc: &mut Document) {

@@ -6,18 +6,23 @@
 mod markdown;
 mod text;
 
+use std::collections::BTreeSet;
+
 use webstone_judge::comparison::{
-    Candidate, Comparison, FailWhen, Finding, FloorSource, GateOutcome, GateResult, Row, Why,
+    Candidate, Comparison, FailWhen, Finding, FloorSource, GateOutcome, GateResult, LevelComparison, Row, Why,
 };
 use webstone_judge::statistics::{Interval, Method};
-use webstone_measure::keys::LevelKey;
+use webstone_measure::figures::table;
+use webstone_measure::keys::{LevelKey, levels_named};
 use webstone_measure::metric::{Metric, Quantity};
 use webstone_model::record::RunRecord;
 
 use crate::document::Tone;
+use crate::document::cell::Cell;
 use crate::document::table::{Room, Sheet, Table};
 use crate::numbers::{DASH, Scale, counted, signed};
 use crate::render::drawn;
+use crate::text::figures;
 use crate::{Format, Options, ReportError, Subject, html, outgoing, thresholds};
 
 /// Makes a report of a comparison. `records` are those that were compared, in their order: a page draws them besides.
@@ -69,6 +74,130 @@ pub(crate) fn is_known(row: &Row) -> bool {
     row.baseline.mean.is_some() || row.candidate.mean.is_some()
 }
 
+/// Every row of a candidate that is one.
+pub(crate) fn known(candidate: &Candidate) -> impl Iterator<Item = &Row> {
+    candidate.levels.iter().flat_map(|level| &level.rows).filter(|row| is_known(row))
+}
+
+/// Whether anything got worse.
+pub(crate) fn is_worse(candidate: &Candidate) -> bool {
+    candidate.levels.iter().flat_map(|level| &level.rows).any(|row| row.finding == Finding::Worse)
+}
+
+/// Levels that only one of both has: `A has 10, 20 clients`.
+pub(crate) fn only(candidate: &Candidate) -> impl Iterator<Item = String> {
+    let both =
+        [("A".to_owned(), &candidate.only_baseline), (letter(candidate.record), &candidate.only_candidate)];
+    let both = both.into_iter().filter(|(_, levels)| !levels.is_empty());
+    both.map(|(who, levels)| format!("{who} has {}", levels_named(levels)))
+}
+
+/// Where the noise floors of a candidate come from, each once.
+pub(crate) fn floor_sources(candidate: &Candidate) -> Vec<&'static str> {
+    let sources: BTreeSet<&str> = known(candidate).map(|row| floor_source(row.floor.source)).collect();
+    sources.into_iter().collect()
+}
+
+/// A finding in its word, with the reasons that rows of a candidate have for it; `None` where none has.
+pub(crate) fn reasons(candidate: &Candidate, finding: Finding) -> Option<(&'static str, String)> {
+    let rows = || known(candidate).filter(|row| row.finding == finding);
+    let reasons: BTreeSet<&str> = rows().filter_map(|row| Some(because(row.why?))).collect();
+    let word = rows().next().map(|row| row.finding.word(row.metric)).filter(|_| !reasons.is_empty())?;
+    Some((word, reasons.into_iter().collect::<Vec<_>>().join(", or ")))
+}
+
+/// Which table of changes it is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Look {
+    /// For a terminal: the level is a heading.
+    Text,
+    /// For Markdown: the level is a column, and there is no noise.
+    Short,
+    /// The same with the noise, and where its floor comes from.
+    Whole,
+    /// For a page, below a chart of one level.
+    Page,
+}
+
+/// What became of figures, a row each; a row of text with the heading before it, if there is one.
+pub(crate) fn changes(
+    comparison: &Comparison,
+    candidate: &Candidate,
+    rows: &[(Option<String>, &LevelComparison, &Row)],
+    look: Look,
+) -> Table {
+    let mut table = Table::of(rows);
+    match look {
+        Look::Text => {
+            table.groups(|(title, ..)| title.clone());
+            table.text("", Room::Always, |(.., row)| compared_name(row.metric));
+            table.text("", Room::Always, |(.., row)| scaled(row).0);
+        }
+        Look::Short | Look::Whole => {
+            let is_open = rows.iter().any(|(_, level, _)| level.rate.is_some());
+            let load = if is_open { "arrivals/s" } else { "clients" };
+            table.number(load, "", Room::Always, |(_, level, _)| {
+                level.rate.map_or_else(|| level.clients.to_string(), |rate| rate.to_string())
+            });
+            table.text("", Room::Always, |(.., row)| {
+                format!("{}, {}", compared_name(row.metric), scaled(row).0)
+            });
+        }
+        Look::Page => {
+            table.text("", Room::Always, |(.., row)| match (&*scaled(row).0, title(row.metric)) {
+                ("" | "1/s" | "1/min", name) => name,
+                (unit, name) => format!("{name}, {unit}"),
+            });
+        }
+    }
+    // On a page each change has its unit, so that percentage points are seen as such.
+    let unit = |row: &Row| match look {
+        Look::Page => format!(" {}", row.metric.unit_of_change()),
+        _ => String::new(),
+    };
+    let head = |unit: &'static str| if look == Look::Page { "" } else { unit };
+    table.number("A", "", Room::Always, |(.., row)| scaled(row).1[0].clone());
+    table.number(letter(candidate.record), "", Room::Always, |(.., row)| scaled(row).1[1].clone());
+    table.number("change", head("%"), Room::Always, |(.., row)| {
+        row.point().map(|point| format!("{}{}", signed(point, digits(row)), unit(row)))
+    });
+    let interval = format!("{:.0} % interval", comparison.confidence * 100.0);
+    let percent = if look == Look::Text { "%" } else { "" };
+    table.number(interval, percent, Room::Always, |(.., row)| {
+        row.change.as_ref().map(|change| format!("{}{}", ends(change, digits(row)), unit(row)))
+    });
+    match look {
+        Look::Short => &mut table,
+        Look::Page => table.number("noise floor", "", Room::Always, |(.., row)| {
+            format!("±{:.2}{}", row.floor.value, unit(row))
+        }),
+        _ => table.number("noise", "± %", Room::Optional(1), |(.., row)| match look {
+            Look::Whole => format!("{:.2} ({})", row.floor.value, floor_source(row.floor.source)).into(),
+            _ => Cell::Decimal(row.floor.value, 2),
+        }),
+    };
+    table.text("verdict", Room::Always, |(.., row)| {
+        let mark = match (look, row.finding) {
+            (Look::Short | Look::Whole, Finding::Better) => "🟢 ",
+            (Look::Short | Look::Whole, Finding::Worse) => "🔴 ",
+            _ => "",
+        };
+        format!("{mark}{}", row.finding.word(row.metric))
+    });
+    table.tones(|(.., row)| tone_of(row.finding)).done()
+}
+
+/// What a figure is called in the table of figures; of a percentile that has no entry there, what conditions call it.
+pub(crate) fn title(metric: Metric) -> String {
+    match metric {
+        Metric::Of(figure) => figures::title(figure),
+        Metric::Percentile(percentile) => {
+            let key = format!("latency_p{}_s", percentile.to_string().replace('.', "_"));
+            table::figure(&key).map_or_else(|| metric.to_string(), figures::title)
+        }
+    }
+}
+
 /// What came of every condition and threshold: a table of each kind that there is.
 pub(crate) fn gates(comparison: &Comparison) -> Vec<Sheet> {
     let mut conditions = Table::of(&comparison.fail_if);
@@ -89,7 +218,7 @@ pub(crate) fn gates(comparison: &Comparison) -> Vec<Sheet> {
 }
 
 /// The tone of a row.
-pub(crate) fn tone_of(finding: Finding) -> Tone {
+fn tone_of(finding: Finding) -> Tone {
     match finding {
         Finding::Better => Tone::Good,
         Finding::Worse => Tone::Caution,
@@ -179,7 +308,7 @@ pub fn compared_name(metric: Metric) -> String {
 }
 
 /// The unit in which two values of a metric are shown, and the values.
-pub(crate) fn scaled(row: &Row) -> (String, [String; 2]) {
+fn scaled(row: &Row) -> (String, [String; 2]) {
     let values = [row.baseline.mean, row.candidate.mean];
     let known = values.into_iter().flatten();
     let quantity = row.metric.quantity();
@@ -214,7 +343,7 @@ pub(crate) fn digits(row: &Row) -> usize {
 }
 
 /// `-3.6 to -2.6`.
-pub(crate) fn ends(change: &Interval, digits: usize) -> String {
+fn ends(change: &Interval, digits: usize) -> String {
     format!("{} to {}", signed(change.low, digits), signed(change.high, digits))
 }
 
@@ -228,7 +357,7 @@ fn with_interval(change: &Interval, metric: Metric) -> String {
     format!("{point} {unit} ({low} to {high} {unit})")
 }
 
-pub(crate) fn because(why: Why) -> &'static str {
+fn because(why: Why) -> &'static str {
     match why {
         Why::NotMeasured => "not measured in both",
         Why::TooFewIterations => "too few iterations; three of each are the least",
@@ -240,7 +369,7 @@ pub(crate) fn because(why: Why) -> &'static str {
     }
 }
 
-pub(crate) fn floor_source(source: FloorSource) -> &'static str {
+fn floor_source(source: FloorSource) -> &'static str {
     match source {
         FloorSource::Given => "as given",
         FloorSource::Arms => "from an A/A run",

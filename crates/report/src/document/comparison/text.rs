@@ -1,18 +1,15 @@
 //! The comparison for a terminal: what was compared, what came out in a line, a table a level, the gates.
 
-use crate::document::cell::Cell;
 use webstone_judge::comparison::{Candidate, Comparison, Difference, Finding, Row, Weight};
 use webstone_judge::verdict::Standing;
 use webstone_measure::metric::Metric;
 
 use super::{
-    because, compared_name, digits, ends, floor_source, gates, is_known, iterations, letter, scaled, signed,
-    summary, tone_of,
+    Look, changes, floor_sources, gates, is_known, is_worse, iterations, known, letter, only, reasons,
+    summary,
 };
-use webstone_measure::keys::levels_named;
 
 use crate::Options;
-use crate::document::table::{Room, Table};
 use crate::document::{Block, Document, Tone};
 use crate::numbers::{DOT, counted};
 use crate::text;
@@ -66,9 +63,7 @@ fn records(comparison: &Comparison, doc: &mut Document) {
 fn against(comparison: &Comparison, candidate: &Candidate, options: &Options, doc: &mut Document) {
     let letter = letter(candidate.record);
     doc.gap();
-    let is_worse =
-        candidate.levels.iter().flat_map(|level| &level.rows).any(|row| row.finding == Finding::Worse);
-    let tone = if is_worse { Tone::Caution } else { Tone::Strong };
+    let tone = if is_worse(candidate) { Tone::Caution } else { Tone::Strong };
     doc.note(tone, format!("{letter} against A: {}", summary(candidate)));
     for Difference { what, baseline, candidate, weight } in &candidate.differences {
         let (mark, tone) = match weight {
@@ -77,78 +72,43 @@ fn against(comparison: &Comparison, candidate: &Candidate, options: &Options, do
         };
         doc.item("!", 2, tone, format!("{mark}: {what}: {baseline} against {candidate}"));
     }
-    for (who, levels) in [("A", &candidate.only_baseline), (letter.as_str(), &candidate.only_candidate)] {
-        if !levels.is_empty() {
-            doc.item("!", 2, Tone::Plain, format!("only {who} has {}", levels_named(levels)));
-        }
-    }
+    only(candidate).for_each(|levels| doc.item("!", 2, Tone::Plain, format!("only {levels}")));
     if options.full {
         for level in &candidate.levels {
             doc.heading(format!("{letter} against A at {}", level.key()), "means over iterations");
-            let known: Vec<Changed<'_>> =
-                level.rows.iter().filter(|row| is_known(row)).map(|row| (None, row)).collect();
-            doc.0.push(Block::Table(changes(comparison, &letter, &known)));
+            let known = level.rows.iter().filter(|row| is_known(row));
+            let rows: Vec<_> = known.map(|row| (None, level, row)).collect();
+            doc.0.push(Block::Table(changes(comparison, candidate, &rows, Look::Text)));
         }
         notes(candidate, doc);
         return;
     }
     doc.gap();
-    let mut told: Vec<Changed<'_>> = Vec::new();
+    let mut told = Vec::new();
     for level in &candidate.levels {
         let rows = level.rows.iter().filter(|row| is_known(row) && is_told(row)).enumerate();
-        told.extend(rows.map(|(place, row)| ((place == 0).then(|| level.key().to_string()), row)));
+        told.extend(rows.map(|(place, row)| ((place == 0).then(|| level.key().to_string()), level, row)));
     }
-    doc.0.push(Block::Table(changes(comparison, &letter, &told)));
-}
-
-/// A row, and the heading before it.
-type Changed<'a> = (Option<String>, &'a Row);
-
-/// What became of figures: a row each.
-fn changes(comparison: &Comparison, letter: &str, rows: &[Changed<'_>]) -> Table {
-    let mut table = Table::of(rows);
-    table.groups(|(title, _)| title.clone()).text("", Room::Always, |(_, row)| compared_name(row.metric));
-    table.text("", Room::Always, |(_, row)| scaled(row).0);
-    table.number("A", "", Room::Always, |(_, row)| scaled(row).1[0].clone());
-    table.number(letter, "", Room::Always, |(_, row)| scaled(row).1[1].clone());
-    table.number("change", "%", Room::Always, |(_, row)| row.point().map(|point| signed(point, digits(row))));
-    table.number(
-        format!("{:.0} % interval", comparison.confidence * 100.0),
-        "%",
-        Room::Always,
-        |(_, row)| row.change.as_ref().map(|change| ends(change, digits(row))),
-    );
-    table.number("noise", "± %", Room::Optional(1), |(_, row)| Cell::Decimal(row.floor.value, 2));
-    table.text("verdict", Room::Always, |(_, row)| row.finding.word(row.metric));
-    table.tones(|(_, row)| tone_of(row.finding)).done()
+    doc.0.push(Block::Table(changes(comparison, candidate, &told, Look::Text)));
 }
 
 /// What a reader of the tables has to know, once.
 fn notes(candidate: &Candidate, doc: &mut Document) {
-    let rows = || candidate.levels.iter().flat_map(|level| &level.rows).filter(|row| is_known(row));
     let mut note = |text: &str| doc.note(Tone::Faint, text);
-    let mut sources: Vec<&str> = rows().map(|row| floor_source(row.floor.source)).collect();
-    sources.sort_unstable();
-    sources.dedup();
+    let sources = floor_sources(candidate);
     if !sources.is_empty() {
         note(&format!(
             "noise: {}; a change is shown when its whole interval lies beyond it",
             sources.join(", ")
         ));
     }
-    let mut reasons: Vec<(&str, &str)> =
-        rows().filter_map(|row| Some((row.finding.word(row.metric), because(row.why?)))).collect();
-    reasons.sort_unstable();
-    reasons.dedup();
-    for finding in ["no difference shown", "cannot tell"] {
-        let of: Vec<&str> =
-            reasons.iter().filter(|(word, _)| *word == finding).map(|(_, because)| *because).collect();
-        if !of.is_empty() {
-            note(&format!("{finding}: {}", of.join(", or ")));
+    for finding in [Finding::NoDifferenceShown, Finding::CannotTell] {
+        if let Some((word, reasons)) = reasons(candidate, finding) {
+            note(&format!("{word}: {reasons}"));
         }
     }
     let mut differing: Vec<String> = Vec::new();
-    for metric in rows().map(|row| row.metric).filter(|metric| metric.differs()) {
+    for metric in known(candidate).map(|row| row.metric).filter(|metric| metric.differs()) {
         let unit = match metric.unit_of_change() {
             "pp" => "percentage points".to_owned(),
             _ => "their difference".to_owned(),
@@ -159,7 +119,8 @@ fn notes(candidate: &Candidate, doc: &mut Document) {
             differing.push(said);
         }
     }
-    let outliers: usize = rows().map(|row| row.baseline.outliers.len() + row.candidate.outliers.len()).sum();
+    let outliers: usize =
+        known(candidate).map(|row| row.baseline.outliers.len() + row.candidate.outliers.len()).sum();
     if outliers > 0 {
         note("some iterations are outliers; they are flagged in the JSON format, and part of every mean");
     }

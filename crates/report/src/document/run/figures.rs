@@ -46,6 +46,16 @@ pub(super) fn columns(
     columns.map(|((figure, values), scale)| Column { figure, scale, values }).collect()
 }
 
+/// The name of a figure as a heading: a rate says by itself what it is a rate of, `Requests/s`.
+pub(crate) fn title(figure: &Figure) -> String {
+    let of = match figure.quantity {
+        Quantity::PerSecond => "/s",
+        Quantity::PerMinute => "/min",
+        _ => "",
+    };
+    format!("{}{of}", figure.long)
+}
+
 /// Unit and decimals for values of a figure.
 pub(crate) fn scale(figure: &Figure, values: impl Iterator<Item = f64>) -> Scale {
     let usual = figure.quantity.usual();

@@ -1,7 +1,9 @@
 //! The verdict, the headline, the bottleneck, and what else makes the figures doubtful. The verdict stands above the figures,
 //! because a figure that is read first is believed.
 
-use webstone_judge::verdict::{Cause, LimitingResource, Reason, RuleStanding, Standing, Verdict, rules};
+use webstone_judge::verdict::{
+    Cause, LimitingResource, Reason, RuleResult, RuleStanding, Standing, Verdict, rules,
+};
 use webstone_measure::keys::LevelKey;
 use webstone_model::record::RunRecord;
 
@@ -111,6 +113,15 @@ pub(super) fn rules_table(record: &RunRecord, doc: &mut Document) {
             RuleStanding::CannotTell => ("CANNOT TELL", Tone::Caution),
         };
         doc.item(rule.id.as_str(), width, tone, format!("{word}: {}", rule.evidence));
+    }
+}
+
+/// Whether a run rule is met, inside a sentence.
+pub(crate) fn is_met(rule: &RuleResult) -> &'static str {
+    match rule.standing {
+        RuleStanding::Met => "met",
+        RuleStanding::NotMet => "not met",
+        RuleStanding::CannotTell => "unknown",
     }
 }
 

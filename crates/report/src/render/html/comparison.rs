@@ -3,12 +3,12 @@
 //! the band under it the noise floor.
 
 use webstone_judge::comparison::{Candidate, Comparison, Difference, Finding, LevelComparison, Row, Weight};
-use webstone_measure::keys::levels_named;
 use webstone_measure::metric::Metric;
 
-use crate::chart::{Change, changes};
+use crate::chart::{self, Change};
 use crate::comparison::{
-    because, digits, ends, floor_source, gates, is_known, letter, rows, scaled, summary, tone_of,
+    Look, changes, digits, floor_sources, gates, is_known, is_worse, letter, only, reasons, rows, summary,
+    title,
 };
 use crate::definitions::anchor_of;
 use crate::document::Tone;
@@ -17,7 +17,7 @@ use crate::numbers::signed;
 
 use super::figure::heading;
 use super::markup::Html;
-use super::{Run, figures, levels};
+use super::{Run, levels};
 
 /// Differences up to which their table stands open.
 const DIFFERENCES_OPEN_MAX: usize = 6;
@@ -45,9 +45,11 @@ pub(super) fn draw(html: &mut Html, comparison: &Comparison, runs: &[Run<'_>], f
             differences(html, candidate);
             continue;
         }
-        let is_worse =
-            candidate.levels.iter().flat_map(|level| &level.rows).any(|row| row.finding == Finding::Worse);
-        html.raw(if is_worse { "<div class=\"verdict disturbed\">" } else { "<div class=\"verdict\">" });
+        html.raw(if is_worse(candidate) {
+            "<div class=\"verdict disturbed\">"
+        } else {
+            "<div class=\"verdict\">"
+        });
         html.element("p", &format!("{letter} against A: {}.", summary(candidate)));
         if is_forbidden {
             html.element("p", "Not measured alike: what differs may be the cause of every change.");
@@ -74,7 +76,7 @@ fn over_levels(html: &mut Html, candidate: &Candidate) {
         .zip(&candidate.levels)
         .filter_map(|((_, row), at)| change(row, levels::name(at.key())))
         .collect();
-    let title = format!("{}, at each level", name(Metric::RATE));
+    let title = format!("{}, at each level", title(Metric::RATE));
     html.raw("<figure>");
     chart(html, &format!("chart-changes-{}", candidate.record), &title, &rows);
     html.raw("</figure>\n");
@@ -84,20 +86,22 @@ fn over_levels(html: &mut Html, candidate: &Candidate) {
 fn of_level(html: &mut Html, comparison: &Comparison, candidate: &Candidate, at: &LevelComparison) {
     let key = at.key();
     let load = levels::name(key);
-    let known: Vec<&Row> = at.rows.iter().filter(|row| is_known(row)).collect();
+    let known: Vec<_> = at.rows.iter().filter(|row| is_known(row)).map(|row| (None, at, row)).collect();
     let several = candidate.levels.len() > 1;
     if several {
-        let is_open = known.iter().any(|row| row.finding.is_difference()) || *at == candidate.levels[0];
+        let is_open = known.iter().any(|(.., row)| row.finding.is_difference()) || *at == candidate.levels[0];
         html.raw("<details class=\"level\" data-level=\"").text(&load);
         html.raw(if is_open { "\" open>" } else { "\">" });
         html.raw("<summary><h4>").text(&load).raw("</h4></summary>");
     }
-    let drawn: Vec<Change> = known.iter().filter_map(|row| change(row, name(row.metric))).collect();
-    let title = format!("{} against A at {load}", letter(candidate.record));
+    let drawn: Vec<Change> = known.iter().filter_map(|(.., row)| change(row, title(row.metric))).collect();
+    let heading = format!("{} against A at {load}", letter(candidate.record));
     let id = format!("chart-changes-{}-{}", candidate.record, levels::suffix(key));
     html.raw("<figure class=\"wide\">");
-    chart(html, &id, &title, &drawn);
-    html.sheet(&table(comparison, candidate, &known, &title)).raw("</figure>\n");
+    chart(html, &id, &heading, &drawn);
+    let table = changes(comparison, candidate, &known, Look::Page);
+    let explanation = format!("{heading}, means over iterations");
+    html.sheet(&Sheet::new("Changes", explanation, table)).raw("</figure>\n");
     if several {
         html.raw("</details>");
     }
@@ -108,7 +112,7 @@ fn chart(html: &mut Html, id: &str, title: &str, rows: &[Change]) {
     heading(html, title, anchor_of("Comparison", "").as_deref());
     if !rows.is_empty() {
         let said: Vec<String> = rows.iter().map(|row| format!("{}: {}.", row.name, row.shown)).collect();
-        html.raw(&changes(id, title, &said.join(" "), "change, %", rows));
+        html.raw(&chart::changes(id, title, &said.join(" "), "change, %", rows));
     }
 }
 
@@ -135,35 +139,9 @@ fn change(row: &Row, name: String) -> Option<Change> {
     })
 }
 
-fn table(comparison: &Comparison, candidate: &Candidate, known: &[&Row], title: &str) -> Sheet {
-    let mut table = Table::of(known);
-    table.text("", Room::Always, |row| match (&*scaled(row).0, name(row.metric)) {
-        ("" | "1/s" | "1/min", name) => name,
-        (unit, name) => format!("{name}, {unit}"),
-    });
-    table.number("A", "", Room::Always, |row| scaled(row).1[0].clone());
-    table.number(letter(candidate.record), "", Room::Always, |row| scaled(row).1[1].clone());
-    table.number("change", "", Room::Always, |row| {
-        row.point().map(|point| format!("{} {}", signed(point, digits(row)), row.metric.unit_of_change()))
-    });
-    table.number(format!("{:.0} % interval", comparison.confidence * 100.0), "", Room::Always, |row| {
-        let change = row.change.as_ref()?;
-        Some(format!("{} {}", ends(change, digits(row)), row.metric.unit_of_change()))
-    });
-    table.number("noise floor", "", Room::Always, |row| {
-        format!("±{:.2} {}", row.floor.value, row.metric.unit_of_change())
-    });
-    table.text("verdict", Room::Always, |row| row.finding.word(row.metric)).tones(|row| tone_of(row.finding));
-    let table = table.done();
-    Sheet::new("Changes", format!("{title}, means over iterations"), table)
-}
-
 /// What a reader of charts and tables has to know, once for each record.
 fn how_to_read(html: &mut Html, comparison: &Comparison, candidate: &Candidate) {
-    let rows = || candidate.levels.iter().flat_map(|level| &level.rows).filter(|row| is_known(row));
-    let mut sources: Vec<&str> = rows().map(|row| floor_source(row.floor.source)).collect();
-    sources.sort_unstable();
-    sources.dedup();
+    let sources = floor_sources(candidate);
     if sources.is_empty() {
         return;
     }
@@ -173,12 +151,8 @@ fn how_to_read(html: &mut Html, comparison: &Comparison, candidate: &Candidate) 
         comparison.confidence * 100.0
     );
     for finding in [Finding::NoDifferenceShown, Finding::CannotTell] {
-        let of = || rows().filter(|row| row.finding == finding);
-        let mut reasons: Vec<&str> = of().filter_map(|row| Some(because(row.why?))).collect();
-        reasons.sort_unstable();
-        reasons.dedup();
-        if let (Some(row), false) = (of().next(), reasons.is_empty()) {
-            text.push_str(&format!(" “{}”: {}.", finding.word(row.metric), reasons.join(", or ")));
+        if let Some((word, reasons)) = reasons(candidate, finding) {
+            text.push_str(&format!(" “{word}”: {reasons}."));
         }
     }
     html.element("p class=\"note\"", &text);
@@ -187,10 +161,8 @@ fn how_to_read(html: &mut Html, comparison: &Comparison, candidate: &Candidate) 
 /// In what the record differs from the first beside the figures.
 fn differences(html: &mut Html, candidate: &Candidate) {
     let letter = letter(candidate.record);
-    for (who, levels) in [("A", &candidate.only_baseline), (letter.as_str(), &candidate.only_candidate)] {
-        if !levels.is_empty() {
-            html.element("p", &format!("Only {who} has {}.", levels_named(levels)));
-        }
+    for levels in only(candidate) {
+        html.element("p", &format!("Only {levels}."));
     }
     if candidate.differences.is_empty() {
         return;
@@ -206,16 +178,4 @@ fn differences(html: &mut Html, candidate: &Candidate) {
         ..=DIFFERENCES_OPEN_MAX => html.sheet(&sheet),
         many => html.fold(&format!("{many} differences between the two runs"), |html| html.sheet(&sheet)),
     };
-}
-
-/// What a figure is called in the table of figures; of a percentile that has no entry there, what conditions call it.
-fn name(metric: Metric) -> String {
-    use webstone_measure::figures::table;
-    match metric {
-        Metric::Of(figure) => figures::title(figure),
-        Metric::Percentile(percentile) => {
-            let key = format!("latency_p{}_s", percentile.to_string().replace('.', "_"));
-            table::figure(&key).map_or_else(|| metric.to_string(), figures::title)
-        }
-    }
 }

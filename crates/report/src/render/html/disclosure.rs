@@ -8,6 +8,7 @@ use crate::configuration;
 use crate::document::table::{Room, Table};
 use crate::numbers::{count, counted};
 use crate::text::header;
+use crate::text::problems::is_met;
 
 use super::markup::Html;
 use super::{Run, definitions, lab};
@@ -94,7 +95,7 @@ fn rules(html: &mut Html, run: &Run<'_>) {
     let title = format!("Run rules: {} of {} met", count(met), count(rules.len() as u64));
     let mut table = Table::of(&rules);
     table.number("rule", "", Room::Always, |rule| &rule.text);
-    table.number("standing", "", Room::Always, |rule| rule.standing.word());
+    table.number("standing", "", Room::Always, is_met);
     table.number("found", "", Room::Always, |rule| &rule.evidence);
     html.fold(&title, |html| html.table(&title, table.done()));
 }

@@ -8,11 +8,7 @@ use crate::definitions::anchor_of;
 use crate::numbers::Scale;
 use crate::summary::Level;
 use crate::text::figures;
-
-/// Its name as a heading: a rate says by itself what it is a rate of, `Requests/s`.
-pub(super) fn title(figure: &Figure) -> String {
-    format!("{}{}", figure.long, rate_of(figure))
-}
+pub(super) use crate::text::figures::title;
 
 /// The anchor of its definition.
 pub(super) fn definition(figure: &Figure) -> Option<String> {
@@ -22,7 +18,7 @@ pub(super) fn definition(figure: &Figure) -> Option<String> {
 /// Unit and decimals of its values, below its [`title`].
 pub(super) fn scale(figure: &Figure, values: impl IntoIterator<Item = f64>) -> Scale {
     let mut scale = figures::scale(figure, values.into_iter());
-    if !rate_of(figure).is_empty() {
+    if matches!(figure.quantity, Quantity::PerSecond | Quantity::PerMinute) {
         scale.unit = "";
     }
     scale
@@ -45,14 +41,6 @@ pub(super) fn interval(level: &Level<'_>, figure: &Figure) -> Option<Interval> {
     }
     let values = level.runs.iter().map(|run| figure.value(&Reading::of(run)).map(|value| value.as_f64()));
     mean_interval(&values.collect::<Option<Vec<f64>>>()?)
-}
-
-fn rate_of(figure: &Figure) -> &'static str {
-    match figure.quantity {
-        Quantity::PerSecond => "/s",
-        Quantity::PerMinute => "/min",
-        _ => "",
-    }
 }
 
 #[cfg(test)]

@@ -6,6 +6,7 @@ use webstone_judge::search;
 
 use crate::numbers::counted;
 use crate::text::cautions;
+use crate::text::problems::is_met;
 
 use super::Run;
 use super::markup::Html;
@@ -95,12 +96,7 @@ fn rules(html: &mut Html, run: &Run<'_>) {
         .text(&format!("{number} not met, or unknown from the record"));
     html.raw("</summary><ul>");
     for rule in unmet {
-        html.raw("<li>")
-            .text(&rule.text)
-            .raw(" <em>")
-            .text(rule.standing.word())
-            .raw(":</em> ")
-            .text(&rule.evidence);
+        html.raw("<li>").text(&rule.text).raw(" <em>").text(is_met(rule)).raw(":</em> ").text(&rule.evidence);
         html.raw("</li>");
     }
     html.raw("</ul></details>");
