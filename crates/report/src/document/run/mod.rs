@@ -31,30 +31,6 @@ use crate::document::{Document, Tone};
 use crate::summary::{self, Level};
 use crate::{Options, configuration, hit};
 
-/// A table of the report.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Part {
-    Search,
-    Levels,
-    OpenLoop,
-    Http2,
-    Http3,
-    Times,
-    Tls,
-    Pages,
-    Fairness,
-    Generators,
-    Machines,
-    Server,
-    ServerHosts,
-    Origin,
-    Cpus,
-    CpusThere,
-    Network,
-    NetworkThere,
-    Errors,
-}
-
 /// The whole report. The default one fits a screen; what it leaves out it names.
 pub(crate) fn document(record: &RunRecord, verdict: &Verdict, options: &Options) -> Document {
     let levels = summary::levels(record);
@@ -74,17 +50,14 @@ pub(crate) fn document(record: &RunRecord, verdict: &Verdict, options: &Options)
         return doc;
     }
     let mut left_out = Vec::new();
-    for (part, sheet) in parts(record, &levels, options.pages_max, depth) {
-        if depth == Depth::Full || is_headline(part, record) || remarkable::is(part, record, &levels) {
-            doc.sheets([sheet]);
-            if part == Part::Search
-                && depth == Depth::Full
-                && let Some((over, finding)) = sought(record)
-            {
-                doc.sheets(search::curve(over, &finding));
-            }
-        } else if part != Part::Errors {
-            left_out.push(in_a_list(&sheet.title));
+    for (place, section) in sections(record, &levels, options.pages_max, depth).into_iter().enumerate() {
+        match depth == Depth::Full || section.is_seen {
+            true => doc.sheets([section.sheet]),
+            false => left_out.push(in_a_list(&section.sheet.title)),
+        }
+        // A search has the first table.
+        if depth == Depth::Full && place == 0 {
+            doc.sheets(sought(record).and_then(|(over, finding)| search::curve(over, &finding)));
         }
     }
     if depth == Depth::Full {
@@ -102,11 +75,6 @@ pub(crate) fn document(record: &RunRecord, verdict: &Verdict, options: &Options)
         hit::greppable(record, level, &mut doc);
     }
     doc
-}
-
-/// Whether the default report always shows it.
-fn is_headline(part: Part, record: &RunRecord) -> bool {
-    part == if record.spec.find.is_some() { Part::Search } else { Part::Levels }
 }
 
 /// A title inside a sentence: `Times` is `times`, `CPUs` stays.
@@ -141,30 +109,53 @@ pub(crate) fn answer<'l, 'r>(record: &RunRecord, levels: &'l [Level<'r>]) -> Opt
 
 /// The tables of a record in which something was measured: all that a report shows in rows, whatever its format.
 pub(crate) fn sheets(record: &RunRecord, levels: &[Level<'_>], pages_max: usize) -> Vec<Sheet> {
-    parts(record, levels, pages_max, Depth::Full).into_iter().map(|(_, sheet)| sheet).collect()
+    let sections = sections(record, levels, pages_max, Depth::Full);
+    sections.into_iter().map(|section| section.sheet).collect()
 }
 
-fn parts(record: &RunRecord, levels: &[Level<'_>], pages_max: usize, depth: Depth) -> Vec<(Part, Sheet)> {
+/// A table of a run; full reports show all.
+struct Section {
+    sheet: Sheet,
+    /// Whether the default report has it: it holds something that a reader has to see.
+    is_seen: bool,
+    /// Whether the short report has it.
+    is_short: bool,
+}
+
+/// Every table, a line each: what it shows, whether it has to be seen, and whether it is in the short report. The bounds of what has
+/// to be seen are the verdict's.
+fn sections(record: &RunRecord, levels: &[Level<'_>], pages_max: usize, depth: Depth) -> Vec<Section> {
+    let search = sought(record).map(|(over, finding)| search::sheet(over, &finding));
+    let is_search = record.spec.find.is_some();
+    let has_errors = summary::counts(record).failed > 0;
+    let any = |is: fn(&Level<'_>) -> bool| levels.iter().any(is);
     let all = [
-        (Part::Search, sought(record).map(|(over, finding)| search::sheet(over, &finding))),
-        (Part::Levels, Some(levels::sheet(record, levels, depth))),
-        (Part::OpenLoop, groups::open_loop(levels)),
-        (Part::Http2, groups::http2(levels)),
-        (Part::Http3, groups::http3(levels)),
-        (Part::Times, times::sheet(levels)),
-        (Part::Tls, groups::tls(levels)),
-        (Part::Pages, pages::sheet(record, pages_max)),
-        (Part::Fairness, groups::fairness(levels)),
-        (Part::Generators, generators::sheet(record, levels)),
-        (Part::Machines, machines::sheet(levels)),
-        (Part::Server, server::sheet(levels)),
-        (Part::ServerHosts, server_hosts::sheet(record, levels)),
-        (Part::Origin, groups::origin(record, levels)),
-        (Part::Cpus, cpus::sheet(record, levels)),
-        (Part::CpusThere, cpus::elsewhere(record, levels)),
-        (Part::Network, groups::network(levels)),
-        (Part::NetworkThere, groups::network_there(levels)),
-        (Part::Errors, errors::sheet(record)),
+        (search, is_search, true),
+        (Some(levels::sheet(record, levels, depth)), !is_search, false),
+        (groups::open_loop(levels), any(remarkable::is_late), false),
+        (groups::http2(levels), any(remarkable::was_refused_streams), false),
+        // What QUIC did is in no counter of TCP.
+        (groups::http3(levels), true, false),
+        (times::sheet(levels), false, false),
+        // Figures cannot be read without knowing whether certificates were verified and sessions resumed.
+        (groups::tls(levels), true, false),
+        (pages::sheet(record, pages_max), false, false),
+        (groups::fairness(levels), any(remarkable::is_unfair), false),
+        // Which hosts made the load, and those of a server that has several, are part of what was measured.
+        (generators::sheet(record, levels), true, true),
+        (machines::sheet(levels), any(remarkable::is_near_its_limit), false),
+        (server::sheet(levels), false, false),
+        (server_hosts::sheet(record, levels), true, true),
+        (groups::origin(record, levels), false, false),
+        (cpus::sheet(record, levels), remarkable::is_disturbed(record), false),
+        (cpus::elsewhere(record, levels), false, false),
+        (groups::network(levels), any(|level| groups::loses(level.host.as_ref())), false),
+        (groups::network_there(levels), any(|level| groups::loses(level.server_host.as_ref())), false),
+        // Only the full report says that there were none.
+        (errors::sheet(record).filter(|_| has_errors || depth == Depth::Full), true, false),
     ];
-    all.into_iter().filter_map(|(part, sheet)| Some((part, sheet?))).collect()
+    let section = |(sheet, is_seen, is_short): (Option<Sheet>, bool, bool)| {
+        Some(Section { sheet: sheet?, is_seen, is_short })
+    };
+    all.into_iter().filter_map(section).collect()
 }

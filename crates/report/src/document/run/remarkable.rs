@@ -1,5 +1,5 @@
-//! Which tables the default report shows besides the levels: those with something that a reader has to see. This is the one place
-//! that says what is remarkable; the bounds are the verdict's.
+//! When a level, or a record, holds something that a reader has to see: the default report then shows its table. The bounds are the
+//! verdict's.
 
 use webstone_judge::series::USEFUL_JAIN_MIN;
 use webstone_judge::verdict::{
@@ -7,47 +7,23 @@ use webstone_judge::verdict::{
 };
 use webstone_model::record::RunRecord;
 
-use super::Part;
-use super::groups::loses;
-use crate::summary::{self, Level};
+use crate::summary::Level;
 
 /// Share of a bound, from which on a figure is near it.
 const NEAR: f64 = 0.9;
 
-/// Whether a table has to be seen.
-pub(super) fn is(part: Part, record: &RunRecord, levels: &[Level<'_>]) -> bool {
-    match part {
-        Part::Errors => summary::counts(record).failed > 0,
-        Part::Machines => levels.iter().any(generator_is_near_its_limit),
-        Part::Cpus => is_disturbed(record),
-        Part::Fairness => levels.iter().any(is_unfair),
-        // Whether certificates were verified and sessions resumed, figures cannot be read without.
-        Part::Tls => true,
-        // Which hosts made the load, and whether one of them differs, belongs to what was measured.
-        Part::Generators => true,
-        // So do the hosts of a server that has several.
-        Part::ServerHosts => true,
-        Part::OpenLoop => levels.iter().any(is_late),
-        Part::Http2 => levels.iter().any(was_refused_streams),
-        // What QUIC did, TCP's counters do not show.
-        Part::Http3 => true,
-        Part::Network => levels.iter().any(|level| loses(level.host.as_ref())),
-        Part::NetworkThere => levels.iter().any(|level| loses(level.server_host.as_ref())),
-        _ => false,
-    }
-}
-
-fn generator_is_near_its_limit(level: &Level<'_>) -> bool {
+/// Of the load generator.
+pub(super) fn is_near_its_limit(level: &Level<'_>) -> bool {
     let waited = level.generator.waited_percent.unwrap_or_default();
     level.generator.busiest_percent + waited >= WORKER_CPU_PERCENT_MAX * NEAR
 }
 
-fn is_disturbed(record: &RunRecord) -> bool {
+pub(super) fn is_disturbed(record: &RunRecord) -> bool {
     !record.voids.is_empty() || record.iterations.iter().any(|run| !losses(record, run).is_empty())
 }
 
 /// One client has nobody to be compared with; in open loop clients stand by, and a rate may not need them all.
-fn is_unfair(level: &Level<'_>) -> bool {
+pub(super) fn is_unfair(level: &Level<'_>) -> bool {
     let unfair = |fairness: &webstone_measure::metrics::Fairness| {
         fairness.starved > 0 || fairness.jain_pages < USEFUL_JAIN_MIN
     };
@@ -55,11 +31,11 @@ fn is_unfair(level: &Level<'_>) -> bool {
 }
 
 /// Requests waited for streams, or came in vain.
-fn was_refused_streams(level: &Level<'_>) -> bool {
+pub(super) fn was_refused_streams(level: &Level<'_>) -> bool {
     level.http2.is_some_and(|counts| counts.waited > 0 || counts.refused > 0)
 }
 
-fn is_late(level: &Level<'_>) -> bool {
+pub(super) fn is_late(level: &Level<'_>) -> bool {
     let Some(open_loop) = &level.open_loop else { return false };
     let kept = open_loop.kept;
     let times = &level.distributions;

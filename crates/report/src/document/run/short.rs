@@ -9,7 +9,8 @@ use webstone_measure::figures::table::{self, Rank};
 use webstone_measure::figures::{Figure, Group, Quantity};
 use webstone_model::record::RunRecord;
 
-use super::{figures, generators, header, headline, problems, search, server_hosts, sought};
+use super::problems::Depth;
+use super::{figures, header, headline, problems, sought};
 use crate::document::cell::Cell;
 use crate::document::table::{Room, Table};
 use crate::document::{Block, Document, Tone};
@@ -39,8 +40,10 @@ pub(crate) fn document(record: &RunRecord, verdict: &Verdict) -> Document {
     let mut doc = Document::default();
     doc.0.push(Block::Title(format!("webstone: {} on {}", record.workload.name, header::target(record))));
     begin(record, verdict, &levels, &mut doc);
-    doc.sheets(sought(record).map(|(over, finding)| search::sheet(over, &finding)));
     if !levels.is_empty() {
+        let sections = super::sections(record, &levels, 0, Depth::Brief).into_iter();
+        let mut sheets = sections.filter(|section| section.is_short).map(|section| section.sheet).peekable();
+        doc.sheets(sheets.next_if(|_| sought(record).is_some()));
         doc.0.push(Block::Table(level_table(&levels)));
         if summary::peak(&levels).is_some() {
             let repeated = levels.iter().any(|level| level.statistics.request_rate.is_some());
@@ -48,8 +51,7 @@ pub(crate) fn document(record: &RunRecord, verdict: &Verdict) -> Document {
                 if repeated { " Interval: of the mean of requests/s over iterations." } else { "" };
             doc.text(Tone::Plain, format!("Bold: the level of the highest request rate.{interval}"));
         }
-        doc.sheets(generators::sheet(record, &levels));
-        doc.sheets(server_hosts::sheet(record, &levels));
+        doc.sheets(sheets);
         doc.0.extend(errors(record).map(Block::Table));
     }
     doc.0.push(Block::Table(facts(record, verdict)));
