@@ -13,7 +13,9 @@ use webstone_measure::figures::generator::{GeneratorFigures, OpenLoopFigures};
 use webstone_measure::figures::host::HostFigures;
 use webstone_measure::figures::{Figure, Figures, Reading, Value, table};
 use webstone_measure::keys::LevelKey;
-use webstone_measure::metrics::{Counts, Fairness, Histogram, Http2Counts, Http3Counts, Lifetime, Measured};
+use webstone_measure::metrics::{
+    Counts, Fairness, Histogram, Http2Counts, Http3Counts, Lifetime, Measured, Moments,
+};
 use webstone_measure::origin_figures::OriginFigures;
 use webstone_measure::rate::RateProfile;
 use webstone_measure::server_figures::ServerFigures;
@@ -165,6 +167,25 @@ pub(crate) fn merged<'a>(runs: &[&'a IterationRecord]) -> Cow<'a, Measured> {
         _ => Cow::Owned(IterationRecord::merged(runs)),
     }
 }
+
+/// A kind of time: what metrics call it, what it is, and what was measured of it.
+pub(crate) type Time = (&'static str, &'static str, fn(&Measured) -> (&Histogram, &Moments));
+
+/// All of them.
+pub(crate) const TIMES: [Time; 4] = [
+    ("connect", "TCP connect time, of connections established in the window", |it| {
+        (&it.histograms.connect, &it.connect)
+    }),
+    ("first_byte", "Start to first byte, of requests that succeeded", |it| {
+        (&it.histograms.first_byte, &it.first_byte)
+    }),
+    ("response", "Start to last byte, of requests that succeeded: the latency", |it| {
+        (&it.histograms.response, &it.response)
+    }),
+    ("page", "Start of the first file to last byte of the last, of pages fetched whole", |it| {
+        (&it.histograms.page, &it.page)
+    }),
+];
 
 /// The distribution of a level's response times, for a curve: of answered requests; where others make a percentile a lower bound, of
 /// all with the time that they waited.

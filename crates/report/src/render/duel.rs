@@ -4,7 +4,7 @@ use webstone_judge::duel::{self, DuelComparison, DuelJudgement, GateOutcome};
 use webstone_model::duel::DuelRecord;
 use webstone_model::record::Tool;
 
-use super::chart::escape;
+use super::junit::{self, Case, Suite};
 use super::{drawn, html, outgoing};
 use crate::document::duel as document;
 use crate::document::{Block, Document};
@@ -79,55 +79,39 @@ fn comment(record: &DuelRecord, judgement: &DuelJudgement) -> Document {
 
 /// Each condition is a test case, and so is the verdict.
 fn junit(record: &DuelRecord, judgement: &DuelJudgement) -> String {
-    let quoted = |text: &str| {
-        let mut out = String::new();
-        escape(&mut out, text);
-        format!("\"{out}\"")
-    };
-    let mut cases = Vec::new();
     let verdict = document::verdict_line(record, judgement);
     let is_wrong = !judgement.standing.is_conclusive();
-    cases.push(("verdict".to_owned(), is_wrong.then_some(("error", verdict.clone())), verdict));
+    let outcome = is_wrong.then(|| ("error", judgement.standing.word(), vec![verdict.clone()]));
+    let mut cases = vec![Case {
+        name: "verdict".to_owned(),
+        time_s: record.took_ns as f64 / 1e9,
+        outcome,
+        output: vec![verdict],
+    }];
     for of in &judgement.comparisons {
         let said = document::sentence(record, judgement, of);
-        let gates: Vec<_> =
-            judgement.gates.iter().filter(|judged| judged.contestant == of.contestant).collect();
-        if gates.is_empty() {
-            cases.push((of.name.clone(), None, said.clone()));
+        let case = |name: String, outcome| Case { name, time_s: 0.0, outcome, output: vec![said.clone()] };
+        let gates = || judgement.gates.iter().filter(|judged| judged.contestant == of.contestant);
+        if gates().next().is_none() {
+            cases.push(case(of.name.clone(), None));
         }
-        for judged in gates {
+        cases.extend(gates().map(|judged| {
             let outcome = match judged.outcome {
                 GateOutcome::Kept => None,
-                GateOutcome::Broken => Some(("failure", said.clone())),
-                GateOutcome::Unknown => Some(("error", format!("cannot be told in this time: {said}"))),
+                GateOutcome::Broken => Some(("failure", "condition", vec![said.clone()])),
+                GateOutcome::Unknown => {
+                    Some(("error", "unknown", vec![format!("cannot be told in this time: {said}")]))
+                }
             };
-            cases.push((format!("{}: not {}", of.name, judged.gate), outcome, said.clone()));
-        }
+            case(format!("{}: not {}", of.name, judged.gate), outcome)
+        }));
     }
-    let of = |kind: &str| {
-        cases.iter().filter(|(_, outcome, _)| outcome.as_ref().is_some_and(|it| it.0 == kind)).count()
-    };
-    let counts = format!(
-        "tests=\"{}\" failures=\"{}\" errors=\"{}\" skipped=\"0\" time=\"{:.3}\"",
-        cases.len(),
-        of("failure"),
-        of("error"),
-        record.took_ns as f64 / 1e9
-    );
-    let class = format!("webstone.{}", document::title(record).replace('.', "_"));
-    let mut out = format!(
-        "<?xml version=\"1.0\" encoding=\"UTF-8\"?>\n<testsuites name=\"webstone\" {counts}>\n  <testsuite name={} timestamp={} {counts}>\n",
-        quoted(&record.id),
-        quoted(record.started_at.get(..19).unwrap_or(&record.started_at)),
-    );
-    for (name, outcome, said) in &cases {
-        out += &format!("    <testcase classname={} name={}>\n", quoted(&class), quoted(name));
-        if let Some((kind, why)) = outcome {
-            out += &format!("      <{kind} message={}/>\n", quoted(why));
-        }
-        let mut text = String::new();
-        escape(&mut text, said);
-        out += &format!("      <system-out>{text}</system-out>\n    </testcase>\n");
-    }
-    out + "  </testsuite>\n</testsuites>\n"
+    junit::document(&[Suite {
+        id: &record.id,
+        started_at: &record.started_at,
+        host: record.environment.get("hostname"),
+        class: document::title(record),
+        properties: Vec::new(),
+        cases,
+    }])
 }

@@ -11,7 +11,7 @@ use webstone_measure::metrics::{Histogram, Histograms, Measured, Moments};
 use webstone_measure::shown::Shown;
 use webstone_model::record::RunRecord;
 
-use crate::summary::{self, Level};
+use crate::summary::{self, Level, TIMES};
 use crate::{Options, ReportError, classic};
 
 /// Rows until half of the remaining values are passed, as wrk2 and the original have them.
@@ -33,13 +33,8 @@ pub(crate) fn render(record: &RunRecord, options: &Options) -> Result<String, Re
     let _ = writeln!(out, "#[webstone {}: {name} time in milliseconds, {subject}]", Shown(&record.id));
     let nothing = Measured::default();
     let measured = merged.as_deref().unwrap_or(&nothing);
-    let moments = match name {
-        "connect" => &measured.connect,
-        "first-byte" => &measured.first_byte,
-        "page" => &measured.page,
-        _ => &measured.response,
-    };
-    write_out(measured.histograms.named()[place].1, moments, &mut out);
+    let (histogram, moments) = TIMES[place].2(measured);
+    write_out(histogram, moments, &mut out);
     Ok(out)
 }
 

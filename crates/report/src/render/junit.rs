@@ -10,6 +10,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write as _;
 
+use serde_json::Value;
 use webstone_judge::verdict::{Loss, Reason, Verdict, losses};
 use webstone_measure::figures::table::{self, Rank};
 use webstone_measure::keys::LevelKey;
@@ -23,52 +24,70 @@ use crate::{Judged, Options, checked};
 
 /// What came of a case: nothing said is a success.
 #[derive(Default)]
-struct Case {
-    name: String,
-    time_s: f64,
+pub(crate) struct Case {
+    pub(crate) name: String,
+    pub(crate) time_s: f64,
     /// `failure` or `error`, its kind, and why.
-    outcome: Option<(&'static str, &'static str, Vec<String>)>,
+    pub(crate) outcome: Option<(&'static str, &'static str, Vec<String>)>,
     /// What else is to be said.
-    output: Vec<String>,
+    pub(crate) output: Vec<String>,
+}
+
+/// A run or a duel.
+pub(crate) struct Suite<'a> {
+    pub(crate) id: &'a str,
+    /// RFC 3339, UTC.
+    pub(crate) started_at: &'a str,
+    pub(crate) host: Option<&'a Value>,
+    /// What was asked of what.
+    pub(crate) class: String,
+    pub(crate) properties: Vec<(String, String)>,
+    pub(crate) cases: Vec<Case>,
+}
+
+/// The document of runs.
+pub(crate) fn render(records: &[Judged<'_>], options: &Options) -> String {
+    let class = |record: &RunRecord| format!("{} on {}", record.workload.name, header::target(record));
+    let classes: Vec<String> = records.iter().map(|(record, _)| class(record)).collect();
+    let suites = records.iter().zip(&classes).map(|((record, verdict), class)| {
+        let is_shared = classes.iter().filter(|other| *other == class).count() > 1;
+        Suite {
+            id: &record.id,
+            started_at: &record.started_at,
+            host: record.environment.get("hostname"),
+            class: if is_shared { format!("{class} {}", record.id) } else { class.clone() },
+            properties: properties(record, verdict),
+            cases: cases(record, verdict, options),
+        }
+    });
+    document(&suites.collect::<Vec<_>>())
 }
 
 /// The document.
-pub(crate) fn render(records: &[Judged<'_>], options: &Options) -> String {
-    let classes: Vec<String> = records.iter().map(|(record, _)| class_of(record)).collect();
-    let suites = records.iter().zip(&classes).map(|((record, verdict), class)| {
-        let is_shared = classes.iter().filter(|other| *other == class).count() > 1;
-        let class = if is_shared { format!("{class} {}", record.id) } else { class.clone() };
-        (*record, class, cases(record, verdict, options), properties(record, verdict))
-    });
-    let suites: Vec<_> = suites.collect();
-    let all: Vec<&Case> = suites.iter().flat_map(|(_, _, cases, _)| cases).collect();
+pub(crate) fn document(suites: &[Suite<'_>]) -> String {
+    let all: Vec<&Case> = suites.iter().flat_map(|suite| &suite.cases).collect();
     let mut out = "<?xml version=\"1.0\" encoding=\"UTF-8\"?>\n".to_owned();
     let _ = writeln!(out, "<testsuites name=\"webstone\"{}>", counts(&all));
-    for (record, class, cases, properties) in &suites {
-        let host = record.environment.get("hostname").and_then(serde_json::Value::as_str).unwrap_or_default();
+    for Suite { id, started_at, host, class, properties, cases } in suites {
         let _ = writeln!(
             out,
             "  <testsuite name={} timestamp={} hostname={}{}>\n    <properties>",
-            quoted(&record.id),
+            quoted(id),
             // Readers take it for ISO 8601 without a zone.
-            quoted(record.started_at.get(..19).unwrap_or(&record.started_at)),
-            quoted(host),
+            quoted(started_at.get(..19).unwrap_or(started_at)),
+            quoted(host.and_then(Value::as_str).unwrap_or_default()),
             counts(&cases.iter().collect::<Vec<_>>())
         );
         for (name, value) in properties {
             let _ = writeln!(out, "      <property name={} value={}/>", quoted(name), quoted(value));
         }
         out.push_str("    </properties>\n");
-        cases.iter().for_each(|case| write(case, class, &mut out));
+        // A dot would part a package from a class.
+        let class = format!("webstone.{}", class.replace('.', "_"));
+        cases.iter().for_each(|case| write(case, &class, &mut out));
         out.push_str("  </testsuite>\n");
     }
     out + "</testsuites>\n"
-}
-
-/// What was asked of what. A dot would part a package from a class.
-fn class_of(record: &RunRecord) -> String {
-    let name = format!("{} on {}", record.workload.name, header::target(record));
-    format!("webstone.{}", name.replace('.', "_"))
 }
 
 fn counts(cases: &[&Case]) -> String {

@@ -22,6 +22,7 @@ use webstone_workload::target::Target;
 use crate::Judged;
 use crate::definitions::definition;
 use crate::numbers::in_seconds;
+use crate::summary::TIMES;
 
 /// Semantic conventions that names are taken from.
 const SCHEMA_URL: &str = "https://opentelemetry.io/schemas/1.27.0";
@@ -74,29 +75,16 @@ fn metrics(record: &RunRecord) -> Vec<Metric> {
     let points: Vec<Points<'_>> =
         record.iterations.iter().take(ITERATIONS_MAX).map(|run| Points::of(record, run)).collect();
     let mut metrics = Vec::new();
-    let mut distribution = |name, description, histogram: fn(&IterationRecord) -> (&Histogram, &Moments)| {
-        let made: Vec<_> = points.iter().filter_map(|p| p.exponential(histogram(p.run))).collect();
-        metrics
-            .extend((!made.is_empty()).then(|| Metric::new(name, description, "s", Data::exponential(made))));
-    };
-    distribution(
-        "http.client.request.duration",
-        "Start to last byte of requests that succeeded, connecting included",
-        |run| (&run.measured.histograms.response, &run.measured.response),
-    );
-    distribution(
-        "webstone.connect.duration",
-        "TCP connect time, of connections established in the window",
-        |run| (&run.measured.histograms.connect, &run.measured.connect),
-    );
-    distribution("webstone.first_byte.duration", "Start to first byte, of requests that succeeded", |run| {
-        (&run.measured.histograms.first_byte, &run.measured.first_byte)
-    });
-    distribution(
-        "webstone.page.duration",
-        "Start of the first file to last byte of the last, of pages fetched whole",
-        |run| (&run.measured.histograms.page, &run.measured.page),
-    );
+    let [connect, first_byte, (_, _, response), page] = TIMES;
+    let own =
+        [connect, first_byte, page].map(|(name, text, of)| (format!("webstone.{name}.duration"), text, of));
+    let text = "Start to last byte of requests that succeeded, connecting included";
+    for (name, text, of) in
+        [("http.client.request.duration".to_owned(), text, response)].into_iter().chain(own)
+    {
+        let made: Vec<_> = points.iter().filter_map(|it| it.exponential(of(&it.run.measured))).collect();
+        metrics.extend((!made.is_empty()).then(|| Metric::new(&name, text, "s", Data::exponential(made))));
+    }
     let sizes: Vec<_> = points.iter().filter_map(Points::body_sizes).collect();
     if !sizes.is_empty() {
         let data = Data::Histogram { aggregation_temporality: DELTA, data_points: sizes };
@@ -312,7 +300,7 @@ struct Scope {
 
 #[derive(Serialize)]
 struct Metric {
-    name: &'static str,
+    name: String,
     description: String,
     unit: &'static str,
     #[serde(flatten)]
@@ -320,8 +308,8 @@ struct Metric {
 }
 
 impl Metric {
-    fn new(name: &'static str, description: &str, unit: &'static str, data: Data) -> Metric {
-        Metric { name, description: description.to_owned(), unit, data }
+    fn new(name: &str, description: &str, unit: &'static str, data: Data) -> Metric {
+        Metric { name: name.to_owned(), description: description.to_owned(), unit, data }
     }
 }
 

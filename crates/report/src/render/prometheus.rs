@@ -22,7 +22,8 @@ use webstone_workload::{FileRequest, TlsPages};
 
 use crate::definitions::{Definition, definition};
 use crate::numbers::in_seconds;
-use crate::{Judged, Options, summary};
+use crate::summary::{self, TIMES};
+use crate::{Judged, Options};
 
 /// Timed runs of a record that have metrics of their own.
 const ITERATIONS_MAX: usize = 200;
@@ -196,33 +197,8 @@ fn of_levels(metrics: &mut Metrics, run: &Labels, record: &RunRecord) {
     for (_, runs) in record.levels().into_iter().take(LEVELS_MAX) {
         let labels = level_labels(run, runs[0]);
         let merged = summary::merged(&runs);
-        let histograms = &merged.histograms;
-        for (name, text, histogram, moments) in [
-            (
-                "connect",
-                "TCP connect time, of connections established in the window",
-                &histograms.connect,
-                &merged.connect,
-            ),
-            (
-                "first_byte",
-                "Start to first byte, of requests that succeeded",
-                &histograms.first_byte,
-                &merged.first_byte,
-            ),
-            (
-                "response",
-                "Start to last byte, of requests that succeeded: the latency",
-                &histograms.response,
-                &merged.response,
-            ),
-            (
-                "page",
-                "Start of the first file to last byte of the last, of pages fetched whole",
-                &histograms.page,
-                &merged.page,
-            ),
-        ] {
+        for (name, text, of) in TIMES {
+            let (histogram, moments) = of(&merged);
             if histogram.is_empty() {
                 continue;
             }
