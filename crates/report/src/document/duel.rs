@@ -2,7 +2,7 @@
 //! whether it may be believed, and how it was held.
 
 use serde_json::Value;
-use webstone_judge::duel::{DuelComparison, DuelJudgement, DuelRatio, GateOutcome};
+use webstone_judge::duel::{DuelComparison, DuelJudgement, DuelRatio, GateOutcome, JudgedGate};
 use webstone_judge::verdict::Standing;
 use webstone_measure::slices::Slice;
 use webstone_measure::units::Nanos;
@@ -13,12 +13,23 @@ use crate::document::table::{Room, Sheet, Table};
 use crate::document::{Document, Tone};
 use crate::numbers::{Scale, count, counted, seconds, signed};
 
+/// Columns of labels.
+const LABEL: usize = 10;
+/// Answers that differ, told one by one.
+const DIFFERENCES_MAX: usize = 5;
+
 /// The document, with the sentences first.
 pub(crate) fn document(record: &DuelRecord, judgement: &DuelJudgement) -> Document {
     let mut doc = Document::default();
     doc.text(Tone::Strong, title(record));
     doc.gap();
-    differences(record, &mut doc);
+    let say = |notes: Vec<Note>, doc: &mut Document| {
+        notes.into_iter().for_each(|(label, tone, text)| doc.item(label, LABEL, tone, text));
+    };
+    say(differences(record), &mut doc);
+    if !record.differences.is_empty() {
+        doc.gap();
+    }
     for of in &judgement.comparisons {
         let tone = match leading(judgement, of).and_then(DuelRatio::is_worse) {
             Some(true) => Tone::Alarm,
@@ -27,19 +38,10 @@ pub(crate) fn document(record: &DuelRecord, judgement: &DuelJudgement) -> Docume
         };
         doc.text(tone, sentence(record, judgement, of));
     }
-    gates(record, judgement, &mut doc);
+    say(gates(record, judgement), &mut doc);
     doc.sheets(judgement.comparisons.iter().map(|of| sheet(record, of)));
     doc.gap();
-    if let Some(line) = twin_line(record, judgement) {
-        doc.item("twin", 10, Tone::Plain, line);
-    }
-    doc.item("held", 10, Tone::Plain, how(record));
-    for line in conditions(record) {
-        doc.item("during", 10, Tone::Plain, line);
-    }
-    for note in &judgement.notes {
-        doc.item("note", 10, Tone::Caution, note.clone());
-    }
+    say(notes(record, judgement), &mut doc);
     let tone = if judgement.standing.is_conclusive() { Tone::Good } else { Tone::Alarm };
     doc.gap();
     doc.text(tone, verdict_line(record, judgement));
@@ -122,56 +124,50 @@ pub(crate) fn interval(ratio: &DuelRatio) -> String {
     }
 }
 
-/// Answers that differ, and what became of the conditions, a line each.
-pub(crate) fn differences_and_gates(record: &DuelRecord, judgement: &DuelJudgement) -> Vec<String> {
-    let gates = judgement.gates.iter().map(|judged| {
-        let word = match judged.outcome {
-            GateOutcome::Kept => "kept",
-            GateOutcome::Broken => "broken",
-            GateOutcome::Unknown => "not decided in this time",
-        };
-        format!("fail if {}: {word} ({})", judged.gate, record.contestants[judged.contestant].name)
-    });
-    record.differences.iter().map(|it| difference(record, it)).chain(gates).collect()
+/// What there is to know besides the figures: a label, and its text.
+pub(crate) type Note = (&'static str, Tone, String);
+
+/// Notes as a list.
+pub(crate) fn listed(notes: Vec<Note>) -> Vec<String> {
+    notes.into_iter().map(|(label, _, text)| format!("{label}: {text}")).collect()
 }
 
-fn difference(record: &DuelRecord, of: &AnswerDifference) -> String {
-    let name = record.contestants.get(of.contestant as usize).map_or("", |it| it.name.as_str());
-    format!("{name} answers {} otherwise: {}", of.url, of.what)
+/// Answers that differ, which has to be known before any figure.
+pub(crate) fn differences(record: &DuelRecord) -> Vec<Note> {
+    let told = |of: &AnswerDifference| {
+        let name = record.contestants.get(of.contestant as usize).map_or("", |it| it.name.as_str());
+        format!("{name} answers {} otherwise: {}", of.url, of.what)
+    };
+    let mut told: Vec<String> = record.differences.iter().take(DIFFERENCES_MAX).map(told).collect();
+    let more = record.differences.len().saturating_sub(DIFFERENCES_MAX);
+    told.extend((more > 0).then(|| format!("and {more} more answers")));
+    if !told.is_empty() {
+        told.push("who answers otherwise does other work: read the figures with that in mind".to_owned());
+    }
+    told.into_iter().map(|text| ("DIFFERS", Tone::Alarm, text)).collect()
 }
 
-fn differences(record: &DuelRecord, doc: &mut Document) {
-    let shown = 5;
-    for of in record.differences.iter().take(shown) {
-        doc.item("DIFFERS", 10, Tone::Alarm, difference(record, of));
-    }
-    let more = record.differences.len().saturating_sub(shown);
-    if more > 0 {
-        doc.note(Tone::Alarm, format!("and {more} more answers that differ"));
-    }
-    if !record.differences.is_empty() {
-        doc.note(
-            Tone::Alarm,
-            "Contestants that answer otherwise do other work: read the figures with that in mind.",
-        );
-        doc.gap();
-    }
-}
-
-fn gates(record: &DuelRecord, judgement: &DuelJudgement, doc: &mut Document) {
-    for judged in &judgement.gates {
+/// What became of the conditions.
+pub(crate) fn gates(record: &DuelRecord, judgement: &DuelJudgement) -> Vec<Note> {
+    let gate = |judged: &JudgedGate| {
         let (word, tone) = match judged.outcome {
             GateOutcome::Kept => ("kept", Tone::Good),
             GateOutcome::Broken => ("BROKEN", Tone::Alarm),
             GateOutcome::Unknown => ("unknown", Tone::Caution),
         };
-        doc.item(
-            word,
-            10,
-            tone,
-            format!("--fail-if '{}' for {}", judged.gate, record.contestants[judged.contestant].name),
-        );
-    }
+        let name = &record.contestants[judged.contestant].name;
+        (word, tone, format!("--fail-if '{}' for {name}", judged.gate))
+    };
+    judgement.gates.iter().map(gate).collect()
+}
+
+/// The twin, how it was held, under which conditions, and what else is to be known.
+pub(crate) fn notes(record: &DuelRecord, judgement: &DuelJudgement) -> Vec<Note> {
+    let twin = twin_line(record, judgement).map(|text| ("twin", Tone::Plain, text));
+    let during = conditions(record).into_iter().map(|text| ("during", Tone::Plain, text));
+    let notes = judgement.notes.iter().map(|text| ("note", Tone::Caution, text.clone()));
+    let held = ("held", Tone::Plain, how(record));
+    twin.into_iter().chain([held]).chain(during).chain(notes).collect()
 }
 
 /// Name, unit and factor of a figure in a table.
@@ -222,7 +218,7 @@ pub(crate) fn word(ratio: &DuelRatio) -> &'static str {
 }
 
 /// What the twin shows, if there is one.
-pub(crate) fn twin_line(record: &DuelRecord, judgement: &DuelJudgement) -> Option<String> {
+fn twin_line(record: &DuelRecord, judgement: &DuelJudgement) -> Option<String> {
     let twin = judgement.twin.as_ref()?;
     let ratio = twin.ratio(judgement.leading)?;
     Some(format!(
@@ -236,7 +232,7 @@ pub(crate) fn twin_line(record: &DuelRecord, judgement: &DuelJudgement) -> Optio
 }
 
 /// What disturbed it, and in open loop how late requests were: a line each, of what is known.
-pub(crate) fn conditions(record: &DuelRecord) -> Vec<String> {
+fn conditions(record: &DuelRecord) -> Vec<String> {
     let slices = || record.starts.iter().flat_map(|start| &start.slices);
     let share = |of: fn(&Slice) -> Option<u64>| {
         let waited: Option<u64> =

@@ -7,7 +7,7 @@ use webstone_model::record::Tool;
 use super::junit::{self, Case, Suite};
 use super::{drawn, html, outgoing};
 use crate::document::duel as document;
-use crate::document::{Block, Document};
+use crate::document::{Block, Document, Tone};
 use crate::{Format, Options, ReportError, Subject};
 
 /// The report of a duel in JSON.
@@ -59,20 +59,14 @@ fn comment(record: &DuelRecord, judgement: &DuelJudgement) -> Document {
     };
     doc.0.push(Block::Title(format!("{mark}{}", document::title(record))));
     for of in &judgement.comparisons {
-        doc.0.push(Block::Text(vec![(
-            crate::document::Tone::Strong,
-            document::sentence(record, judgement, of),
-        )]));
+        doc.text(Tone::Strong, document::sentence(record, judgement, of));
     }
-    doc.list(document::differences_and_gates(record, judgement));
-    doc.note(crate::document::Tone::Faint, document::verdict_line(record, judgement));
+    let gates = document::gates(record, judgement);
+    doc.list(document::listed([document::differences(record), gates].concat()));
+    doc.note(Tone::Faint, document::verdict_line(record, judgement));
     let mut rest = Document::default();
     rest.sheets(judgement.comparisons.iter().map(|of: &DuelComparison| document::sheet(record, of)));
-    let mut notes: Vec<String> = document::twin_line(record, judgement).into_iter().collect();
-    notes.push(document::how(record));
-    notes.extend(document::conditions(record));
-    notes.extend(judgement.notes.iter().cloned());
-    rest.list(notes);
+    rest.list(document::listed(document::notes(record, judgement)));
     doc.0.push(Block::Fold("All figures", rest));
     doc
 }

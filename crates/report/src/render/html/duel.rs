@@ -10,7 +10,7 @@ use super::figure::{Figure, heading};
 use super::markup::Html;
 use crate::chart::{Axis, Change, Line, Point, changes};
 use crate::document::duel::{
-    conditions, differences_and_gates, how, sentence, sheet, title, twin_line, verdict_line, word,
+    differences, gates, how, listed, notes, sentence, sheet, title, verdict_line, word,
 };
 use crate::document::table::{Room, Sheet, Table};
 use crate::numbers::{Scale, signed};
@@ -39,11 +39,8 @@ fn answers(html: &mut Html, record: &DuelRecord, judgement: &DuelJudgement) {
         html.element("p", &sentence(record, judgement, of));
     }
     html.element("p", &verdict_line(record, judgement)).raw("</div>");
-    let mut notes = differences_and_gates(record, judgement);
-    notes.extend(twin_line(record, judgement));
-    notes.extend(conditions(record));
-    notes.extend(judgement.notes.iter().chain(&record.warnings).cloned());
-    html.list(notes).raw("</section>");
+    let notes = [differences(record), gates(record, judgement), notes(record, judgement)].concat();
+    html.list(listed(notes).into_iter().chain(record.warnings.iter().cloned())).raw("</section>");
 }
 
 fn is_worse(judgement: &DuelJudgement) -> bool {
