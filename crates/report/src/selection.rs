@@ -5,7 +5,11 @@ use std::borrow::Cow;
 use webstone_model::pages::StoredPages;
 use webstone_model::record::RunRecord;
 
+use crate::numbers::listed;
 use crate::{Options, ReportError};
+
+/// Levels that a message names.
+const LEVELS_MAX: usize = 20;
 
 /// The record with only the selected iterations; borrowed where nothing is selected.
 pub(crate) fn select<'a>(
@@ -50,9 +54,7 @@ fn held(record: &RunRecord) -> String {
         return "no iterations at all".to_owned();
     }
     let names: Vec<String> = levels.chunk_by(|a, b| a.0 == b.0).map(level_name).collect();
-    let shown = names.len().min(20);
-    let more = if names.len() > shown { format!(" and {} more", names.len() - shown) } else { String::new() };
-    format!("{}{more}", names[..shown].join(", "))
+    listed(&names, LEVELS_MAX)
 }
 
 fn level_name(iterations: &[(u32, u32)]) -> String {

@@ -10,7 +10,7 @@ use webstone_model::spec::parse_cpu_list;
 
 use crate::document::table::{Room, Sheet, Table};
 use crate::document::{Block, Document, Tone};
-use crate::numbers::{bytes, count, counted};
+use crate::numbers::{bytes, count, counted, cpu_list, listed};
 use crate::text::header;
 
 /// Title of the table, in every format.
@@ -87,8 +87,10 @@ pub(crate) fn of(record: &RunRecord) -> Vec<Group> {
 /// Each host that made load: its processor, memory and kernel; the program, and how it was started.
 fn load_generators(record: &RunRecord) -> Vec<(String, String)> {
     let of_host = |(place, host): (usize, &GeneratorRecord)| {
-        let cpus: Vec<String> = host.cpus.iter().map(u32::to_string).collect();
-        let on = if cpus.is_empty() { String::new() } else { format!(" on CPU {}", cpus.join(",")) };
+        let on = match &host.cpus[..] {
+            [] => String::new(),
+            cpus => format!(" on CPU {}", cpu_list(cpus)),
+        };
         let pod = host.pod.as_ref().map(|pod| format!("namespace {}, {}", pod.namespace, pod.in_words()));
         let mut parts = vec![host.name.clone(), pod.unwrap_or_default()];
         // Its own name for itself is the first of these.
@@ -108,11 +110,10 @@ fn server_hosts(record: &RunRecord) -> Vec<(String, String)> {
         return Vec::new();
     }
     let of_host = |(place, agent): (u32, &AgentRecord)| {
-        let cpus: Vec<String> = agent.cpus.iter().map(u32::to_string).collect();
         let mut parts = vec![agent.name.clone()];
         // Its own name for itself is the first of these.
         parts.extend(header::machine(&|name| agent.environment.get(name)).into_iter().skip(1));
-        parts.push(if cpus.is_empty() { String::new() } else { format!("server on CPU {}", cpus.join(",")) });
+        parts.extend((!agent.cpus.is_empty()).then(|| format!("server on CPU {}", cpu_list(&agent.cpus))));
         parts.push(format!("webstone {}", agent.version));
         parts.push(format!("`{}`", agent.command));
         (format!("server host {}", place + 1), header::joined(parts, "; "))
@@ -147,7 +148,7 @@ pub(crate) fn of_all(runs: &[(&str, &RunRecord)]) -> Vec<Group> {
     }
     let whole = |shared: Shared<'_>| match shared.runs.len() == runs.len() {
         true => (shared.label, shared.text),
-        false => (shared.label, format!("{} ({})", shared.text, named(&shared.runs))),
+        false => (shared.label, format!("{} ({})", shared.text, listed(&shared.runs, NAMES_MAX))),
     };
     let group = |(title, rows): (&'static str, Vec<Shared<'_>>)| Group {
         title,
@@ -178,14 +179,6 @@ impl<'a> Shared<'a> {
     }
 }
 
-fn named(runs: &[&str]) -> String {
-    let shown = runs.iter().take(NAMES_MAX).copied().collect::<Vec<_>>().join(", ");
-    match runs.len().saturating_sub(NAMES_MAX) {
-        0 => shown,
-        more => format!("{shown} and {} more", count(more as u64)),
-    }
-}
-
 /// Its software as it was configured.
 fn web_server(record: &RunRecord) -> Vec<(&'static str, String)> {
     let target = &record.target;
@@ -200,7 +193,6 @@ fn web_server(record: &RunRecord) -> Vec<(&'static str, String)> {
         ([], [agent]) => &agent.cpus[..],
         (cpus, _) => cpus,
     };
-    let cpus: Vec<String> = cpus.iter().map(u32::to_string).collect();
     let ours = target.embedded || target.software.is_some();
     let interface = record.spec.server.interface.filter(|_| ours);
     let files = record.environment.get("server.configuration").and_then(Value::as_array);
@@ -216,7 +208,7 @@ fn web_server(record: &RunRecord) -> Vec<(&'static str, String)> {
             },
         ),
         ("processes", fact("server.processes")),
-        ("CPUs", cpus.join(",")),
+        ("CPUs", cpu_list(cpus)),
         ("cache", fact("server.caching")),
         ("log", fact("server.logging")),
         ("look-up of names", fact("server.dns")),

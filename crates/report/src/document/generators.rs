@@ -1,10 +1,13 @@
 //! What each of several hosts that made the load did, over the timed runs of a level: the rows of a table that every format has.
 
+use std::collections::BTreeSet;
+
 use webstone_judge::verdict::{self, Differing, Loss, LossKind};
 use webstone_measure::keys::levels_named;
 use webstone_model::generators::{ClockOffset, GeneratorPart, GeneratorRecord, LoadMaker};
 use webstone_model::record::{HostUse, IterationRecord, RunRecord};
 
+use crate::numbers::counted;
 use crate::summary::quotient;
 
 /// One host over some timed runs of one level.
@@ -88,6 +91,19 @@ fn median(mut values: Vec<u64>) -> f64 {
         0 => 0.0,
         all if all % 2 == 1 => values[all / 2] as f64,
         all => (values[all / 2 - 1] as f64 + values[all / 2] as f64) / 2.0,
+    }
+}
+
+/// How many hosts agents are on: those whose kernels booted together share one.
+pub(crate) fn hosts_in_words<'a>(boots: impl ExactSizeIterator<Item = Option<&'a str>>) -> String {
+    let agents = boots.len() as u64;
+    let hosts = |number: u64| counted(number, "host", "hosts");
+    match boots.collect::<Option<BTreeSet<&str>>>().map(|machines| machines.len() as u64) {
+        // Agents with CPUs of their own, or pods, on one machine.
+        Some(machines) if machines < agents => {
+            format!("{} on {}", counted(agents, "agent", "agents"), hosts(machines))
+        }
+        _ => hosts(agents),
     }
 }
 

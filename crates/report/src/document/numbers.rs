@@ -42,6 +42,37 @@ pub(crate) fn counted(value: u64, one: &str, many: &str) -> String {
     format!("{} {}", count(value), if value == 1 { one } else { many })
 }
 
+/// The first of some names, and how many there are besides.
+pub(crate) fn listed(names: &[impl AsRef<str>], most: usize) -> String {
+    let shown = names.iter().take(most).map(AsRef::as_ref).collect::<Vec<_>>().join(", ");
+    match names.len().saturating_sub(most) as u64 {
+        0 => shown,
+        more => format!("{shown} and {} more", count(more)),
+    }
+}
+
+/// `0,1,4`.
+pub(crate) fn cpu_list(cpus: &[u32]) -> String {
+    cpus.iter().map(u32::to_string).collect::<Vec<_>>().join(",")
+}
+
+/// Which of `count` things are shown where at most `most` can be: evenly chosen, the first, the last and `must` among
+/// them.
+pub(crate) fn spread(count: usize, most: usize, must: Option<usize>) -> Vec<usize> {
+    if count <= most {
+        return (0..count).collect();
+    }
+    let mut chosen: Vec<usize> = (0..most).map(|n| n * (count - 1) / (most - 1).max(1)).collect();
+    if let Some(must) = must.filter(|must| !chosen.contains(must)) {
+        let inner = 1..most.saturating_sub(1);
+        if let Some(nearest) = inner.min_by_key(|place| chosen[*place].abs_diff(must)) {
+            chosen[nearest] = must;
+        }
+    }
+    chosen.sort_unstable();
+    chosen
+}
+
 /// `p99.9`, and `max` of 100.
 pub(crate) fn percentile_name(percentile: f64) -> String {
     if percentile == 100.0 { "max".to_owned() } else { format!("p{percentile}") }
@@ -253,6 +284,15 @@ mod tests {
     fn round_durations_have_no_idle_digits() {
         let shown = [1e-5, 2e-4, 0.005, 0.5, 10.0, 1.25].map(seconds_round);
         assert_eq!(shown, ["10 µs", "200 µs", "5 ms", "500 ms", "10 s", "1.25 s"]);
+    }
+
+    #[test]
+    fn a_few_of_many_are_spread_evenly_and_keep_the_peak() {
+        assert_eq!(spread(3, 8, Some(1)), [0, 1, 2]);
+        assert_eq!(spread(1000, 5, None), [0, 249, 499, 749, 999]);
+        assert_eq!(spread(1000, 5, Some(740)), [0, 249, 499, 740, 999]);
+        assert_eq!(spread(1000, 5, Some(999)), [0, 249, 499, 749, 999]);
+        assert_eq!(spread(9, 2, Some(4)), [0, 8]);
     }
 
     #[test]

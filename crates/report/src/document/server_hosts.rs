@@ -43,10 +43,3 @@ fn row(runs: &[&IterationRecord], agent: u32) -> Option<ServerHostRow> {
         host,
     })
 }
-
-/// How many machines they are, as far as their kernels tell: agents of one machine watch each a server of their own there.
-pub(crate) fn machines(record: &RunRecord) -> Option<usize> {
-    let boots: Option<std::collections::BTreeSet<&str>> =
-        record.target.agents.iter().map(|agent| agent.boot.as_deref()).collect();
-    boots.map(|boots| boots.len())
-}

@@ -11,7 +11,7 @@ use webstone_judge::statistics::{Interval, LevelStatistics};
 use webstone_measure::errors::ErrorClass;
 use webstone_measure::figures::{Figure, Group, Reading, Value, level, table};
 use webstone_measure::keys::LevelKey;
-use webstone_measure::metrics::{Measured, PageTotals};
+use webstone_measure::metrics::PageTotals;
 use webstone_measure::shown::shown;
 use webstone_measure::units::NANOS_PER_SECOND;
 use webstone_model::record::{IterationRecord, RunRecord};
@@ -109,7 +109,7 @@ impl Row {
 
 fn levels(record: &RunRecord, writer: &mut Writer<'_>) -> Result<(), ::csv::Error> {
     let table = LevelTable::of(record);
-    writer.write_record(table.row(record, &nothing()).names())?;
+    writer.write_record(table.row(record, &IterationRecord::default()).names())?;
     record.iterations.iter().try_for_each(|run| table.row(record, run).write(writer))
 }
 
@@ -146,20 +146,6 @@ impl LevelTable {
             }
         }
         row
-    }
-}
-
-/// An iteration that gives the names of columns: an empty table still has its head.
-pub(crate) fn nothing() -> IterationRecord {
-    IterationRecord {
-        clients: 0,
-        iteration: 0,
-        started_at: String::new(),
-        interrupted: false,
-        measured: Measured::default(),
-        identities: Vec::new(),
-        server: None,
-        ..IterationRecord::default()
     }
 }
 
@@ -201,7 +187,7 @@ fn identity_of(row: &mut Row, record: &RunRecord, run: &IterationRecord) {
 }
 
 fn pages(record: &RunRecord, writer: &mut Writer<'_>) -> Result<(), ReportError> {
-    writer.write_record(page_row(record, &nothing(), 0, &PageTotals::default()).names())?;
+    writer.write_record(page_row(record, &IterationRecord::default(), 0, &PageTotals::default()).names())?;
     for run in &record.iterations {
         for row in record.page_rows(run, usize::MAX)? {
             page_row(record, run, row.page as usize, &row.totals).write(writer)?;
@@ -241,7 +227,7 @@ fn page_row(record: &RunRecord, run: &IterationRecord, index: usize, page: &Page
 }
 
 fn generators(record: &RunRecord, writer: &mut Writer<'_>) -> Result<(), ReportError> {
-    writer.write_record(generator_row(record, &nothing(), None).names())?;
+    writer.write_record(generator_row(record, &IterationRecord::default(), None).names())?;
     for run in &record.iterations {
         for row in generators::rows(record, &[run]) {
             generator_row(record, run, Some(&row)).write(writer)?;
@@ -273,7 +259,7 @@ pub(crate) fn generator_row(record: &RunRecord, run: &IterationRecord, row: Opti
 }
 
 fn server_hosts(record: &RunRecord, writer: &mut Writer<'_>) -> Result<(), ReportError> {
-    writer.write_record(server_host_row(record, &nothing(), None).names())?;
+    writer.write_record(server_host_row(record, &IterationRecord::default(), None).names())?;
     for run in &record.iterations {
         for row in server_hosts::rows(record, &[run]) {
             server_host_row(record, run, Some(&row)).write(writer)?;

@@ -14,7 +14,7 @@ use webstone_model::spec::RunSpec;
 use webstone_workload::addresses::AddressRange;
 
 use crate::generators;
-use crate::numbers::{count, counted, decimal, percent, seconds, signed};
+use crate::numbers::{count, counted, decimal, listed, percent, seconds, signed};
 use crate::summary::{self, Level};
 
 /// Levels and iterations named in one line.
@@ -519,14 +519,6 @@ fn ports(spec: &RunSpec, host: &HostUse) -> Option<Pressure> {
         what: "local ports were in use or in TIME_WAIT on this host, for this target or another".to_owned(),
         allowed,
     })
-}
-
-fn listed(names: &[String], most: usize) -> String {
-    let shown = names.iter().take(most).cloned().collect::<Vec<_>>().join(", ");
-    match names.len().saturating_sub(most) {
-        0 => shown,
-        more => format!("{shown} and {more} more"),
-    }
 }
 
 #[cfg(test)]

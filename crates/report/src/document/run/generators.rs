@@ -1,15 +1,13 @@
 //! The hosts that made the load together: what each had of it at the level with the highest rate, and how it measured.
 
 use crate::document::cell::Cell;
-use std::collections::BTreeSet;
-
 use webstone_judge::verdict::WORKER_CPU_PERCENT_MAX;
 use webstone_model::record::RunRecord;
 
 use crate::document::Tone;
 use crate::document::table::{Room, Sheet, Table};
 use crate::generators::{self, HostRow, name};
-use crate::numbers::{Scale, counted};
+use crate::numbers::{Scale, cpu_list};
 use crate::summary::{self, Level};
 
 /// Sentences below the table.
@@ -32,7 +30,7 @@ pub(crate) fn sheet(record: &RunRecord, levels: &[Level<'_>]) -> Option<Sheet> {
     let mut table = Table::of(&rows);
     table.number("#", "", Room::Always, |row| row.generator + 1);
     table.text("host", Room::Distinct(6), |row| name(host(row), row.generator));
-    table.text("CPUs", Room::Optional(2), |row| cpu_list(&host(row).cpus));
+    table.text("CPUs", Room::Optional(2), |row| pinned(&host(row).cpus));
     table.number("workers", "", Room::Optional(3), |row| host(row).workers);
     table.number("clients", "", Room::Always, |row| row.clients.to_string()).defined(SECTION, "clients");
     table
@@ -69,16 +67,7 @@ pub(crate) fn sheet(record: &RunRecord, levels: &[Level<'_>]) -> Option<Sheet> {
         }
     });
     let table = table.done();
-    let boots: Option<BTreeSet<&str>> = record.generators.iter().map(|host| host.boot.as_deref()).collect();
-    let generators = record.generators.len();
-    let who = match boots.map(|boots| boots.len()) {
-        // Agents with CPUs of their own, or pods, on one machine.
-        Some(machines) if machines < generators => {
-            let machines = counted(machines as u64, "host", "hosts");
-            format!("{} on {machines}", counted(generators as u64, "agent", "agents"))
-        }
-        _ => counted(generators as u64, "host", "hosts"),
-    };
+    let who = generators::hosts_in_words(record.generators.iter().map(|host| host.boot.as_deref()));
     let explanation = format!("{who} that made the load together, at {}", level.load());
     let mut sheet = Sheet::new(SECTION, explanation, table);
     let told: Vec<String> =
@@ -88,9 +77,8 @@ pub(crate) fn sheet(record: &RunRecord, levels: &[Level<'_>]) -> Option<Sheet> {
 }
 
 /// CPUs that somebody is pinned to; nothing of those that may run anywhere.
-pub(super) fn cpu_list(cpus: &[u32]) -> Option<String> {
-    let cpus: Vec<String> = cpus.iter().map(u32::to_string).collect();
-    (!cpus.is_empty()).then(|| cpus.join(","))
+pub(super) fn pinned(cpus: &[u32]) -> Option<String> {
+    (!cpus.is_empty()).then(|| cpu_list(cpus))
 }
 
 fn late(scale: &Scale, row: &HostRow) -> String {

@@ -12,7 +12,7 @@ use webstone_workload::{Page, Workload};
 
 use crate::asctime::{date_time, seconds_between};
 use crate::document::{Block, Document, Tone};
-use crate::numbers::{DOT, bytes, count, counted};
+use crate::numbers::{DOT, bytes, count, counted, cpu_list};
 
 /// Columns of the labels.
 pub(super) const LABEL: usize = 10;
@@ -109,8 +109,7 @@ fn target_facts(record: &RunRecord) -> Vec<String> {
         facts.push(format!("started as {ours}: {}", ours.version));
     }
     if !target.cpus.is_empty() {
-        let cpus: Vec<String> = target.cpus.iter().map(u32::to_string).collect();
-        facts.push(format!("on CPU {}", cpus.join(",")));
+        facts.push(format!("on CPU {}", cpu_list(&target.cpus)));
     }
     facts
 }

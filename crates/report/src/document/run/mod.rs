@@ -18,7 +18,7 @@ pub(crate) mod search;
 mod server;
 pub(crate) mod server_hosts;
 pub(crate) mod short;
-mod times;
+pub(crate) mod times;
 
 use problems::Depth;
 use webstone_judge::search::{Finding, of_record};

@@ -4,10 +4,11 @@ use crate::document::cell::Cell;
 use webstone_judge::verdict::SERVER_CPU_PERCENT_MAX;
 use webstone_model::record::RunRecord;
 
-use super::generators::cpu_list;
+use super::generators::pinned;
 use crate::document::Tone;
 use crate::document::table::{Room, Sheet, Table};
-use crate::numbers::{Scale, bytes, counted};
+use crate::generators::hosts_in_words;
+use crate::numbers::{Scale, bytes};
 use crate::server_hosts::{self, ServerHostRow};
 use crate::summary::{self, Level};
 
@@ -28,7 +29,7 @@ pub(crate) fn sheet(record: &RunRecord, levels: &[Level<'_>]) -> Option<Sheet> {
     let mut table = Table::of(&rows);
     table.number("#", "", Room::Always, |row| row.agent + 1);
     table.text("host", Room::Distinct(6), |row| Some(&agent(row).name).filter(|name| !name.is_empty()));
-    table.text("CPUs", Room::Optional(2), |row| cpu_list(&agent(row).cpus));
+    table.text("CPUs", Room::Optional(2), |row| pinned(&agent(row).cpus));
     table.number("server", "% of a CPU", Room::Always, |row| {
         row.server.map(|server| Cell::Decimal(server.cpu_percent, 0))
     });
@@ -57,13 +58,7 @@ pub(crate) fn sheet(record: &RunRecord, levels: &[Level<'_>]) -> Option<Sheet> {
         if summary::quotient(used, cpus) >= SERVER_CPU_PERCENT_MAX { Tone::Caution } else { Tone::Plain }
     });
     let table = table.done();
-    let who = match server_hosts::machines(record) {
-        Some(machines) if machines < agents.len() => {
-            let machines = counted(machines as u64, "host", "hosts");
-            format!("{} on {machines}", counted(agents.len() as u64, "agent", "agents"))
-        }
-        _ => counted(agents.len() as u64, "host", "hosts"),
-    };
+    let who = hosts_in_words(agents.iter().map(|agent| agent.boot.as_deref()));
     let explanation = format!("{who} of the server, at {}", level.load());
     let mut sheet = Sheet::new("Server hosts", explanation, table);
     let missing: Vec<String> = record

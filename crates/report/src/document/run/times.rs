@@ -8,10 +8,10 @@ use webstone_measure::figures::PERCENTILES;
 use webstone_measure::figures::distributions::{Distribution, Distributions};
 
 /// Access to one of the four distributions, with its name.
-type Kind = (&'static str, fn(&Distributions) -> &Option<Distribution>);
+pub(crate) type Kind = (&'static str, fn(&Distributions) -> &Option<Distribution>);
 
 /// The four, and what an open loop has besides.
-const KINDS: [Kind; 9] = [
+pub(crate) const KINDS: [Kind; 9] = [
     ("connect", |d| &d.connect),
     ("TLS handshake", |d| &d.tls_handshake),
     ("first byte", |d| &d.first_byte),

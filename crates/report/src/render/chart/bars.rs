@@ -2,7 +2,7 @@
 
 use std::fmt::Write as _;
 
-use super::{WIDTH, escape, label, open};
+use super::{WIDTH, escape, open, text};
 
 /// Height of a row of a chart whose names stand above.
 pub(super) const ROW: f64 = 31.0;
@@ -45,7 +45,7 @@ pub(crate) fn bars(
     let place =
         |value: f64| if most > 0.0 { value.clamp(0.0, most) / most * (WIDTH - 2.0 * EDGE) } else { 0.0 };
     let mut svg = open(id, "plot bars", height, title, description);
-    label(&mut svg, EDGE, 12.0, "start", heading);
+    text(&mut svg, "label", EDGE, 12.0, "start", heading);
     let shared = shared_words(rows);
     for (index, bar) in rows.iter().enumerate() {
         let top = HEAD + index as f64 * ROW;

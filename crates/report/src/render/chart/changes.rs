@@ -3,7 +3,7 @@
 use std::fmt::Write as _;
 
 use super::bars::{EDGE, names};
-use super::{Axis, WIDTH, label, open, text};
+use super::{Axis, WIDTH, open, text};
 
 const ROW: f64 = 33.0;
 const HEAD: f64 = 4.0;
@@ -45,7 +45,7 @@ pub(crate) fn changes(id: &str, title: &str, description: &str, unit: &str, rows
         let half = name.chars().count() as f64 * super::DIGIT / 2.0;
         let _ = write!(grid, "M{at:.1} {HEAD:.1}V{:.1}", bottom + 4.0);
         if at - half > occupied && at - half >= 0.0 && at + half <= WIDTH {
-            text(&mut svg, at, bottom + 17.0, "middle", name);
+            text(&mut svg, "tick", at, bottom + 17.0, "middle", name);
             occupied = at + half + 4.0;
         }
     }
@@ -81,7 +81,7 @@ pub(crate) fn changes(id: &str, title: &str, description: &str, unit: &str, rows
         }
         svg.push_str("</g>");
     }
-    label(&mut svg, WIDTH / 2.0, height - 5.0, "middle", &axis.label);
+    text(&mut svg, "label", WIDTH / 2.0, height - 5.0, "middle", &axis.label);
     svg.push_str("</svg>");
     svg
 }

@@ -3,7 +3,7 @@
 
 use std::fmt::Write as _;
 
-use super::{WIDTH, escape, open};
+use super::{WIDTH, open, text};
 
 const BOX_WIDTH: f64 = 128.0;
 const LINE: f64 = 13.0;
@@ -43,7 +43,7 @@ pub(crate) fn lab(id: &str, title: &str, description: &str, clients: &[Host], se
         top += height_of(host) + GAP;
     }
     if more > 0 {
-        text(&mut svg, 1.0, top + LINE - 4.0, "start", &format!("and {more} more hosts"));
+        text(&mut svg, "lab", 1.0, top + LINE - 4.0, "start", &format!("and {more} more hosts"));
     }
     let _ = write!(svg, "<path class=\"axis\" d=\"M{middle:.1} {first:.1}V{last:.1}\"/>");
     let right = WIDTH - BOX_WIDTH - 1.0;
@@ -60,7 +60,7 @@ fn boxed(svg: &mut String, x: f64, y: f64, height: f64, lines: &[String]) {
         "<rect class=\"host\" x=\"{x:.1}\" y=\"{y:.1}\" width=\"{BOX_WIDTH:.1}\" height=\"{height:.1}\"/>"
     );
     for (place, line) in lines.iter().enumerate() {
-        text(svg, x + 5.0, y + LINE * (place + 1) as f64, "start", &cut(line, BOX_CHARS));
+        text(svg, "lab", x + 5.0, y + LINE * (place + 1) as f64, "start", &cut(line, BOX_CHARS));
     }
 }
 
@@ -68,7 +68,7 @@ fn boxed(svg: &mut String, x: f64, y: f64, height: f64, lines: &[String]) {
 fn beside(svg: &mut String, x: f64, y: f64, lines: &[String]) {
     for (place, line) in lines.iter().enumerate() {
         let y = if place == 0 { y - 4.0 } else { y + LINE * place as f64 };
-        text(svg, x, y, "middle", &cut(line, LINK_CHARS));
+        text(svg, "lab", x, y, "middle", &cut(line, LINK_CHARS));
     }
 }
 
@@ -77,12 +77,6 @@ fn cut(text: &str, most: usize) -> String {
         None => text.to_owned(),
         Some((at, _)) => format!("{}…", &text[..at]),
     }
-}
-
-fn text(svg: &mut String, x: f64, y: f64, anchor: &str, content: &str) {
-    let _ = write!(svg, "<text class=\"lab\" x=\"{x:.1}\" y=\"{y:.1}\" text-anchor=\"{anchor}\">");
-    escape(svg, content);
-    svg.push_str("</text>");
 }
 
 #[cfg(test)]

@@ -174,7 +174,7 @@ impl Plot {
             let y = area.y(self.y.position(*value));
             let _ = write!(lines, "M{left:.1} {y:.1}H{right:.1}");
             if !label.is_empty() && free_above - y >= 14.0 {
-                text(svg, left - 6.0, y + 4.0, "end", label);
+                text(svg, "tick", left - 6.0, y + 4.0, "end", label);
                 free_above = y;
             }
         }
@@ -184,15 +184,15 @@ impl Plot {
             let x = area.x(self.x.position(*value));
             let half = label.chars().count() as f64 * DIGIT / 2.0;
             if !label.is_empty() && x - half > occupied && x + half <= WIDTH {
-                text(svg, x, bottom + 17.0, "middle", label);
+                text(svg, "tick", x, bottom + 17.0, "middle", label);
                 occupied = x + half + 4.0;
             }
         }
         svg.push_str("</g>");
         let _ = write!(svg, "<path class=\"grid\" d=\"{lines}\"/>");
         let _ = write!(svg, "<path class=\"axis\" d=\"M{left:.1} {top:.1}V{bottom:.1}H{right:.1}\"/>");
-        label(svg, 2.0, 12.0, "start", &self.y.label);
-        label(svg, (left + right) / 2.0, self.height - 5.0, "middle", &self.x.label);
+        text(svg, "label", 2.0, 12.0, "start", &self.y.label);
+        text(svg, "label", (left + right) / 2.0, self.height - 5.0, "middle", &self.x.label);
     }
 
     fn line(&self, line: &Line, area: &Area, svg: &mut String, show_x: Shown<'_>, show_y: Shown<'_>) {
@@ -314,14 +314,8 @@ fn open(id: &str, class: &str, height: f64, title: &str, description: &str) -> S
     svg
 }
 
-fn text(svg: &mut String, x: f64, y: f64, anchor: &str, content: &str) {
-    let _ = write!(svg, "<text class=\"tick\" x=\"{x:.1}\" y=\"{y:.1}\" text-anchor=\"{anchor}\">");
-    escape(svg, content);
-    svg.push_str("</text>");
-}
-
-fn label(svg: &mut String, x: f64, y: f64, anchor: &str, content: &str) {
-    let _ = write!(svg, "<text class=\"label\" x=\"{x:.1}\" y=\"{y:.1}\" text-anchor=\"{anchor}\">");
+fn text(svg: &mut String, class: &str, x: f64, y: f64, anchor: &str, content: &str) {
+    let _ = write!(svg, "<text class=\"{class}\" x=\"{x:.1}\" y=\"{y:.1}\" text-anchor=\"{anchor}\">");
     escape(svg, content);
     svg.push_str("</text>");
 }

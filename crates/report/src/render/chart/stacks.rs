@@ -3,7 +3,7 @@
 use std::fmt::Write as _;
 
 use super::bars::{EDGE, HEAD, ROW, names};
-use super::{STYLES, WIDTH, label, open};
+use super::{STYLES, WIDTH, open, text};
 
 /// One row.
 #[derive(Clone, Debug)]
@@ -20,7 +20,7 @@ pub(crate) fn stacks(id: &str, title: &str, description: &str, heading: &str, ro
     let height = HEAD + rows.len() as f64 * ROW + 4.0;
     let most = rows.iter().map(|row| row.parts.iter().sum::<f64>()).fold(0.0, f64::max);
     let mut svg = open(id, "plot stacks", height, title, description);
-    label(&mut svg, EDGE, 12.0, "start", heading);
+    text(&mut svg, "label", EDGE, 12.0, "start", heading);
     for (index, row) in rows.iter().enumerate() {
         let top = HEAD + index as f64 * ROW;
         names(&mut svg, top, &row.name, &row.shown);

@@ -6,11 +6,11 @@ use webstone_measure::metrics::Histogram;
 use webstone_measure::units::NANOS_PER_SECOND;
 
 use crate::chart::{Axis, Line, Point, STYLES};
-use crate::numbers::{Scale, count, seconds_round};
+use crate::numbers::{Scale, count, seconds_round, spread};
 use crate::summary::{self, Level};
 
 use super::figure::{Figure, places, values};
-use super::markup::{Html, spread};
+use super::markup::Html;
 use super::{Run, definitions};
 
 /// Points a nine.

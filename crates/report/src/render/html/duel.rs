@@ -13,7 +13,7 @@ use crate::document::duel::{
     differences, gates, how, listed, notes, sentence, sheet, title, verdict_line, word,
 };
 use crate::document::table::{Room, Sheet, Table};
-use crate::numbers::{Scale, signed};
+use crate::numbers::{Scale, cpu_list, signed};
 
 /// The page.
 pub(crate) fn render(record: &DuelRecord, judgement: &DuelJudgement) -> String {
@@ -233,10 +233,7 @@ fn contestants(html: &mut Html, record: &DuelRecord) {
         software.or_else(|| it.server.clone()).unwrap_or_default()
     });
     table.text("commit", Room::Always, |it| it.commit.clone().unwrap_or_default());
-    table.text("CPUs", Room::Always, |it| {
-        let cpus: Vec<String> = it.cpus.iter().map(u32::to_string).collect();
-        cpus.join(", ")
-    });
+    table.text("CPUs", Room::Always, |it| cpu_list(&it.cpus));
     html.sheet(&Sheet::new("Contestants", "", table.done()));
     html.element("p", &format!("Command: {}", record.command_line.join(" ")));
     html.raw("</section>");

@@ -3,9 +3,9 @@
 
 use crate::chart::{Axis, Bar, Line, Plot, Point, Stack, bars, key, patch, stacks};
 use crate::document::table::{Room, Table};
-use crate::numbers::{Scale, count, decimal};
+use crate::numbers::{Scale, count, decimal, spread};
 
-use super::markup::{Html, spread};
+use super::markup::Html;
 
 /// Rows of the table beside a chart.
 const ROWS_MAX: usize = 120;

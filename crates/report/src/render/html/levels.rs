@@ -9,12 +9,12 @@ use webstone_measure::metrics::{Measured, Second};
 use webstone_measure::units::NANOS_PER_SECOND;
 
 use crate::chart::{Axis, Line, Point};
-use crate::numbers::{count, decimal};
+use crate::numbers::{count, decimal, spread};
 use crate::summary::{Level, quotient};
 
 use super::figure::{Figure, HEIGHT_LOW, places, values};
 use super::figures::{definition, scale, title};
-use super::markup::{Html, spread};
+use super::markup::Html;
 use super::{Run, definitions, distributions, parts};
 
 /// Levels that are drawn.

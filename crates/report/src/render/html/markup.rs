@@ -192,35 +192,9 @@ impl Html {
     }
 }
 
-/// Which of `count` things are shown where at most `most` can be: evenly chosen, the first, the last and `must` among
-/// them.
-pub(super) fn spread(count: usize, most: usize, must: Option<usize>) -> Vec<usize> {
-    if count <= most {
-        return (0..count).collect();
-    }
-    let mut chosen: Vec<usize> = (0..most).map(|n| n * (count - 1) / (most - 1).max(1)).collect();
-    if let Some(must) = must.filter(|must| !chosen.contains(must)) {
-        let inner = 1..most.saturating_sub(1);
-        if let Some(nearest) = inner.min_by_key(|place| chosen[*place].abs_diff(must)) {
-            chosen[nearest] = must;
-        }
-    }
-    chosen.sort_unstable();
-    chosen
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn a_few_of_many_are_spread_evenly_and_keep_the_peak() {
-        assert_eq!(spread(3, 8, Some(1)), [0, 1, 2]);
-        assert_eq!(spread(1000, 5, None), [0, 249, 499, 749, 999]);
-        assert_eq!(spread(1000, 5, Some(740)), [0, 249, 499, 740, 999]);
-        assert_eq!(spread(1000, 5, Some(999)), [0, 249, 499, 749, 999]);
-        assert_eq!(spread(9, 2, Some(4)), [0, 8]);
-    }
 
     #[test]
     fn elements_close_by_their_name_and_hold_text() {

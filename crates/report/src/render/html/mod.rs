@@ -40,10 +40,10 @@ use webstone_model::record::RunRecord;
 
 use crate::Options;
 use crate::asctime::date_time;
-use crate::numbers::count;
+use crate::numbers::{count, spread};
 use crate::summary::{self, Level};
 use crate::text::{header, sheets};
-use markup::{Html, spread};
+use markup::Html;
 pub(crate) use matrix::of_series;
 
 /// The style sheet of reports, for pages that shall look like them.

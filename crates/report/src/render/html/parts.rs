@@ -6,12 +6,13 @@ use webstone_measure::metrics::{Measured, Moments};
 use webstone_measure::units::NANOS_PER_SECOND;
 use webstone_model::spec::Resolve;
 
+use crate::numbers::spread;
 use crate::summary::Level;
 
 use super::Run;
 use super::figure::StackFigure;
 use super::figures::{definition, scale};
-use super::markup::{Html, spread};
+use super::markup::Html;
 
 /// Levels that are drawn.
 const LEVELS_MAX: usize = 12;

@@ -45,6 +45,13 @@ pub(super) struct Sheet<'a> {
     pub(super) frozen: u16,
 }
 
+impl<'a> Sheet<'a> {
+    /// A table of rows that are few.
+    pub(super) fn of(name: &'static str, blank: Row, rows: Vec<Row>, frozen: u16) -> Sheet<'a> {
+        Sheet { name, blank, count: rows.len(), lines: Box::new(rows.into_iter()), frozen }
+    }
+}
+
 /// A table as it was written: where its columns are.
 #[derive(Clone, Debug)]
 pub(super) struct Placed {

@@ -9,6 +9,7 @@ use webstone_measure::figures::Figure;
 
 use super::book::{Book, Placed};
 use super::levels::{CURVES_FROM, Run, WITH_INTERVALS, interval, reaches};
+use crate::numbers::spread;
 use crate::summary::{self, Level};
 
 /// Lines that a chart draws; more cannot be told apart.
@@ -100,7 +101,7 @@ pub(super) fn of_curves(book: &mut Book, curves: &Placed, runs: &[Run<'_>]) -> R
     chart.x_axis().set_log_base(10).set_min(1);
     chart.y_axis().set_log_base(10);
     let x = ChartRange::new_from_range(curves.name, from, 1, to, 1);
-    for place in spread(names.len()) {
+    for place in spread(names.len(), LINES_MAX, None) {
         let column = CURVES_FROM + place as u16;
         let values = ChartRange::new_from_range(curves.name, from, column, to, column);
         let name = ChartRange::new_from_range(curves.name, 0, column, 0, column);
@@ -158,14 +159,6 @@ fn rows(first: usize, count: usize, written: usize) -> Option<(u32, u32)> {
     (last > first).then(|| (first as u32, last as u32 - 1))
 }
 
-/// At most [`LINES_MAX`] of `count` places, the first and the last among them, evenly spread.
-fn spread(count: usize) -> Vec<usize> {
-    if count <= LINES_MAX {
-        return (0..count).collect();
-    }
-    (0..LINES_MAX).map(|n| n * (count - 1) / (LINES_MAX - 1)).collect()
-}
-
 fn range(placed: &Placed, heading: &str, from: u32, to: u32) -> ChartRange {
     let column = placed.column(heading);
     ChartRange::new_from_range(placed.name, from, column, to, column)
@@ -197,13 +190,6 @@ fn legend(chart: &mut Chart, lines: usize) {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn lines_are_spread_from_the_first_to_the_last() {
-        assert_eq!(spread(3), [0, 1, 2]);
-        let places = spread(1000);
-        assert_eq!((places.len(), places[0], places[LINES_MAX - 1]), (LINES_MAX, 0, 999));
-    }
 
     #[test]
     fn rows_that_were_cut_are_not_drawn() {

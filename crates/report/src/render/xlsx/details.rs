@@ -1,8 +1,10 @@
 //! The tables below a level: clients, pages, seconds, workers, errors, identities; and what the run was made with.
 
 use serde_json::Value;
+use webstone_measure::errors::{ErrorClass, ErrorExample};
 use webstone_measure::figures::level::{LATENCY_MAX, LATENCY_MEAN};
-use webstone_measure::metrics::{ClientTotals, PageTotals, Second, WorkerUse};
+use webstone_measure::identities::IdentityCheck;
+use webstone_measure::metrics::{ClientTotals, Histogram, PageTotals, Second, WorkerUse};
 use webstone_measure::units::NANOS_PER_SECOND;
 use webstone_model::record::{IterationRecord, RunRecord};
 
@@ -59,7 +61,7 @@ fn of_each<'a, T: Default + 'a>(
     list: fn(&IterationRecord) -> &[T],
     line: fn(&str, &IterationRecord, usize, &T) -> Row,
 ) -> Sheet<'a> {
-    let blank = line("", &csv::nothing(), 0, &T::default());
+    let blank = line("", &IterationRecord::default(), 0, &T::default());
     let lines = move |record: &'a RunRecord, run: &'a IterationRecord| {
         list(run).iter().enumerate().map(move |(number, it)| line(&record.id, run, number, it))
     };
@@ -172,69 +174,50 @@ fn second_line(record: &str, run: &IterationRecord, index: usize, interval: &Sec
 
 /// `Errors`: one row a class and timed run, with the first example.
 pub(super) fn errors<'a>(runs: &'a [Run<'a>]) -> Sheet<'a> {
-    let mut sample = IterationRecord::clone(&csv::nothing());
-    let example = || webstone_measure::errors::ErrorExample {
-        at_ns: 0,
-        address: String::new(),
-        request: String::new(),
-        detail: String::new(),
-    };
-    sample.measured.errors.add(webstone_measure::errors::ErrorClass::Refused, example);
-    let blank = error_lines("", &sample).remove(0);
     by_iteration(
         "Errors",
-        blank,
+        error_line("", &IterationRecord::default(), (ErrorClass::Refused, 0, None)),
         runs,
         |run| run.measured.errors.iter().count(),
-        |record, run| error_lines(&record.id, run).into_iter(),
+        |record, run| run.measured.errors.iter().map(move |error| error_line(&record.id, run, error)),
     )
 }
 
-fn error_lines(record: &str, run: &IterationRecord) -> Vec<Row> {
+fn error_line(
+    record: &str,
+    run: &IterationRecord,
+    (class, count, first): (ErrorClass, u64, Option<&ErrorExample>),
+) -> Row {
     let ended = run.measured.counts.ended();
-    let line = |(class, count, first): (
-        webstone_measure::errors::ErrorClass,
-        u64,
-        Option<&webstone_measure::errors::ErrorExample>,
-    )| {
-        let mut line = begun(record, run);
-        line.cell("Class", "", class.name());
-        line.cell("Blames", "", crate::text::errors::blames(class.blame()));
-        line.cell("Errors", "", count);
-        line.cell("Share of ended requests", "%", summary::quotient(count as f64 * 100.0, ended as f64));
-        line.cell("When", "", definition("Errors", class.name()).map(|d| &d.text));
-        line.cell("First at", "s", first.map(|first| in_seconds(first.at_ns)));
-        line.cell("First from", "", first.map(|first| &first.address));
-        line.cell("First request", "", first.map(|first| &first.request));
-        line.cell("What was seen", "", first.map(|first| &first.detail));
-        line
-    };
-    run.measured.errors.iter().map(line).collect()
+    let mut line = begun(record, run);
+    line.cell("Class", "", class.name());
+    line.cell("Blames", "", crate::text::errors::blames(class.blame()));
+    line.cell("Errors", "", count);
+    line.cell("Share of ended requests", "%", summary::quotient(count as f64 * 100.0, ended as f64));
+    line.cell("When", "", definition("Errors", class.name()).map(|d| &d.text));
+    line.cell("First at", "s", first.map(|first| in_seconds(first.at_ns)));
+    line.cell("First from", "", first.map(|first| &first.address));
+    line.cell("First request", "", first.map(|first| &first.request));
+    line.cell("What was seen", "", first.map(|first| &first.detail));
+    line
 }
 
 /// `Identities`: what must hold of the counters, and whether it does.
 pub(super) fn identities<'a>(runs: &'a [Run<'a>]) -> Sheet<'a> {
-    let line = |record: &str, run: &IterationRecord, check: &webstone_measure::identities::IdentityCheck| {
+    let line = |record: &str, run: &IterationRecord, check: Option<&IdentityCheck>| {
         let mut line = begun(record, run);
-        line.cell("Identity", "", check.number);
-        line.cell("Must hold", "", &check.rule);
-        line.cell("Both sides", "", &check.evidence);
-        line.cell("Holds", "", check.holds);
+        line.cell("Identity", "", check.map(|it| it.number));
+        line.cell("Must hold", "", check.map(|it| &it.rule));
+        line.cell("Both sides", "", check.map(|it| &it.evidence));
+        line.cell("Holds", "", check.map(|it| it.holds));
         line
     };
-    let none = webstone_measure::identities::IdentityCheck {
-        number: 0,
-        rule: String::new(),
-        evidence: String::new(),
-        holds: true,
-    };
-    let blank = line("", &csv::nothing(), &none);
     by_iteration(
         "Identities",
-        blank,
+        line("", &IterationRecord::default(), None),
         runs,
         |run| run.identities.len(),
-        move |record, run| run.identities.iter().map(move |check| line(&record.id, run, check)),
+        move |record, run| run.identities.iter().map(move |check| line(&record.id, run, Some(check))),
     )
 }
 
@@ -245,7 +228,7 @@ pub(super) fn workers<'a>(runs: &'a [Run<'a>]) -> Sheet<'a> {
 
 /// `Load generators`: what each of several hosts had of each timed run.
 pub(super) fn generators<'a>(runs: &'a [Run<'a>]) -> Sheet<'a> {
-    let blank = csv::generator_row(runs[0].record, &csv::nothing(), None);
+    let blank = csv::generator_row(runs[0].record, &IterationRecord::default(), None);
     by_iteration(
         "Load generators",
         blank,
@@ -260,7 +243,7 @@ pub(super) fn generators<'a>(runs: &'a [Run<'a>]) -> Sheet<'a> {
 
 /// `Server hosts`: what the server did on each of several hosts in each timed run.
 pub(super) fn server_hosts<'a>(runs: &'a [Run<'a>]) -> Sheet<'a> {
-    let blank = csv::server_host_row(runs[0].record, &csv::nothing(), None);
+    let blank = csv::server_host_row(runs[0].record, &IterationRecord::default(), None);
     by_iteration(
         "Server hosts",
         blank,
@@ -284,16 +267,13 @@ fn worker_line(record: &str, run: &IterationRecord, number: usize, worker: &Work
     line.cell("Share of its CPU", "%", share);
     line.cell("Rounds of its loop", "", worker.loops);
     line.cell("Events", "", worker.events);
-    let delay = &run.measured.generator.loop_delay;
-    let p99 =
-        (!delay.is_empty()).then(|| delay.value_at_percentile(99.0) as f64 / NANOS_PER_SECOND as f64 * MS);
-    line.cell("Loop delay p99 of all workers", "ms", p99);
-    let lag = &run.measured.generator.receive_lag;
-    let p99 = (!lag.is_empty()).then(|| lag.value_at_percentile(99.0) as f64 / NANOS_PER_SECOND as f64 * MS);
-    line.cell("Receive lag p99 of all workers", "ms", p99);
-    let lag = &run.measured.generator.connect_lag;
-    let p50 = (!lag.is_empty()).then(|| lag.value_at_percentile(50.0) as f64 / NANOS_PER_SECOND as f64 * MS);
-    line.cell("Connect lag p50 of all workers", "ms", p50);
+    let generator = &run.measured.generator;
+    let at = |times: &Histogram, percentile| {
+        (!times.is_empty()).then(|| in_seconds(times.value_at_percentile(percentile)) * MS)
+    };
+    line.cell("Loop delay p99 of all workers", "ms", at(&generator.loop_delay, 99.0));
+    line.cell("Receive lag p99 of all workers", "ms", at(&generator.receive_lag, 99.0));
+    line.cell("Connect lag p50 of all workers", "ms", at(&generator.connect_lag, 50.0));
     line
 }
 
@@ -342,8 +322,7 @@ pub(super) fn configuration<'a>(runs: &'a [Run<'a>]) -> Sheet<'a> {
         rows.map(|(group, label, text)| line(&run.record.id, group, label, text)).collect()
     };
     let lines: Vec<Row> = runs.iter().flat_map(of).collect();
-    let blank = line("", "", "", "");
-    Sheet { name: "Configuration", blank, count: lines.len(), lines: Box::new(lines.into_iter()), frozen: 3 }
+    Sheet::of("Configuration", line("", "", "", ""), lines, 3)
 }
 
 /// `Environment`: everything that was read of the machine.
@@ -392,8 +371,7 @@ fn facts<'a>(
         .iter()
         .flat_map(|run| of(run.record).into_iter().map(|(name, value)| line(&run.record.id, name, &value)))
         .collect();
-    let blank = line("", String::new(), &Value::Null);
-    Sheet { name, blank, count: lines.len(), lines: Box::new(lines.into_iter()), frozen: 2 }
+    Sheet::of(name, line("", String::new(), &Value::Null), lines, 2)
 }
 
 /// Objects become dotted names; lists stay lists, in JSON.
@@ -421,11 +399,5 @@ pub(super) fn meanings() -> Sheet<'static> {
         line
     };
     let all = definitions();
-    Sheet {
-        name: "Definitions",
-        blank: line(&all[0]),
-        count: all.len(),
-        lines: Box::new(all.iter().map(line)),
-        frozen: 2,
-    }
+    Sheet::of("Definitions", line(&all[0]), all.iter().map(line).collect(), 2)
 }

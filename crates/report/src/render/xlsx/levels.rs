@@ -7,13 +7,14 @@ use webstone_measure::figures::table::{self, Rank};
 use webstone_measure::figures::{Figure, Group, Value};
 use webstone_measure::metrics::Histogram;
 use webstone_measure::units::NANOS_PER_SECOND;
-use webstone_model::record::RunRecord;
+use webstone_model::record::{IterationRecord, RunRecord};
 
 use super::book::{COLUMNS_MAX, Sheet};
-use crate::csv::{self, LevelTable, Row};
+use crate::csv::{LevelTable, Row};
 use crate::numbers::percentile_name;
 use crate::summary::{self, Level};
-use webstone_measure::figures::distributions::{Distribution, Distributions};
+use crate::text::times::KINDS;
+use webstone_measure::figures::distributions::Distribution;
 
 /// A record with what every sheet needs of it.
 pub(super) struct Run<'a> {
@@ -33,7 +34,7 @@ pub(super) const MS: f64 = 1e3;
 
 /// `Levels`: one row a run and level, its iterations together.
 pub(super) fn levels<'a>(runs: &'a [Run<'a>]) -> Sheet<'a> {
-    let nothing = csv::nothing();
+    let nothing = IterationRecord::default();
     let blank = level_line("", &summary::level(vec![&nothing]));
     Sheet {
         name: "Levels",
@@ -135,7 +136,7 @@ fn level_line(run: &str, level: &Level<'_>) -> Row {
 pub(super) fn iterations<'a>(runs: &'a [Run<'a>]) -> Sheet<'a> {
     Sheet {
         name: "Iterations",
-        blank: LevelTable::of(runs[0].record).row(runs[0].record, &csv::nothing()),
+        blank: LevelTable::of(runs[0].record).row(runs[0].record, &IterationRecord::default()),
         count: runs.iter().map(|run| run.record.iterations.len()).sum(),
         lines: Box::new(runs.iter().flat_map(|run| {
             let table = LevelTable::of(run.record);
@@ -147,37 +148,14 @@ pub(super) fn iterations<'a>(runs: &'a [Run<'a>]) -> Sheet<'a> {
 
 /// `Percentiles`: one row a run, level and distribution.
 pub(super) fn percentiles<'a>(runs: &'a [Run<'a>]) -> Sheet<'a> {
-    let rows: Vec<Row> = runs
-        .iter()
-        .flat_map(|run| run.levels.iter().map(move |level| (run, level)))
-        .flat_map(|(run, level)| {
-            named(&level.distributions)
-                .into_iter()
-                .filter_map(|(name, d)| Some(percentile_line(&run.record.id, level, name, d?)))
-        })
-        .collect();
-    let nothing = csv::nothing();
-    Sheet {
-        name: "Percentiles",
-        blank: percentile_line("", &summary::level(vec![&nothing]), "", &Distribution::default()),
-        count: rows.len(),
-        lines: Box::new(rows.into_iter()),
-        frozen: 3,
-    }
-}
-
-fn named(distributions: &Distributions) -> [(&'static str, Option<&Distribution>); 9] {
-    [
-        ("connect", distributions.connect.as_ref()),
-        ("first byte", distributions.first_byte.as_ref()),
-        ("response", distributions.response.as_ref()),
-        ("page", distributions.page.as_ref()),
-        ("first byte, from actual start", distributions.first_byte_uncorrected.as_ref()),
-        ("response, from actual start", distributions.response_uncorrected.as_ref()),
-        ("page, from actual start", distributions.page_uncorrected.as_ref()),
-        ("schedule lag", distributions.schedule_lag.as_ref()),
-        ("TLS handshake", distributions.tls_handshake.as_ref()),
-    ]
+    let levels = runs.iter().flat_map(|run| run.levels.iter().map(move |level| (run, level)));
+    let rows = levels.flat_map(|(run, level)| {
+        let known = KINDS.iter().filter_map(|(name, of)| Some((name, of(&level.distributions).as_ref()?)));
+        known.map(|(name, times)| percentile_line(&run.record.id, level, name, times)).collect::<Vec<_>>()
+    });
+    let nothing = IterationRecord::default();
+    let blank = percentile_line("", &summary::level(vec![&nothing]), "", &Distribution::default());
+    Sheet::of("Percentiles", blank, rows.collect(), 3)
 }
 
 fn percentile_line(run: &str, level: &Level<'_>, name: &str, d: &Distribution) -> Row {

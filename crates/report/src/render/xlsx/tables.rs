@@ -39,13 +39,7 @@ pub(super) fn sheet<'a>(title: &'static str, all: &[Told]) -> Option<Sheet<'a>> 
             }
         }
     }
-    Some(Sheet {
-        name: title,
-        blank: row("", &[]),
-        count: rows.len(),
-        lines: Box::new(rows.into_iter()),
-        frozen: 1,
-    })
+    Some(Sheet::of(title, row("", &[]), rows, 1))
 }
 
 /// A number as Excel keeps it.
