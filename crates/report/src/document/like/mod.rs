@@ -260,13 +260,8 @@ impl Filled<'_> {
             let printed = |quantity: &Quantity| {
                 row.figure(*quantity).map_or_else(|| self.missing(place, *quantity), |it| it.printed.clone())
             };
-            let cells = |whose: Whose<'_>| {
-                result
-                    .quantities
-                    .iter()
-                    .map(|it| whose.cell(result, row, *it, row.figure(*it).map(|it| &*it.printed)))
-                    .collect()
-            };
+            let cells =
+                |whose: Whose<'_>| result.quantities.iter().map(|it| whose.cell(result, row, *it)).collect();
             let below = self.below(result, place, &cells);
             lines.extend(named(row, &year(result), result.quantities.iter().map(printed).collect(), below));
         }
@@ -298,13 +293,8 @@ impl Filled<'_> {
             let printed = |(_, row): &(usize, &Row)| {
                 row.figure(*quantity).map(|it| it.printed.clone()).unwrap_or_default()
             };
-            let cells = |whose: Whose<'_>| {
-                rows.iter()
-                    .map(|(_, row)| {
-                        whose.cell(result, row, *quantity, row.figure(*quantity).map(|it| &*it.printed))
-                    })
-                    .collect()
-            };
+            let cells =
+                |whose: Whose<'_>| rows.iter().map(|(_, row)| whose.cell(result, row, *quantity)).collect();
             let below = self.below(result, rows[0].0, &cells);
             let mut named = named(rows[0].1, &year(result), rows.iter().map(printed).collect(), below);
             named[0].label.clone_from(head);
@@ -328,27 +318,17 @@ impl Filled<'_> {
         for group in groups {
             for (place, id) in group[1..].iter().enumerate() {
                 let result = result(id);
-                let row_of = |quantity| {
-                    result.rows.iter().find(|row| row.figure(quantity).is_some()).unwrap_or(&result.rows[0])
-                };
                 let printed = |quantity: Quantity| {
-                    let row = row_of(quantity);
-                    let at =
-                        |printed: &str| format!("{printed} @ {} clients", row.clients.unwrap_or_default());
-                    row.figure(quantity).map_or_else(|| self.shape.missing.clone(), |it| at(&it.printed))
+                    printed_peak(result, quantity).unwrap_or_else(|| self.shape.missing.clone())
                 };
-                let cells = |whose: Whose<'_>| {
-                    quantities
-                        .iter()
-                        .map(|it| {
-                            let row = row_of(*it);
-                            whose.peak(result, row, *it, row.figure(*it).map(|it| &*it.printed))
-                        })
-                        .collect()
-                };
+                let cells = |whose: Whose<'_>| quantities.iter().map(|it| whose.peak(result, *it)).collect();
                 let below = self.below(result, 0, &cells);
-                let mut named =
-                    named(row_of(quantities[0]), &year(result), quantities.map(printed).to_vec(), below);
+                let mut named = named(
+                    row_of(result, quantities[0]),
+                    &year(result),
+                    quantities.map(printed).to_vec(),
+                    below,
+                );
                 named[0].label = format!("{}:", result.load);
                 named[0].group = (place == 0).then(|| group[0].clone());
                 named.iter_mut().for_each(|line| line.clients.clear());
@@ -426,10 +406,7 @@ impl Filled<'_> {
             table.number(result.server.clone(), year(result), Room::Always, printed);
         }
         for today in &self.today {
-            let cell = |quantity: &Quantity| {
-                let printed = first.rows[row].figure(*quantity).map(|it| &*it.printed);
-                Whose::Today(today).cell(first, &first.rows[row], *quantity, printed)
-            };
+            let cell = |quantity: &Quantity| Whose::Today(today).cell(first, &first.rows[row], *quantity);
             table.number(today.name.clone(), "", Room::Always, cell);
         }
         table.done()
@@ -488,53 +465,57 @@ enum Whose<'a> {
 
 impl Whose<'_> {
     /// A number, with at least as many decimals as the printed one.
-    fn cell(&self, result: &Published, row: &Row, quantity: Quantity, printed: Option<&str>) -> String {
-        match self {
-            Whose::Own(own) => own
-                .row_like(row)
-                .and_then(|row| row.figure(quantity))
-                .map_or_else(|| "NA".to_owned(), |figure| figure.printed.clone()),
+    fn cell(&self, result: &Published, row: &Row, quantity: Quantity) -> String {
+        let found = match self {
+            Whose::Own(own) => {
+                own.row_like(row).and_then(|row| row.figure(quantity)).map(|it| it.printed.clone())
+            }
             Whose::Today(today) => match today.value(result, row, quantity) {
-                None if quantity == Quantity::Scaling && std::ptr::eq(row, &result.rows[0]) => "-".to_owned(),
-                None => "NA".to_owned(),
-                Some(it) => it.marked(&printed_as(it.value, quantity, result, printed)),
+                None if quantity == Quantity::Scaling && std::ptr::eq(row, &result.rows[0]) => {
+                    Some("-".to_owned())
+                }
+                found => found.map(|it| it.marked(&printed_as(it.value, quantity, result, row))),
             },
-        }
+        };
+        found.unwrap_or_else(|| "NA".to_owned())
     }
 
     /// The same at its own number of clients.
-    fn peak(&self, result: &Published, row: &Row, quantity: Quantity, printed: Option<&str>) -> String {
-        match self {
-            Whose::Own(own) => {
-                let row = own.rows.iter().find(|row| row.figure(quantity).is_some());
-                row.map_or_else(
-                    || "NA".to_owned(),
-                    |row| {
-                        let printed = row.figure(quantity).map_or("", |it| &it.printed);
-                        format!("{printed} @ {} clients", row.clients.unwrap_or_default())
-                    },
-                )
-            }
-            Whose::Today(today) => today.value(result, row, quantity).map_or_else(
-                || "NA".to_owned(),
-                |it| {
-                    let value = printed_as(it.value, quantity, result, printed);
+    fn peak(&self, result: &Published, quantity: Quantity) -> String {
+        let found = match self {
+            Whose::Own(own) => printed_peak(own, quantity),
+            Whose::Today(today) => {
+                let row = row_of(result, quantity);
+                today.value(result, row, quantity).map(|it| {
+                    let value = printed_as(it.value, quantity, result, row);
                     it.marked(&format!("{value} @ {} clients", count(it.clients.into())))
-                },
-            ),
-        }
+                })
+            }
+        };
+        found.unwrap_or_else(|| "NA".to_owned())
     }
 }
 
+/// The row of a result that has a figure.
+pub(crate) fn row_of(result: &Published, quantity: Quantity) -> &Row {
+    result.rows.iter().find(|row| row.figure(quantity).is_some()).unwrap_or(&result.rows[0])
+}
+
+/// `820 @ 50 clients`, as it was printed.
+fn printed_peak(result: &Published, quantity: Quantity) -> Option<String> {
+    let row = row_of(result, quantity);
+    let printed = &row.figure(quantity)?.printed;
+    Some(format!("{printed} @ {} clients", row.clients.unwrap_or_default()))
+}
+
 /// A value in the unit of its document.
-fn printed_as(value: f64, quantity: Quantity, result: &Published, printed: Option<&str>) -> String {
+fn printed_as(value: f64, quantity: Quantity, result: &Published, row: &Row) -> String {
     let value = value / quantity.factor(&result.document);
     if quantity == Quantity::Scaling {
         return format!("{value:.0}%");
     }
-    let printed =
-        printed.and_then(|printed| printed.split_once('.')).map_or(0, |(_, decimals)| decimals.len());
-    told(value, printed)
+    let printed = row.figure(quantity).and_then(|figure| figure.printed.split_once('.'));
+    told(value, printed.map_or(0, |(_, decimals)| decimals.len()))
 }
 
 /// With at least this number of decimals, and two digits of what is small.

@@ -4,7 +4,7 @@ use super::Page;
 use super::figure::{BarFigure, Figure, places, values};
 use super::markup::Html;
 use crate::chart::{Axis, Dash, Line, Point, STYLES};
-use crate::document::like::{Drawn, Filled, Today};
+use crate::document::like::{Drawn, Filled, Today, row_of};
 use crate::history::{Published, Quantity, Row};
 use crate::numbers::{Scale, round, seconds_round};
 
@@ -125,13 +125,9 @@ fn bars(html: &mut Html, id: &str, filled: &Filled<'_>, drawn: &Drawn) {
         }
         return;
     }
-    let row_of = |result: &'static Published| {
-        result.rows.iter().find(|row| row.figure(quantity).is_some()).unwrap_or(&result.rows[0])
-    };
-    let name = |result: &Published| {
-        let cpus =
-            row_of(drawn.results().find(|it| it.id == result.id).expect("it is one of them")).conditions.cpus;
-        let cpus = cpus.unwrap_or_default();
+    let row_of = |result: &'static Published| row_of(result, quantity);
+    let name = |result: &'static Published| {
+        let cpus = row_of(result).conditions.cpus.unwrap_or_default();
         format!("{}, {cpus} {}", result.load, if cpus == 1 { "processor" } else { "processors" })
     };
     let printed =
