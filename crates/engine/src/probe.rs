@@ -268,7 +268,7 @@ impl Probe {
     ) -> Result<ProbeResponse, Failure> {
         let unplanned = |error: PlanError| (ErrorClass::GeneratorIo, error.what, error.hint);
         let no_tls = || {
-            let what = format!("{} is not an https:// URL, and HTTP/3 has no other", self.target);
+            let what = format!("{} is not an https:// URL, but HTTP/3 is always over TLS", self.target);
             (ErrorClass::GeneratorIo, what, Some("write https://, or run with --http 1.1 or 2".to_owned()))
         };
         let tls = self.planned_tls().map_err(unplanned)?.ok_or_else(no_tls)?;

@@ -149,7 +149,7 @@ fn http3(client: &ClientSpec) -> Result<(), SpecError> {
         return refused("client.unix_socket", &format!("`{path}`, but HTTP/3 goes over UDP"));
     }
     if let Some(given) = client.bandwidth {
-        return refused("client.bandwidth", &format!("`{given}`, but datagrams are not held up"));
+        return refused("client.bandwidth", &format!("`{given}`, but it cannot limit HTTP/3's datagrams"));
     }
     if client.reset {
         return refused("client.reset", "`true`, but connections of HTTP/3 have no TCP reset");

@@ -110,7 +110,7 @@ fn rules(spec: &mut RunSpec, asked: &Asked) -> Result<(), SpecError> {
     if spec.client.http == HttpVersion::Http3
         && let Some(url) = spec.target.iter().find(|url| url.starts_with("http:"))
     {
-        let what = format!("`{url}` has no TLS, and HTTP/3 has no other");
+        let what = format!("`{url}` has no TLS, but HTTP/3 is always over TLS");
         return Err(SpecError::new("target", what, "write https://, or set client.http to 1.1 or 2"));
     }
     match spec.target.first() {
