@@ -158,6 +158,10 @@ impl Plan {
             let (what, hint) = aim::refusal(&workload.name, &strangers);
             return Err(PlanError::new(what, hint));
         }
+        if client.http == HttpVersion::Auto {
+            let hint = "name one of them with --http";
+            return Err(PlanError::new("--http auto: the version was not decided before the load", hint));
+        }
         let tls = needs_tls(spec, workload).then(|| TlsPlan::new(&client.tls, client.http)).transpose()?;
         let mut origins = Origins::new(spec, workload, tls.clone())?;
         let mut plan = Plan {

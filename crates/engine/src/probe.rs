@@ -17,7 +17,7 @@ use crate::h2::single::Single;
 use crate::h3::single::Single as Single3;
 use crate::origin::{all_addresses, split};
 use crate::plan_error::PlanError;
-use crate::probe_exchange::{Exchange, Failure, Reading, Stream, Waits};
+use crate::probe_exchange::{Exchange, Failure, Reading, Stream, Waits, is_late};
 use crate::proxy_protocol;
 use crate::sys::{Source, connect_within, datagrams_to};
 use crate::tls::{TlsPlan, TlsStream, told_of_stream};
@@ -38,7 +38,7 @@ pub struct Probe {
 pub struct ProbeTls(TlsPlan);
 
 impl ProbeTls {
-    /// The configuration that clients of a run have. Offers this version alone.
+    /// The configuration that clients of a run have. Offers this version alone, or, where that is open, HTTP/2 and HTTP/1.1.
     ///
     /// # Errors
     /// If a file cannot be read, or settings contradict each other.
@@ -76,6 +76,8 @@ pub enum Extent {
 /// An answer to a probe.
 #[derive(Clone, Debug)]
 pub struct ProbeResponse {
+    /// The version of HTTP that it came in.
+    pub http: HttpVersion,
     /// Status code.
     pub status: u16,
     /// Header fields in order, names as sent.
@@ -222,25 +224,6 @@ impl Probe {
         })?;
         let unplanned = |error: PlanError| failed(ErrorClass::GeneratorIo, error.what, error.hint);
         let tls = self.planned_tls().map_err(unplanned)?;
-        let stream = match &tls {
-            None => stream,
-            Some(tls) => {
-                let stream = TlsStream::new(&tls.0, &self.target, stream);
-                let stream =
-                    stream.map_err(|error| failed(ErrorClass::GeneratorIo, error.to_string(), None))?;
-                Stream::Secure(Box::new(stream))
-            }
-        };
-        let exchange = match self.client.http {
-            HttpVersion::Http2 => {
-                Exchange::Http2(Single::new(&parts, self.target.scheme.name()).map_err(unplanned)?)
-            }
-            HttpVersion::Http10 | HttpVersion::Http11 | HttpVersion::Http3 => {
-                let mut bytes = Vec::new();
-                write_request(&parts, &mut bytes);
-                Exchange::Http1(bytes, Reading::new(sent.method == "HEAD"))
-            }
-        };
         let waits = Waits {
             begun,
             first_byte: self.client.first_byte_timeout.as_duration(),
@@ -250,6 +233,28 @@ impl Probe {
         let told = |error: &std::io::Error| {
             let tls = tls.as_ref().and_then(|tls| told_of_stream(&tls.0, error));
             tls.unwrap_or_else(|| (class_of(error, false), describe(error)))
+        };
+        let mut is_http2 = self.client.http == HttpVersion::Http2;
+        let stream = match &tls {
+            None => stream,
+            Some(tls) => {
+                let stream = TlsStream::new(&tls.0, &self.target, stream);
+                let mut stream =
+                    stream.map_err(|error| failed(ErrorClass::GeneratorIo, error.to_string(), None))?;
+                if self.client.http == HttpVersion::Auto {
+                    is_http2 = negotiated(&mut stream, &waits, &told)
+                        .map_err(|(class, detail, hint)| failed(class, detail, hint))?;
+                }
+                Stream::Secure(Box::new(stream))
+            }
+        };
+        let exchange = match is_http2 {
+            true => Exchange::Http2(Single::new(&parts, self.target.scheme.name()).map_err(unplanned)?),
+            false => {
+                let mut bytes = Vec::new();
+                write_request(&parts, &mut bytes);
+                Exchange::Http1(bytes, Reading::new(sent.method == "HEAD"))
+            }
         };
         let (class, detail, hint) = match exchange.run(stream, &waits, &told, each) {
             Ok(answer) => return Ok(answer),
@@ -355,6 +360,25 @@ impl Probe {
             stream.write_all(&proxy_protocol::header(version, ends))?;
         }
         Ok(stream)
+    }
+}
+
+/// Does the handshake; returns whether it agreed on HTTP/2.
+fn negotiated(
+    stream: &mut TlsStream<Stream>,
+    waits: &Waits,
+    told: &dyn Fn(&std::io::Error) -> (ErrorClass, String),
+) -> Result<bool, Failure> {
+    let left = waits.left(0, None).max(Duration::from_millis(1));
+    let below = stream.below();
+    let shaken = below.set_read_timeout(left).and_then(|()| below.set_write_timeout(left));
+    match shaken.and_then(|()| stream.shake_hands()) {
+        Ok(()) => Ok(stream.speaks_http2()),
+        Err(error) if is_late(&error) => Err(waits.late(0)),
+        Err(error) => {
+            let (class, what) = told(&error);
+            Err((class, what, None))
+        }
     }
 }
 

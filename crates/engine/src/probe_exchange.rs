@@ -6,6 +6,7 @@ use std::os::unix::net::UnixStream;
 use std::time::{Duration, Instant};
 
 use webstone_measure::errors::ErrorClass;
+use webstone_workload::load::HttpVersion;
 
 use crate::h1::response::{AtEnd, ResponseParser, Step};
 use crate::h2::single::Single;
@@ -23,7 +24,7 @@ pub(crate) enum Stream {
 }
 
 impl Stream {
-    fn set_read_timeout(&self, timeout: Duration) -> std::io::Result<()> {
+    pub(crate) fn set_read_timeout(&self, timeout: Duration) -> std::io::Result<()> {
         match self {
             Stream::Internet(stream) => stream.set_read_timeout(Some(timeout)),
             Stream::Unix(stream) => stream.set_read_timeout(Some(timeout)),
@@ -31,7 +32,7 @@ impl Stream {
         }
     }
 
-    fn set_write_timeout(&self, timeout: Duration) -> std::io::Result<()> {
+    pub(crate) fn set_write_timeout(&self, timeout: Duration) -> std::io::Result<()> {
         match self {
             Stream::Internet(stream) => stream.set_write_timeout(Some(timeout)),
             Stream::Unix(stream) => stream.set_write_timeout(Some(timeout)),
@@ -113,6 +114,11 @@ impl Waits {
     }
 }
 
+/// Whether an error says that a time limit has passed.
+pub(crate) fn is_late(error: &std::io::Error) -> bool {
+    matches!(error.kind(), std::io::ErrorKind::WouldBlock | std::io::ErrorKind::TimedOut)
+}
+
 /// A request and its response so far.
 pub(crate) enum Exchange {
     Http1(Vec<u8>, Reading),
@@ -128,9 +134,6 @@ impl Exchange {
         told: &dyn Fn(&std::io::Error) -> (ErrorClass, String),
         each: &mut dyn FnMut(&[u8]),
     ) -> Result<ProbeResponse, Failure> {
-        let is_late = |error: &std::io::Error| {
-            matches!(error.kind(), std::io::ErrorKind::WouldBlock | std::io::ErrorKind::TimedOut)
-        };
         let broken = |error: &std::io::Error, wire_bytes: u64| {
             if is_late(error) {
                 return waits.late(wire_bytes);
@@ -281,11 +284,11 @@ impl Exchange {
 
     fn answer(self, read: ReadTo) -> ProbeResponse {
         let (status, wire_bytes) = (self.status(), self.wire_bytes());
-        let headers = match self {
-            Exchange::Http1(_, reading) => reading.headers,
-            Exchange::Http2(single) => single.headers,
+        let (http, headers) = match self {
+            Exchange::Http1(_, reading) => (HttpVersion::Http11, reading.headers),
+            Exchange::Http2(single) => (HttpVersion::Http2, single.headers),
         };
-        ProbeResponse { status, headers, body: Vec::new(), wire_bytes, read }
+        ProbeResponse { http, status, headers, body: Vec::new(), wire_bytes, read }
     }
 }
 

@@ -11,6 +11,7 @@ use rustix::net::{AddressFamily, SocketType, bind, getsockname, socket};
 use webstone_engine::{Extent, ProbeError, ProbeResponse, ReadTo};
 use webstone_measure::errors::ErrorClass;
 use webstone_workload::RequestDetail;
+use webstone_workload::load::HttpVersion;
 
 use crate::fetch::Fetch;
 
@@ -40,6 +41,7 @@ impl Fetch for Table {
         let is_whole = body.len() as u64 <= bytes_max;
         body[..body.len().min(bytes_max as usize)].chunks(1_000).for_each(each);
         Ok(ProbeResponse {
+            http: HttpVersion::Http11,
             status: *status,
             headers: vec![
                 ("server".into(), "Table/1".into()),

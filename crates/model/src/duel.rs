@@ -202,6 +202,9 @@ pub struct Contestant {
     /// What it says it is, in the field `Server`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub server: Option<String>,
+    /// Which version of HTTP the check before the load chose and why, where `client.http` was `auto`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub http: Option<String>,
     /// The commit that it was built from.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub commit: Option<String>,

@@ -118,6 +118,9 @@ pub struct TargetRecord {
     /// Which program it was, if webstone started it and it was not the embedded one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub software: Option<SoftwareRecord>,
+    /// Which version of HTTP the check before the load chose and why, where `client.http` was `auto`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub http: Option<String>,
     /// What the check before the load found coded, where codings were accepted.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub coded: Vec<CodedSample>,

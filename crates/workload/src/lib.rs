@@ -7,6 +7,7 @@
 
 pub mod addresses;
 pub mod aim;
+pub mod alt_svc;
 pub mod arrivals;
 mod body;
 mod builtin;

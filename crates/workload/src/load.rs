@@ -243,6 +243,9 @@ pub enum HttpVersion {
     /// HTTP/3, over QUIC.
     #[serde(rename = "3")]
     Http3,
+    /// The highest that the server offers: by ALPN, and by Alt-Svc. The check before the load decides, once for a run.
+    #[serde(rename = "auto")]
+    Auto,
 }
 
 impl HttpVersion {
@@ -258,6 +261,7 @@ impl HttpVersion {
             HttpVersion::Http11 => "HTTP/1.1",
             HttpVersion::Http2 => "HTTP/2",
             HttpVersion::Http3 => "HTTP/3",
+            HttpVersion::Auto => "HTTP",
         }
     }
 }

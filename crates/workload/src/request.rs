@@ -67,16 +67,16 @@ impl Request<'_> {
                     let why = format!("{} has no transfer codings", http.name());
                     return refused(&why, "remove it, or run with --http 1.1");
                 }
-                HttpVersion::Http11 if !is_chunked(coding) => {
+                HttpVersion::Http11 | HttpVersion::Auto if !is_chunked(coding) => {
                     return refused(
                         "the only coding that can be sent is `chunked`",
                         "write chunked, or remove it",
                     );
                 }
-                HttpVersion::Http11 if length.is_some() => {
+                HttpVersion::Http11 | HttpVersion::Auto if length.is_some() => {
                     return refused("`Content-Length` is given, too", "remove one of the two");
                 }
-                HttpVersion::Http11 => {}
+                HttpVersion::Http11 | HttpVersion::Auto => {}
             }
         }
         if let Some([(name, length)]) = length {

@@ -3,8 +3,9 @@
 use webstone_measure::units::{Nanos, parse_count};
 use webstone_model::spec::{Levels, parse_cpu_list};
 use webstone_model::threshold::{FailIfs, Thresholds};
+use webstone_workload::alt_svc::offer_of_h3;
 
-/// Levels, durations, counts and lists of CPUs.
+/// Levels, durations, counts, lists of CPUs, and offers of Alt-Svc.
 pub(crate) fn values(data: &[u8]) {
     let Ok(text) = std::str::from_utf8(data) else { return };
     if let Ok(levels) = text.parse::<Levels>() {
@@ -27,6 +28,9 @@ pub(crate) fn values(data: &[u8]) {
     match text.parse::<FailIfs>() {
         Ok(conditions) => assert!(conditions.0.iter().all(|one| one.limit().is_finite())),
         Err(error) => assert!((1..=text.chars().count() + 1).contains(&error.column), "{error}"),
+    }
+    if let Some(offer) = offer_of_h3([text]) {
+        assert_eq!(offer_of_h3([&*offer.text]).as_ref(), Some(&offer));
     }
     if let Ok(cpus) = parse_cpu_list(text) {
         assert!(cpus.iter().all(|cpu| *cpu < 4096));

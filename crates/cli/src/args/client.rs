@@ -47,7 +47,7 @@ pub struct ClientArgs {
     ///
     /// HTTP/2 is negotiated for https:// URLs (ALPN), and used with prior knowledge for http:// URLs. The files
     /// that --parallel requests at a time are then streams of one connection. HTTP/3 goes over QUIC, to https:// URLs
-    /// alone.
+    /// alone. With auto, the check before the load asks by ALPN, follows Alt-Svc once, and the whole run has the version found.
     ///
     /// Example: --http 2
     #[arg(long, value_name = "VERSION", value_parser = values::http_version())]

@@ -34,7 +34,13 @@ pub(super) fn connection_policy() -> impl TypedValueParser<Value = ConnectionPol
 }
 
 pub(super) fn http_version() -> impl TypedValueParser<Value = HttpVersion> {
-    one_of([("1.0", "HTTP/1.0"), ("1.1", "HTTP/1.1"), ("2", "HTTP/2"), ("3", "HTTP/3")])
+    one_of([
+        ("1.0", "HTTP/1.0"),
+        ("1.1", "HTTP/1.1"),
+        ("2", "HTTP/2"),
+        ("3", "HTTP/3"),
+        ("auto", "the highest that the server offers, by ALPN and Alt-Svc"),
+    ])
 }
 
 /// The highest version that a server supports: 1, 2 or 3.
@@ -434,7 +440,7 @@ mod tests {
     #[test]
     fn every_listed_name_is_one_of_the_specifications() {
         assert_eq!(read(&connection_policy()), 3);
-        assert_eq!(read(&http_version()), 4);
+        assert_eq!(read(&http_version()), 5);
         assert_eq!(read(&order()), 3);
         assert_eq!(read(&resolve()), 2);
         assert_eq!(read(&proxy_protocol()), 2);

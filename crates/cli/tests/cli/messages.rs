@@ -329,7 +329,10 @@ fn invalid_values() {
             "error: --connections: `64` is not one of its values\n\
              hint: write one of per-request, per-page, keep-alive; the number of connections is that of clients: -c 64",
         ),
-        (["--http", "4"], "error: --http: `4` is not one of its values\nhint: write one of 1.0, 1.1, 2, 3"),
+        (
+            ["--http", "4"],
+            "error: --http: `4` is not one of its values\nhint: write one of 1.0, 1.1, 2, 3, auto",
+        ),
         (
             ["--server-listen", "8080"],
             "error: --server-listen: `8080` has no port\n\

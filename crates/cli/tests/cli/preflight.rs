@@ -281,3 +281,70 @@ fn a_private_key_with_a_passphrase_is_told() {
          hint: write the key without it to another file: openssl pkey -in KEY -out FILE\n"
     );
 }
+
+/// A port that leads to a server's TCP port, and to nothing over UDP.
+fn relay(url: &str) -> String {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let (from, to) = (listener.local_addr().unwrap(), url.trim_start_matches("https://").to_owned());
+    std::thread::spawn(move || {
+        for near in listener.incoming() {
+            let (near, far) = (near.unwrap(), TcpStream::connect(&to).unwrap());
+            for (mut from, mut to) in [(&near, &far), (&far, &near)]
+                .map(|(from, to)| (from.try_clone().unwrap(), to.try_clone().unwrap()))
+            {
+                std::thread::spawn(move || {
+                    let _ = std::io::copy(&mut from, &mut to);
+                    let _ = to.shutdown(std::net::Shutdown::Write);
+                });
+            }
+        }
+    });
+    format!("https://{from}")
+}
+
+#[test]
+fn a_run_has_the_version_that_its_target_offers() {
+    let dir = tempfile::tempdir().unwrap();
+    let few = ["-k", "-c", "1", "-n", "2", "-d", "0", "--warmup", "0s", "--no-store", "--http", "auto"];
+    let serve = |http| Server::start(dir.path(), &["--tls", "--http", http, "-w", "workout-0k"]);
+    let (three, two) = (serve("3"), serve("2"));
+    let (own, relayed) = (&three.url, relay(&three.url));
+    let port = own.rsplit_once(':').unwrap().1;
+    for (url, http, why) in [
+        (own, "3", format!("HTTP/3, offered by Alt-Svc of {own} (h3=\":{port}\")")),
+        // Over UDP its port is mute: the clients must go where Alt-Svc leads.
+        (&relayed, "3", format!("HTTP/3, offered by Alt-Svc of {relayed} (h3=\":{port}\")")),
+        (
+            &two.url,
+            "2",
+            format!("HTTP/2, agreed on by ALPN with {0}; no Alt-Svc of {0} offers HTTP/3", two.url),
+        ),
+    ] {
+        let said = webstone_in(
+            dir.path(),
+            &[&["run", &format!("{url}/test"), "--format", "json"], &few[..]].concat(),
+        );
+        let record: serde_json::Value =
+            serde_json::from_str(&said.out).unwrap_or_else(|_| panic!("{}", said.err));
+        assert_eq!(
+            (&record["spec"]["client"]["http"], &record["target"]["http"]),
+            (&http.into(), &why.into())
+        );
+        let measured = &record["iterations"][0]["measured"];
+        assert_eq!(
+            (&measured["counts"]["succeeded"], measured["http3"].is_object()),
+            (&2.into(), http == "3")
+        );
+    }
+    let said =
+        webstone_in(dir.path(), &["hit", &format!("{own}/test"), "-k", "--no-check", "--http", "auto"]);
+    assert!(
+        said.code == 2 && said.err.contains("`auto` is decided by the check before the load"),
+        "{said:?}"
+    );
+    let said = webstone_in(
+        dir.path(),
+        &["duel", own, &two.url, "-k", "-w", "workout-0k", "--http", "auto", "--no-store"],
+    );
+    assert!(said.code == 2 && said.err.contains("`auto` is not the same for all"), "{said:?}");
+}

@@ -36,7 +36,7 @@ pub fn write_request(parts: &RequestParts<'_>, out: &mut Vec<u8>) {
     let version = match parts.version {
         HttpVersion::Http10 => "1.0",
         // Requests of a run in HTTP/2 are made elsewhere.
-        HttpVersion::Http11 | HttpVersion::Http2 | HttpVersion::Http3 => "1.1",
+        _ => "1.1",
     };
     let mut line = |pieces: &[&str]| {
         pieces.iter().for_each(|piece| out.extend_from_slice(piece.as_bytes()));
@@ -54,13 +54,10 @@ pub fn write_request(parts: &RequestParts<'_>, out: &mut Vec<u8>) {
     }
     if !given("connection") {
         match (parts.version, parts.last) {
-            (HttpVersion::Http11 | HttpVersion::Http2 | HttpVersion::Http3, true) => {
-                line(&["Connection: close"])
-            }
             (HttpVersion::Http10, false) => line(&["Connection: keep-alive"]),
             // This is already the version's default.
-            (HttpVersion::Http11 | HttpVersion::Http2 | HttpVersion::Http3, false)
-            | (HttpVersion::Http10, true) => {}
+            (HttpVersion::Http10, true) | (_, false) => {}
+            (_, true) => line(&["Connection: close"]),
         }
     }
     for (name, value) in parts.headers {

@@ -4,6 +4,7 @@ use std::net::UdpSocket;
 use std::time::{Duration, Instant};
 
 use webstone_measure::errors::ErrorClass;
+use webstone_workload::load::HttpVersion;
 
 use super::control::{Control, Violation};
 use super::failure::{self, class_of};
@@ -167,6 +168,7 @@ impl Single {
         connection.close(code::NO_ERROR, "");
         send(&mut connection, now(), socket, &mut buffer);
         outcome.map(|read| ProbeResponse {
+            http: HttpVersion::Http3,
             status: answer.status,
             headers: answer.headers,
             body: Vec::new(),

@@ -89,18 +89,17 @@ impl TlsPlan {
                 )
             })?,
         };
-        let speaks = match http {
-            HttpVersion::Http10 => "http/1.0",
-            HttpVersion::Http11 => "http/1.1",
-            HttpVersion::Http2 => "h2",
-            HttpVersion::Http3 => "h3",
+        let (speaks, offers): (_, &[&str]) = match http {
+            // Most servers do not know this name of HTTP/1.0, and some end a handshake that offers nothing that they
+            // know.
+            HttpVersion::Http10 => ("http/1.0", &[]),
+            HttpVersion::Http11 => ("http/1.1", &["http/1.1"]),
+            HttpVersion::Http2 => ("h2", &["h2"]),
+            HttpVersion::Http3 => ("h3", &["h3"]),
+            HttpVersion::Auto => ("http/1.1", &["h2", "http/1.1"]),
         };
-        // Most servers do not know this name of HTTP/1.0, and some end a handshake that offers nothing that they
-        // know.
-        let offers_none = spec.alpn.is_empty() && http == HttpVersion::Http10;
         config.alpn_protocols = match spec.alpn.is_empty() {
-            _ if offers_none => Vec::new(),
-            true => vec![speaks.as_bytes().to_vec()],
+            true => offers.iter().map(|name| name.as_bytes().to_vec()).collect(),
             false => spec.alpn.iter().map(|name| name.as_bytes().to_vec()).collect(),
         };
         config.enable_sni = spec.sni.as_deref() != Some("");

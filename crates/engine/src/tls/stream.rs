@@ -49,6 +49,11 @@ impl<S: Read + Write> TlsStream<S> {
         Ok(())
     }
 
+    /// Whether the handshake agreed on HTTP/2.
+    pub(crate) fn speaks_http2(&self) -> bool {
+        self.0.conn.alpn_protocol() == Some(b"h2")
+    }
+
     /// Writes all bytes in records of their own.
     ///
     /// # Errors

@@ -167,7 +167,9 @@ pub(crate) fn notes(record: &DuelRecord, judgement: &DuelJudgement) -> Vec<Note>
     let during = conditions(record).into_iter().map(|text| ("during", Tone::Plain, text));
     let notes = judgement.notes.iter().map(|text| ("note", Tone::Caution, text.clone()));
     let held = ("held", Tone::Plain, how(record));
-    twin.into_iter().chain([held]).chain(during).chain(notes).collect()
+    let version = record.contestants.iter().find_map(|contestant| contestant.http.clone());
+    let version = version.map(|text| ("version", Tone::Plain, text));
+    twin.into_iter().chain([held]).chain(version).chain(during).chain(notes).collect()
 }
 
 /// Name, unit and factor of a figure in a table.

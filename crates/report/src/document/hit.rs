@@ -95,6 +95,7 @@ fn asked(record: &RunRecord, level: &Level<'_>) -> String {
         counted(level.generator.workers as u64, "worker", "workers"),
         several.map(|runs| format!("{runs} iterations together")).unwrap_or_default(),
         header::policy(record).swap_remove(0),
+        record.target.http.clone().unwrap_or_default(),
     ];
     header::joined(parts.into_iter().chain(header::slowness(record)), DOT)
 }

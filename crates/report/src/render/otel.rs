@@ -158,7 +158,7 @@ impl<'a> Points<'a> {
         let mut http = vec![text("http.request.method", &record.spec.client.method)];
         let version = match record.spec.client.http {
             HttpVersion::Http10 => "1.0",
-            HttpVersion::Http11 => "1.1",
+            HttpVersion::Http11 | HttpVersion::Auto => "1.1",
             HttpVersion::Http2 => "2",
             HttpVersion::Http3 => "3",
         };

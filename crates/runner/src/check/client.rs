@@ -227,6 +227,10 @@ fn streams(client: &ClientSpec) -> Result<(), SpecError> {
         let what = format!("`{}`, but only HTTP/2 has settings", client.http2_settings);
         return Err(SpecError::new("client.http2_settings", what, remedy));
     }
+    if client.http == HttpVersion::Auto {
+        // Once it is known, these rules are asked again.
+        return Ok(());
+    }
     if !client.http.has_streams() {
         let remedy = "set client.http to 2 or 3, or remove it";
         if client.clients_per_connection > 1 {

@@ -16,7 +16,7 @@ pub mod tls;
 use std::fs;
 
 use webstone_model::paths;
-use webstone_model::spec::{HttpVersion, RunSpec, parse_cpu_list};
+use webstone_model::spec::{ClientSpec, HttpVersion, RunSpec, parse_cpu_list};
 use webstone_workload::target::{Target, UrlError};
 
 pub use error::SpecError;
@@ -71,6 +71,14 @@ pub fn check(asked: &Asked) -> Result<Checked, SpecError> {
     rules(&mut spec, asked).map_err(placed)?;
     let warnings = warnings(&spec);
     Ok(Checked { spec, warnings })
+}
+
+/// Whether clients can be as specified in the version of HTTP that was chosen for them.
+///
+/// # Errors
+/// The first rule that is broken.
+pub(crate) fn with_version(client: &ClientSpec, http: HttpVersion) -> Result<(), SpecError> {
+    client::check(&mut ClientSpec { http, ..client.clone() })
 }
 
 /// The server of a URL that names one, and no path, and that can be asked.

@@ -168,7 +168,7 @@ fn held(
     record.environment.insert("generator.stays_awake".to_owned(), stays_awake.into());
     let elsewhere = Vec::new();
     let mut lab =
-        Lab { options, briefs: &briefs, sites: &mut sites, stays_awake, elsewhere, began, interrupt };
+        Lab { options, briefs: &mut briefs, sites: &mut sites, stays_awake, elsewhere, began, interrupt };
     let error = lab.starts(&mut record, store.as_mut(), told).err();
     // What was measured before an interruption is the result.
     let mut error = error.filter(|error| !matches!(error, RunError::Interrupted) || record.starts.is_empty());
@@ -197,6 +197,23 @@ fn held(
 
 fn go_on(interrupt: &Interrupt) -> Result<(), RunError> {
     if interrupt.count() > 0 { Err(RunError::Interrupted) } else { Ok(()) }
+}
+
+/// All contestants are asked in one version of HTTP, or it makes the difference.
+fn one_version(record: &mut DuelRecord, up: &[Up]) -> Result<(), RunError> {
+    let http = up[0].http();
+    if let Some(other) = up.iter().position(|side| side.http() != http) {
+        let why = |side: usize| {
+            let contestant = &record.contestants[side];
+            format!("{}: {}", contestant.name, contestant.http.as_deref().unwrap_or(up[side].http().name()))
+        };
+        return Err(RunError::Refused {
+            what: format!("client.http: `auto` is not the same for all: {}; {}", why(0), why(other)),
+            hint: "name the version with client.http".to_owned(),
+        });
+    }
+    record.spec.client.http = http;
+    Ok(())
 }
 
 /// All contestants must get the same CPUs, or what differs is the machine.
@@ -277,7 +294,7 @@ fn begun(
 /// Everything that lasts through all starts.
 struct Lab<'a> {
     options: &'a DuelOptions,
-    briefs: &'a [RunBrief],
+    briefs: &'a mut [RunBrief],
     sites: &'a mut [RunSite],
     /// Whether the load generator's threads never sleep while a contestant has the load.
     stays_awake: bool,
@@ -352,7 +369,7 @@ impl Lab<'_> {
             let check = number == 0 && self.options.check_target;
             let mut relay = Relay(told);
             let started =
-                Up::start(&self.briefs[side], &mut self.sites[side], check, &mut relay, self.interrupt);
+                Up::start(&mut self.briefs[side], &mut self.sites[side], check, &mut relay, self.interrupt);
             go_on(self.interrupt)?;
             up[side] = Some(started.map_err(named)?);
         }
@@ -361,6 +378,7 @@ impl Lab<'_> {
             for (contestant, up) in record.contestants.iter_mut().zip(&up) {
                 up.describe(contestant);
             }
+            one_version(record, &up)?;
         }
         Ok(up)
     }

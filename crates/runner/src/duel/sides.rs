@@ -9,7 +9,7 @@ use webstone_lab::process_tree::ProcessTree;
 use webstone_measure::metrics::Measured;
 use webstone_measure::slices::Slice;
 use webstone_model::duel::{Contestant, SideRun};
-use webstone_model::spec::ClientSpec;
+use webstone_model::spec::{ClientSpec, HttpVersion};
 use webstone_store::redaction;
 
 use crate::observer::Observer;
@@ -25,26 +25,33 @@ pub(super) struct Up {
     found: Option<ProcessTree>,
     /// What it says it is.
     says: Option<String>,
+    /// Which version of HTTP was chosen and why, where that was left to it.
+    http_why: Option<String>,
 }
 
 impl Up {
-    /// Starts it, or connects to it; with `check`, asks it for the files of the workload.
+    /// Starts it, or connects to it; with `check`, asks it for the files of the workload. The version of HTTP is chosen once.
     pub(super) fn start(
-        brief: &RunBrief,
+        asked: &mut RunBrief,
         site: &mut RunSite,
         check: bool,
         observer: &mut dyn Observer,
         interrupt: &Interrupt,
     ) -> Result<Up, RunError> {
-        let mut brief = brief.clone();
+        let mut brief = asked.clone();
         let destinations = site.destinations.clone();
         let program = program(None)?;
         let mut served = serve(&mut brief, site, Some(program), observer, interrupt)?;
         site.destinations = destinations;
         ask(&mut brief, &mut site.facts, &mut served, check, observer, interrupt)?;
+        for (known, found) in [(&mut asked.spec, &brief.spec), (&mut asked.effective, &brief.effective)] {
+            known.client.http = found.client.http;
+            known.client.connect_to.clone_from(&found.client.connect_to);
+        }
         let Served { server, .. } = served;
         let found = site.found.processes.as_ref().map(MeasuredServer::processes);
-        Ok(Up { brief, server, found, says: site.facts.server.clone() })
+        let (says, http_why) = (site.facts.server.clone(), site.facts.http.clone());
+        Ok(Up { brief, server, found, says, http_why })
     }
 
     /// Its processes, if they can be seen.
@@ -81,9 +88,15 @@ impl Up {
         (url, &self.brief.effective.client)
     }
 
+    /// The version of HTTP that it is asked in.
+    pub(super) fn http(&self) -> HttpVersion {
+        self.brief.effective.client.http
+    }
+
     /// Adds to a contestant's record what is known once it is up.
     pub(super) fn describe(&self, contestant: &mut Contestant) {
         contestant.server.clone_from(&self.says);
+        contestant.http.clone_from(&self.http_why);
         if let Some(under_test) = &self.server {
             contestant.software.clone_from(&under_test.software);
             contestant.configuration.clone_from(&under_test.configuration);

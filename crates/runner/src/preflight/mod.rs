@@ -6,3 +6,4 @@ pub mod needs;
 pub(crate) mod patience;
 pub(crate) mod redirects;
 pub mod target;
+pub(crate) mod version;

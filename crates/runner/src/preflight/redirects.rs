@@ -190,6 +190,7 @@ mod tests {
     use std::sync::Mutex;
     use webstone_engine::{ProbeError, ProbeResponse, ReadTo};
     use webstone_measure::errors::ErrorClass;
+    use webstone_workload::load::HttpVersion;
     use webstone_workload::{Page, RequestDetail};
 
     /// URL to status and location; keeps what it was asked.
@@ -217,7 +218,14 @@ mod tests {
             };
             let location = Some(*location).filter(|location| !location.is_empty());
             let headers = location.map(|to| ("Location".to_owned(), to.to_owned())).into_iter().collect();
-            Ok(ProbeResponse { status: *status, headers, body: vec![], wire_bytes: 0, read: ReadTo::End })
+            Ok(ProbeResponse {
+                http: HttpVersion::Http11,
+                status: *status,
+                headers,
+                body: vec![],
+                wire_bytes: 0,
+                read: ReadTo::End,
+            })
         }
     }
 

@@ -1,6 +1,7 @@
 //! Whether the target answers as the workload needs it, before it is put under load: hosts, protocol, files. "No
 //! response" is what every failure looks like under load; here each has a message of its own.
 
+use std::borrow::Cow;
 use std::collections::BTreeSet;
 use std::net::SocketAddr;
 
@@ -12,7 +13,7 @@ use webstone_workload::aim::{self, Aim};
 use webstone_workload::target::{Place, Scheme, Target, UrlError};
 use webstone_workload::{FileRequest, RequestDetail, Workload};
 
-use crate::checkfiles::{FILES_HINT, FileProblem, FileProblemKind, Look, SHORT_TIME_MAX, distinct};
+use crate::checkfiles::{FILES_HINT, FileProblem, FileProblemKind, Look, SHORT_TIME_MAX, Wanted, distinct};
 use webstone_lab::endpoint::{Contact, is_this_host, reach, reach_socket, resolve, speaks_tls};
 use webstone_lab::fetch::{Fetch, asked};
 use webstone_lab::interrupt::Interrupt;
@@ -37,6 +38,8 @@ pub struct TargetFacts {
     pub this_host: bool,
     /// `Server` field of its first answer.
     pub server: Option<String>,
+    /// Which version of HTTP was chosen and why, where that was left to the target.
+    pub http: Option<String>,
     /// Answers that were coded, where codings are accepted.
     pub coded: Vec<CodedSample>,
     /// What could not be checked, or looked wrong without being surely wrong.
@@ -130,6 +133,26 @@ impl Destinations {
         self.hosts.first().map(Target::to_string).unwrap_or_default()
     }
 
+    /// Every host with a path to ask it for: its first file if that changes nothing there, or `/`.
+    pub(crate) fn paths(
+        &self,
+        client: &ClientSpec,
+        workload: &Workload,
+    ) -> Result<Vec<(&Target, String)>, TargetError> {
+        let (files, _) = distinct(workload);
+        let aim = aim(workload, &self.targets)?;
+        let path = |host| {
+            let first = first_file(host, &files, &aim).map(|(path, wanted)| (path, &wanted.file.detail));
+            let is_safe = |detail: &RequestDetail| {
+                detail.body.is_none()
+                    && matches!(detail.method.as_ref().unwrap_or(&client.method).as_str(), "GET" | "HEAD")
+            };
+            let path = first.filter(|(path, detail)| is_safe(detail) && !path.contains("{{"));
+            (host, path.map_or_else(|| "/".to_owned(), |(path, _)| path.into_owned()))
+        };
+        Ok(self.hosts.iter().map(path).collect())
+    }
+
     /// Asks every host for one file and, of a small workload that changes nothing, for every file, all as the clients will. Of an
     /// answer the beginning is enough. Adds to `facts` what it learns.
     pub(crate) fn check_answers(
@@ -157,14 +180,7 @@ impl Destinations {
         };
         let mut problems = Vec::new();
         for target in &self.hosts {
-            // A path asks the target's URLs of its scheme; no other host has it.
-            let asks = |file: &FileRequest| {
-                !file.url.starts_with('/') || aim.of_paths(file.detail.tls).any(|one| one == target)
-            };
-            let first = files.iter().find_map(|wanted| match asked(target, &wanted.file.url) {
-                Ok((server, path)) if server == *target && asks(wanted.file) => Some((path, wanted)),
-                _ => None,
-            });
+            let first = first_file(target, &files, &aim);
             let (path, file) = match &first {
                 Some((path, wanted)) => (&**path, wanted.file),
                 None => ("/", &root),
@@ -196,6 +212,22 @@ impl Destinations {
         }
         if problems.is_empty() { Ok(()) } else { Err(files_error(workload, &problems, checked)) }
     }
+}
+
+/// The first of the files that a host is asked for, and its path there.
+fn first_file<'a, 'b>(
+    host: &Target,
+    files: &'b [Wanted<'a>],
+    aim: &Aim<'_>,
+) -> Option<(Cow<'a, str>, &'b Wanted<'a>)> {
+    // A path asks the target's URLs of its scheme; no other host has it.
+    let asks = |file: &FileRequest| {
+        !file.url.starts_with('/') || aim.of_paths(file.detail.tls).any(|one| one == host)
+    };
+    files.iter().find_map(|wanted| match asked(host, &wanted.file.url) {
+        Ok((server, path)) if server == *host && asks(wanted.file) => Some((path, wanted)),
+        _ => None,
+    })
 }
 
 /// An event stream, or a server that takes its time: the load may wait longer than the check did.
@@ -320,7 +352,7 @@ fn connected_to(spec: &RunSpec, workload: &Workload) -> Result<Vec<Target>, UrlE
 }
 
 /// The connection is established, and there is no answer, or it is not HTTP.
-fn no_answer(target: &Target, client: &ClientSpec, error: ProbeError) -> TargetError {
+pub(super) fn no_answer(target: &Target, client: &ClientSpec, error: ProbeError) -> TargetError {
     let suspicious = matches!(
         error.class,
         ErrorClass::Malformed

@@ -22,7 +22,7 @@ use webstone_lab::priority::Raised;
 use webstone_model::event::Event;
 use webstone_model::generators::GeneratorRecord;
 use webstone_model::record::{CodedSample, RunRecord, SCHEMA_VERSION, TargetRecord};
-use webstone_model::spec::{RunSpec, Software};
+use webstone_model::spec::{HttpVersion, RunSpec, Software};
 use webstone_store::{Store, clock, redaction};
 use webstone_workload::Workload;
 
@@ -33,8 +33,8 @@ use crate::observer::Observer;
 use crate::placement::{Placement, ServerPlace, place};
 use crate::preflight::needs::{Load, Severity, shortages};
 use crate::preflight::patience::{LastAsked, SILENCE_MAX, Watched};
-use crate::preflight::redirects;
 use crate::preflight::target::{self, Destinations, TargetFacts};
+use crate::preflight::{redirects, version};
 use crate::record_all::RecordAll;
 use crate::trace::{TraceWriter, nowhere};
 use crate::under_test::{self, Found, UnderTest};
@@ -282,6 +282,10 @@ pub(crate) fn ask(
     observer: &mut dyn Observer,
     interrupt: &Interrupt,
 ) -> Result<(), RunError> {
+    if asked.effective.client.http == HttpVersion::Auto {
+        choose_version(asked, facts, served, for_files, observer)?;
+        go_on(interrupt)?;
+    }
     if asked.effective.client.follow > 0 {
         follow(asked, served, for_files, observer, interrupt)?;
     }
@@ -321,6 +325,34 @@ pub(crate) fn ask(
     go_on(interrupt)?;
     checked?;
     asked.warnings.append(&mut facts.warnings);
+    Ok(())
+}
+
+/// Asks which version of HTTP the run has, also if other hosts make the load: all of them have the same.
+fn choose_version(
+    asked: &mut RunBrief,
+    facts: &mut TargetFacts,
+    served: &mut Served,
+    for_files: bool,
+    observer: &mut dyn Observer,
+) -> Result<(), RunError> {
+    if !for_files {
+        return Err(RunError::Refused {
+            what: "client.http: `auto` is decided by the check before the load, which is left out".to_owned(),
+            hint: "leave out --no-check, or name a version with client.http".to_owned(),
+        });
+    }
+    observer.event(&preparing("asking which version of HTTP the target offers"));
+    let paths = served.destinations.paths(&asked.effective.client, &asked.workload)?;
+    let chosen = version::choose(&asked.effective.client, paths, &version::by_probe)?;
+    info!(why = chosen.why, "preflight: the version of HTTP is chosen");
+    observer.event(&preparing(&chosen.why));
+    for spec in [&mut asked.spec, &mut asked.effective] {
+        spec.client.http = chosen.http;
+        spec.client.connect_to.splice(0..0, chosen.connect_to.iter().cloned());
+    }
+    facts.http = Some(chosen.why);
+    served.destinations = Destinations::of_spec(&asked.effective, &asked.workload)?;
     Ok(())
 }
 
@@ -495,6 +527,7 @@ fn record(
         target: TargetRecord {
             url: redaction::text(&asked.effective.target.join(" ")).text,
             server: site.facts.server.clone(),
+            http: site.facts.http.as_ref().map(|why| redaction::text(why).text),
             coded: site.facts.coded.iter().map(kept).collect(),
             embedded: asked.is_embedded(),
             cpus: site.placement.server.clone(),

@@ -244,7 +244,7 @@ impl Troubled {
         let address = found[0];
         // Misdeeds are done over TCP.
         let http = match spec.client.http {
-            HttpVersion::Http3 => HttpVersion::Http11,
+            HttpVersion::Http3 | HttpVersion::Auto => HttpVersion::Http11,
             http => http,
         };
         let tls = over_tls.map(|_| ProbeTls::new(&spec.client.tls, http)).transpose()?;

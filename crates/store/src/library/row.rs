@@ -415,6 +415,7 @@ pub(super) fn protocol(http: HttpVersion) -> &'static str {
         HttpVersion::Http11 => "http/1.1",
         HttpVersion::Http2 => "h2",
         HttpVersion::Http3 => "h3",
+        HttpVersion::Auto => "auto",
     }
 }
 

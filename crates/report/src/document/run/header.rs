@@ -39,7 +39,9 @@ pub(super) fn whole(record: &RunRecord, doc: &mut Document) {
 
 /// What the default report says of the load: how long, and on which connections.
 pub(super) fn brief(record: &RunRecord, doc: &mut Document) {
-    let parts = load(record).into_iter().chain(policy(record).into_iter().take(1)).chain(slowness(record));
+    let version = record.target.http.clone();
+    let parts = load(record).into_iter().chain(policy(record).into_iter().take(1)).chain(version);
+    let parts = parts.chain(slowness(record));
     doc.note(Tone::Faint, joined(parts, DOT));
 }
 
@@ -189,7 +191,7 @@ pub(crate) fn policy(record: &RunRecord) -> Vec<String> {
             format!("connections kept alive for {}", counted(u64::from(limit), "request", "requests"))
         }
     };
-    let version = client.http.name();
+    let version = record.target.http.as_deref().unwrap_or(client.http.name());
     let mut facts =
         vec![connections, format!("{} {version}", client.method), checked(client, &record.workload)];
     if !client.expect_status.is_default() {
