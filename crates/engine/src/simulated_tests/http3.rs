@@ -14,7 +14,7 @@ use crate::h3::frames::code;
 use crate::h3::session::Http3;
 use crate::simulated_tests::network::DatagramPath;
 
-fn level(policy: ConnectionPolicy, clients: u32, duration_ns: u64) -> Level {
+pub(super) fn level(policy: ConnectionPolicy, clients: u32, duration_ns: u64) -> Level {
     let mut level = Level::new(policy, &["/"], duration_ns);
     level.spec.target = vec!["https://192.0.2.1".into()];
     level.spec.client.http = HttpVersion::Http3;
@@ -80,7 +80,7 @@ fn what_is_counted_is_what_happened_whatever_the_path_does() {
             bytes_max: if seed % 3 == 0 { 1_300 } else { 65_527 },
         };
         let measured = level.run_over::<Plain, Http3>(&mut server, None);
-        assert_eq!(errors(&measured), [], "seed {seed}");
+        assert_eq!((errors(&measured), &server.told), (vec![], &vec![]), "seed {seed}");
         let http3 = measured.http3.clone().unwrap();
         let counts = &measured.counts;
         assert!(counts.succeeded > 500 && http3.packets_lost > 0, "seed {seed}: {counts:?}");

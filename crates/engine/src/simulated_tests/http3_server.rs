@@ -22,12 +22,38 @@ use crate::h3::qpack;
 use crate::sys::Address;
 
 /// What becomes of a request.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Fate {
     Answer,
     /// Reset with this code.
     Reset(u64),
+    /// These, one after the other.
+    Play(Vec<Deed>),
 }
+
+/// What a server does on purpose.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) enum Deed {
+    /// Says this on the request's stream.
+    Answer(Vec<u8>),
+    /// Ends the request's stream.
+    Finish,
+    Reset(u64),
+    /// Says this on the control stream.
+    Control(Vec<u8>),
+    EndControl,
+    ResetControl,
+    /// Opens a unidirectional stream that says this.
+    Open(Vec<u8>),
+    OpenAndEnd(Vec<u8>),
+    /// Closes the connection.
+    Close(u64),
+    /// Goes on a millisecond later.
+    Wait,
+}
+
+/// The type of a control stream, and SETTINGS with an unknown one.
+const BEGINS: [u8; 5] = [0, 4, 2, 0x21, 1];
 
 /// See the module comment.
 pub(super) struct Http3Server<F> {
@@ -41,6 +67,9 @@ pub(super) struct Http3Server<F> {
     /// Answers that are being written.
     writing: BTreeMap<(ConnectionHandle, StreamId), Vec<u8>>,
     out: Vec<(usize, Vec<u8>, u8)>,
+    control: HashMap<ConnectionHandle, StreamId>,
+    /// What the control stream of the next connection says at first.
+    pub(super) begins: Vec<u8>,
     delay_ns: u64,
     body_bytes: usize,
     fate: F,
@@ -48,6 +77,8 @@ pub(super) struct Http3Server<F> {
     pub(super) answered: u64,
     pub(super) request_body_bytes: u64,
     pub(super) farewells: u64,
+    /// Codes of clients other than H3_NO_ERROR, and whether they ended the connection by them, or a stream.
+    pub(super) told: Vec<(bool, u64)>,
     pub(super) totals: DatagramTotals,
 }
 
@@ -80,6 +111,8 @@ impl<F: FnMut(u64) -> Fate> Http3Server<F> {
             due: BTreeMap::new(),
             writing: BTreeMap::new(),
             out: Vec::new(),
+            control: HashMap::new(),
+            begins: BEGINS.to_vec(),
             delay_ns,
             body_bytes,
             fate,
@@ -87,6 +120,7 @@ impl<F: FnMut(u64) -> Fate> Http3Server<F> {
             answered: 0,
             request_body_bytes: 0,
             farewells: 0,
+            told: Vec::new(),
             totals: DatagramTotals::default(),
         }
     }
@@ -137,6 +171,37 @@ impl<F: FnMut(u64) -> Fate> Http3Server<F> {
             self.answered += 1;
             let fate = (self.fate)(self.answered);
             self.due.insert((now_ns + self.delay_ns, self.answered), (key.0, key.1, fate));
+        }
+    }
+
+    /// Does what a test wants on the stream of a request.
+    fn play(&mut self, now_ns: u64, (handle, id): (ConnectionHandle, StreamId), deeds: &[Deed]) {
+        let now = self.at(now_ns);
+        let control = self.control[&handle];
+        let Some(connection) = self.connections.get_mut(&handle) else { return };
+        let code = |code: u64| VarInt::from_u64(code).unwrap();
+        for (place, deed) in deeds.iter().enumerate() {
+            match deed {
+                Deed::Answer(bytes) => _ = connection.send_stream(id).write(bytes),
+                Deed::Finish => _ = connection.send_stream(id).finish(),
+                Deed::Reset(number) => _ = connection.send_stream(id).reset(code(*number)),
+                Deed::Control(bytes) => _ = connection.send_stream(control).write(bytes),
+                Deed::EndControl => _ = connection.send_stream(control).finish(),
+                Deed::ResetControl => _ = connection.send_stream(control).reset(code(code::NO_ERROR)),
+                Deed::Open(bytes) | Deed::OpenAndEnd(bytes) => {
+                    let stream = connection.streams().open(Dir::Uni).unwrap();
+                    let _ = connection.send_stream(stream).write(bytes);
+                    if matches!(deed, Deed::OpenAndEnd(_)) {
+                        let _ = connection.send_stream(stream).finish();
+                    }
+                }
+                Deed::Close(number) => connection.close(now, code(*number), bytes::Bytes::new()),
+                Deed::Wait => {
+                    let rest = Fate::Play(deeds[place + 1..].to_vec());
+                    self.due.insert((now_ns + 1_000_000, u64::MAX), (handle, id, rest));
+                    return;
+                }
+            }
         }
     }
 
@@ -278,6 +343,7 @@ impl<F: FnMut(u64) -> Fate> Peer for &mut Http3Server<F> {
                 Fate::Reset(code) => {
                     let _ = connection.send_stream(id).reset(VarInt::from_u64(code).unwrap());
                 }
+                Fate::Play(deeds) => self.play(now_ns, (handle, id), &deeds),
             }
         }
         let handles: Vec<ConnectionHandle> = self.connections.keys().copied().collect();
@@ -303,15 +369,25 @@ impl<F: FnMut(u64) -> Fate> Peer for &mut Http3Server<F> {
                     match event {
                         Event::Connected => {
                             let control = connection.streams().open(Dir::Uni).unwrap();
-                            let _ = connection.send_stream(control).write(&[0, 4, 2, 0x21, 1]);
+                            let begins = std::mem::replace(&mut self.begins, BEGINS.to_vec());
+                            let _ = connection.send_stream(control).write(&begins);
+                            self.control.insert(handle, control);
                         }
                         Event::ConnectionLost { reason } => {
-                            let is_farewell = matches!(&reason, quinn_proto::ConnectionError::ApplicationClosed(close)
-                                if close.error_code.into_inner() == code::NO_ERROR);
-                            // The farewell may be lost.
-                            let is_silence = matches!(&reason, quinn_proto::ConnectionError::TimedOut);
-                            assert!(is_farewell || is_silence, "{reason:?}");
-                            self.farewells += u64::from(is_farewell);
+                            match reason {
+                                quinn_proto::ConnectionError::ApplicationClosed(close) => {
+                                    match close.error_code.into_inner() {
+                                        code::NO_ERROR => self.farewells += 1,
+                                        code => self.told.push((true, code)),
+                                    }
+                                }
+                                // The farewell may be lost.
+                                quinn_proto::ConnectionError::TimedOut => {}
+                                reason => panic!("{reason:?}"),
+                            }
+                        }
+                        Event::Stream(StreamEvent::Stopped { error_code, .. }) => {
+                            self.told.push((false, error_code.into_inner()));
                         }
                         Event::Stream(StreamEvent::Opened { dir }) => {
                             while let Some(id) = connection.streams().accept(dir) {

@@ -4,6 +4,7 @@
 mod client_model;
 mod draw;
 mod http3;
+mod http3_misdeeds;
 mod http3_server;
 mod layers;
 mod lines;
