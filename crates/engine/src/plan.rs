@@ -8,7 +8,7 @@ use webstone_workload::content::Content;
 use webstone_workload::http2_settings::Http2Settings;
 use webstone_workload::is_absolute;
 use webstone_workload::load::{
-    Check, ConnectionPolicy, GeneratorTask, HttpVersion, Resolve, WhenBusy, parse_cpu_list,
+    Check, ConnectionPolicy, GeneratorTask, HttpVersion, QuicVersion, Resolve, WhenBusy, parse_cpu_list,
 };
 use webstone_workload::request::Request;
 use webstone_workload::route::ProxyProtocol;
@@ -78,6 +78,7 @@ pub struct Plan {
     /// Requests of a run in HTTP/2 or HTTP/3; empty otherwise.
     pub(crate) h2: Requests,
     http: HttpVersion,
+    pub(crate) quic_version: QuicVersion,
     is_pipelined: bool,
     /// HTTP/2: the settings that a connection begins with.
     pub(crate) h2_settings: Http2Settings,
@@ -201,6 +202,7 @@ impl Plan {
             contents: None,
             h2: Requests::default(),
             http: client.http,
+            quic_version: client.quic_version,
             is_pipelined: client.pipeline > 1,
             h2_settings: client.http2_settings,
             streams: client.streams.unwrap_or(u32::MAX),

@@ -295,11 +295,18 @@ impl Probe {
                 extent,
             };
             let patience = self.client.connect_timeout.as_duration();
-            let answer = single.run(&socket, (&tls.0, &secure), patience, &waits, each);
+            let answer =
+                single.run(&socket, (&tls.0, &secure, self.client.quic_version), patience, &waits, each);
             return answer.map_err(|(class, what, hint)| {
                 let what = format!("{address}: {what}");
-                let no_udp = matches!(class, ErrorClass::QuicSilence | ErrorClass::Refused);
-                (class, what, hint.or_else(|| no_udp.then(|| self.without_udp(address))))
+                let hint = hint.or_else(|| match class {
+                    ErrorClass::QuicSilence | ErrorClass::Refused => Some(self.without_udp(address)),
+                    ErrorClass::QuicVersion => {
+                        Some("choose one that it offers with --quic-version".to_owned())
+                    }
+                    _ => None,
+                });
+                (class, what, hint)
             });
         }
         Err(failure)

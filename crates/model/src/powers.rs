@@ -194,6 +194,7 @@ fn of_client(client: &ClientSpec, asked: &mut List) {
         http: _,
         streams: _,
         http2_settings,
+        quic_version: _,
         clients_per_connection: _,
         pipeline: _,
         // Method, header fields and body go to the target and nowhere else.

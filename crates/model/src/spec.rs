@@ -17,7 +17,7 @@ pub use crate::servers::{
 };
 pub use webstone_workload::load::{
     Check, ClientSpec, ConnectionPolicy, GeneratorSpec, GeneratorTask, Http2Settings, HttpVersion, Levels,
-    LevelsError, LoadSpec, Order, Resolve, WhenBusy, parse_cpu_list,
+    LevelsError, LoadSpec, Order, QuicVersion, Resolve, WhenBusy, parse_cpu_list,
 };
 
 /// A whole run: target, workload, load, clients, generator and, if webstone starts it, the server.

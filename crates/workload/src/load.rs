@@ -266,6 +266,25 @@ impl HttpVersion {
     }
 }
 
+/// Version of QUIC.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub enum QuicVersion {
+    /// RFC 9000.
+    #[default]
+    #[serde(rename = "1")]
+    V1,
+    /// RFC 9369.
+    #[serde(rename = "2")]
+    V2,
+}
+
+impl QuicVersion {
+    /// Whether it is the one that all servers of HTTP/3 have.
+    pub fn is_default(&self) -> bool {
+        *self == QuicVersion::V1
+    }
+}
+
 /// When host names are resolved.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
@@ -309,6 +328,9 @@ pub struct ClientSpec {
     /// HTTP/2: the settings that clients send when a connection begins.
     #[serde(skip_serializing_if = "Http2Settings::is_default")]
     pub http2_settings: Http2Settings,
+    /// HTTP/3: the version of QUIC, which is not negotiated.
+    #[serde(skip_serializing_if = "QuicVersion::is_default")]
+    pub quic_version: QuicVersion,
     /// HTTP/2 and HTTP/3: number of clients that share each connection.
     #[serde(skip_serializing_if = "is_one")]
     pub clients_per_connection: u32,
@@ -419,6 +441,7 @@ impl Default for ClientSpec {
             http: HttpVersion::Http11,
             streams: None,
             http2_settings: Http2Settings::default(),
+            quic_version: QuicVersion::V1,
             clients_per_connection: 1,
             pipeline: 0,
             method: "GET".to_owned(),

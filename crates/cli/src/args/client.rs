@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 
 use webstone_measure::units::{Bandwidth, Nanos};
-use webstone_model::spec::{Check, ClientSpec, ConnectionPolicy, HttpVersion, Resolve, RunSpec};
+use webstone_model::spec::{Check, ClientSpec, ConnectionPolicy, HttpVersion, QuicVersion, Resolve, RunSpec};
 use webstone_workload::addresses::{AddressRange, PortRange};
 use webstone_workload::codings::Codings;
 use webstone_workload::http2_settings::Http2Settings;
@@ -70,6 +70,12 @@ pub struct ClientArgs {
     /// Example: --http2-settings chrome, or --http2-settings window=65535,connection-window=65535
     #[arg(long, value_name = "BROWSER|VALUES")]
     pub http2_settings: Option<Http2Settings> => (client.http2_settings),
+
+    /// HTTP/3: version of QUIC, 1 (RFC 9000) or 2 (RFC 9369); it is not negotiated
+    ///
+    /// Example: --quic-version 2
+    #[arg(long, value_name = "1|2", value_parser = values::quic_version())]
+    pub quic_version: Option<QuicVersion> => (client.quic_version),
 
     /// HTTP/2 or HTTP/3 with keep-alive: clients that share each connection
     ///

@@ -16,7 +16,8 @@ use webstone_model::kubernetes;
 use webstone_model::search::Over;
 use webstone_model::series::Caching;
 use webstone_model::spec::{
-    Check, ConnectionPolicy, HttpVersion, Levels, Order, Profile, Resolve, WhenBusy, parse_cpu_list,
+    Check, ConnectionPolicy, HttpVersion, Levels, Order, Profile, QuicVersion, Resolve, WhenBusy,
+    parse_cpu_list,
 };
 use webstone_model::threshold::{GateError, Threshold, Thresholds};
 use webstone_report::{CsvTable, Format, Subject};
@@ -41,6 +42,10 @@ pub(super) fn http_version() -> impl TypedValueParser<Value = HttpVersion> {
         ("3", "HTTP/3"),
         ("auto", "the highest that the server offers, by ALPN and Alt-Svc"),
     ])
+}
+
+pub(super) fn quic_version() -> impl TypedValueParser<Value = QuicVersion> {
+    one_of([("1", "RFC 9000, which all servers of HTTP/3 have"), ("2", "RFC 9369")])
 }
 
 /// The highest version that a server supports: 1, 2 or 3.
@@ -441,6 +446,7 @@ mod tests {
     fn every_listed_name_is_one_of_the_specifications() {
         assert_eq!(read(&connection_policy()), 3);
         assert_eq!(read(&http_version()), 5);
+        assert_eq!(read(&quic_version()), 2);
         assert_eq!(read(&order()), 3);
         assert_eq!(read(&resolve()), 2);
         assert_eq!(read(&proxy_protocol()), 2);

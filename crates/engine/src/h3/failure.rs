@@ -3,11 +3,16 @@
 use webstone_measure::errors::ErrorClass;
 
 use super::frames::code;
-use crate::quic::{Failure, Fault, alert, code_name};
+use crate::quic::{Failure, Fault, Version, alert, code_name};
 use crate::tls::QuicTls;
 
 /// Class of a connection's end, and what happened in words.
-pub(super) fn told(failure: &Failure, tls: &QuicTls, has_heard: bool) -> (ErrorClass, String) {
+pub(super) fn told(
+    failure: &Failure,
+    version: Version,
+    tls: &QuicTls,
+    has_heard: bool,
+) -> (ErrorClass, String) {
     let because = |reason: &str| if reason.is_empty() { String::new() } else { format!(": {reason}") };
     match failure {
         Failure::ClosedHere => (ErrorClass::GeneratorIo, "the client closed the connection".to_owned()),
@@ -39,9 +44,12 @@ pub(super) fn told(failure: &Failure, tls: &QuicTls, has_heard: bool) -> (ErrorC
             (ErrorClass::QuicIdle, "nothing came from the server for the idle timeout".to_owned())
         }
         Failure::Version(offered) => {
-            let offered: Vec<String> = offered.iter().map(|version| format!("{version:#010x}")).collect();
+            // Some are reserved, so that clients learn to ignore unknown ones (RFC 9000 section 15).
+            let offered = offered.iter().filter(|number| **number & 0x0f0f_0f0f != 0x0a0a_0a0a);
+            let offered: Vec<String> = offered.map(|number| named(*number)).collect();
             let offered = if offered.is_empty() { "none".to_owned() } else { offered.join(", ") };
-            let what = format!("the server does not speak this version of QUIC; it offers {offered}");
+            let asked = named(version.number());
+            let what = format!("the server does not speak version {asked} of QUIC; it offers {offered}");
             (ErrorClass::QuicVersion, what)
         }
         Failure::Tls(error) => tls.told(error),
@@ -58,6 +66,16 @@ pub(super) fn told(failure: &Failure, tls: &QuicTls, has_heard: bool) -> (ErrorC
             };
             (class, format!("the server broke QUIC: {fault}"))
         }
+    }
+}
+
+/// The version of a number, as people say it.
+fn named(number: u32) -> String {
+    match [Version::V1, Version::V2].iter().position(|known| known.number() == number) {
+        Some(place) => (place + 1).to_string(),
+        // Drafts of version 1 (RFC 9000 section 15).
+        None if number >> 8 == 0xff_0000 => format!("draft-{}", number & 0xff),
+        None => format!("{number:#010x}"),
     }
 }
 

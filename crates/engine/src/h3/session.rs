@@ -334,7 +334,12 @@ impl Session for Http3 {
             return Some(failure.clone());
         }
         let failure = self.connection.failure()?;
-        Some(AnswerError::Layer(Box::new(failure::told(failure, &memory.tls, self.has_heard()))))
+        Some(AnswerError::Layer(Box::new(failure::told(
+            failure,
+            self.connection.version(),
+            &memory.tls,
+            self.has_heard(),
+        ))))
     }
 
     fn may_have_been_in_vain(&self) -> bool {

@@ -4,7 +4,7 @@ use std::net::UdpSocket;
 use std::time::{Duration, Instant};
 
 use webstone_measure::errors::ErrorClass;
-use webstone_workload::load::HttpVersion;
+use webstone_workload::load::{HttpVersion, QuicVersion};
 
 use super::control::{Control, Violation};
 use super::failure::{self, class_of};
@@ -72,13 +72,13 @@ impl Single {
     pub(crate) fn run(
         &self,
         socket: &UdpSocket,
-        (tls, secure): (&TlsPlan, &Secure),
+        (tls, secure, version): (&TlsPlan, &Secure, QuicVersion),
         connect_within: Duration,
         waits: &Waits,
         each: &mut dyn FnMut(&[u8]),
     ) -> Result<ProbeResponse, Failure> {
         let is_v6 = socket.peer_addr().is_ok_and(|address| address.is_ipv6());
-        let (shared, mut settings) = QuicTls::single(tls, is_v6);
+        let (shared, mut settings) = QuicTls::single(tls, is_v6, version);
         (settings.uses_ecn, settings.paces) = (false, false);
         let began = Instant::now();
         // Not zero, which could mean "never".
@@ -122,7 +122,7 @@ impl Single {
             }
             let has_heard = connection.counts().packets_received > 0;
             if let Some(failure) = connection.failure() {
-                break Err(told(failure::told(failure, &shared, has_heard)));
+                break Err(told(failure::told(failure, settings.version, &shared, has_heard)));
             }
             if answer.body_bytes > waits.bytes_max() {
                 break match waits.extent {

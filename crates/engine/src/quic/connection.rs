@@ -398,6 +398,11 @@ impl Connection {
         (self.has_early_keys, self.early_accepted)
     }
 
+    /// The version of QUIC.
+    pub fn version(&self) -> Version {
+        self.version
+    }
+
     /// What TLS agreed on.
     pub fn tls(&self) -> Option<&ClientConnection> {
         self.tls.as_deref()

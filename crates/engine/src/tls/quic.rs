@@ -7,12 +7,13 @@ use rustls::quic::ClientConnection;
 use rustls::{AlertDescription, ClientConfig, Error};
 use webstone_measure::errors::ErrorClass;
 use webstone_measure::metrics::Handshake;
+use webstone_workload::load::QuicVersion;
 
 use super::config::{Secure, TlsPlan};
 use super::failure;
 use super::layer::{Server, Shares, agreed, servers};
 use crate::plan::Plan;
-use crate::quic::Settings;
+use crate::quic::{Settings, Version};
 use crate::sys::Address;
 
 /// Largest datagram in bytes of UDP payload that an Ethernet frame carries, over IPv4 and IPv6. Larger ones, which loopback would
@@ -35,7 +36,7 @@ impl QuicTls {
         let servers = servers(plan).into_iter().zip(&plan.origins).map(|(server, origin)| {
             let is_v6 =
                 matches!(origin.addresses.first(), Some(Address::Internet(address)) if address.is_ipv6());
-            server.map(|server| (settings(server.config.clone(), is_v6), server))
+            server.map(|server| (settings(server.config.clone(), is_v6, plan.quic_version), server))
         });
         QuicTls {
             servers: servers.collect(),
@@ -45,12 +46,12 @@ impl QuicTls {
     }
 
     /// For a single connection of a check.
-    pub(crate) fn single(tls: &TlsPlan, is_v6: bool) -> (QuicTls, Settings) {
+    pub(crate) fn single(tls: &TlsPlan, is_v6: bool, version: QuicVersion) -> (QuicTls, Settings) {
         let mut config = ClientConfig::clone(&tls.config);
         config.resumption = Resumption::disabled();
         config.enable_early_data = false;
         let shared = QuicTls { plan: Some(tls.clone()), ..QuicTls::default() };
-        (shared, settings(config.into(), is_v6))
+        (shared, settings(config.into(), is_v6, version))
     }
 
     /// Settings of the next connection to an origin; `None` where its URL is not `https`.
@@ -93,8 +94,15 @@ impl Secure {
     }
 }
 
-fn settings(config: std::sync::Arc<ClientConfig>, is_v6: bool) -> Settings {
-    Settings { udp_payload_bytes_max: PAYLOAD_BYTES_MAX[usize::from(is_v6)], ..Settings::new(config) }
+fn settings(config: std::sync::Arc<ClientConfig>, is_v6: bool, version: QuicVersion) -> Settings {
+    Settings {
+        version: match version {
+            QuicVersion::V1 => Version::V1,
+            QuicVersion::V2 => Version::V2,
+        },
+        udp_payload_bytes_max: PAYLOAD_BYTES_MAX[usize::from(is_v6)],
+        ..Settings::new(config)
+    }
 }
 
 /// Random bytes for the first destination of a connection.

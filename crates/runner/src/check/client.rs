@@ -134,6 +134,11 @@ fn follow(client: &ClientSpec) -> Result<(), SpecError> {
 
 /// What cannot go over QUIC.
 fn http3(client: &ClientSpec) -> Result<(), SpecError> {
+    const VERSION: &str = "client.quic_version";
+    if !matches!(client.http, HttpVersion::Http3 | HttpVersion::Auto) && !client.quic_version.is_default() {
+        let remedy = "set client.http to 3, or remove it";
+        return Err(SpecError::new(VERSION, "`2`, but only HTTP/3 goes over QUIC", remedy));
+    }
     if client.http != HttpVersion::Http3 {
         return Ok(());
     }

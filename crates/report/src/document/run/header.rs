@@ -206,6 +206,9 @@ pub(crate) fn policy(record: &RunRecord) -> Vec<String> {
     if !client.http2_settings.is_default() {
         facts.push(format!("HTTP/2 settings: {}", client.http2_settings.in_words()));
     }
+    if !client.quic_version.is_default() {
+        facts.push("QUIC version 2".to_owned());
+    }
     if client.pipeline > 1 {
         facts.push(format!("up to {} requests in progress on a connection (pipelining)", client.pipeline));
     }
