@@ -32,9 +32,32 @@ impl<B: Backend, L: Layer, P: Session> Worker<B, L, P> {
         }
         link.family = Family::of_address(&Address::Internet(address));
         match link.session.open_datagrams(link.origin, &self.plan, &mut self.memory, now) {
-            Ok(()) => self.links.mark_due(index),
+            Ok(()) => {
+                self.links.mark_due(index);
+                // Requests that wait for no handshake take no time to connect.
+                if self.links[index].session.sends_early() {
+                    self.note_connected(index, 0, now);
+                    self.opened(index, now);
+                }
+            }
             Err(failure) => self.fail_link_by(index, failure, now),
         }
+    }
+
+    /// Counts a connection of exchanges that wait for it. Returns whether there is one.
+    fn note_connected(&mut self, index: u32, took_ns: u64, now: u64) -> bool {
+        let link = &mut self.links[index];
+        let mut is_counted = false;
+        for slot in 0..link.exchanges.slots() {
+            let exchange = link.exchanges.at_mut(slot);
+            if exchange.progress == Progress::Waiting {
+                exchange.connected_ns = now;
+                if !std::mem::replace(&mut is_counted, true) {
+                    self.recorder.connected(&self.plan, exchange, took_ns);
+                }
+            }
+        }
+        is_counted
     }
 
     /// Where a link's datagrams go.
@@ -86,7 +109,7 @@ impl<B: Backend, L: Layer, P: Session> Worker<B, L, P> {
     /// Acts on what datagrams brought. Returns whether the link still has this connection.
     fn take_in_datagram(&mut self, index: u32, connection: u32, now: u64) -> bool {
         let link = &mut self.links[index];
-        match link.session.take_agreed(&self.memory) {
+        match link.session.take_agreed(&mut self.memory) {
             Ok(None) => {}
             Ok(Some(agreed)) => self.agreed(index, agreed, now),
             Err(failure) => {
@@ -119,27 +142,22 @@ impl<B: Backend, L: Layer, P: Session> Worker<B, L, P> {
         }
     }
 
-    /// The handshake is complete, which is when a connection stands.
+    /// The handshake is complete, which is when a connection stands, unless it began with early data.
     fn agreed(&mut self, index: u32, agreed: Handshake, now: u64) {
-        let link = &mut self.links[index];
-        let took_ns = now - link.connect_begun_ns;
-        let mut is_counted = false;
-        for slot in 0..link.exchanges.slots() {
-            let exchange = link.exchanges.at_mut(slot);
-            if exchange.progress == Progress::Waiting {
-                exchange.connected_ns = now;
-                if !std::mem::replace(&mut is_counted, true) {
-                    self.recorder.connected(&self.plan, exchange, took_ns);
-                }
-            }
-        }
-        if is_counted {
+        let link = &self.links[index];
+        let (took_ns, was_early) = (now - link.connect_begun_ns, link.state.is_up());
+        if was_early || self.note_connected(index, took_ns, now) {
             self.recorder.shook_hands(agreed, took_ns);
         }
         if self.plan.trace > 0 {
             self.trace_handshake(index, &agreed, took_ns);
         }
-        self.opened(index, now);
+        if was_early {
+            // The server may allow more streams now than it did when the session began.
+            self.begin_waiting(index, now);
+        } else {
+            self.opened(index, now);
+        }
     }
 
     /// A connection has ended, or has to.

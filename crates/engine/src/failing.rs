@@ -116,7 +116,8 @@ impl<B: Backend, L: Layer, P: Session> Worker<B, L, P> {
     /// Ends an exchange with an error, and also its link if that is no longer usable.
     pub(crate) fn fail(&mut self, at: ExchangeId, class: ErrorClass, now: u64, detail: Detail<'_>) {
         let link = &mut self.links[at.link];
-        if !P::Exchanges::MANY || !link.state.is_up() {
+        // Without a handshake, nothing on the link gets an answer.
+        if !P::Exchanges::MANY || !link.state.is_up() || !link.session.is_agreed() {
             return self.fail_link(at.link, class, now, detail);
         }
         link.session.abandon(at.slot, &mut link.exchanges, &mut self.memory);
@@ -161,7 +162,9 @@ impl<B: Backend, L: Layer, P: Session> Worker<B, L, P> {
     pub(crate) fn note_failed_handshake(&mut self, index: u32) {
         let link = &self.links[index];
         let is_shaking = link.state == LinkState::Handshaking || link.state.is_up();
-        if !L::IS_PLAIN && is_shaking && !link.layer.is_agreed() {
+        let is_agreed =
+            if P::DATAGRAMS { link.session.is_agreed() } else { L::IS_PLAIN || link.layer.is_agreed() };
+        if is_shaking && !is_agreed {
             self.recorder.handshake_failed();
         }
     }

@@ -175,8 +175,18 @@ pub(crate) trait Session: Default {
     /// Acts on what is due.
     fn timeout(&mut self, _now: u64) {}
 
+    /// Whether requests may be sent although the handshake has not ended (0-RTT).
+    fn sends_early(&self) -> bool {
+        false
+    }
+
+    /// Whether the handshake has ended, where that is the session's.
+    fn is_agreed(&self) -> bool {
+        true
+    }
+
     /// What the handshake agreed on; returned once, as soon as it has ended.
-    fn take_agreed(&mut self, _: &Self::Memory) -> Result<Option<Handshake>, AnswerError> {
+    fn take_agreed(&mut self, _: &mut Self::Memory) -> Result<Option<Handshake>, AnswerError> {
         Ok(None)
     }
 

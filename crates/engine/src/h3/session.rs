@@ -58,6 +58,8 @@ pub(crate) struct Http3 {
     was_agreed: bool,
     /// Datagrams are marked ECT(0).
     is_ect: bool,
+    /// Requests that were sent before the handshake had ended.
+    early: u64,
     /// Requests that will be whole on the wire with the next datagrams.
     unsent_requests: u32,
     failure: Option<AnswerError>,
@@ -133,6 +135,7 @@ impl Session for Http3 {
         self.incoming.open += 1;
         self.is_last = is_last;
         memory.counts.streams += 1;
+        self.early += u64::from(!self.was_agreed);
         memory.counts.concurrent_max = memory.counts.concurrent_max.max(self.incoming.open.into());
         if !std::mem::replace(&mut self.has_control, true)
             && let Some(control) = self.connection.open_uni(0)
@@ -241,7 +244,7 @@ impl Session for Http3 {
         self.incoming.clear();
         self.streams_max = plan.streams;
         (self.is_last, self.has_control, self.was_agreed) = (false, false, false);
-        self.unsent_requests = 0;
+        (self.early, self.unsent_requests) = (0, 0);
         self.is_ect = false;
         self.failure = None;
         let not_secure = || AnswerError::Forbidden(ErrorClass::TlsHandshake, "HTTP/3 needs an https:// URL");
@@ -315,17 +318,28 @@ impl Session for Http3 {
         self.connection.timeout(now);
     }
 
-    fn take_agreed(&mut self, memory: &Memory) -> Result<Option<Handshake>, AnswerError> {
+    fn sends_early(&self) -> bool {
+        !self.was_agreed && self.connection.is_open()
+    }
+
+    fn is_agreed(&self) -> bool {
+        self.was_agreed
+    }
+
+    fn take_agreed(&mut self, memory: &mut Memory) -> Result<Option<Handshake>, AnswerError> {
         if self.was_agreed || !self.connection.is_agreed() {
             return Ok(None);
         }
         let Some(tls) = self.connection.tls() else { return Ok(None) };
-        self.was_agreed = true;
         let (was_sent, was_taken) = self.connection.early_data();
-        memory
-            .tls
-            .agreed(tls, was_taken.filter(|_| was_sent))
-            .map_err(|failed| AnswerError::Layer(Box::new(failed)))
+        let agreed = memory.tls.agreed(tls, was_taken.filter(|_| was_sent));
+        let agreed = agreed.map_err(|failed| AnswerError::Layer(Box::new(failed)))?;
+        self.was_agreed = true;
+        memory.counts.early_requests += self.early;
+        if was_taken == Some(false) {
+            memory.counts.early_repeated += self.early;
+        }
+        Ok(agreed)
     }
 
     #[inline]

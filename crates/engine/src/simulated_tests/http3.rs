@@ -97,6 +97,31 @@ fn what_is_counted_is_what_happened_whatever_the_path_does() {
     }
 }
 
+/// A connection for each request, all but the first resumed: the request goes with the first datagram, and its answer comes a round
+/// trip and the server's 3 ms later. Rejected early data comes a round trip later, and only
+/// once; tickets of a server that rejects it allow none.
+#[test]
+fn early_data_saves_the_round_trip_of_the_handshake() {
+    let mut server = Http3Server::new(3 * MS, 10, all_answered);
+    let mut early = level(PerRequest, 1, 102 * MS + 1);
+    early.spec.client.tls.resume = webstone_workload::tls::Share::ALL;
+    early.spec.client.tls.early_data = true;
+    let measured = early.run_over::<Plain, Http3>(&mut server, None);
+    are("connect", &measured.connect, &measured.histograms.connect, &[(0, 20), (2 * MS, 1)]);
+    are("response", &measured.response, &measured.histograms.response, &[(5 * MS, 19), (7 * MS, 1)]);
+    let (http3, handshakes) = (measured.http3.clone().unwrap(), measured.handshakes.clone().unwrap());
+    assert_eq!((handshakes.full, handshakes.resumed, handshakes.early_data_accepted), (1, 19, 19));
+    assert_eq!((http3.early_requests, http3.early_repeated, server.answered), (19, 0, 21));
+    let mut server = Http3Server::new(3 * MS, 10, all_answered);
+    server.takes_early = Some(1);
+    let measured = early.run_over::<Plain, Http3>(&mut server, None);
+    are("response", &measured.response, &measured.histograms.response, &[(7 * MS, 14)]);
+    let (http3, handshakes) = (measured.http3.clone().unwrap(), measured.handshakes.clone().unwrap());
+    assert_eq!((handshakes.early_data_accepted, handshakes.early_data_rejected), (0, 1));
+    assert_eq!((http3.early_requests, http3.early_repeated, errors(&measured)), (1, 1, vec![]));
+    assert_eq!(server.answered, 15, "no request is answered twice");
+}
+
 /// Of three requests one is rejected, and is sent again; one of five is reset, which is an error with the code's name.
 #[test]
 fn resets_are_told_by_their_code() {

@@ -58,6 +58,7 @@ const BEGINS: [u8; 5] = [0, 4, 2, 0x21, 1];
 /// See the module comment.
 pub(super) struct Http3Server<F> {
     endpoint: Endpoint,
+    tls: rustls::ServerConfig,
     base: Instant,
     connections: HashMap<ConnectionHandle, Connection>,
     /// What has come of requests.
@@ -73,6 +74,8 @@ pub(super) struct Http3Server<F> {
     delay_ns: u64,
     body_bytes: usize,
     fate: F,
+    /// After this many connections, early data is rejected.
+    pub(super) takes_early: Option<u64>,
     pub(super) accepted: u64,
     pub(super) answered: u64,
     pub(super) request_body_bytes: u64,
@@ -98,13 +101,13 @@ impl<F: FnMut(u64) -> Fate> Http3Server<F> {
             )
             .unwrap();
         tls.alpn_protocols = vec![b"h3".to_vec()];
+        tls.max_early_data_size = u32::MAX;
         let mut endpoint = EndpointConfig::default();
         endpoint.rng_seed(Some([7; 32]));
-        let mut config =
-            ServerConfig::with_crypto(Arc::new(QuicServerConfig::try_from(Arc::new(tls)).unwrap()));
-        config.transport_config(Arc::new(TransportConfig::default()));
+        let config = configuration(tls.clone());
         Http3Server {
-            endpoint: Endpoint::new(Arc::new(endpoint), Some(Arc::new(config)), true, None),
+            endpoint: Endpoint::new(Arc::new(endpoint), Some(config), true, None),
+            tls,
             base: Instant::now(),
             connections: HashMap::new(),
             requests: BTreeMap::new(),
@@ -116,6 +119,7 @@ impl<F: FnMut(u64) -> Fate> Http3Server<F> {
             delay_ns,
             body_bytes,
             fate,
+            takes_early: None,
             accepted: 0,
             answered: 0,
             request_body_bytes: 0,
@@ -123,6 +127,12 @@ impl<F: FnMut(u64) -> Fate> Http3Server<F> {
             told: Vec::new(),
             totals: DatagramTotals::default(),
         }
+    }
+
+    /// Rejects early data from now on, though sessions may allow it.
+    fn reject_early_data(&mut self) {
+        self.tls.max_early_data_size = 0;
+        self.endpoint.set_server_config(Some(configuration(self.tls.clone())));
     }
 
     fn at(&self, now_ns: u64) -> Instant {
@@ -250,6 +260,12 @@ impl<F: FnMut(u64) -> Fate> Http3Server<F> {
     }
 }
 
+fn configuration(tls: rustls::ServerConfig) -> Arc<ServerConfig> {
+    let mut config = ServerConfig::with_crypto(Arc::new(QuicServerConfig::try_from(Arc::new(tls)).unwrap()));
+    config.transport_config(Arc::new(TransportConfig::default()));
+    Arc::new(config)
+}
+
 /// Bytes of a request's body; its frames must be sound.
 fn body_of(request: &[u8]) -> u64 {
     let (mut reader, mut rest, mut bytes, mut section) = (Reader::default(), request, 0, Vec::new());
@@ -312,6 +328,9 @@ impl<F: FnMut(u64) -> Fate> Peer for &mut Http3Server<F> {
                 match self.endpoint.accept(incoming, now, &mut out, None) {
                     Ok((handle, connection)) => {
                         self.accepted += 1;
+                        if self.takes_early.is_some_and(|most| self.accepted >= most) {
+                            self.reject_early_data();
+                        }
                         self.connections.insert(handle, connection);
                     }
                     Err(error) => panic!("{:?}", error.cause),

@@ -120,4 +120,14 @@ pub(super) static DATAGRAMS: &[Figure] = &[
         .column("sends", "cut short", 1)
         .seldom()
         .defined(HTTP3, "unsent"),
+    Figure::new("h3_early_requests", Quantity::Count, |r| some(counts(r)?.early_requests))
+        .called("HTTP/3 early requests", "HTTP/3 requests sent as early data")
+        .column("0-RTT", "requests", 5)
+        .seldom()
+        .defined(HTTP3, "early_requests"),
+    Figure::new("h3_early_repeated", Quantity::Count, |r| some(counts(r)?.early_repeated))
+        .called("HTTP/3 early requests sent again", "HTTP/3 requests sent again after rejected early data")
+        .column("0-RTT", "sent again", 5)
+        .seldom()
+        .defined(HTTP3, "early_repeated"),
 ];

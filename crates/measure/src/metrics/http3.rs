@@ -19,6 +19,10 @@ pub struct Http3Counts {
     pub streams_carried_in: u64,
     /// Streams opened: one each time that a request was sent.
     pub streams: u64,
+    /// Requests sent as early data (0-RTT) in handshakes that ended.
+    pub early_requests: u64,
+    /// Of those: sent again, because the server rejected the early data.
+    pub early_repeated: u64,
     /// Streams whose answer was whole.
     pub whole: u64,
     /// Streams that the server reset, by another code than H3_REQUEST_REJECTED.
@@ -151,6 +155,8 @@ macro_rules! each_sum {
     ($call:ident) => {
         $call!(
             streams,
+            early_requests,
+            early_repeated,
             whole,
             reset,
             rejected,

@@ -226,7 +226,13 @@ fn handshakes(measured: &Measured, level: &Level<'_>, doc: &mut Document) {
     let agreed = groups::in_words(std::slice::from_ref(level));
     let Some((handshakes, agreed)) = measured.handshakes.as_ref().zip(agreed) else { return };
     let counts = [(handshakes.full, "full"), (handshakes.resumed, "resumed"), (handshakes.failed, "failed")];
-    let counts = counts.map(|(number, what)| format!("{} {what}", count(number))).join(", ");
+    let early = [
+        (handshakes.early_data_accepted, "early data accepted"),
+        (handshakes.early_data_rejected, "early data rejected"),
+    ];
+    let counts = counts.into_iter().chain(early.into_iter().filter(|(number, _)| *number > 0));
+    let counts: Vec<String> = counts.map(|(number, what)| format!("{} {what}", count(number))).collect();
+    let counts = counts.join(", ");
     let tone = if handshakes.failed > 0 { Tone::Caution } else { Tone::Plain };
     doc.note(tone, format!("TLS handshakes: {counts}; {agreed}"));
 }

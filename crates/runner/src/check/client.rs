@@ -163,9 +163,6 @@ fn http3(client: &ClientSpec) -> Result<(), SpecError> {
     if !tls.versions.contains(&TlsVersion::Tls13) {
         return refused("client.tls.versions", "without 1.3, but HTTP/3 needs TLS 1.3");
     }
-    if tls.early_data {
-        return refused("client.tls.early_data", "`true`, but early data is not supported over HTTP/3");
-    }
     Ok(())
 }
 

@@ -262,7 +262,7 @@ fn what_cannot_go_over_quic_is_refused() {
         ("connections = \"keep-alive\"\npipeline = 4", Some("client.pipeline")),
         ("http2_settings = \"chrome\"", Some("client.http2_settings")),
         ("tls = { versions = [\"1.2\"] }", Some("client.tls.versions")),
-        ("tls = { early_data = true, resume = \"100%\" }", Some("client.tls.early_data")),
+        ("tls = { early_data = true, resume = \"100%\" }\nquic_version = \"2\"", None),
         ("connections = \"keep-alive\"\nclients_per_connection = 4\nstreams = 10", None),
     ] {
         assert_eq!(refused(there, client).as_deref(), key, "{client}");
