@@ -19,6 +19,7 @@ use crate::contents::Contents;
 use crate::feeds;
 use crate::h1::request::{RequestParts, is_field_value, is_idempotent, is_target, is_token, write_request};
 use crate::h2::request::{Builder, Coding, Requests};
+use crate::h3::qlog::Qlog;
 use crate::layer::Layer;
 use crate::link::Link;
 use crate::origin::{Origin, split};
@@ -79,6 +80,7 @@ pub struct Plan {
     pub(crate) h2: Requests,
     http: HttpVersion,
     pub(crate) quic_version: QuicVersion,
+    pub(crate) qlog: Option<Qlog>,
     is_pipelined: bool,
     /// HTTP/2: the settings that a connection begins with.
     pub(crate) h2_settings: Http2Settings,
@@ -203,6 +205,12 @@ impl Plan {
             h2: Requests::default(),
             http: client.http,
             quic_version: client.quic_version,
+            qlog: match (&spec.generator.qlog, client.http) {
+                (Some(directory), HttpVersion::Http3) => {
+                    Some(Qlog::new(directory, spec.generator.qlog_connections)?)
+                }
+                _ => None,
+            },
             is_pipelined: client.pipeline > 1,
             h2_settings: client.http2_settings,
             streams: client.streams.unwrap_or(u32::MAX),

@@ -277,8 +277,11 @@ fn of_generator(generator: &GeneratorSpec, asked: &mut List) {
         spreads: _,
         trace: _,
         record_all,
+        qlog,
+        qlog_connections: _,
     } = generator;
     asked.all(Power::Write, "generator.record_all", record_all);
+    asked.all(Power::Write, "generator.qlog", qlog);
 }
 
 fn of_host(host: &GeneratorHost, asked: &mut List) {

@@ -37,7 +37,11 @@ fn everything() -> RunSpec {
             },
             ..ClientSpec::default()
         },
-        generator: GeneratorSpec { record_all: text("all.csv"), ..GeneratorSpec::default() },
+        generator: GeneratorSpec {
+            record_all: text("all.csv"),
+            qlog: text("qlogs"),
+            ..GeneratorSpec::default()
+        },
         generators: vec![
             GeneratorHost::reached_by("ssh gen1 webstone agent"),
             GeneratorHost {

@@ -500,6 +500,19 @@ pub struct GeneratorSpec {
     pub trace: u32,
     /// File that receives the instants of every transaction (WebStone's -R).
     pub record_all: Option<String>,
+    /// HTTP/3: directory that receives a qlog file of each of the first connections.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub qlog: Option<String>,
+    /// Number of connections that are logged there.
+    #[serde(skip_serializing_if = "is_default_of_qlog")]
+    pub qlog_connections: u32,
+}
+
+/// Connections that are logged in qlog, if nothing else is said.
+const QLOG_CONNECTIONS: u32 = 10;
+
+fn is_default_of_qlog(connections: &u32) -> bool {
+    *connections == QLOG_CONNECTIONS
 }
 
 impl Default for GeneratorSpec {
@@ -514,6 +527,8 @@ impl Default for GeneratorSpec {
             spreads: false,
             trace: 0,
             record_all: None,
+            qlog: None,
+            qlog_connections: QLOG_CONNECTIONS,
         }
     }
 }

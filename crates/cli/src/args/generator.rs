@@ -85,5 +85,20 @@ pub struct GeneratorArgs {
     /// Example: --record-all transactions.tsv
     #[arg(long, value_name = "FILE")]
     pub record_all: Option<PathBuf> => (generator.record_all = "none"),
+
+    /// HTTP/3: write what QUIC did on the first connections to files in this directory, for qvis (qlog 0.3, JSON text sequences)
+    ///
+    /// Packets with their frames, losses, round-trip times, congestion window, key updates, how the connection ended; no keys and no
+    /// contents. Logged connections are slower.
+    ///
+    /// Example: --qlog qlogs
+    #[arg(long, value_name = "DIR", value_hint = clap::ValueHint::DirPath)]
+    pub qlog: Option<PathBuf> => (generator.qlog = "none"),
+
+    /// Number of connections that --qlog logs, of all levels together
+    ///
+    /// Example: --qlog-connections 1
+    #[arg(long, value_name = "N", value_parser = values::count_u32, requires = "qlog")]
+    pub qlog_connections: Option<u32> => (generator.qlog_connections),
 }
 }

@@ -11,6 +11,7 @@ mod cluster;
 mod comparison;
 mod disturbance;
 mod duel;
+mod early_data;
 mod events;
 mod files;
 mod find;

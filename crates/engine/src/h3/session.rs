@@ -253,6 +253,11 @@ impl Session for Http3 {
         let id = random_id(settings);
         let opened = self.connection.open(settings, secure.name(), id, now);
         opened.map_err(|error| AnswerError::Layer(Box::new(memory.tls.told(&error))))?;
+        if let Some(qlog) = &plan.qlog
+            && let Some(recorder) = qlog.next(id, now)
+        {
+            self.connection.record(recorder);
+        }
         self.is_live = true;
         Ok(())
     }

@@ -121,6 +121,17 @@ pub(super) struct Closing {
 pub(super) struct Recording {
     pub(super) recorder: Box<dyn Recorder>,
     pub(super) frames: Vec<FrameRecord>,
+    /// Key updates that it was told of.
+    pub(super) generation: u64,
+}
+
+impl Recording {
+    pub(super) fn keys(&mut self, now_ns: u64, updates: u64) {
+        if updates != self.generation {
+            self.generation = updates;
+            self.recorder.keys_updated(now_ns, updates);
+        }
+    }
 }
 
 /// A connection. Reuse the value for the next one: its buffers stay.
@@ -284,14 +295,14 @@ impl Connection {
 
     /// Has a recorder told of everything from now on, until the next [`Connection::open`].
     pub fn record(&mut self, recorder: Box<dyn Recorder>) {
-        self.recording = Some(Box::new(Recording { recorder, frames: Vec::new() }));
+        self.recording = Some(Box::new(Recording { recorder, frames: Vec::new(), generation: 0 }));
     }
 
     /// Ends the connection with an error code of the application (HTTP/3: 0x100 is H3_NO_ERROR). `pack` makes the datagram that
     /// says so.
     pub fn close(&mut self, code: u64, reason: &str) {
         if self.is_live() {
-            self.failure = Some(Failure::ClosedHere);
+            self.ended(Failure::ClosedHere);
             self.closing = Some(Closing { is_application: true, code, reason: reason.into() });
             self.state = State::Closing;
         }
@@ -445,6 +456,13 @@ impl Connection {
             }
             self.closing = Some(Closing { is_application: false, code, reason: "".into() });
             self.state = State::Closing;
+        }
+        self.ended(failure);
+    }
+
+    fn ended(&mut self, failure: Failure) {
+        if let Some(recording) = &mut self.recording {
+            recording.recorder.closed(&failure);
         }
         self.failure = Some(failure);
     }

@@ -210,6 +210,7 @@ impl Connection {
                 .recorder
                 .received(now_ns, &PacketRecord { kind, number, bytes: size, frames: &recording.frames });
             recording.frames.clear();
+            recording.keys(now_ns, self.counts.key_updates);
         }
         if let Err(failure) = outcome {
             return self.fail(failure);
@@ -234,6 +235,12 @@ impl Connection {
         if let Some(recording) = &mut self.recording {
             let (name, subject, offset, length) = frame.summary();
             recording.frames.push(FrameRecord { name, subject, offset, length });
+            if let Frame::Ack(ack) = frame {
+                let more = ack.ranges().skip(1);
+                let more =
+                    more.map(|(low, high)| FrameRecord { name, subject: high, offset: low, length: 0 });
+                recording.frames.extend(more);
+            }
         }
         if id != SpaceId::Data && !frame.is_of_handshake() {
             return Err(Fault::Protocol("a frame that handshake packets must not have").into());

@@ -9,7 +9,7 @@ use super::mtu::BASE;
 use super::packet::{self, Long, TAG_BYTES};
 use super::recorder::{FrameRecord, PacketKind, PacketRecord};
 use super::sent::{Fate, SentFrame, SentPacket};
-use super::space::{SILENT_RUN_MAX, SpaceId};
+use super::space::{SILENT_RUN_MAX, Space, SpaceId};
 use super::varint::Writer;
 
 /// A packet that is not sealed yet.
@@ -326,7 +326,7 @@ impl Connection {
         if space.owes() {
             built.acks = write_ack(&mut writer, space, now_ns);
         }
-        record_ack(&mut self.recording, built.acks);
+        record_ack(&mut self.recording, space, built.acks);
         let had = writer.at();
         while writer.room() > FRAME_MAX
             && let Some(chunk) = space.crypto_out.next_chunk(writer.room() - FRAME_MAX, u64::MAX)
@@ -366,7 +366,7 @@ impl Connection {
         let mut writer = Writer::new(out, built.end, limit - TAG_BYTES);
         if self.data.owes() && !built.is_early {
             built.acks = write_ack(&mut writer, &self.data, now_ns);
-            record_ack(&mut self.recording, built.acks);
+            record_ack(&mut self.recording, &self.data, built.acks);
         }
         let had = writer.at();
         if may_elicit {
@@ -475,6 +475,7 @@ impl Connection {
 
     fn record_sent(&mut self, now_ns: u64, built: &Built, bytes: usize) {
         let Some(recording) = &mut self.recording else { return };
+        recording.keys(now_ns, self.counts.key_updates);
         // Those of later packets of the datagram follow.
         let mut count = built.noted[1] - built.noted[0];
         if built.padding > 0 {
@@ -504,8 +505,11 @@ fn pad(built: &mut Built, out: &mut [u8], bytes: usize) {
     built.padding += bytes as u64;
 }
 
-fn record_ack(recording: &mut Option<Box<super::connection::Recording>>, acks: Option<u64>) {
-    if let (Some(recording), Some(largest)) = (recording, acks) {
-        recording.frames.push(FrameRecord { name: "ack", subject: largest, offset: 0, length: 0 });
+fn record_ack(recording: &mut Option<Box<super::connection::Recording>>, space: &Space, acks: Option<u64>) {
+    if let (Some(recording), Some(_)) = (recording, acks) {
+        let ranges = space.to_acknowledge(0).0;
+        let frames =
+            ranges.map(|(low, end)| FrameRecord { name: "ack", subject: end - 1, offset: low, length: 0 });
+        recording.frames.extend(frames);
     }
 }

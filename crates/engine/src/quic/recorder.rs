@@ -1,5 +1,7 @@
 //! What qlog wants to know of a connection. Without a recorder it costs a comparison per packet.
 
+use super::error::Failure;
+
 /// Takes what happens, in order. Called from within `hear`, `pack` and `timeout`.
 pub trait Recorder: Send {
     /// A packet was sent.
@@ -10,6 +12,10 @@ pub trait Recorder: Send {
     fn lost(&mut self, now_ns: u64, space: PacketKind, number: u64, by: LossReason);
     /// State of recovery after a change, in ns and bytes.
     fn recovery(&mut self, now_ns: u64, state: &RecoveryRecord);
+    /// Packets of both sides have new keys, for this many times.
+    fn keys_updated(&mut self, now_ns: u64, generation: u64);
+    /// The connection ends, at the time of the last event.
+    fn closed(&mut self, failure: &Failure);
 }
 
 /// A packet.
@@ -30,9 +36,10 @@ pub struct PacketRecord<'a> {
 pub struct FrameRecord {
     /// Its name in qlog: `stream`, `ack`, `max_data`.
     pub name: &'static str,
-    /// Stream, if it has one; for `ack` the largest number; for `connection_close` the code; otherwise its first number.
+    /// Stream, if it has one; for `ack` the largest number of a range, each of which is a record; for
+    /// `connection_close` the code; otherwise its first number.
     pub subject: u64,
-    /// Offset in the stream, or its second number.
+    /// Offset in the stream, the smallest number of the range, or its second number.
     pub offset: u64,
     /// Content in bytes.
     pub length: u64,

@@ -121,6 +121,12 @@ fn rules(spec: &mut RunSpec, asked: &Asked) -> Result<(), SpecError> {
         let what = format!("`{url}` has no TLS, but HTTP/3 is always over TLS");
         return Err(SpecError::new("target", what, "write https://, or set client.http to 1.1 or 2"));
     }
+    if let Some(directory) = &spec.generator.qlog
+        && !matches!(spec.client.http, HttpVersion::Http3 | HttpVersion::Auto)
+    {
+        let what = format!("`{directory}`, but qlog is of QUIC, and so of HTTP/3 alone");
+        return Err(SpecError::new("generator.qlog", what, "remove it, or set client.http to 3"));
+    }
     match spec.target.first() {
         Some(url) => server::elsewhere(&spec.server, url, &asked.given),
         None => {

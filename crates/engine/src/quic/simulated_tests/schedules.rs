@@ -422,6 +422,8 @@ struct Logged {
     content: [u64; 2],
     lost: Vec<u64>,
     recoveries: Vec<RecoveryRecord>,
+    generation: u64,
+    closed: Vec<Failure>,
 }
 
 impl Recorder for Log {
@@ -451,6 +453,14 @@ impl Recorder for Log {
     fn recovery(&mut self, _: u64, state: &RecoveryRecord) {
         self.0.lock().unwrap().recoveries.push(*state);
     }
+
+    fn keys_updated(&mut self, _: u64, generation: u64) {
+        self.0.lock().unwrap().generation = generation;
+    }
+
+    fn closed(&mut self, failure: &Failure) {
+        self.0.lock().unwrap().closed.push(failure.clone());
+    }
 }
 
 #[test]
@@ -471,5 +481,7 @@ fn a_recorder_is_told_of_every_packet() {
     assert_eq!(log.content[0], counts.sent.stream_new + counts.sent.stream_repeated);
     assert_eq!(log.content[1], counts.received.stream_new + counts.received.stream_repeated);
     assert_eq!(log.lost.len() as u64, counts.packets_lost);
+    assert_eq!(log.generation, counts.key_updates);
+    assert_eq!(log.closed, world.client.failure().cloned().into_iter().collect::<Vec<_>>());
     assert!(log.recoveries.iter().all(|state| state.bytes_in_flight <= state.congestion_window + 3 * 1472));
 }
