@@ -87,8 +87,8 @@ impl<B: Backend, L: Layer, P: Session> Worker<B, L, P> {
                 Err(error) => return self.datagrams_failed(index, &error, now),
             };
             self.recorder.received(received.bytes);
-            P::count_receive(&mut self.memory);
             let link = &mut self.links[index];
+            link.session.count_receive(&mut self.memory, received.dropped);
             let mut sink = Sink { exchanges: &mut link.exchanges, plan: &self.plan, now };
             for datagram in self.backend.datagrams(received.bytes).chunks_mut(received.stride) {
                 link.session.hear(datagram, received.ecn, &mut self.memory, &mut sink);

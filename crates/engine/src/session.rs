@@ -161,8 +161,8 @@ pub(crate) trait Session: Default {
         0
     }
 
-    /// Counts a call that received datagrams.
-    fn count_receive(_: &mut Self::Memory) {}
+    /// Counts a call that received datagrams. `dropped`: how often the socket had dropped some by then.
+    fn count_receive(&mut self, _: &mut Self::Memory, _dropped: u32) {}
 
     /// Counts a call whose datagrams the socket did not take all.
     fn count_unsent(_: &mut Self::Memory) {}

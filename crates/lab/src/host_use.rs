@@ -15,7 +15,7 @@ use webstone_model::record::{CpuUse, HostUse, LinkUse, PairPorts, TcpUse};
 use crate::control_group::throttled_ns;
 use crate::limits;
 use crate::link_speed::link_speed_mbps;
-use crate::listening_sockets::dropped;
+use crate::listening_sockets::{Ports, dropped};
 use crate::machine::Root;
 use crate::others::OthersReading;
 use crate::pair_ports::fullest;
@@ -40,8 +40,9 @@ pub(crate) struct HostReading {
     /// Difference between the clock that counts suspended time and the one that does not.
     asleep_ns: u64,
     pair_ports: Option<PairPorts>,
-    /// Connection requests that the server's listening sockets have dropped, by inode.
+    /// What the server's sockets have dropped, by inode, and whether that were datagrams.
     dropped: Option<BTreeMap<u32, u32>>,
+    over_udp: bool,
 }
 
 impl HostReading {
@@ -51,7 +52,7 @@ impl HostReading {
         root: &Root,
         links: &BTreeSet<String>,
         targets: &BTreeSet<SocketAddr>,
-        listening: &BTreeSet<u16>,
+        listening: &Ports,
     ) -> HostReading {
         let tcp = tcp(root);
         let began = Instant::now();
@@ -66,7 +67,8 @@ impl HostReading {
             others: OthersReading::take(root),
             throttled_ns: throttled_ns(root, std::process::id()),
             asleep_ns: asleep_ns(),
-            dropped: if listening.is_empty() { None } else { dropped(listening).ok() },
+            dropped: if listening.numbers.is_empty() { None } else { dropped(listening).ok() },
+            over_udp: listening.over_udp,
             // Last, because it takes longest.
             pair_ports: tcp.filter(|tcp| may_lack_ports(root, tcp)).and_then(|_| fullest(targets).ok()?),
         }
@@ -87,6 +89,7 @@ impl HostReading {
             throttled_ns: throttled_ns(root, std::process::id()),
             asleep_ns: asleep_ns(),
             dropped: None,
+            over_udp: false,
             pair_ports: None,
         }
     }
@@ -109,6 +112,7 @@ impl HostReading {
     /// What was counted from this reading to a later one. `own`: processes that, with their descendants, are not other
     /// programs.
     pub(crate) fn until(&self, later: &HostReading, root: &Root, own: &BTreeSet<u32>) -> HostUse {
+        let dropped = self.dropped_until(later);
         let limits = limits::read(root);
         let known = |limit: u64| Some(limit).filter(|limit| *limit < u64::MAX);
         HostUse {
@@ -167,19 +171,22 @@ impl HostReading {
                 .flatten()
                 .max_by_key(|pair| pair.used)
                 .cloned(),
-            listener_drops: (self.dropped.as_ref().zip(later.dropped.as_ref()))
-                .filter(|(_, later)| !later.is_empty())
-                .map(|(before, later)| {
-                    let since = |(inode, drops): (&u32, &u32)| {
-                        u64::from(drops.wrapping_sub(before.get(inode).copied().unwrap_or(0)))
-                    };
-                    later.iter().map(since).sum()
-                }),
+            listener_drops: dropped.filter(|_| !later.over_udp),
+            datagram_drops: dropped.filter(|_| later.over_udp),
             descriptors: self.descriptors.max(later.descriptors),
             descriptors_max: known(limits.descriptors),
             // The caller knows what the sample cost.
             ..HostUse::default()
         }
+    }
+
+    /// What the server's sockets dropped from this reading to a later one.
+    fn dropped_until(&self, later: &HostReading) -> Option<u64> {
+        let (before, later) = self.dropped.as_ref().zip(later.dropped.as_ref())?;
+        let since = |(inode, drops): (&u32, &u32)| {
+            u64::from(drops.wrapping_sub(before.get(inode).copied().unwrap_or(0)))
+        };
+        (!later.is_empty()).then(|| later.iter().map(since).sum())
     }
 }
 
@@ -445,7 +452,7 @@ mod tests {
                     &root,
                     &BTreeSet::from(["eth0".to_owned(), "gone".to_owned()]),
                     &BTreeSet::new(),
-                    &BTreeSet::new(),
+                    &Ports::default(),
                 ),
                 _keep,
                 root,
@@ -483,7 +490,7 @@ mod tests {
             &root,
             &BTreeSet::from(["eth0".to_owned()]),
             &BTreeSet::new(),
-            &BTreeSet::new(),
+            &Ports::default(),
         );
         let used = reading.until(&reading, &root, &BTreeSet::new());
         assert_eq!((used.tcp, used.cpus, used.links, used.ports), (None, vec![], vec![], None));
@@ -500,10 +507,10 @@ mod tests {
             let open: Vec<_> = (0..100)
                 .map(|_| (std::net::TcpStream::connect(address).unwrap(), listener.accept().unwrap()))
                 .collect();
-            (HostReading::take(&Root::default(), &lo, &BTreeSet::new(), &BTreeSet::new()), open.len())
+            (HostReading::take(&Root::default(), &lo, &BTreeSet::new(), &Ports::default()), open.len())
         });
         let (reading, connections) = worker.join().unwrap();
-        let later = HostReading::take(&root, &BTreeSet::new(), &BTreeSet::new(), &BTreeSet::new());
+        let later = HostReading::take(&root, &BTreeSet::new(), &BTreeSet::new(), &Ports::default());
         let used = reading.until(&later, &root, &BTreeSet::new());
         assert!(used.descriptors > Some(2 * connections as u64), "{:?}", used.descriptors);
         assert!(used.tcp.unwrap().in_use >= 2 * connections as u64, "{:?}", used.tcp);
@@ -513,9 +520,9 @@ mod tests {
     fn this_machine_counts() {
         let root = Root::default();
         let reading =
-            HostReading::take(&root, &links_towards(&root, [], true), &BTreeSet::new(), &BTreeSet::new());
+            HostReading::take(&root, &links_towards(&root, [], true), &BTreeSet::new(), &Ports::default());
         let later =
-            HostReading::take(&root, &BTreeSet::from(["lo".to_owned()]), &BTreeSet::new(), &BTreeSet::new());
+            HostReading::take(&root, &BTreeSet::from(["lo".to_owned()]), &BTreeSet::new(), &Ports::default());
         let used = reading.until(&later, &root, &BTreeSet::new());
         assert!(used.tcp.is_some() && !used.cpus.is_empty() && used.descriptors > Some(2));
         assert!(used.links[0].loopback);

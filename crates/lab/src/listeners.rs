@@ -7,6 +7,7 @@ use std::path::PathBuf;
 use webstone_model::spec::parse_cpu_list;
 use webstone_server::Counters;
 
+pub use crate::listening_sockets::Ports;
 use crate::listening_sockets::listening;
 use crate::machine::Root;
 use crate::measured::MeasuredServer;
@@ -23,7 +24,7 @@ pub struct ServerProcesses {
 }
 
 /// The processes that listen on any of these ports; `None` if this user can see none.
-pub fn find(root: &Root, ports: &BTreeSet<u16>) -> Option<ServerProcesses> {
+pub fn find(root: &Root, ports: &Ports) -> Option<ServerProcesses> {
     let sockets = sockets(root, ports).filter(|sockets| !sockets.is_empty())?;
     let own = std::process::id();
     let pids: Vec<u32> = root
@@ -55,7 +56,7 @@ pub fn find(root: &Root, ports: &BTreeSet<u16>) -> Option<ServerProcesses> {
 
 /// Whether a descendant of a process listens on a port: false only if other processes are seen to listen.
 pub(crate) fn is_held_by(root: &Root, port: u16, ancestor: u32) -> bool {
-    let Some(sockets) = sockets(root, &BTreeSet::from([port])) else { return true };
+    let Some(sockets) = sockets(root, &Ports::tcp([port])) else { return true };
     if sockets.is_empty() {
         return false;
     }
@@ -65,7 +66,7 @@ pub(crate) fn is_held_by(root: &Root, port: u16, ancestor: u32) -> bool {
 }
 
 /// The sockets that listen on any of these ports, of any process, by inode.
-pub(crate) fn inodes(root: &Root, ports: &BTreeSet<u16>) -> BTreeSet<u64> {
+pub(crate) fn inodes(root: &Root, ports: &Ports) -> BTreeSet<u64> {
     listening(root, ports).unwrap_or_default().into_iter().collect()
 }
 
@@ -77,7 +78,7 @@ impl ServerProcesses {
 }
 
 /// The listening sockets of these ports, as `/proc/<pid>/fd` names them; `None` if the kernel does not report them.
-fn sockets(root: &Root, ports: &BTreeSet<u16>) -> Option<BTreeSet<PathBuf>> {
+fn sockets(root: &Root, ports: &Ports) -> Option<BTreeSet<PathBuf>> {
     let inodes = listening(root, ports)?;
     Some(inodes.iter().map(|inode| PathBuf::from(format!("socket:[{inode}]"))).collect())
 }
@@ -136,9 +137,9 @@ mod tests {
             std::fs::create_dir_all(&directory).unwrap();
             std::os::unix::fs::symlink(socket, directory.join("5")).unwrap();
         }
-        let server = find(&root, &BTreeSet::from([8080])).unwrap();
+        let server = find(&root, &Ports::tcp([8080])).unwrap();
         assert_eq!((server.heads, server.cpus), (vec![7], vec![0, 1]));
-        assert_eq!(find(&root, &BTreeSet::from([443])), None);
+        assert_eq!(find(&root, &Ports::tcp([443])), None);
     }
 
     #[test]
@@ -159,6 +160,6 @@ mod tests {
     fn this_process_is_never_the_server_that_it_measures() {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let port = listener.local_addr().unwrap().port();
-        assert_eq!(find(&Root::default(), &BTreeSet::from([port])), None);
+        assert_eq!(find(&Root::default(), &Ports::tcp([port])), None);
     }
 }

@@ -1,5 +1,5 @@
-//! Listening TCP sockets by inode, the number by which `/proc/<pid>/fd` names them, and how many connection requests each has
-//! dropped.
+//! A server's sockets by inode, the number by which `/proc/<pid>/fd` names them, and how much each has dropped: listening sockets of
+//! TCP, and for HTTP/3 those of UDP that are connected to nobody.
 //!
 //! The kernel is asked for listening sockets only (`sock_diag(7)`). `/proc/net/tcp` walks the table of all connections, which
 //! takes milliseconds of CPU time if it is large, and is read only if asking fails.
@@ -7,54 +7,94 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::io;
 
-use netlink_packet_sock_diag::constants::{AF_INET, AF_INET6};
+use netlink_packet_sock_diag::constants::{AF_INET, AF_INET6, IPPROTO_TCP, IPPROTO_UDP};
 use netlink_packet_sock_diag::inet::nlas::Nla;
 use netlink_packet_sock_diag::inet::{ExtensionFlags, StateFlags};
 
-use crate::machine::Root;
-use crate::sock_diag::tcp_sockets;
+use serde::{Deserialize, Serialize};
+use webstone_model::spec::HttpVersion;
 
-/// State of a listening socket in `/proc/net/tcp`.
-const LISTEN: &str = "0A";
+use crate::machine::Root;
+use crate::sock_diag::sockets;
+
+/// Ports of a server, of TCP or of UDP.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Ports {
+    /// Their numbers.
+    pub numbers: BTreeSet<u16>,
+    /// They are of UDP.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub over_udp: bool,
+}
+
+impl Ports {
+    /// Those that a version of HTTP goes to.
+    pub fn of(numbers: BTreeSet<u16>, http: HttpVersion) -> Ports {
+        Ports { numbers, over_udp: http == HttpVersion::Http3 }
+    }
+
+    /// Of TCP.
+    pub fn tcp(numbers: impl IntoIterator<Item = u16>) -> Ports {
+        Ports { numbers: numbers.into_iter().collect(), over_udp: false }
+    }
+
+    /// Protocol and state of the sockets to look for, and the state in `/proc/net`. A server's UDP socket has no other end.
+    fn kind(&self) -> (u8, StateFlags, &'static str) {
+        match self.over_udp {
+            false => (IPPROTO_TCP, StateFlags::LISTEN, "0A"),
+            true => (IPPROTO_UDP, StateFlags::CLOSE, "07"),
+        }
+    }
+}
 
 /// Inodes of the sockets that listen on any of these ports; `None` if the kernel does not report them.
-pub(crate) fn listening(root: &Root, ports: &BTreeSet<u16>) -> Option<Vec<u64>> {
+pub(crate) fn listening(root: &Root, ports: &Ports) -> Option<Vec<u64>> {
     if *root == Root::default()
         && let (Ok(mut found), Ok(more)) = (asked(AF_INET, ports), asked(AF_INET6, ports))
     {
         found.extend(more);
         return Some(found);
     }
-    let tables = ["/proc/net/tcp", "/proc/net/tcp6"].map(|path| root.text(path));
+    let tables = match ports.over_udp {
+        false => ["/proc/net/tcp", "/proc/net/tcp6"],
+        true => ["/proc/net/udp", "/proc/net/udp6"],
+    };
+    let tables = tables.map(|path| root.text(path));
     let is_told = tables.iter().any(Option::is_some);
     is_told.then(|| tables.iter().flatten().flat_map(|table| listed(table, ports)).collect())
 }
 
 /// The same of one address family, from the kernel.
-fn asked(family: u8, ports: &BTreeSet<u16>) -> io::Result<Vec<u64>> {
+fn asked(family: u8, ports: &Ports) -> io::Result<Vec<u64>> {
     let mut found = Vec::new();
-    tcp_sockets(family, StateFlags::LISTEN, None, ExtensionFlags::empty(), &mut |socket| {
-        if ports.contains(&socket.header.socket_id.source_port) {
+    let (protocol, states, _) = ports.kind();
+    sockets((protocol, family), states, None, ExtensionFlags::empty(), &mut |socket| {
+        if ports.numbers.contains(&socket.header.socket_id.source_port) {
             found.push(u64::from(socket.header.inode));
         }
     })?;
     Ok(found)
 }
 
-/// Connection requests that each socket listening on any of these ports has dropped so far (`sk_drops`), by inode: its accept queue was
-/// full, or it lacked memory. The kernel's `ListenOverflows` and `ListenDrops` are of all sockets of the host.
+/// What each socket listening on any of these ports has dropped so far (`sk_drops`), by inode: connection requests, because its accept
+/// queue was full or it lacked memory; of UDP datagrams, because its receive queue was full. The kernel's `ListenOverflows`,
+/// `ListenDrops` and `RcvbufErrors` are of all sockets of the host.
 ///
 /// # Errors
 /// If the kernel does not report them.
-pub(crate) fn dropped(ports: &BTreeSet<u16>) -> io::Result<BTreeMap<u32, u32>> {
+pub(crate) fn dropped(ports: &Ports) -> io::Result<BTreeMap<u32, u32>> {
     let mut found = BTreeMap::new();
     for family in [AF_INET, AF_INET6] {
-        tcp_sockets(family, StateFlags::LISTEN, None, ExtensionFlags::SKMEMINFO, &mut |socket| {
+        let (protocol, states, _) = ports.kind();
+        sockets((protocol, family), states, None, ExtensionFlags::SKMEMINFO, &mut |socket| {
             let drops = socket.nlas.iter().find_map(|about| match about {
                 Nla::MemInfo(memory) => Some(memory.drops),
                 _ => None,
             });
-            if let Some(drops) = drops.filter(|_| ports.contains(&socket.header.socket_id.source_port)) {
+            if let Some(drops) =
+                drops.filter(|_| ports.numbers.contains(&socket.header.socket_id.source_port))
+            {
                 found.insert(socket.header.inode, drops);
             }
         })?;
@@ -62,13 +102,16 @@ pub(crate) fn dropped(ports: &BTreeSet<u16>) -> io::Result<BTreeMap<u32, u32>> {
     Ok(found)
 }
 
-/// The same from the text of `/proc/net/tcp`: number, local address, remote address, state, and the inode in the tenth
+/// The same from the text of `/proc/net/tcp` or `/proc/net/udp`: number, local address, remote address, state, and the inode in the tenth
 /// column.
-fn listed(table: &str, ports: &BTreeSet<u16>) -> Vec<u64> {
+fn listed(table: &str, ports: &Ports) -> Vec<u64> {
+    let (.., state) = ports.kind();
     let inode = |line: &str| {
         let words: Vec<&str> = line.split_whitespace().collect();
         let port = u16::from_str_radix(words.get(1)?.rsplit_once(':')?.1, 16).ok()?;
-        (*words.get(3)? == LISTEN && ports.contains(&port)).then(|| words.get(9)?.parse().ok()).flatten()
+        (*words.get(3)? == state && ports.numbers.contains(&port))
+            .then(|| words.get(9)?.parse().ok())
+            .flatten()
     };
     table.lines().skip(1).filter_map(inode).collect()
 }

@@ -1,6 +1,6 @@
 //! Tests of listening sockets, and of what they drop, on the kernel of this host.
 
-use std::net::{TcpListener, TcpStream};
+use std::net::{TcpListener, TcpStream, UdpSocket};
 
 use super::*;
 
@@ -12,9 +12,9 @@ pub(crate) const TABLE: &str = "  sl  local_address rem_address   st tx_queue rx
 
 #[test]
 fn only_listening_sockets_of_the_port_count() {
-    assert_eq!(listed(TABLE, &BTreeSet::from([8080])), [4711]);
-    assert_eq!(listed(TABLE, &BTreeSet::from([80])), Vec::<u64>::new());
-    assert_eq!(listed("no table", &BTreeSet::from([80])), Vec::<u64>::new());
+    assert_eq!(listed(TABLE, &Ports::tcp([8080])), [4711]);
+    assert_eq!(listed(TABLE, &Ports::tcp([80])), Vec::<u64>::new());
+    assert_eq!(listed("no table", &Ports::tcp([80])), Vec::<u64>::new());
 }
 
 #[test]
@@ -25,7 +25,7 @@ fn the_kernel_names_the_listening_sockets_of_the_ports_alone() {
         let connection = TcpStream::connect(listeners[0].local_addr().unwrap()).unwrap();
         let (accepted, _) = listeners[0].accept().unwrap();
         for chosen in [&listeners[..1], &listeners] {
-            let ports = chosen.iter().map(|one| one.local_addr().unwrap().port()).collect();
+            let ports = Ports::tcp(chosen.iter().map(|one| one.local_addr().unwrap().port()));
             let inodes: BTreeSet<u64> = chosen.iter().map(inode).collect();
             assert_eq!(BTreeSet::from_iter(asked(family, &ports).unwrap()), inodes);
         }
@@ -46,7 +46,7 @@ fn what_one_socket_drops_is_not_anothers() {
     });
     let address = |socket: &TcpListener| socket.local_addr().unwrap();
     let dropped_by = |socket: &TcpListener| {
-        let dropped = dropped(&BTreeSet::from([address(socket).port()])).unwrap();
+        let dropped = dropped(&Ports::tcp([address(socket).port()])).unwrap();
         assert_eq!(dropped.len(), 1, "{dropped:?}");
         dropped[&(inode(socket) as u32)]
     };
@@ -56,10 +56,34 @@ fn what_one_socket_drops_is_not_anothers() {
     assert!(kept.iter().any(Result::is_err), "of a queue of two, three found no room");
     assert!(dropped_by(&full) >= 3, "{}", dropped_by(&full));
     assert_eq!(dropped_by(&other), 0);
-    assert_eq!(dropped(&BTreeSet::new()).unwrap(), BTreeMap::new());
+    assert_eq!(dropped(&Ports::default()).unwrap(), BTreeMap::new());
 }
 
-fn inode(socket: &TcpListener) -> u64 {
+/// Of UDP, the server's own socket counts and those connected to it do not; what it has no room for is counted, and not as another's.
+#[test]
+fn sockets_of_udp_are_found_with_what_they_drop() {
+    for (address, family) in [("127.0.0.1:0", AF_INET), ("[::1]:0", AF_INET6)] {
+        let [full, other] = [(); 2].map(|()| UdpSocket::bind(address).unwrap());
+        let ports =
+            |socket: &UdpSocket| Ports::of([socket.local_addr().unwrap().port()].into(), HttpVersion::Http3);
+        let client = UdpSocket::bind(address).unwrap();
+        client.connect(full.local_addr().unwrap()).unwrap();
+        assert_eq!(asked(family, &ports(&full)).unwrap(), [inode(&full)]);
+        assert_eq!(asked(family, &Ports::tcp(ports(&full).numbers)).unwrap(), [0; 0]);
+        assert_eq!(asked(family, &ports(&client)).unwrap(), [0; 0], "it is connected");
+        // The smallest queue has room for some of them.
+        rustix::net::sockopt::set_socket_recv_buffer_size(&full, 1).unwrap();
+        (0..200).for_each(|_| drop(client.send(&[0; 1200])));
+        let dropped = |socket: &UdpSocket| dropped(&ports(socket)).unwrap()[&(inode(socket) as u32)];
+        assert!((100..200).contains(&dropped(&full)), "{}", dropped(&full));
+        assert_eq!(dropped(&other), 0);
+    }
+    let row = TABLE.lines().nth(1).unwrap().replace(" 0A ", " 07 ");
+    let ports = Ports::of([8080].into(), HttpVersion::Http3);
+    assert_eq!(listed(&format!("head\n{row}\n"), &ports), [4711]);
+}
+
+fn inode(socket: &impl std::os::fd::AsFd) -> u64 {
     rustix::fs::fstat(socket).unwrap().st_ino
 }
 
@@ -67,7 +91,6 @@ fn inode(socket: &TcpListener) -> u64 {
 fn more_sockets_than_one_answer_holds_are_all_told() {
     // An answer's message is 88 bytes and more; 500 need two pieces of the largest size.
     let listeners: Vec<TcpListener> = (0..500).map(|_| TcpListener::bind("127.0.0.1:0").unwrap()).collect();
-    let ports: BTreeSet<u16> =
-        listeners.iter().map(|listener| listener.local_addr().unwrap().port()).collect();
+    let ports = Ports::tcp(listeners.iter().map(|listener| listener.local_addr().unwrap().port()));
     assert_eq!(asked(AF_INET, &ports).unwrap().len(), 500);
 }

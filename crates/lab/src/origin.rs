@@ -17,7 +17,7 @@ use crate::embedded::{EmbeddedServer, EmbeddedServerError, Launch};
 use crate::endpoint::is_this_host;
 use crate::fetch::ByProbe;
 use crate::interrupt::Interrupt;
-use crate::listeners;
+use crate::listeners::{self, Ports};
 use crate::machine::Root;
 use crate::measured::MeasuredServer;
 use crate::process_tree::ProcessTree;
@@ -94,7 +94,7 @@ impl Origin {
 
     fn seen(url: &str, addresses: &[SocketAddr]) -> Origin {
         let here = addresses.iter().all(|address| is_this_host(address.ip()));
-        let ports = addresses.iter().map(SocketAddr::port).collect();
+        let ports = Ports::tcp(addresses.iter().map(SocketAddr::port));
         let found = if here { listeners::find(&Root::default(), &ports) } else { None };
         let mut unseen = Vec::new();
         if found.is_none() {

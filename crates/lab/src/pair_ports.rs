@@ -5,11 +5,11 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::io;
 use std::net::{IpAddr, SocketAddr};
 
-use netlink_packet_sock_diag::constants::{AF_INET, AF_INET6, TCP_TIME_WAIT};
+use netlink_packet_sock_diag::constants::{AF_INET, AF_INET6, IPPROTO_TCP, TCP_TIME_WAIT};
 use netlink_packet_sock_diag::inet::{ExtensionFlags, StateFlags};
 use webstone_model::record::PairPorts;
 
-use crate::sock_diag::tcp_sockets;
+use crate::sock_diag::sockets;
 
 /// Of all pairs of addresses that lead to one of these targets, the pair with most local ports; `None` without any.
 ///
@@ -24,7 +24,7 @@ pub(crate) fn fullest(targets: &BTreeSet<SocketAddr>) -> io::Result<Option<PairP
         .map(|target| (if target.is_ipv4() { AF_INET } else { AF_INET6 }, target.port()))
         .collect();
     for (family, port) in ports {
-        tcp_sockets(family, states.clone(), Some(port), ExtensionFlags::empty(), &mut |socket| {
+        sockets((IPPROTO_TCP, family), states.clone(), Some(port), ExtensionFlags::empty(), &mut |socket| {
             let id = &socket.header.socket_id;
             let target = SocketAddr::new(id.destination_address, id.destination_port);
             if targets.contains(&target) {

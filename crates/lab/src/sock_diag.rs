@@ -1,4 +1,4 @@
-//! The kernel's TCP sockets (`sock_diag(7)`), one by one. The callers decide what they mean.
+//! The kernel's sockets of TCP and UDP (`sock_diag(7)`), one by one. The callers decide what they mean.
 
 use std::io;
 use std::net::SocketAddr;
@@ -13,13 +13,13 @@ use netlink_sys::{Socket, SocketAddr as NetlinkAddr};
 /// The kernel writes no larger piece of an answer (`NLMSG_GOODSIZE` is a page or 8 KiB; `recv` may ask for 32 KiB).
 const ANSWER_BYTES: usize = 32 * 1024;
 
-/// Asks for the TCP sockets of one address family (`AF_INET`, `AF_INET6`) in any of these states, whose other end has a certain
-/// port, if one is given; `each` gets every one, with these extensions.
+/// Asks for the sockets of one protocol (`IPPROTO_TCP`, `IPPROTO_UDP`) and address family (`AF_INET`, `AF_INET6`) in any of these
+/// states, whose other end has a certain port, if one is given; `each` gets every one, with these extensions.
 ///
 /// # Errors
 /// If the kernel does not answer, or its answer cannot be read.
-pub(crate) fn tcp_sockets(
-    family: u8,
+pub(crate) fn sockets(
+    (protocol, family): (u8, u8),
     states: StateFlags,
     remote_port: Option<u16>,
     extensions: ExtensionFlags,
@@ -27,7 +27,7 @@ pub(crate) fn tcp_sockets(
 ) -> io::Result<()> {
     let any = if family == AF_INET { SocketId::new_v4() } else { SocketId::new_v6() };
     let socket_id = SocketId { destination_port: remote_port.unwrap_or(0), ..any };
-    let request = InetRequest { family, protocol: IPPROTO_TCP, extensions, states, socket_id };
+    let request = InetRequest { family, protocol, extensions, states, socket_id };
     let (socket, mut answer) = ask(request, NLM_F_REQUEST | NLM_F_DUMP)?;
     loop {
         let length = socket.recv(&mut &mut answer[..], 0)?;

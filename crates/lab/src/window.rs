@@ -16,6 +16,7 @@ use webstone_server::Counters;
 use crate::cpu_watch::Watch;
 use crate::environment::is_virtual;
 use crate::host_use::HostReading;
+use crate::listeners::Ports;
 use crate::machine::Root;
 use crate::origin::View;
 use crate::process_tree::{Memory, Present, ProcessTree, TreeReading};
@@ -50,7 +51,7 @@ pub struct Watched<'a> {
     /// Addresses of the target, where its clients are on this host.
     pub targets: &'a BTreeSet<SocketAddr>,
     /// Ports that the server listens on, if it is on this host.
-    pub listening: BTreeSet<u16>,
+    pub listening: Ports,
 }
 
 /// The processes of a server over a window.
@@ -440,7 +441,7 @@ mod tests {
             links,
             cpus: Vec::new(),
             targets: &NO_TARGETS,
-            listening: BTreeSet::new(),
+            listening: Ports::default(),
         }
     }
 

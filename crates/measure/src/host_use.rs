@@ -47,6 +47,10 @@ pub struct HostUse {
     /// was short; absent if the server is not on this host, or the kernel does not report it.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub listener_drops: Option<u64>,
+    /// Datagrams dropped by the server's own UDP sockets, because a receive queue was full; absent if the server is not on
+    /// this host, or the run is not in HTTP/3.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub datagram_drops: Option<u64>,
     /// CPU by CPU, in ascending order of number.
     pub cpus: Vec<CpuUse>,
     /// The network interfaces that packets to the target take.

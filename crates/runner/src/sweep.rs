@@ -32,6 +32,7 @@ use crate::trace::TraceWriter;
 use webstone_lab::agent::{OnHosts, ServerAgents, Watched as WatchedElsewhere};
 use webstone_lab::host_use::LOOPBACK;
 use webstone_lab::interrupt::Interrupt;
+use webstone_lab::listeners::Ports;
 use webstone_lab::measured::MeasuredServer;
 use webstone_lab::origin::Origin;
 use webstone_lab::window::{Used, Watched, Window};
@@ -380,7 +381,7 @@ impl Sweep<'_> {
             cpus: self.server_cpus.clone(),
             targets: self.targets,
             // Only to a server on this host do requests go over its loopback.
-            listening: ports(self.targets, self.links.contains(LOOPBACK)),
+            listening: ports(self.targets, self.links.contains(LOOPBACK), self.spec.client.http),
         });
         let (started, mut ticked) = (Instant::now(), Instant::now());
         let (mut raised, mut before, mut hosts_at) = (0, None, Instant::now());
@@ -554,8 +555,8 @@ impl Sweep<'_> {
 }
 
 /// Ports of the target's addresses, if they are this host's.
-pub(crate) fn ports(targets: &BTreeSet<SocketAddr>, are_here: bool) -> BTreeSet<u16> {
-    targets.iter().filter(|_| are_here).map(SocketAddr::port).collect()
+pub(crate) fn ports(targets: &BTreeSet<SocketAddr>, are_here: bool, http: HttpVersion) -> Ports {
+    Ports::of(targets.iter().filter(|_| are_here).map(SocketAddr::port).collect(), http)
 }
 
 /// What others take of the generator's CPUs, of which its own share no counter need tell. Nothing where other hosts make the load.

@@ -17,7 +17,7 @@ use crate::run::RunError;
 use webstone_lab::cpus::cpu_list;
 use webstone_lab::embedded::{self, EmbeddedServer, EmbeddedServerError};
 use webstone_lab::interrupt::Interrupt;
-use webstone_lab::listeners::{self, ServerProcesses};
+use webstone_lab::listeners::{self, Ports, ServerProcesses};
 use webstone_lab::machine::Root;
 use webstone_lab::measured::MeasuredServer;
 use webstone_lab::origin::Origin;
@@ -151,7 +151,7 @@ pub(crate) fn find(spec: &RunSpec, at: ServerPlace, facts: &TargetFacts) -> Foun
     let processes = match at {
         ServerPlace::ThisHost if spec.server.agents.is_empty() => {
             let ports = facts.addresses.iter().map(|address| address.port()).collect();
-            listeners::find(&Root::default(), &ports)
+            listeners::find(&Root::default(), &Ports::of(ports, spec.client.http))
         }
         _ => None,
     };

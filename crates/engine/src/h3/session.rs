@@ -60,6 +60,8 @@ pub(crate) struct Http3 {
     is_ect: bool,
     /// Requests that were sent before the handshake had ended.
     early: u64,
+    /// How often the socket has dropped datagrams.
+    dropped: u32,
     /// Requests that will be whole on the wire with the next datagrams.
     unsent_requests: u32,
     failure: Option<AnswerError>,
@@ -244,7 +246,7 @@ impl Session for Http3 {
         self.incoming.clear();
         self.streams_max = plan.streams;
         (self.is_last, self.has_control, self.was_agreed) = (false, false, false);
-        (self.early, self.unsent_requests) = (0, 0);
+        (self.early, self.unsent_requests, self.dropped) = (0, 0, 0);
         self.is_ect = false;
         self.failure = None;
         let not_secure = || AnswerError::Forbidden(ErrorClass::TlsHandshake, "HTTP/3 needs an https:// URL");
@@ -310,8 +312,10 @@ impl Session for Http3 {
         std::mem::take(&mut self.unsent_requests)
     }
 
-    fn count_receive(memory: &mut Memory) {
+    fn count_receive(&mut self, memory: &mut Memory, dropped: u32) {
         memory.counts.receives += 1;
+        let since = dropped.wrapping_sub(std::mem::replace(&mut self.dropped, dropped));
+        memory.counts.receive_drops += u64::from(since);
     }
 
     #[inline]

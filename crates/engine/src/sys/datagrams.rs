@@ -13,6 +13,9 @@ use super::Source;
 /// Space for the control messages of a call, aligned as their headers must be.
 type Control = [u64; 16];
 
+/// Bytes asked for a receive queue: some of what a server may send before it hears that nothing was lost. The kernel gives no more than
+/// `net.core.rmem_max`, and takes the memory only for what waits.
+const RECEIVE_BYTES: libc::c_int = 2 << 20;
 /// ECT(0) (RFC 3168).
 const ECT0: libc::c_int = 2;
 
@@ -25,6 +28,8 @@ pub(crate) struct Datagrams {
     pub(crate) stride: usize,
     /// The two ECN bits of each.
     pub(crate) ecn: u8,
+    /// How many times the socket had dropped what arrived by then, because its receive queue was full.
+    pub(crate) dropped: u32,
 }
 
 /// A socket that is connected to an address.
@@ -44,6 +49,10 @@ pub(super) fn open(address: &SocketAddr, source: Option<Source>) -> io::Result<O
     let _ = set(&descriptor, level, marks, 1);
     // Never cut into fragments; the path's MTU is found by QUIC itself (RFC 9000, section 14).
     let _ = set(&descriptor, level, discover, libc::IP_PMTUDISC_PROBE);
+    // A shorter one is not wrong.
+    let _ = set(&descriptor, libc::SOL_SOCKET, libc::SO_RCVBUF, RECEIVE_BYTES);
+    // Costs nothing until something was dropped; without it, it is not known.
+    let _ = set(&descriptor, libc::SOL_SOCKET, libc::SO_RXQ_OVFL, 1);
     net::connect(&descriptor, address)?;
     Ok(descriptor)
 }
@@ -117,13 +126,14 @@ pub(super) fn receive(descriptor: BorrowedFd<'_>, buffer: &mut [u8]) -> io::Resu
         };
     }
     let bytes = n as usize;
-    let (stride, ecn) = notes(&message);
-    Ok(Some(Datagrams { bytes, stride: stride.unwrap_or(bytes).max(1), ecn }))
+    let mut received = Datagrams { bytes, stride: bytes.max(1), ecn: 0, dropped: 0 };
+    note(&message, &mut received);
+    Ok(Some(received))
 }
 
-/// The size of each datagram, if there are several, and their ECN bits, among the control messages that a successful `recvmsg` wrote.
-fn notes(message: &libc::msghdr) -> (Option<usize>, u8) {
-    let (mut stride, mut ecn) = (None, 0);
+/// Takes down the size of each datagram, if there are several, their ECN bits and what was dropped before, from the control messages
+/// that a successful `recvmsg` wrote.
+fn note(message: &libc::msghdr, received: &mut Datagrams) {
     // SAFETY: `msg_control` and `msg_controllen` describe the part of `control` that the kernel filled, which is aligned for
     // a header; the macro gives null or a header that lies within it.
     let mut header = unsafe { libc::CMSG_FIRSTHDR(message) };
@@ -138,22 +148,26 @@ fn notes(message: &libc::msghdr) -> (Option<usize>, u8) {
         match (level, kind) {
             (libc::SOL_UDP, libc::UDP_GRO) if has(size_of::<libc::c_int>()) => {
                 // SAFETY: the message is long enough for an int; the read does not rely on alignment.
-                stride = usize::try_from(unsafe { content.cast::<libc::c_int>().read_unaligned() }).ok();
+                let stride = unsafe { content.cast::<libc::c_int>().read_unaligned() };
+                received.stride = usize::try_from(stride).unwrap_or(0).max(1);
             }
             (libc::IPPROTO_IPV6, libc::IPV6_TCLASS) if has(size_of::<libc::c_int>()) => {
                 // SAFETY: as above.
-                ecn = unsafe { content.cast::<libc::c_int>().read_unaligned() } as u8 & 3;
+                received.ecn = unsafe { content.cast::<libc::c_int>().read_unaligned() } as u8 & 3;
             }
             (libc::IPPROTO_IP, libc::IP_TOS) if has(1) => {
                 // SAFETY: the message is long enough for a byte.
-                ecn = unsafe { content.read() } & 3;
+                received.ecn = unsafe { content.read() } & 3;
+            }
+            (libc::SOL_SOCKET, libc::SO_RXQ_OVFL) if has(size_of::<u32>()) => {
+                // SAFETY: the message is long enough for a `u32`; the read does not rely on alignment.
+                received.dropped = unsafe { content.cast::<u32>().read_unaligned() };
             }
             _ => {}
         }
         // SAFETY: as for the first.
         header = unsafe { libc::CMSG_NXTHDR(message, header) };
     }
-    (stride, ecn)
 }
 
 fn set(
@@ -229,6 +243,28 @@ mod tests {
                 backend.close(socket);
             }
         }
+    }
+
+    /// What finds no room is told with the first datagram that finds some again.
+    #[test]
+    fn a_full_queue_is_told() {
+        let server = UdpSocket::bind("127.0.0.1:0").unwrap();
+        let mut backend = Epoll::new(true).unwrap();
+        let socket = backend.open_datagrams(0, &server.local_addr().unwrap(), None).unwrap();
+        rustix::net::sockopt::set_socket_recv_buffer_size(&socket, 1).unwrap();
+        assert!(backend.send_datagrams(&socket, b"x", 1).unwrap());
+        let (_, client) = server.recv_from(&mut [0]).unwrap();
+        for _ in 0..200 {
+            server.send_to(&[0; 1200], client).unwrap();
+        }
+        let mut came = 0;
+        while let Some(read) = backend.receive_datagrams(&socket).unwrap() {
+            assert_eq!(read.dropped, 0, "those that came had room");
+            came += read.bytes.div_ceil(read.stride);
+        }
+        server.send_to(b"y", client).unwrap();
+        let read = backend.receive_datagrams(&socket).unwrap().unwrap();
+        assert_eq!((read.bytes, read.dropped as usize), (1, 200 - came));
     }
 
     #[test]

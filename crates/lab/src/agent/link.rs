@@ -18,6 +18,7 @@ use super::process::{AgentError, AgentProcess, Arrival, Asking, Failure, plain, 
 use crate::attended::quoted;
 use crate::environment::{ServerHost, boot};
 use crate::interrupt::Interrupt;
+use crate::listeners::Ports;
 use crate::machine::Root;
 use webstone_store::redaction;
 
@@ -49,6 +50,8 @@ pub(super) struct Setting<'a> {
     pub version: &'a str,
     /// Where the load goes.
     pub addresses: &'a BTreeSet<SocketAddr>,
+    /// Whether as datagrams.
+    pub over_udp: bool,
 }
 
 /// What an agent reports of its host when it is ready.
@@ -132,7 +135,10 @@ impl ServerAgent {
         record.round_trip_ns_min = round_trips.into_iter().min().unwrap_or_default().as_nanos() as u64;
         let generator = setting.addresses.iter().filter_map(source_towards).collect();
         let find = Find {
-            ports: setting.addresses.iter().map(SocketAddr::port).collect(),
+            ports: Ports {
+                numbers: setting.addresses.iter().map(SocketAddr::port).collect(),
+                over_udp: setting.over_udp,
+            },
             addresses: setting.addresses.iter().map(SocketAddr::ip).collect(),
             generator,
         };
@@ -146,7 +152,7 @@ impl ServerAgent {
         record.boot.clone_from(&found.boot);
         let name = found.environment.get("hostname").and_then(|name| name.as_str()).unwrap_or_default();
         record.name = plain(name).chars().take(NAME_CHARS_MAX).collect();
-        if found.ports != find.ports {
+        if found.ports != find.ports.numbers {
             record.ports = found.ports.iter().copied().collect();
         }
         let host = ServerHost {

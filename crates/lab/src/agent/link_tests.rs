@@ -4,7 +4,7 @@ use super::super::messages::PROTOCOL;
 use super::*;
 
 fn setting<'a>(command: &'a str, addresses: &'a BTreeSet<SocketAddr>) -> Setting<'a> {
-    Setting { command, version: "9.9.9", addresses }
+    Setting { command, version: "9.9.9", addresses, over_udp: false }
 }
 
 /// Message and advice for a command that is not an agent.

@@ -10,6 +10,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use super::load::{Echoed, LoadAnswer, LoadAsk};
+use crate::listeners::Ports;
 use webstone_model::record::{HostUse, ServerUse};
 
 /// Version of the protocol. Both sides must have the same.
@@ -46,7 +47,7 @@ pub(super) enum Ask {
 #[serde(deny_unknown_fields)]
 pub(super) struct Find {
     /// Ports that it listens on.
-    pub(super) ports: BTreeSet<u16>,
+    pub(super) ports: Ports,
     /// Addresses that the load goes to.
     pub(super) addresses: BTreeSet<IpAddr>,
     /// Addresses that the load comes from.

@@ -22,7 +22,7 @@ use super::messages::{Answer, Ask, Behind, Closed, Find, Found, Identity, Number
 use crate::endpoint::is_this_host;
 use crate::environment;
 use crate::host_use::links_towards;
-use crate::listeners;
+use crate::listeners::{self, Ports};
 use crate::machine::Root;
 use crate::process_tree::ProcessTree;
 use crate::window::{Used, Watched, Window};
@@ -225,7 +225,7 @@ impl<F: FnOnce(Voice) -> Box<dyn LoadRole>> Listener<F> {
 
 /// Where the server is.
 struct Place {
-    ports: BTreeSet<u16>,
+    ports: Ports,
     /// Network interfaces towards the generator.
     links: BTreeSet<String>,
 }
@@ -261,7 +261,7 @@ impl Looker {
             Ask::Echo | Ask::Load(_) => return Ok(()),
             Ask::Find(mut find) => {
                 if !self.ports.is_empty() {
-                    find.ports.clone_from(&self.ports);
+                    find.ports.numbers.clone_from(&self.ports);
                 }
                 let (place, found) = look_for(&find);
                 self.server = Some(place);
@@ -289,7 +289,7 @@ fn look_for(find: &Find) -> (Place, Found) {
     let processes = server.iter().flat_map(|server| server.tree().all());
     let of = namespace("pid").unwrap_or_default();
     let found = Found {
-        ports: find.ports.clone(),
+        ports: find.ports.numbers.clone(),
         listens: !sockets.is_empty(),
         identity: Identity {
             network: namespace("net"),

@@ -93,8 +93,7 @@ fn questions_are_answered_in_their_order_and_senseless_ones_refused() {
     let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
     let address = listener.local_addr().unwrap();
     let loopback = BTreeSet::from([address.ip()]);
-    let find =
-        Find { ports: BTreeSet::from([address.port()]), addresses: loopback.clone(), generator: loopback };
+    let find = Find { ports: Ports::tcp([address.port()]), addresses: loopback.clone(), generator: loopback };
     let Answer::Found(found) = asked(&mut stream, 4, Ask::Find(find)) else { panic!("it looks") };
     // The listener is the agent's own process here, which is never the server that it measures.
     assert_eq!((found.listens, found.cpus, found.strange.len()), (true, None, 0));
@@ -156,7 +155,7 @@ fn an_agent_sees_what_a_local_look_sees() {
     stream.write_all(&greeting(PROTOCOL)).unwrap();
     greeted(&mut stream).unwrap();
     let loopback = BTreeSet::from([std::net::Ipv4Addr::LOCALHOST.into()]);
-    let find = Find { ports: BTreeSet::from([port]), addresses: loopback.clone(), generator: loopback };
+    let find = Find { ports: Ports::tcp([port]), addresses: loopback.clone(), generator: loopback };
     let Answer::Found(found) = asked(&mut stream, 1, Ask::Find(find)) else { panic!("it looks") };
     assert_eq!(found.cpus, Some(crate::machine::allowed_cpus(&root)));
     asked(&mut stream, 2, Ask::Level);

@@ -65,7 +65,7 @@ impl ServerAgents {
         self.agents.is_empty()
     }
 
-    /// Starts an agent by each of these commands, and lets them find the server's processes.
+    /// Starts an agent by each of these commands, and lets them find the server's processes, by their sockets of TCP or UDP.
     ///
     /// # Errors
     /// The first that does not start, and two that watch the same.
@@ -73,6 +73,7 @@ impl ServerAgents {
         commands: &[String],
         version: &str,
         addresses: &BTreeSet<SocketAddr>,
+        over_udp: bool,
         interrupt: &Interrupt,
     ) -> Result<(ServerAgents, Described), AgentError> {
         let mut started = Vec::new();
@@ -81,7 +82,7 @@ impl ServerAgents {
                 let begun: Vec<_> = some
                     .iter()
                     .map(|command| {
-                        let setting = Setting { command, version, addresses };
+                        let setting = Setting { command, version, addresses, over_udp };
                         scope.spawn(move || ServerAgent::start(&setting, interrupt))
                     })
                     .collect();

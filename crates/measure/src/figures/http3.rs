@@ -130,4 +130,11 @@ pub(super) static DATAGRAMS: &[Figure] = &[
         .column("0-RTT", "sent again", 5)
         .seldom()
         .defined(HTTP3, "early_repeated"),
+    Figure::new("datagram_receive_drops", Quantity::Count, |r| some(counts(r)?.receive_drops))
+        .called(
+            "Full receive queues",
+            "times that a socket dropped datagrams because its receive queue was full",
+        )
+        .column("receive", "drops", 8)
+        .defined(HTTP3, "receive_drops"),
 ];

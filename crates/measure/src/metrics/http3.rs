@@ -57,6 +57,8 @@ pub struct Http3Counts {
     pub receives: u64,
     /// Calls whose datagrams the socket did not take all: they count as sent, and are lost.
     pub unsent: u64,
+    /// Times that a socket dropped datagrams because its receive queue was full, as far as a later datagram told.
+    pub receive_drops: u64,
     /// Packets that were neither acknowledged nor lost when the window opened.
     pub packets_carried_in: u64,
     /// Packets sent that the server has to acknowledge.
@@ -168,6 +170,7 @@ macro_rules! each_sum {
             sends,
             receives,
             unsent,
+            receive_drops,
             packets_sent,
             ack_packets_sent,
             packets_acknowledged,

@@ -32,8 +32,14 @@ impl Elsewhere {
         observer: &mut dyn Observer,
         interrupt: &Interrupt,
     ) -> Result<(Elsewhere, Vec<String>), RunError> {
-        let (agents, mut described) =
-            watch_server(&brief.spec.server.agents, version, &site.facts.addresses, observer, interrupt)?;
+        let (agents, mut described) = watch_server(
+            &brief.spec.server.agents,
+            version,
+            &site.facts.addresses,
+            brief.spec.client.http,
+            observer,
+            interrupt,
+        )?;
         redaction::server_agents(&mut described.records);
         let round_trip = described.records.iter().map(|agent| agent.round_trip_ns_min).max().unwrap_or(0);
         // Of several hosts, CPUs with the same number are not the same.

@@ -265,7 +265,7 @@ impl Maker {
             links: &ready.links,
             cpus: Vec::new(),
             targets: &ready.addresses,
-            listening: ports(&ready.addresses, ready.here),
+            listening: ports(&ready.addresses, ready.here, ready.spec.client.http),
         });
         let outcome = std::thread::scope(|scope| {
             let (done, is_done) = channel();

@@ -447,6 +447,7 @@ fn stand_by(
         &asked.spec.server.agents,
         &options.tool.version,
         &site.facts.addresses,
+        asked.spec.client.http,
         observer,
         interrupt,
     )?;
@@ -459,6 +460,7 @@ pub(crate) fn watch_server(
     commands: &[String],
     version: &str,
     addresses: &BTreeSet<SocketAddr>,
+    http: HttpVersion,
     observer: &mut dyn Observer,
     interrupt: &Interrupt,
 ) -> Result<(ServerAgents, Described), RunError> {
@@ -469,7 +471,10 @@ pub(crate) fn watch_server(
     }
     let started = waiting::saying_after(
         waiting::AGENT_SILENCE,
-        || ServerAgents::start(commands, version, addresses, interrupt),
+        || {
+            let over_udp = http == HttpVersion::Http3;
+            ServerAgents::start(commands, version, addresses, over_udp, interrupt)
+        },
         || {
             let commands: Vec<&str> = commands.iter().map(String::as_str).collect();
             let whose =

@@ -8,7 +8,6 @@ mod misdeeds;
 mod offenders;
 mod state;
 
-use std::collections::BTreeSet;
 use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -36,6 +35,7 @@ use misdeeds::Scene;
 use offenders::Offenders;
 use webstone_lab::endpoint::{TargetError, reach, resolve};
 use webstone_lab::interrupt::Interrupt;
+use webstone_lab::listeners::Ports;
 use webstone_lab::machine::{Root, cpus};
 
 /// Longest time for one misdeed: so long a slow one holds a server's connection.
@@ -98,7 +98,7 @@ pub fn workout(
         spec.server = ServerSpec::default();
     }
     let troubled = Troubled::of_spec(&spec)?;
-    let ports = BTreeSet::from([troubled.address.port()]);
+    let ports = Ports::of([troubled.address.port()].into(), spec.client.http);
     let (misdeeds, left_out) = troubled.possible(&options.misdeeds);
     if let (true, Some((misdeed, why))) = (misdeeds.is_empty() && options.offenders > 0, left_out.first()) {
         return Err(RunError::Refused {

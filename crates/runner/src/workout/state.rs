@@ -1,12 +1,11 @@
 //! What a server's processes hold at a quiet moment: descriptors, memory, threads, from `/proc`.
 
-use std::collections::BTreeSet;
 use std::thread::sleep;
 use std::time::{Duration, Instant};
 
 use webstone_judge::workout::ServerState;
 
-use webstone_lab::listeners;
+use webstone_lab::listeners::{self, Ports};
 use webstone_lab::machine::Root;
 use webstone_lab::measured::MeasuredServer;
 
@@ -17,7 +16,7 @@ const LOOK_EVERY: Duration = Duration::from_millis(200);
 const ALIKE: usize = 4;
 
 /// The state when descriptors have stopped to change, or after five seconds; `None` where nobody is seen to listen.
-pub(super) fn settled(root: &Root, ports: &BTreeSet<u16>) -> Option<ServerState> {
+pub(super) fn settled(root: &Root, ports: &Ports) -> Option<ServerState> {
     let start = Instant::now();
     let mut last = look(root, ports)?;
     let mut alike = 1;
@@ -30,7 +29,7 @@ pub(super) fn settled(root: &Root, ports: &BTreeSet<u16>) -> Option<ServerState>
     Some(last)
 }
 
-fn look(root: &Root, ports: &BTreeSet<u16>) -> Option<ServerState> {
+fn look(root: &Root, ports: &Ports) -> Option<ServerState> {
     let server = listeners::find(root, ports)?;
     let tree = server.processes();
     let present = tree.present();
@@ -62,7 +61,7 @@ mod tests {
     fn a_listener_is_seen_with_what_it_opens() {
         let root = Root::default();
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
-        let ports = BTreeSet::from([listener.local_addr().unwrap().port()]);
+        let ports = Ports::tcp([listener.local_addr().unwrap().port()]);
         // The generator never takes itself for the server.
         assert_eq!(look(&root, &ports), None);
         // The listening socket is the child's standard output; at a line it opens ten files more.

@@ -139,6 +139,6 @@ impl Simulated<'_> {
         }
         let received = &mut self.totals().received;
         *received = (received.0 + count, received.1 + bytes as u64);
-        Ok(Some(Datagrams { bytes, stride, ecn }))
+        Ok(Some(Datagrams { bytes, stride, ecn, dropped: 0 }))
     }
 }

@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use super::super::rules::this_host;
 use crate::verdict::bounds::{LINK_PERCENT_MAX, counted, percent};
 use webstone_model::record::{HostUse, IterationRecord, RunRecord, TcpUse};
+use webstone_model::spec::HttpVersion;
 
 /// Hosts whose kernels are reported one by one.
 const KERNELS_MAX: usize = 4;
@@ -87,7 +88,8 @@ pub(super) fn trouble(record: &RunRecord, runs: &[&IterationRecord]) -> Option<S
         .chain(servers_kernels(record, runs).into_values().flatten())
         .filter_map(|host| Some((host, host.tcp?)))
         .any(|(host, tcp)| {
-            host.listener_drops.unwrap_or(tcp.listen_overflows) > 0 || tcp.syn_retransmitted > 0
+            let dropped = host.datagram_drops.or(host.listener_drops).unwrap_or(tcp.listen_overflows);
+            dropped > 0 || tcp.syn_retransmitted > 0
         });
     has_any.then(|| kernel(record, runs))
 }
@@ -120,6 +122,9 @@ fn servers_kernels<'a>(
 
 /// What the kernels counted that a server at its limit makes them count.
 pub(super) fn kernel(record: &RunRecord, runs: &[&IterationRecord]) -> String {
+    if record.spec.client.http == HttpVersion::Http3 {
+        return datagrams(record, runs);
+    }
     let makers = makers(runs);
     let of_makers: Vec<String> = match makers.len() > KERNELS_MAX {
         true => counters("the load generators' kernels", makers.into_values().flatten().collect())
@@ -150,6 +155,19 @@ pub(super) fn kernel(record: &RunRecord, runs: &[&IterationRecord]) -> String {
     match all.is_empty() {
         true => "the kernel's counters were not read".to_owned(),
         false => all.join(", "),
+    }
+}
+
+/// What the server's UDP sockets dropped. What else became of datagrams, no kernel counts.
+fn datagrams(record: &RunRecord, runs: &[&IterationRecord]) -> String {
+    let of = |hosts: BTreeMap<Option<u32>, Vec<&HostUse>>| {
+        hosts.into_values().flatten().filter_map(|host| host.datagram_drops).reduce(u64::saturating_add)
+    };
+    match of(servers_kernels(record, runs)).or_else(|| of(makers(runs))) {
+        Some(dropped) => {
+            format!("the server's UDP sockets dropped {}", counted(dropped, "datagram", "datagrams"))
+        }
+        None => "what the server's UDP sockets dropped is unknown".to_owned(),
     }
 }
 

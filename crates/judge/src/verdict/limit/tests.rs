@@ -10,7 +10,7 @@ use webstone_model::record::{
     AgentRecord, CpuUse, HostUse, OriginRecord, OriginUse, OthersUse, ProcessUse, ScheduleKept,
     ServerHostUse, ServerUse, TcpUse, ThreadUse,
 };
-use webstone_model::spec::Levels;
+use webstone_model::spec::{HttpVersion, Levels};
 
 /// A run of 20 clients, the server on CPU 0 or as it is changed to.
 fn limit_of(change: impl Fn(&mut RunRecord, &mut IterationRecord)) -> Limit {
@@ -248,6 +248,25 @@ fn only_what_the_servers_own_sockets_dropped_is_told_of_it() {
     );
     let own = "the server's listening sockets dropped 8 connection requests, this host's kernel counted 0 of";
     assert!(of(Some(2)).starts_with(own), "{}", of(Some(2)));
+}
+
+#[test]
+fn of_http3_it_is_told_what_sockets_of_udp_dropped() {
+    let of = |datagram_drops: Option<u64>| {
+        let limit = limit_of(|record, run| {
+            record.spec.client.http = HttpVersion::Http3;
+            used(run, 60, 6, 0, 60);
+            let host = run.host.as_mut().unwrap();
+            (host.tcp, host.datagram_drops) = (Some(TcpUse::default()), datagram_drops);
+        });
+        limit.sentence
+    };
+    let own = of(Some(2));
+    assert!(
+        own.contains("the server's UDP sockets dropped 8 datagrams") && !own.contains("segments"),
+        "{own}"
+    );
+    assert!(!of(Some(0)).contains("UDP sockets dropped 8"), "{}", of(Some(0)));
 }
 
 /// A server of this host, whose CPU others keep busy.

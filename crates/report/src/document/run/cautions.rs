@@ -405,12 +405,33 @@ fn host(record: &RunRecord, found: &mut Vec<Caution>) {
             found.push(caution.meaning("packets were lost, or a queue was full elsewhere"));
         }
     }
+    found.extend(receive_queues(&record.iterations));
     pressure(&record.spec, &record.iterations, found);
+}
+
+/// What the load generator's own UDP sockets had no room for.
+fn receive_queues(iterations: &[IterationRecord]) -> Option<Caution> {
+    let of_run = |run: &IterationRecord| run.measured.http3.as_ref().map_or(0, |http3| http3.receive_drops);
+    let times = iterations.iter().map(of_run).fold(0, u64::saturating_add);
+    let full = counted(times, "time", "times");
+    let caution = Caution::new("UDP QUEUE", format!("receive queues of the load generator were full {full}"));
+    let meaning = "the server takes the datagrams for lost on the way, and sends more slowly";
+    let remedy = "use more workers, or sysctl -w net.core.rmem_max=4194304";
+    (times > 0).then(|| caution.meaning(meaning).remedy(remedy))
 }
 
 /// What the server's listening sockets dropped; where the kernel did not tell, what those of all programs of the host did.
 fn listen_queue(hosts: &[&HostUse], host: &str) -> Option<Caution> {
     let sum = |of: fn(&HostUse) -> u64| hosts.iter().map(|host| of(host)).fold(0, u64::saturating_add);
+    let datagrams = sum(|host| host.datagram_drops.unwrap_or(0));
+    if datagrams > 0 {
+        let dropped = counted(datagrams, "datagram", "datagrams");
+        let caution = Caution::new("UDP QUEUE", format!("the server's UDP sockets dropped {dropped}"));
+        let meaning =
+            "what is lost is sent again: after a round trip, or a second where it begins a connection";
+        let remedy = "give the server a larger one (SO_RCVBUF, or sysctl net.core.rmem_default)";
+        return Some(caution.meaning(meaning).remedy(remedy));
+    }
     let (count, what) = match hosts.iter().all(|host| host.listener_drops.is_some()) {
         true => {
             let dropped = sum(|host| host.listener_drops.unwrap_or(0));
