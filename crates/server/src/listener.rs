@@ -67,6 +67,9 @@ impl Address {
 /// Ports that are tried where the kernel chooses one that must be free over TCP and UDP.
 const PORTS_TRIED: u32 = 16;
 
+/// Bytes asked for the receive queue of UDP. The kernel's default holds the first datagrams of 90 clients.
+const RECEIVE_BYTES: usize = 4 << 20;
+
 /// A socket that listens.
 #[derive(Debug)]
 pub(crate) struct Listener {
@@ -94,6 +97,8 @@ impl Listener {
             attempts -= 1;
             match UdpSocket::bind(bound) {
                 Ok(socket) => {
+                    // All clients' datagrams wait in this one queue. A shorter one, where no more is allowed, is not wrong.
+                    let _ = rustix::net::sockopt::set_socket_recv_buffer_size(&socket, RECEIVE_BYTES);
                     listener.datagrams = Some(socket);
                     return Ok(listener);
                 }
