@@ -309,6 +309,13 @@ impl Connection {
         (self.idle_timeout_ns > 0).then(|| self.active_ns + self.idle_timeout_ns.max(least))
     }
 
+    /// When to ask for a sign of life, halfway to the idle timeout: while an answer is awaited, and nothing else is under way that the
+    /// server must acknowledge (RFC 9000 section 10.1.2). Servers think for longer than they keep silent connections.
+    fn ping_due(&self) -> Option<u64> {
+        let is_quiet = self.one.is_some() && self.streams.awaited > 0 && self.data.sent.eliciting == 0;
+        (is_quiet && self.idle_timeout_ns > 0).then(|| self.active_ns + self.idle_timeout_ns / 2)
+    }
+
     /// When [`Connection::timeout`] must be called, on the clock of `now_ns`. May be in the past.
     pub fn due_ns(&self) -> Option<u64> {
         match self.state {
@@ -317,7 +324,7 @@ impl Connection {
             State::Shaking | State::Agreed | State::Confirmed => {}
         }
         let recovery = self.loss_due().or_else(|| self.probe_due()).map_or(u64::MAX, |(at, _)| at);
-        let idle = self.idle_due().unwrap_or(u64::MAX);
+        let idle = self.idle_due().unwrap_or(u64::MAX).min(self.ping_due().unwrap_or(u64::MAX));
         let acks = match &self.shaking {
             None => self.data.ack_due_ns(),
             Some(shaking) => {
@@ -341,6 +348,9 @@ impl Connection {
         }
         if self.idle_due().is_some_and(|due| due <= now_ns) {
             return self.fail(Failure::Idle);
+        }
+        if self.ping_due().is_some_and(|due| due <= now_ns) {
+            self.data.probes = self.data.probes.max(1);
         }
         if let Some((due, id)) = self.loss_due() {
             if due <= now_ns {

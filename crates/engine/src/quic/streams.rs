@@ -82,6 +82,8 @@ pub(super) struct Streams {
     peer_window: u64,
     /// Streams of whose data more is expected, of those heard last.
     pub(super) awaits_more: bool,
+    /// How many bidirectional streams are in use.
+    pub(super) awaited: u32,
 }
 
 impl Streams {
@@ -99,7 +101,7 @@ impl Streams {
         }
         (self.next_bi, self.max_bi, self.next_uni, self.max_uni) = (0, 0, 0, 0);
         (self.peer_next, self.peer_max, self.peer_over, self.peer_window) = (0, peer_max, 0, peer_max);
-        self.awaits_more = false;
+        (self.awaits_more, self.awaited) = (false, 0);
     }
 
     /// How many are in use.
@@ -206,6 +208,7 @@ impl Streams {
         }
         let id = self.next_bi << 2;
         self.next_bi += 1;
+        self.awaited += 1;
         let slot = self.enter(id, tag);
         self.slots[slot as usize].send.open(send_max);
         self.slots[slot as usize].receive.open(receive_max);
@@ -316,6 +319,7 @@ impl Streams {
         let id = settled.id;
         self.unlink(id);
         self.free.push(slot);
+        self.awaited -= u32::from(id & 3 == 0);
         if id & 3 != 3 {
             return false;
         }

@@ -175,6 +175,20 @@ fn real_sockets_agree_with_the_server() {
     }
 }
 
+/// Both sides give a silent connection up after 30 s; one that awaits an answer is not silent.
+#[test]
+fn an_answer_may_take_longer_than_the_idle_timeout() {
+    let mut server = Http3Server::new(70 * SECOND, 10, all_answered);
+    let mut level = level(KeepAlive, 1, 200 * SECOND);
+    level.spec.client.first_byte_timeout = Nanos::from_secs(100);
+    level.spec.client.request_timeout = Nanos::from_secs(100);
+    let measured = level.run_over::<Plain, Http3>(&mut server, None);
+    assert_eq!((errors(&measured), measured.counts.succeeded), (vec![], 2));
+    assert_eq!(measured.lifetime.connections, 1);
+    let http3 = measured.http3.clone().unwrap();
+    assert_eq!((http3.packets_lost, http3.probe_timeouts), (0, 0), "{http3:?}");
+}
+
 /// Nobody answers: that is an error of its own.
 #[test]
 fn silence_has_a_class_of_its_own() {

@@ -36,7 +36,12 @@ impl QuicTls {
         let servers = servers(plan).into_iter().zip(&plan.origins).map(|(server, origin)| {
             let is_v6 =
                 matches!(origin.addresses.first(), Some(Address::Internet(address)) if address.is_ipv6());
-            server.map(|server| (settings(server.config.clone(), is_v6, plan.quic_version), server))
+            server.map(|server| {
+                let mut settings = settings(server.config.clone(), is_v6, plan.quic_version);
+                // How long connecting may take is the connect timeout's business.
+                settings.idle_timeout_ns = settings.idle_timeout_ns.max(plan.connect_timeout_ns);
+                (settings, server)
+            })
         });
         QuicTls {
             servers: servers.collect(),
