@@ -8,7 +8,7 @@ use std::fmt;
 use webstone_lab::limits::Limits;
 
 use webstone_judge::search::iterations_max;
-use webstone_model::spec::{ConnectionPolicy, RunSpec, Software};
+use webstone_model::spec::{ConnectionPolicy, HttpVersion, RunSpec, Software};
 use webstone_workload::addresses::{AddressRange, PortRange};
 
 /// Descriptors beside connections: standard streams, record files, trace, name service, and the server's pipes.
@@ -26,8 +26,9 @@ const MEMORY_PER_HISTOGRAM: u64 = 32 << 10;
 const CONNECTIONS_PER_WORKER_S: u64 = 40_000;
 /// Most small keep-alive requests that one worker makes in a second.
 const REQUESTS_PER_WORKER_S: u64 = 250_000;
-/// User memory of one connection in the generator, in bytes.
-const MEMORY_PER_CONNECTION: u64 = 2 << 10;
+/// User memory of one connection in the generator, in bytes; with QUIC, whose streams, packets and keys are kept here and not in the
+/// kernel, the second.
+const MEMORY_PER_CONNECTION: [u64; 2] = [2 << 10, 20 << 10];
 /// Kernel memory of one end of an established, idle TCP connection, in bytes.
 const KERNEL_MEMORY_PER_SOCKET: u64 = 4 << 10;
 /// User memory of one connection in the embedded server, in bytes: its task and its read buffer.
@@ -44,8 +45,10 @@ pub struct Load {
     pub requests_per_connection: Option<u32>,
     /// Connections end with a reset, which leaves no TIME_WAIT.
     pub reset: bool,
-    /// Whether it is in HTTP/2.
+    /// Whether it is in HTTP/2 or HTTP/3.
     pub has_streams: bool,
+    /// Whether it is in HTTP/3.
+    pub over_udp: bool,
     /// Number of workers.
     pub workers: u64,
     /// Each worker has a table of open files of its own, to which the limit on descriptors applies by itself.
@@ -87,6 +90,7 @@ impl Load {
             requests_per_connection: spec.client.requests_per_connection,
             reset: spec.client.reset,
             has_streams: spec.client.http.has_streams(),
+            over_udp: spec.client.http == HttpVersion::Http3,
             workers,
             workers_own_descriptors: webstone_engine::workers_own_descriptors(),
             sources: spec.client.source.iter().map(AddressRange::count).sum::<u64>().max(1),
@@ -127,7 +131,8 @@ impl Load {
     /// is the server's.
     fn closed_by_client_s(&self) -> u64 {
         match (self.policy, self.requests_per_connection) {
-            _ if self.reset => 0,
+            // UDP has no TIME_WAIT.
+            _ if self.reset || self.over_udp => 0,
             // It has no words for a server to close first.
             (ConnectionPolicy::PerRequest | ConnectionPolicy::PerPage, _) if self.has_streams => {
                 self.workers * CONNECTIONS_PER_WORKER_S
@@ -237,7 +242,9 @@ fn ports(load: &Load, limits: &Limits) -> Option<Shortage> {
     if load.destinations == 0 {
         return None;
     }
-    let tuples = load.sources * load.destinations;
+    // A UDP socket has its port towards all destinations.
+    let destinations = if load.over_udp { 1 } else { load.destinations };
+    let tuples = load.sources * destinations;
     let ports = load.source_ports.unwrap_or(limits.ports);
     let available = ports * tuples;
     let reused = limits.tw_reuse == 1 || (limits.tw_reuse == 2 && load.loopback);
@@ -258,7 +265,7 @@ fn ports(load: &Load, limits: &Limits) -> Option<Shortage> {
     if waiting > 0 && !reused {
         remedies.push("sysctl -w net.ipv4.tcp_tw_reuse=1".to_owned());
     }
-    let sources = needed.div_ceil(load.source_ports.unwrap_or(limits.ports.max(64_000)) * load.destinations);
+    let sources = needed.div_ceil(load.source_ports.unwrap_or(limits.ports.max(64_000)) * destinations);
     if sources > load.sources || remedies.is_empty() {
         let sources = sources.max(load.sources + 1);
         remedies
@@ -268,7 +275,7 @@ fn ports(load: &Load, limits: &Limits) -> Option<Shortage> {
 }
 
 fn listen_queue(load: &Load, limits: &Limits) -> Option<Shortage> {
-    let backlog = load.embedded_backlog?;
+    let backlog = load.embedded_backlog.filter(|_| !load.over_udp)?;
     let (needed, available) = (load.connections, backlog.min(limits.somaxconn));
     if needed <= available {
         return None;
@@ -294,7 +301,7 @@ fn listen_queue(load: &Load, limits: &Limits) -> Option<Shortage> {
 fn memory(load: &Load, limits: &Limits) -> Option<Shortage> {
     let server = if load.embedded_backlog.is_some() { SERVER_MEMORY_PER_CONNECTION } else { 0 };
     let sockets = if load.loopback { 2 } else { 1 } * KERNEL_MEMORY_PER_SOCKET;
-    let needed = load.connections * (MEMORY_PER_CONNECTION + server + sockets)
+    let needed = load.connections * (MEMORY_PER_CONNECTION[usize::from(load.over_udp)] + server + sockets)
         + load.metrics_bytes
         + load.record_bytes
         + load.fileset_bytes;
@@ -440,6 +447,22 @@ mod tests {
     }
 
     #[test]
+    fn udp_has_its_ports_for_all_destinations_and_no_time_wait() {
+        let limits = Limits { descriptors: 1 << 20, ..LINUX };
+        let mut many = Load { over_udp: true, ..load(28_233, ConnectionPolicy::KeepAlive) };
+        many.destinations = 2;
+        assert_eq!(found(&many, limits), [(Resource::Ports, Severity::Certain, 28_233, 28_232)]);
+        many.sources = 2;
+        assert_eq!(found(&many, limits), []);
+        let mut brief = load(10, ConnectionPolicy::PerRequest);
+        brief.has_streams = true;
+        assert_eq!(found(&brief, LINUX)[0].0, Resource::Ports, "the client closes first");
+        brief.over_udp = true;
+        brief.embedded_backlog = Some(1);
+        assert_eq!(found(&brief, LINUX), [], "nor a listen queue");
+    }
+
+    #[test]
     fn the_listen_queue_is_the_smaller_of_both() {
         let mut embedded = load(500, ConnectionPolicy::KeepAlive);
         embedded.embedded_backlog = Some(4096);
@@ -458,7 +481,7 @@ mod tests {
         heavy.record_bytes = 0;
         // Three levels of one iteration, 26 distributions each.
         assert_eq!(load(10, ConnectionPolicy::KeepAlive).record_bytes, 3 * 26 * MEMORY_PER_HISTOGRAM);
-        let per_connection = MEMORY_PER_CONNECTION + KERNEL_MEMORY_PER_SOCKET;
+        let per_connection = MEMORY_PER_CONNECTION[0] + KERNEL_MEMORY_PER_SOCKET;
         let limits = Limits { memory_bytes: 10 * per_connection, ..LINUX };
         assert_eq!(found(&heavy, limits), []);
         heavy.fileset_bytes = 1;
