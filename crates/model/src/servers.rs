@@ -38,6 +38,8 @@ webstone_measure::named! {
     Haproxy "haproxy",
     /// nginx as a proxy in front of an origin, and with `cache` as a cache.
     NginxProxy "nginx-proxy",
+    /// Envoy as a proxy in front of an origin.
+    Envoy "envoy",
     /// nghttpd, the small server of nghttp2: HTTP/2 only.
     Nghttpd "nghttpd",
     /// Any command line.
@@ -47,7 +49,7 @@ webstone_measure::named! {
 impl Software {
     /// Whether it is a proxy in front of an origin and serves no files itself.
     pub fn is_proxy(self) -> bool {
-        matches!(self, Software::Haproxy | Software::NginxProxy)
+        matches!(self, Software::Haproxy | Software::NginxProxy | Software::Envoy)
     }
 }
 
@@ -339,7 +341,8 @@ mod tests {
         ] {
             let message = text.parse::<ServerChoice>().unwrap_err().to_string();
             assert!(
-                message.contains(rule) && message.contains("nginx-proxy, nghttpd, command, with :tuned"),
+                message.contains(rule)
+                    && message.contains("nginx-proxy, envoy, nghttpd, command, with :tuned"),
                 "{message}"
             );
         }

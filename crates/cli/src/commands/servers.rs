@@ -48,7 +48,7 @@ fn list() -> String {
             out += &listed(software.name(), &names);
         }
     }
-    out += "\nTLS (--tls) and HTTP/2 (--http 2):\n";
+    out += "\nTLS (--tls), HTTP/2 (--http 2) and HTTP/3 (--http 3):\n";
     for software in Software::ALL {
         out += &listed(software.name(), &[servers::tls::summary(software)]);
     }
@@ -85,8 +85,8 @@ fn version(software: Software) -> String {
             Err(_) => match servers::unusable(software) {
                 Some(found) => format!("not for {}", found.user),
                 None => {
-                    let package = servers::driver(software).map_or("", |driver| driver.package());
-                    format!("none: apt-get install {package}")
+                    let how = servers::driver(software).map_or(String::new(), |driver| driver.install());
+                    format!("none: {}", how.trim_start_matches("Debian: "))
                 }
             },
         },
@@ -102,7 +102,7 @@ fn summary(software: Software) -> &'static str {
         Software::Lighttpd => "lighttpd",
         Software::Caddy => "Caddy",
         Software::Haproxy => "proxy before an origin",
-        Software::NginxProxy => "proxy before an origin",
+        Software::NginxProxy | Software::Envoy => "proxy before an origin",
         Software::Nghttpd => "nghttp2's server, HTTP/2 only",
         Software::Command => "by --server-command",
     }

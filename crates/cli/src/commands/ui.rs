@@ -109,8 +109,8 @@ impl Desk for CommandLine {
                 (_, Err(_)) => match servers::unusable(software) {
                     Some(found) => (None, found.to_string()),
                     None => {
-                        let package = servers::driver(software).map_or("", |driver| driver.package());
-                        (None, format!("apt-get install {package}"))
+                        let how = servers::driver(software).map_or(String::new(), |driver| driver.install());
+                        (None, how.trim_start_matches("Debian: ").to_owned())
                     }
                 },
             };

@@ -374,7 +374,7 @@ fn unsupported_options_are_reported_before_anything_is_started() {
         (
             &["--server", "iis"][..],
             "error: --server: `iis` is not a server\n\
-             hint: write one of reference, nginx, apache, apache-prefork, lighttpd, caddy, haproxy, nginx-proxy, nghttpd, command, \
+             hint: write one of reference, nginx, apache, apache-prefork, lighttpd, caddy, haproxy, nginx-proxy, envoy, nghttpd, command, \
              with :tuned after it for the tuned profile\n",
         ),
         (
@@ -421,7 +421,7 @@ fn servers_are_listed_and_shown() {
     let said = webstone_in(dir.path(), &["servers"]);
     assert_eq!((said.code, said.err.as_str()), (0, ""));
     let names: Vec<&str> =
-        said.out.lines().skip(1).take(10).map(|line| line.split_whitespace().next().unwrap()).collect();
+        said.out.lines().skip(1).take(11).map(|line| line.split_whitespace().next().unwrap()).collect();
     let expected = [
         "reference",
         "nginx",
@@ -431,6 +431,7 @@ fn servers_are_listed_and_shown() {
         "caddy",
         "haproxy",
         "nginx-proxy",
+        "envoy",
         "nghttpd",
         "command",
     ];

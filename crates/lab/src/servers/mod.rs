@@ -9,6 +9,7 @@ mod answering;
 mod apache;
 mod caddy;
 mod command;
+mod envoy;
 mod haproxy;
 pub mod interfaces;
 mod lighttpd;
@@ -244,8 +245,12 @@ pub trait Driver: Sync {
     fn software(&self) -> Software;
     /// Names that its program may have, the likeliest first.
     fn programs(&self) -> &'static [&'static str];
-    /// Debian's package.
+    /// Debian's package; empty: it has none.
     fn package(&self) -> &'static str;
+    /// How it is installed.
+    fn install(&self) -> String {
+        format!("Debian: apt-get install {}", self.package())
+    }
     /// Argument that makes the program tell its version and build.
     fn version_argument(&self) -> &'static str;
     /// Why it does not support a choice; `None` if it does.
@@ -264,6 +269,7 @@ pub fn driver(software: Software) -> Option<&'static dyn Driver> {
         Software::Lighttpd => &lighttpd::Lighttpd,
         Software::Caddy => &caddy::Caddy,
         Software::Haproxy => &haproxy::Haproxy,
+        Software::Envoy => &envoy::Envoy,
         Software::NginxProxy => &nginx_proxy::NginxProxy,
         Software::Nghttpd => &nghttpd::Nghttpd,
         Software::Command => &command::CommandLine,
@@ -328,7 +334,7 @@ pub fn check(spec: &ServerSpec) -> Result<(), Refusal> {
     if spec.origin.is_some() && !spec.software.is_proxy() {
         return refuse(
             format!("server.origin: only a proxy has an origin, and {name} is not a proxy"),
-            "remove it, or choose haproxy or nginx-proxy",
+            "remove it, or choose haproxy, nginx-proxy or envoy",
         );
     }
     if !spec.origin_cpus.is_empty() && !spec.starts_origin() {

@@ -57,8 +57,8 @@ pub fn find(spec: &ServerSpec) -> Result<Installed, Refusal> {
                 driver.programs().join(" or ")
             ),
             hint: format!(
-                "install it (Debian: apt-get install {}; its service need not run), or name the program with --server-program PATH",
-                driver.package()
+                "install it ({}; its service need not run), or name the program with --server-program PATH",
+                driver.install()
             ),
         },
     };

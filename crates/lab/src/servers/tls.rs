@@ -94,7 +94,7 @@ pub(super) fn files(certificate: &Certificate) -> [(&'static str, String); 3] {
     ]
 }
 
-/// TLS and HTTP/2 of a server, in words, with the packages that are not installed.
+/// TLS, HTTP/2 and HTTP/3 of a server, in words, with the packages that are not installed.
 pub fn summary(software: Software) -> String {
     let asked = |tls: bool, http2: bool| {
         let tls = tls.then(ServerTls::default);
@@ -114,8 +114,16 @@ pub fn summary(software: Software) -> String {
     let parts = [
         part("TLS", asked(true, false), Choice::Tls),
         part("HTTP/2", asked(false, true), Choice::Http2).map(|part| part + alone),
+        http3(software).then(|| "HTTP/3".to_owned()),
     ];
     parts.into_iter().flatten().collect::<Vec<_>>().join(", ")
+}
+
+/// Whether a server speaks HTTP/3, as it is installed.
+fn http3(software: Software) -> bool {
+    let spec = ServerSpec { software, tls: Some(ServerTls::default()), http3: true, ..ServerSpec::default() };
+    let build = super::find(&spec).ok().map(|installed| installed.build);
+    speaks_http3(&spec, build.as_deref()).is_ok()
 }
 
 /// The module that a server needs for TLS or HTTP/2 and its package, if it is not installed.
@@ -197,7 +205,7 @@ pub(super) fn speaks_http3(spec: &ServerSpec, build: Option<&str>) -> Result<(),
         _ if spec.tls.as_ref().is_some_and(|tls| !tls.has(TlsVersion::Tls13)) => {
             ("HTTP/3 needs TLS 1.3".to_owned(), "add 1.3 to --server-tls-versions")
         }
-        Software::Reference | Software::Caddy => return Ok(()),
+        Software::Reference | Software::Caddy | Software::Envoy => return Ok(()),
         Software::Nginx if build.is_none_or(|build| build.contains("http_v3_module")) => return Ok(()),
         Software::Nginx => (
             "this nginx was built without ngx_http_v3_module".to_owned(),
@@ -205,7 +213,7 @@ pub(super) fn speaks_http3(spec: &ServerSpec, build: Option<&str>) -> Result<(),
         ),
         software => (
             format!("webstone cannot configure it for {}", software.name()),
-            "choose reference, nginx or caddy, or measure a server that is up, by its URL",
+            "choose reference, nginx, caddy or envoy, or measure a server that is up, by its URL",
         ),
     };
     Err(Refusal { what: format!("server.http3: {what}"), hint: hint.to_owned() })
@@ -374,6 +382,34 @@ pub(super) fn haproxy_global(site: &Site) -> String {
         }
         _ => String::new(),
     }
+}
+
+/// Envoy's context of TLS, without protocols.
+pub(super) fn envoy(site: &Site) -> Option<serde_json::Value> {
+    let tls = site.tls.as_ref()?;
+    let version = |name: &str| name.replace("TLSv1.", "TLSv1_");
+    let mut context = serde_json::json!({
+        "common_tls_context": {
+            "tls_params": {
+                "tls_minimum_protocol_version": version(tls.lowest()),
+                "tls_maximum_protocol_version": version(tls.highest())
+            },
+            "tls_certificates": [{
+                "certificate_chain": { "filename": tls.cert },
+                "private_key": { "filename": tls.key }
+            }]
+        }
+    });
+    // Both are on by default.
+    for (choice, key) in [
+        (tls.spec.tickets, "disable_stateless_session_resumption"),
+        (tls.spec.session_cache, "disable_stateful_session_resumption"),
+    ] {
+        if choice == Some(false) {
+            context[key] = true.into();
+        }
+    }
+    Some(context)
 }
 
 /// What the run rules require to be disclosed of it; empty without TLS and HTTP/2.

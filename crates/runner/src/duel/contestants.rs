@@ -268,6 +268,7 @@ fn configured(software: Software, file: &Path) -> Result<String, RunError> {
         Software::Lighttpd => "lighttpd -D -f $0/conf",
         Software::Caddy => "caddy run --adapter caddyfile --config $0/conf",
         Software::Haproxy => "haproxy -db -f $0/conf",
+        Software::Envoy => "envoy --use-dynamic-base-id --config-yaml \"$(cat $0/conf)\"",
         Software::Nghttpd | Software::Reference | Software::Command => {
             return Err(refused(
                 format!("{} has no configuration file", software.name()),
