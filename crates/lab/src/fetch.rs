@@ -8,7 +8,7 @@ use std::time::Duration;
 use webstone_engine::{Extent, Probe, ProbeError, ProbeResponse, ProbeTls};
 use webstone_measure::errors::ErrorClass;
 use webstone_measure::units::Nanos;
-use webstone_model::spec::ClientSpec;
+use webstone_model::spec::{ClientSpec, HttpVersion};
 use webstone_workload::RequestDetail;
 use webstone_workload::target::{Target, UrlError};
 use webstone_workload::tls::TlsSpec;
@@ -53,6 +53,12 @@ impl ByProbe {
     #[must_use]
     pub fn with_tls(self, tls: &TlsSpec) -> ByProbe {
         ByProbe::like(&ClientSpec { tls: tls.clone(), ..self.client })
+    }
+
+    /// The same, in a version of HTTP.
+    #[must_use]
+    pub fn with_http(self, http: HttpVersion) -> ByProbe {
+        ByProbe::like(&ClientSpec { http, ..self.client })
     }
 
     /// Requests as the run's clients send them.

@@ -10,7 +10,7 @@ use std::time::Duration;
 
 use webstone_engine::{Extent, ProbeError, ProbeResponse, ReadTo};
 use webstone_model::record::CodedSample;
-use webstone_model::spec::{Check, ClientSpec};
+use webstone_model::spec::{Check, ClientSpec, HttpVersion};
 use webstone_workload::aim::Aim;
 use webstone_workload::content;
 use webstone_workload::target::Target;
@@ -38,6 +38,8 @@ pub struct CheckOptions {
     pub timeout: Duration,
     /// Requests at once.
     pub threads: usize,
+    /// The version of HTTP.
+    pub http: HttpVersion,
     /// How TLS is spoken, where the server's URL is `https`.
     pub tls: TlsSpec,
 }
@@ -49,6 +51,7 @@ impl Default for CheckOptions {
             check: Check::Content,
             timeout: Duration::from_secs(30),
             threads: 4,
+            http: HttpVersion::Http11,
             tls: TlsSpec::default(),
         }
     }
@@ -168,8 +171,8 @@ pub fn check_files(base: &Target, workload: &Workload, options: &CheckOptions) -
     }
     let targets = [base.clone()];
     let aim = Aim::new(&workload, &targets).expect("no page says that it is asked over TLS");
-    let fetch = ByProbe::plain(options.timeout).with_tls(&options.tls);
-    let client = ClientSpec { check: options.check, ..ClientSpec::default() };
+    let fetch = ByProbe::plain(options.timeout).with_tls(&options.tls).with_http(options.http);
+    let client = ClientSpec { check: options.check, http: options.http, ..ClientSpec::default() };
     let look = Look { fetch: &fetch, workload: &workload, client: &client, is_short: false };
     look.at_all(&aim, options.threads, &Interrupt::default())
 }

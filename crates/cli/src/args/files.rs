@@ -4,6 +4,7 @@ use std::path::PathBuf;
 
 use clap::{Args, Subcommand, ValueEnum};
 use webstone_measure::units::Nanos;
+use webstone_model::spec::HttpVersion;
 
 use super::table::flags;
 use super::{TlsArgs, values};
@@ -67,6 +68,12 @@ pub struct CheckfilesArgs {
     /// Let feeds of the workload be files outside of its own directory
     #[arg(long)]
     pub allow_feeds: bool => (client.allow_feeds),
+
+    /// HTTP version
+    ///
+    /// Example: --http 3
+    #[arg(long, value_name = "VERSION", value_parser = values::http_version())]
+    pub http: Option<HttpVersion> => (client.http),
 
     /// Maximum time for one file
     ///

@@ -2,9 +2,11 @@
 
 use std::fmt::Write;
 
+use webstone_model::spec::HttpVersion;
 use webstone_runner::checkfiles::{CheckOptions, FILES_HINT, check_files};
 use webstone_runner::{Feeds, check};
 use webstone_workload::aim;
+use webstone_workload::target::Scheme;
 
 use super::load_fileset;
 use crate::args::CheckfilesArgs;
@@ -19,6 +21,12 @@ pub(super) fn execute(args: &CheckfilesArgs, console: &Console) -> Result<Exit, 
     let base =
         check::server_url(&args.url).map_err(|error| Failure::usage(error.to_string()).hint(error.remedy))?;
     let spec = intent::of_checkfiles(args)?;
+    if spec.client.http == HttpVersion::Http3 && base.scheme == Scheme::Http {
+        return Err(Failure::usage(format!(
+            "--http: `3`, but {base} is without TLS, which HTTP/3 always has"
+        ))
+        .hint("write https://, or leave out --http"));
+    }
     let workload =
         load_fileset(&spec.workload, if args.allow_feeds { Feeds::Anywhere } else { Feeds::Below })?;
     let strangers = aim::strangers(&workload, &[base.to_string()], &args.allow_hosts);
@@ -28,6 +36,7 @@ pub(super) fn execute(args: &CheckfilesArgs, console: &Console) -> Result<Exit, 
     }
     let options = CheckOptions {
         timeout: spec.client.request_timeout.as_duration(),
+        http: spec.client.http,
         tls: spec.client.tls,
         ..CheckOptions::default()
     };

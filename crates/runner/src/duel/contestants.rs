@@ -6,7 +6,8 @@ use std::sync::Arc;
 
 use webstone_lab::interrupt::Interrupt;
 use webstone_model::duel::Contestant;
-use webstone_model::spec::{RunSpec, ServerChoice, ServerSpec, Software};
+use webstone_model::server_tls::ServerTls;
+use webstone_model::spec::{HttpVersion, RunSpec, ServerChoice, ServerSpec, Software};
 use webstone_store::{redaction, without_number};
 
 use super::revisions::{Revisions, is_revision};
@@ -316,6 +317,7 @@ pub(super) fn ready(
             What::Url(url) => {
                 contestant.is_started = false;
                 spec.target = vec![url.clone()];
+                spec.server = elsewhere(&options.spec.server, spec.client.http);
                 spec.server.agents.clone_from(&asked.agents);
             }
             What::Revision(revision) => {
@@ -341,6 +343,18 @@ pub(super) fn ready(
         all.push(Ready { contestant: twin, spec, _files: None });
     }
     Ok(all)
+}
+
+/// What was asked of servers that webstone starts, without what follows from the clients' version of HTTP: a server that is up speaks
+/// what it speaks.
+fn elsewhere(common: &ServerSpec, http: HttpVersion) -> ServerSpec {
+    let mut spec = common.clone();
+    spec.http2 &= http != HttpVersion::Http2;
+    if http == HttpVersion::Http3 {
+        spec.http3 = false;
+        spec.tls = spec.tls.filter(|tls| *tls != ServerTls::default());
+    }
+    spec
 }
 
 /// A contestant's server with what holds for all of them, where it says nothing itself.
@@ -393,6 +407,20 @@ mod tests {
         assert!(matches!(one("http://127.0.0.1:1/x=y").what, What::Url(url) if url.ends_with("x=y")));
         let twice = asked(&["nginx".to_owned(), "nginx".to_owned()], &Build::default()).unwrap();
         assert_eq!((twice[0].name.as_str(), twice[1].name.as_str()), ("nginx", "nginx #2"));
+    }
+
+    #[test]
+    fn a_server_that_is_up_is_asked_for_no_version() {
+        let tls = Some(ServerTls::default());
+        let common =
+            ServerSpec { http2: true, http3: true, tls: tls.clone(), threads: 2, ..ServerSpec::default() };
+        let of = |http| {
+            let spec = elsewhere(&common, http);
+            (spec.http2, spec.http3, spec.tls.is_some(), spec.threads)
+        };
+        assert_eq!(of(HttpVersion::Http11), (true, true, true, 2));
+        assert_eq!(of(HttpVersion::Http2), (false, true, true, 2));
+        assert_eq!(of(HttpVersion::Http3), (true, false, false, 2));
     }
 
     #[test]

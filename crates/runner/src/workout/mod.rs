@@ -8,7 +8,7 @@ mod misdeeds;
 mod offenders;
 mod state;
 
-use std::net::SocketAddr;
+use std::net::{SocketAddr, TcpStream};
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
@@ -105,6 +105,9 @@ pub fn workout(
             what: format!("--misdeeds {misdeed} cannot be done in HTTP/2: {why}"),
             hint: "ask for others, or leave out --http 2".to_owned(),
         });
+    }
+    if options.offenders > 0 {
+        troubled.listens(spec.client.connect_timeout.as_duration())?;
     }
     let mut workout = Workout {
         target: troubled.target.to_string(),
@@ -225,6 +228,8 @@ struct Troubled {
     target: Target,
     address: SocketAddr,
     tls: Option<ProbeTls>,
+    /// What the well-behaved speak.
+    http: HttpVersion,
     is_http2: bool,
 }
 
@@ -248,7 +253,21 @@ impl Troubled {
             http => http,
         };
         let tls = over_tls.map(|_| ProbeTls::new(&spec.client.tls, http)).transpose()?;
-        Ok(Troubled { target, address, tls, is_http2: spec.client.http == HttpVersion::Http2 })
+        Ok(Troubled { target, address, tls, http: spec.client.http, is_http2: http == HttpVersion::Http2 })
+    }
+
+    /// Whether there is anybody to misbehave towards: a server of HTTP/3 need not listen over TCP.
+    fn listens(&self, patience: Duration) -> Result<(), RunError> {
+        if self.http != HttpVersion::Http3 {
+            return Ok(());
+        }
+        TcpStream::connect_timeout(&self.address, patience).map(drop).map_err(|error| RunError::Refused {
+            what: format!(
+                "misdeeds go over TCP, in HTTP/1.1, but {} takes no connections there: {error}",
+                self.target
+            ),
+            hint: "have the server speak HTTP/1.1 at the same port, or give --offenders 0".to_owned(),
+        })
     }
 
     /// Of the misdeeds that were asked for, those that can be done, and why not the others.
@@ -262,7 +281,9 @@ impl Troubled {
     /// In words.
     fn speaks(&self) -> String {
         let version = if self.is_http2 { "HTTP/2" } else { "HTTP/1.1" };
-        if self.tls.is_some() { format!("{version} over TLS") } else { version.to_owned() }
+        let beside =
+            if self.http == HttpVersion::Http3 { ", while the well-behaved speak HTTP/3" } else { "" };
+        if self.tls.is_some() { format!("{version} over TLS{beside}") } else { version.to_owned() }
     }
 }
 
@@ -315,6 +336,19 @@ mod tests {
             assert_eq!(found.possible(&Misdeed::ALL), (Misdeed::ALL.to_vec(), Vec::new()));
         }
         assert!(troubled(&["http://no.such.host.invalid:1"], HttpVersion::Http11).is_err());
+    }
+
+    #[test]
+    fn beside_http3_misdeeds_go_over_tcp_if_anybody_listens_there() {
+        let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+        let url = format!("https://{}", listener.local_addr().unwrap());
+        let found = troubled(&[&url], HttpVersion::Http3).unwrap();
+        assert_eq!(found.speaks(), "HTTP/1.1 over TLS, while the well-behaved speak HTTP/3");
+        assert_eq!(found.possible(&Misdeed::ALL).0, Misdeed::ALL);
+        found.listens(Duration::from_secs(5)).unwrap();
+        drop(listener);
+        let refused = found.listens(Duration::from_secs(5)).unwrap_err().to_string();
+        assert!(refused.starts_with("misdeeds go over TCP, in HTTP/1.1, but https://127"), "{refused}");
     }
 
     #[test]
