@@ -85,6 +85,10 @@ const MODULES: [(&str, &str); 3] = [
     ("@biomejs/biome@2.6.8", "@biomejs/biome/bin/biome"),
 ];
 
+/// Where servers of HTTP/3 are unpacked, and their programs there.
+const HTTP3: &str = "/opt/webstone-http3";
+const HTTP3_PROGRAMS: [&str; 2] = ["usr/sbin/nginx", "envoy/envoy/_bin/envoy"];
+
 /// Where servers are installed that are not on every user's path.
 const SYSTEM_PATHS: [&str; 3] = ["/usr/sbin", "/usr/local/sbin", "/sbin"];
 /// Debian's hook that is asked before a service is started; exit code 101 forbids it.
@@ -129,6 +133,25 @@ pub fn ensure_modules(install: bool) -> Option<PathBuf> {
         }
     }
     are_there().then_some(modules)
+}
+
+/// Unpacks servers of HTTP/3 that Debian does not have yet: see `xtask/http3.sh`. Once on a machine, because it takes a quarter of a
+/// minute. Without them the tests that need them skip themselves.
+pub fn ensure_http3(install: bool) {
+    let place = Path::new(HTTP3);
+    let are_there = || HTTP3_PROGRAMS.iter().all(|file| place.join(file).is_file());
+    if are_there() || !install {
+        return;
+    }
+    let mut command = Command::new("sh");
+    command.arg(root().join("xtask/http3.sh")).arg(place);
+    if !is_root() || !run_quietly(&mut command) || !are_there() {
+        println!(
+            "missing: {} below {HTTP3}; HTTP/3 of nginx and Envoy will not be tested",
+            HTTP3_PROGRAMS.join(", ")
+        );
+        println!("hint: as root on Debian, sh xtask/http3.sh {HTTP3}");
+    }
 }
 
 /// Installs cargo-nextest and cargo-deny below `target/` where they are not installed.

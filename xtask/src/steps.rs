@@ -194,6 +194,7 @@ pub fn tests(arguments: &[String]) -> Outcome {
     let install = !options.has("--no-install");
     packages::ensure(install);
     packages::ensure_modules(install);
+    packages::ensure_http3(install);
     packages::ensure_tools(install)?;
     let start = Instant::now();
     let mut tally = Tally::default();

@@ -19,6 +19,7 @@ mod fleet_numbers;
 mod full_link;
 mod generators;
 mod help;
+mod http3;
 mod interfaces;
 mod interruption;
 mod kubernetes;

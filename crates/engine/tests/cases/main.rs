@@ -10,6 +10,7 @@ mod floods;
 mod frame_peer;
 mod h2_servers;
 mod h2_settings;
+mod h3_servers;
 mod hpack;
 mod open_loop;
 mod opinions;
