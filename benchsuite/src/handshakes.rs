@@ -56,7 +56,7 @@ impl Handshakes {
         let (full, resumed) = (count("full "), count("resumed "));
         let all: u64 = self.0.values().sum();
         let fits = match mode {
-            Mode::HttpsFull => full > 0 && full == all,
+            Mode::HttpsFull | Mode::H3Full => full > 0 && full == all,
             Mode::HttpsResumed => {
                 resumed > 0 && full + resumed == all && full as f64 <= FULL_SHARE_MAX * all as f64
             }

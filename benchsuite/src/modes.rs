@@ -47,6 +47,24 @@ pub enum Mode {
     /// See [`Mode::H2cOne`].
     #[value(name = "h2c-1x100")]
     H2cHundred,
+    /// The same in HTTP/3.
+    #[value(name = "h3-64x1")]
+    H3One,
+    /// See [`Mode::H3One`].
+    #[value(name = "h3-8x10")]
+    H3Ten,
+    /// See [`Mode::H3One`].
+    #[value(name = "h3-1x100")]
+    H3Hundred,
+    /// 500 bytes in HTTP/3, a connection and a full handshake for each request.
+    #[value(name = "h3-full")]
+    H3Full,
+    /// 512,500 bytes in HTTP/3, connections kept.
+    #[value(name = "h3-large")]
+    H3Large,
+    /// 500 bytes in HTTP/3, connections kept, 100 and 10,000 of them: memory for each.
+    #[value(name = "h3-scale")]
+    H3Scale,
 }
 
 /// A server to load.
@@ -70,7 +88,7 @@ pub struct Case {
     pub server: Server,
     /// Concurrent clients, all workers together: requests in progress.
     pub clients: u32,
-    /// Clients that share a connection, each with a stream of its own; 1 except in HTTP/2.
+    /// Clients that share a connection, each with a stream of its own; 1 except in HTTP/2 and HTTP/3.
     pub streams: u32,
     /// Worker threads, each on a CPU of its own.
     pub workers: u32,
@@ -103,6 +121,8 @@ impl Mode {
             Mode::Standard => &[Server::Nginx],
             // A server that uses little of the CPU that it shares with a worker.
             Mode::Workers => &[Server::Canned],
+            // Each worker of nginx has a queue of datagrams of its own, to which the kernel deals connections: unevenly, if they are few.
+            _ if self.is_http3() => &[Server::Nginx],
             // It knows neither TLS nor HTTP/2. One connection is served by one worker, so a second has nothing to do.
             Mode::HttpsFull | Mode::HttpsResumed | Mode::HttpsScale | Mode::H2Hundred | Mode::H2cHundred => {
                 &[Server::Nginx]
@@ -119,10 +139,10 @@ impl Mode {
         let shared = |connections: u32, streams| Case { streams, ..case(connections * streams, 1) };
         match self {
             // Sixteen large bodies fill loopback; more would only wait.
-            Mode::Large | Mode::HttpsLarge => vec![case(16, 1)],
-            Mode::HttpsScale => vec![case(MEMORY_BETWEEN.0, 1), case(MEMORY_BETWEEN.1, 1)],
-            Mode::H2Ten | Mode::H2cTen => vec![shared(8, 10)],
-            Mode::H2Hundred | Mode::H2cHundred => vec![shared(1, 100)],
+            Mode::Large | Mode::HttpsLarge | Mode::H3Large => vec![case(16, 1)],
+            Mode::HttpsScale | Mode::H3Scale => vec![case(MEMORY_BETWEEN.0, 1), case(MEMORY_BETWEEN.1, 1)],
+            Mode::H2Ten | Mode::H2cTen | Mode::H3Ten => vec![shared(8, 10)],
+            Mode::H2Hundred | Mode::H2cHundred | Mode::H3Hundred => vec![shared(1, 100)],
             Mode::Scale => SCALE.map(|clients| case(clients, 1)).to_vec(),
             Mode::Workers => {
                 vec![case(64, 1), Case { accompanied: true, ..case(64, 1) }, case(128, 2)]
@@ -134,7 +154,7 @@ impl Mode {
     /// Path and size in bytes of the one file that is requested; `None` where there are several.
     pub fn file(self) -> Option<(&'static str, u64)> {
         match self {
-            Mode::Large | Mode::HttpsLarge => Some(("/file500k.html", 512_500)),
+            Mode::Large | Mode::HttpsLarge | Mode::H3Large => Some(("/file500k.html", 512_500)),
             Mode::Standard => None,
             _ => Some(("/file500.html", 500)),
         }
@@ -142,7 +162,7 @@ impl Mode {
 
     /// Whether connections are kept.
     pub fn keeps_alive(self) -> bool {
-        !matches!(self, Mode::PerRequest | Mode::HttpsFull | Mode::HttpsResumed)
+        !matches!(self, Mode::PerRequest | Mode::HttpsFull | Mode::HttpsResumed | Mode::H3Full)
     }
 
     /// Whether it is over TLS.
@@ -150,10 +170,24 @@ impl Mode {
         use Mode::{
             H2Hundred, H2One, H2Ten, HttpsFull, HttpsKeepAlive, HttpsLarge, HttpsResumed, HttpsScale,
         };
-        matches!(
-            self,
-            HttpsKeepAlive | HttpsFull | HttpsResumed | HttpsLarge | HttpsScale | H2One | H2Ten | H2Hundred
-        )
+        self.is_http3()
+            || matches!(
+                self,
+                HttpsKeepAlive
+                    | HttpsFull
+                    | HttpsResumed
+                    | HttpsLarge
+                    | HttpsScale
+                    | H2One
+                    | H2Ten
+                    | H2Hundred
+            )
+    }
+
+    /// Whether it is in HTTP/3.
+    pub fn is_http3(self) -> bool {
+        use Mode::{H3Full, H3Hundred, H3Large, H3One, H3Scale, H3Ten};
+        matches!(self, H3One | H3Ten | H3Hundred | H3Full | H3Large | H3Scale)
     }
 
     /// Whether it is in HTTP/2.
@@ -164,7 +198,7 @@ impl Mode {
 
     /// Whether the memory of the client for each connection is measured.
     pub fn watches_memory(self) -> bool {
-        matches!(self, Mode::Scale | Mode::HttpsScale)
+        matches!(self, Mode::Scale | Mode::HttpsScale | Mode::H3Scale)
     }
 
     /// Whether the server has an event loop on the workers' CPUs, too, so that it is not the bottleneck of two workers.
@@ -208,7 +242,7 @@ mod tests {
             for server in mode.servers() {
                 for case in mode.cases(*server) {
                     assert_eq!(case.clients % case.streams, 0, "{case:?}");
-                    assert!(mode.is_http2() || case.streams == 1, "{case:?}");
+                    assert!(mode.is_http2() || mode.is_http3() || case.streams == 1, "{case:?}");
                 }
             }
         }
@@ -217,6 +251,7 @@ mod tests {
             (case.clients / case.streams, case.streams)
         };
         assert_eq!([Mode::H2One, Mode::H2Ten, Mode::H2cHundred].map(of), [(64, 1), (8, 10), (1, 100)]);
+        assert_eq!([Mode::H3One, Mode::H3Ten, Mode::H3Hundred].map(of), [(64, 1), (8, 10), (1, 100)]);
         assert_eq!(Mode::HttpsScale.cases(Server::Nginx).len(), 2);
     }
 

@@ -21,6 +21,10 @@ const FILES: [(&str, u64); 5] = [
     ("/file5m.html", 5_248_000),
 ];
 
+const PROGRAMS: [&str; 3] = ["/usr/sbin/nginx", "/usr/local/sbin/nginx", "/usr/bin/nginx"];
+/// With ngx_http_v3_module.
+const HTTP3_PROGRAMS: [&str; 1] = ["/opt/webstone-http3/usr/sbin/nginx"];
+
 /// A running nginx; it ends with this value.
 #[derive(Debug)]
 pub struct Nginx {
@@ -72,11 +76,12 @@ impl Nginx {
     /// # Errors
     /// If nginx is missing or does not serve every file within 10 seconds, with its own error log.
     pub fn start(folder: &Path, mode: Mode, server: Server, cpus: &Cpus) -> Result<Nginx, String> {
-        let program = ["/usr/sbin/nginx", "/usr/local/sbin/nginx", "/usr/bin/nginx"]
-            .into_iter()
-            .find(|path| Path::new(path).is_file());
-        let program = program
-            .ok_or("nginx is not installed\nhint: apt-get install nginx-light, or --servers canned")?;
+        let (programs, hint) = match mode.is_http3() {
+            true => (&HTTP3_PROGRAMS[..], "as root, sh xtask/http3.sh /opt/webstone-http3"),
+            false => (&PROGRAMS[..], "apt-get install nginx-light, or --servers canned"),
+        };
+        let program = programs.iter().copied().find(|path| Path::new(path).is_file());
+        let program = program.ok_or_else(|| format!("nginx is not installed\nhint: {hint}"))?;
         // Between finding a free port and listening on it another program may take it.
         let mut last = String::new();
         for _ in 0..3 {
@@ -155,6 +160,10 @@ fn configuration(
         (Server::NginxShared, ..) => "worker_processes 2;\n".to_owned(),
         _ => "worker_processes 1;\n".to_owned(),
     };
+    let quic = match mode.is_http3() {
+        true => format!("    listen 127.0.0.1:{port} quic reuseport;\n"),
+        false => String::new(),
+    };
     let speaks = match (mode.is_secure(), mode.is_http2()) {
         (true, true) => " ssl http2",
         (true, false) => " ssl",
@@ -185,7 +194,7 @@ fn configuration(
          \x20 client_body_temp_path {folder}/body;\n  proxy_temp_path {folder}/proxy;\n\
          \x20 fastcgi_temp_path {folder}/fastcgi;\n  uwsgi_temp_path {folder}/uwsgi;\n  scgi_temp_path {folder}/scgi;\n\
          \x20 server {{ listen 127.0.0.1:{plain_port}; root {folder}/www; }}\n\
-         \x20 server {{\n    listen 127.0.0.1:{port}{speaks} backlog=4096{reuse}; root {folder}/www;\n{secure}  }}\n}}\n"
+         \x20 server {{\n    listen 127.0.0.1:{port}{speaks} backlog=4096{reuse}; root {folder}/www;\n{quic}{secure}  }}\n}}\n"
     )
 }
 
@@ -248,6 +257,7 @@ mod tests {
             (Mode::HttpsFull, "listen 127.0.0.1:1 ssl backlog", "tickets off"),
             (Mode::HttpsResumed, "listen 127.0.0.1:1 ssl backlog", "tickets on"),
             (Mode::H2Ten, "listen 127.0.0.1:1 ssl http2 backlog", "tickets off"),
+            (Mode::H3Ten, "listen 127.0.0.1:1 quic reuseport;", "tickets off"),
         ] {
             let text = of(mode, Server::Nginx);
             assert!(text.contains(listens) && text.contains(tickets), "{text}");

@@ -140,10 +140,14 @@ impl Tool {
 
     /// Whether it can run a case; a variant only where it differs from webstone.
     pub fn can(&self, case: Case) -> bool {
-        use Mode::{HttpsFull, HttpsResumed, KeepAlive, Large, Pacing, PerRequest, Scale, Standard, Workers};
+        use Mode::{
+            H3Full, HttpsFull, HttpsResumed, KeepAlive, Large, Pacing, PerRequest, Scale, Standard, Workers,
+        };
         let is_new = case.mode.is_secure() || case.mode.is_http2();
         match self.name {
-            "webstone-insecure" => case.mode == HttpsFull,
+            "webstone-insecure" => matches!(case.mode, HttpsFull | H3Full),
+            // The others speak no HTTP/3. A floor is to come.
+            _ if case.mode.is_http3() => matches!(self.name, "webstone" | "webstone-before" | "oha"),
             // It resumes no session.
             "ab" if is_new => !case.mode.is_http2() && case.mode != HttpsResumed,
             "wrk" if is_new => !case.mode.is_http2(),
@@ -187,7 +191,9 @@ impl Tool {
         let connections = clients / streams;
         // Tools that do not wait for their connections before they measure need time for them.
         let seconds = match (mode, self.name) {
-            (Mode::HttpsScale, name) if !name.starts_with("webstone") => seconds + HANDSHAKES_S,
+            (Mode::HttpsScale | Mode::H3Scale, name) if !name.starts_with("webstone") => {
+                seconds + HANDSHAKES_S
+            }
             _ => seconds,
         };
         let path = mode.file().map_or("", |(path, _)| path);
@@ -240,7 +246,11 @@ impl Tool {
             "oha" => {
                 let keep = if keep { "" } else { "--disable-keepalive" };
                 let verified = if mode.is_secure() { "--insecure" } else { "" };
-                let http = if mode.is_http2() { format!("--http2 -p {streams}") } else { String::new() };
+                let http = match (mode.is_http2(), mode.is_http3()) {
+                    (true, _) => format!("--http2 -p {streams}"),
+                    (_, true) => format!("--http-version 3 -p {streams}"),
+                    _ => String::new(),
+                };
                 add(&format!("--no-tui --output-format json -c {connections} -z {seconds}s"));
                 add(&format!("{keep} {verified} {http} {url}"));
             }
@@ -275,7 +285,7 @@ impl Tool {
                 // If starting the clients takes long, the window must not open before all have started.
                 let warmup = match mode {
                     Mode::Scale => 1,
-                    Mode::HttpsScale => HANDSHAKES_S,
+                    Mode::HttpsScale | Mode::H3Scale => HANDSHAKES_S,
                     _ => 0,
                 };
                 add(&format!("-c {clients} -d {seconds}s --warmup {warmup}s -t {workers} --check {check}"));
@@ -295,6 +305,9 @@ impl Tool {
                 }
                 if mode.is_http2() {
                     add(&format!("--http 2 --clients-per-connection {streams}"));
+                }
+                if mode.is_http3() {
+                    add(&format!("--http 3 --clients-per-connection {streams}"));
                 }
                 if mode == Mode::Pacing {
                     add(&format!("-R {PACE}"));
