@@ -17,7 +17,9 @@ use webstone_workload::{Body, Feed, FileRequest, Sampler, Statuses, Workload};
 use crate::client::Client;
 use crate::contents::Contents;
 use crate::feeds;
-use crate::h1::request::{RequestParts, is_field_value, is_idempotent, is_target, is_token, write_request};
+use crate::h1::request::{
+    RequestParts, is_field_value, is_idempotent, is_safe, is_target, is_token, write_request,
+};
 use crate::h2::request::{Builder, Coding, Requests};
 use crate::h3::qlog::Qlog;
 use crate::layer::Layer;
@@ -239,14 +241,15 @@ impl Plan {
             });
             for (file_index, file) in page.files.iter().enumerate() {
                 let request = plan.request(spec, &mut origins, &mut h2, (index, file_index), file)?;
-                if client.tls.early_data && !request.is_idempotent {
-                    // RFC 8446, section 8: recorded early data can be replayed.
+                let method = file.detail.method.as_ref().unwrap_or(&client.method);
+                if client.tls.early_data && !is_safe(method) {
+                    // Recorded early data can be replayed (RFC 8470 section 3).
                     return Err(PlanError::new(
                         format!(
-                            "--early-data: page {index} has a request that must not be sent twice ({})",
+                            "--early-data: page {index} has a request that may change something: {method} {}",
                             file.url
                         ),
-                        "leave out --early-data, or ask by GET, HEAD, PUT, DELETE or OPTIONS",
+                        "leave out --early-data, or ask by GET, HEAD or OPTIONS",
                     ));
                 }
                 if client.pipeline > 1 && !request.is_idempotent {

@@ -103,6 +103,11 @@ pub fn is_idempotent(method: &str) -> bool {
     matches!(method, "GET" | "HEAD" | "PUT" | "DELETE" | "OPTIONS" | "TRACE")
 }
 
+/// Whether a method asks for nothing to change (RFC 9110 section 9.2.1).
+pub fn is_safe(method: &str) -> bool {
+    matches!(method, "GET" | "HEAD" | "OPTIONS" | "TRACE")
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
