@@ -48,6 +48,8 @@ pub struct Links {
     pub sum: LinkUse,
     /// Packets in both directions. On a loopback interface every packet sent is also received here, and counts once.
     pub packets: u64,
+    /// Their bytes, counted alike.
+    pub bytes: u64,
     /// Time between the readings that had any, in seconds.
     pub elapsed_s: f64,
     /// Requests that ended in those windows.
@@ -142,6 +144,8 @@ impl HostFigures {
             );
             add(&mut links.packets, link.sent_packets);
             add(&mut links.packets, if link.loopback { 0 } else { link.received_packets });
+            add(&mut links.bytes, link.sent_bytes);
+            add(&mut links.bytes, if link.loopback { 0 } else { link.received_bytes });
         }
     }
 }
@@ -333,6 +337,17 @@ pub(super) static NETWORK: &[Figure] = &[
     .defined(HOST, "interfaces"),
     RETRANSMISSIONS,
 ];
+
+/// The size of an exchange as networks see it.
+pub(super) static NETWORK_BYTES: &[Figure] =
+    &[Figure::of_host("network_bytes_per_request", Quantity::Bytes, |host| {
+        let links = host.links.as_ref()?;
+        (links.ended > 0).then(|| quotient(links.bytes as f64, links.ended as f64).into())
+    })
+    .called("Network bytes per request", "bytes per request")
+    .column("both ways", "*/request", 3)
+    .json("host.bytes_per_request")
+    .defined(HOST, "interfaces")];
 
 /// `retransmissions`: retransmitted segments per 1,000 requests that ended.
 const RETRANSMISSIONS: Figure =

@@ -400,7 +400,7 @@ impl Figure {
 }
 
 /// Every figure, by group. A group may occur more than once.
-pub static TABLE: [(Group, &[Figure]); 39] = [
+pub static TABLE: [(Group, &[Figure]); 40] = [
     (Group::Rates, level::RATES),
     (Group::Volume, level::VOLUME),
     (Group::Latency, level::LATENCY),
@@ -440,6 +440,7 @@ pub static TABLE: [(Group, &[Figure]); 39] = [
     (Group::Parts, times::P99_999),
     (Group::Http3, http3::STREAMS),
     (Group::Http3, http3::DATAGRAMS),
+    (Group::Network, host::NETWORK_BYTES),
 ];
 
 /// Every figure, in the order of the table.
