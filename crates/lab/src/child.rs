@@ -10,6 +10,7 @@ use webstone_measure::strict;
 use webstone_model::spec::ServerSpec;
 use webstone_server::NullOptions;
 
+use crate::path::Relay;
 use crate::supervisor::Supervision;
 
 /// The argument that starts the executable in this role.
@@ -28,6 +29,8 @@ pub enum Child {
     },
     /// The null server.
     NullServer(NullOptions),
+    /// The relay of a path between clients and a server.
+    Relay(Relay),
     /// The process between a run and another server.
     Supervisor(Supervision),
     /// That server, a child of the supervisor with this process identifier.

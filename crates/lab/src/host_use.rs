@@ -1,8 +1,8 @@
 //! What the kernel of this host counted while a window was open: TCP, CPUs, network interfaces, ports, descriptors.
 //!
 //! Read twice, where the window opens and where it closes; the record keeps the differences. The counters are the
-//! machine's (of its network namespace), not this process': the kernel has no others. A file that cannot be read leaves
-//! its part out.
+//! machine's (of its network namespace), not this process': the kernel has no others. Over a path, clients and server have a namespace
+//! each, whose counters are added. A file that cannot be read leaves its part out.
 
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet};
@@ -19,6 +19,7 @@ use crate::listening_sockets::{Ports, dropped};
 use crate::machine::Root;
 use crate::others::OthersReading;
 use crate::pair_ports::fullest;
+use crate::path::{Path, PathReading, counters};
 use crate::process_use::TICK_NS;
 
 /// The two clocks are read one after the other: a smaller difference than this, in nanoseconds, is not a suspend.
@@ -43,6 +44,7 @@ pub(crate) struct HostReading {
     /// What the server's sockets have dropped, by inode, and whether that were datagrams.
     dropped: Option<BTreeMap<u32, u32>>,
     over_udp: bool,
+    path: Option<PathReading>,
 }
 
 impl HostReading {
@@ -53,8 +55,15 @@ impl HostReading {
         links: &BTreeSet<String>,
         targets: &BTreeSet<SocketAddr>,
         listening: &Ports,
+        path: Option<&Path>,
     ) -> HostReading {
-        let tcp = tcp(root);
+        // First, for its counters are of the packets alone.
+        let of_path = path.and_then(Path::reading);
+        let dropped = || if listening.numbers.is_empty() { None } else { dropped(listening).ok() };
+        let (there, dropped) =
+            path.map_or_else(|| (None, dropped()), |path| path.within(|| (tcp(root), dropped())));
+        let here = tcp(root);
+        let tcp = here.zip(there).map(|(here, there)| here.plus(there)).or(here);
         let began = Instant::now();
         let cpus = cpus(root);
         HostReading {
@@ -67,8 +76,9 @@ impl HostReading {
             others: OthersReading::take(root),
             throttled_ns: throttled_ns(root, std::process::id()),
             asleep_ns: asleep_ns(),
-            dropped: if listening.numbers.is_empty() { None } else { dropped(listening).ok() },
+            dropped,
             over_udp: listening.over_udp,
+            path: of_path,
             // Last, because it takes longest.
             pair_ports: tcp.filter(|tcp| may_lack_ports(root, tcp)).and_then(|_| fullest(targets).ok()?),
         }
@@ -90,6 +100,7 @@ impl HostReading {
             asleep_ns: asleep_ns(),
             dropped: None,
             over_udp: false,
+            path: None,
             pair_ports: None,
         }
     }
@@ -175,6 +186,7 @@ impl HostReading {
             datagram_drops: dropped.filter(|_| later.over_udp),
             descriptors: self.descriptors.max(later.descriptors),
             descriptors_max: known(limits.descriptors),
+            path: self.path.zip(later.path).map(|(before, after)| before.until(&after)),
             // The caller knows what the sample cost.
             ..HostUse::default()
         }
@@ -217,8 +229,8 @@ fn paired<T, K: PartialEq>(
 }
 
 fn tcp(root: &Root) -> Option<TcpUse> {
-    let extended = named(&root.text("/proc/net/netstat")?, "TcpExt:");
-    let basic = named(&root.text("/proc/net/snmp")?, "Tcp:");
+    let extended = named(&root.text("/proc/thread-self/net/netstat")?, "TcpExt:");
+    let basic = named(&root.text("/proc/thread-self/net/snmp")?, "Tcp:");
     // The maps own their texts.
     let of = |map: &BTreeMap<String, u64>, name: &str| map.get(name).copied().unwrap_or(0);
     let (in_use, time_wait) = sockets(root);
@@ -250,9 +262,9 @@ fn sockets(root: &Root) -> (u64, u64) {
         let mut words = line.split_whitespace().skip_while(|word| *word != name).skip(1);
         words.next().and_then(|word| word.parse().ok()).unwrap_or(0)
     };
-    let in_use =
-        value("/proc/net/sockstat", "TCP:", "inuse") + value("/proc/net/sockstat6", "TCP6:", "inuse");
-    (in_use, value("/proc/net/sockstat", "TCP:", "tw"))
+    let in_use = value("/proc/thread-self/net/sockstat", "TCP:", "inuse")
+        + value("/proc/thread-self/net/sockstat6", "TCP6:", "inuse");
+    (in_use, value("/proc/thread-self/net/sockstat", "TCP:", "tw"))
 }
 
 /// `/proc/stat`: user, nice, system, idle, iowait, irq, softirq, steal in ticks, a line each CPU.
@@ -286,6 +298,21 @@ fn cpus(root: &Root) -> Vec<CpuUse> {
 
 fn link(root: &Root, name: &str) -> Option<LinkUse> {
     let directory = format!("/sys/class/net/{name}");
+    // `/sys` shows the network in which it was mounted, so not the device of a path.
+    if let (false, Some(counted)) = (root.exists(&directory), counters(root, name)) {
+        let [received_bytes, received_packets, received_errors, received_dropped, _, _, _, _, sent @ ..] =
+            counted;
+        let [sent_bytes, sent_packets, sent_errors, sent_dropped, ..] = sent;
+        return Some(LinkUse {
+            name: name.to_owned(),
+            received_bytes,
+            sent_bytes,
+            received_packets,
+            sent_packets,
+            dropped_packets: received_errors + received_dropped + sent_errors + sent_dropped,
+            ..LinkUse::default()
+        });
+    }
     let counter = |counter: &str| root.number(&format!("{directory}/statistics/{counter}"));
     let both = |a: &str, b: &str| counter(a).unwrap_or(0) + counter(b).unwrap_or(0);
     Some(LinkUse {
@@ -413,7 +440,7 @@ mod tests {
         let files = |overflows: u64, retransmitted: u64, busy: u64, bytes: u64| {
             [
                 (
-                    "/proc/net/netstat",
+                    "/proc/thread-self/net/netstat",
                     format!(
                         "TcpExt: SyncookiesSent ListenOverflows ListenDrops TCPTimeouts TCPSynRetrans\n\
                              TcpExt: 1 {overflows} {} 3 2\nIpExt: X\nIpExt: 5\n",
@@ -421,16 +448,16 @@ mod tests {
                     ),
                 ),
                 (
-                    "/proc/net/snmp",
+                    "/proc/thread-self/net/snmp",
                     format!(
                         "Tcp: RtoMin MaxConn OutSegs RetransSegs\nTcp: 200 -1 1000 {retransmitted}\nUdp: A\nUdp: 1\n"
                     ),
                 ),
                 (
-                    "/proc/net/sockstat",
+                    "/proc/thread-self/net/sockstat",
                     "sockets: used 9\nTCP: inuse 5 orphan 0 tw 77 alloc 9 mem 1\n".to_owned(),
                 ),
-                ("/proc/net/sockstat6", "TCP6: inuse 2\n".to_owned()),
+                ("/proc/thread-self/net/sockstat6", "TCP6: inuse 2\n".to_owned()),
                 (
                     "/proc/stat",
                     format!(
@@ -453,6 +480,7 @@ mod tests {
                     &BTreeSet::from(["eth0".to_owned(), "gone".to_owned()]),
                     &BTreeSet::new(),
                     &Ports::default(),
+                    None,
                 ),
                 _keep,
                 root,
@@ -491,6 +519,7 @@ mod tests {
             &BTreeSet::from(["eth0".to_owned()]),
             &BTreeSet::new(),
             &Ports::default(),
+            None,
         );
         let used = reading.until(&reading, &root, &BTreeSet::new());
         assert_eq!((used.tcp, used.cpus, used.links, used.ports), (None, vec![], vec![], None));
@@ -507,10 +536,10 @@ mod tests {
             let open: Vec<_> = (0..100)
                 .map(|_| (std::net::TcpStream::connect(address).unwrap(), listener.accept().unwrap()))
                 .collect();
-            (HostReading::take(&Root::default(), &lo, &BTreeSet::new(), &Ports::default()), open.len())
+            (HostReading::take(&Root::default(), &lo, &BTreeSet::new(), &Ports::default(), None), open.len())
         });
         let (reading, connections) = worker.join().unwrap();
-        let later = HostReading::take(&root, &BTreeSet::new(), &BTreeSet::new(), &Ports::default());
+        let later = HostReading::take(&root, &BTreeSet::new(), &BTreeSet::new(), &Ports::default(), None);
         let used = reading.until(&later, &root, &BTreeSet::new());
         assert!(used.descriptors > Some(2 * connections as u64), "{:?}", used.descriptors);
         assert!(used.tcp.unwrap().in_use >= 2 * connections as u64, "{:?}", used.tcp);
@@ -519,10 +548,11 @@ mod tests {
     #[test]
     fn this_machine_counts() {
         let root = Root::default();
-        let reading =
-            HostReading::take(&root, &links_towards(&root, [], true), &BTreeSet::new(), &Ports::default());
-        let later =
-            HostReading::take(&root, &BTreeSet::from(["lo".to_owned()]), &BTreeSet::new(), &Ports::default());
+        let take = |links: &BTreeSet<String>| {
+            HostReading::take(&root, links, &BTreeSet::new(), &Ports::default(), None)
+        };
+        let reading = take(&links_towards(&root, [], true));
+        let later = take(&BTreeSet::from(["lo".to_owned()]));
         let used = reading.until(&later, &root, &BTreeSet::new());
         assert!(used.tcp.is_some() && !used.cpus.is_empty() && used.descriptors > Some(2));
         assert!(used.links[0].loopback);

@@ -1,6 +1,6 @@
 //! Servers under test and their hosts: drivers that configure, start, pin and stop servers ([`servers`], [`embedded`],
 //! [`origin`]), what their processes and their host used in a window ([`window`]), facts about the host
-//! ([`environment`]), and the agent that does all this elsewhere ([`agent`]).
+//! ([`environment`]), a path between clients and a server ([`path`]), and the agent that does all this elsewhere ([`agent`]).
 //!
 //! Every process that is started here ends, however this program ends.
 #![forbid(unsafe_code)]
@@ -30,6 +30,7 @@ pub mod origin;
 pub mod others;
 mod own_group;
 mod pair_ports;
+pub mod path;
 pub mod priority;
 pub mod process_tree;
 pub mod process_use;

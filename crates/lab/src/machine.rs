@@ -65,6 +65,11 @@ impl Root {
         }
     }
 
+    /// Whether there is a file or directory.
+    pub(crate) fn exists(&self, path: &str) -> bool {
+        self.path(path).exists()
+    }
+
     /// What a symbolic link names; `None` where it cannot be read.
     pub fn link(&self, path: &str) -> Option<PathBuf> {
         fs::read_link(self.path(path)).ok()

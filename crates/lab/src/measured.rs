@@ -1,7 +1,10 @@
 //! What a sweep asks of a server under test that this process monitors.
 
+use std::rc::Rc;
+
 use webstone_server::Counters;
 
+use crate::path::Path;
 use crate::process_tree::ProcessTree;
 
 /// The server under test, if this process can monitor it.
@@ -14,4 +17,8 @@ pub trait MeasuredServer {
     fn processes(&self) -> ProcessTree;
     /// What it counted since the level started.
     fn counted(&self) -> Option<Counters>;
+    /// The path between clients and it, if webstone made one.
+    fn path(&self) -> Option<Rc<Path>> {
+        None
+    }
 }

@@ -5,6 +5,7 @@
 
 use std::collections::BTreeSet;
 use std::net::SocketAddr;
+use std::rc::Rc;
 use std::time::{Duration, Instant};
 
 use webstone_engine::Control;
@@ -19,6 +20,7 @@ use crate::host_use::HostReading;
 use crate::listeners::Ports;
 use crate::machine::Root;
 use crate::origin::View;
+use crate::path::Path;
 use crate::process_tree::{Memory, Present, ProcessTree, TreeReading};
 use webstone_store::clock::own_cpu_time;
 
@@ -52,6 +54,8 @@ pub struct Watched<'a> {
     pub targets: &'a BTreeSet<SocketAddr>,
     /// Ports that the server listens on, if it is on this host.
     pub listening: Ports,
+    /// The path to the server, if webstone made one.
+    pub path: Option<Rc<Path>>,
 }
 
 /// The processes of a server over a window.
@@ -419,7 +423,8 @@ impl<'a> Window<'a> {
 }
 
 fn host_reading(watched: &Watched<'_>) -> HostReading {
-    HostReading::take(&Root::default(), watched.links, watched.targets, &watched.listening)
+    let path = watched.path.as_deref();
+    HostReading::take(&Root::default(), watched.links, watched.targets, &watched.listening, path)
 }
 
 /// How long to wait after a sample that took this much CPU time.
@@ -442,6 +447,7 @@ mod tests {
             cpus: Vec::new(),
             targets: &NO_TARGETS,
             listening: Ports::default(),
+            path: None,
         }
     }
 

@@ -67,6 +67,92 @@ pub struct HostUse {
     pub descriptors: Option<u64>,
     /// Maximum number of files in a table.
     pub descriptors_max: Option<u64>,
+    /// What the relay of a path (`server.path`) did; absent without one.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub path: Option<PathUse>,
+}
+
+/// What webstone's relay of a path did in a window: a process that carries every IP packet between clients and server.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(default)]
+pub struct PathUse {
+    /// Time from the first reading to the last, in nanoseconds.
+    pub elapsed_ns: u64,
+    /// CPU time of the relay, in nanoseconds, including what the kernel does with packets as they arrive.
+    pub cpu_ns: u64,
+    /// Packets that a device dropped because the relay did not fetch them in time.
+    pub overflowed: u64,
+    /// From clients to the server.
+    pub to_server: WayUse,
+    /// From the server to clients.
+    pub to_clients: WayUse,
+}
+
+/// One way of a path in a window.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(default)]
+pub struct WayUse {
+    /// Packets that arrived at the other end.
+    pub packets: u64,
+    /// Their bytes, with IP headers.
+    pub bytes: u64,
+    /// Packets lost on purpose, as the seed decides.
+    pub lost: u64,
+    /// Packets that found the queue of the path's rate full.
+    pub queue_full: u64,
+    /// How much later than the set delay packets left the relay, in nanoseconds: the sum over all packets.
+    pub late_ns: u64,
+    /// The most of it. With several readings in a window, since the last of them.
+    pub late_ns_max: u64,
+}
+
+impl WayUse {
+    /// What was counted since an earlier reading.
+    pub fn since(self, before: WayUse) -> WayUse {
+        WayUse {
+            packets: self.packets.saturating_sub(before.packets),
+            bytes: self.bytes.saturating_sub(before.bytes),
+            lost: self.lost.saturating_sub(before.lost),
+            queue_full: self.queue_full.saturating_sub(before.queue_full),
+            late_ns: self.late_ns.saturating_sub(before.late_ns),
+            late_ns_max: self.late_ns_max,
+        }
+    }
+
+    fn plus(self, other: WayUse) -> WayUse {
+        let sum = u64::saturating_add;
+        WayUse {
+            packets: sum(self.packets, other.packets),
+            bytes: sum(self.bytes, other.bytes),
+            lost: sum(self.lost, other.lost),
+            queue_full: sum(self.queue_full, other.queue_full),
+            late_ns: sum(self.late_ns, other.late_ns),
+            late_ns_max: self.late_ns_max.max(other.late_ns_max),
+        }
+    }
+}
+
+impl PathUse {
+    /// Both as one, of two windows.
+    pub fn plus(self, other: PathUse) -> PathUse {
+        PathUse {
+            elapsed_ns: self.elapsed_ns.saturating_add(other.elapsed_ns),
+            cpu_ns: self.cpu_ns.saturating_add(other.cpu_ns),
+            overflowed: self.overflowed.saturating_add(other.overflowed),
+            to_server: self.to_server.plus(other.to_server),
+            to_clients: self.to_clients.plus(other.to_clients),
+        }
+    }
+
+    /// Both ways together.
+    pub fn both(self) -> WayUse {
+        self.to_server.plus(self.to_clients)
+    }
+
+    /// CPU time of the relay in percent of the time; 0 of no time.
+    pub fn cpu_percent(self) -> f64 {
+        if self.elapsed_ns == 0 { 0.0 } else { 100.0 * self.cpu_ns as f64 / self.elapsed_ns as f64 }
+    }
 }
 
 impl HostUse {

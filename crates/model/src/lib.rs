@@ -13,6 +13,7 @@ pub mod fixture;
 pub mod generators;
 pub mod interfaces;
 pub mod kubernetes;
+pub mod network_path;
 pub mod pages;
 pub mod paths;
 pub mod powers;

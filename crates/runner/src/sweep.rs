@@ -336,7 +336,9 @@ impl Sweep<'_> {
         record: &RunRecord,
     ) -> (Result<Made, LevelError>, Seen) {
         // Others that watch the server or make load cannot end a slice with this host.
-        let is_alone = self.record_all.is_none() && self.origin.is_none() && self.agents.is_empty();
+        let has_path = self.server.as_ref().is_some_and(|server| server.path().is_some());
+        let is_alone =
+            self.record_all.is_none() && self.origin.is_none() && self.agents.is_empty() && !has_path;
         let slice_ns = slicing::length_ns(self.spec, step, is_alone);
         let mut outputs = Outputs { iteration: step.iteration, slice_ns, ..Outputs::default() };
         let trace = self.trace.take().map(|writer| {
@@ -373,6 +375,9 @@ impl Sweep<'_> {
     ) -> (Result<Made, LevelError>, Seen) {
         let level = &*level;
         let server = self.server.as_ref().map(|server| server.processes());
+        let path = self.server.as_ref().and_then(|server| server.path());
+        // Only to a server on this host do requests go over its loopback, or over a path.
+        let are_here = path.is_some() || self.links.contains(LOOPBACK);
         let mut window = Window::before(Watched {
             server,
             origin: self.origin.as_ref().map(|origin| origin.view.clone()),
@@ -380,8 +385,8 @@ impl Sweep<'_> {
             links: self.links,
             cpus: self.server_cpus.clone(),
             targets: self.targets,
-            // Only to a server on this host do requests go over its loopback.
-            listening: ports(self.targets, self.links.contains(LOOPBACK), self.spec.client.http),
+            listening: ports(self.targets, are_here, self.spec.client.http),
+            path,
         });
         let (started, mut ticked) = (Instant::now(), Instant::now());
         let (mut raised, mut before, mut hosts_at) = (0, None, Instant::now());

@@ -4,6 +4,7 @@
 use std::ffi::OsString;
 
 use webstone_lab::child::Child;
+use webstone_lab::path::relay;
 use webstone_lab::supervisor::{become_server, supervise};
 
 use super::{calibrate, serve};
@@ -18,6 +19,12 @@ pub(super) fn execute(console: &Console) -> Result<Exit, Failure> {
     match told {
         Child::Server { server, workload } => serve::as_child(*server, &workload, console),
         Child::NullServer(options) => calibrate::serve_null_server(&options),
+        Child::Relay(orders) => {
+            let served = relay(&orders, &mut |line| {
+                let _ = console::print(&format!("{line}\n"));
+            });
+            served.map(|()| Exit::Done).map_err(|error| Failure::failed(error.to_string()))
+        }
         Child::Supervisor(supervision) => {
             let told = supervise(&supervision, &mut |line| {
                 // The run reads this; if it has ended, nobody does.

@@ -10,6 +10,7 @@ mod datagrams;
 mod epoll;
 mod handshake;
 mod interface;
+pub(crate) mod network;
 mod socket;
 mod stamps;
 pub(crate) mod thread;

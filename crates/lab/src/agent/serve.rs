@@ -329,6 +329,7 @@ fn level(
         cpus,
         targets: &targets,
         listening: place.ports.clone(),
+        path: None,
     });
     voice.answer(number, Answer::Ready)?;
     loop {

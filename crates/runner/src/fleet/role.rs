@@ -266,6 +266,7 @@ impl Maker {
             cpus: Vec::new(),
             targets: &ready.addresses,
             listening: ports(&ready.addresses, ready.here, ready.spec.client.http),
+            path: None,
         });
         let outcome = std::thread::scope(|scope| {
             let (done, is_done) = channel();
