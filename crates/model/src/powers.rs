@@ -323,6 +323,8 @@ fn of_server(server: &ServerSpec, asked: &mut List) {
         tls,
         http2: _,
         http3: _,
+        // Network namespaces of its own, with what webstone starts in them.
+        path: _,
         agents,
     } = server;
     if !matches!(software, Software::Reference | Software::Command) {

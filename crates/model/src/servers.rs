@@ -12,6 +12,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::interfaces::Interface;
+use crate::network_path::PathSpec;
 use crate::server_tls::ServerTls;
 use webstone_measure::one_or_several::{self, OneOrSeveral};
 use webstone_measure::units::Nanos;
@@ -222,6 +223,9 @@ pub struct ServerSpec {
     /// Whether it also supports HTTP/3, at the UDP port of the same number as that of TLS. Needs `tls`.
     #[serde(skip_serializing_if = "is_false")]
     pub http3: bool,
+    /// The path between clients and the server, which a relay of webstone's makes. Absent: this host's loopback.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub path: Option<PathSpec>,
     /// For a server on another host, with a target URL: the command that runs `webstone agent` there, as in `ssh web1
     /// webstone agent`; a list of commands if it has several hosts, behind a load balancer. Split into words as a
     /// shell would do; no shell is started.
@@ -263,6 +267,7 @@ impl Default for ServerSpec {
             tls: None,
             http2: false,
             http3: false,
+            path: None,
             agents: Vec::new(),
         }
     }

@@ -2,11 +2,13 @@
 //! driver, with the origin behind it where it is a proxy. And one that somebody else started, as far as it is seen.
 
 use std::path::PathBuf;
+use std::rc::Rc;
 use std::time::Duration;
 
 use serde_json::Value;
 use webstone_model::record::SoftwareRecord;
 use webstone_model::spec::{ConnectionPolicy, RunSpec, ServerSpec, Software};
+use webstone_server::Counters;
 use webstone_workload::Workload;
 use webstone_workload::target::{Place, Target};
 use webstone_workload::tls::TlsSpec;
@@ -21,6 +23,8 @@ use webstone_lab::listeners::{self, Ports, ServerProcesses};
 use webstone_lab::machine::Root;
 use webstone_lab::measured::MeasuredServer;
 use webstone_lab::origin::Origin;
+use webstone_lab::path::Path;
+use webstone_lab::process_tree::ProcessTree;
 use webstone_lab::servers::{self, RunningServer};
 
 /// How long a server may take to be ready: a fileset of gigabytes is read or made in it.
@@ -46,6 +50,8 @@ pub(crate) struct UnderTest {
     pub(crate) warnings: Vec<String>,
     /// The server behind it, where it is a proxy. Lives as long as the proxy does.
     pub(crate) origin: Option<Origin>,
+    /// The path to it, if webstone made one. Lives as long as the server.
+    pub(crate) path: Option<Rc<Path>>,
 }
 
 impl UnderTest {
@@ -75,6 +81,62 @@ pub(crate) fn start(
     program: PathBuf,
     interrupt: &Interrupt,
 ) -> Result<UnderTest, RunError> {
+    let Some(path) = spec.server.path else {
+        return start_here(spec, workload, placement, program, interrupt);
+    };
+    let path = Rc::new(Path::start(program.clone(), path, spec.client.seed).map_err(refused)?);
+    let mut spec = spec.clone();
+    let tls = spec.server.tls.as_mut().and_then(|tls| tls.listen.as_mut());
+    for listen in std::iter::once(&mut spec.server.listen).chain(tls) {
+        let port = listen.rsplit_once(':').map_or("0", |(_, port)| port);
+        *listen = format!("{}:{port}", path.server());
+    }
+    let under_test = path.within(|| start_here(&spec, workload, placement, program, interrupt))?;
+    let server = Box::new(OverPath { server: under_test.server, path: Rc::clone(&path) });
+    let mut facts = under_test.facts;
+    facts.push(("server.path", format!("{}, by a relay of webstone's on this host", path.spec().in_words())));
+    Ok(UnderTest { server, facts, path: Some(path), ..under_test })
+}
+
+/// A server at the other end of a path: it is asked from its own network.
+struct OverPath {
+    server: Box<dyn MeasuredServer>,
+    path: Rc<Path>,
+}
+
+impl MeasuredServer for OverPath {
+    fn exit(&mut self) -> Option<String> {
+        self.server.exit().or_else(|| self.path.exit())
+    }
+
+    fn level_starts(&mut self) {
+        self.path.within(|| self.server.level_starts());
+    }
+
+    fn processes(&self) -> ProcessTree {
+        self.server.processes()
+    }
+
+    fn counted(&self) -> Option<Counters> {
+        self.path.within(|| self.server.counted())
+    }
+
+    fn path(&self) -> Option<Rc<Path>> {
+        Some(Rc::clone(&self.path))
+    }
+}
+
+fn refused(error: servers::Refusal) -> RunError {
+    RunError::UnderTest(Box::new(error.into()))
+}
+
+fn start_here(
+    spec: &RunSpec,
+    workload: &Workload,
+    placement: &Placement,
+    program: PathBuf,
+    interrupt: &Interrupt,
+) -> Result<UnderTest, RunError> {
     let cpus = placement.server.as_slice();
     if spec.server.software == Software::Reference {
         let server = EmbeddedServer::start(&embedded(spec, spec.server.clone(), cpus, program), interrupt)?;
@@ -91,9 +153,9 @@ pub(crate) fn start(
             configuration: Vec::new(),
             warnings: Vec::new(),
             origin: None,
+            path: None,
         });
     }
-    let refused = |error: servers::Refusal| RunError::UnderTest(Box::new(error.into()));
     let origin = match (&spec.server.origin, spec.server.software.is_proxy()) {
         (Some(url), true) => Some(Origin::at(url).map_err(refused)?),
         (None, true) => {
@@ -133,6 +195,7 @@ pub(crate) fn start(
         warnings,
         server: Box::new(server),
         origin,
+        path: None,
     })
 }
 

@@ -36,7 +36,8 @@ pub use load::{HitLoadArgs, OpenLoopArgs, RetryArgs, RunLoadArgs};
 pub use output::{ColorChoice, HistoryArgs, HistoryFigure, ListArgs, NoteArgs, OutputArgs, ReportArgs};
 pub use series::{MatrixArgs, SeriesArgs, ServersArgs, ServersCommand};
 pub use server::{
-    OwnServerArgs, OwnTlsArgs, RespondArgs, RespondProtocol, ServeArgs, ServerElsewhereArgs, SuperviseArgs,
+    OwnServerArgs, OwnTlsArgs, PathArgs, RespondArgs, RespondProtocol, ServeArgs, ServerElsewhereArgs,
+    SuperviseArgs,
 };
 pub use tls::TlsArgs;
 pub use ui::UiArgs;
@@ -358,6 +359,10 @@ pub struct RunArgs {
     /// Server under test.
     #[command(flatten)]
     pub server: OwnServerArgs => (..),
+
+    /// Path to it.
+    #[command(flatten)]
+    pub path: PathArgs => (..),
 
     /// Server elsewhere.
     #[command(flatten)]

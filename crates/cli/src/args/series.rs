@@ -8,7 +8,7 @@ use webstone_model::series::{Caching, Delivery, Handshakes};
 use webstone_model::spec::{ConnectionPolicy, Interface, Profile, ServerChoice};
 
 use super::table::{Flags, flags};
-use super::{ClientArgs, OutputArgs, OwnServerArgs, RunLoadArgs, values};
+use super::{ClientArgs, OutputArgs, OwnServerArgs, PathArgs, RunLoadArgs, values};
 
 /// `webstone servers`.
 #[derive(Args, Debug)]
@@ -201,6 +201,10 @@ pub struct SeriesArgs {
     /// Server under test.
     #[command(flatten)]
     pub server: OwnServerArgs => (..),
+
+    /// Path to it.
+    #[command(flatten)]
+    pub path: PathArgs => (..),
 
     /// Output.
     #[command(flatten)]

@@ -5,6 +5,7 @@ use std::path::PathBuf;
 
 use clap::{Args, ValueEnum};
 use webstone_measure::units::Nanos;
+use webstone_model::network_path::PathSpec;
 use webstone_model::server_tls::{CertificateKey, ServerTls};
 use webstone_model::spec::{Interface, ServerChoice};
 use webstone_workload::tls::TlsVersion;
@@ -401,6 +402,22 @@ pub struct OwnServerArgs {
     /// TLS and HTTP/2.
     #[command(flatten)]
     pub tls: OwnTlsArgs => (..),
+}
+}
+
+flags! {
+/// The path to the server that webstone starts.
+#[command(next_help_heading = "Server under test, where webstone starts it")]
+pub struct PathArgs {
+    /// Path between clients and server: its round-trip time, the share of packets that is lost each way, its rate each way
+    ///
+    /// A relay of webstone's on this host carries the IP packets of TCP and UDP between two network namespaces, delays each by half of
+    /// the RTT, and loses some, drawn by --seed. Its own lateness, CPU time and packets are in the report. Linux, as root. See
+    /// `docs/path.md`.
+    ///
+    /// Example: --path rtt=20ms,loss=1%, or --path rtt=50ms,rate=10m
+    #[arg(long, value_name = "PATH")]
+    pub path: Option<PathSpec> => (server.path = "none: this host's loopback"),
 }
 }
 

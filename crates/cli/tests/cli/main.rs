@@ -30,6 +30,7 @@ mod log;
 mod messages;
 mod namespace;
 mod own_servers;
+mod path;
 mod preflight;
 mod priority;
 mod program;

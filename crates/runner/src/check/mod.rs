@@ -137,6 +137,7 @@ fn rules(spec: &mut RunSpec, asked: &Asked) -> Result<(), SpecError> {
                 spec.server.tls.get_or_insert_default();
             }
             server::proxy_protocol(spec)?;
+            server::over_path(spec)?;
             server::own(&mut spec.server)
         }
     }

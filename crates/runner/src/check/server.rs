@@ -134,6 +134,37 @@ pub(super) fn agents(spec: &RunSpec) -> Result<(), SpecError> {
     ))
 }
 
+/// What cannot be over a path: clients and server have a network of their own each, with one address, and nothing else.
+pub(super) fn over_path(spec: &RunSpec) -> Result<(), SpecError> {
+    let Some(path) = spec.server.path else { return Ok(()) };
+    let is_here = |listen: &String| {
+        let host = listen.rsplit_once(':').map_or(listen.as_str(), |(host, _)| host);
+        matches!(host, "127.0.0.1" | "localhost" | "0.0.0.0")
+    };
+    let second = spec.server.tls.as_ref().and_then(|tls| tls.listen.as_ref());
+    let elsewhere = std::iter::once(&spec.server.listen).chain(second).any(|listen| !is_here(listen));
+    let without = [
+        (
+            "server.listen",
+            elsewhere,
+            "the server listens on the path's own address; give 127.0.0.1 with a port",
+        ),
+        ("server.software", spec.server.software.is_proxy(), "a proxy and its origin are not supported"),
+        ("generators", !spec.generators.is_empty(), "other hosts do not reach it"),
+        ("client.proxy", spec.client.proxy.is_some(), "it does not lead to a proxy"),
+        ("client.unix_socket", spec.client.unix_socket.is_some(), "a Unix socket has none"),
+        ("client.connect_to", !spec.client.connect_to.is_empty(), "it leads to the server alone"),
+        ("client.source", !spec.client.source.is_empty(), "clients have one address"),
+    ];
+    match without.into_iter().find(|(_, is_set, _)| *is_set) {
+        None => Ok(()),
+        Some((key, _, why)) => {
+            let rule = format!("{key} cannot be used together with server.path: {why}");
+            Err(SpecError::value("server.path", path, &rule, "leave out one of the two"))
+        }
+    }
+}
+
 /// The configurations that webstone writes do not have it; a command's is the user's.
 pub(super) fn proxy_protocol(spec: &RunSpec) -> Result<(), SpecError> {
     match spec.client.proxy_protocol {
@@ -170,6 +201,7 @@ pub(super) fn elsewhere(server: &ServerSpec, url: &str, given: &[&'static str]) 
         ("server.tls", server.tls.is_some()),
         ("server.http2", server.http2),
         ("server.http3", server.http3),
+        ("server.path", server.path.is_some()),
     ];
     match settings.into_iter().find(|(key, set)| *set || given.contains(key)) {
         Some((key, _)) => Err(SpecError::new(

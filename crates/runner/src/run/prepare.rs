@@ -269,6 +269,9 @@ pub(crate) fn serve(
     asked.effective.target = std::iter::once(&server.url).chain(&server.secure_url).cloned().collect();
     server.trust(&mut asked.effective.client.tls);
     asked.warnings.extend_from_slice(&server.warnings);
+    if let Some(path) = &server.path {
+        site.links = BTreeSet::from([path.device().to_owned()]);
+    }
     let destinations = Destinations::of_spec(&asked.effective, &asked.workload)?;
     Ok(Served { server: Some(server), targets: destinations.locate()?.addresses, destinations })
 }
