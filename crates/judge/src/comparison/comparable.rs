@@ -192,6 +192,9 @@ impl Found {
 
     fn server(&mut self, a: &RunRecord, b: &RunRecord) {
         self.check(Weight::Forbids, "CPUs of the server", placed(a), placed(b));
+        let path =
+            |record: &RunRecord| record.spec.server.path.map_or("none".to_owned(), |path| path.to_string());
+        self.check(Weight::Forbids, "path to the server", path(a), path(b));
         let named = |record: &RunRecord| {
             record.target.server.clone().unwrap_or_else(|| "it did not report its name".to_owned())
         };

@@ -65,6 +65,11 @@ pub const DISTURBANCE_NS_MIN: u64 = 50_000_000;
 pub(super) const GENERATOR_WINDOW_NS_MIN: u64 = 100_000_000;
 /// What a hypervisor took of a CPU, in percent of its time, from which on it is unknown what would have limited the server.
 pub(super) const STOLEN_PERCENT_MAX: f64 = 5.0;
+/// How much later than set packets may leave the relay of a path on average, in nanoseconds, or in percent of the set delay where that
+/// is more.
+pub(super) const PATH_LATE_NS_MAX: f64 = 1e6;
+/// See [`PATH_LATE_NS_MAX`].
+pub(super) const PATH_LATE_PERCENT_MAX: f64 = 10.0;
 /// CPU time of the server in percent of its CPUs', from which on they are its ceiling.
 pub const SERVER_CPU_PERCENT_MAX: f64 = 95.0;
 /// Traffic in percent of the link's speed, from which on the link is at its practical limit. Full Ethernet frames of

@@ -146,6 +146,8 @@ pub enum Cause {
     Unanswered,
     /// A worker used up its CPU.
     GeneratorSaturated,
+    /// The relay of a path used up its CPU, or was late.
+    PathSaturated,
     /// Open loop: requests were sent too late.
     ScheduleLag,
     /// Open loop: the offered rate was missed.
@@ -172,6 +174,7 @@ impl Cause {
     pub fn is_of_measuring(self) -> bool {
         match self {
             Cause::GeneratorSaturated
+            | Cause::PathSaturated
             | Cause::ScheduleLag
             | Cause::RateMissed
             | Cause::Unanswered

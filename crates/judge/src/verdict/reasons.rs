@@ -2,9 +2,9 @@
 
 use super::bounds::{
     CROWDED_COST_PERCENT, CROWDED_PERCENT_CLEAN, ERRORS_PERCENT_MAX, GENERATOR_WINDOW_NS_MIN,
-    INTERVAL_PERCENT_MAX, RATE_MISSED_PERCENT_MAX, SCHEDULE_LAG_PERCENT_MAX, SLOWER_PERCENT_CLEAN,
-    STALL_NS_CLEAN, STALLED_PERCENT_MAX, TAKEN_PERCENT_CLEAN, WORKER_CPU_PERCENT_MAX, counted, percent,
-    run_queue_percent, time, worker_percent,
+    INTERVAL_PERCENT_MAX, PATH_LATE_NS_MAX, PATH_LATE_PERCENT_MAX, RATE_MISSED_PERCENT_MAX,
+    SCHEDULE_LAG_PERCENT_MAX, SLOWER_PERCENT_CLEAN, STALL_NS_CLEAN, STALLED_PERCENT_MAX, TAKEN_PERCENT_CLEAN,
+    WORKER_CPU_PERCENT_MAX, counted, percent, run_queue_percent, time, worker_percent,
 };
 use super::disturbance::{self, LossKind};
 use super::{Cause, Reason};
@@ -32,6 +32,7 @@ pub(super) fn reasons(record: &RunRecord) -> (Vec<Reason>, Vec<Reason>) {
         identities(run, &mut reasons);
         if run.measured.window_ns >= GENERATOR_WINDOW_NS_MIN {
             saturated(record, run, &mut reasons);
+            relayed(record, run, &mut reasons);
         }
         schedule(record, run, &mut reasons);
         starved(record, run, &mut reasons);
@@ -311,6 +312,35 @@ fn saturated(record: &RunRecord, run: &IterationRecord, reasons: &mut Vec<Reason
             reasons.push(of_run(run, Cause::GeneratorSaturated, measured, limit, &sentence));
         }
     }
+}
+
+/// A relay that used up its CPU, lost what it was not to lose, or was late: the path was another than was asked for.
+fn relayed(record: &RunRecord, run: &IterationRecord, reasons: &mut Vec<Reason>) {
+    let (Some(used), Some(path)) = (run.host.as_ref().and_then(|host| host.path), record.spec.server.path)
+    else {
+        return;
+    };
+    let late_ns = used.both().late_ns as f64 / used.both().packets.max(1) as f64;
+    let late_ns_max = PATH_LATE_NS_MAX.max(path.delay().0 as f64 * PATH_LATE_PERCENT_MAX / 100.0);
+    let (measured, limit, what) = if used.cpu_percent() >= WORKER_CPU_PERCENT_MAX {
+        let measured = format!("{:.1} %", used.cpu_percent());
+        let what = format!("used {measured} of a CPU");
+        (measured, format!("{WORKER_CPU_PERCENT_MAX} %"), what)
+    } else if used.overflowed > 0 {
+        let measured = counted(used.overflowed, "packet", "packets");
+        let what = format!("lost {measured} that it did not fetch in time");
+        (measured, "0 packets".to_owned(), what)
+    } else if late_ns > late_ns_max {
+        let measured = time(late_ns);
+        let what = format!("sent packets {measured} late on average");
+        (measured, time(late_ns_max), what)
+    } else {
+        return;
+    };
+    let sentence = format!(
+        "the relay of the path {what} (limit {limit}): results reflect the relay, not the path that was set"
+    );
+    reasons.push(of_run(run, Cause::PathSaturated, measured, limit, &sentence));
 }
 
 fn schedule(record: &RunRecord, run: &IterationRecord, reasons: &mut Vec<Reason>) {

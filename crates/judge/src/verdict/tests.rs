@@ -11,8 +11,8 @@ use webstone_measure::metrics::{
     ClientTotals, GeneratorUse, Histogram, Measured, OpenLoop, Second, Seconds, WorkerUse,
 };
 use webstone_model::record::{
-    Arm, HostUse, IterationRecord, LinkUse, RunState, SCHEMA_VERSION, ScheduleKept, ServerUse, TargetRecord,
-    TcpUse, Tool,
+    Arm, HostUse, IterationRecord, LinkUse, PathUse, RunState, SCHEMA_VERSION, ScheduleKept, ServerUse,
+    TargetRecord, TcpUse, Tool, WayUse,
 };
 use webstone_model::spec::{ConnectionPolicy, Levels, RunSpec};
 use webstone_workload::builtin;
@@ -167,6 +167,38 @@ fn invalid(change: impl FnOnce(&mut RunRecord), cause: Cause, sentence: &str) {
     let causes: Vec<Cause> = verdict.reasons.iter().map(|reason| reason.cause).collect();
     assert_eq!(causes, [cause], "{:#?}", verdict.reasons);
     assert_eq!(verdict.reasons[0].sentence, sentence);
+}
+
+#[test]
+fn a_path_that_was_another_than_was_asked_for_makes_it_invalid() {
+    let relayed = |cpu_percent: u64, overflowed: u64, late_ns: u64, sentence: &str| {
+        let way = WayUse { packets: 600_000, late_ns: 600_000 * late_ns, ..WayUse::default() };
+        let used = PathUse {
+            elapsed_ns: 600 * SECOND,
+            cpu_ns: 6 * cpu_percent * SECOND,
+            overflowed,
+            to_server: way,
+            to_clients: way,
+        };
+        let change = |record: &mut RunRecord| {
+            record.spec.server.path = Some("rtt=40ms".parse().unwrap());
+            record.iterations[0].host.as_mut().unwrap().path = Some(used);
+        };
+        match sentence {
+            "" => assert_eq!(changed(change).reasons, []),
+            sentence => invalid(
+                change,
+                Cause::PathSaturated,
+                &format!(
+                    "20 clients, iteration 1: the relay of the path {sentence}: results reflect the relay, not the path that was set"
+                ),
+            ),
+        }
+    };
+    relayed(89, 0, 1_900_000, "");
+    relayed(90, 0, 0, "used 90.0 % of a CPU (limit 90 %)");
+    relayed(1, 3, 0, "lost 3 packets that it did not fetch in time (limit 0 packets)");
+    relayed(1, 0, 2_100_000, "sent packets 2.100 ms late on average (limit 2.000 ms)");
 }
 
 #[test]

@@ -6,7 +6,7 @@ use super::quantity::Quantity;
 use super::table::{Better, Figure, Gate, Precision, some};
 use super::{quotient, seconds};
 use crate::disturbance::Disturbance;
-use crate::host_use::{CpuUse, HostUse, LinkUse, TcpUse};
+use crate::host_use::{CpuUse, HostUse, LinkUse, PathUse, TcpUse};
 use crate::iteration::IterationRecord;
 use crate::metrics::{add, add_all};
 use crate::server_hosts::hosts_at_once;
@@ -37,6 +37,8 @@ pub struct HostFigures {
     pub opening_delay_ns_max: u64,
     /// The same at the close of a window.
     pub close_delay_ns_max: u64,
+    /// What the relay of a path did; absent without one.
+    pub path: Option<PathUse>,
 }
 
 /// What went over the interfaces towards the target.
@@ -116,6 +118,10 @@ impl HostFigures {
         self.probes = self.probes.saturating_add(host.probes);
         self.probe_cpu_ns = self.probe_cpu_ns.saturating_add(host.probe_cpu_ns);
         self.disturbance = match (self.disturbance, host.disturbance) {
+            (Some(a), Some(b)) => Some(a.plus(b)),
+            (a, b) => a.or(b),
+        };
+        self.path = match (self.path, host.path) {
             (Some(a), Some(b)) => Some(a.plus(b)),
             (a, b) => a.or(b),
         };

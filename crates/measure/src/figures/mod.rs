@@ -8,6 +8,7 @@ pub mod host;
 mod http2;
 mod http3;
 pub mod level;
+mod path;
 pub mod quantity;
 pub mod reading;
 pub mod table;

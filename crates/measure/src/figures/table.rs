@@ -11,7 +11,7 @@ use std::fmt;
 use super::host::HostFigures;
 use super::quantity::Quantity;
 use super::reading::Reading;
-use super::{counters, generator, host, http2, http3, level, times, tls, unanswered};
+use super::{counters, generator, host, http2, http3, level, path, times, tls, unanswered};
 use crate::{origin_figures, server_figures};
 
 /// A value, in the base unit of its quantity.
@@ -110,6 +110,8 @@ pub enum Group {
     Tls,
     /// Requests without a valid answer, and which response times are lower bounds because of them.
     Unanswered,
+    /// What the relay of a path carried, lost and added.
+    Path,
 }
 
 /// Number of decimals shown.
@@ -400,7 +402,7 @@ impl Figure {
 }
 
 /// Every figure, by group. A group may occur more than once.
-pub static TABLE: [(Group, &[Figure]); 40] = [
+pub static TABLE: [(Group, &[Figure]); 41] = [
     (Group::Rates, level::RATES),
     (Group::Volume, level::VOLUME),
     (Group::Latency, level::LATENCY),
@@ -441,6 +443,7 @@ pub static TABLE: [(Group, &[Figure]); 40] = [
     (Group::Http3, http3::STREAMS),
     (Group::Http3, http3::DATAGRAMS),
     (Group::Network, host::NETWORK_BYTES),
+    (Group::Path, path::CARRIED),
 ];
 
 /// Every figure, in the order of the table.

@@ -9,6 +9,7 @@ mod generator;
 mod network;
 mod offered;
 mod origin;
+mod path;
 mod processors;
 mod server;
 #[cfg(test)]
@@ -159,6 +160,17 @@ fn of_level(record: &RunRecord, runs: &[&IterationRecord], plateau: Option<u32>)
     if let Some(generator) = generator.as_ref().filter(|it| it.wanted() >= WORKER_CPU_PERCENT_MAX) {
         return unknown(&at, &generator.text());
     }
+    let relay = path::relay(runs);
+    if let Some(used) = relay.filter(|used| used.cpu_percent() >= WORKER_CPU_PERCENT_MAX) {
+        let besides = besides(&[server_text, origin_text, generator_text]);
+        let what = path::text(used);
+        return limit(
+            LimitingResource::Network,
+            format!(
+                "The relay of the path is the bottleneck at {at}: {what}{besides}. What the server can do is unknown."
+            ),
+        );
+    }
     if let Some(lines) = network::full_lines(record, runs) {
         let besides = besides(&[server_text, origin_text, generator_text]);
         return limit(
@@ -188,6 +200,7 @@ fn of_level(record: &RunRecord, runs: &[&IterationRecord], plateau: Option<u32>)
         busiest_host.processors.as_ref().and_then(Processors::text),
         origin_text,
         link_text,
+        relay.map(path::text),
         generator_text,
         of_calibration(record, runs),
     ]

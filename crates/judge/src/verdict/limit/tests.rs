@@ -7,8 +7,8 @@ use super::*;
 use crate::verdict::Standing;
 use webstone_measure::rate::{Rate, RateProfile, Rates};
 use webstone_model::record::{
-    AgentRecord, CpuUse, HostUse, OriginRecord, OriginUse, OthersUse, ProcessUse, ScheduleKept,
-    ServerHostUse, ServerUse, TcpUse, ThreadUse,
+    AgentRecord, CpuUse, HostUse, OriginRecord, OriginUse, OthersUse, PathUse, ProcessUse, ScheduleKept,
+    ServerHostUse, ServerUse, TcpUse, ThreadUse, WayUse,
 };
 use webstone_model::spec::{HttpVersion, Levels};
 
@@ -521,6 +521,27 @@ fn a_server_elsewhere_is_judged_by_what_its_agent_read() {
         "{}",
         verdict.limit.sentence
     );
+}
+
+#[test]
+fn the_relay_of_a_path_is_named_where_it_has_no_more() {
+    let with = |cpu_percent: u64| {
+        limit_of(|record, run| {
+            used(run, 6, 0, 0, 6);
+            record.spec.server.path = Some("rtt=40ms".parse().unwrap());
+            let to_clients = WayUse { packets: 600 * 100_000, ..WayUse::default() };
+            let (elapsed_ns, cpu_ns) = (600 * SECOND, 6 * cpu_percent * SECOND);
+            run.host.as_mut().unwrap().path =
+                Some(PathUse { elapsed_ns, cpu_ns, to_clients, ..PathUse::default() });
+        })
+    };
+    let full = with(95);
+    assert_eq!(full.resource, LimitingResource::Network);
+    let said = "The relay of the path is the bottleneck at 20 clients: the path's relay used 95 % of a CPU for 100000 packets/s (";
+    assert!(full.sentence.starts_with(said), "{}", full.sentence);
+    let idle = with(5);
+    assert_ne!(idle.resource, LimitingResource::Network);
+    assert!(idle.sentence.contains("the path's relay used 5 % of a CPU"), "{}", idle.sentence);
 }
 
 #[test]

@@ -113,6 +113,20 @@ pub(crate) fn in_words(levels: &[Level<'_>]) -> Option<String> {
 /// One of the two hosts of a level.
 type Host = for<'l> fn(&'l Level<'_>) -> Option<&'l HostFigures>;
 
+/// What the relay of a path carried and lost, and what it added.
+pub(super) fn path(record: &RunRecord, levels: &[Level<'_>]) -> Option<Sheet> {
+    let path = record.spec.server.path?;
+    levels.iter().find(|level| level.host.as_ref().is_some_and(|host| host.path.is_some()))?;
+    let table = table(levels, &[Group::Path], |level| {
+        level.host.as_ref().and_then(|host| host.path).is_some_and(|path| path.overflowed > 0)
+    });
+    let explanation =
+        format!("{}, by a relay of webstone's on this host, between two network namespaces", path.in_words());
+    let mut sheet = Sheet::new("Path", explanation, table);
+    sheet.note(Tone::Faint, "Work of the kernel for arriving packets is the relay's CPU time, not the server's or the generator's.");
+    Some(sheet)
+}
+
 /// What went over the interfaces towards the target, and what the kernel's TCP had to repeat or refuse: counters of this host,
 /// whatever caused them.
 pub(super) fn network(levels: &[Level<'_>]) -> Option<Sheet> {

@@ -219,6 +219,9 @@ pub(crate) fn policy(record: &RunRecord) -> Vec<String> {
         format!("at most {} per connection", counted(u64::from(streams), "stream", "streams"))
     }));
     facts.extend(slowness(record));
+    facts.extend(
+        record.spec.server.path.map(|path| format!("over a path of webstone's: {}", path.in_words())),
+    );
     if client.reset {
         facts.push("connections ended by reset, unlike a browser".to_owned());
     }

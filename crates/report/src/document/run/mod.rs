@@ -136,6 +136,8 @@ fn sections(record: &RunRecord, levels: &[Level<'_>], pages_max: usize, depth: D
         (groups::http2(levels), any(remarkable::was_refused_streams), false),
         // What QUIC did is in no counter of TCP.
         (groups::http3(levels), true, false),
+        // Whether it was the path that was set.
+        (groups::path(record, levels), true, false),
         (times::sheet(levels), false, false),
         // Figures cannot be read without knowing whether certificates were verified and sessions resumed.
         (groups::tls(levels), true, false),

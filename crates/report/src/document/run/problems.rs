@@ -218,6 +218,7 @@ fn name(cause: Cause) -> &'static str {
         Cause::Errors => "too many requests failed",
         Cause::Unanswered => "requests stalled without an answer",
         Cause::GeneratorSaturated => "the load generator's CPU was the bottleneck",
+        Cause::PathSaturated => "the relay of the path was the bottleneck, or late",
         Cause::ScheduleLag => "requests were sent too late",
         Cause::RateMissed => "the offered rate missed its target",
         Cause::ClientsStarved => "clients starved",

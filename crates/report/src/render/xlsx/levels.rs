@@ -48,7 +48,7 @@ pub(super) fn levels<'a>(runs: &'a [Run<'a>]) -> Sheet<'a> {
 }
 
 /// What stands in `Levels`, in its order; raw numbers are in `Iterations`.
-const GROUPS: [Group; 17] = [
+const GROUPS: [Group; 18] = [
     Group::Rates,
     Group::Latency,
     Group::Parts,
@@ -66,6 +66,7 @@ const GROUPS: [Group; 17] = [
     Group::Origin,
     Group::Tls,
     Group::Unanswered,
+    Group::Path,
 ];
 
 /// Figures whose 95 % intervals over iterations have columns, in the order of the charts.
