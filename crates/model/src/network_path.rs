@@ -40,6 +40,58 @@ impl PathSpec {
     }
 }
 
+/// The path of a cell of a series.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum PathChoice {
+    /// None: this host's loopback.
+    Off,
+    /// A relay's.
+    Over(PathSpec),
+}
+
+impl PathChoice {
+    /// The relay's path.
+    pub fn path(self) -> Option<PathSpec> {
+        match self {
+            PathChoice::Off => None,
+            PathChoice::Over(path) => Some(path),
+        }
+    }
+
+    /// As in the name of a cell, which is part of a file name: `path-off`, `rtt20ms-loss1`.
+    pub(crate) fn in_name(self) -> String {
+        match self {
+            PathChoice::Off => "path-off".to_owned(),
+            PathChoice::Over(path) => path.to_string().replace(['=', '%'], "").replace(',', "-"),
+        }
+    }
+
+    /// Among other words: `no path`, `rtt=20ms,loss=1%`.
+    pub fn in_words(self) -> String {
+        match self {
+            PathChoice::Off => "no path".to_owned(),
+            PathChoice::Over(path) => path.to_string(),
+        }
+    }
+}
+
+impl fmt::Display for PathChoice {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            PathChoice::Off => f.write_str("off"),
+            PathChoice::Over(path) => path.fmt(f),
+        }
+    }
+}
+
+impl FromStr for PathChoice {
+    type Err = PathError;
+
+    fn from_str(text: &str) -> Result<PathChoice, PathError> {
+        if text == "off" { Ok(PathChoice::Off) } else { text.parse().map(PathChoice::Over) }
+    }
+}
+
 /// Why a text is not a path.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("`{text}` is not a path: {rule}; write it as in rtt=20ms,loss=1% or rtt=50ms,rate=10m")]
@@ -98,22 +150,26 @@ webstone_measure::as_text!(
     "A path: its round-trip time, what it loses each way, and its rate each way: rtt=20ms,loss=1%,rate=10m"
 );
 
+webstone_measure::as_text!(PathChoice, "PathChoice", "A path, as in rtt=20ms,loss=1%, or off");
+
 #[cfg(test)]
 mod tests {
     use super::*;
 
     #[test]
     fn a_path_reads_back_as_it_is_written() {
-        for (text, shown) in [
-            ("rtt=20ms,loss=1%", "rtt=20ms,loss=1%"),
-            ("loss=0.5, rtt=1.5ms", "rtt=1500us,loss=0.5%"),
-            ("rtt=0", "rtt=0s"),
-            ("rtt=50ms,rate=10m,loss=0", "rtt=50ms,rate=10m"),
+        for (text, shown, name) in [
+            ("rtt=20ms,loss=1%", "rtt=20ms,loss=1%", "rtt20ms-loss1"),
+            ("loss=0.5, rtt=1.5ms", "rtt=1500us,loss=0.5%", "rtt1500us-loss0.5"),
+            ("rtt=0", "rtt=0s", "rtt0s"),
+            ("rtt=50ms,rate=10m,loss=0", "rtt=50ms,rate=10m", "rtt50ms-rate10m"),
         ] {
             let path: PathSpec = text.parse().unwrap();
-            assert_eq!(path.to_string(), shown);
+            assert_eq!((path.to_string().as_str(), PathChoice::Over(path).in_name().as_str()), (shown, name));
             assert_eq!(serde_json::from_value::<PathSpec>(shown.into()).unwrap(), path);
+            assert_eq!(shown.parse(), Ok(PathChoice::Over(path)));
         }
+        assert_eq!("off".parse(), Ok(PathChoice::Off));
         let path: PathSpec = "rtt=20ms,loss=1%,rate=10m".parse().unwrap();
         assert_eq!(path.in_words(), "20ms RTT, 1 % of packets lost each way, 10 Mbit/s each way");
         assert_eq!(path.delay(), Nanos(10_000_000));

@@ -378,6 +378,8 @@ fn of_series(matrix: &Matrix, asked: &mut List) {
         caching: _,
         connections: _,
         handshakes: _,
+        http: _,
+        paths: _,
         cpus: _,
         pages: _,
     } = matrix;

@@ -110,7 +110,7 @@ fn every_power_can_be_needed_and_defaults_need_none() {
 
 /// Keys with text values but without a power: numbers and times with units, and what stays within the run, as the
 /// comments in [`asked`] say.
-const POWERLESS: [&str; 35] = [
+const POWERLESS: [&str; 36] = [
     "name",
     "load.clients",
     "load.rate",
@@ -146,6 +146,7 @@ const POWERLESS: [&str; 35] = [
     "server.path",
     "find.slo",
     "series.handshakes",
+    "series.paths",
 ];
 
 #[test]

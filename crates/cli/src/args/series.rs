@@ -4,8 +4,9 @@ use std::path::PathBuf;
 
 use clap::{Args, Subcommand};
 use webstone_model::generators::GeneratorHost;
+use webstone_model::network_path::PathChoice;
 use webstone_model::series::{Caching, Delivery, Handshakes};
-use webstone_model::spec::{ConnectionPolicy, Interface, Profile, ServerChoice};
+use webstone_model::spec::{ConnectionPolicy, HttpVersion, Interface, Profile, ServerChoice};
 
 use super::table::{Flags, flags};
 use super::{ClientArgs, OutputArgs, OwnServerArgs, PathArgs, RunLoadArgs, values};
@@ -106,6 +107,19 @@ pub struct MatrixArgs {
     /// Default: as --tls and --tls-resume say. Example: --handshakes off,full,resumed
     #[arg(long, value_name = "LIST", value_delimiter = ',', conflicts_with_all = ["tls_resume", "server_tls"])]
     pub handshakes: Vec<Handshakes> => (series?.handshakes),
+
+    /// A path between clients and server, or off, in a cell of its own; give the option once per path
+    ///
+    /// Default: as --path says. Example: --paths off --paths rtt=20ms,loss=1%
+    #[arg(long, value_name = "PATH", conflicts_with = "path")]
+    pub paths: Vec<PathChoice> => (series?.paths),
+
+    /// Versions of HTTP, each in a cell of its own
+    ///
+    /// Default: the one of --http. Example: --http-versions 1.1,2,3
+    #[arg(long, value_name = "LIST", value_delimiter = ',', value_parser = values::http_version(),
+        conflicts_with = "http")]
+    pub http_versions: Vec<HttpVersion> => (series?.http),
 
     /// Numbers of CPUs of the server, each in a cell of its own
     ///

@@ -91,6 +91,12 @@ fn of_series_with(
     if args.client.connections.is_some() || args.client.keep_alive {
         matrix.connections.clear();
     }
+    if args.path.path.is_some() {
+        matrix.paths.clear();
+    }
+    if args.client.http.is_some() {
+        matrix.http.clear();
+    }
     if args.server.tls.server_tls || args.client.tls.tls_resume.is_some() {
         matrix.handshakes.clear();
     }

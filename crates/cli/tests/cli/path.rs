@@ -170,3 +170,21 @@ fn what_cannot_be_over_a_path_is_refused() {
     let said = webstone(&["run", "--path", "20ms"]);
     assert!(said.err.starts_with("error: --path: `20ms` is not a path: `20ms` has no =\nhint: "), "{said:?}");
 }
+
+#[test]
+fn a_series_sets_versions_of_http_side_by_side() {
+    let dir = tempfile::tempdir().unwrap();
+    let series = ["servers", "reference", "--tls", "--paths", "rtt=10ms", "--http-versions", "1.1,3"];
+    let load = ["-w", "workout-0k", "-c", "2", "-n", "8", "-d", "0s", "-i", "1", "--color", "never"];
+    let said = webstone_in(dir.path(), &[&series[..], &load].concat());
+    if is_skipped(&said) {
+        return;
+    }
+    assert!(matches!(said.code, 0 | 4), "{said:?}");
+    let table = said.out.split("\nNetwork").nth(1).unwrap_or_else(|| panic!("{}", said.out));
+    assert!(table.contains("reference, rtt=10ms, keep-alive"), "{table}");
+    for version in ["1.1 ", "3 "] {
+        assert!(table.lines().any(|line| line.trim_start().starts_with(version)), "{table}");
+    }
+    assert!(table.contains("Paths are those of a relay of webstone's on this host."), "{table}");
+}

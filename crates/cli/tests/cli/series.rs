@@ -361,7 +361,7 @@ fn invalid_plans_are_refused_with_a_remedy() {
         (
             &["servers", "-f", "word.toml"],
             "error: testbed file word.toml, line 2, column 1: unknown field `server`, expected one of `servers`, `profiles`, `builds`, \
-             `interfaces`, `workloads`, `dynamic_workloads`, `resolve_names`, `dynamic_workload`, `caching`, `connections`, `handshakes`, `cpus`, `pages`\n\
+             `interfaces`, `workloads`, `dynamic_workloads`, `resolve_names`, `dynamic_workload`, `caching`, `connections`, `handshakes`, `paths`, `http`, `cpus`, `pages`\n\
              hint: did you mean `servers`?\n",
         ),
         (

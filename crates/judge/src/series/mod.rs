@@ -2,6 +2,7 @@
 //! The plan itself is [`webstone_model::series`]; definitions: `docs/measurement.md`, "Series".
 
 mod alarms;
+mod level_network;
 mod level_tls;
 mod ratios;
 mod scalability;
@@ -10,6 +11,7 @@ mod summary;
 mod tests;
 
 pub use alarms::{Alarm, AlarmKind, EFFICIENCY_BARE_PERCENT_MAX};
+pub use level_network::LevelNetwork;
 pub use level_tls::LevelTls;
 pub use scalability::{FittedPoint, NoFit, POINTS_MIN, Scalability};
 pub use summary::{

@@ -1,6 +1,14 @@
 //! Means and ratios of timed runs with their intervals, in percent where tables have them so.
 
+use webstone_measure::metric::{Metric, Reading};
+use webstone_model::record::IterationRecord;
+
 use crate::statistics::{self, Interval};
+
+/// A figure of each timed run.
+pub(super) fn samples(runs: &[&IterationRecord], metric: Metric) -> Vec<f64> {
+    runs.iter().filter_map(|run| metric.value(&Reading::of(run))).collect()
+}
 
 /// A mean with its interval, or without where there are too few values.
 pub(super) fn mean_with_interval(samples: &[f64]) -> Option<Interval> {

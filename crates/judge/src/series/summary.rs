@@ -3,8 +3,10 @@
 use schemars::JsonSchema;
 use serde::Serialize;
 
-use super::ratios::{mean_with_interval, percent, percent_more, ratio, times};
-use super::{Alarm, Caching, Cell, Coordinates, Delivery, LevelTls, Scalability, Series, alarms};
+use super::ratios::{mean_with_interval, percent, percent_more, ratio, samples, times};
+use super::{
+    Alarm, Caching, Cell, Coordinates, Delivery, LevelNetwork, LevelTls, Scalability, Series, alarms,
+};
 use crate::comparison::{self, Pair, RankRange, RankedLevel};
 use crate::statistics::{self, Interval};
 use crate::verdict::{self, Standing, Verdict};
@@ -80,8 +82,7 @@ pub struct CellSummary {
     pub levels: Vec<LevelSummary>,
     /// Which level has the highest request rate.
     pub peak: Option<usize>,
-    /// Which level has the highest request rate of those at which clients are served equally ([`USEFUL_JAIN_MIN`]) within an
-    /// acceptable time ([`USEFUL_LATENCY_S_MAX`]).
+    /// The same of levels at which clients are served equally ([`USEFUL_JAIN_MIN`]) and soon ([`USEFUL_LATENCY_S_MAX`]).
     pub useful_peak: Option<usize>,
 }
 
@@ -125,6 +126,8 @@ pub struct LevelSummary {
     pub server_cpu_per_request_s: Option<f64>,
     /// CPU of the server in percent: 100 is one CPU, all of the time.
     pub server_cpu_percent: Option<f64>,
+    /// What went over the network.
+    pub network: LevelNetwork,
     /// Of the fullest link towards the server: how much of its speed is used, in percent. Absent of loopbacks.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub link_percent: Option<f64>,
@@ -354,12 +357,13 @@ impl LevelSummary {
             error_rate: figures.error_rate,
             iteration_s: figures.test_time_s / runs.len() as f64,
             error_level_percent: figures.error_level_percent,
-            jain_pages: served.map(|served| served.jain_pages),
+            jain_pages: served.map(|it| it.jain_pages),
             latency_spread: served
-                .filter(|served| served.latency_ns.0 > 0.0)
-                .map(|served| served.latency_ns.1 / served.latency_ns.0),
+                .filter(|it| it.latency_ns.0 > 0.0)
+                .map(|it| it.latency_ns.1 / it.latency_ns.0),
             server_cpu_per_request_s: Metric::SERVER_CPU.value(&reading),
             server_cpu_percent: ServerFigures::of(runs).map(|server| server.cpu_percent),
+            network: LevelNetwork::of(&reading),
             link_percent: verdict::link_percent(record, runs),
             tls: LevelTls::of_window(&merged),
             origin: OriginFigures::of(runs),
@@ -372,10 +376,6 @@ impl LevelSummary {
             && self.jain_pages.is_some_and(|jain| jain >= USEFUL_JAIN_MIN)
             && self.latency_mean_s <= USEFUL_LATENCY_S_MAX
     }
-}
-
-fn samples(runs: &[&IterationRecord], metric: Metric) -> Vec<f64> {
-    runs.iter().filter_map(|run| metric.value(&Reading::of(run))).collect()
 }
 
 impl Summary {

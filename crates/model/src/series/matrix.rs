@@ -6,7 +6,8 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::{Cell, Coordinates, Delivery, Handshakes};
-use crate::spec::{ConnectionPolicy, Profile, RunSpec, ServerChoice, Software};
+use crate::network_path::PathChoice;
+use crate::spec::{ConnectionPolicy, HttpVersion, Profile, RunSpec, ServerChoice, Software};
 
 /// Maximum number of cells of a series. A larger matrix is a typing error.
 pub const CELLS_MAX: usize = 1_000;
@@ -48,6 +49,12 @@ pub struct Matrix {
     /// Whether connections use TLS, and with which handshakes: `off`, `full`, `resumed`, or the share that resumes.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub handshakes: Vec<Handshakes>,
+    /// Paths between clients and server: `off`, or a path as in `server.path`.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub paths: Vec<PathChoice>,
+    /// Versions of HTTP.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub http: Vec<HttpVersion>,
     /// Numbers of CPUs for the server.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub cpus: Vec<u32>,
@@ -136,6 +143,8 @@ impl Matrix {
         once("dynamic_workloads", &self.dynamic_workloads)?;
         once("resolve_names", &self.resolve_names)?;
         once("handshakes", &self.handshakes)?;
+        once("paths", &self.paths)?;
+        once("http", &self.http)?;
         if self.cpus.contains(&0) {
             return Err(MatrixError {
                 what: "cpus (series.cpus): a server cannot run on 0 CPUs".to_owned(),
@@ -149,9 +158,11 @@ impl Matrix {
         let builds = or_none(&self.builds);
         let workloads = self.workloads.len().max(self.dynamic_workloads.len()).max(1);
         let beside = [builds.len(), workloads, self.resolve_names.len().max(1), self.handshakes.len().max(1)];
+        let network = [self.paths.len().max(1), self.http.len().max(1)];
         let number = [choices.len(), deliveries.len(), caching.len(), policies.len(), counts.len()]
             .into_iter()
             .chain(beside)
+            .chain(network)
             .fold(1_usize, usize::saturating_mul);
         if number > CELLS_MAX {
             return Err(MatrixError {
@@ -235,6 +246,8 @@ impl Matrix {
             resolve_names: None,
             caching: None,
             handshakes: None,
+            path: None,
+            http: None,
             connections: spec.client.connections,
             cpus: cpus.copied(),
         };
@@ -286,12 +299,28 @@ impl Matrix {
                 if let Some(pages) = self.pages.get(&cell.spec.workload) {
                     cell.spec.load.pages = Some(*pages);
                 }
-                cell.spec.name.clone_from(&cell.name);
-                cells.push(cell);
+                cells.extend(
+                    pairs(&self.paths, &self.http).map(|(path, http)| over(cell.clone(), path, http)),
+                );
             }
         }
         cells
     }
+}
+
+/// A cell over a path in a version of HTTP, if they vary; with that in its name.
+fn over(mut cell: Cell, path: Option<&PathChoice>, http: Option<&HttpVersion>) -> Cell {
+    if let Some(path) = path {
+        cell.spec.server.path = path.path();
+        cell.name += &format!("-{}", path.in_name());
+    }
+    if let Some(http) = http {
+        cell.spec.client.http = *http;
+        cell.name += &format!("-{}", http.name().to_lowercase().replace('/', ""));
+    }
+    (cell.at.path, cell.at.http) = (path.copied(), http.copied());
+    cell.spec.name.clone_from(&cell.name);
+    cell
 }
 
 /// A workload's name as part of a cell's: for a file, without its directory and extension.
@@ -479,6 +508,37 @@ mod tests {
         ];
         assert_eq!(told, expected);
         assert_eq!(cells[2].at.to_string(), "reference, 25% resumed handshakes, per-request, 1 CPU");
+    }
+
+    #[test]
+    fn paths_and_versions_of_http_are_dimensions() {
+        let matrix: Matrix =
+            toml::from_str("paths = ['off', 'rtt=20ms,loss=1%']\nhttp = ['1.1', '3']").unwrap();
+        let cells = matrix.cells(&RunSpec::default()).unwrap();
+        let told: Vec<(&str, Option<String>, &str, String)> = (cells.iter())
+            .map(|cell| {
+                let path = cell.spec.server.path.map(|path| path.to_string());
+                (&*cell.name, path, cell.spec.client.http.name(), cell.at.to_string())
+            })
+            .collect();
+        let over = || Some("rtt=20ms,loss=1%".to_owned());
+        let expected = [
+            ("reference-path-off-http1.1", None, "HTTP/1.1", "reference, HTTP/1.1, no path, per-request"),
+            ("reference-path-off-http3", None, "HTTP/3", "reference, HTTP/3, no path, per-request"),
+            (
+                "reference-rtt20ms-loss1-http1.1",
+                over(),
+                "HTTP/1.1",
+                "reference, HTTP/1.1, rtt=20ms,loss=1%, per-request",
+            ),
+            (
+                "reference-rtt20ms-loss1-http3",
+                over(),
+                "HTTP/3",
+                "reference, HTTP/3, rtt=20ms,loss=1%, per-request",
+            ),
+        ];
+        assert_eq!(told, expected.map(|(name, path, http, at)| (name, path, http, at.to_owned())));
     }
 
     #[test]

@@ -16,8 +16,9 @@ pub use delivery::{Delivery, DeliveryError};
 pub use handshakes::{Handshakes, HandshakesError};
 pub use matrix::{CELLS_MAX, Caching, Matrix, MatrixError};
 
+use crate::network_path::PathChoice;
 use crate::record::Tool;
-use crate::spec::{ConnectionPolicy, RunSpec, ServerChoice};
+use crate::spec::{ConnectionPolicy, HttpVersion, RunSpec, ServerChoice};
 use webstone_measure::units::Nanos;
 
 /// Version of `series.json`. It is raised when older readers would misunderstand a change.
@@ -105,6 +106,12 @@ pub struct Coordinates {
     /// Whether connections use TLS, and with which handshakes; absent if that does not vary.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub handshakes: Option<Handshakes>,
+    /// The path between clients and server; absent if paths do not vary.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub path: Option<PathChoice>,
+    /// Version of HTTP; absent if that does not vary.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub http: Option<HttpVersion>,
     /// Connection policy.
     pub connections: ConnectionPolicy,
     /// Number of CPUs of the server; absent if that does not vary.
@@ -131,7 +138,10 @@ impl Coordinates {
         let names = self.resolve_names.map(|names| format!("names {}", names.name()));
         let handshakes = self.handshakes.map(|handshakes| handshakes.in_words());
         let workload = self.workload.clone();
-        let parts = [build, interface, workload, names, caching, handshakes, Some(policy.to_owned()), cpus];
+        let http = self.http.map(|http| http.name().to_owned());
+        let path = self.path.map(PathChoice::in_words);
+        let policy = Some(policy.to_owned());
+        let parts = [build, interface, workload, names, caching, handshakes, http, path, policy, cpus];
         parts.into_iter().flatten().collect::<Vec<_>>().join(", ")
     }
 }

@@ -100,6 +100,10 @@ fn apart(kind: Kind, spec: &RunSpec, matrix: &Matrix) -> Result<(), SpecError> {
             format!("`{}` cannot be used together with series.cpus, which varies them", spec.server.cpus);
         return Err(SpecError::new("server.cpus", rule, "leave out one of the two"));
     }
+    if let (false, Some(path)) = (matrix.paths.is_empty(), spec.server.path) {
+        let rule = format!("`{path}` cannot be used together with series.paths");
+        return Err(SpecError::new("server.path", rule, "leave out one of the two"));
+    }
     let resume = spec.client.tls.resume;
     if !matrix.handshakes.is_empty() && resume != Share::NONE {
         let rule = format!("`{resume}` is one share, and series.handshakes vary");

@@ -99,6 +99,15 @@ fn row(report: &Report<'_>, at: Option<(usize, Option<usize>)>) -> Row {
     row.named("tls_connections_percent", tls.and_then(|tls| tls.connections_percent));
     row.named("full_handshakes_percent", tls.map(|tls| tls.full_percent));
     row.named("handshake_mean_s", tls.map(|tls| tls.handshake_mean_s));
+    row.named("path", coordinates.and_then(|at| at.path).map(|path| path.to_string()));
+    row.named("http", coordinates.and_then(|at| at.http).map(|http| http.name()));
+    row.named("connect_mean_s", level.and_then(|level| level.network.connect_mean_s));
+    row.named("network_bytes_per_request", level.and_then(|level| level.network.bytes_per_request));
+    row.named(
+        "path_received_bytes_per_request",
+        level.and_then(|level| level.network.path_received_bytes_per_request),
+    );
+    row.named("path_lost_percent", level.and_then(|level| level.network.path_lost_percent));
     row
 }
 

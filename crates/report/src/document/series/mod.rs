@@ -7,6 +7,7 @@
 mod batches;
 mod csv;
 mod handshakes;
+mod network;
 pub(crate) mod notes;
 mod peaks;
 mod published;

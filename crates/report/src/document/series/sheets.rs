@@ -88,6 +88,7 @@ fn parts(report: &Report<'_>) -> Vec<(Part, Sheet)> {
     if summary.cells.iter().any(|cell| cell.peak.is_some()) {
         // A user who varies handshakes asks for it.
         parts.extend(super::handshakes::sheet(report).map(|sheet| (Part::Own, sheet)));
+        parts.extend(super::network::sheet(report).map(|sheet| (Part::Own, sheet)));
         parts.extend(draw.origin().map(|sheet| (Part::Other, sheet)));
         parts.push((Part::Other, super::peaks::sheet(report)));
         parts.push((Part::Cells, draw.cells()));
