@@ -1,13 +1,15 @@
 //! What makes figures doubtful without condemning them. Every format shows it; the default text report shows each in a line, without
 //! the explanation and with the first place alone.
 
+mod left_out;
+
 use std::collections::BTreeMap;
 
 use webstone_judge::plausible;
 use webstone_judge::statistics::Steadiness;
 use webstone_judge::verdict::{
-    Cause, DISTURBANCE_NS_MIN, DISTURBED_PERCENT_MAX, LOOP_DELAY_PERCENT_MAX, Loss, LossKind,
-    RUN_QUEUE_PERCENT_MAX, Verdict, losses, run_queue_percent,
+    Cause, DISTURBANCE_NS_MIN, DISTURBED_PERCENT_MAX, LOOP_DELAY_PERCENT_MAX, RUN_QUEUE_PERCENT_MAX, Verdict,
+    losses, run_queue_percent,
 };
 use webstone_model::record::{HostUse, IterationRecord, RunRecord, TcpUse};
 use webstone_model::spec::RunSpec;
@@ -19,8 +21,6 @@ use crate::summary::{self, Level};
 
 /// Levels and iterations named in one line.
 const NAMED_MAX: usize = 8;
-/// Void timed runs that are told of: each has a sentence of its own.
-const VOIDS_MAX: usize = 3;
 /// Share of the local ports, or of the files that may be open, from which on the report warns, in percent.
 const PRESSURE_PERCENT: f64 = 80.0;
 
@@ -102,8 +102,8 @@ impl Caution {
 pub(crate) fn of(record: &RunRecord, levels: &[Level<'_>], verdict: &Verdict) -> Vec<Caution> {
     let mut found = Vec::new();
     errors(record, verdict, &mut found);
-    voids(record, &mut found);
-    left_out(record, &mut found);
+    left_out::voids(record, &mut found);
+    left_out::slices(record, &mut found);
     kept_off(record, levels, &mut found);
     disturbed(record, &mut found);
     generator_delay(levels, &mut found);
@@ -141,68 +141,6 @@ fn errors(record: &RunRecord, verdict: &Verdict, found: &mut Vec<Caution>) {
         percent(share)
     );
     found.push(Caution::new(ERRORS, what));
-}
-
-/// Timed runs that were void, and what disturbed them.
-fn voids(record: &RunRecord, found: &mut Vec<Caution>) {
-    if record.voids.is_empty() {
-        return;
-    }
-    let told: Vec<String> = record
-        .voids
-        .iter()
-        .map(|run| {
-            let why = losses(record, run).first().map(Loss::sentence).unwrap_or_default();
-            format!("iteration {} at {}: {why}", run.iteration, run.level())
-        })
-        .collect();
-    let number = counted(told.len() as u64, "timed run was", "timed runs were");
-    let them = if told.len() == 1 { "it" } else { "them" };
-    // A run that was ended early has not made all of them again.
-    let is_repeated = |void: &IterationRecord| record.iterations.iter().any(|run| run.key() == void.key());
-    let repeated = match record.voids.iter().filter(|void| is_repeated(void)).count() {
-        0 => format!("the run ended before webstone had repeated {them}"),
-        all if all == told.len() => format!("webstone repeated {them}"),
-        some => format!("webstone repeated {some} of them before the run ended"),
-    };
-    let is_of_hosts = record.voids.iter().any(|run| {
-        losses(record, run).iter().any(|loss| matches!(loss.kind, LossKind::Gone | LossKind::Apart))
-    });
-    let void = match is_of_hosts {
-        true => format!("void, and the figures leave {them} out"),
-        false => format!("disturbed so much that the figures leave {them} out"),
-    };
-    let what = format!("{number} {void}; {repeated}");
-    // Where there is nothing else to tell of, it is told which.
-    let places_max_brief = if record.iterations.is_empty() { VOIDS_MAX } else { 0 };
-    found.push(Caution { places_max: VOIDS_MAX, places_max_brief, ..Caution::new("VOID", what).at(told) });
-}
-
-/// Disturbed slices of windows, which are in no figure.
-fn left_out(record: &RunRecord, found: &mut Vec<Caution>) {
-    let with = || record.iterations.iter().filter(|run| !run.measured.left_out.is_empty());
-    let told: Vec<String> = with()
-        .map(|run| {
-            let (left_out, span_ns) = (&run.measured.left_out, run.measured.span_ns());
-            let why = run.slices.iter().find_map(|slice| slice.left_out.as_deref()).unwrap_or_default();
-            let (part, whole) = (seconds(left_out.ns as f64 / 1e9), seconds(span_ns as f64 / 1e9));
-            format!("{part} of {whole} of iteration {} at {}: {why}", run.iteration, run.level())
-        })
-        .collect();
-    if told.is_empty() {
-        return;
-    }
-    let sum = |of: fn(&IterationRecord) -> u64| record.iterations.iter().map(of).sum::<u64>() as f64 / 1e9;
-    let what = format!(
-        "{} of {} were disturbed and are in no figure",
-        seconds(sum(|run| run.measured.left_out.ns)),
-        seconds(sum(|run| run.measured.span_ns()))
-    );
-    found.push(Caution {
-        places_max: VOIDS_MAX,
-        places_max_brief: 0,
-        ..Caution::new("LEFT OUT", what).at(told)
-    });
 }
 
 /// Levels at which workers waited for their CPU while another worker or the server had it. What other programs took is in the

@@ -1,0 +1,72 @@
+//! What was measured and is in no figure, because it was disturbed.
+
+use webstone_judge::verdict::{Loss, LossKind, losses};
+use webstone_model::record::{IterationRecord, RunRecord};
+
+use super::Caution;
+use crate::numbers::{counted, seconds};
+
+/// Void timed runs that are told of: each has a sentence of its own.
+const VOIDS_MAX: usize = 3;
+
+/// Timed runs that were void, and what disturbed them.
+pub(super) fn voids(record: &RunRecord, found: &mut Vec<Caution>) {
+    if record.voids.is_empty() {
+        return;
+    }
+    let told: Vec<String> = record
+        .voids
+        .iter()
+        .map(|run| {
+            let why = losses(record, run).first().map(Loss::sentence).unwrap_or_default();
+            format!("iteration {} at {}: {why}", run.iteration, run.level())
+        })
+        .collect();
+    let number = counted(told.len() as u64, "timed run was", "timed runs were");
+    let them = if told.len() == 1 { "it" } else { "them" };
+    // A run that was ended early has not made all of them again.
+    let is_repeated = |void: &IterationRecord| record.iterations.iter().any(|run| run.key() == void.key());
+    let repeated = match record.voids.iter().filter(|void| is_repeated(void)).count() {
+        0 => format!("the run ended before webstone had repeated {them}"),
+        all if all == told.len() => format!("webstone repeated {them}"),
+        some => format!("webstone repeated {some} of them before the run ended"),
+    };
+    let is_of_hosts = record.voids.iter().any(|run| {
+        losses(record, run).iter().any(|loss| matches!(loss.kind, LossKind::Gone | LossKind::Apart))
+    });
+    let void = match is_of_hosts {
+        true => format!("void, and the figures leave {them} out"),
+        false => format!("disturbed so much that the figures leave {them} out"),
+    };
+    let what = format!("{number} {void}; {repeated}");
+    // Where there is nothing else to tell of, it is told which.
+    let places_max_brief = if record.iterations.is_empty() { VOIDS_MAX } else { 0 };
+    found.push(Caution { places_max: VOIDS_MAX, places_max_brief, ..Caution::new("VOID", what).at(told) });
+}
+
+/// Disturbed slices of windows, which are in no figure.
+pub(super) fn slices(record: &RunRecord, found: &mut Vec<Caution>) {
+    let with = || record.iterations.iter().filter(|run| !run.measured.left_out.is_empty());
+    let told: Vec<String> = with()
+        .map(|run| {
+            let (left_out, span_ns) = (&run.measured.left_out, run.measured.span_ns());
+            let why = run.slices.iter().find_map(|slice| slice.left_out.as_deref()).unwrap_or_default();
+            let (part, whole) = (seconds(left_out.ns as f64 / 1e9), seconds(span_ns as f64 / 1e9));
+            format!("{part} of {whole} of iteration {} at {}: {why}", run.iteration, run.level())
+        })
+        .collect();
+    if told.is_empty() {
+        return;
+    }
+    let sum = |of: fn(&IterationRecord) -> u64| record.iterations.iter().map(of).sum::<u64>() as f64 / 1e9;
+    let what = format!(
+        "{} of {} were disturbed and are in no figure",
+        seconds(sum(|run| run.measured.left_out.ns)),
+        seconds(sum(|run| run.measured.span_ns()))
+    );
+    found.push(Caution {
+        places_max: VOIDS_MAX,
+        places_max_brief: 0,
+        ..Caution::new("LEFT OUT", what).at(told)
+    });
+}
