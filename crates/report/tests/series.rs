@@ -82,7 +82,8 @@ fn every_other_form_has_every_cell_and_nothing_becomes_markup() {
     assert!(rows.iter().all(|row| row.split(',').count() == columns), "{csv}");
     assert!(rows[8].starts_with("apache-tuned-1cpu,apache,tuned,,"), "{csv}");
     assert!(
-        rows[9].starts_with("apache-tuned-2cpu,apache,tuned,,") && rows[9].ends_with(",not measured,,,,,"),
+        rows[9].starts_with("apache-tuned-2cpu,apache,tuned,,")
+            && rows[9].trim_end_matches(',').ends_with(",not measured"),
         "{csv}"
     );
     let json: Value = serde_json::from_str(&rendered(Format::Json)).unwrap();

@@ -64,7 +64,7 @@ def ordinary(ask):
         host = {"elapsed_ns": time.monotonic_ns() - opened, "tcp": None, "cpus": [], "interfaces": [], "ports": None,
                 "descriptors": None, "descriptors_max": None}
         answer(number, {"Closed": closed(host)})
-    else: answer(number, {"Found": {"ports": kind["Find"]["ports"], "identity": {"network": None, "sockets": [], "processes": []}, "listens": True, "cpus": [0], "strange": [], "environment": {}, "boot": None}})
+    else: answer(number, {"Found": {"ports": kind["Find"]["ports"]["numbers"], "identity": {"network": None, "sockets": [], "processes": []}, "listens": True, "cpus": [0], "strange": [], "environment": {}, "boot": None}})
 def closed(host): return {"host": host, "server": None, "behind": {"nanos": 0}}
 "#;
 
