@@ -4,6 +4,9 @@
 //! Definitions: `docs/measurement.md`, "Calibration". Where several hosts make the load, `hosts` asks it of each.
 
 mod hosts;
+mod protocol;
+
+pub use protocol::is_of_another_protocol;
 
 use std::collections::BTreeMap;
 
@@ -416,6 +419,9 @@ fn stored(
 /// # Errors
 /// In words, why it cannot be told.
 pub fn quote(record: &RunRecord) -> Result<Quote, String> {
+    if let Some(why) = protocol::other_protocol(record) {
+        return Err(why);
+    }
     if !record.generators.is_empty() {
         return hosts::quote(record);
     }

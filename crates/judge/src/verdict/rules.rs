@@ -419,7 +419,7 @@ fn reproducible(record: &RunRecord) -> Finding {
 fn calibration(record: &RunRecord) -> Finding {
     match calibration::quote(record) {
         Ok(quote) => met(true, quote.sentence()),
-        Err(why) => met(false, why),
+        Err(why) => met(calibration::is_of_another_protocol(record), why),
     }
 }
 

@@ -262,6 +262,7 @@ fn of_http3_it_is_told_what_sockets_of_udp_dropped() {
         limit.sentence
     };
     let own = of(Some(2));
+    assert!(!own.contains("calibration"), "that is of HTTP/1: {own}");
     assert!(
         own.contains("the server's UDP sockets dropped 8 datagrams") && !own.contains("segments"),
         "{own}"
