@@ -14,13 +14,16 @@ use peer::{errors, file, one_page, run, spec};
 use served::{Served, is_child, raise_descriptors, status};
 use webstone_engine::{LevelOutcome, workers_own_descriptors};
 use webstone_measure::units::Nanos;
-use webstone_workload::load::ConnectionPolicy;
+use webstone_workload::load::{ConnectionPolicy, HttpVersion};
 
 const CLIENTS: u32 = 10_000;
 /// Maximum user memory per client, in bytes, including its histograms.
 const BYTES_PER_CLIENT_MAX: u64 = 1024;
 /// Gives the generator's process the server's URL.
 const GENERATOR: &str = "WEBSTONE_TEST_GENERATOR";
+/// The same in HTTP/3, with this number of clients.
+const QUIC_GENERATOR: &str = "WEBSTONE_TEST_QUIC_GENERATOR";
+const QUIC_CLIENTS: u32 = 500;
 /// Gives the server's URL to a generator's process that may open few files.
 const LIMITED: &str = "WEBSTONE_TEST_LIMITED";
 
@@ -36,6 +39,39 @@ fn ten_thousand_clients_cost_at_most_one_kib_each() {
     }
     let served = Served::start();
     in_a_process("generator", GENERATOR, &served.url);
+}
+
+/// QUIC keeps in user memory what the kernel keeps of TCP: streams, packets, keys; and rustls's state during the handshake.
+#[test]
+fn a_connection_of_quic_costs_at_most_20_kib() {
+    if is_child() || std::env::var_os(QUIC_GENERATOR).is_some() {
+        return;
+    }
+    let served = Served::start_over_quic();
+    in_a_process("quic_generator", QUIC_GENERATOR, &served.url);
+}
+
+/// Its process. Does nothing without the variable.
+#[test]
+fn quic_generator() {
+    let Ok(url) = std::env::var(QUIC_GENERATOR) else { return };
+    let workload = one_page(vec![file("/test?size=500", Some(500))]);
+    let level = |clients: u32| {
+        let mut spec = spec(&url, ConnectionPolicy::KeepAlive, u64::from(clients));
+        spec.client.http = HttpVersion::Http3;
+        spec.client.tls.verify = false;
+        spec.client.connect_timeout = Nanos::from_secs(60);
+        spec.client.first_byte_timeout = Nanos::from_secs(60);
+        spec.client.request_timeout = Nanos::from_secs(60);
+        let outcome = run(&spec, &workload, clients);
+        assert_eq!((errors(&outcome), outcome.measured.lifetime.connections), (vec![], clients.into()));
+    };
+    level(10);
+    let before = status("VmHWM:");
+    level(QUIC_CLIENTS);
+    let each = (status("VmHWM:") - before) * 1024 / u64::from(QUIC_CLIENTS);
+    println!("{each} bytes a connection of QUIC");
+    assert!(each <= 20 << 10, "{each} bytes a connection");
 }
 
 /// Runs a test of this file in a process of its own; a variable tells it what to do.

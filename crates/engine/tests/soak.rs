@@ -23,7 +23,7 @@ use served::{Served, is_child, raise_descriptors, status};
 use webstone_engine::{LevelOutcome, workers_own_descriptors};
 use webstone_measure::errors::ErrorClass;
 use webstone_measure::units::Nanos;
-use webstone_workload::load::{Check, ConnectionPolicy, GeneratorTask};
+use webstone_workload::load::{Check, ConnectionPolicy, GeneratorTask, HttpVersion};
 use webstone_workload::{FileRequest, Page, Workload};
 
 /// The number of seconds that `cargo xtask soak` requests.
@@ -168,6 +168,29 @@ fn nothing_leaks_and_no_error_goes_astray() {
     let seconds: f64 = std::env::var(SECONDS).map_or(5.0, |text| text.parse().unwrap());
     let served = Served::start();
     soak(&served.url, Duration::from_secs_f64(seconds));
+}
+
+/// A connection of QUIC for each request: neither sockets nor memory are left over.
+#[test]
+fn handshakes_of_quic_leave_nothing() {
+    if is_child() {
+        return;
+    }
+    let seconds: f64 = std::env::var(SECONDS).map_or(0.0, |text| text.parse().unwrap());
+    let served = Served::start_over_quic();
+    let mut spec = spec(&served.url, ConnectionPolicy::PerRequest, 150 + (500.0 * seconds) as u64);
+    spec.client.http = HttpVersion::Http3;
+    spec.client.tls.verify = false;
+    let workload = peer::one_page(vec![file("/test?size=500", Some(500))]);
+    let mut after = [(); 2].map(|()| {
+        let outcome = run(&spec, &workload, 16);
+        let measured = &outcome.measured;
+        assert_eq!((measured.counts.failed, measured.lifetime.connections), (0, measured.lifetime.requests));
+        owned()
+    });
+    assert!(after[1].resident_kib <= after[0].resident_kib + GROWTH_KIB_MAX, "{after:?}");
+    (after[0].resident_kib, after[1].resident_kib) = (0, 0);
+    assert_eq!(after[0], after[1]);
 }
 
 /// What must not grow.

@@ -5,10 +5,13 @@
 use std::io::{BufRead, BufReader, Read};
 use std::process::{Child, ChildStdout, Command, Stdio};
 
+use webstone_model::server_tls::ServerTls;
 use webstone_model::spec::ServerSpec;
 use webstone_server::{ServeOptions, Server};
 
 const CHILD: &str = "WEBSTONE_TEST_SERVER";
+/// Its value for a server that speaks HTTP/3.
+const QUIC: &str = "quic";
 
 /// Whether this is the server's process, in which other tests do nothing.
 pub(crate) fn is_child() -> bool {
@@ -22,9 +25,11 @@ fn child_server() {
         return;
     }
     raise_descriptors();
+    let over_quic = std::env::var(CHILD).is_ok_and(|how| how == QUIC);
+    let tls = over_quic.then(ServerTls::default);
     let server = Server::start(ServeOptions {
         test_handlers: true,
-        ..ServeOptions::new(ServerSpec { threads: 1, ..ServerSpec::default() })
+        ..ServeOptions::new(ServerSpec { threads: 1, tls, http3: over_quic, ..ServerSpec::default() })
     })
     .unwrap();
     println!("\nURL {}", server.url());
@@ -41,9 +46,18 @@ pub(crate) struct Served {
 
 impl Served {
     pub(crate) fn start() -> Served {
+        Served::start_as("1")
+    }
+
+    /// In HTTP/3 too.
+    pub(crate) fn start_over_quic() -> Served {
+        Served::start_as(QUIC)
+    }
+
+    fn start_as(how: &str) -> Served {
         let mut child = Command::new(std::env::current_exe().unwrap())
             .args(["--exact", "served::child_server", "--nocapture"])
-            .env(CHILD, "1")
+            .env(CHILD, how)
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())
             .spawn()
