@@ -34,12 +34,13 @@ struct Operation {
     server: Option<&'static [&'static str]>,
 }
 
-const OPERATIONS: [Operation; 11] = [
+const OPERATIONS: [Operation; 12] = [
     Operation { name: "keep-alive", times: 20_000, server: Some(&[]) },
     Operation { name: "per-request", times: 5_000, server: Some(&["--close"]) },
     Operation { name: "https", times: 10_000, server: Some(&["--tls"]) },
     Operation { name: "h2c", times: 10_000, server: Some(&["--http2"]) },
     Operation { name: "h2", times: 10_000, server: Some(&["--tls"]) },
+    Operation { name: "h3", times: 5_000, server: Some(&["--tls"]) },
     Operation { name: "parse-response", times: 20_000, server: None },
     Operation { name: "recall-response", times: 20_000, server: None },
     Operation { name: "write-request", times: 20_000, server: None },

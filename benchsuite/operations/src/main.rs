@@ -45,6 +45,7 @@ fn main() {
             level(url, client, count, 1);
         }
         ("h2c" | "h2", [url]) => level(url, kept(HttpVersion::Http2), count, 1),
+        ("h3", [url]) => level(url, kept(HttpVersion::Http3), count, 1),
         _ => panic!("{operation} is no operation, or a URL is missing or too much"),
     }
 }

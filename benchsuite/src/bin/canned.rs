@@ -28,7 +28,7 @@ struct Arguments {
     /// webstone's reference server instead, on one thread, in HTTP/1 and HTTP/2, with /file0.html to /file4.html of 500 bytes.
     #[arg(long, exclusive = true)]
     http2: bool,
-    /// The same over TLS.
+    /// The same over TLS, in HTTP/3 too.
     #[arg(long, exclusive = true)]
     tls: bool,
 }
@@ -58,6 +58,7 @@ fn serve_reference(tls: bool) -> Result<(), webstone_server::ServeError> {
         listen: "127.0.0.1:0".to_owned(),
         threads: 1,
         http2: true,
+        http3: tls,
         tls: tls.then(ServerTls::default),
         ..ServerSpec::default()
     };
