@@ -60,11 +60,11 @@ impl Writer {
     fn create(path: &Path, id: &str, now_ns: u64) -> std::io::Result<Writer> {
         let file = OpenOptions::new().write(true).create_new(true).open(path)?;
         let mut out = BufWriter::new(file);
-        write!(
+        writeln!(
             out,
             "\u{1e}{{\"qlog_version\":\"0.3\",\"qlog_format\":\"JSON-SEQ\",\"title\":\"webstone\",\"trace\":{{\
              \"vantage_point\":{{\"name\":\"webstone\",\"type\":\"client\"}},\"common_fields\":{{\"ODCID\":\"{id}\",\
-             \"protocol_type\":[\"QUIC\",\"HTTP3\"],\"time_format\":\"relative\",\"reference_time\":0}}}}}}\n"
+             \"protocol_type\":[\"QUIC\",\"HTTP3\"],\"time_format\":\"relative\",\"reference_time\":0}}}}}}"
         )?;
         Ok(Writer { out, began_ns: now_ns, last_ns: now_ns })
     }

@@ -166,7 +166,8 @@ fn real_sockets_agree_with_the_server() {
         for identity in check(&measured, &expected) {
             assert!(identity.holds, "{identity:?}");
         }
-        assert!(measured.counts.succeeded > 0, "{policy:?}");
+        // Under a sanitizer the window may be over before the first answer.
+        assert!(measured.lifetime.requests > 0, "{policy:?}");
         assert_eq!(measured.lifetime.requests, server.answered, "{policy:?}");
         assert_eq!(measured.lifetime.connections, server.accepted, "{policy:?}");
         assert_eq!(server.request_body_bytes, 3_000 * server.answered, "{policy:?}");

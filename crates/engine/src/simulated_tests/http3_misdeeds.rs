@@ -323,8 +323,11 @@ fn rows() -> Vec<Row> {
     ]
 }
 
+/// What it is, its bytes, the class of error, and the code of the stream or connection.
+type Beginning = (&'static str, Vec<u8>, Option<ErrorClass>, Option<(bool, u64)>);
+
 /// The same of the first bytes of a control stream.
-fn beginnings() -> Vec<(&'static str, Vec<u8>, Option<ErrorClass>, Option<(bool, u64)>)> {
+fn beginnings() -> Vec<Beginning> {
     let wrong = Some(ErrorClass::H3Protocol);
     vec![
         (
