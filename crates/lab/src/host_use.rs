@@ -85,7 +85,7 @@ impl HostReading {
     }
 
     /// The same between two slices of a window: only what is a sum, which is cheap enough to be read some times a second.
-    pub(crate) fn of_slice(root: &Root, links: &BTreeSet<String>) -> HostReading {
+    pub(crate) fn of_slice(&self, root: &Root, links: &BTreeSet<String>) -> HostReading {
         let began = Instant::now();
         let cpus = cpus(root);
         HostReading {
@@ -95,7 +95,7 @@ impl HostReading {
             cpus,
             links: links.iter().filter_map(|name| link(root, name)).collect(),
             descriptors: None,
-            others: OthersReading::take(root),
+            others: self.others.again(root),
             throttled_ns: throttled_ns(root, std::process::id()),
             asleep_ns: asleep_ns(),
             dropped: None,

@@ -20,7 +20,11 @@ const KERNEL_THREAD: u64 = 0x0020_0000;
 
 /// CPU time of every process, so far.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(crate) struct OthersReading(BTreeMap<u32, Process>);
+pub(crate) struct OthersReading {
+    processes: BTreeMap<u32, Process>,
+    /// Threads of the kernel, which are not read again.
+    kernel: BTreeSet<u32>,
+}
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct Process {
@@ -58,21 +62,36 @@ impl Look {
 impl OthersReading {
     /// Reads all processes but the kernel's.
     pub(crate) fn take(root: &Root) -> OthersReading {
-        let identifiers = root.names("/proc").into_iter().filter_map(|name| name.parse::<u32>().ok());
-        OthersReading(identifiers.filter_map(|process| Some((process, read(root, process)?))).collect())
+        OthersReading::default().again(root)
+    }
+
+    /// The same later, without looking again at what is known to be the kernel's: half of all on many hosts.
+    pub(crate) fn again(&self, root: &Root) -> OthersReading {
+        let mut reading = OthersReading { kernel: self.kernel.clone(), ..OthersReading::default() };
+        for process in root.names("/proc").into_iter().filter_map(|name| name.parse::<u32>().ok()) {
+            if self.kernel.contains(&process) {
+                continue;
+            }
+            match read(root, process) {
+                Some(Some(read)) => drop(reading.processes.insert(process, read)),
+                Some(None) => drop(reading.kernel.insert(process)),
+                None => {}
+            }
+        }
+        reading
     }
 
     /// What all processes used until a later reading, without those of `own` and their descendants. `None` where no process
     /// could be read.
     pub(crate) fn until(&self, later: &OthersReading, own: &BTreeSet<u32>) -> Option<OthersUse> {
-        if self.0.is_empty() || later.0.is_empty() {
+        if self.processes.is_empty() || later.processes.is_empty() {
             return None;
         }
         let other = |reading: &OthersReading, process: u32| !reading.descends(process, own);
         let mut sum: i128 = 0;
         let mut busiest = Vec::new();
-        for (process, now) in later.0.iter().filter(|(process, _)| other(later, **process)) {
-            let before = self.0.get(process);
+        for (process, now) in later.processes.iter().filter(|(process, _)| other(later, **process)) {
+            let before = self.processes.get(process);
             sum += i128::from(now.cpu_ns) - i128::from(before.map_or(0, |before| before.cpu_ns));
             // By its own time: a shell, or init, did not use the time of its children.
             let cpu_ns = now.own_ns.saturating_sub(before.map_or(0, |before| before.own_ns));
@@ -81,7 +100,7 @@ impl OthersReading {
             }
         }
         // The time of an ended process is in its parent's, including what it had used before.
-        let ended = self.0.iter().filter(|(process, _)| !later.0.contains_key(process));
+        let ended = self.processes.iter().filter(|(process, _)| !later.processes.contains_key(process));
         sum -= ended
             .filter(|(process, _)| other(self, **process))
             .map(|(_, before)| i128::from(before.cpu_ns))
@@ -94,11 +113,11 @@ impl OthersReading {
     fn descends(&self, process: u32, from: &BTreeSet<u32>) -> bool {
         let mut at = process;
         // A chain of parents is at most as long as the number of processes; a slow reading may contain a cycle.
-        for _ in 0..=self.0.len() {
+        for _ in 0..=self.processes.len() {
             if from.contains(&at) {
                 return true;
             }
-            match self.0.get(&at) {
+            match self.processes.get(&at) {
                 Some(process) if process.parent != 0 => at = process.parent,
                 _ => return false,
             }
@@ -107,14 +126,15 @@ impl OthersReading {
     }
 }
 
-fn read(root: &Root, process: u32) -> Option<Process> {
+/// `Some(None)`: a thread of the kernel.
+fn read(root: &Root, process: u32) -> Option<Option<Process>> {
     let stat = root.text(&format!("/proc/{process}/stat"))?;
     // The name stands in parentheses and may hold any character, parentheses too (proc_pid_stat(5)).
     let (open, close) = (stat.find('(')?, stat.rfind(')')?);
     let fields: Vec<&str> = stat[close + 1..].split_whitespace().collect();
     let field = |number: usize| fields.get(number - 3).and_then(|text| text.parse::<u64>().ok());
     if field(9)? & KERNEL_THREAD != 0 {
-        return None;
+        return Some(None);
     }
     let ticks_ns = (field(14)? + field(15)?) * TICK_NS;
     // At least the ticks: a process that has ended since has no clock any more.
@@ -122,7 +142,7 @@ fn read(root: &Root, process: u32) -> Option<Process> {
     let own_ns = clock_ns.unwrap_or(0).max(ticks_ns);
     let cpu_ns = own_ns + (field(16)? + field(17)?) * TICK_NS;
     let name = stat.get(open + 1..close)?.chars().map(|c| if c.is_control() { '?' } else { c }).collect();
-    Some(Process { parent: u32::try_from(field(4)?).ok()?, name, own_ns, cpu_ns })
+    Some(Some(Process { parent: u32::try_from(field(4)?).ok()?, name, own_ns, cpu_ns }))
 }
 
 #[cfg(test)]
@@ -192,7 +212,7 @@ mod tests {
         burner.kill().unwrap();
         burner.wait().unwrap();
         let seen = |own: &BTreeSet<u32>| {
-            let burnt = after.0[&burner.id()].cpu_ns - before.0[&burner.id()].cpu_ns;
+            let burnt = after.processes[&burner.id()].cpu_ns - before.processes[&burner.id()].cpu_ns;
             (before.until(&after, own).unwrap().cpu_ns, burnt)
         };
         let (others, burnt) = seen(&own);

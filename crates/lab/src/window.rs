@@ -341,7 +341,7 @@ impl<'a> Window<'a> {
             Some(host) => (of_closed(&self.server.closed), host.clone()),
             None => {
                 let server = self.server.tree.as_ref().and_then(ProcessTree::reading);
-                (server, HostReading::of_slice(&root, self.watched.links))
+                (server, self.host.of_slice(&root, self.watched.links))
             }
         };
         let before = self.slice.take();

@@ -4,7 +4,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 /// One slice of a window.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(default)]
 pub struct WindowSlice {
     /// Its length, in nanoseconds.
@@ -16,6 +16,8 @@ pub struct WindowSlice {
     /// CPU time of the server's processes in it, in nanoseconds; absent if they were not visible.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub server_cpu_ns: Option<u64>,
+    /// By how much something lowered its rate at most, in percent: what load generator and server lost, multiplied.
+    pub lost_percent: f64,
     /// Why it is left out of the figures, or would have been if enough other slices had been clean; absent if it is kept.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub left_out: Option<String>,

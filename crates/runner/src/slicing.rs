@@ -1,15 +1,15 @@
 //! Judges the slices of a window while it is open: those in which something took CPU time from the load generator or the
 //! server are left out of its figures, and the window goes on until it has its length without them, or half as long again.
 //!
-//! The rule looks at nothing that the window is to measure. A slice is left out if the verdict's own rules would not call it
-//! clean as a window, and so is the one that follows, in which queues drain. If less than half of the window's length is clean
-//! in the end, nothing is left out, and the whole window is judged as it is. The same applies where requests take long against
+//! The rule (`judge/src/verdict/left_out.rs`) looks at nothing that the window is to measure. The slice after one that is left out is
+//! left out, too: queues drain in it. If less than half of the window's length is left in the end, nothing is left
+//! out, and the whole window is judged as it is. The same applies where requests take long against
 //! a slice: those that end in a clean one may have been held up in another.
 
 use std::time::Duration;
 
 use webstone_engine::{Control, Sliced, WorkerSlice};
-use webstone_judge::verdict::{self, Loss};
+use webstone_judge::verdict::{self, SliceLoss};
 use webstone_lab::window::{SliceUse, Used, Window};
 use webstone_measure::metrics::{Measured, Second};
 use webstone_measure::window_slices::WindowSlice;
@@ -150,10 +150,14 @@ impl<'a> Slicing<'a> {
         let after_disturbed = self.judged.last().is_some_and(|before| before.is_disturbed);
         let lost = match used {
             Some(used) => self.lost(used, &reports, ns),
-            None => Some("this program was held up and could not read what was used".to_owned()),
+            None => SliceLoss {
+                percent: 100.0,
+                left_out: Some("this program was held up and could not read what was used".to_owned()),
+            },
         };
-        let is_disturbed = lost.is_some();
-        let why = lost.or_else(|| after_disturbed.then(|| "the slice before was disturbed".to_owned()));
+        let is_disturbed = lost.left_out.is_some();
+        let why =
+            lost.left_out.or_else(|| after_disturbed.then(|| "the slice before was disturbed".to_owned()));
         let is_kept = why.is_none();
         self.kept_ns += if is_kept { ns } else { 0 };
         let server = used.as_ref().and_then(|used| used.server.as_ref());
@@ -162,14 +166,15 @@ impl<'a> Slicing<'a> {
             requests: total.requests,
             errors: total.errors,
             server_cpu_ns: server.map(|server| server.user_ns + server.system_ns),
+            lost_percent: lost.percent,
             left_out: why,
         };
         self.judged.push(Judged { slice, is_disturbed });
         Some(is_kept)
     }
 
-    /// What was taken from the load generator or the server in a slice, if it matters.
-    fn lost(&self, used: &SliceUse, reports: &[WorkerSlice], ns: u64) -> Option<String> {
+    /// What was taken from the load generator or the server in a slice.
+    fn lost(&self, used: &SliceUse, reports: &[WorkerSlice], ns: u64) -> SliceLoss {
         let mut measured = Measured { window_ns: ns, ..Measured::default() };
         measured.generator.workers = reports.iter().map(|report| report.worker.clone()).collect();
         let run = IterationRecord {
@@ -181,7 +186,7 @@ impl<'a> Slicing<'a> {
             server: used.server.clone(),
             ..IterationRecord::default()
         };
-        verdict::losses(self.record, &run).first().map(Loss::sentence)
+        verdict::lost_in_slice(self.record, &run)
     }
 
     /// The window is closed, and `window` has seen that: its figures, and what was used in the time that they are about.

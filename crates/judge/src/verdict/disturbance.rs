@@ -15,7 +15,7 @@ use super::bounds::{
 };
 use super::rules::this_host;
 use super::server_hosts::{self, ServerHost, are_numbered_alike};
-use super::{crowding, fleet, slowness};
+use super::{crowding, fleet, left_out, slowness};
 use webstone_measure::metrics::WorkerUse;
 use webstone_model::generators::LoadMaker;
 use webstone_model::record::{AgentRecord, HostUse, IterationRecord, OthersUse, RunRecord, ThreadUse};
@@ -80,6 +80,8 @@ pub enum LossKind {
     Apart,
     /// So much of the window was not observed that more may have been lost than is known.
     Unseen,
+    /// Slices in which more was taken are in no figure.
+    LeftOut,
 }
 
 impl Loss {
@@ -90,6 +92,7 @@ impl Loss {
             LossKind::Gone => format!("{of} was lost: {by}"),
             LossKind::Apart => format!("{of} opened its window {by}"),
             LossKind::Unseen => format!("what {of} lost cannot be judged: {by}"),
+            LossKind::LeftOut => format!("{of} was disturbed: {by}"),
             LossKind::Slow => format!("{of} lost {percent:.0} % to a slow CPU: {by}"),
             LossKind::Crowded => {
                 format!("{of} used {by}; a request may have cost up to {percent:.0} % more CPU time")
@@ -107,6 +110,7 @@ impl Loss {
             LossKind::Gone => 0,
             LossKind::Apart => 1,
             LossKind::Taken | LossKind::Slow | LossKind::Unseen | LossKind::Crowded => 2,
+            LossKind::LeftOut => 3,
         }
     }
 }
@@ -114,6 +118,18 @@ impl Loss {
 /// What was taken in a window from each worker on each host, from the server, and from the origin behind it, and which host was lost
 /// or late: the worst first, and only what matters. Of a short window it is what was taken in all short windows of its level together.
 pub fn losses(record: &RunRecord, run: &IterationRecord) -> Vec<Loss> {
+    let mut found = all(record, run);
+    found.extend(left_out::of_window(run));
+    found.retain(|loss| loss.worth > Worth::Clean);
+    found.extend(fleet::losses(record, run));
+    found.sort_by(|a, b| {
+        b.worth.cmp(&a.worth).then(a.order().cmp(&b.order())).then(b.percent.total_cmp(&a.percent))
+    });
+    found
+}
+
+/// What was taken, whether it matters or not.
+pub(super) fn all(record: &RunRecord, run: &IterationRecord) -> Vec<Loss> {
     let mut seats: Vec<Seat<'_>> = Vec::new();
     for run in judged_with(record, run) {
         for seat in seats_of(record, run) {
@@ -131,11 +147,6 @@ pub fn losses(record: &RunRecord, run: &IterationRecord) -> Vec<Loss> {
     }
     found.extend(crowding::of_cpus(record, run));
     found.extend(judged_with(record, run).into_iter().find_map(|run| server_hosts::missing(record, run)));
-    found.retain(|loss| loss.worth > Worth::Clean);
-    found.extend(fleet::losses(record, run));
-    found.sort_by(|a, b| {
-        b.worth.cmp(&a.worth).then(a.order().cmp(&b.order())).then(b.percent.total_cmp(&a.percent))
-    });
     found
 }
 

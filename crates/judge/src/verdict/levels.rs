@@ -155,10 +155,16 @@ impl Noise {
 
 /// The part of a window without any loss, from 0 to 1, as if no two losses had coincided: those of load generator and server are multiplied.
 /// Of several workers, or several hosts of a server, the one that lost most counts.
-fn kept<'a>(losses: impl Iterator<Item = &'a Loss>) -> f64 {
+pub(super) fn kept<'a>(losses: impl Iterator<Item = &'a Loss>) -> f64 {
     let mut least: BTreeMap<(bool, u8), f64> = BTreeMap::new();
+    let mut of_slices = 1.0_f64;
     for loss in losses {
         let share = loss.percent_max / 100.0;
+        if loss.kind == LossKind::LeftOut {
+            // It has what the others have, and what was left out.
+            of_slices = of_slices.min(1.0 - share);
+            continue;
+        }
         // What costs more by a share takes that much longer.
         let kept = match loss.kind {
             LossKind::Slow | LossKind::Crowded => 1.0 / (1.0 + share),
@@ -167,7 +173,7 @@ fn kept<'a>(losses: impl Iterator<Item = &'a Loss>) -> f64 {
         let least = least.entry((loss.is_generator, loss.kind as u8)).or_insert(1.0);
         *least = least.min(kept);
     }
-    least.values().product()
+    least.values().product::<f64>().min(of_slices)
 }
 
 #[cfg(test)]

@@ -74,7 +74,7 @@ fn disturbed(record: &RunRecord, run: &IterationRecord, reasons: &mut Vec<Reason
         }
         // Told already.
         LossKind::Taken | LossKind::Unseen if !is_first => return,
-        LossKind::Taken | LossKind::Slow | LossKind::Unseen | LossKind::Crowded => {}
+        LossKind::Taken | LossKind::Slow | LossKind::Unseen | LossKind::Crowded | LossKind::LeftOut => {}
     }
     let is_slow = worst.kind == LossKind::Slow;
     let by_share = worst.kind != LossKind::Taken || worst.percent >= TAKEN_PERCENT_CLEAN;

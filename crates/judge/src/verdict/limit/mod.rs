@@ -243,7 +243,9 @@ fn of_level(record: &RunRecord, runs: &[&IterationRecord], plateau: Option<u32>)
     if let Some(host) = by_others {
         return told(&format!("other programs ran on {}", cpus_of(record, host)));
     }
-    let matters = |loss: &Loss| loss.kind != LossKind::Crowded && !(is_idle && loss.by_programs);
+    let matters = |loss: &Loss| {
+        !(matches!(loss.kind, LossKind::Crowded | LossKind::LeftOut) || is_idle && loss.by_programs)
+    };
     if let Some(loss) = runs.iter().find_map(|run| losses(record, run).into_iter().find(matters)) {
         return told(&loss.sentence());
     }
