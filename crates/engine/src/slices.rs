@@ -34,6 +34,8 @@ pub struct WorkerSlice {
     pub worker: WorkerUse,
     /// What ended in it.
     pub total: Second,
+    /// Time that requests were in progress in it, in nanoseconds.
+    pub busy_ns: u64,
 }
 
 /// What a level, its workers and their watcher tell each other about slices.

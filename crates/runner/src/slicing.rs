@@ -25,7 +25,7 @@ const SLICE: Duration = Duration::from_millis(250);
 const SLICES_MIN: u32 = 8;
 /// How much later than its end a slice is read: workers end it at their next look at the clock.
 const AFTER: Duration = Duration::from_millis(2);
-/// Responses that take longer than this share of a slice on average are long against it.
+/// Requests that are in progress for longer than this share of a slice on average are long against it.
 const LONG_SHARE: u64 = 10;
 /// How long before the window closes it is decided whether it is extended: longer than workers need to learn of it.
 const DECIDED_BEFORE: Duration = Duration::from_millis(40);
@@ -145,8 +145,6 @@ impl<'a> Slicing<'a> {
         let mut total = Second::default();
         reports.iter().for_each(|report| total.merge(&report.total));
         let ns = reports.iter().map(|report| report.ns).max().unwrap_or(0);
-        self.is_long |=
-            total.requests > 0 && total.response_ns / total.requests > self.length_ns / LONG_SHARE;
         let after_disturbed = self.judged.last().is_some_and(|before| before.is_disturbed);
         let lost = match used {
             Some(used) => self.lost(used, &reports, ns),
@@ -159,6 +157,12 @@ impl<'a> Slicing<'a> {
         let why =
             lost.left_out.or_else(|| after_disturbed.then(|| "the slice before was disturbed".to_owned()));
         let is_kept = why.is_none();
+        if is_kept {
+            // A server that has fallen silent answers nothing, and takes long for it.
+            let busy_ns: u64 = reports.iter().map(|report| report.busy_ns).sum();
+            let ended = total.requests + total.errors;
+            self.is_long |= busy_ns > ended.saturating_mul(self.length_ns / LONG_SHARE);
+        }
         self.kept_ns += if is_kept { ns } else { 0 };
         let server = used.as_ref().and_then(|used| used.server.as_ref());
         let slice = WindowSlice {
@@ -298,8 +302,9 @@ mod tests {
             slicing.used.push(Some(SliceUse { host, server: Some(server) }));
             let worker =
                 WorkerUse { cpu: Some(1), run_queue_ns: Some(worker_ms * MS), ..WorkerUse::default() };
-            let total = Second { requests: 100, response_ns: 100 * response_ns, ..Second::default() };
-            slicing.take(vec![WorkerSlice { number: 0, slice, ns: 250 * MS, worker, total }]);
+            let total = Second { requests: 100, ..Second::default() };
+            let busy_ns = 100 * response_ns;
+            slicing.take(vec![WorkerSlice { number: 0, slice, ns: 250 * MS, worker, total, busy_ns }]);
         }
         let kept = std::iter::from_fn(|| slicing.judge_next(1)).collect();
         (kept, slicing)
@@ -324,6 +329,14 @@ mod tests {
         let quiet = (0, 0);
         assert!(!judged(&[quiet; 8], 25 * MS).1.is_long);
         assert!(judged(&[quiet; 8], 26 * MS).1.is_long);
+        // Where something was taken it says nothing of the server.
+        assert!(!judged(&[(200, 0); 8], 26 * MS).1.is_long);
+        // Two requests are in progress all the time, and none ends.
+        let (_, mut silent) = judged(&[quiet], MS);
+        silent.used.push(silent.used[0].clone());
+        let report = WorkerSlice { slice: 1, ns: 250 * MS, busy_ns: 500 * MS, ..WorkerSlice::default() };
+        silent.take(vec![report]);
+        assert!(silent.judge_next(1).is_some() && silent.is_long);
     }
 
     #[test]

@@ -59,8 +59,8 @@ impl Recorder {
             sliced.arrivals.1 += open_loop.started;
         }
         let worker = ended.generator.workers[0].clone();
-        let (slice, ns) = (sliced.slices.number, ended.window_ns);
-        judgements.report(WorkerSlice { number, slice, ns, worker, total });
+        let (slice, ns, busy_ns) = (sliced.slices.number, ended.window_ns, ended.counts.busy_ns);
+        judgements.report(WorkerSlice { number, slice, ns, worker, total, busy_ns });
         sliced.slices.end(ended);
         sliced.slices.settle(judgements);
         self.open_part(at_ns, (requests, arrivals), judgements.length_ns);
