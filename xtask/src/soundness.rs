@@ -10,10 +10,11 @@ use crate::tree::root;
 const TARGET: &str = "x86_64-unknown-linux-gnu";
 
 /// Tests of times and schedules, and those that cut input at every byte: they reach no unsafe code that others do not, and take the longest.
-const SLOW: [&str; 6] = [
+const SLOW: [&str; 7] = [
     "truth::",
     "open_loop::",
     "simulated_tests::schedules",
+    "what_is_counted_is_what_happened",
     "quic::simulated_tests",
     "quic::scripted_tests",
     "duel::noise_tests",
