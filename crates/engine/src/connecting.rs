@@ -138,18 +138,10 @@ impl<B: Backend, L: Layer, P: Session> Worker<B, L, P> {
         self.backend.connect(socket, address)
     }
 
+    /// Counts a connection of exchanges that wait for it. Returns whether there is one.
     #[inline(always)]
-    pub(crate) fn connected(&mut self, index: u32, now: u64) {
-        if self.sampling.asks_for_handshake() {
-            self.ask_for_handshake(index, now);
-        }
-        if let Some(version) = self.plan.proxy_protocol
-            && let Err(error) = self.say_who_connects(index, version)
-        {
-            return self.broken(index, &error, now);
-        }
+    pub(crate) fn note_connected(&mut self, index: u32, took_ns: u64, now: u64) -> bool {
         let link = &mut self.links[index];
-        let took_ns = now - link.connect_begun_ns;
         let mut is_counted = false;
         for slot in 0..link.exchanges.slots() {
             let exchange = link.exchanges.at_mut(slot);
@@ -160,6 +152,21 @@ impl<B: Backend, L: Layer, P: Session> Worker<B, L, P> {
                 }
             }
         }
+        is_counted
+    }
+
+    #[inline(always)]
+    pub(crate) fn connected(&mut self, index: u32, now: u64) {
+        if self.sampling.asks_for_handshake() {
+            self.ask_for_handshake(index, now);
+        }
+        if let Some(version) = self.plan.proxy_protocol
+            && let Err(error) = self.say_who_connects(index, version)
+        {
+            return self.broken(index, &error, now);
+        }
+        let is_counted = self.note_connected(index, now - self.links[index].connect_begun_ns, now);
+        let link = &mut self.links[index];
         if !L::IS_PLAIN {
             link.connect_begun_ns = now;
             if is_counted && link.layer.is_agreed() {

@@ -44,22 +44,6 @@ impl<B: Backend, L: Layer, P: Session> Worker<B, L, P> {
         }
     }
 
-    /// Counts a connection of exchanges that wait for it. Returns whether there is one.
-    fn note_connected(&mut self, index: u32, took_ns: u64, now: u64) -> bool {
-        let link = &mut self.links[index];
-        let mut is_counted = false;
-        for slot in 0..link.exchanges.slots() {
-            let exchange = link.exchanges.at_mut(slot);
-            if exchange.progress == Progress::Waiting {
-                exchange.connected_ns = now;
-                if !std::mem::replace(&mut is_counted, true) {
-                    self.recorder.connected(&self.plan, exchange, took_ns);
-                }
-            }
-        }
-        is_counted
-    }
-
     /// Where a link's datagrams go.
     fn datagram_address(&self, index: u32) -> Option<SocketAddr> {
         let link = &self.links[index];
