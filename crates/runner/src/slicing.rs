@@ -20,9 +20,9 @@ use crate::order::Step;
 
 /// Length of a slice: long enough for the kernel's ticks of 10 ms to tell something, and for reading what the host did to
 /// cost little.
-const SLICE: Duration = Duration::from_millis(250);
+const SLICE: Duration = Duration::from_millis(500);
 /// A window has at least this many, or none.
-const SLICES_MIN: u32 = 8;
+const SLICES_MIN: u32 = 4;
 /// How much later than its end a slice is read: workers end it at their next look at the clock.
 const AFTER: Duration = Duration::from_millis(2);
 /// Requests that are in progress for longer than this share of a slice on average are long against it.
