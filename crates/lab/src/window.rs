@@ -362,6 +362,7 @@ impl<'a> Window<'a> {
             }
         });
         self.slice = Some((server, host));
+        self.looks += 1;
         self.cost += own_cpu_time().saturating_sub(began);
         used
     }

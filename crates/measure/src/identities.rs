@@ -87,29 +87,23 @@ pub fn check_with(measured: &Measured, pages: &PageTotals, expected: &Expectatio
     let clients =
         |field: fn(&crate::metrics::ClientTotals) -> u64| measured.clients.iter().map(field).sum::<u64>();
     let seconds = measured.seconds.total();
-    // Seconds have what was left out, too.
-    let left_out = &measured.left_out.total;
+    let span = measured.span_total();
     equal(3, "requests: pages = total", pages.requests, counts.succeeded);
     equal(3, "requests: clients = total", clients(|c| c.requests), counts.succeeded);
-    equal(3, "requests: intervals = total", seconds.requests, counts.succeeded + left_out.requests);
+    equal(3, "requests: intervals = total", seconds.requests, span.requests);
     equal(3, "errors: pages = total", pages.errors, counts.failed);
     equal(3, "errors: clients = total", clients(|c| c.errors), counts.failed);
-    equal(3, "errors: intervals = total", seconds.errors, counts.failed + left_out.errors);
+    equal(3, "errors: intervals = total", seconds.errors, span.errors);
     equal(3, "connections: pages = total", pages.connects, counts.connections);
     equal(3, "connections: clients = total", clients(|c| c.connects), counts.connections);
-    equal(
-        3,
-        "connections: intervals = total",
-        seconds.connections,
-        counts.connections + left_out.connections,
-    );
+    equal(3, "connections: intervals = total", seconds.connections, span.connections);
     equal(3, "pages: pages = total", pages.hits, counts.pages_completed);
     equal(3, "pages: clients = total", clients(|c| c.pages), counts.pages_completed);
-    equal(3, "pages: intervals = total", seconds.pages, counts.pages_completed + left_out.pages);
+    equal(3, "pages: intervals = total", seconds.pages, span.pages);
     let bytes = measured.response_bytes.sum;
     equal(3, "bytes: pages = total", pages.body_bytes.saturating_add(pages.head_bytes), bytes);
     equal(3, "bytes: clients = total", clients(|c| c.bytes), bytes);
-    equal(3, "bytes: intervals = total", seconds.bytes, bytes.saturating_add(left_out.bytes));
+    equal(3, "bytes: intervals = total", seconds.bytes, span.bytes);
     let waits = &measured.unanswered;
     let without_answer = counts.failed.saturating_add(counts.in_flight);
     let queued = measured.open_loop.as_ref().map_or(0, |open_loop| open_loop.queued);

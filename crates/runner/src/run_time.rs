@@ -26,7 +26,7 @@ impl RunTime {
     /// Begins now, after the windows that the record already has.
     pub(crate) fn begin(record: &RunRecord) -> RunTime {
         let runs = record.iterations.iter().chain(&record.voids);
-        let ends = runs.filter_map(|run| Some(run.opened_ns?.saturating_add(run.measured.window_ns)));
+        let ends = runs.filter_map(|run| Some(run.opened_ns?.saturating_add(run.measured.span_ns())));
         let before_ns = ends.max().unwrap_or(0);
         RunTime { began_ns: Control::now_ns(), began_at: SystemTime::now(), before_ns }
     }

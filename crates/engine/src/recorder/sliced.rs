@@ -21,7 +21,7 @@ pub(super) struct Sliced {
 }
 
 impl Recorder {
-    /// End of the current slice; [`u64::MAX`] if there is none.
+    /// End of the current slice; [`u64::MAX`] in a window without slices, and outside of it.
     pub(crate) fn slice_end_ns(&self) -> u64 {
         self.sliced.as_ref().filter(|_| self.is_open).map_or(u64::MAX, |sliced| sliced.end_ns)
     }

@@ -35,6 +35,7 @@ pub(super) fn of_window(run: &IterationRecord) -> Option<Loss> {
     }
     let lost = |slice: &WindowSlice| slice.lost_percent.min(TAKEN_PERCENT_VOID) * slice.ns as f64;
     let percent = run.slices.iter().map(lost).sum::<f64>() / span_ns as f64;
+    let worst = run.slices.iter().max_by(|a, b| a.lost_percent.total_cmp(&b.lost_percent));
     let is_left_out = !run.measured.left_out.is_empty();
     let seconds = |ns: u64| ns as f64 / 1e9;
     Some(Loss {
@@ -47,7 +48,7 @@ pub(super) fn of_window(run: &IterationRecord) -> Option<Loss> {
         percent_max: percent,
         stalled_ns_max: 0,
         worth: if percent >= TAKEN_PERCENT_CLEAN { Worth::Disturbed } else { Worth::Clean },
-        by: run.slices.iter().find_map(|slice| slice.left_out.clone()).unwrap_or_default(),
+        by: worst.and_then(|slice| slice.left_out.clone()).unwrap_or_default(),
         kind: LossKind::LeftOut,
         by_programs: false,
     })
@@ -62,7 +63,7 @@ mod tests {
     use super::super::tests::valid;
     use super::*;
 
-    const SLICE_NS: u64 = 250_000_000;
+    const SLICE_NS: u64 = 500_000_000;
 
     /// A run whose worker lost this share of each slice, in percent, by the rule of `runner/src/slicing.rs`.
     fn sliced(lost: &[f64]) -> RunRecord {

@@ -60,7 +60,7 @@ pub struct OnHosts {
 }
 
 impl ServerAgents {
-    /// Whether there is none.
+    /// Whether no agent watches the server.
     pub fn is_empty(&self) -> bool {
         self.agents.is_empty()
     }

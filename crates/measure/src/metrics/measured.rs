@@ -304,6 +304,13 @@ impl Measured {
         }
     }
 
+    /// Everything that ended in the window and in what was left out of it: the sum of `seconds`.
+    pub fn span_total(&self) -> Second {
+        let mut total = self.total();
+        total.merge(&self.left_out.total);
+        total
+    }
+
     /// Adds a later slice of the same window. If it `follows` at once, what was in progress in between is counted once;
     /// otherwise those requests were left open.
     pub fn append(&mut self, slice: &Measured, follows: bool) {

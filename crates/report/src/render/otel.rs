@@ -177,7 +177,7 @@ impl<'a> Points<'a> {
             http,
             own,
             start: start.to_string(),
-            end: (start + i128::from(run.measured.window_ns)).to_string(),
+            end: (start + i128::from(run.measured.span_ns())).to_string(),
         }
     }
 

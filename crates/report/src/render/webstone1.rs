@@ -66,7 +66,7 @@ fn preamble(out: &mut String, record: &RunRecord, run: &IterationRecord) -> std:
     writeln!(out, "Sending GO to all clients")?;
     writeln!(out, "All clients started at {}", one_line(&asctime(&run.started_at, 0)))?;
     writeln!(out, "Waiting for clients completion")?;
-    writeln!(out, "All clients ended at {}", one_line(&asctime(&run.started_at, run.measured.window_ns)))
+    writeln!(out, "All clients ended at {}", one_line(&asctime(&run.started_at, run.measured.span_ns())))
 }
 
 fn pages(out: &mut String, record: &RunRecord, rows: &[PageRow], held: u64) -> std::fmt::Result {

@@ -81,7 +81,7 @@ fn preamble(out: &mut String, record: &RunRecord, run: &IterationRecord) -> std:
     writeln!(out, "All clients started at {}\n", one_line(&asctime(&run.started_at, 0)))?;
     writeln!(out, "Waiting for clients completion")?;
     writeln!(out, "Reading results {}", ".".repeat(run.clients as usize))?;
-    writeln!(out, "All clients ended at {}\n", one_line(&asctime(&run.started_at, run.measured.window_ns)))
+    writeln!(out, "All clients ended at {}\n", one_line(&asctime(&run.started_at, run.measured.span_ns())))
 }
 
 fn clients(out: &mut String, run: &IterationRecord) -> std::fmt::Result {

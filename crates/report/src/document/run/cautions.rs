@@ -229,12 +229,14 @@ fn cut_short(levels: &[Level<'_>], found: &mut Vec<Caution>) {
         .iter()
         .filter_map(|level| {
             let answered = level.counts.succeeded;
+            // Seconds go on through what was left out.
+            let span = level.runs.iter().map(|run| run.measured.span_total().requests).sum::<u64>();
             let held = level.distributions.response.as_ref().map_or(0, |response| response.count);
             let seconds = level.runs.iter().flat_map(|run| &run.measured.seconds.0);
             let series = seconds.map(|second| second.requests).fold(0, u64::saturating_add);
             let text =
                 format!("{} and {} of {} at {}", count(held), count(series), count(answered), level.load());
-            (held != answered || series != answered).then_some(text)
+            (held != answered || series != span).then_some(text)
         })
         .collect();
     if !lacking.is_empty() {

@@ -31,7 +31,7 @@ pub(super) fn sheet(report: &Report<'_>) -> Option<Sheet> {
     });
     table.number("latency", "mean", Room::Always, |(_, level)| seconds(level.latency_mean_s));
     table.number("latency", "p99", Room::Optional(4), |(_, level)| level.latency_p99_s.map(seconds));
-    // Without new connections in the windows there are none.
+    // Only new connections have a connect time.
     if is_known(|level| level.network.connect_mean_s) {
         table.number("connect", "mean", Room::Optional(5), |(_, level)| {
             level.network.connect_mean_s.map(seconds)

@@ -213,7 +213,7 @@ pub(super) fn suffix(key: LevelKey) -> String {
 
 /// The window in pieces of whole seconds; the last may be shorter.
 fn pieces(measured: &Measured, seconds: usize) -> Vec<Piece> {
-    let window_s = measured.window_ns as f64 / NANOS_PER_SECOND as f64;
+    let window_s = measured.span_ns() as f64 / NANOS_PER_SECOND as f64;
     let chunks = measured.seconds.0.chunks(seconds).enumerate();
     let piece = |(index, chunk): (usize, &[Second])| {
         let begin = (index * seconds) as f64;

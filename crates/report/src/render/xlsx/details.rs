@@ -157,7 +157,7 @@ fn second_line(record: &str, run: &IterationRecord, index: usize, interval: &Sec
     let mut line = begun(record, run);
     // The end of the interval; the last one may be shorter than a second, and its rate is over what it has.
     let from_s = index as f64;
-    let until_s = in_seconds(run.measured.window_ns).clamp(from_s, from_s + 1.0);
+    let until_s = in_seconds(run.measured.span_ns()).clamp(from_s, from_s + 1.0);
     let rate = |count: u64| summary::quotient(count as f64, until_s - from_s);
     line.cell("Until", "s", until_s);
     line.cell("Request rate", "1/s", rate(interval.requests));

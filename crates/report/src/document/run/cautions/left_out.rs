@@ -50,7 +50,8 @@ pub(super) fn slices(record: &RunRecord, found: &mut Vec<Caution>) {
     let told: Vec<String> = with()
         .map(|run| {
             let (left_out, span_ns) = (&run.measured.left_out, run.measured.span_ns());
-            let why = run.slices.iter().find_map(|slice| slice.left_out.as_deref()).unwrap_or_default();
+            let worst = run.slices.iter().max_by(|a, b| a.lost_percent.total_cmp(&b.lost_percent));
+            let why = worst.and_then(|slice| slice.left_out.as_deref()).unwrap_or_default();
             let (part, whole) = (seconds(left_out.ns as f64 / 1e9), seconds(span_ns as f64 / 1e9));
             format!("{part} of {whole} of iteration {} at {}: {why}", run.iteration, run.level())
         })
