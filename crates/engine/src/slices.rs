@@ -49,7 +49,7 @@ pub(crate) struct Judgements {
     left_out: Vec<AtomicU64>,
     /// By how many slices the window was extended, and above that by how many it is proposed to be.
     extension: AtomicU64,
-    /// What workers reported and nobody has fetched.
+    /// Reports of workers that the watcher has not taken yet.
     reports: Mutex<Vec<WorkerSlice>>,
 }
 
@@ -99,7 +99,7 @@ impl Judgements {
             return false;
         }
         let proposed = slices | (slices + 1) << 32;
-        // What a worker learns too late, none may learn: it is proposed first, so that a worker that closes can reject it.
+        // All workers must learn of it in time, or none: a worker that closes its window meanwhile rejects the proposal.
         self.extension.compare_exchange(slices, proposed, SeqCst, SeqCst).is_ok()
             && self.extension.compare_exchange(proposed, slices + 1, SeqCst, SeqCst).is_ok()
     }
@@ -118,7 +118,7 @@ impl Judgements {
     }
 }
 
-/// A window whose slices were counted by themselves, until it is decided which of them make its figures.
+/// A window in slices, before it is decided which of them make its figures.
 #[derive(Debug)]
 pub struct Sliced {
     /// Of each worker: what was in progress at the end, and its slices.
@@ -137,7 +137,7 @@ impl Sliced {
         self.shared.judgements.take_reports()
     }
 
-    /// The figures of the slices that are kept, or of `all`. Slices that are not judged are kept.
+    /// The figures of the slices that are kept, or of `all`. Unjudged slices are kept.
     pub fn together(self, all: bool) -> Measured {
         let mut measured = Measured::default();
         for (ending, slices) in self.workers {
@@ -207,7 +207,7 @@ impl Slices {
     }
 
     /// The figures of the window: of the slices that are kept, or of all. `ending` is what was in progress when it closed, and
-    /// what is counted over all slices. Those that nobody has judged are kept.
+    /// what is counted over all slices. Unjudged slices are kept.
     pub(crate) fn together(mut self, judgements: &Judgements, all: bool, ending: &Measured) -> Measured {
         self.settle(judgements);
         while !self.waiting.is_empty() {

@@ -21,7 +21,7 @@ const CLIENTS: u32 = 10_000;
 const BYTES_PER_CLIENT_MAX: u64 = 1024;
 /// Gives the generator's process the server's URL.
 const GENERATOR: &str = "WEBSTONE_TEST_GENERATOR";
-/// The same in HTTP/3, with this number of clients.
+/// The same in HTTP/3.
 const QUIC_GENERATOR: &str = "WEBSTONE_TEST_QUIC_GENERATOR";
 const QUIC_CLIENTS: u32 = 500;
 /// Gives the server's URL to a generator's process that may open few files.

@@ -1,5 +1,5 @@
 //! A server's sockets by inode, the number by which `/proc/<pid>/fd` names them, and how much each has dropped: listening sockets of
-//! TCP, and for HTTP/3 those of UDP that are connected to nobody.
+//! TCP, and for HTTP/3 unconnected ones of UDP.
 //!
 //! The kernel is asked for listening sockets only (`sock_diag(7)`). `/proc/net/tcp` walks the table of all connections, which
 //! takes milliseconds of CPU time if it is large, and is read only if asking fails.

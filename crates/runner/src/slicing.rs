@@ -33,12 +33,12 @@ const DECIDED_BEFORE: Duration = Duration::from_millis(40);
 /// Length of the slices of a level's window in nanoseconds, 0 for none: where one of several hosts makes load or is watched, where
 /// single requests are written down, where pages end the window or its rate changes, and over HTTP/3, whose connections are
 /// counted when the window closes.
-pub(crate) fn length_ns(spec: &RunSpec, step: Step, is_alone: bool) -> u64 {
+pub(crate) fn length_ns(spec: &RunSpec, step: Step, can_slice: bool) -> u64 {
     let is_plain = spec.load.pages.is_none()
         && spec.client.http != HttpVersion::Http3
         && step.rate.is_none_or(|rate| !rate.is_ramp())
         && spec.load.duration.as_duration() >= SLICE * SLICES_MIN;
-    if is_plain && is_alone { SLICE.as_nanos() as u64 } else { 0 }
+    if is_plain && can_slice { SLICE.as_nanos() as u64 } else { 0 }
 }
 
 /// See the module comment.

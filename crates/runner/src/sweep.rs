@@ -337,9 +337,9 @@ impl Sweep<'_> {
     ) -> (Result<Made, LevelError>, Seen) {
         // Others that watch the server or make load cannot end a slice with this host.
         let has_path = self.server.as_ref().is_some_and(|server| server.path().is_some());
-        let is_alone =
+        let can_slice =
             self.record_all.is_none() && self.origin.is_none() && self.agents.is_empty() && !has_path;
-        let slice_ns = slicing::length_ns(self.spec, step, is_alone);
+        let slice_ns = slicing::length_ns(self.spec, step, can_slice);
         let mut outputs = Outputs { iteration: step.iteration, slice_ns, ..Outputs::default() };
         let trace = self.trace.take().map(|writer| {
             let (sender, receiver) = sync_channel(QUEUE);

@@ -1,4 +1,4 @@
-//! One misdeed of a server of HTTP/3, exactly one class of errors, and the code that the server is told. What is no misdeed is no error.
+//! One misdeed of a server of HTTP/3, exactly one class of errors, and the code that the server is told. Legal behaviour is no error.
 //! The table in `docs/http3.md` is this one.
 
 use std::fmt::Write;

@@ -29,8 +29,7 @@ const QUEUE_PACKETS: u32 = 65_536;
 /// Bits of an address that its network shares.
 const PREFIX: u8 = 24;
 
-/// Settings below `/proc/sys` that a new namespace has the kernel's defaults of. (Congestion control and the sizes of buffers, it has of
-/// the first namespace.)
+/// Settings below `/proc/sys` that a new namespace takes from the kernel's defaults. (It inherits congestion control and buffer sizes.)
 const SETTINGS: [&str; 4] = [
     "/proc/sys/net/core/somaxconn",
     "/proc/sys/net/ipv4/ip_local_port_range",

@@ -33,7 +33,7 @@ const OTHER_SEED: u64 = 0x9e37_79b9_7f4a_7c15;
 pub struct Relay {
     /// The path.
     pub path: PathSpec,
-    /// What its losses are drawn by.
+    /// Seed of its losses.
     pub seed: u64,
     /// Name of its devices.
     pub device: String,
@@ -123,7 +123,7 @@ fn carry(
 fn read(from: &OwnedFd, packet: &mut [u8], woke_ns: u64, way: &mut Way) -> io::Result<()> {
     for _ in 0..READ_AT_ONCE {
         match rustix::io::read(from, &mut *packet) {
-            // Neighbour and router discovery, which IPv6 begins on any device that is up, is nobody's.
+            // IPv6 begins neighbour and router discovery on any device that is up: that is not the run's traffic.
             Ok(length) if length > 0 && packet[0] >> 4 == 4 => way.take(&packet[..length], woke_ns, now_ns()),
             Ok(_) | Err(Errno::INTR) => {}
             Err(Errno::AGAIN) => break,

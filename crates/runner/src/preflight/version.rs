@@ -129,7 +129,7 @@ fn offer<'a>(
     Ok(Offer { host, over_tcp: answer.http, h3: offer_of_h3(fields.map(|(_, value)| &**value)) })
 }
 
-/// Whether load would go to a host that nobody has named or allowed: a server may name any.
+/// Whether load would go to a host that the user has neither named nor allowed: a server may name any.
 fn leads_to_strangers(client: &ClientSpec, Offer { host, h3, .. }: &Offer<'_>) -> bool {
     let Some(AltSvc { host: Some(other), port, .. }) = h3 else { return false };
     let there = Target { host: other.clone(), port: *port, ..(*host).clone() };
