@@ -94,7 +94,7 @@ fn documents() {
         ("hit", records::hit()),
         ("errors", records::errors()),
         ("interrupted", records::interrupted()),
-        ("sliced", records::sliced()),
+        ("sliced", records::sliced::sliced()),
         ("nothing", records::nothing()),
         ("void-only", records::void_only()),
         ("refused", records::refused()),
@@ -111,7 +111,7 @@ fn documents() {
 /// What was left out is told of, and its seconds are no sign of damage.
 #[test]
 fn slices_that_are_left_out_are_no_damage() {
-    let told = text(&records::sliced(), Format::Text, &Options::default());
+    let told = text(&records::sliced::sliced(), Format::Text, &Options::default());
     assert!(told.contains("LEFT OUT: 1.00 s of 7.00 s were disturbed and are in no figure"), "{told}");
     assert!(told.contains("NOISY") || told.contains("SOUND"), "{told}");
     assert!(!told.contains("DAMAGED"), "{told}");

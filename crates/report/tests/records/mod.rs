@@ -6,14 +6,14 @@ pub mod fleet;
 pub mod paper;
 pub mod server_hosts;
 pub mod simulation;
+pub mod sliced;
 
 use serde_json::json;
 use webstone_judge::comparison::{self, Comparison};
 use webstone_measure::errors::{ErrorClass, ErrorExample};
 use webstone_measure::identities::{Expectation, check};
-use webstone_measure::metrics::{GeneratorUse, Histograms, LeftOut, Measured, OpenLoop, Second, Seconds};
+use webstone_measure::metrics::{GeneratorUse, Histograms, Measured, OpenLoop, Seconds};
 use webstone_measure::units::Nanos;
-use webstone_measure::window_slices::WindowSlice;
 use webstone_model::record::{
     CpuUse, Disturbance, HostUse, IterationRecord, LinkUse, OriginCounts, OriginRecord, OriginUse,
     ProcessUse, RunRecord, RunState, SCHEMA_VERSION, ScheduleKept, ServerUse, SoftwareRecord, TargetRecord,
@@ -33,7 +33,7 @@ pub fn all() -> Vec<RunRecord> {
         hit(),
         errors(),
         interrupted(),
-        sliced(),
+        sliced::sliced(),
         nothing(),
         void_only(),
         refused(),
@@ -251,38 +251,6 @@ pub fn interrupted() -> RunRecord {
     let measured = simulate(&record.workload, 10, 2 * SECOND + SECOND / 2, &Service::default());
     record.iterations[1] = iteration_of(measured, 10, 1, "2026-11-21T10:04:14Z");
     record.iterations[1].interrupted = true;
-    record
-}
-
-/// [`hit`] with another second that was disturbed and is in no figure but the seconds.
-pub fn sliced() -> RunRecord {
-    let mut record = hit();
-    record.id = "20261127-100000-sliced".to_owned();
-    let run = &mut record.iterations[0];
-    let disturbed = Second {
-        requests: 900,
-        response_ns: 900 * 60_000_000,
-        response_ns_max: 90_000_000,
-        ..Second::default()
-    };
-    run.measured.seconds.0.insert(2, disturbed);
-    let total = Second { response_ns_max: 0, ..disturbed };
-    run.measured.left_out = LeftOut { ns: SECOND, slices: 2, total };
-    let slice = |number: u64| WindowSlice {
-        ns: SECOND / 2,
-        lost_percent: if number == 4 { 37.5 } else { 0.4 },
-        left_out: match number {
-            4 => Some(
-                "the server lost 37.5 % of its CPU time: other programs used it, mostly cc (process 7)"
-                    .to_owned(),
-            ),
-            5 => Some("the slice before was disturbed".to_owned()),
-            _ => None,
-        },
-        ..WindowSlice::default()
-    };
-    run.slices = (0..14).map(slice).collect();
-    run.identities = identities(&run.measured, 64);
     record
 }
 
