@@ -347,6 +347,44 @@ mod tests {
         assert_eq!(slicing.judge_next(1), Some(false));
     }
 
+    /// What was used in the slices that are kept replaces what was used in the window; peaks and speeds stay the window's.
+    #[test]
+    fn what_was_used_is_limited_to_what_is_kept() {
+        let cpu = |busy_ns| CpuUse { cpu: 0, busy_ns, ..CpuUse::default() };
+        let watch =
+            |stalled_ns, work_ns_median| CpuWatch { stalled_ns, work_ns_median, ..CpuWatch::default() };
+        let slice = |busy_ns, stalled_ns, server_ns| {
+            let host = HostUse {
+                elapsed_ns: 500 * MS,
+                cpus: vec![cpu(busy_ns)],
+                watched: vec![watch(stalled_ns, 0)],
+                ..HostUse::default()
+            };
+            let processes = ProcessUse { run_queue_ns: Some(server_ns / 10), ..ProcessUse::default() };
+            (host, ServerUse { user_ns: server_ns, processes: Some(processes), ..ServerUse::default() })
+        };
+        let (mut host, mut server) = slice(100 * MS, 0, 60 * MS);
+        let (more, more_server) = slice(200 * MS, 10 * MS, 80 * MS);
+        host.append(&more);
+        server.append(&more_server);
+        let kept = Kept { slices: Vec::new(), used: Some((host, server)) };
+        let (whole, mut whole_server) = slice(900 * MS, 70 * MS, 300 * MS);
+        whole_server.resident_bytes_max = 7;
+        let mut used = Used {
+            host: HostUse { descriptors: Some(9), watched: vec![watch(70 * MS, 5)], ..whole },
+            server: whole_server,
+            ..Used::default()
+        };
+        kept.limit(&mut used);
+        assert_eq!((used.host.elapsed_ns, used.host.cpus[0].busy_ns), (1_000 * MS, 300 * MS));
+        assert_eq!((used.host.watched[0].stalled_ns, used.host.watched[0].work_ns_median), (10 * MS, 5));
+        assert_eq!((used.host.descriptors, used.server.resident_bytes_max), (Some(9), 7));
+        assert_eq!(
+            (used.server.user_ns, used.server.processes.unwrap().run_queue_ns),
+            (140 * MS, Some(14 * MS))
+        );
+    }
+
     /// Nothing is judged before every worker has reported it.
     #[test]
     fn all_workers_are_waited_for() {
