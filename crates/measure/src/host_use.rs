@@ -83,15 +83,15 @@ pub struct PathUse {
     /// Packets that a device dropped because the relay did not fetch them in time.
     pub overflowed: u64,
     /// From clients to the server.
-    pub to_server: WayUse,
+    pub to_server: DirectionUse,
     /// From the server to clients.
-    pub to_clients: WayUse,
+    pub to_clients: DirectionUse,
 }
 
 /// One way of a path in a window.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(default)]
-pub struct WayUse {
+pub struct DirectionUse {
     /// Packets that arrived at the other end.
     pub packets: u64,
     /// Their bytes, with IP headers.
@@ -106,10 +106,10 @@ pub struct WayUse {
     pub late_ns_max: u64,
 }
 
-impl WayUse {
+impl DirectionUse {
     /// What was counted since an earlier reading.
-    pub fn since(self, before: WayUse) -> WayUse {
-        WayUse {
+    pub fn since(self, before: DirectionUse) -> DirectionUse {
+        DirectionUse {
             packets: self.packets.saturating_sub(before.packets),
             bytes: self.bytes.saturating_sub(before.bytes),
             lost: self.lost.saturating_sub(before.lost),
@@ -119,9 +119,9 @@ impl WayUse {
         }
     }
 
-    fn plus(self, other: WayUse) -> WayUse {
+    fn plus(self, other: DirectionUse) -> DirectionUse {
         let sum = u64::saturating_add;
-        WayUse {
+        DirectionUse {
             packets: sum(self.packets, other.packets),
             bytes: sum(self.bytes, other.bytes),
             lost: sum(self.lost, other.lost),
@@ -145,7 +145,7 @@ impl PathUse {
     }
 
     /// Both ways together.
-    pub fn both(self) -> WayUse {
+    pub fn both(self) -> DirectionUse {
         self.to_server.plus(self.to_clients)
     }
 

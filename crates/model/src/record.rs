@@ -20,7 +20,7 @@ use webstone_measure::one_or_several::{self, OneOrSeveral};
 use webstone_workload::Workload;
 
 pub use webstone_measure::disturbance::{CpuWatch, Disturbance, OtherUse, OthersUse};
-pub use webstone_measure::host_use::{CpuUse, HostUse, LinkUse, PairPorts, PathUse, TcpUse, WayUse};
+pub use webstone_measure::host_use::{CpuUse, DirectionUse, HostUse, LinkUse, PairPorts, PathUse, TcpUse};
 pub use webstone_measure::iteration::{Arm, IterationRecord, ScheduleKept};
 pub use webstone_measure::server_hosts::ServerHostUse;
 pub use webstone_measure::server_use::{OriginCounts, OriginUse, ProcessUse, ServerUse, ThreadUse};

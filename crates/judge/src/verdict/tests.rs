@@ -11,8 +11,8 @@ use webstone_measure::metrics::{
     ClientTotals, GeneratorUse, Histogram, Measured, OpenLoop, Second, Seconds, WorkerUse,
 };
 use webstone_model::record::{
-    Arm, HostUse, IterationRecord, LinkUse, PathUse, RunState, SCHEMA_VERSION, ScheduleKept, ServerUse,
-    TargetRecord, TcpUse, Tool, WayUse,
+    Arm, DirectionUse, HostUse, IterationRecord, LinkUse, PathUse, RunState, SCHEMA_VERSION, ScheduleKept,
+    ServerUse, TargetRecord, TcpUse, Tool,
 };
 use webstone_model::spec::{ConnectionPolicy, Levels, RunSpec};
 use webstone_workload::builtin;
@@ -172,7 +172,7 @@ fn invalid(change: impl FnOnce(&mut RunRecord), cause: Cause, sentence: &str) {
 #[test]
 fn a_path_that_was_another_than_was_asked_for_makes_it_invalid() {
     let relayed = |cpu_percent: u64, overflowed: u64, late_ns: u64, sentence: &str| {
-        let way = WayUse { packets: 600_000, late_ns: 600_000 * late_ns, ..WayUse::default() };
+        let way = DirectionUse { packets: 600_000, late_ns: 600_000 * late_ns, ..DirectionUse::default() };
         let used = PathUse {
             elapsed_ns: 600 * SECOND,
             cpu_ns: 6 * cpu_percent * SECOND,

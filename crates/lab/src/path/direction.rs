@@ -1,4 +1,4 @@
-//! One way of a path: which packets are lost, and when the others are due. No I/O and no clock: times are nanoseconds of the caller's.
+//! One direction of a path: which packets are lost, and when the others are due. No I/O and no clock: times are nanoseconds of the caller's.
 //!
 //! Losses are drawn by a seed, a number a packet: the same packets in the same order lose the same. Packets never overtake each other.
 
@@ -6,7 +6,7 @@ use std::collections::VecDeque;
 
 use rand_xoshiro::Xoshiro256PlusPlus;
 use rand_xoshiro::rand_core::{RngCore, SeedableRng};
-use webstone_measure::host_use::WayUse;
+use webstone_measure::host_use::DirectionUse;
 use webstone_measure::units::Bandwidth;
 use webstone_model::network_path::PathSpec;
 use webstone_workload::tls::Share;
@@ -19,7 +19,7 @@ const WAITING_BYTES_MAX: usize = 512 << 20;
 const FREE_MAX: usize = 4096;
 
 /// See the module comment.
-pub(super) struct Way {
+pub(super) struct Direction {
     delay_ns: u64,
     loss: Share,
     rate: Option<Bandwidth>,
@@ -29,7 +29,7 @@ pub(super) struct Way {
     free: Vec<Vec<u8>>,
     /// When the path has sent everything that it took, at its rate.
     idle_from_ns: u64,
-    pub(super) counted: WayUse,
+    pub(super) counted: DirectionUse,
 }
 
 struct Waiting {
@@ -39,9 +39,9 @@ struct Waiting {
     late_ns: u64,
 }
 
-impl Way {
-    pub(super) fn new(path: PathSpec, seed: u64) -> Way {
-        Way {
+impl Direction {
+    pub(super) fn new(path: PathSpec, seed: u64) -> Direction {
+        Direction {
             delay_ns: path.delay().0,
             loss: path.loss,
             rate: path.rate,
@@ -50,7 +50,7 @@ impl Way {
             waiting_bytes: 0,
             free: Vec::new(),
             idle_from_ns: 0,
-            counted: WayUse::default(),
+            counted: DirectionUse::default(),
         }
     }
 
@@ -107,34 +107,35 @@ impl Way {
 mod tests {
     use super::*;
 
-    fn way(path: &str, seed: u64) -> Way {
-        Way::new(path.parse().unwrap(), seed)
+    fn direction(path: &str, seed: u64) -> Direction {
+        Direction::new(path.parse().unwrap(), seed)
     }
 
     #[test]
     fn packets_leave_half_a_round_trip_later_in_their_order() {
-        let mut way = way("rtt=20ms", 1);
-        way.take(b"one", 100, 100);
-        way.take(b"three", 150, 200);
-        assert_eq!((way.due_ns(), way.next(10_000_099)), (Some(10_000_100), None));
-        assert_eq!(way.next(10_000_100), Some(&b"one"[..]));
-        way.left(10_000_100);
-        assert_eq!(way.next(10_000_230), Some(&b"three"[..]));
+        let mut direction = direction("rtt=20ms", 1);
+        direction.take(b"one", 100, 100);
+        direction.take(b"three", 150, 200);
+        assert_eq!((direction.due_ns(), direction.next(10_000_099)), (Some(10_000_100), None));
+        assert_eq!(direction.next(10_000_100), Some(&b"one"[..]));
+        direction.left(10_000_100);
+        assert_eq!(direction.next(10_000_230), Some(&b"three"[..]));
         // Read 50 ns after it came, sent 30 ns after it was due.
-        way.left(10_000_230);
-        let counted = WayUse { packets: 2, bytes: 8, late_ns: 80, late_ns_max: 80, ..WayUse::default() };
-        assert_eq!((way.due_ns(), way.counted, way.waiting_bytes), (None, counted, 0));
+        direction.left(10_000_230);
+        let counted =
+            DirectionUse { packets: 2, bytes: 8, late_ns: 80, late_ns_max: 80, ..DirectionUse::default() };
+        assert_eq!((direction.due_ns(), direction.counted, direction.waiting_bytes), (None, counted, 0));
     }
 
     #[test]
     fn a_seed_decides_what_is_lost_and_the_share_is_as_set() {
         let lost = |seed: u64| {
-            let mut way = way("rtt=0,loss=1%", seed);
+            let mut direction = direction("rtt=0,loss=1%", seed);
             let mut lost = Vec::new();
             for number in 0..100_000_u64 {
-                let before = way.counted.lost;
-                way.take(b"x", 0, 0);
-                if way.counted.lost > before {
+                let before = direction.counted.lost;
+                direction.take(b"x", 0, 0);
+                if direction.counted.lost > before {
                     lost.push(number);
                 }
             }
@@ -152,18 +153,18 @@ mod tests {
     #[test]
     fn a_rate_spaces_packets_and_its_queue_is_a_tenth_of_a_second() {
         // 1,000 bytes take 8 ms.
-        let mut way = way("rtt=2ms,rate=1m", 1);
+        let mut direction = direction("rtt=2ms,rate=1m", 1);
         for _ in 0..20 {
-            way.take(&[0; 1_000], 0, 0);
+            direction.take(&[0; 1_000], 0, 0);
         }
-        assert_eq!((way.waiting.len(), way.counted.queue_full), (12, 8));
+        assert_eq!((direction.waiting.len(), direction.counted.queue_full), (12, 8));
         for number in 1..=12 {
-            let due_ns = way.due_ns().unwrap();
+            let due_ns = direction.due_ns().unwrap();
             assert_eq!(due_ns, 8_000_000 * number + 1_000_000);
-            way.left(due_ns);
+            direction.left(due_ns);
         }
-        way.take(&[0; 1_000], 200_000_000, 200_000_000);
-        assert_eq!(way.due_ns(), Some(209_000_000), "an idle path begins at once");
-        assert_eq!(way.counted.late_ns, 0);
+        direction.take(&[0; 1_000], 200_000_000, 200_000_000);
+        assert_eq!(direction.due_ns(), Some(209_000_000), "an idle path begins at once");
+        assert_eq!(direction.counted.late_ns, 0);
     }
 }

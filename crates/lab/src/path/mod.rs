@@ -7,8 +7,8 @@
 //! when the processes are: the relay and the server end with this program, however it ends.
 
 mod devices;
+mod direction;
 mod relay;
-mod way;
 
 use std::cell::{Cell, RefCell};
 use std::fs::File;

@@ -13,11 +13,11 @@ use rustix::io::Errno;
 use rustix::stdio::stdin;
 use rustix::time::{ClockId, clock_gettime};
 use serde::{Deserialize, Serialize};
-use webstone_measure::host_use::WayUse;
+use webstone_measure::host_use::DirectionUse;
 use webstone_model::network_path::PathSpec;
 
 use super::devices;
-use super::way::Way;
+use super::direction::Direction;
 
 /// The relay's message once the path is there.
 pub(super) const READY: &str = "READY";
@@ -25,7 +25,7 @@ pub(super) const READY: &str = "READY";
 const READ_AT_ONCE: usize = 64;
 /// Longest IP packet.
 const PACKET_BYTES: usize = 65_536;
-/// The second way draws its losses by another seed.
+/// The second direction draws its losses by another seed.
 const OTHER_SEED: u64 = 0x9e37_79b9_7f4a_7c15;
 
 /// What a relay has to do.
@@ -48,8 +48,8 @@ pub struct Relay {
 pub(super) struct Counted {
     /// CPU time of the process, in nanoseconds.
     pub(super) cpu_ns: u64,
-    pub(super) to_server: WayUse,
-    pub(super) to_clients: WayUse,
+    pub(super) to_server: DirectionUse,
+    pub(super) to_clients: DirectionUse,
 }
 
 /// Makes the path and serves it until standard input ends. `told` gets each line that it says.
@@ -76,14 +76,14 @@ fn carry(
     of_server: &OwnedFd,
     told: &mut dyn FnMut(&str),
 ) -> io::Result<()> {
-    let mut to_server = Way::new(relay.path, relay.seed);
-    let mut to_clients = Way::new(relay.path, relay.seed ^ OTHER_SEED);
+    let mut to_server = Direction::new(relay.path, relay.seed);
+    let mut to_clients = Direction::new(relay.path, relay.seed ^ OTHER_SEED);
     let mut packet = vec![0; PACKET_BYTES];
     let readable = |event: &PollFd<'_>| !event.revents().is_empty();
     loop {
         send_due(&mut to_server, of_server)?;
         send_due(&mut to_clients, of_clients)?;
-        let next_ns = [&to_server, &to_clients].into_iter().filter_map(Way::due_ns).min();
+        let next_ns = [&to_server, &to_clients].into_iter().filter_map(Direction::due_ns).min();
         let patience = next_ns.map(|due_ns| timespec(due_ns.saturating_sub(now_ns())));
         let mut events = [of_clients.as_fd(), of_server.as_fd(), stdin()]
             .map(|fd| PollFd::from_borrowed_fd(fd, PollFlags::IN));
@@ -120,11 +120,13 @@ fn carry(
 }
 
 /// Takes what has come, up to a number of packets.
-fn read(from: &OwnedFd, packet: &mut [u8], woke_ns: u64, way: &mut Way) -> io::Result<()> {
+fn read(from: &OwnedFd, packet: &mut [u8], woke_ns: u64, direction: &mut Direction) -> io::Result<()> {
     for _ in 0..READ_AT_ONCE {
         match rustix::io::read(from, &mut *packet) {
             // IPv6 begins neighbour and router discovery on any device that is up: that is not the run's traffic.
-            Ok(length) if length > 0 && packet[0] >> 4 == 4 => way.take(&packet[..length], woke_ns, now_ns()),
+            Ok(length) if length > 0 && packet[0] >> 4 == 4 => {
+                direction.take(&packet[..length], woke_ns, now_ns())
+            }
             Ok(_) | Err(Errno::INTR) => {}
             Err(Errno::AGAIN) => break,
             Err(error) => return Err(error.into()),
@@ -133,10 +135,10 @@ fn read(from: &OwnedFd, packet: &mut [u8], woke_ns: u64, way: &mut Way) -> io::R
     Ok(())
 }
 
-fn send_due(way: &mut Way, to: &OwnedFd) -> io::Result<()> {
-    while let Some(packet) = way.next(now_ns()) {
+fn send_due(direction: &mut Direction, to: &OwnedFd) -> io::Result<()> {
+    while let Some(packet) = direction.next(now_ns()) {
         match rustix::io::write(to, packet) {
-            Ok(_) => way.left(now_ns()),
+            Ok(_) => direction.left(now_ns()),
             Err(Errno::INTR) => {}
             Err(error) => return Err(error.into()),
         }

@@ -4,7 +4,7 @@ use super::host::HostFigures;
 use super::quantity::Quantity;
 use super::quotient;
 use super::table::{Figure, Precision, Value, some};
-use crate::host_use::{PathUse, WayUse};
+use crate::host_use::{DirectionUse, PathUse};
 
 const PATH: &str = "The path";
 
@@ -14,9 +14,9 @@ fn per_request(host: &HostFigures, of: fn(&PathUse) -> u64) -> Option<Value> {
     some(of(path) as f64 / host.ended as f64)
 }
 
-/// Packets that a way was given.
-fn given(way: WayUse) -> u64 {
-    way.packets + way.lost + way.queue_full
+/// Packets that were given to the path in this direction.
+fn given(direction: DirectionUse) -> u64 {
+    direction.packets + direction.lost + direction.queue_full
 }
 
 /// What went over it, and what the relay did to it.

@@ -7,8 +7,8 @@ use super::*;
 use crate::verdict::Standing;
 use webstone_measure::rate::{Rate, RateProfile, Rates};
 use webstone_model::record::{
-    AgentRecord, CpuUse, HostUse, OriginRecord, OriginUse, OthersUse, PathUse, ProcessUse, ScheduleKept,
-    ServerHostUse, ServerUse, TcpUse, ThreadUse, WayUse,
+    AgentRecord, CpuUse, DirectionUse, HostUse, OriginRecord, OriginUse, OthersUse, PathUse, ProcessUse,
+    ScheduleKept, ServerHostUse, ServerUse, TcpUse, ThreadUse,
 };
 use webstone_model::spec::{HttpVersion, Levels};
 
@@ -530,7 +530,7 @@ fn the_relay_of_a_path_is_named_where_it_has_no_more() {
         limit_of(|record, run| {
             used(run, 6, 0, 0, 6);
             record.spec.server.path = Some("rtt=40ms".parse().unwrap());
-            let to_clients = WayUse { packets: 600 * 100_000, ..WayUse::default() };
+            let to_clients = DirectionUse { packets: 600 * 100_000, ..DirectionUse::default() };
             let (elapsed_ns, cpu_ns) = (600 * SECOND, 6 * cpu_percent * SECOND);
             run.host.as_mut().unwrap().path =
                 Some(PathUse { elapsed_ns, cpu_ns, to_clients, ..PathUse::default() });
