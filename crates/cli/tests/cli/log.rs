@@ -17,8 +17,13 @@ fn the_log_names_the_servers_process_and_the_phases_of_each_level() {
     let record: Value =
         serde_json::from_str(&said.out).unwrap_or_else(|error| panic!("{error}: {}", said.err));
     let log = fs::read_to_string(dir.path().join("why.log")).unwrap();
-    let pid = &record["iterations"][0]["server"]["processes"]["busiest"][0]["process"];
-    assert!(pid.as_u64().is_some(), "{}", record["iterations"][0]["server"]);
+    let ready = log.split("embedded server is ready pid=").nth(1).unwrap_or_else(|| panic!("{log}"));
+    let pid: u64 = ready.split(' ').next().unwrap().parse().unwrap();
+    // On a machine so busy that a window of 400 ms was over by then, the server was not read in it.
+    for iteration in record["iterations"].as_array().unwrap() {
+        let busiest = &iteration["server"]["processes"]["busiest"][0]["process"];
+        assert!(busiest.is_null() || *busiest == pid, "{iteration}");
+    }
     for wanted in [
         format!("process started pid={pid} command="),
         format!("embedded server is ready pid={pid} urls=\"http://127.0.0.1:"),
