@@ -35,9 +35,14 @@ pub(crate) trait Session: Default {
     {
     }
 
-    /// To be called when the window closes: adds what was counted besides requests.
-    fn close_window<'a>(_: &mut Self::Memory, _: &mut Measured, _: impl Iterator<Item = &'a Self>)
-    where
+    /// To be called when the window closes, or a slice of it ends: adds what was counted besides requests. Only in the former case what is
+    /// counted once for each connection.
+    fn close_window<'a>(
+        _: &mut Self::Memory,
+        _: &mut Measured,
+        _: impl Iterator<Item = &'a Self>,
+        _is_slice: bool,
+    ) where
         Self: 'a,
     {
     }

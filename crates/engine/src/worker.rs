@@ -440,7 +440,7 @@ impl<B: Backend, L: Layer, P: Session> Worker<B, L, P> {
         }
         self.free_in_slice(at_ns);
         let worker = self.worker_use();
-        P::close_window(&mut self.memory, &mut self.recorder.measured, self.links.sessions());
+        P::close_window(&mut self.memory, &mut self.recorder.measured, self.links.sessions(), true);
         let in_progress = (self.clients.requests_in_progress(), self.pacing.open());
         let shared = (self.seat.number, &self.shared.judgements);
         self.recorder.end_slice(at_ns, worker, in_progress, shared);
@@ -480,7 +480,7 @@ impl<B: Backend, L: Layer, P: Session> Worker<B, L, P> {
         self.close_schedule(at_ns);
         let worker = self.worker_use();
         self.recorder.close(at_ns, worker);
-        P::close_window(&mut self.memory, &mut self.recorder.measured, self.links.sessions());
+        P::close_window(&mut self.memory, &mut self.recorder.measured, self.links.sessions(), false);
         self.stop_all(at_ns);
     }
 

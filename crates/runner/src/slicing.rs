@@ -14,7 +14,7 @@ use webstone_lab::window::{SliceUse, Used, Window};
 use webstone_measure::metrics::{Measured, Second};
 use webstone_measure::window_slices::WindowSlice;
 use webstone_model::record::{CpuWatch, HostUse, IterationRecord, RunRecord, ServerUse};
-use webstone_model::spec::{HttpVersion, RunSpec};
+use webstone_model::spec::RunSpec;
 
 use crate::order::Step;
 
@@ -31,11 +31,9 @@ const LONG_SHARE: u64 = 10;
 const DECIDED_BEFORE: Duration = Duration::from_millis(40);
 
 /// Length of the slices of a level's window in nanoseconds, 0 for none: where one of several hosts makes load or is watched, where
-/// single requests are written down, where pages end the window or its rate changes, and over HTTP/3, whose connections are
-/// counted when the window closes.
+/// single requests are written down, and where pages end the window or its rate changes.
 pub(crate) fn length_ns(spec: &RunSpec, step: Step, can_slice: bool) -> u64 {
     let is_plain = spec.load.pages.is_none()
-        && spec.client.http != HttpVersion::Http3
         && step.rate.is_none_or(|rate| !rate.is_ramp())
         && spec.load.duration.as_duration() >= SLICE * SLICES_MIN;
     if is_plain && can_slice { SLICE.as_nanos() as u64 } else { 0 }

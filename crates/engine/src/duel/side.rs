@@ -95,7 +95,7 @@ impl<B: Backend, L: Layer, P: Session> Side for Worker<B, L, P> {
         }
         let worker = WorkerUse { cpu: self.seat.cpu, backend: B::NAME.to_owned(), ..self.clock.close() };
         self.recorder.close(now, worker);
-        P::close_window(&mut self.memory, &mut self.recorder.measured, self.links.sessions());
+        P::close_window(&mut self.memory, &mut self.recorder.measured, self.links.sessions(), false);
         self.observer.flush();
         let mut measured = self.recorder.finish(0);
         // Its seconds are not those of the clock: the others had their turns in between.

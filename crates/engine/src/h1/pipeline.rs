@@ -93,7 +93,12 @@ impl Session for Pipelined {
         memory.refused_at_open = memory.refused;
     }
 
-    fn close_window<'a>(memory: &mut Memory, measured: &mut Measured, _: impl Iterator<Item = &'a Self>) {
+    fn close_window<'a>(
+        memory: &mut Memory,
+        measured: &mut Measured,
+        _: impl Iterator<Item = &'a Self>,
+        _is_slice: bool,
+    ) {
         measured.counts.stale_retries += memory.refused - memory.refused_at_open;
     }
 

@@ -103,7 +103,12 @@ impl Session for Http2 {
         memory.at_open = memory.counts;
     }
 
-    fn close_window<'a>(memory: &mut Memory, measured: &mut Measured, _: impl Iterator<Item = &'a Self>) {
+    fn close_window<'a>(
+        memory: &mut Memory,
+        measured: &mut Measured,
+        _: impl Iterator<Item = &'a Self>,
+        _is_slice: bool,
+    ) {
         measured.http2 = Some(memory.counts.since(&memory.at_open));
     }
 

@@ -108,8 +108,20 @@ impl Session for Http3 {
         memory.at_open = snapshot(&memory.counts, live);
     }
 
-    fn close_window<'a>(memory: &mut Memory, measured: &mut Measured, live: impl Iterator<Item = &'a Http3>) {
-        measured.http3 = Some(snapshot(&memory.counts, live).since(&memory.at_open));
+    fn close_window<'a>(
+        memory: &mut Memory,
+        measured: &mut Measured,
+        live: impl Iterator<Item = &'a Http3>,
+        is_slice: bool,
+    ) {
+        let mut counts = snapshot(&memory.counts, live).since(&memory.at_open);
+        if is_slice {
+            // Live connections are counted once, when the window closes.
+            counts.rtt_smoothed = memory.counts.rtt_smoothed.clone();
+            counts.rtt_least = memory.counts.rtt_least.clone();
+            counts.mtu = memory.counts.mtu.clone();
+        }
+        measured.http3 = Some(counts);
     }
 
     #[inline]

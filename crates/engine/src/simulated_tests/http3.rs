@@ -21,8 +21,6 @@ pub(super) fn level(policy: ConnectionPolicy, clients: u32, duration_ns: u64) ->
     level.spec.client.tls.verify = false;
     level.clients = clients;
     level.wire.latency_ns = MS;
-    // What is known of a connection is counted where its window closes.
-    level.slice_ns = 0;
     level
 }
 
@@ -48,6 +46,31 @@ fn times_are_those_of_the_path_and_the_server() {
         (1, 0),
         "the farewell is on its way as the simulation ends"
     );
+}
+
+/// What a gap cuts in two is carried in after it, and each connection is counted once.
+#[test]
+fn slices_that_are_left_out_leave_every_stream_and_packet_accounted_for() {
+    for (left_out, gaps) in [(&[][..], 0), (&[3, 4][..], 1), (&[0, 5, 6, 9][..], 2)] {
+        let mut server = Http3Server::new(3 * MS, 10, all_answered);
+        let sliced = Level {
+            slice_ns: 100 * MS,
+            slices: 10,
+            left_out: left_out.to_vec(),
+            ..level(KeepAlive, 3, 1_000 * MS)
+        };
+        let measured = sliced.run_over::<Plain, Http3>(&mut server, None);
+        let kept = 10 - left_out.len() as u64;
+        assert_eq!(measured.window_ns, kept * 100 * MS);
+        let http3 = measured.http3.clone().unwrap();
+        // Three clients, an answer every 5 ms each.
+        assert!(http3.whole.abs_diff(kept * 3 * 20) <= 3 * (gaps + 1), "{left_out:?}: {http3:?}");
+        assert_eq!(http3.streams_left_open, 3 * gaps, "{left_out:?}");
+        assert_eq!((http3.rtt_least.count, http3.mtu.count, http3.streams_in_flight), (3, 3, 3));
+        for (rule, left, right) in http3.identities() {
+            assert_eq!(left, right, "{left_out:?}: {rule}");
+        }
+    }
 }
 
 #[test]

@@ -9,13 +9,13 @@ use super::{Moments, add, add_all};
 
 /// Counters of a window, for one worker or all. Obey, exactly:
 ///
-/// - `streams_carried_in + streams = whole + reset + rejected + given_up + streams_in_flight`;
-/// - `packets_carried_in + packets_sent = packets_acknowledged + packets_lost + packets_discarded + packets_in_flight`;
+/// - `streams_carried_in + streams = whole + reset + rejected + given_up + streams_in_flight + streams_left_open`;
+/// - `packets_carried_in + packets_sent = packets_acknowledged + packets_lost + packets_discarded + packets_in_flight + packets_left_open`;
 /// - in each direction, UDP bytes are the sum of their parts.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(default)]
 pub struct Http3Counts {
-    /// Streams open when the window opened.
+    /// Streams open when the window opened, or when a part of it that is left out was over.
     pub streams_carried_in: u64,
     /// Streams opened: one each time that a request was sent.
     pub streams: u64,
@@ -34,6 +34,9 @@ pub struct Http3Counts {
     pub given_up: u64,
     /// Streams open when the window closed.
     pub streams_in_flight: u64,
+    /// Streams open where a part of the window began that is left out.
+    #[serde(skip_serializing_if = "crate::units::is_zero")]
+    pub streams_left_open: u64,
     /// Requests that the server refused without processing them: rejected streams, and those after GOAWAY.
     pub refused: u64,
     /// Refused requests that were sent again.
@@ -59,7 +62,7 @@ pub struct Http3Counts {
     pub unsent: u64,
     /// Times that a socket dropped datagrams because its receive queue was full, as far as a later datagram told.
     pub receive_drops: u64,
-    /// Packets that were neither acknowledged nor lost when the window opened.
+    /// Packets that were neither acknowledged nor lost when the window opened, or when a part of it that is left out was over.
     pub packets_carried_in: u64,
     /// Packets sent that the server has to acknowledge.
     pub packets_sent: u64,
@@ -75,6 +78,9 @@ pub struct Http3Counts {
     pub packets_discarded: u64,
     /// Packets whose fate was unknown when the window closed, or when their connection ended.
     pub packets_in_flight: u64,
+    /// Packets whose fate was unknown where a part of the window began that is left out.
+    #[serde(skip_serializing_if = "crate::units::is_zero")]
+    pub packets_left_open: u64,
     /// Packets received and decrypted, without duplicates.
     pub packets_received: u64,
     /// Packets that could not be decrypted.
@@ -196,7 +202,8 @@ impl Http3Counts {
             ($($field:ident),*) => { add_all!(self, other, [$($field),*]) };
         }
         each_sum!(sums);
-        add_all!(self, other, [streams_carried_in, streams_in_flight, packets_carried_in, packets_in_flight]);
+        add_all!(self, other, [streams_carried_in, streams_in_flight, streams_left_open]);
+        add_all!(self, other, [packets_carried_in, packets_in_flight, packets_left_open]);
         for (code, count) in &other.resets {
             add(self.resets.entry(code.clone()).or_default(), *count);
         }
@@ -233,18 +240,26 @@ impl Http3Counts {
         let sum = |parts: &[u64]| parts.iter().copied().fold(0, u64::saturating_add);
         [
             (
-                "streams: carried in + opened = whole + reset + rejected + given up + in flight",
+                "streams: carried in + opened = whole + reset + rejected + given up + in flight + left open",
                 sum(&[self.streams_carried_in, self.streams]),
-                sum(&[self.whole, self.reset, self.rejected, self.given_up, self.streams_in_flight]),
+                sum(&[
+                    self.whole,
+                    self.reset,
+                    self.rejected,
+                    self.given_up,
+                    self.streams_in_flight,
+                    self.streams_left_open,
+                ]),
             ),
             (
-                "packets: carried in + sent = acknowledged + lost + discarded + in flight",
+                "packets: carried in + sent = acknowledged + lost + discarded + in flight + left open",
                 sum(&[self.packets_carried_in, self.packets_sent]),
                 sum(&[
                     self.packets_acknowledged,
                     self.packets_lost,
                     self.packets_discarded,
                     self.packets_in_flight,
+                    self.packets_left_open,
                 ]),
             ),
             ("UDP bytes sent = the sum of their parts", self.sent.bytes, self.sent.parts()),

@@ -315,6 +315,7 @@ impl Measured {
     /// otherwise those requests were left open.
     pub fn append(&mut self, slice: &Measured, follows: bool) {
         let (open, queue) = (self.counts.in_flight, self.open_loop.as_ref().map_or(0, |o| o.queued));
+        let http3 = self.http3.as_ref().map_or((0, 0), |all| (all.streams_in_flight, all.packets_in_flight));
         self.merge_sequential(slice);
         let seam = |in_flight: &mut u64, carried_in: &mut u64, left_open: &mut u64, open: u64| {
             *in_flight = in_flight.saturating_sub(open);
@@ -328,6 +329,21 @@ impl Measured {
         seam(&mut counts.in_flight, &mut counts.carried_in, &mut counts.left_open, open);
         if let Some(arrivals) = &mut self.open_loop {
             seam(&mut arrivals.queued, &mut arrivals.carried_in, &mut arrivals.left_open, queue);
+        }
+        if let Some(all) = &mut self.http3 {
+            let (streams, packets) = http3;
+            seam(
+                &mut all.streams_in_flight,
+                &mut all.streams_carried_in,
+                &mut all.streams_left_open,
+                streams,
+            );
+            seam(
+                &mut all.packets_in_flight,
+                &mut all.packets_carried_in,
+                &mut all.packets_left_open,
+                packets,
+            );
         }
     }
 
