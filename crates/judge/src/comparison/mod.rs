@@ -23,7 +23,7 @@ pub use judging::{Finding, Floor, FloorSource, ITERATIONS_MIN, Why, holm};
 pub use ranking::{NoRanking, Pair, RankRange, RankedLevel, Ranking, rank};
 
 use crate::statistics::{self, Interval};
-use crate::verdict::{self, LevelVerdict, Standing};
+use crate::verdict::{self, LevelVerdict, NoiseBound, Standing};
 use webstone_measure::figures::Quantity;
 use webstone_measure::keys::LevelKey;
 use webstone_measure::metric::Metric;
@@ -163,7 +163,7 @@ pub struct Side {
     pub samples: Vec<f64>,
     /// Indexes of the outliers: they are flagged and never left out.
     pub outliers: Vec<usize>,
-    /// By which factor noise may have made a rate lower and a time longer at most; absent without noise that matters.
+    /// By which factor noise may have made a rate lower, a time longer, or CPU time higher at most; absent without noise that matters.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub noise_factor: Option<f64>,
 }
@@ -276,8 +276,8 @@ fn candidate(
         keys.filter(|key| !b.iter().any(|(other, _)| other == key)).collect()
     };
     let verdicts = [baseline, record].map(verdict::levels);
-    let noise_factors = |key: LevelKey| {
-        let level = |levels: &[LevelVerdict]| levels.iter().find(|level| level.level() == key)?.noise?.factor;
+    let noise = |key: LevelKey| {
+        let level = |levels: &[LevelVerdict]| levels.iter().find(|level| level.level() == key)?.noise;
         [level(&verdicts[0]), level(&verdicts[1])]
     };
     let levels = theirs
@@ -286,9 +286,9 @@ fn candidate(
             let (_, base) = ours.iter().find(|(other, _)| other == key)?;
             let IterationRecord { clients, rate, .. } = *runs[0];
             let (base, runs) = (judging::read(base), judging::read(runs));
-            let noise = judging::LevelNoise::of(options.noise, *key, &base, &runs);
-            let factors = noise_factors(*key);
-            let rows = metrics.iter().map(|metric| row(*metric, &base, &runs, &noise, factors)).collect();
+            let floor = judging::LevelNoise::of(options.noise, *key, &base, &runs);
+            let noise = noise(*key);
+            let rows = metrics.iter().map(|metric| row(*metric, &base, &runs, &floor, noise)).collect();
             Some(LevelComparison { clients, rate, rows })
         })
         .collect();
@@ -306,20 +306,21 @@ fn row(
     metric: Metric,
     baseline: &[judging::Armed<'_>],
     candidate: &[judging::Armed<'_>],
-    noise: &judging::LevelNoise<'_>,
-    [of_baseline, of_candidate]: [Option<f64>; 2],
+    floor: &judging::LevelNoise<'_>,
+    [of_baseline, of_candidate]: [Option<NoiseBound>; 2],
 ) -> Row {
-    let side = |readings: &[judging::Armed<'_>], noise_factor: Option<f64>| {
+    let side = |readings: &[judging::Armed<'_>], noise: Option<NoiseBound>| {
         let samples: Vec<f64> = readings.iter().filter_map(|(_, reading)| metric.value(reading)).collect();
         Side {
             mean: (!samples.is_empty()).then(|| statistics::mean(&samples)),
             outliers: statistics::outliers(&samples),
             samples,
-            noise_factor,
+            noise_factor: noise
+                .and_then(|noise| if is_cpu_time(metric) { noise.cpu_factor } else { noise.factor }),
         }
     };
     let (baseline, candidate) = (side(baseline, of_baseline), side(candidate, of_candidate));
-    let floor = noise.floor(metric, &baseline.samples, &candidate.samples);
+    let floor = floor.floor(metric, &baseline.samples, &candidate.samples);
     let mut row = Row {
         metric,
         baseline,
@@ -340,6 +341,11 @@ fn row(
     row
 }
 
+/// Whether it is CPU time per request, of the server or of the load generator.
+fn is_cpu_time(metric: Metric) -> bool {
+    metric.quantity() == Quantity::Seconds && !metric.is_of_clients()
+}
+
 impl Row {
     /// The change with an interval of some confidence.
     pub(crate) fn change_at(&self, confidence: f64) -> Option<Interval> {
@@ -357,10 +363,9 @@ impl Row {
     fn with_noise(&self, ratio: Interval) -> Interval {
         let factor = |side: &Side| side.noise_factor.unwrap_or(1.0);
         let (baseline, candidate) = (factor(&self.baseline), factor(&self.candidate));
-        let is_time = self.metric.quantity() == Quantity::Seconds && self.metric.is_of_clients();
         let (less, more) = match () {
             () if self.metric.grows_with_load() => (baseline, candidate),
-            () if is_time => (candidate, baseline),
+            () if self.metric.quantity() == Quantity::Seconds => (candidate, baseline),
             () => (1.0, 1.0),
         };
         Interval { low: ratio.low / less, high: ratio.high * more, ..ratio }

@@ -72,6 +72,27 @@ fn noise_widens_the_interval_of_its_own_side_only() {
     }
 }
 
+/// What stops it while it runs raises its CPU time, and what another program took does not.
+#[test]
+fn noise_that_costs_cpu_time_widens_its_interval() {
+    let rates = [10_000.0, 10_010.0, 9_990.0];
+    let of = |kind: fn(&mut IterationRecord)| {
+        let mut records = [record("a", &[(40, &rates)]), record("b", &[(40, &rates)])];
+        records[1].iterations.iter_mut().for_each(kind);
+        let [a, b] = &records;
+        let compared = compare(&[a, b], &without_floor());
+        let rows = &compared.candidates[0].levels[0].rows;
+        let cpu = rows.iter().find(|row| row.metric == Metric::named("client-cpu").unwrap()).unwrap();
+        cpu.ratio.unwrap()
+    };
+    let quiet = of(|_| {});
+    let near = |a: f64, b: f64| (a / b - 1.0).abs() < 1e-6;
+    let stopped = of(|run| run.measured.generator.workers[0].stalled_ns = run.measured.window_ns / 5);
+    assert!(near(stopped.low, quiet.low * 0.8) && near(stopped.high, quiet.high), "{stopped:?} {quiet:?}");
+    let waited = of(|run| run.measured.generator.workers[0].run_queue_ns = Some(run.measured.window_ns / 5));
+    assert!(near(waited.low, quiet.low) && near(waited.high, quiet.high), "{waited:?} {quiet:?}");
+}
+
 /// 1,000 simulated comparisons for each true ratio: the 95 % interval contains it in 95 % of them, within four standard
 /// deviations of the binomial distribution (0.69 % each).
 #[test]

@@ -3,7 +3,8 @@
 //! Noise does not make a figure wrong. It makes it less certain, and to one side only: rates become lower and response times longer. In
 //! closed loop the rate is bounded by what server and load generator lost and by how much more a request cost, all multiplied;
 //! response times follow, because rate × response time is the number of clients. In open loop the rate is given, and a queue lengthens
-//! waits by more than what was taken: there is no such bound. Definitions: `docs/measurement.md`, "How far noise may have moved a figure".
+//! waits by more than what was taken: there is no such bound. CPU time per request grows by what the kernel counts as the process's own:
+//! a slow CPU, a crowded one, a hypervisor that stops it. Definitions: `docs/measurement.md`, "How far noise may have moved a figure".
 
 use std::collections::BTreeMap;
 
@@ -12,6 +13,7 @@ use serde::{Deserialize, Serialize};
 
 use super::bounds::NOISE_FACTOR_MAX;
 use super::disturbance::{Loss, LossKind, Worth, losses};
+use super::undisturbed::{self, Undisturbed};
 use super::{Cause, Reason, Standing};
 use webstone_measure::keys::LevelKey;
 use webstone_measure::rate::RateProfile;
@@ -60,6 +62,13 @@ pub struct NoiseBound {
     /// least the measured one divided by it. Absent where there is no bound.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub factor: Option<f64>,
+    /// The undisturbed CPU time per request, of the server and of the load generator, is at least the measured one divided by this.
+    /// Absent where there is no bound.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub cpu_factor: Option<f64>,
+    /// What the request rate would have been without noise, estimated from how its slices differ; absent where they do not tell.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub undisturbed: Option<Undisturbed>,
 }
 
 /// What each level of a record is worth, in ascending order of load.
@@ -90,6 +99,8 @@ pub(super) fn judged(
         // A wrong figure has no bound.
         let is_noisy = matches!(standing, Standing::Noisy | Standing::Inconclusive);
         let bound = is_noisy.then(|| noise.bound(runs[0].rate.is_some())).flatten();
+        let bound =
+            bound.map(|bound| NoiseBound { undisturbed: undisturbed::of_level(record, &runs), ..bound });
         LevelVerdict { clients: runs[0].clients, rate: runs[0].rate, standing, noise: bound }
     };
     record.levels().into_iter().map(of).collect()
@@ -113,6 +124,8 @@ struct Noise {
     /// By which factor the rate may be too low: of all losses, and of those that make a window void.
     factor: f64,
     factor_of_void: f64,
+    /// By which factor the CPU time per request may be too high.
+    cpu_factor: f64,
     is_void: bool,
 }
 
@@ -130,9 +143,16 @@ impl Noise {
             }
         };
         let is_void = |loss: &&Loss| loss.worth == Worth::Void;
+        // Others that ran are not in its CPU time, unless they crowd its CPU.
+        let costs = |loss: &&Loss| match loss.kind {
+            LossKind::Taken => !loss.by_programs,
+            LossKind::Slow | LossKind::Crowded | LossKind::LeftOut => true,
+            LossKind::Gone | LossKind::Apart | LossKind::Unseen => false,
+        };
         Noise {
             factor: factor(&|_| true),
             factor_of_void: factor(&is_void),
+            cpu_factor: factor(&costs),
             is_void: losses.iter().flatten().any(|loss| is_void(&loss)),
         }
     }
@@ -149,7 +169,8 @@ impl Noise {
     fn bound(&self, is_open_loop: bool) -> Option<NoiseBound> {
         let held_up_percent = 100.0 * (1.0 - 1.0 / self.factor);
         let factor = Some(self.factor).filter(|factor| !is_open_loop && factor.is_finite());
-        (self.factor > 1.0).then_some(NoiseBound { held_up_percent, factor })
+        let cpu_factor = Some(self.cpu_factor).filter(|factor| factor.is_finite());
+        (self.factor > 1.0).then_some(NoiseBound { held_up_percent, factor, cpu_factor, undisturbed: None })
     }
 }
 

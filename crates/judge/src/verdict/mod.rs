@@ -25,6 +25,7 @@ mod slowness;
 #[cfg(test)]
 mod tests;
 mod told;
+mod undisturbed;
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -49,6 +50,7 @@ pub use levels::{LevelVerdict, NoiseBound, levels};
 pub use limit::link_percent;
 pub use rules::rules;
 pub(crate) use rules::this_host;
+pub use undisturbed::Undisturbed;
 
 /// The verdict on a record.
 pub fn of(record: &RunRecord) -> Verdict {

@@ -279,13 +279,25 @@ pub(crate) fn summary(candidate: &Candidate) -> String {
             line.push_str(&format!("; a change of {from:.1} % would have been shown"));
         }
     }
+    // CPU time per request tells what costs more before the rate does: it varies less, and the server need not be the limit.
+    let rates_differ = found(metric, Finding::Better) + found(metric, Finding::Worse) > 0;
+    let costs = rows(candidate, Metric::SERVER_CPU)
+        .filter(|(_, row)| row.finding.is_difference() && !rates_differ)
+        .max_by(|(_, a), (_, b)| size(a).total_cmp(&size(b)));
+    if let Some((level, Row { change: Some(change), .. })) = costs {
+        let of = if levels > 1 { format!(" at {level}") } else { String::new() };
+        line.push_str(&format!(
+            "; but server CPU per request {}{of}",
+            with_interval(change, Metric::SERVER_CPU)
+        ));
+    }
     let others: Vec<String> = candidate
         .levels
         .first()
         .map_or(&[][..], |level| &level.rows)
         .iter()
         .map(|row| row.metric)
-        .filter(|other| !other.grows_with_load())
+        .filter(|other| !other.grows_with_load() && (*other != Metric::SERVER_CPU || costs.is_none()))
         .filter_map(|other| {
             let worse = found(other, Finding::Worse);
             let of = if levels > 1 { format!(" at {worse} of {levels} levels") } else { String::new() };
@@ -294,7 +306,8 @@ pub(crate) fn summary(candidate: &Candidate) -> String {
         .collect();
     // What follows from the rate in a closed loop needs no mention where the rate says it.
     if !others.is_empty() && !line.starts_with("slower") {
-        line.push_str(&format!("; but {}", others.join(", ")));
+        let joined = if costs.is_some() { "," } else { "; but" };
+        line.push_str(&format!("{joined} {}", others.join(", ")));
     }
     line
 }
