@@ -3,10 +3,15 @@
 //! the kernel for any load generator that uses these system calls.
 //!
 //! With a connection per request the descriptor is used again, as webstone's is: `connect`, `send`, `recv`, and what ends the
-//! connection. This file has HTTP/1 without TLS and what all share; `layered` has TLS and HTTP/2.
+//! connection. This file has HTTP/1 without TLS and what all share; `layered` has TLS and HTTP/2, `http3` HTTP/3.
 
+mod datagrams;
 mod http2;
+mod http3;
 mod layered;
+mod quic;
+mod quic_ranges;
+mod quic_wire;
 
 use std::io;
 use std::net::{SocketAddr, TcpStream};
@@ -18,7 +23,7 @@ use clap::Parser;
 use nix::sys::resource::{UsageWho, getrusage};
 use nix::sys::time::TimeValLike as _;
 use rustix::buffer::spare_capacity;
-use rustix::event::epoll;
+use rustix::event::{Timespec, epoll};
 use rustix::io::Errno;
 use rustix::net::{self, AddressFamily, RecvFlags, SendFlags, Shutdown, SocketFlags, SocketType, sockopt};
 use serde_json::json;
@@ -41,19 +46,20 @@ struct Arguments {
     seconds: u64,
     /// http://ADDRESS:PORT/PATH or https://ADDRESS:PORT/PATH
     url: String,
-    /// `resume` is `per-request` with resumed TLS sessions.
-    #[arg(value_parser = ["keep-alive", "receive", "per-request", "reset", "resume", "h2"])]
+    /// `resume` is `per-request` with resumed TLS sessions, `h3-per-request` is it in HTTP/3.
+    #[arg(value_parser = ["keep-alive", "receive", "per-request", "reset", "resume", "h2", "h3", "h3-per-request"])]
     way: String,
-    /// Streams of HTTP/2 at a time on each connection, with `h2` only.
+    /// Streams at a time on each connection, with `h2` and `h3` only.
     #[arg(value_parser = clap::value_parser!(u64).range(1..))]
     streams: Option<u64>,
 }
 
 fn main() -> ExitCode {
     let measured = load(Arguments::parse()).and_then(|load| {
-        let measured = match load.is_layered() {
-            true => measure::<layered::Clients<'_>>(&load),
-            false => measure::<Clients<'_>>(&load),
+        let measured = match load.way {
+            Way::Http3 { .. } | Way::Http3PerRequest => measure::<http3::Clients<'_>>(&load),
+            _ if load.is_layered() => measure::<layered::Clients<'_>>(&load),
+            _ => measure::<Clients<'_>>(&load),
         };
         measured.map_err(|error| error.to_string())
     });
@@ -84,6 +90,10 @@ enum Way {
     Resume,
     /// Never; each has this many streams of HTTP/2 at a time.
     Http2 { streams: usize },
+    /// The same of HTTP/3.
+    Http3 { streams: usize },
+    /// As [`Way::PerRequest`] in HTTP/3, where this side ends them.
+    Http3PerRequest,
 }
 
 impl Way {
@@ -139,7 +149,13 @@ fn load(arguments: Arguments) -> Result<Load, String> {
         ("reset", None) if scheme == "http" => Way::Reset,
         ("resume", None) if scheme == "https" => Way::Resume,
         ("h2", Some(streams)) => Way::Http2 { streams: streams as usize },
-        _ => return Err(format!("{way}: reset needs http, resume https, and h2 a number of streams")),
+        ("h3", Some(streams)) if scheme == "https" => Way::Http3 { streams: streams as usize },
+        ("h3-per-request", None) if scheme == "https" => Way::Http3PerRequest,
+        _ => {
+            return Err(format!(
+                "{way}: reset needs http, resume and h3 https, h2 and h3 a number of streams"
+            ));
+        }
     };
     Ok(Load {
         clients: connections as usize,
@@ -154,8 +170,25 @@ fn load(arguments: Arguments) -> Result<Load, String> {
 
 /// Connections under load.
 trait Drive<'a>: Sized {
+    /// What is waited for.
+    const INTEREST: epoll::EventFlags = epoll::EventFlags::IN
+        .union(epoll::EventFlags::OUT)
+        .union(epoll::EventFlags::RDHUP)
+        .union(epoll::EventFlags::ET);
+    /// How often [`tick`](Self::tick) is called; `None`: never.
+    const TICK: Option<Duration> = None;
+
     /// Prepares for a load.
     fn new(load: &'a Load) -> io::Result<Self>;
+
+    /// A socket that is not connected.
+    fn open(load: &Load) -> io::Result<OwnedFd> {
+        let family = if load.address.is_ipv4() { AddressFamily::INET } else { AddressFamily::INET6 };
+        let flags = SocketFlags::NONBLOCK | SocketFlags::CLOEXEC;
+        let socket = net::socket_with(family, SocketType::STREAM, flags, None)?;
+        sockopt::set_tcp_nodelay(&socket, true)?;
+        Ok(socket)
+    }
 
     /// Takes a new socket, and has it connect.
     fn add(&mut self, socket: OwnedFd) -> io::Result<()>;
@@ -165,33 +198,44 @@ trait Drive<'a>: Sized {
 
     /// Answers that came whole.
     fn requests(&self) -> u64;
+
+    /// Does what needs no event.
+    fn tick(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+
+    /// Ends all connections, where the kernel does not.
+    fn end(&mut self) -> io::Result<()> {
+        Ok(())
+    }
 }
 
 /// Loads the server, and says what it took as JSON.
 fn measure<'a, D: Drive<'a>>(load: &'a Load) -> io::Result<String> {
     let mut clients = D::new(load)?;
     let poll = epoll::create(epoll::CreateFlags::CLOEXEC)?;
-    let family = if load.address.is_ipv4() { AddressFamily::INET } else { AddressFamily::INET6 };
-    let flags = SocketFlags::NONBLOCK | SocketFlags::CLOEXEC;
     for number in 0..load.clients {
-        let socket = net::socket_with(family, SocketType::STREAM, flags, None)?;
-        sockopt::set_tcp_nodelay(&socket, true)?;
-        let interest =
-            epoll::EventFlags::IN | epoll::EventFlags::OUT | epoll::EventFlags::RDHUP | epoll::EventFlags::ET;
-        epoll::add(&poll, &socket, epoll::EventData::new_u64(number as u64), interest)?;
+        let socket = D::open(load)?;
+        epoll::add(&poll, &socket, epoll::EventData::new_u64(number as u64), D::INTEREST)?;
         clients.add(socket)?;
     }
     let mut events = Vec::with_capacity(BATCH);
     let opens = Instant::now() + WARM_UP;
     let mut window: Option<(Instant, f64)> = None;
     let mut before = 0;
+    let mut ticked = Instant::now();
+    let longest = D::TICK.map(Timespec::try_from).transpose().map_err(io::Error::other)?;
     loop {
         events.clear();
-        epoll::wait(&poll, spare_capacity(&mut events), None)?;
+        epoll::wait(&poll, spare_capacity(&mut events), longest.as_ref())?;
         for event in &events {
             clients.handle(event.data.u64() as usize, event.flags)?;
         }
         let now = Instant::now();
+        if D::TICK.is_some_and(|tick| now - ticked >= tick) {
+            ticked = now;
+            clients.tick()?;
+        }
         match window {
             None if now >= opens => {
                 before = clients.requests();
@@ -204,6 +248,7 @@ fn measure<'a, D: Drive<'a>>(load: &'a Load) -> io::Result<String> {
                     "rate": requests as f64 / (now - opened).as_secs_f64(),
                     "window_cpu_per_request_s": (own_cpu_s()? - cpu_s) / requests as f64,
                 });
+                clients.end()?;
                 return Ok(report.to_string());
             }
             _ => {}
@@ -376,9 +421,11 @@ mod tests {
             ("1 1 ftp://127.0.0.1:1/ reset", "ftp://127.0.0.1:1/: neither http://"),
             ("1 1 http://localhost/ reset", "localhost: not ADDRESS:PORT"),
             ("1 1 http://127.0.0.1:1/ kept", "invalid value 'kept' for '<WAY>'"),
-            ("1 1 http://127.0.0.1:1/ resume", "resume: reset needs http, resume https"),
+            ("1 1 http://127.0.0.1:1/ resume", "resume: reset needs http, resume and h3 https"),
             ("1 1 https://127.0.0.1:1/ reset", "reset: reset needs http"),
-            ("1 1 http://127.0.0.1:1/ h2", "h2 a number of streams"),
+            ("1 1 http://127.0.0.1:1/ h2", "h2 and h3 a number of streams"),
+            ("1 1 http://127.0.0.1:1/ h3 1", "h3: reset needs http, resume and h3 https"),
+            ("1 1 https://127.0.0.1:1/ h3-per-request 2", "h3-per-request: "),
             ("1 1 http://127.0.0.1:1/ h2 0", "invalid value '0' for '[STREAMS]'"),
         ] {
             let error = loaded(text).unwrap_err();
