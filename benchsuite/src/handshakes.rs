@@ -12,6 +12,8 @@ use crate::modes::Mode;
 pub const LOG_FORMAT: &str = "$ssl_session_reused $ssl_protocol $ssl_cipher";
 /// Share of full handshakes where all should be resumed: each client's first is full.
 const FULL_SHARE_MAX: f64 = 0.1;
+/// Connections per request where each should have a new one: those of the last requests are not logged yet.
+const NEW_SHARE_MIN: f64 = 0.9;
 
 /// How many handshakes there were of each kind.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
@@ -45,17 +47,19 @@ impl Handshakes {
         }
     }
 
-    /// Whether they are what a mode is about.
+    /// Whether they are what a mode is about, with this number of requests.
     ///
     /// # Errors
     /// What they are instead.
-    pub fn fit(&self, mode: Mode) -> Result<(), String> {
+    pub fn fit(&self, mode: Mode, requests: u64) -> Result<(), String> {
         let count = |start: &str| -> u64 {
             self.0.iter().filter(|(kind, _)| kind.starts_with(start)).map(|(_, count)| count).sum()
         };
         let (full, resumed) = (count("full "), count("resumed "));
         let all: u64 = self.0.values().sum();
+        let is_enough = mode.keeps_alive() || all as f64 >= NEW_SHARE_MIN * requests as f64;
         let fits = match mode {
+            _ if mode.is_secure() && !is_enough => false,
             Mode::HttpsFull | Mode::H3Full => full > 0 && full == all,
             Mode::HttpsResumed => {
                 resumed > 0 && full + resumed == all && full as f64 <= FULL_SHARE_MAX * all as f64
@@ -63,7 +67,7 @@ impl Handshakes {
             _ if mode.is_secure() => full + resumed == all && all > 0,
             _ => all == 0,
         };
-        if fits { Ok(()) } else { Err(format!("its handshakes were {self}")) }
+        if fits { Ok(()) } else { Err(format!("its handshakes were {self}, of {requests} requests")) }
     }
 }
 
@@ -89,7 +93,9 @@ mod tests {
     #[test]
     fn the_wrong_kind_of_handshake_is_no_result() {
         for (log, mode, fits) in [
-            (FULL.repeat(3), Mode::HttpsFull, true),
+            (FULL.repeat(91), Mode::H3Full, true),
+            (FULL.repeat(64), Mode::H3Full, false),
+            (FULL.repeat(103), Mode::HttpsFull, true),
             (FULL.repeat(300) + RESUMED, Mode::HttpsFull, false),
             (String::new(), Mode::HttpsFull, false),
             (FULL.repeat(10) + &RESUMED.repeat(90), Mode::HttpsResumed, true),
@@ -101,7 +107,7 @@ mod tests {
             (String::new(), Mode::H2cTen, true),
         ] {
             let found = Handshakes::of_log(&log);
-            assert_eq!(found.fit(mode).is_ok(), fits, "{mode:?} {found}");
+            assert_eq!(found.fit(mode, 100).is_ok(), fits, "{mode:?} {found}");
         }
     }
 

@@ -3,6 +3,7 @@
 
 mod arguments;
 mod bars;
+mod caddy;
 mod canned;
 mod children;
 mod disturbance;
@@ -21,6 +22,7 @@ use std::process::{Command, ExitCode, Stdio};
 use std::time::Duration;
 
 use arguments::Arguments;
+use caddy::Caddy;
 use canned::Canned;
 use children::{Cpus, Group, How};
 use clap::Parser as _;
@@ -102,6 +104,7 @@ fn compare(arguments: &Arguments) -> Result<bool, String> {
     for (mode, server, cases) in plan {
         let started = match (server, &canned) {
             (Server::Canned, Some(program)) => Started::Canned(Canned::start(program, mode, &cpus)?),
+            (Server::Caddy, _) => Started::Caddy(Caddy::start(folder.path(), &cpus)?),
             _ => Started::Nginx(Nginx::start(folder.path(), mode, server, &cpus)?),
         };
         let target = Target { base_url: started.base_url(), folder: folder.path(), cpus: &cpus };
@@ -127,6 +130,7 @@ fn compare(arguments: &Arguments) -> Result<bool, String> {
 enum Started {
     Nginx(Nginx),
     Canned(Canned),
+    Caddy(Caddy),
 }
 
 impl Started {
@@ -134,14 +138,15 @@ impl Started {
         match self {
             Started::Nginx(nginx) => nginx.base_url(),
             Started::Canned(canned) => canned.base_url(),
+            Started::Caddy(caddy) => caddy.base_url(),
         }
     }
 
-    /// The TLS handshakes since the last call.
-    fn take_handshakes(&self) -> Result<Handshakes, String> {
+    /// The TLS handshakes since the last call; `None` if the server does not log them.
+    fn take_handshakes(&self) -> Result<Option<Handshakes>, String> {
         match self {
-            Started::Nginx(nginx) => nginx.take_handshakes(),
-            Started::Canned(_) => Ok(Handshakes::default()),
+            Started::Nginx(nginx) => nginx.take_handshakes().map(Some),
+            Started::Canned(_) | Started::Caddy(_) => Ok(None),
         }
     }
 }
@@ -163,6 +168,13 @@ fn plan(arguments: &Arguments, cpus: &Cpus, descriptors: u64) -> Vec<(Mode, Serv
         for server in servers {
             if server == Server::NginxShared && cpus.both().is_none() {
                 eprintln!("skipped: {} on {} needs two CPUs", mode.name(), server.name());
+                continue;
+            }
+            if server == Server::Caddy && !Caddy::is_installed() {
+                eprintln!(
+                    "skipped: {} on caddy, which is not installed\nhint: apt-get install caddy",
+                    mode.name()
+                );
                 continue;
             }
             let (able, too_large): (Vec<Case>, Vec<Case>) = mode
@@ -195,13 +207,13 @@ fn measure(
     let cpus = target.client_cpus(case.workers).filter(|_| case.mode != Mode::Pacing);
     let how = How {
         cpus: cpus.as_deref(),
-        limit: Duration::from_secs(seconds) + GRACE,
+        limit: Duration::from_secs(seconds) + GRACE + tool.lingers(case),
         watch_memory: case.mode.watches_memory(),
     };
     let companion = if case.accompanied { Some(accompany(tool, case, target, how.limit)?) } else { None };
     // Those of the tool before it, if it left some.
     server.take_handshakes()?;
-    let finished = children::run(&command, how).map_err(|error| format!("{}: {error}", tool.name))?;
+    let mut finished = children::run(&command, how).map_err(|error| format!("{}: {error}", tool.name))?;
     // Only now, because its CPU time counts as soon as it is waited for.
     drop(companion);
     if children::interrupted().is_some() {
@@ -216,8 +228,18 @@ fn measure(
     };
     let handshakes = server.take_handshakes()?;
     // Full handshakes beside resumed ones, or plain HTTP/1 where TLS was meant, are no comparison.
-    let measured = measured.and_then(|reading| handshakes.fit(case.mode).map(|()| reading));
-    Ok(Run::new(tool.name, case, round, command, finished, measured, handshakes))
+    let mut measured = measured.and_then(|reading| match &handshakes {
+        Some(handshakes) => handshakes.fit(case.mode, reading.requests).map(|()| reading),
+        None => Ok(reading),
+    });
+    if !tool.lingers(case).is_zero() {
+        // Neither its rate nor its share of a CPU is that of the time in which it waited.
+        finished.wall_s = finished.wall_s.min(seconds as f64);
+        if let Ok(reading) = &mut measured {
+            reading.rate = reading.requests as f64 / seconds as f64;
+        }
+    }
+    Ok(Run::new(tool.name, case, round, command, finished, measured, handshakes.unwrap_or_default()))
 }
 
 /// The same tool with as many clients on the server's CPU, for as long as the value lives.

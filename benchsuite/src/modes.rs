@@ -77,6 +77,8 @@ pub enum Server {
     NginxShared,
     /// `webstone-canned`, cheaper than any real server: so the client is the bottleneck.
     Canned,
+    /// A Caddy on one CPU that serves the same files. It sends many datagrams of HTTP/3 by one call, which nginx does not.
+    Caddy,
 }
 
 /// One thing that is measured in each round, of every tool that can do it.
@@ -121,6 +123,7 @@ impl Mode {
             Mode::Standard => &[Server::Nginx],
             // A server that uses little of the CPU that it shares with a worker.
             Mode::Workers => &[Server::Canned],
+            Mode::H3Ten => &[Server::Nginx, Server::Caddy],
             // Each worker of nginx has a queue of datagrams of its own, to which the kernel deals connections: unevenly, if they are few.
             _ if self.is_http3() => &[Server::Nginx],
             // It knows neither TLS nor HTTP/2. One connection is served by one worker, so a second has nothing to do.

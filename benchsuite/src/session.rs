@@ -150,7 +150,8 @@ impl Session {
         let servers = mode.map_or(Server::value_variants(), Mode::servers).iter().copied().filter(is_its);
         let on = |server: Server| {
             let of = |tool: &str| self.measured(bar, mode?, server, tool);
-            let (measured, floor) = (of(&bar.tool), floor_of(&bar.tool).and_then(of));
+            let measured = of(&bar.tool);
+            let floor = mode.and_then(|mode| floor_of(&bar.tool, mode)).and_then(of);
             Judged {
                 bar: bar.clone(),
                 on: server.name(),
@@ -280,9 +281,11 @@ fn read(path: &str) -> String {
 }
 
 /// The least client that does what a variant of webstone does, if there is one.
-fn floor_of(tool: &str) -> Option<&'static str> {
+fn floor_of(tool: &str, mode: Mode) -> Option<&'static str> {
     match tool {
         "webstone" => Some("floor"),
+        // Over TCP it verifies signatures.
+        "webstone-insecure" if mode == Mode::H3Full => Some("floor"),
         "webstone-reset" => Some("floor-reset"),
         "webstone-content" => Some("floor-content"),
         _ => None,

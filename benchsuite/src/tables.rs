@@ -75,8 +75,12 @@ fn comparison(session: &Session, case: Case, text: &mut String) {
         1 => String::new(),
         streams => format!(" on {} connections of {streams}", case.clients / streams),
     };
-    // wrk does not speak HTTP/2.
-    let peer = if case.mode.is_http2() { "h2load" } else { "wrk" };
+    // wrk speaks neither HTTP/2 nor HTTP/3, and of the tools that speak HTTP/3 none has every mode.
+    let peer = match (case.mode.is_http2(), case.mode.is_http3()) {
+        (true, _) => "h2load",
+        (_, true) => "floor",
+        _ => "wrk",
+    };
     let _ = write!(
         text,
         "\n## {} on {}, {} clients{connections}\n\n\

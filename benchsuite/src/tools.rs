@@ -2,6 +2,7 @@
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
+use std::time::Duration;
 
 use crate::arguments::Arguments;
 use crate::children::Cpus;
@@ -44,7 +45,7 @@ pub const KNOWN: [Known; 17] = [
     Known { name: "wrk", version: &["-v"], install: "apt-get install wrk" },
     Known { name: "ab", version: &["-V"], install: "apt-get install apache2-utils" },
     Known { name: "h2load", version: &["--version"], install: "apt-get install nghttp2-client" },
-    Known { name: "oha", version: &["--version"], install: "cargo install oha" },
+    Known { name: "oha", version: &["--version"], install: "cargo install oha --features http3" },
     Known { name: "hey", version: &[], install: "go install github.com/rakyll/hey@latest" },
     Known {
         name: "k6",
@@ -87,6 +88,8 @@ pub struct Tool {
     /// What it says its version is.
     pub version: String,
     program: PathBuf,
+    /// Whether it was built with HTTP/3.
+    speaks_http3: bool,
 }
 
 /// What a command line needs to know besides the case.
@@ -130,7 +133,12 @@ impl Tool {
                 _ => install,
             };
             match program {
-                Some(program) => tools.push(Tool { name, version: version_of(&program, version), program }),
+                Some(program) => tools.push(Tool {
+                    name,
+                    version: version_of(&program, version),
+                    speaks_http3: speaks_http3(name, &program),
+                    program,
+                }),
                 None if named => return Err(format!("--tools: {name} is not there\nhint: {hint}")),
                 None => eprintln!("skipped: {name} is not there\nhint: {hint}"),
             }
@@ -146,8 +154,10 @@ impl Tool {
         let is_new = case.mode.is_secure() || case.mode.is_http2();
         match self.name {
             "webstone-insecure" => matches!(case.mode, HttpsFull | H3Full),
-            // The others speak no HTTP/3. A floor is to come.
-            _ if case.mode.is_http3() => matches!(self.name, "webstone" | "webstone-before" | "oha"),
+            _ if case.mode.is_http3() && !self.speaks_http3 => false,
+            // oha keeps its connections in HTTP/3, whatever it is told.
+            "h2load" | "oha" if case.mode.is_http3() => case.mode.keeps_alive(),
+            _ if case.mode.is_http3() => true,
             // It resumes no session.
             "ab" if is_new => !case.mode.is_http2() && case.mode != HttpsResumed,
             "wrk" if is_new => !case.mode.is_http2(),
@@ -169,6 +179,12 @@ impl Tool {
             // Ten thousand virtual users need gigabytes.
             _ => matches!(case.mode, KeepAlive | PerRequest | Large),
         }
+    }
+
+    /// How long after its measured time it waits at most, without doing anything, before it ends: oha leaves connections of HTTP/3
+    /// open until their idle timeout, and says that they lasted so long.
+    pub fn lingers(&self, case: Case) -> Duration {
+        if self.name == "oha" && case.mode.is_http3() { Duration::from_secs(30) } else { Duration::ZERO }
     }
 
     /// Whether it has measured something, by its exit code.
@@ -226,20 +242,23 @@ impl Tool {
                     "floor-reset" => "reset",
                     "floor-content" => "receive",
                     _ if mode.is_http2() => "h2",
+                    _ if mode == Mode::H3Full => "h3-per-request",
+                    _ if mode.is_http3() => "h3",
                     _ if mode == Mode::HttpsLarge => "receive",
                     _ if mode == Mode::HttpsResumed => "resume",
                     _ if keep => "keep-alive",
                     _ => "per-request",
                 };
                 add(&format!("{connections} {seconds} {url} {way}"));
-                if mode.is_http2() {
+                if mode.is_http2() || mode.is_http3() && keep {
                     add(&streams.to_string());
                 }
             }
             "h2load" => {
-                let how = match mode.is_http2() {
-                    true => format!("-m{streams}"),
-                    false => "--h1".to_owned(),
+                let how = match (mode.is_http2(), mode.is_http3()) {
+                    (true, _) => format!("-m{streams}"),
+                    (_, true) => format!("--alpn-list=h3 -m{streams}"),
+                    _ => "--h1".to_owned(),
                 };
                 add(&format!("{how} -t{workers} -c{connections} -D {seconds}s {url}"));
             }
@@ -355,6 +374,17 @@ fn find(program: &str) -> Option<PathBuf> {
         .find(|file| file.is_file())
 }
 
+/// Whether a tool of this name, or this build of it, speaks HTTP/3: by the name of the library that it then holds.
+fn speaks_http3(name: &str, program: &Path) -> bool {
+    let library = match name {
+        "webstone" | "webstone-before" | "webstone-insecure" | "floor" => return true,
+        "h2load" => &b"ngtcp2"[..],
+        "oha" => b"quinn",
+        _ => return false,
+    };
+    std::fs::read(program).is_ok_and(|bytes| bytes.windows(library.len()).any(|window| window == library))
+}
+
 /// The first line that a program says about its version.
 fn version_of(program: &Path, arguments: &[&str]) -> String {
     if arguments.is_empty() {
@@ -371,7 +401,7 @@ mod tests {
     use crate::modes::Server;
 
     fn command(name: &'static str, mode: Mode, which: usize) -> Option<String> {
-        let tool = Tool { name, version: String::new(), program: name.into() };
+        let tool = Tool { name, version: String::new(), program: name.into(), speaks_http3: true };
         let case = mode.cases(Server::Nginx)[which];
         let folder = tempfile::tempdir().unwrap();
         let cpus = Cpus { server: Some(0), client: Some(1) };
@@ -439,7 +469,15 @@ mod tests {
                 Mode::HttpsResumed,
                 "oha --no-tui --output-format json -c 64 -z 3s --disable-keepalive --insecure SECURE",
             ),
+            ("h2load", Mode::H3Ten, "h2load --alpn-list=h3 -m10 -t1 -c8 -D 3s SECURE"),
+            (
+                "oha",
+                Mode::H3Hundred,
+                "oha --no-tui --output-format json -c 1 -z 3s --insecure --http-version 3 -p 100 SECURE",
+            ),
             ("floor", Mode::H2cTen, "floor 8 3 URL h2 10"),
+            ("floor", Mode::H3Ten, "floor 8 3 SECURE h3 10"),
+            ("floor", Mode::H3Full, "floor 64 3 SECURE h3-per-request"),
             ("floor", Mode::HttpsResumed, "floor 64 3 SECURE resume"),
             (
                 "webstone",
@@ -457,6 +495,8 @@ mod tests {
             ("ab", Mode::HttpsResumed),
             ("wrk", Mode::H2Ten),
             ("h2load", Mode::HttpsFull),
+            ("h2load", Mode::H3Full),
+            ("oha", Mode::H3Full),
             ("hey", Mode::HttpsKeepAlive),
             ("webstone-bare", Mode::H2Ten),
             ("webstone-insecure", Mode::KeepAlive),
@@ -467,8 +507,10 @@ mod tests {
 
     #[test]
     fn a_saturated_generator_has_measured_and_a_failed_one_has_not() {
-        let measured =
-            |name, code| Tool { name, version: String::new(), program: name.into() }.has_measured(code);
+        let measured = |name, code| {
+            Tool { name, version: String::new(), program: name.into(), speaks_http3: false }
+                .has_measured(code)
+        };
         assert!(measured("webstone-reset", Some(INVALID)) && measured("wrk", Some(0)));
         assert!(
             !measured("wrk", Some(INVALID)) && !measured("webstone", Some(1)) && !measured("webstone", None)
