@@ -126,10 +126,13 @@ pub(super) fn files_common(site: &Site) -> String {
 /// The file around `http`, and how nginx is started with it.
 pub(super) fn whole(site: &Site, http: &str, caching: &str) -> Setup {
     let workers = site.threads();
-    let connections = match site.is_tuned() {
-        // Each worker may get all clients at first, and a proxy has two connections for each.
-        true => (2 * site.connections + 512).next_power_of_two().clamp(4096, 65_536),
-        false => 768,
+    // Each worker may get all clients at first, and a proxy has two connections for each.
+    let sockets = (2 * site.connections + 512).next_power_of_two().clamp(4096, 65_536);
+    let connections = match (site.is_tuned(), site.spec.http3) {
+        (false, _) => 768,
+        (true, false) => sockets,
+        // Each stream takes one, too: a client's connection has up to six at a time.
+        (true, true) => 4 * sockets,
     };
     let mut text = format!(
         "# nginx, profile {}, written by webstone.\ndaemon off;\npid {};\nerror_log {};\n# Debian: auto, which counts the machine's CPUs instead of those that it may run on.\nworker_processes {workers};\n",
@@ -141,7 +144,7 @@ pub(super) fn whole(site: &Site, http: &str, caching: &str) -> Setup {
     if site.is_tuned() {
         text +=
             "# Two open files per connection: the socket and the file; the default is the login's limit.\n";
-        text += &format!("worker_rlimit_nofile {};\n", 2 * connections);
+        text += &format!("worker_rlimit_nofile {};\n", 2 * sockets);
         if workers as usize == site.cpus.len() && workers > 1 {
             text += "# One worker per CPU, so that the scheduler does not move them.\n";
             let masks: Vec<String> =
