@@ -58,7 +58,7 @@ const ENTRIES: [Entry; 13] = [
         &["hdr", "hdrhistogram", "wrk2", "percentiles"]),
     (Format::Prometheus, "prometheus", "metrics, Prometheus text format 0.0.4", &["prom"], &["prom", "openmetrics", "metrics"]),
     (Format::Otel, "otel", "metrics, OpenTelemetry OTLP/JSON", &[], &["otlp", "opentelemetry", "otlp-json"]),
-    (Format::Junit, "junit", "test cases for CI, JUnit XML", &[], &["xml", "junit-xml", "xunit", "ci"]),
+    (Format::Junit, "junit", "test cases for CI, JUnit XML", &["xml"], &["xml", "junit-xml", "xunit", "ci"]),
 ];
 
 impl Format {
@@ -238,7 +238,7 @@ mod tests {
     fn the_ending_of_a_file_chooses_where_it_says_something() {
         let of = |name: &str| Format::of_file(Path::new(name));
         assert_eq!(of("a/report.XLSX"), Some(Format::Xlsx));
-        assert_eq!(of("levels.csv"), Some(Format::Csv));
+        assert_eq!((of("levels.csv"), of("ci.xml")), (Some(Format::Csv), Some(Format::Junit)));
         assert_eq!((of("report"), of("report.out"), of(".md")), (None, None, None));
     }
 }

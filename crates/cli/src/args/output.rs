@@ -31,7 +31,7 @@ pub struct OutputArgs {
     #[arg(long, value_name = "NAME")]
     pub name: Option<String> => (name = |run| run.name.clone()),
 
-    /// Format of the report; with -o, the file's ending can say it (html, json, csv, xlsx, md, hgrm, prom, txt)
+    /// Format of the report; with -o, the file's ending can say it (html, json, csv, xlsx, md, hgrm, prom, xml, txt)
     ///
     /// Example: --format json
     #[arg(long, value_name = "FORMAT", value_parser = values::report_format())]
@@ -95,7 +95,7 @@ pub struct ReportArgs {
 
     /// Format of the report; several runs share one workbook or one set of metrics
     ///
-    /// Default: by the ending of the file of -o (html, json, csv, xlsx, md, hgrm, prom, txt), else text. Example: --format csv
+    /// Default: by the ending of the file of -o (html, json, csv, xlsx, md, hgrm, prom, xml, txt), else text. Example: --format csv
     #[arg(long, value_name = "FORMAT", value_parser = values::report_format())]
     pub format: Option<Format>,
 

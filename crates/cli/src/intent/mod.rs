@@ -238,7 +238,7 @@ pub(crate) fn format_of(named: Option<Format>, output: Option<&Path>) -> Result<
             file.display(),
             ending.to_string_lossy()
         ))
-        .hint("end it with .html, .json, .csv, .xlsx, .md, .hgrm, .prom or .txt, or name the format with --format")),
+        .hint("end it with .html, .json, .csv, .xlsx, .md, .hgrm, .prom, .xml or .txt, or name the format with --format")),
         (format, _) => Ok(format),
     }
 }
