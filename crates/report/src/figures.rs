@@ -1,8 +1,8 @@
-//! The figures that a record's directory holds beside the record (`figures.json`): everything computed, as the program
-//! that measured computed it. And their comparison with what the record gives now.
+//! The figures in `figures.json`, which is stored beside the record: as the program that measured computed them. And their comparison
+//! with what this program computes from the record.
 //!
-//! The comparison knows no figure by name: two trees are walked, so that a figure added later is compared from its first
-//! day, and one that another version did not know is told apart from one that differs.
+//! The comparison walks two trees of JSON and knows no figure by name. So a new figure is compared from its first day, and a figure
+//! that only one of the versions knows is not taken for one that differs.
 
 use serde_json::Value;
 use webstone_judge::verdict;
@@ -32,7 +32,7 @@ pub struct Comparison {
     pub compared: usize,
     /// Those that differ.
     pub differences: Vec<Difference>,
-    /// Those that this version computes and the stored ones lack.
+    /// Those that this version computes and that are not stored.
     pub not_stored: Vec<String>,
     /// Those that are stored and that this version does not compute.
     pub unknown: Vec<String>,

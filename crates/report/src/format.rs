@@ -1,4 +1,4 @@
-//! The names of the formats, as a command line types them, and which of them a report of what can be written in.
+//! The names of the formats as typed on a command line, and which formats each subject of a report can be written in.
 
 use std::fmt;
 use std::path::Path;
@@ -38,7 +38,7 @@ pub enum Format {
     Junit,
 }
 
-/// A format, its name, what it is in a few words, endings of files that ask for it, and what else is typed for it.
+/// A format, its name, a few words about it, the endings of file names that mean it, and its other names.
 type Entry = (Format, &'static str, &'static str, &'static [&'static str], &'static [&'static str]);
 
 /// Every format, in the order of help texts and of [`Format`].
@@ -77,7 +77,7 @@ impl Format {
         ENTRIES[self as usize].1
     }
 
-    /// The format that a file's name asks for by its ending; `None` where it says nothing.
+    /// The format that the ending of a file's name means; `None` where it means none.
     pub fn of_file(path: &Path) -> Option<Format> {
         let ending = path.extension()?.to_str()?.to_ascii_lowercase();
         ENTRIES.into_iter().find(|(.., endings, _)| endings.contains(&&*ending)).map(|entry| entry.0)
@@ -88,7 +88,7 @@ impl Format {
         ENTRIES[self as usize].2
     }
 
-    /// Whether it is no text: nothing for a terminal.
+    /// Whether it is binary and must not be printed to a terminal.
     pub fn is_binary(self) -> bool {
         matches!(self, Format::Xlsx)
     }

@@ -1,8 +1,8 @@
 //! Reports from a stored record: a [`RunRecord`] in, bytes out.
 //!
 //! Nothing but the record is read, so that every report can be made again years later, on another machine. Nothing is
-//! printed here either: the command line decides where the bytes go. Every format stands in a module of its own; what
-//! several of them need (the summary of a level, number formats, the drawing of tables) stands beside them.
+//! printed here either: the command line decides where the bytes go. Each format has a module of its own; what several of them need
+//! (the summary of a level, number formats, the drawing of tables) is beside them.
 //!
 //! What the figures mean is defined by `webstone_measure::figures`; samples of every format are in `docs/reports.md`.
 #![forbid(unsafe_code)]
@@ -83,7 +83,7 @@ pub struct Options {
     pub clients: Option<u32>,
     /// Only iterations of this number, from 1.
     pub iteration: Option<u32>,
-    /// What came of them stands below [`Format::Text`] and [`Format::Hit`].
+    /// Their outcomes are printed below [`Format::Text`] and [`Format::Hit`].
     pub thresholds: Vec<Threshold>,
 }
 
@@ -168,7 +168,7 @@ pub enum ReportError {
     /// Rows of pages are stored beside the record and could not be read.
     #[error("{0}")]
     Pages(#[from] PageRowsError),
-    /// Whoever was to take the report did not.
+    /// Whatever the report is written into failed.
     #[error("the report cannot be written: {0}")]
     Write(#[from] io::Error),
 }

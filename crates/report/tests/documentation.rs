@@ -1,6 +1,6 @@
 //! The samples in `docs/reports.md` are parts of golden files. A line `<!-- sample: FILE -->`, optionally with
-//! `from "TEXT"` and `lines N`, says which; the fenced block behind it must hold just that. After a change that is
-//! meant: `UPDATE_GOLDEN=1 cargo test -p webstone-report` (twice, if golden files changed with it).
+//! `from "TEXT"` and `lines N`, says which; the fenced block below it must hold just that. After an intended
+//! change: `UPDATE_GOLDEN=1 cargo test -p webstone-report` (twice, if golden files changed with it).
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on may panic")]
 
 use std::path::Path;
@@ -53,7 +53,7 @@ fn sample(wanted: &str, golden: &Path) -> String {
     lines.join("\n") + "\n"
 }
 
-/// Words in capitals are read first, and mean something particular.
+/// Words in capitals are read first, so each has a fixed meaning.
 #[test]
 fn every_word_in_capitals_is_a_term() {
     let here = Path::new(env!("CARGO_MANIFEST_DIR"));

@@ -1,4 +1,4 @@
-//! The formats that other programs read, each held against a reader that is not ours: a workbook read by calamine and
+//! The formats that other programs read, each checked with a reader that is not ours: a workbook read by calamine and
 //! openpyxl, metrics checked by promtool, OTLP parsed by its field names, percentile text read back.
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on must fail")]
 #![allow(clippy::print_stdout, reason = "a skipped test says why")]
@@ -432,7 +432,7 @@ fn a_record_of_several_hosts_agrees_with_itself_and_a_part_that_was_changed_does
         found.into_iter().map(|found| format!("{}: {}", found.place, found.rule)).collect()
     };
     let sound = records::fleet::fleet();
-    // Simulated runs lack what a stored record has besides.
+    // Simulated runs do not have everything that a stored record has.
     let simulated = rules(&sound);
     let is_of_hosts = |rule: &&String| rule.contains("host") || rule.contains("part");
     assert_eq!(simulated.iter().filter(is_of_hosts).collect::<Vec<_>>(), Vec::<&String>::new());

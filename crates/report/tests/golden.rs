@@ -1,5 +1,5 @@
-//! What there is to say of each fixed record, as the blocks of its documents (`RECORD.document.json`); and each format, drawn from one of
-//! them: both are compared with files in `tests/golden`. After a change that is meant: `UPDATE_GOLDEN=1 cargo test -p webstone-report`,
+//! Each fixed record as the blocks of its documents (`RECORD.document.json`), and one of the records in each format: both are compared
+//! with files in `tests/golden`. After an intended change: `UPDATE_GOLDEN=1 cargo test -p webstone-report`,
 //! and read the difference.
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on may panic")]
 
@@ -108,7 +108,7 @@ fn documents() {
     }
 }
 
-/// What was left out is told of, and its seconds are no sign of damage.
+/// Slices that were left out are reported, and their seconds are not taken for damage.
 #[test]
 fn slices_that_are_left_out_are_no_damage() {
     let told = text(&records::sliced::sliced(), Format::Text, &Options::default());
@@ -133,7 +133,7 @@ fn text_for_a_terminal() {
 fn the_default_report_is_short() {
     let options =
         Options { full_command: Some("webstone report last --full".to_owned()), ..Options::default() };
-    // Errors bring their table along.
+    // With errors there is a table of errors.
     for (name, record, lines_max) in [
         ("brief.txt", records::small(), 26),
         ("", records::proxied(), 39),
@@ -170,7 +170,7 @@ fn a_comparison() {
     golden("comparison.html", &section(&body(&String::from_utf8(page).unwrap()), "comparison"));
 }
 
-/// Everything that calamine, a reader that is not ours, finds in a workbook: sheet by sheet, a line a row.
+/// What calamine, a reader that is not ours, finds in a workbook: sheet by sheet, one line per row.
 fn cells(workbook: &[u8], only: &[&str]) -> String {
     let mut book: calamine::Xlsx<_> = calamine::Reader::new(std::io::Cursor::new(workbook)).unwrap();
     let mut text = String::new();
@@ -285,7 +285,7 @@ fn as_measured_by(workload: &str, mut record: RunRecord) -> RunRecord {
     record
 }
 
-/// Every condition by itself keeps a table away.
+/// Each condition alone prevents the comparison with a table.
 #[test]
 fn what_was_measured_otherwise_is_not_compared() {
     use webstone_report::history::{Other, Published, apart, beside, published};

@@ -1,5 +1,5 @@
-//! The HTML report as text: that nothing of a record can act in it, that it admits nothing from outside, that what is
-//! left out is counted. What a browser makes of it is in `tests/browser`.
+//! The HTML report as text: no text of a record becomes markup or script, nothing is loaded from outside, what is left
+//! out is counted. What a browser makes of it is in `tests/browser`.
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on may panic")]
 
 mod records;
@@ -247,14 +247,14 @@ fn others_on_the_generators_cpu_are_a_caution_from_one_percent_on() {
     );
     assert!(warned.contains("up to 2.00 ms at once"), "{warned}");
     assert!(!said(100_000_000, 900_000).contains("DISTURBED"));
-    // Looked at for less than 50 ms in all: one tick could be all of it.
+    // Monitored for less than 50 ms in all: one tick could be all of it.
     assert!(!said(1_000_000, 900_000).contains("DISTURBED"));
 }
 
 #[test]
 fn nothing_is_shown_below_zero() {
     let mut record = records::small();
-    // One of two iterations of the level of 5 clients brought next to nothing.
+    // One of two iterations of the level of 5 clients had almost no requests.
     record.iterations.iter_mut().find(|run| run.clients == 5).unwrap().measured.counts.succeeded = 10;
     let page = html(&record);
     assert!(page.contains("<td>0</td>"), "{page}");

@@ -1,4 +1,4 @@
-//! JUnit's XML, read by a parser that is not ours: what continuous integration finds in it.
+//! JUnit's XML, read by a parser that is not ours, as continuous integration reads it.
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on may panic")]
 
 mod records;

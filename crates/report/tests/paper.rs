@@ -1,5 +1,5 @@
-//! The two runs that the WebStone paper prints (section 7), made again from its numbers. What can be derived must
-//! come out as printed, to the digit; where the paper contradicts itself, the test says how.
+//! The two runs that the WebStone paper prints (section 7), rebuilt from its numbers. What can be derived must equal the
+//! printed digits; where the paper contradicts itself, the test says how.
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on may panic")]
 
 mod records;

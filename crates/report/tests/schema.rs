@@ -216,7 +216,7 @@ fn computed_figures_stand_beside_the_record() {
 }
 
 /// A checker of the part of JSON Schema (2020-12) that the generated schema uses. Whole validators bring some sixty
-/// crates along; this one panics on a keyword that it does not know, so that it cannot pass by looking away.
+/// crates along; this one panics on a keyword that it does not know, so that it cannot pass by ignoring it.
 fn problems(root: &Value, schema: &Value, value: &Value, at: &str) -> Vec<String> {
     let rules = match schema {
         Value::Bool(true) => return Vec::new(),

@@ -94,7 +94,7 @@ fn without_escapes(text: &str) -> String {
     for piece in pieces {
         plain.push_str(piece.split_once('m').unwrap().1);
     }
-    // A coloured label keeps the spaces behind it, where a plain line is trimmed.
+    // A coloured label keeps the spaces after it, where a plain line is trimmed.
     plain.lines().map(|line| format!("{}\n", line.trim_end())).collect()
 }
 
@@ -134,7 +134,7 @@ fn csv_reads_back_with_the_figures_of_the_record() {
     assert_eq!(rows.len(), record.iterations.len());
     for (row, run) in rows.iter().zip(&record.iterations) {
         let figures = Figures::of(&run.measured);
-        // A line end of somebody else's begins no line, not even inside quotes: `grep` and `cut` know none.
+        // A line end in foreign text begins no line, not even inside quotes, which `grep` and `cut` do not know.
         assert_eq!(&row[column("run")], "quote \" comma , line  end");
         assert_eq!(row[column("clients")].parse(), Ok(run.clients));
         assert_eq!(row[column("iteration")].parse(), Ok(run.iteration));

@@ -146,7 +146,7 @@ fn flat(text: &str) -> String {
 }
 
 #[test]
-fn ranks_are_ranges_and_who_cannot_be_told_apart_is_said() {
+fn ranks_are_ranges_and_servers_that_do_not_differ_are_named() {
     let (series, records) = with(
         "servers = ['nginx', 'apache', 'caddy', 'lighttpd']",
         Kind::Servers,

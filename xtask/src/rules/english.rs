@@ -13,28 +13,19 @@ const NEAR: usize = 60;
 const STYLE: &str = "docs/style.md";
 const EVERYWHERE: &str = "## Phrases";
 const IN_COMMENTS: &str = "## Phrases in comments and names";
-/// Crates whose comments and names are not plain yet.
-const UNREAD: &[&str] = &["crates/report/"];
 
-/// No banned phrase in documents, help and messages, nor in comments and names outside [`UNREAD`].
+/// No banned phrase in documents, help, messages, comments and names.
 pub fn plain(tree: &Tree) -> Vec<Violation> {
     let mut found = Vec::new();
     let (banned, in_comments) = (listed(tree, EVERYWHERE), listed(tree, IN_COMMENTS));
     // The tests of this rule say what it bans.
     for source in tree.rust.iter().filter(|source| source.path != "xtask/src/rules/english.rs") {
         let lower = source.text.to_ascii_lowercase();
-        let is_checked = !UNREAD.iter().any(|folder| source.path.starts_with(folder));
         for (phrase, instead, offset) in phrases(&lower, &banned) {
-            let is_checked = match is_comment(source, offset) {
-                true => is_checked || is_help(source, offset),
-                false => !source.is_test(offset) && !source.path.starts_with("xtask/"),
-            };
-            if is_checked {
+            let is_of_tests = source.is_test(offset) || source.path.starts_with("xtask/");
+            if is_comment(source, offset) || !is_of_tests {
                 found.push(at(source, offset, format!("says `{phrase}`"), &remedy(instead)));
             }
-        }
-        if !is_checked {
-            continue;
         }
         for (phrase, instead, offset) in phrases(&lower, &in_comments) {
             let is_simple = phrase.ends_with(" none") && lower[..offset].ends_with("there ");
@@ -82,12 +73,6 @@ fn is_comment(source: &Source, offset: usize) -> bool {
     let end = source.text[offset..].find('\n').map_or(source.text.len(), |length| offset + length);
     let slashes = source.text[begin..offset].match_indices("//");
     slashes.into_iter().any(|(at, _)| source.code[begin + at..end].trim().is_empty())
-}
-
-/// Whether a comment is the help of a command or option, which users read.
-fn is_help(source: &Source, offset: usize) -> bool {
-    let line = source.text[..offset].rsplit('\n').next().unwrap_or_default();
-    source.path.starts_with("crates/cli/src/args/") && line.trim_start().starts_with("///")
 }
 
 fn is_place(lower: &str, phrase: &str, offset: usize) -> bool {

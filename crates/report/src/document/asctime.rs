@@ -2,7 +2,7 @@
 
 use jiff::{SignedDuration, Timestamp};
 
-/// `Tue Mar  7 01:33:16 1995`, as `asctime` has it, `later_ns` nanoseconds after `instant`. What is no date stays.
+/// `Tue Mar  7 01:33:16 1995`, as `asctime` has it, `later_ns` nanoseconds after `instant`. Text that is not a date stays.
 pub(crate) fn asctime(instant: &str, later_ns: u64) -> String {
     shown(instant, later_ns, "%a %b %e %H:%M:%S %Y")
 }
@@ -12,7 +12,7 @@ pub(crate) fn date_time(instant: &str) -> String {
     shown(instant, 0, "%Y-%m-%d %H:%M:%S UTC")
 }
 
-/// Whole seconds from one instant to another; `None` where either is no date, or they run backwards.
+/// Whole seconds from one instant to another; `None` where either is not a date, or the second is earlier.
 pub(crate) fn seconds_between(from: &str, to: &str) -> Option<u64> {
     let from: Timestamp = from.parse().ok()?;
     let to: Timestamp = to.parse().ok()?;

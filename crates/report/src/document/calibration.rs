@@ -75,7 +75,7 @@ fn sheet(calibration: &Calibration) -> Sheet {
     sheet
 }
 
-/// What others took of the generator's CPUs before a calibration, and what that means.
+/// CPU time that other programs took before a calibration, and what that means.
 pub fn disturbance_line(seen: Disturbance) -> String {
     format!(
         "others took {:.1} % of the generator's CPUs before anything was measured: it can do more than these figures say; stop \

@@ -13,7 +13,7 @@ use super::numbers::{DASH, Scale, count, decimal};
 /// One cell.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(crate) enum Cell {
-    /// Nothing was measured here; no zero that an average would take in.
+    /// Not measured: empty, not a zero that an average would include.
     #[default]
     None,
     Text(String),
@@ -25,9 +25,9 @@ pub(crate) enum Cell {
     /// For people: in the unit of its column.
     Scaled(Value, Scale),
     Flag(bool),
-    /// What stands out, or is a program's word.
+    /// Emphasised text, or a program's word.
     Toned(Tone, Box<Cell>),
-    /// A length between 0 and 1, drawn where letters can draw; with a limit that crosses all of a column.
+    /// A bar of a length between 0 and 1, drawn in text; with a limit that is marked in every row of the column.
     Bar {
         length: f64,
         limit: Option<f64>,

@@ -121,7 +121,7 @@ fn server_hosts(record: &RunRecord) -> Vec<(String, String)> {
     (0..).zip(agents).map(of_host).collect()
 }
 
-/// What was asked of it, as every report of one run has it at its head.
+/// The load, as in the head of every report of one run.
 fn test(record: &RunRecord) -> Group {
     let row = |label: &str, parts: Vec<String>| (label.to_owned(), header::joined(parts, ", "));
     let rows = vec![
@@ -132,7 +132,7 @@ fn test(record: &RunRecord) -> Group {
     Group { title: "Test", rows }
 }
 
-/// The groups of several runs, by name, in one: a row that is not of all of them says of which it is.
+/// The groups of several runs merged by name: a row that not all runs have names those that do.
 pub(crate) fn of_all(runs: &[(&str, &RunRecord)]) -> Vec<Group> {
     let mut all: Vec<(&'static str, Vec<Shared<'_>>)> = Vec::new();
     for (name, record) in runs {
@@ -157,7 +157,7 @@ pub(crate) fn of_all(runs: &[(&str, &RunRecord)]) -> Vec<Group> {
     all.into_iter().map(group).collect()
 }
 
-/// A row with the runs that have it.
+/// A row, and which runs have it.
 struct Shared<'a> {
     label: String,
     text: String,

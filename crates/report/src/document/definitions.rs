@@ -84,7 +84,7 @@ fn read(page: &'static str) -> Vec<Definition> {
 }
 
 impl Definition {
-    /// The definition in one line that needs nothing else of the page: what its letters stand for is said.
+    /// The definition in one line that can be read without the page: it explains the letters of its formula.
     pub(crate) fn sentence(&self) -> String {
         const LETTERS: [(&str, &str); 4] = [
             ("T", "length of the measured window in seconds"),

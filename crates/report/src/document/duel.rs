@@ -1,5 +1,5 @@
-//! A duel as a document: what it found in a sentence for each contestant, the figures with their intervals, the twin, the conditions,
-//! whether it may be believed, and how it was held.
+//! A duel as a document: its result in a sentence for each contestant, the figures with their intervals, the twin, the conditions, the
+//! verdict, and how it was measured.
 
 use serde_json::Value;
 use webstone_judge::duel::{DuelComparison, DuelJudgement, DuelRatio, GateOutcome, JudgedGate};
@@ -15,7 +15,7 @@ use crate::numbers::{Scale, count, counted, seconds, signed};
 
 /// Columns of labels.
 const LABEL: usize = 10;
-/// Answers that differ, told one by one.
+/// Answers that differ, listed one by one.
 const DIFFERENCES_MAX: usize = 5;
 
 /// The document, with the sentences first.
@@ -124,7 +124,7 @@ pub(crate) fn interval(ratio: &DuelRatio) -> String {
     }
 }
 
-/// What there is to know besides the figures: a label, and its text.
+/// Facts besides the figures: a label, and its text.
 pub(crate) type Note = (&'static str, Tone, String);
 
 /// Notes as a list.
@@ -132,7 +132,7 @@ pub(crate) fn listed(notes: Vec<Note>) -> Vec<String> {
     notes.into_iter().map(|(label, _, text)| format!("{label}: {text}")).collect()
 }
 
-/// Answers that differ, which has to be known before any figure.
+/// Answers that differ, which come before any figure.
 pub(crate) fn differences(record: &DuelRecord) -> Vec<Note> {
     let told = |of: &AnswerDifference| {
         let name = record.contestants.get(of.contestant as usize).map_or("", |it| it.name.as_str());
@@ -147,7 +147,7 @@ pub(crate) fn differences(record: &DuelRecord) -> Vec<Note> {
     told.into_iter().map(|text| ("DIFFERS", Tone::Alarm, text)).collect()
 }
 
-/// What became of the conditions.
+/// The outcome of the conditions.
 pub(crate) fn gates(record: &DuelRecord, judgement: &DuelJudgement) -> Vec<Note> {
     let gate = |judged: &JudgedGate| {
         let (word, tone) = match judged.outcome {
@@ -161,7 +161,7 @@ pub(crate) fn gates(record: &DuelRecord, judgement: &DuelJudgement) -> Vec<Note>
     judgement.gates.iter().map(gate).collect()
 }
 
-/// The twin, how it was held, under which conditions, and what else is to be known.
+/// The twin, how the duel was measured, under which conditions, and further notes.
 pub(crate) fn notes(record: &DuelRecord, judgement: &DuelJudgement) -> Vec<Note> {
     let twin = twin_line(record, judgement).map(|text| ("twin", Tone::Plain, text));
     let during = conditions(record).into_iter().map(|text| ("during", Tone::Plain, text));
@@ -270,7 +270,7 @@ fn conditions(record: &DuelRecord) -> Vec<String> {
     waits.into_iter().chain(late).chain(sleeps).collect()
 }
 
-/// How it was held, in a line.
+/// How it was measured, in a line.
 pub(crate) fn how(record: &DuelRecord) -> String {
     let slices: u64 = record.starts.iter().map(|start| start.slices.len() as u64).sum();
     let load = match record.spec.load.rate.as_ref().and_then(|rates| rates.0.first()) {

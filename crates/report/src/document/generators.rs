@@ -27,9 +27,9 @@ pub(crate) struct HostRow {
     pub(crate) p99_s: f64,
     /// The busiest worker in percent of its CPU, the most of a timed run.
     pub(crate) worker_percent_max: f64,
-    /// The fullest link in percent of its speed, the most of a timed run; absent where none tells its speed.
+    /// The fullest link in percent of its speed, the most of a timed run; absent where no link's speed is known.
     pub(crate) link_percent_max: Option<f64>,
-    /// Its clock where that was known worst.
+    /// Its clock, where its error bound was largest.
     pub(crate) clock: ClockOffset,
     /// When its window opened, where that was furthest from the agreed instant.
     pub(crate) opening_skew_ns: i64,
@@ -107,7 +107,7 @@ pub(crate) fn hosts_in_words<'a>(boots: impl ExactSizeIterator<Item = Option<&'a
     }
 }
 
-/// Its own name, with the node of a pod, or where it has none its number.
+/// Its own name, with the node of a pod; its number if it has no name.
 pub(crate) fn name(host: &GeneratorRecord, generator: u32) -> String {
     match host.name.as_str() {
         "" => format!("generator {}", generator + 1),

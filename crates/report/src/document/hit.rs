@@ -1,6 +1,5 @@
-//! One level in a few lines, for a quick measurement. `Requests/sec:`, `Transfer/sec:` and `Non-2xx responses:` stand where
-//! users of wrk look for them, so that scripts that grep them keep working; what is counted follows the number. wrk's line of
-//! the last says that it leaves out 3xx; here it counts them.
+//! One level in a few lines, for a quick measurement. `Requests/sec:`, `Transfer/sec:` and `Non-2xx responses:` are named as in wrk,
+//! so that scripts that grep them keep working. wrk's `Non-2xx or 3xx responses` leaves out 3xx; the line here counts them.
 //!
 //! wrk's megabytes are 2²⁰ bytes; here a megabyte is 10⁶ bytes, as everywhere in webstone, and the line says so.
 
@@ -120,7 +119,7 @@ fn times(measured: &Measured) -> Option<Table> {
     rows.retain(|(name, times, _)| {
         times.count > 0 && (*name != "page" || pages_differ) && (*name != "first byte" || first_differs)
     });
-    // Of answers: one client that waits for seconds would leave nothing of microseconds to see.
+    // Answered requests only: one client that waits for seconds would hide bars of microseconds.
     let scale = |moments: &Moments| Scale::seconds([moments.mean() / NANOS_PER_SECOND as f64]);
     let cell = |moments: &Moments, (ns, is_at_least): (f64, bool)| {
         scale(moments).cell(Value::bounded(ns / NANOS_PER_SECOND as f64, is_at_least))
@@ -140,8 +139,8 @@ fn times(measured: &Measured) -> Option<Table> {
     (!rows.is_empty()).then(|| table.done())
 }
 
-/// Percentiles, and beside them a histogram: the two have as many lines. In open loop percentiles have two columns: from the intended
-/// start, which is the latency, and from the actual one.
+/// Percentiles, and beside them a histogram of the same number of lines. In open loop percentiles have two columns: from the intended
+/// start, which is the latency, and from the actual start.
 fn distribution(distributions: &Distributions, measured: &Measured, doc: &mut Document) {
     let Some(d) = &distributions.response else { return };
     let actual = distributions.response_uncorrected.as_ref();
@@ -191,8 +190,8 @@ fn expects_2xx(record: &RunRecord) -> bool {
         && record.workload.pages.iter().flat_map(|page| &page.files).all(|file| file.detail.status.is_none())
 }
 
-/// Bars whose ends grow by a factor, from the fastest answer to the slowest, and the unit of the ends: of equal ranges, one slow answer
-/// would leave a single bar.
+/// Bars whose ends grow by a factor, from the fastest answer to the slowest, and the unit of the ends. With ranges of equal width one
+/// slow answer would leave a single bar.
 fn histogram(measured: &Measured) -> Option<(Vec<(f64, u64)>, Scale)> {
     let answers = &measured.histograms.response;
     if answers.is_empty() {
@@ -205,7 +204,7 @@ fn histogram(measured: &Measured) -> Option<(Vec<(f64, u64)>, Scale)> {
     bars.iter().any(|(_, answers)| *answers > 0).then(|| (bars, Scale::seconds([median])))
 }
 
-/// Numbers of answers up to each end, in seconds. A bucket (lowest value, width, count) counts where it begins.
+/// Numbers of answers up to each end, in seconds. A bucket (lowest value, width, count) is counted at its lowest value.
 fn bars(buckets: impl Iterator<Item = (u64, u64, u64)>, low: f64, high: f64) -> Vec<(f64, u64)> {
     let factor = (high / low.max(1.0 / NANOS_PER_SECOND as f64)).powf(1.0 / BARS as f64);
     let end = |place: usize| if place == BARS { high } else { low * factor.powf(place as f64) };
@@ -237,7 +236,7 @@ fn handshakes(measured: &Measured, level: &Level<'_>, doc: &mut Document) {
     doc.note(tone, format!("TLS handshakes: {counts}; {agreed}"));
 }
 
-/// How many responses had which status, and the first that was not expected. Records of older versions know the latter only.
+/// How many responses had which status, and the first unexpected one. Records of older versions hold the latter only.
 fn statuses(record: &RunRecord, level: &Level<'_>, doc: &mut Document) {
     let wrong = wrong_status(level);
     let expected = if expects_2xx(record) { "2xx" } else { "as expected" };

@@ -1,5 +1,5 @@
 //! Reports as data: every document (a run, a comparison, a series, …) is made here once, from records and judgements, as a
-//! list of blocks. How a block is drawn, which format it is drawn in and how much room there is, none of them knows.
+//! list of blocks. No document knows the format or how much room there is.
 
 pub(crate) mod advice;
 pub(crate) mod asctime;
@@ -43,7 +43,7 @@ pub(crate) enum Tone {
     Caution,
     /// What makes the figures untrustworthy.
     Alarm,
-    /// What a program reads or is called.
+    /// A program's name, or text for a program.
     Code,
 }
 
@@ -74,7 +74,7 @@ pub(crate) enum Block {
     /// A line that scripts look for: it is printed as it is.
     Line(String),
     List(Vec<String>),
-    /// What is seen when it is asked for.
+    /// Shown only on request: folded, where the format can fold.
     Fold(&'static str, Document),
     /// The first block if a text fits into this number of lines, otherwise the second.
     Either(String, usize, Box<[Block; 2]>),

@@ -1,4 +1,4 @@
-//! How numbers are written: thousands set apart, one unit and one number of decimals for all that is compared.
+//! How numbers are written: thousands separated, one unit and one number of decimals for all values that are compared.
 //!
 //! A column in which each cell has its own unit cannot be compared by eye. So a unit is chosen for a set of
 //! values (by its median), and decimals so that the smallest still shows three digits where there is room.
@@ -17,7 +17,7 @@ pub(crate) const DASH: &str = "–";
 /// Between facts on a line.
 pub(crate) const DOT: &str = " · ";
 
-/// A number with decimals, thousands set apart.
+/// A number with decimals, thousands separated.
 pub(crate) fn decimal(value: f64, decimals: usize) -> String {
     if !value.is_finite() {
         return value.to_string();
@@ -123,7 +123,7 @@ impl Scale {
         Scale { unit, factor, decimals }
     }
 
-    /// A value in the unit. An exact zero carries no decimals, so that it is seen as nothing; it keeps their room.
+    /// A value in the unit. An exact zero has blanks instead of decimals, so that it is recognised.
     pub(crate) fn show(&self, value: f64) -> String {
         if value == 0.0 {
             let room = if self.decimals == 0 { 0 } else { self.decimals + 1 };
@@ -217,7 +217,7 @@ pub(crate) fn seconds(value: f64) -> String {
     Scale::seconds([value]).say(value)
 }
 
-/// A round duration, as on an axis: no digit more than it needs.
+/// A round duration, as on an axis, without trailing zeros.
 pub(crate) fn seconds_round(value: f64) -> String {
     round(&seconds(value))
 }

@@ -30,7 +30,7 @@ pub(crate) struct Level<'a> {
     pub(crate) clients: u32,
     /// Open loop: its rate.
     pub(crate) rate: Option<RateProfile>,
-    /// What its figures are worth; as a part of several records, sound.
+    /// What the verdict says of its figures; sound where the level is one of several records.
     pub(crate) standing: Standing,
     /// How far noise may have moved them.
     pub(crate) noise: Option<NoiseBound>,
@@ -154,7 +154,7 @@ impl Values {
         Values(table::all().map(|figure| figure.value(reading)).collect())
     }
 
-    /// The value of one; `None` where nothing was measured that it could be of.
+    /// The value of one figure; `None` where it was not measured.
     pub(crate) fn value(&self, figure: &Figure) -> Option<Value> {
         self.0[table::all().position(|other| other == figure)?]
     }
@@ -187,8 +187,8 @@ pub(crate) const TIMES: [Time; 4] = [
     }),
 ];
 
-/// The distribution of a level's response times, for a curve: of answered requests; where others make a percentile a lower bound, of
-/// all with the time that they waited.
+/// The distribution of a level's response times, for a curve: of answered requests. Where unanswered ones make a percentile a lower
+/// bound, they are in it with the time that they waited.
 pub(crate) fn response_times(level: &Level<'_>) -> Histogram {
     let measured = merged(&level.runs);
     let mut times = measured.histograms.response.clone();
@@ -198,7 +198,8 @@ pub(crate) fn response_times(level: &Level<'_>) -> Histogram {
     times
 }
 
-/// The level with the highest request rate, where there is a choice and anything succeeded: of the levels that tell something, if any does.
+/// The level with the highest request rate, among those with sound figures if there are any; `None` of a single level, and where no
+/// request succeeded.
 pub(crate) fn peak(levels: &[Level<'_>]) -> Option<usize> {
     let rate = |index: &usize| levels[*index].figures.request_rate;
     let is_conclusive = |index: &usize| levels[*index].standing.is_conclusive() && rate(index) > 0.0;
@@ -219,7 +220,7 @@ pub(crate) fn request_rate(measured: &Measured) -> f64 {
     quotient(measured.counts.succeeded as f64 * NANOS_PER_SECOND as f64, measured.window_ns as f64)
 }
 
-/// What others took of the generator's CPUs before some runs, where somebody looked.
+/// What other programs took of the generator's CPUs before some runs, where that was measured.
 pub(crate) fn disturbance<'a>(runs: impl IntoIterator<Item = &'a IterationRecord>) -> Option<Disturbance> {
     let makers = runs.into_iter().flat_map(IterationRecord::load_makers);
     makers.filter_map(|maker| maker.host?.disturbance).reduce(Disturbance::plus)
@@ -236,7 +237,7 @@ pub(crate) fn no_figures(record: &RunRecord) -> String {
     }
 }
 
-/// a / b, and 0 where b is 0: a table has no use for NaN.
+/// a / b, and 0 where b is 0, because a table cannot show NaN.
 pub(crate) fn quotient(a: f64, b: f64) -> f64 {
     if b == 0.0 { 0.0 } else { a / b }
 }

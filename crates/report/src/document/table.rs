@@ -1,5 +1,5 @@
 //! Tables as data: columns with their heads and what they do where there is little room, rows of typed cells, headings and
-//! notes between them. What is drawn, and how, is the formats' business.
+//! notes between them. Formats decide what is drawn, and how.
 
 use serde::Serialize;
 use webstone_measure::figures::Figure;
@@ -17,9 +17,9 @@ pub(crate) enum Room {
     Optional(u8),
     /// Is cut to what remains, but not below this width.
     Flexible(usize),
-    /// The same, and not so far that two of its cells that differ would look alike.
+    /// The same, but cells that differ still look different.
     Distinct(usize),
-    /// Loses words at the end, of a list whole items, but never the first.
+    /// Loses words at the end (of a list, whole items), but never the first.
     Words,
 }
 
@@ -38,7 +38,7 @@ pub(crate) struct Column {
     pub(crate) unit: String,
     pub(crate) left: bool,
     pub(crate) room: Room,
-    /// What it holds, said below the table wherever the column is drawn; none where the head says it.
+    /// What it holds, printed below the table if the column is drawn; `None` where the head says it.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) explanation: Option<&'static str>,
     /// Where what it holds is defined: an anchor of the page of definitions.
@@ -64,7 +64,7 @@ pub(crate) struct Row {
     pub(crate) tone: Tone,
 }
 
-/// A table with what stands around it: a section of the report, whatever the format.
+/// A table with its title and notes: a section of the report in every format.
 #[derive(Clone, Debug, Serialize)]
 pub(crate) struct Sheet {
     pub(crate) title: String,

@@ -1,4 +1,4 @@
-//! Thresholds and conditions as they came out: each with the value that was measured, and whether it passed.
+//! The outcomes of thresholds and conditions: each with the measured value, and whether it passed.
 
 use webstone_measure::metric::{Metric, Quantity};
 use webstone_model::record::RunRecord;
@@ -17,7 +17,7 @@ pub fn render_thresholds(outcomes: &[Outcome], options: &Options) -> String {
     text::render(&doc, options)
 }
 
-/// What comes of the thresholds of these options, at every level that they show.
+/// The outcomes of these options' thresholds, at every level that is shown.
 pub fn checked(record: &RunRecord, options: &Options) -> Vec<Outcome> {
     let mut outcomes = evaluate(&options.thresholds, record);
     outcomes.retain(|outcome| options.clients.is_none_or(|clients| clients == outcome.clients));
@@ -44,7 +44,7 @@ pub(crate) fn sheet(outcomes: &[(Option<String>, &Outcome)]) -> Sheet {
     Sheet::new("Thresholds", "measured over all iterations of a level", table.done())
 }
 
-/// The value, and what it leaves out where that is what breaks the limit.
+/// The value, and what it leaves out if that is why the limit is exceeded.
 pub(crate) fn measured(outcome: &Outcome) -> String {
     let value =
         outcome.measured.map_or_else(|| "not measured".to_owned(), |value| said(outcome.metric, value));

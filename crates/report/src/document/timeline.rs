@@ -32,7 +32,7 @@ pub struct Timeline<'a> {
     pub unit: TimelineUnit,
     /// The runs.
     pub runs: Vec<TimelineRun<'a>>,
-    /// What looks like a step; `None`: there are too few runs to tell.
+    /// What looks like a step; `None` if there are too few runs.
     pub steps: Option<&'a [Step]>,
 }
 
@@ -141,7 +141,7 @@ fn told(timeline: &Timeline<'_>, step: &Step, sheet: &mut Sheet) {
     sheet.note(Tone::Plain, changed);
 }
 
-/// `kernel 6.1 → 6.2`; of what does not hold for all runs, that it holds for most.
+/// `kernel 6.1 → 6.2`; says `most` where it is not so of all runs.
 fn in_words(changed: &Changed) -> String {
     let known = |value: &str| if value.is_empty() { "unknown".to_owned() } else { value.to_owned() };
     let most = if changed.throughout { "" } else { " (most runs)" };

@@ -1,5 +1,5 @@
-//! A workout as text: the answers first, then what the well-behaved saw, how each misdeed was taken, and what the server's
-//! processes held.
+//! A workout as text: the answers first, then what well-behaved clients saw, how the server took each misdeed, and what its processes
+//! used.
 
 use webstone_judge::workout::{Answer, Phase, PhaseRecord, Question, Workout};
 

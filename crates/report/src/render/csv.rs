@@ -1,7 +1,7 @@
-//! Comma-separated values (RFC 4180: a header line, CRLF, quotes where needed). Units stand in the names of columns;
-//! a cell is empty where nothing was measured, so that a spreadsheet does not average zeros that are none.
+//! Comma-separated values (RFC 4180: a header line, CRLF, quotes where needed). Names of columns contain the unit; a cell is empty
+//! where nothing was measured, so that a spreadsheet does not average it as a zero.
 //!
-//! Columns are only ever added at the end, so that what addresses them by number keeps working as well.
+//! New columns are added at the end, so that programs that address columns by number keep working.
 
 use std::borrow::Cow;
 use std::collections::BTreeMap;
@@ -78,7 +78,7 @@ impl Row {
         self.push(name, "", "", value);
     }
 
-    /// A cell of a column that is no figure.
+    /// A cell of a column that is not a figure.
     fn put(&mut self, name: &'static str, heading: &'static str, value: impl Into<Cell>) {
         self.push(name, heading, "", value);
     }
@@ -122,7 +122,7 @@ impl LevelTable {
         LevelTable(levels.map(|(key, runs)| (key, LevelStatistics::of_runs(&runs))).collect())
     }
 
-    /// Every column, for one timed run: the table of figures, with what is no figure where it has always been.
+    /// Every column of one timed run: the table of figures, and the columns that are not figures at their old places.
     pub(crate) fn row(&self, record: &RunRecord, run: &IterationRecord) -> Row {
         let reading = Reading::of(run);
         let mut row = Row::default();
@@ -157,7 +157,7 @@ fn errors(row: &mut Row, run: &IterationRecord) {
     }
 }
 
-/// What is the level's, not the iteration's: the same in every row of a level.
+/// Columns of the level, the same in each of its rows.
 fn interval_columns(row: &mut Row, run: &IterationRecord, statistics: Option<&LevelStatistics>) {
     let mut interval = |figure: &Figure, of: fn(&LevelStatistics) -> Option<Interval>| {
         let interval = statistics.and_then(of);

@@ -67,7 +67,7 @@ fn write_out(histogram: &Histogram, moments: &Moments, out: &mut String) {
     let _ = writeln!(out, "#[Buckets = {:12}, SubBuckets     = {:12}]", 34, 2048);
 }
 
-/// One row: up to `value_ns` lie `count` values, at least the share `quantile`.
+/// One row: `count` values, at least the share `quantile`, are at most `value_ns`.
 #[derive(Debug, PartialEq)]
 struct Row {
     value_ns: u64,

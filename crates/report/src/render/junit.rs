@@ -2,8 +2,8 @@
 //!
 //! A run is a test suite. Its verdict is a test case, and so is each level, and each threshold at each level that it selects. What
 //! makes a run invalid, and a threshold that is not kept, is a failure; a level of which only void timed runs are left is an error:
-//! nothing is known of it. A run in doubt passes, as its exit code does, and says why in its output. Readers know a case again by
-//! class and name: neither holds anything of a single run, unless two runs of one report would share both.
+//! nothing is known of it. A run in doubt passes, as its exit code does, and says why in its output. Readers recognise a case by class
+//! and name, so neither contains anything of a single run, unless two runs of one report would share both.
 //!
 //! The format has no standard. Elements and attributes are those of Jenkins' schema (junit-10.xsd), in its order; times are seconds.
 
@@ -22,14 +22,14 @@ use crate::document::summary::{self, Level};
 use crate::document::thresholds::measured;
 use crate::{Judged, Options, checked};
 
-/// What came of a case: nothing said is a success.
+/// The outcome of a case; the default is a success.
 #[derive(Default)]
 pub(crate) struct Case {
     pub(crate) name: String,
     pub(crate) time_s: f64,
     /// `failure` or `error`, its kind, and why.
     pub(crate) outcome: Option<(&'static str, &'static str, Vec<String>)>,
-    /// What else is to be said.
+    /// Its output.
     pub(crate) output: Vec<String>,
 }
 
@@ -39,7 +39,7 @@ pub(crate) struct Suite<'a> {
     /// RFC 3339, UTC.
     pub(crate) started_at: &'a str,
     pub(crate) host: Option<&'a Value>,
-    /// What was asked of what.
+    /// Its workload and target.
     pub(crate) class: String,
     pub(crate) properties: Vec<(String, String)>,
     pub(crate) cases: Vec<Case>,
@@ -180,7 +180,7 @@ fn of_level(key: LevelKey, level: Option<&Level<'_>>, verdict: &Verdict, voids: 
     }
 }
 
-/// The figures that a level is remembered by, by their keys in the table, in base units.
+/// The headline figures of a level, by their keys in the table, in base units.
 fn headlines(level: &Level<'_>) -> Vec<(String, String)> {
     let figures = table::all().filter(|figure| figure.rank == Rank::Headline);
     let known = figures.filter_map(|figure| Some((figure.key.to_owned(), level.values.value(figure)?)));
@@ -205,7 +205,7 @@ fn properties(record: &RunRecord, verdict: &Verdict) -> Vec<(String, String)> {
         .collect()
 }
 
-/// Text as XML 1.0 may hold it: what it has no name for, or shows nothing, is written as its number.
+/// Text as XML 1.0 may hold it: characters that it forbids, and invisible ones, are written as their numbers.
 fn text(text: &str) -> String {
     let text: String =
         text.chars().map(|c| if matches!(c, '\u{fffe}' | '\u{ffff}') { '\u{fffd}' } else { c }).collect();

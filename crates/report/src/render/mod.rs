@@ -1,5 +1,4 @@
-//! Formats: a file each. Those of documents draw blocks and know no document; those with a shape of their own take figures from the
-//! one table.
+//! Formats: a file each. Some draw the blocks of any document; those with a shape of their own take figures from the table.
 
 pub(crate) mod chart;
 pub(crate) mod classic;

@@ -1,5 +1,5 @@
-//! The last look at a report before it leaves: whatever a format forgot to make harmless is made so here. Formats escape what
-//! their syntax needs escaped, and put what records bring along on one line; this is the net below them.
+//! The last check of a report before it is written. Formats escape what their syntax needs escaped, and put texts of records on one
+//! line; characters that a format forgot are made harmless here.
 
 use serde::Serialize;
 use webstone_measure::shown::{self, lines};

@@ -138,7 +138,7 @@ fn monitored(figure: &Figure, value: Value) -> f64 {
     value.as_f64() * figure.quantity.monitored().factor
 }
 
-/// What a figure is, by its definition.
+/// A figure's definition.
 fn help_of(figure: &Figure) -> String {
     let Defined { section, name } = figure.defined;
     if definition(section, name).is_none() {
@@ -237,7 +237,7 @@ fn of_pages(metrics: &mut Metrics, run: &Labels, record: &RunRecord, pages_max: 
     }
 }
 
-/// The definition of a name; `factor` is what parts the value from what is defined.
+/// The definition of a name; `factor` converts the defined value to the exported one.
 fn help(section: &str, name: &str, factor: &str) -> String {
     let sentence = definition(section, name).map_or_else(|| name.to_owned(), Definition::sentence);
     format!("{sentence} (docs/measurement.md, {name}{factor})")
@@ -272,7 +272,7 @@ impl Labels {
     }
 }
 
-/// Families in the order in which they were first seen: all samples of a name have to stand together.
+/// Families in the order in which they were first seen: the format wants all samples of a name together.
 #[derive(Default)]
 struct Metrics(indexmap::IndexMap<String, Family>);
 

@@ -21,7 +21,7 @@ const INDENT: usize = 2;
 const GAP: usize = 2;
 /// A cell of words is not narrower than this, unless it is all there.
 const WORDS_WIDTH_MIN: usize = 12;
-/// Below this a table has no room for its names and numbers at all.
+/// Narrowest width: below it a table has no room for its names and numbers.
 const WIDTH_MIN: usize = 40;
 /// Strong, faint, good, caution, alarm.
 const STYLES: [&str; 5] = ["\x1b[1m", "\x1b[2m", "\x1b[1;32m", "\x1b[33m", "\x1b[1;31m"];
@@ -117,8 +117,7 @@ impl Screen {
         ours.chars().map(ascii).collect::<String>().into()
     }
 
-    /// Text at the margin: nothing that the record brings along may begin a line, where scripts look for figures. The last piece is
-    /// a word.
+    /// Text at the margin. Nothing from the record may begin a line, because scripts look for figures there. The last piece is a word.
     fn text(&self, pieces: &[(Tone, String)], out: &mut String) {
         let text: String = pieces.iter().map(|(_, text)| text.as_str()).collect();
         let tone = pieces.first().map(|(tone, _)| *tone).unwrap_or_default();
@@ -327,7 +326,7 @@ impl<'a> Drawn<'a> {
             let Line::Row(row) = line else { continue };
             for (index, (cell, drawn)) in row.cells.iter().zip(cells).enumerate() {
                 let Cell::Bar { length, limit } = cell else { continue };
-                // Where a limit crosses them, a place is a value; otherwise the least that there is shows.
+                // Beside a limit, a bar is rounded; without one it is rounded up, so that the shortest is visible.
                 let (room, filled) = match limit {
                     Some(_) => (left.clamp(10, 60), (length * left.clamp(10, 60) as f64).round() as usize),
                     None => (left.min(40), (length * left.min(40) as f64).ceil() as usize),
@@ -350,14 +349,14 @@ impl<'a> Drawn<'a> {
     }
 }
 
-/// Columns that a layout takes.
+/// Width that a layout takes.
 fn total(layout: &[(usize, usize)]) -> usize {
     layout.iter().map(|(_, width)| width + GAP).sum::<usize>() + INDENT - GAP
 }
 
 /// Appends a line without trailing spaces.
 fn push_line(out: &mut String, line: &str) {
-    // One line, whatever was put into it: scripts and readers look for words of ours where lines begin.
+    // Line ends within are removed: scripts look for our words where lines begin.
     for part in line.trim_end().split('\n') {
         out.push_str(part);
         out.push(' ');
@@ -436,7 +435,7 @@ fn first_words(text: &str, width: usize, ellipsis: &str) -> String {
     if marked.width() <= width { marked } else { text[..end].to_owned() }
 }
 
-/// Cuts in the middle: both the directory and the file name of a long URL tell something.
+/// Cuts in the middle, because both directory and file name of a long URL matter.
 fn cut(text: &str, width: usize, ellipsis: &str) -> String {
     let room = width.saturating_sub(ellipsis.width());
     let head = taken(text.chars(), room / 2);
@@ -514,7 +513,7 @@ mod tests {
         let table = table.number("extra", "", Room::Optional(1), |_| 22_u64).done();
         let screen = screen(40);
         let table = Drawn::of(&screen, &table);
-        // Shorter than the first name, both would be its head and its tail.
+        // Cut to less than the first name, both would look alike.
         assert_eq!(table.layout(30), [(0, 22), (1, 4)]);
         assert_eq!(table.layout(24), [(0, 21), (1, 4)]);
     }

@@ -196,7 +196,7 @@ fn zoom(page: &mut Seen<'_>) {
     page.expect(path, whole, "the button shows the whole again");
 }
 
-/// A page in the browser, and what was found wrong with any: all of it, so that one look shows everything.
+/// A page in the browser, and all that was found wrong with any page, so that one run shows everything.
 struct Seen<'a> {
     browser: &'a mut Browser,
     name: &'a str,
@@ -204,7 +204,7 @@ struct Seen<'a> {
 }
 
 impl Seen<'_> {
-    /// Holds an expression in the page against what it should be.
+    /// Compares an expression in the page with what it should be.
     #[track_caller]
     fn expect(&mut self, expression: &str, wanted: Value, what: &str) {
         let found = self.browser.evaluate(expression);
@@ -318,7 +318,7 @@ fn switch_and_readout(page: &mut Seen<'_>) {
     page.expect(shown, json!(true), "the read-out shows the values under the pointer");
 }
 
-/// What does not fit its place: tables at a desk (a narrow screen scrolls them), and everything else anywhere.
+/// What is wider than its place: tables on a desktop (a narrow screen scrolls them), and everything else anywhere.
 const CLIPPED: &str = "[...document.querySelectorAll('main *, header *')].filter(e => e.clientWidth && e.checkVisibility())
     .filter(e => e.scrollWidth > e.clientWidth + 1 && !['visible'].includes(getComputedStyle(e).overflowX))
     .filter(e => innerWidth >= 1280 || !e.matches('.scroll, pre')).filter(e => !e.matches('pre, h2, caption'))
@@ -335,7 +335,7 @@ const OVERLAPS: &str = "[...document.querySelectorAll('svg.plot')].flatMap(svg =
     }));
     return found; })";
 
-/// Texts whose contrast against what lies behind them is below 4.5 : 1 (WCAG 2.2, 1.4.3).
+/// Texts whose contrast against their background is below 4.5 : 1 (WCAG 2.2, 1.4.3).
 const FAINT: &str = "(() => {
     const rgb = text => text.match(/[\\d.]+/g).map(Number);
     const light = c => { const [r, g, b] = c.slice(0, 3).map(v => (v /= 255) <= .04045 ? v / 12.92 : ((v + .055) / 1.055) ** 2.4); return .2126 * r + .7152 * g + .0722 * b; };

@@ -26,7 +26,7 @@ use webstone_workload::{FileRequest, Page, Workload};
 
 use simulation::{Service, simulate};
 
-/// Those that every format has to bear.
+/// Records that every format has to render.
 pub fn all() -> Vec<RunRecord> {
     vec![
         small(),
@@ -173,7 +173,7 @@ pub fn before_and_after() -> [RunRecord; 2] {
     [named("20261121-100000-before", "before", 2_000), named("20261121-110000-after", "after", 1_940)]
 }
 
-/// Two runs that have hardly anything in common, with names that would be markup.
+/// Two runs with hardly a setting in common, and with names that would be markup.
 pub fn hopeless_comparison() -> Comparison {
     let mut other = hit();
     other.id = "<img>|`x`".to_owned();
@@ -196,7 +196,7 @@ fn sweep(id: &str, per_second: u64) -> RunRecord {
     record
 }
 
-/// One level, connections kept alive, one page: what `webstone hit` leaves behind.
+/// One level, connections kept alive, one page: what `webstone hit` stores.
 pub fn hit() -> RunRecord {
     let mut record = empty("20261121-110000-hit", &[64], 1);
     record.spec.client.connections = ConnectionPolicy::KeepAlive;
@@ -226,7 +226,7 @@ pub fn errors() -> RunRecord {
         5_900_000_000,
         "EADDRNOTAVAIL: Cannot assign requested address",
     );
-    // The second client starves: the last one gets what it had. And a request in progress is lost.
+    // The second client starves, and the last one gets its requests. And a request in progress is lost.
     let starved = std::mem::take(&mut run.measured.clients[1]);
     let lucky = &mut run.measured.clients[63];
     lucky.pages += starved.pages;
@@ -254,7 +254,7 @@ pub fn interrupted() -> RunRecord {
     record
 }
 
-/// Killed before anything was measured whole.
+/// Killed before the first timed run was complete.
 pub fn nothing() -> RunRecord {
     let mut record = empty("20261121-120000-killed", &[5, 10], 1);
     record.state = RunState::Partial;
@@ -340,7 +340,7 @@ pub fn many_pages() -> RunRecord {
     record
 }
 
-/// Every text that a server or a file can bring along, as somebody would choose it who wants a report to act.
+/// Hostile text in every field that a server or a file can set.
 pub fn hostile() -> RunRecord {
     const SCRIPT: &str =
         "</script><script>console.error('acted')</script>\"'><img src=x onerror=console.error(1)>";
@@ -501,10 +501,10 @@ fn host(measured: &Measured) -> HostUse {
     }
 }
 
-/// How long a request that fails had waited.
+/// How long a request waited before it failed.
 const FAILED_AFTER_NS: u64 = 1_000_000;
 
-/// `n` requests that failed, spread over nobody in particular: client 0, page 0, the first second.
+/// `n` failed requests, all of client 0, page 0 and the first second.
 pub fn fail(measured: &mut Measured, class: ErrorClass, n: u64, at_ns: u64, detail: &str) {
     for _ in 0..n {
         measured.errors.add(class, || ErrorExample {

@@ -1,7 +1,7 @@
 //! A [`Comparison`] in, text out: tables for a terminal, Markdown for a pull request, JSON for programs.
 //!
-//! What is compared and concluded stands in `webstone_judge::comparison`; here are only words and layouts. The words
-//! that more than one format says stand in this file, so that they say the same.
+//! `webstone_judge::comparison` compares and concludes; here are only words and layouts. Words that several formats share are in this
+//! file.
 
 mod markdown;
 mod text;
@@ -25,7 +25,7 @@ use crate::render::drawn;
 use crate::text::figures;
 use crate::{Format, Options, ReportError, Subject, html, outgoing, thresholds};
 
-/// Makes a report of a comparison. `records` are those that were compared, in their order: a page draws them besides.
+/// Makes a report of a comparison. `records` are those that were compared, in order; a page also draws their charts.
 ///
 /// # Errors
 /// [`ReportError::NoSuchForm`]; [`ReportError::Json`] if serialising fails, which no comparison of records read from files does.
@@ -43,7 +43,7 @@ pub fn render_comparison(
     })
 }
 
-/// What came out, a sentence for each candidate, as the other formats say it.
+/// The result, a sentence for each candidate, in the words of the other formats.
 pub fn comparison_sentences(comparison: &Comparison) -> Vec<String> {
     let several = comparison.candidates.len() > 1;
     let sentence = |candidate: &Candidate| match several {
@@ -69,12 +69,12 @@ pub(crate) fn rows(candidate: &Candidate, metric: Metric) -> impl Iterator<Item 
         .filter_map(move |level| Some((level.key(), level.rows.iter().find(|row| row.metric == metric)?)))
 }
 
-/// A figure that neither record has is no row.
+/// A figure that neither record has gets no row.
 pub(crate) fn is_known(row: &Row) -> bool {
     row.baseline.mean.is_some() || row.candidate.mean.is_some()
 }
 
-/// Every row of a candidate that is one.
+/// Every row of a candidate that has values.
 pub(crate) fn known(candidate: &Candidate) -> impl Iterator<Item = &Row> {
     candidate.levels.iter().flat_map(|level| &level.rows).filter(|row| is_known(row))
 }
@@ -119,7 +119,7 @@ pub(crate) enum Look {
     Page,
 }
 
-/// What became of figures, a row each; a row of text with the heading before it, if there is one.
+/// The changes of figures, a row each, with the heading before it, if there is one.
 pub(crate) fn changes(
     comparison: &Comparison,
     candidate: &Candidate,
@@ -198,7 +198,7 @@ pub(crate) fn title(metric: Metric) -> String {
     }
 }
 
-/// What came of every condition and threshold: a table of each kind that there is.
+/// The outcome of every condition and threshold: a table for each kind that there is.
 pub(crate) fn gates(comparison: &Comparison) -> Vec<Sheet> {
     let mut conditions = Table::of(&comparison.fail_if);
     conditions.text("", Room::Always, |gate| gate_word(gate.result));
@@ -304,7 +304,7 @@ pub(crate) fn summary(candidate: &Candidate) -> String {
             (worse > 0).then(|| format!("{} {}{of}", compared_name(other), Finding::Worse.word(other)))
         })
         .collect();
-    // What follows from the rate in a closed loop needs no mention where the rate says it.
+    // In a closed loop these follow from the rate, so they are left out where the rate is named.
     if !others.is_empty() && !line.starts_with("slower") {
         let joined = if costs.is_some() { "," } else { "; but" };
         line.push_str(&format!("{joined} {}", others.join(", ")));

@@ -1,4 +1,4 @@
-//! The comparison for a terminal: what was compared, what came out in a line, a table a level, the gates.
+//! The comparison for a terminal: what was compared, the result in a line, one table per level, the gates.
 
 use webstone_judge::comparison::{Candidate, Comparison, Difference, Finding, Row, Weight};
 use webstone_judge::verdict::Standing;
@@ -92,7 +92,7 @@ fn against(comparison: &Comparison, candidate: &Candidate, options: &Options, do
     doc.0.push(Block::Table(changes(comparison, candidate, &told, Look::Text)));
 }
 
-/// What a reader of the tables has to know, once.
+/// How to read the tables, once.
 fn notes(candidate: &Candidate, doc: &mut Document) {
     let mut note = |text: &str| doc.note(Tone::Faint, text);
     let sources = floor_sources(candidate);

@@ -1,4 +1,4 @@
-//! A run beside published results: the same figures, measured under the same conditions, and how many times theirs ours are.
+//! A run beside published results: the same figures, measured under the same conditions, and their ratio.
 
 use serde::Serialize;
 use webstone_model::record::RunRecord;
@@ -72,7 +72,7 @@ pub fn beside<'a>(record: &RunRecord, published: &[&'a Published]) -> Vec<Compar
     compared.filter(|compared| !compared.figures.is_empty()).collect()
 }
 
-/// Those of these results that no level of the run can stand beside, by the condition that comes closest.
+/// Those of these results that no level of the run can be compared with, by the first condition that the closest level does not meet.
 pub fn apart<'a>(record: &RunRecord, published: &[&'a Published]) -> Vec<Apart<'a>> {
     let levels = summary::levels(record);
     let run = Run::of(record);
@@ -90,7 +90,7 @@ pub fn apart<'a>(record: &RunRecord, published: &[&'a Published]) -> Vec<Apart<'
     found
 }
 
-/// Tables by page tell of one page, a level's figures of all.
+/// A row of a table by page is of one page, a level's figures are of all.
 fn is_of_levels(result: &Published) -> bool {
     !result.quantities.contains(&Quantity::Hits)
 }

@@ -1,6 +1,6 @@
 //! Under which conditions a result was measured, and whether a run was measured under the same: its workload, how answers came
-//! about, protocol, TLS, connections, CPUs of the server, its cache, look-up of names. A row of a table is set beside a level of a run
-//! only where all of them agree, so that a ratio shows the distance between two machines and not between two questions.
+//! about, protocol, TLS, connections, CPUs of the server, its cache, look-up of names. A row of a table is compared with a level of a
+//! run only where all of them agree, so that a ratio compares two machines and not two different measurements.
 
 use serde::{Deserialize, Serialize};
 use webstone_model::interfaces::Interface;
@@ -9,7 +9,7 @@ use webstone_model::series::Delivery;
 use webstone_model::spec::{ConnectionPolicy, HttpVersion, Software};
 use webstone_workload::TlsPages;
 
-/// How a published row was measured. What its document does not say is not asked of a run either.
+/// How a published row was measured. What its document does not say, a run need not meet.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct Conditions {
@@ -122,7 +122,7 @@ impl Conditions {
         }
     }
 
-    /// The first of them that a run does not meet. What is not known of a run it does not meet.
+    /// The first of them that a run does not meet. A condition that is unknown of the run is not met.
     pub(super) fn unmet(&self, run: &Run<'_>) -> Option<Other> {
         let listed = |listed: bool, other: Other| (!listed).then_some(other);
         let asked = self.workloads.is_empty() || self.workloads.iter().any(|name| name == run.workload);

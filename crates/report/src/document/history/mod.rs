@@ -1,6 +1,6 @@
 //! Results that others published between 1995 and 2000 with WebStone, WebBench and WWWRKOUT, as data: every figure as
 //! its document printed it, with the document's own words for what it is. They were measured on other machines with
-//! other files; what stands beside them shows the distance, not a contest.
+//! other files, so a comparison with them shows progress, not a winner.
 //!
 //! The numbers are in `published.toml`. Nothing is computed for them that the documents do not print.
 
@@ -31,7 +31,7 @@ pub struct Document {
     pub title: String,
     /// Who wrote it.
     pub authors: String,
-    /// When it was published and, where it says so, when was measured.
+    /// When it was published and, where it says so, when it was measured.
     pub published: String,
     /// Year of the measurement; `None` where the document does not say.
     pub year: Option<u16>,

@@ -241,7 +241,7 @@ impl Filled<'_> {
         }
     }
 
-    /// Those who have a line below each printed one: results of the user's own, then servers of today.
+    /// Sources that have a line below each printed one: results of the user's own, then servers of today.
     fn below(
         &self,
         result: &Published,
@@ -270,7 +270,7 @@ impl Filled<'_> {
         self.drawn(&lines, label.then_some(self.shape.label.as_str()), self.clients_head(result), &heads)
     }
 
-    /// The first row of a table of gains has nothing to be compared with.
+    /// The first row of a table of gains has no row before it to compare with.
     fn missing(&self, place: usize, quantity: Quantity) -> String {
         if quantity == Quantity::Scaling && place == 0 { "-".to_owned() } else { self.shape.missing.clone() }
     }

@@ -1,4 +1,4 @@
-//! What a server of today has to put below a printed row: the value of a quantity, of the record that was measured as the row was.
+//! The values of today's servers below a printed row: a quantity of the record that was measured under the row's conditions.
 
 use webstone_judge::verdict;
 use webstone_measure::figures::Figures;
@@ -13,7 +13,7 @@ use crate::summary;
 /// A server of today.
 pub(crate) struct Today {
     pub(crate) name: String,
-    /// Its cells that prove nothing: name, verdict, first reason.
+    /// Its cells whose figures do not count: name, verdict, first reason.
     pub(crate) doubted: Vec<(String, &'static str, Option<String>)>,
     found: Vec<Found>,
 }
@@ -122,7 +122,7 @@ impl Today {
         }
     }
 
-    /// Tables by page stand beside a run whose totals stand beside those of the same document.
+    /// Tables by page are compared with the run that the totals of the same document are compared with.
     fn pages(
         &mut self,
         record: &RunRecord,
@@ -169,7 +169,7 @@ impl Today {
     /// The value of a quantity under the conditions of a row.
     pub(crate) fn value(&self, result: &Published, row: &Row, quantity: Quantity) -> Option<Value> {
         if quantity == Quantity::Scaling {
-            // The row of the fewest CPUs has nothing to be compared with.
+            // The row of the fewest CPUs has no row to compare with.
             let first = result.rows.first().filter(|first| !std::ptr::eq(*first, row))?;
             let (one, this) = (
                 self.value(result, first, Quantity::RequestRate)?,

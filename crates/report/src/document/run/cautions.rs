@@ -1,5 +1,5 @@
-//! What makes figures doubtful without condemning them. Every format shows it; the default text report shows each in a line, without
-//! the explanation and with the first place alone.
+//! What makes figures doubtful, but not invalid. Every format shows it; the default text report has a line for each, without the
+//! explanation and with the first place only.
 
 mod left_out;
 
@@ -28,7 +28,8 @@ const PRESSURE_PERCENT: f64 = 80.0;
 pub(crate) const ERRORS: &str = "ERRORS";
 /// Title of what the run said when it began.
 pub(crate) const WARNING: &str = "WARNING";
-/// Title of the caution about what others took before the levels, which a verdict about what they took in them covers.
+/// Title of the caution about CPU time that other programs took before the levels; left out where the verdict is about what they took
+/// during the levels.
 pub(crate) const DISTURBED_BEFORE: &str = "DISTURBED BEFORE LEVELS";
 
 /// One of them.
@@ -125,7 +126,7 @@ pub(crate) fn of(record: &RunRecord, levels: &[Level<'_>], verdict: &Verdict) ->
     found
 }
 
-/// Errors that are too few to condemn the run.
+/// Errors that are too few to make the run invalid.
 fn errors(record: &RunRecord, verdict: &Verdict, found: &mut Vec<Caution>) {
     let counts = summary::counts(record);
     let condemned =
@@ -167,7 +168,7 @@ fn kept_off(record: &RunRecord, levels: &[Level<'_>], found: &mut Vec<Caution>) 
     }
 }
 
-/// CPUs of the generator that others took a good part of before the levels.
+/// CPUs of the generator of which other programs took a large part before the levels.
 fn disturbed(record: &RunRecord, found: &mut Vec<Caution>) {
     let seen = summary::disturbance(&record.iterations)
         .filter(|seen| seen.looked_ns >= DISTURBANCE_NS_MIN && seen.taken_percent() >= DISTURBED_PERCENT_MAX);
@@ -182,7 +183,7 @@ fn disturbed(record: &RunRecord, found: &mut Vec<Caution>) {
     }
 }
 
-/// Levels at which the generator itself is a good part of the latency that it shows.
+/// Levels at which the generator's own delay is a large part of the latency.
 fn generator_delay(levels: &[Level<'_>], found: &mut Vec<Caution>) {
     let delayed: Vec<String> = levels
         .iter()
@@ -203,8 +204,8 @@ fn generator_delay(levels: &[Level<'_>], found: &mut Vec<Caution>) {
     }
 }
 
-/// Levels at which the generator itself is a good part of the connect times that it shows: more than the loop's delay, because
-/// a loop that is busy learns late that a connection stands.
+/// Levels at which the generator's own delay is a large part of connect times. It is more than the event loop's delay, because a busy
+/// loop learns late that a connection is established.
 fn connect_delay(levels: &[Level<'_>], found: &mut Vec<Caution>) {
     let delayed: Vec<String> = levels
         .iter()
@@ -229,7 +230,7 @@ fn cut_short(levels: &[Level<'_>], found: &mut Vec<Caution>) {
         .iter()
         .filter_map(|level| {
             let answered = level.counts.succeeded;
-            // Seconds go on through what was left out.
+            // Seconds also cover slices that were left out.
             let span = level.runs.iter().map(|run| run.measured.span_total().requests).sum::<u64>();
             let held = level.distributions.response.as_ref().map_or(0, |response| response.count);
             let seconds = level.runs.iter().flat_map(|run| &run.measured.seconds.0);
@@ -303,7 +304,7 @@ fn noise(levels: &[Level<'_>], found: &mut Vec<Caution>) {
     }
 }
 
-/// Hosts that differ from the others that made the load with them.
+/// Hosts that differ from the others of the load.
 fn differing(record: &RunRecord, found: &mut Vec<Caution>) {
     let told = generators::told(record, &generators::differing(record));
     if told.is_empty() {
@@ -349,7 +350,7 @@ fn host(record: &RunRecord, found: &mut Vec<Caution>) {
     pressure(&record.spec, &record.iterations, found);
 }
 
-/// What the load generator's own UDP sockets had no room for.
+/// Datagrams that the load generator's own UDP sockets dropped.
 fn receive_queues(iterations: &[IterationRecord]) -> Option<Caution> {
     let of_run = |run: &IterationRecord| run.measured.http3.as_ref().map_or(0, |http3| http3.receive_drops);
     let times = iterations.iter().map(of_run).fold(0, u64::saturating_add);
@@ -360,7 +361,7 @@ fn receive_queues(iterations: &[IterationRecord]) -> Option<Caution> {
     (times > 0).then(|| caution.meaning(meaning).remedy(remedy))
 }
 
-/// What the server's listening sockets dropped; where the kernel did not tell, what those of all programs of the host did.
+/// What the server's listening sockets dropped; where the kernel did not report it, what those of all programs of the host dropped.
 fn listen_queue(hosts: &[&HostUse], host: &str) -> Option<Caution> {
     let sum = |of: fn(&HostUse) -> u64| hosts.iter().map(|host| of(host)).fold(0, u64::saturating_add);
     let datagrams = sum(|host| host.datagram_drops.unwrap_or(0));
@@ -391,7 +392,7 @@ fn listen_queue(hosts: &[&HostUse], host: &str) -> Option<Caution> {
     (count > 0).then(|| caution.meaning("each such connection waits a second or more for its next SYN"))
 }
 
-/// Timed runs in which this host was looked at too late, so that its counters are of another time than the window.
+/// Timed runs in which this host's counters were read too late, so that they are not of the window.
 fn monitored(record: &RunRecord, found: &mut Vec<Caution>) {
     let late = record.iterations.iter().filter_map(|run| {
         let (host, window_ns) = (run.host.as_ref()?, run.measured.window_ns);
@@ -456,8 +457,8 @@ impl Pressure {
     }
 }
 
-/// Local ports that connections have, and how many there are: of the pair of addresses that has most, where the kernel told, or
-/// else of the whole host, which is the most that one pair can have.
+/// Local ports in use and available: of the pair of addresses that uses most, where the kernel reported it, otherwise of the whole
+/// host, which is the most that one pair can use.
 fn ports(spec: &RunSpec, host: &HostUse) -> Option<Pressure> {
     let (allowed, ports) = ("may be used", host.ports?);
     if let Some(pair) = &host.pair_ports {

@@ -18,7 +18,7 @@ const CPUS_MAX: usize = 16;
 pub(crate) fn sheet(record: &RunRecord, levels: &[Level<'_>]) -> Option<Sheet> {
     let level = &levels[summary::peak(levels).unwrap_or(0)];
     let is_alone = record.generators.is_empty();
-    // A controller makes no load: only beside the server its CPUs say something.
+    // A controller makes no load: its CPUs matter only if the server runs beside it.
     let has_server = record.environment.get("target.this_host").and_then(serde_json::Value::as_bool);
     if !is_alone && !record.target.embedded && has_server != Some(true) {
         return None;
@@ -34,7 +34,7 @@ pub(crate) fn sheet(record: &RunRecord, levels: &[Level<'_>]) -> Option<Sheet> {
             (false, false) => DASH,
         }
     })?;
-    // From the bound on a caution says it.
+    // At the bound a caution says it.
     let seen =
         summary::disturbance(&record.iterations).filter(|seen| seen.taken_percent() < DISTURBED_PERCENT_MAX);
     let note = seen.map(|seen| {
@@ -49,7 +49,7 @@ pub(crate) fn sheet(record: &RunRecord, levels: &[Level<'_>]) -> Option<Sheet> {
     Some(sheet)
 }
 
-/// The same of the server's host, where an agent looked at it there; of several, of the busiest one.
+/// The same of the server's host, where an agent read it; of several hosts, of the busiest one.
 pub(crate) fn elsewhere(record: &RunRecord, levels: &[Level<'_>]) -> Option<Sheet> {
     let level = &levels[summary::peak(levels).unwrap_or(0)];
     let busy = |agent: u32| {
@@ -95,7 +95,7 @@ fn table(
         sum.idle_ns += cpu.idle_ns;
         sum.stolen_ns += cpu.stolen_ns;
     }
-    // Older records know how busy a CPU was and no more.
+    // Older records hold only how busy a CPU was.
     if uses.values().all(|cpu| cpu.user_ns + cpu.system_ns + cpu.interrupt_ns == 0) {
         return None;
     }

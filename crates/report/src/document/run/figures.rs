@@ -17,8 +17,8 @@ pub(super) struct Column {
     values: Vec<Option<Value>>,
 }
 
-/// The figures of groups that have a column, each with its values. One that is known at no level, or of something that
-/// seldom happens and did not, has none. Columns of one name share their unit.
+/// The figures of groups that have a column, each with its values. A figure has none if it is known at no level, or counts something
+/// rare that did not happen. Columns of one name share their unit.
 pub(super) fn columns(
     levels: &[Level<'_>],
     groups: &[Group],
@@ -46,7 +46,7 @@ pub(super) fn columns(
     columns.map(|((figure, values), scale)| Column { figure, scale, values }).collect()
 }
 
-/// The name of a figure as a heading: a rate says by itself what it is a rate of, `Requests/s`.
+/// The name of a figure as a heading; that of a rate contains its unit: `Requests/s`.
 pub(crate) fn title(figure: &Figure) -> String {
     let of = match figure.quantity {
         Quantity::PerSecond => "/s",

@@ -76,7 +76,7 @@ pub(crate) fn sheet(record: &RunRecord, levels: &[Level<'_>]) -> Option<Sheet> {
     Some(sheet)
 }
 
-/// CPUs that somebody is pinned to; nothing of those that may run anywhere.
+/// CPUs that a host's workers are pinned to; empty if they may run anywhere.
 pub(super) fn pinned(cpus: &[u32]) -> Option<String> {
     (!cpus.is_empty()).then(|| cpu_list(cpus))
 }

@@ -1,6 +1,6 @@
-//! The tables of groups of figures, a row a level: words, units, decimals and values are the model's; here is what stands together,
-//! when it is shown, and what has to be looked at. Streams and frames are HTTP/2's alone, a schedule an open loop's; a server that
-//! serves some clients well and lets others starve can still show a high rate.
+//! The tables of groups of figures, one row per level. Words, units, decimals and values are the model's; here is decided which groups
+//! make a table, when it is shown, and which cells are marked. Fairness is a table of its own, because a server that serves some clients
+//! well and lets others starve can still have a high rate.
 
 use webstone_measure::figures::Group;
 use webstone_measure::figures::host::HostFigures;
@@ -13,14 +13,14 @@ use crate::document::table::{Sheet, Table};
 use crate::numbers::count;
 use crate::summary::{self, Level};
 
-/// The figures of groups, with a tone where something has to be looked at.
+/// The figures of groups; a tone marks what a reader should look at.
 pub(super) fn table(levels: &[Level<'_>], groups: &[Group], is_bad: impl Fn(&Level<'_>) -> bool) -> Table {
     let columns = figures::columns(levels, groups, &|level, figure| level.values.value(figure));
     figures::table(levels, &columns, &|level| if is_bad(level) { Tone::Caution } else { Tone::Plain })
 }
 
 pub(super) fn fairness(levels: &[Level<'_>]) -> Option<Sheet> {
-    // One client has nobody to be compared with.
+    // One client cannot be compared with another.
     levels.iter().find(|level| level.clients > 1 && level.fairness.is_some())?;
     let table = table(levels, &[Group::Fairness], |level| level.fairness.is_some_and(|it| it.starved > 0));
     Some(Sheet::new("Fairness", "Jain's index: 1 when all clients are served equally", table))
@@ -34,7 +34,7 @@ pub(super) fn http2(levels: &[Level<'_>]) -> Option<Sheet> {
     Some(Sheet::new("HTTP/2", "streams of all connections together, unless stated otherwise", table))
 }
 
-/// Streams of HTTP/3, and what QUIC did for them. Resets are told by their codes.
+/// Streams of HTTP/3, and what QUIC did for them. Resets are listed by code.
 pub(super) fn http3(levels: &[Level<'_>]) -> Option<Sheet> {
     levels.iter().find(|level| level.http3.is_some())?;
     let table = table(levels, &[Group::Http3], |level| {
@@ -63,7 +63,7 @@ pub(super) fn open_loop(levels: &[Level<'_>]) -> Option<Sheet> {
     Some(Sheet::new("Open loop", note, table))
 }
 
-/// What a proxy asked of the server behind it for what clients asked of the proxy, and what that took of its CPUs.
+/// How many of the clients' requests a proxy passed on to the server behind it, and the CPU time of that server.
 pub(super) fn origin(record: &RunRecord, levels: &[Level<'_>]) -> Option<Sheet> {
     let origin = record.target.origin.as_ref()?;
     let who = if origin.ours { "webstone's own behind it" } else { origin.url.as_str() };
@@ -110,7 +110,7 @@ pub(crate) fn in_words(levels: &[Level<'_>]) -> Option<String> {
     }
 }
 
-/// One of the two hosts of a level.
+/// The table of one of a level's two hosts.
 type Host = for<'l> fn(&'l Level<'_>) -> Option<&'l HostFigures>;
 
 /// What the relay of a path carried and lost, and what it added.
@@ -137,7 +137,7 @@ pub(super) fn network(levels: &[Level<'_>]) -> Option<Sheet> {
     Some(Sheet::new("Network", explanation, table))
 }
 
-/// The same seen from the server's host, where an agent looked at it there.
+/// The same as counted on the server's host, where an agent read it.
 pub(super) fn network_there(levels: &[Level<'_>]) -> Option<Sheet> {
     let (table, names) = links(levels, |level| level.server_host.as_ref())?;
     let agents = levels.iter().flat_map(|level| &level.runs).flat_map(|run| &run.server_hosts);

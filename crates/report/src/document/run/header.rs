@@ -127,7 +127,7 @@ pub(crate) fn workload(record: &RunRecord) -> Vec<String> {
     if let Some(mean) = workload.mean_size() {
         facts.push(format!("mean body {}", bytes(mean.round() as u64)));
     }
-    // Half of the hash tells two workloads apart by eye; the whole is in the JSON.
+    // Half of the hash is enough to see that two workloads differ; the whole is in the JSON.
     let hash: String = record.workload_sha256.chars().take(16).collect();
     if !hash.is_empty() {
         facts.push(format!("sha256 {hash}"));
@@ -285,7 +285,7 @@ pub(crate) fn redirects(record: &RunRecord) -> Vec<String> {
     chains
 }
 
-/// What the check before the load found coded, where codings were accepted.
+/// Content codings that the check before the load found, where codings were accepted.
 pub(crate) fn codings(record: &RunRecord) -> Option<String> {
     let accepted = &record.spec.client.accept_encoding;
     if accepted.is_empty() {
@@ -340,7 +340,7 @@ pub(crate) fn host(record: &RunRecord) -> Vec<String> {
     machine(&|name| record.environment.get(name))
 }
 
-/// The same of the server's, where an agent told of it; of several, their names.
+/// The same of the server's machine, where an agent reported it; of several, their names.
 pub(crate) fn server_host(record: &RunRecord) -> Vec<String> {
     match &record.server_environments()[..] {
         [] => Vec::new(),

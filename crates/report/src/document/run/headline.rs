@@ -1,4 +1,4 @@
-//! The figures that people come for, in one line: those of the peak, or what a search found.
+//! The most important figures in one line: those of the peak, or what a search found.
 
 use webstone_judge::search::{Answer, of_record};
 use webstone_judge::verdict::{STALLED_PERCENT_MAX, Undisturbed};
@@ -66,7 +66,7 @@ pub(crate) fn parts(record: &RunRecord, level: &Level<'_>) -> (String, Vec<Strin
         let mean = said(&LATENCY_MEAN).unwrap_or_default();
         parts.push(format!("latency mean {mean}{}", tail.unwrap_or_default()));
     }
-    // As the few that are always under way are no news, those that have waited much longer than others.
+    // A few requests are always in progress, so only those that have waited much longer than others are named.
     let stalled = level.values.value(&STALLED).map_or(0.0, Value::as_f64);
     if let Some(oldest) = level.values.value(&OLDEST_IN_FLIGHT).filter(|_| stalled > STALLED_PERCENT_MAX) {
         parts.push(format!(
@@ -85,7 +85,7 @@ pub(crate) fn parts(record: &RunRecord, level: &Level<'_>) -> (String, Vec<Strin
     (format!("{rate} requests/s at {}", level.load()), parts)
 }
 
-/// `server CPU 37.1 µs/request ± 2 % (undisturbed at least 35.2)`: noise touches it least, unless others crowd the server's CPU.
+/// `server CPU 37.1 µs/request ± 2 % (undisturbed at least 35.2)`: noise changes it least, unless others crowd the server's CPU.
 pub(crate) fn server_cpu(level: &Level<'_>) -> Option<String> {
     let cpu = level.values.value(&CPU_PER_REQUEST)?;
     let scale = Scale::seconds([cpu.as_f64()]);

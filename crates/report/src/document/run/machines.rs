@@ -1,5 +1,5 @@
-//! What the generator and the server used. A generator near its limit measures itself, so its CPU stands beside every
-//! level; the server's CPU tells whether the server was the limit.
+//! What the generator and the server used. A generator near its limit measures itself, so every level has its CPU beside it; the
+//! server's CPU shows whether the server was the bottleneck.
 
 use crate::document::cell::Cell;
 use webstone_judge::verdict::WORKER_CPU_PERCENT_MAX;

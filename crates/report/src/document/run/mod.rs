@@ -1,5 +1,5 @@
-//! The report for a terminal. What makes the figures doubtful stands above the figures; after that, from the sweep as
-//! a whole to its details: levels, times, pages, fairness, machines, errors.
+//! The report for a terminal. First what makes the figures doubtful, then the figures from the sweep as a whole to its details:
+//! levels, times, pages, fairness, machines, errors.
 
 pub(crate) mod cautions;
 mod cpus;
@@ -31,7 +31,7 @@ use crate::document::{Document, Tone};
 use crate::summary::{self, Level};
 use crate::{Options, configuration, hit};
 
-/// The whole report. The default one fits a screen; what it leaves out it names.
+/// The whole report. The default one fits a screen and names what it leaves out.
 pub(crate) fn document(record: &RunRecord, verdict: &Verdict, options: &Options) -> Document {
     let levels = summary::levels(record);
     let depth = if options.full { Depth::Full } else { Depth::Brief };

@@ -1,5 +1,5 @@
-//! The verdict, the headline, the bottleneck, and what else makes the figures doubtful. The verdict stands above the figures,
-//! because a figure that is read first is believed.
+//! The verdict, the headline, the bottleneck, and what else makes the figures doubtful. The verdict is above the figures, because a
+//! figure that is read first is believed.
 
 use webstone_judge::verdict::{
     Cause, LimitingResource, Reason, RuleResult, RuleStanding, Standing, Verdict, rules,
@@ -20,14 +20,14 @@ const REASON_LINES_MAX: usize = 2;
 const MARGIN: usize = 3;
 /// Before a caution.
 const MARK: &str = "!";
-/// Cautions that the default report prints, and that of a quick measurement.
+/// Cautions that the default report and that of a quick measurement print.
 const CAUTIONS_MAX: usize = 5;
 const CAUTIONS_OF_HIT_MAX: usize = 2;
 
-/// How much is told.
+/// How much is shown.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Depth {
-    /// A quick measurement, which nobody holds against run rules.
+    /// A quick measurement, which is not checked against the run rules.
     Hit,
     /// What fits a screen.
     Brief,
@@ -48,7 +48,7 @@ pub(crate) fn begin(
     let say = |doc: &mut Document| {
         headline.iter().for_each(|(tone, line)| doc.item("", MARGIN, *tone, line));
     };
-    // Of a search the answer is asked for, and it says itself where it cannot tell.
+    // The answer of a search is always shown; it says itself where it is inconclusive.
     let is_search = record.spec.find.is_some();
     if is_search {
         say(doc);
@@ -198,7 +198,7 @@ pub(crate) fn reasons_in_brief(verdict: &Verdict) -> String {
         };
         let place = format!("{}{more}", place.unwrap_or_default());
         match first.cause {
-            // What was measured is the sentence.
+            // The measured value is the whole sentence.
             Cause::Incomplete | Cause::IdentityBroken => format!("{}{more}", first.sentence),
             Cause::NothingSucceeded => format!("{}{place}: {}", name(first.cause), first.measured),
             cause => format!("{}{place}: {} (limit {})", name(cause), first.measured, first.limit),
@@ -231,7 +231,7 @@ fn name(cause: Cause) -> &'static str {
     }
 }
 
-/// Whether the verdict says that others took CPU time.
+/// Whether the verdict says that other programs took CPU time.
 fn says_disturbed(verdict: &Verdict) -> bool {
     verdict.reasons.iter().chain(&verdict.doubts).any(|reason| reason.cause == Cause::Disturbed)
 }

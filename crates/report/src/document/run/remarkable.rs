@@ -1,5 +1,5 @@
-//! When a level, or a record, holds something that a reader has to see: the default report then shows its table. The bounds are the
-//! verdict's.
+//! Whether a level or a record holds something that a reader has to see, so that the default report shows its table. The bounds are
+//! the verdict's.
 
 use webstone_judge::series::USEFUL_JAIN_MIN;
 use webstone_judge::verdict::{
@@ -22,7 +22,7 @@ pub(super) fn is_disturbed(record: &RunRecord) -> bool {
     !record.voids.is_empty() || record.iterations.iter().any(|run| !losses(record, run).is_empty())
 }
 
-/// One client has nobody to be compared with; in open loop clients stand by, and a rate may not need them all.
+/// One client cannot be compared with another; in open loop a rate may not need all clients.
 pub(super) fn is_unfair(level: &Level<'_>) -> bool {
     let unfair = |fairness: &webstone_measure::metrics::Fairness| {
         fairness.starved > 0 || fairness.jain_pages < USEFUL_JAIN_MIN
@@ -30,7 +30,7 @@ pub(super) fn is_unfair(level: &Level<'_>) -> bool {
     level.clients > 1 && level.rate.is_none() && level.fairness.as_ref().is_some_and(unfair)
 }
 
-/// Requests waited for streams, or came in vain.
+/// Whether requests waited for streams, or were refused.
 pub(super) fn was_refused_streams(level: &Level<'_>) -> bool {
     level.http2.is_some_and(|counts| counts.waited > 0 || counts.refused > 0)
 }

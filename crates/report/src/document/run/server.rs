@@ -21,7 +21,7 @@ pub(crate) fn sheet(levels: &[Level<'_>]) -> Option<Sheet> {
     Some(sheet)
 }
 
-/// What looking took of the host that the server runs on, and how late an agent's readings may have been.
+/// The monitoring overhead on the server's host, and how late an agent's readings may have been.
 fn cost(levels: &[Level<'_>]) -> Option<String> {
     let runs = || levels.iter().flat_map(|level| &level.runs);
     let elsewhere = || runs().flat_map(|run| &run.server_hosts);

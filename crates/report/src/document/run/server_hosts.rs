@@ -13,7 +13,7 @@ use crate::server_hosts::{self, ServerHostRow};
 use crate::summary::{self, Level};
 
 const SECTION: &str = "The server";
-/// Hosts that are missing somewhere, told below the table.
+/// Hosts that are missing from some timed runs, named below the table.
 const NOTES_MAX: usize = 4;
 
 pub(crate) fn sheet(record: &RunRecord, levels: &[Level<'_>]) -> Option<Sheet> {

@@ -1,5 +1,5 @@
-//! A run in short, for a README or a pull request: what the figures are worth, the headline, the levels, their bottleneck, and what
-//! was measured with what.
+//! A run in short, for a README or a pull request: verdict, headline, levels, bottleneck, and what was measured with which
+//! configuration.
 
 use webstone_judge::statistics::Interval;
 use webstone_judge::verdict::Verdict;
@@ -18,7 +18,7 @@ use crate::numbers::{DOT, Scale, bytes, counted};
 use crate::summary::{self, Level};
 use crate::{advice, configuration, definitions};
 
-/// What the table of levels shows the headline figures of, in its order.
+/// The groups whose headline figures the table of levels shows, in order.
 const GROUPS: [Group; 10] = [
     Group::Rates,
     Group::Latency,
@@ -91,7 +91,7 @@ fn level_table(levels: &[Level<'_>]) -> Table {
     let peak = summary::peak(levels);
     let reused = levels.iter().any(|level| level.counts.connections_answered != level.counts.succeeded);
     let figures = headlines(levels, reused);
-    // One unit for times that are read together, so that columns compare by eye.
+    // One unit for times that are read together, so that columns can be compared.
     let scale = |figure: &Figure| {
         let alike = figures.iter().filter(|other| is_alike(other, figure));
         let known = alike.flat_map(|figure| levels.iter().map(|level| level.values.value(figure)));
@@ -134,7 +134,7 @@ fn headlines(levels: &[Level<'_>], reused: bool) -> Vec<&'static Figure> {
         .collect()
 }
 
-/// Whether two figures are read together: response times are, what they cost is not.
+/// Whether two figures are read together, as response times are, and therefore share a unit.
 fn is_alike(a: &Figure, b: &Figure) -> bool {
     let is_time = a.quantity == Quantity::Seconds && b.quantity == Quantity::Seconds;
     a == b || (is_time && a.defined.section == b.defined.section)

@@ -1,5 +1,5 @@
-//! Percentiles of connecting, first byte, response and page. With one level a line each; with several a group each,
-//! so that levels stand below each other and compare by eye.
+//! Percentiles of connecting, first byte, response and page. One level has a line for each; several levels have a group for each, so
+//! that they can be compared from line to line.
 
 use crate::document::table::{Room, Sheet, Table};
 use crate::numbers::{Scale, percentile_name};
@@ -10,7 +10,7 @@ use webstone_measure::figures::distributions::{Distribution, Distributions};
 /// Access to one of the four distributions, with its name.
 pub(crate) type Kind = (&'static str, fn(&Distributions) -> &Option<Distribution>);
 
-/// The four, and what an open loop has besides.
+/// The four, and those that only an open loop has.
 pub(crate) const KINDS: [Kind; 9] = [
     ("connect", |d| &d.connect),
     ("TLS handshake", |d| &d.tls_handshake),

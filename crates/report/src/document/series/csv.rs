@@ -14,7 +14,7 @@ pub(super) fn render(report: &Report<'_>) -> Result<Vec<u8>, csv::Error> {
         for number in 0..cell.levels.len() {
             row(report, Some((place, Some(number)))).write(&mut writer)?;
         }
-        // A cell that nothing was measured of has its row too: with its name, and why.
+        // A cell without measurements has a row too, with its name and the reason.
         if cell.levels.is_empty() {
             row(report, Some((place, None))).write(&mut writer)?;
         }
@@ -22,7 +22,7 @@ pub(super) fn render(report: &Report<'_>) -> Result<Vec<u8>, csv::Error> {
     writer.into_inner().map_err(|error| csv::Error::from(error.into_error()))
 }
 
-/// A cell by its place and one of its levels; of neither, for the names of columns.
+/// A cell, by its place, with one of its levels; `None` of both gives the names of columns.
 fn row(report: &Report<'_>, at: Option<(usize, Option<usize>)>) -> Row {
     let summary = report.summary;
     let (place, number) = at.unzip();
@@ -58,7 +58,7 @@ fn row(report: &Report<'_>, at: Option<(usize, Option<usize>)>) -> Row {
     row.named("jain_pages", level.and_then(|level| level.jain_pages));
     row.named("latency_spread", level.and_then(|level| level.latency_spread));
     row.named("server_cpu_per_request_s", level.and_then(|level| level.server_cpu_per_request_s));
-    // What is known of the cell's peak stands in its row.
+    // These are of the cell's peak, so they are in the peak's row.
     let of_peak = place.filter(|_| cell.is_some_and(|cell| number.is_some() && cell.peak == number));
     let ranked = summary.ranks.iter().flat_map(|it| &it.ranked).find(|it| Some(it.cell) == of_peak);
     let scaled = summary.scaling.iter().flat_map(|it| &it.rows).find(|it| Some(it.cell) == of_peak);

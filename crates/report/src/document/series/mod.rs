@@ -1,8 +1,7 @@
-//! The report of a series: what its cells say together, as tables for a terminal, Markdown, HTML, JSON and CSV. The cells
-//! themselves are ordinary records, which every other report reads.
+//! The report of a series: its cells compared, as tables for a terminal, Markdown, HTML, JSON and CSV. The cells themselves are
+//! ordinary records, each with a report of its own.
 //!
-//! What is said is computed by `webstone_model::series`; here it is laid out. Sheets are made once ([`sheets`]) and drawn by
-//! every format that has tables.
+//! `webstone_model::series` computes; here is the layout. Tables are made once ([`sheets`]) and drawn by every format that has tables.
 
 mod batches;
 mod csv;
@@ -164,7 +163,7 @@ impl Report<'_> {
         notes
     }
 
-    /// Which cells are worth less than they seem, and why. What is so of several cells is told once.
+    /// Which cells have doubtful figures, and why. A reason that several cells have is given once.
     fn standings(&self, why: &dyn Fn(usize, &[String]) -> String) -> Vec<(Tone, String)> {
         let mut groups: Vec<(Tone, Vec<&str>, String)> = Vec::new();
         for (place, cell) in

@@ -70,7 +70,7 @@ pub(super) fn sheet(report: &Report<'_>) -> Option<Sheet> {
     Some(sheet)
 }
 
-/// What cells have in common that stand together.
+/// What the cells of a group have in common.
 fn heading((cell, _): &Row<'_>) -> Option<String> {
     let at = Coordinates { http: None, path: cell.at.http.and(cell.at.path), ..cell.at.clone() };
     Some(at.to_string())

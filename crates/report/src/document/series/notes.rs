@@ -48,7 +48,7 @@ impl Grouped<'_> {
     }
 }
 
-/// Warnings that are the same in several cells stand once.
+/// A warning that several cells have is printed once.
 pub(crate) fn grouped<'a>(report: &'a Report<'_>) -> Vec<Grouped<'a>> {
     let mut groups: Vec<Grouped<'a>> = Vec::new();
     for note in &report.cell_notes {
@@ -71,7 +71,7 @@ pub(super) fn list(report: &Report<'_>, doc: &mut Document) {
     groups.iter().for_each(|group| doc.item("!", 3, Tone::Caution, group.sentence()));
 }
 
-/// Everything that is to be known of a cell, in one line for a table: why it is worth nothing, its alarms, its warnings.
+/// All notes on a cell in one line of a table: why its figures are invalid, its alarms, its warnings.
 pub(super) fn of_cell(report: &Report<'_>, place: usize) -> String {
     let cell = &report.summary.cells[place];
     let word = cell.standing.map_or("not measured", |standing| standing.word());
@@ -85,7 +85,7 @@ pub(super) fn of_cell(report: &Report<'_>, place: usize) -> String {
     notes.join(" | ")
 }
 
-/// Names of the cells that one cannot be told from.
+/// Names of the cells that do not differ significantly from this one.
 pub(super) fn not_told_from(summary: &Summary, place: usize) -> String {
     let ranked = summary.ranks.iter().flat_map(|ranks| &ranks.ranked).find(|ranked| ranked.cell == place);
     let names = ranked.into_iter().flat_map(|ranked| &ranked.not_told_from);

@@ -1,5 +1,5 @@
-//! Both peaks of every cell, as the certified reports of the nineties summed a server up: connections at their clients, throughput
-//! at its own, and what was used up there.
+//! Both peaks of every cell, as the certified reports of the nineties summed a server up: most connections per second and highest
+//! throughput, each with its number of clients, and the bottleneck there.
 
 use webstone_judge::series::{CellSummary, LevelSummary};
 

@@ -5,7 +5,7 @@ use crate::document::Tone;
 use crate::document::table::{Room, Sheet, Table};
 use crate::history::lines;
 
-/// The table; `None` where nothing published was measured as any cell was.
+/// The table; `None` where no published row was measured under the conditions of a cell.
 pub(super) fn sheet(report: &Report<'_>) -> Option<Sheet> {
     let mut rows: Vec<(Option<String>, [String; 7])> = Vec::new();
     for (cell, compared) in report.summary.cells.iter().zip(&report.published) {

@@ -17,7 +17,7 @@ use crate::document::table::{Room, Rows, Sheet, Table};
 use crate::numbers::{count, counted, decimal, seconds, signed};
 use crate::text::header::joined;
 
-/// What stands where Mindcraft's tables have it, too: a figure that is not the server's.
+/// Mindcraft's word for a figure that says nothing about the server.
 const NOT_AVAILABLE: &str = "NA";
 
 /// What a table is of.
@@ -34,7 +34,7 @@ pub(super) fn sheets(report: &Report<'_>) -> Vec<Sheet> {
     said_once(parts(report).into_iter().map(|(_, sheet)| sheet).collect())
 }
 
-/// Notes that several tables have stand below the first of them alone.
+/// A note that several tables have is kept below the first of them.
 fn said_once(mut sheets: Vec<Sheet>) -> Vec<Sheet> {
     let mut said = BTreeSet::new();
     for sheet in &mut sheets {
@@ -59,8 +59,8 @@ fn listed(titles: &[&str]) -> Vec<String> {
     counts.into_iter().map(name).collect()
 }
 
-/// What the default report shows of them: what the series was made for, or the cells where nothing came of it; and the names of
-/// the others. Errors are always seen.
+/// What the default report shows: the tables that the series was made for, or the cells where those are empty; and the names of the
+/// other tables. Errors are always shown.
 pub(super) fn brief(report: &Report<'_>) -> (Vec<Sheet>, Vec<String>) {
     let all = parts(report);
     let shows_cells =
@@ -81,7 +81,7 @@ fn parts(report: &Report<'_>) -> Vec<(Part, Sheet)> {
             Kind::Spice => summary.spice.iter().map(|spice| draw.spice(spice)).collect(),
         }
     };
-    // What the series was made for comes first.
+    // First the tables that the series was made for.
     let mut parts: Vec<(Part, Sheet)> = of(kind).into_iter().map(|sheet| (Part::Own, sheet)).collect();
     let others = [Kind::Servers, Kind::Scale, Kind::Spice].into_iter().filter(|other| *other != kind);
     parts.extend(others.flat_map(of).map(|sheet| (Part::Other, sheet)));
@@ -158,7 +158,7 @@ impl Draw<'_> {
         sheet
     }
 
-    /// `nginx (INVALID)`; its reasons stand above all tables.
+    /// `nginx (INVALID)`; the reasons are above all tables.
     fn without_rank(&self, ranked: &Ranked) -> Option<String> {
         let why = ranked.without.as_deref()?;
         let cell = self.cell(ranked.cell);
@@ -166,7 +166,7 @@ impl Draw<'_> {
         Some(format!("{} ({})", cell.at.server.name(), doubted.map_or(why, |standing| standing.word())))
     }
 
-    /// Who cannot be told from whom, each pair once; `None` where there are no ranks.
+    /// Which servers do not differ significantly, each pair once; `None` where there are no ranks.
     fn untold(&self, ranks: &Ranks) -> Option<String> {
         if ranks.pairs.is_empty() {
             return None;
@@ -186,8 +186,7 @@ impl Draw<'_> {
         })
     }
 
-    /// What is to be known of a cell before its figures are used, in a few words: its standing, its alarms, and how many notes
-    /// there are on it.
+    /// What a reader has to know before using a cell's figures, in a few words: its standing, its alarms, and the number of its notes.
     fn remarks(&self, place: usize) -> String {
         let cell = self.cell(place);
         let verdict = match cell.standing {
@@ -490,7 +489,7 @@ fn places(rank: RankRange) -> String {
     }
 }
 
-/// What answers, and what it is asked for where that varies.
+/// The server's interface, and the workload where that varies.
 fn interface_of(cell: &CellSummary) -> String {
     let interface = cell.at.interface.map(|interface| interface.to_string());
     interface.into_iter().chain(cell.at.workload.clone()).collect::<Vec<_>>().join(", ")

@@ -1,4 +1,4 @@
-//! Axes: from values to positions, and the ticks that a person would have chosen.
+//! Axes: from values to positions, and round ticks.
 //!
 //! Values come in base units (seconds, bytes, 1/s) and are shown in the unit of a [`Scale`], the same one that tables
 //! use. Ticks are multiples of 1, 2 or 5 × a power of ten; their labels have the decimals of their step and no more.
@@ -71,7 +71,7 @@ impl Axis {
                 (0..=(most / step) as u32).map(|n| f64::from(n) * step).map(|v| (v, decimal(v, 0))).collect()
             }
         };
-        // A lone value stands in the middle.
+        // A single value is drawn in the middle.
         let (low, high) = if values.len() == 1 { (0.0, 2.0 * most) } else { (0.0, most) };
         Axis { label, mapping: Mapping::Linear, low, high, ticks }
     }
@@ -95,7 +95,7 @@ impl Axis {
         Axis { label: label.to_owned(), mapping: Mapping::Log, low, high, ticks: log_ticks(low, high, say) }
     }
 
-    /// From a value below zero, or zero, to one above, which need not be round: with about `wanted` ticks, zero among them.
+    /// From a value of at most zero to one above it; the ends need not be round. About `wanted` ticks, one of them at zero.
     pub(crate) fn around_zero(label: &str, low: f64, high: f64, wanted: usize) -> Axis {
         let step = nice_step((high - low) / wanted.max(1) as f64);
         let whole = |value: f64| (value / step).trunc() as i32;

@@ -1,4 +1,4 @@
-//! Horizontal bars, one a name: names stand above their bars, so that long ones have the whole width.
+//! Horizontal bars, each below its name, so that long names have the whole width.
 
 use std::fmt::Write as _;
 
@@ -81,7 +81,7 @@ pub(super) fn names(svg: &mut String, top: f64, name: &str, shown: &str) {
     svg.push_str("</text>");
 }
 
-/// How many bytes at the start of each name may go: words that all names share, where one is too long to stand as it is.
+/// How many bytes to cut from the start of each name: the words that all share, if one of the names is too long.
 fn shared_words(rows: &[Bar]) -> usize {
     let [first, others @ ..] = rows else { return 0 };
     if others.is_empty() || rows.iter().all(|bar| bar.name.chars().count() <= NAME_MAX) {
@@ -92,7 +92,7 @@ fn shared_words(rows: &[Bar]) -> usize {
         alike.take_while(|(one, another)| one == another).count()
     });
     let words = first.name.as_bytes()[..shared].iter().rposition(|byte| *byte == b'-').map_or(0, |at| at + 1);
-    // Something of each must be left.
+    // Each name must keep at least one word.
     if rows.iter().any(|bar| bar.name.len() == words) { 0 } else { words }
 }
 

@@ -86,7 +86,7 @@ pub(crate) fn changes(id: &str, title: &str, description: &str, unit: &str, rows
     svg
 }
 
-/// Room for every change and band, and for intervals as far as they do not crowd out the rest.
+/// The range of the axis: every change and band, and intervals unless they are much longer.
 fn axis(rows: &[Change], unit: &str) -> Axis {
     let largest = |rows: &mut dyn Iterator<Item = &Change>| {
         rows.flat_map(|row| [row.point.abs(), row.noise]).fold(0.0, f64::max)

@@ -5,7 +5,7 @@
 //! A drawing is in units of its view box and scales to the column that it stands in. No text of it overlaps another:
 //! widths are estimated generously, and a tick's label that would touch its neighbour is left out.
 //!
-//! What zooms stands in an inner drawing that cuts off at its edges (`area`). Its paths name x only in absolute `M` and `L`,
+//! What zooms is in an inner drawing that is clipped at its edges (`area`). Its paths name x only in absolute `M` and `L`,
 //! so that the page's script (`html/report.js`) can move every place by rewriting those numbers.
 
 mod axis;
@@ -56,8 +56,7 @@ impl Point {
     }
 
     pub(crate) fn within(x: f64, y: f64, interval: Option<&Interval>) -> Point {
-        // What is drawn counts or lasts something: where few iterations differ widely, an interval may reach below zero,
-        // and nothing can be there.
+        // Values are counts or durations. Where few iterations differ widely, an interval may reach below zero, which no value can.
         Point { x, y, interval: interval.map(|interval| (interval.low.max(0.0), interval.high)) }
     }
 }
@@ -287,7 +286,7 @@ pub(crate) fn key(line: &Line) -> String {
     )
 }
 
-/// A shape around a place; each style has its own, so that colour is not all that tells lines apart.
+/// A shape around a point; each style has its own, so that lines differ in more than colour.
 fn marker(class: usize, x: f64, y: f64) -> String {
     let at = |shape: &str| format!("M{x:.1} {y:.1}{shape}");
     match class {
@@ -392,7 +391,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_number_is_not_drawn() {
+    fn what_is_not_a_number_is_not_drawn() {
         let svg = svg(&plot(vec![Point::new(0.0, f64::NAN), Point::new(f64::INFINITY, 1.0)]));
         assert!(!svg.contains("NaN") && !svg.contains("inf") && !svg.contains("class=\"line\""), "{svg}");
     }

@@ -27,7 +27,7 @@ const DIFFERENCES_OPEN_MAX: usize = 6;
 pub(super) enum Forbidden {
     /// Only why.
     Refused,
-    /// The changes as well: somebody asked for them.
+    /// The changes as well, by the user's wish.
     Forced,
 }
 
@@ -139,7 +139,7 @@ fn change(row: &Row, name: String) -> Option<Change> {
     })
 }
 
-/// What a reader of charts and tables has to know, once for each record.
+/// How to read charts and tables, once for each record.
 fn how_to_read(html: &mut Html, comparison: &Comparison, candidate: &Candidate) {
     let sources = floor_sources(candidate);
     if sources.is_empty() {
@@ -158,7 +158,7 @@ fn how_to_read(html: &mut Html, comparison: &Comparison, candidate: &Candidate) 
     html.element("p class=\"note\"", &text);
 }
 
-/// In what the record differs from the first beside the figures.
+/// How the record differs from the first, apart from its figures.
 fn differences(html: &mut Html, candidate: &Candidate) {
     let letter = letter(candidate.record);
     for levels in only(candidate) {

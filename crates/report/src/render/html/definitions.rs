@@ -1,12 +1,12 @@
 //! The definition of every figure, a link away: the page of [`crate::definitions`] as markup, with an anchor at every
-//! heading and at the first cell of every row, and which of them a chart or a tile points at. Tests hold those against the
+//! heading and at the first cell of every row, and which of them a chart or a tile points at. Tests compare those with the
 //! page, and follow every link of a report.
 
 use pulldown_cmark::{Event, HeadingLevel, Options, Parser, Tag, TagEnd, html};
 
 use crate::definitions::{PAGE, anchor};
 
-/// Identifiers of definitions of what is no figure of the model's table.
+/// Identifiers of definitions that are not in the model's table of figures.
 pub(super) const PERCENTILES: &str = "def-percentiles";
 pub(super) const SEARCH: &str = "def-search-for-an-slo";
 pub(super) const SECONDS: &str = "def-seconds";

@@ -1,5 +1,5 @@
-//! Everything that somebody needs who wants to repeat the run or doubts it: what ran where, the specification, the
-//! workload, the environment, and the checks.
+//! What is needed to repeat or check the run: what ran where, the specification, the workload, the environment, and the
+//! identities.
 
 use serde_json::Value;
 use webstone_judge::verdict::{self, RuleStanding};
@@ -147,7 +147,7 @@ fn specification(run: &Run<'_>) -> String {
 
 fn workload(html: &mut Html, run: &Run<'_>) {
     let workload = &run.record.workload;
-    // A page is two lines at least: nobody reads a hundred thousand of them, and nobody has to wait for them either.
+    // A page has at least two lines, and there may be a hundred thousand pages.
     let pages_shown = workload.pages.len().min(WORKLOAD_LINES_MAX);
     let mut cut = webstone_workload::Workload {
         name: workload.name.clone(),

@@ -90,7 +90,7 @@ fn chart(html: &mut Html, id: &str, title: &str, caption: &str, mut lines: Vec<L
     .draw(html);
 }
 
-/// The quantiles of a histogram, up to the last that its number of values can tell apart.
+/// The quantiles of a histogram, up to the last that its number of values supports.
 fn line(name: String, style: usize, histogram: &Histogram) -> Line {
     let mut points = Vec::new();
     if !histogram.is_empty() {
@@ -109,7 +109,7 @@ fn line(name: String, style: usize, histogram: &Histogram) -> Line {
     Line::plain(name, style, points)
 }
 
-/// A position on the axis as the percentile that it stands for, with as many decimals as tell it from its neighbours.
+/// The percentile at a position on the axis, with enough decimals to differ from its neighbours.
 fn percentile(x: f64) -> String {
     let decimals = x.ceil().max(1.0) as usize;
     let text = format!("{:.decimals$}", 100.0 * (1.0 - 10_f64.powf(-x)));

@@ -123,7 +123,7 @@ fn course(html: &mut Html, record: &DuelRecord, judgement: &DuelJudgement, of: &
 /// Points of a contestant in the chart over time, at most.
 const POINTS_MAX: usize = 150;
 
-/// The leading figure of all contestants over time, a few rounds of slices at a time: what the machine does, it does to all of them.
+/// The leading figure of all contestants over time, a few rounds of slices at a time. A disturbance of the machine shows in all lines.
 fn over_time(html: &mut Html, record: &DuelRecord, judgement: &DuelJudgement) {
     let is_cpu = is_cpu_by_slice(record, judgement);
     let round = (2 * record.contestants.len()).max(1);
@@ -144,7 +144,7 @@ fn over_time(html: &mut Html, record: &DuelRecord, judgement: &DuelJudgement) {
             }
         }
     }
-    // Beyond what is usual there is one slice that something disturbed.
+    // A value outside of the usual range is a slice that something disturbed.
     let mut values: Vec<f64> = lines.iter().flat_map(|line| &line.points).map(|point| point.y).collect();
     values.sort_unstable_by(f64::total_cmp);
     let Some(usual) = values.get(values.len() * 98 / 100) else { return };

@@ -11,7 +11,7 @@ use super::markup::Html;
 use crate::chart::{Axis, Line, Point, STYLES};
 use crate::series::Report;
 
-/// Charts that a series may have of each kind; what is beyond stands in the tables.
+/// Most charts of each kind that a series has; the rest is in the tables only.
 const FAMILIES_MAX: usize = 12;
 
 /// What is drawn of a level.
@@ -79,7 +79,7 @@ fn chart(
         let at = |level: &LevelSummary| Point::new(f64::from(level.clients), value(level));
         let levels = cell.levels.iter().filter(|level| level.rate.is_none() && level.request_rate > 0.0);
         lines.push(Line::plain(&**line, style, levels.map(at).collect()));
-        // The mark stands where the rate is highest, as those documents have it for latency, too.
+        // The mark is where the rate is highest, also in charts of latency, as in those documents.
         let peak = cell.peak_level().filter(|level| level.rate.is_none());
         lines.push(Line::marked(format!("{line}, peak"), style, peak.map(at).into_iter().collect()));
     }

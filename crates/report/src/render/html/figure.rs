@@ -1,5 +1,5 @@
-//! A figure: a chart with its legend, what it means, and its data as a table. A single point is not drawn: the
-//! tables say it shorter.
+//! A figure: a chart with its legend, what it means, and its data as a table. A single point is not drawn, because the
+//! tables have it.
 
 use crate::chart::{Axis, Bar, Line, Plot, Point, Stack, bars, key, patch, stacks};
 use crate::document::table::{Room, Table};
@@ -9,7 +9,7 @@ use super::markup::Html;
 
 /// Rows of the table beside a chart.
 const ROWS_MAX: usize = 120;
-/// Lines that a description for screen readers speaks of one by one.
+/// Lines that a description for screen readers lists one by one.
 const LINES_DESCRIBED_MAX: usize = 8;
 /// How far an interval may reach beyond the largest value of its chart.
 const REACH: f64 = 4.0;

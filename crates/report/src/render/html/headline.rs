@@ -1,5 +1,5 @@
-//! What is read first: whether the figures can be trusted, and the few that a run is remembered by. The verdict stands above
-//! them, because a figure that is read first is believed; why it is so stands below, in `notes`.
+//! What is read first: the verdict, and the few most important figures. The verdict is above them, because a figure that is read first
+//! is believed; its reasons are below, in `notes`.
 
 use webstone_judge::statistics::{Interval, Method};
 use webstone_judge::verdict::Standing;
@@ -133,7 +133,7 @@ fn class(run: &Run<'_>) -> &'static str {
     }
 }
 
-/// What a run that did not end by itself has come to.
+/// How far a run got that did not end by itself.
 fn state(run: &Run<'_>) -> Option<&'static str> {
     match run.record.state {
         RunState::Complete => None,

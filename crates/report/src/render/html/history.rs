@@ -143,7 +143,7 @@ fn chart(
         Quantity::Latency => seconds_round(value),
         _ => round(&figures::scale(figure, [value]).say(value)),
     };
-    // A quarter of a century lies between them: on a linear axis the published ones would lie on the ground.
+    // Today's values are a thousand times the published ones, which a linear axis would draw at zero.
     let y = if runs.is_empty() {
         Axis::from_zero("", &scale, values(&lines), 5)
     } else {

@@ -1,6 +1,6 @@
 //! Level by level: what each second of the measured windows brought (a line an iteration, or a record), and how long what took.
-//! A level that drifts, stalls or was still warming up is seen here and nowhere else. The page's selector shows one level; without
-//! it each is a fold, of which the peak's is open.
+//! Only here a reader sees that a level drifts, stalls or was still warming up. The page's selector shows one level; without it each
+//! level is folded, except the peak.
 
 use webstone_measure::figures::Figure as Quantity;
 use webstone_measure::figures::level::{ERROR_RATE, LATENCY_MAX, LATENCY_MEAN, REQUEST_RATE};

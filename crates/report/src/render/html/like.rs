@@ -98,7 +98,7 @@ fn lines(html: &mut Html, id: &str, filled: &Filled<'_>, drawn: &Drawn) {
         Quantity::Latency => seconds_round(value),
         _ => round(&unit.say(value)),
     };
-    // A quarter of a century lies between them: on a linear axis the printed ones would lie on the ground.
+    // Today's values are a thousand times the printed ones, which a linear axis would draw at zero.
     let label = if divisor > 1.0 { "Mbit/s (2^20), logarithmic scale" } else { "logarithmic scale" };
     let y = Axis::durations(label, values(&lines), &say);
     let caption =

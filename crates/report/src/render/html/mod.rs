@@ -2,8 +2,8 @@
 //! (`crate::chart`); the little script adds reading and zooming of charts, switches of lines and levels, and the choice
 //! between light and dark.
 //!
-//! What a reader in a hurry wants stands first: the verdict in a line, the figures of the peak, then why, then the charts.
-//! Definitions are folded, and not printed.
+//! The most important comes first: the verdict in a line, the figures of the peak, then the reasons, then the charts. Definitions are
+//! folded, and not printed.
 //!
 //! Nothing of a record can act: text is escaped in one place (`markup`), and a Content-Security-Policy admits only
 //! the style sheet and the script of this program, by their hashes, and no request to anywhere.
@@ -49,7 +49,7 @@ pub(crate) use matrix::of_series;
 /// The style sheet of reports, for pages that shall look like them.
 pub const STYLE: &str = include_str!("report.css");
 const SCRIPT: &str = include_str!("report.js");
-/// Levels that have rows in a table; of more, this number is chosen.
+/// Most levels that have rows in a table; of more, a selection.
 const LEVELS_MAX: usize = 60;
 
 /// One record of the report.
@@ -94,7 +94,7 @@ enum Lead<'a> {
     Record,
     /// Several, each compared with the first.
     Compared(&'a Comparison, comparison::Forbidden),
-    /// The cells of a series, where each has its own report, what they say together, and what is to be known of them.
+    /// The cells of a series: where each has its own report, their comparison, and notes on them.
     Series { links: &'a [Option<String>], matrix: &'a str, notes: &'a str },
 }
 
@@ -166,7 +166,7 @@ fn page(title: &str, subtitle: &str, lead: &Lead<'_>, runs: &[Run<'_>], options:
     })
 }
 
-/// What stands around the sections of a page.
+/// The parts of a page around its sections.
 struct Page<'a> {
     brand: &'a str,
     title: &'a str,
@@ -351,7 +351,7 @@ fn tables(html: &mut Html, runs: &[Run<'_>], pages_max: usize) {
     html.raw("</section>");
 }
 
-/// What records are called in legends: their runs' names where these tell them apart, their identifiers otherwise.
+/// What records are called in legends: the names of their runs if these differ, otherwise their identifiers.
 fn names(records: &[(&RunRecord, Verdict)]) -> Vec<String> {
     let distinct = |names: &[&str]| names.iter().collect::<BTreeSet<_>>().len() == names.len();
     let by_name: Vec<&str> = records.iter().map(|(record, _)| record.spec.name.as_str()).collect();
@@ -362,7 +362,7 @@ fn names(records: &[(&RunRecord, Verdict)]) -> Vec<String> {
     if distinct(&by_id) {
         return by_id.into_iter().map(str::to_owned).collect();
     }
-    // The same record twice, say: numbers tell them apart.
+    // The same record twice, for example: they are numbered.
     by_id.iter().enumerate().map(|(n, id)| format!("{id} ({})", n + 1)).collect()
 }
 
@@ -405,7 +405,7 @@ fn settings(run: &Run<'_>) -> Vec<(String, String)> {
     let spec = serde_json::to_value(&record.spec).unwrap_or_default();
     let mut fields = Vec::new();
     disclosure::flatten("spec", &spec, &mut fields);
-    // The name tells records apart already, and the workload and the target stand above.
+    // The name is the column's head already, and workload and target are above.
     let told = ["spec.name", "spec.workload", "spec.target"];
     fields.retain(|(key, _)| !told.contains(&key.as_str()));
     settings

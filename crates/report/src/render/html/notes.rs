@@ -1,5 +1,4 @@
-//! Why the verdict is as it is, what limited the run, and what else a reader has to know: all that is prose, below the figures
-//! that it is about.
+//! The reasons of the verdict, the bottleneck, and other notes: all prose of the page, below the figures that it is about.
 
 use webstone_judge::calibration;
 use webstone_judge::search;

@@ -68,7 +68,7 @@ fn of_record(html: &mut Html, run: &Run<'_>, number: usize, totals: &[PageTotals
         |of: fn(&PageTotals) -> f64| order.iter().map(|index| of(&totals[*index])).collect::<Vec<_>>();
     bars("Hits", definitions::HITS, Scale::plain(0, []), |page| page.hits as f64).draw(html);
     let scale = Scale::seconds(values(response_mean));
-    // No mean of none: a bar of no length would say that it took no time.
+    // Without values there is no mean, and a bar of length zero would say that it took no time.
     let mean = |page: &PageTotals| if page.requests > 0 { response_mean(page) } else { f64::NAN };
     bars("Response time, mean", definitions::PAGE_RESPONSE, scale, mean).draw(html);
     if order.iter().any(|index| totals[*index].connects > 0) {

@@ -1,5 +1,5 @@
-//! Where the time goes: the mean response time of a level, parted into what its requests waited for. Parts are quotients of
-//! exact sums over the same requests, so that they add up to the mean; what the sums cannot tell apart stays together.
+//! Where the time goes: the mean response time of a level, divided into what its requests waited for. Parts are quotients of exact sums
+//! over the same requests, so they add up to the mean; what the sums do not separate is one part.
 
 use webstone_measure::figures::level::LATENCY_MEAN;
 use webstone_measure::metrics::{Measured, Moments};
@@ -16,7 +16,7 @@ use super::markup::Html;
 
 /// Levels that are drawn.
 const LEVELS_MAX: usize = 12;
-/// Failed requests in a hundred from which on connecting stays with the wait: their connections are in its sum, too.
+/// Failed requests in percent from which connecting is not separated from the wait: the sum of connect times includes theirs.
 const FAILED_PERCENT_MAX: u64 = 1;
 
 /// Seconds of a mean request.
@@ -24,9 +24,9 @@ const FAILED_PERCENT_MAX: u64 = 1;
 struct Parts {
     /// Open loop: from the intended start to the actual one.
     queued: f64,
-    /// `None` where it cannot be told from the wait.
+    /// Connecting; `None` where it is a part of the wait.
     connect: Option<f64>,
-    /// Until the first byte, without what stands above.
+    /// Until the first byte, without the parts above.
     wait: f64,
     transfer: f64,
 }
@@ -54,7 +54,7 @@ pub(super) fn draw(html: &mut Html, runs: &[Run<'_>]) {
     if rows.is_empty() {
         return;
     }
-    // One chart, one set of parts: where one level cannot be parted, none is.
+    // All bars of a chart have the same parts: where connecting is unknown of one level, it is left out of all.
     let is_parted = rows.iter().all(|(_, parts)| parts.connect.is_some());
     let any = |of: Part| rows.iter().any(|(_, parts)| of(parts) > 0.0);
     let connect: Part = |parts| parts.connect.unwrap_or(0.0);

@@ -69,7 +69,7 @@ pub(super) fn draw(html: &mut Html, runs: &[Run<'_>]) {
     });
 }
 
-/// Those that tell something: with a connection for each request, connections are requests; no chart of no errors.
+/// Charts worth drawing: with a connection for each request, connections are requests; without errors there is no chart of them.
 fn quantities(runs: &[Run<'_>]) -> Vec<&'static Quantity> {
     let levels = || runs.iter().flat_map(|run| &run.levels);
     let mut quantities: Vec<&Quantity> = vec![&REQUEST_RATE, &THROUGHPUT, &LATENCY_MEAN];
@@ -116,7 +116,7 @@ fn lines(html: &mut Html, runs: &[Run<'_>], quantity: &'static Quantity) {
         _ if quantity == &PAGES_PER_MINUTE => (60.0, "Dashed: the arrivals that were asked for."),
         _ => (0.0, ""),
     };
-    // From level to level, as the lines are: on a logarithmic axis the two ends alone would lie elsewhere.
+    // A point at each level, as the lines have: on a logarithmic axis a line between the two ends would be another one.
     let loads = loads(runs);
     let reference: Vec<(f64, f64)> =
         loads.iter().filter(|_| per_load > 0.0).map(|load| (*load, load * per_load)).collect();
@@ -179,8 +179,8 @@ fn percentiles(html: &mut Html, runs: &[Run<'_>]) {
     .draw(html);
 }
 
-/// Latency against the request rate, level after level in the order of load: where a line turns up, or back, the server
-/// has no more to give.
+/// Latency against the request rate, level after level in the order of load: where a line turns up, or back, the server is
+/// saturated.
 fn against_rate(html: &mut Html, runs: &[Run<'_>]) {
     let line = |style: usize, run: &Run<'_>, name: &str, figure: &Quantity| {
         let point = |level: &Level<'_>| Some(Point::new(level.figures.request_rate, value(level, figure)?));

@@ -12,11 +12,11 @@ use super::levels::{CURVES_FROM, Run, WITH_INTERVALS, interval, reaches};
 use crate::numbers::spread;
 use crate::summary::{self, Level};
 
-/// Lines that a chart draws; more cannot be told apart.
+/// Lines that a chart draws; more would look alike.
 const LINES_MAX: usize = 12;
 const WIDTH: u32 = 620;
 const HEIGHT: u32 = 360;
-/// Clients from the least to the most by more than this factor: a logarithmic axis, as for sweeps that double.
+/// Ratio of most to least clients above which the axis is logarithmic, as for sweeps that double.
 const LOG_FACTOR: f64 = 30.0;
 
 /// The four charts of the seed reports, on the first sheet from `row` on; gives the row below them.
@@ -78,7 +78,7 @@ pub(super) fn of_levels(
     Ok(row + 2 * 19)
 }
 
-/// Where the axis ends, so that error bars end below it: spreadsheets look at the values alone. Only where there are bars.
+/// The end of the axis, above all error bars, because spreadsheets choose it from the values only. `None` without bars.
 fn top_of_bars(runs: &[Run<'_>], figure: &Figure) -> Option<f64> {
     let high = |level: &Level<'_>| {
         interval(level, figure).map(|interval| interval.high).filter(|high| high.is_finite() && *high > 0.0)

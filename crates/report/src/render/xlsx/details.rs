@@ -202,7 +202,7 @@ fn error_line(
     line
 }
 
-/// `Identities`: what must hold of the counters, and whether it does.
+/// `Identities`: equations between counters, and whether they hold.
 pub(super) fn identities<'a>(runs: &'a [Run<'a>]) -> Sheet<'a> {
     let line = |record: &str, run: &IterationRecord, check: Option<&IdentityCheck>| {
         let mut line = begun(record, run);
@@ -277,7 +277,7 @@ fn worker_line(record: &str, run: &IterationRecord, number: usize, worker: &Work
     line
 }
 
-/// `Disclosure`: what the run was asked to do, with what, against what.
+/// `Disclosure`: the run's options, programs and target.
 pub(super) fn disclosure<'a>(runs: &'a [Run<'a>]) -> Sheet<'a> {
     facts("Disclosure", runs, |record| {
         let mut facts: Vec<(String, Value)> = vec![
@@ -305,7 +305,7 @@ pub(super) fn disclosure<'a>(runs: &'a [Run<'a>]) -> Sheet<'a> {
     })
 }
 
-/// `Configuration`: what was measured where and with what, by group.
+/// `Configuration`: server, hosts and network that were measured, by group.
 pub(super) fn configuration<'a>(runs: &'a [Run<'a>]) -> Sheet<'a> {
     let line = |run: &str, group: &str, name: &str, value: &str| {
         let mut line = Row::default();

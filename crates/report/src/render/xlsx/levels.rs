@@ -126,7 +126,7 @@ fn level_line(run: &str, level: &Level<'_>) -> Row {
         let shown = level.values.value(figure).map_or(0.0, |value| value.as_f64() * unit.factor);
         let interval = interval(level, figure);
         let [below, above] = reaches(figure);
-        // Nothing that is shown can be below zero, wherever the interval of a few iterations ends.
+        // An interval of few iterations may reach below zero, but no figure can.
         line.cell(below, unit.name, interval.map(|interval| (shown - interval.low.max(0.0)).max(0.0)));
         line.cell(above, unit.name, interval.map(|interval| (interval.high - shown).max(0.0)));
     }

@@ -63,7 +63,7 @@ pub(crate) fn render_with(records: &[Judged<'_>], told: &[Told]) -> Result<Vec<u
 
     let several = runs.len() > 1;
     let row = summary.lines as u32 + 2;
-    // What makes the figures worthless stands above the charts, everything else below them.
+    // What makes the figures invalid comes above the charts, everything else below them.
     let row = write_notes(&mut book, row, runs.iter().flat_map(|run| reasons(run, several)).collect())?;
     let below = charts::of_levels(&mut book, &levels, &runs, row)?;
     let mut notes: Vec<String> = runs.iter().flat_map(|run| notes(run, several)).collect();
@@ -138,7 +138,7 @@ fn reasons(run: &Run<'_>, several: bool) -> Vec<String> {
     run.verdict.told().iter().map(|reason| format!("{of}{word}: {reason}")).collect()
 }
 
-/// What has to be known of a run besides: what limited it, what was searched for, cautions and warnings, run rules.
+/// Other notes on a run: its bottleneck, what was searched for, cautions and warnings, run rules.
 fn notes(run: &Run<'_>, several: bool) -> Vec<String> {
     let of = of(run, several);
     let mut notes = vec![format!("{of}{}", run.verdict.limit.sentence)];
@@ -151,7 +151,7 @@ fn notes(run: &Run<'_>, several: bool) -> Vec<String> {
     notes
 }
 
-/// Whose note it is, where there are several runs.
+/// The run that a note is about, where there are several.
 fn of(run: &Run<'_>, several: bool) -> String {
     if several { format!("{}: ", run.record.id) } else { String::new() }
 }

@@ -6,7 +6,7 @@ use webstone_model::record::{IterationRecord, RunRecord};
 use super::Caution;
 use crate::numbers::{counted, seconds};
 
-/// Void timed runs that are told of: each has a sentence of its own.
+/// Void timed runs that are listed, a sentence each.
 const VOIDS_MAX: usize = 3;
 
 /// Timed runs that were void, and what disturbed them.
@@ -24,7 +24,7 @@ pub(super) fn voids(record: &RunRecord, found: &mut Vec<Caution>) {
         .collect();
     let number = counted(told.len() as u64, "timed run was", "timed runs were");
     let them = if told.len() == 1 { "it" } else { "them" };
-    // A run that was ended early has not made all of them again.
+    // A run that was ended early has not repeated all of them.
     let is_repeated = |void: &IterationRecord| record.iterations.iter().any(|run| run.key() == void.key());
     let repeated = match record.voids.iter().filter(|void| is_repeated(void)).count() {
         0 => format!("the run ended before webstone had repeated {them}"),
@@ -39,7 +39,7 @@ pub(super) fn voids(record: &RunRecord, found: &mut Vec<Caution>) {
         false => format!("disturbed so much that the figures leave {them} out"),
     };
     let what = format!("{number} {void}; {repeated}");
-    // Where there is nothing else to tell of, it is told which.
+    // Where nothing else is listed, the timed run is named.
     let places_max_brief = if record.iterations.is_empty() { VOIDS_MAX } else { 0 };
     found.push(Caution { places_max: VOIDS_MAX, places_max_brief, ..Caution::new("VOID", what).at(told) });
 }
