@@ -36,7 +36,7 @@ pub use crate::document::duel::{interval_bar, sentence as duel_sentence, verdict
 pub use crate::document::{history, like};
 pub use crate::format::{Format, Subject, UnknownFormat};
 pub use crate::html::STYLE;
-pub use crate::json::{comparison_schema, duel_schema, event_schema, json_schema};
+pub use crate::json::{comparison_schema, duel_schema, event_schema, json_schema, spec_schema};
 pub use crate::list::{Listed, render_list};
 pub use crate::markdown::safe as markdown_text;
 pub use crate::render::duel::render_duel;

@@ -14,8 +14,20 @@ use webstone_model::fixture;
 use webstone_model::record::RunRecord;
 use webstone_report::{
     Format, Options, comparison_schema, duel_schema, event_schema, json_schema, render, render_comparison,
-    render_duel,
+    render_duel, spec_schema,
 };
+
+#[test]
+fn the_schema_of_the_browser_fronts_form_is_the_generated_one() {
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../ui/src/spec.schema.json");
+    if std::env::var_os("UPDATE_SCHEMA").is_some() {
+        std::fs::write(&path, spec_schema()).unwrap();
+    }
+    assert!(
+        std::fs::read_to_string(&path).unwrap_or_default() == spec_schema(),
+        "crates/ui/src/spec.schema.json is not what the types say.\nhint: cargo xtask docs"
+    );
+}
 
 #[test]
 fn the_published_schema_is_the_generated_one() {

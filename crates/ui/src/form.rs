@@ -1,9 +1,9 @@
 //! The form: the specification's own schema, so that a new key needs no work in the browser; what a filled form comes to; presets.
 
 use indexmap::IndexMap;
-use schemars::schema_for;
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
+use webstone_measure::strict;
 use webstone_measure::units::grouped;
 use webstone_model::powers::Power;
 use webstone_model::spec::RunSpec;
@@ -11,6 +11,9 @@ use webstone_model::toml_text;
 
 use crate::desk::{Desk, Planned, Problem};
 use crate::permission;
+
+/// The schema of a testbed. `cargo xtask docs` writes it.
+const SCHEMA: &str = include_str!("spec.schema.json");
 
 /// The commands that the form can start.
 pub(crate) const COMMANDS: [(&str, &str, &str); 5] = [
@@ -110,7 +113,8 @@ pub(crate) fn form(desk: &dyn Desk) -> Value {
     let presets: Vec<Value> = PRESETS.iter().map(preset).collect();
     let workloads: Vec<Value> =
         desk.workloads().into_iter().map(|(name, about)| json!({ "name": name, "about": about })).collect();
-    let mut schema = schema_for!(RunSpec).to_value();
+    let mut schema: Value =
+        strict::json(SCHEMA.as_bytes()).expect("a test compares it with the generated one");
     // A testbed file without a policy keeps connections; a record always states its own.
     if let Some(policy) = schema.pointer_mut("/$defs/ClientSpec/properties/connections/default") {
         *policy = json!("keep-alive");

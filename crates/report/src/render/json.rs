@@ -24,6 +24,7 @@ use webstone_measure::server_figures::ServerFigures;
 use webstone_model::event::EventLine;
 use webstone_model::pages::{PageRow, by_hits};
 use webstone_model::record::{RunRecord, ScheduleKept};
+use webstone_model::spec::RunSpec;
 
 use crate::generators;
 use crate::json_objects::{HostObject, LevelObject};
@@ -137,6 +138,11 @@ pub(crate) struct IterationFigures {
 /// The JSON schema (draft 2020-12) of a record, stored or reported, as text ending in a newline.
 pub fn json_schema() -> String {
     schema_of::<JsonReport<'static>>()
+}
+
+/// The schema of a testbed, as the browser front has it.
+pub fn spec_schema() -> String {
+    schema_of::<RunSpec>()
 }
 
 /// The same of a line of events.
