@@ -10,7 +10,6 @@ pub use protocol::is_of_another_protocol;
 
 use std::collections::BTreeMap;
 
-use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
@@ -29,7 +28,7 @@ pub const UNFIT_KEY: &str = "calibration.unfit";
 pub const WORKER_LIMIT_PERCENT: f64 = 90.0;
 
 /// What the generator of a host can do.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Calibration {
     /// When it was measured (RFC 3339, UTC).
     pub made_at: String,
@@ -47,7 +46,7 @@ pub struct Calibration {
 }
 
 /// What has to be the same for a calibration to say anything.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct HostIdentity {
     /// Name of the host.
     pub hostname: String,
@@ -62,7 +61,7 @@ pub struct HostIdentity {
 }
 
 /// A mode in which the generator is measured.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Mode {
     /// Small answers on kept connections.
@@ -94,7 +93,7 @@ impl Mode {
 }
 
 /// What stood in the way of more.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Ceiling {
     /// The generator: this is what it can do.
@@ -104,7 +103,7 @@ pub enum Ceiling {
 }
 
 /// One mode, measured.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct CalibrationRow {
     /// The mode.
     pub mode: Mode,
@@ -214,7 +213,8 @@ impl Calibration {
 }
 
 /// The share of the generator's ability that a run asked of it; where several hosts made the load, of the one with the highest share.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Quote {
     /// When the calibration was made; the oldest of several.
     pub made_at: String,
@@ -237,7 +237,8 @@ pub struct Quote {
 }
 
 /// The share at one level.
-#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct LevelShare {
     /// Number of clients.
     pub clients: u32,

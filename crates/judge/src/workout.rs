@@ -5,7 +5,6 @@
 use std::fmt;
 use std::str::FromStr;
 
-use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::statistics::ratio_interval;
@@ -13,7 +12,7 @@ use crate::verdict::DISTURBED_PERCENT_MAX;
 use webstone_model::record::SoftwareRecord;
 
 /// A way to misbehave. Each is done on a connection of its own.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Misdeed {
     /// The connection is dropped within the request, at a random byte, by turns with FIN and with a reset.
@@ -88,7 +87,7 @@ impl FromStr for Misdeed {
 }
 
 /// How servers took a misdeed, connection by connection.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Tally {
     /// Connections that were tried.
     pub tried: u64,
@@ -117,7 +116,7 @@ impl Tally {
 }
 
 /// When well-behaved clients were measured.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Phase {
     /// Alone.
@@ -129,7 +128,7 @@ pub enum Phase {
 }
 
 /// What the well-behaved clients saw.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Service {
     /// Valid responses.
     pub succeeded: u64,
@@ -167,7 +166,7 @@ impl Service {
 }
 
 /// The server's processes at a quiet moment.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ServerState {
     /// First process of the server and when it started, in ticks since the machine did: another pair is another process.
     pub head: Option<(u32, u64)>,
@@ -182,7 +181,7 @@ pub struct ServerState {
 }
 
 /// One phase, with the server's state when it was over and had settled.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct PhaseRecord {
     /// Which.
     pub phase: Phase,
@@ -195,7 +194,7 @@ pub struct PhaseRecord {
 }
 
 /// A whole workout.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Workout {
     /// The server's URL.
     pub target: String,
@@ -220,7 +219,7 @@ pub struct Workout {
 }
 
 /// What is asked of a server.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Question {
     /// Does it serve the well-behaved while others misbehave?
@@ -236,7 +235,7 @@ pub enum Question {
 }
 
 /// An answer with its evidence.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Answer {
     /// What was asked.
     pub question: Question,

@@ -18,6 +18,7 @@ macro_rules! as_text {
             }
         }
 
+        #[cfg(feature = "schema")]
         impl ::schemars::JsonSchema for $type {
             fn schema_name() -> ::std::borrow::Cow<'static, str> {
                 $name.into()

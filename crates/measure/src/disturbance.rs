@@ -1,13 +1,13 @@
 //! How much of a host's CPU time others took, as in a record.
 
-use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::metrics::add_all;
 
 /// How much of a CPU others took while a thread on it only read the clock: the sum of gaps between two readings of
 /// more than 2 µs. Others are other programs, interrupts, and other virtual machines on the same host.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(default)]
 pub struct Disturbance {
     /// Length of the check, in nanoseconds, summed over the checked CPUs.
@@ -38,7 +38,8 @@ impl Disturbance {
 }
 
 /// CPU time that other programs used in a window, on any CPU.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(default)]
 pub struct OthersUse {
     /// All of them, in nanoseconds.
@@ -66,7 +67,8 @@ impl OthersUse {
 }
 
 /// CPU time of one other program in a window.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(default)]
 pub struct OtherUse {
     /// Its process identifier.
@@ -80,7 +82,8 @@ pub struct OtherUse {
 /// A thread on a CPU asked to be woken every 10 ms: how often it was late although no other thread had the CPU, and
 /// how long a fixed piece of work took. Lateness shows a hypervisor that gives the CPU to another virtual machine;
 /// the work shows another thread on the same core or a lower clock rate. No counter reports any of these.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(default)]
 pub struct CpuWatch {
     /// The CPU's number.

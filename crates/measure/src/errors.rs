@@ -2,11 +2,11 @@
 //!
 //! An error is never a response and never counts as throughput. Each class keeps a counter and its first example.
 
-use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 /// Who has to act to make the error go away.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "kebab-case")]
 pub enum Blame {
     /// The server under test.
@@ -21,7 +21,8 @@ pub enum Blame {
 
 crate::named! {
     /// The class of a failed request.
-    #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, JsonSchema)]
+    #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+    #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
     #[serde(rename_all = "kebab-case")]
     #[repr(u8)]
     ErrorClass:
@@ -152,7 +153,8 @@ impl ErrorClass {
 }
 
 /// The first occurrence of a class: enough to reproduce it by hand.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct ErrorExample {
     /// When it happened, in nanoseconds since the measured window began.
     pub at_ns: u64,
@@ -165,7 +167,8 @@ pub struct ErrorExample {
 }
 
 /// One class with its count and first example, as in a record.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct ErrorCount {
     /// The class.
     pub class: ErrorClass,
@@ -178,9 +181,10 @@ pub struct ErrorCount {
 }
 
 /// Counters and first examples of every class. Adding is a plain increment; only a class's first error allocates.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(from = "Vec<ErrorCount>", into = "Vec<ErrorCount>")]
-#[schemars(with = "Vec<ErrorCount>")]
+#[cfg_attr(feature = "schema", schemars(with = "Vec<ErrorCount>"))]
 pub struct ErrorTable {
     counts: [u64; ErrorClass::ALL.len()],
     first: [Option<Box<ErrorExample>>; ErrorClass::ALL.len()],

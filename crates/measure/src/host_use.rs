@@ -1,6 +1,5 @@
 //! What the kernel of a host counted in a window.
 
-use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::disturbance::{CpuWatch, Disturbance, OthersUse};
@@ -10,7 +9,8 @@ use crate::units::is_zero;
 /// What the kernel of the generator's host counted while a window was open. Everything but `descriptors` concerns the
 /// whole machine (in its network namespace), including other programs' connections, and the server's if it is on this
 /// host.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(default)]
 pub struct HostUse {
     /// Time from the first reading to the last, in nanoseconds: the length of the window, within a few milliseconds.
@@ -73,7 +73,8 @@ pub struct HostUse {
 }
 
 /// What webstone's relay of a path did in a window: a process that carries every IP packet between clients and server.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(default)]
 pub struct PathUse {
     /// Time from the first reading to the last, in nanoseconds.
@@ -89,7 +90,8 @@ pub struct PathUse {
 }
 
 /// One way of a path in a window.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(default)]
 pub struct DirectionUse {
     /// Packets that arrived at the other end.
@@ -195,7 +197,8 @@ impl HostUse {
 
 /// Local ports used by connections of one pair of addresses. The kernel gives each pair all of its local ports, so
 /// the pair that uses most is the first to run out.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(default)]
 pub struct PairPorts {
     /// Local address.
@@ -210,7 +213,8 @@ pub struct PairPorts {
 
 /// Differences of the kernel's TCP counters over a window, and sockets at its end. After each is its name in
 /// `/proc/net/netstat` (`TcpExt`), `/proc/net/snmp` (`Tcp`) or `/proc/net/sockstat`.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(default)]
 pub struct TcpUse {
     /// Connections that found the accept queue full (`ListenOverflows`).
@@ -249,7 +253,8 @@ impl TcpUse {
 }
 
 /// What one CPU did in a window, from `/proc/stat`.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(default)]
 pub struct CpuUse {
     /// Its number.
@@ -283,9 +288,10 @@ impl CpuUse {
 }
 
 /// What went over a network interface in a window.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(default)]
-#[schemars(rename = "InterfaceUse")]
+#[cfg_attr(feature = "schema", schemars(rename = "InterfaceUse"))]
 pub struct LinkUse {
     /// Its name.
     pub name: String,

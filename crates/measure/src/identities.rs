@@ -1,7 +1,6 @@
 //! The identities that every result must satisfy (`docs/measurement.md`, "Identities"). They are checked when a level
 //! ends, stored in the record and printed if broken: then the figures cannot be trusted.
 
-use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::iteration::IterationRecord;
@@ -9,7 +8,8 @@ use crate::metrics::{Counts, Histogram, Measured, Moments, PageTotals};
 use crate::parts::GeneratorPart;
 
 /// One identity, checked.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct IdentityCheck {
     /// Its number in `docs/measurement.md`.
     pub number: u8,

@@ -1,13 +1,12 @@
 //! One timed run of a level, as measured: what clients, the generator's host and the server did in its window.
 
-use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::host_use::HostUse;
 use crate::identities::IdentityCheck;
 use crate::keys::{IterationKey, LevelKey};
 use crate::metrics::Measured;
-use crate::one_or_several::{self, OneOrSeveral};
+use crate::one_or_several;
 use crate::parts::{GeneratorLoss, GeneratorPart};
 use crate::rate::RateProfile;
 use crate::server_hosts::ServerHostUse;
@@ -16,7 +15,8 @@ use crate::units::NANOS_PER_SECOND;
 use crate::window_slices::WindowSlice;
 
 /// One timed run of a level.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct IterationRecord {
     /// Number of clients.
     pub clients: u32,
@@ -58,7 +58,7 @@ pub struct IterationRecord {
     /// What the server's host counted, if an agent monitored it; a list if several agents did, each on a different
     /// host. A host whose figures are missing is left out.
     #[serde(default, rename = "server_host", with = "one_or_several", skip_serializing_if = "Vec::is_empty")]
-    #[schemars(with = "OneOrSeveral<ServerHostUse>")]
+    #[cfg_attr(feature = "schema", schemars(with = "crate::one_or_several::OneOrSeveral<ServerHostUse>"))]
     pub server_hosts: Vec<ServerHostUse>,
     /// Why figures of the server are missing: those of an agent, or of a server on this host.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -71,7 +71,8 @@ pub struct IterationRecord {
 }
 
 /// The place of an iteration's rows in `page-rows.csv.gz`: a gzip member of their own.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct RowsPlace {
     /// First byte of the member.
     pub offset: u64,
@@ -82,7 +83,8 @@ pub struct RowsPlace {
 }
 
 /// One of the two arms of an A/A run: the same thing measured twice, interleaved.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub enum Arm {
     /// The first.
     A,
@@ -112,7 +114,8 @@ impl IterationRecord {
 }
 
 /// How well an open-loop schedule was kept.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(default)]
 pub struct ScheduleKept {
     /// Arrivals that were due in the window, per second.

@@ -3,10 +3,8 @@
 //! Records have clients, rate and iteration as separate fields; code that looks up a level, or compares levels of two
 //! records, uses these keys, never the text that is shown.
 
-use std::borrow::Cow;
 use std::fmt;
 
-use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde::{Serialize, Serializer};
 
 use crate::rate::RateProfile;
@@ -61,17 +59,18 @@ impl Serialize for LevelKey {
     }
 }
 
-impl JsonSchema for LevelKey {
+#[cfg(feature = "schema")]
+impl schemars::JsonSchema for LevelKey {
     fn inline_schema() -> bool {
         true
     }
 
-    fn schema_name() -> Cow<'static, str> {
+    fn schema_name() -> std::borrow::Cow<'static, str> {
         "LevelKey".into()
     }
 
-    fn json_schema(_: &mut SchemaGenerator) -> Schema {
-        json_schema!({ "type": "string" })
+    fn json_schema(_: &mut schemars::SchemaGenerator) -> schemars::Schema {
+        schemars::json_schema!({ "type": "string" })
     }
 }
 

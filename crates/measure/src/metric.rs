@@ -1,10 +1,8 @@
 //! The figures in comparisons and thresholds, by their names there: those of the table that have a [`Gate`], and the
 //! response time at any percentile.
 
-use std::borrow::Cow;
 use std::fmt;
 
-use schemars::JsonSchema;
 use serde::{Serialize, Serializer};
 
 use crate::figures::table::{self, Better, Figure, Gate};
@@ -155,8 +153,9 @@ impl Serialize for Metric {
     }
 }
 
-impl JsonSchema for Metric {
-    fn schema_name() -> Cow<'static, str> {
+#[cfg(feature = "schema")]
+impl schemars::JsonSchema for Metric {
+    fn schema_name() -> std::borrow::Cow<'static, str> {
         "Metric".into()
     }
 

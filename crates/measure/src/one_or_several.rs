@@ -4,14 +4,13 @@
 use std::fmt;
 use std::marker::PhantomData;
 
-use schemars::JsonSchema;
 use serde::de::value::{MapAccessDeserializer, SeqAccessDeserializer, StrDeserializer};
 use serde::de::{Error, MapAccess, SeqAccess, Visitor};
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
 /// The schema of such a key.
-#[derive(JsonSchema)]
-#[schemars(untagged)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[cfg_attr(feature = "schema", schemars(untagged))]
 #[allow(dead_code, reason = "only its schema is used")]
 pub enum OneOrSeveral<T> {
     /// A value.

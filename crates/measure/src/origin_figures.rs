@@ -1,7 +1,6 @@
 //! The figures of the server behind a proxy in a level: what the proxy requested from it, compared with what clients
 //! requested from the proxy. Every formula is defined in `docs/measurement.md`, "The origin behind a proxy".
 
-use schemars::JsonSchema;
 use serde::Serialize;
 
 use crate::figures::Reading;
@@ -13,7 +12,8 @@ use crate::server_use::{OriginCounts, ServerUse};
 use crate::units::NANOS_PER_SECOND;
 
 /// What the origin did in those iterations of a level in which it was visible.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, JsonSchema)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct OriginFigures {
     /// What its processes used; requests are those of clients. Absent if they were not visible.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -24,7 +24,8 @@ pub struct OriginFigures {
 }
 
 /// What a proxy requested from its origin.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, JsonSchema)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct AskedFigures {
     /// Requests to the origin.
     pub requests: u64,

@@ -3,7 +3,6 @@
 //! What they measured together is in [`Measured`](crate::metrics::Measured), merged in the order of the hosts. Here
 //! is what distinguishes them, so that a host that differs can be named.
 
-use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::host_use::HostUse;
@@ -15,7 +14,8 @@ use crate::metrics::{Counts, Histogram, Moments, WorkerUse};
 pub const DISTRIBUTIONS_OF_HOSTS_MAX: usize = 64;
 
 /// The part of one of several hosts in a timed run, and what it measured.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(default)]
 pub struct GeneratorPart {
     /// Which of the run's generators, from 0.
@@ -69,7 +69,8 @@ impl GeneratorPart {
 /// How far a host's monotonic clock is ahead of the controller's: the midpoint of the shortest of several round
 /// trips, with an error of at most half of it (F. Cristian: Probabilistic clock synchronization, Distributed
 /// Computing 3, 1989).
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(default)]
 pub struct ClockOffset {
     /// In nanoseconds; monotonic clocks start at a different time on each host, so this may be large.
@@ -79,7 +80,8 @@ pub struct ClockOffset {
 }
 
 /// A host that was lost during a timed run.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(default)]
 pub struct GeneratorLoss {
     /// Which of the run's generators, from 0.

@@ -1,7 +1,6 @@
 //! The figures of the server under test in a level, computed from what its processes used in each iteration. Every
 //! formula is defined in `docs/measurement.md`.
 
-use schemars::JsonSchema;
 use serde::Serialize;
 
 use crate::figures::Reading;
@@ -12,7 +11,8 @@ use crate::server_use::{ProcessUse, ServerUse};
 use crate::units::NANOS_PER_SECOND;
 
 /// What the server used in those iterations of a level in which it was visible.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, JsonSchema)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct ServerFigures {
     /// CPU time / window, in percent of one CPU.
     pub cpu_percent: f64,
@@ -30,7 +30,8 @@ pub struct ServerFigures {
 }
 
 /// What the server's processes did besides using CPU time, per request and second; and how many there were.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, JsonSchema)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct ProcessFigures {
     /// Voluntary context switches per ended request.
     pub switches_voluntary_per_request: f64,

@@ -3,7 +3,6 @@
 
 use std::collections::BTreeSet;
 
-use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::host_use::HostUse;
@@ -12,7 +11,8 @@ use crate::server_use::{ProcessUse, ServerUse};
 use crate::units::is_zero;
 
 /// What the kernel of a server's host counted while a window was open, as read by an agent there.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(default)]
 pub struct ServerHostUse {
     /// Which of the run's server agents, from 0.

@@ -1,13 +1,13 @@
 //! What the processes of a server did in a window, and its busiest threads. Part of a record; it is read from a
 //! kernel in `lab`.
 
-use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::metrics::add_all;
 
 /// What the processes of the server under test did in a window, and how many there were.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(default)]
 pub struct ProcessUse {
     /// How often a thread gave up its CPU by itself, to wait.
@@ -96,7 +96,8 @@ impl ProcessUse {
 }
 
 /// What one thread of the server did in a window.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(default)]
 pub struct ThreadUse {
     /// Identifier of its process, on its own host.
@@ -125,7 +126,8 @@ impl ThreadUse {
 }
 
 /// What the server under test used while a level ran.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(default)]
 pub struct ServerUse {
     /// User CPU time of its processes, in nanoseconds.
@@ -167,7 +169,8 @@ impl ServerUse {
 }
 
 /// What the server behind a proxy did while a window was open.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(default)]
 pub struct OriginUse {
     /// What its processes used; absent if they are not visible.
@@ -180,7 +183,8 @@ pub struct OriginUse {
 
 /// What the server behind a proxy counted between two readings, when the window opened and when it closed. The
 /// readings themselves are not counted.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(default)]
 pub struct OriginCounts {
     /// Requests that the proxy forwarded to it.

@@ -1,10 +1,10 @@
 //! The slices of a window from which some were left out, as a record has them.
 
-use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 /// One slice of a window.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(default)]
 pub struct WindowSlice {
     /// Its length, in nanoseconds.

@@ -4,7 +4,6 @@ use std::collections::BTreeMap;
 use std::fmt;
 use std::str::FromStr;
 
-use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use webstone_measure::errors::ErrorTable;
@@ -20,7 +19,8 @@ use crate::spec::RunSpec;
 pub const DUEL_SCHEMA: u32 = 1;
 
 /// How a duel is held, besides the load that every contestant gets.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(default, deny_unknown_fields)]
 pub struct DuelSpec {
     /// It ends when the 95 % interval of the first figure reaches no further than this share to either side.
@@ -38,7 +38,7 @@ pub struct DuelSpec {
     /// Whether a second copy of the first contestant takes part.
     pub twin: bool,
     /// Changes for the worse that make it fail.
-    #[schemars(with = "Vec<String>")]
+    #[cfg_attr(feature = "schema", schemars(with = "Vec<String>"))]
     pub fail_if: Vec<DuelGate>,
 }
 
@@ -58,7 +58,8 @@ impl Default for DuelSpec {
 }
 
 /// A figure that contestants are compared by.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "kebab-case")]
 pub enum DuelFigure {
     /// The server's CPU time per answered request.
@@ -185,7 +186,8 @@ impl<'de> Deserialize<'de> for DuelGate {
 }
 
 /// One side of a duel.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(default)]
 pub struct Contestant {
     /// Its name in reports.
@@ -218,7 +220,8 @@ pub struct Contestant {
 }
 
 /// What one contestant did between two starts, all its slices together.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(default)]
 pub struct SideRun {
     /// Length of its slices together.
@@ -245,7 +248,7 @@ pub struct SideRun {
     pub response: Moments,
     /// Their distribution: an HdrHistogram in base64, and the longest exactly.
     #[serde(with = "as_base64")]
-    #[schemars(with = "(String, u64)")]
+    #[cfg_attr(feature = "schema", schemars(with = "(String, u64)"))]
     pub distribution: Histogram,
     /// In open loop: how long requests waited for a client, on average, in nanoseconds.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -278,7 +281,8 @@ impl SideRun {
 }
 
 /// All contestants between two starts.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(default)]
 pub struct DuelStart {
     /// When its first slice began, in nanoseconds since the duel began.
@@ -291,7 +295,8 @@ pub struct DuelStart {
 }
 
 /// An answer that is not that of the first contestant.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(default)]
 pub struct AnswerDifference {
     /// Number of the contestant.
@@ -303,7 +308,8 @@ pub struct AnswerDifference {
 }
 
 /// The record of a duel.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(default)]
 pub struct DuelRecord {
     /// [`DUEL_SCHEMA`].

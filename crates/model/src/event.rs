@@ -1,7 +1,6 @@
 //! Events of a run while it runs: owned and serialisable, so that the live display, a file of JSON lines and a
 //! browser all read the same. Documented for users in `docs/events.md`.
 
-use schemars::JsonSchema;
 use serde::de::{DeserializeOwned, Deserializer, Error};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
@@ -20,7 +19,8 @@ pub use webstone_measure::live::{Live, LivePercentiles, Phase};
 pub const EVENTS_SCHEMA: u32 = 1;
 
 /// One of several hosts in an open window so far, as last reported.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(default)]
 pub struct LiveHost {
     /// Which of the run's generators, from 0.
@@ -51,7 +51,8 @@ pub struct LiveHost {
 }
 
 /// The position of a step in the sweep.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Position {
     /// Its number in the order of execution, from 1.
     pub step: usize,
@@ -74,7 +75,8 @@ impl Position {
 }
 
 /// Summary of a level's iteration. The record has all of it.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Ended {
     /// Whether the user cut it off.
     pub interrupted: bool,
@@ -106,7 +108,8 @@ impl Ended {
 }
 
 /// Something that happened.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(tag = "event", rename_all = "kebab-case")]
 pub enum Event {
     /// Something before the load begins.
@@ -222,8 +225,9 @@ fn of_a_record<'de, T: DeserializeOwned, D: Deserializer<'de>>(from: D) -> Resul
 }
 
 /// A line of `--events`: one event, and when it happened.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
-#[schemars(title = "webstone event")]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[cfg_attr(feature = "schema", schemars(title = "webstone event"))]
 pub struct EventLine {
     /// [`EVENTS_SCHEMA`] of the writer.
     pub schema: u32,

@@ -3,7 +3,6 @@
 
 use std::collections::BTreeMap;
 
-use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::kubernetes::{PodRecord, PodsOfJob};
@@ -14,7 +13,8 @@ pub use webstone_measure::parts::{
 };
 
 /// A host that makes load, or all pods of a Job that do, as in the specification.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(default, deny_unknown_fields)]
 pub struct GeneratorHost {
     /// Command whose standard input and output connect to `webstone agent` there: `ssh gen1 webstone agent`.
@@ -48,7 +48,8 @@ impl GeneratorHost {
 }
 
 /// A host that made load, as it described itself before the run.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(default)]
 pub struct GeneratorRecord {
     /// The command that started its agent, without secrets.

@@ -1,7 +1,6 @@
 //! Load generators in the pods of a Kubernetes Job: their specification, where each ran, and which names Kubernetes
 //! accepts.
 
-use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use webstone_measure::units::Nanos;
@@ -10,7 +9,8 @@ use webstone_measure::units::Nanos;
 pub const LABEL_CHARS_MAX: usize = 63;
 
 /// Pods of an Indexed Job that make load: those with the lowest indexes.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(default, deny_unknown_fields)]
 pub struct PodsOfJob {
     /// Name of the Job.
@@ -48,7 +48,8 @@ impl Default for PodsOfJob {
 }
 
 /// The pod of an agent.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(default)]
 pub struct PodRecord {
     /// Its name.

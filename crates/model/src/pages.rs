@@ -9,7 +9,6 @@ use std::borrow::Cow;
 use std::fmt;
 use std::sync::Arc;
 
-use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::record::{IterationRecord, RunRecord};
@@ -17,7 +16,8 @@ pub use webstone_measure::iteration::RowsPlace;
 use webstone_measure::metrics::PageTotals;
 
 /// The totals of one page, with its number.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct PageRow {
     /// Its index in the workload, from 0.
     pub page: u32,

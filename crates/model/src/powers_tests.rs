@@ -110,6 +110,7 @@ fn every_power_can_be_needed_and_defaults_need_none() {
 
 /// Keys with text values but without a power: numbers and times with units, and what stays within the run, as the
 /// comments in [`asked`] say.
+#[cfg(feature = "schema")]
 const POWERLESS: [&str; 36] = [
     "name",
     "load.clients",
@@ -149,6 +150,7 @@ const POWERLESS: [&str; 36] = [
     "series.paths",
 ];
 
+#[cfg(feature = "schema")]
 #[test]
 fn a_key_whose_value_is_any_text_has_a_power_or_a_reason() {
     let schema = serde_json::to_value(schemars::schema_for!(RunSpec)).unwrap();
@@ -164,6 +166,7 @@ fn a_key_whose_value_is_any_text_has_a_power_or_a_reason() {
 }
 
 /// The keys that the schema describes as a text, or a list of texts, without a choice of values.
+#[cfg(feature = "schema")]
 fn free_texts(root: &Value, schema: &Value, key: &str, found: &mut Vec<String>) {
     if let Some(name) = schema["$ref"].as_str().and_then(|name| name.strip_prefix("#/$defs/")) {
         return free_texts(root, &root["$defs"][name], key, found);

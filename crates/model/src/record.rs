@@ -7,7 +7,6 @@
 use std::collections::BTreeMap;
 use std::fmt;
 
-use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 pub use crate::agents::AgentRecord;
@@ -16,7 +15,7 @@ use crate::pages::StoredPages;
 use crate::spec::RunSpec;
 use webstone_measure::keys::{IterationKey, LevelKey};
 use webstone_measure::metrics::Measured;
-use webstone_measure::one_or_several::{self, OneOrSeveral};
+use webstone_measure::one_or_several;
 use webstone_workload::Workload;
 
 pub use webstone_measure::disturbance::{CpuWatch, Disturbance, OtherUse, OthersUse};
@@ -29,7 +28,8 @@ pub use webstone_measure::server_use::{OriginCounts, OriginUse, ProcessUse, Serv
 pub const SCHEMA_VERSION: u32 = 1;
 
 /// A whole run, as stored.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct RunRecord {
     /// [`SCHEMA_VERSION`] of the writer.
     pub schema: u32,
@@ -79,7 +79,8 @@ pub struct RunRecord {
 }
 
 /// The program that made a record.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Tool {
     /// `webstone`.
     pub name: String,
@@ -90,7 +91,8 @@ pub struct Tool {
 }
 
 /// How a run ended.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "kebab-case")]
 pub enum RunState {
     /// Still running, or killed: all that is stored was measured completely.
@@ -105,7 +107,8 @@ pub enum RunState {
 }
 
 /// The server under test.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct TargetRecord {
     /// URL that clients used.
     pub url: String,
@@ -129,12 +132,16 @@ pub struct TargetRecord {
     pub origin: Option<OriginRecord>,
     /// The agent that monitored it on its own host, if any; a list if there were several, each on a different host.
     #[serde(default, rename = "agent", with = "one_or_several", skip_serializing_if = "Vec::is_empty")]
-    #[schemars(with = "OneOrSeveral<AgentRecord>")]
+    #[cfg_attr(
+        feature = "schema",
+        schemars(with = "webstone_measure::one_or_several::OneOrSeveral<AgentRecord>")
+    )]
     pub agents: Vec<AgentRecord>,
 }
 
 /// An answer whose body was coded, decoded by the check before the load.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct CodedSample {
     /// What was asked for.
     pub url: String,
@@ -147,7 +154,8 @@ pub struct CodedSample {
 }
 
 /// The server behind a proxy.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(default)]
 pub struct OriginRecord {
     /// Its URL, as the proxy uses it.
@@ -161,7 +169,8 @@ pub struct OriginRecord {
 }
 
 /// A server that webstone started: its program, and how it was run. Its configuration is in the environment.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(default)]
 pub struct SoftwareRecord {
     /// Name of its driver, as in `--server`.

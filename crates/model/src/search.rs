@@ -3,7 +3,6 @@
 
 use std::fmt;
 
-use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::record::IterationRecord;
@@ -26,7 +25,8 @@ const PROBED_RANGE_MIN: u64 = 16;
 const PROBE_CLIENTS: u32 = 64;
 
 /// What to search for, and where.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(default, deny_unknown_fields)]
 pub struct SearchSpec {
     /// The conditions that a level must keep, all of them: `p(99)<50ms,errors<0.1%`.
@@ -58,7 +58,8 @@ impl Default for SearchSpec {
 }
 
 /// What is raised to find the limit.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "kebab-case")]
 pub enum Over {
     /// The rate of arrivals in an open loop, whole arrivals per second.

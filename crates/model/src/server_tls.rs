@@ -3,13 +3,13 @@
 
 use std::str::FromStr;
 
-use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use webstone_workload::tls::TlsVersion;
 
 /// The key of a certificate that webstone makes.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "kebab-case")]
 pub enum CertificateKey {
     /// ECDSA on P-256, as most sites have today.
@@ -42,7 +42,8 @@ impl FromStr for CertificateKey {
 }
 
 /// TLS of a server. If absent, the server has plain HTTP only.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(default, deny_unknown_fields)]
 pub struct ServerTls {
     /// Address and port of a second listener, with TLS; `server.listen` is then without TLS. Port 0 takes a free one.

@@ -8,18 +8,18 @@
 use std::fmt;
 use std::str::FromStr;
 
-use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::interfaces::Interface;
 use crate::network_path::PathSpec;
 use crate::server_tls::ServerTls;
-use webstone_measure::one_or_several::{self, OneOrSeveral};
+use webstone_measure::one_or_several;
 use webstone_measure::units::Nanos;
 
 webstone_measure::named! {
     /// A server that webstone can start.
-    #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+    #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+    #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
     #[serde(rename_all = "kebab-case")]
     Software:
     /// The reference server, embedded in webstone.
@@ -55,7 +55,8 @@ impl Software {
 }
 
 /// Who chose a configuration.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "kebab-case")]
 pub enum Profile {
     /// As in Debian's package, reduced to what serves a benchmark.
@@ -125,7 +126,8 @@ impl<'de> Deserialize<'de> for ServerChoice {
     }
 }
 
-impl JsonSchema for ServerChoice {
+#[cfg(feature = "schema")]
+impl schemars::JsonSchema for ServerChoice {
     fn schema_name() -> std::borrow::Cow<'static, str> {
         "ServerChoice".into()
     }
@@ -160,7 +162,8 @@ impl FromStr for ServerChoice {
 pub const REFERENCE_BACKLOG: u32 = 4096;
 
 /// The settings of the server that webstone starts; also the flags of `webstone serve`.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(default, deny_unknown_fields)]
 pub struct ServerSpec {
     /// Which software.
@@ -230,7 +233,10 @@ pub struct ServerSpec {
     /// webstone agent`; a list of commands if it has several hosts, behind a load balancer. Split into words as a
     /// shell would do; no shell is started.
     #[serde(rename = "agent", with = "one_or_several", skip_serializing_if = "Vec::is_empty")]
-    #[schemars(with = "OneOrSeveral<String>")]
+    #[cfg_attr(
+        feature = "schema",
+        schemars(with = "webstone_measure::one_or_several::OneOrSeveral<String>")
+    )]
     pub agents: Vec<String>,
 }
 

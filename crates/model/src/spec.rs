@@ -5,7 +5,6 @@
 
 use std::collections::BTreeMap;
 
-use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::generators::GeneratorHost;
@@ -21,7 +20,8 @@ pub use webstone_workload::load::{
 };
 
 /// A whole run: target, workload, load, clients, generator and, if webstone starts it, the server.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(default, deny_unknown_fields)]
 pub struct RunSpec {
     /// Name of the run; part of its directory's name.

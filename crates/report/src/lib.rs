@@ -36,10 +36,11 @@ pub use crate::document::duel::{interval_bar, sentence as duel_sentence, verdict
 pub use crate::document::{history, like};
 pub use crate::format::{Format, Subject, UnknownFormat};
 pub use crate::html::STYLE;
-pub use crate::json::{comparison_schema, duel_schema, event_schema, json_schema, spec_schema};
 pub use crate::list::{Listed, render_list};
 pub use crate::markdown::safe as markdown_text;
 pub use crate::render::duel::render_duel;
+#[cfg(feature = "schema")]
+pub use crate::render::schemas::{comparison_schema, duel_schema, event_schema, json_schema, spec_schema};
 pub use crate::series::render_series;
 pub use crate::thresholds::{checked, render_thresholds};
 pub use crate::timeline::{Timeline, TimelineRun, TimelineUnit, render_timelines};

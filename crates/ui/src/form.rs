@@ -12,7 +12,7 @@ use webstone_model::toml_text;
 use crate::desk::{Desk, Planned, Problem};
 use crate::permission;
 
-/// The schema of a testbed. `cargo xtask docs` writes it.
+/// The schema of a testbed. `cargo xtask docs` writes it, because schemas of types are compiled for tests alone.
 const SCHEMA: &str = include_str!("spec.schema.json");
 
 /// The commands that the form can start.

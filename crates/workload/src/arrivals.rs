@@ -5,7 +5,6 @@
 //! to W slots in turn, so slot w gets the arrivals w, w + W, w + 2W and so on, and each worker has some of the slots.
 //! So a result does not depend on the number of workers, and each worker computes its share without asking another.
 
-use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::PageSequence;
@@ -13,7 +12,8 @@ use webstone_measure::rate::RateProfile;
 use webstone_measure::units::NANOS_PER_SECOND;
 
 /// How arrivals are spaced.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "kebab-case")]
 pub enum ArrivalProcess {
     /// Evenly spaced: as many per second as the rate says.

@@ -1,9 +1,7 @@
 //! Header fields in the order in which they were given, several of one name among them.
 
-use std::borrow::Cow;
 use std::fmt;
 
-use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde::de::{MapAccess, Visitor};
 use serde::ser::SerializeMap;
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
@@ -113,13 +111,14 @@ impl<'de> Deserialize<'de> for Fields {
     }
 }
 
-impl JsonSchema for Fields {
-    fn schema_name() -> Cow<'static, str> {
+#[cfg(feature = "schema")]
+impl schemars::JsonSchema for Fields {
+    fn schema_name() -> std::borrow::Cow<'static, str> {
         "Fields".into()
     }
 
-    fn json_schema(_: &mut SchemaGenerator) -> Schema {
-        json_schema!({
+    fn json_schema(_: &mut schemars::SchemaGenerator) -> schemars::Schema {
+        schemars::json_schema!({
             "type": "object",
             "description": "Header fields: names, each with its value, or with a list where it is sent several times.",
             "additionalProperties": {

@@ -6,7 +6,6 @@
 use std::fmt;
 use std::str::FromStr;
 
-use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::addresses::{AddressRange, PortRange};
@@ -36,7 +35,8 @@ pub struct GeneratorTask {
 }
 
 /// How much load, how long, how often.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(default, deny_unknown_fields)]
 pub struct LoadSpec {
     /// Numbers of clients, one level each: `20..100+10`, `1,2,4`, `1..64*2`.
@@ -110,7 +110,8 @@ impl LoadSpec {
 }
 
 /// What happens to an arrival that finds no free client.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "kebab-case")]
 pub enum WhenBusy {
     /// It waits for one, and the wait is part of its latency.
@@ -121,7 +122,8 @@ pub enum WhenBusy {
 }
 
 /// The order in which levels × iterations run.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "kebab-case")]
 pub enum Order {
     /// All levels once, then all levels again, so that drift of the machine does not look like a trend over levels.
@@ -215,7 +217,8 @@ impl fmt::Display for Levels {
 webstone_measure::as_text!(Levels, "Levels", "Client counts: 64, 1,2,4, 20..100+10 or 1..64*2");
 
 /// When a client's connection ends.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "kebab-case")]
 pub enum ConnectionPolicy {
     /// A new connection for each file, as WebStone, WebBench and WASD measured.
@@ -228,7 +231,8 @@ pub enum ConnectionPolicy {
 }
 
 /// Version of HTTP.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub enum HttpVersion {
     /// HTTP/1.0; keep-alive is requested with `Connection: keep-alive`.
     #[serde(rename = "1.0")]
@@ -267,7 +271,8 @@ impl HttpVersion {
 }
 
 /// Version of QUIC.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub enum QuicVersion {
     /// RFC 9000.
     #[default]
@@ -286,7 +291,8 @@ impl QuicVersion {
 }
 
 /// When host names are resolved.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "kebab-case")]
 pub enum Resolve {
     /// Once, before the run.
@@ -297,7 +303,8 @@ pub enum Resolve {
 }
 
 /// What to check in each response, besides being complete and well-formed HTTP.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "kebab-case")]
 pub enum Check {
     /// Status only.
@@ -310,7 +317,8 @@ pub enum Check {
 }
 
 /// How each client behaves.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(default, deny_unknown_fields)]
 pub struct ClientSpec {
     /// When connections end.
@@ -475,7 +483,8 @@ impl Default for ClientSpec {
 }
 
 /// The generator's own settings.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(default, deny_unknown_fields)]
 pub struct GeneratorSpec {
     /// Number of event loops. 0: one for each CPU that the server under test does not need.

@@ -1,7 +1,6 @@
 //! What is requested: pages with weights, each a list of files fetched one after the other.
 
 use indexmap::IndexMap;
-use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::fields::Fields;
@@ -10,7 +9,8 @@ use webstone_measure::shown;
 use webstone_measure::units::Nanos;
 
 /// A list of pages. The order matters: a page's index is its number in every report.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(deny_unknown_fields)]
 pub struct Workload {
     /// Its name.
@@ -26,7 +26,8 @@ pub struct Workload {
 }
 
 /// Rows of values that templates use, one row per page (in turn for each client).
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(deny_unknown_fields)]
 pub struct Feed {
     /// Names of the columns.
@@ -43,7 +44,8 @@ pub struct Feed {
 }
 
 /// What a record keeps of a feed's rows: enough to see whether two runs had the same.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(deny_unknown_fields)]
 pub struct FeedKept {
     /// Number of rows.
@@ -53,7 +55,8 @@ pub struct FeedKept {
 }
 
 /// Files that a browser needs to show one document. Its share of all pages is `weight` / Σ weights.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(deny_unknown_fields)]
 pub struct Page {
     /// Its weight, at least 1.
@@ -66,7 +69,8 @@ pub struct Page {
 }
 
 /// One request of a page.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(deny_unknown_fields)]
 pub struct FileRequest {
     /// Path with its query on the target, or a whole `http://host:port/path` for another host. May contain templates.
@@ -80,7 +84,8 @@ pub struct FileRequest {
 }
 
 /// How a request differs from a plain GET that expects 200.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(default)]
 pub struct RequestDetail {
     /// Method; absent: the run's.
@@ -105,7 +110,7 @@ pub struct RequestDetail {
 }
 
 /// Which requests of a workload are marked to go over TLS.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum TlsPages {
     /// None: the target's scheme decides for all.

@@ -5,7 +5,6 @@ use std::fmt;
 use std::net::SocketAddr;
 use std::str::FromStr;
 
-use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::load::ClientSpec;
@@ -97,7 +96,8 @@ webstone_measure::as_text!(
 
 /// Version of the PROXY protocol, with which a load balancer says whom it connects for
 /// (<https://www.haproxy.org/download/3.0/doc/proxy-protocol.txt>).
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "kebab-case")]
 pub enum ProxyProtocol {
     /// A line of text.

@@ -5,7 +5,6 @@
 use std::fmt;
 use std::str::FromStr;
 
-use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use webstone_measure::shown::quoted;
@@ -13,7 +12,8 @@ use webstone_measure::shown::quoted;
 pub use webstone_measure::tls::{TlsCipher, TlsGroup, TlsNameError, TlsVersion};
 
 /// How clients do TLS handshakes, if a URL is `https`.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(default, deny_unknown_fields)]
 pub struct TlsSpec {
     /// Versions offered.

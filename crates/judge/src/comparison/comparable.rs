@@ -4,7 +4,6 @@
 //! What changes the load, the rules by which an answer counts, or the machines, is not: a difference of the figures would
 //! be put down to the server.
 
-use schemars::JsonSchema;
 use serde::Serialize;
 
 use webstone_measure::metrics::WorkerUse;
@@ -15,7 +14,8 @@ use webstone_model::spec::{ClientSpec, LoadSpec, Logging, RunSpec};
 use webstone_workload::Fields;
 
 /// What a difference means for a comparison.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, JsonSchema)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "kebab-case")]
 pub enum Weight {
     /// The figures are not of the same thing: only `--force` compares them.
@@ -25,7 +25,8 @@ pub enum Weight {
 }
 
 /// One thing in which two records differ.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, JsonSchema)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Difference {
     /// What it is.
     pub what: String,

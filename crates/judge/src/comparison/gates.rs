@@ -1,6 +1,5 @@
 //! Conditions on changes (`--fail-if`), checked against what was measured.
 
-use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::judging::holm;
@@ -11,7 +10,8 @@ use webstone_measure::metric::Metric;
 use webstone_model::threshold::{FailIf, Relation};
 
 /// What it takes for a condition to fail.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "kebab-case")]
 pub enum FailWhen {
     /// The change is shown: the whole interval meets the condition, after Holm's correction over the levels, and where
@@ -25,7 +25,8 @@ pub enum FailWhen {
 }
 
 /// What came of a condition.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, JsonSchema)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "kebab-case")]
 pub enum GateResult {
     /// It is not met.
@@ -37,7 +38,8 @@ pub enum GateResult {
 }
 
 /// A condition checked against one level of one candidate.
-#[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
+#[derive(Clone, Debug, PartialEq, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct GateOutcome {
     /// The condition, as it was typed.
     pub condition: String,

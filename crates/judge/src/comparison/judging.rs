@@ -9,7 +9,6 @@
 //! Rejective Multiple Test Procedure*, Scandinavian Journal of Statistics 6(2), 1979, which needs no independence. Figures
 //! are families of their own: they answer different questions. Intervals are printed uncorrected.
 
-use schemars::JsonSchema;
 use serde::Serialize;
 
 use super::{Candidate, Noise, Row};
@@ -25,7 +24,8 @@ pub const ITERATIONS_MIN: usize = 3;
 const HISTOGRAM_PERCENT: f64 = 0.1;
 
 /// What is concluded of a change.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, JsonSchema)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "kebab-case")]
 pub enum Finding {
     /// The candidate is better.
@@ -57,7 +57,8 @@ impl Finding {
 }
 
 /// What kept a change from being shown.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, JsonSchema)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "kebab-case")]
 pub enum Why {
     /// One of the two has no such value.
@@ -77,7 +78,8 @@ pub enum Why {
 }
 
 /// Where a noise floor comes from.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, JsonSchema)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "kebab-case")]
 pub enum FloorSource {
     /// It was typed.
@@ -92,7 +94,8 @@ pub enum FloorSource {
 }
 
 /// What of a change is noise.
-#[derive(Clone, Copy, Debug, PartialEq, Serialize, JsonSchema)]
+#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Floor {
     /// In percent; of errors in percentage points.
     pub value: f64,

@@ -13,7 +13,6 @@ mod gates;
 mod judging;
 mod ranking;
 
-use schemars::JsonSchema;
 use serde::Serialize;
 
 pub use comparable::{Difference, Weight, differences};
@@ -62,8 +61,9 @@ pub enum Noise<'a> {
 }
 
 /// Records, compared.
-#[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
-#[schemars(title = "webstone comparison")]
+#[derive(Clone, Debug, PartialEq, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[cfg_attr(feature = "schema", schemars(title = "webstone comparison"))]
 pub struct Comparison {
     /// [`COMPARISON_SCHEMA`] of the writer.
     pub schema: u32,
@@ -82,7 +82,8 @@ pub struct Comparison {
 }
 
 /// One of the records.
-#[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
+#[derive(Clone, Debug, PartialEq, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Compared {
     /// Name of the record's directory.
     pub id: String,
@@ -105,7 +106,8 @@ pub struct Compared {
 }
 
 /// A record against the baseline.
-#[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
+#[derive(Clone, Debug, PartialEq, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Candidate {
     /// Its place among the records, from 1.
     pub record: usize,
@@ -120,7 +122,8 @@ pub struct Candidate {
 }
 
 /// One level of both.
-#[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
+#[derive(Clone, Debug, PartialEq, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct LevelComparison {
     /// Number of clients.
     pub clients: u32,
@@ -132,7 +135,8 @@ pub struct LevelComparison {
 }
 
 /// One figure at one level.
-#[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
+#[derive(Clone, Debug, PartialEq, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Row {
     /// The figure.
     pub metric: Metric,
@@ -155,7 +159,8 @@ pub struct Row {
 }
 
 /// The values of one record's iterations, in the base unit of the metric.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, JsonSchema)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Side {
     /// Their mean; null without any.
     pub mean: Option<f64>,
@@ -169,7 +174,8 @@ pub struct Side {
 }
 
 /// A threshold checked against a level of one of the records.
-#[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
+#[derive(Clone, Debug, PartialEq, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct ThresholdOutcome {
     /// The record's place among the records, from 1 (0 is the baseline, which no threshold is checked against).
     pub record: usize,

@@ -13,7 +13,6 @@
 //! more noise never narrows a range; a result's own noise never moves the best place of its range; a pair that does not
 //! differ has ranges that overlap. Sources and limits: `docs/measurement.md`, "Ranks".
 
-use schemars::JsonSchema;
 use serde::Serialize;
 
 use super::{ITERATIONS_MIN, holm, judging};
@@ -22,7 +21,7 @@ use webstone_measure::metric::Metric;
 use webstone_model::record::IterationRecord;
 
 /// The places that one of a ranking may have.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, JsonSchema)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 pub struct RankRange {
     /// The best, from 1.
     pub best: u32,
@@ -31,7 +30,7 @@ pub struct RankRange {
 }
 
 /// Two of a ranking, compared with each other.
-#[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
+#[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Pair {
     /// Place of the first among what was ranked, from 0.
     pub first: usize,
@@ -46,7 +45,7 @@ pub struct Pair {
 }
 
 /// A ranking.
-#[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
+#[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Ranking {
     /// The rank of each.
     pub ranks: Vec<RankRange>,

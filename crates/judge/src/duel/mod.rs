@@ -7,7 +7,6 @@ mod ratios;
 #[cfg(test)]
 mod tests;
 
-use schemars::JsonSchema;
 use serde::Serialize;
 use webstone_measure::units::Nanos;
 use webstone_model::duel::{Contestant, DuelFigure, DuelGate, DuelRecord};
@@ -27,7 +26,8 @@ const CUT_MAX: f64 = 0.05;
 const RESTING_MAX: f64 = 0.02;
 
 /// How a figure of a contestant compares with the first contestant's.
-#[derive(Clone, Copy, Debug, PartialEq, Serialize, JsonSchema)]
+#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct DuelRatio {
     /// The figure.
     pub figure: DuelFigure,
@@ -41,7 +41,7 @@ pub struct DuelRatio {
     /// starts.
     pub low: f64,
     /// Its other end; in JSON, `null` is infinity.
-    #[schemars(with = "Option<f64>")]
+    #[cfg_attr(feature = "schema", schemars(with = "Option<f64>"))]
     pub high: f64,
     /// Starts that it comes from.
     pub starts: usize,
@@ -68,7 +68,8 @@ impl DuelRatio {
 }
 
 /// A contestant against the first.
-#[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
+#[derive(Clone, Debug, PartialEq, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct DuelComparison {
     /// Its number.
     pub contestant: usize,
@@ -86,7 +87,8 @@ impl DuelComparison {
 }
 
 /// What became of a condition of `--fail-if`.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, JsonSchema)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "kebab-case")]
 pub enum GateOutcome {
     /// The interval is within the limit.
@@ -98,10 +100,11 @@ pub enum GateOutcome {
 }
 
 /// A condition of `--fail-if`, for one contestant.
-#[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
+#[derive(Clone, Debug, PartialEq, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct JudgedGate {
     /// The condition: `cpu > +3%`.
-    #[schemars(with = "String")]
+    #[cfg_attr(feature = "schema", schemars(with = "String"))]
     pub gate: DuelGate,
     /// The contestant's number.
     pub contestant: usize,
@@ -110,7 +113,8 @@ pub struct JudgedGate {
 }
 
 /// The judgement.
-#[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
+#[derive(Clone, Debug, PartialEq, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct DuelJudgement {
     /// Whether it may be believed.
     pub standing: Standing,

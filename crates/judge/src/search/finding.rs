@@ -2,7 +2,6 @@
 
 use std::collections::BTreeSet;
 
-use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::doubt::Doubt;
@@ -16,7 +15,8 @@ use webstone_model::record::{IterationRecord, RunRecord};
 use webstone_model::search::Over;
 
 /// How a search ended.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "kebab-case")]
 pub enum Answer {
     /// The limit lies between two levels.
@@ -32,7 +32,8 @@ pub enum Answer {
 }
 
 /// What a search found.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Finding {
     /// In one word.
     pub answer: Answer,
@@ -57,7 +58,8 @@ pub struct Finding {
 }
 
 /// The highest request rate at which the SLO holds.
-#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct UsefulPeak {
     /// The load.
     pub load: u64,
@@ -84,7 +86,8 @@ impl UsefulPeak {
 }
 
 /// One level of a search.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct LevelFound {
     /// The load.
     pub load: u64,
@@ -103,7 +106,8 @@ pub struct LevelFound {
 }
 
 /// A condition at a level.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct ConditionFound {
     /// As it was typed.
     pub condition: String,

@@ -6,7 +6,6 @@
 //! multiplies them, and one hiccup does not drag the mean away. Percentages (errors, the share of arrivals that began) are
 //! tested as they are: they may be 0.
 
-use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::statistics::{CONFIDENCE, Interval, student_mean_at};
@@ -19,7 +18,8 @@ pub const LOOK_FIRST: u32 = 3;
 pub const REPEATS_MAX: u32 = 100;
 
 /// What the iterations of a level say about an SLO.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "kebab-case")]
 pub enum LevelStanding {
     /// Every condition is kept.

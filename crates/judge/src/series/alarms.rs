@@ -1,7 +1,6 @@
 //! Figures of a series that cannot be true, or that nothing can be concluded from. A report shows them before anything else:
 //! an efficiency of 3,265 % means that the base was measured wrongly.
 
-use schemars::JsonSchema;
 use serde::Serialize;
 
 use super::{CellSummary, Scaling, ScalingRow, Spice, SpiceRow, Summary};
@@ -11,7 +10,7 @@ use crate::statistics::{Interval, Method};
 pub const EFFICIENCY_BARE_PERCENT_MAX: f64 = 110.0;
 
 /// What is wrong with a figure.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, JsonSchema)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum AlarmKind {
     /// Its interval is wider than its value.
@@ -23,7 +22,7 @@ pub enum AlarmKind {
 }
 
 /// A figure that is not to be used as it stands.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, JsonSchema)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Alarm {
     /// The cell, by its place.
     pub cell: usize,

@@ -1,12 +1,11 @@
 //! What a level's connections took, and what went over the network, in the few figures by which cells are compared.
 
-use schemars::JsonSchema;
 use serde::Serialize;
 use webstone_measure::figures::table;
 use webstone_measure::metric::Reading;
 
 /// The network of a level, over all of its iterations.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, JsonSchema)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize)]
 pub struct LevelNetwork {
     /// Mean time to make a connection, in seconds: of TCP without TLS, of QUIC with its handshake. Absent where none was made.
     #[serde(skip_serializing_if = "Option::is_none")]

@@ -1,11 +1,10 @@
 //! What became of a level's TLS handshakes, in the few figures by which cells are compared.
 
-use schemars::JsonSchema;
 use serde::Serialize;
 use webstone_measure::metrics::Measured;
 
 /// TLS of a level, over all of its iterations.
-#[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
+#[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct LevelTls {
     /// Connections over TLS among those that could carry a request for the first time inside the window, in percent. Null in records that
     /// do not count those without TLS.

@@ -5,7 +5,6 @@
 //! (contention) and β what keeping processors consistent costs (coherency). Neither can be negative. The fit is the least
 //! squares of X, not of the linearised `N/X`, which would weigh small throughputs most.
 
-use schemars::JsonSchema;
 use serde::Serialize;
 
 /// Distinct numbers of processors below which there is no fit: the law has three coefficients.
@@ -17,7 +16,7 @@ const ROUNDS_MAX: usize = 200;
 const ARRIVED: f64 = 1e-15;
 
 /// The law, fitted.
-#[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
+#[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Scalability {
     /// λ: what one processor does, in the unit of the throughput.
     pub lambda: f64,
@@ -34,7 +33,7 @@ pub struct Scalability {
 }
 
 /// A point of a fit.
-#[derive(Clone, Copy, Debug, PartialEq, Serialize, JsonSchema)]
+#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
 pub struct FittedPoint {
     /// Processors.
     pub n: f64,

@@ -1,6 +1,5 @@
 //! What plan and records of a series say together. Computed once, for every report.
 
-use schemars::JsonSchema;
 use serde::Serialize;
 
 use super::ratios::{mean_with_interval, percent, percent_more, ratio, samples, times};
@@ -30,7 +29,7 @@ pub const USEFUL_LATENCY_S_MAX: f64 = 1.0;
 const CLIENTS_TOLD: u32 = 60;
 
 /// A series, computed.
-#[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
+#[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Summary {
     /// The cells, as planned.
     pub cells: Vec<CellSummary>,
@@ -52,7 +51,7 @@ pub struct Summary {
 }
 
 /// A cell.
-#[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
+#[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct CellSummary {
     /// Its name.
     pub name: String,
@@ -87,7 +86,7 @@ pub struct CellSummary {
 }
 
 /// A level of a cell, over all of its iterations.
-#[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
+#[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct LevelSummary {
     /// Clients.
     pub clients: u32,
@@ -140,7 +139,7 @@ pub struct LevelSummary {
 }
 
 /// Servers that share all but server and profile, ranked by their request rates at the peak of each.
-#[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
+#[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Ranks {
     /// What they share, in words.
     pub of: String,
@@ -153,7 +152,7 @@ pub struct Ranks {
 }
 
 /// One of a ranking.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, JsonSchema)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Ranked {
     /// Which cell.
     pub cell: usize,
@@ -166,7 +165,7 @@ pub struct Ranked {
 }
 
 /// One server on several numbers of CPUs.
-#[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
+#[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Scaling {
     /// What its cells share, in words.
     pub of: String,
@@ -179,7 +178,7 @@ pub struct Scaling {
 }
 
 /// A number of CPUs.
-#[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
+#[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct ScalingRow {
     /// Which cell.
     pub cell: usize,
@@ -194,7 +193,7 @@ pub struct ScalingRow {
 }
 
 /// Interfaces of a server against its files.
-#[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
+#[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Spice {
     /// What its cells share, in words.
     pub of: String,
@@ -203,7 +202,7 @@ pub struct Spice {
 }
 
 /// An interface.
-#[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
+#[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct SpiceRow {
     /// Which cell.
     pub cell: usize,

@@ -1,13 +1,13 @@
 //! An estimate with the interval around it: what every headline carries, so that no figure stands bare.
 
-use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 /// The confidence of every interval that webstone computes.
 pub const CONFIDENCE: f64 = 0.95;
 
 /// How an interval was computed.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "kebab-case")]
 pub enum Method {
     /// Student's t distribution; of a ratio, on its logarithm.
@@ -21,7 +21,8 @@ pub enum Method {
 
 /// An estimate and the interval that contains the true value with the stated confidence, if the samples are
 /// independent and of one kind.
-#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Interval {
     /// The estimate, in the unit of the samples (a ratio has none).
     pub point: f64,

@@ -1,6 +1,5 @@
 //! The statistics of a level over its iterations, computed once and in one way for every report and for the verdict.
 
-use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::{Interval, NoiseFloor, SteadyState, mean_interval, mser5, noise_floor, outliers};
@@ -10,7 +9,8 @@ use webstone_measure::units::NANOS_PER_SECOND;
 use webstone_model::record::{Arm, IterationRecord};
 
 /// What a level's iterations say together, and about each other.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct LevelStatistics {
     /// Valid responses per second, over iterations; null below two.
     pub request_rate: Option<Interval>,

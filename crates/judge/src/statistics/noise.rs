@@ -1,12 +1,12 @@
 //! The A/A noise floor: how far apart two measurements of one and the same thing come out here.
 
-use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::{Interval, ratio_interval};
 
 /// What two interleaved arms of the same thing say about each other.
-#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct NoiseFloor {
     /// The mean of arm A over the mean of arm B, with its 95 % interval. The truth is 1.
     pub ratio: Interval,

@@ -6,7 +6,6 @@
 //! where a few batches are alike by chance; so only the first half is searched here, and whether what remains after the
 //! point is steady is asked of its own halves.
 
-use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::mean;
@@ -24,7 +23,8 @@ const APART_ERRORS_MIN: f64 = 4.0;
 const SPREAD_BATCHES_MIN: usize = 5;
 
 /// What MSER-5 says of a series.
-#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct SteadyState {
     /// Observations judged: whole batches only.
     pub observations: usize,
@@ -41,7 +41,8 @@ pub struct SteadyState {
 }
 
 /// Whether a series is steady.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "kebab-case")]
 pub enum Steadiness {
     /// From its first observation on, or as nearly as makes no difference to its mean.

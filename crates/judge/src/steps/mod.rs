@@ -15,7 +15,6 @@ mod tests;
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use schemars::JsonSchema;
 use serde::Serialize;
 
 pub use conditions::{conditions, surroundings};
@@ -36,7 +35,7 @@ pub struct Point<'a> {
 }
 
 /// What looks like a step.
-#[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
+#[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Step {
     /// The first run after it, by its place in the history, from 0.
     pub index: usize,
@@ -58,7 +57,7 @@ pub struct Step {
 }
 
 /// Something that differs after a step from before it.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, JsonSchema)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Changed {
     /// What it is: `kernel`.
     pub what: String,

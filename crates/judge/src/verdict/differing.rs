@@ -2,7 +2,6 @@
 //! shows its own machine or network, and not the server. It is named, and never left out: to leave out what looks wrong would
 //! be to choose the result.
 
-use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::bounds::percent;
@@ -20,7 +19,8 @@ const DEVIATIONS_MIN: f64 = 3.0;
 const HOSTS_MIN: usize = 3;
 
 /// A host that differed from the others in every timed run of a level.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Differing {
     /// Which of the run's generators, from 0.
     pub generator: u32,

@@ -7,7 +7,6 @@
 
 use std::borrow::Cow;
 
-use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::bounds::{
@@ -21,7 +20,8 @@ use webstone_model::generators::LoadMaker;
 use webstone_model::record::{AgentRecord, HostUse, IterationRecord, OthersUse, RunRecord, ThreadUse};
 
 /// What a window is worth, by what disturbed it.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "kebab-case")]
 pub enum Worth {
     /// Nothing that matters was taken.

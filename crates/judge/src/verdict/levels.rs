@@ -8,7 +8,6 @@
 
 use std::collections::BTreeMap;
 
-use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::bounds::NOISE_FACTOR_MAX;
@@ -20,7 +19,8 @@ use webstone_measure::rate::RateProfile;
 use webstone_model::record::{IterationRecord, RunRecord};
 
 /// What the figures of a level are worth.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct LevelVerdict {
     /// The level, by its number of clients.
     pub clients: u32,
@@ -54,7 +54,8 @@ impl LevelVerdict {
 }
 
 /// How far noise may have moved the figures of a level.
-#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct NoiseBound {
     /// For how much of the time server or load generator may have been held up, in percent.
     pub held_up_percent: f64,

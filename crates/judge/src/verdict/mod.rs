@@ -27,7 +27,6 @@ mod tests;
 mod told;
 mod undisturbed;
 
-use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use webstone_measure::keys::LevelKey;
@@ -65,7 +64,8 @@ pub fn of(record: &RunRecord) -> Verdict {
 }
 
 /// What the figures of a run are worth.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "kebab-case")]
 pub enum Standing {
     /// Every run rule is met: publishable as a benchmark result.
@@ -115,7 +115,8 @@ impl Standing {
 }
 
 /// The verdict on a run.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Verdict {
     /// In one word.
     pub standing: Standing,
@@ -135,7 +136,8 @@ pub struct Verdict {
 }
 
 /// What makes a run invalid, noisy or inconclusive.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "kebab-case")]
 pub enum Cause {
     /// Nothing was measured, or fewer iterations than planned.
@@ -195,7 +197,8 @@ impl Cause {
 }
 
 /// Why a run is invalid, noisy or inconclusive, with the evidence.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Reason {
     /// The kind.
     pub cause: Cause,
@@ -235,7 +238,8 @@ impl Reason {
 }
 
 /// Where a run rule comes from.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub enum RuleSource {
     /// WebStone 2.0's run rules.
     #[serde(rename = "WebStone 2.0")]
@@ -246,7 +250,8 @@ pub enum RuleSource {
 }
 
 /// Whether a rule is met.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "kebab-case")]
 pub enum RuleStanding {
     /// Met.
@@ -269,7 +274,8 @@ impl RuleStanding {
 }
 
 /// A run rule, checked against a record.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct RuleResult {
     /// Name for programs: `ten-minutes`.
     pub id: String,
@@ -284,7 +290,8 @@ pub struct RuleResult {
 }
 
 /// The resource that limits a level.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "kebab-case")]
 pub enum LimitingResource {
     /// The server's CPUs, or a quota on them.
@@ -306,7 +313,8 @@ pub enum LimitingResource {
 }
 
 /// Which resource limits, and how that is known.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Limit {
     /// The resource.
     pub resource: LimitingResource,
@@ -315,7 +323,8 @@ pub struct Limit {
 }
 
 /// Which resource limits a level.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct LevelLimit {
     /// The level, by its number of clients.
     pub clients: u32,

@@ -8,7 +8,6 @@
 //! It is made only where slices reach from clean to disturbed. What is taken from all of them alike is not seen in their
 //! differences: beside a busy loop that took 33 to 48 % of every slice, this line said 63,000 to 73,000 requests/s of a server that gives 82,000.
 
-use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::bounds::TAKEN_PERCENT_VOID;
@@ -30,7 +29,8 @@ const SEED: u64 = 1989;
 const KEPT_MIN: f64 = 0.05;
 
 /// An estimate of a level's undisturbed request rate.
-#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Undisturbed {
     /// Requests per second.
     pub rate: f64,

@@ -1,6 +1,5 @@
 //! Percentiles of the times in a window, computed once from its histograms.
 
-use schemars::JsonSchema;
 use serde::Serialize;
 
 use super::Value;
@@ -8,7 +7,8 @@ use super::seconds;
 use crate::metrics::{GeneratorUse, Histogram, Measured, OpenLoop, times_at};
 
 /// The four distributions of a window; null if nothing was counted.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, JsonSchema)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Distributions {
     /// TCP connect time.
     pub connect: Option<Distribution>,
@@ -36,7 +36,8 @@ pub struct Distributions {
 }
 
 /// Delays that the load generator itself added; null if nothing was measured.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, JsonSchema)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct GeneratorDelays {
     /// From an event being reported to its handling.
     pub loop_delay: Option<Distribution>,
@@ -52,7 +53,8 @@ macro_rules! percentiles {
         /// Percentiles of a time, from its histogram: three significant digits, never above the maximum. Seconds. If
         /// some requests were not answered, those of answered requests or of all with their waits so far, whichever
         /// are longer.
-        #[derive(Clone, Debug, Default, PartialEq, Serialize, JsonSchema)]
+        #[derive(Clone, Debug, Default, PartialEq, Serialize)]
+        #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
         pub struct Distribution {
             /// Number of values: of answered requests.
             pub count: u64,

@@ -16,7 +16,6 @@ mod times;
 mod tls;
 pub mod unanswered;
 
-use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::metrics::{Mean, Measured, times_at};
@@ -28,7 +27,8 @@ pub use reading::Reading;
 pub use table::{Figure, Group, Value};
 
 /// Headline figures of one iteration, or of several merged by [`Measured::merge_sequential`].
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Figures {
     /// Length of the measured window, in seconds.
     pub test_time_s: f64,

@@ -1,7 +1,6 @@
 //! The counters of a measured window. Each name is defined in `docs/measurement.md`; identities between them are
 //! checked by [`crate::identities`].
 
-use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::add_all;
@@ -10,7 +9,8 @@ use super::add_all;
 ///
 /// A request belongs to the window in which it *ends*, so that a rate is unbiased however slow the answers are:
 /// `carried_in + started = succeeded + failed + in_flight + left_open`.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(default)]
 pub struct Counts {
     /// Planned requests: those started, plus those of an open-loop schedule that were skipped.

@@ -1,12 +1,12 @@
 //! How equally clients are served (`docs/measurement.md`, "Fairness").
 
-use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::ClientTotals;
 
 /// How equally clients were served.
-#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Fairness {
     /// Jain's index over completed pages: (Σx)²/(n·Σx²), 1 when all are equal, 1/n when one client gets all.
     /// R. Jain, D. Chiu, W. Hawe: A Quantitative Measure of Fairness, DEC TR-301, 1984.

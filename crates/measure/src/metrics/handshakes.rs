@@ -1,6 +1,5 @@
 //! TLS handshakes: how many were full, resumed, failed, how long they took, and what was agreed on.
 
-use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::{Histogram, Moments, add, add_all};
@@ -26,7 +25,8 @@ pub struct Handshake {
 }
 
 /// What handshakes agreed on, and how many did.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Agreed {
     /// The version.
     pub version: TlsVersion,
@@ -57,7 +57,8 @@ impl Agreed {
 }
 
 /// The handshakes that ended within a window. Sums exactly over workers and hosts.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(default)]
 pub struct Handshakes {
     /// Handshakes that began a session.

@@ -1,12 +1,12 @@
 //! Counters of runs in HTTP/2 only: streams and frames.
 
-use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::add_all;
 
 /// Counters of a window, for one worker or all.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(default)]
 pub struct Http2Counts {
     /// Streams opened: one each time that a request was sent.

@@ -2,7 +2,6 @@
 
 use std::collections::BTreeMap;
 
-use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::{Moments, add, add_all};
@@ -12,7 +11,8 @@ use super::{Moments, add, add_all};
 /// - `streams_carried_in + streams = whole + reset + rejected + given_up + streams_in_flight + streams_left_open`;
 /// - `packets_carried_in + packets_sent = packets_acknowledged + packets_lost + packets_discarded + packets_in_flight + packets_left_open`;
 /// - in each direction, UDP bytes are the sum of their parts.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(default)]
 pub struct Http3Counts {
     /// Streams open when the window opened, or when a part of it that is left out was over.
@@ -106,7 +106,8 @@ pub struct Http3Counts {
 }
 
 /// Datagrams of one direction. All but `datagrams` are bytes of UDP payload.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(default)]
 pub struct UdpCounts {
     /// Datagrams.

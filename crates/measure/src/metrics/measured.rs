@@ -1,6 +1,5 @@
 //! Everything measured in one window: what a load generator returns and a record stores.
 
-use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::{
@@ -70,7 +69,8 @@ pub struct PageHistograms {
 }
 
 /// What one worker used while the window was open.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(default)]
 pub struct WorkerUse {
     /// CPU it was pinned to.
@@ -115,7 +115,8 @@ impl WorkerUse {
 }
 
 /// What the load generator itself used and added.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(default)]
 pub struct GeneratorUse {
     /// Worker by worker.
@@ -137,7 +138,8 @@ pub struct GeneratorUse {
 
 /// Totals over the whole life of the level's connections, including warm-up and drain, to be compared with the
 /// server's own counters (identity 4).
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(default)]
 pub struct Lifetime {
     /// Connections established.
@@ -154,7 +156,8 @@ pub struct Lifetime {
 
 /// The part of a window that was left out of its figures, because something took CPU time from the load generator or
 /// the server. The rest of the window, its clean slices, is what everything else here is about.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(default)]
 pub struct LeftOut {
     /// Its length, in nanoseconds.
@@ -173,7 +176,8 @@ impl LeftOut {
 }
 
 /// The result of one measured window, for one worker or all. Merges exactly.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(default)]
 pub struct Measured {
     /// Length of the window in nanoseconds.

@@ -1,12 +1,12 @@
 //! Count, sum, sum of squares, minimum and maximum of a quantity: exact, mergeable, five words to update.
 
-use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::add;
 
 /// Exact integer moments, so that merging in any order gives the same bits.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Moments {
     /// How many values.
     pub count: u64,
@@ -14,7 +14,7 @@ pub struct Moments {
     pub sum: u64,
     /// The sum of their squares, as a decimal string in JSON (a double is too small).
     #[serde(with = "u128_text")]
-    #[schemars(with = "String")]
+    #[cfg_attr(feature = "schema", schemars(with = "String"))]
     pub sum_of_squares: u128,
     /// The minimum; `u64::MAX` without values.
     pub min: u64,

@@ -1,7 +1,6 @@
 //! Additional measurements of an open loop: what happened to the schedule, how late the generator itself was, and
 //! latencies without the wait for a client (`docs/measurement.md`, "Open loop").
 
-use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::{Histogram, Histograms, Moments, add_all};
@@ -9,7 +8,8 @@ use super::{Histogram, Histograms, Moments, add_all};
 /// An open loop's own counts and distributions over one measured window.
 ///
 /// `carried_in + planned = started + skipped + queued + left_open`.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(default)]
 pub struct OpenLoop {
     /// Arrivals that waited for a client when the window opened, or were due before and not handled yet.

@@ -1,12 +1,12 @@
 //! The measured window second by second.
 
-use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::add_all;
 
 /// What ended within one second of the window.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(default)]
 pub struct Second {
     /// Requests that succeeded.
@@ -49,7 +49,8 @@ impl Second {
 }
 
 /// The seconds of a window, in order; the last may be shorter.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(transparent)]
 pub struct Seconds(pub Vec<Second>);
 

@@ -1,12 +1,12 @@
 //! Totals by page and by client, the two ways in which WebStone breaks down a run.
 
-use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::{Mean, Moments, add, add_all};
 
 /// What one page of the workload did (WebStone's "Page #" block).
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(default)]
 pub struct PageTotals {
     /// How often the page was fetched completely.
@@ -86,7 +86,8 @@ impl PageTotals {
 
 /// What [`Moments`] have besides a count and a sum, which their owner keeps. Records of older versions have none: all is zero then
 /// but the minimum.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Spread {
     /// The minimum; `u64::MAX` without values.
     pub min: u64,
@@ -94,7 +95,7 @@ pub struct Spread {
     pub max: u64,
     /// The sum of squares.
     #[serde(with = "super::moments::u128_text")]
-    #[schemars(with = "String")]
+    #[cfg_attr(feature = "schema", schemars(with = "String"))]
     pub squares: u128,
 }
 
@@ -132,7 +133,8 @@ impl Spread {
 }
 
 /// What one client measured in full. Kept where a level has few clients: [`ClientMoments::CLIENTS_MAX`].
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(default)]
 pub struct ClientMoments {
     /// Connect times in nanoseconds.
@@ -158,7 +160,8 @@ impl ClientMoments {
 }
 
 /// What one client did. Fairness is computed from these.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(default)]
 pub struct ClientTotals {
     /// Pages completed.

@@ -4,7 +4,6 @@
 //!
 //! They are stored separately from the times of answered requests: each figure decides which of them it uses.
 
-use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::{Histogram, Histograms, Moments};
@@ -59,7 +58,8 @@ pub fn times_at(
 
 /// Waits without a valid answer, in nanoseconds, in one measured window: from where latency counts to the failure, or
 /// to the end of the window.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(default)]
 pub struct Unanswered {
     /// For a connection that was not established.

@@ -2,7 +2,6 @@
 
 use std::collections::BTreeMap;
 
-use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::{Cell, Coordinates, Delivery, Handshakes};
@@ -13,7 +12,8 @@ use crate::spec::{ConnectionPolicy, HttpVersion, Profile, RunSpec, ServerChoice,
 pub const CELLS_MAX: usize = 1_000;
 
 /// What a series varies. What is not listed is the same in every cell, as in the rest of the testbed file.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(default, deny_unknown_fields)]
 pub struct Matrix {
     /// Servers, with their profiles if `profiles` is empty: `nginx`, `apache:tuned`.
@@ -64,7 +64,8 @@ pub struct Matrix {
 }
 
 /// Whether a server does something: cache what it has read, or look up names.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "kebab-case")]
 pub enum Caching {
     /// It does.

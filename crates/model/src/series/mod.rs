@@ -9,7 +9,6 @@ mod matrix;
 
 use std::fmt;
 
-use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 pub use delivery::{Delivery, DeliveryError};
@@ -25,7 +24,7 @@ use webstone_measure::units::Nanos;
 pub const SERIES_SCHEMA: u32 = 1;
 
 /// The purpose of a series.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Kind {
     /// Comparing servers: `webstone servers`.
@@ -48,7 +47,7 @@ impl Kind {
 }
 
 /// The plan of a series: `series.json`. Its progress is in its records.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Series {
     /// [`SERIES_SCHEMA`] of the writer.
     pub schema: u32,
@@ -74,7 +73,7 @@ pub struct Series {
 }
 
 /// A cell of the matrix: one run.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Cell {
     /// Its name, which is also its run's and is unique.
     pub name: String,
@@ -85,7 +84,7 @@ pub struct Cell {
 }
 
 /// A cell's place in the matrix.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Coordinates {
     /// The server and its profile.
     pub server: ServerChoice,

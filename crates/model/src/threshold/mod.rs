@@ -10,7 +10,6 @@ mod unanswered;
 
 use std::fmt;
 
-use schemars::JsonSchema;
 use serde::Serialize;
 
 pub use grammar::GateError;
@@ -22,7 +21,8 @@ use webstone_measure::metric::{Metric, Reading};
 use webstone_measure::units::NANOS_PER_SECOND;
 
 /// How a value must compare with its limit.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, JsonSchema)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub enum Relation {
     /// Below the limit.
     #[serde(rename = "<")]
@@ -143,7 +143,8 @@ pub struct Thresholds(pub Vec<Threshold>);
 pub struct FailIfs(pub Vec<FailIf>);
 
 /// The result of checking a threshold for one level.
-#[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
+#[derive(Clone, Debug, PartialEq, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Outcome {
     /// The threshold, as typed.
     pub threshold: String,

@@ -11,7 +11,8 @@ use crate::document::{Block, Document, Tone};
 use crate::{Format, Options, ReportError, Subject};
 
 /// The report of a duel in JSON.
-#[derive(serde::Serialize, schemars::JsonSchema)]
+#[derive(serde::Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub(crate) struct DuelReport<'a> {
     /// The program that measured.
     tool: &'a Tool,

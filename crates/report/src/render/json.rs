@@ -7,10 +7,8 @@
 
 use std::collections::BTreeMap;
 
-use schemars::JsonSchema;
 use serde::Serialize;
 use webstone_judge::calibration::{self, Quote};
-use webstone_judge::comparison::Comparison;
 use webstone_judge::search::{self, Finding};
 use webstone_judge::statistics::LevelStatistics;
 use webstone_judge::verdict::{Differing, Verdict};
@@ -21,19 +19,17 @@ use webstone_measure::metrics::{Fairness, fairness};
 use webstone_measure::origin_figures::OriginFigures;
 use webstone_measure::rate::RateProfile;
 use webstone_measure::server_figures::ServerFigures;
-use webstone_model::event::EventLine;
 use webstone_model::pages::{PageRow, by_hits};
 use webstone_model::record::{RunRecord, ScheduleKept};
-use webstone_model::spec::RunSpec;
 
 use crate::generators;
 use crate::json_objects::{HostObject, LevelObject};
-use crate::render::duel::DuelReport;
 use crate::summary::{self, Values};
 
 /// A record with what is computed from it.
-#[derive(Debug, Serialize, JsonSchema)]
-#[schemars(title = "webstone record")]
+#[derive(Debug, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[cfg_attr(feature = "schema", schemars(title = "webstone record"))]
 pub(crate) struct JsonReport<'a> {
     /// The record as stored.
     #[serde(flatten)]
@@ -46,7 +42,8 @@ pub(crate) struct JsonReport<'a> {
 }
 
 /// Everything computed.
-#[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
+#[derive(Clone, Debug, PartialEq, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub(crate) struct Computed {
     /// What the figures of the whole run are worth, and what limited them.
     pub verdict: Verdict,
@@ -60,7 +57,7 @@ pub(crate) struct Computed {
     /// The hosts whose latency or rate per client lies off that of the others that made the load with them, in every timed run of a
     /// level; absent where there is none.
     #[serde(skip_serializing_if = "Vec::is_empty")]
-    #[schemars(default)]
+    #[cfg_attr(feature = "schema", schemars(default))]
     pub differing: Vec<Differing>,
     /// The load as a share of what the generator can do by its calibration; absent where there is none that fits.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -68,7 +65,8 @@ pub(crate) struct Computed {
 }
 
 /// The level with the highest request rate of the sweep.
-#[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
+#[derive(Clone, Debug, PartialEq, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub(crate) struct PeakFigures {
     /// Its number of clients.
     pub clients: u32,
@@ -80,7 +78,8 @@ pub(crate) struct PeakFigures {
 }
 
 /// One level: its iterations merged, and each alone.
-#[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
+#[derive(Clone, Debug, PartialEq, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub(crate) struct LevelFigures {
     /// Number of clients.
     pub clients: u32,
@@ -119,7 +118,8 @@ pub(crate) struct LevelFigures {
 }
 
 /// One timed run of a level.
-#[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
+#[derive(Clone, Debug, PartialEq, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub(crate) struct IterationFigures {
     /// Which of the level's iterations, from 1.
     pub iteration: u32,
@@ -133,36 +133,6 @@ pub(crate) struct IterationFigures {
     pub generator: GeneratorDelays,
     /// Its fairness; null when nobody completed a page.
     pub fairness: Option<Fairness>,
-}
-
-/// The JSON schema (draft 2020-12) of a record, stored or reported, as text ending in a newline.
-pub fn json_schema() -> String {
-    schema_of::<JsonReport<'static>>()
-}
-
-/// The schema of a testbed, as the browser front has it.
-pub fn spec_schema() -> String {
-    schema_of::<RunSpec>()
-}
-
-/// The same of a line of events.
-pub fn event_schema() -> String {
-    schema_of::<EventLine>()
-}
-
-/// The same of a comparison.
-pub fn comparison_schema() -> String {
-    schema_of::<Comparison>()
-}
-
-/// The same of a duel's report.
-pub fn duel_schema() -> String {
-    schema_of::<DuelReport<'static>>()
-}
-
-fn schema_of<T: JsonSchema>() -> String {
-    let schema = schemars::schema_for!(T);
-    serde_json::to_string_pretty(&schema).expect("a schema is a tree of strings and numbers") + "\n"
 }
 
 /// The report.

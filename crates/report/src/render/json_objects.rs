@@ -1,20 +1,15 @@
 //! Objects of figures in JSON: the figures of the table that have a place in one, under the names that their definitions have.
 //! Several figures of one place are a list, in the order of the table.
 
-use std::borrow::Cow;
-
-use schemars::JsonSchema;
 use serde::ser::SerializeMap as _;
 use serde::{Serialize, Serializer};
-use serde_json::{Map, Value as Json, json};
-use webstone_measure::figures::table::Defined;
+use serde_json::Value as Json;
 use webstone_measure::figures::{Figure, Quantity, Value, table};
 
-use crate::definitions::definition;
 use crate::summary::Values;
 
 /// The figures of one object, place by place.
-fn places(object: &str) -> Vec<(&'static str, Vec<&'static Figure>)> {
+pub(super) fn places(object: &str) -> Vec<(&'static str, Vec<&'static Figure>)> {
     let mut places: Vec<(&'static str, Vec<&'static Figure>)> = Vec::new();
     for figure in table::all() {
         let Some((of, name)) = figure.json.and_then(|place| place.split_once('.')) else { continue };
@@ -48,38 +43,6 @@ fn in_json(value: Option<Value>) -> Json {
     }
 }
 
-fn schema(object: &str, nothing_is_null: bool) -> schemars::Schema {
-    let mut properties = Map::new();
-    for (name, figures) in places(object) {
-        let of = |figure: &Figure| {
-            let unit = figure.quantity.base().name;
-            let comma = if unit.is_empty() { "" } else { ", " };
-            let Defined { section, name } = figure.defined;
-            let defined = definition(section, name).map_or(String::new(), |it| format!(": {}", it.text));
-            let text = format!("{}{comma}{unit}{defined}", figure.long);
-            let kind = if figure.quantity == Quantity::Count { "integer" } else { "number" };
-            let kind = if nothing_is_null { json!([kind, "null"]) } else { json!(kind) };
-            (kind, text)
-        };
-        let (kind, text) = of(figures[0]);
-        let property = match figures.as_slice() {
-            [_] => json!({ "type": kind, "description": text }),
-            several => {
-                let texts: Vec<&str> = several.iter().map(|figure| figure.long).collect();
-                let description = format!("{}; {}", texts.join(", "), several[0].quantity.base().name);
-                json!({ "type": "array", "items": { "type": kind }, "description": description })
-            }
-        };
-        properties.insert(name.to_owned(), property);
-    }
-    let required: Vec<String> = properties.keys().cloned().collect();
-    let mut schema = schemars::Schema::default();
-    schema.insert("type".to_owned(), "object".into());
-    schema.insert("properties".to_owned(), properties.into());
-    schema.insert("required".to_owned(), required.into());
-    schema
-}
-
 macro_rules! object {
     ($(#[$doc:meta])* $name:ident, $object:literal, null: $null:literal) => {
         $(#[$doc])*
@@ -108,13 +71,14 @@ macro_rules! object {
             }
         }
 
-        impl JsonSchema for $name {
-            fn schema_name() -> Cow<'static, str> {
+        #[cfg(feature = "schema")]
+        impl schemars::JsonSchema for $name {
+            fn schema_name() -> std::borrow::Cow<'static, str> {
                 stringify!($name).into()
             }
 
             fn json_schema(_: &mut schemars::SchemaGenerator) -> schemars::Schema {
-                schema($object, $null)
+                super::schemas::of_object($object, $null)
             }
         }
     };

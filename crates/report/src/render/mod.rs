@@ -13,6 +13,8 @@ pub(crate) mod markdown;
 pub(crate) mod otel;
 pub(crate) mod outgoing;
 pub(crate) mod prometheus;
+#[cfg(feature = "schema")]
+pub(crate) mod schemas;
 pub(crate) mod text;
 pub(crate) mod webstone1;
 pub(crate) mod webstone2;
