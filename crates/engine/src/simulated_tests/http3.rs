@@ -8,7 +8,7 @@ use std::time::Duration;
 use webstone_workload::load::ConnectionPolicy::{KeepAlive, PerRequest};
 use webstone_workload::load::HttpVersion;
 
-use super::http3_server::{Fate, Http3Server};
+use super::http3_server::{Deed, Fate, Http3Server};
 use super::*;
 use crate::h3::frames::code;
 use crate::h3::session::Http3;
@@ -211,6 +211,40 @@ fn an_answer_may_take_longer_than_the_idle_timeout() {
     assert_eq!(measured.lifetime.connections, 1);
     let http3 = measured.http3.clone().unwrap();
     assert_eq!((http3.packets_lost, http3.probe_timeouts), (0, 0), "{http3:?}");
+}
+
+/// The server closes a connection and the client does not hear of it. It learns it from what its next packet is answered with: the
+/// CONNECTION_CLOSE again, or a stateless reset. Where that is lost, too, the idle timeout ends the connection. A request on a connection that
+/// was used before is sent again.
+#[test]
+fn a_lost_farewell_is_told_again_or_missed() {
+    use ErrorClass::{ClosedEarly, QuicIdle, QuicReset};
+    // The first request is acknowledged, so that nothing is sent before the PING halfway to the idle timeout; the second is sent again by
+    // probe timeouts.
+    for (lost, resets_none, class, waited_ns) in [
+        (1, false, ClosedEarly, [0, 0]),
+        (u64::MAX, false, QuicReset, [15 * SECOND, 0]),
+        (u64::MAX, true, QuicIdle, [45 * SECOND, 30 * SECOND]),
+    ] {
+        for place in [1, 2] {
+            let close = vec![Deed::Lose(lost), Deed::Close(code::NO_ERROR)];
+            let fate = |number| if number == place { Fate::Play(close.clone()) } else { Fate::Answer };
+            let mut server = Http3Server::new(3 * MS, 10, fate);
+            server.resets_none = resets_none;
+            let mut level = level(KeepAlive, 1, 60 * SECOND);
+            level.spec.client.first_byte_timeout = Nanos::from_secs(100);
+            level.spec.client.request_timeout = Nanos::from_secs(100);
+            let measured = level.run_over::<Plain, Http3>(&mut server, None);
+            let is_first = place == 1;
+            let expected = if is_first { vec![(class, 1)] } else { vec![] };
+            assert_eq!(errors(&measured), expected, "{class:?}: {:?}", measured.errors);
+            let waited = if is_first { measured.unanswered.response.max } else { measured.response.max };
+            let least = waited_ns[place as usize - 1];
+            assert!((least..least + 200 * MS).contains(&waited), "{class:?} {place}: {waited} ns");
+            assert_eq!((server.accepted, measured.counts.stale_retries), (2, u64::from(!is_first)));
+            assert!(measured.counts.succeeded > 1000 && server.totals.lost > 0, "{:?}", measured.counts);
+        }
+    }
 }
 
 /// Nobody answers: that is an error of its own.

@@ -48,6 +48,8 @@ pub(super) enum Deed {
     OpenAndEnd(Vec<u8>),
     /// Closes the connection.
     Close(u64),
+    /// Of what the connection sends from now on, this many datagrams are lost.
+    Lose(u64),
     /// Goes on a millisecond later.
     Wait,
 }
@@ -74,6 +76,12 @@ pub(super) struct Http3Server<F> {
     delay_ns: u64,
     body_bytes: usize,
     fate: F,
+    /// Datagrams that connections will lose.
+    losing: HashMap<ConnectionHandle, u64>,
+    /// Datagrams of connections that are forgotten get no stateless reset.
+    pub(super) resets_none: bool,
+    /// Requests that come as early data are answered with status 425, after these deeds.
+    pub(super) refuses_early: Option<Vec<Deed>>,
     /// After this many connections, early data is rejected.
     pub(super) takes_early: Option<u64>,
     pub(super) accepted: u64,
@@ -119,6 +127,9 @@ impl<F: FnMut(u64) -> Fate> Http3Server<F> {
             delay_ns,
             body_bytes,
             fate,
+            losing: HashMap::new(),
+            resets_none: false,
+            refuses_early: None,
             takes_early: None,
             accepted: 0,
             answered: 0,
@@ -179,7 +190,14 @@ impl<F: FnMut(u64) -> Fate> Http3Server<F> {
             let request = self.requests.remove(&key).unwrap();
             self.request_body_bytes += body_of(&request);
             self.answered += 1;
-            let fate = (self.fate)(self.answered);
+            let is_early = self.connections[&key.0].is_handshaking();
+            let fate = match &self.refuses_early {
+                Some(deeds) if is_early => {
+                    let refusal = [Deed::Answer(answer(425, 10)), Deed::Finish];
+                    Fate::Play(deeds.iter().cloned().chain(refusal).collect())
+                }
+                _ => (self.fate)(self.answered),
+            };
             self.due.insert((now_ns + self.delay_ns, self.answered), (key.0, key.1, fate));
         }
     }
@@ -206,6 +224,7 @@ impl<F: FnMut(u64) -> Fate> Http3Server<F> {
                     }
                 }
                 Deed::Close(number) => connection.close(now, code(*number), bytes::Bytes::new()),
+                Deed::Lose(number) => _ = self.losing.insert(handle, *number),
                 Deed::Wait => {
                     let rest = Fate::Play(deeds[place + 1..].to_vec());
                     self.due.insert((now_ns + 1_000_000, u64::MAX), (handle, id, rest));
@@ -286,9 +305,9 @@ fn body_of(request: &[u8]) -> u64 {
     bytes
 }
 
-fn answer(body_bytes: usize) -> Vec<u8> {
+fn answer(status: u16, body_bytes: usize) -> Vec<u8> {
     let mut section = qpack::PREFIX.to_vec();
-    qpack::write_field(":status", b"200", &mut section);
+    qpack::write_field(":status", status.to_string().as_bytes(), &mut section);
     qpack::write_field("content-length", body_bytes.to_string().as_bytes(), &mut section);
     // An unknown frame, which is to be ignored.
     let mut bytes = vec![0x21, 2, 1, 2];
@@ -323,6 +342,7 @@ impl<F: FnMut(u64) -> Fate> Peer for &mut Http3Server<F> {
             Some(DatagramEvent::ConnectionEvent(handle, event)) => {
                 self.connections.get_mut(&handle).unwrap().handle_event(event);
             }
+            Some(DatagramEvent::Response(_)) if self.resets_none => {}
             Some(DatagramEvent::Response(transmit)) => self.send(&transmit, &out),
             Some(DatagramEvent::NewConnection(incoming)) => {
                 match self.endpoint.accept(incoming, now, &mut out, None) {
@@ -356,7 +376,7 @@ impl<F: FnMut(u64) -> Fate> Peer for &mut Http3Server<F> {
             let Some(connection) = self.connections.get_mut(&handle) else { continue };
             match fate {
                 Fate::Answer => {
-                    self.writing.insert((handle, id), answer(self.body_bytes));
+                    self.writing.insert((handle, id), answer(200, self.body_bytes));
                     self.write((handle, id));
                 }
                 Fate::Reset(code) => {
@@ -432,7 +452,13 @@ impl<F: FnMut(u64) -> Fate> Peer for &mut Http3Server<F> {
                 while let Some(transmit) =
                     self.connections.get_mut(&handle).unwrap().poll_transmit(now, 10, &mut out)
                 {
-                    self.send(&transmit, &out);
+                    let losing = self.losing.entry(handle).or_default();
+                    if *losing > 0 {
+                        *losing -= 1;
+                        self.totals.lost += 1;
+                    } else {
+                        self.send(&transmit, &out);
+                    }
                     out.clear();
                     has_news = true;
                 }
@@ -442,6 +468,8 @@ impl<F: FnMut(u64) -> Fate> Peer for &mut Http3Server<F> {
             }
             if is_over {
                 self.connections.remove(&handle);
+                // Another connection may have its number.
+                self.losing.remove(&handle);
                 self.requests.retain(|key, _| key.0 != handle);
                 self.writing.retain(|key, _| key.0 != handle);
             }
