@@ -6,7 +6,7 @@ use std::net::SocketAddr;
 use webstone_measure::errors::ErrorClass;
 use webstone_workload::route::ProxyProtocol;
 
-use crate::exchange::{ExchangeId, Exchanges, Progress};
+use crate::exchange::{ExchangeId, Exchanges, Marks, Progress};
 use crate::failure::{class_of, describe};
 use crate::layer::Layer;
 use crate::link::{Family, HeldOver, LinkState};
@@ -38,6 +38,9 @@ impl<B: Backend, L: Layer, P: Session> Worker<B, L, P> {
         link.connect_begun_ns = now;
         link.resolved = None;
         link.layer.open(request.origin, plan, &mut self.layers);
+        if exchange.marks.has(Marks::TOO_EARLY) {
+            link.layer.hold_early_data();
+        }
         link.session.open(plan);
         link.deadline_ns = now + plan.connect_timeout_ns.min(plan.request_timeout_ns);
         if let Some(resolver) = self.resolver.as_ref().filter(|_| origin.is_named) {

@@ -35,7 +35,8 @@ impl<B: Backend, L: Layer, P: Session> Worker<B, L, P> {
             Ok(()) => {
                 self.links.mark_due(index);
                 // Requests that wait for no handshake take no time to connect.
-                if self.links[index].session.sends_early() {
+                let link = &self.links[index];
+                if link.session.sends_early() && !link.exchanges.any_too_early() {
                     self.note_connected(index, 0, now);
                     self.opened(index, now);
                 }

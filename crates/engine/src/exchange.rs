@@ -58,6 +58,14 @@ pub(crate) trait Exchanges: Default {
         (0..self.slots()).any(|slot| self.at(slot).progress != Progress::Over)
     }
 
+    /// Whether one waits for a handshake because it was too early.
+    fn any_too_early(&self) -> bool {
+        (0..self.slots()).any(|slot| {
+            let exchange = self.at(slot);
+            exchange.progress == Progress::Waiting && exchange.marks.has(Marks::TOO_EARLY)
+        })
+    }
+
     /// The first exchange that is traced.
     #[inline]
     fn traced(&self) -> Option<u32> {
@@ -78,12 +86,34 @@ pub(crate) enum Progress {
     Receiving,
 }
 
+/// What is true of an exchange, in one byte: the exchange is most of the memory of a link of HTTP/1.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Marks(u8);
+
+impl Marks {
+    /// Its link has carried other exchanges before.
+    pub(crate) const REUSED: u8 = 1;
+    /// Its request was begun before the handshake had ended (0-RTT).
+    pub(crate) const EARLY: u8 = 2;
+    /// The server answered it with 425 (Too Early): it is sent again, after a handshake.
+    pub(crate) const TOO_EARLY: u8 = 4;
+
+    #[inline]
+    pub(crate) fn has(self, mark: u8) -> bool {
+        self.0 & mark != 0
+    }
+
+    #[inline]
+    pub(crate) fn set(&mut self, mark: u8, is_set: bool) {
+        self.0 = if is_set { self.0 | mark } else { self.0 & !mark };
+    }
+}
+
 /// See the module comment.
 #[derive(Debug)]
 pub(crate) struct Exchange {
     pub(crate) progress: Progress,
-    /// Its link has carried other exchanges before.
-    pub(crate) reused: bool,
+    pub(crate) marks: Marks,
     /// Status of its response; 0 until the whole head has arrived.
     pub(crate) status: u16,
     /// Client, by its index in the worker.
@@ -120,7 +150,7 @@ impl Default for Exchange {
     fn default() -> Exchange {
         Exchange {
             progress: Progress::Over,
-            reused: false,
+            marks: Marks::default(),
             status: 0,
             client: 0,
             request: 0,
@@ -148,6 +178,7 @@ impl Exchange {
     #[inline]
     pub(crate) fn begin(&mut self, client: u32, request: u32, intended_ns: u64, now: u64) {
         self.progress = Progress::Waiting;
+        self.marks = Marks::default();
         self.status = 0;
         self.client = client;
         self.request = request;
@@ -175,9 +206,20 @@ impl Exchange {
     /// Sends it again, on another connection. The start stays the same, as the user has waited all the time.
     pub(crate) fn wait_again(&mut self) {
         self.progress = Progress::Waiting;
-        self.reused = false;
+        self.marks.set(Marks::REUSED, false);
         self.connected_ns = 0;
         self.deadline_ns = u64::MAX;
+    }
+
+    /// Forgets an answer after which the request is sent again. The start stays the same.
+    pub(crate) fn forget_answer(&mut self) {
+        self.status = 0;
+        self.begun_head_bytes = 0;
+        self.first_byte_ns = 0;
+        self.headers_done_ns = 0;
+        self.head_bytes = 0;
+        self.body_bytes = 0;
+        self.framing_bytes = 0;
     }
 
     /// Whether nothing of the answer has arrived, so that the server may not have seen the request.

@@ -6,7 +6,7 @@ use std::io;
 use webstone_measure::errors::{ErrorClass, ErrorExample};
 
 use crate::client::NOT_HELD;
-use crate::exchange::{Exchange, ExchangeId, Exchanges, Progress};
+use crate::exchange::{Exchange, ExchangeId, Exchanges, Marks, Progress};
 use crate::failure::{class_of, describe};
 use crate::layer::Layer;
 use crate::link::LinkState;
@@ -80,7 +80,7 @@ impl<B: Backend, L: Layer, P: Session> Worker<B, L, P> {
         if P::Exchanges::MANY && exchange.progress == Progress::Waiting && self.links[at.link].state.is_up() {
             return true;
         }
-        exchange.reused && request.is_idempotent && exchange.is_unanswered()
+        exchange.marks.has(Marks::REUSED) && request.is_idempotent && exchange.is_unanswered()
     }
 
     /// A link's connection is lost: closes it, and no exchange joins it. The descriptor may be the last one

@@ -30,6 +30,9 @@ pub(crate) trait Layer: Default {
     /// Whether the handshake has succeeded; always true for layers without a handshake. With early data a layer is open before that.
     fn is_agreed(&self) -> bool;
 
+    /// Has the session's bytes wait for the end of the handshake, even where early data may be sent. To be called before any are sealed.
+    fn hold_early_data(&mut self) {}
+
     /// Takes bytes received before the layer was open, up to the end of the handshake; returns how many.
     fn handshake(&mut self, wire: &[u8], shared: &mut Self::Shared) -> Result<usize, AnswerError>;
 

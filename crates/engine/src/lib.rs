@@ -62,6 +62,7 @@ mod stalls;
 mod sys;
 mod timers;
 pub mod tls;
+mod too_early;
 mod transactions;
 mod worker;
 

@@ -6,7 +6,7 @@ use std::ops::Range;
 use webstone_measure::errors::ErrorClass;
 use webstone_workload::load::Check;
 
-use crate::exchange::{ExchangeId, Exchanges, Progress};
+use crate::exchange::{ExchangeId, Exchanges, Marks, Progress};
 use crate::layer::Layer;
 use crate::link::{Family, HeldOver, LinkState};
 use crate::plan::{LISTED, Plan, RequestPlan};
@@ -24,6 +24,8 @@ const RECORD_BYTES: u64 = 16 << 10;
 /// takes.
 const AWAITED_BYTES_MIN: u64 = 2 * RECORD_BYTES;
 const AWAITED_BYTES_MAX: u64 = 8 * RECORD_BYTES;
+/// The status of a request that the server does not process as early data (RFC 8470 section 5.2).
+const TOO_EARLY: u16 = 425;
 /// Maximum number of held-over links that are read on in a round, after its events.
 const HELD_OVER_MAX: usize = 256;
 
@@ -302,6 +304,12 @@ impl<B: Backend, L: Layer, P: Session> Worker<B, L, P> {
             return self.answered_early(at, now);
         }
         if !self.plan.status_fits(request.status, exchange.status) {
+            if exchange.status == TOO_EARLY
+                && exchange.marks.has(Marks::EARLY)
+                && !exchange.marks.has(Marks::TOO_EARLY)
+            {
+                return self.send_after_handshake(at, ended, now);
+            }
             let plan = self.plan.clone();
             return self.refuse(at, ErrorClass::WrongStatus, ended, now, &|e| {
                 format!("status {} instead of {}", e.status, plan.expected_in_words(request.status))

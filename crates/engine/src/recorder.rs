@@ -276,6 +276,13 @@ impl Recorder {
         }
     }
 
+    /// Counts a request that was too early and is sent again after the handshake.
+    pub(crate) fn too_early(&mut self) {
+        if self.is_open {
+            self.measured.handshakes.get_or_insert_default().too_early += 1;
+        }
+    }
+
     /// Counts a server that did not close after the response to a last request.
     pub(crate) fn lingered(&mut self) {
         if self.is_open {

@@ -5,7 +5,7 @@ use std::sync::atomic::Ordering::Relaxed;
 
 use webstone_workload::load::ConnectionPolicy;
 
-use crate::exchange::{ExchangeId, Exchanges};
+use crate::exchange::{ExchangeId, Exchanges, Marks};
 use crate::layer::Layer;
 use crate::link::LinkState;
 use crate::plan::{NO_TEMPLATE, Plan};
@@ -32,7 +32,7 @@ impl<B: Backend, L: Layer, P: Session> Worker<B, L, P> {
         let at = ExchangeId { link, slot: exchanges.vacant_slot() };
         let exchange = exchanges.at_mut(at.slot);
         exchange.begin(client, request, intended_ns, now);
-        exchange.reused = !is_new;
+        exchange.marks.set(Marks::REUSED, !is_new);
         if self.plan.trace > 0 {
             exchange.traced = take_trace_number(&self.plan, &self.shared);
         }
@@ -40,7 +40,7 @@ impl<B: Backend, L: Layer, P: Session> Worker<B, L, P> {
             // An established link has been used by others before.
             let was_used = self.links[link].uses > 0;
             let exchange = self.links.exchange_mut(at);
-            exchange.reused = !is_new && was_used;
+            exchange.marks.set(Marks::REUSED, !is_new && was_used);
             self.join(at, is_new, now);
         } else if is_new {
             self.connect(at, now);
@@ -77,6 +77,10 @@ impl<B: Backend, L: Layer, P: Session> Worker<B, L, P> {
             plan.render(exchange.request, is_last, client, &mut exchange.rendered);
         }
         exchange.sent = 0;
+        if P::DATAGRAMS || !L::IS_PLAIN {
+            let is_agreed = if P::DATAGRAMS { link.session.is_agreed() } else { link.layer.is_agreed() };
+            exchange.marks.set(Marks::EARLY, !is_agreed);
+        }
         let start = Start { slot: at.slot, number: exchange.request, request, is_last, plan };
         link.session.begin(start, &mut link.exchanges, &mut self.memory);
         if P::Exchanges::MANY {

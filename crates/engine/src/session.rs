@@ -54,6 +54,11 @@ pub(crate) trait Session: Default {
     /// Whether other exchanges may begin on the connection once those in progress are over.
     fn goes_on(&self) -> bool;
 
+    /// Lets another exchange follow the last one, where the server was not told that it is the last. Returns whether one may begin.
+    fn extend(&mut self) -> bool {
+        self.goes_on()
+    }
+
     /// How many more exchanges may begin now, if a link can have many.
     #[inline]
     fn capacity(&self) -> u32 {

@@ -42,11 +42,16 @@ impl<B: Backend, L: Layer, P: Session> Worker<B, L, P> {
         if let Some(link) = found {
             return (link, false);
         }
+        (self.new_link(client), true)
+    }
+
+    /// A link without a connection, which others of the client's group may join.
+    pub(crate) fn new_link(&mut self, client: u32) -> u32 {
         let link = self.links.take_free();
-        if let Some(group) = group {
+        if let Some(group) = self.plan.group(client) {
             self.links.share(link, group);
         }
-        (link, true)
+        link
     }
 
     /// An exchange joins its link: at once, or when the link is up, or when it has capacity.

@@ -72,10 +72,11 @@ pub fn of_connections(measured: &Measured, clients: u64, rules: &ConnectionRules
         );
     }
     if !rules.client.http.has_streams() {
+        let too_early = measured.handshakes.as_ref().map_or(0, |handshakes| handshakes.too_early);
         at_most(
             "no connection without a request: connections + failed connects ≤ carried in + started + retried",
             connects,
-            begun.saturating_add(counts.stale_retries),
+            begun.saturating_add(counts.stale_retries).saturating_add(too_early),
         );
     }
     // Early data that the server rejects is sent again.

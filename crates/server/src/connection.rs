@@ -167,6 +167,12 @@ impl Service<Request<Incoming>> for Handler {
 }
 
 impl Handler {
+    /// The answer to a request that is not processed as early data (RFC 8470 section 5.2).
+    pub(crate) fn too_early<B>(&self, request: &Request<B>) -> Response<ServerBody> {
+        let exchange = Exchange::begin(&self.shard, &self.wire, &self.client, request);
+        handlers::too_early(exchange, request.method() == Method::HEAD)
+    }
+
     /// Begins to answer.
     pub(crate) fn begin<B>(&self, request: Request<B>) -> Answer
     where

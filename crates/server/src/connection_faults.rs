@@ -12,6 +12,7 @@
 //! | `fault=retry` | over QUIC, a Retry answers the first packet |
 //! | `fault=silence` | over QUIC, nothing answers |
 //! | `fault=reject-early-data` | over QUIC, the session is resumed, and its early data (0-RTT) rejected |
+//! | `fault=too-early` | over QUIC, requests that come as early data are answered with status 425 |
 //! | `fault=none` | no more of them |
 //! | `times=1` | number of connections that have the fault; 0: all |
 //! | `every=1` | which of the connections that come: each, each second … |
@@ -85,6 +86,8 @@ pub(crate) enum QuicFault {
     Silence,
     /// The session is resumed without its early data.
     RejectEarlyData,
+    /// Requests that come as early data are answered with status 425 (Too Early).
+    TooEarly,
 }
 
 /// What goes wrong with a handshake.
@@ -211,11 +214,12 @@ fn parse(query: Option<&str>) -> Result<Option<Schedule>, QueryError> {
         Some("retry") => Some(ConnectionFault::Quic(QuicFault::Retry)),
         Some("silence") => Some(ConnectionFault::Quic(QuicFault::Silence)),
         Some("reject-early-data") => Some(ConnectionFault::Quic(QuicFault::RejectEarlyData)),
+        Some("too-early") => Some(ConnectionFault::Quic(QuicFault::TooEarly)),
         Some("none") => None,
         other => {
             return Err(QueryError(format!(
                 "fault={}: write one of alert, close, reset, garbage, delay, late-settings, retry, silence, \
-                 reject-early-data and none",
+                 reject-early-data, too-early and none",
                 other.unwrap_or_default()
             )));
         }

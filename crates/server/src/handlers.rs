@@ -116,6 +116,11 @@ pub(crate) fn refused(exchange: Exchange, is_head: bool, what: &'static str) -> 
     response
 }
 
+/// The answer to a request that came as early data and has to be sent again.
+pub(crate) fn too_early(exchange: Exchange, is_head: bool) -> Response<ServerBody> {
+    text(exchange, StatusCode::TOO_EARLY, is_head, "send it again after the handshake\n")
+}
+
 /// The answer to parameters that make no sense.
 pub(crate) fn bad_query(exchange: Exchange, is_head: bool, error: &QueryError) -> Response<ServerBody> {
     text(exchange, StatusCode::BAD_REQUEST, is_head, format!("{error}\n"))

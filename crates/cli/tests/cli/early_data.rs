@@ -61,3 +61,25 @@ fn early_data_is_taken_or_sent_again_and_logged() {
         "{said:?}"
     );
 }
+
+/// Requests that the server answers with 425 (Too Early) are sent again after the handshake, and count once.
+#[test]
+fn requests_that_are_too_early_are_sent_again() {
+    let dir = tempfile::tempdir().unwrap();
+    let server = Server::start(dir.path(), &["--tls", "--http", "3"]);
+    let fault = format!("{}/.webstone/fault?fault=too-early&times=0&every=2", server.url);
+    let said =
+        webstone_in(dir.path(), &["hit", &fault, "-k", "-c", "1", "-n", "1", "-d", "0", "--warmup", "0s"]);
+    assert!(matches!(said.code, 0 | 4), "{said:?}");
+    let url = format!("{}/test", server.url);
+    let how = ["--http", "3", "--connections", "per-request", "--tls-resume", "100%", "--early-data"];
+    let load = ["run", &url, "-k", "-c", "1", "-n", "20", "-d", "0", "--warmup", "0s", "--no-store"];
+    let said = webstone_in(dir.path(), &[&load[..], &how, &["--format", "json"]].concat());
+    let record: Value = serde_json::from_str(&said.out).unwrap_or_else(|_| panic!("{}", said.err));
+    let measured = &record["iterations"][0]["measured"];
+    let number = |name: &str| measured.pointer(name).and_then(Value::as_u64).unwrap_or_default();
+    assert_eq!((number("/counts/succeeded"), number("/counts/failed")), (20, 0), "{}", said.err);
+    let (early, too_early) = (number("/handshakes/early_data_accepted"), number("/handshakes/too_early"));
+    assert!(early == 19 && (9..=10).contains(&too_early), "{measured}");
+    assert_eq!(number("/lifetime/requests"), 20 + too_early);
+}

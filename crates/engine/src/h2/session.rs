@@ -157,6 +157,11 @@ impl Session for Http2 {
         !self.is_last && self.last_answered.is_none() && self.next_id < frames::WINDOW_BYTES_MAX
     }
 
+    fn extend(&mut self) -> bool {
+        self.is_last = false;
+        self.goes_on()
+    }
+
     #[inline]
     fn capacity(&self) -> u32 {
         let most = self.streams_max.min(self.peer.streams_max);

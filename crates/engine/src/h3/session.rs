@@ -132,6 +132,11 @@ impl Session for Http3 {
             && self.connection.failure().is_none()
     }
 
+    fn extend(&mut self) -> bool {
+        self.is_last = false;
+        self.goes_on()
+    }
+
     #[inline]
     fn capacity(&self) -> u32 {
         if !self.goes_on() {
@@ -352,8 +357,8 @@ impl Session for Http3 {
             return Ok(None);
         }
         let Some(tls) = self.connection.tls() else { return Ok(None) };
-        let (was_sent, was_taken) = self.connection.early_data();
-        let agreed = memory.tls.agreed(tls, was_taken.filter(|_| was_sent));
+        let (_, was_taken) = self.connection.early_data();
+        let agreed = memory.tls.agreed(tls, was_taken.filter(|_| self.early > 0));
         let agreed = agreed.map_err(|failed| AnswerError::Layer(Box::new(failed)))?;
         self.was_agreed = true;
         memory.counts.early_requests += self.early;

@@ -145,6 +145,42 @@ fn early_data_saves_the_round_trip_of_the_handshake() {
     assert_eq!(server.answered, 15, "no request is answered twice");
 }
 
+/// A request that is too early comes 5 ms after it was sent as 425, and is sent again on its connection: another 5 ms.
+#[test]
+fn requests_that_are_too_early_are_sent_again_after_the_handshake() {
+    let refusing = |deeds| {
+        let mut server = Http3Server::new(3 * MS, 10, all_answered);
+        server.refuses_early = Some(deeds);
+        server
+    };
+    let mut server = refusing(Vec::new());
+    let mut early = level(PerRequest, 1, 107 * MS + 1);
+    early.spec.client.tls.resume = webstone_workload::tls::Share::ALL;
+    early.spec.client.tls.early_data = true;
+    let measured = early.run_over::<Plain, Http3>(&mut server, None);
+    are("connect", &measured.connect, &measured.histograms.connect, &[(0, 11), (2 * MS, 1)]);
+    are("response", &measured.response, &measured.histograms.response, &[(7 * MS, 1), (10 * MS, 10)]);
+    are("first byte", &measured.first_byte, &measured.histograms.first_byte, &[(7 * MS, 1), (10 * MS, 10)]);
+    assert_eq!((errors(&measured), measured.body_bytes.sum), (vec![], 110));
+    let (http3, handshakes) = (measured.http3.clone().unwrap(), measured.handshakes.clone().unwrap());
+    assert_eq!((handshakes.resumed, handshakes.early_data_accepted, handshakes.too_early), (10, 10, 10));
+    assert_eq!((http3.early_requests, http3.early_repeated), (10, 0));
+    assert_eq!((http3.streams, http3.whole, http3.streams_in_flight), (22, 21, 1));
+    assert_eq!((server.answered, server.accepted), (measured.lifetime.requests, 12));
+    // With GOAWAY, the connection takes no other: it goes over a new one without early data, whose handshake takes 2 ms.
+    let mut server = refusing(vec![Deed::Control(vec![7, 1, 4])]);
+    let measured = early.run_over::<Plain, Http3>(&mut server, None);
+    are("response", &measured.response, &measured.histograms.response, &[(7 * MS, 1), (12 * MS, 8)]);
+    let handshakes = measured.handshakes.clone().unwrap();
+    assert_eq!((errors(&measured), handshakes.too_early, handshakes.early_data_rejected), (vec![], 8, 0));
+    // Where the workload expects the status it is an answer like others.
+    early.spec.client.expect_status = "200,425".parse().unwrap();
+    let measured = early.run_over::<Plain, Http3>(&mut refusing(Vec::new()), None);
+    let handshakes = measured.handshakes.clone().unwrap();
+    assert_eq!((errors(&measured), handshakes.too_early), (vec![], 0));
+    are("response", &measured.response, &measured.histograms.response, &[(5 * MS, 20), (7 * MS, 1)]);
+}
+
 /// Of three requests one is rejected, and is sent again; one of five is reset, which is an error with the code's name.
 #[test]
 fn resets_are_told_by_their_code() {

@@ -130,6 +130,10 @@ impl Layer for Tls {
         self.is_agreed || matches!(self.connection, Connection::Plain)
     }
 
+    fn hold_early_data(&mut self) {
+        self.is_open &= self.is_agreed();
+    }
+
     fn handshake(&mut self, wire: &[u8], shared: &mut Shared) -> Result<usize, AnswerError> {
         let mut taken = 0;
         if let Some(tunnel) = &mut self.tunnel {

@@ -121,6 +121,44 @@ fn early_data_is_taken_or_sent_again() {
     }
 }
 
+/// A request that is too early is sent again after the handshake: on its connection where that stays open, otherwise on one without
+/// early data. It counts once.
+#[test]
+fn requests_that_are_too_early_are_sent_again_after_the_handshake() {
+    const TOO_EARLY: &[u8] = b"HTTP/1.1 425 Too Early\r\nContent-Length: 3\r\n\r\nno\n";
+    let identity = here();
+    for (policy, per_connection, sent_again, resumed) in
+        [(PerRequest, None, 9, 18), (KeepAlive, Some(2), 8, 8)]
+    {
+        let mut config = identity.config(false);
+        config.max_early_data_size = 16_384;
+        config.send_half_rtt_data = false;
+        let script = Script { early_answer: TOO_EARLY.to_vec(), ..answering(ANSWER) };
+        let peer = TlsPeer::start(config, move |_| script.clone());
+        let mut spec = trusting(&peer, &identity, policy, 10);
+        spec.client.requests_per_connection = per_connection;
+        spec.client.tls.resume = Share::ALL;
+        spec.client.tls.early_data = true;
+        let outcome = run(&spec, &one_page(vec![file("/x", Some(5))]), 1);
+        let measured = &outcome.measured;
+        assert_eq!((errors(&outcome), measured.counts.succeeded), (vec![], 10), "{}", policy as u8);
+        let found = handshakes(&outcome);
+        assert_eq!((found.full, found.resumed, found.too_early), (1, resumed, sent_again));
+        assert_eq!((found.early_data_accepted, found.early_data_rejected), (sent_again, 0));
+        assert_eq!(peer.seen().requests.len() as u64, 10 + sent_again);
+        assert_eq!(
+            (measured.lifetime.requests, measured.lifetime.connections),
+            (10 + sent_again, 1 + resumed)
+        );
+        assert_eq!(measured.lifetime.received_bytes, peer.seen().wrote);
+        assert_eq!(measured.response_bytes.sum, 10 * ANSWER.len() as u64, "the answer that counts");
+    }
+    // Without early data the status is one like others.
+    let peer = TlsPeer::start(identity.config(false), |_| answering(TOO_EARLY));
+    let outcome = run(&trusting(&peer, &identity, PerRequest, 3), &one_page(vec![file("/x", Some(5))]), 1);
+    assert_eq!((errors(&outcome), peer.seen().requests.len()), (vec![(ErrorClass::WrongStatus, 3)], 3));
+}
+
 /// A request is in progress before the handshake has ended. If the handshake then fails, it is counted as failed.
 #[test]
 fn a_handshake_with_early_data_may_fail() {

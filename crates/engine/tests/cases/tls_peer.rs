@@ -97,6 +97,8 @@ pub(crate) struct Script {
     pub(crate) handshake_bytes: Option<usize>,
     /// The answer to each request.
     pub(crate) answer: Vec<u8>,
+    /// The answer to requests that come as early data; empty: the same.
+    pub(crate) early_answer: Vec<u8>,
     /// Writes these bytes unencrypted after each answer.
     pub(crate) raw: Vec<u8>,
     /// Ends the connection after each answer.
@@ -181,7 +183,7 @@ fn serve(
     stream.set_nodelay(true)?;
     let mut tls = ServerConnection::new(config).unwrap();
     let mut buffer = [0; 16_384];
-    let (mut plain, mut is_counted) = (Vec::new(), false);
+    let (mut plain, mut early, mut is_counted) = (Vec::new(), 0, false);
     loop {
         let n = stream.read(&mut buffer)?;
         if n == 0 {
@@ -196,9 +198,10 @@ fn serve(
                 flush(&mut tls, &mut stream, seen)?;
                 return end(&mut stream);
             };
-            if let Some(mut early) = tls.early_data() {
+            if let Some(mut reader) = tls.early_data() {
                 let before = plain.len();
-                early.read_to_end(&mut plain)?;
+                reader.read_to_end(&mut plain)?;
+                early += plain.len() - before;
                 seen.lock().unwrap().early_bytes += plain.len() - before;
             }
             let mut piece = vec![0; state.plaintext_bytes_to_read()];
@@ -240,7 +243,8 @@ fn serve(
             let head = String::from_utf8(plain.drain(..at + 4).collect()).unwrap();
             let is_last = head.contains("Connection: close");
             seen.lock().unwrap().requests.push(head);
-            tls.writer().write_all(&script.answer)?;
+            let is_early = std::mem::take(&mut early) > 0 && !script.early_answer.is_empty();
+            tls.writer().write_all(if is_early { &script.early_answer } else { &script.answer })?;
             let ends = script.ends.or(is_last.then_some(End::Notified));
             let says_so = matches!(ends, Some(End::Notified | End::Announced));
             // In one write with the answer: a client that has everything that it waits for closes, and reads nothing

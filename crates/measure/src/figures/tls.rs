@@ -39,6 +39,12 @@ pub(super) static HANDSHAKES: &[Figure] = &[
         .seldom()
         .defined(SECTION, "early_data_rejected")
         .prometheus("webstone_tls_early_data_rejected_total"),
+    Figure::new("tls_too_early", Quantity::Count, |r| some(handshakes(r)?.too_early))
+        .called("TLS requests too early", "requests sent again after status 425 (Too Early)")
+        .column("early data", "425", 3)
+        .seldom()
+        .defined(SECTION, "too_early")
+        .prometheus("webstone_tls_too_early_total"),
     Figure::new("tls_handshake_rate", Quantity::PerSecond, |r| {
         let seconds = r.measured().window_ns as f64 / 1e9;
         let handshakes = handshakes(r)?;

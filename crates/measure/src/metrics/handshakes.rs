@@ -76,6 +76,9 @@ pub struct Handshakes {
     /// Connections whose early data the server rejected, so that the request was sent again.
     #[serde(skip_serializing_if = "crate::units::is_zero")]
     pub early_data_rejected: u64,
+    /// Requests sent as early data that the server answered with 425 (Too Early), so that they were sent again after the handshake.
+    #[serde(skip_serializing_if = "crate::units::is_zero")]
+    pub too_early: u64,
     /// Time from the TCP connection's establishment to the end of the handshake, in nanoseconds, full and resumed.
     pub time: Moments,
     /// The same as a distribution; stored in `histograms.hlog`.
@@ -129,7 +132,7 @@ impl Handshakes {
         add_all!(
             self,
             other,
-            [full, resumed, failed, in_the_clear, early_data_accepted, early_data_rejected,]
+            [full, resumed, failed, in_the_clear, early_data_accepted, early_data_rejected, too_early]
         );
         self.time.merge(&other.time);
         self.histogram.merge(&other.histogram);

@@ -228,6 +228,7 @@ fn handshakes(measured: &Measured, level: &Level<'_>, doc: &mut Document) {
     let early = [
         (handshakes.early_data_accepted, "early data accepted"),
         (handshakes.early_data_rejected, "early data rejected"),
+        (handshakes.too_early, "sent again after 425 (Too Early)"),
     ];
     let counts = counts.into_iter().chain(early.into_iter().filter(|(number, _)| *number > 0));
     let counts: Vec<String> = counts.map(|(number, what)| format!("{} {what}", count(number))).collect();

@@ -123,16 +123,16 @@ pub(crate) async fn run(incoming: Incoming, local: SocketAddr, shard: Rc<Shard>)
             }
             Event::Request((send, receive)) => {
                 tally.add(Count::Streams, 1);
-                if receive.is_0rtt() {
-                    tally.add(Count::EarlyRequests, 1);
-                }
+                let is_early = receive.is_0rtt();
+                tally.add(Count::EarlyRequests, u64::from(is_early));
+                let is_too_early = is_early && fault == Some(ConnectionFault::Quic(QuicFault::TooEarly));
                 next_id = u64::from(receive.id()) + 4;
                 let ends = Rc::clone(&bytes);
                 let handler = Rc::clone(&handler);
                 match say_goaway.is_some() {
                     true => drop(requests.spawn_local(async move {
                         ends.count();
-                        answer(handler, send, receive).await;
+                        answer(handler, send, receive, is_too_early).await;
                         follow(ends);
                     })),
                     false => reject(send, receive),
@@ -245,8 +245,8 @@ fn reject(mut send: SendStream, mut receive: RecvStream) {
     let _ = receive.stop(varint(code::REQUEST_REJECTED));
 }
 
-/// Reads a request and answers it.
-async fn answer(handler: Rc<Handler>, mut send: SendStream, receive: RecvStream) {
+/// Reads a request and answers it; with `is_too_early` by status 425.
+async fn answer(handler: Rc<Handler>, mut send: SendStream, receive: RecvStream, is_too_early: bool) {
     let mut frames = Frames::new(receive);
     let fields = match frames.head().await {
         Ok(block) => qpack::decode(&block).map_err(|_| ReadFailure(Some(code::DECOMPRESSION_FAILED))),
@@ -275,6 +275,9 @@ async fn answer(handler: Rc<Handler>, mut send: SendStream, receive: RecvStream)
         *request.body_mut() = RequestBody::Idle(Some(frames));
     }
     let is_head = request.method() == Method::HEAD;
-    let answer = handler.begin(request).await;
+    let answer = match is_too_early {
+        true => Ok(handler.too_early(&request)),
+        false => handler.begin(request).await,
+    };
     response::write(&mut send, answer, is_head, &handler.wire).await;
 }

@@ -221,6 +221,21 @@ fn connections_handshakes_and_early_data_are_counted() {
 }
 
 #[test]
+fn requests_that_are_too_early_may_be_sent_again() {
+    let server = over_quic();
+    runtime().block_on(async {
+        let client = Client::new(&server);
+        let (mut requests, _connection) = client.dial().await;
+        ask(&mut requests, &format!("{FAULT_PATH}?fault=too-early")).await.unwrap();
+        let (connection, accepted) = client.connecting().into_0rtt().map_err(|_| "no ticket").unwrap();
+        let (mut requests, _connection) = over(connection).await;
+        assert_eq!(ask(&mut requests, "/small.html").await.unwrap().0.status(), 425);
+        assert!(accepted.await);
+        assert_eq!(ask(&mut requests, "/small.html").await.unwrap().1.len(), 500);
+    });
+}
+
+#[test]
 fn faults_before_the_first_request_are_played() {
     let server = over_quic();
     runtime().block_on(async {
