@@ -9,6 +9,7 @@ use super::hpack::CompressionError;
 use super::session::{Http2, Memory};
 use super::streams::Streams;
 use crate::exchange::{Exchanges, Progress};
+use crate::h1::response::INTERIM_MAX;
 use crate::session::{AnswerError, Heard, Sink};
 
 /// Maximum length of a header block in bytes, and maximum number of its frames.
@@ -302,6 +303,10 @@ impl Http2 {
                 return Ok(self.spoilt(slot, "an interim (1xx) head that ends the stream", sink));
             }
             1..200 => {
+                stream.interim += 1;
+                if stream.interim > INTERIM_MAX {
+                    return Err(flood("more than 64 interim (1xx) heads of one answer"));
+                }
                 self.is_no_flood()?;
                 sink.interim(slot, wire_bytes);
                 return Ok(Heard::Nothing);

@@ -181,6 +181,7 @@ impl Session for Http2 {
         let stream = streams.slot_mut(slot);
         stream.is_head = request.is_head;
         stream.has_final_head = false;
+        stream.interim = 0;
         stream.has_no_body = false;
         stream.content_length = u64::MAX;
         stream.window_left = self.window;

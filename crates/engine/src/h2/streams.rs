@@ -11,6 +11,8 @@ pub(crate) struct Stream {
     pub(super) id: u32,
     pub(super) is_head: bool,
     pub(super) has_final_head: bool,
+    /// Interim heads so far.
+    pub(super) interim: u8,
     /// Its body must be empty, whatever length is announced.
     pub(super) has_no_body: bool,
     /// The body length from Content-Length; [`u64::MAX`] without that field.

@@ -11,6 +11,7 @@ use super::qpack;
 use super::session::Memory;
 use super::streams::Streams;
 use crate::exchange::{Exchanges, Progress};
+use crate::h1::response::INTERIM_MAX;
 use crate::h2::hpack::CompressionError;
 use crate::h2::hpack::decoder::Fields;
 use crate::quic::{Events, Stream};
@@ -63,6 +64,10 @@ impl From<Violation> for Wrong {
 
 fn spoilt(what: &'static str) -> Wrong {
     Wrong::Exchange(AnswerError::Forbidden(ErrorClass::H3Protocol, what), code::MESSAGE_ERROR)
+}
+
+fn flood(what: &'static str) -> Wrong {
+    Wrong::Exchange(AnswerError::Forbidden(ErrorClass::H3Flood, what), code::EXCESSIVE_LOAD)
 }
 
 impl Events for Hearing<'_, '_> {
@@ -167,9 +172,7 @@ impl Hearing<'_, '_> {
                         return Err((code::FRAME_UNEXPECTED, "a HEADERS frame after trailers").into());
                     }
                     if length > SECTION_BYTES_MAX {
-                        let what = "a field section of more than 256 KiB";
-                        let failure = AnswerError::Forbidden(ErrorClass::H3Flood, what);
-                        return Err(Wrong::Exchange(failure, code::EXCESSIVE_LOAD));
+                        return Err(flood("a field section of more than 256 KiB"));
                     }
                     let stream = self.sink.exchanges.slot_mut(slot);
                     stream.section_head_bytes = bytes as u8;
@@ -234,6 +237,10 @@ impl Hearing<'_, '_> {
             0 => return Err(spoilt("a head without `:status`")),
             101 => return Err(spoilt("a status 101, which HTTP/3 does not have")),
             1..200 => {
+                stream.interim += 1;
+                if stream.interim > INTERIM_MAX {
+                    return Err(flood("more than 64 interim (1xx) heads of one answer"));
+                }
                 self.sink.interim(slot, wire_bytes);
                 return Ok(());
             }

@@ -13,6 +13,8 @@ pub(crate) struct Stream {
     pub(super) reader: Reader,
     pub(super) is_head: bool,
     pub(super) has_final_head: bool,
+    /// Interim heads so far.
+    pub(super) interim: u8,
     pub(super) has_trailers: bool,
     /// Its body must be empty, whatever length is announced.
     pub(super) has_no_body: bool,
@@ -36,6 +38,7 @@ impl Default for Stream {
             reader: Reader::default(),
             is_head: false,
             has_final_head: false,
+            interim: 0,
             has_trailers: false,
             has_no_body: false,
             content_length: u64::MAX,
@@ -54,6 +57,7 @@ impl Stream {
         self.reader = Reader::default();
         self.is_head = is_head;
         self.has_final_head = false;
+        self.interim = 0;
         self.has_trailers = false;
         self.has_no_body = false;
         self.content_length = u64::MAX;

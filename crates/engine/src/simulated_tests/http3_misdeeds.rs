@@ -222,6 +222,12 @@ fn rows() -> Vec<Row> {
             stream(code::EXCESSIVE_LOAD),
         ),
         (
+            "65 interim answers to a request",
+            vec![Answer(headers(&[(":status", "103")]).repeat(65))],
+            Some(H3Flood),
+            stream(code::EXCESSIVE_LOAD),
+        ),
+        (
             "GOAWAY that is not one number",
             vec![Control(frame(7, &[0, 0]))],
             wrong,
@@ -274,11 +280,15 @@ fn rows() -> Vec<Row> {
             None,
         ),
         (
-            "interim answers",
+            "up to 64 interim answers",
             vec![
                 Answer(
-                    [headers(&[(":status", "103"), ("link", "</a>")]), headers(&[(":status", "100")]), ok()]
-                        .concat(),
+                    [
+                        headers(&[(":status", "103"), ("link", "</a>")]).repeat(63),
+                        headers(&[(":status", "100")]),
+                        ok(),
+                    ]
+                    .concat(),
                 ),
                 Finish,
             ],
