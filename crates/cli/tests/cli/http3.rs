@@ -96,3 +96,36 @@ fn servers_that_are_up_are_contestants_in_it() {
         serde_json::from_str(&said.out).unwrap_or_else(|_| panic!("{}", said.err));
     assert_eq!(report["duel"]["contestants"].as_array().unwrap().len(), 2, "{}", said.err);
 }
+
+/// Requests, connections and bytes of several workers are the server's, and all identities hold.
+#[test]
+fn several_workers_count_what_the_server_counts() {
+    for connections in [&["--keep-alive"][..], &["--connections", "per-request"]] {
+        let dir = directory();
+        let log = dir.path().join("access.log").display().to_string();
+        let load =
+            ["run", "--http", "3", "--workers", "2", "-c", "6", "-n", "300", "-d", "0s", "--warmup", "0s"];
+        let more = ["-w", "workout-16k", "--server-log", &log, "--no-store", "--format", "json", "-q"];
+        let said = webstone_in(dir.path(), &[&load[..], &more, connections].concat());
+        let record: serde_json::Value =
+            serde_json::from_str(&said.out).unwrap_or_else(|_| panic!("{}", said.err));
+        let run = &record["iterations"][0];
+        let (measured, server) = (&run["measured"], &run["server"]);
+        assert_eq!(measured["generator"]["workers"].as_array().unwrap().len(), 2, "{}", said.err);
+        assert_eq!(
+            (&measured["counts"]["succeeded"], &measured["counts"]["failed"]),
+            (&300.into(), &0.into())
+        );
+        let lifetime = &measured["lifetime"];
+        assert_eq!(server["requests"], lifetime["requests"], "{server}");
+        assert_eq!(server["accepted"], lifetime["connections"], "{server}");
+        let number = |value: &serde_json::Value| value.as_u64().unwrap();
+        assert!(number(&lifetime["received_bytes"]) <= number(&server["sent_bytes"]), "{lifetime} {server}");
+        let is_broken = |check: &&serde_json::Value| check["holds"] == false && check["number"] != 2;
+        assert!(run["identities"].as_array().unwrap().iter().find(is_broken).is_none(), "{run}");
+        let logged = std::fs::read_to_string(log).unwrap();
+        let bytes = logged.lines().map(|line| line.split(' ').nth(9).unwrap().parse::<u64>().unwrap());
+        let (lines, bytes) = (logged.lines().count() as u64, bytes.sum::<u64>());
+        assert!(lines >= 300 && bytes >= number(&measured["counts"]["body_bytes"]), "{lines} {bytes}");
+    }
+}

@@ -200,10 +200,11 @@ fn resets_are_told_by_their_code() {
     assert!(example.detail.contains("H3_REQUEST_CANCELLED"), "{example:?}");
 }
 
-/// Over real sockets, with connections kept and for each request: connections, requests and bodies are the server's.
+/// Over real sockets, with connections kept and for each request, by one worker and by several: connections, requests and bodies are the
+/// server's.
 #[test]
 fn real_sockets_agree_with_the_server() {
-    for policy in [KeepAlive, PerRequest] {
+    for (policy, workers) in [(KeepAlive, 1), (PerRequest, 1), (KeepAlive, 3), (PerRequest, 3)] {
         let socket = UdpSocket::bind("127.0.0.1:0").unwrap();
         let mut level = level(policy, 4, 300 * MS);
         level.spec.target = vec![format!("https://{}", socket.local_addr().unwrap())];
@@ -214,13 +215,14 @@ fn real_sockets_agree_with_the_server() {
         let stops = AtomicBool::new(false);
         let measured = std::thread::scope(|scope| {
             let serving = scope.spawn(|| server.serve(&socket, &stops));
-            let outcome = crate::run_level(&level.job(1), &crate::Control::new());
+            let outcome = crate::run_level(&level.job(workers), &crate::Control::new());
             std::thread::sleep(Duration::from_millis(200));
             stops.store(true, Ordering::SeqCst);
             serving.join().unwrap();
             outcome.unwrap().measured
         });
         assert_eq!(errors(&measured), [], "{policy:?}");
+        assert_eq!(measured.generator.workers.len(), workers as usize);
         let expected = Expectation { clients: 4, one_request_each: false, server_bytes: None };
         for identity in check(&measured, &expected) {
             assert!(identity.holds, "{identity:?}");

@@ -3,11 +3,14 @@
 
 use std::collections::BTreeMap;
 
+use webstone_measure::metrics::Counts;
 use webstone_workload::arrivals::{ArrivalProcess, Arrivals, Slots};
 use webstone_workload::load::ConnectionPolicy::KeepAlive;
 use webstone_workload::{PageSequence, Sampler};
 
+use super::http3_server::{Fate, Http3Server};
 use super::*;
+use crate::h3::session::Http3;
 
 const WEIGHTS: [u64; 4] = [35, 50, 14, 1];
 
@@ -114,6 +117,44 @@ fn a_closed_loop_is_the_single_hosts_to_the_nanosecond() {
         assert_eq!((&measured.statuses, &measured.lifetime), (&whole.statuses, &whole.lifetime));
         assert!(measured.histograms.response == whole.histograms.response);
         assert!(measured.seconds.0 == whole.seconds.0);
+    }
+}
+
+/// The same over HTTP/3, whose connections have counts and timers of their own.
+#[test]
+fn workers_of_http3_are_the_single_worker_to_the_nanosecond() {
+    let mut level = super::http3::level(KeepAlive, 20, 300 * MS);
+    level.spec.client.clients_per_connection = 1;
+    let made_by = |hosts: &[Seats]| {
+        let (mut all, mut answered) = (Measured::default(), 0);
+        for seats in hosts {
+            let job = LevelJob { seats: *seats, ..level.job(1) };
+            for seat in job.dealt().unwrap() {
+                let mut server = Http3Server::new(3 * MS, 1_000, |_| Fate::Answer);
+                all.merge_parallel(level.run_seat::<Plain, Http3>(&job, seat, &mut &mut server, None));
+                answered += server.answered;
+            }
+        }
+        assert_eq!((errors(&all), answered), (vec![], all.lifetime.requests));
+        all
+    };
+    let [whole, others @ ..] = deals().map(|hosts| made_by(&hosts));
+    let of = |measured: &Measured| {
+        let http3 = measured.http3.as_ref().unwrap();
+        (http3.streams, http3.whole, http3.streams_in_flight, http3.packets_lost, http3.probe_timeouts)
+    };
+    // Of each client: 7 ms with the handshake, then 5 ms for each request.
+    assert_eq!((whole.counts.succeeded, whole.counts.connections), (20 * 59, 20));
+    for measured in others {
+        // Keys are random, so now and then one header more is sent.
+        let counts = |measured: &Measured| Counts { sent_bytes: 0, ..measured.counts };
+        assert_eq!((measured.window_ns, counts(&measured)), (whole.window_ns, counts(&whole)));
+        assert_eq!((&measured.clients, &measured.response), (&whole.clients, &whole.response));
+        assert_eq!((&measured.connect, of(&measured)), (&whole.connect, of(&whole)));
+        assert_eq!(measured.handshakes.as_ref().unwrap().full, 20);
+        assert!(measured.histograms.response == whole.histograms.response);
+        let expected = Expectation { clients: 20, one_request_each: true, server_bytes: None };
+        assert!(check(&measured, &expected).iter().all(|identity| identity.holds));
     }
 }
 
