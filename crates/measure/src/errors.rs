@@ -4,6 +4,9 @@
 
 use serde::{Deserialize, Serialize};
 
+/// What `quic-silence` asks where nothing is known of the server's host: the end of its example.
+pub const SILENCE_QUESTIONS: &str = ": is UDP blocked, or does nobody speak QUIC on this port?";
+
 /// Who has to act to make the error go away.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]

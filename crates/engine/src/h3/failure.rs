@@ -1,6 +1,6 @@
 //! Classes and plain words for the ends of QUIC connections.
 
-use webstone_measure::errors::ErrorClass;
+use webstone_measure::errors::{ErrorClass, SILENCE_QUESTIONS};
 
 use super::frames::code;
 use crate::quic::{Failure, Fault, Version, alert, code_name};
@@ -81,10 +81,7 @@ fn named(number: u32) -> String {
 
 /// Nothing came back.
 pub(super) fn silence(within: &str) -> (ErrorClass, String) {
-    let what = format!(
-        "no answer over UDP within {within}: is UDP blocked, or does nobody speak QUIC on this port?"
-    );
-    (ErrorClass::QuicSilence, what)
+    (ErrorClass::QuicSilence, format!("no answer over UDP within {within}{SILENCE_QUESTIONS}"))
 }
 
 /// The class of a violation of HTTP/3, by the code that the server is told.
