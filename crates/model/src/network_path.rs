@@ -17,6 +17,8 @@ const LOSS_PERCENT_MAX: f64 = 50.0;
 pub struct PathSpec {
     /// Its round-trip time: half of it is the delay of each packet.
     pub rtt: Nanos,
+    /// How much longer a packet may take each way, drawn evenly from zero to this.
+    pub jitter: Nanos,
     /// The share of packets that is lost each way, at random.
     pub loss: Share,
     /// How many bits per second it carries each way; `None`: as many as the relay can.
@@ -35,8 +37,12 @@ impl PathSpec {
             Share::NONE => "no loss".to_owned(),
             share => format!("{} % of packets lost each way", share.percent()),
         };
+        let jitter = match self.jitter {
+            Nanos::ZERO => String::new(),
+            jitter => format!(", up to {jitter} more each way"),
+        };
         let rate = self.rate.map_or(String::new(), |rate| format!(", {} each way", rate.in_words()));
-        format!("{} RTT, {lost}{rate}", self.rtt)
+        format!("{} RTT{jitter}, {lost}{rate}", self.rtt)
     }
 }
 
@@ -105,31 +111,36 @@ impl FromStr for PathSpec {
 
     fn from_str(text: &str) -> Result<PathSpec, PathError> {
         let error = |rule: String| PathError { text: text.to_owned(), rule };
-        let (mut rtt, mut loss, mut rate) = (None, None, None);
+        let (mut rtt, mut jitter, mut loss, mut rate) = (None, None, None, None);
+        let time = |value: &str| value.parse::<Nanos>().map_err(|it| error(it.to_string()));
         for part in text.split(',').map(str::trim) {
             let (key, value) = part.split_once('=').ok_or_else(|| error(format!("`{part}` has no =")))?;
             let (key, value) = (key.trim(), value.trim());
             let is_new = match key {
-                "rtt" => rtt.replace(value.parse::<Nanos>().map_err(|it| error(it.to_string()))?).is_none(),
+                "rtt" => rtt.replace(time(value)?).is_none(),
+                "jitter" => jitter.replace(time(value)?).is_none(),
                 "loss" => loss.replace(value.parse::<Share>().map_err(|it| error(it.to_string()))?).is_none(),
                 "rate" => {
                     rate.replace(value.parse::<Bandwidth>().map_err(|it| error(it.to_string()))?).is_none()
                 }
-                _ => return Err(error(format!("`{key}` is not one of rtt, loss, rate"))),
+                _ => return Err(error(format!("`{key}` is not one of rtt, jitter, loss, rate"))),
             };
             if !is_new {
                 return Err(error(format!("{key} is there twice")));
             }
         }
         let rtt = rtt.ok_or_else(|| error("rtt is missing".to_owned()))?;
-        if rtt.0 > RTT_NS_MAX {
-            return Err(error(format!("an RTT of {rtt} is more than {}", Nanos(RTT_NS_MAX))));
+        let jitter = jitter.unwrap_or(Nanos::ZERO);
+        for (what, time) in [("an RTT", rtt), ("a jitter", jitter)] {
+            if time.0 > RTT_NS_MAX {
+                return Err(error(format!("{what} of {time} is more than {}", Nanos(RTT_NS_MAX))));
+            }
         }
         let loss = loss.unwrap_or(Share::NONE);
         if loss.percent() > LOSS_PERCENT_MAX {
             return Err(error(format!("a loss of {loss} is more than {LOSS_PERCENT_MAX}%")));
         }
-        Ok(PathSpec { rtt, loss, rate })
+        Ok(PathSpec { rtt, jitter, loss, rate })
     }
 }
 
@@ -137,6 +148,9 @@ impl fmt::Display for PathSpec {
     /// The form that [`PathSpec::from_str`] reads.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "rtt={}", self.rtt)?;
+        if self.jitter != Nanos::ZERO {
+            write!(f, ",jitter={}", self.jitter)?;
+        }
         if self.loss != Share::NONE {
             write!(f, ",loss={}", self.loss)?;
         }
@@ -147,7 +161,7 @@ impl fmt::Display for PathSpec {
 webstone_measure::as_text!(
     PathSpec,
     "PathSpec",
-    "A path: its round-trip time, what it loses each way, and its rate each way: rtt=20ms,loss=1%,rate=10m"
+    "A path: its round-trip time, how much longer packets may take, what it loses, and its rate, each way: rtt=20ms,jitter=2ms,loss=1%,rate=10m"
 );
 
 webstone_measure::as_text!(PathChoice, "PathChoice", "A path, as in rtt=20ms,loss=1%, or off");
@@ -162,7 +176,8 @@ mod tests {
             ("rtt=20ms,loss=1%", "rtt=20ms,loss=1%", "rtt20ms-loss1"),
             ("loss=0.5, rtt=1.5ms", "rtt=1500us,loss=0.5%", "rtt1500us-loss0.5"),
             ("rtt=0", "rtt=0s", "rtt0s"),
-            ("rtt=50ms,rate=10m,loss=0", "rtt=50ms,rate=10m", "rtt50ms-rate10m"),
+            ("loss=1%,jitter=2ms,rtt=20ms", "rtt=20ms,jitter=2ms,loss=1%", "rtt20ms-jitter2ms-loss1"),
+            ("rtt=50ms,rate=10m,loss=0,jitter=0", "rtt=50ms,rate=10m", "rtt50ms-rate10m"),
         ] {
             let path: PathSpec = text.parse().unwrap();
             assert_eq!((path.to_string().as_str(), PathChoice::Over(path).in_name().as_str()), (shown, name));
@@ -173,6 +188,8 @@ mod tests {
         let path: PathSpec = "rtt=20ms,loss=1%,rate=10m".parse().unwrap();
         assert_eq!(path.in_words(), "20ms RTT, 1 % of packets lost each way, 10 Mbit/s each way");
         assert_eq!(path.delay(), Nanos(10_000_000));
+        let path: PathSpec = "rtt=20ms,jitter=2ms".parse().unwrap();
+        assert_eq!(path.in_words(), "20ms RTT, up to 2ms more each way, no loss");
     }
 
     #[test]
@@ -181,7 +198,8 @@ mod tests {
             ("20ms", "`20ms` has no ="),
             ("loss=1%", "rtt is missing"),
             ("rtt=1ms,rtt=2ms", "rtt is there twice"),
-            ("rtt=1ms,jitter=2ms", "`jitter` is not one of rtt, loss, rate"),
+            ("rtt=1ms,reorder=1%", "`reorder` is not one of rtt, jitter, loss, rate"),
+            ("rtt=1ms,jitter=11s", "a jitter of 11s is more than 10s"),
             ("rtt=11s", "more than 10s"),
             ("rtt=1ms,loss=60%", "more than 50%"),
             ("rtt=fast", "fast"),

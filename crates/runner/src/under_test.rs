@@ -1,6 +1,7 @@
 //! The server under test where webstone starts it: the embedded reference server, or one of somebody else through its
 //! driver, with the origin behind it where it is a proxy. And one that somebody else started, as far as it is seen.
 
+use std::net::IpAddr;
 use std::path::PathBuf;
 use std::rc::Rc;
 use std::time::Duration;
@@ -84,12 +85,17 @@ pub(crate) fn start(
     let Some(path) = spec.server.path else {
         return start_here(spec, workload, placement, program, interrupt);
     };
-    let path = Rc::new(Path::start(program.clone(), path, spec.client.seed).map_err(refused)?);
+    let is_v6 = spec.server.listen.starts_with('[');
+    let path = Path::start(program.clone(), path, spec.client.seed, is_v6).map_err(refused)?;
+    let path = Rc::new(path);
     let mut spec = spec.clone();
     let tls = spec.server.tls.as_mut().and_then(|tls| tls.listen.as_mut());
     for listen in std::iter::once(&mut spec.server.listen).chain(tls) {
         let port = listen.rsplit_once(':').map_or("0", |(_, port)| port);
-        *listen = format!("{}:{port}", path.server());
+        *listen = match path.server() {
+            IpAddr::V4(address) => format!("{address}:{port}"),
+            IpAddr::V6(address) => format!("[{address}]:{port}"),
+        };
     }
     let under_test = path.within(|| start_here(&spec, workload, placement, program, interrupt))?;
     let server = Box::new(OverPath { server: under_test.server, path: Rc::clone(&path) });

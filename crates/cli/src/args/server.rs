@@ -409,13 +409,13 @@ flags! {
 /// The path to the server that webstone starts.
 #[command(next_help_heading = "Server under test, where webstone starts it")]
 pub struct PathArgs {
-    /// Path between clients and server: its round-trip time, the share of packets that is lost each way, its rate each way
+    /// Path between clients and server: its round-trip time, and each way jitter, the share of packets that is lost, a rate
     ///
     /// A relay of webstone's on this host carries the IP packets of TCP and UDP between two network namespaces, delays each by half of
-    /// the RTT, and loses some, drawn by --seed. Its own lateness, CPU time and packets are in the report. Linux, as root. See
-    /// `docs/path.md`.
+    /// the RTT and up to the jitter, and loses some, drawn by --seed. Its own lateness, CPU time and packets are in the report. Linux, as
+    /// root. See `docs/path.md`.
     ///
-    /// Example: --path rtt=20ms,loss=1%, or --path rtt=50ms,rate=10m
+    /// Example: --path rtt=20ms,loss=1%, or --path rtt=50ms,jitter=5ms,rate=10m
     #[arg(long, value_name = "PATH")]
     pub path: Option<PathSpec> => (server.path = "none: this host's loopback"),
 }

@@ -160,7 +160,7 @@ fn what_cannot_be_over_a_path_is_refused() {
     let refusals: [(&[&str], &str); 4] = [
         (&["http://127.0.0.1:1"], "--path (server.path): it applies to a server that webstone starts"),
         (&["--server", "haproxy"], "a proxy and its origin are not supported"),
-        (&["--server-listen", "[::1]:0"], "the server listens on the path's own address"),
+        (&["--server-listen", "192.0.2.1:0"], "the server listens on the path's own address"),
         (&["--source", "127.0.0.2"], "clients have one address"),
     ];
     for (more, expected) in refusals {
@@ -187,4 +187,42 @@ fn a_series_sets_versions_of_http_side_by_side() {
         assert!(table.lines().any(|line| line.trim_start().starts_with(version)), "{table}");
     }
     assert!(table.contains("Paths are those of a relay of webstone's on this host."), "{table}");
+}
+
+/// A path of IPv6 takes the same round trips, carries what IPv4's does, and nothing that the kernel sends by itself.
+#[test]
+fn a_path_may_be_of_ipv6() {
+    for protocol in [&["--http", "1.1"][..], &["--http", "3", "--tls"]] {
+        let load = ["-c", "4", "-n", "40", "-d", "0s", "-K", "--server-listen", "[::1]:0"];
+        let Some(record) = over("rtt=20ms", &[&load, protocol].concat()) else { return };
+        let run = &record["iterations"][0];
+        let (measured, path) = (&run["measured"], &run["host"]["path"]);
+        assert_eq!(measured["counts"]["succeeded"], 40, "{protocol:?}: {}", measured["errors"]);
+        assert_eq!(run["server"]["requests"], measured["lifetime"]["requests"], "{protocol:?}");
+        assert!(
+            ns(&measured["connect"]["min"]) >= 20_000_000 && ns(&measured["response"]["min"]) >= 20_000_000
+        );
+        let target = record["target"].to_string();
+        assert!(target.contains("[2001:2:"), "{target}");
+        // Headers of IPv6 and UDP are 48 bytes.
+        if protocol[1] == "3" {
+            let received = &measured["http3"]["received"];
+            let expected = ns(&received["bytes"]) + 48 * ns(&received["datagrams"]);
+            assert!(ns(&path["to_clients"]["bytes"]) >= expected, "{path} for {received}");
+        }
+        assert_eq!(path["to_server"]["lost"], 0, "{path}");
+    }
+}
+
+/// Jitter makes answers later, by a share of it each way, and never earlier.
+#[test]
+fn jitter_delays_each_way() {
+    let load = ["-c", "4", "-n", "80", "-d", "0s", "-K", "--seed", "7"];
+    let Some(record) = over("rtt=20ms,jitter=40ms", &load) else { return };
+    let measured = &record["iterations"][0]["measured"];
+    let response = &measured["response"];
+    assert_eq!(measured["counts"]["succeeded"], 80, "{}", measured["errors"]);
+    let mean = ns(&response["sum"]) / ns(&response["count"]);
+    // 20 ms more each way on average, which standard errors of 2 ms make 54 to 66 ms, and a busy machine more.
+    assert!(ns(&response["min"]) >= 20_000_000 && mean >= 52_000_000, "{response}");
 }

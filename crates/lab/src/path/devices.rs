@@ -1,7 +1,7 @@
 //! A network namespace, and addresses of network devices in that of the calling thread (`rtnetlink(7)`).
 
 use std::io;
-use std::net::Ipv4Addr;
+use std::net::IpAddr;
 
 use netlink_sys::{Socket, SocketAddr as NetlinkAddr};
 use rustix::net::{AddressFamily, SocketType, netdevice, socket};
@@ -26,8 +26,8 @@ const IFA_LOCAL: u16 = 2;
 pub(super) const MTU: u32 = 1500;
 /// Packets that a device keeps until the relay fetches them.
 const QUEUE_PACKETS: u32 = 65_536;
-/// Bits of an address that its network shares.
-const PREFIX: u8 = 24;
+/// `IFA_F_NODAD`: nobody else is on the path who could have the address.
+const IFA_F_NODAD: u8 = 2;
 
 /// Settings below `/proc/sys` that a new namespace takes from the kernel's defaults. (It inherits congestion control and buffer sizes.)
 const SETTINGS: [&str; 4] = [
@@ -50,13 +50,17 @@ pub(super) fn own_network() -> io::Result<()> {
 }
 
 /// Gives a device its address, and brings it up.
-pub(super) fn up(name: &str, address: Ipv4Addr) -> io::Result<()> {
+pub(super) fn up(name: &str, address: IpAddr) -> io::Result<()> {
     let index = index_of(name)?;
-    let octets = address.octets();
-    let mut body = vec![AddressFamily::INET.as_raw() as u8, PREFIX, 0, 0];
+    // `ifaddrmsg`: family, bits that the network shares, flags, scope, index.
+    let (family, prefix, flags, octets) = match address {
+        IpAddr::V4(address) => (AddressFamily::INET, 24, 0, address.octets().to_vec()),
+        IpAddr::V6(address) => (AddressFamily::INET6, 64, IFA_F_NODAD, address.octets().to_vec()),
+    };
+    let mut body = vec![family.as_raw() as u8, prefix, flags, 0];
     body.extend(index.to_ne_bytes());
-    attribute(&mut body, IFA_LOCAL, octets);
-    attribute(&mut body, IFA_ADDRESS, octets);
+    attribute(&mut body, IFA_LOCAL, &octets);
+    attribute(&mut body, IFA_ADDRESS, &octets);
     ask(RTM_NEWADDR, NLM_F_REQUEST_ACK | NLM_F_NEW, &body)?;
     link(index, &[(IFLA_MTU, MTU), (IFLA_TXQLEN, QUEUE_PACKETS)])
 }
@@ -90,13 +94,13 @@ fn link(index: u32, numbers: &[(u16, u32)]) -> io::Result<()> {
     for part in [index, IFF_UP, IFF_UP] {
         body.extend(part.to_ne_bytes());
     }
-    numbers.iter().for_each(|(kind, value)| attribute(&mut body, *kind, value.to_ne_bytes()));
+    numbers.iter().for_each(|(kind, value)| attribute(&mut body, *kind, &value.to_ne_bytes()));
     ask(RTM_NEWLINK, NLM_F_REQUEST_ACK, &body)
 }
 
-/// `rtattr` with four bytes of content.
-fn attribute(body: &mut Vec<u8>, kind: u16, content: [u8; 4]) {
-    body.extend(8_u16.to_ne_bytes());
+/// `rtattr` with its content, a multiple of four bytes.
+fn attribute(body: &mut Vec<u8>, kind: u16, content: &[u8]) {
+    body.extend((4 + content.len() as u16).to_ne_bytes());
     body.extend(kind.to_ne_bytes());
     body.extend(content);
 }

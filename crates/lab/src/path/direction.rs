@@ -1,6 +1,7 @@
 //! One direction of a path: which packets are lost, and when the others are due. No I/O and no clock: times are nanoseconds of the caller's.
 //!
-//! Losses are drawn by a seed, a number a packet: the same packets in the same order lose the same. Packets never overtake each other.
+//! Losses are drawn by a seed, a number a packet: the same packets in the same order lose the same. Jitter is drawn apart, so that it changes no
+//! loss. Packets never overtake each other: one that takes longer keeps those after it back.
 
 use std::collections::VecDeque;
 
@@ -18,12 +19,17 @@ const WAITING_BYTES_MAX: usize = 512 << 20;
 /// Most buffers that are kept for later packets.
 const FREE_MAX: usize = 4096;
 
+/// Jitter is drawn by another seed than losses.
+const JITTER_SEED: u64 = 0xd1b5_4a32_d192_ed03;
+
 /// See the module comment.
 pub(super) struct Direction {
     delay_ns: u64,
+    jitter_ns: u64,
     loss: Share,
     rate: Option<Bandwidth>,
     draws: Xoshiro256PlusPlus,
+    jitter_draws: Xoshiro256PlusPlus,
     waiting: VecDeque<Waiting>,
     waiting_bytes: usize,
     free: Vec<Vec<u8>>,
@@ -43,9 +49,11 @@ impl Direction {
     pub(super) fn new(path: PathSpec, seed: u64) -> Direction {
         Direction {
             delay_ns: path.delay().0,
+            jitter_ns: path.jitter.0,
             loss: path.loss,
             rate: path.rate,
             draws: Xoshiro256PlusPlus::seed_from_u64(seed),
+            jitter_draws: Xoshiro256PlusPlus::seed_from_u64(seed ^ JITTER_SEED),
             waiting: VecDeque::new(),
             waiting_bytes: 0,
             free: Vec::new(),
@@ -74,7 +82,17 @@ impl Direction {
         let mut kept = self.free.pop().unwrap_or_default();
         kept.extend_from_slice(packet);
         let late_ns = now_ns.saturating_sub(since_ns);
-        self.waiting.push_back(Waiting { packet: kept, due_ns: sent_ns + self.delay_ns, late_ns });
+        let due_ns = sent_ns + self.delay_ns + self.drawn_jitter_ns();
+        let due_ns = due_ns.max(self.waiting.back().map_or(0, |before| before.due_ns));
+        self.waiting.push_back(Waiting { packet: kept, due_ns, late_ns });
+    }
+
+    /// From zero to the jitter, evenly.
+    fn drawn_jitter_ns(&mut self) -> u64 {
+        if self.jitter_ns == 0 {
+            return 0;
+        }
+        ((u128::from(self.jitter_draws.next_u64()) * u128::from(self.jitter_ns + 1)) >> 64) as u64
     }
 
     /// When the next packet is due.
@@ -148,6 +166,42 @@ mod tests {
         for lost in [first, other] {
             assert!((811..1190).contains(&lost.len()), "{}", lost.len());
         }
+    }
+
+    #[test]
+    fn jitter_is_even_keeps_the_order_and_changes_no_loss() {
+        let lost_and_delays = |path: &str, gap_ns: u64| {
+            let mut direction = direction(path, 7);
+            let (mut lost, mut delays) = (Vec::new(), Vec::new());
+            for number in 0..10_000_u64 {
+                let at_ns = number * gap_ns;
+                direction.take(b"x", at_ns, at_ns);
+                match direction.waiting.back() {
+                    None => lost.push(number),
+                    Some(last) => {
+                        delays.push(last.due_ns - at_ns);
+                        // Far apart, none keeps another back.
+                        if gap_ns > 10_000_000 {
+                            direction.waiting.clear();
+                        }
+                    }
+                }
+            }
+            (lost, delays)
+        };
+        let apart = 100_000_000;
+        let (lost, delays) = lost_and_delays("rtt=20ms,jitter=8ms,loss=1%", apart);
+        assert_eq!(lost, lost_and_delays("rtt=20ms,loss=1%", apart).0);
+        assert!(delays.iter().all(|delay| (10_000_000..=18_000_000).contains(delay)));
+        let mean = delays.iter().sum::<u64>() as f64 / delays.len() as f64;
+        // Six standard errors: 8 ms / √12 / √9,900.
+        assert!((mean - 14e6).abs() < 6.0 * 23_211.0, "{mean}");
+        assert_eq!(delays, lost_and_delays("rtt=20ms,jitter=8ms,loss=1%", apart).1);
+        let (_, dense) = lost_and_delays("rtt=20ms,jitter=8ms", 1_000);
+        assert!(
+            (1..dense.len()).all(|n| dense[n] + 1_000 >= dense[n - 1]),
+            "none leaves before the one before it"
+        );
     }
 
     #[test]

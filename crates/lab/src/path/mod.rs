@@ -13,7 +13,7 @@ mod relay;
 use std::cell::{Cell, RefCell};
 use std::fs::File;
 use std::io::{self, Write};
-use std::net::Ipv4Addr;
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use std::os::fd::{AsFd, OwnedFd};
 use std::path::PathBuf;
 use std::process::Command;
@@ -41,8 +41,9 @@ const STOP_PATIENCE: [Duration; 2] = [Duration::from_secs(2), Duration::from_sec
 const START_PATIENCE: Duration = Duration::from_secs(10);
 /// How long it may take to say what it has counted.
 const ANSWER_PATIENCE: Duration = Duration::from_secs(1);
-/// Networks for benchmarks (RFC 2544, appendix C.2.2); each path has one of 256 addresses.
+/// Networks for benchmarks (RFC 2544, appendix C.2.2; RFC 5180, section 8); each path has one of 256.
 const NETWORK: [u8; 2] = [198, 18];
+const NETWORK_V6: [u16; 3] = [0x2001, 0x2, 0];
 
 /// See the module comment.
 pub struct Path {
@@ -51,7 +52,7 @@ pub struct Path {
     /// The server's namespace.
     there: OwnedFd,
     device: String,
-    server: Ipv4Addr,
+    server: IpAddr,
     spec: PathSpec,
     // Last: the relay has ended when the thread goes back.
     network: Rc<Network>,
@@ -66,16 +67,22 @@ pub(crate) struct PathReading {
 }
 
 impl Path {
-    /// Makes a path: its namespaces, devices and relay. `program` is webstone's executable.
+    /// Makes a path: its namespaces, devices and relay, with addresses of IPv6 if `is_v6`. `program` is webstone's executable.
     ///
     /// # Errors
     /// With what is missing.
-    pub fn start(program: PathBuf, spec: PathSpec, seed: u64) -> Result<Path, Refusal> {
+    pub fn start(program: PathBuf, spec: PathSpec, seed: u64, is_v6: bool) -> Result<Path, Refusal> {
         let network = Network::of_thread().map_err(|error| {
             refused(&format!("cannot make a network namespace: {}", webstone_store::without_number(&error)))
         })?;
         let number = network.next.replace(network.next.get().wrapping_add(1));
-        let at = |host: u8| Ipv4Addr::new(NETWORK[0], NETWORK[1], number, host);
+        let at = |host: u8| -> IpAddr {
+            let ([a, b], [c, d, e]) = (NETWORK, NETWORK_V6);
+            match is_v6 {
+                false => Ipv4Addr::new(a, b, number, host).into(),
+                true => Ipv6Addr::new(c, d, e, number.into(), 0, 0, 0, host.into()).into(),
+            }
+        };
         let relay =
             Relay { path: spec, seed, device: format!("path{number}"), clients: at(1), server: at(2) };
         let (device, server) = (relay.device.clone(), relay.server);
@@ -96,7 +103,7 @@ impl Path {
     }
 
     /// The server's address.
-    pub fn server(&self) -> Ipv4Addr {
+    pub fn server(&self) -> IpAddr {
         self.server
     }
 

@@ -5,7 +5,7 @@
 //! offer neither segmentation nor check sums, so that what is read is what would be on a wire: packets of at most the MTU.
 
 use std::io::{self, Write};
-use std::net::Ipv4Addr;
+use std::net::IpAddr;
 use std::os::fd::{AsFd, OwnedFd};
 
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
@@ -38,9 +38,9 @@ pub struct Relay {
     /// Name of its devices.
     pub device: String,
     /// Address of clients.
-    pub clients: Ipv4Addr,
+    pub clients: IpAddr,
     /// Address of the server.
-    pub server: Ipv4Addr,
+    pub server: IpAddr,
 }
 
 /// What it has done so far: the answer to each line on its standard input.
@@ -123,9 +123,8 @@ fn carry(
 fn read(from: &OwnedFd, packet: &mut [u8], woke_ns: u64, direction: &mut Direction) -> io::Result<()> {
     for _ in 0..READ_AT_ONCE {
         match rustix::io::read(from, &mut *packet) {
-            // IPv6 begins neighbour and router discovery on any device that is up: that is not the run's traffic.
-            Ok(length) if length > 0 && packet[0] >> 4 == 4 => {
-                direction.take(&packet[..length], woke_ns, now_ns())
+            Ok(length) if is_of_run(&packet[..length]) => {
+                direction.take(&packet[..length], woke_ns, now_ns());
             }
             Ok(_) | Err(Errno::INTR) => {}
             Err(Errno::AGAIN) => break,
@@ -133,6 +132,15 @@ fn read(from: &OwnedFd, packet: &mut [u8], woke_ns: u64, direction: &mut Directi
         }
     }
     Ok(())
+}
+
+/// Not what IPv6 sends by itself on any device that is up, to discover routers and groups: to groups, and from addresses of the link.
+fn is_of_run(packet: &[u8]) -> bool {
+    match packet.first().map(|first| first >> 4) {
+        Some(4) => true,
+        Some(6) => packet.len() >= 40 && packet[24] != 0xff && packet[8] != 0xfe,
+        _ => false,
+    }
 }
 
 fn send_due(direction: &mut Direction, to: &OwnedFd) -> io::Result<()> {

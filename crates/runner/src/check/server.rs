@@ -139,16 +139,19 @@ pub(super) fn over_path(spec: &RunSpec) -> Result<(), SpecError> {
     let Some(path) = spec.server.path else { return Ok(()) };
     let is_here = |listen: &String| {
         let host = listen.rsplit_once(':').map_or(listen.as_str(), |(host, _)| host);
-        matches!(host, "127.0.0.1" | "localhost" | "0.0.0.0")
+        matches!(host, "127.0.0.1" | "localhost" | "0.0.0.0" | "[::1]" | "[::]")
     };
     let second = spec.server.tls.as_ref().and_then(|tls| tls.listen.as_ref());
-    let elsewhere = std::iter::once(&spec.server.listen).chain(second).any(|listen| !is_here(listen));
+    let listens = || std::iter::once(&spec.server.listen).chain(second);
+    let elsewhere = listens().any(|listen| !is_here(listen));
+    let of_both = listens().any(|listen| listen.starts_with('[') != spec.server.listen.starts_with('['));
     let without = [
         (
             "server.listen",
             elsewhere,
-            "the server listens on the path's own address; give 127.0.0.1 with a port",
+            "the server listens on the path's own address; give 127.0.0.1 or [::1] with a port",
         ),
+        ("server.tls.listen", of_both, "the path has one address, of IPv4 or of IPv6"),
         ("server.software", spec.server.software.is_proxy(), "a proxy and its origin are not supported"),
         ("generators", !spec.generators.is_empty(), "other hosts do not reach it"),
         ("client.proxy", spec.client.proxy.is_some(), "it does not lead to a proxy"),
