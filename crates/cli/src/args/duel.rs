@@ -76,13 +76,13 @@ pub struct DuelArgs {
     ///
     /// Give more to a server that needs time to warm up, such as one with a just-in-time compiler.
     ///
-    /// Default: 3s. Example: --restart-every 30s
+    /// Default: 3s, or over a path five slices of each contestant if that is longer. Example: --restart-every 30s
     #[arg(long, value_name = "TIME", help_heading = "Duel")]
     pub restart_every: Option<Nanos>,
 
     /// How long a contestant has the load before it drains and the next has its turn
     ///
-    /// Default: 20ms, or ten mean response times if that is longer. Example: --slice 50ms
+    /// Default: 20ms, or ten mean response times or ten round trips of a path if that is longer. Example: --slice 50ms
     #[arg(long, value_name = "TIME", help_heading = "Duel")]
     pub slice: Option<Nanos>,
 
@@ -105,12 +105,15 @@ pub struct DuelArgs {
     /// The workload: the name of a built-in one, or a file
     ///
     /// Default: the path / for commands, revisions and URLs; `standard` for servers that webstone configures. Example: -w general-and-media
-    #[arg(short, long, value_name = "NAME|FILE", help_heading = "Load", conflicts_with = "path")]
+    #[arg(short, long, value_name = "NAME|FILE", help_heading = "Load")]
     pub workload: Option<String> => (workload),
 
-    /// Ask for this path instead of a workload's files; give the option several times for several pages
+    /// Ask for this path instead of a workload's files; give the option several times for several pages. Or the network path to contestants
     ///
-    /// Default: none. Example: --path /api/items
+    /// What begins with / is a path of URLs. Others have a round-trip time and a loss, as in `webstone run`: all contestants, which webstone must
+    /// start, are then asked over a path of their own. Slices are at least ten round trips long. See `docs/path.md`.
+    ///
+    /// Default: none, over this host's loopback. Example: --path /api/items, or --path rtt=20ms,loss=1%
     #[arg(long, value_name = "PATH", help_heading = "Load")]
     pub path: Vec<String>,
 

@@ -4,6 +4,7 @@ use std::path::PathBuf;
 
 use webstone_measure::units::Nanos;
 use webstone_model::duel::{DuelRecord, DuelSpec};
+use webstone_model::network_path::PathError;
 use webstone_model::record::Tool;
 use webstone_model::spec::{ConnectionPolicy, Levels, RunSpec};
 use webstone_runner::check::{Asked, check};
@@ -30,6 +31,26 @@ pub(crate) fn of_duel(
     let defaults = duel_defaults();
     let mut spec = defaults.clone();
     lay_over(args, &mut spec)?;
+    let (paths, network): (Vec<&String>, Vec<&String>) =
+        args.path.iter().partition(|path| path.starts_with('/') || !path.contains('='));
+    if let [path, more @ ..] = &network[..] {
+        let path = path.parse().map_err(|error: PathError| {
+            refused(format!("--path {error}"), "it is a path of URLs, as in /api/items, or of the network")
+        })?;
+        if !more.is_empty() {
+            return Err(refused(
+                format!("--path: {} paths of the network, but all contestants have the same", network.len()),
+                "give one; paths of URLs begin with /",
+            ));
+        }
+        spec.server.path = Some(path);
+    }
+    if let (Some(workload), Some(path)) = (&args.workload, paths.first()) {
+        return Err(refused(
+            format!("--path {path} cannot be used together with --workload {workload}"),
+            "leave out one of the two",
+        ));
+    }
     if args.server.server.is_some() {
         return Err(refused(
             "--server: contestants are given by name, without an option".to_owned(),
@@ -73,8 +94,8 @@ pub(crate) fn of_duel(
     };
     bounds(&duel)?;
     let is_of_files = contestants.iter().all(|one| one.serves_files());
-    let paths = match (args.path.is_empty(), args.workload.is_none() && !is_of_files) {
-        (false, _) => args.path.clone(),
+    let paths: Vec<String> = match (paths.is_empty(), args.workload.is_none() && !is_of_files) {
+        (false, _) => paths.into_iter().cloned().collect(),
         (true, true) => vec!["/".to_owned()],
         (true, false) => Vec::new(),
     };
@@ -84,6 +105,7 @@ pub(crate) fn of_duel(
         spec,
         duel,
         fits_slices: args.slice.is_none(),
+        fits_starts: args.restart_every.is_none(),
         contestants,
         workload: (!paths.is_empty()).then(|| of_paths(&paths)).transpose()?,
         runs_dir: (!args.no_store).then(|| args.runs_dir.clone().unwrap_or_else(|| PathBuf::from(RUNS_DIR))),

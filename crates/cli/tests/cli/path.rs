@@ -5,6 +5,7 @@ use std::fs;
 use std::time::{Duration, Instant};
 
 use serde_json::Value;
+use webstone_measure::units::Nanos;
 
 use crate::program::{Running, Said, webstone, webstone_in};
 
@@ -225,4 +226,50 @@ fn jitter_delays_each_way() {
     let mean = ns(&response["sum"]) / ns(&response["count"]);
     // 20 ms more each way on average, which standard errors of 2 ms make 54 to 66 ms, and a busy machine more.
     assert!(ns(&response["min"]) >= 20_000_000 && mean >= 52_000_000, "{response}");
+}
+
+/// Slices of a duel are ten round trips long or longer, no answer comes sooner than the path allows, and what drains is no error.
+#[test]
+fn a_duel_may_be_over_a_path() {
+    let path = ["--path", "rtt=20ms,loss=1%"];
+    let short = ["--at-most", "60s", "--precision", "100%", "--restart-every", "1s"];
+    let held = |protocol: &[&str]| {
+        let dir = tempfile::tempdir().unwrap();
+        let load = ["duel", "reference", "reference,threads=1", "-w", "workout-0k", "-c", "4", "--no-twin"];
+        let said = webstone_in(dir.path(), &[&load[..], &path, &short, protocol].concat());
+        if is_skipped(&said) {
+            return;
+        }
+        assert!(matches!(said.code, 0 | 4), "{said:?}");
+        let newest = fs::read_dir(dir.path().join("runs")).unwrap().flatten().map(|entry| entry.path()).max();
+        let record: Value =
+            serde_json::from_slice(&fs::read(newest.unwrap().join("duel.json")).unwrap()).unwrap();
+        let slice: Nanos = record["duel"]["slice"].as_str().unwrap().parse().unwrap();
+        assert!(slice.0 >= 200_000_000, "{slice}");
+        let starts = record["starts"].as_array().unwrap();
+        let sides: Vec<&Value> = starts.iter().flat_map(|it| it["sides"].as_array().unwrap()).collect();
+        assert!(sides.len() >= 4, "{said:?}");
+        for side in sides {
+            assert!(ns(&side["response"]["min"]) >= 20_000_000, "{side}");
+            assert_eq!(side["counts"]["failed"], 0, "{side}");
+        }
+    };
+    std::thread::scope(|scope| {
+        scope.spawn(|| held(&["--http", "1.1"]));
+        scope.spawn(|| held(&["--http", "3", "--tls"]));
+    });
+    for (arguments, expected) in [
+        (&["reference", "http://127.0.0.1:1"][..], "webstone makes paths only to servers that it starts"),
+        (&["reference", "reference", "--slice", "100ms"], "it is at least 200ms, 10 round trips"),
+        (&["reference", "reference", "--path", "rtt=2s"], "--path: 2 paths of the network"),
+        (
+            &["reference", "reference", "--path", "/x", "-w", "standard"],
+            "--path /x cannot be used together with",
+        ),
+    ] {
+        let said = webstone(&[&["duel"], arguments, &path].concat());
+        assert!(said.code != 0 && said.err.contains(expected), "{arguments:?}: {said:?}");
+    }
+    let said = webstone(&["duel", "reference", "reference", "--path", "rtt=2s"]);
+    assert!(said.code != 0 && said.err.contains("compare the runs"), "{said:?}");
 }

@@ -5,6 +5,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use webstone_lab::interrupt::Interrupt;
+use webstone_measure::units::Nanos;
 use webstone_model::duel::Contestant;
 use webstone_model::server_tls::ServerTls;
 use webstone_model::spec::{HttpVersion, RunSpec, ServerChoice, ServerSpec, Software};
@@ -14,6 +15,11 @@ use super::revisions::{Revisions, is_revision};
 use super::{DuelNews, DuelOptions};
 use crate::check::{Testbed, TestbedError};
 use crate::run::RunError;
+
+/// Over a path, a contestant has the load for at least this many round trips before the next has its turn.
+pub(super) const ROUND_TRIPS_PER_SLICE: u64 = 10;
+/// Longest round-trip time of a path in a duel.
+const RTT_MAX: Nanos = Nanos::from_secs(1);
 
 /// How to make a server of a revision.
 #[derive(Clone, Debug, Default)]
@@ -349,6 +355,7 @@ pub(super) fn ready(
 /// what it speaks.
 fn elsewhere(common: &ServerSpec, http: HttpVersion) -> ServerSpec {
     let mut spec = common.clone();
+    spec.path = None;
     spec.http2 &= http != HttpVersion::Http2;
     if http == HttpVersion::Http3 {
         spec.http3 = false;
@@ -374,7 +381,37 @@ fn merged(common: &ServerSpec, own: &ServerSpec) -> ServerSpec {
     spec.interface = spec.interface.or(common.interface);
     spec.access_log = spec.access_log.or_else(|| common.access_log.clone());
     spec.cache = spec.cache.or(common.cache);
+    spec.path = spec.path.or(common.path);
     spec
+}
+
+/// The longest round-trip time of paths to contestants; `None` without paths. All have one, or the network makes the difference.
+pub(super) fn round_trip(sides: &[Ready]) -> Result<Option<Nanos>, RunError> {
+    let path = |side: &Ready| side.spec.server.path.filter(|_| side.contestant.is_started);
+    let Some(longest) = sides.iter().filter_map(path).max_by_key(|path| path.rtt) else { return Ok(None) };
+    for side in sides {
+        let name = &side.contestant.name;
+        let why = match path(side) {
+            None if side.contestant.is_started => "has none",
+            None => "is up already, and webstone makes paths only to servers that it starts",
+            Some(_) if side.spec.server.software.is_proxy() => "is a proxy, whose origin is elsewhere",
+            Some(_) => continue,
+        };
+        return Err(refused(
+            format!("{name}: other contestants have a path ({longest}), and this one {why}"),
+            "give all contestants a path: --path rtt=20ms,loss=1% holds for all that webstone starts",
+        ));
+    }
+    if longest.rtt > RTT_MAX {
+        return Err(refused(
+            format!(
+                "--path: {longest}: a contestant has the load for {ROUND_TRIPS_PER_SLICE} round trips before the next has its turn, \
+                 and in a duel that is 10s at most"
+            ),
+            "measure each contestant with `webstone run --path` and compare the runs with `webstone compare`",
+        ));
+    }
+    Ok(Some(longest.rtt))
 }
 
 #[cfg(test)]

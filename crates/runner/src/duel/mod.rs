@@ -36,6 +36,7 @@ use crate::observer::Observer;
 use crate::placement::Placement;
 use crate::run::{RunBrief, RunError, RunSite, look};
 
+use contestants::ROUND_TRIPS_PER_SLICE;
 pub use contestants::{AskedContestant, Build, asked, watch};
 use elsewhere::Elsewhere;
 use sides::Up;
@@ -48,6 +49,11 @@ const SLICE_NS_MAX: u64 = 1_000_000_000;
 const WARMUP_EACH: Duration = Duration::from_millis(120);
 /// For the length of slices, each contestant is tried this long.
 const TRIAL_EACH: Duration = Duration::from_millis(100);
+/// Over a path, how long contestants may take to drain, beyond two round trips: TCP waits a second before it repeats a lost SYN, and
+/// then two.
+const PATH_DRAIN: Nanos = Nanos::from_secs(3);
+/// Over a path, each contestant has at least this many slices between two starts.
+const ROUNDS_PER_START: u64 = 5;
 /// A part of a start that is shorter than this is not worth its start.
 const START_MIN: Duration = Duration::from_millis(700);
 
@@ -64,6 +70,8 @@ pub struct DuelOptions {
     pub duel: DuelSpec,
     /// Whether the length of slices may follow the response times.
     pub fits_slices: bool,
+    /// Whether the time between starts may follow the length of slices.
+    pub fits_starts: bool,
     /// The workload, if it is not the one that the specification names.
     pub workload: Option<Workload>,
     /// At least two, the first is what others are compared with.
@@ -138,6 +146,7 @@ fn held(
     let began = Instant::now();
     let started = SystemTime::now();
     let sides = contestants::ready(options, told, interrupt)?;
+    let duel = over_path(options, &sides)?;
     let mut briefs = Vec::new();
     for side in &sides {
         briefs.push(RunBrief::read(side.spec.clone(), options.workload.clone())?);
@@ -150,7 +159,7 @@ fn held(
     }
     alike(&sides, &sites)?;
     let raised = raise(options, &briefs, &sites);
-    let mut record = begun(options, &sides, &briefs, &sites, started);
+    let mut record = begun(options, duel, &sides, &briefs, &sites, started);
     if let Some(raised) = &raised {
         record.environment.insert("priority.nice".to_owned(), raised.nice().into());
     }
@@ -252,9 +261,34 @@ fn raise(options: &DuelOptions, briefs: &[RunBrief], sites: &[RunSite]) -> Optio
     (is_fair && options.spec.generator.priority).then(Raised::by_thread).flatten()
 }
 
+/// How the duel is held, which over a path follows its round-trip time.
+fn over_path(options: &DuelOptions, sides: &[contestants::Ready]) -> Result<DuelSpec, RunError> {
+    let mut duel = options.duel.clone();
+    let Some(rtt) = contestants::round_trip(sides)? else { return Ok(duel) };
+    let least = Nanos(rtt.0 * ROUND_TRIPS_PER_SLICE);
+    if !options.fits_slices && duel.slice < least {
+        return Err(RunError::Refused {
+            what: format!(
+                "--slice {}: over a path of {rtt} RTT it is at least {least}, {ROUND_TRIPS_PER_SLICE} round trips: in less, a contestant \
+                 has hardly begun when its turn is over",
+                duel.slice
+            ),
+            hint: "leave it out: slices are then long enough".to_owned(),
+        });
+    }
+    duel.slice = duel.slice.max(least);
+    duel.drain = duel.drain.max(Nanos(PATH_DRAIN.0 + 2 * rtt.0));
+    if options.fits_starts {
+        let rounds = Nanos(duel.slice.0 * sides.len() as u64 * ROUNDS_PER_START);
+        duel.restart_every = duel.restart_every.max(rounds);
+    }
+    Ok(duel)
+}
+
 /// The record before anything is measured.
 fn begun(
     options: &DuelOptions,
+    duel: DuelSpec,
     sides: &[contestants::Ready],
     briefs: &[RunBrief],
     sites: &[RunSite],
@@ -279,7 +313,7 @@ fn begun(
         started_at: clock::rfc3339(started),
         command_line: redaction::command_line(&options.command_line),
         spec,
-        duel: options.duel.clone(),
+        duel,
         workload,
         contestants: sides
             .iter()
@@ -366,10 +400,10 @@ impl Lab<'_> {
             let side = (turn + number) % count;
             let name = &record.contestants[side].name;
             let named = |error: RunError| sides::named(name, error);
-            let check = number == 0 && self.options.check_target;
+            let start = (number, number == 0 && self.options.check_target);
             let mut relay = Relay(told);
             let started =
-                Up::start(&mut self.briefs[side], &mut self.sites[side], check, &mut relay, self.interrupt);
+                Up::start(&mut self.briefs[side], &mut self.sites[side], start, &mut relay, self.interrupt);
             go_on(self.interrupt)?;
             up[side] = Some(started.map_err(named)?);
         }
@@ -443,7 +477,7 @@ impl Lab<'_> {
     /// A slice that is long enough for the slowest contestant.
     fn fitting_slice(&self, record: &DuelRecord, up: &[Up]) -> Result<Nanos, RunError> {
         let job = self.job(record, up)?;
-        let each = TRIAL_EACH * up.len() as u32;
+        let each = TRIAL_EACH.max(job.slice) * up.len() as u32;
         let job = DuelJob { warmup: each, duration: each, ..job };
         let mut slowest_ns = 0;
         let mut meter = SliceMeter::new(up.iter().map(|_| None));
@@ -532,7 +566,7 @@ impl Lab<'_> {
             slice: duel.slice.as_duration(),
             drain: duel.drain.as_duration(),
             stays_awake: self.stays_awake,
-            warmup: WARMUP_EACH * up.len() as u32,
+            warmup: WARMUP_EACH.max(duel.slice.as_duration()) * up.len() as u32,
             duration: duel.restart_every.as_duration(),
         })
     }

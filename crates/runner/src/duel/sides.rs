@@ -30,15 +30,17 @@ pub(super) struct Up {
 }
 
 impl Up {
-    /// Starts it, or connects to it; with `check`, asks it for the files of the workload. The version of HTTP is chosen once.
+    /// Starts it, or connects to it; with `check`, asks it for the files of the workload. The version of HTTP is chosen once, and in each start a
+    /// path loses other packets.
     pub(super) fn start(
         asked: &mut RunBrief,
         site: &mut RunSite,
-        check: bool,
+        (start, check): (usize, bool),
         observer: &mut dyn Observer,
         interrupt: &Interrupt,
     ) -> Result<Up, RunError> {
         let mut brief = asked.clone();
+        brief.spec.client.seed = brief.spec.client.seed.wrapping_add(start as u64);
         let destinations = site.destinations.clone();
         let program = program(None)?;
         let mut served = serve(&mut brief, site, Some(program), observer, interrupt)?;
