@@ -205,7 +205,7 @@ fn configuration(
 /// Two free ports of loopback.
 ///
 /// # Errors
-/// If there are none.
+/// If no port is free.
 pub fn free_ports() -> Result<(u16, u16), String> {
     let failed = |error| format!("no free port: {error}");
     // Both at once, so that they differ.

@@ -76,7 +76,7 @@ pub(crate) struct Slots {
 /// A request and its answer.
 #[derive(Clone, Debug)]
 struct Slot {
-    /// [`FREE`]: there is none.
+    /// Its stream's number; [`FREE`] if no request uses the slot.
     stream: u64,
     /// The answer came whole up to here.
     end: u64,

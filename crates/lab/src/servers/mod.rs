@@ -245,7 +245,7 @@ pub trait Driver: Sync {
     fn software(&self) -> Software;
     /// Names that its program may have, the likeliest first.
     fn programs(&self) -> &'static [&'static str];
-    /// Debian's package; empty if there is none.
+    /// Debian's package; empty if Debian has no such package.
     fn package(&self) -> &'static str;
     /// How it is installed.
     fn install(&self) -> String {

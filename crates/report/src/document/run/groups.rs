@@ -63,7 +63,7 @@ pub(super) fn open_loop(levels: &[Level<'_>]) -> Option<Sheet> {
     Some(Sheet::new("Open loop", note, table))
 }
 
-/// How many of the clients' requests a proxy passed on to the server behind it, and the CPU time of that server.
+/// How many of the clients' requests a proxy passed on to its origin, and the origin's CPU time.
 pub(super) fn origin(record: &RunRecord, levels: &[Level<'_>]) -> Option<Sheet> {
     let origin = record.target.origin.as_ref()?;
     let who = if origin.ours { "webstone's own behind it" } else { origin.url.as_str() };
