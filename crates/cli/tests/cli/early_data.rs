@@ -1,23 +1,32 @@
 //! Early data (0-RTT) over QUIC, taken and rejected, and what qlog says of it.
 
+use std::path::Path;
+
 use serde_json::Value;
 
 use crate::program::{Server, webstone_in};
+
+/// A connection for each request, with early data from the second on.
+const EARLY: [&str; 7] =
+    ["--http", "3", "--connections", "per-request", "--tls-resume", "100%", "--early-data"];
+
+/// Asks the server for a fault on every n-th connection from now on.
+fn ask(dir: &Path, server: &Server, fault: &str, every: u32) {
+    let url = format!("{}/.webstone/fault?fault={fault}&times=0&every={every}", server.url);
+    let said = webstone_in(dir, &["hit", &url, "-k", "-c", "1", "-n", "1", "-d", "0", "--warmup", "0s"]);
+    assert!(matches!(said.code, 0 | 4), "{said:?}");
+}
 
 #[test]
 fn early_data_is_taken_or_sent_again_and_logged() {
     let dir = tempfile::tempdir().unwrap();
     let server = Server::start(dir.path(), &["--tls", "--http", "3"]);
     // Of each third connection from now on. Its tickets allow none, so that the next one sends none.
-    let fault = format!("{}/.webstone/fault?fault=reject-early-data&times=0&every=3", server.url);
-    let said =
-        webstone_in(dir.path(), &["hit", &fault, "-k", "-c", "1", "-n", "1", "-d", "0", "--warmup", "0s"]);
-    assert!(matches!(said.code, 0 | 4), "{said:?}");
+    ask(dir.path(), &server, "reject-early-data", 3);
     let url = format!("{}/test", server.url);
-    let how = ["--http", "3", "--connections", "per-request", "--tls-resume", "100%", "--early-data"];
     let load = ["run", &url, "-k", "-c", "1", "-n", "20", "-d", "0", "--warmup", "0s", "--no-store"];
     let qlog = ["--qlog", "qlogs", "--qlog-connections", "3", "--format", "json"];
-    let said = webstone_in(dir.path(), &[&load[..], &how, &qlog].concat());
+    let said = webstone_in(dir.path(), &[&load[..], &EARLY, &qlog].concat());
     let record: Value = serde_json::from_str(&said.out).unwrap_or_else(|_| panic!("{}", said.err));
     let measured = &record["iterations"][0]["measured"];
     let (handshakes, http3) = (&measured["handshakes"], &measured["http3"]);
@@ -67,14 +76,10 @@ fn early_data_is_taken_or_sent_again_and_logged() {
 fn requests_that_are_too_early_are_sent_again() {
     let dir = tempfile::tempdir().unwrap();
     let server = Server::start(dir.path(), &["--tls", "--http", "3"]);
-    let fault = format!("{}/.webstone/fault?fault=too-early&times=0&every=2", server.url);
-    let said =
-        webstone_in(dir.path(), &["hit", &fault, "-k", "-c", "1", "-n", "1", "-d", "0", "--warmup", "0s"]);
-    assert!(matches!(said.code, 0 | 4), "{said:?}");
+    ask(dir.path(), &server, "too-early", 2);
     let url = format!("{}/test", server.url);
-    let how = ["--http", "3", "--connections", "per-request", "--tls-resume", "100%", "--early-data"];
     let load = ["run", &url, "-k", "-c", "1", "-n", "20", "-d", "0", "--warmup", "0s", "--no-store"];
-    let said = webstone_in(dir.path(), &[&load[..], &how, &["--format", "json"]].concat());
+    let said = webstone_in(dir.path(), &[&load[..], &EARLY, &["--format", "json"]].concat());
     let record: Value = serde_json::from_str(&said.out).unwrap_or_else(|_| panic!("{}", said.err));
     let measured = &record["iterations"][0]["measured"];
     let number = |name: &str| measured.pointer(name).and_then(Value::as_u64).unwrap_or_default();
