@@ -1,7 +1,7 @@
 //! The most important figures in one line: those of the peak, or what a search found.
 
 use webstone_judge::search::{Answer, of_record};
-use webstone_judge::verdict::{STALLED_PERCENT_MAX, Undisturbed};
+use webstone_judge::verdict::STALLED_PERCENT_MAX;
 use webstone_measure::figures::level::{LATENCY_MAX, LATENCY_MEAN, LATENCY_P99};
 use webstone_measure::figures::unanswered::{OLDEST_IN_FLIGHT, STALLED};
 use webstone_measure::figures::{Figure, Value};
@@ -28,16 +28,16 @@ pub(super) fn lines(record: &RunRecord, levels: &[Level<'_>]) -> Vec<(Tone, Stri
     }
     let Some(level) = levels.get(summary::peak(levels).unwrap_or(0)) else { return Vec::new() };
     let (rate, rest) = parts(record, level);
-    let estimate = level.noise.and_then(|noise| noise.undisturbed).map(|estimate| undisturbed(&estimate));
     let line = (Tone::Strong, [vec![rate], rest].concat().join(DOT));
-    [line].into_iter().chain(estimate.map(|estimate| (Tone::Plain, estimate))).collect()
+    [line].into_iter().chain(without_noise(level).map(|estimate| (Tone::Plain, estimate))).collect()
 }
 
 /// `Estimate without noise: 83,951 requests/s (82,279 to 85,656), from 41 slices that lost 0.3 to 18 %`.
-fn undisturbed(estimate: &Undisturbed) -> String {
+pub(crate) fn without_noise(level: &Level<'_>) -> Option<String> {
+    let estimate = level.noise?.undisturbed?;
     let scale = Scale::plain(0, [estimate.rate]);
     let lost = |lost: f64| if lost < 10.0 { format!("{lost:.1}") } else { format!("{lost:.0}") };
-    format!(
+    Some(format!(
         "Estimate without noise: {} requests/s ({} to {}), from {} slices that lost {} to {} %",
         scale.say(estimate.rate),
         scale.say(estimate.low),
@@ -45,7 +45,7 @@ fn undisturbed(estimate: &Undisturbed) -> String {
         estimate.slices,
         lost(estimate.lost_percent_min),
         lost(estimate.lost_percent_max)
-    )
+    ))
 }
 
 /// The request rate at a level, and what else is worth a line: throughput, latency, errors of the whole run.
@@ -92,7 +92,13 @@ pub(crate) fn server_cpu(level: &Level<'_>) -> Option<String> {
     let said = scale.say_value(cpu);
     let interval = level.statistics.server_cpu_per_request_s.and_then(|it| it.half_width_percent());
     let interval = interval.map(|half| format!(" ± {}", percent(half))).unwrap_or_default();
-    let bound = level.noise.and_then(|noise| noise.cpu_factor).filter(|factor| *factor > 1.0);
-    let bound = bound.map(|factor| format!(" (undisturbed at least {})", scale.say(cpu.as_f64() / factor)));
+    let bound =
+        cpu_bound(level, cpu.as_f64()).map(|least| format!(" (undisturbed at least {})", scale.say(least)));
     Some(format!("server CPU {said}/request{interval}{}", bound.unwrap_or_default()))
+}
+
+/// What a CPU time per request would be at least without noise, where noise may have raised it.
+pub(crate) fn cpu_bound(level: &Level<'_>, cpu: f64) -> Option<f64> {
+    let factor = level.noise?.cpu_factor.filter(|factor| *factor > 1.0)?;
+    Some(cpu / factor)
 }

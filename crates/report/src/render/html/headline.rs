@@ -9,11 +9,13 @@ use webstone_measure::figures::level::{
     WEBSTONE_NUMBER,
 };
 use webstone_measure::figures::table;
+use webstone_measure::server_figures::CPU_PER_REQUEST;
 use webstone_model::record::RunState;
 
 use crate::document::table::{Room, Table};
 use crate::numbers::{Scale, count, counted, seconds};
 use crate::summary::Level;
+use crate::text::headline::{cpu_bound, without_noise};
 use crate::text::{answer as answer_level, sought};
 
 use super::Run;
@@ -166,6 +168,7 @@ fn of_level(html: &mut Html, run: &Run<'_>, best: &Level<'_>) {
     }
     shown.push((&LATENCY_MEAN, statistics.latency_mean_s));
     shown.extend([(&LATENCY_P99, None), (&THROUGHPUT, statistics.throughput_bps), (&ERROR_LEVEL, None)]);
+    shown.push((&CPU_PER_REQUEST, statistics.server_cpu_per_request_s));
     for (figure, interval) in shown {
         let Some(value) = value(best, figure) else { continue };
         let scale = scale(figure, [value]);
@@ -173,6 +176,12 @@ fn of_level(html: &mut Html, run: &Run<'_>, best: &Level<'_>) {
             _ if figure == &LATENCY_P99 => tail(best),
             _ if figure == &ERROR_LEVEL => {
                 format!("{} of {} requests", count(best.counts.failed), count(best.counts.ended()))
+            }
+            _ if figure == &CPU_PER_REQUEST => {
+                let bound =
+                    cpu_bound(best, value).map(|least| format!("undisturbed at least {}", scale.say(least)));
+                let parts = [within(interval, &scale), bound.unwrap_or_default()];
+                parts.into_iter().filter(|part| !part.is_empty()).collect::<Vec<_>>().join("; ")
             }
             _ => within(interval, &scale),
         };
@@ -185,6 +194,9 @@ fn of_level(html: &mut Html, run: &Run<'_>, best: &Level<'_>) {
         tile(html, &WEBSTONE_NUMBER, &count(level.figures.webstone_number), &at);
     }
     html.raw("</dl>");
+    if let Some(estimate) = without_noise(best) {
+        html.element("p", &format!("{estimate}."));
+    }
 }
 
 fn tile(html: &mut Html, figure: &Figure, shown: &str, more: &str) {
