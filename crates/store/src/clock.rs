@@ -18,6 +18,16 @@ pub fn file_name_stamp(time: SystemTime) -> String {
     timestamp(time).strftime("%Y%m%dT%H%M%SZ").to_string()
 }
 
+/// Whether the text has the form that [`file_name_stamp`] writes.
+pub fn is_file_name_stamp(text: &str) -> bool {
+    let is_digit = |at: usize, byte: u8| match at {
+        8 => byte == b'T',
+        15 => byte == b'Z',
+        _ => byte.is_ascii_digit(),
+    };
+    text.len() == 16 && text.bytes().enumerate().all(|(at, byte)| is_digit(at, byte))
+}
+
 /// Reads what [`rfc3339`] wrote. `None` for anything else.
 pub fn parse_rfc3339(text: &str) -> Option<SystemTime> {
     text.parse::<Timestamp>().ok().map(SystemTime::from)
@@ -48,6 +58,10 @@ mod tests {
         let time = UNIX_EPOCH + Duration::from_millis(1_769_862_605_250);
         assert_eq!(rfc3339(time), "2026-01-31T12:30:05.250Z");
         assert_eq!(file_name_stamp(time), "20260131T123005Z");
+        assert!(is_file_name_stamp("20260131T123005Z"));
+        for text in ["", "20260131T123005", "20260131-123005Z", "2026013xT123005Z", "20260131T123005ZZ"] {
+            assert!(!is_file_name_stamp(text), "{text}");
+        }
         assert_eq!(parse_rfc3339(&rfc3339(time)), Some(time));
         assert_eq!(parse_rfc3339("yesterday"), None);
     }

@@ -102,8 +102,15 @@ impl Target {
     /// contain templates and a fragment.
     pub fn split(url: &str) -> Result<(Target, Cow<'_, str>), UrlError> {
         let Some((scheme, rest)) = url.split_once("://") else {
-            let remedy =
-                if url.is_empty() { FORM.to_owned() } else { format!("write http://{}", without_user(url)) };
+            let is_word =
+                url != "localhost" && url.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'-');
+            let remedy = match url {
+                "" => FORM.to_owned(),
+                name if is_word => {
+                    format!("write http://{name}, or --server {name} if webstone is to start it")
+                }
+                url => format!("write http://{}", without_user(url)),
+            };
             return Err(UrlError::new(url, "the protocol is missing", remedy));
         };
         let Some(scheme) = Scheme::of(scheme) else {
@@ -294,6 +301,11 @@ mod tests {
     fn an_error_has_url_rule_and_remedy() {
         for (url, rule, remedy) in [
             ("localhost:8080", "the protocol is missing", "write http://localhost:8080"),
+            (
+                "nginx",
+                "the protocol is missing",
+                "write http://nginx, or --server nginx if webstone is to start it",
+            ),
             ("", "the protocol is missing", FORM),
             ("ftp://a/", "`ftp` is not a protocol that can be measured", FORM),
             ("http://", "the host is missing", FORM),

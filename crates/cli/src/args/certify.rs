@@ -19,7 +19,7 @@ pub enum ListFormat {
 /// `webstone certify`.
 #[derive(Args, Debug)]
 pub struct CertifyArgs {
-    /// The run's directory, its record.json, its name below runs/, or `last`
+    /// The run's directory, its record.json, its name (the newest run of it), or `last`
     #[arg(value_name = "RUN")]
     pub run: PathBuf,
 
@@ -81,7 +81,7 @@ pub struct VerifyArgs {
 /// `webstone archive`.
 #[derive(Args, Debug)]
 pub struct ArchiveArgs {
-    /// The run's directory, its record.json, its name below runs/, or `last`
+    /// The run's directory, its record.json, its name (the newest run of it), or `last`
     #[arg(value_name = "RUN")]
     pub run: PathBuf,
 

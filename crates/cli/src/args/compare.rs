@@ -69,8 +69,8 @@ fn threshold_help() -> String {
 /// `webstone compare`.
 #[derive(Args, Debug)]
 pub struct CompareArgs {
-    /// Runs to compare, the first being the baseline: directories, their record.json, names below --runs-dir, `last` or
-    /// `last~1`
+    /// Runs to compare, the first being the baseline: directories, their record.json, names (the newest run of that
+    /// --name), `last` or `last~1`
     #[arg(value_name = "RUN", required = true)]
     pub runs: Vec<PathBuf>,
 

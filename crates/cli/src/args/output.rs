@@ -72,7 +72,8 @@ pub struct OutputArgs {
 /// `webstone report`.
 #[derive(Args, Debug)]
 pub struct ReportArgs {
-    /// Directories of runs, their record.json, names below --runs-dir, `last` or `last~1`; in HTML, several share the same charts
+    /// Runs: directories, their record.json, names (the newest run of that --name), `last` or `last~1`; in HTML, several share the
+    /// same charts
     #[arg(value_name = "RUN", required_unless_present = "like")]
     pub runs: Vec<PathBuf>,
 
@@ -181,7 +182,7 @@ pub struct ListArgs {
 /// `webstone note`.
 #[derive(Args, Debug)]
 pub struct NoteArgs {
-    /// The directory of a run, series or duel, its name below --runs-dir, `last` or `last~1`
+    /// The directory of a run, series or duel, its name (the newest of it), `last` or `last~1`
     #[arg(value_name = "RUN")]
     pub run: PathBuf,
 
@@ -224,7 +225,7 @@ pub enum HistoryFigure {
 #[derive(Args, Debug)]
 pub struct HistoryArgs {
     /// Runs or series to show beside the published results that were measured under the same conditions: directories, their
-    /// record.json, names below --runs-dir, `last` or `last~1`
+    /// record.json, names (the newest run of that --name), `last` or `last~1`
     ///
     /// Default: none, the published results are printed as they are. Example: runs/20260701T120000Z-webstone
     #[arg(value_name = "RUN")]

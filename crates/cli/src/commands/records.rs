@@ -1,10 +1,11 @@
-//! Finds a stored run, series or duel: by path, by name below the directory of runs, or as one of the last.
+//! Finds a stored run, series or duel: by path, by its directory's name or its own below the directory of runs, or as one of the
+//! last.
 
 use std::io;
 use std::path::{Path, PathBuf};
 
 use webstone_model::record::RunRecord;
-use webstone_store::{Store, duel};
+use webstone_store::{Store, clock, duel};
 
 use super::store_failure;
 use crate::failure::Failure;
@@ -42,8 +43,10 @@ pub(super) fn series(named: &Path, runs_dir: Option<&Path>) -> Option<PathBuf> {
     let is_any = |path: &Path| is_run_or_duel(path) || webstone_runner::series::is_series(path);
     let newest = || newest(runs_dir, &is_any);
     let last = (named == Path::new("last")).then(|| newest().ok()?.into_iter().next()).flatten();
+    let of_name = || newest_of_name(named, runs_dir, &is_any);
     [Some(named.to_owned()), Some(runs_dir.join(named)), last]
         .into_iter()
+        .chain(std::iter::once_with(of_name))
         .flatten()
         .find(|path| webstone_runner::series::is_series(path))
 }
@@ -98,6 +101,9 @@ fn find(named: &Path, runs_dir: &Path) -> Result<PathBuf, Failure> {
     if named.components().count() == 1 && exists(&by_name) {
         return Ok(by_name);
     }
+    if let Some(newest) = newest_of_name(named, runs_dir, &is_run_or_duel) {
+        return Ok(newest);
+    }
     match named.to_str().and_then(back) {
         Some(back) => last(runs_dir, back),
         None if named.components().count() == 1 => Err(Failure::failed(format!(
@@ -111,6 +117,17 @@ fn find(named: &Path, runs_dir: &Path) -> Result<PathBuf, Failure> {
         // The store's message says what does not exist.
         None => Ok(named.to_owned()),
     }
+}
+
+/// The newest with the name that `--name` gave. The directory's own name begins with the time of the start.
+fn newest_of_name(named: &Path, runs_dir: &Path, is_wanted: &dyn Fn(&Path) -> bool) -> Option<PathBuf> {
+    let name = named.to_str()?;
+    let has_name = |path: &Path| {
+        let directory = path.file_name().and_then(|directory| directory.to_str()).unwrap_or_default();
+        let directory = directory.strip_suffix(".partial").unwrap_or(directory);
+        directory.split_once('-').is_some_and(|(time, rest)| rest == name && clock::is_file_name_stamp(time))
+    };
+    newest(runs_dir, &|path| has_name(path) && is_wanted(path)).ok()?.into_iter().next()
 }
 
 /// `last`: 0; `last~2`: 2.
@@ -186,6 +203,13 @@ mod tests {
             assert_eq!(none.message, format!("there is no run in {}", dir.display()));
             assert!(none.hint.is_some_and(|hint| hint.starts_with("`webstone run` makes one")));
         }
+        // The newest of a name, finished or not; what only ends alike is another name.
+        for directory in ["20260101T000000Z-b", "20260102T000000Z-b.partial", "20260103T000000Z-a-b"] {
+            std::fs::create_dir(dir.path().join(directory)).unwrap();
+            std::fs::write(dir.path().join(directory).join("record.json"), "").unwrap();
+        }
+        assert_eq!(found("b"), Ok(dir.path().join("20260102T000000Z-b.partial")));
+        assert_eq!(found("a-b"), Ok(dir.path().join("20260103T000000Z-a-b")));
         let none = format!("there is no run elsewhere: neither here nor in {}", dir.path().display());
         assert_eq!(found("elsewhere"), Err(none));
         assert_eq!(found("elsewhere/1"), Ok(PathBuf::from("elsewhere/1")));

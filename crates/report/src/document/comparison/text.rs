@@ -5,7 +5,7 @@ use webstone_judge::verdict::Standing;
 use webstone_measure::metric::Metric;
 
 use super::{
-    Look, changes, floor_sources, gates, is_known, is_worse, iterations, known, letter, only, reasons,
+    Look, changes, floor_sources, gates, is_known, is_worse, iterations, known, letter, only, reasons, rows,
     summary,
 };
 
@@ -13,6 +13,9 @@ use crate::Options;
 use crate::document::{Block, Document, Tone};
 use crate::numbers::{DOT, counted};
 use crate::text;
+
+/// The hint at `webstone duel` appears where a change of the request rate shows only from this size on, in percent.
+const DUEL_FROM_PERCENT: f64 = 3.0;
 
 pub(super) fn document(comparison: &Comparison, options: &Options) -> Document {
     let mut doc = Document::default();
@@ -73,6 +76,13 @@ fn against(comparison: &Comparison, candidate: &Candidate, options: &Options, do
         doc.item("!", 2, tone, format!("{mark}: {what}: {baseline} against {candidate}"));
     }
     only(candidate).for_each(|levels| doc.item("!", 2, Tone::Plain, format!("only {levels}")));
+    let rates = || rows(candidate, Metric::RATE).map(|(_, row)| row);
+    let is_too_small = |row: &Row| row.shows_from.is_some_and(|percent| percent > DUEL_FROM_PERCENT);
+    if rates().any(is_too_small) && !rates().any(|row| row.finding.is_difference()) {
+        let hint =
+            "`webstone duel` shows smaller changes: it loads both servers in turn, many times a second";
+        doc.item("", 2, Tone::Faint, hint);
+    }
     if options.full {
         for level in &candidate.levels {
             doc.heading(format!("{letter} against A at {}", level.key()), "means over iterations");
