@@ -36,7 +36,7 @@ fn main() {
     if has("poisson") {
         spec.load.arrivals = ArrivalProcess::Poisson;
     }
-    spec.generator.spin = has("spin");
+    spec.generator.spin = Some(has("spin"));
     let path = url.splitn(4, '/').nth(3).map_or("/".to_owned(), |path| format!("/{path}"));
     let size = args.iter().find_map(|argument| argument.strip_prefix("size=")?.parse().ok());
     spec.client.check = if size.is_some() { Check::Content } else { Check::Status };

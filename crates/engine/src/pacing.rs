@@ -27,16 +27,22 @@ const MARGIN_STEP_NS: u64 = 50;
 /// This close to an arrival only the clock is read: asking the kernel for events takes a fraction of this time.
 const GAZE_NS: u64 = 1_500;
 
+/// Polls that lie further apart had something between them: an interrupt, or another program.
+const POLL_NS_MAX: u64 = 20_000;
+
 /// What paces a worker: its share of a schedule in open loop, nothing in closed loop.
 pub(crate) struct Pacing {
     pacer: Option<Pacer>,
+    /// In closed loop: whether the worker waits for events without sleeping, and how long it has since the window opened.
+    stays_awake: bool,
+    awake_ns: u64,
     /// When the next arrival is due; [`u64::MAX`] if there is none.
     next_arrival_ns: u64,
 }
 
 impl Pacing {
-    pub(crate) fn new(pacer: Option<Pacer>) -> Pacing {
-        Pacing { pacer, next_arrival_ns: u64::MAX }
+    pub(crate) fn new(pacer: Option<Pacer>, stays_awake: bool) -> Pacing {
+        Pacing { pacer, stays_awake, awake_ns: 0, next_arrival_ns: u64::MAX }
     }
 
     #[inline]
@@ -86,6 +92,7 @@ impl Pacing {
 
     /// Opens the window; returns how many arrivals wait.
     pub(crate) fn open(&mut self) -> u64 {
+        self.awake_ns = 0;
         let Some(pacer) = &mut self.pacer else { return 0 };
         pacer.spun_ns = 0;
         pacer.queued
@@ -93,7 +100,7 @@ impl Pacing {
 
     /// Time spent spinning since the window opened.
     pub(crate) fn spun_ns(&self) -> u64 {
-        self.pacer.as_ref().map_or(0, |pacer| pacer.spun_ns)
+        self.pacer.as_ref().map_or(self.awake_ns, |pacer| pacer.spun_ns)
     }
 
     /// Ends the schedule and forgets waiting arrivals.
@@ -338,6 +345,9 @@ impl<B: Backend, L: Layer, P: Session> Worker<B, L, P> {
     /// Waits for events until `until_ns` or the next arrival, whichever is first; returns the number of events.
     pub(crate) fn wait(&mut self, until_ns: u64, mut now: u64) -> std::io::Result<usize> {
         let Some(pacer) = &mut self.pacing.pacer else {
+            if self.pacing.stays_awake {
+                return self.wait_awake(until_ns);
+            }
             return self.backend.wait(match until_ns {
                 u64::MAX => WITHOUT_END,
                 _ => until_ns.saturating_sub(now),
@@ -363,6 +373,27 @@ impl<B: Backend, L: Layer, P: Session> Worker<B, L, P> {
             }
         }
         Ok(count)
+    }
+
+    /// Asks for events until there are some, or until `until_ns`: a server on this host need not wake this thread, which would cost
+    /// it one to two microseconds for an answer.
+    fn wait_awake(&mut self, until_ns: u64) -> std::io::Result<usize> {
+        let count = self.backend.wait(0)?;
+        if count > 0 {
+            return Ok(count);
+        }
+        let mut now = self.backend.now_ns();
+        while now < until_ns {
+            let count = self.backend.wait(0)?;
+            let before = std::mem::replace(&mut now, self.backend.now_ns());
+            if now - before <= POLL_NS_MAX {
+                self.pacing.awake_ns += now - before;
+            }
+            if count > 0 {
+                return Ok(count);
+            }
+        }
+        Ok(0)
     }
 
     /// Counts the time for which clients have been free, as a slice ends.

@@ -188,7 +188,7 @@ impl Plan {
             seed: client.seed,
             arrivals: spec.load.arrivals,
             when_busy: spec.load.when_busy,
-            spin: spec.generator.spin,
+            spin: spec.generator.spin.unwrap_or(false),
             spreads: spec.generator.spreads,
             bandwidth: client.bandwidth,
             connect_timeout_ns: client.connect_timeout.0,

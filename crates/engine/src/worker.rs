@@ -195,7 +195,7 @@ impl<B: Backend, L: Layer, P: Session> Worker<B, L, P> {
             awake_by_ns: u64::MAX,
             backend,
             clock: LoopClock::new(shortest),
-            pacing: Pacing::new(pacer),
+            pacing: Pacing::new(pacer, plan.spin && clients > 0),
             clients: Clients::new(plan.seed, first_client, clients),
             links: Links::new(clients),
             lines: Lines::new(plan.bandwidth),

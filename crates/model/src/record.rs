@@ -197,6 +197,9 @@ impl fmt::Display for SoftwareRecord {
     }
 }
 
+/// The fact of the environment that tells whether workers wait awake.
+pub const STAYS_AWAKE: &str = "generator.stays_awake";
+
 impl RunRecord {
     /// The levels in ascending order of load, each with its iterations (at least one) in the order in which they ran.
     pub fn levels(&self) -> Vec<(LevelKey, Vec<&IterationRecord>)> {
@@ -205,6 +208,11 @@ impl RunRecord {
             levels.entry(iteration.level()).or_default().push(iteration);
         }
         levels.into_iter().collect()
+    }
+
+    /// Whether the workers of the load generator did not sleep while they waited.
+    pub fn stays_awake(&self) -> bool {
+        self.environment.get(STAYS_AWAKE).and_then(|fact| fact.as_bool()) == Some(true)
     }
 
     /// Everything except iterations and pages. An iteration has megabytes; a clone of the whole record would copy

@@ -5,6 +5,7 @@
 //! [`observer::Observer`], ended early by an [`Interrupt`](webstone_lab::Interrupt).
 #![forbid(unsafe_code)]
 
+mod awake;
 pub mod calibrate;
 pub mod check;
 pub mod checkfiles;

@@ -46,6 +46,15 @@ pub struct Placement {
     pub warnings: Vec<String>,
 }
 
+impl Placement {
+    /// Whether each worker has a CPU that neither another one nor the server needs, or its origin.
+    pub(crate) fn is_apart(&self) -> bool {
+        !self.server.is_empty()
+            && self.workers_cpus.len() >= self.workers as usize
+            && self.workers_cpus.iter().all(|cpu| !self.server.contains(cpu) && !self.origin.contains(cpu))
+    }
+}
+
 /// Why a placement that was asked for is not possible.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum PlacementError {

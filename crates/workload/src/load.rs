@@ -496,8 +496,8 @@ pub struct GeneratorSpec {
     /// Whether load generator and server get a higher CPU priority than other programs, where the kernel allows it and the server is
     /// not somebody else's on this host.
     pub priority: bool,
-    /// Open loop: spin until the next arrival instead of sleeping, at the cost of a whole CPU per worker.
-    pub spin: bool,
+    /// Whether workers wait for answers and arrivals without sleeping, each on a whole CPU. Unset: decided by the program.
+    pub spin: Option<bool>,
     /// Number of pages, the heaviest first, that have their own histograms; all pages have totals. Limits memory:
     /// each takes four histograms per worker.
     pub page_histograms: u32,
@@ -531,7 +531,7 @@ impl Default for GeneratorSpec {
             cpus: String::new(),
             pin: true,
             priority: true,
-            spin: false,
+            spin: None,
             page_histograms: 32,
             spreads: false,
             trace: 0,

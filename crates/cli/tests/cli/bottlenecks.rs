@@ -132,7 +132,7 @@ fn hindered(record: &RunRecord) -> Option<String> {
     let stolen = cpus.iter().map(|cpu| percent(cpu.stolen_ns, cpu.busy_ns + cpu.idle_ns + cpu.stolen_ns));
     let stolen = stolen.fold(0.0, f64::max);
     let workers = &run.measured.generator.workers;
-    let wanted = workers.iter().map(|it| it.user_ns + it.system_ns + it.run_queue_ns.unwrap_or_default());
+    let wanted = workers.iter().map(|it| it.worked_ns() + it.run_queue_ns.unwrap_or_default());
     let wanted = percent(wanted.max().unwrap_or_default(), run.measured.window_ns);
     (stolen >= 5.0 || wanted >= 90.0).then(|| {
         format!("the hypervisor took {stolen:.0} % of a CPU, the generator wanted {wanted:.0} % of its own")

@@ -492,11 +492,6 @@ fn rates_that_make_no_schedule() {
          hint: give a higher rate or a longer duration",
     );
     says(
-        &["run", "--spin"],
-        "error: --spin (generator.spin): it waits for the arrivals of an open loop, but --rate (load.rate) is not given\n\
-         hint: add a rate, as in 1k, or leave it out",
-    );
-    says(
         &["run", "--arrivals", "poisson"],
         "error: --arrivals (load.arrivals): it spaces the arrivals of an open loop, but --rate (load.rate) is not given\n\
          hint: add a rate, as in 1k, or leave it out",

@@ -290,7 +290,7 @@ fn a_plan_is_shown_without_anything_run_and_its_file_is_the_same_plan() {
         (run.code, run.err.as_str()),
         (
             2,
-            "error: testbed file matrix.toml, line 51: series: a matrix is several runs, but this command makes one\n\
+            "error: testbed file matrix.toml, line 50: series: a matrix is several runs, but this command makes one\n\
              hint: use `webstone servers -f FILE` or `webstone scale -f FILE`\n"
         )
     );

@@ -229,7 +229,7 @@ fn a_rate_brings_what_follows_from_it() {
     assert_eq!(spec.load.rate, Some("1000,2000,4000".parse().unwrap()));
     assert_eq!((spec.load.arrivals, spec.load.when_busy), (ArrivalProcess::Poisson, WhenBusy::Skip));
     // Enough clients for answers of 50 ms at the highest rate.
-    assert_eq!((spec.load.clients, spec.generator.spin), (Levels(vec![200]), true));
+    assert_eq!((spec.load.clients, spec.generator.spin), (Levels(vec![200]), Some(true)));
 
     let ramp = |more: &[&str]| dumped(&[&["run", "-R", "10..50k/90s"], more].concat()).load;
     assert_eq!((ramp(&[]).duration, ramp(&[]).clients), (Nanos::from_secs(90), Levels(vec![1000])));

@@ -73,13 +73,28 @@ fn a_stop_of_the_machine_is_reported_as_a_stall() {
     are("response", &measured.response, &measured.histograms.response, &[(100 * MS, 3)]);
 }
 
+/// A worker that waits awake in closed loop reports the same figures as one that sleeps, and all of its window as waiting but the
+/// polls that found something.
+#[test]
+fn waiting_awake_changes_no_figure() {
+    let mut level = Level::new(KeepAlive, &["/"], SECOND);
+    let asleep = level.run(steady(0, 10 * MS, 10));
+    level.spec.generator.spin = Some(true);
+    let awake = level.run(steady(0, 10 * MS, 10));
+    assert_eq!((&asleep.counts, &asleep.response), (&awake.counts, &awake.response));
+    assert!(asleep.histograms.response == awake.histograms.response);
+    let spun = |measured: &Measured| measured.generator.workers[0].spun_ns;
+    assert_eq!(spun(&asleep), 0);
+    assert!((SECOND - SECOND / 50..=SECOND).contains(&spun(&awake)), "{}", spun(&awake));
+}
+
 /// Nearly all of a window with 20 arrivals, 50 ms apart, is spent spinning if that is requested.
 #[test]
 fn spinning_is_reported() {
     let mut level = Level::new(KeepAlive, &["/"], SECOND);
     level.rate = Some("20".into());
     let asleep = level.run(steady(0, MS, 10)).generator.workers[0].spun_ns;
-    level.spec.generator.spin = true;
+    level.spec.generator.spin = Some(true);
     let awake = level.run(steady(0, MS, 10)).generator.workers[0].spun_ns;
     // Otherwise it wakes 100 µs before each arrival, later less: sleeps end on time.
     assert!((1..=20 * 100 * US).contains(&asleep), "{asleep}");

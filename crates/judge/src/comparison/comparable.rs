@@ -9,7 +9,7 @@ use serde::Serialize;
 use webstone_measure::metrics::WorkerUse;
 use webstone_measure::units::Nanos;
 use webstone_model::generators::GeneratorRecord;
-use webstone_model::record::{RunRecord, RunState};
+use webstone_model::record::{RunRecord, RunState, STAYS_AWAKE};
 use webstone_model::spec::{ClientSpec, LoadSpec, Logging, RunSpec};
 use webstone_workload::Fields;
 
@@ -43,7 +43,7 @@ pub struct Difference {
 const CLASS_FACTOR: f64 = 2.0;
 
 /// Facts of the machine that forbid a comparison, by their names in `environment.json`.
-pub(crate) const MACHINE: [(&str, &str); 8] = [
+pub(crate) const MACHINE: [(&str, &str); 9] = [
     ("hostname", "host"),
     ("architecture", "architecture"),
     ("cpu.model", "CPU"),
@@ -51,6 +51,7 @@ pub(crate) const MACHINE: [(&str, &str); 8] = [
     ("cpu.smt", "SMT"),
     ("cpu.frequency.governor", "frequency governor"),
     ("cpu.mitigations", "mitigations"),
+    (STAYS_AWAKE, "the load generator waits awake"),
     ("target.this_host", "the server runs on the generator's host"),
 ];
 

@@ -28,7 +28,9 @@ pub(super) fn of_cpus(record: &RunRecord, run: &IterationRecord) -> Option<Loss>
     // Without the server's own time all that ran there would look like others.
     server_hosts::used_ns(record, run, there.agent)?;
     let used_ns = used_there(record, run, ServerHost { cpus: &cpus, ..there });
-    let left_ns = (cpus.len() as u64).saturating_mul(window_ns).saturating_sub(used_ns);
+    // A worker that waits awake keeps others off its CPU, but its caches it would share with them as one that sleeps.
+    let awake_ns: u64 = workers.iter().map(|worker| worker.spun_ns).sum();
+    let left_ns = ((cpus.len() as u64).saturating_mul(window_ns) + awake_ns).saturating_sub(used_ns);
     let busy_ns: u64 = host.cpus.iter().filter(|cpu| cpus.contains(&cpu.cpu)).map(|cpu| cpu.busy_ns).sum();
     // In a short window, ticks of 10 ms do not tell how busy they were.
     let most_ns = if window_ns >= SHORT_WINDOW_NS { busy_ns.saturating_sub(used_ns) } else { u64::MAX };

@@ -353,7 +353,11 @@ fn schedule(record: &RunRecord, run: &IterationRecord, reasons: &mut Vec<Reason>
             late.percentile,
             time(late.with_ns as f64),
             time(late.without_ns as f64),
-            if record.spec.generator.spin { "" } else { "; --spin sends requests closer to their time" }
+            if record.spec.generator.spin == Some(true) {
+                ""
+            } else {
+                "; --spin sends requests closer to their time"
+            }
         );
         let limit = format!("{SCHEDULE_LAG_PERCENT_MAX} %");
         reasons.push(of_run(run, Cause::ScheduleLag, measured, limit, &sentence));

@@ -136,12 +136,12 @@ const VENDORS: [(&str, &str); 14] = [
     ("Microsoft Corporation", "microsoft"),
 ];
 
-/// Signs of a virtual machine or a container, with its name if known. Whether this host is a virtual machine, as far as the
-/// kernel reports it.
-pub(crate) fn is_virtual(root: &Root) -> bool {
+/// Whether this host is a virtual machine, as far as the kernel reports it.
+pub fn is_virtual(root: &Root) -> bool {
     virtualisation(root).is_some_and(|facts| facts.get("machine").is_some())
 }
 
+/// Signs of a virtual machine or a container, with its name if known.
 fn virtualisation(root: &Root) -> Option<Value> {
     let dmi = |file: &str| root.text(&format!("/sys/class/dmi/id/{file}")).filter(|text| !text.is_empty());
     let named = ["product_name", "sys_vendor", "board_vendor", "bios_vendor"].into_iter().filter_map(dmi);

@@ -22,7 +22,7 @@ use webstone_model::record::Tool;
 
 use crate::machine::Root;
 use crate::servers::{on_path, only_inherited};
-pub(crate) use kernel::is_virtual;
+pub use kernel::is_virtual;
 
 use facts::Facts;
 

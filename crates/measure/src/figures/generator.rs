@@ -13,7 +13,7 @@ use crate::units::NANOS_PER_SECOND;
 pub struct GeneratorFigures {
     /// Number of workers.
     pub workers: usize,
-    /// CPU time of all workers / (workers × window), in percent, without spinning for arrivals.
+    /// CPU time of all workers / (workers × window), in percent, without waiting awake.
     pub cpu_percent: f64,
     /// The same for the busiest worker.
     pub busiest_percent: f64,

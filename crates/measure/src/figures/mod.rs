@@ -75,7 +75,7 @@ pub struct Figures {
     pub latency_at_least_from_percentile: Option<f64>,
     /// Longest response time, or longest wait for one, in seconds.
     pub latency_max_s: f64,
-    /// CPU time of the generator per ended request, in seconds, without spinning for arrivals.
+    /// CPU time of the generator per ended request, in seconds, without waiting awake.
     pub generator_cpu_per_request_s: f64,
 }
 

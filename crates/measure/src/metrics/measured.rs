@@ -81,7 +81,7 @@ pub struct WorkerUse {
     pub user_ns: u64,
     /// System CPU time of its thread, in nanoseconds.
     pub system_ns: u64,
-    /// Open loop: time that it spun for arrivals, in nanoseconds. Part of its CPU time, but not work: it could have
+    /// Time that it waited awake for arrivals or answers, in nanoseconds. Part of its CPU time, but not work: it could have
     /// done something else.
     pub spun_ns: u64,
     /// Time that it was ready to run while its CPU ran something else, in nanoseconds (the second number in Linux's
@@ -108,7 +108,7 @@ pub struct WorkerUse {
 }
 
 impl WorkerUse {
-    /// CPU time of its thread that was work, in nanoseconds: without spinning.
+    /// CPU time of its thread that was work, in nanoseconds: without waiting awake.
     pub fn worked_ns(&self) -> u64 {
         self.user_ns.saturating_add(self.system_ns).saturating_sub(self.spun_ns)
     }

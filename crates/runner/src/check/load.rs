@@ -185,7 +185,6 @@ fn no_open_loop(spec: &RunSpec) -> Result<(), SpecError> {
     let vain = [
         ("load.arrivals", "it spaces the arrivals", load.arrivals != defaults.arrivals),
         ("load.when_busy", "it applies to the arrivals", load.when_busy != defaults.when_busy),
-        ("generator.spin", "it waits for the arrivals", spec.generator.spin),
     ];
     match vain.into_iter().find(|(_, _, given)| *given) {
         Some((key, what, _)) => Err(SpecError::new(

@@ -124,7 +124,6 @@ fn a_broken_rule_is_told_with_place_key_value_and_remedy() {
             "of an open loop, but load.rate",
             "add a rate",
         ),
-        ("[generator]\nspin = true\n", 2, "generator.spin", "it waits for the arrivals", "add a rate"),
         ("[generator]\ncpus = \"3-1\"\n", 2, "generator.cpus", "`3-1` is not a list of CPUs", "as in 0-1,4"),
         ("[client]\nparallel = 0\n", 2, "client.parallel", "`0` is less than 1", "write at least 1"),
         (

@@ -26,14 +26,13 @@ use webstone_measure::slices::Slice;
 use webstone_measure::units::Nanos;
 use webstone_model::duel::{Contestant, DUEL_SCHEMA, DuelRecord, DuelSpec, DuelStart, SideRun};
 use webstone_model::event::Event;
-use webstone_model::record::{RunState, Tool};
+use webstone_model::record::{RunState, STAYS_AWAKE, Tool};
 use webstone_model::spec::RunSpec;
 use webstone_store::duel::DuelStore;
 use webstone_store::{Derived, clock, redaction};
 use webstone_workload::Workload;
 
 use crate::observer::Observer;
-use crate::placement::Placement;
 use crate::run::{RunBrief, RunError, RunSite, look};
 
 use contestants::ROUND_TRIPS_PER_SLICE;
@@ -174,7 +173,7 @@ fn held(
         None => None,
     };
     let stays_awake = has_cpus_of_its_own(&sites);
-    record.environment.insert("generator.stays_awake".to_owned(), stays_awake.into());
+    record.environment.insert(STAYS_AWAKE.to_owned(), stays_awake.into());
     let elsewhere = Vec::new();
     let mut lab =
         Lab { options, briefs: &mut briefs, sites: &mut sites, stays_awake, elsewhere, began, interrupt };
@@ -247,12 +246,7 @@ fn alike(sides: &[contestants::Ready], sites: &[RunSite]) -> Result<(), RunError
 
 /// Whether the load generator may use its CPUs all the time: no contestant on this host needs them, nor the CPU time of a quota.
 fn has_cpus_of_its_own(sites: &[RunSite]) -> bool {
-    let apart = |placement: &Placement| {
-        !placement.server.is_empty()
-            && placement.workers_cpus.len() >= placement.workers as usize
-            && placement.workers_cpus.iter().all(|cpu| !placement.server.contains(cpu))
-    };
-    sites.iter().all(|site| apart(&site.placement)) && cpus(&Root::default()).quota.is_none()
+    sites.iter().all(|site| site.placement.is_apart()) && cpus(&Root::default()).quota.is_none()
 }
 
 /// Load generator and contestants come before other programs, if all of them are ours.

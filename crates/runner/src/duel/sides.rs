@@ -80,6 +80,8 @@ impl Up {
     /// pages, and not a sample.
     pub(super) fn plan(&self, start: usize) -> Result<Arc<Plan>, PlanError> {
         let mut task = self.brief.effective.task();
+        // In closed loop the duel decides whether it stays awake, slice by slice.
+        task.generator.spin = task.generator.spin.filter(|_| task.load.rate.is_some());
         task.client.seed = task.client.seed.wrapping_add(start as u64);
         Ok(Arc::new(Plan::compile(&task, &self.brief.workload)?))
     }

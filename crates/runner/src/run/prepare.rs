@@ -21,7 +21,7 @@ use webstone_lab::others::Look;
 use webstone_lab::priority::Raised;
 use webstone_model::event::Event;
 use webstone_model::generators::GeneratorRecord;
-use webstone_model::record::{CodedSample, RunRecord, SCHEMA_VERSION, TargetRecord};
+use webstone_model::record::{CodedSample, RunRecord, SCHEMA_VERSION, STAYS_AWAKE, TargetRecord};
 use webstone_model::spec::{HttpVersion, RunSpec, Software};
 use webstone_store::{Store, clock, redaction};
 use webstone_workload::Workload;
@@ -38,7 +38,7 @@ use crate::preflight::{redirects, version};
 use crate::record_all::RecordAll;
 use crate::trace::{TraceWriter, nowhere};
 use crate::under_test::{self, Found, UnderTest};
-use crate::{calibrate, fleet, rounds, waiting};
+use crate::{awake, calibrate, fleet, rounds, waiting};
 
 /// Most memory that the embedded server keeps files in, in bytes; it makes the rest again for each request.
 const SERVER_CACHE_BYTES_MAX: u64 = 1 << 30;
@@ -228,6 +228,7 @@ pub(crate) fn look(asked: &mut RunBrief) -> Result<RunSite, RunError> {
     asked.warnings.extend(found.warnings(&placement));
     asked.effective.generator.workers = placement.workers;
     asked.effective.generator.cpus = cpu_list(&placement.workers_cpus);
+    asked.effective.generator.spin.get_or_insert(awake::by_default(&asked.spec, at, &placement, &root));
     // Of two families, load goes to one.
     let of_v4 = facts.addresses.iter().filter(|address| address.is_ipv4()).count();
     let hosts = of_v4.max(facts.addresses.len() - of_v4).max(1) as u64;
@@ -511,6 +512,7 @@ fn record(
         server_hosts: described.hosts,
     };
     let mut environment = environment::gather(&site.root, subject);
+    environment.insert(STAYS_AWAKE.to_owned(), asked.effective.generator.spin.into());
     if !generators.is_empty() {
         redaction::generators(&mut generators);
         // For the rule that all hosts ran the same program.

@@ -30,6 +30,7 @@ pub(crate) fn sheet(record: &RunRecord, levels: &[Level<'_>]) -> Option<Sheet> {
         match (record.target.cpus.contains(&cpu), worker) {
             (true, true) => "server and generator",
             (true, false) => "server",
+            (false, true) if record.stays_awake() => "generator, awake",
             (false, true) => "generator",
             (false, false) => DASH,
         }

@@ -155,7 +155,11 @@ pub(crate) fn load(record: &RunRecord) -> Vec<String> {
     };
     vec![
         match &load.rate {
-            None => format!("closed loop, {} each", length.join(" or ")),
+            None => format!(
+                "closed loop, {} each{}",
+                length.join(" or "),
+                if record.stays_awake() { ", load generator awake" } else { "" }
+            ),
             Some(_) => format!(
                 "open loop, {}, {} each, arrivals that find all clients busy {}{}",
                 arrivals(load.arrivals),
@@ -164,7 +168,7 @@ pub(crate) fn load(record: &RunRecord) -> Vec<String> {
                     WhenBusy::Queue => "wait",
                     WhenBusy::Skip => "are skipped",
                 },
-                if record.spec.generator.spin { ", spinning" } else { "" }
+                if record.spec.generator.spin == Some(true) { ", spinning" } else { "" }
             ),
         },
         format!("warm-up {}", load.warmup),
