@@ -17,6 +17,7 @@ use crate::clients::Clients;
 use crate::exchange::{Exchanges, Progress};
 use crate::layer::Layer;
 use crate::line::Lines;
+use crate::link::LinkState;
 use crate::links::Links;
 use crate::live::Copied;
 use crate::loop_clock::{LoopClock, TICK_NS};
@@ -250,8 +251,7 @@ impl<B: Backend, L: Layer, P: Session> Worker<B, L, P> {
             // However many events there were, this was work and no stall.
             self.clock.set(self.backend.now_ns());
         }
-        let is_drained = self.clients.requests_in_progress() == 0 || now >= self.drain_end_ns;
-        if self.stage == Stage::Draining && is_drained {
+        if self.stage == Stage::Draining && (now >= self.drain_end_ns || self.has_ended()) {
             self.stage = Stage::Done;
             return Ok(());
         }
@@ -281,6 +281,13 @@ impl<B: Backend, L: Layer, P: Session> Worker<B, L, P> {
             }
         }
         Ok(())
+    }
+
+    /// Whether every request has ended, and every server has said its last word on a connection that it is to close: bytes that it
+    /// sends then count as well.
+    fn has_ended(&self) -> bool {
+        let lingers = |index| self.links[index].state == LinkState::Lingering;
+        self.clients.requests_in_progress() == 0 && !self.links.indices().any(lingers)
     }
 
     /// Whether it would matter if a tick were late by another. If not, the loop waits without a time-out, and the
