@@ -24,7 +24,7 @@ impl Raised {
     /// Raises the priority of the calling thread, and of those that it starts, as far as the kernel allows. `None` if it does not, or with
     /// `WEBSTONE_PRIORITY=normal` in the environment.
     pub fn by_thread() -> Option<Raised> {
-        if std::env::var("WEBSTONE_PRIORITY").is_ok_and(|word| word == "normal") {
+        if stays_normal() {
             return None;
         }
         let before = getpriority_process(None).ok()?;
@@ -36,6 +36,11 @@ impl Raised {
     pub fn nice(&self) -> i32 {
         self.nice
     }
+}
+
+/// Whether other programs are to lose nothing to this one: `WEBSTONE_PRIORITY=normal` in the environment.
+pub fn stays_normal() -> bool {
+    std::env::var("WEBSTONE_PRIORITY").is_ok_and(|word| word == "normal")
 }
 
 impl Drop for Raised {

@@ -76,8 +76,18 @@ fn measured(kind: &str, queue: u32, arguments: &[&str]) -> Option<RunRecord> {
     fs::write(&script, SERVER).unwrap();
     fs::write(dir.path().join("files.txt"), "/index.html 1 #2\n").unwrap();
     let command = format!("{PYTHON} {} {{port}} {kind} {queue}", script.display());
-    let common =
-        ["run", "--server", "command", "--server-command", &command, "-w", "files.txt", "-q", "--no-store"];
+    let common = [
+        "run",
+        "--server",
+        "command",
+        "--server-command",
+        &command,
+        "-w",
+        "files.txt",
+        "-q",
+        "--no-store",
+        "--spin",
+    ];
     let times = ["--format", "json", "-d", "2s", "-i", "1"];
     let said = run_in(dir.path(), &[&common[..], &times, arguments].concat());
     let record = serde_json::from_str(&said.out);
