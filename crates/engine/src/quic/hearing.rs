@@ -6,7 +6,7 @@ use super::frames::{self, Frame};
 use super::keys::{self, Opened, parts};
 use super::packet::{Head, Long, head};
 use super::recorder::{FrameRecord, PacketKind, PacketRecord};
-use super::space::SpaceId;
+use super::space::{Received, SpaceId};
 use super::varint;
 
 /// Frames in a row that do nothing, above which they are a flood.
@@ -217,7 +217,8 @@ impl Connection {
         }
         if is_eliciting && let Some(space) = space!(self, id) {
             if id == SpaceId::Data {
-                space.owe(number, expected, now_ns, self.streams.awaits_more, ecn);
+                let received = Received { number, expected, ecn };
+                space.owe(received, now_ns, self.streams.awaits_more, self.rtt.smoothed);
             } else {
                 space.owe_now();
             }

@@ -15,10 +15,25 @@ pub(super) enum SpaceId {
     Data,
 }
 
+/// A packet that must be acknowledged.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Received {
+    pub(super) number: u64,
+    /// The number that it would have had after all before it.
+    pub(super) expected: u64,
+    /// The two bits of its datagram.
+    pub(super) ecn: u8,
+}
+
 /// Ranges of received packets that are remembered.
 const RECEIVED_MAX: usize = 64;
 /// How long an acknowledgement may wait for a packet to ride on, in ns: the default of `max_ack_delay`, less a tick.
 const ACK_DELAY_NS: u64 = 24_000_000;
+/// Packets of a connection of which every second one is acknowledged, so that the server finds its rate; later, how many are acknowledged
+/// together, or the part of a round trip after which fewer are. As in Chrome (docs/decisions/0072-acknowledge-ten-packets.md).
+const EAGER_TO: u64 = 100;
+const TOGETHER: u32 = 10;
+const TOGETHER_RTT_PARTS: u64 = 4;
 /// Packets without anything to acknowledge, after which one asks for an acknowledgement.
 pub(super) const SILENT_RUN_MAX: u32 = 32;
 
@@ -98,15 +113,20 @@ impl Space {
         true
     }
 
-    /// The packet received last must be acknowledged: at once, or soon. `is_prompt`: two such packets are not left waiting.
+    /// The packet received last must be acknowledged: at once, or soon. `is_prompt`: several such packets are not left waiting.
     #[inline]
-    pub(super) fn owe(&mut self, number: u64, had_expected: u64, now_ns: u64, is_prompt: bool, ecn: u8) {
+    pub(super) fn owe(&mut self, received: Received, now_ns: u64, is_prompt: bool, rtt_ns: u64) {
         self.unacknowledged += 1;
-        let is_out_of_order = number != had_expected;
-        if is_out_of_order || ecn & 3 == 3 || is_prompt && self.unacknowledged >= 2 {
+        let Received { number, expected, ecn } = received;
+        if number != expected || ecn & 3 == 3 {
             self.ack_due_ns = 0;
+        } else if is_prompt && self.unacknowledged >= 2 {
+            let are_enough = self.unacknowledged >= TOGETHER || number < EAGER_TO;
+            let due_ns = if are_enough { 0 } else { now_ns + ACK_DELAY_NS.min(rtt_ns / TOGETHER_RTT_PARTS) };
+            self.ack_due_ns = self.ack_due_ns.min(due_ns);
+        } else {
+            self.ack_due_ns = self.ack_due_ns.min(now_ns + ACK_DELAY_NS);
         }
-        self.ack_due_ns = self.ack_due_ns.min(now_ns + ACK_DELAY_NS);
     }
 
     /// An acknowledgement is due at once.
@@ -151,5 +171,48 @@ impl Space {
     #[inline]
     pub(super) fn ecn(&self) -> Option<[u64; 3]> {
         (self.ecn != [0; 3]).then_some(self.ecn)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const MS: u64 = 1_000_000;
+
+    /// Receives packets 10 µs apart from `number` on until an acknowledgement is due at once; returns how many.
+    fn until_due(space: &mut Space, number: u64, is_prompt: bool, rtt_ns: u64) -> u64 {
+        for count in 1..=200 {
+            let (number, now_ns) = (number + count - 1, count * 10_000);
+            let received = Received { number, expected: number, ecn: 0 };
+            space.owe(received, now_ns, is_prompt, rtt_ns);
+            if space.ack_due_ns() <= now_ns {
+                space.acknowledged();
+                return count;
+            }
+        }
+        u64::MAX
+    }
+
+    #[test]
+    fn a_body_is_acknowledged_in_pairs_and_then_in_tens() {
+        let mut space = Space::new();
+        assert_eq!(until_due(&mut space, 0, true, 20 * MS), 2);
+        assert_eq!(until_due(&mut space, 98, true, 20 * MS), 2);
+        assert_eq!(until_due(&mut space, 100, true, 20 * MS), 10);
+        // A quarter of a round trip of 160 µs after the second.
+        assert_eq!(until_due(&mut space, 110, true, 160_000), 2 + 4);
+        // Nothing more is awaited: what is sent next carries it.
+        assert_eq!(until_due(&mut space, 120, false, 160_000), u64::MAX);
+        assert_eq!(space.ack_due_ns(), 10_000 + ACK_DELAY_NS);
+    }
+
+    #[test]
+    fn a_gap_and_a_mark_of_congestion_are_acknowledged_at_once() {
+        for (expected, ecn) in [(499, 0), (500, 3)] {
+            let mut space = Space::new();
+            space.owe(Received { number: 500, expected, ecn }, MS, false, 20 * MS);
+            assert_eq!(space.ack_due_ns(), 0);
+        }
     }
 }
