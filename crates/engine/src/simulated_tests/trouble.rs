@@ -189,6 +189,21 @@ fn a_connection_that_the_server_leaves_open_is_closed_in_the_end() {
     assert_eq!((measured.counts.succeeded, measured.counts.lingered), (5, 1));
 }
 
+/// What a server sends on a connection that it is to close counts as received, after the last answer of a level as well.
+#[test]
+fn last_words_are_heard_before_a_level_ends() {
+    const WORDS: &[u8] = b"goodbye";
+    let mut level = Level::new(PerRequest, &["/"], 35 * MS);
+    level.spec.load.drain = Nanos(SECOND);
+    let measured = level.run(server(MS, |_, _| {
+        let words = Act::Write(WORDS.to_vec());
+        vec![Act::Wait(9 * MS), Act::Write(response(10)), Act::Wait(5 * MS), words, Act::Finish]
+    }));
+    let answers = measured.lifetime.requests;
+    assert!(answers >= 4, "{answers}");
+    assert_eq!(measured.lifetime.received_bytes, answers * (response(10).len() + WORDS.len()) as u64);
+}
+
 /// A server that sends faster than it is read delays no client's time-out, and not the level's end.
 #[test]
 fn a_server_that_never_pauses_delays_neither_time_outs_nor_the_end() {
