@@ -7,8 +7,8 @@ use webstone_model::spec::RunSpec;
 
 use crate::placement::{Placement, ServerPlace};
 
-/// It does where a sleeping thread is dear to wake, on a virtual machine, unless a quota counts the time or other programs are to lose
-/// nothing.
+/// It does on a virtual machine, where waking it would cost the server much; not where a quota counts its time, nor where other
+/// programs are to lose nothing.
 pub(crate) fn by_default(spec: &RunSpec, at: ServerPlace, placement: &Placement, root: &Root) -> bool {
     let may = is_virtual(root) && cpus(root).quota.is_none() && !priority::stays_normal();
     may && suits(spec, at, placement)
