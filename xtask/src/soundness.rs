@@ -9,16 +9,8 @@ use crate::tree::root;
 /// The sanitizers' runtime is part of every toolchain for this target; elsewhere the step is skipped.
 const TARGET: &str = "x86_64-unknown-linux-gnu";
 
-/// Tests of times and schedules, and those that cut input at every byte: they reach no unsafe code that others do not, and take the longest.
-const SLOW: [&str; 7] = [
-    "truth::",
-    "open_loop::",
-    "simulated_tests::schedules",
-    "what_is_counted_is_what_happened",
-    "quic::simulated_tests",
-    "quic::scripted_tests",
-    "duel::noise_tests",
-];
+/// Tests of times, and those on simulated networks and clocks, which reach no unsafe code: `sys` has all of it.
+const SLOW: [&str; 5] = ["truth::", "open_loop::", "simulated_tests", "scripted_tests", "noise_tests"];
 
 /// The engine's unit tests and its levels against known servers. The crates of this workspace are built with
 /// AddressSanitizer, their dependencies are not: allocations are watched anyway, whichever crate makes them.

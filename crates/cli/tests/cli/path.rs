@@ -232,10 +232,11 @@ fn jitter_delays_each_way() {
 #[test]
 fn a_duel_may_be_over_a_path() {
     let path = ["--path", "rtt=20ms,loss=1%"];
-    let short = ["--at-most", "60s", "--precision", "100%", "--restart-every", "1s"];
+    let short =
+        ["--at-most", "60s", "--precision", "100%", "--restart-every", "1s", "--no-twin", "--no-spin"];
     let held = |protocol: &[&str]| {
         let dir = tempfile::tempdir().unwrap();
-        let load = ["duel", "reference", "reference,threads=1", "-w", "workout-0k", "-c", "4", "--no-twin"];
+        let load = ["duel", "reference", "reference,threads=1", "-w", "workout-0k", "-c", "4"];
         let said = webstone_in(dir.path(), &[&load[..], &path, &short, protocol].concat());
         if is_skipped(&said) {
             return;
