@@ -158,40 +158,47 @@ fn module(file: &str) -> Option<PathBuf> {
     path.is_file().then_some(path)
 }
 
+/// Each theme is once the one that the page is opened in.
 #[test]
-fn every_page_is_whole_in_every_state_width_and_theme() {
+fn every_page_is_whole_in_every_state_on_a_wide_screen() {
+    pages_are_whole(1280, &[("light", ""), ("dark", COLOUR_RULES)]);
+}
+
+#[test]
+fn every_page_is_whole_in_every_state_on_a_narrow_screen() {
+    pages_are_whole(390, &[("dark", WIDTH_RULES)]);
+}
+
+/// Opens every page in the first theme and checks it in each of them, by some of axe's rules.
+fn pages_are_whole(width: u32, themes: &[(&str, &str)]) {
     let Some(mut scene) = Scene::start() else { return };
     let axe = module("axe-core/axe.min.js").map(|path| std::fs::read_to_string(path).unwrap());
     for (name, scenes, path, ready) in PAGES {
-        // Each theme is once the one that the page is opened in.
-        for (width, themes) in
-            [(1280, &[("light", ""), ("dark", COLOUR_RULES)][..]), (390, &[("dark", WIDTH_RULES)])]
-        {
-            scene.browser.show_as(width, 900, themes[0].0);
-            scene.open(scenes, path, ready);
-            if let Some(axe) = &axe {
-                scene.browser.evaluate(&format!("{axe};0"));
+        scene.browser.show_as(width, 900, themes[0].0);
+        scene.open(scenes, path, ready);
+        if let Some(axe) = &axe {
+            scene.browser.evaluate(&format!("{axe};0"));
+        }
+        for (theme, rules) in themes.iter().copied() {
+            scene.browser.show_as(width, 900, theme);
+            let at = format!("{name}, {width} px, {theme}");
+            let dark = "matchMedia('(prefers-color-scheme: dark)').matches";
+            scene.expect(&at, dark, &json!(theme == "dark"), "the dark theme");
+            let sideways = "document.documentElement.scrollWidth - innerWidth";
+            scene.expect(&at, sideways, &json!(0), "pixels that it scrolls sideways");
+            let named =
+                "document.querySelectorAll('main h1').length === 1 && document.title.endsWith(' – webstone')";
+            scene.expect(&at, named, &json!(true), "its name");
+            let headings = "[...document.querySelectorAll('h1,h2,h3,h4')].map(h => +h.tagName[1]).filter((level, n, all) => n && level > all[n - 1] + 1).length";
+            scene.expect(&at, headings, &json!(0), "headings that leave out a level");
+            if axe.is_some() {
+                let run = format!(
+                    "axe.run(document, {{ iframes: false, resultTypes: ['violations']{rules} }}).then(r => r.violations.map(v => v.id + ': ' + v.nodes.map(n => n.target.join(' ')).slice(0, 3).join(', ')))"
+                );
+                scene.expect(&at, &run, &json!([]), "accessibility");
             }
-            for (theme, rules) in themes.iter().copied() {
-                scene.browser.show_as(width, 900, theme);
-                let at = format!("{name}, {width} px, {theme}");
-                let dark = "matchMedia('(prefers-color-scheme: dark)').matches";
-                scene.expect(&at, dark, &json!(theme == "dark"), "the dark theme");
-                let sideways = "document.documentElement.scrollWidth - innerWidth";
-                scene.expect(&at, sideways, &json!(0), "pixels that it scrolls sideways");
-                let named = "document.querySelectorAll('main h1').length === 1 && document.title.endsWith(' – webstone')";
-                scene.expect(&at, named, &json!(true), "its name");
-                let headings = "[...document.querySelectorAll('h1,h2,h3,h4')].map(h => +h.tagName[1]).filter((level, n, all) => n && level > all[n - 1] + 1).length";
-                scene.expect(&at, headings, &json!(0), "headings that leave out a level");
-                if axe.is_some() {
-                    let run = format!(
-                        "axe.run(document, {{ iframes: false, resultTypes: ['violations']{rules} }}).then(r => r.violations.map(v => v.id + ': ' + v.nodes.map(n => n.target.join(' ')).slice(0, 3).join(', ')))"
-                    );
-                    scene.expect(&at, &run, &json!([]), "accessibility");
-                }
-                scene.complaints(&at);
-                scene.browser.picture(&format!("ui-{name}-{width}-{theme}.png"));
-            }
+            scene.complaints(&at);
+            scene.browser.picture(&format!("ui-{name}-{width}-{theme}.png"));
         }
     }
     scene.finish();
