@@ -210,7 +210,7 @@ pub(crate) fn reasons_in_brief(verdict: &Verdict) -> String {
 }
 
 /// A cause in a few words, before the place.
-fn name(cause: Cause) -> &'static str {
+pub(crate) fn name(cause: Cause) -> &'static str {
     match cause {
         Cause::Incomplete => "the run is incomplete",
         Cause::IdentityBroken => "counters contradict each other",
@@ -226,7 +226,7 @@ fn name(cause: Cause) -> &'static str {
         Cause::Disturbed => "other programs or the host took CPU time",
         Cause::Slowed => "a CPU of the server was slower than at its best",
         Cause::Crowded => "other programs used the test's CPUs",
-        Cause::Unjudged => "what others took cannot be judged",
+        Cause::Unjudged => "part of the window was not watched",
         Cause::Imprecise => "iterations differ too much to conclude anything",
     }
 }

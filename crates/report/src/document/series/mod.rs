@@ -5,6 +5,7 @@
 
 mod batches;
 mod csv;
+mod doubts;
 mod handshakes;
 mod network;
 pub(crate) mod notes;
@@ -23,7 +24,7 @@ use crate::document::{Block, Document, Tone};
 use crate::history::{self, Comparison};
 use crate::numbers::{count, counted};
 use crate::render::drawn;
-use crate::text::{self, problems};
+use crate::text;
 use crate::{Format, Options, ReportError, Subject, configuration, html, outgoing, xlsx};
 
 pub(crate) use sheets::{efficiency_lines, scaling_lines};
@@ -118,17 +119,19 @@ impl Report<'_> {
 
     /// How far it is, and what is wrong with it.
     pub(crate) fn notes(&self) -> Vec<(Tone, String)> {
-        self.notes_with(&|_, reasons| {
+        let mut doubts = self.standings(&|_, reasons| {
             let more = match reasons.len() {
                 1 => String::new(),
                 several => format!(" (and {})", counted(several as u64 - 1, "more reason", "more reasons")),
             };
             format!("{}{more}", reasons[0])
-        })
+        });
+        doubts.extend(self.alarms());
+        self.notes_with(doubts)
     }
 
-    /// The same; `why` puts a cell's reasons, by its place, into words.
-    fn notes_with(&self, why: &dyn Fn(usize, &[String]) -> String) -> Vec<(Tone, String)> {
+    /// The same, with these sentences about doubtful figures.
+    fn notes_with(&self, doubts: Vec<(Tone, String)>) -> Vec<(Tone, String)> {
         let Summary { iterations_done, iterations_planned, cells, .. } = self.summary;
         let mut notes = Vec::new();
         if iterations_done < iterations_planned {
@@ -140,8 +143,7 @@ impl Report<'_> {
             );
             notes.push((Tone::Caution, text));
         }
-        notes.extend(self.standings(why));
-        notes.extend(self.summary.alarms.iter().map(|alarm| (Tone::Alarm, format!("{}.", alarm.sentence))));
+        notes.extend(doubts);
         if self.summary.alarms.iter().any(|alarm| alarm.kind == AlarmKind::Inconclusive) {
             let text = "For narrower intervals stop other programs, or use longer windows (-d) or more iterations (-i).";
             notes.push((Tone::Plain, text.to_owned()));
@@ -161,29 +163,6 @@ impl Report<'_> {
             }
         }
         notes
-    }
-
-    /// Which cells have doubtful figures, and why. A reason that several cells have is given once.
-    fn standings(&self, why: &dyn Fn(usize, &[String]) -> String) -> Vec<(Tone, String)> {
-        let mut groups: Vec<(Tone, Vec<&str>, String)> = Vec::new();
-        for (place, cell) in
-            self.summary.cells.iter().enumerate().filter(|(_, cell)| !cell.reasons.is_empty())
-        {
-            let word = cell.standing.map_or("", |standing| standing.word());
-            let tone = if cell.counts() { Tone::Caution } else { Tone::Alarm };
-            let said = format!("{word}: {}", why(place, &cell.reasons));
-            match groups.iter_mut().find(|(_, _, of_others)| *of_others == said) {
-                Some((_, names, _)) => names.push(&cell.name),
-                None => groups.push((tone, vec![&cell.name], said)),
-            }
-        }
-        let sentence = |(tone, names, said): (Tone, Vec<&str>, String)| match names.split_last() {
-            Some((last, others)) if !others.is_empty() => {
-                (tone, format!("{} and {last} are {said}", others.join(", ")))
-            }
-            _ => (tone, format!("{} is {said}", names.concat())),
-        };
-        groups.into_iter().map(sentence).collect()
     }
 
     /// What the report is made from, in a line.
@@ -219,11 +198,8 @@ fn document(report: &Report<'_>, records: &[Option<RunRecord>], options: &Option
     let mut doc = Document::default();
     doc.text(Tone::Strong, report.title());
     doc.note(Tone::Faint, report.subtitle());
-    let brief = |place: usize, _: &[String]| {
-        let verdict = records[place].as_ref().map(verdict::of);
-        verdict.map(|verdict| problems::reasons_in_brief(&verdict)).unwrap_or_default()
-    };
-    let notes = if options.full { report.notes() } else { report.notes_with(&brief) };
+    let in_brief = || [report.standings_in_brief(records), report.alarms_in_brief()].concat();
+    let notes = if options.full { report.notes() } else { report.notes_with(in_brief()) };
     notes.into_iter().for_each(|(tone, note)| doc.note(tone, note));
     if options.full {
         doc.sheets(report.sheets());
