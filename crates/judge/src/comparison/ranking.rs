@@ -60,7 +60,7 @@ pub enum NoRanking {
     #[error("there are fewer than two to rank")]
     TooFew,
     /// Iterations are the samples.
-    #[error("ranks need {ITERATIONS_MIN} or more iterations of each (-i); there are {0}")]
+    #[error("ranks need {ITERATIONS_MIN} or more iterations of each (-i); this has {0}")]
     TooFewIterations(usize),
 }
 

@@ -103,7 +103,7 @@ fn too_little_is_told() {
     assert_eq!(of_levels(&[&[1000, 1001], &[2000, 2001]]), Err(NoRanking::TooFewIterations(2)));
     assert_eq!(
         NoRanking::TooFewIterations(2).to_string(),
-        "ranks need 3 or more iterations of each (-i); there are 2"
+        "ranks need 3 or more iterations of each (-i); this has 2"
     );
 }
 

@@ -66,7 +66,7 @@ fn judged(efficiency: &Interval) -> Option<Judged> {
 /// `3265 % (2900 to 3630 %)`.
 fn said(efficiency: &Interval) -> String {
     match efficiency.method {
-        Method::None => format!("{:.0} %, one iteration", efficiency.point),
+        Method::None => format!("{:.0} % (one iteration)", efficiency.point),
         _ => format!("{:.0} % ({:.0} to {:.0} %)", efficiency.point, efficiency.low, efficiency.high),
     }
 }

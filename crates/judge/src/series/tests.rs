@@ -226,7 +226,7 @@ fn what_is_invalid_or_missing_has_no_rank_and_is_in_no_table() {
 fn one_iteration_has_no_ranks_and_says_why() {
     let (series, records) = series("servers = ['nginx', 'apache']", &[5], &[&[&[1000]], &[&[2000]]]);
     let ranks = &Summary::of(&series, &records).ranks[0];
-    assert_eq!(ranks.without.as_deref(), Some("ranks need 3 or more iterations of each (-i); there are 1"));
+    assert_eq!(ranks.without.as_deref(), Some("ranks need 3 or more iterations of each (-i); this has 1"));
     assert!(ranks.ranked.iter().all(|ranked| ranked.rank.is_none()));
 }
 
