@@ -1,4 +1,4 @@
-//! The comparison for a terminal: what was compared, the result in a line, one table per level, the gates.
+//! The comparison for a terminal: the result in a line, what was compared, one table per level, the gates.
 
 use webstone_judge::comparison::{Candidate, Comparison, Difference, Finding, Row, Weight};
 use webstone_judge::verdict::Standing;
@@ -19,6 +19,9 @@ const DUEL_FROM_PERCENT: f64 = 3.0;
 
 pub(super) fn document(comparison: &Comparison, options: &Options) -> Document {
     let mut doc = Document::default();
+    doc.text(Tone::Strong, "webstone compare: everything against A, the baseline");
+    doc.gap();
+    comparison.candidates.iter().for_each(|candidate| result(candidate, &mut doc));
     records(comparison, &mut doc);
     for candidate in &comparison.candidates {
         against(comparison, candidate, options, &mut doc);
@@ -47,8 +50,20 @@ fn is_told(row: &Row) -> bool {
     matches!(row.finding, Finding::Better | Finding::Worse) || row.metric == Metric::RATE
 }
 
+/// The result against one candidate, in a line.
+fn result(candidate: &Candidate, doc: &mut Document) {
+    let tone = if is_worse(candidate) { Tone::Caution } else { Tone::Strong };
+    doc.note(tone, format!("{} against A: {}", letter(candidate.record), summary(candidate)));
+    let rates = || rows(candidate, Metric::RATE).map(|(_, row)| row);
+    let is_too_small = |row: &Row| row.shows_from.is_some_and(|percent| percent > DUEL_FROM_PERCENT);
+    if rates().any(is_too_small) && !rates().any(|row| row.finding.is_difference()) {
+        let hint =
+            "`webstone duel` shows smaller changes: it loads both servers in turn, many times a second";
+        doc.item("", 2, Tone::Faint, hint);
+    }
+}
+
 fn records(comparison: &Comparison, doc: &mut Document) {
-    doc.text(Tone::Strong, "webstone compare: everything against A, the baseline");
     doc.gap();
     for (index, record) in comparison.records.iter().enumerate() {
         let server = record.server.as_deref().unwrap_or(&record.target);
@@ -65,9 +80,11 @@ fn records(comparison: &Comparison, doc: &mut Document) {
 
 fn against(comparison: &Comparison, candidate: &Candidate, options: &Options, doc: &mut Document) {
     let letter = letter(candidate.record);
-    doc.gap();
-    let tone = if is_worse(candidate) { Tone::Caution } else { Tone::Strong };
-    doc.note(tone, format!("{letter} against A: {}", summary(candidate)));
+    let has_notes = !candidate.differences.is_empty() || only(candidate).next().is_some();
+    if comparison.candidates.len() > 1 || has_notes {
+        doc.gap();
+        doc.note(Tone::Strong, format!("{letter} against A"));
+    }
     for Difference { what, baseline, candidate, weight } in &candidate.differences {
         let (mark, tone) = match weight {
             Weight::Forbids => ("not comparable", Tone::Alarm),
@@ -76,13 +93,6 @@ fn against(comparison: &Comparison, candidate: &Candidate, options: &Options, do
         doc.item("!", 2, tone, format!("{mark}: {what}: {baseline} against {candidate}"));
     }
     only(candidate).for_each(|levels| doc.item("!", 2, Tone::Plain, format!("only {levels}")));
-    let rates = || rows(candidate, Metric::RATE).map(|(_, row)| row);
-    let is_too_small = |row: &Row| row.shows_from.is_some_and(|percent| percent > DUEL_FROM_PERCENT);
-    if rates().any(is_too_small) && !rates().any(|row| row.finding.is_difference()) {
-        let hint =
-            "`webstone duel` shows smaller changes: it loads both servers in turn, many times a second";
-        doc.item("", 2, Tone::Faint, hint);
-    }
     if options.full {
         for level in &candidate.levels {
             doc.heading(format!("{letter} against A at {}", level.key()), "means over iterations");
