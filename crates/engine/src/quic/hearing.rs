@@ -218,7 +218,7 @@ impl Connection {
         if is_eliciting && let Some(space) = space!(self, id) {
             if id == SpaceId::Data {
                 let received = Received { number, expected, ecn };
-                space.owe(received, now_ns, self.streams.awaits_more, self.rtt.smoothed);
+                space.owe(received, now_ns, self.streams.awaits_more, self.rtt.min);
             } else {
                 space.owe_now();
             }

@@ -3,6 +3,7 @@
 use super::ecn::EcnEcho;
 use super::ranges::Ranges;
 use super::receive::ReceiveHalf;
+use super::rtt::GRANULARITY_NS;
 use super::send::SendHalf;
 use super::sent::Sent;
 
@@ -30,10 +31,11 @@ const RECEIVED_MAX: usize = 64;
 /// How long an acknowledgement may wait for a packet to ride on, in ns: the default of `max_ack_delay`, less a tick.
 const ACK_DELAY_NS: u64 = 24_000_000;
 /// Packets of a connection of which every second one is acknowledged, so that the server finds its rate; later, how many are acknowledged
-/// together, or the part of a round trip after which fewer are. As in Chrome (docs/decisions/0072-acknowledge-ten-packets.md).
+/// together, and the part of the least round trip after which fewer are. As in Chrome (docs/decisions/0072-acknowledge-ten-packets.md).
 const EAGER_TO: u64 = 100;
+const EAGER_TOGETHER: u32 = 2;
 const TOGETHER: u32 = 10;
-const TOGETHER_RTT_PARTS: u64 = 4;
+const RTT_PARTS: u64 = 4;
 /// Packets without anything to acknowledge, after which one asks for an acknowledgement.
 pub(super) const SILENT_RUN_MAX: u32 = 32;
 
@@ -115,18 +117,19 @@ impl Space {
 
     /// The packet received last must be acknowledged: at once, or soon. `is_prompt`: several such packets are not left waiting.
     #[inline]
-    pub(super) fn owe(&mut self, received: Received, now_ns: u64, is_prompt: bool, rtt_ns: u64) {
+    pub(super) fn owe(&mut self, received: Received, now_ns: u64, is_prompt: bool, rtt_min_ns: u64) {
         self.unacknowledged += 1;
         let Received { number, expected, ecn } = received;
-        if number != expected || ecn & 3 == 3 {
+        let is_eager = number < EAGER_TO;
+        let together = if is_eager { EAGER_TOGETHER } else { TOGETHER };
+        if number != expected || ecn & 3 == 3 || is_prompt && self.unacknowledged >= together {
             self.ack_due_ns = 0;
-        } else if is_prompt && self.unacknowledged >= 2 {
-            let are_enough = self.unacknowledged >= TOGETHER || number < EAGER_TO;
-            let due_ns = if are_enough { 0 } else { now_ns + ACK_DELAY_NS.min(rtt_ns / TOGETHER_RTT_PARTS) };
-            self.ack_due_ns = self.ack_due_ns.min(due_ns);
-        } else {
-            self.ack_due_ns = self.ack_due_ns.min(now_ns + ACK_DELAY_NS);
         }
+        let delay_ns = match is_prompt && !is_eager {
+            true => (rtt_min_ns / RTT_PARTS).clamp(GRANULARITY_NS, ACK_DELAY_NS),
+            false => ACK_DELAY_NS,
+        };
+        self.ack_due_ns = self.ack_due_ns.min(now_ns + delay_ns);
     }
 
     /// An acknowledgement is due at once.
@@ -180,12 +183,12 @@ mod tests {
 
     const MS: u64 = 1_000_000;
 
-    /// Receives packets 10 µs apart from `number` on until an acknowledgement is due at once; returns how many.
-    fn until_due(space: &mut Space, number: u64, is_prompt: bool, rtt_ns: u64) -> u64 {
-        for count in 1..=200 {
-            let (number, now_ns) = (number + count - 1, count * 10_000);
+    /// Receives packets 0.5 ms apart from `number` on until an acknowledgement is due at once; returns how many.
+    fn until_due(space: &mut Space, number: u64, is_prompt: bool, rtt_min_ns: u64) -> u64 {
+        for count in 1..=40 {
+            let (number, now_ns) = (number + count - 1, count * MS / 2);
             let received = Received { number, expected: number, ecn: 0 };
-            space.owe(received, now_ns, is_prompt, rtt_ns);
+            space.owe(received, now_ns, is_prompt, rtt_min_ns);
             if space.ack_due_ns() <= now_ns {
                 space.acknowledged();
                 return count;
@@ -197,14 +200,15 @@ mod tests {
     #[test]
     fn a_body_is_acknowledged_in_pairs_and_then_in_tens() {
         let mut space = Space::new();
-        assert_eq!(until_due(&mut space, 0, true, 20 * MS), 2);
-        assert_eq!(until_due(&mut space, 98, true, 20 * MS), 2);
-        assert_eq!(until_due(&mut space, 100, true, 20 * MS), 10);
-        // A quarter of a round trip of 160 µs after the second.
-        assert_eq!(until_due(&mut space, 110, true, 160_000), 2 + 4);
+        assert_eq!(until_due(&mut space, 0, true, 80 * MS), 2);
+        assert_eq!(until_due(&mut space, 98, true, 80 * MS), 2);
+        assert_eq!(until_due(&mut space, 100, true, 80 * MS), 10);
+        // A quarter of a round trip of 8 ms after the first; but not sooner than timers tell.
+        assert_eq!(until_due(&mut space, 110, true, 8 * MS), 1 + 4);
+        assert_eq!(until_due(&mut space, 120, true, MS / 10), 1 + 2);
         // Nothing more is awaited: what is sent next carries it.
-        assert_eq!(until_due(&mut space, 120, false, 160_000), u64::MAX);
-        assert_eq!(space.ack_due_ns(), 10_000 + ACK_DELAY_NS);
+        assert_eq!(until_due(&mut space, 130, false, MS), u64::MAX);
+        assert_eq!(space.ack_due_ns(), MS / 2 + ACK_DELAY_NS);
     }
 
     #[test]

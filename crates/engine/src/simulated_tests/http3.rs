@@ -48,6 +48,20 @@ fn times_are_those_of_the_path_and_the_server() {
     );
 }
 
+/// A quarter of the round trip of 80 ms is longer than the packets of a flight are apart.
+#[test]
+fn bodies_are_acknowledged_ten_packets_at_a_time() {
+    let mut server = Http3Server::new(0, 500_000, all_answered);
+    let mut level = level(KeepAlive, 1, 10 * SECOND);
+    level.wire.latency_ns = 40 * MS;
+    let measured = level.run_over::<Plain, Http3>(&mut server, None);
+    assert_eq!(errors(&measured), []);
+    let http3 = measured.http3.clone().unwrap();
+    let (received, told) = (http3.packets_received, http3.ack_packets_sent);
+    // Pairs of the first 100.
+    assert!(received > 10_000 && told <= received / 10 + 50 && told >= received / 25, "{http3:?}");
+}
+
 /// What a gap cuts in two is carried in after it, and each connection is counted once.
 #[test]
 fn slices_that_are_left_out_leave_every_stream_and_packet_accounted_for() {
