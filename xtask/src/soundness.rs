@@ -11,6 +11,8 @@ const TARGET: &str = "x86_64-unknown-linux-gnu";
 
 /// Tests of times, and those on simulated networks and clocks, which reach no unsafe code: `sys` has all of it.
 const SLOW: [&str; 5] = ["truth::", "open_loop::", "simulated_tests", "scripted_tests", "noise_tests"];
+/// Among those on simulated networks, but over sockets.
+const REAL_SOCKETS: &str = "simulated_tests::http3::real_sockets";
 
 /// The engine's unit tests and its levels against known servers. The crates of this workspace are built with
 /// AddressSanitizer, their dependencies are not: allocations are watched anyway, whichever crate makes them.
@@ -19,12 +21,17 @@ pub fn sanitize() -> Outcome {
         println!("skipped: the sanitizers run on {TARGET} only");
         return Ok(());
     }
+    let without_slow = SLOW.map(|slow| ["--skip", slow]).concat();
+    tests(&["--test", "units", "--test", "cases"], &without_slow)?;
+    tests(&["--test", "units"], &[REAL_SOCKETS])
+}
+
+/// Runs these tests, under the sanitizer.
+fn tests(programs: &[&str], filter: &[&str]) -> Outcome {
     // Of the whole workspace, although only the engine's tests run: asked for one package, cargo would build many of its
     // dependencies again, with fewer features than the tests have them.
-    let mut command = cargo("test --workspace --locked --test units --test cases -- --quiet");
-    for slow in SLOW {
-        command.args(["--skip", slow]);
-    }
+    let mut command = cargo("test --workspace --locked");
+    command.args(programs).args(["--", "--quiet"]).args(filter);
     command
         .env("RUSTC_WORKSPACE_WRAPPER", root().join("xtask/sanitized-rustc"))
         .env("RUST_TEST_THREADS", "8") // most of the time they wait
