@@ -45,7 +45,12 @@ impl Verdict {
 
     /// Why it is invalid, or else what makes it noisy or inconclusive, in sentences, the gravest first.
     pub fn told(&self) -> Vec<String> {
-        told(if self.reasons.is_empty() { &self.doubts } else { &self.reasons })
+        told(self.decisive())
+    }
+
+    /// Why it is invalid, or else what makes it noisy or inconclusive; those of a cause side by side.
+    pub fn decisive(&self) -> &[Reason] {
+        if self.reasons.is_empty() { &self.doubts } else { &self.reasons }
     }
 }
 

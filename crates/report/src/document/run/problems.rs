@@ -204,8 +204,7 @@ pub(crate) fn reasons_in_brief(verdict: &Verdict) -> String {
             cause => format!("{}{place}: {} (limit {})", name(cause), first.measured, first.limit),
         }
     };
-    let reasons = if verdict.reasons.is_empty() { &verdict.doubts } else { &verdict.reasons };
-    let clauses: Vec<String> = reasons.chunk_by(|a, b| a.cause == b.cause).map(of_cause).collect();
+    let clauses: Vec<String> = verdict.decisive().chunk_by(|a, b| a.cause == b.cause).map(of_cause).collect();
     clauses.join("; ")
 }
 

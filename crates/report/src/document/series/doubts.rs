@@ -1,6 +1,7 @@
 //! Which figures of a series are doubtful, and why: one by one, or in brief where there are many.
 
-use webstone_judge::verdict::{self, Cause};
+use webstone_judge::series::CellSummary;
+use webstone_judge::verdict::{self, Cause, Standing, Verdict};
 use webstone_model::record::RunRecord;
 
 use super::Report;
@@ -8,22 +9,28 @@ use crate::document::Tone;
 use crate::numbers::{count, counted};
 use crate::text::problems;
 
-/// Sentences about cells that a brief report has room for.
-const SENTENCES_MAX: usize = 4;
+/// Sentences about cells of one standing that a brief report has room for.
+const SENTENCES_MAX: usize = 3;
 
 impl Report<'_> {
-    /// Each cell by its name. `why` puts a cell's reasons, by its place, into words; what several cells have is said once.
+    /// Each cell by its name. `why` puts a cell's reasons, by its place, into words.
     pub(super) fn standings(&self, why: &dyn Fn(usize, &[String]) -> String) -> Vec<(Tone, String)> {
+        self.standings_of(&|_| true, why)
+    }
+
+    /// Those of chosen cells. What several cells have is said once.
+    fn standings_of(
+        &self,
+        is_chosen: &dyn Fn(&CellSummary) -> bool,
+        why: &dyn Fn(usize, &[String]) -> String,
+    ) -> Vec<(Tone, String)> {
         let mut groups: Vec<(Tone, Vec<&str>, String)> = Vec::new();
-        for (place, cell) in
-            self.summary.cells.iter().enumerate().filter(|(_, cell)| !cell.reasons.is_empty())
-        {
+        for (place, cell) in self.doubtful().filter(|(_, cell)| is_chosen(cell)) {
             let word = cell.standing.map_or("", |standing| standing.word());
-            let tone = if cell.counts() { Tone::Caution } else { Tone::Alarm };
             let said = format!("{word}: {}", why(place, &cell.reasons));
             match groups.iter_mut().find(|(_, _, of_others)| *of_others == said) {
                 Some((_, names, _)) => names.push(&cell.name),
-                None => groups.push((tone, vec![&cell.name], said)),
+                None => groups.push((tone(cell), vec![&cell.name], said)),
             }
         }
         let sentence = |(tone, names, said): (Tone, Vec<&str>, String)| match names.split_last() {
@@ -35,21 +42,36 @@ impl Report<'_> {
         groups.into_iter().map(sentence).collect()
     }
 
-    /// In a few lines: of many cells, how many each cause concerns.
+    /// Cells with doubtful figures, with their places.
+    fn doubtful(&self) -> impl Iterator<Item = (usize, &CellSummary)> {
+        self.summary.cells.iter().enumerate().filter(|(_, cell)| !cell.reasons.is_empty())
+    }
+
+    /// In a few lines: of many cells with the same standing, how many each cause concerns.
     pub(super) fn standings_in_brief(&self, records: &[Option<RunRecord>]) -> Vec<(Tone, String)> {
         let verdicts: Vec<_> = records.iter().map(|record| record.as_ref().map(verdict::of)).collect();
-        let each = self.standings(&|place, _| {
+        let why = |place: usize, _: &[String]| {
             verdicts[place].as_ref().map(problems::reasons_in_brief).unwrap_or_default()
-        });
-        if each.len() <= SENTENCES_MAX {
-            return each;
+        };
+        let mut standings: Vec<Option<Standing>> = Vec::new();
+        for (_, cell) in self.doubtful().filter(|(_, cell)| !cell.counts()).chain(self.doubtful()) {
+            if !standings.contains(&cell.standing) {
+                standings.push(cell.standing);
+            }
         }
-        let cells = self.summary.cells.iter().zip(&verdicts);
-        let doubtful = cells.filter(|(cell, _)| !cell.reasons.is_empty()).filter_map(|(cell, verdict)| {
-            let tone = if cell.counts() { Tone::Caution } else { Tone::Alarm };
-            Some(Doubtful { tone, word: cell.standing?.word(), causes: causes(verdict.as_ref()?) })
-        });
-        by_cause(doubtful, self.summary.cells.len())
+        let mut told = Vec::new();
+        for standing in standings {
+            let each = self.standings_of(&|cell| cell.standing == standing, &why);
+            match (&each[..], standing) {
+                ([(tone, _), _, ..], Some(standing)) if each.len() > SENTENCES_MAX => {
+                    let alike = self.doubtful().filter(|(_, cell)| cell.standing == Some(standing));
+                    let causes = alike.filter_map(|(place, _)| verdicts[place].as_ref()).map(causes);
+                    told.push((*tone, by_cause(standing, causes, self.summary.cells.len())));
+                }
+                _ => told.extend(each),
+            }
+        }
+        told
     }
 
     /// Figures that are not to be used as they stand, one by one.
@@ -76,63 +98,33 @@ impl Report<'_> {
     }
 }
 
-/// A cell with doubtful figures.
-struct Doubtful {
-    tone: Tone,
-    word: &'static str,
-    causes: Vec<Cause>,
+fn tone(cell: &CellSummary) -> Tone {
+    if cell.counts() { Tone::Caution } else { Tone::Alarm }
 }
 
-fn causes(verdict: &verdict::Verdict) -> Vec<Cause> {
-    let reasons = if verdict.reasons.is_empty() { &verdict.doubts } else { &verdict.reasons };
-    let mut causes: Vec<Cause> = Vec::new();
-    for reason in reasons {
-        if !causes.contains(&reason.cause) {
-            causes.push(reason.cause);
-        }
-    }
-    causes
+fn causes(verdict: &Verdict) -> Vec<Cause> {
+    verdict.decisive().chunk_by(|a, b| a.cause == b.cause).map(|reasons| reasons[0].cause).collect()
 }
 
-/// Cells of one standing.
-struct Alike {
-    tone: Tone,
-    word: &'static str,
-    cells: u64,
-    causes: Vec<(Cause, u64)>,
-}
-
-/// A sentence for each standing, the most frequent cause first.
-fn by_cause(doubtful: impl Iterator<Item = Doubtful>, of: usize) -> Vec<(Tone, String)> {
-    let mut groups: Vec<Alike> = Vec::new();
-    for cell in doubtful {
-        let place = groups.iter().position(|alike| alike.word == cell.word).unwrap_or_else(|| {
-            groups.push(Alike { tone: cell.tone, word: cell.word, cells: 0, causes: Vec::new() });
-            groups.len() - 1
-        });
-        let alike = &mut groups[place];
-        alike.cells += 1;
-        for cause in cell.causes {
-            match alike.causes.iter_mut().find(|(known, _)| *known == cause) {
+/// Cells of one standing, each by its causes, in a sentence: the most frequent cause first.
+fn by_cause(standing: Standing, cells: impl Iterator<Item = Vec<Cause>>, of: usize) -> String {
+    let (mut number, mut causes): (u64, Vec<(Cause, u64)>) = (0, Vec::new());
+    for cell in cells {
+        number += 1;
+        for cause in cell {
+            match causes.iter_mut().find(|(known, _)| *known == cause) {
                 Some((_, times)) => *times += 1,
-                None => alike.causes.push((cause, 1)),
+                None => causes.push((cause, 1)),
             }
         }
     }
-    let sentence = |mut alike: Alike| {
-        alike.causes.sort_by_key(|(_, times)| std::cmp::Reverse(*times));
-        let cause = |(cause, times): &(Cause, u64)| {
-            format!("{} ({})", problems::name(*cause), counted(*times, "cell", "cells"))
-        };
-        let causes: Vec<String> = alike.causes.iter().map(cause).collect();
-        let verb = if alike.cells == 1 { "is" } else { "are" };
-        let (cells, of) = (count(alike.cells), counted(of as u64, "cell", "cells"));
-        (
-            alike.tone,
-            format!("{cells} of {of} {verb} {}: {}; --full says which", alike.word, causes.join("; ")),
-        )
+    causes.sort_by_key(|(_, times)| std::cmp::Reverse(*times));
+    let cause = |(cause, times): &(Cause, u64)| {
+        format!("{} ({})", problems::name(*cause), counted(*times, "cell", "cells"))
     };
-    groups.into_iter().map(sentence).collect()
+    let causes: Vec<String> = causes.iter().map(cause).collect();
+    let (number, of) = (count(number), counted(of as u64, "cell", "cells"));
+    format!("{number} of {of} are {}: {}; --full says which", standing.word(), causes.join("; "))
 }
 
 #[cfg(test)]
@@ -141,26 +133,11 @@ mod tests {
 
     #[test]
     fn many_cells_are_counted_by_cause() {
-        let cell = |word, tone, causes: &[Cause]| Doubtful { tone, word, causes: causes.to_vec() };
-        let doubtful = [
-            cell("NOISY", Tone::Caution, &[Cause::Unjudged, Cause::Disturbed]),
-            cell("INVALID", Tone::Alarm, &[Cause::Errors]),
-            cell("NOISY", Tone::Caution, &[Cause::Disturbed]),
-        ];
+        let cells = [vec![Cause::Unjudged, Cause::Disturbed], vec![Cause::Disturbed]];
         assert_eq!(
-            by_cause(doubtful.into_iter(), 44),
-            [
-                (
-                    Tone::Caution,
-                    "2 of 44 cells are NOISY: other programs or the host took CPU time (2 cells); part of the window was not \
-                     watched (1 cell); --full says which"
-                        .to_owned()
-                ),
-                (
-                    Tone::Alarm,
-                    "1 of 44 cells is INVALID: too many requests failed (1 cell); --full says which".to_owned()
-                ),
-            ]
+            by_cause(Standing::Noisy, cells.into_iter(), 44),
+            "2 of 44 cells are NOISY: other programs or the host took CPU time (2 cells); part of the window was not watched \
+             (1 cell); --full says which"
         );
     }
 }
