@@ -21,7 +21,7 @@ pub(super) fn document(comparison: &Comparison, options: &Options) -> Document {
     let mut doc = Document::default();
     doc.text(Tone::Strong, "webstone compare: everything against A, the baseline");
     doc.gap();
-    comparison.candidates.iter().for_each(|candidate| result(candidate, &mut doc));
+    results(comparison, &mut doc);
     records(comparison, &mut doc);
     for candidate in &comparison.candidates {
         against(comparison, candidate, options, &mut doc);
@@ -50,13 +50,18 @@ fn is_told(row: &Row) -> bool {
     matches!(row.finding, Finding::Better | Finding::Worse) || row.metric == Metric::RATE
 }
 
-/// The result against one candidate, in a line.
-fn result(candidate: &Candidate, doc: &mut Document) {
-    let tone = if is_worse(candidate) { Tone::Caution } else { Tone::Strong };
-    doc.note(tone, format!("{} against A: {}", letter(candidate.record), summary(candidate)));
-    let rates = || rows(candidate, Metric::RATE).map(|(_, row)| row);
-    let is_too_small = |row: &Row| row.shows_from.is_some_and(|percent| percent > DUEL_FROM_PERCENT);
-    if rates().any(is_too_small) && !rates().any(|row| row.finding.is_difference()) {
+/// The result against each candidate, in a line.
+fn results(comparison: &Comparison, doc: &mut Document) {
+    for candidate in &comparison.candidates {
+        let tone = if is_worse(candidate) { Tone::Caution } else { Tone::Strong };
+        doc.note(tone, format!("{} against A: {}", letter(candidate.record), summary(candidate)));
+    }
+    let shows_little = |candidate: &Candidate| {
+        let rates = || rows(candidate, Metric::RATE).map(|(_, row)| row);
+        let is_too_small = |row: &Row| row.shows_from.is_some_and(|percent| percent > DUEL_FROM_PERCENT);
+        rates().any(is_too_small) && !rates().any(|row| row.finding.is_difference())
+    };
+    if comparison.candidates.iter().any(shows_little) {
         let hint =
             "`webstone duel` shows smaller changes: it loads both servers in turn, many times a second";
         doc.item("", 2, Tone::Faint, hint);
