@@ -123,7 +123,7 @@ impl HostReading {
     /// What was counted from this reading to a later one. `own`: processes that, with their descendants, are not other
     /// programs.
     pub(crate) fn until(&self, later: &HostReading, root: &Root, own: &BTreeSet<u32>) -> HostUse {
-        let dropped = self.dropped_until(later);
+        let (dropped, tcp) = (self.dropped_until(later), self.tcp_until(later));
         let limits = limits::read(root);
         let known = |limit: u64| Some(limit).filter(|limit| *limit < u64::MAX);
         HostUse {
@@ -136,17 +136,7 @@ impl HostReading {
             suspended_ns: Some(later.asleep_ns.saturating_sub(self.asleep_ns))
                 .filter(|slept_ns| *slept_ns >= SUSPEND_NS_MIN)
                 .unwrap_or(0),
-            tcp: self.tcp.zip(later.tcp).map(|(before, after)| TcpUse {
-                listen_overflows: after.listen_overflows.saturating_sub(before.listen_overflows),
-                listen_drops: after.listen_drops.saturating_sub(before.listen_drops),
-                segments_sent: after.segments_sent.saturating_sub(before.segments_sent),
-                retransmitted: after.retransmitted.saturating_sub(before.retransmitted),
-                timeouts: after.timeouts.saturating_sub(before.timeouts),
-                syn_retransmitted: after.syn_retransmitted.saturating_sub(before.syn_retransmitted),
-                // A short drain may end, and its connections be gone, before the close is noticed.
-                in_use: before.in_use.max(after.in_use),
-                ..after
-            }),
+            tcp,
             cpus: paired(
                 &self.cpus,
                 &later.cpus,
@@ -182,7 +172,10 @@ impl HostReading {
                 .flatten()
                 .max_by_key(|pair| pair.used)
                 .cloned(),
-            listener_drops: dropped.filter(|_| !later.over_udp),
+            listener_drops: dropped
+                .filter(|_| !later.over_udp)
+                .zip(tcp)
+                .map(|(dropped, tcp)| dropped.min(tcp.listen_drops)),
             datagram_drops: dropped.filter(|_| later.over_udp),
             descriptors: self.descriptors.max(later.descriptors),
             descriptors_max: known(limits.descriptors),
@@ -192,7 +185,24 @@ impl HostReading {
         }
     }
 
-    /// What the server's sockets dropped from this reading to a later one.
+    /// What TCP counted from this reading to a later one.
+    fn tcp_until(&self, later: &HostReading) -> Option<TcpUse> {
+        let (before, after) = self.tcp.zip(later.tcp)?;
+        Some(TcpUse {
+            listen_overflows: after.listen_overflows.saturating_sub(before.listen_overflows),
+            listen_drops: after.listen_drops.saturating_sub(before.listen_drops),
+            segments_sent: after.segments_sent.saturating_sub(before.segments_sent),
+            retransmitted: after.retransmitted.saturating_sub(before.retransmitted),
+            timeouts: after.timeouts.saturating_sub(before.timeouts),
+            syn_retransmitted: after.syn_retransmitted.saturating_sub(before.syn_retransmitted),
+            // A short drain may end, and its connections be gone, before the close is noticed.
+            in_use: before.in_use.max(after.in_use),
+            ..after
+        })
+    }
+
+    /// What the server's sockets dropped from this reading to a later one. Of a listening socket with `TCP_DEFER_ACCEPT` (Apache httpd
+    /// sets it) that includes the last packet of every handshake, which delays nothing: connection requests are at most `ListenDrops`.
     fn dropped_until(&self, later: &HostReading) -> Option<u64> {
         let (before, later) = self.dropped.as_ref().zip(later.dropped.as_ref())?;
         let since = |(inode, drops): (&u32, &u32)| {

@@ -119,6 +119,10 @@ fn serves(server: &str, program: &str, package: &str) {
             }
             let used = &iteration["server"];
             assert!(used["resident_bytes_max"].as_u64().unwrap() > 0, "{server}: {used}");
+            // Apache's listening socket counts every handshake as dropped (TCP_DEFER_ACCEPT).
+            let (host, number) = (&iteration["host"], |value: &Value| value.as_u64().unwrap());
+            let dropped = number(&host["listener_drops"]);
+            assert!(dropped <= number(&host["tcp"]["listen_drops"]), "{server}: {dropped} of {host}");
         }
     }
     for option in ["--server-no-keep-alive", "--server-log=off", "--server-log=on", "--server-threads=2"] {
