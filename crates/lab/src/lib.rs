@@ -6,6 +6,7 @@
 #![forbid(unsafe_code)]
 
 pub mod agent;
+mod aside;
 pub mod attended;
 pub mod child;
 mod control_group;

@@ -14,6 +14,7 @@ use webstone_model::event::Phase;
 use webstone_model::record::{CpuWatch, HostUse, OriginCounts, OriginUse, ServerUse};
 use webstone_server::Counters;
 
+use crate::aside::Aside;
 use crate::cpu_watch::Watch;
 use crate::environment::is_virtual;
 use crate::host_use::HostReading;
@@ -157,6 +158,8 @@ pub struct Window<'a> {
     /// How often it was read between the announcement of the window and its opening.
     readings: u8,
     is_open: bool,
+    /// From the first look at a level that runs: its workers are not to inherit it.
+    aside: Option<Aside>,
     watch: Option<Watch>,
     stalls: Vec<CpuWatch>,
     host_closed: Option<HostReading>,
@@ -230,6 +233,7 @@ impl<'a> Window<'a> {
             read_ns: Control::now_ns(),
             readings: 0,
             is_open: false,
+            aside: None,
             watch: None,
             stalls: Vec::new(),
             host_closed: None,
@@ -265,6 +269,7 @@ impl<'a> Window<'a> {
         if !is_due || left.is_zero() || self.is_open {
             return;
         }
+        self.step_aside();
         let (server, origin) = (self.server.reading(), self.origin.reading());
         let read_ns = Control::now_ns();
         let host = (self.readings == 0).then(|| host_reading(&self.watched));
@@ -279,6 +284,10 @@ impl<'a> Window<'a> {
         }
     }
 
+    fn step_aside(&mut self) {
+        self.aside.get_or_insert_with(|| Aside::step(&self.watched.cpus));
+    }
+
     /// Time until servers are to be read again, if the window opens after this time.
     pub fn until_read(&self, left: Duration) -> Option<Duration> {
         (self.readings < 2 && !self.is_open && !left.is_zero()).then(|| left.saturating_sub(SHORTLY))
@@ -290,6 +299,7 @@ impl<'a> Window<'a> {
         match phase {
             Phase::Measuring if !self.is_open => {
                 self.is_open = true;
+                self.step_aside();
                 // Late, where nobody was there in time.
                 self.opens();
                 let is_of_start = self.watched.from_start && self.host.ended().elapsed() <= READ_BEFORE_MAX;
