@@ -248,7 +248,7 @@ fn unanswered(runs: &[&IterationRecord], reasons: &mut Vec<Reason>) {
         count => format!("; {} failed", counted(count, "request", "requests")),
     };
     let sentence = format!(
-        "{} of the {of_what} went to requests that had no valid answer after {}, ten times the mean response time (limit \
+        "{} of the {of_what} went to requests that had no valid answer after {}, much longer than answered ones took (limit \
          {STALLED_PERCENT_MAX} %){in_flight}{failed}",
         rounded(share, STALLED_PERCENT_MAX),
         time(stalled_after_ns(runs) as f64),

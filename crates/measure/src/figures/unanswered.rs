@@ -9,14 +9,31 @@ use crate::metrics::{Histogram, Moments};
 const SECTION: &str = "Unanswered requests";
 
 /// A request has stalled if it has waited this many times as long as the mean of the answered ones, and still has no
-/// answer.
+/// answer; and longer than is usual.
 const STALLED_TIMES: u64 = 10;
+/// A wait is usual unless answered requests that took longer made up less than this share of all waiting for answers. A server that
+/// serves some clients late has such requests in flight at any moment.
+const UNUSUAL_SHARE: f64 = 0.01;
 
 /// The wait from which on an unanswered request has stalled, in nanoseconds, over all iterations of a level.
 pub fn stalled_after_ns(runs: &[&IterationRecord]) -> u64 {
     let mut response = Moments::default();
     runs.iter().for_each(|run| response.merge(&run.measured.response));
-    (response.mean() as u64).saturating_mul(STALLED_TIMES)
+    (response.mean() as u64).saturating_mul(STALLED_TIMES).max(usual_ns(runs))
+}
+
+/// The longest usual wait; 0 without distributions.
+fn usual_ns(runs: &[&IterationRecord]) -> u64 {
+    let mut answered = Histogram::default();
+    runs.iter().for_each(|run| answered.merge(&run.measured.histograms.response));
+    let waits: Vec<(u64, f64)> =
+        answered.buckets().map(|(lowest, _, count)| (lowest, lowest as f64 * count as f64)).collect();
+    let mut longer = UNUSUAL_SHARE * waits.iter().map(|(_, time)| time).sum::<f64>();
+    let usual = waits.iter().rev().find(|(_, time)| {
+        longer -= time;
+        longer < 0.0
+    });
+    usual.map_or(0, |(lowest, _)| *lowest)
 }
 
 /// The [`share`] of requests that stalled.
@@ -37,10 +54,11 @@ pub fn share(runs: &[&IterationRecord], longer_than_ns: u64) -> f64 {
                 whole += open_loop.carried_in as f64 + open_loop.planned as f64;
             }
             None => {
-                let within =
-                    |(wait_ns, count): (u64, u64)| wait_ns.min(measured.window_ns) as f64 * count as f64;
+                // What waits at the end may have done so in slices that are left out, too.
+                let span_ns = measured.span_ns();
+                let within = |(wait_ns, count): (u64, u64)| wait_ns.min(span_ns) as f64 * count as f64;
                 part += waits.map(within).sum::<f64>();
-                whole += measured.clients.len() as f64 * measured.window_ns as f64;
+                whole += measured.clients.len() as f64 * span_ns as f64;
             }
         }
     }
@@ -111,6 +129,36 @@ mod tests {
         assert!((part - 0.13).abs() < 1e-3, "{part}");
         assert_eq!(share(&[&one], 50_000), 0.0);
         assert_eq!(share(&[], 0), 0.0);
+    }
+
+    fn answered(run: &mut IterationRecord, count: u64, ns: u64) {
+        for _ in 0..count {
+            run.measured.response.record(ns);
+            run.measured.histograms.response.record(ns);
+        }
+    }
+
+    #[test]
+    fn a_wait_that_answered_requests_have_too_is_no_stall() {
+        let mut one = run(10_000_000, 10, &[250_000; 5]);
+        answered(&mut one, 5_000, 1_000);
+        // A single long one among many short ones makes nothing usual.
+        answered(&mut one, 1, 50_000);
+        assert_eq!(stalled_after_ns(&[&one]), 10_090);
+        assert!(stalled_share(&[&one]) > 0.01);
+        // Thirty that take long are a small share of the requests, and half of the waiting.
+        answered(&mut one, 27, 100_000);
+        answered(&mut one, 3, 300_000);
+        let usual = stalled_after_ns(&[&one]);
+        assert!((299_000..=300_000).contains(&usual), "{usual}");
+        assert_eq!(stalled_share(&[&one]), 0.0);
+    }
+
+    #[test]
+    fn what_is_left_out_of_a_window_counts_for_its_length() {
+        let mut one = run(10_000, 10, &[8_000, 25_000]);
+        one.measured.left_out.ns = 10_000;
+        assert!((share(&[&one], 100) - 0.14).abs() < 1e-3);
     }
 
     #[test]
