@@ -152,7 +152,7 @@ pub fn run_level(job: &LevelJob, control: &Arc<Control>) -> Result<LevelOutcome,
         plan.sampler.begin_turn(pages_of(pages, &(0..here.start), clients));
     }
     let mut shared = Shared::new(plan, pages_left.unwrap_or(u64::MAX), dealt.len());
-    shared.judgements = Judgements::new(job.slice_ns, plan.duration_ns.saturating_mul(2));
+    shared.judgements = Judgements::new(job.slice_ns, plan.duration_ns);
     let shared = Arc::new(shared);
     let (running, words) = start_workers(job, &shared, dealt)?;
     let course = LevelClock::new(plan, job.opening, shared);

@@ -77,7 +77,7 @@ pub use plan::Plan;
 pub use plan_error::PlanError;
 pub use probe::{Extent, Probe, ProbeError, ProbeResponse, ProbeTls, ReadTo, connect_like};
 pub use seats::Seats;
-pub use slices::{Sliced, WorkerSlice};
+pub use slices::{Sliced, WorkerSlice, slice_length_ns};
 pub use sys::network::{own_network, tun_device};
 pub use sys::thread::process_cpu_ns;
 pub use tls::TlsStream;

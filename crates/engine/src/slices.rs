@@ -13,8 +13,14 @@ use webstone_measure::metrics::{Measured, Second, WorkerUse};
 
 use crate::worker::Shared;
 
-/// Most slices of a window: in a longer one each is longer.
+/// Most slices of a window, which may last twice as long as planned: in a longer one each is longer.
 const SLICES_MAX: u64 = 4096;
+
+/// Length of the slices of a window of this planned length, in nanoseconds: the one asked for, or a longer one where there would be
+/// too many.
+pub fn slice_length_ns(asked_ns: u64, planned_ns: u64) -> u64 {
+    asked_ns.max(planned_ns.saturating_mul(2) / SLICES_MAX)
+}
 
 /// Marks a window that cannot be extended any more.
 const CLOSED: u64 = 1 << 63;
@@ -54,13 +60,13 @@ pub(crate) struct Judgements {
 }
 
 impl Judgements {
-    /// For slices of this length in a window that may last this long.
-    pub(crate) fn new(length_ns: u64, most_ns: u64) -> Judgements {
+    /// For slices of this length, if not 0, in a window of this planned length.
+    pub(crate) fn new(length_ns: u64, planned_ns: u64) -> Judgements {
         if length_ns == 0 {
             return Judgements::default();
         }
-        let length_ns = length_ns.max(most_ns / SLICES_MAX);
-        let words = most_ns.div_ceil(length_ns) / 64 + 1;
+        let length_ns = slice_length_ns(length_ns, planned_ns);
+        let words = planned_ns.saturating_mul(2).div_ceil(length_ns) / 64 + 1;
         Judgements {
             length_ns,
             left_out: (0..words).map(|_| AtomicU64::new(0)).collect(),

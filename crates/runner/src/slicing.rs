@@ -8,7 +8,7 @@
 
 use std::time::Duration;
 
-use webstone_engine::{Control, Sliced, WorkerSlice};
+use webstone_engine::{Control, Sliced, WorkerSlice, slice_length_ns};
 use webstone_judge::verdict::{self, SliceLoss};
 use webstone_lab::window::{SliceUse, Used, Window};
 use webstone_measure::metrics::{Measured, Second};
@@ -36,7 +36,8 @@ pub(crate) fn length_ns(spec: &RunSpec, step: Step, can_slice: bool) -> u64 {
     let is_plain = spec.load.pages.is_none()
         && step.rate.is_none_or(|rate| !rate.is_ramp())
         && spec.load.duration.as_duration() >= SLICE * SLICES_MIN;
-    if is_plain && can_slice { SLICE.as_nanos() as u64 } else { 0 }
+    let planned_ns = spec.load.duration.as_duration().as_nanos() as u64;
+    if is_plain && can_slice { slice_length_ns(SLICE.as_nanos() as u64, planned_ns) } else { 0 }
 }
 
 /// See the module comment.
@@ -267,6 +268,7 @@ fn of_kept(whole: &CpuWatch, host: &HostUse) -> CpuWatch {
 #[cfg(test)]
 mod tests {
     use webstone_measure::metrics::WorkerUse;
+    use webstone_measure::units::Nanos;
     use webstone_model::record::{CpuUse, OtherUse, OthersUse, ProcessUse};
 
     use super::*;
@@ -343,6 +345,18 @@ mod tests {
         slicing.used.push(None);
         slicing.take(vec![WorkerSlice { slice: 1, ns: 250 * MS, ..WorkerSlice::default() }]);
         assert_eq!(slicing.judge_next(1), Some(false));
+    }
+
+    #[test]
+    fn long_windows_have_long_slices() {
+        let mut spec = RunSpec::default();
+        let step = Step { clients: 10, rate: None, iteration: 1, arm: None };
+        let mut length = |seconds: u64, can_slice: bool| {
+            spec.load.duration = Nanos::from_secs(seconds);
+            length_ns(&spec, step, can_slice) / MS
+        };
+        assert_eq!([1, 2, 1_000, 3_600].map(|seconds| length(seconds, true)), [0, 500, 500, 1_757]);
+        assert_eq!(length(60, false), 0);
     }
 
     /// What was used in the slices that are kept replaces what was used in the window; peaks and speeds stay the window's.

@@ -137,7 +137,7 @@ impl Level {
     ) -> Measured {
         let mut shared = Shared::new(&job.plan, u64::MAX, 1);
         // In slices that are all kept, what is measured must be the same.
-        shared.judgements = Judgements::new(self.slice_ns, 2 * job.plan.duration_ns);
+        shared.judgements = Judgements::new(self.slice_ns, job.plan.duration_ns);
         (0..self.slices).for_each(|slice| shared.judgements.judge(!self.left_out.contains(&slice)));
         shared.opening.set(BEGIN_NS + job.plan.warmup_ns);
         self.run_told_of::<L, P>(job, seat, Arc::new(shared), peer, transactions)

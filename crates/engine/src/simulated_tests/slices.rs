@@ -103,7 +103,7 @@ fn an_open_loop_accounts_for_arrivals_in_every_slice() {
 /// The window is extended by a slice while it is open, and not once it is closed.
 #[test]
 fn an_extension_is_known_to_all_or_to_none() {
-    let judgements = Judgements::new(100 * MS, 2_000 * MS);
+    let judgements = Judgements::new(100 * MS, 1_000 * MS);
     assert!(judgements.extend() && judgements.extend());
     assert_eq!(judgements.extra_ns(), 200 * MS);
     judgements.closes();
