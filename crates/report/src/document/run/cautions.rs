@@ -2,6 +2,7 @@
 //! explanation and with the first place only.
 
 mod left_out;
+mod waking;
 
 use std::collections::BTreeMap;
 
@@ -109,6 +110,7 @@ pub(crate) fn of(record: &RunRecord, levels: &[Level<'_>], verdict: &Verdict) ->
     disturbed(record, &mut found);
     generator_delay(levels, &mut found);
     connect_delay(levels, &mut found);
+    waking::of(record, levels, &mut found);
     iterations(levels, &mut found);
     noise(levels, &mut found);
     differing(record, &mut found);
