@@ -62,8 +62,7 @@ impl HostReading {
         let dropped = || if listening.numbers.is_empty() { None } else { dropped(listening).ok() };
         let (there, dropped) =
             path.map_or_else(|| (None, dropped()), |path| path.within(|| (tcp(root), dropped())));
-        let here = tcp(root);
-        let tcp = here.zip(there).map(|(here, there)| here.plus(there)).or(here);
+        let tcp = together(tcp(root), there);
         let began = Instant::now();
         let cpus = cpus(root);
         HostReading {
@@ -85,13 +84,16 @@ impl HostReading {
     }
 
     /// The same between two slices of a window: only what is a sum, which is cheap enough to be read some times a second.
-    pub(crate) fn of_slice(&self, root: &Root, links: &BTreeSet<String>) -> HostReading {
+    pub(crate) fn of_slice(&self, root: &Root, links: &BTreeSet<String>, path: Option<&Path>) -> HostReading {
+        let of_path = path.and_then(Path::reading);
+        let there = path.and_then(|path| path.within(|| tcp(root)));
+        let tcp = together(tcp(root), there);
         let began = Instant::now();
         let cpus = cpus(root);
         HostReading {
             began,
             ended: Instant::now(),
-            tcp: tcp(root),
+            tcp,
             cpus,
             links: links.iter().filter_map(|name| link(root, name)).collect(),
             descriptors: None,
@@ -100,7 +102,7 @@ impl HostReading {
             asleep_ns: asleep_ns(),
             dropped: None,
             over_udp: false,
-            path: None,
+            path: of_path,
             pair_ports: None,
         }
     }
@@ -254,6 +256,11 @@ fn tcp(root: &Root) -> Option<TcpUse> {
         time_wait,
         in_use,
     })
+}
+
+/// Of the clients' network and, where there is a path, the server's.
+fn together(here: Option<TcpUse>, there: Option<TcpUse>) -> Option<TcpUse> {
+    here.zip(there).map(|(here, there)| here.plus(there)).or(here)
 }
 
 /// Pairs of lines, names and values, that both begin with `prefix`.

@@ -32,6 +32,8 @@ const PAUSE_PER_COST: u32 = 1000;
 /// Without a warm-up, a reading before the level counts for the window if it opened within this time: nothing has to be read
 /// while its clients are at work.
 const READ_BEFORE_MAX: Duration = Duration::from_millis(50);
+/// How long before the window opens everything is read: it takes some milliseconds.
+const SOON: Duration = Duration::from_millis(50);
 /// How long before the window opens servers are read.
 const SHORTLY: Duration = Duration::from_millis(2);
 /// CPU time of a program on another CPU is known as of the last timer interrupt (at most 10 ms). In a window shorter than
@@ -70,6 +72,17 @@ struct Processes {
     memory: Memory,
 }
 
+/// What the processes of a server used from one reading to a later one.
+fn used_until(before: &TreeReading, now: &TreeReading) -> ServerUse {
+    let cpu = now.cpu.since(before.cpu);
+    ServerUse {
+        user_ns: cpu.user_ns,
+        system_ns: cpu.system_ns,
+        processes: Some(before.until(now, Present::default(), Memory::default())),
+        ..ServerUse::default()
+    }
+}
+
 impl Processes {
     fn of(tree: Option<ProcessTree>) -> Processes {
         let mut processes = Processes { tree, ..Processes::default() };
@@ -81,6 +94,19 @@ impl Processes {
         // Before it is taken: on a busy machine, taking it may itself be interrupted.
         let at = Instant::now();
         Some((at, self.tree.as_ref()?.reading()?))
+    }
+
+    /// Where the window opened, for its first slice.
+    fn at_opening(&self) -> Option<TreeReading> {
+        self.opened.clone().map(|(_, reading)| reading)
+    }
+
+    /// Where the window closed, or now.
+    fn at_slice(&self) -> Option<TreeReading> {
+        match &self.closed {
+            Some((_, reading)) => Some(reading.clone()),
+            None => self.tree.as_ref()?.reading(),
+        }
     }
 
     fn open(&mut self) {
@@ -132,8 +158,12 @@ struct Counted {
 impl Counted {
     fn between(&self) -> Option<OriginCounts> {
         let (opened, closed) = (self.opened.as_ref()?, self.closed.as_ref()?);
-        let counted = Some(closed.since(opened)).filter(|_| self.is_of_window)?;
-        Some(OriginCounts {
+        self.is_of_window.then(|| Counted::from_to(opened, closed))
+    }
+
+    fn from_to(before: &Counters, after: &Counters) -> OriginCounts {
+        let counted = after.since(before);
+        OriginCounts {
             requests: counted.requests,
             not_modified: counted.status.redirection,
             connections: counted.accepted,
@@ -141,7 +171,7 @@ impl Counted {
             sent_bytes: counted.bytes_sent,
             received_bytes: counted.bytes_received,
             elapsed_ns: counted.uptime_ns,
-        })
+        }
     }
 }
 
@@ -164,12 +194,22 @@ pub struct Window<'a> {
     stalls: Vec<CpuWatch>,
     host_closed: Option<HostReading>,
     /// Where the last slice ended.
-    slice: Option<(Option<TreeReading>, HostReading)>,
+    slice: Option<SliceReading>,
+    /// How late a packet left the path's relay at most, to the server and to clients, before the last slice's end.
+    late_ns_max: [u64; 2],
     /// Of the slice that ended with the window.
     stalls_of_last: Vec<CpuWatch>,
     looks: u64,
     cost: Duration,
     next_look: Instant,
+}
+
+/// Where a slice ended.
+struct SliceReading {
+    server: Option<TreeReading>,
+    origin: Option<TreeReading>,
+    counted: Option<Counters>,
+    host: HostReading,
 }
 
 /// What was used in a slice of a window.
@@ -179,6 +219,8 @@ pub struct SliceUse {
     pub host: HostUse,
     /// By the server's processes; `None` where they cannot be seen.
     pub server: Option<ServerUse>,
+    /// By the server behind it, where there is one.
+    pub origin: Option<OriginUse>,
 }
 
 /// What was used in a window.
@@ -238,6 +280,7 @@ impl<'a> Window<'a> {
             stalls: Vec::new(),
             host_closed: None,
             slice: None,
+            late_ns_max: [0; 2],
             stalls_of_last: Vec::new(),
             looks: 0,
             cost: Duration::ZERO,
@@ -261,12 +304,11 @@ impl<'a> Window<'a> {
         }
     }
 
-    /// The window opens after this time. Its first reading is made now: it takes milliseconds of CPU time, which fall into the
-    /// warm-up and not the window. Servers, which take least, are read again just before it opens.
+    /// The window opens after this time. Its first reading is made shortly before: it takes milliseconds of CPU time, which fall into
+    /// the warm-up and not the window. Servers, which take least, are read again just before it opens.
     pub fn opens_in(&mut self, left: Duration) {
         let opens = Instant::now() + left;
-        let is_due = self.readings == 0 || self.readings == 1 && left <= SHORTLY;
-        if !is_due || left.is_zero() || self.is_open {
+        if self.until_read(left) != Some(Duration::ZERO) {
             return;
         }
         self.step_aside();
@@ -290,7 +332,12 @@ impl<'a> Window<'a> {
 
     /// Time until servers are to be read again, if the window opens after this time.
     pub fn until_read(&self, left: Duration) -> Option<Duration> {
-        (self.readings < 2 && !self.is_open && !left.is_zero()).then(|| left.saturating_sub(SHORTLY))
+        let before = match self.readings {
+            0 => SOON,
+            1 => SHORTLY,
+            _ => return None,
+        };
+        (!self.is_open && !left.is_zero()).then(|| left.saturating_sub(before))
     }
 
     /// The level is in this phase.
@@ -346,32 +393,49 @@ impl<'a> Window<'a> {
     /// A slice of the window has just ended, or the window itself: what was used in it.
     pub fn end_slice(&mut self) -> SliceUse {
         let (began, root) = (own_cpu_time(), Root::default());
-        let of_closed = |closed: &Option<(Instant, TreeReading)>| closed.clone().map(|(_, reading)| reading);
-        let (server, host) = match &self.host_closed {
-            Some(host) => (of_closed(&self.server.closed), host.clone()),
-            None => {
-                let server = self.server.tree.as_ref().and_then(ProcessTree::reading);
-                (server, self.host.of_slice(&root, self.watched.links))
-            }
+        let now = SliceReading {
+            counted: match &self.host_closed {
+                Some(_) => self.counted.closed.clone(),
+                None => self.watched.origin.as_ref().and_then(View::counters),
+            },
+            server: self.server.at_slice(),
+            origin: self.origin.at_slice(),
+            host: match &self.host_closed {
+                Some(host) => host.clone(),
+                None => self.host.of_slice(&root, self.watched.links, self.watched.path.as_deref()),
+            },
         };
-        let before = self.slice.take();
-        let (server_before, host_before) =
-            before.unwrap_or_else(|| (of_closed(&self.server.opened), self.host.clone()));
-        let mut used = SliceUse { host: host_before.until(&host, &root, &self.own()), server: None };
+        let before = self.slice.take().unwrap_or_else(|| SliceReading {
+            counted: self.counted.opened.clone().filter(|_| self.counted.is_of_window),
+            server: self.server.at_opening(),
+            origin: self.origin.at_opening(),
+            host: self.host.clone(),
+        });
+        let used_by = |before: &Option<TreeReading>, now: &Option<TreeReading>| {
+            before.as_ref().zip(now.as_ref()).map(|(before, now)| used_until(before, now))
+        };
+        let mut used = SliceUse {
+            host: before.host.until(&now.host, &root, &self.own()),
+            server: used_by(&before.server, &now.server),
+            origin: self.watched.origin.is_some().then(|| OriginUse {
+                server: used_by(&before.origin, &now.origin),
+                counted: before
+                    .counted
+                    .as_ref()
+                    .zip(now.counted.as_ref())
+                    .map(|(before, now)| Counted::from_to(before, now)),
+            }),
+        };
         used.host.watched = match &self.watch {
             Some(watch) => watch.slice(),
             None => std::mem::take(&mut self.stalls_of_last),
         };
-        used.server = server_before.zip(server.as_ref()).map(|(before, now)| {
-            let cpu = now.cpu.since(before.cpu);
-            ServerUse {
-                user_ns: cpu.user_ns,
-                system_ns: cpu.system_ns,
-                processes: Some(before.until(now, Present::default(), Memory::default())),
-                ..ServerUse::default()
-            }
-        });
-        self.slice = Some((server, host));
+        if let Some(path) = used.host.path.filter(|_| self.host_closed.is_none()) {
+            let [to_server, to_clients] = &mut self.late_ns_max;
+            *to_server = path.to_server.late_ns_max.max(*to_server);
+            *to_clients = path.to_clients.late_ns_max.max(*to_clients);
+        }
+        self.slice = Some(now);
         self.looks += 1;
         self.cost += own_cpu_time().saturating_sub(began);
         used
@@ -413,13 +477,20 @@ impl<'a> Window<'a> {
         }
         let closed = self.host_closed.take().expect("closed just now, or before");
         let own = self.own();
+        let mut host = self.host.until(&closed, &Root::default(), &own);
+        if let Some(path) = &mut host.path {
+            // Its relay tells the most since the reading before.
+            let [to_server, to_clients] = self.late_ns_max;
+            path.to_server.late_ns_max = path.to_server.late_ns_max.max(to_server);
+            path.to_clients.late_ns_max = path.to_clients.late_ns_max.max(to_clients);
+        }
         let seen = self.origin.tree.is_some().then(|| self.origin.used());
         Used {
             host: HostUse {
                 probes: self.looks,
                 probe_cpu_ns: self.cost.as_nanos() as u64,
                 watched: std::mem::take(&mut self.stalls),
-                ..self.host.until(&closed, &Root::default(), &own)
+                ..host
             },
             read_ns: self.read_ns,
             server: self.server.used(),

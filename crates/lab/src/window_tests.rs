@@ -71,12 +71,16 @@ fn what_a_window_counts_from_is_read_before_it_opens() {
         let server = Some(ProcessTree::of(&root, 9));
         let mut window = Window::before(Watched { from_start, ..watched(server, &links) });
         if announced {
+            let (long, soon) = (Duration::from_secs(9), Duration::from_secs(9) - SOON);
+            // Too early.
+            window.opens_in(long);
+            assert_eq!(window.until_read(long), Some(soon));
             process(keep.path(), 10, 1, 1);
-            window.opens_in(Duration::from_secs(9));
-            assert_eq!(window.until_read(Duration::from_secs(9)), Some(Duration::from_secs(9) - SHORTLY));
+            window.opens_in(SOON);
+            assert_eq!(window.until_read(SOON), Some(SOON - SHORTLY));
             process(keep.path(), 20, 1, 1);
-            // Only the last moment counts, and one that was over when the reading was.
-            window.opens_in(Duration::from_secs(8));
+            // Only the last moment counts, and none that was over when the reading was.
+            window.opens_in(SOON);
             window.opens_in(Duration::from_nanos(1));
         }
         process(keep.path(), 30, 1, 1);

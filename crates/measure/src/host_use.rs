@@ -104,7 +104,7 @@ pub struct DirectionUse {
     pub queue_full: u64,
     /// How much later than the set delay packets left the relay, in nanoseconds: the sum over all packets.
     pub late_ns: u64,
-    /// The most of it. With several readings in a window, since the last of them.
+    /// The most of it.
     pub late_ns_max: u64,
 }
 
@@ -178,6 +178,10 @@ impl HostUse {
                 let in_use = mine.in_use.max(theirs.in_use);
                 Some(TcpUse { in_use, time_wait: theirs.time_wait, ..mine.plus(theirs) })
             }
+            (mine, theirs) => mine.or(theirs),
+        };
+        self.path = match (self.path, later.path) {
+            (Some(mine), Some(theirs)) => Some(mine.plus(theirs)),
             (mine, theirs) => mine.or(theirs),
         };
         for cpu in &later.cpus {

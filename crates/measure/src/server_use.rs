@@ -181,6 +181,24 @@ pub struct OriginUse {
     pub counted: Option<OriginCounts>,
 }
 
+impl OriginUse {
+    /// Adds a later slice of the same window. What is unknown of one is unknown of both.
+    pub fn append(&mut self, later: &OriginUse) {
+        match (&mut self.server, &later.server) {
+            (Some(mine), Some(theirs)) => mine.append(theirs),
+            (mine, _) => *mine = None,
+        }
+        self.counted = self.counted.zip(later.counted).map(|(mut mine, theirs)| {
+            add_all!(
+                mine,
+                theirs,
+                [requests, not_modified, connections, body_bytes, sent_bytes, received_bytes, elapsed_ns]
+            );
+            mine
+        });
+    }
+}
+
 /// What the server behind a proxy counted between two readings, when the window opened and when it closed. The
 /// readings themselves are not counted.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]

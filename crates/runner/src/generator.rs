@@ -15,6 +15,7 @@ use webstone_model::spec::RunSpec;
 use webstone_workload::Workload;
 
 use crate::fleet::FleetError;
+use crate::slicing::SlicedLevel;
 
 /// Where a level's details go, where anybody wants them.
 #[derive(Default)]
@@ -72,7 +73,7 @@ pub(crate) trait Level: Send + Sync {
         Vec::new()
     }
     /// By which its window's slices are judged; `None` where it has none.
-    fn slices(&self) -> Option<&Control> {
+    fn slices(&self) -> Option<&dyn SlicedLevel> {
         None
     }
     /// How long it is until the window opens, once that is known: nothing from then on.
@@ -132,8 +133,8 @@ impl Level for EngineLevel {
         self.control.live()
     }
 
-    fn slices(&self) -> Option<&Control> {
-        (self.job.slice_ns > 0).then_some(&*self.control)
+    fn slices(&self) -> Option<&dyn SlicedLevel> {
+        (self.job.slice_ns > 0).then_some(&*self.control as &dyn SlicedLevel)
     }
 
     fn opens_in(&self) -> Option<Duration> {

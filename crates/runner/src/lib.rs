@@ -23,6 +23,7 @@ mod run;
 mod run_error;
 mod run_time;
 pub mod series;
+mod slice_watch;
 mod slicing;
 mod sweep;
 mod trace;

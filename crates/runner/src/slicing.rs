@@ -8,36 +8,88 @@
 
 use std::time::Duration;
 
-use webstone_engine::{Control, Sliced, WorkerSlice, slice_length_ns};
+use webstone_engine::{Control, Sliced, slice_length_ns};
 use webstone_judge::verdict::{self, SliceLoss};
 use webstone_lab::window::{SliceUse, Used, Window};
-use webstone_measure::metrics::{Measured, Second};
+use webstone_measure::metrics::Measured;
 use webstone_measure::window_slices::WindowSlice;
-use webstone_model::record::{CpuWatch, HostUse, IterationRecord, RunRecord, ServerUse};
+use webstone_model::generators::GeneratorPart;
+use webstone_model::record::{IterationRecord, RunRecord};
 use webstone_model::spec::RunSpec;
 
 use crate::order::Step;
+use crate::slice_watch::{KeptUse, Place, SliceReport, SliceWatch};
 
 /// Length of a slice: long enough for the kernel's ticks of 10 ms to tell something, and for reading what the host did to
 /// cost little.
 const SLICE: Duration = Duration::from_millis(500);
+/// The same where several hosts make the load: what each says of a slice goes over the network.
+const SLICE_OF_HOSTS: Duration = Duration::from_secs(1);
 /// A window has at least this many, or none.
 const SLICES_MIN: u32 = 4;
-/// How much later than its end a slice is read: workers end it at their next look at the clock.
-const AFTER: Duration = Duration::from_millis(2);
 /// Requests that are in progress for longer than this share of a slice on average are long against it.
 const LONG_SHARE: u64 = 10;
 /// How long before the window closes it is decided whether it is extended: longer than workers need to learn of it.
 const DECIDED_BEFORE: Duration = Duration::from_millis(40);
+/// How often it is looked for what other hosts say of the last slices.
+const LAST_LOOK: Duration = Duration::from_millis(20);
 
-/// Length of the slices of a level's window in nanoseconds, 0 for none: where one of several hosts makes load or is watched, where
-/// single requests are written down, and where pages end the window or its rate changes.
+/// A level whose window is counted in slices.
+pub(crate) trait SlicedLevel {
+    /// When the window opens and closes, once that is known.
+    fn window_ns(&self) -> Option<(u64, u64)>;
+    /// How many report each slice: the workers of this host, or other hosts.
+    fn reporters(&self) -> usize;
+    /// What was reported since it was last asked.
+    fn reports(&self) -> Vec<SliceReport>;
+    /// Decides whether the next slice, in order, is kept. To be called by one thread only, as what follows.
+    fn judge(&self, keep: bool);
+    /// Extends the window by one slice; returns whether that was in time.
+    fn extend(&self) -> bool;
+    /// Where other hosts make the load: every slice is judged, and those that are kept make the figures, or all do.
+    fn settle(&self, all: bool);
+    /// Whether they do.
+    fn is_elsewhere(&self) -> bool;
+}
+
+impl SlicedLevel for Control {
+    fn window_ns(&self) -> Option<(u64, u64)> {
+        Control::window_ns(self)
+    }
+
+    fn reporters(&self) -> usize {
+        self.workers()
+    }
+
+    fn reports(&self) -> Vec<SliceReport> {
+        self.slice_reports().into_iter().map(SliceReport::from).collect()
+    }
+
+    fn judge(&self, keep: bool) {
+        self.judge_slice(keep);
+    }
+
+    fn extend(&self) -> bool {
+        Control::extend(self)
+    }
+
+    /// Its [`Sliced`] is settled when the level has ended.
+    fn settle(&self, _: bool) {}
+
+    fn is_elsewhere(&self) -> bool {
+        false
+    }
+}
+
+/// Length of the slices of a level's window in nanoseconds, 0 for none: where an agent watches the server, where single requests are
+/// written down, and where pages end the window or its rate changes.
 pub(crate) fn length_ns(spec: &RunSpec, step: Step, can_slice: bool) -> u64 {
+    let length = if spec.generators.is_empty() { SLICE } else { SLICE_OF_HOSTS };
     let is_plain = spec.load.pages.is_none()
         && step.rate.is_none_or(|rate| !rate.is_ramp())
-        && spec.load.duration.as_duration() >= SLICE * SLICES_MIN;
+        && spec.load.duration.as_duration() >= length * SLICES_MIN;
     let planned_ns = spec.load.duration.as_duration().as_nanos() as u64;
-    if is_plain && can_slice { slice_length_ns(SLICE.as_nanos() as u64, planned_ns) } else { 0 }
+    if is_plain && can_slice { slice_length_ns(length.as_nanos() as u64, planned_ns) } else { 0 }
 }
 
 /// See the module comment.
@@ -46,13 +98,12 @@ pub(crate) struct Slicing<'a> {
     step: Step,
     /// The window's planned length.
     planned_ns: u64,
-    length_ns: u64,
-    /// What each slice used, if that was read in time, and what workers reported of it.
-    used: Vec<Option<SliceUse>>,
-    reports: Vec<Vec<WorkerSlice>>,
+    watch: SliceWatch,
     judged: Vec<Judged>,
     kept_ns: u64,
     is_long: bool,
+    /// Other hosts know what to keep.
+    is_settled: bool,
 }
 
 struct Judged {
@@ -66,120 +117,123 @@ impl<'a> Slicing<'a> {
             record,
             step,
             planned_ns: planned.as_nanos() as u64,
-            length_ns,
-            used: Vec::new(),
-            reports: Vec::new(),
+            watch: SliceWatch::new(length_ns),
             judged: Vec::new(),
             kept_ns: 0,
             is_long: false,
+            is_settled: false,
         }
     }
 
     /// How long nothing is to be done.
-    pub(crate) fn patience(&self, control: &Control) -> Option<Duration> {
-        let (open_ns, close_ns) = control.window_ns()?;
-        let now_ns = Control::now_ns();
-        let until = |at_ns: u64| Duration::from_nanos(at_ns.saturating_sub(now_ns));
-        let read = until(self.end_ns(open_ns)) + AFTER;
-        let decided = until(close_ns).checked_sub(DECIDED_BEFORE).filter(|left| !left.is_zero());
+    pub(crate) fn patience(&self, level: &dyn SlicedLevel) -> Option<Duration> {
+        let (open_ns, close_ns) = level.window_ns()?;
+        let left = Duration::from_nanos(close_ns.saturating_sub(Control::now_ns()));
+        if left.is_zero() {
+            return (level.is_elsewhere() && !self.is_settled).then_some(LAST_LOOK);
+        }
+        let read = self.watch.until_read(open_ns);
+        let decided = left.checked_sub(DECIDED_BEFORE).filter(|left| !left.is_zero());
         Some(decided.map_or(read, |decided| decided.min(read)))
     }
 
-    /// When the slice ends that is not read yet.
-    fn end_ns(&self, open_ns: u64) -> u64 {
-        open_ns.saturating_add((self.used.len() as u64 + 1).saturating_mul(self.length_ns))
-    }
-
     /// Reads what is due while the window is open, judges what is known, and extends the window if it needs that.
-    pub(crate) fn look(&mut self, control: &Control, window: &mut Window<'_>) {
-        let Some((open_ns, close_ns)) = control.window_ns() else { return };
+    pub(crate) fn look(&mut self, level: &dyn SlicedLevel, window: &mut Window<'_>) {
+        let Some((open_ns, close_ns)) = level.window_ns() else { return };
         let now_ns = Control::now_ns();
-        if now_ns >= self.end_ns(open_ns) && now_ns < close_ns {
-            let used = window.end_slice();
-            self.used.push(Some(used));
-            if self.end_ns(open_ns) <= now_ns {
-                // This thread was held up, so that it is unknown which of them used what.
-                self.used.pop();
-                self.used.push(None);
-            }
-            while self.end_ns(open_ns) <= now_ns {
-                self.used.push(None);
-            }
-        }
-        self.take(control.slice_reports());
-        while let Some(keep) = self.judge_next(control.workers()) {
-            control.judge_slice(keep);
-        }
+        self.watch.read((open_ns, close_ns), window);
+        self.judge(level);
         let left = Duration::from_nanos(close_ns.saturating_sub(now_ns));
         if left <= DECIDED_BEFORE && !left.is_zero() {
-            self.extend(control, close_ns - open_ns);
+            self.extend(level, close_ns - open_ns);
         }
+    }
+
+    /// The window is closed, and `window` has seen that, and other hosts wait to be told what to keep.
+    pub(crate) fn settle(&mut self, level: &dyn SlicedLevel, window: &mut Window<'_>) {
+        if self.is_settled {
+            return;
+        }
+        let slices = self.planned_ns.div_ceil(self.watch.length_ns()) as usize;
+        self.watch.close(slices, window);
+        self.judge(level);
+        if self.judged.len() >= slices {
+            self.is_settled = true;
+            level.settle(self.is_whole());
+        }
+    }
+
+    fn judge(&mut self, level: &dyn SlicedLevel) {
+        self.watch.take(level.reports());
+        while let Some(keep) = self.judge_next(level.reporters()) {
+            level.judge(keep);
+        }
+    }
+
+    /// Whether all slices make the figures.
+    fn is_whole(&self) -> bool {
+        self.is_long || 2 * self.kept_ns < self.planned_ns
     }
 
     /// Extends the window by a slice while clean time is missing, most of it was clean, and the plan allows it.
-    fn extend(&self, control: &Control, span_ns: u64) {
+    fn extend(&self, level: &dyn SlicedLevel, span_ns: u64) {
+        let length_ns = self.watch.length_ns();
         // The current slice, and the one before if it is not judged yet, may be clean.
-        let unknown_ns = span_ns.saturating_sub(self.judged.len() as u64 * self.length_ns);
+        let unknown_ns = span_ns.saturating_sub(self.judged.len() as u64 * length_ns);
         let is_missing = self.kept_ns + unknown_ns < self.planned_ns;
         let is_worth_it = 2 * (self.kept_ns + unknown_ns) >= span_ns && !self.is_long;
-        if is_missing && is_worth_it && 2 * (span_ns + self.length_ns) <= 3 * self.planned_ns {
-            control.extend();
+        if is_missing && is_worth_it && 2 * (span_ns + length_ns) <= 3 * self.planned_ns {
+            level.extend();
         }
     }
 
-    fn take(&mut self, reports: Vec<WorkerSlice>) {
-        for report in reports {
-            let slice = report.slice as usize;
-            self.reports.resize_with(self.reports.len().max(slice + 1), Vec::new);
-            self.reports[slice].push(report);
-        }
-    }
-
-    /// Judges the next slice, once everything is known of it by this number of workers: whether it is kept.
-    fn judge_next(&mut self, workers: usize) -> Option<bool> {
-        let next = self.judged.len();
-        let used = self.used.get(next)?;
-        let mut reports = self.reports.get(next).filter(|reports| reports.len() >= workers)?.clone();
-        reports.sort_by_key(|report| report.number);
-        let mut total = Second::default();
-        reports.iter().for_each(|report| total.merge(&report.total));
+    /// Judges the next slice, once everything is known of it by this number of reports: whether it is kept.
+    fn judge_next(&mut self, reporters: usize) -> Option<bool> {
+        let (used, reports) = self.watch.whole(self.judged.len(), reporters)?;
+        let sum = |of: fn(&SliceReport) -> u64| reports.iter().map(of).fold(0, u64::saturating_add);
+        let (requests, errors) = (sum(|it| it.requests), sum(|it| it.errors));
         let ns = reports.iter().map(|report| report.ns).max().unwrap_or(0);
         let after_disturbed = self.judged.last().is_some_and(|before| before.is_disturbed);
         let lost = match used {
             Some(used) => self.lost(used, &reports, ns),
-            None => SliceLoss {
-                percent: 100.0,
-                left_out: Some("this program was held up and could not read what was used".to_owned()),
-            },
+            None => unseen("this program was held up"),
         };
+        let server = used.and_then(|used| used.server.as_ref());
+        let server_cpu_ns = server.map(|server| server.user_ns + server.system_ns);
         let is_disturbed = lost.left_out.is_some();
         let why =
             lost.left_out.or_else(|| after_disturbed.then(|| "the slice before was disturbed".to_owned()));
         let is_kept = why.is_none();
         if is_kept {
             // A server that has fallen silent answers nothing, and takes long for it.
-            let busy_ns: u64 = reports.iter().map(|report| report.busy_ns).sum();
-            let ended = total.requests + total.errors;
-            self.is_long |= busy_ns > ended.saturating_mul(self.length_ns / LONG_SHARE);
+            let ended = requests.saturating_add(errors);
+            self.is_long |= sum(|it| it.busy_ns) > ended.saturating_mul(self.watch.length_ns() / LONG_SHARE);
         }
         self.kept_ns += if is_kept { ns } else { 0 };
-        let server = used.as_ref().and_then(|used| used.server.as_ref());
-        let slice = WindowSlice {
-            ns,
-            requests: total.requests,
-            errors: total.errors,
-            server_cpu_ns: server.map(|server| server.user_ns + server.system_ns),
-            lost_percent: lost.percent,
-            left_out: why,
-        };
+        let lost_percent = lost.percent;
+        let slice = WindowSlice { ns, requests, errors, server_cpu_ns, lost_percent, left_out: why };
         self.judged.push(Judged { slice, is_disturbed });
         Some(is_kept)
     }
 
     /// What was taken from the load generator or the server in a slice.
-    fn lost(&self, used: &SliceUse, reports: &[WorkerSlice], ns: u64) -> SliceLoss {
+    fn lost(&self, used: &SliceUse, reports: &[SliceReport], ns: u64) -> SliceLoss {
         let mut measured = Measured { window_ns: ns, ..Measured::default() };
-        measured.generator.workers = reports.iter().map(|report| report.worker.clone()).collect();
+        let mut parts = Vec::new();
+        for report in reports {
+            measured.generator.workers.extend(report.workers.iter().cloned());
+            let host = match &report.host {
+                Place::Here => continue,
+                Place::Elsewhere(host) => (**host).clone(),
+                Place::Unseen => return unseen(&format!("generator {} was held up", report.number + 1)),
+            };
+            parts.push(GeneratorPart {
+                generator: report.number as u32,
+                workers: report.workers.len() as u32,
+                host: Some(host),
+                ..GeneratorPart::default()
+            });
+        }
         let run = IterationRecord {
             clients: self.step.clients,
             rate: self.step.rate,
@@ -187,6 +241,8 @@ impl<'a> Slicing<'a> {
             measured,
             host: Some(used.host.clone()),
             server: used.server.clone(),
+            origin: used.origin.clone(),
+            parts,
             ..IterationRecord::default()
         };
         verdict::lost_in_slice(self.record, &run)
@@ -194,82 +250,58 @@ impl<'a> Slicing<'a> {
 
     /// The window is closed, and `window` has seen that: its figures, and what was used in the time that they are about.
     pub(crate) fn finish(mut self, sliced: Sliced, window: &mut Window<'_>) -> (Measured, Option<Kept>) {
-        self.take(sliced.reports());
-        let workers = self.reports.iter().map(Vec::len).max().unwrap_or(0);
-        while self.used.len() < self.reports.len() {
-            // All but the first of these, if there are several, were missed.
-            let used = (self.used.len() + 1 == self.reports.len()).then(|| window.end_slice());
-            self.used.push(used);
-        }
-        while let Some(keep) = self.judge_next(workers) {
+        self.watch.take(sliced.reports().into_iter().map(SliceReport::from));
+        self.watch.close(self.watch.reported(), window);
+        while let Some(keep) = self.judge_next(self.watch.reporters()) {
             sliced.judge(keep);
         }
-        let is_kept = |judged: &Judged| judged.slice.left_out.is_none();
-        let all = self.is_long || 2 * self.kept_ns < self.planned_ns;
+        let all = self.is_whole();
         let measured = sliced.together(all);
-        if self.judged.iter().all(is_kept) {
-            return (measured, None);
-        }
-        let (mut host, mut server) = (HostUse::default(), ServerUse::default());
-        let clean = self.judged.iter().zip(&self.used).filter(|(judged, _)| is_kept(judged));
-        for used in clean.filter_map(|(_, used)| used.as_ref()) {
-            host.append(&used.host);
-            if let Some(used) = &used.server {
-                server.append(used);
-            }
-        }
-        let slices = self.judged.into_iter().map(|judged| judged.slice).collect();
-        (measured, Some(Kept { slices, used: (!all).then_some((host, server)) }))
+        (measured, self.kept(all))
     }
+
+    /// The same where other hosts were told what to keep, and this is what they measured.
+    pub(crate) fn settled(self, measured: &Measured) -> Option<Kept> {
+        self.is_settled.then(|| self.kept(measured.left_out.is_empty()))?
+    }
+
+    fn kept(self, all: bool) -> Option<Kept> {
+        let is_kept = |judged: &Judged| judged.slice.left_out.is_none();
+        if self.judged.iter().all(is_kept) {
+            return None;
+        }
+        let used = (!all).then(|| self.watch.used_in(self.judged.iter().map(is_kept)));
+        let slices = self.judged.into_iter().map(|judged| judged.slice).collect();
+        Some(Kept { slices, used })
+    }
+}
+
+fn unseen(why: &str) -> SliceLoss {
+    let left_out = Some(format!("{why} and could not read what was used"));
+    SliceLoss { percent: 100.0, left_out }
 }
 
 /// What is known of a window of which some slices were disturbed.
 pub(crate) struct Kept {
     pub(crate) slices: Vec<WindowSlice>,
     /// What was used in the slices that are kept; `None` if all are.
-    used: Option<(HostUse, ServerUse)>,
+    used: Option<KeptUse>,
 }
 
 impl Kept {
     /// Limits what was used in the window to the slices that are kept.
     pub(crate) fn limit(&self, window: &mut Used) {
-        let Some((host, server)) = &self.used else { return };
-        let whole = std::mem::take(&mut window.host);
-        window.host = HostUse {
-            elapsed_ns: host.elapsed_ns,
-            others: host.others.clone(),
-            throttled_ns: host.throttled_ns,
-            suspended_ns: host.suspended_ns,
-            tcp: host.tcp,
-            cpus: host.cpus.clone(),
-            links: host.links.clone(),
-            watched: whole.watched.iter().map(|watch| of_kept(watch, host)).collect(),
-            ..whole
-        };
-        let whole = std::mem::take(&mut window.server);
-        window.server = ServerUse {
-            user_ns: server.user_ns,
-            system_ns: server.system_ns,
-            processes: whole
-                .processes
-                .zip(server.processes.as_ref())
-                .map(|(whole, kept)| whole.limited_to(kept)),
-            ..whole
-        };
+        if let Some(used) = &self.used {
+            used.limit(window);
+        }
     }
-}
-
-/// A CPU's speed is known of the whole window, its stalls of the slices that are kept.
-fn of_kept(whole: &CpuWatch, host: &HostUse) -> CpuWatch {
-    let kept = host.watched.iter().find(|kept| kept.cpu == whole.cpu).copied().unwrap_or_default();
-    CpuWatch { stalled_ns: kept.stalled_ns, stalled_ns_max: kept.stalled_ns_max, ..*whole }
 }
 
 #[cfg(test)]
 mod tests {
     use webstone_measure::metrics::WorkerUse;
     use webstone_measure::units::Nanos;
-    use webstone_model::record::{CpuUse, OtherUse, OthersUse, ProcessUse};
+    use webstone_model::record::{CpuUse, HostUse, OtherUse, OthersUse, ProcessUse, ServerUse};
 
     use super::*;
 
@@ -299,12 +331,12 @@ mod tests {
             };
             let processes = ProcessUse { run_queue_ns: Some(server_ms * MS), ..ProcessUse::default() };
             let server = ServerUse { user_ns: 90 * MS, processes: Some(processes), ..ServerUse::default() };
-            slicing.used.push(Some(SliceUse { host, server: Some(server) }));
+            slicing.watch.push(Some(SliceUse { host, server: Some(server), origin: None }));
             let worker =
                 WorkerUse { cpu: Some(1), run_queue_ns: Some(worker_ms * MS), ..WorkerUse::default() };
-            let total = Second { requests: 100, ..Second::default() };
-            let busy_ns = 100 * response_ns;
-            slicing.take(vec![WorkerSlice { number: 0, slice, ns: 250 * MS, worker, total, busy_ns }]);
+            let (ns, busy_ns, workers) = (250 * MS, 100 * response_ns, vec![worker]);
+            let report = SliceReport { slice, ns, requests: 100, busy_ns, workers, ..SliceReport::default() };
+            slicing.watch.take([report]);
         }
         let kept = std::iter::from_fn(|| slicing.judge_next(1)).collect();
         (kept, slicing)
@@ -333,18 +365,28 @@ mod tests {
         assert!(!judged(&[(200, 0); 8], 26 * MS).1.is_long);
         // Two requests are in progress all the time, and none ends.
         let (_, mut silent) = judged(&[quiet], MS);
-        silent.used.push(silent.used[0].clone());
-        let report = WorkerSlice { slice: 1, ns: 250 * MS, busy_ns: 500 * MS, ..WorkerSlice::default() };
-        silent.take(vec![report]);
+        silent.watch.push(Some(SliceUse::default()));
+        silent.watch.take([SliceReport { busy_ns: 500 * MS, ..report(1) }]);
         assert!(silent.judge_next(1).is_some() && silent.is_long);
     }
 
     #[test]
     fn a_slice_that_nobody_saw_is_left_out() {
         let (_, mut slicing) = judged(&[(0, 0)], MS);
-        slicing.used.push(None);
-        slicing.take(vec![WorkerSlice { slice: 1, ns: 250 * MS, ..WorkerSlice::default() }]);
+        slicing.watch.push(None);
+        slicing.watch.take([report(1)]);
         assert_eq!(slicing.judge_next(1), Some(false));
+    }
+
+    /// Nothing is judged before every worker has reported it.
+    #[test]
+    fn all_workers_are_waited_for() {
+        let (_, mut slicing) = judged(&[(0, 0)], MS);
+        slicing.watch.push(Some(SliceUse::default()));
+        slicing.watch.take([report(1)]);
+        assert_eq!(slicing.judge_next(2), None);
+        slicing.watch.take([SliceReport { number: 1, ..report(1) }]);
+        assert!(slicing.judge_next(2).is_some());
     }
 
     #[test]
@@ -357,54 +399,42 @@ mod tests {
         };
         assert_eq!([1, 2, 1_000, 3_600].map(|seconds| length(seconds, true)), [0, 500, 500, 1_757]);
         assert_eq!(length(60, false), 0);
+        spec.generators = vec![webstone_model::generators::GeneratorHost::default()];
+        spec.load.duration = Nanos::from_secs(3);
+        assert_eq!(length_ns(&spec, step, true), 0);
+        spec.load.duration = Nanos::from_secs(4);
+        assert_eq!(length_ns(&spec, step, true), 1_000 * MS);
     }
 
-    /// What was used in the slices that are kept replaces what was used in the window; peaks and speeds stay the window's.
+    /// What one of several hosts lost is left out on all of them.
     #[test]
-    fn what_was_used_is_limited_to_what_is_kept() {
-        let cpu = |busy_ns| CpuUse { cpu: 0, busy_ns, ..CpuUse::default() };
-        let watch =
-            |stalled_ns, work_ns_median| CpuWatch { stalled_ns, work_ns_median, ..CpuWatch::default() };
-        let slice = |busy_ns, stalled_ns, server_ns| {
-            let host = HostUse {
-                elapsed_ns: 500 * MS,
-                cpus: vec![cpu(busy_ns)],
-                watched: vec![watch(stalled_ns, 0)],
-                ..HostUse::default()
+    fn the_host_that_lost_most_decides() {
+        let record = RunRecord::default();
+        let step = Step { clients: 10, rate: None, iteration: 1, arm: None };
+        let mut slicing = Slicing::new(&record, step, Duration::from_secs(1), 250 * MS);
+        let mut reported = |slice: u32, waited_ms: u64, first: Place| {
+            slicing.watch.push(Some(SliceUse::default()));
+            let of = |number: usize, run_queue_ms: u64, host: Place| {
+                let run_queue_ns = Some(run_queue_ms * MS);
+                let workers = vec![WorkerUse { cpu: Some(1), run_queue_ns, ..WorkerUse::default() }];
+                SliceReport { number, workers, requests: 50, host, ..report(slice) }
             };
-            let processes = ProcessUse { run_queue_ns: Some(server_ns / 10), ..ProcessUse::default() };
-            (host, ServerUse { user_ns: server_ns, processes: Some(processes), ..ServerUse::default() })
+            let seen = || Place::Elsewhere(Box::default());
+            slicing.watch.take([of(1, waited_ms, seen()), of(0, 1, first)]);
+            let keep = slicing.judge_next(2).unwrap();
+            let judged = slicing.judged.last().unwrap();
+            (keep, judged.slice.requests, judged.slice.left_out.clone().unwrap_or_default())
         };
-        let (mut host, mut server) = slice(100 * MS, 0, 60 * MS);
-        let (more, more_server) = slice(200 * MS, 10 * MS, 80 * MS);
-        host.append(&more);
-        server.append(&more_server);
-        let kept = Kept { slices: Vec::new(), used: Some((host, server)) };
-        let (whole, mut whole_server) = slice(900 * MS, 70 * MS, 300 * MS);
-        whole_server.resident_bytes_max = 7;
-        let mut used = Used {
-            host: HostUse { descriptors: Some(9), watched: vec![watch(70 * MS, 5)], ..whole },
-            server: whole_server,
-            ..Used::default()
-        };
-        kept.limit(&mut used);
-        assert_eq!((used.host.elapsed_ns, used.host.cpus[0].busy_ns), (1_000 * MS, 300 * MS));
-        assert_eq!((used.host.watched[0].stalled_ns, used.host.watched[0].work_ns_median), (10 * MS, 5));
-        assert_eq!((used.host.descriptors, used.server.resident_bytes_max), (Some(9), 7));
-        assert_eq!(
-            (used.server.user_ns, used.server.processes.unwrap().run_queue_ns),
-            (140 * MS, Some(14 * MS))
-        );
+        let seen = || Place::Elsewhere(Box::default());
+        assert_eq!(reported(0, 2, seen()), (true, 100, String::new()));
+        let (keep, _, why) = reported(1, 90, seen());
+        assert!(!keep && why.starts_with("worker 0 of generator 2 on CPU 1 lost 36.0 %"), "{why}");
+        assert!(!reported(2, 0, seen()).0, "it follows");
+        let (keep, _, why) = reported(3, 0, Place::Unseen);
+        assert!(!keep && why.starts_with("generator 1 was held up and could not read"), "{why}");
     }
 
-    /// Nothing is judged before every worker has reported it.
-    #[test]
-    fn all_workers_are_waited_for() {
-        let (_, mut slicing) = judged(&[(0, 0)], MS);
-        slicing.used.push(Some(SliceUse::default()));
-        slicing.take(vec![WorkerSlice { slice: 1, ns: 250 * MS, ..WorkerSlice::default() }]);
-        assert_eq!(slicing.judge_next(2), None);
-        slicing.take(vec![WorkerSlice { number: 1, slice: 1, ns: 250 * MS, ..WorkerSlice::default() }]);
-        assert!(slicing.judge_next(2).is_some());
+    fn report(slice: u32) -> SliceReport {
+        SliceReport { slice, ns: 250 * MS, ..SliceReport::default() }
     }
 }

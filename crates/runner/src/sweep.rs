@@ -335,10 +335,8 @@ impl Sweep<'_> {
         step: Step,
         record: &RunRecord,
     ) -> (Result<Made, LevelError>, Seen) {
-        // Others that watch the server or make load cannot end a slice with this host.
-        let has_path = self.server.as_ref().is_some_and(|server| server.path().is_some());
-        let can_slice =
-            self.record_all.is_none() && self.origin.is_none() && self.agents.is_empty() && !has_path;
+        // Agents that watch the server cannot end a slice with this host, and a file of all requests has all of them.
+        let can_slice = self.spec.generator.record_all.is_none() && self.agents.is_empty();
         let slice_ns = slicing::length_ns(self.spec, step, can_slice);
         let mut outputs = Outputs { iteration: step.iteration, slice_ns, ..Outputs::default() };
         let trace = self.trace.take().map(|writer| {
@@ -397,7 +395,7 @@ impl Sweep<'_> {
             loop {
                 let until_asked = window.waits_for_opening().then(|| self.until_asked(level)).flatten();
                 let until_read = level.opens_in().and_then(|left| window.until_read(left));
-                let until_slice = level.slices().and_then(|control| slicing.patience(control));
+                let until_slice = level.slices().and_then(|sliced| slicing.patience(sliced));
                 let patience = [until_asked, until_read, until_slice]
                     .into_iter()
                     .flatten()
@@ -424,8 +422,12 @@ impl Sweep<'_> {
                 // Who is farther away is told first.
                 self.agents.look(phase);
                 window.look(phase);
-                if let Some(control) = level.slices().filter(|_| phase == Phase::Measuring) {
-                    slicing.look(control, &mut window);
+                match (level.slices(), phase) {
+                    (Some(sliced), Phase::Measuring) => slicing.look(sliced, &mut window),
+                    (Some(sliced), Phase::Draining) if sliced.is_elsewhere() => {
+                        slicing.settle(sliced, &mut window);
+                    }
+                    _ => {}
                 }
                 match (raised, self.interrupt.count()) {
                     (..2, 2..) => level.abort(),
@@ -452,11 +454,13 @@ impl Sweep<'_> {
         });
         let elsewhere = self.agents.used(self.interrupt);
         let mut kept = None;
-        if let Ok(made) = &mut result
-            && let Some(sliced) = made.outcome.sliced.take()
-        {
+        if let Ok(made) = &mut result {
             window.look(Phase::Done);
-            (made.outcome.measured, kept) = slicing.finish(sliced, &mut window);
+            match made.outcome.sliced.take() {
+                Some(sliced) => (made.outcome.measured, kept) = slicing.finish(sliced, &mut window),
+                None if made.outcome.interrupted => {}
+                None => kept = slicing.settled(&made.outcome.measured),
+            }
         }
         (result, Seen { here: window.used(), elsewhere, kept })
     }

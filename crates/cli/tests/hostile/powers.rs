@@ -323,11 +323,13 @@ fn a_controller_that_arms_an_impossible_level() {
         json!({ "clients": 0, "rate": null, "first": 0, "each": 0, "workers": 0, "of": 0 }),
         json!({ "clients": 1, "rate": null, "first": 5, "each": 1, "workers": 1, "of": 1 }),
         json!({ "clients": 1, "rate": null, "first": 0, "each": 1, "workers": most, "of": most }),
+        json!({ "clients": 1, "rate": null, "first": 0, "each": 1, "workers": 1, "of": 1, "slice_ns": 1 }),
     ] {
         let mut agent = Agent::start(dir.path(), &[]);
         let answer = agent.prepared(&plan(&json!({ "target": [target.url()] }))).to_string();
         assert!(answer.contains(r#"{"Prepared":{"#), "{answer}");
         arm["iteration"] = json!(1);
+        arm["slice_ns"] = arm.get("slice_ns").cloned().unwrap_or(json!(0));
         let answer = agent.asked(&json!({ "Load": { "Arm": arm } })).to_string();
         assert!(answer.contains("Failed") && !answer.contains("panicked"), "{arm}: {answer}");
         assert!(agent.asked(&json!("Echo")).to_string().contains("Echoed"), "{arm}: it lives");

@@ -51,13 +51,13 @@ fn invalid_data_is_shown() {
         error.contains("broke the protocol: it sent `Last login: today` instead of a greeting"),
         "{error}"
     );
-    let (_, hint) = refused("sh -c 'printf \"WEBSTONE-AGENT 5 0.1.0\\r\\n\"; cat >/dev/null'");
+    let (_, hint) = refused("sh -c 'printf \"WEBSTONE-AGENT 6 0.1.0\\r\\n\"; cat >/dev/null'");
     assert!(hint.contains("no `ssh -t`"), "{hint}");
-    let (error, _) = refused("sh -c 'echo WEBSTONE-AGENT 5 x; printf 12345678; cat >/dev/null'");
+    let (error, _) = refused("sh -c 'echo WEBSTONE-AGENT 6 x; printf 12345678; cat >/dev/null'");
     assert!(error.contains("broke the protocol: a message of 825373492 bytes was announced"), "{error}");
     let (error, _) = refused("cat");
     assert!(error.contains("broke the protocol: a message is invalid: "), "{error}");
-    let (error, _) = refused("sh -c 'echo WEBSTONE-AGENT 5 x; printf \"\\0\\0\\0\"'");
+    let (error, _) = refused("sh -c 'echo WEBSTONE-AGENT 6 x; printf \"\\0\\0\\0\"'");
     assert!(error.contains("ended: exit status 0"), "{error}");
 }
 

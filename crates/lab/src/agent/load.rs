@@ -6,6 +6,7 @@ use std::net::SocketAddr;
 
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
+use webstone_measure::metrics::WorkerUse;
 use webstone_measure::rate::RateProfile;
 use webstone_model::event::Live;
 use webstone_model::record::{CodedSample, HostUse};
@@ -38,6 +39,10 @@ pub enum LoadAsk {
     Go(u64),
     /// When the window opens.
     Open(u64),
+    /// Whether the next slice of the window, in order, is kept.
+    Judge(bool),
+    /// The window is closed and every slice judged: those that are kept make the figures, or all do (`true`).
+    Settle(bool),
     /// To close the window now, and to say what was measured.
     End,
     /// To end the load at once.
@@ -77,6 +82,8 @@ pub struct Arm {
     pub of: u32,
     /// Which of the level's iterations, for the file of transactions.
     pub iteration: u32,
+    /// Length of the slices of its window in nanoseconds, 0 for none.
+    pub slice_ns: u64,
 }
 
 /// What the role says.
@@ -97,6 +104,8 @@ pub enum LoadAnswer {
     Late(u64),
     /// Once a second while a level lasts.
     Beat(Box<Beat>),
+    /// A slice of the window has ended.
+    Slice(Box<Slice>),
     /// The level is over; the payload is a measured window.
     Ended(Box<Ended>),
     /// To [`LoadAsk::Prepare`] and [`LoadAsk::CheckFiles`]: the target cannot be put under load.
@@ -168,6 +177,26 @@ pub struct Beat {
     pub response: Option<String>,
     /// The busiest worker's share of a CPU in the last second.
     pub busiest_worker: Option<f64>,
+}
+
+/// A slice of the window on a host, from which it is judged.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Slice {
+    /// Its number, from 0.
+    pub number: u32,
+    /// Its length, in nanoseconds.
+    pub ns: u64,
+    /// Valid responses that ended in it.
+    pub requests: u64,
+    /// Failures in it.
+    pub errors: u64,
+    /// Time that requests were in progress in it, in nanoseconds.
+    pub busy_ns: u64,
+    /// What each worker used.
+    pub workers: Vec<WorkerUse>,
+    /// What its kernel counted, of what matters to the workers; `None` where it was not read in time.
+    pub host: Option<HostUse>,
 }
 
 /// What a host did in a level, beside what it measured.

@@ -14,7 +14,7 @@ use crate::listeners::Ports;
 use webstone_model::record::{HostUse, ServerUse};
 
 /// Version of the protocol. Both sides must have the same.
-pub const PROTOCOL: u32 = 5;
+pub const PROTOCOL: u32 = 6;
 
 /// A message with its number, which its answer has too.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]

@@ -133,7 +133,7 @@ impl LevelCourse {
             (_, Host::Absent | Host::Lost | Host::Ended) => return Vec::new(),
             (LoadAnswer::Armed, Host::Arming) => self.hosts[host] = Host::Armed,
             (LoadAnswer::Warm, Host::Armed) if self.go_ns.is_some() => self.hosts[host] = Host::Warm,
-            (LoadAnswer::Beat(_), _) => {}
+            (LoadAnswer::Beat(_) | LoadAnswer::Slice(_), _) => {}
             (LoadAnswer::Ended(ended), _) => {
                 // Nobody ends before the window has, unless it was told to.
                 let is_early = ended.opened_ns == 0 && !self.is_ending;

@@ -24,7 +24,10 @@ use super::deal::{Share, deal, in_slots};
 use super::live::Lives;
 use super::member::{AgentStream, Members, lock};
 use super::merge::{HostResult, merge};
-use crate::generator::{Level, LevelError, Made};
+use super::slices::SlicesOfHosts;
+use crate::generator::{Level, LevelError, Made, Outputs};
+use crate::slice_watch::SliceReport;
+use crate::slicing::SlicedLevel;
 
 /// How long the course is left alone where nothing comes: what a host says is heard at once, and this is soon enough for what it does not
 /// say, and for an interruption.
@@ -36,6 +39,7 @@ pub(super) struct FleetLevel {
     clients: u32,
     rate: Option<RateProfile>,
     iteration: u32,
+    slice_ns: u64,
     board: Board,
 }
 
@@ -53,6 +57,7 @@ struct Board {
     close_ns: AtomicU64,
     /// What each host last said.
     lives: Mutex<Lives>,
+    slices: SlicesOfHosts,
     /// How each is heard.
     links: Mutex<Vec<Arc<AgentStream>>>,
 }
@@ -62,9 +67,10 @@ impl FleetLevel {
         members: Arc<Mutex<Members>>,
         clients: u32,
         rate: Option<RateProfile>,
-        iteration: u32,
+        outputs: &Outputs,
     ) -> FleetLevel {
-        FleetLevel { members, clients, rate, iteration, board: Board::default() }
+        let Outputs { iteration, slice_ns, .. } = *outputs;
+        FleetLevel { members, clients, rate, iteration, slice_ns, board: Board::default() }
     }
 
     fn made(&self, members: &mut Members) -> Result<Made, LevelError> {
@@ -103,6 +109,12 @@ impl FleetLevel {
                 lost = Some((place, "set its clock during the level".to_owned()));
             }
         }
+        let left_out = |result: &Option<(Ended, Measured)>| Some(result.as_ref()?.1.left_out.slices);
+        let first = results.iter().find_map(left_out);
+        let other = results.iter().position(|result| left_out(result).is_some_and(|it| Some(it) != first));
+        if let Some(place) = other.filter(|_| lost.is_none() && !interrupted) {
+            lost = Some((place, "left out other slices than the others".to_owned()));
+        }
         let results = results.into_iter().enumerate().filter_map(|(generator, result)| {
             let (ended, measured) = result?;
             Some(HostResult { generator, ended, measured, clock: clocks[generator] })
@@ -112,7 +124,7 @@ impl FleetLevel {
         let opened_at = open_ns.map_or_else(SystemTime::now, |open_ns| {
             SystemTime::now() - Duration::from_nanos(Control::now_ns().saturating_sub(open_ns))
         });
-        let closed_ns = open_ns.map(|open_ns| open_ns + measured.window_ns);
+        let closed_ns = open_ns.map(|open_ns| open_ns + measured.span_ns());
         let interrupted = interrupted && lost.is_none();
         // A host that is lost before the agreed instant leaves a window that never opened.
         let opened_ns = open_ns.filter(|_| measured.window_ns > 0);
@@ -180,10 +192,12 @@ impl<'a> Playing<'a> {
                 workers,
                 of,
                 iteration: level.iteration,
+                slice_ns: level.slice_ns,
             };
             host.tell(number, LoadAsk::Arm(arm), &[]);
         }
         let has_part: Vec<bool> = shares.iter().map(|share| share.workers > 0).collect();
+        level.board.slices.begin(shares.iter().map(|share| share.workers));
         let course = LevelCourse::new(&has_part, members.times, Control::now_ns());
         let results = has_part.iter().map(|_| None).collect();
         let clients = |share: &Share| {
@@ -224,6 +238,9 @@ impl<'a> Playing<'a> {
                 board.close_ns.fetch_min(now_ns, Ordering::Relaxed);
             }
             self.tell(tell);
+            for ask in self.level.board.slices.asks() {
+                self.to_makers(&ask);
+            }
         }
         self.level.board.is_over.store(true, Ordering::Relaxed);
     }
@@ -259,6 +276,11 @@ impl<'a> Playing<'a> {
     ) -> Vec<(usize, Tell)> {
         match answer {
             LoadAnswer::Beat(beat) => lock(&self.level.board.lives).said(place, beat),
+            LoadAnswer::Slice(slice) => {
+                if let Err(why) = self.level.board.slices.said(place, slice) {
+                    return self.course.lose(place, format!("sent a slice that cannot be: {why}"), now_ns);
+                }
+            }
             LoadAnswer::Ended(ended) => match self.read_result(place, ended, payload) {
                 Ok(measured) => self.results[place] = Some(((**ended).clone(), measured)),
                 Err(why) => {
@@ -284,6 +306,13 @@ impl<'a> Playing<'a> {
         Ok(measured)
     }
 
+    /// Tells every host that makes load.
+    fn to_makers(&self, ask: &LoadAsk) {
+        for place in self.level.board.slices.makers() {
+            self.members.hosts[place].tell(self.number, ask.clone(), &[]);
+        }
+    }
+
     fn tell(&self, tell: Vec<(usize, Tell)>) {
         let board = &self.level.board;
         for (place, what) in tell {
@@ -294,7 +323,12 @@ impl<'a> Playing<'a> {
                 Tell::End => LoadAsk::End,
                 Tell::Abort => LoadAsk::Abort,
             };
+            let is_over = matches!(ask, LoadAsk::End | LoadAsk::Abort);
             self.members.hosts[place].tell(self.number, ask, &[]);
+            // Nobody waits for a judgement of what was ended early.
+            if is_over && self.level.slice_ns > 0 {
+                self.members.hosts[place].tell(self.number, LoadAsk::Settle(true), &[]);
+            }
         }
         for (place, at_ns) in [(&board.go_ns, self.course.go_ns()), (&board.open_ns, self.course.open_ns())] {
             if let Some(at_ns) = at_ns {
@@ -358,6 +392,10 @@ impl Level for FleetLevel {
         sum
     }
 
+    fn slices(&self) -> Option<&dyn SlicedLevel> {
+        (self.slice_ns > 0).then_some(self as &dyn SlicedLevel)
+    }
+
     fn hosts(&self) -> Vec<LiveHost> {
         let heard_ns: Vec<u64> = lock(&self.board.links).iter().map(|link| link.heard_ns()).collect();
         lock(&self.board.lives).rows(&heard_ns, Control::now_ns())
@@ -366,5 +404,38 @@ impl Level for FleetLevel {
     fn opens_in(&self) -> Option<Duration> {
         let open_ns = self.board.open_ns.load(Ordering::Relaxed);
         (open_ns > 0).then(|| Duration::from_nanos(open_ns.saturating_sub(Control::now_ns())))
+    }
+}
+
+/// No window of several hosts is extended: some might learn of it too late.
+impl SlicedLevel for FleetLevel {
+    fn window_ns(&self) -> Option<(u64, u64)> {
+        let [open_ns, close_ns] =
+            [&self.board.open_ns, &self.board.close_ns].map(|at| at.load(Ordering::Relaxed));
+        (open_ns > 0 && close_ns > 0).then_some((open_ns, close_ns))
+    }
+
+    fn reporters(&self) -> usize {
+        self.board.slices.makers().len()
+    }
+
+    fn reports(&self) -> Vec<SliceReport> {
+        self.board.slices.reports()
+    }
+
+    fn judge(&self, keep: bool) {
+        self.board.slices.ask(LoadAsk::Judge(keep));
+    }
+
+    fn extend(&self) -> bool {
+        false
+    }
+
+    fn settle(&self, all: bool) {
+        self.board.slices.ask(LoadAsk::Settle(all));
+    }
+
+    fn is_elsewhere(&self) -> bool {
+        true
     }
 }

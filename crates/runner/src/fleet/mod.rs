@@ -3,7 +3,8 @@
 //!
 //! Each host runs `webstone agent`, started by a command of the user's, or in the pods of a Kubernetes `job` (its manifest), which `pods`
 //! finds by `kubectl`. `start` brings them up, `course` decides a level's course
-//! (pure), `level` plays it, `live` says how it goes, `merge` adds up what came of it, `clock` and `deal` are what they say, `role` is the agent's side.
+//! (pure), `level` plays it, `live` says how it goes, `slices` judges its slices, `merge` adds up what came of it, `clock` and `deal` are what they say, `role` is the agent's side,
+//! `own_slices` its part in judging slices.
 
 mod at_once;
 mod carried;
@@ -17,8 +18,10 @@ mod level;
 mod live;
 mod member;
 mod merge;
+mod own_slices;
 mod pods;
 mod role;
+mod slices;
 mod start;
 #[cfg(test)]
 mod thousand_tests;
@@ -63,6 +66,6 @@ pub(crate) struct Fleet {
 
 impl LoadGenerator for Fleet {
     fn level(&self, clients: u32, rate: Option<RateProfile>, outputs: Outputs) -> Box<dyn Level> {
-        Box::new(FleetLevel::new(Arc::clone(&self.members), clients, rate, outputs.iteration))
+        Box::new(FleetLevel::new(Arc::clone(&self.members), clients, rate, &outputs))
     }
 }

@@ -9,7 +9,9 @@ use std::time::{Duration, Instant};
 
 use sha2::{Digest, Sha256};
 use tracing::{info, warn};
-use webstone_engine::{Control, InstantError, LevelJob, LevelOutcome, Opening, Plan, Seats, run_level};
+use webstone_engine::{
+    Control, InstantError, LevelJob, LevelOutcome, Opening, Plan, Seats, run_level, slice_length_ns,
+};
 use webstone_lab::agent::load::{
     self, Arm, Beat, Described, Ended, FilesChecked, LoadAnswer, LoadAsk, Prepared,
 };
@@ -31,6 +33,7 @@ use webstone_store::clock::since_epoch;
 use webstone_workload::Workload;
 
 use super::carried::{Unpacked, refusal, unpack};
+use super::own_slices::OwnSlices;
 use crate::calibrate::{stored, with_calibration};
 use crate::order::Step;
 use crate::placement::{ServerPlace, place};
@@ -46,6 +49,8 @@ const LOOK: Duration = Duration::from_millis(250);
 const CLOSE_LOOK: Duration = Duration::from_millis(4);
 /// Between two signs of life while a level lasts.
 const BEAT: Duration = Duration::from_secs(1);
+/// A controller may not ask for shorter slices.
+const SLICE_NS_MIN: u64 = 100_000_000;
 /// Bytes of the response times so far that one has at most: with all else that is said to and fro, a host needs less than 2 kB a
 /// second.
 const BEAT_RESPONSE_BYTES_MAX: usize = 1_200;
@@ -135,7 +140,7 @@ impl Maker {
                 LoadAsk::CheckFiles => self.check_files(),
                 LoadAsk::Arm(arm) => self.level(number, arm, asks),
                 LoadAsk::Go(_) | LoadAsk::Open(_) => continue,
-                LoadAsk::End | LoadAsk::Abort => continue,
+                LoadAsk::Judge(_) | LoadAsk::Settle(_) | LoadAsk::End | LoadAsk::Abort => continue,
             };
             let (answer, payload) = said.unwrap_or_else(|why| {
                 warn!(number, why, "cannot make load");
@@ -229,10 +234,14 @@ impl Maker {
     /// Makes this host's part of a level, from its arming to its result.
     fn level(&self, number: u64, arm: Arm, asks: &Receiver<(u64, LoadAsk, Vec<u8>)>) -> Said {
         let ready = self.ready.as_ref().ok_or("a level came before the plan")?;
-        let Arm { clients, rate, first, each, workers, of, iteration } = arm;
+        let Arm { clients, rate, first, each, workers, of, iteration, slice_ns } = arm;
         if workers != ready.spec.generator.workers {
             let own = ready.spec.generator.workers;
             return Err(format!("a level is for {workers} workers, but this host has {own}"));
+        }
+        let planned_ns = ready.spec.load.duration.0;
+        if slice_ns > 0 && (planned_ns == 0 || slice_ns < slice_length_ns(SLICE_NS_MIN, planned_ns)) {
+            return Err(format!("slices of {slice_ns} ns in a window of {planned_ns} ns would be too many"));
         }
         let seats = Seats { first, each, workers, of };
         let mut record_all = ready.record_all.lock().unwrap_or_else(PoisonError::into_inner);
@@ -245,6 +254,7 @@ impl Maker {
             seats,
             opening: Opening::Agreed,
             transactions,
+            slice_ns,
             ..LevelJob::new(Arc::clone(&ready.plan), clients)
         };
         let here = job.clients_here();
@@ -268,6 +278,7 @@ impl Maker {
             listening: ports(&ready.addresses, ready.here, ready.spec.client.http),
             path: None,
         });
+        let mut slices = (slice_ns > 0).then(|| OwnSlices::new(&self.voice, number, slice_ns));
         let outcome = std::thread::scope(|scope| {
             let (done, is_done) = channel();
             let engine = &control;
@@ -277,15 +288,22 @@ impl Maker {
             }
             // The receiver waits for as long as the thread runs, so sending cannot fail; the writer ends with the job.
             scope.spawn(move || drop(done.send(run_level(&job, engine))));
-            self.watch(number, &control, &mut window, asks, &is_done)
+            self.watch(number, &control, (&mut window, &mut slices), asks, &is_done)
         });
         self.running.lock().unwrap_or_else(PoisonError::into_inner).level = None;
-        let LevelOutcome { measured, opened_at, opened_ns, interrupted, .. } =
+        let LevelOutcome { mut measured, sliced, opened_at, opened_ns, interrupted, .. } =
             outcome?.map_err(|error| error.to_string())?;
+        let mut kept = None;
+        if let (Some(slices), Some(sliced)) = (slices, sliced) {
+            (measured, kept) = slices.settle(sliced, &mut window, asks)?;
+        }
         if let Some(record_all) = record_all.as_mut() {
             record_all.checked().map_err(|error| error.to_string())?;
         }
-        let used = window.used();
+        let mut used = window.used();
+        if let Some(kept) = kept {
+            kept.limit(&mut used);
+        }
         let opening_delay_ns = opened_ns.map_or(0, |opened_ns| used.read_ns.saturating_sub(opened_ns));
         let host = HostUse { disturbance, opening_delay_ns, ..used.host };
         let payload = measured.to_wire();
@@ -305,7 +323,7 @@ impl Maker {
         &self,
         number: u64,
         control: &Control,
-        window: &mut Window<'_>,
+        (window, slices): (&mut Window<'_>, &mut Option<OwnSlices<'_>>),
         asks: &Receiver<(u64, LoadAsk, Vec<u8>)>,
         is_done: &Receiver<T>,
     ) -> Result<T, String> {
@@ -319,7 +337,13 @@ impl Maker {
                 window.opens_in(left);
             }
             window.look(phase);
-            if let Ok(result) = is_done.recv_timeout(self.patience(control, phase)) {
+            let has_slices = matches!(phase, Phase::Measuring | Phase::Draining);
+            let until_slice = match slices.as_mut().filter(|_| has_slices) {
+                Some(slices) => slices.look(control, window)?,
+                None => None,
+            };
+            let patience = self.patience(control, phase).min(until_slice.unwrap_or(Duration::MAX));
+            if let Ok(result) = is_done.recv_timeout(patience) {
                 window.look(Phase::Done);
                 return match late {
                     None => Ok(result),
@@ -341,6 +365,15 @@ impl Maker {
                 let taken = match ask {
                     LoadAsk::Go(at_ns) if of == number => control.go_at(at_ns),
                     LoadAsk::Open(at_ns) if of == number => control.open_at(at_ns),
+                    LoadAsk::Judge(keep) if of == number => {
+                        control.judge_slice(keep);
+                        slices.iter_mut().for_each(|slices| slices.judged(keep));
+                        continue;
+                    }
+                    LoadAsk::Settle(all) if of == number => {
+                        slices.iter_mut().for_each(|slices| slices.settled(all));
+                        continue;
+                    }
                     _ => continue,
                 };
                 match taken {

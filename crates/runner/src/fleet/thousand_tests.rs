@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 
 use rand_xoshiro::Xoshiro256PlusPlus;
 use rand_xoshiro::rand_core::{RngCore, SeedableRng};
-use webstone_lab::agent::load::{Beat, Ended, LoadAnswer};
+use webstone_lab::agent::load::{Beat, Ended, LoadAnswer, Slice};
 use webstone_lab::agent::{Heard, PROTOCOL, Payload, Voice, listen};
 use webstone_measure::identities;
 use webstone_measure::metrics::{ClientTotals, Counts, Histogram, Measured, Second, Seconds, WorkerUse};
@@ -20,6 +20,7 @@ use super::course::{LevelCourse, Stage, Tell, Times};
 use super::live::Lives;
 use super::member::lock;
 use super::merge::{HostResult, merge};
+use super::slices::SlicesOfHosts;
 
 const HOSTS: usize = 1_000;
 const CLIENTS_EACH: u32 = 10;
@@ -106,7 +107,8 @@ fn said_by(host: usize, measured: &Measured, open_ns: u64) -> Vec<u8> {
     voice.say(3, LoadAnswer::Armed, &[]).unwrap();
     voice.say(3, LoadAnswer::Warm, &[]).unwrap();
     let response = &measured.histograms.response;
-    for beat in 1..=BEATS as u64 {
+    for slice in 0..BEATS as u32 {
+        let beat = u64::from(slice) + 1;
         let live = Live {
             elapsed_ns: beat * 1_000_000_000,
             requests: measured.counts.succeeded * beat / BEATS as u64,
@@ -116,6 +118,10 @@ fn said_by(host: usize, measured: &Measured, open_ns: u64) -> Vec<u8> {
         let response = Some(response.to_base64_within(1_200));
         let beat = Beat { live, response, busiest_worker: Some(0.25) };
         voice.say(3, LoadAnswer::Beat(Box::new(beat)), &[]).unwrap();
+        let host = Some(HostUse { elapsed_ns: 1_000_000_000, ..HostUse::default() });
+        let workers = measured.generator.workers.clone();
+        let slice = Slice { number: slice, ns: 1_000_000_000, workers, host, ..Slice::default() };
+        voice.say(3, LoadAnswer::Slice(Box::new(slice)), &[]).unwrap();
     }
     let wire = measured.clone().to_wire();
     voice.say(3, ended(host, &wire, open_ns), &wire).unwrap();
@@ -143,7 +149,7 @@ fn a_thousand_agents_that_send_every_byte_are_one_load() {
             }
             true
         });
-        assert_eq!((greeted, ended, said.len()), (1, 1, 3 + BEATS));
+        assert_eq!((greeted, ended, said.len()), (1, 1, 3 + 2 * BEATS));
         heard.push(said.into_iter());
     }
 
@@ -153,16 +159,19 @@ fn a_thousand_agents_that_send_every_byte_are_one_load() {
         drain: Duration::ZERO,
     };
     let mut course = LevelCourse::new(&[true; HOSTS], times, START_NS);
+    let slices = SlicesOfHosts::default();
+    slices.begin([2; HOSTS].into_iter());
     let mut lives = Lives::default();
     lives.begin((0..HOSTS).map(|host| (format!("gen{host}"), CLIENTS_EACH, clock_of(host))));
     let (mut told, mut results, mut now_ns) = (Vec::new(), Vec::new(), START_NS);
     // Round by round, as if all said their next thing together.
-    for round in 0..3 + BEATS {
-        now_ns += if round < 2 { 500_000_000 } else { 1_000_000_000 };
+    for _ in 0..3 + 2 * BEATS {
+        now_ns += 500_000_000;
         for (host, said) in heard.iter_mut().enumerate() {
             let (answer, payload) = said.next().unwrap();
             match &answer {
                 LoadAnswer::Beat(beat) => lives.said(host, beat),
+                LoadAnswer::Slice(slice) => slices.said(host, slice).unwrap(),
                 LoadAnswer::Ended(ended) => {
                     let wire = ended.measured.check("a result", payload).unwrap();
                     let measured = Measured::from_wire(&wire).unwrap();
@@ -186,6 +195,7 @@ fn a_thousand_agents_that_send_every_byte_are_one_load() {
     let live = lives.sum(now_ns);
     assert_eq!((live.requests, live.response.unwrap().count > 0), (requests, true));
 
+    assert_eq!(slices.reports().len(), HOSTS * BEATS);
     let (whole, parts) = merge(results, course.open_ns(), HOSTS);
     let took = since.elapsed();
     println!("{HOSTS} agents, {bytes} bytes framed, read and merged in {took:.2?}");

@@ -1,0 +1,276 @@
+//! The slices of a window as they end: what this host used in each, and what those who make the load report of it: workers here, or other
+//! hosts.
+
+use std::time::Duration;
+
+use webstone_engine::{Control, WorkerSlice};
+use webstone_lab::window::{SliceUse, Used, Window};
+use webstone_measure::metrics::WorkerUse;
+use webstone_model::record::{CpuWatch, HostUse, OriginUse, ServerUse};
+
+/// How much later than its end a slice is read: workers end it at their next look at the clock.
+const AFTER: Duration = Duration::from_millis(2);
+
+/// What a worker of this host, or another host, says of a slice.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct SliceReport {
+    /// Its number among those who report.
+    pub(crate) number: usize,
+    /// Number of the slice, from 0.
+    pub(crate) slice: u32,
+    /// Its length, in nanoseconds.
+    pub(crate) ns: u64,
+    /// Valid responses that ended in it.
+    pub(crate) requests: u64,
+    /// Failures in it.
+    pub(crate) errors: u64,
+    /// Time that requests were in progress in it, in nanoseconds.
+    pub(crate) busy_ns: u64,
+    /// The worker, or all of the other host.
+    pub(crate) workers: Vec<WorkerUse>,
+    pub(crate) host: Place,
+}
+
+/// Where a report comes from.
+#[derive(Clone, Debug, Default)]
+pub(crate) enum Place {
+    #[default]
+    Here,
+    /// From another host, which used this.
+    Elsewhere(Box<HostUse>),
+    /// From another host, which could not read in time what it used.
+    Unseen,
+}
+
+impl From<WorkerSlice> for SliceReport {
+    fn from(slice: WorkerSlice) -> SliceReport {
+        let WorkerSlice { number, slice, ns, worker, total, busy_ns } = slice;
+        let (requests, errors, workers) = (total.requests, total.errors, vec![worker]);
+        SliceReport { number, slice, ns, requests, errors, busy_ns, workers, host: Place::Here }
+    }
+}
+
+/// See the module comment.
+pub(crate) struct SliceWatch {
+    length_ns: u64,
+    /// What each slice used, if that was read in time.
+    used: Vec<Option<SliceUse>>,
+    reports: Vec<Vec<SliceReport>>,
+}
+
+impl SliceWatch {
+    pub(crate) fn new(length_ns: u64) -> SliceWatch {
+        SliceWatch { length_ns, used: Vec::new(), reports: Vec::new() }
+    }
+
+    #[cfg(test)]
+    pub(crate) fn push(&mut self, used: Option<SliceUse>) {
+        self.used.push(used);
+    }
+
+    pub(crate) fn length_ns(&self) -> u64 {
+        self.length_ns
+    }
+
+    /// How long it is until a slice is to be read.
+    pub(crate) fn until_read(&self, open_ns: u64) -> Duration {
+        Duration::from_nanos(self.end_ns(open_ns).saturating_sub(Control::now_ns())) + AFTER
+    }
+
+    /// When the slice ends that is not read yet.
+    fn end_ns(&self, open_ns: u64) -> u64 {
+        open_ns.saturating_add((self.used.len() as u64 + 1).saturating_mul(self.length_ns))
+    }
+
+    /// Reads what is due in a window that is open from one instant to another.
+    pub(crate) fn read(&mut self, (open_ns, close_ns): (u64, u64), window: &mut Window<'_>) {
+        let now_ns = Control::now_ns();
+        if now_ns < self.end_ns(open_ns) || now_ns >= close_ns {
+            return;
+        }
+        let used = window.end_slice();
+        self.used.push(Some(used));
+        if self.end_ns(open_ns) <= now_ns {
+            // This thread was held up, so that it is unknown which of them used what.
+            self.used.pop();
+            self.used.push(None);
+        }
+        while self.end_ns(open_ns) <= now_ns {
+            self.used.push(None);
+        }
+    }
+
+    /// `window` is closed, after this number of slices: reads the last. Earlier ones that are not read yet were missed.
+    pub(crate) fn close(&mut self, slices: usize, window: &mut Window<'_>) {
+        while self.used.len() < slices {
+            let used = (self.used.len() + 1 == slices).then(|| window.end_slice());
+            self.used.push(used);
+        }
+    }
+
+    pub(crate) fn take(&mut self, reports: impl IntoIterator<Item = SliceReport>) {
+        for report in reports {
+            let slice = report.slice as usize;
+            self.reports.resize_with(self.reports.len().max(slice + 1), Vec::new);
+            self.reports[slice].push(report);
+        }
+    }
+
+    /// Number of slices of which something was reported.
+    pub(crate) fn reported(&self) -> usize {
+        self.reports.len()
+    }
+
+    /// Most reports of a slice.
+    pub(crate) fn reporters(&self) -> usize {
+        self.reports.iter().map(Vec::len).max().unwrap_or(0)
+    }
+
+    /// A slice once it was read and reported by as many: what was used in it, and the reports in order.
+    pub(crate) fn whole(
+        &self,
+        slice: usize,
+        reporters: usize,
+    ) -> Option<(Option<&SliceUse>, Vec<SliceReport>)> {
+        let used = self.used.get(slice)?;
+        let mut reports = self.reports.get(slice).filter(|reports| reports.len() >= reporters)?.clone();
+        reports.sort_by_key(|report| report.number);
+        Some((used.as_ref(), reports))
+    }
+
+    /// What was used in the slices that are kept.
+    pub(crate) fn used_in(&self, kept: impl IntoIterator<Item = bool>) -> KeptUse {
+        let mut sum = KeptUse::default();
+        let clean = kept.into_iter().zip(&self.used).filter(|(is_kept, _)| *is_kept);
+        clean.filter_map(|(_, used)| used.as_ref()).for_each(|used| sum.append(used));
+        sum
+    }
+}
+
+/// What was used in those slices of a window that are kept.
+#[derive(Default)]
+pub(crate) struct KeptUse {
+    host: HostUse,
+    server: ServerUse,
+    origin: Option<OriginUse>,
+}
+
+impl KeptUse {
+    fn append(&mut self, used: &SliceUse) {
+        self.host.append(&used.host);
+        if let Some(server) = &used.server {
+            self.server.append(server);
+        }
+        match (&mut self.origin, &used.origin) {
+            (Some(origin), Some(used)) => origin.append(used),
+            (origin, used) => origin.clone_from(used),
+        }
+    }
+
+    /// Limits what was used in the window to the slices that are kept. Peaks and speeds stay those of the whole.
+    pub(crate) fn limit(&self, window: &mut Used) {
+        let KeptUse { host, server, origin } = self;
+        let whole = std::mem::take(&mut window.host);
+        window.host = HostUse {
+            elapsed_ns: host.elapsed_ns,
+            others: host.others.clone(),
+            throttled_ns: host.throttled_ns,
+            suspended_ns: host.suspended_ns,
+            tcp: host.tcp,
+            cpus: host.cpus.clone(),
+            links: host.links.clone(),
+            path: host.path,
+            watched: whole.watched.iter().map(|watch| of_kept(watch, host)).collect(),
+            ..whole
+        };
+        let whole = std::mem::take(&mut window.server);
+        window.server = ServerUse {
+            user_ns: server.user_ns,
+            system_ns: server.system_ns,
+            processes: whole
+                .processes
+                .zip(server.processes.as_ref())
+                .map(|(whole, kept)| whole.limited_to(kept)),
+            ..whole
+        };
+        if let (Some(whole), Some(kept)) = (&mut window.origin, origin) {
+            let resident_bytes_max = whole.server.as_ref().map_or(0, |server| server.resident_bytes_max);
+            let server = kept.server.clone().map(|server| ServerUse { resident_bytes_max, ..server });
+            *whole = OriginUse { server, counted: kept.counted };
+        }
+    }
+}
+
+/// A CPU's speed is known of the whole window, its stalls of the slices that are kept.
+fn of_kept(whole: &CpuWatch, host: &HostUse) -> CpuWatch {
+    let kept = host.watched.iter().find(|kept| kept.cpu == whole.cpu).copied().unwrap_or_default();
+    CpuWatch { stalled_ns: kept.stalled_ns, stalled_ns_max: kept.stalled_ns_max, ..*whole }
+}
+
+#[cfg(test)]
+mod tests {
+    use webstone_model::record::{CpuUse, DirectionUse, OriginCounts, PathUse, ProcessUse};
+
+    use super::*;
+
+    const MS: u64 = 1_000_000;
+
+    fn host(busy_ns: u64, stalled_ns: u64, work_ns_median: u64) -> HostUse {
+        HostUse {
+            elapsed_ns: 500 * MS,
+            cpus: vec![CpuUse { cpu: 0, busy_ns, ..CpuUse::default() }],
+            watched: vec![CpuWatch { stalled_ns, work_ns_median, ..CpuWatch::default() }],
+            ..HostUse::default()
+        }
+    }
+
+    fn server(user_ns: u64) -> ServerUse {
+        let processes = ProcessUse { run_queue_ns: Some(user_ns / 10), ..ProcessUse::default() };
+        ServerUse { user_ns, processes: Some(processes), ..ServerUse::default() }
+    }
+
+    fn path(late_ns_max: u64) -> PathUse {
+        let late = DirectionUse { packets: 5, late_ns_max, ..DirectionUse::default() };
+        PathUse { to_clients: late, ..PathUse::default() }
+    }
+
+    fn origin(requests: u64, resident_bytes_max: u64) -> OriginUse {
+        OriginUse {
+            server: Some(ServerUse { user_ns: 10 * requests, resident_bytes_max, ..ServerUse::default() }),
+            counted: Some(OriginCounts { requests, ..OriginCounts::default() }),
+        }
+    }
+
+    /// What was used in the slices that are kept replaces what was used in the window; peaks and speeds stay the window's.
+    #[test]
+    fn what_was_used_is_limited_to_what_is_kept() {
+        let mut watch = SliceWatch::new(500 * MS);
+        let slice = |busy_ms: u64, stalled_ms: u64, server_ms: u64, late_ns: u64, requests: u64| SliceUse {
+            host: HostUse { path: Some(path(late_ns)), ..host(busy_ms * MS, stalled_ms * MS, 0) },
+            server: Some(server(server_ms * MS)),
+            origin: Some(origin(requests, 0)),
+        };
+        watch.used = vec![
+            Some(slice(100, 0, 60, 3, 20)),
+            Some(slice(499, 400, 1, 70, 1)),
+            None,
+            Some(slice(200, 10, 80, 2, 30)),
+        ];
+        let mut whole = Used {
+            host: HostUse { descriptors: Some(9), path: Some(path(90)), ..host(900 * MS, 70 * MS, 5) },
+            server: ServerUse { resident_bytes_max: 7, ..server(300 * MS) },
+            origin: Some(origin(100, 8)),
+            ..Used::default()
+        };
+        watch.used_in([true, false, false, true]).limit(&mut whole);
+        let Used { host, server, origin, .. } = whole;
+        assert_eq!((host.elapsed_ns, host.cpus[0].busy_ns), (1_000 * MS, 300 * MS));
+        assert_eq!((host.watched[0].stalled_ns, host.watched[0].work_ns_median), (10 * MS, 5));
+        assert_eq!((host.descriptors, server.resident_bytes_max), (Some(9), 7));
+        assert_eq!((server.user_ns, server.processes.unwrap().run_queue_ns), (140 * MS, Some(14 * MS)));
+        let path = host.path.unwrap().to_clients;
+        assert_eq!((path.packets, path.late_ns_max), (10, 3));
+        let (counted, origin) = origin.map(|it| (it.counted.unwrap(), it.server.unwrap())).unwrap();
+        assert_eq!((counted.requests, origin.user_ns, origin.resident_bytes_max), (50, 500, 8));
+    }
+}
