@@ -57,6 +57,16 @@ mod tests {
         drop(server);
     }
 
+    /// A listener, as a target, without connections: those to a port that another test had just now may still be in TIME_WAIT.
+    fn fresh(address: &str) -> (TcpListener, BTreeSet<SocketAddr>) {
+        let one = || {
+            let listener = TcpListener::bind(address).unwrap();
+            let targets = BTreeSet::from([listener.local_addr().unwrap()]);
+            fullest(&targets).unwrap().is_none().then_some((listener, targets))
+        };
+        (0..100).find_map(|_| one()).expect("a port that nobody uses")
+    }
+
     #[test]
     fn only_the_ports_of_the_pair_count() {
         for address in ["127.0.0.1:0", "[::1]:0"] {
@@ -64,13 +74,7 @@ mod tests {
                 println!("skipped: this host has no {address}");
                 continue;
             }
-            // A port that another test had just now may still have connections in TIME_WAIT.
-            let fresh = || {
-                let listener = TcpListener::bind(address).unwrap();
-                let targets = BTreeSet::from([listener.local_addr().unwrap()]);
-                fullest(&targets).unwrap().is_none().then_some((listener, targets))
-            };
-            let (listener, targets) = (0..100).find_map(|_| fresh()).expect("a port that nobody uses");
+            let (listener, targets) = fresh(address);
             let (target, other) = (listener.local_addr().unwrap(), TcpListener::bind(address).unwrap());
             let kept: Vec<TcpStream> = (0..3).map(|_| TcpStream::connect(target).unwrap()).collect();
             (0..3).for_each(|_| drop(listener.accept().unwrap()));
@@ -95,7 +99,7 @@ mod tests {
 
     #[test]
     fn pairs_differ_by_their_source_address() {
-        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let (listener, targets) = fresh("127.0.0.1:0");
         let target = listener.local_addr().unwrap();
         let from = |source: &str| {
             let socket =
@@ -106,7 +110,7 @@ mod tests {
             socket
         };
         let kept = ["127.0.0.2:0", "127.0.0.3:0", "127.0.0.3:0"].map(from);
-        let found = fullest(&BTreeSet::from([target])).unwrap().unwrap();
+        let found = fullest(&targets).unwrap().unwrap();
         assert_eq!((found.source.as_str(), found.used, found.time_wait), ("127.0.0.3", 2, 0));
         drop(kept);
     }
