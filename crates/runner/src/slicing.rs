@@ -88,8 +88,13 @@ pub(crate) fn length_ns(spec: &RunSpec, step: Step, can_slice: bool) -> u64 {
     let is_plain = spec.load.pages.is_none()
         && step.rate.is_none_or(|rate| !rate.is_ramp())
         && spec.load.duration.as_duration() >= length * SLICES_MIN;
+    if !is_plain || !can_slice {
+        return 0;
+    }
     let planned_ns = spec.load.duration.as_duration().as_nanos() as u64;
-    if is_plain && can_slice { slice_length_ns(length.as_nanos() as u64, planned_ns) } else { 0 }
+    let length_ns = slice_length_ns(length.as_nanos() as u64, planned_ns);
+    // All alike: a last one of a few milliseconds would be over before the one before it is read.
+    planned_ns.div_ceil(planned_ns / length_ns)
 }
 
 /// See the module comment.
@@ -390,7 +395,7 @@ mod tests {
     }
 
     #[test]
-    fn long_windows_have_long_slices() {
+    fn slices_are_alike_and_long_in_long_windows() {
         let mut spec = RunSpec::default();
         let step = Step { clients: 10, rate: None, iteration: 1, arm: None };
         let mut length = |seconds: u64, can_slice: bool| {
@@ -399,6 +404,8 @@ mod tests {
         };
         assert_eq!([1, 2, 1_000, 3_600].map(|seconds| length(seconds, true)), [0, 500, 500, 1_757]);
         assert_eq!(length(60, false), 0);
+        spec.load.duration = Nanos(2_999 * MS + 1);
+        assert_eq!(length_ns(&spec, step, true), 599_800_001);
         spec.generators = vec![webstone_model::generators::GeneratorHost::default()];
         spec.load.duration = Nanos::from_secs(3);
         assert_eq!(length_ns(&spec, step, true), 0);
