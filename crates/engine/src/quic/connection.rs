@@ -461,6 +461,7 @@ impl Connection {
     }
 
     fn ended(&mut self, failure: Failure) {
+        self.ignore_waiting();
         if let Some(recording) = &mut self.recording {
             recording.recorder.closed(&failure);
         }

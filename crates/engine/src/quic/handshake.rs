@@ -200,6 +200,7 @@ impl Connection {
         self.give_up_all(SpaceId::Initial, false);
         self.give_up_all(SpaceId::Handshake, false);
         self.state = State::Confirmed;
+        self.ignore_waiting();
         self.shaking = None;
         self.probe_timeouts = 0;
     }
@@ -261,15 +262,27 @@ impl Connection {
         }
     }
 
-    /// Keeps a packet until its keys are there. It counts as ignored until then.
+    /// Keeps a packet until its keys are there. Its bytes count from then on, so that no count ever falls.
     pub(super) fn wait_for_keys(&mut self, packet: &[u8], ecn: u8) {
-        self.counts.received.ignored += packet.len() as u64;
+        let received = &mut self.counts.received;
         match &mut self.shaking {
             Some(shaking) if self.one.is_none() && shaking.waiting.len() < WAITING_MAX => {
+                received.udp_bytes -= packet.len() as u64;
                 shaking.waiting.push((packet.to_vec(), ecn));
             }
-            _ => self.counts.packets_undecryptable += 1,
+            _ => {
+                received.ignored += packet.len() as u64;
+                self.counts.packets_undecryptable += 1;
+            }
         }
+    }
+
+    /// Packets whose keys will never be there.
+    pub(super) fn ignore_waiting(&mut self) {
+        let Some(shaking) = &mut self.shaking else { return };
+        let bytes: usize = shaking.waiting.drain(..).map(|(packet, _)| packet.len()).sum();
+        self.counts.received.udp_bytes += bytes as u64;
+        self.counts.received.ignored += bytes as u64;
     }
 
     /// Packets that waited, once more keys are there.

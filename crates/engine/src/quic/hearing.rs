@@ -22,7 +22,7 @@ impl Connection {
         self.hear_packets(now_ns, datagram, ecn, events);
         if self.shaking.is_some() {
             for (mut packet, ecn) in self.take_waiting() {
-                self.counts.received.ignored -= packet.len() as u64;
+                self.counts.received.udp_bytes += packet.len() as u64;
                 self.hear_packets(now_ns, &mut packet, ecn, events);
             }
         }

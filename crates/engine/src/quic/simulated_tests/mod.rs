@@ -7,6 +7,7 @@ pub(super) mod server;
 
 use rustls::pki_types::ServerName;
 
+use super::counts::DirectionCounts;
 use super::{Connection, Events, Settings, Stream, fuzzing};
 use path::Path;
 use server::{ANSWER, CODE, HEAD_BYTES, RESET, STOP, Server, content};
@@ -184,7 +185,9 @@ impl World {
             if flying.is_to_server {
                 self.server.hear(self.now_ns, &flying.bytes, flying.ecn, &mut self.path);
             } else {
+                let before = self.client.counts().received;
                 self.client.hear(self.now_ns, &mut flying.bytes, flying.ecn, &mut self.owner);
+                never_falls(before, self.client.counts().received);
             }
         }
         if due.is_some_and(|due| due <= self.now_ns) {
@@ -243,4 +246,14 @@ impl World {
         assert!(self.client.is_closed());
         self.check();
     }
+}
+
+/// A window is the difference of what was counted when it closed and when it opened.
+fn never_falls(before: DirectionCounts, now: DirectionCounts) {
+    let all = |it: DirectionCounts| {
+        let parts = [it.stream_new, it.stream_repeated, it.other_frames, it.padding, it.overhead];
+        [&parts[..], &[it.ignored, it.datagrams, it.udp_bytes]].concat()
+    };
+    let falls = all(before).iter().zip(all(now)).any(|(before, now)| *before > now);
+    assert!(!falls, "{before:?}, then {now:?}");
 }
