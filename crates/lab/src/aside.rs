@@ -1,16 +1,16 @@
-//! Keeping the thread that reads counters off the server's CPUs. Among a hundred runnable processes of the server it would wake half a
-//! second late, and what it reads would not be of the window; and what reading costs would be taken from the server.
+//! Keeps the thread that reads counters off the server's CPUs. Among a hundred runnable server processes it woke up to half a second
+//! late, and its readings missed the window. Reading would also take CPU time from the server.
 
 use rustix::thread::{CpuSet, sched_getaffinity, sched_setaffinity};
 
-/// While it lives, the thread that made it runs on none of these CPUs, if it has others.
+/// While it lives, the thread that made it keeps off the server's CPUs, if it may use others.
 #[derive(Debug)]
 pub(crate) struct Aside {
     before: Option<CpuSet>,
 }
 
 impl Aside {
-    /// Threads that are started meanwhile inherit it.
+    /// Threads that this one starts meanwhile keep off them, too.
     pub(crate) fn step(server: &[u32]) -> Aside {
         Aside { before: off(server) }
     }
@@ -26,7 +26,7 @@ impl Drop for Aside {
     }
 }
 
-/// The CPUs that the calling thread had before, if it has fewer now.
+/// Takes CPUs from the calling thread. Returns those that it had, if it has fewer now.
 fn off(server: &[u32]) -> Option<CpuSet> {
     let before = sched_getaffinity(None).ok()?;
     let mut others = before;

@@ -203,8 +203,9 @@ impl HostReading {
         })
     }
 
-    /// What the server's sockets dropped from this reading to a later one. Of a listening socket with `TCP_DEFER_ACCEPT` (Apache httpd
-    /// sets it) that includes the last packet of every handshake, which delays nothing: connection requests are at most `ListenDrops`.
+    /// What the server's sockets dropped from this reading to a later one. A listening socket with `TCP_DEFER_ACCEPT`, which Apache httpd
+    /// sets, also counts the last packet of every handshake, though that delays nothing: dropped connection requests are in the kernel's
+    /// `ListenDrops` too.
     fn dropped_until(&self, later: &HostReading) -> Option<u64> {
         let (before, later) = self.dropped.as_ref().zip(later.dropped.as_ref())?;
         let since = |(inode, drops): (&u32, &u32)| {
@@ -258,7 +259,7 @@ fn tcp(root: &Root) -> Option<TcpUse> {
     })
 }
 
-/// Of the clients' network and, where there is a path, the server's.
+/// The sum over the clients' network and, if there is a path, the server's.
 fn together(here: Option<TcpUse>, there: Option<TcpUse>) -> Option<TcpUse> {
     here.zip(there).map(|(here, there)| here.plus(there)).or(here)
 }

@@ -96,12 +96,12 @@ impl Processes {
         Some((at, self.tree.as_ref()?.reading()?))
     }
 
-    /// Where the window opened, for its first slice.
+    /// The reading with which the window, and so its first slice, begins.
     fn at_opening(&self) -> Option<TreeReading> {
         self.opened.clone().map(|(_, reading)| reading)
     }
 
-    /// Where the window closed, or now.
+    /// The reading with which the window closed, or one of now.
     fn at_slice(&self) -> Option<TreeReading> {
         match &self.closed {
             Some((_, reading)) => Some(reading.clone()),
@@ -188,14 +188,14 @@ pub struct Window<'a> {
     /// How often it was read between the announcement of the window and its opening.
     readings: u8,
     is_open: bool,
-    /// From the first look at a level that runs: its workers are not to inherit it.
+    /// Set once the level's threads run, because they would inherit it.
     aside: Option<Aside>,
     watch: Option<Watch>,
     stalls: Vec<CpuWatch>,
     host_closed: Option<HostReading>,
-    /// Where the last slice ended.
+    /// What was read at the end of the last slice.
     slice: Option<SliceReading>,
-    /// How late a packet left the path's relay at most, to the server and to clients, before the last slice's end.
+    /// The longest that a packet left the path's relay too late, to the server and to clients, before the current slice.
     late_ns_max: [u64; 2],
     /// Of the slice that ended with the window.
     stalls_of_last: Vec<CpuWatch>,
@@ -204,7 +204,7 @@ pub struct Window<'a> {
     next_look: Instant,
 }
 
-/// Where a slice ended.
+/// What was read at the end of a slice.
 struct SliceReading {
     server: Option<TreeReading>,
     origin: Option<TreeReading>,
@@ -219,7 +219,7 @@ pub struct SliceUse {
     pub host: HostUse,
     /// By the server's processes; `None` where they cannot be seen.
     pub server: Option<ServerUse>,
-    /// By the server behind it, where there is one.
+    /// By the origin of a proxy, if there is one.
     pub origin: Option<OriginUse>,
 }
 
@@ -479,7 +479,7 @@ impl<'a> Window<'a> {
         let own = self.own();
         let mut host = self.host.until(&closed, &Root::default(), &own);
         if let Some(path) = &mut host.path {
-            // Its relay tells the most since the reading before.
+            // The relay tells the longest since the reading before.
             let [to_server, to_clients] = self.late_ns_max;
             path.to_server.late_ns_max = path.to_server.late_ns_max.max(to_server);
             path.to_clients.late_ns_max = path.to_clients.late_ns_max.max(to_clients);

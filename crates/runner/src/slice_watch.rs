@@ -11,7 +11,7 @@ use webstone_model::record::{CpuWatch, HostUse, OriginUse, ServerUse};
 /// How much later than its end a slice is read: workers end it at their next look at the clock.
 const AFTER: Duration = Duration::from_millis(2);
 
-/// What a worker of this host, or another host, says of a slice.
+/// What a worker of this host, or another host as a whole, reports of a slice.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct SliceReport {
     /// Its number among those who report.
@@ -28,25 +28,25 @@ pub(crate) struct SliceReport {
     pub(crate) busy_ns: u64,
     /// The worker, or all of the other host.
     pub(crate) workers: Vec<WorkerUse>,
-    pub(crate) host: Place,
+    pub(crate) by: ReportedBy,
 }
 
-/// Where a report comes from.
+/// Who reports.
 #[derive(Clone, Debug, Default)]
-pub(crate) enum Place {
+pub(crate) enum ReportedBy {
     #[default]
-    Here,
-    /// From another host, which used this.
-    Elsewhere(Box<HostUse>),
-    /// From another host, which could not read in time what it used.
-    Unseen,
+    Worker,
+    /// Another host, with what it used.
+    Host(Box<HostUse>),
+    /// Another host, which could not read in time what it used.
+    BlindHost,
 }
 
 impl From<WorkerSlice> for SliceReport {
     fn from(slice: WorkerSlice) -> SliceReport {
         let WorkerSlice { number, slice, ns, worker, total, busy_ns } = slice;
         let (requests, errors, workers) = (total.requests, total.errors, vec![worker]);
-        SliceReport { number, slice, ns, requests, errors, busy_ns, workers, host: Place::Here }
+        SliceReport { number, slice, ns, requests, errors, busy_ns, workers, by: ReportedBy::Worker }
     }
 }
 
@@ -100,7 +100,7 @@ impl SliceWatch {
         }
     }
 
-    /// `window` is closed, after this number of slices: reads the last. Earlier ones that are not read yet were missed.
+    /// Reads the last of this number of slices, after the close of `window`. Earlier ones that are not read yet were missed.
     pub(crate) fn close(&mut self, slices: usize, window: &mut Window<'_>) {
         while self.used.len() < slices {
             let used = (self.used.len() + 1 == slices).then(|| window.end_slice());
@@ -126,7 +126,7 @@ impl SliceWatch {
         self.reports.iter().map(Vec::len).max().unwrap_or(0)
     }
 
-    /// A slice once it was read and reported by as many: what was used in it, and the reports in order.
+    /// A slice, once it is read and has this number of reports: what was used in it, and the reports in order.
     pub(crate) fn whole(
         &self,
         slice: usize,

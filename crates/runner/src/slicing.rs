@@ -18,7 +18,7 @@ use webstone_model::record::{IterationRecord, RunRecord};
 use webstone_model::spec::RunSpec;
 
 use crate::order::Step;
-use crate::slice_watch::{KeptUse, Place, SliceReport, SliceWatch};
+use crate::slice_watch::{KeptUse, ReportedBy, SliceReport, SliceWatch};
 
 /// Length of a slice: long enough for the kernel's ticks of 10 ms to tell something, and for reading what the host did to
 /// cost little.
@@ -46,9 +46,9 @@ pub(crate) trait SlicedLevel {
     fn judge(&self, keep: bool);
     /// Extends the window by one slice; returns whether that was in time.
     fn extend(&self) -> bool;
-    /// Where other hosts make the load: every slice is judged, and those that are kept make the figures, or all do.
+    /// Tells other hosts that make the load, once every slice is judged, whether figures are of all slices or of those that are kept.
     fn settle(&self, all: bool);
-    /// Whether they do.
+    /// Whether other hosts make the load.
     fn is_elsewhere(&self) -> bool;
 }
 
@@ -107,7 +107,7 @@ pub(crate) struct Slicing<'a> {
     judged: Vec<Judged>,
     kept_ns: u64,
     is_long: bool,
-    /// Other hosts know what to keep.
+    /// Other hosts have been told which slices make the figures.
     is_settled: bool,
 }
 
@@ -154,7 +154,7 @@ impl<'a> Slicing<'a> {
         }
     }
 
-    /// The window is closed, and `window` has seen that, and other hosts wait to be told what to keep.
+    /// After the close, which `window` has seen: judges the last slices, for which other hosts wait.
     pub(crate) fn settle(&mut self, level: &dyn SlicedLevel, window: &mut Window<'_>) {
         if self.is_settled {
             return;
@@ -227,10 +227,12 @@ impl<'a> Slicing<'a> {
         let mut parts = Vec::new();
         for report in reports {
             measured.generator.workers.extend(report.workers.iter().cloned());
-            let host = match &report.host {
-                Place::Here => continue,
-                Place::Elsewhere(host) => (**host).clone(),
-                Place::Unseen => return unseen(&format!("generator {} was held up", report.number + 1)),
+            let host = match &report.by {
+                ReportedBy::Worker => continue,
+                ReportedBy::Host(host) => (**host).clone(),
+                ReportedBy::BlindHost => {
+                    return unseen(&format!("generator {} was held up", report.number + 1));
+                }
             };
             parts.push(GeneratorPart {
                 generator: report.number as u32,
@@ -265,7 +267,7 @@ impl<'a> Slicing<'a> {
         (measured, self.kept(all))
     }
 
-    /// The same where other hosts were told what to keep, and this is what they measured.
+    /// The same for what other hosts measured, who have been told which slices to keep.
     pub(crate) fn settled(self, measured: &Measured) -> Option<Kept> {
         self.is_settled.then(|| self.kept(measured.left_out.is_empty()))?
     }
@@ -419,25 +421,25 @@ mod tests {
         let record = RunRecord::default();
         let step = Step { clients: 10, rate: None, iteration: 1, arm: None };
         let mut slicing = Slicing::new(&record, step, Duration::from_secs(1), 250 * MS);
-        let mut reported = |slice: u32, waited_ms: u64, first: Place| {
+        let mut reported = |slice: u32, waited_ms: u64, first: ReportedBy| {
             slicing.watch.push(Some(SliceUse::default()));
-            let of = |number: usize, run_queue_ms: u64, host: Place| {
+            let of = |number: usize, run_queue_ms: u64, by: ReportedBy| {
                 let run_queue_ns = Some(run_queue_ms * MS);
                 let workers = vec![WorkerUse { cpu: Some(1), run_queue_ns, ..WorkerUse::default() }];
-                SliceReport { number, workers, requests: 50, host, ..report(slice) }
+                SliceReport { number, workers, requests: 50, by, ..report(slice) }
             };
-            let seen = || Place::Elsewhere(Box::default());
+            let seen = || ReportedBy::Host(Box::default());
             slicing.watch.take([of(1, waited_ms, seen()), of(0, 1, first)]);
             let keep = slicing.judge_next(2).unwrap();
             let judged = slicing.judged.last().unwrap();
             (keep, judged.slice.requests, judged.slice.left_out.clone().unwrap_or_default())
         };
-        let seen = || Place::Elsewhere(Box::default());
+        let seen = || ReportedBy::Host(Box::default());
         assert_eq!(reported(0, 2, seen()), (true, 100, String::new()));
         let (keep, _, why) = reported(1, 90, seen());
         assert!(!keep && why.starts_with("worker 0 of generator 2 on CPU 1 lost 36.0 %"), "{why}");
         assert!(!reported(2, 0, seen()).0, "it follows");
-        let (keep, _, why) = reported(3, 0, Place::Unseen);
+        let (keep, _, why) = reported(3, 0, ReportedBy::BlindHost);
         assert!(!keep && why.starts_with("generator 1 was held up and could not read"), "{why}");
     }
 

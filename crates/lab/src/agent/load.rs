@@ -41,7 +41,7 @@ pub enum LoadAsk {
     Open(u64),
     /// Whether the next slice of the window, in order, is kept.
     Judge(bool),
-    /// The window is closed and every slice judged: those that are kept make the figures, or all do (`true`).
+    /// After the close, once every slice is judged: whether figures are of all slices (`true`) or of those that are kept.
     Settle(bool),
     /// To close the window now, and to say what was measured.
     End,
@@ -105,7 +105,7 @@ pub enum LoadAnswer {
     /// Once a second while a level lasts.
     Beat(Box<Beat>),
     /// A slice of the window has ended.
-    Slice(Box<Slice>),
+    Slice(Box<HostSlice>),
     /// The level is over; the payload is a measured window.
     Ended(Box<Ended>),
     /// To [`LoadAsk::Prepare`] and [`LoadAsk::CheckFiles`]: the target cannot be put under load.
@@ -179,10 +179,10 @@ pub struct Beat {
     pub busiest_worker: Option<f64>,
 }
 
-/// A slice of the window on a host, from which it is judged.
+/// What a host did in a slice of the window, by which the slice is judged.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct Slice {
+pub struct HostSlice {
     /// Its number, from 0.
     pub number: u32,
     /// Its length, in nanoseconds.
@@ -195,7 +195,7 @@ pub struct Slice {
     pub busy_ns: u64,
     /// What each worker used.
     pub workers: Vec<WorkerUse>,
-    /// What its kernel counted, of what matters to the workers; `None` where it was not read in time.
+    /// What its kernel counted that concerns the workers; `None` if it was read too late.
     pub host: Option<HostUse>,
 }
 

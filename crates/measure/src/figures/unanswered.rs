@@ -9,10 +9,10 @@ use crate::metrics::{Histogram, Moments};
 const SECTION: &str = "Unanswered requests";
 
 /// A request has stalled if it has waited this many times as long as the mean of the answered ones, and still has no
-/// answer; and longer than is usual.
+/// answer; and if that wait is unusual.
 const STALLED_TIMES: u64 = 10;
-/// A wait is usual unless answered requests that took longer made up less than this share of all waiting for answers. A server that
-/// serves some clients late has such requests in flight at any moment.
+/// A wait is unusual if answered requests that took longer account for less than this share of all time spent waiting for answers. A
+/// server that serves some clients late has long requests in flight at any moment.
 const UNUSUAL_SHARE: f64 = 0.01;
 
 /// The wait from which on an unanswered request has stalled, in nanoseconds, over all iterations of a level.

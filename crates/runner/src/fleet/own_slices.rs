@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 
 use webstone_engine::{Control, Sliced};
 use webstone_lab::agent::Voice;
-use webstone_lab::agent::load::{LoadAnswer, LoadAsk, Slice};
+use webstone_lab::agent::load::{HostSlice, LoadAnswer, LoadAsk};
 use webstone_lab::window::Window;
 use webstone_measure::metrics::{Measured, WorkerUse};
 use webstone_model::event::Phase;
@@ -13,7 +13,7 @@ use webstone_model::record::{HostUse, OthersUse};
 
 use crate::slice_watch::{KeptUse, SliceReport, SliceWatch};
 
-/// How long after the window it may take to be told what to keep.
+/// How long after the window the controller may take to say which slices to keep.
 const SETTLE_PATIENCE: Duration = Duration::from_secs(20);
 /// Other programs that are named.
 const NAMED_MAX: usize = 2;
@@ -27,7 +27,7 @@ pub(super) struct OwnSlices<'a> {
     said: usize,
     /// Whether each is kept, as far as it was told.
     kept: Vec<bool>,
-    /// Whether all make the figures, once that was told.
+    /// Whether figures are of all of them, once that is told.
     all: Option<bool>,
 }
 
@@ -64,7 +64,7 @@ impl<'a> OwnSlices<'a> {
         self.kept.push(keep);
     }
 
-    /// It is known what makes the figures.
+    /// It is told whether figures are of all slices.
     pub(super) fn settled(&mut self, all: bool) {
         self.all = Some(all);
     }
@@ -74,7 +74,7 @@ impl<'a> OwnSlices<'a> {
             let sum = |of: fn(&SliceReport) -> u64| reports.iter().map(of).fold(0, u64::saturating_add);
             let workers: Vec<WorkerUse> =
                 reports.iter().flat_map(|report| &report.workers).cloned().collect();
-            let slice = Slice {
+            let slice = HostSlice {
                 number: self.said as u32,
                 ns: reports.iter().map(|report| report.ns).max().unwrap_or(0),
                 requests: sum(|it| it.requests),
@@ -90,7 +90,7 @@ impl<'a> OwnSlices<'a> {
         Ok(())
     }
 
-    /// The level has ended, and `window` has seen that: its figures, and what was used in the slices that are kept, if some are not.
+    /// After the end of the level, which `window` has seen: its figures, and what was used in the kept slices, if some are left out.
     ///
     /// # Errors
     /// If it is not told in time what to keep.
@@ -124,7 +124,7 @@ impl<'a> OwnSlices<'a> {
     }
 }
 
-/// What matters to the workers, so that a host has little to send.
+/// Only what concerns the workers, so that a host has little to send.
 fn in_brief(host: &HostUse, workers: &[WorkerUse]) -> HostUse {
     let is_ours = |cpu: u32| workers.iter().any(|worker| worker.cpu.is_none_or(|own| own == cpu));
     let others = host.others.as_ref().map(|others| OthersUse {

@@ -3,10 +3,10 @@
 use std::sync::Mutex;
 
 use webstone_judge::plausible;
-use webstone_lab::agent::load::{LoadAsk, Slice};
+use webstone_lab::agent::load::{HostSlice, LoadAsk};
 
 use super::member::lock;
-use crate::slice_watch::{Place, SliceReport};
+use crate::slice_watch::{ReportedBy, SliceReport};
 
 /// See the module comment.
 #[derive(Default)]
@@ -40,7 +40,7 @@ impl SlicesOfHosts {
     ///
     /// # Errors
     /// Why that cannot be.
-    pub(super) fn said(&self, place: usize, slice: &Slice) -> Result<(), String> {
+    pub(super) fn said(&self, place: usize, slice: &HostSlice) -> Result<(), String> {
         let mut inner = lock(&self.inner);
         let (workers, next) = inner.hosts.get_mut(place).ok_or("it has no part in the level")?;
         if slice.workers.len() != *workers as usize || slice.number != *next {
@@ -49,10 +49,9 @@ impl SlicesOfHosts {
         }
         *next += 1;
         slice.host.as_ref().map_or(Ok(()), plausible::of_host)?;
-        let Slice { number, ns, requests, errors, busy_ns, workers, host } = slice.clone();
-        let host = host.map_or(Place::Unseen, |host| Place::Elsewhere(Box::new(host)));
-        let report =
-            SliceReport { number: place, slice: number, ns, requests, errors, busy_ns, workers, host };
+        let HostSlice { number, ns, requests, errors, busy_ns, workers, host } = slice.clone();
+        let by = host.map_or(ReportedBy::BlindHost, |host| ReportedBy::Host(Box::new(host)));
+        let report = SliceReport { number: place, slice: number, ns, requests, errors, busy_ns, workers, by };
         inner.reports.push(report);
         Ok(())
     }
@@ -84,10 +83,10 @@ mod tests {
         let slices = SlicesOfHosts::default();
         slices.begin([2, 0, 1].into_iter());
         assert_eq!(slices.makers(), [0, 2]);
-        let of = |number, workers| Slice {
+        let of = |number, workers| HostSlice {
             number,
             workers: vec![WorkerUse::default(); workers],
-            ..Slice::default()
+            ..HostSlice::default()
         };
         slices.said(0, &of(0, 2)).unwrap();
         slices.said(2, &of(0, 1)).unwrap();

@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 
 use rand_xoshiro::Xoshiro256PlusPlus;
 use rand_xoshiro::rand_core::{RngCore, SeedableRng};
-use webstone_lab::agent::load::{Beat, Ended, LoadAnswer, Slice};
+use webstone_lab::agent::load::{Beat, Ended, HostSlice, LoadAnswer};
 use webstone_lab::agent::{Heard, PROTOCOL, Payload, Voice, listen};
 use webstone_measure::identities;
 use webstone_measure::metrics::{ClientTotals, Counts, Histogram, Measured, Second, Seconds, WorkerUse};
@@ -120,7 +120,7 @@ fn said_by(host: usize, measured: &Measured, open_ns: u64) -> Vec<u8> {
         voice.say(3, LoadAnswer::Beat(Box::new(beat)), &[]).unwrap();
         let host = Some(HostUse { elapsed_ns: 1_000_000_000, ..HostUse::default() });
         let workers = measured.generator.workers.clone();
-        let slice = Slice { number: slice, ns: 1_000_000_000, workers, host, ..Slice::default() };
+        let slice = HostSlice { number: slice, ns: 1_000_000_000, workers, host, ..HostSlice::default() };
         voice.say(3, LoadAnswer::Slice(Box::new(slice)), &[]).unwrap();
     }
     let wire = measured.clone().to_wire();
