@@ -222,13 +222,7 @@ fn control_costs_each_host_next_to_nothing() {
     arguments.extend(["-q", "--format", "json", "--events", "events"]);
     let controller = Running::start(dir.path(), &arguments);
     let pids: Vec<u32> = (0..agents.len()).map(|of| pid_in(&file(of, "pid"))).collect();
-    let until = Instant::now() + Duration::from_secs(60);
-    let is_open =
-        || fs::read_to_string(dir.path().join("events")).unwrap_or_default().contains("\"measuring\"");
-    while !is_open() {
-        assert!(Instant::now() < until, "the window opens");
-        std::thread::sleep(Duration::from_millis(100));
-    }
+    controller.wait_for_window(&dir.path().join("events"));
     std::thread::sleep(Duration::from_secs(3));
     let look = || {
         let bytes = |of: usize| ["told", "said"].map(|what| fs::metadata(file(of, what)).unwrap().len());

@@ -3,7 +3,7 @@
 
 use std::fs;
 use std::path::{Path, PathBuf};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use serde_json::Value;
 
@@ -30,12 +30,12 @@ pub(crate) fn two(dir: &Path) -> Option<[(String, PathBuf); 2]> {
     Some([agent("one", first), agent("two", last)])
 }
 
-fn number(value: &Value) -> u64 {
+pub(crate) fn number(value: &Value) -> u64 {
     value.as_u64().unwrap_or_else(|| panic!("{value} is no number"))
 }
 
 /// A run with two agents, without options that they cannot share.
-fn run<'a>(url: &'a str, agents: &'a [(String, PathBuf)], more: &[&'a str]) -> Vec<&'a str> {
+pub(crate) fn run<'a>(url: &'a str, agents: &'a [(String, PathBuf)], more: &[&'a str]) -> Vec<&'a str> {
     let mut run = vec!["run", url];
     agents.iter().for_each(|(agent, _)| run.extend(["--generator", agent.as_str()]));
     run.extend(more);
@@ -486,53 +486,4 @@ fn hosts_have_the_clients_names_and_addresses_that_the_run_gives_them() {
         "{}",
         text.out
     );
-}
-
-/// One of two agents is stopped for a third of a second: both leave the same slices out, and what is left adds up.
-#[test]
-fn a_slice_in_which_one_agent_was_stopped_is_left_out_on_both() {
-    let dir = tempfile::tempdir().unwrap();
-    let Some(agents) = two(dir.path()) else { return };
-    let server = Server::start(dir.path(), &["--threads", "1"]);
-    let load = ["-K", "-c", "4", "-d", "6s", "--warmup", "200ms", "--retries", "0", "--events", "events"];
-    let more = [&load[..], &["--format", "json"]].concat();
-    let controller = Running::start(dir.path(), &run(&server.url, &agents, &more));
-    let is_open =
-        || fs::read_to_string(dir.path().join("events")).unwrap_or_default().contains("\"measuring\"");
-    let until = Instant::now() + Duration::from_secs(60);
-    while !is_open() {
-        assert!(Instant::now() < until, "the window opens");
-        std::thread::sleep(Duration::from_millis(50));
-    }
-    std::thread::sleep(Duration::from_millis(1_300));
-    let pid = pid_in(&agents[1].1);
-    signal("STOP", pid);
-    std::thread::sleep(Duration::from_millis(330));
-    signal("CONT", pid);
-    let record = json(&controller.end());
-    let level = &record["iterations"][0];
-    let slices = level["slices"].as_array().expect("slices are in the record");
-    assert_eq!(slices.len(), 6, "{slices:?}");
-    let why: Vec<&str> = slices.iter().filter_map(|slice| slice["left_out"].as_str()).collect();
-    assert!(why.iter().any(|why| why.contains("generator 2")), "{why:?}");
-    for check in level["identities"].as_array().unwrap() {
-        assert_eq!(check["holds"], true, "{check}");
-    }
-    let left_out = &level["measured"]["left_out"];
-    if left_out.is_null() {
-        // Beside other programs less than half of the window may be clean, and all of it counts.
-        assert!(why.len() > 3, "{slices:?}");
-        return;
-    }
-    assert_eq!(number(&left_out["slices"]), why.len() as u64);
-    let window_ns = number(&level["measured"]["window_ns"]);
-    assert_eq!(window_ns + number(&left_out["ns"]), 6_000_000_000);
-    let kept = slices.iter().filter(|slice| slice["left_out"].is_null());
-    let requests: u64 = kept.map(|slice| number(&slice["requests"])).sum();
-    assert_eq!(number(&level["measured"]["counts"]["succeeded"]), requests);
-    // What each host used is limited to the same time.
-    for part in level["parts"].as_array().unwrap() {
-        let elapsed_ns = number(&part["host"]["elapsed_ns"]);
-        assert!(elapsed_ns.abs_diff(window_ns) < window_ns / 5, "{elapsed_ns} of {window_ns}");
-    }
 }

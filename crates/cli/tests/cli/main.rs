@@ -45,6 +45,7 @@ mod series;
 mod server;
 mod server_hosts;
 mod server_tls;
+mod slices;
 mod source_ports;
 mod specification;
 mod stored_duels;

@@ -3,6 +3,7 @@
 use std::io::{BufRead, BufReader, Lines, Read};
 use std::path::Path;
 use std::process::{Child, ChildStderr, ChildStdin, ChildStdout, Command, Stdio};
+use std::time::{Duration, Instant};
 
 /// The result of one call of the program.
 #[derive(Debug)]
@@ -138,6 +139,15 @@ impl Running {
     pub(crate) fn signal(&self, name: &str) {
         let status = Command::new("kill").args(["-s", name, &self.child.id().to_string()]).status().unwrap();
         assert!(status.success());
+    }
+
+    /// Waits until the window of its first level is open, by the file of its `--events`.
+    pub(crate) fn wait_for_window(&self, events: &Path) {
+        let until = Instant::now() + Duration::from_secs(60);
+        while !std::fs::read_to_string(events).unwrap_or_default().contains("\"measuring\"") {
+            assert!(Instant::now() < until, "the window opens");
+            std::thread::sleep(Duration::from_millis(50));
+        }
     }
 
     /// Waits for its end: the exit code (−1 if a signal ended it), and the rest of its output.
