@@ -376,7 +376,7 @@ impl<B: Backend, L: Layer, P: Session> Worker<B, L, P> {
     }
 
     /// Asks for events until there are some, or until `until_ns`: a server on this host need not wake this thread, which would cost
-    /// it one to two microseconds for an answer.
+    /// it 5 µs or more each time.
     fn wait_awake(&mut self, until_ns: u64) -> std::io::Result<usize> {
         let count = self.backend.wait(0)?;
         if count > 0 {

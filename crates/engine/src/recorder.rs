@@ -142,6 +142,7 @@ impl Recorder {
                 .run_queue_ns
                 .zip(self.cpu_at_open.run_queue_ns)
                 .map(|(close, open)| close.saturating_sub(open).min(self.measured.window_ns)),
+            sleeps: cpu.sleeps - self.cpu_at_open.sleeps,
             ..worker
         }];
     }

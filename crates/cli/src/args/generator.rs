@@ -54,9 +54,8 @@ pub struct GeneratorArgs {
 
     /// Wait for answers and arrivals without sleeping; takes a whole CPU per worker
     ///
-    /// By default in closed loop on a virtual machine whose server webstone starts on other CPUs: there, waking a worker costs the
-    /// server one to two microseconds an answer, which is a tenth of its speed and more. In open loop it sends requests closer to
-    /// their time.
+    /// The default in closed loop on a virtual machine, if webstone starts the server, on other CPUs: there a server spends 5 µs or
+    /// more on each waking of a worker, a tenth to a half of its speed. In open loop it sends requests closer to their time.
     #[arg(long, conflicts_with = "no_spin")]
     pub spin: bool => (generator.spin = "decided by webstone", |_, run| run.generator.spin = Some(true)),
 

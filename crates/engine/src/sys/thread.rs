@@ -16,6 +16,8 @@ pub(crate) struct CpuUse {
     /// Time that it was ready to run but had to wait for a CPU, in nanoseconds; absent if the kernel does not report
     /// it.
     pub(crate) run_queue_ns: Option<u64>,
+    /// How often it slept until something woke it.
+    pub(crate) sleeps: u64,
 }
 
 /// Binds the calling thread to one CPU.
@@ -74,6 +76,7 @@ pub(crate) fn cpu_use() -> CpuUse {
         run_queue_ns: std::fs::read_to_string("/proc/thread-self/schedstat")
             .ok()
             .and_then(|text| run_queue(&text)),
+        sleeps: usage.ru_nvcsw as u64,
     }
 }
 
@@ -111,6 +114,15 @@ mod tests {
         while super::super::clock::now_ns() - start < 30_000_000 {}
         let after = cpu_use();
         assert!(after.user_ns + after.system_ns > before.user_ns + before.system_ns);
+    }
+
+    #[test]
+    fn sleeps_are_counted() {
+        let before = cpu_use();
+        (0..5).for_each(|_| std::thread::sleep(std::time::Duration::from_millis(1)));
+        let slept = cpu_use().sleeps - before.sleeps;
+        // A page of a program that is read from disk is waited for, too.
+        assert!((5..50).contains(&slept), "{slept}");
     }
 
     #[test]

@@ -105,6 +105,9 @@ pub struct WorkerUse {
     pub loops: u64,
     /// Events that it handled.
     pub events: u64,
+    /// How often it slept until something woke it: voluntary context switches (`ru_nvcsw`).
+    #[serde(skip_serializing_if = "crate::units::is_zero")]
+    pub sleeps: u64,
 }
 
 impl WorkerUse {
@@ -384,6 +387,7 @@ impl Measured {
             mine.opening_delay_ns = mine.opening_delay_ns.max(theirs.opening_delay_ns);
             add(&mut mine.loops, theirs.loops);
             add(&mut mine.events, theirs.events);
+            add(&mut mine.sleeps, theirs.sleeps);
         }
         self.generator.metrics_bytes_max =
             self.generator.metrics_bytes_max.max(other.generator.metrics_bytes_max);

@@ -267,6 +267,7 @@ fn worker_line(record: &str, run: &IterationRecord, number: usize, worker: &Work
     line.cell("Share of its CPU", "%", share);
     line.cell("Rounds of its loop", "", worker.loops);
     line.cell("Events", "", worker.events);
+    line.cell("Sleeps", "", worker.sleeps);
     let generator = &run.measured.generator;
     let at = |times: &Histogram, percentile| {
         (!times.is_empty()).then(|| in_seconds(times.value_at_percentile(percentile)) * MS)
