@@ -1,5 +1,5 @@
-//! The figures in `figures.json`, which is stored beside the record: as the program that measured computed them. And their comparison
-//! with what this program computes from the record.
+//! The figures in `figures.json`, stored beside the record as the measuring program computed them, and their comparison with what this
+//! program computes from the record.
 //!
 //! The comparison walks two trees of JSON and knows no figure by name. So a new figure is compared from its first day, and a figure
 //! that only one of the versions knows is not taken for one that differs.

@@ -93,7 +93,7 @@ impl Format {
         matches!(self, Format::Xlsx)
     }
 
-    /// Whether several records make one document. Of the other formats the documents of each follow one another.
+    /// Whether several records make one document. In other formats the documents of the records follow one another.
     pub fn joins(self) -> bool {
         matches!(self, Format::Html | Format::Xlsx | Format::Prometheus | Format::Otel | Format::Junit)
     }
@@ -183,7 +183,7 @@ impl fmt::Display for Subject {
     }
 }
 
-/// A name that is no format's.
+/// A name that is not a format's.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("`{text}` is not a report format\nhint: {hint}")]
 pub struct UnknownFormat {

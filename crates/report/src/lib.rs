@@ -111,14 +111,14 @@ impl Default for Options {
 /// The tables that CSV can hold: a file of comma-separated values is one table.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum CsvTable {
-    /// One row a level and iteration.
+    /// One row per level and iteration.
     #[default]
     Levels,
-    /// One row a page that was asked for in a level and iteration.
+    /// One row per page that was asked for in a level and iteration.
     Pages,
-    /// One row a host that made load in a level and iteration, where several did.
+    /// One row per host that made load in a level and iteration, where several did.
     Generators,
-    /// One row a host of the server in a level and iteration, where agents watched it.
+    /// One row per host of the server in a level and iteration, where agents watched it.
     ServerHosts,
 }
 
@@ -169,7 +169,7 @@ pub enum ReportError {
     /// Rows of pages are stored beside the record and could not be read.
     #[error("{0}")]
     Pages(#[from] PageRowsError),
-    /// Whatever the report is written into failed.
+    /// Writing the report to its destination failed.
     #[error("the report cannot be written: {0}")]
     Write(#[from] io::Error),
 }
@@ -214,7 +214,7 @@ pub fn write(
     Ok(out.write_all(&whole)?)
 }
 
-/// What a format is drawn from, where it draws blocks. The verdict is on the whole run, whatever part of it is `shown`.
+/// The blocks that a format draws; `None` if it has a shape of its own. The verdict is on the whole run, whatever part of it is `shown`.
 fn document(record: &RunRecord, shown: &RunRecord, format: Format, options: &Options) -> Option<Document> {
     let verdict = || verdict::of(record);
     let mut document = match format {
@@ -227,7 +227,7 @@ fn document(record: &RunRecord, shown: &RunRecord, format: Format, options: &Opt
     Some(document)
 }
 
-/// The blocks that [`Format::Text`], [`Format::Hit`] and [`Format::Markdown`] draw, as JSON, a block a line; empty of formats with a
+/// The blocks that [`Format::Text`], [`Format::Hit`] and [`Format::Markdown`] draw, as JSON, one block per line; empty for formats with a
 /// shape of their own.
 ///
 /// # Errors

@@ -1,5 +1,5 @@
-//! The example files and the published tables that they are made for: every cell of an example stands beside the tables that were
-//! measured as it is, row by row, and beside no other.
+//! The example files and the published tables that they are made for: every cell of an example is compared, row by row, with the tables
+//! that were measured like it, and with no other.
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on may panic")]
 
 mod records;
@@ -48,7 +48,7 @@ fn measured(cell: &Cell) -> RunRecord {
     record
 }
 
-/// By cell: the tables that it stands beside, and how many of their rows.
+/// For each cell: the tables that it is compared with, and how many of their rows.
 fn tables(example: &str) -> BTreeMap<String, BTreeMap<&'static str, usize>> {
     let all: Vec<&Published> = published().iter().collect();
     let of = |cell: &Cell| {
@@ -120,7 +120,7 @@ fn a_version_of_the_module_is_told_from_the_others() {
     assert_eq!(apart(&cgi, &[table(a)])[0].other, Other::Interface);
 }
 
-/// A table of peaks has a row for each figure where they were reached at other clients.
+/// A table of peaks has a row per figure if these were reached at different numbers of clients.
 #[test]
 fn proliant_has_a_cell_for_each_entry_of_its_table() {
     let found = tables("proliant");
@@ -187,7 +187,7 @@ fn wasd_has_a_cell_for_each_row_of_its_tables() {
         assert_eq!(beside, expected, "{cell}");
         beside.into_iter().for_each(|(table, found)| *rows.entry(table).or_default() += found);
     }
-    // The cache of the server is said for its tables of files alone: others have a cell of each kind for a row.
+    // Only the tables of files state whether the server cached: others have two cells for a row, one with the cache and one without.
     let both_caches = ["wasd-transfer", "wasd-scripting-first", "wasd-scripting-second"];
     for table in published().iter().filter(|table| table.document.id == "wasd") {
         let id = table.id.as_str();

@@ -53,7 +53,7 @@ fn metrics_have_the_classes_of_error_of_the_protocols_in_use_and_those_that_occu
     let mut pages = record.clone();
     pages.workload.pages[0].files[0].detail.tls = true;
     assert_eq!(one(&pages), all - http2);
-    // A server behind a proxy, say, that was told of in no URL.
+    // An error of HTTP/2 is counted even if nothing says that the run speaks HTTP/2.
     let example =
         || ErrorExample { at_ns: 0, address: String::new(), request: String::new(), detail: String::new() };
     record.iterations[0].measured.errors.add(ErrorClass::H2Goaway, example);
@@ -424,7 +424,7 @@ fn retransmissions_are_in_every_format() {
     }
 }
 
-/// What `verify` asks of a record beside its files, of one that several hosts made.
+/// What `verify` checks in a record apart from its files, here in one made by several hosts.
 #[test]
 fn a_record_of_several_hosts_agrees_with_itself_and_a_part_that_was_changed_does_not() {
     let rules = |record: &RunRecord| -> Vec<String> {

@@ -44,7 +44,7 @@ fn columns(table: &str) -> String {
     names.iter().zip(&row).map(|(name, cell)| format!("{name:<28} {cell}\n")).collect()
 }
 
-/// An HTML report without what has a file of its own (style, script, definitions), an element a line.
+/// An HTML report without what has a file of its own (style, script, definitions), one element per line.
 fn body(page: &str) -> String {
     let mut body = String::new();
     let mut rest = page;
@@ -82,7 +82,7 @@ fn wide() -> Options {
     Options { width: 120, ..Options::default() }
 }
 
-/// What is said of every record, in full, of a quick measurement, and in short.
+/// The full, quick and short reports of every record.
 #[test]
 fn documents() {
     let full = Options { full: true, pages_max: 20, ..Options::default() };

@@ -23,7 +23,7 @@ fn text_of_a_record_is_never_markup() {
         assert!(!page.contains("<img"), "nor as an image");
         assert_eq!(page.matches("<script").count(), 1, "the one script is the report's own");
         assert_eq!(page.matches("</script>").count(), 1);
-        // An attribute cannot be left: every quote of the record is escaped.
+        // No text can end an attribute: every quote of the record is escaped.
         assert!(!page.contains("\"'&gt;"));
     }
 }
@@ -63,7 +63,7 @@ fn the_verdict_stands_above_the_headline_and_both_above_the_charts() {
 #[test]
 fn charts_hold_the_values_of_the_tables() {
     let page = html(&records::small());
-    // The level table of tests/golden/small-80.txt: 1,813, 1,803 and 1,818 connections a second at 5, 10, 20 clients.
+    // The level table of tests/golden/small-80.txt: 1,813, 1,803 and 1,818 connections per second at 5, 10, 20 clients.
     assert!(page.contains("data-x=\"5|10|20\" data-y=\"1,813|1,803|1,818\""), "{page}");
 }
 

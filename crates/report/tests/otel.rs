@@ -8,7 +8,7 @@ use opentelemetry_proto::tonic::metrics::v1::metric::Data;
 use serde_json::Value;
 use webstone_report::{Format, Options, render_all};
 
-/// Where something of ours is not in theirs: a name that their types do not know is dropped by them.
+/// Where something of ours is missing in theirs: their types drop a name that they do not know.
 fn missing(ours: &Value, theirs: &Value, place: &str) -> Option<String> {
     match (ours, theirs) {
         (Value::Object(ours), Value::Object(theirs)) => ours.iter().find_map(|(name, value)| {

@@ -12,7 +12,7 @@ use serde::Serialize;
 use serde_json::json;
 use tokio::sync::mpsc::Receiver;
 
-/// Scripts and styles are the front's own files; nothing is asked of anybody else, and nobody may frame a page.
+/// Scripts and styles are the front's own files; nothing is requested from anywhere else, and nobody may frame a page.
 const PAGE_POLICY: &str = "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; connect-src 'self'; \
      frame-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'";
 /// A report has its own policy in the page, which admits its own script by its hash. Here it is put into an origin of its own, which
@@ -24,7 +24,7 @@ const REPORT_POLICY: &str = "sandbox allow-scripts; frame-ancestors 'self'";
 pub(crate) enum Content {
     /// All of it.
     Whole(Option<Bytes>),
-    /// Lines that come as they come.
+    /// Lines, sent as they come.
     Lines(Receiver<Bytes>),
 }
 
@@ -89,7 +89,7 @@ pub(crate) fn value(status: StatusCode, value: &impl Serialize) -> Answer {
     }
 }
 
-/// Nothing but that it is done.
+/// Success, without a body.
 pub(crate) fn done() -> Answer {
     let mut answer = with(StatusCode::NO_CONTENT, "text/plain", Content::Whole(None));
     answer.headers_mut().remove(CONTENT_TYPE);
@@ -116,7 +116,7 @@ pub(crate) fn report(page: Vec<u8>) -> Answer {
     answer
         .headers_mut()
         .insert(HeaderName::from_static("content-security-policy"), HeaderValue::from_static(REPORT_POLICY));
-    // Which a sandboxed page must not have: Fetch, "opener policy".
+    // A sandboxed page must not have this field: Fetch, "opener policy".
     answer.headers_mut().remove(HeaderName::from_static("cross-origin-opener-policy"));
     answer
 }

@@ -4,7 +4,7 @@
 use serde::Serialize;
 use webstone_model::spec::RunSpec;
 
-/// What a testbed file comes to.
+/// What a testbed file would run.
 #[derive(Clone, Debug)]
 pub struct Planned {
     /// All of the run, or of what the cells of a series have in common.
@@ -13,7 +13,7 @@ pub struct Planned {
     pub cells: Vec<String>,
     /// Of a series: how often each cell runs.
     pub rounds: u32,
-    /// What will not be as the user may think.
+    /// What may not be as the user expects.
     pub warnings: Vec<String>,
     /// What would be typed for the same, where flags alone can say it.
     pub command_line: Option<Vec<String>>,
@@ -57,7 +57,7 @@ pub trait Desk: Send + Sync {
     /// The workloads that are built in: name, and what it is.
     fn workloads(&self) -> Vec<(String, String)>;
 
-    /// What this host's load generator can do at best, as it was measured; `None` where nobody has.
+    /// What this host's load generator can do at best; `None` if it was not measured.
     fn calibration(&self) -> Option<String>;
 
     /// The program's version, with its commit.

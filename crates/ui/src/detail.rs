@@ -50,7 +50,7 @@ pub(crate) fn of(directory: &Path) -> Result<Value, NoPage> {
     }))
 }
 
-/// The cells of a series that were not measured to their end. None where that cannot be read: its report says why.
+/// The cells of a series that were not measured to their end. Empty if this cannot be read: its report says why.
 fn missing(directory: &Path) -> Vec<String> {
     let Ok((directory, series)) = series::load(directory) else { return Vec::new() };
     let Ok(records) = series::records(&directory, &series) else { return Vec::new() };
@@ -73,19 +73,19 @@ fn files(directory: &Path) -> Vec<Value> {
     files.into_iter().map(|(name, bytes)| json!({ "name": name, "bytes": bytes })).collect()
 }
 
-/// The specification as a testbed file that says no more than what differs from the defaults. `None` where it cannot be written.
+/// The specification as a testbed file with only what differs from the defaults. `None` where it cannot be written.
 fn asked_again(record: &RunRecord) -> Option<String> {
     let defaults = serde_json::to_value(RunSpec::default()).ok()?;
     let mut spec = serde_json::to_value(&record.spec).ok()?;
     keep_what_differs(&mut spec, &defaults);
     if record.target.embedded || record.target.software.is_some() {
-        // Where the server was started, its address was a free port.
+        // The address of a server that webstone started was a free port.
         spec.as_object_mut()?.remove("target");
     }
     toml::to_string(&spec).ok()
 }
 
-/// Takes out of a value what is as in another, and what says nothing.
+/// Removes from a value what is the same in another, and nulls.
 fn keep_what_differs(value: &mut Value, other: &Value) {
     let Value::Object(map) = value else { return };
     map.retain(|key, value| !value.is_null() && other.get(key) != Some(value));

@@ -1,4 +1,4 @@
-//! The form: the specification's own schema, so that a new key needs no work in the browser; what a filled form comes to; presets.
+//! The form: the specification's own schema, so that a new key needs no work in the browser; the check of a filled form; presets.
 
 use indexmap::IndexMap;
 use serde::{Deserialize, Serialize};
@@ -177,7 +177,7 @@ fn table(parts: &IndexMap<String, Said>) -> toml::Table {
     parts.iter().filter_map(|(key, part)| Some((key.clone(), part.toml()?))).collect()
 }
 
-/// What a filled form comes to.
+/// What the check of a filled form found.
 #[derive(Clone, Debug, Serialize)]
 pub(crate) struct Checked {
     /// As a testbed file.
@@ -218,8 +218,8 @@ impl Filled {
         if self.command == "find" { "run" } else { &self.command }
     }
 
-    /// Holds it against the rules of a testbed file, and against what one may do here. The command line is asked only about what
-    /// may be done: it may read files that a testbed names.
+    /// Checks it against the rules of a testbed file, and against what is allowed here. The command line is asked only about what is
+    /// allowed: it may read files that a testbed names.
     pub(crate) fn check(&self, desk: &dyn Desk, granted: &[Power]) -> Checked {
         let toml = match (&self.toml, &self.spec) {
             (Some(toml), _) => toml.clone(),
@@ -272,7 +272,7 @@ impl Filled {
         }
     }
 
-    /// What the command cannot do without, and a testbed file can.
+    /// The problem if the testbed lacks something that the command needs, although a testbed file may do without it.
     fn needed(&self, spec: &RunSpec) -> Option<Problem> {
         let missing = |key: &str, message: &str, hint: &str| {
             Some(Problem {
@@ -303,7 +303,7 @@ impl Filled {
     }
 }
 
-/// The same with key and line as far as each tells the other.
+/// The problem with its key, which a line tells if the problem has only that.
 fn placed(problem: Problem, toml: &str) -> Problem {
     let key = problem.key.or_else(|| key_of_line(toml, problem.line?));
     Problem { key, ..problem }

@@ -70,7 +70,7 @@ pub(crate) enum Refusal {
     /// The method is not the one of this address.
     #[error("this method is not allowed here")]
     Method,
-    /// No token, or another.
+    /// No token, or a wrong one.
     #[error("the token is missing or wrong: open the address that `webstone ui` printed")]
     Token,
     /// A body of another type.
@@ -107,7 +107,7 @@ impl Guard {
     /// Whether a request may pass.
     ///
     /// # Errors
-    /// The first rule that it breaks, in the order of what could do most harm.
+    /// The first rule that it breaks, the most harmful first.
     pub(crate) fn admit(
         &self,
         door: Door,

@@ -1,5 +1,5 @@
-//! Starting runs. A run inherits neither the front's low priority nor its CPUs nor its terminal: the thread that starts runs
-//! keeps those of the front's beginning. A run outlives the front.
+//! Starting runs. A run inherits neither the front's low priority nor its CPUs nor its terminal: the thread that starts runs keeps those
+//! that the front was started with. A run outlives the front.
 
 use std::fs::File;
 use std::io::{self, Write};
@@ -31,7 +31,7 @@ pub(crate) struct Order {
 pub(crate) enum What {
     /// A testbed file, by its text.
     Testbed(String),
-    /// What is missing of a series, by its directory.
+    /// The unmeasured rest of a series, by its directory.
     Rest(PathBuf),
 }
 
@@ -63,7 +63,7 @@ impl Launcher {
             let _ = begins.send(());
             obey(&to_start, &program, &runs_dir);
         })?;
-        // A thread has its name, by which its CPUs are left alone, once it runs.
+        // A thread has its name, by which its CPUs are left alone, only once it runs.
         let _ = begun.recv();
         Ok(Launcher { orders })
     }
@@ -98,7 +98,7 @@ fn start(order: &Order, program: &Path, runs_dir: &Path) -> Answer {
     };
     let place = Place::create(runs_dir, &entry)?;
     let output = place.new_file(&place.output())?;
-    // The run would make it for everybody to read.
+    // If the run made this file, everybody could read it.
     place.new_file(&place.events())?;
     let mut run = Command::new(program);
     run.arg(&order.command);

@@ -1,8 +1,8 @@
-//! `webstone ui`: a front for a browser on the same host. It starts runs as processes of their own, which go on when it ends, shows
-//! them while they run, and what is stored of them.
+//! `webstone ui`: a front for a browser on the same host. It starts runs as processes of their own, which continue when it ends, shows them
+//! while they run, and what is stored of them.
 //!
-//! Nothing of a measurement happens here. Live figures are those that a run tells (`--events`); reports are rendered by
-//! `webstone-report` from records; whether a testbed is right, the command line says ([`Desk`]). Who may ask: `guard`.
+//! Nothing of a measurement happens here. Live figures are those that a run reports (`--events`); reports are rendered by `webstone-report`
+//! from records; the command line decides whether a testbed is right ([`Desk`]). Who may ask: `guard`.
 #![forbid(unsafe_code)]
 
 mod answer;
@@ -44,7 +44,7 @@ use runs::Runs;
 
 /// How often the front looks at the runs that are on.
 const LOOK: Duration = Duration::from_millis(500);
-/// How long nobody has to ask for anything before a front ends that ends by itself.
+/// A front that ends by itself does so after this time without a request.
 const IDLE: Duration = Duration::from_secs(60);
 
 /// What a front is to be.
@@ -94,7 +94,7 @@ pub enum UiError {
     System {
         /// What was tried.
         what: &'static str,
-        /// What came of it.
+        /// Why it failed.
         error: io::Error,
     },
 }
@@ -126,7 +126,7 @@ impl Bound {
         &self.url
     }
 
-    /// Serves until `is_over` says so. Runs that are on go on.
+    /// Serves until `is_over` says so. Runs in progress continue.
     ///
     /// # Errors
     /// If the listening socket fails.

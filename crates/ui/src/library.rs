@@ -19,9 +19,9 @@ use webstone_store::library::{
 const FIRST: usize = 100;
 /// Rows that are made at a time afterwards, while pages are answered from what there is.
 const MORE: usize = 50;
-/// Between two of them.
+/// Pause between two of them.
 const PAUSE: Duration = Duration::from_millis(10);
-/// Between two looks at the directory that searches cause.
+/// Shortest time between two looks at the directory that searches cause.
 const LOOK_EVERY: Duration = Duration::from_millis(500);
 /// Most rows of an answer.
 const ROWS_MAX: usize = 1000;
@@ -30,9 +30,9 @@ const ROWS_MAX: usize = 1000;
 #[derive(Debug, Default)]
 pub(crate) struct Shelf {
     library: Arc<Mutex<Option<Library>>>,
-    /// Whether a thread reads what nobody has read yet.
+    /// Whether a thread reads records that were not read yet.
     is_read_on: Arc<AtomicBool>,
-    /// Whether a thread looks what has changed.
+    /// Whether a thread checks what has changed.
     is_looked_at: Arc<AtomicBool>,
     /// Whether the front itself has changed something since it last looked.
     is_changed: AtomicBool,
@@ -208,7 +208,7 @@ impl Shelf {
             *library = None;
             return Ok(library);
         }
-        // Most of the time is this look, which keeps nobody from the library.
+        // Most of the time goes into this look, which holds no lock on the library.
         let listing = Library::look(runs_dir)?;
         let mut library = self.library.lock().unwrap_or_else(PoisonError::into_inner);
         match library.as_mut() {
@@ -246,7 +246,7 @@ impl Shelf {
                     _ => true,
                 };
                 drop(library);
-                // Who waits for an answer goes first: a lock is not fair.
+                // Requests that wait for the library go first: a lock is not fair.
                 std::thread::sleep(PAUSE);
             }
             ends.store(false, Ordering::Release);

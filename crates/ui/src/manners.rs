@@ -71,8 +71,8 @@ pub(crate) fn keep_off(runs: &[u32], all: &[usize]) {
     }
 }
 
-/// All threads of the front but the one that starts runs. Those that read files for pages were started at any time, and have the CPUs
-/// of that time.
+/// All threads of the front but the one that starts runs. Threads that read files for pages start at any time, and have the CPUs of that
+/// time.
 fn own_threads() -> Vec<Pid> {
     let tasks = fs::read_dir("/proc/self/task").into_iter().flatten().filter_map(Result::ok);
     let is_other = |task: &fs::DirEntry| {

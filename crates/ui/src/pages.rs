@@ -1,4 +1,4 @@
-//! Reports and comparisons as pages, rendered anew from records: a page that lies beside a record may be somebody else's.
+//! Reports and comparisons as pages, always rendered from records: a page stored beside a record may be somebody else's.
 
 use std::path::{Path, PathBuf};
 
@@ -63,7 +63,7 @@ fn unread(error: StoreError) -> NoPage {
     NoPage::of(&error, error.hint().map(str::to_owned))
 }
 
-/// What came of a comparison, and its page where there may be one.
+/// The result of a comparison, and its page where there may be one.
 #[derive(Debug)]
 pub(crate) struct ComparedRuns {
     pub(crate) summary: Value,
@@ -130,7 +130,7 @@ pub(crate) fn compare(paths: &[PathBuf], is_forced: bool) -> Result<ComparedRuns
     Ok(ComparedRuns { summary, page: Some(page) })
 }
 
-/// Whether there is a figure of which nothing can be said for want of iterations.
+/// Whether nothing can be said of a figure because there are too few iterations.
 fn has_too_few(compared: &Comparison) -> bool {
     let levels = compared.candidates.iter().flat_map(|candidate| &candidate.levels);
     levels.flat_map(|level| &level.rows).any(|row: &Row| row.why == Some(Why::TooFewIterations))

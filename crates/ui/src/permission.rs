@@ -36,8 +36,8 @@ pub(crate) fn refusal(spec: &RunSpec, granted: &[Power]) -> Option<Problem> {
     })
 }
 
-/// Why a file in the directory of runs may be another one a moment later: another user could write it, or put something else in
-/// its place. `None`: nobody could.
+/// Why a file in the directory of runs may change after a check: another user could write it, or put something else in its place. `None`:
+/// nobody could.
 ///
 /// # Errors
 /// If what the path leads through cannot be looked at.

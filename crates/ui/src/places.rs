@@ -37,7 +37,7 @@ struct Crowd {
 }
 
 impl Places {
-    /// This many. A user's new connection replaces another of the same user only after `grace`.
+    /// Makes this many places. A user's new connection replaces another of the same user only after `grace`.
     pub(crate) fn new(places: usize, grace: Duration) -> Places {
         Places { places, grace, crowd: Mutex::default() }
     }

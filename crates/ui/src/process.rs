@@ -5,7 +5,7 @@ use std::io;
 use rustix::process::{Pid, Signal, kill_process};
 use serde::{Deserialize, Serialize};
 
-/// A process, told from others that get its number later by when it began.
+/// A process; its start time distinguishes it from later ones with the same number.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Process {
     /// Its number.
@@ -36,7 +36,7 @@ impl Process {
         Process::look(self.id).is_ok_and(|(found, has_ended)| found == self && !has_ended)
     }
 
-    /// The process of a number, and whether it only waits to be waited for.
+    /// The process of a number, and whether it is a zombie.
     fn look(id: u32) -> io::Result<(Process, bool)> {
         let text = std::fs::read_to_string(format!("/proc/{id}/stat"))?;
         // The name may hold anything, brackets and blanks as well. What follows its last bracket begins with field 3; proc(5) numbers

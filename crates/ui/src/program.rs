@@ -1,5 +1,5 @@
-//! What the program itself does with a stored run: `verify`, `archive`, `certify`. They are the command line's, called as it is
-//! called, without a shell.
+//! What the program itself does with a stored run: `verify`, `archive`, `certify`. These are commands of the command line, run without a
+//! shell.
 
 use std::io;
 use std::path::Path;
@@ -26,7 +26,7 @@ pub(crate) fn run(program: &Path, command: &str, path: &Path) -> io::Result<Prin
     let mut run = Command::new(program);
     run.args(["--color", "never", command]).stdin(Stdio::null());
     if command == "archive" {
-        // A page does not know where the front was started: the whole path is what it prints.
+        // A page does not know where the front was started, so the command prints the whole path.
         let mut file = path.file_name().unwrap_or_default().to_owned();
         file.push(".tar.gz");
         run.arg("--output").arg(std::env::current_dir()?.join(file));

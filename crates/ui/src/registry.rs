@@ -23,9 +23,9 @@ use webstone_store::plain_file::{self, Links};
 
 use crate::process::Process;
 
-/// What says that a directory is the place of a run.
+/// The file that marks a directory as the place of a run.
 const RUN: &str = "run.json";
-/// Largest of it, in bytes: a command line may be long.
+/// Its largest size in bytes: a command line may be long.
 const ENTRY_BYTES_MAX: u64 = 1 << 20;
 const WATCHED_BY: &str = "watched_by";
 /// Below the directory of runs.
@@ -65,14 +65,14 @@ pub fn watched_by(events: &Path) -> Option<PathBuf> {
     directory.join(RUN).exists().then(|| directory.join(WATCHED_BY))
 }
 
-/// The place of one.
+/// The place of a run.
 #[derive(Clone, Debug)]
 pub struct Place {
     directory: PathBuf,
 }
 
 impl Place {
-    /// A new one for a run.
+    /// A new place for a run.
     ///
     /// # Errors
     /// If it cannot be made.
@@ -151,7 +151,7 @@ impl Place {
         self.replace("ended.json", end)
     }
 
-    /// Whether this user made it: others who may write to the directory of runs may say of any process that it is a run.
+    /// Whether this user made it: others who may write to the directory of runs could claim that any process is a run.
     pub(crate) fn is_own(&self) -> bool {
         let owner = |file: &Path| Some(file.symlink_metadata().ok()?.uid());
         let own = Some(rustix::process::geteuid().as_raw());
@@ -177,7 +177,7 @@ impl Place {
     }
 }
 
-/// Sees to it that a directory is this user's alone. In one of somebody else's, or where a link leads, files would be made wherever that
+/// Makes sure that a directory is this user's alone. In somebody else's directory, or through a link, files would be made wherever that
 /// user wants.
 fn own_alone(directory: &Path) -> io::Result<()> {
     let found = directory.symlink_metadata()?;
@@ -194,7 +194,7 @@ fn own_alone(directory: &Path) -> io::Result<()> {
     }
 }
 
-/// Those of a directory of runs, the newest first.
+/// The places in a directory of runs, the newest first.
 pub(crate) fn places(runs_dir: &Path) -> Vec<Place> {
     let mut places = all_places(runs_dir);
     places.truncate(PLACES_MAX);
@@ -212,7 +212,7 @@ fn all_places(runs_dir: &Path) -> Vec<Place> {
     places
 }
 
-/// Removes those of runs that are long over. Their records are elsewhere.
+/// Removes the places of runs that ended long ago. Their records are elsewhere.
 pub(crate) fn tidy(runs_dir: &Path) {
     let is_over = |place: &Place| {
         let process = place.entry().ok().and_then(|entry| entry.process);

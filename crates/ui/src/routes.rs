@@ -59,7 +59,7 @@ type Handler = fn(&Front, &Asked<'_>) -> Result<Answer, Failed>;
 enum Does {
     /// Answers a GET.
     Reads(Handler),
-    /// Answers a POST, and leaves everything as it is.
+    /// Answers a POST, and changes nothing.
     Judges(Handler),
     /// Changes or starts something, by a POST; not where pages may only look.
     Changes(Handler),
@@ -139,7 +139,7 @@ pub(crate) struct Front {
 }
 
 impl Front {
-    /// Of its parts.
+    /// A front of these parts.
     pub(crate) fn new(options: Options, guard: Guard, runs: Runs, desk: Arc<dyn Desk>, cpus: usize) -> Front {
         Front {
             options,
@@ -157,14 +157,14 @@ impl Front {
         &self.guard
     }
 
-    /// Looks at the runs; the processes of those that are on.
+    /// Looks at the runs, and returns the processes of those that are on.
     pub(crate) fn refresh(&self) -> Vec<u32> {
         let mut runs = self.runs();
         runs.refresh();
         runs.processes()
     }
 
-    /// Whether it ends by itself, and nobody has asked for anything for so long.
+    /// Whether it ends by itself, and nobody has asked for anything for this time.
     pub(crate) fn is_idle_for(&self, time: Duration) -> bool {
         let asked = self.asked.lock().unwrap_or_else(PoisonError::into_inner);
         self.options.until_idle && asked.elapsed() >= time
@@ -257,7 +257,7 @@ fn restore(front: &Front, asked: &Asked<'_>) -> Result<Answer, Failed> {
     Ok(answer::done())
 }
 
-/// What a command printed that writes files of its own.
+/// Runs a command that writes files of its own, and returns what it printed.
 fn written(front: &Front, command: &str, name: &str) -> Result<Answer, Failed> {
     if front.options.allow_commands {
         return printed(front, command, name);
@@ -317,14 +317,14 @@ fn history(front: &Front, asked: &Asked<'_>) -> Result<Answer, Failed> {
     found.map(|history| answer::value(StatusCode::OK, &history)).ok_or_else(missing)
 }
 
-/// A run with its row, its notes, and what is to be known of it.
+/// A run with its row, its notes and its details.
 fn stored_run(front: &Front, asked: &Asked<'_>) -> Result<Answer, Failed> {
     let name = asked.name;
     let directory = front.locate(name)?;
     let row = front.shelf.row(&front.options.runs_dir, name).map_err(troubled)?;
     let mut run = match detail::of(&directory) {
         Ok(detail) => detail,
-        // What cannot be read has a row that says why, and notes all the same.
+        // A run that cannot be read has notes too, and a row that says why.
         Err(error) => json!({ "unreadable": error.message, "hint": error.hint }),
     };
     run["row"] = json!(row);
@@ -350,7 +350,7 @@ fn checked(front: &Front, filled: &Filled) -> form::Checked {
 fn start(front: &Front, asked: &Asked<'_>) -> Result<Answer, Failed> {
     let filled: Filled = parsed(asked.body)?;
     let checked = checked(front, &filled);
-    // What was read is what is started: nothing without a plan, and with all that the plan may do.
+    // Exactly the text that was checked is started: never without a plan, and only with what the plan may do.
     let Some(spec) = &checked.planned else {
         return match checked.problem {
             Some(problem) if checked.refused => Err(forbidden(&problem)),
@@ -371,7 +371,7 @@ fn forbidden(problem: &Problem) -> Failed {
     Failed::new(StatusCode::FORBIDDEN, &problem.message, problem.hint.as_deref())
 }
 
-/// Makes what is missing of a series.
+/// Measures what is missing of a series.
 fn resume(front: &Front, asked: &Asked<'_>) -> Result<Answer, Failed> {
     let directory = front.locate(asked.name)?;
     let refused = |message: &str, hint: Option<&str>| Failed::new(StatusCode::CONFLICT, message, hint);
@@ -483,7 +483,7 @@ fn parsed<T: DeserializeOwned>(body: &[u8]) -> Result<T, Failed> {
     })
 }
 
-/// A page that watches a run, as long as it does.
+/// Counts a page that watches a run, until it is dropped.
 struct Watching {
     front: Arc<Front>,
     id: String,

@@ -59,7 +59,7 @@ struct Watched {
     pages: (u32, u32),
 }
 
-/// All of them.
+/// All runs that can be watched.
 #[derive(Debug)]
 pub(crate) struct Runs {
     runs_dir: PathBuf,
@@ -69,7 +69,7 @@ pub(crate) struct Runs {
     queued_ever: u64,
 }
 
-/// What came of the wish to start a run.
+/// The outcome of a request to start a run.
 #[derive(Debug)]
 pub(crate) enum Started {
     /// It runs.
@@ -87,7 +87,7 @@ impl Runs {
         Runs { runs_dir, launcher, watched: BTreeMap::new(), queue: VecDeque::new(), queued_ever: 0 }
     }
 
-    /// Looks for new runs and at what those that are on have told since. Starts the next of the queue where none is on.
+    /// Finds new runs, and reads what those that are on have reported since. Starts the next of the queue where none is on.
     pub(crate) fn refresh(&mut self) {
         for place in registry::places(&self.runs_dir) {
             let id = place.id();
@@ -145,7 +145,7 @@ impl Runs {
         on.filter_map(|run| Some(run.entry.process?.id)).collect()
     }
 
-    /// Whether a run that is on may be writing into a directory: nobody takes one away while any is.
+    /// Whether a run that is on may be writing into a directory, which must then stay.
     pub(crate) fn is_written(&self, directory: &Path) -> bool {
         let is_partial = directory.extension().is_some_and(|ending| ending == "partial");
         self.on().is_some() && (is_partial || directory.join("series.json").exists())
@@ -184,7 +184,7 @@ impl Runs {
         let Some(process) = run.entry.process else {
             return Some(Err(io::Error::from(io::ErrorKind::NotFound)));
         };
-        // One that is told again and again may have ended meanwhile.
+        // A run that is told to end again may have ended meanwhile.
         if !process.is_alive() {
             return Some(Err(io::Error::from(io::ErrorKind::NotFound)));
         }
@@ -204,7 +204,7 @@ impl Runs {
         Some(Ok(()))
     }
 
-    /// What a page that opens is shown.
+    /// What a page shows when it opens.
     pub(crate) fn snapshot(&self, id: &str) -> Option<Value> {
         let run = self.watched.get(id)?;
         let mut snapshot = serde_json::to_value(run.feed.picture.decimated(POINTS_MAX)).ok()?;
@@ -224,7 +224,7 @@ impl Runs {
         Some(snapshot)
     }
 
-    /// What is new since a page was last told, and what it will have been told then.
+    /// What is new since a page was last told; `told` includes it afterwards.
     pub(crate) fn news(&self, id: &str, told: &mut Told) -> Option<Vec<Value>> {
         let run = self.watched.get(id)?;
         let picture = &run.feed.picture;
@@ -250,7 +250,7 @@ impl Runs {
         if !picture.hosts.is_empty() {
             frame["hosts"] = json!(picture.hosts);
         }
-        // A page that is loaded again has every point: one that stays open must miss none, whenever it is told.
+        // A reloaded page has every point, so one that stays open must miss none.
         let mut unseen = picture.points_after(told.points);
         told.points = picture.points_ever();
         let latest = unseen.pop_if(|(step, ..)| *step == picture.now.step());
@@ -359,7 +359,7 @@ impl Watched {
             (Some(130 | 143), _) => (State::Interrupted, (None, None)),
             (Some(_), _) => (State::Failed, self.complaint()),
             (None, Some(_)) => (State::Failed, (Some("its process was killed".to_owned()), None)),
-            // The front that waited for it is gone as well, or the terminal does: the run has said itself how it ended.
+            // Nobody here waited for it: its front is gone, or it runs in a terminal. But the run has reported how it ended.
             (None, None) if self.feed.picture.finished.is_some() => (State::Complete, (None, None)),
             (None, None) => (State::Lost, (Some("its process is gone".to_owned()), None)),
         };

@@ -47,7 +47,7 @@ pub(crate) async fn serve(listener: TcpListener, front: Arc<Front>) -> io::Resul
     loop {
         let (stream, client) = match listener.accept().await {
             Ok(accepted) => accepted,
-            // One that was gone again, or no descriptor for now.
+            // The connection was gone again, or too many files are open for now.
             Err(error) => {
                 tracing::debug!(%error, "a connection was not accepted");
                 tokio::time::sleep(Duration::from_millis(50)).await;
@@ -68,7 +68,7 @@ pub(crate) async fn serve(listener: TcpListener, front: Arc<Front>) -> io::Resul
 }
 
 async fn connection(stream: TcpStream, front: Arc<Front>, has_token: Arc<AtomicBool>) {
-    // Events have to be seen when they happen; that they are not, is no reason to serve nothing.
+    // Events should be seen when they happen, but the front serves without this, too.
     let _ = stream.set_nodelay(true);
     let service = service_fn(move |request| {
         let (front, has_token) = (Arc::clone(&front), Arc::clone(&has_token));

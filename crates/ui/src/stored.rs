@@ -1,4 +1,4 @@
-//! Stored runs by name. A name that a page sends is one below the directory of runs, whatever it looks like.
+//! Stored runs by name. Whatever name a page sends, it stays below the directory of runs.
 
 use std::path::{Path, PathBuf};
 

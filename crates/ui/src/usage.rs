@@ -1,5 +1,5 @@
-//! CPU time of a run's process and of those that it started, as the kernel counts it. What figures say of it is in the record; this
-//! is for watching.
+//! CPU time of a run's process and of those that it started, as the kernel counts it. It is only for watching: the figures come from the
+//! record.
 
 use std::collections::HashMap;
 use std::fs;
@@ -7,7 +7,7 @@ use std::time::Instant;
 
 use serde::Serialize;
 
-/// Processes that are looked at; what starts more is not watched to its last.
+/// Processes that are looked at; of a run with more, the rest is left out.
 const PROCESSES_MAX: usize = 512;
 /// Clock ticks of `/proc` in a second: USER_HZ, which is 100 on every Linux that this runs on.
 const TICKS_PER_SECOND: f64 = 100.0;
@@ -47,7 +47,7 @@ impl Usage {
             return Shares::default();
         }
         let percent = |ticks: u64| (ticks as f64 / TICKS_PER_SECOND / seconds * 1000.0).round() / 10.0;
-        // A process that is new had nothing before; one that is gone takes what it used since with it.
+        // A new process had used nothing before; what a process that has ended used since the last look is lost.
         let used = |(id, ticks): (&u32, &u64)| {
             ticks.saturating_sub(started_before.get(id).copied().unwrap_or_default())
         };

@@ -84,7 +84,7 @@ pub fn disturbance_line(seen: Disturbance) -> String {
     )
 }
 
-/// One row in a line, as it is measured.
+/// One row as a line, printed when it has been measured.
 pub fn calibration_line(row: &CalibrationRow) -> String {
     let kept_off = row.kept_off_percent.filter(|_| row.is_disturbed()).map_or_else(String::new, |percent| {
         format!("; something else had it for {percent:.0} % of the time")

@@ -25,7 +25,7 @@ pub(crate) enum Cell {
     /// For people: in the unit of its column.
     Scaled(Value, Scale),
     Flag(bool),
-    /// Emphasised text, or a program's word.
+    /// A cell in a tone of its own.
     Toned(Tone, Box<Cell>),
     /// A bar of a length between 0 and 1, drawn in text; with a limit that is marked in every row of the column.
     Bar {

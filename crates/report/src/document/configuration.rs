@@ -15,11 +15,11 @@ use crate::text::header;
 
 /// Title of the table, in every format.
 pub(crate) const TITLE: &str = "Configuration";
-/// What it is of.
+/// Explanation beside the title.
 const EXPLANATION: &str = "of the system tested and of the test lab";
-/// Columns of the labels.
+/// Width of the labels, in columns.
 const LABEL: usize = 20;
-/// Runs that a row names; the others are counted.
+/// Runs named in a row; further ones are only counted.
 const NAMES_MAX: usize = 3;
 /// Kernel settings that reports of web servers disclose as tuning.
 const TUNING: [&str; 5] = [
@@ -93,7 +93,7 @@ fn load_generators(record: &RunRecord) -> Vec<(String, String)> {
         };
         let pod = host.pod.as_ref().map(|pod| format!("namespace {}, {}", pod.namespace, pod.in_words()));
         let mut parts = vec![host.name.clone(), pod.unwrap_or_default()];
-        // Its own name for itself is the first of these.
+        // The hostname, the first of these, is left out: the host is named already.
         parts.extend(header::machine(&|name| host.environment.get(name)).into_iter().skip(1));
         parts.push(format!("{}{on}", counted(host.workers.into(), "worker", "workers")));
         parts.push(format!("webstone {}", host.version));
@@ -111,7 +111,7 @@ fn server_hosts(record: &RunRecord) -> Vec<(String, String)> {
     }
     let of_host = |(place, agent): (u32, &AgentRecord)| {
         let mut parts = vec![agent.name.clone()];
-        // Its own name for itself is the first of these.
+        // The hostname, the first of these, is left out: the host is named already.
         parts.extend(header::machine(&|name| agent.environment.get(name)).into_iter().skip(1));
         parts.extend((!agent.cpus.is_empty()).then(|| format!("server on CPU {}", cpu_list(&agent.cpus))));
         parts.push(format!("webstone {}", agent.version));
@@ -168,7 +168,7 @@ impl<'a> Shared<'a> {
     /// Adds a run's row after those of the same label.
     fn add(rows: &mut Vec<Shared<'a>>, label: String, text: String, run: &'a str) {
         if let Some(same) = rows.iter_mut().find(|row| row.label == label && row.text == text) {
-            // Two disks alike are two rows of one run.
+            // Two identical disks are two rows of one run.
             if same.runs.last() != Some(&run) {
                 same.runs.push(run);
             }
@@ -179,7 +179,7 @@ impl<'a> Shared<'a> {
     }
 }
 
-/// Its software as it was configured.
+/// The web server's software and its configuration.
 fn web_server(record: &RunRecord) -> Vec<(&'static str, String)> {
     let target = &record.target;
     let fact =

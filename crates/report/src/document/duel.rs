@@ -13,7 +13,7 @@ use crate::document::table::{Room, Sheet, Table};
 use crate::document::{Document, Tone};
 use crate::numbers::{Scale, count, counted, seconds, signed};
 
-/// Columns of labels.
+/// Width of the labels, in columns.
 const LABEL: usize = 10;
 /// Answers that differ, listed one by one.
 const DIFFERENCES_MAX: usize = 5;

@@ -15,9 +15,9 @@ use crate::summary::quotient;
 pub(crate) struct HostRow {
     /// Which of the run's generators, from 0.
     pub(crate) generator: u32,
-    /// Clients that it had, the most of a timed run.
+    /// Its clients: the most in any timed run.
     pub(crate) clients: u32,
-    /// Valid responses a second.
+    /// Valid responses per second.
     pub(crate) request_rate: f64,
     /// Failed requests in percent of those that ended.
     pub(crate) errors_percent: f64,
@@ -25,9 +25,9 @@ pub(crate) struct HostRow {
     pub(crate) p50_s: f64,
     /// See `p50_s`.
     pub(crate) p99_s: f64,
-    /// The busiest worker in percent of its CPU, the most of a timed run.
+    /// The busiest worker in percent of its CPU: the highest of all timed runs.
     pub(crate) worker_percent_max: f64,
-    /// The fullest link in percent of its speed, the most of a timed run; absent where no link's speed is known.
+    /// The fullest link in percent of its speed: the highest of all timed runs; absent where no link's speed is known.
     pub(crate) link_percent_max: Option<f64>,
     /// Its clock, where its error bound was largest.
     pub(crate) clock: ClockOffset,
@@ -94,7 +94,7 @@ fn median(mut values: Vec<u64>) -> f64 {
     }
 }
 
-/// How many hosts agents are on: those whose kernels booted together share one.
+/// How many hosts the agents are on: agents with the same boot ID share one.
 pub(crate) fn hosts_in_words<'a>(boots: impl ExactSizeIterator<Item = Option<&'a str>>) -> String {
     let agents = boots.len() as u64;
     let hosts = |number: u64| counted(number, "host", "hosts");

@@ -56,7 +56,7 @@ pub(crate) enum Block {
     Title(String),
     /// Text that begins at the margin: pieces, each in its tone.
     Text(Vec<(Tone, String)>),
-    /// Text below a heading, after a label of a width, or without one.
+    /// Text below a heading, after a label padded to this width, or without a label.
     Item {
         label: String,
         width: usize,

@@ -123,7 +123,7 @@ impl Scale {
         Scale { unit, factor, decimals }
     }
 
-    /// A value in the unit. An exact zero has blanks instead of decimals, so that it is recognised.
+    /// A value in the unit. An exact zero has blanks instead of decimals, so that it stands out.
     pub(crate) fn show(&self, value: f64) -> String {
         if value == 0.0 {
             let room = if self.decimals == 0 { 0 } else { self.decimals + 1 };
@@ -166,7 +166,7 @@ impl Scale {
         number / self.factor
     }
 
-    /// The same, with a dash for what was not measured.
+    /// A value with its unit, for prose; a dash if it was not measured.
     pub(crate) fn say_or_dash(&self, value: f64) -> String {
         if value.is_finite() { self.say(value) } else { "–".to_owned() }
     }

@@ -18,7 +18,7 @@ pub(crate) struct ServerHostRow {
     pub(crate) host: HostFigures,
     /// How busy all of its CPUs were together, in percent; absent where they were not read.
     pub(crate) busy_percent: Option<f64>,
-    /// The fullest link in percent of its speed, the most of a timed run; absent where no link's speed is known.
+    /// The fullest link in percent of its speed: the highest of all timed runs; absent where no link's speed is known.
     pub(crate) link_percent_max: Option<f64>,
 }
 

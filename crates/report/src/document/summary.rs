@@ -30,7 +30,7 @@ pub(crate) struct Level<'a> {
     pub(crate) clients: u32,
     /// Open loop: its rate.
     pub(crate) rate: Option<RateProfile>,
-    /// What the verdict says of its figures; sound where the level is one of several records.
+    /// The verdict on its figures; sound if the record's verdict has none on this level.
     pub(crate) standing: Standing,
     /// How far noise may have moved them.
     pub(crate) noise: Option<NoiseBound>,
@@ -58,7 +58,7 @@ pub(crate) struct Level<'a> {
     pub(crate) origin: Option<OriginFigures>,
     /// What the kernel of the generator's host counted.
     pub(crate) host: Option<HostFigures>,
-    /// What the kernel of the server's host counted, where an agent looked at it there.
+    /// What the kernel of the server's host counted, where an agent read it.
     pub(crate) server_host: Option<HostFigures>,
 }
 
@@ -187,8 +187,8 @@ pub(crate) const TIMES: [Time; 4] = [
     }),
 ];
 
-/// The distribution of a level's response times, for a curve: of answered requests. Where unanswered ones make a percentile a lower
-/// bound, they are in it with the time that they waited.
+/// The response times of a level's answered requests, for a curve. Where unanswered ones make a percentile a lower bound, they are included
+/// with the time that they waited.
 pub(crate) fn response_times(level: &Level<'_>) -> Histogram {
     let measured = merged(&level.runs);
     let mut times = measured.histograms.response.clone();

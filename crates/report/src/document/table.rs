@@ -100,7 +100,7 @@ impl Table {
         Rows { columns: Vec::new(), rows: rows.collect() }
     }
 
-    /// The first row from top to bottom: a line a column.
+    /// The first row from top to bottom: a line per column.
     pub(crate) fn turned(&self) -> Table {
         let cells = match self.lines.first() {
             Some(Line::Row(row)) => &row.cells[..],

@@ -24,13 +24,13 @@ pub fn checked(record: &RunRecord, options: &Options) -> Vec<Outcome> {
     outcomes
 }
 
-/// The table of one record; nothing without any.
+/// The table of one record; `None` without outcomes.
 pub(crate) fn sheet_of(outcomes: &[Outcome]) -> Option<Sheet> {
     let of_run: Vec<(Option<String>, &Outcome)> = outcomes.iter().map(|outcome| (None, outcome)).collect();
     (!outcomes.is_empty()).then(|| sheet(&of_run))
 }
 
-/// Outcomes, each of a record where there are several.
+/// The table of outcomes, with the record of each where there are several.
 pub(crate) fn sheet(outcomes: &[(Option<String>, &Outcome)]) -> Sheet {
     let mut table = Table::of(outcomes);
     table.text("", Room::Always, |(_, outcome)| passed(outcome.passed).0);
@@ -44,7 +44,7 @@ pub(crate) fn sheet(outcomes: &[(Option<String>, &Outcome)]) -> Sheet {
     Sheet::new("Thresholds", "measured over all iterations of a level", table.done())
 }
 
-/// The value, and what it leaves out if that is why the limit is exceeded.
+/// The value, and the share of unanswered requests if that is why the limit is exceeded.
 pub(crate) fn measured(outcome: &Outcome) -> String {
     let value =
         outcome.measured.map_or_else(|| "not measured".to_owned(), |value| said(outcome.metric, value));

@@ -141,7 +141,7 @@ fn told(timeline: &Timeline<'_>, step: &Step, sheet: &mut Sheet) {
     sheet.note(Tone::Plain, changed);
 }
 
-/// `kernel 6.1 → 6.2`; says `most` where it is not so of all runs.
+/// `kernel from 6.1 to 6.2`, with `(most runs)` if it does not hold for all.
 fn in_words(changed: &Changed) -> String {
     let known = |value: &str| if value.is_empty() { "unknown".to_owned() } else { value.to_owned() };
     let most = if changed.throughout { "" } else { " (most runs)" };

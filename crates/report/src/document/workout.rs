@@ -9,7 +9,7 @@ use crate::document::{Document, Tone};
 use crate::numbers::{Scale, count, counted, seconds};
 use crate::render::text;
 
-/// Columns of the answers' words.
+/// Width of the answers' words, in columns.
 const LABEL: usize = 13;
 
 /// The whole report, ending in a newline.

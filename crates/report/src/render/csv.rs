@@ -113,7 +113,7 @@ fn levels(record: &RunRecord, writer: &mut Writer<'_>) -> Result<(), ::csv::Erro
     record.iterations.iter().try_for_each(|run| table.row(record, run).write(writer))
 }
 
-/// The table of levels: one row a level and iteration, with what is computed over the iterations of its level.
+/// The table of levels: one row per level and iteration, with what is computed over the iterations of its level.
 pub(crate) struct LevelTable(BTreeMap<LevelKey, LevelStatistics>);
 
 impl LevelTable {
@@ -236,7 +236,7 @@ fn generators(record: &RunRecord, writer: &mut Writer<'_>) -> Result<(), ReportE
     Ok(())
 }
 
-/// What one of several hosts had of a timed run.
+/// The part of one of several hosts in a timed run.
 pub(crate) fn generator_row(record: &RunRecord, run: &IterationRecord, row: Option<&HostRow>) -> Row {
     let host = row.and_then(|row| record.generators.get(row.generator as usize));
     let mut cells = Row::default();

@@ -82,7 +82,7 @@ pub(crate) fn document(suites: &[Suite<'_>]) -> String {
             let _ = writeln!(out, "      <property name={} value={}/>", quoted(name), quoted(value));
         }
         out.push_str("    </properties>\n");
-        // A dot would part a package from a class.
+        // A dot would separate a package from a class.
         let class = format!("webstone.{}", class.replace('.', "_"));
         cases.iter().for_each(|case| write(case, &class, &mut out));
         out.push_str("  </testsuite>\n");

@@ -3,7 +3,7 @@
 //!
 //! Names carry base units (seconds, bytes) and counters end in `_total`, as `promtool check metrics` demands. What was
 //! counted in a timed run has the labels `run`, `clients` and `iteration`; distributions are per level, all iterations
-//! together; pages per run, the most requested ones. The number of series is bounded, and what was left out is told in
+//! together; pages per run, the most requested ones. The number of series is bounded, and what was left out is counted in
 //! `webstone_export_omitted`. There are no timestamps, because both collectors refuse them; when an iteration began is
 //! a metric. Help texts are the definitions of `docs/measurement.md`.
 
@@ -29,7 +29,7 @@ use crate::{Judged, Options};
 const ITERATIONS_MAX: usize = 200;
 /// Levels of a record that have distributions.
 const LEVELS_MAX: usize = 50;
-/// Bounds of buckets in seconds: 10 µs to 100 s, three a decade.
+/// Bounds of buckets in seconds: 10 µs to 100 s, three per decade.
 const BOUNDS_S: [f64; 22] = [
     0.000_01, 0.000_02, 0.000_05, 0.000_1, 0.000_2, 0.000_5, 0.001, 0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.2,
     0.5, 1.0, 2.0, 5.0, 10.0, 20.0, 50.0, 100.0,
@@ -108,7 +108,7 @@ fn of_iteration(metrics: &mut Metrics, run: &Labels, iteration: &IterationRecord
     }
 }
 
-/// Failed requests by class, with the zeros of those that the run's protocols have.
+/// Failed requests by class; also, as zeros, the classes of the run's protocols that did not occur.
 fn of_errors(metrics: &mut Metrics, run: &Labels, record: &RunRecord, iteration: &IterationRecord) {
     let labels = level_labels(run, iteration).with("iteration", &iteration.iteration.to_string());
     let occurred = |class| record.iterations.iter().any(|run| run.measured.errors.count(class) > 0);
@@ -292,8 +292,7 @@ impl Metrics {
         let _ = writeln!(self.family(kind, name, help).samples, "{name}{{{}}} {value}", labels.0);
     }
 
-    /// A value counts in the bucket that the upper end of its histogram's bucket lies in: as percentiles do, it is
-    /// never taken for less than it was.
+    /// A value is counted at the upper end of its histogram's bucket: as with percentiles, it is never taken for less than it was.
     fn distribution(
         &mut self,
         name: &str,

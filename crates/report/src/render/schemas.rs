@@ -1,5 +1,5 @@
-//! JSON schemas, for tests that compare the published ones with the types. They are compiled for tests alone: half of the code of the
-//! crates whose types are stored would be theirs.
+//! JSON schemas, for tests that compare the published ones with the types. They are compiled for tests only: they would double the code of
+//! the crates whose types are stored.
 
 use schemars::{JsonSchema, Schema, schema_for};
 use serde_json::{Map, json};

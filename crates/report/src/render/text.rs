@@ -19,7 +19,7 @@ use crate::{Charset, Options};
 const INDENT: usize = 2;
 /// Spaces between columns.
 const GAP: usize = 2;
-/// A cell of words is not narrower than this, unless it is all there.
+/// Smallest width of a cell of words, unless all of its text is shorter.
 const WORDS_WIDTH_MIN: usize = 12;
 /// Narrowest width: below it a table has no room for its names and numbers.
 const WIDTH_MIN: usize = 40;
@@ -117,7 +117,8 @@ impl Screen {
         ours.chars().map(ascii).collect::<String>().into()
     }
 
-    /// Text at the margin. Nothing from the record may begin a line, because scripts look for figures there. The last piece is a word.
+    /// Text at the margin. Nothing from the record may begin a line, because scripts look for figures there. The second piece is one word,
+    /// which no line end parts.
     fn text(&self, pieces: &[(Tone, String)], out: &mut String) {
         let text: String = pieces.iter().map(|(_, text)| text.as_str()).collect();
         let tone = pieces.first().map(|(tone, _)| *tone).unwrap_or_default();
@@ -411,13 +412,13 @@ fn fitted(text: &str, width: usize, left: bool, ellipsis: &str) -> String {
     if left { format!("{text}{fill}") } else { format!("{fill}{text}") }
 }
 
-/// The parts of a text: of a list its items, of a sentence its words. Ends where each could end.
+/// Where a text may be cut: after each item of a list, or each word of a sentence.
 fn ends(text: &str) -> impl Iterator<Item = usize> {
     let mark = if text.contains(", ") { ", " } else { " " };
     text.match_indices(mark).map(|(at, _)| at)
 }
 
-/// The width that a cell of words has at least: a list's first item, and a short sentence.
+/// The smallest width of a cell of words: a list's first item, or a short piece of a sentence.
 fn words_width_min(text: &str) -> usize {
     let end = if text.contains(", ") { ends(text).next() } else { None };
     end.map_or(text.width().min(WORDS_WIDTH_MIN), |end| text[..end].width())

@@ -1,6 +1,6 @@
-//! The text of WebStone 2.x, page blocks and results: its labels, their order, separators and units, so that a script written for
-//! WebStone 2.0.1 (`wscollect` splits lines at `:` and two blanks, or at a tab) reads it. One block for each level and
-//! iteration; `wscollect` keeps the last block of a file, so a file that it shall read must hold one.
+//! The text of WebStone 2.x, page blocks and results: its labels, their order, separators and units, so that a script written for WebStone
+//! 2.0.1 (`wscollect` splits lines at `:` and two blanks, or at a tab) reads it. One block for each level and iteration; `wscollect` keeps
+//! only the last block of a file, so a file for it must hold one.
 //!
 //! What the labels mean, as WebStone 2.0.1 computed them, and where this differs:
 //! - `Mbit` is 2²⁰ bits, in both thruputs. Every other report of webstone uses 10⁶.
@@ -13,14 +13,14 @@
 //! - `Sum of client response times` has six decimals; the original left out leading zeros of the fraction.
 //! - `Std Dev` has the divisor n, as the original's source has it. The means of each row are over its own count:
 //!   connections for connect times, responses for the rest.
-//! - With `-a` a block for each client stands first, as `webmaster -a` prints it. It has `-` for what is kept of few clients only
-//!   (128 a worker), as pages of records of older versions have.
+//! - With `-a` a block for each client stands first, as `webmaster -a` prints it. It has `-` for figures that are kept of few clients only
+//!   (128 per worker), as do pages in records of older versions.
 //! - A page's block stands above the results, as `webmaster -v` prints it. Pages that nobody asked for are left out; where there are
 //!   more than a reader wants (`--pages`) those with the most hits are shown, and how many there are besides.
 //! - `Reading results` has a dot for each client, blanks and empty lines stand where the original has them: an empty line follows
 //!   each date, whose `asctime` brings a line end of its own.
-//! - The line of the web server ends with its URL. In the original the address followed at which the webmaster waited for its
-//!   clients; nothing listens here.
+//! - The line of the web server ends with its URL. The original added the address at which the webmaster waited for its clients; nothing
+//!   listens here.
 //! - Dates are UTC; the original printed local time.
 
 use std::fmt::Write as _;

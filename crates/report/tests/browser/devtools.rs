@@ -43,8 +43,8 @@ impl Browser {
             path
         };
         let (to, from) = (fifo("to"), fifo("from"));
-        // The shell opens the pipes as descriptors 3 and 4, where the browser expects them. Read and write, because
-        // either end would wait for the other otherwise.
+        // The shell opens the pipes as descriptors 3 and 4, where the browser expects them. Both are opened for reading and writing:
+        // otherwise each end would wait for the other.
         let script = "exec \"$0\" \"$@\" 3<>\"$TO\" 4<>\"$FROM\"";
         let child = Command::new("sh")
             .args(["-c", script])
@@ -157,7 +157,7 @@ impl Browser {
         self.call("Emulation.setEmulatedMedia", features);
     }
 
-    /// Lays the page out as on paper: A4 with margins of 10 mm, at 96 pixels an inch.
+    /// Lays the page out as on paper: A4 with margins of 10 mm, at 96 pixels per inch.
     pub fn show_printed(&mut self) {
         let size = json!({ "width": 718, "height": 1047, "deviceScaleFactor": 1, "mobile": false });
         self.call("Emulation.setDeviceMetricsOverride", size);

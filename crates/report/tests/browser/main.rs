@@ -1,6 +1,5 @@
-//! The HTML report in a real browser: nothing fails, nothing is fetched, everything is there, nothing overlaps, in both
-//! themes and at the width of a phone. `WEBSTONE_PICTURES=DIR` keeps pictures of what was looked at;
-//! `WEBSTONE_PAGE=FILE` looks at a report of your own besides.
+//! The HTML report in a real browser: nothing fails, nothing is fetched, everything is there, nothing overlaps, in both themes and at the
+//! width of a phone. `WEBSTONE_PICTURES=DIR` keeps screenshots; `WEBSTONE_PAGE=FILE` also checks a report of your own.
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on may panic")]
 
 #[allow(dead_code, unreachable_pub, reason = "the tests of the browser front use more of it")]

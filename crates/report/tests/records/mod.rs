@@ -58,8 +58,8 @@ pub fn small() -> RunRecord {
     record
 }
 
-/// [`small`] as an open loop of 500, 1,000 and 1,500 arrivals/s, each of which a page began; latencies from the actual
-/// start are those from the intended one.
+/// [`small`] as an open loop of 500, 1,000 and 1,500 arrivals/s, each of which began a page; latencies from the actual start equal those
+/// from the intended one.
 pub fn open_loop() -> RunRecord {
     let mut record = small();
     record.id = "20261121-120000-open".to_owned();
@@ -86,7 +86,7 @@ pub fn open_loop() -> RunRecord {
     record
 }
 
-/// The small sweep through a cache before an origin that webstone started; the level of 20 clients could not be asked.
+/// The small sweep through a cache before an origin that webstone started; the origin's counters are missing at 20 clients.
 pub fn proxied() -> RunRecord {
     let mut record = small();
     record.target.embedded = false;
@@ -370,7 +370,7 @@ pub fn hostile() -> RunRecord {
     record
 }
 
-/// A nanosecond count.
+/// A second in nanoseconds.
 pub const SECOND: u64 = 1_000_000_000;
 
 /// A record without iterations.
@@ -416,7 +416,7 @@ pub fn empty(id: &str, levels: &[u32], iterations: u32) -> RunRecord {
     }
 }
 
-/// An iteration with its identities checked and a server that used one CPU by a half.
+/// An iteration with its identities checked and a server that used half of a CPU.
 pub fn iteration_of(
     mut measured: Measured,
     clients: u32,

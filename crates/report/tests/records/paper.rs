@@ -121,7 +121,7 @@ fn record(command: &str, started_at: &str, pages: &[PageRow], totals: &Totals) -
             succeeded: totals.connects,
             body_bytes: totals.body_bytes,
             head_bytes: totals.head_bytes,
-            // The paper prints whole response times alone, and its window is long against them.
+            // The paper prints only whole response times, and its window is long compared with them.
             busy_ns: totals.response_us * 1_000,
             ..Counts::default()
         },

@@ -10,7 +10,7 @@ use super::SECOND;
 
 /// How the simulated server answers.
 pub struct Service {
-    /// Requests a second that it can answer in all.
+    /// Requests per second that it can answer in all.
     pub per_second: u64,
     /// Response time of a lone client, in nanoseconds.
     pub alone_ns: u64,

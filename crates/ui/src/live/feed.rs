@@ -14,7 +14,7 @@ use super::state::Picture;
 pub(crate) const POINTS_MAX: usize = 600;
 /// Bytes read at once.
 const CHUNK: usize = 64 << 10;
-/// Bytes read at a look: as many as a run tells in a day. What is there besides is read at the next.
+/// Most bytes read at a look: as many as a run writes in a day. The rest is read at the next look.
 const LOOK_MAX: usize = 64 << 20;
 /// Longest line. A run's specification may hold a body of some megabytes.
 const LINE_MAX: usize = 32 << 20;
@@ -24,7 +24,7 @@ const LINE_MAX: usize = 32 << 20;
 pub(crate) struct Feed {
     path: PathBuf,
     file: Option<File>,
-    /// Bytes that are still read: all of a run of this user's, and of somebody else's as many as at one look.
+    /// Bytes that may still be read: of this user's run all, of somebody else's as many as at one look.
     left: usize,
     /// The beginning of a line whose end is not there yet.
     rest: Vec<u8>,
@@ -33,7 +33,7 @@ pub(crate) struct Feed {
 }
 
 impl Feed {
-    /// Of a file that need not be there yet.
+    /// Follows a file that need not exist yet.
     pub(crate) fn of(path: &Path, is_own: bool) -> Feed {
         let left = if is_own { usize::MAX } else { LOOK_MAX };
         Feed { path: path.to_owned(), file: None, left, rest: Vec::new(), picture: Picture::default() }
@@ -63,7 +63,7 @@ impl Feed {
             while let Some(end) = bytes.iter().position(|byte| *byte == b'\n') {
                 self.rest.extend_from_slice(&bytes[..end]);
                 bytes = &bytes[end + 1..];
-                // What a later version writes may be more than is understood here: the rest is.
+                // A line of a later version may not be understood here: it is skipped.
                 if let Ok(line) = strict::json::<EventLine>(&self.rest) {
                     self.picture.add(line);
                 }

@@ -14,7 +14,7 @@ const WARNINGS_MAX: usize = 200;
 /// Time between two points of a chart, in nanoseconds of the window.
 const POINT_NS: u64 = 950_000_000;
 
-/// Time from which on it is said that a host is silent, in nanoseconds.
+/// A host that has not reported for this time is called silent, in nanoseconds.
 const SILENT_NS: u64 = 3_000_000_000;
 
 /// Where a run stands, in a word.
@@ -248,7 +248,7 @@ impl Picture {
             Event::Warning { text } => self.warn(line.time, text),
             Event::Finished { state, path } => {
                 let run = path.as_deref().and_then(|path| path.rsplit('/').next()).map(str::to_owned);
-                // A series goes on with its next cell.
+                // A series continues with its next cell.
                 if self.cells.is_none() {
                     self.end(of_record(state), run, None, None);
                 }
@@ -277,7 +277,7 @@ impl Picture {
         }
     }
 
-    /// It is over; what its events said of that is kept.
+    /// Ends it; what its events said about the end is kept.
     pub(crate) fn end(
         &mut self,
         state: State,
@@ -360,7 +360,7 @@ impl Picture {
             live.response.map(|it| [it.p50_ns, it.p90_ns, it.p99_ns, it.p999_ns, it.max_ns].map(short_ms));
         let before = self.last.unwrap_or_default();
         if live.elapsed_ns < before.elapsed_ns {
-            // The level is made again.
+            // The level is repeated.
             self.last = Some(live);
         } else if live.elapsed_ns - before.elapsed_ns >= POINT_NS {
             let point = Point::between(&before, &live, self.open_loop);
@@ -401,7 +401,7 @@ impl Picture {
         }
     }
 
-    /// A timed run that is made again: what it measured counts for nothing, and is shown all the same.
+    /// A timed run that will be repeated: what it measured does not count, but is shown.
     fn void(&mut self, at: Position, why: String) {
         let last = self.last.unwrap_or_default();
         let seconds = last.elapsed_ns as f64 / 1e9;
@@ -447,7 +447,7 @@ impl Picture {
         }
     }
 
-    /// What is left of the plan: the steps to come, and what is left of this one. Ends of pages are not foreseen.
+    /// Time left by the plan, in ms: of this step and of the steps to come. `None` where the plan has no time.
     fn left(&self, now_ms: u64) -> Option<u64> {
         if self.now.state.is_over() {
             return Some(0);

@@ -1,4 +1,4 @@
-//! The form against the specification: every key has a field that says it, and what any testbed says comes back.
+//! The form against the specification: every key has a field, and whatever a testbed says comes back unchanged.
 
 use std::collections::BTreeSet;
 use std::path::Path;
@@ -8,7 +8,7 @@ use webstone_model::spec::RunSpec;
 
 use super::Scene;
 
-/// Takes out what says nothing in a form: nulls, empty texts, lists and tables.
+/// Removes what is empty in a form: nulls, empty texts, lists and tables.
 fn said(value: &mut Value) {
     if let Value::Object(map) = value {
         map.values_mut().for_each(said);

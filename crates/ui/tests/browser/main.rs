@@ -1,6 +1,6 @@
-//! The pages in a real browser: each in its states, at two widths and in both themes, without an error, a report of the policy or a
-//! request elsewhere; by keyboard alone; with a record that is hostile; with an accessibility checker and a checker of types, where
-//! `cargo xtask test` could install them. `WEBSTONE_PICTURES=DIR` keeps pictures of what was looked at.
+//! The pages in a real browser: each in its states, at two widths and in both themes, without an error, a violation of the policy or a
+//! request elsewhere; by keyboard alone; with a record that is hostile; with an accessibility checker and a checker of types, where `cargo
+//! xtask test` could install them. `WEBSTONE_PICTURES=DIR` keeps screenshots.
 #![allow(
     clippy::unwrap_used,
     clippy::print_stdout,
@@ -24,7 +24,7 @@ use stand_in::{Real, StandIn};
 
 const RUN: &str = "20261123T181614Z-webstone";
 
-/// The rules of axe that another theme can break; the others say the same in every theme.
+/// The rules of axe that another theme can break; the others have the same result in every theme.
 const COLOUR_RULES: &str = ", runOnly: { type: 'rule', values: ['color-contrast', 'link-in-text-block'] }";
 /// Those that another width can break.
 const WIDTH_RULES: &str = ", runOnly: { type: 'rule', values: ['aria-hidden-focus', 'button-name', 'heading-order', 'link-name', 'page-has-heading-one', 'region', 'scrollable-region-focusable', 'skip-link'] }";
@@ -116,7 +116,7 @@ impl Scene {
         }
     }
 
-    /// What the browser complained of, and what it asked of anybody else.
+    /// What the browser complained of, and what it requested elsewhere.
     fn complaints(&mut self, name: &str) {
         let own = format!("http://127.0.0.1:{}/", self.front.port);
         for event in &self.browser.events {
@@ -125,7 +125,7 @@ impl Scene {
                 Some(
                     "Runtime.consoleAPICalled" | "Runtime.exceptionThrown" | "Page.javascriptDialogOpening",
                 ) => true,
-                // An answer that is an error is told by the browser too; the page's own words are looked at.
+                // The browser, too, logs an answer that is an error; only the page's own messages count.
                 Some("Log.entryAdded") => {
                     params["entry"]["level"] != "verbose" && params["entry"]["source"] != "network"
                 }
@@ -158,7 +158,7 @@ fn module(file: &str) -> Option<PathBuf> {
     path.is_file().then_some(path)
 }
 
-/// Each theme is once the one that the page is opened in.
+/// This test opens the pages in the light theme, the other in the dark one.
 #[test]
 fn every_page_is_whole_in_every_state_on_a_wide_screen() {
     pages_are_whole(1280, &[("light", ""), ("dark", COLOUR_RULES)]);
@@ -209,7 +209,7 @@ fn a_hostile_record_is_text_in_every_page() {
     let Some(mut scene) = Scene::start() else { return };
     for (name, scenes, path, _) in PAGES {
         let scenes: Vec<&str> = [scenes, &["hostile"][..]].concat();
-        // What a page waits for may not come where words are hostile; that it comes to rest shows in its title and its requests.
+        // With hostile texts, what a page waits for may never come. It is ready once it has a title, and content or an alert.
         scene.open(&scenes, path, "main h1:not(:empty)");
         scene.browser.until("document.readyState === 'complete' && (document.querySelector('main .page').childElementCount > 0 || document.querySelector('main [role=alert]') !== null)");
         scene.browser.evaluate(
@@ -277,7 +277,7 @@ fn a_keyboard_walks_through_all_of_it() {
         scene.front.sent("POST /api/compare").unwrap()["runs"],
         json!([RUN, "20261123T194402Z-webstone"])
     );
-    // Keys are letters while something is typed.
+    // In a text field, these keys are letters.
     scene.browser.press("/");
     scene.until_there("main tbody tr");
     scene.browser.until("document.activeElement.id === 'search'");
@@ -355,7 +355,7 @@ fn a_live_page_stops_in_two_steps_and_comes_back_after_a_loss() {
     let rate = "document.querySelector('.tiles.live .value').textContent";
     let p99s = "['.tiles.live > :nth-child(3) .value', 'table.percentiles td:nth-child(3)'].map(it => document.querySelector(it).textContent)";
     scene.expect("live", p99s, &json!(["7.20 ms", "7.20 ms"]), "one value of one figure");
-    // Another level's charts change nothing of what is said of the one that runs.
+    // Another level's charts do not change what is shown of the level that runs.
     let now = scene.browser.evaluate(rate);
     scene.browser.evaluate("(() => { const pick = document.querySelector('select[name=level]'); pick.value = '0'; pick.dispatchEvent(new Event('change')); })()");
     scene
@@ -366,7 +366,7 @@ fn a_live_page_stops_in_two_steps_and_comes_back_after_a_loss() {
     scene.expect("measuring", &format!("{rate} !== '–'"), &json!(true), "a rate");
     scene.open(&[], "/live/warming", ".now .phase:not(:empty)");
     scene.expect("warming", rate, &json!("–"), "the rate before there is one");
-    // The stream breaks, is asked for again, and the page goes on with what comes then.
+    // The stream breaks, is requested again, and the page continues with what comes then.
     scene.open(&[], "/live/lost", "main .verdict.noisy");
     scene.expect(
         "lost",
@@ -402,7 +402,7 @@ fn without_the_token_there_is_one_page_and_the_token_does_not_stay_in_the_addres
     scene.browser.press("Enter");
     scene.browser.until("location.pathname === '/trash'");
     scene.until_there("main tbody tr");
-    // One that is not good any more.
+    // A token that is no longer valid.
     scene.browser.evaluate("sessionStorage.setItem('webstone-token', 'b'.repeat(64))");
     scene.open(&[], "/trash", "#token");
     scene.complaints("connect");

@@ -15,7 +15,7 @@ use webstone_ui::{Bound, Desk, KnownServer, Options, Planned, Problem};
 
 /// What a hostile record may have in the place of any text: markup, a script, an address, a change of direction.
 const HOSTILE: &str = "\"><img src=x onerror=window.broken=1><script>window.broken=1</script>{{7*7}}\u{202e}javascript:window.broken=1";
-/// Keys whose values are no texts of somebody else: words that the front itself chooses, instants, addresses of runs.
+/// Keys whose values nobody else writes: words that the front itself chooses, instants, addresses of runs.
 const CHOSEN: [&str; 13] = [
     "state", "standing", "kind", "started", "time", "at_run", "id", "toml", "spec", "command", "name",
     "schema", "run",
@@ -249,7 +249,6 @@ fn reply(stream: &mut TcpStream, status: u64, body: &Value) -> std::io::Result<(
 fn poison(value: &mut Value, key: &str) {
     match value {
         Value::String(text) if !CHOSEN.contains(&key) => text.push_str(HOSTILE),
-        // An address of another origin, and a script as an address.
         Value::Object(map) => map.iter_mut().for_each(|(key, value)| poison(value, key)),
         Value::Array(items) => items.iter_mut().for_each(|item| poison(item, key)),
         _ => {}

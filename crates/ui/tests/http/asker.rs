@@ -20,7 +20,7 @@ impl Asker {
         Asker { port: address.rsplit(':').next().unwrap().parse().unwrap(), token: token.to_owned() }
     }
 
-    /// Sends bytes as they are; the answer whole.
+    /// Sends bytes as they are, and returns the whole answer.
     pub(crate) fn raw(&self, request: &str) -> String {
         let mut stream = TcpStream::connect(("127.0.0.1", self.port)).unwrap();
         stream.set_read_timeout(Some(Duration::from_secs(60))).unwrap();

@@ -12,7 +12,7 @@ use webstone_ui::{Bound, Desk, KnownServer, Options, Planned, Problem};
 
 use crate::asker::Asker;
 
-/// What the tests' command line knows: any testbed that is TOML of a specification.
+/// Stands in for the command line: it accepts any testbed that is TOML of a specification.
 pub(crate) struct Plain;
 
 impl Desk for Plain {

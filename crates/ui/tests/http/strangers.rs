@@ -1,4 +1,4 @@
-//! What other users of the host, who have no token, and testbeds that say things in other ways get from a front.
+//! What a front gives other users of the host, who have no token, and testbeds that are written in unusual ways.
 
 use std::io::{Read, Write};
 use std::net::TcpStream;

@@ -84,7 +84,7 @@ pub(crate) fn is_worse(candidate: &Candidate) -> bool {
     candidate.levels.iter().flat_map(|level| &level.rows).any(|row| row.finding == Finding::Worse)
 }
 
-/// Levels that only one of both has: `A has 10, 20 clients`.
+/// Levels that only one of the two has: `A has 10, 20 clients`.
 pub(crate) fn only(candidate: &Candidate) -> impl Iterator<Item = String> {
     let both =
         [("A".to_owned(), &candidate.only_baseline), (letter(candidate.record), &candidate.only_candidate)];
@@ -98,7 +98,7 @@ pub(crate) fn floor_sources(candidate: &Candidate) -> Vec<&'static str> {
     sources.into_iter().collect()
 }
 
-/// A finding in its word, with the reasons that rows of a candidate have for it; `None` where none has.
+/// The word of a finding, with the reasons that a candidate's rows give for it; `None` if no row gives one.
 pub(crate) fn reasons(candidate: &Candidate, finding: Finding) -> Option<(&'static str, String)> {
     let rows = || known(candidate).filter(|row| row.finding == finding);
     let reasons: BTreeSet<&str> = rows().filter_map(|row| Some(because(row.why?))).collect();
@@ -106,7 +106,7 @@ pub(crate) fn reasons(candidate: &Candidate, finding: Finding) -> Option<(&'stat
     Some((word, reasons.into_iter().collect::<Vec<_>>().join(", or ")))
 }
 
-/// Which table of changes it is.
+/// Where a table of changes is shown.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Look {
     /// For a terminal: the level is a heading.
@@ -187,7 +187,7 @@ pub(crate) fn changes(
     table.tones(|(.., row)| tone_of(row.finding)).done()
 }
 
-/// What a figure is called in the table of figures; of a percentile that has no entry there, what conditions call it.
+/// The name of a figure in the table of figures; a percentile without an entry there has its name in conditions.
 pub(crate) fn title(metric: Metric) -> String {
     match metric {
         Metric::Of(figure) => figures::title(figure),
@@ -198,7 +198,7 @@ pub(crate) fn title(metric: Metric) -> String {
     }
 }
 
-/// The outcome of every condition and threshold: a table for each kind that there is.
+/// The outcome of every condition and threshold: one table for each kind that occurs.
 pub(crate) fn gates(comparison: &Comparison) -> Vec<Sheet> {
     let mut conditions = Table::of(&comparison.fail_if);
     conditions.text("", Room::Always, |gate| gate_word(gate.result));
@@ -279,7 +279,7 @@ pub(crate) fn summary(candidate: &Candidate) -> String {
             line.push_str(&format!("; a change of {from:.1} % would have been shown"));
         }
     }
-    // CPU time per request tells what costs more before the rate does: it varies less, and the server need not be the limit.
+    // CPU time per request shows a higher cost before the rate does: it varies less, and the server need not be the bottleneck.
     let rates_differ = found(metric, Finding::Better) + found(metric, Finding::Worse) > 0;
     let costs = rows(candidate, Metric::SERVER_CPU)
         .filter(|(_, row)| row.finding.is_difference() && !rates_differ)

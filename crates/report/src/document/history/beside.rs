@@ -32,11 +32,11 @@ pub struct Beside {
     pub quantity: Quantity,
     /// The published value, in the unit of the quantity.
     pub published: f64,
-    /// The run's.
+    /// The run's value, in the same unit.
     pub run: f64,
-    /// Clients of the run's level: as many as the row has, or of tables of peaks those at the run's own.
+    /// Clients of the run's level: the row's number, or that of the run's own peak if the table is of peaks.
     pub clients: u32,
-    /// The run's by the published one; `None` where that is zero.
+    /// The run's value divided by the published one; `None` where that is zero.
     pub ratio: Option<f64>,
 }
 
@@ -45,14 +45,14 @@ pub struct Beside {
 pub struct Apart<'a> {
     /// The run.
     pub run: String,
-    /// What they have not in common.
+    /// The condition in which they differ.
     pub other: Other,
     /// Short names of the tables.
     pub ids: Vec<&'a str>,
 }
 
-/// The run beside each of these results: every row that was measured under the same conditions, at as many clients. Tables
-/// of peaks stand beside the run's own peaks. Rows without a figure in common are left out.
+/// Compares the run with each of these results: with every row measured under the same conditions, at the same number of clients. Tables of
+/// peaks are compared with the run's own peaks. Rows without a figure in common are left out.
 pub fn beside<'a>(record: &RunRecord, published: &[&'a Published]) -> Vec<Comparison<'a>> {
     let levels = summary::levels(record);
     let run = Run::of(record);
@@ -72,7 +72,7 @@ pub fn beside<'a>(record: &RunRecord, published: &[&'a Published]) -> Vec<Compar
     compared.filter(|compared| !compared.figures.is_empty()).collect()
 }
 
-/// Those of these results that no level of the run can be compared with, by the first condition that the closest level does not meet.
+/// The results that no level of the run can be compared with, grouped by the first condition that the closest level does not meet.
 pub fn apart<'a>(record: &RunRecord, published: &[&'a Published]) -> Vec<Apart<'a>> {
     let levels = summary::levels(record);
     let run = Run::of(record);
@@ -90,7 +90,7 @@ pub fn apart<'a>(record: &RunRecord, published: &[&'a Published]) -> Vec<Apart<'
     found
 }
 
-/// A row of a table by page is of one page, a level's figures are of all.
+/// False for tables by page: a row of theirs is about one page, a level's figures are about all.
 fn is_of_levels(result: &Published) -> bool {
     !result.quantities.contains(&Quantity::Hits)
 }
@@ -122,7 +122,7 @@ fn figures(result: &Published, row: &Row, run: &Run<'_>, levels: &[Level<'_>]) -
             quantity => quantity.of(&level.figures, &summary::merged(&level.runs)),
         };
         let of_level = |level: &Level<'_>| Some((value(level)?, level.clients));
-        // A table of peaks, or one that names no clients, has the best of each figure.
+        // For a table of peaks, or one without clients, the run's best level counts.
         let (run, clients) = match clients_of(row) {
             Some(clients) if !result.document.peaks => {
                 of_level(levels.iter().find(|level| level.clients == clients)?)?

@@ -1,6 +1,6 @@
-//! Under which conditions a result was measured, and whether a run was measured under the same: its workload, how answers came
-//! about, protocol, TLS, connections, CPUs of the server, its cache, look-up of names. A row of a table is compared with a level of a
-//! run only where all of them agree, so that a ratio compares two machines and not two different measurements.
+//! Under which conditions a result was measured, and whether a run was measured under the same: its workload, how answers are made,
+//! protocol, TLS, connections, CPUs of the server, its cache, look-up of names. A row of a table is compared with a level of a run only
+//! where all of them agree, so that a ratio compares two machines and not two different measurements.
 
 use serde::{Deserialize, Serialize};
 use webstone_model::interfaces::Interface;
@@ -9,11 +9,11 @@ use webstone_model::series::Delivery;
 use webstone_model::spec::{ConnectionPolicy, HttpVersion, Software};
 use webstone_workload::TlsPages;
 
-/// How a published row was measured. What its document does not say, a run need not meet.
+/// How a published row was measured. A run need not meet a condition that the document does not state.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct Conditions {
-    /// Workloads of ours that ask the same, by name; empty: any.
+    /// Our workloads that make the same requests, by name; empty: any.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub workloads: Vec<String>,
     /// What answers: files, or a program through one of these interfaces; empty: any.
@@ -22,7 +22,7 @@ pub struct Conditions {
     /// How the handler fills its answers.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub fill: Option<String>,
-    /// Whether its answers have a head that is made for each (`built`) or beforehand (`ready`).
+    /// Whether the head of an answer is made for each request (`built`) or in advance (`ready`).
     #[serde(skip_serializing_if = "Option::is_none")]
     pub head: Option<String>,
     /// Version that requests name.
@@ -37,7 +37,7 @@ pub struct Conditions {
     /// CPUs of the server.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub cpus: Option<u32>,
-    /// Whether the server keeps files at hand.
+    /// Whether the server caches files.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub cache: Option<bool>,
     /// Whether the server looks up the names of its clients.
@@ -51,17 +51,17 @@ pub struct Conditions {
     pub batch: Option<u64>,
 }
 
-/// The condition that a run does not meet, in the order in which they are looked at.
+/// The condition that a run does not meet, in the order in which they are checked.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Other {
-    /// It asks for other things.
+    /// It makes other requests.
     Workload,
-    /// Its answers come about in another way.
+    /// Its answers are made in another way.
     Interface,
-    /// Its handler fills answers otherwise.
+    /// Its handler fills answers in another way.
     Fill,
-    /// Its handler makes heads otherwise.
+    /// Its handler makes heads in another way.
     Head,
     /// Another version of HTTP.
     Http,
@@ -75,7 +75,7 @@ pub enum Other {
     Cache,
     /// The server looks up names, or does not.
     ResolveNames,
-    /// It has no level of as many clients.
+    /// It has no level with this number of clients.
     Clients,
 }
 
@@ -99,7 +99,7 @@ impl Other {
 }
 
 impl Conditions {
-    /// These, and where they say nothing, those of `outer`.
+    /// These conditions; those of `outer` where they state nothing.
     pub(super) fn within(self, outer: &Conditions) -> Conditions {
         let or =
             |inner: Vec<String>, outer: &Vec<String>| if inner.is_empty() { outer.clone() } else { inner };
@@ -145,7 +145,7 @@ impl Conditions {
     }
 }
 
-/// The same of a run, as far as its record tells.
+/// The conditions of a run, as far as its record has them.
 pub(super) struct Run<'a> {
     workload: &'a str,
     interface: Option<Delivery>,
@@ -188,7 +188,7 @@ impl Run<'_> {
             fill: (!is_static).then(|| parameter("fill", "random")),
             head: (!is_static).then(|| parameter("head", "built")),
             http: spec.client.http,
-            // A target whose URL is https has all pages asked over TLS that do not say.
+            // With an https target, pages that do not say otherwise are requested over TLS.
             tls: match record.workload.tls_pages() {
                 TlsPages::None if target.url.starts_with("https:") => TlsPages::All,
                 pages => pages,

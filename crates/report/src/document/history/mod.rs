@@ -38,13 +38,13 @@ pub struct Document {
     /// Bits of what it calls a megabit.
     #[serde(default = "decimal_mbit")]
     pub mbit_bits: f64,
-    /// Whether its tables hold peaks only, each figure's own.
+    /// Whether its tables hold only peaks, each figure's own.
     #[serde(default)]
     pub peaks: bool,
     /// How everything in it was measured.
     #[serde(default)]
     pub conditions: Conditions,
-    /// By name of a column: the document's words for it.
+    /// The document's words for each column, by its name.
     pub wording: IndexMap<String, String>,
 }
 
@@ -73,7 +73,7 @@ pub struct Published {
     pub quantities: Vec<Quantity>,
     /// Its rows, in its order.
     pub rows: Vec<Row>,
-    /// Of a result of the user's own: the printed one whose rows it stands beside.
+    /// For a user's own result: the printed one whose rows it stands beside.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub beside: Option<String>,
 }
@@ -85,7 +85,7 @@ pub struct Row {
     pub clients: Option<u32>,
     /// What names the row otherwise: a size, a number of CPUs, a page.
     pub label: Option<String>,
-    /// How it was measured: what a run has to share with it to stand beside it.
+    /// How it was measured. A run is compared with it only if it was measured in the same way.
     pub conditions: Conditions,
     /// The numbers that are printed.
     pub figures: Vec<Figure>,
@@ -94,7 +94,7 @@ pub struct Row {
 /// A number as it was printed.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Figure {
-    /// What it is a number of.
+    /// What it measures.
     pub quantity: Quantity,
     /// Its digits in the document, in the document's unit.
     pub printed: String,
@@ -122,7 +122,7 @@ impl Row {
 }
 
 impl Published {
-    /// Its row for as many clients, and of the same name, as another's.
+    /// Its row with the same clients and label as another.
     pub(crate) fn row_like(&self, other: &Row) -> Option<&Row> {
         self.rows.iter().find(|row| row.clients == other.clients && row.label == other.label)
     }
@@ -358,7 +358,7 @@ mod tests {
         // ProLiant, Performance Analysis: 137.7 Mbit/s is 68.85 % of two networks of 100 Mbit/s, if they are of 2^20 bits, too.
         let share = peak("proliant-2cpu-html", Quantity::Throughput) / (200.0 * 1_048_576.0);
         assert!((share - 0.6885).abs() < 1e-9, "{share}");
-        // NetServer: each "% Than 1 CPU" is that of its request rates, to a percent.
+        // NetServer: each "% Than 1 CPU" follows from its request rates, to a percent.
         for published in published().iter().filter(|published| published.document.id == "netserver-lt6000r") {
             let one = published.rows[0].figure(Quantity::RequestRate).unwrap().value;
             for row in &published.rows[1..] {
@@ -386,7 +386,7 @@ mod tests {
             // The paper's own sums: Netsite's pages have 12,092 connects and its totals 12,099; NCSA's 3,898 and 3,920.
             assert_eq!(connects, if id == "netsite" { -7.0 } else { -22.0 }, "{id}");
         }
-        // WASD: 200 accesses by their duration are the rate, to the rounding of both.
+        // WASD: 200 accesses divided by their duration give the rate, within the rounding of both.
         for published in published()
             .iter()
             .filter(|published| ["wasd-cached", "wasd-uncached"].contains(&published.id.as_str()))
@@ -403,14 +403,14 @@ mod tests {
         }
     }
 
-    /// Bytes a connection tell which megabit a table counts in: WebStone's lists have them with 2^20 bits.
+    /// Bytes per connection show which megabit a table counts in: WebStone's lists have them with 2^20 bits.
     #[test]
     fn a_megabit_of_webstone_has_2_to_the_20_bits() {
         let bytes = |id: &str, row: usize| {
             let value = |quantity| of(id).rows[row].figure(quantity).unwrap().value;
             value(Quantity::Throughput) / 8.0 / value(Quantity::ConnectionRate)
         };
-        // Silicon Surf: 7,026 bytes an access with headers; filelist.standard: 19,773 bytes and a head.
+        // Silicon Surf: 7,026 bytes per access with headers; filelist.standard: 19,773 bytes and a head.
         assert!((bytes("fasttrack-1cpu-html", 0) - 7_026.0).abs() < 50.0);
         assert!(
             (bytes("proliant-2cpu-html", 0) - 19_773.0).abs() < 500.0,

@@ -1,4 +1,4 @@
-//! The quantities that published results are given in, with their units and the figure of ours that each is.
+//! The quantities in which published results are given, with their units and our figure for each.
 
 use serde::Serialize;
 use webstone_measure::figures::Figures;
@@ -6,7 +6,7 @@ use webstone_measure::metrics::Measured;
 
 use super::Document;
 
-/// What a published number is a number of. Names are those of the columns in `published.toml`.
+/// What a published number measures. Names are those of the columns in `published.toml`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, serde::Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Quantity {
@@ -79,12 +79,12 @@ impl Quantity {
         self.described().1
     }
 
-    /// What a document's number is multiplied with to be in [`Quantity::unit`].
+    /// A document's number times this factor is in [`Quantity::unit`].
     pub(crate) fn factor(self, document: &Document) -> f64 {
         if self == Quantity::Throughput { document.mbit_bits } else { 1.0 }
     }
 
-    /// The unit that documents print; headings of tables that show their digits have it.
+    /// The unit that documents print, for headings of tables that show their digits.
     pub(super) fn printed_unit(self, document: &Document) -> &'static str {
         match self {
             Quantity::Throughput if document.mbit_bits == 1e6 => "Mbit/s",

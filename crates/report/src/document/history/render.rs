@@ -229,7 +229,7 @@ fn short(
     doc
 }
 
-/// One row a figure.
+/// One row per figure.
 fn csv(
     published: &[&Published],
     runs: &[RunRecord],

@@ -23,7 +23,7 @@ use crate::{Format, Options, ReportError, Subject, html, outgoing};
 
 pub(crate) use today::Today;
 
-/// Of what several records are: a server of a series, or a run.
+/// A server of a series, or a single run, with its records.
 #[derive(Clone, Debug)]
 pub struct Source {
     /// Its name.
@@ -42,7 +42,7 @@ pub fn names() -> Vec<&'static str> {
 #[serde(deny_unknown_fields)]
 pub(crate) struct Shape {
     name: String,
-    /// Those of `published.toml` that it holds.
+    /// The documents of `published.toml` whose results it shows.
     documents: Vec<String>,
     pub(crate) title: String,
     /// Head of the column that names rows.
@@ -71,7 +71,7 @@ pub(crate) struct Drawn {
     pub(crate) quantity: Quantity,
     #[serde(default)]
     of: Vec<String>,
-    /// Bars of a table of shares, by its title.
+    /// Title of a table of shares, to draw as bars.
     #[serde(default)]
     shares: Option<String>,
 }
@@ -135,8 +135,8 @@ fn result(id: &str) -> &'static Published {
     published().iter().find(|result| result.id == id).expect("a test finds every result of shapes.toml")
 }
 
-/// Makes the report: the shape of a document, filled by these sources and by results of the user's own that say which printed ones
-/// they stand beside.
+/// Makes the report: the shape of a document, filled with these sources and with the user's own results, each of which names the printed
+/// one that it stands beside.
 ///
 /// # Errors
 /// [`ReportError::NoSuchDocument`], [`ReportError::NoSuchForm`]; [`ReportError::Json`] if serialising fails.
@@ -339,7 +339,7 @@ impl Filled<'_> {
         self.drawn(&lines, Some(&self.shape.label), None, &heads)
     }
 
-    /// In percent of another row.
+    /// Rows in percent of other rows.
     fn shares(&self, form: &Form) -> Table {
         let mut lines = Vec::new();
         for (place, (label, id, row, ..)) in form.shares.iter().enumerate() {
@@ -369,7 +369,7 @@ impl Filled<'_> {
         )
     }
 
-    /// Rows of lines below each other.
+    /// The lines as a table.
     fn drawn(
         &self,
         lines: &[Line],
@@ -412,7 +412,7 @@ impl Filled<'_> {
         table.done()
     }
 
-    /// Today's alone: the document has no such table, and says how to make one.
+    /// Today's servers only: the document prints no such table, but says how to make one.
     fn sizes(&self, result: &'static Published) -> Option<Table> {
         let mut rows = Vec::new();
         for today in &self.today {
@@ -457,7 +457,7 @@ fn year(result: &Published) -> String {
     result.document.year.map_or_else(|| "printed".to_owned(), |year| year.to_string())
 }
 
-/// Whose a number is that stands below a printed one.
+/// Where a number below a printed one comes from.
 enum Whose<'a> {
     Own(&'a Published),
     Today(&'a Today),
@@ -480,7 +480,7 @@ impl Whose<'_> {
         found.unwrap_or_else(|| "NA".to_owned())
     }
 
-    /// The same at its own number of clients.
+    /// The peak, with the number of clients at which it was reached.
     fn peak(&self, result: &Published, quantity: Quantity) -> String {
         let found = match self {
             Whose::Own(own) => printed_peak(own, quantity),
@@ -518,7 +518,7 @@ fn printed_as(value: f64, quantity: Quantity, result: &Published, row: &Row) -> 
     told(value, printed.map_or(0, |(_, decimals)| decimals.len()))
 }
 
-/// With at least this number of decimals, and two digits of what is small.
+/// With at least this number of decimals; below 1, with at least two digits.
 fn told(value: f64, decimals: usize) -> String {
     let small = if value > 0.0 && value < 1.0 { (1.0 - value.log10().floor()) as usize } else { 0 };
     decimal(value, decimals.max(small.min(6)))

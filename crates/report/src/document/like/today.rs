@@ -57,7 +57,7 @@ pub(crate) struct Value {
 }
 
 impl Value {
-    /// Its text, with the mark of what is doubted.
+    /// The text, with a `*` if the value is doubtful.
     pub(crate) fn marked(&self, text: &str) -> String {
         if self.is_doubted { format!("{text}*") } else { text.to_owned() }
     }

@@ -35,7 +35,7 @@ pub(crate) fn sheet(record: &RunRecord, levels: &[Level<'_>]) -> Option<Sheet> {
             (false, false) => DASH,
         }
     })?;
-    // At the bound a caution says it.
+    // From this limit on, a caution says it.
     let seen =
         summary::disturbance(&record.iterations).filter(|seen| seen.taken_percent() < DISTURBED_PERCENT_MAX);
     let note = seen.map(|seen| {

@@ -11,7 +11,7 @@ use crate::document::table::{Room, Sheet, Table};
 use crate::numbers::{counted, percent, seconds};
 use crate::summary;
 
-/// Draws the table where there are errors, and says so where there are none.
+/// The table of errors, or a line that there were none; `None` if no request ended.
 pub(crate) fn sheet(record: &RunRecord) -> Option<Sheet> {
     let classes = classes(record);
     let counts = summary::counts(record);

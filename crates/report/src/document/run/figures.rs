@@ -1,5 +1,5 @@
-//! Tables of figures over levels: a column a figure, a row a level. Words, units, decimals and values are the table's of the
-//! model; which groups stand together is each sheet's.
+//! Tables of figures over levels: a column per figure, a row per level. Words, units, decimals and values come from the model's table of
+//! figures; each sheet chooses the groups that it shows together.
 
 use webstone_measure::figures::table::{self, Precision};
 use webstone_measure::figures::{Figure, Group, Quantity, Value};
@@ -17,8 +17,8 @@ pub(super) struct Column {
     values: Vec<Option<Value>>,
 }
 
-/// The figures of groups that have a column, each with its values. A figure has none if it is known at no level, or counts something
-/// rare that did not happen. Columns of one name share their unit.
+/// The figures of groups that have a column, each with its values. A figure has no column if it is known at no level, or if it counts
+/// something rare that did not happen. Columns of one name share their unit.
 pub(super) fn columns(
     levels: &[Level<'_>],
     groups: &[Group],
@@ -82,7 +82,7 @@ pub(super) fn column<'a, T>(
     table.defined_as(figure);
 }
 
-/// A row a level, its load first.
+/// A row per level, its load first.
 pub(super) fn table(levels: &[Level<'_>], columns: &[Column], tone: &dyn Fn(&Level<'_>) -> Tone) -> Table {
     let rows: Vec<(usize, &Level<'_>)> = levels.iter().enumerate().collect();
     let mut table = Table::of(&rows);

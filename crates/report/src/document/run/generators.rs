@@ -1,4 +1,4 @@
-//! The hosts that made the load together: what each had of it at the level with the highest rate, and how it measured.
+//! The hosts that made the load together: the part of each at the level with the highest rate, and how it measured.
 
 use crate::document::cell::Cell;
 use webstone_judge::verdict::WORKER_CPU_PERCENT_MAX;

@@ -1,4 +1,4 @@
-//! The tables of groups of figures, one row per level. Words, units, decimals and values are the model's; here is decided which groups
+//! The tables of groups of figures, one row per level. Words, units, decimals and values are the model's; this file decides which groups
 //! make a table, when it is shown, and which cells are marked. Fairness is a table of its own, because a server that serves some clients
 //! well and lets others starve can still have a high rate.
 

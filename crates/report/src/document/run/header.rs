@@ -14,7 +14,7 @@ use crate::asctime::{date_time, seconds_between};
 use crate::document::{Block, Document, Tone};
 use crate::numbers::{DOT, bytes, count, counted, cpu_list};
 
-/// Columns of the labels.
+/// Width of the labels, in columns.
 pub(super) const LABEL: usize = 10;
 
 /// The first line: tool, workload, target, and how it ended.

@@ -55,7 +55,7 @@ pub(crate) fn document(record: &RunRecord, verdict: &Verdict, options: &Options)
             true => doc.sheets([section.sheet]),
             false => left_out.push(in_a_list(&section.sheet.title)),
         }
-        // A search has the first table.
+        // In a search, the first table is that of the search, and its curve follows.
         if depth == Depth::Full && place == 0 {
             doc.sheets(sought(record).and_then(|(over, finding)| search::curve(over, &finding)));
         }
@@ -136,14 +136,14 @@ fn sections(record: &RunRecord, levels: &[Level<'_>], pages_max: usize, depth: D
         (groups::http2(levels), any(remarkable::was_refused_streams), false),
         // What QUIC did is in no counter of TCP.
         (groups::http3(levels), true, false),
-        // Whether it was the path that was set.
+        // Shows whether the path was as configured.
         (groups::path(record, levels), true, false),
         (times::sheet(levels), false, false),
         // Figures cannot be read without knowing whether certificates were verified and sessions resumed.
         (groups::tls(levels), true, false),
         (pages::sheet(record, pages_max), false, false),
         (groups::fairness(levels), any(remarkable::is_unfair), false),
-        // Which hosts made the load, and those of a server that has several, are part of what was measured.
+        // The hosts that made the load, and those of a server that has several, are part of what was measured.
         (generators::sheet(record, levels), true, true),
         (machines::sheet(levels), any(remarkable::is_near_its_limit), false),
         (server::sheet(levels), false, false),

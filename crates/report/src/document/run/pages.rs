@@ -98,7 +98,7 @@ pub(crate) fn shown(totals: &[PageTotals], pages_max: usize) -> Vec<usize> {
     order
 }
 
-/// Its first file, and how many follow.
+/// A page's first file, and how many follow.
 pub(crate) fn name(record: &RunRecord, index: usize) -> String {
     let files = record.workload.pages.get(index).map_or(&[][..], |page| &page.files);
     match files {
@@ -112,7 +112,7 @@ fn page_mean(page: &PageTotals) -> f64 {
     quotient(in_seconds(page.time_ns), page.hits as f64)
 }
 
-/// Mean response time of one of its files, in seconds.
+/// Mean response time of a page's files, in seconds.
 pub(crate) fn response_mean(page: &PageTotals) -> f64 {
     page.response_mean().map_or(0.0, |mean| mean.ns / NANOS_PER_SECOND as f64)
 }

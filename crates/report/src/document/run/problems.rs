@@ -16,7 +16,7 @@ use crate::summary::Level;
 
 /// Lines of a reason that the default report prints as it is.
 const REASON_LINES_MAX: usize = 2;
-/// Columns of what stands before a line.
+/// Width of what stands before a line, in columns.
 const MARGIN: usize = 3;
 /// Before a caution.
 const MARK: &str = "!";
@@ -65,12 +65,12 @@ pub(crate) fn begin(
         doc.item("", MARGIN, Tone::Strong, format!("try: {next}"));
     }
     let mut cautions = cautions::of(record, levels, verdict);
-    // The headline says it, and of a quick measurement its last lines do.
+    // The headline says how many failed; the report of a quick measurement does so in its last lines.
     cautions.retain(|caution| caution.title != cautions::ERRORS);
     if depth != Depth::Full && says_disturbed(verdict) {
         cautions.retain(|caution| caution.title != cautions::DISTURBED_BEFORE);
     }
-    // Where the load went, and the like: nothing else says it.
+    // Nothing else says what warnings say, such as where the load went.
     let warnings = cautions.iter().filter(|caution| caution.title == cautions::WARNING).count();
     if depth == Depth::Hit {
         cautions.sort_by_key(|caution| caution.title != cautions::WARNING);
@@ -148,8 +148,8 @@ fn open_rules(verdict: &Verdict, depth: Depth) -> Option<String> {
     (unmet > 0 && depth != Depth::Hit).then(|| format!("{rules} {verb} open for certification{how}"))
 }
 
-/// The mark stands in the margin, where tables have their markers: it is the first thing on the line. What noise means for the figures
-/// comes before what made it.
+/// The mark stands in the margin, where tables have their markers: it is the first thing on the line. What noise does to the figures comes
+/// before what caused it.
 fn in_doubt(mark: &str, tone: Tone, verdict: &Verdict, depth: Depth, doc: &mut Document) {
     let (word, told) = (verdict.standing.word(), verdict.told());
     let item = |text: &str| Block::Item {

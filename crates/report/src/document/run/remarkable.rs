@@ -12,7 +12,7 @@ use crate::summary::Level;
 /// Share of a bound, from which on a figure is near it.
 const NEAR: f64 = 0.9;
 
-/// Of the load generator.
+/// Whether the load generator is near its limit.
 pub(super) fn is_near_its_limit(level: &Level<'_>) -> bool {
     let waited = level.generator.waited_percent.unwrap_or_default();
     level.generator.busiest_percent + waited >= WORKER_CPU_PERCENT_MAX * NEAR
@@ -22,7 +22,7 @@ pub(super) fn is_disturbed(record: &RunRecord) -> bool {
     !record.voids.is_empty() || record.iterations.iter().any(|run| !losses(record, run).is_empty())
 }
 
-/// One client cannot be compared with another; in open loop a rate may not need all clients.
+/// Whether clients were served unequally. Needs several clients; in open loop a rate may not need all of them.
 pub(super) fn is_unfair(level: &Level<'_>) -> bool {
     let unfair = |fairness: &webstone_measure::metrics::Fairness| {
         fairness.starved > 0 || fairness.jain_pages < USEFUL_JAIN_MIN

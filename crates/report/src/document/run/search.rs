@@ -70,8 +70,8 @@ pub(crate) fn metric_of(condition: &str) -> Option<Metric> {
     Some(condition.parse::<Thresholds>().ok()?.0.first()?.metric())
 }
 
-/// The first condition of the SLO that is a time against the load: a bar a level on a logarithmic scale, and the limit across
-/// all of them. Nothing where the SLO has no such condition.
+/// The first condition of the SLO that is a time against the load: a bar per level on a logarithmic scale, and the limit across all of
+/// them. Nothing where the SLO has no such condition.
 pub(super) fn curve(over: Over, finding: &Finding) -> Option<Sheet> {
     let is_time = |condition: &ConditionFound| {
         metric_of(&condition.condition).is_some_and(|metric| metric.quantity() == Quantity::Seconds)

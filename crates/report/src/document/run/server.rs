@@ -1,5 +1,5 @@
-//! What the server's processes did in each level: CPU time by mode and by request, memory, context switches, page faults,
-//! descriptors, disk. The figures are the model's.
+//! What the server's processes did in each level: CPU time by mode and per request, memory, context switches, page faults, open files,
+//! disk. The figures are the model's.
 
 use webstone_measure::figures::Group;
 use webstone_model::record::HostUse;

@@ -28,7 +28,7 @@ pub(crate) fn sheet(levels: &[Level<'_>]) -> Option<Sheet> {
         .into_iter()
         .filter(|(_, of)| levels.iter().any(|level| of(&level.distributions).is_some()))
         .collect();
-    // With one file a page, a page takes as long as its response: one group says both.
+    // With one file per page, a page takes as long as its response: one group says both.
     if levels.iter().all(|level| level.distributions.page == level.distributions.response) {
         present.retain(|(name, _)| !name.starts_with("page"));
         present
@@ -62,7 +62,7 @@ pub(crate) fn sheet(levels: &[Level<'_>]) -> Option<Sheet> {
             50.0 | 99.0 | 100.0 => Room::Always,
             90.0 => Room::Optional(21),
             99.9 => Room::Optional(20),
-            // Of the others the highest goes first.
+            // Of the others, the highest is left out first.
             _ => Room::Optional((PERCENTILES.len() - place) as u8),
         };
         table.number(percentile_name(percentile), "", room, |(_, (_, of), scale, level)| {

@@ -40,7 +40,7 @@ pub(super) fn sheet(report: &Report<'_>) -> Option<Sheet> {
     Some(Sheet::new("Batches", explanation, table.done()))
 }
 
-/// How much more the cache makes of the same load.
+/// How much higher the request rate is with the server's cache than without it, in percent.
 fn gain_percent(report: &Report<'_>, cell: &CellSummary, level: &LevelSummary) -> Option<f64> {
     let off = Coordinates { caching: Some(Caching::Off), ..cell.at.clone() };
     let cells = &report.summary.cells;

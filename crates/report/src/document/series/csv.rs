@@ -1,4 +1,4 @@
-//! A series as one table of comma-separated values: a row a cell and level, with what is known of its cell.
+//! A series as one table of comma-separated values: a row per cell and level, with what is known of its cell.
 
 use webstone_judge::series::{CellSummary, LevelSummary};
 use webstone_judge::statistics::{Interval, Method};

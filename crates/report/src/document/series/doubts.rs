@@ -13,12 +13,12 @@ use crate::text::problems;
 const SENTENCES_MAX: usize = 3;
 
 impl Report<'_> {
-    /// Each cell by its name. `why` puts a cell's reasons, by its place, into words.
+    /// Every doubtful cell with its standing. `why` puts the reasons of the cell at a place into words.
     pub(super) fn standings(&self, why: &dyn Fn(usize, &[String]) -> String) -> Vec<(Tone, String)> {
         self.standings_of(&|_| true, why)
     }
 
-    /// Those of chosen cells. What several cells have is said once.
+    /// The same for chosen cells. Cells with the same standing and reasons share a sentence.
     fn standings_of(
         &self,
         is_chosen: &dyn Fn(&CellSummary) -> bool,
@@ -47,7 +47,7 @@ impl Report<'_> {
         self.summary.cells.iter().enumerate().filter(|(_, cell)| !cell.reasons.is_empty())
     }
 
-    /// In a few lines: of many cells with the same standing, how many each cause concerns.
+    /// In a few lines: if many cells have the same standing, how many of them each cause concerns.
     pub(super) fn standings_in_brief(&self, records: &[Option<RunRecord>]) -> Vec<(Tone, String)> {
         let verdicts: Vec<_> = records.iter().map(|record| record.as_ref().map(verdict::of)).collect();
         let why = |place: usize, _: &[String]| {
@@ -79,7 +79,7 @@ impl Report<'_> {
         self.summary.alarms.iter().map(|alarm| (Tone::Alarm, format!("{}.", alarm.sentence))).collect()
     }
 
-    /// One of each kind.
+    /// The first alarm of each kind, and how many more there are.
     pub(super) fn alarms_in_brief(&self) -> Vec<(Tone, String)> {
         let alarms = &self.summary.alarms;
         let is_first = |place: usize| alarms[..place].iter().all(|before| before.kind != alarms[place].kind);

@@ -44,8 +44,8 @@ pub(super) fn sheet(report: &Report<'_>) -> Option<Sheet> {
     Some(Sheet::new("Handshakes", explanation, table.done()))
 }
 
-/// How much higher a cell's peak is than that of the same one with other handshakes, in percent; `None` of that one itself, and
-/// where one of both has no figures that count.
+/// How much higher a cell's peak is than that of the same cell with other handshakes, in percent; `None` for that other cell itself, and
+/// where one of the two has no figures that count.
 fn gain_percent(
     report: &Report<'_>,
     cell: &CellSummary,

@@ -81,7 +81,7 @@ pub fn render_series(
     }
 }
 
-/// A series with what was computed of it.
+/// A series with what was computed from it.
 pub(crate) struct Report<'a> {
     pub(crate) series: &'a Series,
     pub(crate) summary: &'a Summary,
@@ -117,7 +117,7 @@ impl Report<'_> {
         }
     }
 
-    /// How far it is, and what is wrong with it.
+    /// How complete it is, and what is wrong with it.
     pub(crate) fn notes(&self) -> Vec<(Tone, String)> {
         let mut doubts = self.standings(&|_, reasons| {
             let more = match reasons.len() {
@@ -177,7 +177,7 @@ impl Report<'_> {
         )
     }
 
-    /// The TLS settings that all cells share, in words; empty without TLS, and where they differ, which the cells' names say.
+    /// The TLS settings that all cells share, in words; empty without TLS, or if they differ: the cells' names then say how.
     fn tls(&self) -> String {
         let is_alike = |cell: &Cell| cell.spec.server.tls.is_some() && cell.at.handshakes.is_none();
         let Some(first) = self.series.cells.first().filter(|_| self.series.cells.iter().all(is_alike)) else {

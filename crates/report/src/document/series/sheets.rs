@@ -20,7 +20,7 @@ use crate::text::header::joined;
 /// Mindcraft's word for a figure that says nothing about the server.
 const NOT_AVAILABLE: &str = "NA";
 
-/// What a table is of.
+/// Which part of the report a table belongs to.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Part {
     /// What the series was made for.

@@ -1,4 +1,4 @@
-//! Changes around zero: a dot with its interval a row, over the band of what is noise.
+//! Changes around zero: one row each, a dot with its interval over the band of noise.
 
 use std::fmt::Write as _;
 

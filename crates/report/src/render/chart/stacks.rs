@@ -1,4 +1,4 @@
-//! Parts of a whole as bars: a row a whole, a segment a part, all rows on one scale.
+//! Parts of a whole as bars: a row per whole, a segment per part, all rows on one scale.
 
 use std::fmt::Write as _;
 

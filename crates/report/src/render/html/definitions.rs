@@ -1,6 +1,6 @@
-//! The definition of every figure, a link away: the page of [`crate::definitions`] as markup, with an anchor at every
-//! heading and at the first cell of every row, and which of them a chart or a tile points at. Tests compare those with the
-//! page, and follow every link of a report.
+//! The definition of every figure, a link away: the page of [`crate::definitions`] as markup, with an anchor at every heading and at the
+//! first cell of every row; and the anchors that charts and tiles link to. Tests compare these with the page, and follow every link of a
+//! report.
 
 use pulldown_cmark::{Event, HeadingLevel, Options, Parser, Tag, TagEnd, html};
 

@@ -1,6 +1,5 @@
-//! Distributions as HdrHistogram plots them: the percentile on an axis that gives each further nine the same room, the
-//! time on a logarithmic one. Of one record a line a level, of several a line each, at its peak; and of one level a line for
-//! each kind of time.
+//! Distributions as HdrHistogram plots them: the percentile on an axis that gives each further nine the same room, the time on a
+//! logarithmic one. One record has a line per level; several have a line each, at its peak; a single level has a line per kind of time.
 
 use webstone_measure::metrics::Histogram;
 use webstone_measure::units::NANOS_PER_SECOND;
@@ -13,7 +12,7 @@ use super::figure::{Figure, places, values};
 use super::markup::Html;
 use super::{Run, definitions};
 
-/// Points a nine.
+/// Points per nine.
 const RESOLUTION: f64 = 16.0;
 
 /// The response times of a few levels, or of each record's peak.

@@ -37,7 +37,7 @@ pub(super) const HEIGHT: f64 = 236.0;
 pub(super) const HEIGHT_LOW: f64 = 170.0;
 
 impl<'a> Figure<'a> {
-    /// A chart over whole numbers, of usual height; what else it has is added to it.
+    /// A chart over whole numbers, of the usual height; callers set what else it has.
     pub(super) fn new(
         id: impl Into<String>,
         title: impl Into<String>,
@@ -58,7 +58,7 @@ impl<'a> Figure<'a> {
         }
     }
 
-    /// Draws it, if any of its lines is one.
+    /// Draws it, if any of its lines has two points.
     pub(super) fn draw(self, html: &mut Html) {
         if self.plot.lines.iter().all(|line| line.points.len() < 2) {
             return;
@@ -93,7 +93,7 @@ impl<'a> Figure<'a> {
         text
     }
 
-    /// The values, as far as a table of them is read.
+    /// The values as a table of at most [`ROWS_MAX`] rows.
     fn data(&self, html: &mut Html) {
         let (places, scale) = (places(&self.plot.lines), &self.scale);
         let chosen: Vec<f64> =
@@ -268,7 +268,7 @@ pub(super) fn heading(html: &mut Html, title: &str, definition: Option<&str>) {
     html.raw("<p class=\"title\">").defined(title, definition).raw("</p>");
 }
 
-/// One entry a style and name: iterations of a record share theirs.
+/// One entry per style and name: iterations of a record share theirs.
 fn legend(html: &mut Html, lines: &[Line]) {
     let mut entries: Vec<&Line> = Vec::new();
     for line in lines {

@@ -92,8 +92,8 @@ fn sections(
     html.raw("</section>");
 }
 
-/// Published results in the order in which they are drawn while there is room: of each document the one with the most
-/// to say first, the fastest, then of each the second, so that no document fills the chart by itself.
+/// Published results in the order in which they are drawn while there is room: the fastest of each document, then the second fastest of
+/// each, so that no document fills the chart by itself.
 fn foremost<'a>(published: &[&'a Published], quantity: Quantity) -> Vec<&'a Published> {
     let rate = |result: &Published| {
         result.peak().figure(Quantity::ConnectionRate).map_or(0.0, |figure| figure.value)

@@ -1,6 +1,6 @@
-//! Level by level: what each second of the measured windows brought (a line an iteration, or a record), and how long what took.
-//! Only here a reader sees that a level drifts, stalls or was still warming up. The page's selector shows one level; without it each
-//! level is folded, except the peak.
+//! Level by level: what happened in each second of the measured windows (a line per iteration, or per record), and how long connecting,
+//! first bytes, responses and pages took. Only here does a reader see that a level drifts, stalls or was still warming up. The page's
+//! selector shows one level; without it each level is folded, except the peak.
 
 use webstone_measure::figures::Figure as Quantity;
 use webstone_measure::figures::level::{ERROR_RATE, LATENCY_MAX, LATENCY_MEAN, REQUEST_RATE};

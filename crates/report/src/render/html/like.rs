@@ -42,7 +42,7 @@ fn called(result: &Published, row: &Row) -> String {
     }
 }
 
-/// Rows that were each measured by themselves: those of other CPUs, or the first for all.
+/// The first row for each number of CPUs.
 fn rows(result: &'static Published) -> Vec<&'static Row> {
     let mut rows: Vec<&Row> = Vec::new();
     for row in &result.rows {

@@ -1,5 +1,5 @@
-//! The page of a series: the verdict on each cell, then what all cells say together, before the charts and tables that any
-//! several records have, with one line a cell.
+//! The page of a series: the verdict on each cell, then what all cells say together, before the charts and tables that any several records
+//! have, with one line per cell.
 
 use webstone_judge::verdict;
 use webstone_measure::figures::level::REQUEST_RATE;

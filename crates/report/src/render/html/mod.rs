@@ -46,7 +46,7 @@ use crate::text::{header, sheets};
 use markup::Html;
 pub(crate) use matrix::of_series;
 
-/// The style sheet of reports, for pages that shall look like them.
+/// The style sheet of reports, for other pages that should look like them.
 pub const STYLE: &str = include_str!("report.css");
 const SCRIPT: &str = include_str!("report.js");
 /// Most levels that have rows in a table; of more, a selection.

@@ -21,7 +21,7 @@ pub(super) fn draw(html: &mut Html, run: &Run<'_>) {
     html.raw("</section>");
 }
 
-/// The section of several: what `first` draws, then a fold each; with their cautions, unless they stand in `first`.
+/// The section for several records: what `first` draws, then a fold for each; with its cautions, unless `first` has drawn them.
 pub(super) fn draw_each(
     html: &mut Html,
     runs: &[Run<'_>],

@@ -34,7 +34,7 @@ struct Parts {
 /// One of them.
 type Part = fn(&Parts) -> f64;
 
-/// Of one record a row a level, of several a row each, at its peak.
+/// One record has a row per level; several have a row each, at its peak.
 pub(super) fn draw(html: &mut Html, runs: &[Run<'_>]) {
     let (names, rows): (&str, Vec<(String, &Level<'_>)>) = match runs {
         [only] => {

@@ -1,5 +1,5 @@
-//! The search for an SLO (`webstone find`): each condition against the load, with the limit. One section a report; of several
-//! records, a part each. The answer stands among the notes, the levels as a table among the tables.
+//! The search for an SLO (`webstone find`): each condition against the load, with the limit. One section per report, with a part for each
+//! of several records. The answer stands among the notes, the levels as a table among the tables.
 
 use webstone_judge::search::{self, Finding};
 use webstone_judge::statistics::Method;
@@ -47,7 +47,7 @@ fn condition(html: &mut Html, id: &str, over: Over, finding: &Finding, place: us
     let condition = &finding.levels[0].conditions[place];
     let points: Vec<Point> = finding.levels.iter().filter_map(of).collect();
     let (Some(metric), true) = (metric_of(&condition.condition), points.len() > 1) else { return };
-    // Where no level moves it, a chart of it says nothing.
+    // A share that is the same at every level needs no chart.
     if metric.quantity() == Quantity::Percent && points.iter().all(|point| point.y == points[0].y) {
         return;
     }

@@ -1,6 +1,6 @@
-//! The charts over the number of clients, as the reports of the nineties had them: connections, throughput, latency;
-//! with them Little's load factor, the error level and the CPU of both sides. One line a record; of one record alone,
-//! percentiles and both CPUs share a chart.
+//! The charts over the number of clients, as the reports of the nineties had them: connections, throughput, latency; with them Little's
+//! load factor, the error level and the CPU of both sides. One line per record; for a single record, all percentiles share a chart, and so
+//! do both CPUs.
 
 use webstone_measure::figures::Figure as Quantity;
 use webstone_measure::figures::level::{
@@ -18,7 +18,7 @@ use super::figures::{definition, interval, scale, title, value};
 use super::markup::Html;
 use super::{Run, definitions, distributions, parts};
 
-/// Levels of a record up to which figures have intervals that would have to be computed for the chart.
+/// With more levels than this, figures have no intervals: they would have to be computed for the chart.
 const INTERVALS_MAX: usize = 40;
 
 /// Draws the section, where there is anything to be compared.
@@ -100,7 +100,7 @@ fn line(run: &Run<'_>, style: usize, name: &str, quantity: &Quantity) -> Line {
     Line::marked(name, style, run.levels.iter().filter_map(|level| point(run, level, quantity)).collect())
 }
 
-/// A line of each record; of one alone it bears the name of what is shown.
+/// A line per record; that of a single record bears the name of what is shown.
 fn line_each(runs: &[Run<'_>], quantity: &Quantity) -> Vec<Line> {
     let line =
         |(style, run): (usize, &Run<'_>)| line(run, style, &run.label(runs, &title(quantity)), quantity);
@@ -116,7 +116,7 @@ fn lines(html: &mut Html, runs: &[Run<'_>], quantity: &'static Quantity) {
         _ if quantity == &PAGES_PER_MINUTE => (60.0, "Dashed: the arrivals that were asked for."),
         _ => (0.0, ""),
     };
-    // A point at each level, as the lines have: on a logarithmic axis a line between the two ends would be another one.
+    // A point at each level: on a logarithmic axis, a straight line between the two ends would be wrong.
     let loads = loads(runs);
     let reference: Vec<(f64, f64)> =
         loads.iter().filter(|_| per_load > 0.0).map(|load| (*load, load * per_load)).collect();

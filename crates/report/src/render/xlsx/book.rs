@@ -136,7 +136,7 @@ impl Book {
                 .push(format!("{name}: {COLUMNS_MAX} of {} columns; Excel has no more", blank.columns.len()));
             blank.columns.truncate(COLUMNS_MAX);
         }
-        // The last row says that there would be more.
+        // The last row says that rows are missing.
         let fits = if count < self.rows_max { count } else { self.rows_max - 2 };
         let worksheet = if fits > ROWS_IN_MEMORY {
             self.workbook.add_worksheet_with_constant_memory()?

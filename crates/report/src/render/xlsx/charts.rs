@@ -84,7 +84,7 @@ fn top_of_bars(runs: &[Run<'_>], figure: &Figure) -> Option<f64> {
         interval(level, figure).map(|interval| interval.high).filter(|high| high.is_finite() && *high > 0.0)
     };
     let high = runs.iter().flat_map(|run| &run.levels).filter_map(high).reduce(f64::max)?;
-    // Two digits, upwards.
+    // Rounded up to two digits.
     let step = 10_f64.powf(high.log10().floor() - 1.0);
     Some((high / step).ceil() * step)
 }
@@ -118,7 +118,7 @@ pub(super) fn of_curves(book: &mut Book, curves: &Placed, runs: &[Run<'_>]) -> R
     book.workbook.worksheet_from_name(curves.name)?.insert_chart(1, column, &chart).map(drop)
 }
 
-/// Requests a second over the time of the peak level's (or only level's) iterations, beside their table.
+/// Requests per second over time, in the iterations of the peak level (or the only level), beside their table.
 pub(super) fn of_series(book: &mut Book, series: &Placed, runs: &[Run<'_>]) -> Result<(), XlsxError> {
     let mut chart =
         lines("Requests per second over time, level of the highest rate", "seconds", "requests, 1/s");

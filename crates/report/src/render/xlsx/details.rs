@@ -35,7 +35,7 @@ fn begun(record: &str, run: &IterationRecord) -> Row {
     line
 }
 
-/// A sheet of lines that each iteration has some of.
+/// A sheet with some lines for each iteration.
 fn by_iteration<'a, I: Iterator<Item = Row> + 'a>(
     name: &'static str,
     blank: Row,
@@ -54,7 +54,7 @@ fn by_iteration<'a, I: Iterator<Item = Row> + 'a>(
     }
 }
 
-/// A sheet with a line for each of a list that an iteration has.
+/// A sheet with a line per item of a list in each iteration.
 fn of_each<'a, T: Default + 'a>(
     name: &'static str,
     runs: &'a [Run<'a>],
@@ -172,7 +172,7 @@ fn second_line(record: &str, run: &IterationRecord, index: usize, interval: &Sec
     line
 }
 
-/// `Errors`: one row a class and timed run, with the first example.
+/// `Errors`: one row per class and timed run, with the first example.
 pub(super) fn errors<'a>(runs: &'a [Run<'a>]) -> Sheet<'a> {
     by_iteration(
         "Errors",
@@ -226,7 +226,7 @@ pub(super) fn workers<'a>(runs: &'a [Run<'a>]) -> Sheet<'a> {
     of_each("Generator", runs, |run| &run.measured.generator.workers, worker_line)
 }
 
-/// `Load generators`: what each of several hosts had of each timed run.
+/// `Load generators`: the part of each of several hosts in each timed run.
 pub(super) fn generators<'a>(runs: &'a [Run<'a>]) -> Sheet<'a> {
     let blank = csv::generator_row(runs[0].record, &IterationRecord::default(), None);
     by_iteration(

@@ -1,4 +1,4 @@
-//! The tables of the sweep: one row a run, a level, an iteration, a distribution; and the curves of percentiles.
+//! The tables of the sweep: one row per run, level, iteration or distribution; and the curves of percentiles.
 
 use webstone_judge::statistics::Interval;
 use webstone_judge::verdict::Verdict;
@@ -32,7 +32,7 @@ impl<'a> Run<'a> {
 
 pub(super) const MS: f64 = 1e3;
 
-/// `Levels`: one row a run and level, its iterations together.
+/// `Levels`: one row per run and level, its iterations together.
 pub(super) fn levels<'a>(runs: &'a [Run<'a>]) -> Sheet<'a> {
     let nothing = IterationRecord::default();
     let blank = level_line("", &summary::level(vec![&nothing]));
@@ -133,7 +133,7 @@ fn level_line(run: &str, level: &Level<'_>) -> Row {
     line
 }
 
-/// `Iterations`: everything that the CSV table of levels has, one row a timed run.
+/// `Iterations`: everything that the CSV table of levels has, one row per timed run.
 pub(super) fn iterations<'a>(runs: &'a [Run<'a>]) -> Sheet<'a> {
     Sheet {
         name: "Iterations",
@@ -147,7 +147,7 @@ pub(super) fn iterations<'a>(runs: &'a [Run<'a>]) -> Sheet<'a> {
     }
 }
 
-/// `Percentiles`: one row a run, level and distribution.
+/// `Percentiles`: one row per run, level and distribution.
 pub(super) fn percentiles<'a>(runs: &'a [Run<'a>]) -> Sheet<'a> {
     let levels = runs.iter().flat_map(|run| run.levels.iter().map(move |level| (run, level)));
     let rows = levels.flat_map(|(run, level)| {

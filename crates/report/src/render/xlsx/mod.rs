@@ -1,5 +1,5 @@
-//! An Excel workbook (Office Open XML), as WebBench made its reports: a summary with charts, the data of every client,
-//! one sheet a table, native charts drawn from the cells.
+//! An Excel workbook (Office Open XML), as WebBench made its reports: a summary with charts, the data of every client, one sheet per table,
+//! native charts drawn from the cells.
 //!
 //! Units stand in the headings and are the same in a whole column. A cell is empty where nothing was measured. Numbers
 //! are written whole and shown rounded. The same records give the same bytes: the workbook is dated with the first
@@ -79,7 +79,7 @@ fn moment(text: &str) -> Option<ExcelDateTime> {
     ExcelDateTime::parse_from_str(text.get(..19)?).ok()
 }
 
-/// `Summary`: one row a run.
+/// `Summary`: one row per run.
 fn summary<'a>(runs: &'a [Run<'a>]) -> Sheet<'a> {
     Sheet {
         name: "Summary",

@@ -39,7 +39,7 @@ pub(super) fn voids(record: &RunRecord, found: &mut Vec<Caution>) {
         false => format!("disturbed so much that the figures leave {them} out"),
     };
     let what = format!("{number} {void}; {repeated}");
-    // Where nothing else is listed, the timed run is named.
+    // If every timed run was void, the brief report names them, too.
     let places_max_brief = if record.iterations.is_empty() { VOIDS_MAX } else { 0 };
     found.push(Caution { places_max: VOIDS_MAX, places_max_brief, ..Caution::new("VOID", what).at(told) });
 }

@@ -9,10 +9,10 @@ use crate::summary::Level;
 
 /// CPU time that it costs to wake a thread on another virtual CPU, in seconds (`docs/decisions/0071-awake-in-runs.md`).
 const WAKE_S: f64 = 5e-6;
-/// Share of a request's CPU time from which on it is told, in percent.
+/// Share of a request's CPU time from which on the caution is given, in percent.
 const SHARE_MIN: f64 = 5.0;
 
-/// Levels at which it may be a large part of what a request costs. In open loop the server is not asked for all that it can do.
+/// Levels at which waking may be a large part of what a request costs. In open loop the server is not asked for all it can do.
 pub(super) fn of(record: &RunRecord, levels: &[Level<'_>], found: &mut Vec<Caution>) {
     let is_virtual =
         record.environment.get("virtualisation").and_then(|facts| facts.get("machine")).is_some();
