@@ -4,7 +4,7 @@
 
 use serde::{Deserialize, Serialize};
 
-/// What `quic-silence` asks where nothing is known of the server's host: the end of its example.
+/// The end of a `quic-silence` example if nothing is known of the server's host.
 pub const SILENCE_QUESTIONS: &str = ": is UDP blocked, or does nobody speak QUIC on this port?";
 
 /// Who has to act to make the error go away.

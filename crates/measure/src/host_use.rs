@@ -151,14 +151,14 @@ impl PathUse {
         self.to_server.plus(self.to_clients)
     }
 
-    /// CPU time of the relay in percent of the time; 0 of no time.
+    /// CPU time of the relay in percent of the time; 0 without any time.
     pub fn cpu_percent(self) -> f64 {
         if self.elapsed_ns == 0 { 0.0 } else { 100.0 * self.cpu_ns as f64 / self.elapsed_ns as f64 }
     }
 }
 
 impl HostUse {
-    /// Adds a later slice of the same window. What has a state, not a sum, is that of the later one.
+    /// Adds a later slice of the same window. Values that are states, not sums, are those of the later one.
     pub fn append(&mut self, later: &HostUse) {
         let sum = |a: Option<u64>, b: Option<u64>| a.zip(b).map(|(a, b)| a.saturating_add(b)).or(a).or(b);
         self.elapsed_ns = self.elapsed_ns.saturating_add(later.elapsed_ns);

@@ -74,7 +74,7 @@ impl schemars::JsonSchema for LevelKey {
     }
 }
 
-/// Several levels in one: `1, 2, 4 clients`.
+/// Several levels as one text: `1, 2, 4 clients`.
 pub fn levels_named(levels: &[LevelKey]) -> String {
     let same_kind = |a: &LevelKey, b: &LevelKey| std::mem::discriminant(a) == std::mem::discriminant(b);
     let named = levels.chunk_by(same_kind).map(|levels| match levels {

@@ -27,7 +27,7 @@ use crate::wire;
 
 /// Connections accepted before other work of the thread has its turn.
 const ACCEPTS_AT_ONCE: u32 = 64;
-/// Wait after a failure that needs time to pass: no free descriptor, no memory.
+/// Wait after a failure that needs time to pass: too many open files, no memory.
 const BACK_OFF: Duration = Duration::from_millis(20);
 
 /// An accepted connection on its way to its thread.

@@ -45,7 +45,7 @@ pub(crate) enum Content {
     Set { path: Box<str>, size: u64 },
     /// A body made by rule.
     Made(Made),
-    /// What a handler outside says.
+    /// The output of an external handler.
     Handled(Box<HandlerBody>),
 }
 
@@ -208,7 +208,7 @@ struct State {
     offset: u64,
     /// A read of the file on a thread that may wait.
     reading: Option<JoinHandle<io::Result<Vec<u8>>>>,
-    /// hyper must have handed over everything since this count of flushes before the next piece.
+    /// The count of flushes when the last piece ended: the next piece begins after one more.
     flush: Option<u64>,
     delay: Option<Pin<Box<dyn Future<Output = ()>>>>,
     paused: bool,

@@ -26,13 +26,13 @@ use crate::shard::Shard;
 use crate::tls;
 use crate::wire::{Accepted, Socket, Stream, Wire, WireIo};
 
-/// Most that hyper buffers of a connection: the longest request head, and the answer bytes waiting to be sent beside
-/// the frame that went over this.
+/// Most that hyper buffers for a connection: the longest request head, and the answer bytes waiting to be sent, apart from the frame that
+/// exceeded this.
 const BUFFER_BYTES: usize = 128 * 1024;
 /// Streams that a client of HTTP/2 may have open on a connection: more than load generators ask for.
 const STREAMS_MAX: u32 = 1000;
 
-/// Serves a connection to its end. `peer` is `None` for Unix sockets; `over_tls`: the connection is to be.
+/// Serves a connection to its end. `peer` is `None` for Unix sockets; `over_tls`: whether it begins with a TLS handshake.
 pub(crate) async fn run(accepted: Accepted, peer: Option<IpAddr>, over_tls: bool, shard: Rc<Shard>) {
     let socket = Socket::new(accepted, &shard);
     let fault = shard.shared.test_handlers.then(|| shard.shared.connection_faults.next()).flatten();
@@ -212,7 +212,7 @@ impl Future for Answer {
                 None => Poll::Pending,
             },
             Answer::Later(future) => future.as_mut().poll(cx).map(|mut response| {
-                // An answer that is a reset of its stream; see `stream_faults`.
+                // An answer may be a reset of its stream; see `stream_faults`.
                 response.extensions_mut().remove::<BodyError>().map_or(Ok(response), Err)
             }),
         }

@@ -1,5 +1,5 @@
-//! Faults of connections before the first request: in the TLS handshake, and with the first frame of HTTP/2. No request can ask
-//! for them, so `/.webstone/fault` orders them beforehand, for the connections that are accepted after its answer meet it.
+//! Faults of connections before the first request: in the TLS handshake, and with the first frame of HTTP/2. A request comes too late to
+//! ask for them, so `/.webstone/fault` orders them for connections that are accepted after its answer.
 //!
 //! | parameter | meaning |
 //! |---|---|
@@ -66,14 +66,14 @@ const KNOWN: &str = "fault, alert, after, for, times, every";
 /// Longest delay.
 const DELAY_MAX: Duration = Duration::from_secs(3600);
 
-/// What a connection meets.
+/// The fault of a connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum ConnectionFault {
     /// In the TLS handshake.
     Handshake(Misdeed),
     /// The server's SETTINGS of HTTP/2 or HTTP/3 come late.
     LateSettings(Duration),
-    /// Of QUIC alone.
+    /// A fault of QUIC alone.
     Quic(QuicFault),
 }
 
@@ -100,7 +100,7 @@ pub(crate) enum Misdeed {
     Delay(Duration),
 }
 
-/// How far a handshake comes.
+/// How far a handshake gets.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum When {
     /// Nothing is read.
@@ -109,7 +109,7 @@ pub(crate) enum When {
     Hello,
 }
 
-/// What the next connections meet.
+/// The faults of the next connections.
 #[derive(Debug, Default)]
 pub(crate) struct ConnectionFaults(Mutex<Option<Schedule>>);
 
@@ -141,7 +141,7 @@ impl ConnectionFaults {
         Some(fault)
     }
 
-    /// Takes an order; says in words what comes.
+    /// Takes an order; returns in words what will happen.
     pub(crate) fn order(&self, query: Option<&str>) -> Result<String, QueryError> {
         let ordered = parse(query)?;
         let words = match &ordered {
@@ -159,7 +159,7 @@ impl ConnectionFaults {
 }
 
 impl Misdeed {
-    /// Whether the client's hello is not waited for.
+    /// Whether it happens before the client's hello is read.
     pub(crate) fn is_at_start(self) -> bool {
         matches!(self, Misdeed::Close(When::Start) | Misdeed::Reset(When::Start))
     }

@@ -15,8 +15,8 @@ use crate::query::{Query, QueryError};
 /// Answers with [`crate::Counters`] as JSON.
 pub const COUNTERS_PATH: &str = "/.webstone/counters";
 
-/// Refuses connections for a time: `/.webstone/refuse?for=1s`. From the answer on, and until the time is over, nothing
-/// listens at any of the server's addresses; open connections go on.
+/// Refuses connections for a time: `/.webstone/refuse?for=1s`. From the answer on, and until the time is over, nothing listens at any of
+/// the server's addresses; open connections continue.
 pub const REFUSE_PATH: &str = "/.webstone/refuse";
 
 /// Orders faults of connections before their first request: `/.webstone/fault?fault=alert&alert=unknown-ca`. The module

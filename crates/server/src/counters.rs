@@ -28,14 +28,14 @@ pub struct Counters {
     pub responses: u64,
     /// Answers cut off because the client went away or a file could not be read to its end.
     pub aborted: u64,
-    /// Answers with a fault, so that none is complete.
+    /// Answers with a fault, which are not in `responses`.
     pub faults: u64,
     /// Requests that are not HTTP, refused before any handler saw them (400, 414, 431); not part of `requests`.
     pub bad_requests: u64,
     /// Bytes read from connections.
     pub bytes_received: u64,
-    /// Bytes that the operating system took: whole answers, heads, framing and records included. Left out is the
-    /// close_notify that answers a client's own: it need not read that any more.
+    /// Bytes that the operating system took: whole answers, heads, framing and records included. Left out is the close_notify that answers
+    /// a client's own: the client need not read it.
     pub bytes_sent: u64,
     /// Of that, bodies of whole answers, without chunk framing.
     pub body_bytes_sent: u64,
@@ -56,7 +56,7 @@ pub struct Counters {
     /// Connections on which HTTP/3 is spoken.
     #[serde(default)]
     pub http3_connections: u64,
-    /// Streams of requests that clients of HTTP/3 opened, those included that were refused.
+    /// Streams of requests that clients of HTTP/3 opened, including refused ones.
     #[serde(default)]
     pub streams: u64,
     /// Of them, those that came before the handshake was complete, as early data (0-RTT).
@@ -68,7 +68,7 @@ pub struct Counters {
     /// UDP datagrams sent on connections, counted likewise.
     #[serde(default)]
     pub datagrams_sent: u64,
-    /// Failed attempts to accept a connection (no free descriptor, no memory).
+    /// Failed attempts to accept a connection (too many open files, no memory).
     pub accept_errors: u64,
     /// Lines that the access log lost: its writer was too slow, or its file could not be written.
     pub log_lines_dropped: u64,
@@ -182,7 +182,7 @@ impl Count {
 #[repr(align(128))]
 pub(crate) struct ThreadCounters {
     counts: [AtomicU64; COUNTS],
-    /// Connections that have ended, those of control paths included: with the number handed over, the thread's load.
+    /// Connections that have ended, including those of control paths. The thread's load is the number handed over, less this.
     finished: AtomicU64,
     /// Connections with bytes that the operating system has not taken yet.
     blocked: AtomicU64,

@@ -19,7 +19,7 @@ pub(crate) struct Exchange {
     status: u16,
     body_bytes: u64,
     ended: bool,
-    /// Present only with an access log that this exchange belongs into.
+    /// Present only if there is an access log and this exchange belongs in it.
     line: Option<Box<LogLine>>,
 }
 

@@ -34,7 +34,7 @@ pub(crate) mod status {
 /// Names and values.
 pub(crate) type Pairs<'a> = Vec<(&'a [u8], &'a [u8])>;
 
-/// What is not FastCGI.
+/// Why bytes are not FastCGI.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{0}")]
 pub(crate) struct Malformed(pub(crate) &'static str);

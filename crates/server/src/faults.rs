@@ -26,7 +26,7 @@ pub(crate) enum Fault {
     Reset(At),
     /// The connection ends with a FIN.
     Close(At),
-    /// Nothing more is sent, for ever or for a time.
+    /// Nothing more is sent, forever or for a time.
     Stall(At, Option<Duration>),
     /// Bytes that are not HTTP.
     Garbage,
@@ -44,7 +44,7 @@ pub(crate) enum Fault {
     NoCloseNotify(At),
     /// In HTTP/2 and 3: the stream is reset.
     ResetStream(Code, At),
-    /// In HTTP/2 and 3: the connection is wanted no more.
+    /// In HTTP/2 and 3: no more requests are wanted on the connection.
     GoAway(Code),
     /// In HTTP/3: the stream ends in order after this many bytes of the body.
     EndStream(u64),
@@ -52,7 +52,7 @@ pub(crate) enum Fault {
     SplitHead(Duration),
 }
 
-/// How far an answer comes.
+/// How far an answer gets.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum At {
     /// Not one byte.

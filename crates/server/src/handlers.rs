@@ -19,7 +19,7 @@ use crate::query::QueryError;
 use crate::send::Send;
 use crate::test_answer;
 
-/// Longest request body that is kept, for `/echo` and for handlers outside.
+/// Longest request body that is kept, for `/echo` and for external handlers.
 const KEPT_BYTES_MAX: usize = 16 << 20;
 
 /// Answers any request. The fast way, a file in this thread's memory, was tried before.
@@ -121,7 +121,7 @@ pub(crate) fn too_early(exchange: Exchange, is_head: bool) -> Response<ServerBod
     text(exchange, StatusCode::TOO_EARLY, is_head, "send it again after the handshake\n")
 }
 
-/// The answer to parameters that make no sense.
+/// The answer to invalid parameters.
 pub(crate) fn bad_query(exchange: Exchange, is_head: bool, error: &QueryError) -> Response<ServerBody> {
     text(exchange, StatusCode::BAD_REQUEST, is_head, format!("{error}\n"))
 }

@@ -16,8 +16,8 @@
 //! - All threads accepting from one socket wakes every idle thread for each connection, and lets whichever wakes first
 //!   take a whole burst.
 //!
-//! The price is a hand-over between threads of about a microsecond a connection, and one thread's limit on accepting
-//! (well over 100,000 connections a second); with one thread there is no hand-over at all.
+//! The price is a hand-over between threads of about a microsecond per connection, and one thread's limit on accepting (well over 100,000
+//! connections per second); with one thread there is no hand-over at all.
 //!
 //! What is left out: certificates of clients, ranges, directory listings, and timeouts of idle connections.
 #![forbid(unsafe_code)]

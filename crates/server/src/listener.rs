@@ -97,12 +97,12 @@ impl Listener {
             attempts -= 1;
             match UdpSocket::bind(bound) {
                 Ok(socket) => {
-                    // All clients' datagrams wait in this one queue. A shorter one, where no more is allowed, is not wrong.
+                    // All clients' datagrams wait in this one queue. Where the kernel allows only a shorter one, that is not an error.
                     let _ = rustix::net::sockopt::set_socket_recv_buffer_size(&socket, RECEIVE_BYTES);
                     listener.datagrams = Some(socket);
                     return Ok(listener);
                 }
-                // The port that the kernel chose for TCP is another's over UDP.
+                // The port that the kernel chose for TCP is taken over UDP.
                 Err(error)
                     if error.kind() == std::io::ErrorKind::AddrInUse
                         && attempts > 0

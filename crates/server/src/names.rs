@@ -1,8 +1,8 @@
 //! Names of clients from a DNS server of this process, which answers after a set time: what look-ups cost depends on how far the
 //! server of names is, and on a test bed the hosts file answers at once.
 //!
-//! It knows one kind of question, a name for an address (RFC 1035, PTR), and answers each on its own: queries wait in turn, not one
-//! after another.
+//! It knows one kind of question, a name for an address (RFC 1035, PTR), and delays each answer by itself: queries wait at the same time,
+//! not one after another.
 
 use std::io;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr, UdpSocket};
@@ -117,7 +117,7 @@ fn question_end(message: &[u8]) -> Option<usize> {
     (message.len() >= at + 5).then_some(at + 5)
 }
 
-/// The answer to a question: that name again, and its own of the client's.
+/// The answer to a question: it repeats the question's name, and gives the client's.
 fn answer(question: &[u8], client: IpAddr) -> Option<Vec<u8>> {
     let end = question_end(question)?;
     let mut message = question[..end].to_vec();
@@ -126,7 +126,7 @@ fn answer(question: &[u8], client: IpAddr) -> Option<Vec<u8>> {
     let mut name = Vec::new();
     let host = format!("client-{client}").replace([':', '.'], "-");
     push_name(&mut name, &[host, "test".to_owned()]);
-    // The name of the question, by reference; not to be kept.
+    // The question's name, by reference; time to live 0.
     message.extend([0xc0, HEADER_BYTES as u8]);
     message.extend([PTR.to_be_bytes(), IN.to_be_bytes(), [0, 0], [0, 0]].concat());
     message.extend((name.len() as u16).to_be_bytes());

@@ -1,8 +1,8 @@
 //! The null server: for each head that ends in an empty line, the same bytes again, and nothing else.
 //!
-//! It is cheaper than any real server, so what it is loaded with shows the load generator's own ceiling: `webstone calibrate`
-//! and the benchmark suite measure against it. One epoll loop a CPU; one `recv` and one `send` a request, no `epoll_ctl` after
-//! a connection's first. It reads no method, path, field or body, and is nobody's idea of a web server.
+//! It is cheaper than any real server, so the load on it shows the load generator's own limit: `webstone calibrate` and the benchmark suite
+//! measure against it. One epoll loop per CPU; one `recv` and one `send` per request, no `epoll_ctl` after a connection's first. It reads
+//! no method, path, field or body, and is not a web server.
 
 use std::io;
 use std::net::{Ipv4Addr, SocketAddrV4, TcpListener};
@@ -144,7 +144,7 @@ enum Fate {
 struct Loop {
     epoll: OwnedFd,
     listener: TcpListener,
-    /// At the number of their descriptors, under which they are registered.
+    /// Indexed by their descriptors, under which they are registered.
     connections: Vec<Option<Connection>>,
     answer: Arc<[u8]>,
     close: bool,
@@ -251,7 +251,7 @@ impl Connection {
     }
 }
 
-/// How many heads end in `bytes`. `matched` carries how far into an empty line the bytes before came.
+/// How many heads end in `bytes`. `matched`: how many bytes of an empty line the bytes before ended with.
 fn count_heads(matched: &mut u8, bytes: &[u8]) -> u64 {
     const END: &[u8; 4] = b"\r\n\r\n";
     // Nearly always one head comes whole and alone.
@@ -313,7 +313,7 @@ mod tests {
             stream.read_exact(&mut answers).unwrap();
             assert_eq!(answers, answer.repeat(requests));
         }
-        // The client's end ends it.
+        // The server ends the connection when the client has ended its side.
         stream.shutdown(std::net::Shutdown::Write).unwrap();
         assert_eq!(stream.read_to_end(&mut Vec::new()).unwrap(), 0);
     }

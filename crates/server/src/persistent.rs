@@ -32,7 +32,7 @@ pub(crate) mod kind {
     pub(crate) const END: u8 = b'E';
 }
 
-/// What is no frame.
+/// Why bytes are not a frame.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{0}")]
 pub(crate) struct Malformed(pub(crate) &'static str);

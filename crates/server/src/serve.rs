@@ -15,8 +15,8 @@ use crate::server::{Ready, ServeReport, Server};
 
 /// Serves until SIGTERM, SIGINT or SIGHUP, or, with [`ServeOptions::until_stdin_closes`], until standard input ends.
 ///
-/// `on_ready` is called once, when the server listens. The calling thread is pinned with the others, and the process's
-/// limit of descriptors is raised as far as it may be: a server is limited by descriptors first.
+/// `on_ready` is called once, when the server listens. The calling thread is pinned with the others, and the process's limit of open files
+/// is raised as far as allowed: it is the first limit that a server reaches.
 ///
 /// # Errors
 /// Those of [`Server::start`].

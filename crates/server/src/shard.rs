@@ -29,7 +29,7 @@ pub(crate) struct Shared {
     pub(crate) log_lines_dropped: Arc<AtomicU64>,
     pub(crate) keep_alive: bool,
     pub(crate) resolve_names: bool,
-    /// Who answers instead of the system's resolver.
+    /// The name server that answers instead of the system's resolver.
     pub(crate) names: Option<NameServer>,
     pub(crate) test_handlers: bool,
     /// TLS, where it is spoken.
@@ -38,18 +38,18 @@ pub(crate) struct Shared {
     pub(crate) http2: bool,
     /// HTTP/3, where it is spoken.
     pub(crate) quic: Option<Quic>,
-    /// What answers over TLS say of that.
+    /// The Alt-Svc field of answers over TLS, which names HTTP/3.
     pub(crate) alternative: Option<HeaderValue>,
-    /// What the next connections meet.
+    /// The faults of the next connections.
     pub(crate) connection_faults: ConnectionFaults,
-    /// The handler outside, where `/send` is one.
+    /// The external handler, where `/send` has one.
     pub(crate) gateway: Option<Gateway>,
     pub(crate) started: Instant,
     /// How often each path of a test handler, query included, was asked for.
     pub(crate) test_counts: Mutex<HashMap<Box<str>, u64>>,
-    /// When `/test` was first asked for, for each spelling that freezes.
+    /// When `/test` was first asked for, for each spelling with `freeze`.
     pub(crate) test_firsts: Mutex<HashMap<Box<str>, Instant>>,
-    /// Where the accepting thread takes its orders.
+    /// Sends orders to the accepting thread.
     pub(crate) acceptor: Acceptor,
 }
 
@@ -83,7 +83,7 @@ pub(crate) struct Shard {
     pub(crate) scratch: RefCell<Box<[u8]>>,
     /// State of the generator of `fill=random`.
     pub(crate) random: Cell<u64>,
-    /// This thread's share of the handler outside.
+    /// This thread's share of the external handler.
     pub(crate) slots: Slots,
 }
 

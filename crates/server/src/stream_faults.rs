@@ -180,12 +180,12 @@ async fn go_away(mut exchange: Exchange, raw: Raw, code: Code, wire: &Wire) -> R
     }
     exchange.spoil();
     if wire.is_quic() {
-        // GOAWAY has no code there.
+        // In HTTP/3, GOAWAY has no code.
         wire.close_with(code.http3);
         match pending::<Infallible>().await {}
     }
     wire.drained().await;
-    // Of the last stream that was worked on: none.
+    // The last stream that was processed: none.
     let frame = [&[0, 0, 8, GOAWAY_TYPE, 0, 0, 0, 0, 0][..], &[0; 4], &code.http2.to_be_bytes()].concat();
     // If writing fails, the client has gone.
     let _ = wire.write_all(&frame).await;

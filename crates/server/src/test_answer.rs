@@ -25,7 +25,7 @@
 //! | fault | what happens |
 //! |---|---|
 //! | `reset`, `close` | the connection ends with a reset, or with a FIN, at `after` |
-//! | `stall` | nothing more is sent from `after` on: for ever, or for the time `for`, and then the rest |
+//! | `stall` | nothing more is sent from `after` on: forever, or for the time `for`, and then the rest |
 //! | `truncate` | `close` in the middle of the body, or `after` this many bytes of it |
 //! | `garbage` | bytes that are not HTTP, then a FIN |
 //! | `bad-chunk` | a chunked body with an invalid chunk size in its middle, or `after` this many bytes |
@@ -40,11 +40,12 @@
 //! | `end-stream` | in HTTP/3, the stream ends in order in the middle of the body, or `after` this many bytes of it |
 //! | `split-head` | in HTTP/3, the frame of the head comes in two halves, with the time `for` (10ms) between; the answer is valid |
 //!
-//! `after=start` is before the first byte (the default), `after=head` in the middle of the head, and a number is after that
-//! many bytes of the body. A reset loses what the kernel has not sent yet. In HTTP/2 `head` is `start`, because half a head is
-//! no frame; `close` and `reset` end the connection with all its streams; `bad-chunk`, `extra`, `until_close` and `interim` have
-//! no counterpart. In HTTP/3 `close` closes the connection by H3_NO_ERROR, `reset` by H3_INTERNAL_ERROR, `goaway` with an error by
-//! that; `extra` is body beyond the length announced, and `garbage` a frame that answers may not have. What goes wrong before a request is in `connection_faults`.
+//! `after=start` is before the first byte (the default), `after=head` in the middle of the head, and a number is after that many bytes of
+//! the body. A reset loses what the kernel has not sent yet. In HTTP/2 `head` is `start`, because half a head is not a frame; `close` and
+//! `reset` end the connection with all its streams; `bad-chunk`, `extra`, `until_close` and `interim` have no counterpart. In HTTP/3
+//! `close` closes the connection with H3_NO_ERROR, `reset` with H3_INTERNAL_ERROR, and `goaway` with an error with that code; `extra` is
+//! body beyond the length announced, and `garbage` a frame that answers may not have. Faults before the first request are in
+//! `connection_faults`.
 
 use std::sync::PoisonError;
 use std::time::{Duration, Instant};
@@ -130,7 +131,7 @@ pub(crate) async fn answer(
         pause: plan.pause,
     };
     match plan.fault {
-        // These two go on after a time, which hyper's own answer can do.
+        // These two continue after a time, which hyper's own answer can do.
         Some(Fault::Stall(At::Start, Some(span))) => delay::pause(span).await,
         Some(Fault::Stall(At::Body(_), Some(_))) if !is_head => {}
         Some(fault) if fault.is_raw() && has_streams => {
@@ -193,7 +194,7 @@ impl TestAnswer {
         Ok(answer)
     }
 
-    /// What the protocol has no counterpart of.
+    /// Why the protocol cannot have what the query asks for, if so.
     fn problem(&self, version: Version) -> Option<&'static str> {
         match (version >= Version::HTTP_2, self.fault) {
             (true, _) if self.until_close => {

@@ -65,7 +65,7 @@ impl Socket {
         }
     }
 
-    /// Has closing it send a reset.
+    /// Makes closing it send a reset.
     pub(crate) fn reset(&self) {
         if let Accepted::Tcp(stream) = &self.accepted {
             // A Unix socket has no reset; its peer sees the end of the stream. Setting it cannot fail on an open TCP socket; if
@@ -162,7 +162,7 @@ impl AsyncWrite for Socket {
     }
 
     fn poll_shutdown(self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<io::Result<()>> {
-        // Closing the descriptor sends the FIN; a shutdown before it would be one more system call a connection.
+        // Closing the descriptor sends the FIN; a shutdown before it would be one more system call per connection.
         Poll::Ready(Ok(()))
     }
 }
@@ -181,7 +181,7 @@ pub(crate) enum Stream {
 pub(crate) struct QuicSide {
     pub(crate) tally: Rc<Tally>,
     pub(crate) local: SocketAddr,
-    /// By which it is closed.
+    /// The code by which it is closed.
     pub(crate) code: Cell<u64>,
 }
 
@@ -444,7 +444,7 @@ impl Wire {
 
     /// Over TLS, tells the client that nothing more comes (`close_notify`).
     pub(crate) async fn end_encryption(&self) {
-        // Where it cannot be told, it has gone.
+        // If that fails, the client has gone.
         let _ = poll_fn(|cx| self.stream.borrow_mut().poll_end(cx)).await;
     }
 
@@ -484,7 +484,7 @@ impl Wire {
         }
     }
 
-    /// One read of at most `limit` bytes, given to `use_bytes`: what was looked at before comes first.
+    /// One read of at most `limit` bytes, given to `use_bytes`: bytes that were read to detect the protocol come first.
     fn poll_read_counted(
         &self,
         cx: &mut Context<'_>,

@@ -88,7 +88,7 @@ impl DuelStore {
     }
 }
 
-/// The directory of the duel at a path: it, or `duel.json` in it; a killed one by the name that it would have had.
+/// The directory of the duel at a path, or with `duel.json` at it. A killed duel is also found by its final name.
 pub fn directory(path: &Path) -> Option<PathBuf> {
     let mut partial = path.as_os_str().to_owned();
     partial.push(PARTIAL);

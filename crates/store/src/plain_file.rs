@@ -66,7 +66,7 @@ fn open_as(options: &mut OpenOptions, path: &Path, links: Links) -> io::Result<F
             Err(io::Error::other("it has more than one name (hard link)"))
         }
         kind if kind.is_file() => Ok(file),
-        // As reading one would say.
+        // The error that reading a directory would give.
         kind if kind.is_dir() => Err(rustix::io::Errno::ISDIR.into()),
         kind => Err(refused(odd_kind(kind).unwrap_or("something else"))),
     }
@@ -83,7 +83,7 @@ pub fn open_dense(path: &Path, links: Links, bytes_max: u64) -> io::Result<File>
     if length > bytes_max {
         return Err(too_large(length, bytes_max));
     }
-    // The first hole of a file without others is its end. A file system that does not support this reports none.
+    // In a file without holes, the first one is its end. A file system that does not support this reports none.
     let hole = rustix::fs::seek(&file, rustix::fs::SeekFrom::Hole(0)).unwrap_or(length);
     if hole < length {
         let what = format!("it has a hole at byte {hole}: nothing was ever written there");
@@ -101,7 +101,7 @@ pub fn read(path: &Path, links: Links, bytes_max: u64) -> io::Result<Vec<u8>> {
     read_opened(&open(path, links)?, bytes_max)
 }
 
-/// The same of a file that is open.
+/// The same for a file that is open.
 ///
 /// # Errors
 /// As [`read`].
@@ -155,7 +155,7 @@ pub fn read_end(path: &Path, links: Links, bytes_max: u64) -> io::Result<Vec<u8>
 /// As [`read`], a text in UTF-8.
 ///
 /// # Errors
-/// As [`read`], and `InvalidData` if it is no UTF-8.
+/// As [`read`], and `InvalidData` if it is not UTF-8.
 pub fn read_text(path: &Path, links: Links, bytes_max: u64) -> io::Result<String> {
     text(read(path, links, bytes_max)?)
 }

@@ -183,7 +183,7 @@ mod tests {
         drop(opened);
         let (held, lock) = make("webstone-archive-2");
         flock(&lock, FlockOperation::NonBlockingLockShared).unwrap();
-        // What a controller sent is private keys.
+        // A controller sends private keys.
         let (keys, opened) = make("webstone-agent-5");
         drop(opened);
         let (other, _opened) = make("webstone-results");

@@ -142,7 +142,7 @@ mod tests {
     fn a_wait_that_answered_requests_have_too_is_no_stall() {
         let mut one = run(10_000_000, 10, &[250_000; 5]);
         answered(&mut one, 5_000, 1_000);
-        // A single long one among many short ones makes nothing usual.
+        // A single long answer among many short ones does not make long waits usual.
         answered(&mut one, 1, 50_000);
         assert_eq!(stalled_after_ns(&[&one]), 10_090);
         assert!(stalled_share(&[&one]) > 0.01);

@@ -129,14 +129,14 @@ pub struct UdpCounts {
 }
 
 impl UdpCounts {
-    /// What `bytes` must be.
+    /// The sum of its parts, which `bytes` must equal.
     pub fn parts(&self) -> u64 {
         [self.stream_new, self.stream_repeated, self.other_frames, self.padding, self.overhead, self.ignored]
             .into_iter()
             .fold(0, u64::saturating_add)
     }
 
-    /// Adds others.
+    /// Adds the counts of another.
     pub fn merge(&mut self, other: &UdpCounts) {
         add_all!(
             self,

@@ -293,7 +293,7 @@ impl Measured {
         self.merge_sums(&other);
     }
 
-    /// Length of the window with what was left out of it, in nanoseconds: what `seconds` are about.
+    /// Length of the window with what was left out of it, in nanoseconds: the time that `seconds` cover.
     pub fn span_ns(&self) -> u64 {
         self.window_ns.saturating_add(self.left_out.ns)
     }

@@ -148,7 +148,7 @@ pub struct ClientMoments {
 }
 
 impl ClientMoments {
-    /// Most clients of a worker of which they are kept.
+    /// They are kept for at most this many clients of a worker.
     pub const CLIENTS_MAX: usize = 128;
 
     pub(super) fn merge(&mut self, other: &ClientMoments) {

@@ -157,7 +157,7 @@ mod tests {
         let (times, bound) =
             times_at(&histogram(&[(1_000_000, 1_990)]), &histogram(&[(4_000_000_000, 10)]), &quantiles);
         assert_eq!((times[2], bound), (1_000_000, Some(3)));
-        // Those only just in progress make nothing shorter.
+        // Requests only just in progress make no percentile shorter.
         let answered = histogram(&[(1_000_000, 10)]);
         let (times, bound) = times_at(&answered, &histogram(&[(1_000, 30)]), &quantiles);
         assert_eq!((times, bound), (answered.values_at_quantiles(&quantiles), None));

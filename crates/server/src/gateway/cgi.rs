@@ -20,7 +20,7 @@ use super::slots::Lease;
 use super::variables::Variables;
 use super::{Failure, Gateway};
 
-/// A process and what it says.
+/// A process and its output.
 pub(super) struct Running {
     process: Process,
     stdout: Option<pipe::Receiver>,

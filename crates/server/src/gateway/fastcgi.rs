@@ -1,6 +1,6 @@
 //! FastCGI: processes that stay, started by the server, each listening at a socket of its own that is its standard input
-//! (`FCGI_LISTENSOCK_FILENO`), each with one kept connection. A socket that processes shared would leave it to chance which
-//! of them gets which connection; so a slot is a process.
+//! (`FCGI_LISTENSOCK_FILENO`), each with one kept connection. With a shared socket, chance would decide which process gets a connection; so
+//! a slot is a process.
 //!
 //! The sockets are in Linux's abstract namespace: they have no file that could be left behind.
 
@@ -26,7 +26,7 @@ use crate::fastcgi::{
 
 /// Identifier of every request: there is one at a time on a connection.
 const REQUEST: u16 = 1;
-/// Connections that may wait at a slot's socket: its one.
+/// Connections that may wait at a slot's socket, which gets only one.
 const BACKLOG: i32 = 4;
 
 /// A slot with a request.

@@ -27,7 +27,7 @@ const OWN: [&str; 9] = [
 pub(crate) struct Head {
     pub(super) status: StatusCode,
     pub(super) content_type: Option<HeaderValue>,
-    /// Length of the body, where it is told.
+    /// Length of the body, where it is given.
     pub(super) length: Option<u64>,
     pub(super) redirect: Redirect,
     pub(super) others: Vec<(HeaderName, HeaderValue)>,

@@ -1,6 +1,6 @@
-//! Handlers outside of the server: `/send` is not answered by the server itself but by a program, through CGI/1.1 (a process
-//! a request), FastCGI (processes that stay, behind sockets), or the persistent protocol (processes that stay, behind
-//! pipes). The three columns of WASD's report: CGI, FastCGI with a process for each request slot, CGIplus.
+//! External handlers: `/send` is not answered by the server itself but by a program, through CGI/1.1 (a process per request), FastCGI
+//! (processes that stay, behind sockets), or the persistent protocol (processes that stay, behind pipes). These are the three columns of
+//! WASD's report: CGI, FastCGI with a process for each request slot, CGIplus.
 //!
 //! Nothing of a request reaches a shell or a command line: it is in the environment, as RFC 3875 has it, or in a frame that
 //! holds the same. A program that is silent for too long, or sends too much, or garbage, is ended with its children, and the
@@ -39,7 +39,7 @@ pub(crate) use slots::Slots;
 
 /// Path of the handler.
 const SCRIPT: &str = "/send";
-/// How often a handler may send a request on to another path of this server (RFC 3875, 6.2.2).
+/// How often a handler may redirect a request to another path of this server (RFC 3875, 6.2.2).
 const LOCAL_REDIRECTS_MAX: usize = 5;
 
 /// The protocol of an external handler.
@@ -82,7 +82,7 @@ impl GatewayOptions {
     }
 }
 
-/// Handlers outside, as all threads see them.
+/// External handlers, as all threads see them.
 #[derive(Debug)]
 pub(crate) struct Gateway {
     options: GatewayOptions,
@@ -122,10 +122,10 @@ pub(crate) enum Failure {
     /// It could not be started.
     #[error("the handler cannot be started: {0}")]
     Start(std::io::Error),
-    /// It said nothing.
+    /// It sent nothing.
     #[error("the handler sent nothing for {0:?}")]
     Silent(Duration),
-    /// It said what is no answer.
+    /// What it sent is not an answer.
     #[error("the handler's answer is malformed: {0}")]
     Malformed(String),
     /// It ended before its answer was whole.

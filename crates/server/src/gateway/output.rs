@@ -14,7 +14,7 @@ use super::{Failure, Gateway};
 
 /// How long a handler may take to end its output once the client has all that was announced.
 const END_PATIENCE: Duration = Duration::from_secs(1);
-/// Most that it may say beyond that.
+/// Most bytes that it may send beyond that.
 const SURPLUS_BYTES_MAX: u64 = 1 << 20;
 
 /// The output of one request, of any interface. Dropping it before its end also ends the handler's process: the rest could not be
@@ -97,7 +97,7 @@ impl HandlerBody {
         Ok((head, body))
     }
 
-    /// Length of the body, where the handler told it.
+    /// Length of the body, where the handler gave it.
     pub(crate) fn length(&self) -> Option<u64> {
         self.length
     }
@@ -128,7 +128,7 @@ impl HandlerBody {
         }
         tokio::task::spawn_local(async move {
             let rest = std::future::poll_fn(|cx| self.poll_surplus(cx, &mut surplus));
-            // Where it does not end, dropping it ends it.
+            // If it does not end in time, dropping it ends it.
             let _ = tokio::time::timeout(END_PATIENCE, rest).await;
         });
     }

@@ -34,13 +34,13 @@ const FOLLOW_EVERY: Duration = Duration::from_millis(50);
 /// Serves a connection to its end.
 pub(crate) async fn run(incoming: Incoming, local: SocketAddr, shard: Rc<Shard>) {
     let Some(quic) = &shard.shared.quic else { return };
-    // One that comes back after a Retry has met its fault.
+    // A connection that comes back after a Retry has had its fault.
     let is_new = incoming.may_retry();
     let may_fail = shard.shared.test_handlers && is_new;
     let fault = may_fail.then(|| shard.shared.connection_faults.next()).flatten();
     match fault {
         Some(ConnectionFault::Quic(QuicFault::Retry)) => {
-            // It may be retried: that was asked before.
+            // A new connection may be retried, so this cannot fail.
             let _ = incoming.retry();
             return shard.tally.block().connection_finished();
         }
@@ -171,7 +171,7 @@ struct Bytes {
     connection: Connection,
     tally: Rc<Tally>,
     counted: Cell<ConnectionStats>,
-    /// A task counts what is still being sent.
+    /// Whether a task counts what is still being sent.
     is_followed: Cell<bool>,
 }
 

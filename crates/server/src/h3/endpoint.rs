@@ -15,7 +15,7 @@ use tokio::sync::mpsc::UnboundedReceiver;
 use super::code;
 use crate::accept::{Accepted, Dealer, Order};
 
-/// What is agreed on by ALPN.
+/// The protocol that is agreed on by ALPN.
 const H3: &[u8] = b"h3";
 /// Streams that a client may have open on a connection, as in HTTP/2.
 const STREAMS_MAX: u32 = 1000;
@@ -30,12 +30,12 @@ const FAREWELL: Duration = Duration::from_millis(50);
 
 /// What all connections of HTTP/3 share.
 pub(crate) struct Quic {
-    /// With TLS's configuration of no connection: each gets its own.
+    /// Without a connection's TLS configuration: each connection gets its own.
     server: ServerConfig,
     tls: rustls::ServerConfig,
     /// Sessions are kept here and not in tickets: with tickets, rustls accepts no early data.
     sessions: Arc<dyn StoresServerSessions>,
-    /// Those that were opened, for the end.
+    /// The endpoints that were opened, to be closed at the end.
     endpoints: Mutex<Vec<Endpoint>>,
 }
 
@@ -117,7 +117,7 @@ impl rustls::server::ProducesTickets for NoTickets {
     }
 }
 
-/// The sessions as one connection sees them. quinn hides whether its handshake resumed one; it did if it took one.
+/// The sessions as one connection sees them. quinn does not report whether its handshake resumed one; it did if it took one.
 #[derive(Debug)]
 pub(super) struct Noticing {
     sessions: Arc<dyn StoresServerSessions>,
@@ -166,7 +166,7 @@ pub(crate) async fn accept(
 ) {
     let Some(quic) = &dealer.shared().quic else { return };
     let mut config = EndpointConfig::default();
-    // The constant is one that is allowed.
+    // The constant is an allowed value.
     let _ = config.max_udp_payload_size(DATAGRAM_BYTES_MAX);
     let endpoint = Endpoint::new(config, Some(quic.server.clone()), socket, Arc::new(TokioRuntime));
     let Ok(endpoint) = endpoint else { return dealer.failed() };
@@ -183,7 +183,7 @@ pub(crate) async fn accept(
             Event::Incoming(Some(incoming)) => dealer.deal(Accepted::Quic { incoming, local }),
             Event::Incoming(None) | Event::Order(None) => return,
             Event::Order(Some(Order::Refuse { span, done })) => {
-                // Nothing says over UDP that nobody listens, except silence.
+                // Over UDP, only silence says that nobody listens.
                 endpoint.set_server_config(None);
                 // The caller may have gone; the order is carried out anyway.
                 let _ = done.send(());

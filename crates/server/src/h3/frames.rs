@@ -21,7 +21,7 @@ const HEAD_BYTES_MAX: u64 = 128 * 1024;
 /// Bytes read at once.
 const READ_BYTES: usize = 16 * 1024;
 
-/// Why a stream cannot be read on: the error code of HTTP/3 that answers it; `None`: the client has gone or reset it.
+/// Why a stream cannot be read further: the error code of HTTP/3 that answers it; `None`: the client has gone or reset it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("the stream cannot be read: {0:?}")]
 pub(super) struct ReadFailure(pub(super) Option<u64>);

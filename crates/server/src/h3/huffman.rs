@@ -40,7 +40,7 @@ static CODE: LazyLock<Code> = LazyLock::new(|| {
     code
 });
 
-/// The decoded bytes; `None` where they are no such code, or are padded with other than up to seven ones.
+/// The decoded bytes; `None` if they are not in this code, or are padded with other than up to seven ones.
 pub(super) fn decode(bytes: &[u8]) -> Option<Vec<u8>> {
     let mut decoded = Vec::with_capacity(bytes.len() * 8 / 5);
     let (mut code, mut length) = (0_u32, 0);

@@ -3,7 +3,7 @@
 use super::huffman;
 use super::static_table::FIELDS;
 
-/// Longest block of fields that is decoded to; the same bound as for the buffers of the other versions.
+/// Longest decoded block of fields; the same bound as for the buffers of the other versions.
 const DECODED_BYTES_MAX: usize = 128 * 1024;
 
 /// Why a block of fields cannot be decoded.
@@ -103,7 +103,7 @@ pub(super) fn begin() -> Vec<u8> {
     vec![0, 0]
 }
 
-/// Appends a field: of the static table where it is there, or its name, and literally otherwise.
+/// Appends a field: as an index of the static table if it is there; otherwise its value literally, and its name too if that is not there.
 pub(super) fn encode(block: &mut Vec<u8>, name: &str, value: &[u8]) {
     let mut of_name = FIELDS.iter().enumerate().filter(|(_, field)| field.0 == name).peekable();
     let first = of_name.peek().map(|(index, _)| *index as u64);

@@ -64,7 +64,7 @@ async fn attempt(
     }
     loop {
         let has_bytes = !out.is_empty();
-        // What is ready goes with the head; what is not does not keep it back.
+        // What is ready is sent with the head; the head does not wait for the rest.
         let frame = poll_fn(|cx| match Pin::new(&mut body).poll_frame(cx) {
             Poll::Pending if has_bytes => Poll::Ready(None),
             poll => poll.map(Some),

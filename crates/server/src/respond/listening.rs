@@ -90,7 +90,7 @@ struct Slot {
 }
 
 impl Slot {
-    /// Reads once and does what it can; whether the connection goes on. A server's error ends its connection and nothing else.
+    /// Reads once and does what it can; returns whether the connection continues. A server's error ends its connection and nothing else.
     fn serve<P: Protocol>(&mut self, connection: &mut Connection<P>) -> bool {
         let read = match recv(&connection.stream, &mut self.scratch[..], RecvFlags::DONTWAIT) {
             Ok((0, _)) => return false,

@@ -1,5 +1,5 @@
-//! The handler `send` as a program of its own, for servers that have handlers outside: CGI, FastCGI, SCGI, uwsgi and the
-//! persistent handlers of the reference server. So nothing has to be compiled or prepared by hand to measure an interface.
+//! The handler `send` as a program of its own, for servers with external handlers: CGI, FastCGI, SCGI, uwsgi and the persistent handlers of
+//! the reference server. So nothing has to be compiled or prepared by hand to measure an interface.
 //!
 //! A process answers one request at a time; several at once are several processes (`slots`). Nothing here is
 //! asynchronous: between a request and its answer there is nothing to wait for.

@@ -5,7 +5,7 @@ use crate::fastcgi::{self, Pairs, Record, kind, status};
 /// Longest set of variables that is accepted.
 const VARIABLES_BYTES_MAX: usize = 1 << 20;
 
-/// What is not the protocol.
+/// Why bytes are not of the protocol.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{0}")]
 pub(super) struct Malformed(pub(super) &'static str);
@@ -21,7 +21,7 @@ impl From<fastcgi::Malformed> for Malformed {
 pub(super) enum Step {
     /// Wait for more.
     More,
-    /// Say this, then look on.
+    /// Send this, then continue.
     Say(Vec<u8>),
     /// Answer.
     Request {
@@ -164,7 +164,7 @@ fn values(asked: &[u8]) -> Result<Step, Malformed> {
     Ok(Step::Say(out))
 }
 
-/// SCGI: a netstring of variables, then the body; one request a connection.
+/// SCGI: a netstring of variables, then the body; one request per connection.
 #[derive(Debug, Default)]
 pub(super) struct Scgi {
     /// Bytes of the request's body that have not come yet, once the variables have.
@@ -206,7 +206,7 @@ impl Protocol for Scgi {
     }
 }
 
-/// uwsgi: a header of four bytes, variables with lengths of two, then the body; one request a connection.
+/// uwsgi: a header of four bytes, variables with lengths of two, then the body; one request per connection.
 #[derive(Debug, Default)]
 pub(super) struct Uwsgi {
     body_left: Option<(u64, Box<Step>)>,

@@ -53,7 +53,7 @@ impl Responder {
 /// Slots to be opened.
 #[derive(Clone, Debug)]
 pub struct Slots {
-    /// What is spoken.
+    /// The protocol.
     pub responder: Responder,
     /// Where: `unix:/path`, or an address and port. With `{slot}` in it, each process listens at an address of its own,
     /// numbered from 0; without, all share one.
@@ -123,7 +123,7 @@ pub fn respond_listening(slots: &Slots) -> Result<std::convert::Infallible, Resp
 /// Returns only if something fails.
 ///
 /// # Errors
-/// Standard input is no listening socket, or the parent is gone.
+/// Standard input is not a listening socket, or the parent is gone.
 pub fn respond_slot(responder: Responder, beneath: Option<u32>) -> io::Result<()> {
     if let Some(parent) = beneath {
         set_parent_process_death_signal(Some(Signal::TERM))?;

@@ -12,13 +12,13 @@ const NAME: &str = "webstone";
 /// A certificate with its private key, both as PEM.
 #[derive(Clone)]
 pub struct Certificate {
-    /// The certificate. Clients that trust it verify it.
+    /// The certificate. Clients that are given it can verify the server.
     pub cert_pem: String,
     /// Its private key.
     pub key_pem: String,
 }
 
-/// The key is nobody's to read.
+/// The key must not be printed.
 impl fmt::Debug for Certificate {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Certificate").field("cert_pem", &self.cert_pem).finish_non_exhaustive()

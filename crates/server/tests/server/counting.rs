@@ -114,7 +114,7 @@ fn who_asks_for_the_counters_is_not_counted() {
     let mut peer = Peer::connect(&server);
     peer.get("/small.html");
     assert_eq!(counters(&server).accepted, 1);
-    // A connection that asks later takes back what it had added.
+    // A connection that asks for counters later takes back what it had added.
     let answer = peer.get(COUNTERS_PATH);
     assert_eq!(answer.header("content-type"), Some("application/json"));
     let found: Counters = serde_json::from_slice(&answer.body).unwrap();
@@ -133,7 +133,7 @@ fn a_client_that_goes_away_leaves_an_aborted_answer() {
     peer.send("GET /test?size=1g HTTP/1.1\r\nHost: t\r\n\r\n");
     peer.read_head();
     drop(peer);
-    // One that never asks is a connection and nothing else.
+    // One that sends nothing is a connection and nothing else.
     drop(TcpStream::connect(server.url().strip_prefix("http://").unwrap()).unwrap());
     let counters = counters_when(&server, |counters| counters.open == 0 && counters.accepted == 2);
     assert_eq!((counters.requests, counters.responses, counters.aborted), (1, 0, 1));

@@ -132,7 +132,7 @@ fn an_answer_may_be_good_http_and_wrong() {
 #[test]
 fn only_every_kth_request_has_the_fault() {
     let server = server(2);
-    // Connections of their own, so that both threads count on the same counter.
+    // Each on a new connection, so that both threads count on the same counter.
     let statuses: Vec<u16> =
         (0..12).map(|_| Peer::connect(&server).get("/test?fault=status&status=500&every=4").status).collect();
     assert_eq!(statuses, [200, 200, 200, 500, 200, 200, 200, 500, 200, 200, 200, 500]);

@@ -141,7 +141,7 @@ fn streams_are_reset_by_their_reason() {
             let error = ask(&mut client, &format!("/test?{query}")).await.unwrap_err();
             assert!(error.is_reset() && error.reason() == Some(reason), "{query}: {error:?}");
         }
-        // The connection goes on.
+        // The connection continues.
         assert_eq!(ask(&mut client, "/test?size=7").await.unwrap().1.len(), 7);
         for query in ["fault=bad-chunk", "fault=extra", "until_close=1", "fault=reset-stream&code=oops"] {
             assert_eq!(ask(&mut client, &format!("/test?{query}")).await.unwrap().0, 400, "{query}");

@@ -190,7 +190,7 @@ pub(crate) fn counters(server: &RunningServer) -> Counters {
     serde_json::from_slice(&Peer::connect(server).get(COUNTERS_PATH).body).unwrap()
 }
 
-/// The counters once `is_there` holds: for what the server does after its last byte, as closing.
+/// The counters once `is_there` holds: for what the server does after its last byte, such as closing.
 pub(crate) fn counters_when(server: &RunningServer, is_there: impl Fn(&Counters) -> bool) -> Counters {
     let deadline = Instant::now() + PATIENCE;
     loop {

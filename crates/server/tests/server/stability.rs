@@ -25,7 +25,7 @@ fn connections_are_refused_for_a_time() {
     assert_eq!(answer.status, 200);
     assert_eq!(TcpStream::connect(&address).unwrap_err().kind(), ErrorKind::ConnectionRefused);
     assert_eq!(UnixStream::connect(&path).unwrap_err().kind(), ErrorKind::ConnectionRefused);
-    // Open connections go on meanwhile.
+    // Open connections continue meanwhile.
     assert_eq!(earlier.get("/small.html").status, 200);
     let mut refused = 0;
     while TcpStream::connect(&address).is_err() {

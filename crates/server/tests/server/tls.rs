@@ -69,7 +69,7 @@ fn counters(server: &RunningServer, config: &Arc<ClientConfig>) -> Counters {
     serde_json::from_slice(body(&ask(server, config, COUNTERS_PATH).0)).unwrap()
 }
 
-/// What a program of the system's says, on both streams; `None` where it is not installed.
+/// The output of a program of the system, both streams; `None` where it is not installed.
 #[expect(clippy::print_stdout, reason = "a skipped test says why")]
 pub(crate) fn program(words: &[&str]) -> Option<String> {
     let Ok(output) = Command::new(words[0]).args(&words[1..]).stdin(Stdio::null()).output() else {
@@ -338,7 +338,7 @@ fn each_fault_of_a_handshake_is_what_its_name_says() {
         order(query);
         let failed = format!("{:?}", connect(&server, &config).map(drop).unwrap_err());
         assert!(failed.contains(expected), "{query}: {failed}");
-        // It was one connection's.
+        // Only one connection had the fault.
         assert!(connect(&server, &config).is_ok(), "{query}");
     }
     order("fault=delay&for=150ms");

@@ -30,7 +30,7 @@ const LONG_NAME_BYTES_MAX: u64 = 4 << 10;
 const EXTENSION_BYTES_MAX: u64 = 64 << 10;
 /// Bytes after an entry's content in a zip: none, or a data descriptor in one of its forms (4.3.9).
 const DESCRIPTORS: [u64; 5] = [0, 12, 16, 20, 24];
-/// Bytes that it may have unpacked: at least, for each byte packed, and at most.
+/// Limits on unpacked bytes: `BYTES_FREE` plus `BYTES_EACH` per packed byte, but never more than `BYTES_MAX`.
 const BYTES_FREE: u64 = 64 << 20;
 const BYTES_EACH: u64 = 200;
 const BYTES_MAX: u64 = 8 << 30;
@@ -369,7 +369,7 @@ impl Place {
         Ok(name.to_owned())
     }
 
-    /// An entry that is a directory: only that of the files, and without content.
+    /// Checks an entry that is a directory: it must be that of the files, and have no content.
     fn directory_named(&mut self, path: &str, bytes: u64) -> Result<(), String> {
         if bytes > 0 {
             return Err(format!("the directory {path:?} in it has content"));

@@ -26,7 +26,7 @@ pub enum KeyError {
         /// The operating system's answer.
         source: io::Error,
     },
-    /// The file is no key that signs here.
+    /// The file is not a key that can sign here.
     #[error("--key {path}: {what}")]
     NoKey {
         /// The file.

@@ -1,4 +1,4 @@
-//! The row of a duel in the library: contestants, the answer in short, and its standing; of its figures, nothing that a history could use.
+//! The row of a duel in the library: contestants, the answer in short, and its standing. It has no figures for a history.
 
 use std::path::Path;
 

@@ -32,7 +32,7 @@ pub(super) struct Stamp {
     /// The same of its directory, where certificates come and go.
     #[serde(default)]
     pub(super) directory_ns: i64,
-    /// Of what grows beside it, iterations and cells: a hash of names, sizes and times.
+    /// A hash of names, sizes and times of what grows beside it: iterations and cells.
     #[serde(default)]
     pub(super) parts: u64,
 }
@@ -96,7 +96,7 @@ pub(super) fn list(runs_dir: &Path) -> io::Result<Listing> {
     Ok(listing)
 }
 
-/// By their files, what a directory may hold: of two, it is the first.
+/// What a directory holds, by its file. If it has several of these files, the first counts.
 const KINDS: [(&str, RowKind); 3] =
     [(RECORD, RowKind::Run), (DUEL, RowKind::Duel), (SERIES, RowKind::Series)];
 

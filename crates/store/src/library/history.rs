@@ -72,7 +72,7 @@ pub struct HistoryRun<'a> {
     pub verdict: &'static str,
 }
 
-/// Histories of a server, and what is in none.
+/// Histories of a server, and how many of its runs are in none.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Histories<'a> {
     /// Those with the most runs first.
@@ -239,7 +239,7 @@ mod tests {
             .map(|day| run(day, if day < 13 { 100.0 } else { 90.0 } + noise[day % noise.len()]))
             .rev()
             .collect();
-        // Some of a series, as good as any other.
+        // Some are cells of a series, and count like any other run.
         let cells = rows.split_off(18);
         rows.push(LibraryRow {
             kind: RowKind::Series,

@@ -106,7 +106,7 @@ pub struct Library {
     rows: Vec<LibraryRow>,
     stamps: Vec<Option<Stamp>>,
     notes: BTreeMap<String, (Option<Stamp>, Result<Notes, String>)>,
-    /// When the look began that this is of.
+    /// When the listing began that this was made from.
     begun: Option<Instant>,
     /// When the index was written last, and whether rows have changed since.
     written: Option<Instant>,
@@ -190,7 +190,7 @@ impl Library {
         Ok(self.refresh_from(listing, rows))
     }
 
-    /// Lists a directory of runs: most of the time of a refresh, and it needs no library.
+    /// Lists a directory of runs. This takes most of the time of a refresh, and needs no library.
     ///
     /// # Errors
     /// If the directory cannot be read.
@@ -232,7 +232,7 @@ impl Library {
         Ok(())
     }
 
-    /// Makes the rows of a listing, and takes those that were kept and are current.
+    /// Makes the rows of a listing. Rows that were kept and are current are reused.
     fn fill(&mut self, listing: Listing, mut kept: HashMap<String, index::Kept>, rows: usize) -> bool {
         let (mut changed, mut made) = (false, 0_usize);
         self.begun = listing.begun;

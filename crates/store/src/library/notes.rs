@@ -127,8 +127,8 @@ impl Notes {
         Ok(notes)
     }
 
-    /// Reads the notes of a run's directory, has them changed, and writes them; where nothing is left, the file is removed. Of
-    /// writers at the same time one waits for the other.
+    /// Reads the notes of a run's directory, has them changed, and writes them; where nothing is left, the file is removed. Concurrent
+    /// writers wait for each other.
     ///
     /// # Errors
     /// As [`Notes::load`]; the limits; [`NotesError::Io`] where the file cannot be written. The notes are then what they were.
@@ -245,7 +245,7 @@ mod tests {
         let error = said(&|notes| notes.text = "x".repeat(TEXT_BYTES_MAX + 1));
         assert_eq!(error, "the text has 65537 bytes; at most 65536 are possible");
         assert!(!Notes::path_of(&run).unwrap().exists());
-        // All of it escaped is still read.
+        // A text is read even if every byte of it is escaped.
         Notes::edit(&run, |notes| notes.text = "\u{1}".repeat(TEXT_BYTES_MAX)).unwrap();
         assert_eq!(Notes::load(&run).unwrap().text.len(), TEXT_BYTES_MAX);
     }

@@ -62,7 +62,7 @@ const KINDS: [&str; 3] = ["run", "series", "duel"];
 const STATES: [&str; 4] = ["complete", "partial", "interrupted", "failed"];
 const VERDICTS: [&str; 7] = ["certified", "valid", "sound", "noisy", "inconclusive", "invalid", "unreadable"];
 
-/// Why a text is no search.
+/// Why a text is not a search.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("`{term}`: {rule}")]
 pub struct QueryError {
@@ -88,7 +88,7 @@ impl Query {
         self.0.is_empty()
     }
 
-    /// Whether a run or series is what is searched for. A series is also what one of its runs is.
+    /// Whether a run or a series matches. A series also matches if one of its runs does.
     pub fn matches(&self, row: &LibraryRow, notes: Option<&Notes>) -> bool {
         self.0.iter().all(|term| match term {
             Term::Word(word) => {
@@ -114,7 +114,7 @@ fn terms(text: &str) -> Vec<(Option<String>, String)> {
         while let Some(c) = chars.next_if(|c| quoted || !c.is_whitespace()) {
             match c {
                 '"' => (quoted, was_quoted) = (!quoted, true),
-                // A URL begins no key.
+                // The colon of a URL does not end a key.
                 ':' if key.is_none() && !was_quoted && chars.peek() != Some(&'/') => {
                     key = Some(std::mem::take(&mut value));
                 }

@@ -30,7 +30,7 @@ fn run(runs: &Path, name: &str, version: &str) -> String {
     path.file_name().unwrap().to_str().unwrap().to_owned()
 }
 
-/// Gives what lies at a path another time, years ago: long enough for a change to be seen by it.
+/// Sets the time of what is at a path to years ago, long enough for the change to be noticed.
 fn touch(path: &Path, second: u64) {
     let time = SystemTime::UNIX_EPOCH + Duration::from_secs(1_000_000_000 + second);
     File::open(path).unwrap().set_modified(time).unwrap();
@@ -86,7 +86,7 @@ fn a_duel_is_a_row_with_what_it_found() {
     assert_eq!((row.command.as_str(), row.host.as_str(), row.windows), ("duel", "box", 6));
     let json = serde_json::to_string(row).unwrap();
     assert_eq!(&serde_json::from_str::<LibraryRow>(&json).unwrap(), row);
-    // From the index as from the record.
+    // The row from the index is that from the record.
     touch(&runs.path().join(&name).join(DUEL), 1);
     touch(&runs.path().join(&name), 1);
     let fresh = Library::open(runs.path()).unwrap().rows().to_vec();

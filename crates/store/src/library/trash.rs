@@ -138,7 +138,7 @@ fn moved(
 
 fn rename(from: &OwnedFd, to: &OwnedFd, name: &str) -> Result<(), Errno> {
     match rustix::fs::renameat_with(from, name, to, name, RenameFlags::NOREPLACE) {
-        // Some file systems cannot promise it; then it is looked first.
+        // Some file systems cannot refuse to replace: there the name is checked first.
         Err(Errno::INVAL | Errno::NOSYS) => match rustix::fs::statat(to, name, AtFlags::SYMLINK_NOFOLLOW) {
             Ok(_) => Err(Errno::EXIST),
             Err(_) => rustix::fs::renameat(from, name, to, name),

@@ -1,5 +1,5 @@
-//! How the library writes: under a name of its own in the same directory, then renamed. Readers see the old content or the new,
-//! and of two writers each leaves a whole file, unlike with [`crate::replace`], whose temporary name is one for all.
+//! How the library writes: under a name of its own in the same directory, then renamed. Readers see the old content or the new, and each of
+//! two writers leaves a whole file. [`crate::replace`] cannot promise that: its writers share one temporary name.
 
 use std::fs::{File, Permissions};
 use std::io;
@@ -19,7 +19,7 @@ pub(super) fn write_beside(path: &Path, write: impl FnOnce(&mut File) -> io::Res
     let mut file = tempfile::Builder::new()
         .prefix(BEGIN)
         .suffix(END)
-        // What the umask leaves of it, as of any file.
+        // Less the umask, as for any file.
         .permissions(Permissions::from_mode(0o666))
         .tempfile_in(directory)?;
     write(file.as_file_mut())?;

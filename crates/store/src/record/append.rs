@@ -1,5 +1,5 @@
-//! The two ways in which the store writes: appending to a log so that it never ends in half a line that nobody knows
-//! of, and replacing a file as a whole.
+//! The two ways in which the store writes: appending to a log, so that half a line at its end is never mistaken for a whole one, and
+//! replacing a file as a whole.
 
 use std::fs::{File, OpenOptions};
 use std::io::{self, Write};
@@ -62,7 +62,7 @@ impl AppendFile {
         Ok(())
     }
 
-    /// Where the next piece will begin: the file's end, which is not where it should be if a roll back failed.
+    /// Where the next piece will begin: the file's end, which is beyond what is kept if a rollback failed.
     pub(super) fn end(&self) -> Result<u64, StoreError> {
         let length = self.file.metadata().map(|metadata| metadata.len());
         length.map_err(|error| StoreError::io("read", &self.path, error))
@@ -116,7 +116,7 @@ pub(super) fn temporary(path: &Path) -> PathBuf {
     temporary.into()
 }
 
-/// Removes a file; none is fine.
+/// Removes a file, if it exists.
 pub(super) fn remove_if_there(path: &Path) -> io::Result<()> {
     steps::next()?;
     match std::fs::remove_file(path) {
@@ -163,7 +163,7 @@ mod tests {
         replace(&path, b"old").unwrap();
         replace(&path, b"new").unwrap();
         assert_eq!(fs::read_to_string(&path).unwrap(), "new");
-        // Not begun, because its place is taken; written, and then not moved.
+        // First it cannot be begun, because its place is taken; then it is written, but cannot be moved.
         let temporary = temporary(&path);
         fs::create_dir(&temporary).unwrap();
         assert!(replace(&path, b"newer").is_err());

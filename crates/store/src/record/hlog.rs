@@ -1,11 +1,10 @@
 //! `histograms.hlog`: HdrHistogram's interval log, format 1.3, as its own tools write and read it (HistogramLogWriter
 //! of HdrHistogram; `docs/measurement.md` has the names).
 //!
-//! A line is one distribution of one iteration: `Tag=clients=20;iteration=1;kind=response,START,LENGTH,MAX,HISTOGRAM`.
-//! That of one of several hosts has its place among them, `kind=response;generator=1`. START and LENGTH are seconds since the base time
-//! and of the window. MAX is in milliseconds, as the original has it,
-//! but with all six decimals: it is the exact maximum, which the encoding rounds. Empty distributions have no line, but for a
-//! page's response.
+//! A line is one distribution of one iteration: `Tag=clients=20;iteration=1;kind=response,START,LENGTH,MAX,HISTOGRAM`. That of one of
+//! several hosts also has the host's number: `kind=response;generator=1`. START (since the base time) and LENGTH (of the window) are in
+//! seconds. MAX is in milliseconds, as in the original, but with all six decimals: it is the exact maximum, which the encoding rounds.
+//! Empty distributions have no line, except for a page's response.
 
 use std::fmt::Write as _;
 use std::time::Duration;
@@ -25,7 +24,7 @@ const RECEIVE_LAG: &str = "receive-lag";
 const CONNECT_LAG: &str = "connect-lag";
 /// What distributions of waits without a valid answer begin with.
 const UNANSWERED: &str = "unanswered-";
-/// Name of what a host has a distribution of.
+/// The only kind of distribution that each of several hosts has.
 const RESPONSE: &str = "response";
 /// Name of the times of TLS handshakes.
 const TLS_HANDSHAKE: &str = "tls-handshake";
@@ -95,7 +94,7 @@ pub(super) fn is_of_a_page(line: &str) -> bool {
     line.split(',').next().is_some_and(|tag| tag.starts_with("Tag=") && tag.contains(";page="))
 }
 
-/// The iteration that a line is of; `None` of a comment, the legend, and what is no line.
+/// The iteration that a line is of; `None` for a comment, the legend, and anything else that is not a line.
 pub(super) fn owner(line: &str) -> Option<IterationKey> {
     let tag = line.strip_prefix("Tag=")?.split(',').next()?;
     let value = |name: &str| tag.split(';').find_map(|pair| pair.strip_prefix(name)?.strip_prefix('='));
@@ -157,7 +156,7 @@ impl Line {
             let part = iteration.parts.iter_mut().find(|part| part.generator == generator);
             let part = part.filter(|part| part.has_distribution);
             let part = part.ok_or_else(|| format!("generator {generator} has no distribution here"))?;
-            // What every version has of a host.
+            // In every version, a host has only this distribution.
             if kind != RESPONSE || page.is_some() {
                 return Err(unknown());
             }

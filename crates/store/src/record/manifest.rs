@@ -66,10 +66,10 @@ pub(crate) fn write(directory: &Path, files: &Files) -> Result<(), StoreError> {
     replace(&directory.join(MANIFEST), text.as_bytes())
 }
 
-/// Holds every file of a directory against the manifest: changed, missing, surplus, not a file.
+/// Compares every file of a directory with the manifest: changed, missing, surplus, not a file.
 ///
 /// # Errors
-/// [`StoreError`] if the directory itself cannot be read. What is wrong with its files is no error but the answer.
+/// [`StoreError`] if the directory itself cannot be read. Damaged files are not an error but the result.
 pub(crate) fn check(directory: &Path, files: &Files) -> Result<Integrity, StoreError> {
     let mut found = Integrity::default();
     let mut there = BTreeMap::new();

@@ -1,4 +1,4 @@
-//! The result store: one directory a run, readable for ever and by other tools.
+//! The result store: one directory per run, readable forever and by other tools.
 //!
 //! ```text
 //! runs/20260131T123005Z-webstone/
@@ -15,7 +15,8 @@
 //!   MANIFEST.sha256.sig  OpenSSH's signature of the manifest, as `ssh-keygen -Y verify` reads it
 //! ```
 //!
-//! Reports are made from the first five alone, and only those that list iterations page by page read the last of them. `figures.json` and `report.html` can be compared with what they give.
+//! Reports are made from the first five alone, and only reports that list iterations page by page read the last of these. `figures.json`
+//! and `report.html` can be compared with what the five files give.
 //!
 //! During a run the name of its directory ends in `.partial`, `record.json` holds no iterations, and each one is
 //! appended to `iterations.ndjson` as it ends: rewriting a growing `record.json` after each of 1,000 levels would cost
@@ -24,7 +25,7 @@
 //! disk fills up, keeps every iteration that had ended. At the end `record.json` is replaced by the whole record,
 //! `iterations.ndjson` is removed, and the directory gets its final name.
 //!
-//! What is stored and not needed in memory any more is let go of: rows and distributions page by page.
+//! What is stored and no longer needed in memory is freed: rows and distributions of single pages.
 
 mod append;
 mod hlog;
@@ -101,7 +102,7 @@ pub fn bytes_max(name: &str) -> u64 {
 /// Reads a file of a record as a whole. `directory` is the record's own.
 ///
 /// # Errors
-/// As [`plain_file::read`]: what is no plain file is refused, and so is what is larger than such a file can be.
+/// As [`plain_file::read`]: what is not a plain file is refused, and so is what is larger than such a file can be.
 pub fn read_file(directory: &Path, name: &str) -> io::Result<Vec<u8>> {
     plain_file::read(&directory.join(name), Links::Refused, bytes_max(name))
 }
@@ -190,7 +191,7 @@ impl StoreError {
     }
 }
 
-/// What a path is that is no record.
+/// Describes a path that is not a record.
 fn of_no_record(path: &Path) -> String {
     match path.is_dir() {
         true => format!("a directory without {RECORD}"),

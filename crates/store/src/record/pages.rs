@@ -1,7 +1,7 @@
 //! What each page did, in two files that any program reads.
 //!
-//! `pages.csv` has the sums over the whole run, a row a page that was asked for, in the order of the workload: what tables
-//! and charts of pages are made from. It is written when the run ends.
+//! `pages.csv` has the sums over the whole run, a row per page that was asked for, in the order of the workload: what tables and charts of
+//! pages are made from. It is written when the run ends.
 //!
 //! `page-rows.csv.gz` has the rows of every iteration, one gzip member each, after a member with the heading. Members in a
 //! row are one gzip file (RFC 1952, 2.2), so `zcat`, pandas or DuckDB read it as one table; and a member can be appended
@@ -40,7 +40,7 @@ const NUMBERS: usize = 26;
 const OLD_NUMBERS: usize = 16;
 /// Bytes of a row, its newline included: a rate and 29 numbers of up to 39 digits.
 const ROW_BYTES_MAX: u64 = 1 << 10;
-/// Those that say whose row it is.
+/// The columns that say whose row it is.
 const ITERATION_COLUMNS: &str = "clients,rate,iteration";
 /// Times and sizes hardly compress; a higher level takes twice the time for some percent.
 const LEVEL: Compression = Compression::fast();
@@ -70,7 +70,7 @@ pub(super) fn totals_text(totals: &[PageTotals]) -> String {
     text
 }
 
-/// A line of `pages.csv` into the sums of as many pages as the workload has.
+/// Reads a line of `pages.csv` into the sums, one for each page of the workload.
 pub(super) fn read_total(number: u64, line: &str, totals: &mut [PageTotals]) -> Result<(), String> {
     if number == 1 {
         let is_heading = line == COLUMNS || line == old_columns();
@@ -163,7 +163,7 @@ fn parse(line: &[u8], pages: usize) -> Option<PageRow> {
         let word = min.take().or_else(|| words.next())?;
         let max = max.map_or_else(|| whole(words.next()?), Some)?;
         let squares = number(words.next()?)?;
-        // Where none was kept, the maximum is there all the same.
+        // Without a minimum no spread was kept, although the row has a maximum.
         *spread = match word {
             b"" => Spread::default(),
             min => Spread { min: whole(min)?, max, squares },

@@ -179,7 +179,7 @@ fn read_record(file: &Path) -> Result<RunRecord, StoreError> {
     match strict::json::<RunRecord>(text.as_bytes()) {
         Ok(record) if record.schema > SCHEMA_VERSION => Err(newer(record.schema)),
         Ok(record) => Ok(record),
-        // A newer one may well look different; of a large one a second reading takes its time.
+        // A newer record may look different. This is read only after an error, because a second reading of a large record takes time.
         Err(error) => match strict::json::<Version>(text.as_bytes()) {
             Ok(version) if version.schema > SCHEMA_VERSION => Err(newer(version.schema)),
             _ => Err(wrong(error)),

@@ -1,8 +1,8 @@
-//! Going on with a record that is not finished: what a cut-off writer left behind its last whole iteration is removed, and
-//! the logs grow from there.
+//! Resuming a record that is not finished: what a killed writer left after its last whole iteration is removed, and the logs grow from
+//! there.
 //!
-//! Iterations are appended one after the other, each to `iterations.ndjson` last. So whatever of the other files belongs to no
-//! iteration that stands there lies at their ends.
+//! Iterations are appended one after the other, and `iterations.ndjson` is always written last. So whatever the other files hold of an
+//! iteration that is not in it is at their ends.
 
 use std::collections::HashSet;
 use std::ffi::OsStr;

@@ -109,8 +109,8 @@ impl Store {
         manifest::check(directory, &manifest::OF_RUN)
     }
 
-    /// Puts a certificate into a finished record and writes the check sums again. A signature of the former ones is removed: it
-    /// is no longer one.
+    /// Puts a certificate into a finished record and writes the check sums again. A signature of the former ones is removed, because it is
+    /// no longer valid.
     pub fn certify(directory: &Path, certificate: &[u8]) -> Result<(), StoreError> {
         let signature = directory.join(SIGNATURE);
         remove_if_there(&signature).map_err(|error| StoreError::io("remove", &signature, error))?;
@@ -242,7 +242,7 @@ impl Store {
     }
 }
 
-/// Makes a directory that no other run has, and will not have under its final name.
+/// Makes a directory whose name no other run has, and whose final name no other will have.
 pub(crate) fn reserve(runs: &Path, started: SystemTime, name: &str) -> Result<(String, PathBuf), StoreError> {
     let stem = format!("{}-{}", clock::file_name_stamp(started), file_name(name));
     steps::next().map_err(|error| StoreError::io("create", runs, error))?;

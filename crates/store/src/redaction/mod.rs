@@ -58,7 +58,7 @@ pub fn value(name: &str, value: &str) -> String {
     }
 }
 
-/// A line of an exchange, as a trace shows it: of a head its first line and its fields, of a body anything.
+/// A line of an exchange, as a trace shows it: the first line or a field of a head, or a line of a body.
 pub fn line_of_exchange(line: &str, is_head: bool) -> String {
     match line.split_once(':').filter(|(name, _)| is_head && !name.contains(' ')) {
         Some((name, secret)) if names::is_secret_field(name) && !names::is_harmless(secret) => {
@@ -90,7 +90,7 @@ pub fn command_line(words: &[String]) -> Vec<String> {
             _ if word.starts_with("--body-base64=") => format!("--body-base64={REDACTED}"),
             _ if word.starts_with("--form=") => format!("--form={}", form(&word["--form=".len()..])),
             _ if word.starts_with("--body=") => format!("--body={}", form(&word["--body=".len()..])),
-            // A whole command is no header, whatever stands in it before a colon.
+            // A whole command is not a header, whatever stands in it before a colon.
             Some((name, secret))
                 if !name.trim().contains(char::is_whitespace)
                     && names::is_secret_field(name.trim())
@@ -127,7 +127,7 @@ pub fn spec(spec: &RunSpec) -> RunSpec {
         strict::tree::<RunSpec>(&value).ok()
     });
     let Some(mut whole) = whole else { return kept };
-    // They are sent in the order in which they were given, which a tree of values does not keep.
+    // Headers are sent in the order in which they were given, which a tree of values does not keep.
     whole.client.headers.order_like(&kept.client.headers);
     whole
 }
@@ -162,8 +162,8 @@ fn every_text(value: &mut Value) {
     }
 }
 
-/// A request's body as a record keeps it: a long one by its length and check sum. Looking for secrets takes a second a megabyte,
-/// and every report of the record would carry it.
+/// A request's body as a record keeps it: a long one by its length and check sum. Looking for secrets takes a second per megabyte, and
+/// every report of the record would carry it.
 fn body(body: &str) -> String {
     match body.len() {
         length if length > BODY_KEPT_BYTES_MAX => {
@@ -178,8 +178,8 @@ fn unkept(body: &[u8], why: &str) -> String {
     format!("[body of {} bytes, SHA-256 {sum:x}; not kept, because {why}]", body.len())
 }
 
-/// A workload as a record keeps it: of feeds, which are often names and passwords, their shape and a fingerprint. Its check
-/// sum is then taken of what is kept: of the whole it would let a reader try passwords.
+/// A workload as a record keeps it. Feeds often hold names and passwords: only their shape and a fingerprint are kept. The check sum is
+/// then of what is kept: one of the whole would let a reader try passwords.
 pub fn workload(workload: &mut Workload) {
     workload.name = text(&workload.name).text;
     workload.description = text(&workload.description).text;
@@ -208,7 +208,7 @@ pub fn errors(table: ErrorTable) -> ErrorTable {
     classes.into()
 }
 
-/// Ranges must be in order and apart.
+/// Ranges must be in order, without overlap.
 fn replace(text: &str, secrets: Vec<Range<usize>>) -> Redacted {
     let mut kept = String::with_capacity(text.len());
     let mut from = 0;

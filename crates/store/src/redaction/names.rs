@@ -120,9 +120,9 @@ const WEAK: [&str; 20] = [
     "bearer",
     "saml",
 ];
-/// Last words that do so in a header field and in a query alone.
+/// Last words that do so only in a header field or a query.
 const OF_REQUESTS: [&str; 7] = ["key", "session", "sig", "hmac", "ticket", "access", "cred"];
-/// Last words that do so in a query alone.
+/// Last words that do so only in a query.
 const OF_QUERIES: [&str; 3] = ["code", "pass", "credential"];
 /// Words before `key` in names that are not secret.
 const NO_KEYS: [&str; 6] = ["idempotency", "cache", "sort", "surrogate", "partition", "primary"];
@@ -334,7 +334,7 @@ impl<'a> Place<'a> {
         (named_whole && separates && closed && apart).then_some(())?;
         let start = self.end + parts.get(0)?.end();
         let tight = sign == "=" && !spaced && parts["space"].is_empty();
-        // Quotation marks of the name alone end with it.
+        // Quotation marks around the name alone end with it.
         let quote = self
             .quote
             .filter(|quote| parts.name("close").is_none_or(|mark| !mark.as_str().ends_with(*quote)));
@@ -352,7 +352,7 @@ impl<'a> Place<'a> {
         if rest.starts_with(REDACTED) {
             return None;
         }
-        // A quoted value ends with its quotation mark, be that lines below.
+        // A quoted value ends with its quotation mark, even if that is lines below.
         for mark in ["\\\"", "\\'", "\"", "'"] {
             let inside = self.quote.is_some_and(|quote| mark.len() == 1 && mark.starts_with(quote));
             if let Some(value) = rest.strip_prefix(mark).filter(|_| !inside) {

@@ -59,7 +59,7 @@ static PARAMETER: LazyLock<Regex> = LazyLock::new(|| {
 /// `host:80/path@x`: what looks like a user and a password is a host and a port.
 static PORT: LazyLock<Regex> = LazyLock::new(|| pattern(r"^[^/:@]*:\d+/"));
 
-/// Where such secrets stand, in order and apart.
+/// Where such secrets stand, in order, without overlap.
 pub(super) fn secrets(text: &str) -> Vec<Range<usize>> {
     let mut found: Vec<Range<usize>> = PARAMETER
         .captures_iter(text)
