@@ -1,4 +1,4 @@
-//! Whether the load generator waits awake where nothing is said about it (`docs/decisions/0071-awake-in-runs.md`).
+//! The default of whether the load generator stays awake while it waits (`docs/decisions/0071-awake-in-runs.md`).
 
 use webstone_lab::environment::is_virtual;
 use webstone_lab::machine::{Root, cpus};
@@ -7,8 +7,8 @@ use webstone_model::spec::RunSpec;
 
 use crate::placement::{Placement, ServerPlace};
 
-/// It does on a virtual machine, where waking it would cost the server much; not where a quota counts its time, nor where other
-/// programs are to lose nothing.
+/// It does on a virtual machine, where waking it would cost the server much; not where a quota counts its CPU time, or where it
+/// keeps the normal priority to leave other programs their CPU time.
 pub(crate) fn by_default(spec: &RunSpec, at: ServerPlace, placement: &Placement, root: &Root) -> bool {
     let may = is_virtual(root) && cpus(root).quota.is_none() && !priority::stays_normal();
     may && suits(spec, at, placement)

@@ -1,8 +1,8 @@
-//! Measuring what this host's load generator can do: every mode against the null server, a process of its own on CPUs of
-//! its own, with the engine as a run has it. And where a run finds the result again.
+//! Measures what this host's load generator can do: every mode against the null server, a separate process on its own
+//! CPUs, with the engine of a run. Also finds the result again for a run.
 //!
-//! Each row is a whole [`crate::run()`] of one level, so that a calibration is measured by the very code whose ability it
-//! states. Nothing is stored before all rows stand; an interrupted calibration leaves the last one as it was.
+//! Each row is a whole [`crate::run()`] of one level: what is calibrated is the code that runs use. Nothing is stored
+//! before all rows are measured; an interrupted calibration leaves the previous one unchanged.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
@@ -41,9 +41,9 @@ use webstone_store::plain_file::{self, Links};
 const PATIENCE: Duration = Duration::from_secs(10);
 /// Time under load before each window.
 const WARMUP: Nanos = Nanos(NANOS_PER_SECOND / 2);
-/// How long others are looked for.
+/// How long the CPU use of other programs is sampled.
 const LOOK: Duration = Duration::from_millis(300);
-/// Starting a server, starting clients and draining, a row and timed run.
+/// Time to start a server and clients and to drain, per row and timed run.
 const OVERHEAD: Duration = Duration::from_millis(300);
 
 /// How to calibrate.
@@ -107,13 +107,13 @@ pub fn plan(options: &CalibrateOptions) -> Result<CalibrationPlan, RunError> {
     Ok(CalibrationPlan { cases, warnings, time, placement })
 }
 
-/// What others take of the CPUs that the workers of a plan will have. Nothing else of webstone runs meanwhile, so all of it is
-/// somebody else's.
+/// What other programs take of the CPUs that a plan's workers will have. Nothing else of webstone runs meanwhile, so all of it
+/// is theirs.
 pub fn disturbance(plan: &CalibrationPlan) -> Disturbance {
     webstone_engine::disturbance(&plan.placement.workers_cpus, LOOK)
 }
 
-/// Measures every row of a plan, of which is known what others take of its CPUs; `measured` is told each.
+/// Measures every row of a plan. `disturbance` is what other programs take of its CPUs; `measured` is told each row.
 ///
 /// # Errors
 /// If a server or a run fails, or the user ends it.
@@ -195,8 +195,8 @@ fn row(
     }
 }
 
-/// Twice what the closed loop of as many workers reached at most: more than they can begin, so that what they begin is all that
-/// they can.
+/// Twice the most that the closed loop reached with as many workers: more than they can start, so the rate that they do start
+/// is their maximum.
 fn too_fast(case: Case, before: &[CalibrationRow]) -> Rate {
     let closed = before.iter().filter(|row| row.mode == Mode::KeepAlive && row.workers == case.workers);
     let reached = closed.map(|row| row.requests_per_s).fold(0.0, f64::max);
@@ -247,7 +247,7 @@ fn read_row(case: Case, clients: u32, record: &RunRecord, placement: &Placement)
         },
         cpu_per_request_s: figures.generator_cpu_per_request_s,
         worker_percent,
-        // On a CPU of both, a worker waits for the null server.
+        // On a shared CPU, a worker waits for the null server.
         kept_off_percent: (0..places)
             .filter(|_| !shares_cpus(placement))
             .filter_map(kept_off)
@@ -342,14 +342,13 @@ pub fn write(path: &Path, calibration: &Calibration) -> io::Result<()> {
     let partial = path.with_extension("json.partial");
     let stored = fs::write(&partial, text).and_then(|()| fs::rename(&partial, path));
     if stored.is_err() {
-        // On a full disk even the part that fitted is in the way.
+        // On a full disk, even the part that was written takes space.
         let _ = fs::remove_file(&partial);
     }
     stored
 }
 
-/// The environment with the calibration of this host and program in it, where one is stored and fits; where it does not
-/// fit, with the reason.
+/// Adds to the environment the stored calibration, if it is of this host and program; if not, the reason.
 pub(crate) fn with_calibration(
     mut environment: BTreeMap<String, Value>,
     path: Option<&Path>,

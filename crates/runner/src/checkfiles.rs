@@ -1,5 +1,5 @@
-//! Asks a server for every file of a workload before load depends on them: missing, wrong-sized and wrong-content
-//! files are told one by one. Several at once, each URL once however many pages hold it; never a measurement.
+//! Asks a server for every file of a workload before load depends on them: missing, wrong-sized and wrong-content files are listed one by
+//! one. Several requests at once, each URL once however many pages have it; nothing is measured.
 
 use std::collections::HashMap;
 use std::collections::hash_map::Entry;
@@ -26,7 +26,7 @@ use crate::preflight::decoding::decoded_length;
 const SHORT_BYTES_MAX: u64 = 4 << 20;
 /// How long a check before a run waits for more of a body: an event stream has no end.
 pub(crate) const SHORT_TIME_MAX: Duration = Duration::from_secs(2);
-/// Bytes of a body beyond what the workload states, or of one whose length it does not state, that are received.
+/// Bytes that are received beyond a body's stated length, or of a body without one.
 const SURPLUS_BYTES_MAX: u64 = 64 << 20;
 
 /// How a check is made.
@@ -162,8 +162,8 @@ impl fmt::Display for FileProblemKind {
 pub const FILES_HINT: &str = "write the files with `webstone genfiles DIR -w WORKLOAD`, let the server serve DIR as its \
                               root, and see what is still missing with `webstone checkfiles URL -w WORKLOAD`";
 
-/// Asks a server for every file of the workload. Files with a URL of their own host are asked of that host; those that a run
-/// would ask over TLS are asked as the others: they are the same files.
+/// Asks a server for every file of the workload. Files whose URL names a host are requested from that host; those that a run
+/// would request over TLS are requested like the others: they are the same files.
 pub fn check_files(base: &Target, workload: &Workload, options: &CheckOptions) -> FilesReport {
     let mut workload = workload.clone();
     for file in workload.pages.iter_mut().flat_map(|page| &mut page.files) {
@@ -186,7 +186,7 @@ pub(crate) struct Look<'a> {
     pub(crate) is_short: bool,
 }
 
-/// What an answer of a file told.
+/// What the answer for a file showed.
 pub(crate) struct Looked {
     pub(crate) answer: Result<ProbeResponse, ProbeError>,
     /// What is wrong with it.
@@ -196,7 +196,7 @@ pub(crate) struct Looked {
     bytes: u64,
 }
 
-/// What was found, of files by their number.
+/// What was found, by the numbers of files.
 #[derive(Default)]
 struct Found {
     bytes: u64,
@@ -375,7 +375,7 @@ fn can_be_asked(file: &FileRequest) -> bool {
     plain && matches!(file.detail.method.as_deref(), None | Some("GET" | "HEAD"))
 }
 
-/// A body, looked at as it comes: none is held, however long it is.
+/// A body, checked as it arrives: it is not held in memory, however long it is, unless it may be coded.
 struct Body<'a> {
     url: &'a str,
     expected: Option<u64>,
@@ -400,7 +400,7 @@ impl Body<'_> {
         }
     }
 
-    /// Bytes that are received: whether there is a single one too many, and how many more where that is soon known.
+    /// Most bytes that are received: more than expected, so that a small surplus is counted to its end.
     fn bytes_max(&self) -> u64 {
         self.expected.unwrap_or_default().saturating_add(SURPLUS_BYTES_MAX)
     }
@@ -428,7 +428,7 @@ fn problem(
     let expected = body.expected.filter(|_| file.has_body(answer.status))?;
     let found = match answer.read {
         ReadTo::End => body.bytes,
-        // What was not read is known where the head says it.
+        // The length of what was not read is known if the head states it.
         ReadTo::Bytes | ReadTo::Time => {
             let stated = answer.header("content-length").and_then(|length| length.trim().parse().ok());
             match stated {
@@ -453,13 +453,13 @@ fn status_problem(
     (!expected.has(found)).then_some(FileProblemKind::Status { found, expected })
 }
 
-/// Where a part of a body, which begins at `offset`, is another than the generated file's.
+/// Where a part of a body, which begins at `offset`, first differs from the generated file.
 fn first_difference(url: &str, mut offset: u64, body: &[u8]) -> Option<u64> {
     let mut expected = [0; 4096];
     for piece in body.chunks(expected.len()) {
         let expected = &mut expected[..piece.len()];
         content::fill(url, offset, expected);
-        // Compared as a whole first: where they differ is asked once at most.
+        // Compared as a whole first: the position of a difference is searched for once at most.
         if piece != expected {
             let at = piece.iter().zip(expected.iter()).position(|(found, right)| found != right)?;
             return Some(offset + at as u64);

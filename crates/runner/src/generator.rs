@@ -26,7 +26,7 @@ pub(crate) struct Outputs {
     pub(crate) transactions: Option<SyncSender<Vec<Transaction>>>,
     /// Length of the slices in which its window is counted, in nanoseconds; 0 for none.
     pub(crate) slice_ns: u64,
-    /// Which of the level's iterations it is, for other hosts, which write them down themselves.
+    /// Which of the level's iterations it is, for hosts that write their own files of transactions.
     pub(crate) iteration: u32,
 }
 
@@ -72,11 +72,11 @@ pub(crate) trait Level: Send + Sync {
     fn hosts(&self) -> Vec<LiveHost> {
         Vec::new()
     }
-    /// By which its window's slices are judged; `None` where it has none.
+    /// Access to its window's slices; `None` if it has none.
     fn slices(&self) -> Option<&dyn SlicedLevel> {
         None
     }
-    /// How long it is until the window opens, once that is known: nothing from then on.
+    /// Time until the window opens, once that is known; zero after it has opened.
     fn opens_in(&self) -> Option<Duration>;
 }
 

@@ -1,7 +1,7 @@
 //! Reading access logs for the miner: plain or gzip, several files in turn, or standard input.
 //!
-//! What a log means is `webstone_workload::mine`; here are the files only. Logs are streamed in blocks of a
-//! mebibyte and never held.
+//! What logs mean is the business of `webstone_workload::mine`; this module reads files. Logs are streamed in
+//! blocks of a mebibyte and never held as a whole.
 
 use std::fs::File;
 use std::io::{self, BufReader, Cursor, Read};

@@ -15,7 +15,7 @@ impl<F: FnMut(&Event)> Observer for F {
     }
 }
 
-/// An observer that looks away.
+/// An observer that ignores all events.
 #[derive(Debug, Default)]
 pub struct Silent;
 

@@ -61,7 +61,7 @@ impl Steps {
         }
     }
 
-    /// Whether a timed run that was void is of no use and made again. To a search, one that shows something in spite of it is.
+    /// Whether a void timed run is repeated. A search does not repeat one that shows something in spite of it.
     pub(crate) fn repeats(&self, record: &RunRecord, run: &IterationRecord) -> bool {
         match self {
             Steps::Listed(..) => true,
@@ -69,8 +69,8 @@ impl Steps {
         }
     }
 
-    /// A step whose timed run was void: it is made again. Of a sweep at its end, after all that is still to come, because what
-    /// disturbed it may not be over; a search asks for the same load again by itself.
+    /// Repeats a step whose timed run was void: in a sweep at the end, because what disturbed it may not be over; a search
+    /// asks for the same load again by itself.
     pub(crate) fn again(&mut self, step: Step) {
         if let Steps::Listed(steps, _) = self {
             steps.push(step);

@@ -1,10 +1,10 @@
 //! Which CPUs the server under test gets and which the load generator gets. Pure: facts in, decision out.
 //!
-//! The rule: whole cores are shared out, never the hardware threads of one core, because two threads of a core slow
-//! each other down and a generator must not take from the server what it measures. A server on this host gets the
-//! lower half of the cores, and the odd one: a reference server spends more CPU on a request than the generator. A
-//! remote server leaves every core to the generator. An origin that is started for a proxy gets cores that are left, else the
-//! smaller half of the proxy's, else of the generator's, else it shares the proxy's. What the specification says is followed and only commented on.
+//! The rule: whole cores are shared out, never the hardware threads of one core, because two threads of a core slow each other down and a
+//! generator must not take from the server what it measures. A server on this host gets the lower half of the cores, and the odd one: a
+//! reference server spends more CPU on a request than the generator. A remote server leaves every core to the generator. An origin that is
+//! started for a proxy gets cores that are left, else the smaller half of the proxy's, else of the generator's, else it shares the proxy's.
+//! What the specification says is followed, and only commented on.
 
 use webstone_lab::cpus::{Cpus, cpu_list};
 use webstone_model::spec::{GeneratorSpec, ServerSpec, parse_cpu_list};
@@ -202,8 +202,8 @@ fn halves(cores: &[Vec<u32>], warnings: &mut Vec<String>) -> (Vec<u32>, Vec<u32>
     }
 }
 
-/// Gives the origin its CPUs. What was asked for is its own where the others may have some else; `decided` says whether the
-/// server's and the workers' were asked for, which stay as they are.
+/// Gives the origin its CPUs. Server and workers leave it those that were asked for it, unless they have no others;
+/// `decided` says whether theirs were asked for: those stay as they are.
 fn give_origin(placement: &mut Placement, cores: &[Vec<u32>], asked: Vec<u32>, decided: [bool; 2]) {
     let Placement { server, workers_cpus, origin, .. } = placement;
     let leave = |cpus: &mut Vec<u32>, taken: &[u32], decided: bool| {

@@ -10,7 +10,7 @@ use crate::order::{self, Step};
 use crate::run::RunError;
 use webstone_store::Store;
 
-/// Opens the record so far, which takes the place of the one that this round would have begun.
+/// Opens the record so far; it replaces `record`, which this round would have begun.
 ///
 /// # Errors
 /// If it cannot be read, and if this round would measure something else.
@@ -35,7 +35,7 @@ pub(crate) fn go_on(path: &Path, record: &mut RunRecord) -> Result<Store, RunErr
     Ok(store)
 }
 
-/// In what the two would measure different things: what, before, now.
+/// The first thing that the two would measure differently: what it is, before, now.
 fn changed(begun: &RunRecord, now: &RunRecord) -> Option<(&'static str, String, String)> {
     let software = |record: &RunRecord| match &record.target.software {
         Some(software) => format!("{software} {} of {}", software.version, software.program),
@@ -64,7 +64,7 @@ fn changed(begun: &RunRecord, now: &RunRecord) -> Option<(&'static str, String, 
         .or_else(|| (!same()).then(|| ("its specification", "another one".to_owned(), "changed".to_owned())))
 }
 
-/// What a round has to make: of one iteration, the levels that are not there yet.
+/// The steps of a round: the levels of one iteration that are missing.
 pub(crate) fn steps(spec: &RunSpec, iteration: u32, record: &RunRecord) -> Vec<Step> {
     missing(spec, record).into_iter().filter(|step| step.iteration == iteration).collect()
 }

@@ -62,7 +62,7 @@ pub struct RunnerOptions {
     pub part: Part,
     /// Name of the series that the run is a cell of.
     pub series: Option<String>,
-    /// File in which a browser front keeps how many pages at most watched at a time; `None`, or nothing there: nobody did.
+    /// File in which a browser front keeps the most pages that watched at a time; `None`, or nothing there: nobody did.
     pub watched_by: Option<PathBuf>,
 }
 
@@ -281,7 +281,7 @@ impl Prepared {
         RunOutcome { record: Some(self.record), path, error: error.map(RunError::from).or(interrupted) }
     }
 
-    /// Gives the record its final place. A record without a single window is not worth one; a void window is one.
+    /// Gives the record its final place. A record without a single window is discarded; a void window is one.
     fn keep(&mut self, error: &mut Option<RunError>) -> Option<PathBuf> {
         let store = self.store.take()?;
         if self.record.is_empty() {
@@ -293,7 +293,7 @@ impl Prepared {
         match store.finish(&mut self.record, &derived) {
             Ok(path) => Some(path),
             Err(failed) => {
-                // The first error is the cause; that the record could not be finished either follows from it.
+                // The first error is the cause; that the record could not be finished is a consequence.
                 error.get_or_insert(failed.into());
                 Some(partial)
             }
@@ -307,7 +307,7 @@ fn watched_by(file: &Path) -> Option<u64> {
     text.trim().parse().ok().filter(|pages| *pages > 0)
 }
 
-/// CPUs of this host on which server and origin run, but those of the generator's workers, who watch their own.
+/// CPUs of this host on which server and origin run, without those of the generator's workers, which watch their own.
 fn watched_cpus(record: &RunRecord, spec: &RunSpec) -> Vec<u32> {
     let workers = parse_cpu_list(&spec.generator.cpus).unwrap_or_default();
     let origin = record.target.origin.iter().flat_map(|origin| &origin.cpus);

@@ -15,7 +15,7 @@ use webstone_measure::metrics::PageTotals;
 use webstone_model::spec::Levels;
 use webstone_workload::{FileRequest, Page};
 
-/// A port that accepts connections; what is said on them is nobody's business here.
+/// A port that accepts connections; what is sent on them does not matter here.
 fn listening() -> (TcpListener, String) {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let url = format!("http://{}", listener.local_addr().unwrap());

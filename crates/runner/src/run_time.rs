@@ -1,13 +1,12 @@
-//! The time of a run, by the monotonic clock: what in a record is compared is of this clock, because the host's wall clock may be
-//! set while the run lasts. Of a run that is made round by round it stands still between the rounds, between which the host may
-//! have been restarted.
+//! The time of a run, by the monotonic clock: instants that are compared are of this clock, because the host's wall clock may be
+//! set while the run lasts. In a run made round by round, it stands still between rounds, where the host may have been restarted.
 
 use std::time::{Duration, SystemTime};
 
 use webstone_engine::Control;
 use webstone_model::record::RunRecord;
 
-/// By how much the wall clock may gain or lose against the monotonic one: more than it is slewed by, and less than anybody sets it by.
+/// How much the wall clock may gain or lose against the monotonic one: more than slewing causes, and less than anybody sets it by.
 const SET_MIN: Duration = Duration::from_secs(1);
 const SLEWED_SHARE: u32 = 500;
 

@@ -206,7 +206,7 @@ impl MeasuredServer for Counting {
     }
 
     fn processes(&self) -> ProcessTree {
-        // That of these tests: it is there, and that it works shows.
+        // This test's own process, which exists and uses CPU time.
         ProcessTree::of(&Root::default(), std::process::id())
     }
 
@@ -429,7 +429,7 @@ fn the_servers_use_is_that_of_the_window() {
         assert!(processes.processes_max >= 1 && processes.threads_max >= 2);
         let host = iteration.host.as_ref().unwrap();
         assert!(host.probes >= 2 && host.probe_cpu_ns > 0, "{host:?}");
-        // A fiftieth of a short level is less than the least that is looked.
+        // A fiftieth of a short level is less than the minimum.
         assert!(host.disturbance.unwrap().looked_ns >= DISTURBANCE_MIN.as_nanos() as u64, "{host:?}");
         assert_eq!((server.accepted, server.sent_bytes, server.requests), (Some(3), Some(48), Some(2)));
     }

@@ -80,7 +80,7 @@ impl std::fmt::Debug for TraceWriter {
     }
 }
 
-/// Where nothing is to be seen.
+/// A writer that discards everything.
 pub(crate) fn nowhere() -> Box<dyn Write + Send> {
     Box::new(io::sink())
 }

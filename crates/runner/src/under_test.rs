@@ -1,5 +1,5 @@
-//! The server under test where webstone starts it: the embedded reference server, or one of somebody else through its
-//! driver, with the origin behind it where it is a proxy. And one that somebody else started, as far as it is seen.
+//! The server under test where webstone starts it: the embedded reference server, or another through its driver, with
+//! the origin behind it where it is a proxy. Also a server that somebody else started, as far as it can be seen.
 
 use std::net::IpAddr;
 use std::path::PathBuf;
@@ -28,7 +28,7 @@ use webstone_lab::path::Path;
 use webstone_lab::process_tree::ProcessTree;
 use webstone_lab::servers::{self, RunningServer};
 
-/// How long a server may take to be ready: a fileset of gigabytes is read or made in it.
+/// How long a server may take to be ready: it may read or make a fileset of gigabytes.
 const SERVER_PATIENCE: Duration = Duration::from_secs(30);
 
 /// A server that answers, and what is known of it.
@@ -74,7 +74,7 @@ pub(crate) fn program(given: Option<PathBuf>) -> Result<PathBuf, EmbeddedServerE
         .map_err(|source| EmbeddedServerError::Start { program: PathBuf::from("/proc/self/exe"), source })
 }
 
-/// Starts the server that a specification asks for, pinned to the CPUs of its placement, and the origin behind it. `program` is webstone's executable.
+/// Starts the server that a specification asks for, on the CPUs of its placement, with the origin behind it. `program` is webstone's own.
 pub(crate) fn start(
     spec: &RunSpec,
     workload: &Workload,

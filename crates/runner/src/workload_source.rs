@@ -66,7 +66,8 @@ impl WorkloadSourceError {
 /// Which files the feeds of a workload may be.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Feeds {
-    /// Those below the workload's own directory, by relative paths and not hidden: their rows are sent to the target, and the workload may be a stranger's.
+    /// Those below the workload's own directory, by relative paths and not hidden: their rows are sent to the target, and the workload may
+    /// be a stranger's.
     Below,
     /// All.
     Anywhere,

@@ -88,7 +88,7 @@ fn spec(levels: &[u32], milliseconds: u64) -> RunSpec {
     spec.load.clients = Levels(levels.to_vec());
     spec.load.duration = Nanos::from_millis(milliseconds);
     spec.load.warmup = Nanos::from_millis(50);
-    // Which levels there are must not turn on what else the machine does.
+    // Which levels there are must not depend on what else the machine does.
     spec.load.retries = 0;
     spec
 }
@@ -117,7 +117,7 @@ fn directories(runs: &Path) -> Vec<PathBuf> {
     found
 }
 
-/// Every identity that was checked, and identity 4 was.
+/// Every identity holds that was checked, and identity 4 was checked.
 fn assert_exact(record: &RunRecord) {
     assert!(record.whole().counts.succeeded > 0);
     for iteration in &record.iterations {

@@ -50,7 +50,7 @@ pub(super) fn check(client: &mut ClientSpec) -> Result<(), SpecError> {
     }
     let plain = RequestDetail::default();
     let request = plain.request(client);
-    // Files may have bodies of their own, which have the length that the run's field says.
+    // Without a body here, a Content-Length may be that of the files' own bodies.
     let is_whole = request.body.is_some() || !request.fields.has("Content-Length");
     if let Some((fault, hint)) = request.fault(client.http).filter(|_| is_whole) {
         return Err(SpecError::new("client.headers", fault, hint));
@@ -106,7 +106,7 @@ pub(super) fn check(client: &mut ClientSpec) -> Result<(), SpecError> {
     Ok(())
 }
 
-/// What cannot be combined with redirects: each is followed after the other, and found by a check that asks the server itself.
+/// What cannot be combined with redirects: they are followed one after the other, and found by a check that asks the server itself.
 fn follow(client: &ClientSpec) -> Result<(), SpecError> {
     const FOLLOW: &str = "client.follow";
     let given = client.follow;
@@ -193,7 +193,7 @@ fn bandwidth(client: &ClientSpec) -> Result<(), SpecError> {
     Err(SpecError::new(BANDWIDTH, what, format!("leave out client.bandwidth or {sharing}")))
 }
 
-/// A content that is known, and one that servers code as they like.
+/// What excludes content codings: a header field that states them too, and a check of bodies byte by byte.
 fn codings(client: &ClientSpec) -> Result<(), SpecError> {
     const CODINGS: &str = "client.accept_encoding";
     let given = &client.accept_encoding;
@@ -230,7 +230,7 @@ fn streams(client: &ClientSpec) -> Result<(), SpecError> {
         return Err(SpecError::new("client.http2_settings", what, remedy));
     }
     if client.http == HttpVersion::Auto {
-        // Once it is known, these rules are asked again.
+        // Once the version is known, these rules are checked again.
         return Ok(());
     }
     if !client.http.has_streams() {

@@ -25,7 +25,7 @@ impl SpecError {
         SpecError { place: None, key: key.to_owned(), rule: rule.into(), remedy: remedy.into() }
     }
 
-    /// Of a value that is something it must not be.
+    /// For a value that must not be what `is` says.
     pub(crate) fn value(
         key: &str,
         value: impl std::fmt::Display,

@@ -15,7 +15,7 @@ const WAIT_MAX: Nanos = Nanos::from_secs(3_600);
 /// The key of commands, and of all hosts together.
 const AGENT: &str = "generators.agent";
 
-/// Holds the hosts by themselves against their rules.
+/// Checks the hosts by themselves against their rules.
 ///
 /// # Errors
 /// The first rule that they break.
@@ -69,7 +69,7 @@ pub fn hosts(hosts: &[GeneratorHost]) -> Result<(), SpecError> {
     Ok(())
 }
 
-/// Names that Kubernetes takes, which are also no options of kubectl's.
+/// Names that Kubernetes accepts, and that kubectl cannot take for an option.
 fn pods(asked: &PodsOfJob) -> Result<(), SpecError> {
     let named = [("job", Some(&asked.job)), ("namespace", asked.namespace.as_ref())];
     for (key, name) in named {

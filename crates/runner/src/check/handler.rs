@@ -19,7 +19,7 @@ pub(crate) fn has_ready_heads(interface: Option<Interface>) -> bool {
     interface == Some(Interface::Module)
 }
 
-/// Refuses a workload that a server of ours would answer otherwise than it asks.
+/// Refuses a workload that asks a server of ours for ready-made heads that it cannot give.
 pub(crate) fn ready_heads(spec: &RunSpec, workload: &Workload) -> Result<(), SpecError> {
     if !spec.target.is_empty() || has_ready_heads(spec.server.interface) || !asks_for_ready_heads(workload) {
         return Ok(());

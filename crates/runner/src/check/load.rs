@@ -13,11 +13,11 @@ use super::{Asked, SpecError};
 /// Most timed runs of a level, and of all levels together: each is planned before the first, and in the record.
 pub(crate) const ITERATIONS_MAX: u32 = 10_000;
 const TIMED_RUNS_MAX: u64 = 100_000;
-/// Most arrivals per second that a schedule knows; most clients of a level.
+/// Most arrivals per second of a schedule; most clients of a level.
 const RATE_MAX: u64 = 100_000_000;
 const CLIENTS_MAX: u64 = 10_000_000;
 
-/// Of an open loop: clients to serve its rates, and a window as long as its ramp.
+/// Completes an open loop: clients to serve its rates, and a window as long as its ramp.
 pub(super) fn complete(load: &mut LoadSpec, asked: &Asked) {
     if load.repetitions.is_some() {
         // It ends by its pages, and a warm-up would fetch some of them.
@@ -47,12 +47,12 @@ pub(super) fn complete(load: &mut LoadSpec, asked: &Asked) {
     }
 }
 
-/// Clients of a host, of a Job those of all its pods.
+/// Clients of a host; of a Job, those of all its pods.
 fn of_host(host: &GeneratorHost) -> Option<u32> {
     Some(host.clients?.saturating_mul(host.count() as u32))
 }
 
-/// As many clients as serve a rate whose answers take 50 ms, within bounds that every server bears.
+/// Clients to serve a rate whose answers take 50 ms, within bounds that every server bears.
 fn clients_for(rates: &Rates) -> u32 {
     ((rates.peak().per_s() / 20.0).ceil() as u32).clamp(10, 1000)
 }
@@ -120,7 +120,7 @@ fn closed_or_open(load: &LoadSpec) -> Result<(), SpecError> {
     Ok(())
 }
 
-/// A repetition test ends by its pages, whose number only the workload tells, and counts every one of them.
+/// A repetition test ends after its pages, whose number depends on the workload, and counts every one of them.
 fn repetition_test(load: &LoadSpec, repetitions: u32) -> Result<(), SpecError> {
     const KEY: &str = "load.repetitions";
     if repetitions == 0 {

@@ -1,7 +1,7 @@
 //! The one place where a specification is completed and checked against its rules, wherever it comes from: flags, a testbed file, a
 //! cell of a series. What needs a look at the machine or the target is `preflight`'s.
 //!
-//! A rule names keys of the specification (`load.clients`) and no flag: which flag sets a key, the command line knows.
+//! A rule names keys of the specification (`load.clients`) and no flags: which flag sets a key is known to the command line alone.
 
 mod client;
 mod error;
@@ -35,7 +35,7 @@ pub struct Asked {
     pub spec: RunSpec,
     /// What it would be with nothing asked for.
     pub defaults: RunSpec,
-    /// Keys that were given, even where their value is the default's; others count as given where theirs is not.
+    /// Keys that were given, even with the default's value; others count as given if their value is not the default.
     pub given: Vec<&'static str>,
     /// The file that part of it came from.
     pub testbed: Option<Testbed>,
@@ -48,7 +48,7 @@ impl From<RunSpec> for Asked {
     }
 }
 
-/// A specification that can be run as far as that can be told without a look at anything else.
+/// A specification that can be run, as far as the specification alone shows.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Checked {
     /// All of it; checked again, it is the same.
@@ -57,7 +57,7 @@ pub struct Checked {
     pub warnings: Vec<String>,
 }
 
-/// Completes a specification and holds it against its rules.
+/// Completes a specification and checks it against its rules.
 ///
 /// # Errors
 /// The first rule that it breaks.
@@ -81,7 +81,7 @@ pub(crate) fn with_version(client: &ClientSpec, http: HttpVersion) -> Result<(),
     client::check(&mut ClientSpec { http, ..client.clone() })
 }
 
-/// The server of a URL that names one, and no path, and that can be asked.
+/// Parses the URL of a server, without a path.
 ///
 /// # Errors
 /// The rule that it breaks.
@@ -143,8 +143,8 @@ fn rules(spec: &mut RunSpec, asked: &Asked) -> Result<(), SpecError> {
     }
 }
 
-/// Files of a testbed file that are missing are told of before any load, with the key that names them. The workload's is told of
-/// where it is read.
+/// Files of a testbed file that are missing are reported before any load, with the key that names them; the workload where it is
+/// read.
 fn files(spec: &mut RunSpec) -> Result<(), SpecError> {
     let missing = |(key, path): &(&str, &mut String)| {
         !matches!(*key, "workload" | "client.unix_socket") && matches!(fs::exists(path.as_str()), Ok(false))

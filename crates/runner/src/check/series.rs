@@ -1,4 +1,4 @@
-//! A series: what its matrix and what all of its runs have in common must not both say, and each cell as a run of its own.
+//! Checks a series: what its matrix and the part common to its runs must not both say, and each cell as a run.
 
 use webstone_model::series::{Delivery, Kind, Matrix};
 use webstone_model::spec::RunSpec;
@@ -13,7 +13,7 @@ const SPICE_BYTES: f64 = 6_250.0;
 /// Answers whose mean sizes differ by less than this share count as equally large.
 const SAME_SIZE: f64 = 0.01;
 
-/// Completes a series and holds it against its rules; what its runs have in common comes back completed, too.
+/// Completes a series and checks it against its rules; returns the part common to its runs, completed.
 ///
 /// # Errors
 /// The first rule that it, or one of its cells, breaks.
@@ -27,7 +27,7 @@ pub fn check(kind: Kind, asked: &Asked, matrix: &mut Matrix) -> Result<RunSpec, 
         spice(spec, matrix)?;
     }
     apart(kind, spec, matrix).map_err(placed)?;
-    // Once under the name of the series, with a server that is one of its own; then every cell.
+    // First under the series' name, with the server of its first cell; then every cell.
     let (found, _) = cells(kind, matrix, spec)?;
     let of = |part: &RunSpec| Asked { spec: part.clone(), ..asked.clone() };
     let first = found.first().map_or(spec, |cell| &cell.spec);
@@ -74,7 +74,7 @@ fn spice(spec: &RunSpec, matrix: &mut Matrix) -> Result<(), SeriesError> {
     Ok(())
 }
 
-/// SPICE's own, where it is as large as the files; WebBench's mean is 6,250 bytes but for rounding.
+/// The workload `spice` if its answers are as large as the files, else one of their size. WebBench's mean is 6,250 bytes but for rounding.
 fn spice_workload(mean: f64) -> String {
     if (mean / SPICE_BYTES - 1.0).abs() < SAME_SIZE { "spice".to_owned() } else { format!("spice-{mean:.0}") }
 }

@@ -18,7 +18,7 @@ pub(super) fn own(server: &mut ServerSpec) -> Result<(), SpecError> {
     servers::check(server).map_err(|refusal| SpecError::refused(&refusal))
 }
 
-/// What the reference server has to keep, and every other with it.
+/// Rules of the reference server, which hold for every other server, too.
 ///
 /// # Errors
 /// The first rule that the settings break.
@@ -102,7 +102,7 @@ fn listens(key: &str, text: &str) -> Result<(), SpecError> {
     Ok(())
 }
 
-/// What is watched by agents is elsewhere, and is found there by its port.
+/// Agents watch a server on other hosts, and find it there by its port.
 pub(super) fn agents(spec: &RunSpec) -> Result<(), SpecError> {
     let commands = &spec.server.agents;
     for (place, command) in commands.iter().enumerate() {
@@ -134,7 +134,7 @@ pub(super) fn agents(spec: &RunSpec) -> Result<(), SpecError> {
     ))
 }
 
-/// What cannot be over a path: clients and server have a network of their own each, with one address, and nothing else.
+/// What is impossible over a path: clients and server each have a network of their own, with one address and nothing else.
 pub(super) fn over_path(spec: &RunSpec) -> Result<(), SpecError> {
     let Some(path) = spec.server.path else { return Ok(()) };
     let is_here = |listen: &String| {
@@ -168,7 +168,7 @@ pub(super) fn over_path(spec: &RunSpec) -> Result<(), SpecError> {
     }
 }
 
-/// The configurations that webstone writes do not have it; a command's is the user's.
+/// Configurations that webstone writes do not accept it; that of a command is the user's.
 pub(super) fn proxy_protocol(spec: &RunSpec) -> Result<(), SpecError> {
     match spec.client.proxy_protocol {
         Some(version) if spec.server.software != Software::Command => Err(SpecError::new(

@@ -31,7 +31,7 @@ pub struct Testbed {
 pub enum TestbedError {
     /// It cannot be read.
     Unreadable(io::Error),
-    /// It is no specification.
+    /// It is not a specification.
     Wrong {
         /// File, line and column.
         place: String,
@@ -44,7 +44,7 @@ impl Testbed {
     /// Reads a file. Relative paths of files in it are relative to its directory; here they are relative to the working directory.
     ///
     /// # Errors
-    /// If it cannot be read, or is no specification.
+    /// If it cannot be read, or is not a specification.
     pub fn read(path: &Path) -> Result<Testbed, TestbedError> {
         let read = || {
             let file = plain_file::open(path, Links::Followed)?;
@@ -60,7 +60,7 @@ impl Testbed {
     /// Reads a file's text.
     ///
     /// # Errors
-    /// If it is no specification.
+    /// If it is not a specification.
     pub fn parse(name: &str, text: &str) -> Result<Testbed, TestbedError> {
         let place = |start: usize| {
             let (line, column) = position(text, start);
@@ -90,7 +90,7 @@ impl Testbed {
     }
 }
 
-/// What is missing around a number where a text is wanted: `duration = 10`, `clients = 20`.
+/// Adds that quotes are missing, where a number stands for a string: `duration = 10`, `clients = 20`.
 fn in_quotes(rule: String) -> String {
     match rule.strip_prefix("invalid type: ").and_then(|rest| rest.split_once(", expected a string")) {
         Some((found, _)) => {

@@ -42,7 +42,7 @@ fn a_rate_brings_what_follows_from_it_where_that_is_not_given() {
     assert_eq!((ramp.duration, ramp.clients), (Nanos::from_secs(90), Levels(vec![1000])));
     let ramp = load("[load]\nrate = \"10..50k/90s\"\nduration = \"2m\"\nclients = \"64\"\n");
     assert_eq!((ramp.duration, ramp.clients), (Nanos::from_secs(120), Levels(vec![64])));
-    // Typed, though it is what would be there anyway.
+    // Given on the command line, with the default's value.
     let mut typed = asked("[load]\nrate = \"10..50k/90s\"\n");
     typed.given = vec!["load.duration"];
     assert_eq!(check(&typed).unwrap_err().key, "load.rate");

@@ -8,7 +8,7 @@ use super::SpecError;
 /// Longest name of a protocol, in bytes (RFC 7301).
 const ALPN_BYTES_MAX: usize = 255;
 
-/// Holds what a specification says of TLS against its rules.
+/// Checks what a specification says of TLS against its rules.
 ///
 /// # Errors
 /// The first rule that it breaks.

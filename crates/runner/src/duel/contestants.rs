@@ -82,7 +82,7 @@ pub fn asked(words: &[String], build: &Build) -> Result<Vec<AskedContestant>, Ru
     let mut all: Vec<AskedContestant> = Vec::new();
     for word in words {
         let what = meant(named(word).1, build)?;
-        // Of the whole: what looks like a name may be that of a secret, as in PASSWORD=hunter2.
+        // The whole word is redacted: what looks like a name may be that of a secret, as in PASSWORD=hunter2.
         let word = redaction::text(word).text;
         let (name, given) = named(&word);
         let mut unique = name.map_or_else(|| short(given), str::to_owned);
@@ -100,8 +100,8 @@ pub fn asked(words: &[String], build: &Build) -> Result<Vec<AskedContestant>, Ru
     Ok(all)
 }
 
-/// Has agents watch contestants that are up on other hosts. A command with the name of a contestant before it, `new=ssh web1 webstone agent`, is
-/// for that one; without, it is started once for each that is a URL.
+/// Has agents watch contestants that are up on other hosts. A command that begins with a contestant's name, `new=ssh web1 webstone agent`,
+/// is for that one; any other is started once for each contestant that is a URL.
 ///
 /// # Errors
 /// A command that has no contestant to watch.
@@ -344,15 +344,15 @@ pub(super) fn ready(
             ..first.contestant.clone()
         };
         let mut spec = first.spec.clone();
-        // One server asked as two contestants: two agents would see the same processes.
+        // One server measured as two contestants: two agents would see the same processes.
         spec.server.agents.clear();
         all.push(Ready { contestant: twin, spec, _files: None });
     }
     Ok(all)
 }
 
-/// What was asked of servers that webstone starts, without what follows from the clients' version of HTTP: a server that is up speaks
-/// what it speaks.
+/// The settings common to servers that webstone starts, as they apply to one that is already up: without those that follow from the
+/// clients' version of HTTP, because webstone does not configure it.
 fn elsewhere(common: &ServerSpec, http: HttpVersion) -> ServerSpec {
     let mut spec = common.clone();
     spec.path = None;
@@ -385,7 +385,7 @@ fn merged(common: &ServerSpec, own: &ServerSpec) -> ServerSpec {
     spec
 }
 
-/// The longest round-trip time of paths to contestants; `None` without paths. All have one, or the network makes the difference.
+/// The longest round-trip time of paths to contestants; `None` without paths. All have one or none has, or the network would differ.
 pub(super) fn round_trip(sides: &[Ready]) -> Result<Option<Nanos>, RunError> {
     let path = |side: &Ready| side.spec.server.path.filter(|_| side.contestant.is_started);
     let Some(longest) = sides.iter().filter_map(path).max_by_key(|path| path.rtt) else { return Ok(None) };

@@ -12,7 +12,7 @@ use webstone_store::redaction;
 use crate::observer::Observer;
 use crate::run::{RunBrief, RunError, RunSite, watch_server};
 
-/// How long an agent may take to read, besides the way to it.
+/// How long an agent may take to read counters, besides the round trip.
 const READING: Duration = Duration::from_millis(20);
 
 /// The agents of one contestant.
@@ -42,7 +42,7 @@ impl Elsewhere {
         )?;
         redaction::server_agents(&mut described.records);
         let round_trip = described.records.iter().map(|agent| agent.round_trip_ns_min).max().unwrap_or(0);
-        // Of several hosts, CPUs with the same number are not the same.
+        // On several hosts, CPUs with the same number are different CPUs.
         if let [agent] = described.records.as_slice() {
             contestant.cpus.clone_from(&agent.cpus);
         }
@@ -57,7 +57,7 @@ impl Elsewhere {
         self.round_trip + READING
     }
 
-    /// The start is over, and took this long: adds to each side's part of it what the agents saw.
+    /// A start is over, and took `length`: adds to its side what the agents saw.
     pub(super) fn close(
         &mut self,
         side: &mut SideRun,
@@ -76,7 +76,7 @@ impl Elsewhere {
     }
 }
 
-/// The part of a CPU time that is due to a side's requests, where the same server is asked as a twin.
+/// The part of a CPU time that is due to a side's requests, if the same server is also measured as its twin.
 fn share(used_ns: u64, side: &SideRun, twin: Option<&SideRun>) -> u64 {
     let (own, others) = (side.counts.succeeded, twin.map_or(0, |twin| twin.counts.succeeded));
     match own.saturating_add(others) {

@@ -1,8 +1,9 @@
-//! A duel: contestants are started together, get the same load in turns, are stopped and started anew, until it is known how they differ.
+//! A duel: contestants are started together, get the same load in turns, are stopped and started again, until it is known how they differ.
 //!
 //! `contestants` says what words stand for, `revisions` builds those that are commits, `answers` compares what contestants answer before
-//! any load, `sides` has one of them while it is up. Slices are made by the engine (`webstone_engine::run_duel`), conclusions are
-//! drawn by `webstone_judge::duel`; `elsewhere` adds what agents saw on other hosts; after every start the record is stored, so that nothing measured is lost.
+//! any load, `sides` has one of them while it is up. Slices are made by the engine (`webstone_engine::run_duel`), conclusions are drawn by
+//! `webstone_judge::duel`; `elsewhere` adds what agents saw on other hosts. The record is stored after every start, so that nothing
+//! measured is lost.
 
 mod answers;
 mod contestants;
@@ -44,16 +45,16 @@ use sides::Up;
 const RESPONSES_PER_SLICE: u64 = 10;
 /// Longest slice.
 const SLICE_NS_MAX: u64 = 1_000_000_000;
-/// How long contestants take turns after a start before anything counts, each.
+/// Warm-up of each contestant after a start: they take turns, and nothing counts yet.
 const WARMUP_EACH: Duration = Duration::from_millis(120);
-/// For the length of slices, each contestant is tried this long.
+/// How long each contestant is tried to find the length of slices.
 const TRIAL_EACH: Duration = Duration::from_millis(100);
 /// Over a path, how long contestants may take to drain, beyond two round trips: TCP waits a second before it repeats a lost SYN, and
 /// then two.
 const PATH_DRAIN: Nanos = Nanos::from_secs(3);
 /// Over a path, each contestant has at least this many slices between two starts.
 const ROUNDS_PER_START: u64 = 5;
-/// A part of a start that is shorter than this is not worth its start.
+/// The least time under load that is worth starting the contestants.
 const START_MIN: Duration = Duration::from_millis(700);
 
 /// How to hold a duel.
@@ -109,7 +110,7 @@ pub struct DuelOutcome {
     pub error: Option<RunError>,
 }
 
-/// Hears nothing of the parts of a run that say what they do.
+/// Passes on what the parts of a run say they are doing or waiting for, and no other event.
 struct Relay<'a, 'b>(&'a mut (dyn FnMut(DuelNews<'_>) + 'b));
 
 impl Observer for Relay<'_, '_> {
@@ -120,7 +121,7 @@ impl Observer for Relay<'_, '_> {
     }
 }
 
-/// Holds a duel to its end. Blocks; `told` is called on this thread, and told no secrets of commands.
+/// Holds a duel to its end. Blocks; `told` is called on this thread, and hears no secrets of commands.
 ///
 /// # Errors
 /// If nothing could be measured. What fails later is in the outcome, beside what was measured by then.
@@ -195,7 +196,7 @@ fn held(
     let path = store.map(|store| {
         let partial = store.path().to_owned();
         store.finish(&record).unwrap_or_else(|failed| {
-            // The first error is the cause; that the record could not be finished either follows from it.
+            // The first error is the cause; that the record could not be finished is a consequence.
             error.get_or_insert(failed.into());
             partial
         })
@@ -367,7 +368,7 @@ impl Lab<'_> {
                     store.append(record)?;
                 }
             }
-            // There is nothing to wait for.
+            // A contestant without a single answer gets none in more starts either.
             let is_dead = record
                 .starts
                 .last()
@@ -457,7 +458,7 @@ impl Lab<'_> {
         Ok(())
     }
 
-    /// Contestants take turns before anything counts, and then agents read: all requests of the start are in what they see.
+    /// Runs the warm-up, and then has agents read, so that they see all requests of the start that count.
     fn open_elsewhere(&mut self, job: DuelJob) -> Result<DuelJob, RunError> {
         let warmup = DuelJob { warmup: Duration::ZERO, duration: job.warmup, ..job.clone() };
         let sides = job.sides.len();

@@ -16,7 +16,7 @@ use crate::under_test::program;
 
 /// Last lines of a failed build that are shown.
 const LINES_SHOWN: usize = 20;
-/// Between two looks whether a build has ended.
+/// How often it is checked whether a build has ended.
 const POLL: Duration = Duration::from_millis(50);
 
 /// See the module comment.
@@ -54,7 +54,7 @@ impl Revisions {
         if let Ok(repository) = std::path::absolute(&build.repository) {
             scratch.holds_worktrees_of(&repository);
         }
-        // Those of duels that were killed with their guards are gone, and git still lists them.
+        // Duels that were killed together with their guards left worktrees that git still lists.
         let _ = git(&build.repository, &["worktree", "prune"]);
         let mut revisions =
             Revisions { repository: build.repository.clone(), there: BTreeMap::new(), _scratch: scratch };

@@ -30,8 +30,8 @@ pub(super) struct Up {
 }
 
 impl Up {
-    /// Starts it, or connects to it; with `check`, asks it for the files of the workload. The version of HTTP is chosen once, and in each start a
-    /// path loses other packets.
+    /// Starts it, or connects to it; with `check`, asks it for the files of the workload. The version of HTTP is chosen in the first start.
+    /// Each start has a seed of its own, so that a path loses other packets.
     pub(super) fn start(
         asked: &mut RunBrief,
         site: &mut RunSite,

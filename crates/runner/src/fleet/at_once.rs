@@ -11,8 +11,8 @@ use crate::waiting;
 /// How many agents start at once: a jump host drops logins above its sshd's MaxStartups, by default 10.
 const STARTED_AT_ONCE: usize = 8;
 
-/// What `one` gives of each host, in their order, each on a thread of its own. It puts the place of a host whose agent has answered
-/// into `there`; `tell` hears which are not there where that takes long.
+/// What `one` returns for each host, in their order, each on a thread of its own. It puts the place of a host whose agent has
+/// answered into `there`; if that takes long, `tell` hears which are missing.
 pub(super) fn each<T: Send>(
     launches: &[Launch],
     ring: &Sender<usize>,

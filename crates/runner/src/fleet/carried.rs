@@ -1,5 +1,5 @@
-//! What travels with the plan, and what a load generator accepts of it: of the specification no more than makes load, and the files that
-//! it names on the controller's host. A controller has load made, and no more than that unless the agent was started for it.
+//! What travels with the plan, and what a load generator accepts of it: of the specification only what makes load, and the files that it
+//! names on the controller's host. A controller may do no more, unless the agent was started with the power for it.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -21,7 +21,7 @@ fn paths(tls: &mut TlsSpec) -> impl Iterator<Item = &mut String> {
     [&mut tls.cacert, &mut tls.cert, &mut tls.key].into_iter().filter_map(Option::as_mut)
 }
 
-/// Their contents, by the path that the specification has.
+/// The contents of these files, by their paths in the specification.
 pub(super) fn pack(spec: &RunSpec) -> Result<BTreeMap<String, Vec<u8>>, (String, io::Error)> {
     let mut tls = spec.client.tls.clone();
     paths(&mut tls)
@@ -50,7 +50,7 @@ pub(super) fn of_hosts(spec: &RunSpec) -> RunSpec {
 pub(super) fn refusal(plan: &Plan, allowed: &[Power]) -> Option<String> {
     let mut spec = plan.spec.clone();
     for file in [&mut spec.client.tls.cacert, &mut spec.client.tls.cert, &mut spec.client.tls.key] {
-        // What came with the plan is read from there.
+        // Files that travel with the plan need no power.
         file.take_if(|path| plan.files.contains_key(path));
     }
     let asked = powers::refused(&spec, &[&Power::OF_AGENTS, allowed].concat())?;
@@ -61,12 +61,12 @@ pub(super) fn refusal(plan: &Plan, allowed: &[Power]) -> Option<String> {
     Some(format!("{}: it {} {}, {how}", asked.key, asked.power.in_words(), quoted(&asked.value)))
 }
 
-/// Files of the other host, as long as this lives.
+/// Files of the controller's host, kept as long as this lives.
 pub(super) struct Unpacked {
     _scratch: Option<Scratch>,
 }
 
-/// Writes them here, and names their new places in the specification.
+/// Writes the files on this host, and puts their new paths into the specification.
 pub(super) fn unpack(files: &BTreeMap<String, Vec<u8>>, spec: &mut RunSpec) -> io::Result<Unpacked> {
     if files.is_empty() {
         return Ok(Unpacked { _scratch: None });

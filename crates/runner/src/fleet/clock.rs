@@ -1,7 +1,7 @@
-//! How another host's monotonic clock stands to this one's: four stamps of an echo, two here and two there.
+//! The offset of another host's monotonic clock to this one's, from four stamps of an echo, two here and two there.
 //!
-//! The shortest round trip tells most: the offset is the difference of the midpoints, wrong by at most half of what the way there
-//! and back took (F. Cristian: Probabilistic clock synchronization, Distributed Computing 3, 1989).
+//! The shortest round trip tells most: the offset is the difference of the midpoints, wrong by at most half of the round-trip
+//! time (F. Cristian: Probabilistic clock synchronization, Distributed Computing 3, 1989).
 
 use webstone_model::generators::ClockOffset;
 
@@ -14,13 +14,13 @@ pub(crate) struct Sample {
     pub(crate) came_ns: u64,
 }
 
-/// A clock that counts 500 parts in a million more than another is as wrong as an operating system lets it become; both may be.
+/// An operating system lets a clock run at most 500 parts in a million too fast or too slow; both clocks may be wrong.
 const DRIFT_PER_MILLION: u64 = 1_000;
-/// How much two estimates may differ besides, in nanoseconds: clocks have a grain.
+/// How much two estimates may differ besides, in nanoseconds: the resolution of clocks.
 const GRAIN_NS: u64 = 1_000;
 
 impl Sample {
-    /// What the way there and back took, in nanoseconds. `None` where the stamps cannot be an echo's.
+    /// The round-trip time without the time on the other host, in nanoseconds. `None` if the stamps cannot be an echo's.
     pub(crate) fn way_ns(&self) -> Option<u64> {
         let here = self.came_ns.checked_sub(self.sent_ns)?;
         here.checked_sub(self.replied_ns.checked_sub(self.received_ns)?)
@@ -31,7 +31,7 @@ impl Sample {
         let there = i128::from(self.received_ns) + i128::from(self.replied_ns);
         let here = i128::from(self.sent_ns) + i128::from(self.came_ns);
         let offset_ns = i64::try_from((there - here).div_euclid(2)).ok()?;
-        // Halves are rounded away from what could be claimed too narrowly.
+        // Rounded up, so that the bound is not too narrow.
         Some(ClockOffset { offset_ns, bound_ns: way_ns / 2 + 1 })
     }
 }
@@ -52,7 +52,7 @@ pub(crate) fn here(offset: ClockOffset, there_ns: u64) -> u64 {
     there_ns.saturating_sub_signed(offset.offset_ns)
 }
 
-/// Whether the clock there advanced as clocks do between two estimates that are this many nanoseconds apart.
+/// Whether the clock there advanced as clocks do between two estimates, taken this many nanoseconds apart.
 pub(crate) fn went_on(before: ClockOffset, after: ClockOffset, elapsed_ns: u64) -> bool {
     let apart = before.offset_ns.abs_diff(after.offset_ns);
     apart <= before.bound_ns + after.bound_ns + GRAIN_NS + elapsed_ns / 1_000_000 * DRIFT_PER_MILLION

@@ -1,6 +1,5 @@
 //! The course of one level that several hosts make together, as the controller decides it: no clock, no process, no stream, so
-//! that a thousand hosts can be played in a test. What comes in are the instants and what hosts said; what comes out is what
-//! they are to be told.
+//! that a test can play a thousand hosts. In come instants and what hosts said; out comes what they are to be told.
 //!
 //! A level needs every host that has a part in it. One that is lost makes the timed run void, whatever the others measured; they
 //! are told to end, and what they have is kept.
@@ -19,7 +18,7 @@ const RESULT_PATIENCE: Duration = Duration::from_secs(30);
 /// How far ahead hosts are told an instant: the way there, and a host that is slow to read.
 const AHEAD: Duration = Duration::from_millis(500);
 
-/// What a level asks of time.
+/// Durations of a level.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Times {
     pub(super) warmup: Duration,
@@ -121,7 +120,7 @@ impl LevelCourse {
         self.lost.as_ref()
     }
 
-    /// Something came from a host that belongs to no level: it is there.
+    /// A message that belongs to no level came from a host: it is alive.
     pub(super) fn heard(&mut self, host: usize, now_ns: u64) {
         self.heard_ns[host] = self.heard_ns[host].max(now_ns);
     }
@@ -160,7 +159,7 @@ impl LevelCourse {
         if matches!(self.hosts[host], Host::Absent | Host::Lost) {
             return Vec::new();
         }
-        // What came from it is whole; that it is gone afterwards concerns the next level.
+        // Its result is complete; that it is gone afterwards concerns the next level.
         if self.hosts[host] == Host::Ended && self.stage != Stage::Done && how.starts_with("ended") {
             return Vec::new();
         }

@@ -84,7 +84,7 @@ fn before_the_window_opens_a_loss_ends_everything_at_once() {
         |course: &mut LevelCourse| course.said(0, &LoadAnswer::Failed("no memory".to_owned()), 3 * S),
         |course: &mut LevelCourse| course.said(0, &LoadAnswer::Late(5), 3 * S),
         |course: &mut LevelCourse| course.said(0, &LoadAnswer::Ended(Box::default()), 3 * S),
-        // What nobody may say at this point.
+        // Messages that no host may send at this point.
         |course: &mut LevelCourse| course.said(0, &LoadAnswer::Armed, 3 * S),
     ] {
         let mut course = nearly_warm(2);

@@ -1,5 +1,5 @@
-//! Who of several hosts has which workers, clients and arrivals of a level. Numbers of clients and arrivals are those of the whole
-//! level, so each client asks for the pages that it would ask for on a single host.
+//! Which workers, clients and arrivals of a level each of several hosts has. Numbers of clients and arrivals are those of the
+//! whole level, so each client asks for the pages that it would ask for on a single host.
 
 use webstone_judge::calibration::{self, Calibration, Mode};
 use webstone_model::generators::GeneratorRecord;
@@ -21,10 +21,10 @@ pub(crate) struct Share {
     pub(crate) workers: u32,
 }
 
-/// Deals a level to hosts with these numbers of workers and slots per worker. `groups`: the clients, or the groups of them that share
-/// connections; a worker without any would have arrivals and nobody to serve them. So where there are fewer than workers, some
-/// stay away, evenly; and where there are too few for each worker's slots to have one, all workers are alike. Also returns how
-/// many slots there are in all.
+/// Deals a level to hosts with these numbers of workers and slots per worker; also returns the number of all slots. `groups`: the
+/// clients, or the groups of them that share connections. A worker without any would have arrivals that nobody serves. So if a worker
+/// of the slowest host would get less than one group, each worker has one slot; and if there are fewer groups than workers, some have
+/// no part, spread evenly.
 pub(crate) fn deal(hosts: &[(u32, u32)], groups: u32) -> (Vec<Share>, u32) {
     let groups = u64::from(groups.max(1));
     let slots: u64 = hosts.iter().map(|(workers, each)| u64::from(*workers) * u64::from(*each)).sum();
@@ -36,7 +36,7 @@ pub(crate) fn deal(hosts: &[(u32, u32)], groups: u32) -> (Vec<Share>, u32) {
     let all = wanted.min(groups);
     let (mut before, mut shares) = (0_u64, Vec::new());
     for (workers, _) in hosts {
-        // What lies before a place when `all` are dealt evenly over `wanted`.
+        // Slots before this host, if `all` are dealt evenly to `wanted` workers.
         let first = (before * all).div_ceil(wanted.max(1));
         before += u64::from(*workers);
         let next = (before * all).div_ceil(wanted.max(1));
@@ -57,13 +57,13 @@ pub(crate) fn in_slots(hosts: &[(u32, u32)]) -> (Vec<Share>, u32) {
     (shares, first)
 }
 
-/// Slots of each worker of each host, so that each host has its number of clients in a level of all of them: slots are a multiple of
-/// clients that every number of workers divides.
+/// Slots of each worker of each host, so that each host has its number of clients in a level of all hosts: its slots are its clients
+/// times the least common multiple of all numbers of workers.
 pub(super) fn by_clients(hosts: &[GeneratorRecord], clients: &[u32]) -> Vec<u32> {
     let workers = || hosts.iter().map(|host| u64::from(host.workers.max(1)));
     let all: u64 = clients.iter().map(|clients| u64::from(*clients)).sum();
     let common = workers().fold(1_u64, |a, b| a.saturating_mul(b) / gcd(a, b));
-    // Workers of too many different numbers for whole slots: nearly.
+    // If that is too large for 32 bits, shares are approximate.
     let multiple = common.min(u64::from(u32::MAX) / all.max(1)).max(1);
     let each =
         clients.iter().zip(workers()).map(|(clients, workers)| multiple * u64::from(*clients) / workers);

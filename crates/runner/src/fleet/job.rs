@@ -1,8 +1,8 @@
 //! The manifest of a Kubernetes Job whose pods make load, as text for `kubectl apply`. Nothing here speaks with a cluster.
 //!
-//! An Indexed Job, because its pods have numbers; without a second try, because a pod that comes back is another host in the middle of
-//! a run. Nothing remains if the controller dies: pods end when nobody uses them, the Job at its deadline, and Kubernetes removes
-//! what has ended.
+//! An Indexed Job, because its pods have numbers; without retries, because a restarted pod would be another host in the middle of a
+//! run. Nothing remains if the controller dies: pods end when nobody uses them, the Job at its deadline, and Kubernetes removes what
+//! has ended.
 
 use std::fmt::Write as _;
 
@@ -28,7 +28,7 @@ pub struct Job {
     pub image: String,
     /// How long it may last, in whole seconds.
     pub deadline: Nanos,
-    /// How long a pod waits for a use.
+    /// How long a pod waits for a controller.
     pub idle: Nanos,
     /// How long it is kept once it has ended, in whole seconds.
     pub ttl: Nanos,

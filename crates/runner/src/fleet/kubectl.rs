@@ -1,5 +1,5 @@
-//! `kubectl`, asked for what a run must know of a Job: started, read and, where it takes too long, ended. Who may ask, and how it is
-//! encrypted, is kubectl's and its configuration's; webstone holds no credentials.
+//! Asks `kubectl` what a run must know of a Job: started, read and, if it takes too long, ended. Authentication and encryption are
+//! left to kubectl and its configuration; webstone holds no credentials.
 
 use std::io::Read;
 use std::os::unix::process::CommandExt;
@@ -18,7 +18,7 @@ use super::FleetError;
 
 /// How long one question may take.
 const PATIENCE: Duration = Duration::from_secs(30);
-/// Between two looks whether it has been answered.
+/// How often it is checked whether kubectl has ended.
 const POLL: Duration = Duration::from_millis(10);
 /// How long the rest of an answer may take once kubectl has ended.
 const REST_PATIENCE: Duration = Duration::from_secs(2);
@@ -58,15 +58,15 @@ impl<'a> Kubectl<'a> {
         })
     }
 
-    /// Without a look whether it is installed.
+    /// Without checking that kubectl is installed.
     #[cfg(test)]
     pub(super) fn unchecked(asked: &'a PodsOfJob, interrupt: &'a Interrupt) -> Kubectl<'a> {
         Kubectl { asked, interrupt }
     }
 
-    /// Its command line, with what comes before the words of every command.
+    /// The command line: kubectl, the options of every command, these words.
     pub(super) fn command(&self, namespace: Option<&str>, words: &[&str]) -> Vec<String> {
-        // Two words each: a shell, and a reader, would want quotes around an equals sign.
+        // Two words each: an option with an equals sign would need quotes in a shell.
         let option =
             |name: &str, value: Option<&str>| value.map(|value| [format!("--{name}"), value.to_owned()]);
         let options = [
@@ -150,13 +150,13 @@ impl From<Unanswered> for FleetError {
     }
 }
 
-/// Reads a pipe to its end, on a thread of its own: one that is full would stop who writes.
+/// Reads a pipe to its end, on a thread of its own: a full pipe would block its writer.
 fn read(pipe: Option<impl Read + Send + 'static>) -> Receiver<Vec<u8>> {
     let (sender, whole) = channel();
     if let Some(pipe) = pipe {
         std::thread::spawn(move || {
             let mut bytes = Vec::new();
-            // What broke off is found where it is parsed.
+            // A truncated answer is found when it is parsed.
             let _ = pipe.take(ANSWER_BYTES_MAX).read_to_end(&mut bytes);
             let _ = sender.send(bytes);
         });
@@ -164,7 +164,7 @@ fn read(pipe: Option<impl Read + Send + 'static>) -> Receiver<Vec<u8>> {
     whole
 }
 
-/// Ends it and what it started to log in.
+/// Ends kubectl and what it started to log in.
 fn end(child: &mut Child) {
     // It has not been waited for, so its identifier is still its own, and its group's.
     let _ = kill_process_group(Pid::from_child(child), Signal::KILL);
@@ -185,7 +185,7 @@ fn without_log(said: &str) -> String {
     if lines.is_empty() { said.to_owned() } else { lines.join("\n") }
 }
 
-/// What somebody else said, harmless to a terminal, shortened.
+/// Text of others as one line, shortened and without control characters.
 pub(super) fn in_one_line(text: &str) -> String {
     let words: Vec<&str> = text.split_whitespace().collect();
     let line: String = words.join(" ").chars().filter(|c| !c.is_control()).collect();

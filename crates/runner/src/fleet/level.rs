@@ -29,8 +29,8 @@ use crate::generator::{Level, LevelError, Made, Outputs};
 use crate::slice_watch::SliceReport;
 use crate::slicing::SlicedLevel;
 
-/// How long the course is left alone where nothing comes: what a host says is heard at once, and this is soon enough for what it does not
-/// say, and for an interruption.
+/// How often the course is checked if no message comes. Messages are handled at once; this is soon enough for hosts that fall silent, and
+/// for an interruption.
 const TICK: Duration = Duration::from_millis(100);
 
 /// One level, before, while and after it runs.
@@ -43,7 +43,7 @@ pub(super) struct FleetLevel {
     board: Board,
 }
 
-/// What others may see and want of a level that runs.
+/// What other threads may see of a running level, and ask of it.
 #[derive(Default)]
 struct Board {
     wants_end: AtomicBool,
@@ -58,7 +58,7 @@ struct Board {
     /// What each host last said.
     lives: Mutex<Lives>,
     slices: SlicesOfHosts,
-    /// How each is heard.
+    /// The stream of each host, which knows when it was last heard.
     links: Mutex<Vec<Arc<AgentStream>>>,
 }
 
@@ -100,7 +100,7 @@ impl FleetLevel {
         if let Some((place, _)) = &lost {
             members.hosts[*place].is_lost = true;
         }
-        // Those that are there still; who answers no more is found at the next level, or has been.
+        // Clocks of the hosts that still answer; one that does not is found at the next level, or has been.
         let after = members.clocks(&Interrupt::default());
         let elapsed_ns = Control::now_ns().saturating_sub(before_ns);
         for (place, (before, after)) in clocks.iter().zip(&after).enumerate() {
@@ -143,7 +143,7 @@ impl Made {
         made
     }
 
-    /// The user wanted no more before anything could be made.
+    /// The user interrupted before anything could be measured.
     fn nothing() -> Made {
         let outcome = LevelOutcome {
             measured: Measured::default(),
@@ -172,7 +172,7 @@ struct Playing<'a> {
 
 impl<'a> Playing<'a> {
     fn begin(level: &'a FleetLevel, members: &'a mut Members, clocks: &'a [ClockOffset]) -> Playing<'a> {
-        // What is still said of earlier levels concerns nobody.
+        // A new number: answers to earlier levels are ignored.
         members.number = members.number.max(2) + 1;
         let number = members.number;
         let hosts: Vec<(u32, u32)> =
@@ -292,12 +292,12 @@ impl<'a> Playing<'a> {
         self.course.said(place, answer, now_ns)
     }
 
-    /// What a host measured, as far as it can be what it was asked for.
+    /// What a host measured, if it can be what it was asked for.
     fn read_result(&self, place: usize, ended: &Ended, payload: Vec<u8>) -> Result<Measured, String> {
         let bytes = ended.measured.check("a result", payload).map_err(|error| error.to_string())?;
         let measured = Measured::from_wire(&bytes).map_err(|error| error.to_string())?;
         let clients = &self.clients[place];
-        // A level that was given up before its window opened has no clients to tell of.
+        // A level that was given up before its window opened has measured no clients.
         let is_of_them = ended.first_client == clients.start && measured.clients.len() == clients.len();
         if ended.opened_ns > 0 && !is_of_them {
             return Err(format!("it is of other clients than {} to {}", clients.start, clients.end));
@@ -325,7 +325,7 @@ impl<'a> Playing<'a> {
             };
             let is_over = matches!(ask, LoadAsk::End | LoadAsk::Abort);
             self.members.hosts[place].tell(self.number, ask, &[]);
-            // Nobody waits for a judgement of what was ended early.
+            // A level that was ended early needs no judgement of its slices.
             if is_over && self.level.slice_ns > 0 {
                 self.members.hosts[place].tell(self.number, LoadAsk::Settle(true), &[]);
             }

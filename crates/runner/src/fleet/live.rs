@@ -13,7 +13,7 @@ const RENEWED_NS: u64 = 1_000_000_000;
 #[derive(Default)]
 pub(super) struct Lives {
     hosts: Vec<One>,
-    /// When the percentiles were computed, and these.
+    /// The percentiles, and when they were computed.
     percentiles: Option<(u64, LivePercentiles)>,
 }
 
@@ -45,7 +45,7 @@ impl Lives {
         row.response = beat.live.response;
         row.busiest_worker = beat.busiest_worker.filter(|share| (0.0..=1.0).contains(share));
         *live = beat.live;
-        // One that cannot be read leaves what was known: it is for the display alone, and the result is judged by its own.
+        // If it cannot be read, the previous one stays: it is for the display alone; results have distributions of their own.
         let come = beat.response.as_deref().and_then(|text| Histogram::from_base64(text).ok());
         if let Some(mut come) = come {
             come.set_max(beat.live.response.map_or(0, |response| response.max_ns));
@@ -54,7 +54,7 @@ impl Lives {
         }
     }
 
-    /// Totals of all hosts, each up to a second old: so is the time that they are of.
+    /// Totals of all hosts; those of each, and the elapsed time, may be a second old.
     pub(super) fn sum(&mut self, now_ns: u64) -> Live {
         let mut sum = Live::default();
         for One { live, .. } in &self.hosts {

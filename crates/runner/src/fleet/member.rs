@@ -1,5 +1,5 @@
-//! The hosts of a fleet, seen from the controller: each with its agent, the echoes that tell how its clock stands, and what it
-//! has said that was not read yet.
+//! The hosts of a fleet, seen from the controller: each with its agent, echoes that show the offset of its clock, and messages
+//! that were not read yet.
 
 use std::collections::{HashMap, VecDeque};
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -17,16 +17,16 @@ use super::clock::{Sample, estimate};
 use super::course::Times;
 use super::pods::Launch;
 
-/// Round trips whose shortest tells how a clock stands.
+/// Round trips, of which the shortest gives the offset of a clock.
 const ECHOES: usize = 16;
 /// How long they may take.
 const ECHO_PATIENCE: Duration = Duration::from_secs(5);
-/// Between two of them.
+/// Pause between two of them.
 const ECHO_PAUSE: Duration = Duration::from_millis(2);
 /// Between two signs of life to each agent, which ends its load where it hears nothing for too long.
 const PING: Duration = Duration::from_secs(1);
-/// What an agent has said that was not read yet. One that says more is made to wait, so that a flood fills no memory; nothing that
-/// a level needs comes faster than it is read.
+/// Messages of an agent that wait to be read. One that sends more is blocked, so that a flood fills no memory; nothing that a
+/// level needs comes faster than it is read.
 pub(super) const WAITING_MAX: usize = 64;
 /// Echoes that are remembered until they come back.
 const PENDING_MAX: usize = 64;
@@ -41,7 +41,7 @@ pub(super) struct AgentStream {
 #[derive(Default)]
 struct Echoes {
     number: u64,
-    /// When each was asked for that has not come back.
+    /// When each echo was sent that has not come back.
     pending: HashMap<u64, u64>,
     samples: VecDeque<Sample>,
 }
@@ -119,7 +119,7 @@ impl AgentStream {
         lock(&self.echoes).samples.iter().copied().collect()
     }
 
-    /// Some round trips, to be waited for.
+    /// Makes some round trips, and waits for them.
     pub(super) fn echoes(&self, interrupt: &Interrupt) {
         self.forget_samples();
         for _ in 0..ECHOES {
@@ -132,7 +132,7 @@ impl AgentStream {
         }
     }
 
-    /// How its clock stands, by them.
+    /// The offset of its clock, by these round trips.
     pub(super) fn clock(&self) -> Option<ClockOffset> {
         estimate(&self.samples())
     }
@@ -181,7 +181,7 @@ pub(super) struct Members {
 }
 
 impl Members {
-    /// How the clock of each stands, by fresh echoes; `None` of those that do not answer.
+    /// The offset of each clock, by fresh echoes; `None` for hosts that do not answer.
     pub(super) fn clocks(&self, interrupt: &Interrupt) -> Vec<Option<ClockOffset>> {
         let present = || self.hosts.iter().filter(|host| !host.is_lost);
         present().for_each(|host| host.link.forget_samples());
@@ -220,13 +220,13 @@ impl Pinger {
 
 impl Drop for Pinger {
     fn drop(&mut self) {
-        // So that agents end with who holds them, and not with the pinger's thread.
+        // So that agents end with their owner, and not with the pinger's thread.
         lock(&self.links).clear();
     }
 }
 
 impl AgentStream {
-    /// A sign of life, whose answer is one, too.
+    /// A sign of life; the agent's answer is another.
     fn ping(&self) {
         self.with_agent(|agent| agent.echo(0));
     }

@@ -12,8 +12,8 @@ pub(super) struct HostResult {
     pub(super) clock: ClockOffset,
 }
 
-/// Adds up the windows in the order of the hosts: as workers of one host are added up, so that nothing tells the two apart.
-/// `open_ns` is the agreed instant, `hosts` how many the fleet has.
+/// Adds up the windows in the order of the hosts, as the workers of one host are added up: the result is that of a single
+/// host. `open_ns` is the agreed instant, `hosts` how many the fleet has.
 pub(super) fn merge(
     results: Vec<HostResult>,
     open_ns: Option<u64>,
@@ -23,7 +23,7 @@ pub(super) fn merge(
     let (mut whole, mut parts) = (Measured::default(), Vec::new());
     for HostResult { generator, ended, measured, clock } in results {
         let response = &measured.histograms.response;
-        // The host's engine says what was agreed; when that was done, each worker knows, and the last of them is when all were open.
+        // The host's engine reports the agreed instant, each worker how much later it opened; with the last one, all were open.
         let delays = measured.generator.workers.iter().map(|worker| worker.opening_delay_ns);
         let delay_ns = delays.max().unwrap_or(0);
         let opened_ns = (ended.opened_ns > 0).then(|| super::clock::here(clock, ended.opened_ns) + delay_ns);

@@ -2,9 +2,9 @@
 //! how many hosts make its levels.
 //!
 //! Each host runs `webstone agent`, started by a command of the user's, or in the pods of a Kubernetes `job` (its manifest), which `pods`
-//! finds by `kubectl`. `start` brings them up, `course` decides a level's course
-//! (pure), `level` plays it, `live` says how it goes, `slices` judges its slices, `merge` adds up what came of it, `clock` and `deal` are what they say, `role` is the agent's side,
-//! `own_slices` its part in judging slices.
+//! finds by `kubectl`. `start` brings them up, `course` decides a level's course (pure), `level` plays it, `live` says how it goes,
+//! `slices` judges its slices, `merge` adds up the results, `clock` and `deal` are what they say, `role` is the agent's side, `own_slices`
+//! its part in judging slices.
 
 mod at_once;
 mod carried;

@@ -1,6 +1,6 @@
 //! Which agents are started: the commands that were given, and for each pod of a Job `kubectl exec` into it.
 //!
-//! All pods that were asked for make load, or there is no run: what keeps one from running is said, never left out in silence.
+//! All pods that were asked for make load, or there is no run: the message says what keeps one from running.
 
 use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
@@ -13,9 +13,9 @@ use webstone_model::kubernetes::{PodRecord, PodsOfJob};
 use super::FleetError;
 use super::kubectl::{Kubectl, Unanswered, in_one_line};
 
-/// Between two looks at pods that do not run yet.
+/// How often pods that do not run yet are checked.
 const LOOK: Duration = Duration::from_secs(1);
-/// Between two looks whether the user wants an end of the waiting.
+/// How often waiting checks for an interruption.
 const POLL: Duration = Duration::from_millis(50);
 /// Pods that a message names; of the others it gives the number.
 const NAMED_MAX: usize = 3;
@@ -113,7 +113,7 @@ fn pause(interrupt: &Interrupt) -> Result<(), FleetError> {
 /// The pod of an index.
 #[derive(Debug)]
 struct Found {
-    /// Its name, or what it is where there is none yet.
+    /// Its name; `of index N` where there is no pod yet.
     name: String,
     standing: Standing,
 }
@@ -226,7 +226,7 @@ fn no_job(asked: &PodsOfJob) -> FleetError {
     refused(format!("there is no {}", &named(asked)[4..]), format!("start it: {}", made_by(asked)))
 }
 
-/// That the Job can have as many pods as are asked for.
+/// Checks that the Job can have as many pods as are asked for.
 fn can_have(asked: &PodsOfJob, job: &Value) -> Result<(), FleetError> {
     let named = named(asked);
     if job["spec"]["completionMode"] != "Indexed" {
@@ -280,7 +280,7 @@ fn not_running(asked: &PodsOfJob, pods: &[Found], waiting: &[&Found]) -> FleetEr
     )
 }
 
-/// The agents, where every pod has a node of its own, or need not have one.
+/// The agents of the pods, if each pod has a node of its own, or may share one.
 fn each_on_its_own(
     asked: &PodsOfJob,
     kubectl: &Kubectl<'_>,

@@ -1,4 +1,4 @@
-//! What is made of kubectl's answers, on answers as Kubernetes 1.32 gives them, shortened.
+//! How kubectl's answers are understood: those of Kubernetes 1.32, shortened.
 
 use serde_json::json;
 

@@ -1,4 +1,4 @@
-//! What an agent does that makes load: on its own host what a run does that makes its load itself, a step at a time, as it is told.
+//! An agent that makes load: it does on its host, step by step as the controller says, what a run does that makes its own load.
 
 use std::collections::BTreeSet;
 use std::net::{IpAddr, SocketAddr};
@@ -51,7 +51,7 @@ const CLOSE_LOOK: Duration = Duration::from_millis(4);
 const BEAT: Duration = Duration::from_secs(1);
 /// A controller may not ask for shorter slices.
 const SLICE_NS_MIN: u64 = 100_000_000;
-/// Bytes of the response times so far that one has at most: with all else that is said to and fro, a host needs less than 2 kB a
+/// Most bytes of the distribution of response times in a sign of life: with all other messages, a host needs less than 2 kB per
 /// second.
 const BEAT_RESPONSE_BYTES_MAX: usize = 1_200;
 /// What the names of the engine's threads begin with.
@@ -74,7 +74,7 @@ pub fn role(
     }
 }
 
-/// What can be told while a level runs acts on the level; the rest waits for its turn.
+/// Messages about the level that runs act on it at once; the others wait for their turn.
 struct Role {
     asks: SyncSender<(u64, LoadAsk, Vec<u8>)>,
     running: Arc<Mutex<Running>>,
@@ -161,7 +161,7 @@ impl Maker {
     fn check_files(&self) -> Said {
         let Ready { spec, workload, destinations, .. } = self.ready.as_ref().ok_or("nothing is prepared")?;
         let mut facts = TargetFacts::default();
-        // Who is not wanted any more is killed, or loses its stream: nobody else interrupts an agent.
+        // Nobody interrupts an agent: one that is no longer wanted is killed, or loses its stream.
         let (fetch, interrupt) = (ByProbe::like(&spec.client), Interrupt::default());
         let checked = destinations.check_answers(&spec.client, workload, &fetch, &interrupt, &mut facts);
         if let Err(error) = checked {
@@ -318,7 +318,7 @@ impl Maker {
         Ok((LoadAnswer::Ended(Box::new(ended)), payload))
     }
 
-    /// Sees a level through, and hands on the instants that it is told.
+    /// Watches a level to its end, and passes on the instants that the controller sets.
     fn watch<T>(
         &self,
         number: u64,
@@ -395,7 +395,7 @@ impl Maker {
         }
     }
 
-    /// How long nothing can happen that must be seen at once.
+    /// How long to wait: nothing that must be seen at once can happen meanwhile.
     fn patience(&self, control: &Control, phase: Phase) -> Duration {
         let duration =
             self.ready.as_ref().map_or(Duration::ZERO, |ready| ready.spec.load.duration.as_duration());

@@ -16,7 +16,7 @@ pub(super) struct SlicesOfHosts {
 
 #[derive(Default)]
 struct Inner {
-    /// Of each host: its workers, and the slice that it says next.
+    /// Of each host: its workers, and the number of the slice that it reports next.
     hosts: Vec<(u32, u32)>,
     reports: Vec<SliceReport>,
     asks: Vec<LoadAsk>,
@@ -39,7 +39,7 @@ impl SlicesOfHosts {
     /// A host has said what it did in its next slice.
     ///
     /// # Errors
-    /// Why that cannot be.
+    /// If it cannot be right, with the reason.
     pub(super) fn said(&self, place: usize, slice: &HostSlice) -> Result<(), String> {
         let mut inner = lock(&self.inner);
         let (workers, next) = inner.hosts.get_mut(place).ok_or("it has no part in the level")?;
@@ -56,17 +56,17 @@ impl SlicesOfHosts {
         Ok(())
     }
 
-    /// What was said since it was last asked.
+    /// Reports since the last call.
     pub(super) fn reports(&self) -> Vec<SliceReport> {
         std::mem::take(&mut lock(&self.inner).reports)
     }
 
-    /// All hosts are to be told this.
+    /// Queues a message to all hosts.
     pub(super) fn ask(&self, ask: LoadAsk) {
         lock(&self.inner).asks.push(ask);
     }
 
-    /// What they are to be told since it was last asked.
+    /// Messages to all hosts since the last call.
     pub(super) fn asks(&self) -> Vec<LoadAsk> {
         std::mem::take(&mut lock(&self.inner).asks)
     }

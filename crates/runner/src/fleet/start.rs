@@ -30,18 +30,18 @@ use super::member::{AgentStream, Member, Members, Pinger, WAITING_MAX, lock};
 use super::pods::{Launch, SHARING, launches};
 use super::{Fleet, at_once, carried, role};
 
-/// How long an agent may take to be there: a login.
+/// How long an agent may take to start: a login.
 const GREETING_PATIENCE: Duration = Duration::from_secs(30);
 /// How long it may take to describe its host and to prepare its part: it reads its own program, and reaches the target.
 const ANSWER_PATIENCE: Duration = Duration::from_secs(60);
-/// Answers of the target that checking its files waits for, one after another: as many as files are checked, one for each of its
-/// hosts, and some to spare.
+/// Most answers of the target that the check of its files waits for, one after another: one per file and per host, and some to
+/// spare.
 const REQUESTS_IN_TURN_MAX: u32 = 100;
-/// Messages of an agent that answer nothing, before it is given up.
+/// Messages of an agent that answer nothing, after which it is given up.
 const UNASKED_MAX: usize = 100;
 /// How long a level that only pages end may take.
 const PAGES_PATIENCE: Duration = Duration::from_secs(7 * 24 * 3_600);
-/// Between two looks whether the user wants an end of the waiting.
+/// How often waiting checks for an interruption.
 const POLL: Duration = Duration::from_millis(50);
 
 /// What a fleet is started for.
@@ -58,7 +58,7 @@ pub(crate) struct Setting<'a> {
     pub(crate) check_files: bool,
 }
 
-/// Has the agent of a pod do what the run needs. It is this side that says how it is started.
+/// Allows the agent of a pod what the run needs: its command line is made here.
 fn allow(spec: &RunSpec, launch: &mut Launch) {
     for asked in powers::asked(&carried::of_hosts(spec)) {
         if Power::ALLOWED_BY_AGENTS.contains(&asked.power) {
@@ -100,7 +100,7 @@ pub(crate) fn start(
     };
     let (mut hosts, mut notes) = (Vec::new(), Vec::new());
     let mut addresses = BTreeSet::new();
-    // Those that are there must not take the time that others need for a controller that has gone.
+    // The first agents to be ready must not take the wait for the others for a controller that has gone.
     let links = Arc::new(Mutex::new(Vec::new()));
     let pinger = Pinger::start(Arc::clone(&links));
     let there = Mutex::new(BTreeSet::new());
@@ -119,7 +119,7 @@ pub(crate) fn start(
     let answered = match hosts.first().filter(|_| *check_files) {
         Some(first) => {
             tell("asking the target for its files, from generator 1".to_owned());
-            // It is the target's answers that may take so long, each of them.
+            // Each of the target's answers may take its whole timeout.
             let patience = ANSWER_PATIENCE + spec.client.request_timeout.as_duration() * REQUESTS_IN_TURN_MAX;
             begin.files_checked(1, first, patience)?
         }
@@ -224,7 +224,7 @@ struct Begin<'a> {
     version: &'a str,
     tool_version: &'a str,
     plan: &'a [u8],
-    /// Hosts that have a part each of what the plan has for all: local ports, files of transactions.
+    /// Number of hosts that share what the plan has for all: local ports, files of transactions.
     parts: usize,
     /// The target is at addresses that no other machine can reach.
     is_loopback: bool,
@@ -238,7 +238,7 @@ impl Members {
     /// If it is no longer available, or is another than it was.
     pub(super) fn revive(&mut self, place: usize, interrupt: &Interrupt) -> Result<(), FleetError> {
         let old = &self.hosts[place];
-        // It was reached before, so where it is needs no second look.
+        // The host was reached before, so this is not checked again.
         let begin = Begin {
             version: &self.version,
             tool_version: &self.tool_version,
@@ -345,7 +345,7 @@ impl Begin<'_> {
         Ok((member, ready))
     }
 
-    /// The plan of one host, where that is not everybody's: it has a part of the local ports, as hosts may share an address, a file of
+    /// The plan of one host, if it differs from the others': by a part of the local ports (hosts may share an address), a file of
     /// transactions for itself, or an address of its own for the server.
     fn part_of_plan(&self, place: usize, asked: &GeneratorHost) -> Result<Option<Vec<u8>>, FleetError> {
         let refused = |what: String, hint: &str| FleetError::Refused { what, hint: hint.to_owned() };
@@ -372,7 +372,7 @@ impl Begin<'_> {
         own.transpose().map_err(not_json)
     }
 
-    /// What a host that is ready hears from the target.
+    /// Has a host that is ready ask the target for its files.
     fn files_checked(
         &self,
         number: usize,
@@ -430,7 +430,7 @@ impl Begin<'_> {
         Err(Some(refused(member, "broke the protocol: it says what nobody asked for")))
     }
 
-    /// What comes next from an agent; the outer error is nothing where the user wants no more.
+    /// What comes next from an agent; the error is `None` on an interruption.
     fn next(&self, member: &Member, patience: Duration) -> Result<Heard, Option<AgentError>> {
         let until = Instant::now() + patience;
         loop {
@@ -516,7 +516,7 @@ fn without_distributions(hosts: usize) -> Option<String> {
     })
 }
 
-/// What is to be said of single hosts, by their numbers; once, where it is the same of several.
+/// Notes about single hosts, with their numbers; one that several hosts share appears once.
 fn gathered(notes: &[(u32, String)]) -> Vec<String> {
     let mut of_note: Vec<(&str, Vec<u32>)> = Vec::new();
     for (number, note) in notes {
@@ -532,8 +532,8 @@ fn gathered(notes: &[(u32, String)]) -> Vec<String> {
     of_note.into_iter().map(line).collect()
 }
 
-/// That no two hosts are one: agents on one machine must at least have CPUs of their own, and pods machines of their own, unless it
-/// was said that they may share one. Returns what the user should know.
+/// Checks that no two hosts are the same: agents on one machine must at least have CPUs of their own, and pods machines of their
+/// own, unless the user lets them share. Returns what the user should know.
 fn apart(hosts: &[Member]) -> Result<Vec<String>, FleetError> {
     let mut notes = Vec::new();
     let mut taken: BTreeMap<&str, Vec<(usize, BTreeSet<u32>)>> = BTreeMap::new();

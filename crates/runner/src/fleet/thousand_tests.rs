@@ -200,7 +200,7 @@ fn a_thousand_agents_that_send_every_byte_are_one_load() {
     let took = since.elapsed();
     println!("{HOSTS} agents, {bytes} bytes framed, read and merged in {took:.2?}");
 
-    // Bit by bit what one process has that merges its workers.
+    // Bit for bit what one process gets by merging its workers.
     let mut together = Measured::default();
     windows.into_iter().for_each(|window| together.merge_parallel(window));
     assert_eq!(whole, together);
@@ -238,7 +238,7 @@ fn of_a_few_hosts_the_record_has_the_distribution_of_each() {
     let mut together = Histogram::default();
     parts.iter().for_each(|part| together.merge(&part.distribution));
     assert_eq!(together, whole.histograms.response);
-    // A host that was lost leaves the others theirs; one host more than a record keeps takes them all.
+    // A fleet of 65 hosts, one more than a record keeps, has no distributions of single hosts, even if most were lost.
     let results = (0..2).map(|host| HostResult {
         generator: host,
         ended: Ended::default(),

@@ -1,5 +1,5 @@
-//! What is looked at before the first request: whether the machine can carry the load ([`needs`]) and
-//! whether the target answers ([`target`]). A run that cannot work is not started; one that may not is warned about.
+//! What is checked before the first request: whether the machine can carry the load ([`needs`]) and whether the
+//! target answers ([`target`]). A run that cannot work is not started; one that might not work gets a warning.
 
 pub(crate) mod decoding;
 pub mod needs;

@@ -18,7 +18,7 @@ const DESCRIPTORS_PER_WORKER: u64 = 8;
 /// How long a closed connection blocks its port: TCP_TIMEWAIT_LEN of Linux (`include/net/tcp.h`), a constant that
 /// `net.ipv4.tcp_fin_timeout` does not change.
 const TIME_WAIT_S: u64 = 60;
-/// How long it blocks it where `net.ipv4.tcp_tw_reuse` applies (`tcp_twsk_unique` of Linux: a second).
+/// The same where `net.ipv4.tcp_tw_reuse` applies (`tcp_twsk_unique` of Linux: a second).
 const TIME_WAIT_REUSED_S: u64 = 1;
 /// What one distribution of a kept iteration takes in memory, in bytes: three or four octaves of 8 KiB.
 const MEMORY_PER_HISTOGRAM: u64 = 32 << 10;
@@ -26,8 +26,8 @@ const MEMORY_PER_HISTOGRAM: u64 = 32 << 10;
 const CONNECTIONS_PER_WORKER_S: u64 = 40_000;
 /// Most small keep-alive requests that one worker makes in a second.
 const REQUESTS_PER_WORKER_S: u64 = 250_000;
-/// User memory of one connection in the generator, in bytes; with QUIC, whose streams, packets and keys are kept here and not in the
-/// kernel, the second.
+/// User memory of one connection in the generator, in bytes; the second number is for QUIC, whose streams, packets and keys are kept
+/// here and not in the kernel.
 const MEMORY_PER_CONNECTION: [u64; 2] = [2 << 10, 20 << 10];
 /// Kernel memory of one end of an established, idle TCP connection, in bytes.
 const KERNEL_MEMORY_PER_SOCKET: u64 = 4 << 10;
@@ -104,8 +104,8 @@ impl Load {
         }
     }
 
-    /// Descriptors that it may come to need: where each file or page has a connection of its own, the one before may
-    /// still wait for the server's end.
+    /// Descriptors that it may need: where each file or page has a connection of its own, the previous one may still
+    /// wait for the server to close.
     pub fn descriptors(&self) -> u64 {
         self.descriptors_for(match self.policy {
             ConnectionPolicy::KeepAlive => self.connections,
@@ -113,8 +113,8 @@ impl Load {
         })
     }
 
-    /// Descriptors for a number of connections, in the fullest table of open files: this process's where all workers share it, and the embedded server's where that has one
-    /// descriptor for each connection.
+    /// Descriptors for a number of connections, in the fullest table of open files: this process's where all workers share it, and the
+    /// embedded server's where that has one descriptor for each connection.
     fn descriptors_for(&self, connections: u64) -> u64 {
         match self.descriptors_are_shared_out() {
             true => connections.div_ceil(self.workers) + DESCRIPTORS_FIXED + DESCRIPTORS_PER_WORKER,
@@ -126,14 +126,14 @@ impl Load {
         self.workers_own_descriptors && self.embedded_backlog.is_none()
     }
 
-    /// Connections a second that the client itself ends first, at most: those leave their TIME_WAIT, and with it a
-    /// blocked port, on this side. With a connection per request or page the server is asked to close, and the wait
-    /// is the server's.
+    /// Most connections per second that the client itself ends first: those leave their TIME_WAIT, and with it a
+    /// blocked port, on this side. With a connection per request or page the server is asked to close, and
+    /// TIME_WAIT is on its side.
     fn closed_by_client_s(&self) -> u64 {
         match (self.policy, self.requests_per_connection) {
             // UDP has no TIME_WAIT.
             _ if self.reset || self.over_udp => 0,
-            // It has no words for a server to close first.
+            // HTTP/2 and HTTP/3 cannot ask a server to close first.
             (ConnectionPolicy::PerRequest | ConnectionPolicy::PerPage, _) if self.has_streams => {
                 self.workers * CONNECTIONS_PER_WORKER_S
             }

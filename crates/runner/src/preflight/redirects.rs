@@ -98,7 +98,7 @@ fn steps(
     let base = aim.base(file);
     let (mut server, mut path) = match asked(base, &file.url) {
         Ok((server, path)) => (server, path.into_owned()),
-        // The check of the files says it.
+        // The check of the files reports it.
         Err(_) => return Ok(Steps::default()),
     };
     let run = spec.client.clone();
@@ -108,7 +108,7 @@ fn steps(
     loop {
         let filled = detail.request(&run).filled(&workload.feeds, run.seed);
         let sent = filled.as_ref().unwrap_or(&detail);
-        // What does not answer is said by the check of the files, which asks for it again.
+        // The check of the files, which asks again, reports what does not answer.
         let Ok(answer) = fetch.fetch_each(&server.to_string(), &path, sent, EXTENT, &mut |_| {}) else {
             break;
         };
@@ -350,7 +350,7 @@ mod tests {
         files.pages[1].files[0].detail.method = Some("POST".to_owned());
         let found = followed(&site, &mut spec(10), &mut files).unwrap();
         assert_eq!((found.followed, found.unasked), (1, 2));
-        // What is expected is measured as it is.
+        // A redirect that is expected is not followed.
         let mut expects = spec(10);
         expects.client.expect_status = "302".parse().unwrap();
         assert_eq!(followed(&site, &mut expects, &mut workload(&[&["/x"]])).unwrap().followed, 0);

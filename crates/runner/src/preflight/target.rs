@@ -46,7 +46,7 @@ pub struct TargetFacts {
     pub warnings: Vec<String>,
 }
 
-/// Whom a run connects to: the target's URLs, and every other host that its workload asks.
+/// What a run connects to: the target's URLs, and every other host that its workload asks.
 #[derive(Clone, Debug)]
 pub(crate) struct Destinations {
     targets: Vec<Target>,
@@ -104,8 +104,8 @@ impl Destinations {
         TargetFacts { addresses, this_host, ..TargetFacts::default() }
     }
 
-    /// Connects once to every address of every host. From then on `client` keeps to those that accepted, and `facts` has no others;
-    /// what is to be said of that comes back.
+    /// Connects once to every address of every host. From then on `client` and `facts` have only those that accepted. Returns what
+    /// to tell the user.
     pub(crate) fn reach(
         &self,
         client: &mut ClientSpec,
@@ -170,7 +170,7 @@ impl Destinations {
         let (files, _) = distinct(workload);
         let aim = aim(workload, &self.targets)?;
         let look = Look { fetch, workload, client, is_short: true };
-        // One file alone is checked by the first request; so is the first of too many, and of those that may change something.
+        // A single file is checked by the first request; so is one file of a workload that is too large or may change something.
         let is_each =
             matches!(&*client.method, "GET" | "HEAD") && (2..=FILES_CHECKED_MAX).contains(&files.len());
         let root = FileRequest {
@@ -220,7 +220,7 @@ fn first_file<'a, 'b>(
     files: &'b [Wanted<'a>],
     aim: &Aim<'_>,
 ) -> Option<(Cow<'a, str>, &'b Wanted<'a>)> {
-    // A path asks the target's URLs of its scheme; no other host has it.
+    // A path is requested from the target's URLs of its scheme, and from no other host.
     let asks = |file: &FileRequest| {
         !file.url.starts_with('/') || aim.of_paths(file.detail.tls).any(|one| one == host)
     };
@@ -261,7 +261,7 @@ fn aim<'a>(workload: &Workload, targets: &'a [Target]) -> Result<Aim<'a>, Target
     Aim::new(workload, targets).map_err(|(what, hint)| TargetError::usage(what, hint))
 }
 
-/// What to say where contents are to be checked and some are not known.
+/// A warning where contents are to be checked and some are not known.
 pub(crate) fn unknown_contents(spec: &RunSpec, workload: &Workload) -> Option<String> {
     let files = || workload.pages.iter().flat_map(|page| &page.files);
     let unknown = files().filter(|file| file.generated_size(&spec.client.method).is_none()).count();
@@ -366,7 +366,7 @@ pub(super) fn no_answer(target: &Target, client: &ClientSpec, error: ProbeError)
         return tls_port(target, "it answers a TLS ClientHello, but not a plain request");
     }
     let ProbeError { class, request, detail, hint } = error;
-    // What a file or an option says is the user's to mend, whatever was requested.
+    // What a file or an option says is the user's to fix, whatever was requested.
     if let (ErrorClass::GeneratorIo, Some(hint)) = (class, &hint) {
         return TargetError::usage(detail, hint.clone());
     }

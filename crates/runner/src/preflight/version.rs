@@ -23,11 +23,11 @@ const EXTENT: Extent = Extent::Beginning { bytes_max: 1 << 16, time_max: Duratio
 /// How long a server may take to answer a first datagram: UDP may be blocked, and then nothing says so.
 const UDP_PATIENCE: Nanos = Nanos::from_secs(3);
 
-/// What a run has.
+/// What was chosen for a run.
 #[derive(Debug, PartialEq)]
 pub(crate) struct Chosen {
     pub(crate) http: HttpVersion,
-    /// Where connections go to places that Alt-Svc names.
+    /// Routes to the places that Alt-Svc names.
     pub(crate) connect_to: Vec<ConnectTo>,
     /// Why, in words that begin with the version.
     pub(crate) why: String,
@@ -137,7 +137,7 @@ fn leads_to_strangers(client: &ClientSpec, Offer { host, h3, .. }: &Offer<'_>) -
     *other != host.host && !allowed.into_iter().any(|place| place.covers(&there))
 }
 
-/// Leads connections for a host to the place that it names, if they do not go there anyway.
+/// Routes connections for a host to the place that its Alt-Svc names, if they do not go there anyway.
 fn route(client: &ClientSpec, host: &Target, h3: &AltSvc) -> Option<ConnectTo> {
     let now = client.connected_to(host);
     let place = |host: &str, port: u16| Place { host: host.to_owned(), port: Some(port) };
@@ -146,7 +146,7 @@ fn route(client: &ClientSpec, host: &Target, h3: &AltSvc) -> Option<ConnectTo> {
     (to != place(&now.host, now.port)).then(|| format!("{from}:{to}").parse().ok()).flatten()
 }
 
-/// Clients of HTTP/3 that do not wait for long.
+/// Clients of HTTP/3 that wait for at most [`UDP_PATIENCE`] to connect.
 fn over_udp(client: &ClientSpec, routes: &[ConnectTo]) -> ClientSpec {
     ClientSpec {
         http: HttpVersion::Http3,

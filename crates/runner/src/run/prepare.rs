@@ -43,9 +43,9 @@ use crate::{awake, calibrate, fleet, rounds, waiting};
 /// Most memory that the embedded server keeps files in, in bytes; it makes the rest again for each request.
 const SERVER_CACHE_BYTES_MAX: u64 = 1 << 30;
 
-/// How long other programs are looked at before the load, at least.
+/// Least time for which the CPU use of other programs is sampled before the load.
 const LOOK_MIN: Duration = Duration::from_millis(60);
-/// CPUs that they must use to be told of.
+/// CPUs that they must use to be mentioned.
 const NEIGHBOURS_CPUS_MIN: f64 = 0.1;
 
 pub(super) fn prepare(
@@ -60,7 +60,7 @@ pub(super) fn prepare(
     observer.event(&preparing("looking at this machine and the target"));
     let mut site = look(&mut asked)?;
     go_on(interrupt)?;
-    // A server of somebody else's would have less of the CPUs that it shares.
+    // On shared CPUs, a raised priority would take CPU time from somebody else's server.
     let is_fair = asked.is_ours() || !site.facts.this_host;
     let raised = (is_fair && asked.spec.generator.priority).then(Raised::by_thread).flatten();
     let mut served = serve(&mut asked, &mut site, options.server_program.take(), observer, interrupt)?;
@@ -140,7 +140,7 @@ fn go_on(interrupt: &Interrupt) -> Result<(), RunError> {
     if interrupt.count() > 0 { Err(RunError::Interrupted) } else { Ok(()) }
 }
 
-/// What is asked for, complete and sound as far as that can be known without a look at anything.
+/// What is asked for, complete and checked as far as that is possible without a look at machine and target.
 #[derive(Clone)]
 pub(crate) struct RunBrief {
     /// The specification as the record has it.
@@ -178,7 +178,7 @@ impl RunBrief {
         self.is_ours() && self.spec.server.software == Software::Reference
     }
 
-    /// Whether other hosts ask the server, which load it: this one may know it by no name, and reach it by no way.
+    /// Whether other hosts load the server: this host may neither resolve its name nor reach it.
     fn is_asked_elsewhere(&self) -> bool {
         !self.is_ours() && !self.spec.generators.is_empty()
     }
@@ -229,7 +229,7 @@ pub(crate) fn look(asked: &mut RunBrief) -> Result<RunSite, RunError> {
     asked.effective.generator.workers = placement.workers;
     asked.effective.generator.cpus = cpu_list(&placement.workers_cpus);
     asked.effective.generator.spin.get_or_insert(awake::by_default(&asked.spec, at, &placement, &root));
-    // Of two families, load goes to one.
+    // Load goes to addresses of one family, IPv4 or IPv6.
     let of_v4 = facts.addresses.iter().filter(|address| address.is_ipv4()).count();
     let hosts = of_v4.max(facts.addresses.len() - of_v4).max(1) as u64;
     let mut load = Load::of_spec(&asked.effective, asked.workload.pages.len() as u64, hosts, facts.this_host);

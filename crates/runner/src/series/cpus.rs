@@ -1,5 +1,5 @@
-//! Which CPUs a server gets that is measured on one, two, four … of them, and which the generator gets in all of these
-//! runs alike: were its share to change with the server's, the load would not be the same. Pure: facts in, decision out.
+//! Which CPUs a server gets that is measured on one, two, four … of them, and which the generator gets: the same in all
+//! of these runs, or the load would differ. Pure: facts in, decision out.
 //!
 //! A server on few CPUs gets one hardware thread of each core, and second threads only when there are no cores left: the second
 //! thread of a core is worth a fraction of a CPU. The generator gets the cores that the server never has. If the largest number
@@ -22,7 +22,7 @@ pub(super) struct Shares {
 /// Decides for these numbers of CPUs. `taken` are those that the user gave to the generator.
 ///
 /// # Errors
-/// With a number of CPUs that there are not, in words.
+/// If there are fewer CPUs than one of the numbers, in words.
 pub(super) fn share(cpus: &Cpus, numbers: &[u32], taken: &[u32]) -> Result<Shares, String> {
     let order = in_order(cpus, taken);
     let all = order.len() as u32;

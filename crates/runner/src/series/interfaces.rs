@@ -1,5 +1,5 @@
-//! Which interfaces of a matrix can be measured here: a server that has none of a name is left out, not refused, because a
-//! matrix of servers and interfaces has gaps by nature. Whatever is left out is said.
+//! Which interfaces of a matrix can be measured here: a server that lacks one is left out, not refused, because a matrix
+//! of servers and interfaces has gaps by nature. Whatever is left out is said.
 
 use std::collections::HashMap;
 use std::collections::hash_map::Entry;
@@ -100,7 +100,7 @@ fn lack(cell: &Cell, workload: &Workload) -> Option<String> {
     })
 }
 
-/// Why a workload cannot be asked without TLS, where a cell is to be.
+/// Why a workload cannot be requested without TLS, as a cell would.
 fn unencrypted(cell: &Cell, workload: &Workload) -> Option<String> {
     let is_off = cell.at.handshakes == Some(Handshakes::Off);
     (is_off && workload.tls_pages() != TlsPages::None)

@@ -8,12 +8,12 @@
 //!   20260131T123106Z-caddy.partial/     one whose rounds are not all made
 //! ```
 //!
-//! How far a series is, its records tell, and nothing else: there is no state that could contradict them. A round is one
-//! iteration of every level of every cell; every second round takes the cells backwards (A B C, C B A, A B C), so that a
-//! machine that drifts evenly drifts for all alike. A server is started for its part of a round and stopped after it: none
-//! takes CPU, memory or cache from another, and the iterations of a cell sample its starts as well, whose luck (placement in
-//! memory, seeds of hashes) is part of what parts two runs (T. Kalibera, R. Jones, *Rigorous Benchmarking in Reasonable Time*,
-//! ISMM 2013). What is killed loses the iteration that ran.
+//! Only the records show how far a series is: there is no other state that could contradict them. A round is one iteration of
+//! every level of every cell; every second round takes the cells backwards (A B C, C B A, A B C), so that a machine that
+//! drifts evenly drifts for all alike. A server is started for its part of a round and stopped after it: none takes CPU,
+//! memory or cache from another, and the iterations of a cell sample its starts as well, whose luck (placement in memory,
+//! seeds of hashes) is part of the difference between two runs (T. Kalibera, R. Jones, *Rigorous Benchmarking in Reasonable
+//! Time*, ISMM 2013). A killed series loses the running iteration.
 
 mod cpus;
 mod interfaces;
@@ -76,7 +76,7 @@ pub enum SeriesError {
     /// Its files cannot be read or written.
     #[error(transparent)]
     Store(#[from] StoreError),
-    /// Somebody else is at it.
+    /// Another process works on it.
     #[error("{0} is in use by another webstone process")]
     Busy(PathBuf),
 }
@@ -237,8 +237,8 @@ impl SeriesStore {
         &self.series
     }
 
-    /// Goes through what is missing, round by round. `options` are those of each run, but for its part; `tell` hears of all.
-    /// A cell that fails is left behind, for a later attempt, and the others go on.
+    /// Makes what is missing, round by round. `options` are those of each run, but for its part; `observer` hears of all. A
+    /// cell that fails is left for a later attempt, and the others continue.
     pub fn go_on(
         &self,
         options: &dyn Fn() -> RunnerOptions,
@@ -251,7 +251,7 @@ impl SeriesStore {
             Ok(todo) => todo,
             Err(error) => return SeriesOutcome { error: Some(error), ..outcome },
         };
-        // The round that is least far; within it, cells there and back again.
+        // The lowest round; every second round takes the cells backwards.
         while let Some(round) = todo.iter().map(|todo| todo.round).min() {
             if interrupt.count() > 0 {
                 outcome.interrupted = true;
@@ -271,7 +271,7 @@ impl SeriesStore {
             let of_run = options();
             let of_run = RunnerOptions {
                 runs_dir: Some(self.directory.clone()),
-                // A server that had every file had them all written by webstone, and has them again.
+                // Checked in its first round: webstone writes the same files again.
                 check_target: of_run.check_target && record.is_none(),
                 part: Part::Round { iteration: round, record },
                 series: self.directory.file_name().map(|name| name.to_string_lossy().into_owned()),
@@ -307,7 +307,7 @@ impl SeriesStore {
             let round = match &record {
                 None => 1,
                 Some(path) if is_finished(path) => continue,
-                // One that was killed between its last iteration and its end has its last round again, with nothing in it.
+                // A run killed after its last iteration, but before it was finished, gets its last round again, with no steps in it.
                 Some(path) => rounds::next_round(&Store::load(path)?).unwrap_or(self.series.rounds),
             };
             todo.push(Todo { cell, round, record });
@@ -336,7 +336,7 @@ impl Clock {
         self.time += time;
     }
 
-    /// What this many turns will take, as those before did; `None` before the first has ended.
+    /// How long this many turns will take, if as long as those before; `None` before the first has ended.
     fn left(&self, turns: u32) -> Option<Duration> {
         (self.turns > 0).then(|| self.time / self.turns * turns)
     }
@@ -392,7 +392,7 @@ pub fn is_series(path: &Path) -> bool {
     path.join(SERIES).is_file() || (path.ends_with(SERIES) && path.is_file())
 }
 
-/// The record of each cell, as far as it is; `None` where nothing of a cell is stored.
+/// The record of each cell so far; `None` where nothing of a cell is stored.
 pub fn records(directory: &Path, series: &Series) -> Result<Vec<Option<RunRecord>>, StoreError> {
     let of_cell = |cell: &Cell| match record_of(directory, &cell.name)? {
         Some(path) => {

@@ -1,5 +1,5 @@
-//! Whether a series that is planned again is the one that was begun. Only what is stored can tell: secrets may be others (a token
-//! that has expired since), a body of more than 64 KiB must have the same check sum.
+//! Whether a series that is planned again is the one that was begun. Only what is stored is compared: secrets may have changed
+//! (an expired token), a body of more than 64 KiB must have the same check sum.
 
 use serde_json::Value;
 use webstone_model::series::Series;

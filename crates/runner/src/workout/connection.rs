@@ -1,5 +1,5 @@
-//! The connection of a misdeed: a socket, over TLS where the server's URL says so, whose calls return soon, so that the clock can
-//! be looked at.
+//! The connection of a misdeed: a socket, over TLS where the server's URL says so, whose calls return soon, so that deadlines can
+//! be checked.
 
 use std::io::{self, ErrorKind, Read, Write};
 use std::net::{Shutdown, TcpStream};
@@ -12,12 +12,12 @@ use webstone_engine::TlsStream;
 
 use super::misdeeds::Scene;
 
-/// Pause of those that are slow.
+/// Pause of slow readers.
 const PAUSE: Duration = Duration::from_millis(20);
 /// Bytes that a slow reader takes from the socket at a time, and room that its kernel announces for more.
 const SIP_BYTES: usize = 16;
 const RECEIVE_BUFFER_BYTES: usize = 4096;
-/// How long a call may take before the clock is looked at.
+/// How long a call may take before the deadline is checked.
 const SLICE: Duration = Duration::from_millis(50);
 
 /// What a call for bytes got.
@@ -30,7 +30,7 @@ pub(super) enum Got {
     End,
 }
 
-/// See the module comment. Dropped, it closes without a word of TLS.
+/// See the module comment. When dropped, it closes without a close_notify of TLS.
 pub(super) enum Connection {
     Plain(Socket),
     Secure(Box<TlsStream<Socket>>),
@@ -90,7 +90,7 @@ impl Connection {
         }
     }
 
-    /// Closing it is to reset it. If that is not possible, it is a FIN.
+    /// Makes closing send a reset; if that is not possible, a FIN.
     pub(super) fn reset_at_end(&self) {
         let _ = set_socket_linger(&self.socket().stream, Some(Duration::ZERO));
     }

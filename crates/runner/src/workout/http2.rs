@@ -10,7 +10,7 @@ use super::misdeeds::Reply;
 
 /// The stream of every request.
 const STREAM: u32 = 1;
-/// Kinds of bytes that are no request.
+/// Number of malformed requests.
 pub(super) const MALFORMED: u64 = 14;
 
 /// Preface, settings, and a request for a path.
@@ -45,7 +45,7 @@ pub(super) fn oversized(host: &str, is_secure: bool, bytes: usize) -> Vec<Vec<u8
     fields.chunks(FRAME_BYTES_MAX).enumerate().map(frame).collect()
 }
 
-/// What is no request, by its number below [`MALFORMED`].
+/// A malformed request, by its number below [`MALFORMED`].
 pub(super) fn malformed(number: u64, host: &str, is_secure: bool) -> Vec<u8> {
     let mut out = if number == 0 { Vec::new() } else { begun() };
     let good = || block(host, "/", is_secure, &[]);
@@ -74,7 +74,7 @@ pub(super) fn malformed(number: u64, host: &str, is_secure: bool) -> Vec<u8> {
         10 => frame(kind::CONTINUATION, flag::END_HEADERS, STREAM, &good(), &mut out),
         // An entry of a table that is empty.
         11 => headers(&[0xff, 0x80, 0x01], &mut out),
-        // Fields that HTTP/2 has not.
+        // Fields that HTTP/2 does not allow.
         12 => headers(&with("connection", "keep-alive"), &mut out),
         _ => headers(&with("X-Upper", "case"), &mut out),
     }
@@ -110,11 +110,11 @@ fn frame(of_kind: u8, flags: u8, stream: u32, payload: &[u8], out: &mut Vec<u8>)
     out.extend_from_slice(payload);
 }
 
-/// What a server says on a connection, as far as it tells whether it answered.
+/// What a server sends on a connection, as far as it shows whether it answered.
 pub(super) struct Answer {
     reader: Reader,
     decoder: Decoder,
-    /// The first that it said of the request.
+    /// Its first reply to the request.
     pub(super) reply: Option<Reply>,
     /// Nothing more of the answer comes.
     pub(super) is_whole: bool,
@@ -130,7 +130,7 @@ impl Answer {
         let mut rest = input;
         while !rest.is_empty() && !self.is_whole {
             let Ok((used, step)) = self.reader.step(rest) else {
-                // HTTP/1 to what is no preface, say.
+                // Such as HTTP/1 in reply to a wrong preface.
                 self.reply.get_or_insert(Reply::Closed);
                 self.is_whole = true;
                 return;

@@ -1,5 +1,5 @@
-//! How each misdeed is done: a blocking client on a connection of its own, which sends bytes and not what a library makes of
-//! requests, because no library lets one behave like this. Over TLS, the same bytes go through its records.
+//! How each misdeed is done: by a blocking client on its own connection, which sends bytes it makes itself, because no
+//! library lets one behave like this. Over TLS, the same bytes go through its records.
 
 use std::net::SocketAddr;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
@@ -20,7 +20,7 @@ const OVERSIZED_BYTES: usize = 1 << 20;
 const PIECE_BYTES: usize = 16 << 10;
 /// Longest part of a response that is read before it is broken off.
 const BREAK_BYTES_MAX: u64 = 64 << 10;
-/// What is no request. `{host}` is filled in.
+/// Malformed requests. `{host}` is filled in.
 const MALFORMED: [&[u8]; 14] = [
     b"GET\r\n\r\n",
     b"GET /\r\n\r\n",
@@ -38,7 +38,7 @@ const MALFORMED: [&[u8]; 14] = [
     b"\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03\x00\x01\x02\x03\x04\x05\x06\x07\r\n\r\n",
 ];
 
-/// Whom to trouble, and how long to bear with it.
+/// The server to be disturbed, and how long a misdeed may last.
 #[derive(Debug)]
 pub(super) struct Scene {
     /// The server.
@@ -104,7 +104,7 @@ pub(super) enum Reply {
     Nothing,
 }
 
-/// What came of an answer so far.
+/// An answer as received so far.
 enum Answer {
     Http1(Vec<u8>),
     Http2(http2::Answer),
@@ -123,7 +123,7 @@ impl Answer {
         }
     }
 
-    /// What it says; `None` while it does not say it yet.
+    /// The reply; `None` while it is not known yet.
     fn reply(&self) -> Option<Reply> {
         match self {
             Answer::Http1(head) => status(head).map(Reply::Status),
@@ -136,7 +136,7 @@ impl Answer {
         matches!(self, Answer::Http2(http2::Answer { is_whole: true, .. }))
     }
 
-    /// Whether enough came to know what it says, or that it says nothing.
+    /// Whether enough was received to know the reply, or that there is none.
     fn is_told(&self) -> bool {
         match self {
             Answer::Http1(head) => head.len() >= STATUS_BYTES,
@@ -145,7 +145,7 @@ impl Answer {
     }
 }
 
-/// Does one, and counts how it was taken.
+/// Commits a misdeed, and counts how the server reacted.
 pub(super) fn commit(misdeed: Misdeed, scene: &Scene, random: &mut Xoshiro256PlusPlus, tally: &mut Tally) {
     tally.tried += 1;
     let deadline = Instant::now() + scene.patience;
@@ -220,7 +220,7 @@ fn read_some(connection: &mut Connection, scene: &Scene, deadline: Instant, most
     answer.reply().unwrap_or(Reply::Nothing)
 }
 
-/// Reads a few bytes at a time until its patience is at its end.
+/// Reads a few bytes at a time until the deadline.
 fn sip(connection: &mut Connection, scene: &Scene, deadline: Instant) -> Reply {
     let (mut answer, mut buffer) = (Answer::in_scene(scene), [0; 512]);
     connection.slow_down();
@@ -249,7 +249,7 @@ fn trickle(connection: &mut Connection, request: &[u8], scene: &Scene, deadline:
             Got::Nothing => {}
             Got::Bytes(read) => answer.take(&buffer[..read]),
         }
-        // Of HTTP/2, a server's settings come before any answer.
+        // In HTTP/2, a server's settings come before any answer.
         if let Some(reply) = answer.reply().or((!scene.is_http2 && answer.is_told()).then_some(Reply::Closed))
         {
             return reply;
@@ -266,8 +266,8 @@ fn oversized(connection: &mut Connection, scene: &Scene, deadline: Instant) -> R
         }
         sent = connection.write_all(&piece);
     }
-    // A server that has had enough answers and hangs up, and what was written since resets the connection: the answer may
-    // be lost on the way.
+    // A server that has had enough may answer and close; what is written after that resets the connection, and the answer
+    // may be lost.
     match (read_some(connection, scene, deadline, 1), sent) {
         (Reply::Nothing, Err(_)) => Reply::Closed,
         (reply, _) => reply,

@@ -43,7 +43,7 @@ const PATIENCE: Duration = Duration::from_secs(3);
 /// Paths that misdeeds ask for, of a workload that may have a hundred thousand.
 const PATHS_MAX: usize = 1000;
 
-/// How to work a server out.
+/// How to stress a server.
 #[derive(Clone, Debug)]
 pub struct WorkoutOptions {
     /// The program, as records name it.
@@ -149,7 +149,7 @@ pub fn workout(
         if interrupt.count() > 0 {
             break;
         }
-        // A server that does not answer before anybody misbehaves is not one to be worked out.
+        // A server that does not answer before anybody misbehaves cannot be tested.
         let service =
             if phase == Phase::Before { service? } else { service.unwrap_or_else(|error| failed(&error)) };
         let record = PhaseRecord { phase, service, misdeeds, state: state::settled(&root, &ports) };
@@ -223,18 +223,18 @@ fn failed(error: &RunError) -> Service {
     Service { error: Some(error.to_string()), ..Service::default() }
 }
 
-/// Whom misbehaving clients trouble, and what they speak.
+/// The server that misbehaving clients disturb, and the protocol they use.
 struct Troubled {
     target: Target,
     address: SocketAddr,
     tls: Option<ProbeTls>,
-    /// What the well-behaved speak.
+    /// The well-behaved clients' version of HTTP.
     http: HttpVersion,
     is_http2: bool,
 }
 
 impl Troubled {
-    /// What the well-behaved speak. Where they use two addresses, it is the one over TLS, which has more to lose.
+    /// The target of the well-behaved clients. If they use two addresses, it is the one over TLS, which has more to lose.
     fn of_spec(spec: &RunSpec) -> Result<Troubled, RunError> {
         let targets = spec.target.iter().map(|url| Target::split(url).map(|(target, _)| target));
         let targets = targets.collect::<Result<Vec<_>, _>>().map_err(TargetError::from)?;
@@ -242,7 +242,7 @@ impl Troubled {
         let target = over_tls.or(targets.first()).expect("the check demands a target").clone();
         let place = spec.client.connected_to(&target);
         let mut found = resolve(&place)?;
-        // Where there is a choice, theirs is that of the well-behaved.
+        // Of several addresses, the one that the well-behaved clients reach.
         if let (2.., Ok(contact)) = (found.len(), reach(&place, &spec.client)) {
             found = contact.reached.addresses;
         }
@@ -256,7 +256,7 @@ impl Troubled {
         Ok(Troubled { target, address, tls, http: spec.client.http, is_http2: http == HttpVersion::Http2 })
     }
 
-    /// Whether there is anybody to misbehave towards: a server of HTTP/3 need not listen over TCP.
+    /// Checks that misbehaving clients can connect: a server of HTTP/3 need not listen over TCP.
     fn listens(&self, patience: Duration) -> Result<(), RunError> {
         if self.http != HttpVersion::Http3 {
             return Ok(());

@@ -1,5 +1,5 @@
-//! Those that misbehave: threads, each with one connection at a time, so that their number is that of the connections.
-//! They are no measuring clients and need not be fast; that they block keeps each misdeed a few lines.
+//! Misbehaving clients: threads, each with one connection at a time, so that their number is that of the connections.
+//! They measure nothing and need not be fast; blocking calls keep each misdeed a few lines.
 
 use std::collections::BTreeMap;
 use std::io;
@@ -46,13 +46,13 @@ impl Offenders {
         let active = Arc::new(AtomicU32::new(count));
         let mut offenders = Offenders { scene: Arc::clone(&scene), threads: Vec::new(), varying: None };
         for number in 0..count {
-            // Each keeps to one misdeed, or the slow ones would soon have all of them.
+            // Each thread keeps to one misdeed, or soon all of them would be busy with slow ones.
             let misdeed = misdeeds[number as usize % misdeeds.len()];
             let (scene, active) = (Arc::clone(&scene), Arc::clone(&active));
             let random = Xoshiro256PlusPlus::seed_from_u64(seed ^ (u64::from(number) << 32));
             let thread = Builder::new().name(format!("offender-{number}")).stack_size(STACK_BYTES);
             let work = move || offend(&scene, misdeed, number, &active, random);
-            // Those that run already end when what they are in is dropped.
+            // Threads that run already end when `offenders` is dropped.
             offenders.threads.push(thread.spawn(work)?);
         }
         if vary && count > 0 {
@@ -68,7 +68,7 @@ impl Offenders {
         Ok(offenders)
     }
 
-    /// Ends them, and gives how each misdeed was taken.
+    /// Ends them, and returns how the server reacted to each misdeed.
     pub(super) fn stop(mut self) -> Vec<(Misdeed, Tally)> {
         self.scene.stop.store(true, Relaxed);
         let mut sums: BTreeMap<Misdeed, Tally> = BTreeMap::new();

@@ -9,13 +9,13 @@ use webstone_lab::listeners::{self, Ports};
 use webstone_lab::machine::Root;
 use webstone_lab::measured::MeasuredServer;
 
-/// How long a server may take to let go of what ended.
+/// How long a server may take to release what ended connections held.
 const SETTLE: Duration = Duration::from_secs(5);
-/// How often it is looked at, and how often in a row it must look alike.
+/// Time between two readings, and how many in a row must be equal.
 const LOOK_EVERY: Duration = Duration::from_millis(200);
 const ALIKE: usize = 4;
 
-/// The state when descriptors have stopped to change, or after five seconds; `None` where nobody is seen to listen.
+/// The state when the number of descriptors has stopped changing, or after five seconds; `None` if no process is seen to listen.
 pub(super) fn settled(root: &Root, ports: &Ports) -> Option<ServerState> {
     let start = Instant::now();
     let mut last = look(root, ports)?;
