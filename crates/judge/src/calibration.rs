@@ -1,7 +1,7 @@
 //! What a host's load generator can do, measured against a server that costs next to nothing, and which share of that a
 //! run asked of it. Whether a calibration fits a run is decided from the record alone.
 //!
-//! Definitions: `docs/measurement.md`, "Calibration". Where several hosts make the load, `hosts` asks it of each.
+//! Definitions: `docs/measurement.md`, "Calibration". `hosts` does the same for each of several hosts that make the load.
 
 mod hosts;
 mod protocol;
@@ -150,14 +150,14 @@ impl Calibration {
         strict::tree(value)
     }
 
-    /// Whether others took a share of the generator's CPUs, before the measurement or in it, without which it could have done more.
+    /// Whether the generator could have done more with CPU time that others took, before the measurement or in it.
     pub fn is_disturbed(&self) -> bool {
         self.disturbance.is_some_and(is_disturbing) || self.rows.iter().any(CalibrationRow::is_disturbed)
     }
 }
 
 impl CalibrationRow {
-    /// Whether something else had the CPU of a worker for a good part of the time, so that it could have done more.
+    /// Whether something else had a worker's CPU for so much of the time that the worker could have done more.
     pub fn is_disturbed(&self) -> bool {
         self.kept_off_percent.is_some_and(|percent| percent > RUN_QUEUE_PERCENT_MAX)
     }
@@ -311,7 +311,7 @@ struct Asked {
     reset: bool,
 }
 
-/// What each thing that a run asks for costs the generator in time, by its calibration.
+/// The time that each part of a load costs the generator, by its calibration.
 struct Costs {
     request_s: f64,
     connection_s: f64,
@@ -415,10 +415,10 @@ fn stored(
     }
 }
 
-/// The share of its generator's ability that a run asked for.
+/// The share of what its generator can do that a run asked for.
 ///
 /// # Errors
-/// In words, why it cannot be told.
+/// Why it is unknown, in words.
 pub fn quote(record: &RunRecord) -> Result<Quote, String> {
     if let Some(why) = protocol::other_protocol(record) {
         return Err(why);
@@ -534,7 +534,7 @@ mod tests {
             (figures(5_000.0, 0.0, 501_000.0), 100.0),
             // 10 µs a request, and 3,000 connections of 30 µs.
             (figures(30_000.0, 3_000.0, 1000.0), 39.0),
-            // Answers that are smaller than those of the calibration cost what they cost.
+            // Answers smaller than those of the calibration cost as much as those.
             (figures(50_000.0, 0.0, 100.0), 50.0),
         ] {
             assert!((costs.percent(&figures) - percent).abs() < 1e-9, "{}", costs.percent(&figures));

@@ -99,7 +99,7 @@ fn totals(books: &mut Books, summed: &[PageTotals], stored: &[PageTotals]) {
     });
 }
 
-/// Where comparisons are noted.
+/// Collects the comparisons and their results.
 pub(crate) struct Books {
     pub(crate) place: String,
     pub(crate) found: Consistency,
@@ -391,7 +391,7 @@ fn seconds(books: &mut Books, iteration: &IterationRecord) {
         format!("{held} and {seconds}")
     });
     let (clients, of_level) = (measured.clients.len() as u64, u64::from(iteration.clients));
-    // Those of a host that was lost are missing.
+    // Clients of a lost host are missing.
     let are_all = clients == of_level || iteration.lost.is_some() && clients < of_level;
     books.holds("as many clients as the level has", are_all, || format!("{clients} and {of_level}"));
 }

@@ -5,18 +5,18 @@ use webstone_model::record::{CpuUse, HostUse, ServerUse};
 
 /// CPUs of one host: the kernel's own limit is 8,192.
 const CPUS_MAX: usize = 8_192;
-/// Links of one host that packets to a target take.
+/// Most network interfaces of one host through which packets to a target go.
 const LINKS_MAX: usize = 1_024;
-/// The kernel counts CPU time in ticks, and CPU by CPU one after the other: a share of the time and this much besides.
+/// The kernel counts CPU time in ticks, and reads CPUs one after the other: times may be off by this share, and this much besides.
 const SLACK_SHARE: u64 = 10;
 const SLACK_NS: u64 = 250_000_000;
 
-/// Readings may lie further apart than a window's ends, or less far, by this share of the window and this much besides.
+/// Readings may lie further apart than a window's ends, or closer together, by this share of the window and this much besides.
 const READ_APART_SHARE: u64 = 10;
 const READ_APART_NS: u64 = 100_000_000;
 
-/// Whether what was counted between two readings can be taken for a window's: on a very busy machine the kernel may be read too late,
-/// they may lie far outside of its ends. A window that never opened has no times to compare.
+/// Whether what was counted between two readings can be taken for a window's: on a very busy machine the kernel may be read so late
+/// that they lie far outside its ends. A window that never opened has no times to compare.
 pub fn is_of_window(read_for_ns: u64, window_ns: u64) -> bool {
     window_ns == 0 || read_for_ns.abs_diff(window_ns) <= window_ns / READ_APART_SHARE + READ_APART_NS
 }
@@ -24,7 +24,7 @@ pub fn is_of_window(read_for_ns: u64, window_ns: u64) -> bool {
 /// Whether CPUs were busy no longer than there was time.
 ///
 /// # Errors
-/// The first that was, in words.
+/// The first CPU that was busy for longer, in words.
 pub fn of_host(host: &HostUse) -> Result<(), String> {
     if host.cpus.len() > CPUS_MAX || host.links.len() > LINKS_MAX {
         return Err(format!(

@@ -91,15 +91,15 @@ impl FromStr for Misdeed {
 pub struct Tally {
     /// Connections that were tried.
     pub tried: u64,
-    /// Of them, such as could not be made.
+    /// Connections that could not be made.
     pub not_connected: u64,
     /// Answered with a status below 400.
     pub answered: u64,
     /// Answered with a status of 400 or above.
     pub rejected: u64,
-    /// Closed or reset by the server without an answer; of HTTP/2, its stream alone, too.
+    /// Closed or reset by the server without an answer; in HTTP/2, or only its stream.
     pub closed: u64,
-    /// Dropped by the client: because that was the misdeed, or because nothing had come within its patience.
+    /// Dropped by the client: because that was the misdeed, or because no answer came within its patience.
     pub dropped: u64,
 }
 
@@ -239,7 +239,7 @@ pub enum Question {
 pub struct Answer {
     /// What was asked.
     pub question: Question,
-    /// Yes, no, or not to be told.
+    /// Yes, no, or unknown.
     pub is_good: Option<bool>,
     /// The figures that it rests on.
     pub evidence: String,
@@ -252,9 +252,9 @@ pub const FAILED_PERCENT_MAX: f64 = 0.1;
 pub const RECOVERED_PERCENT_MIN: f64 = 80.0;
 /// Timed runs of the phases before and after: what the interval comes from.
 pub const TIMED_RUNS_ALONE: u32 = 5;
-/// Descriptors that may remain a round, whatever they are for.
+/// Descriptors that may remain per round, whatever they are for.
 pub const DESCRIPTORS_FREE: u64 = 2;
-/// Growth of memory a round, in bytes and in percent, below which it is not called growth.
+/// Growth of memory per round, in bytes and in percent, below which it is not called growth.
 pub const GROWTH_BYTES_MIN: u64 = 256 << 10;
 /// See [`GROWTH_BYTES_MIN`].
 pub const GROWTH_PERCENT_MIN: f64 = 1.0;
@@ -331,7 +331,7 @@ impl Workout {
                 format!("{share:.0} % of the rate before, too few timed runs to rule out noise; {failures}");
             return unknown(question, &why);
         };
-        // With all of its CPUs, the generator might have been faster by what others took of them: in either phase.
+        // If others had not taken some of its CPU time, the generator might have been faster, in either phase.
         let left = |service: &Service| 1.0 - (service.taken_percent.unwrap_or(0.0) / 100.0).clamp(0.0, 0.99);
         let (low, high) = (100.0 * interval.low * left(before), 100.0 * interval.high / left(after));
         let is_good = match (low >= RECOVERED_PERCENT_MIN, high >= RECOVERED_PERCENT_MIN) {
@@ -352,7 +352,7 @@ impl Workout {
         Answer { question, is_good, evidence }
     }
 
-    /// What grows in every round grows on: the first round is left out, because it fills caches and pools.
+    /// What grew in every round will go on growing. The first round is left out, because it fills caches and pools.
     fn keeps(&self, question: Question) -> Answer {
         let states: Option<Vec<&ServerState>> =
             self.of(Phase::During).map(|phase| phase.state.as_ref()).collect();
@@ -557,7 +557,7 @@ mod tests {
             bare.phases[4].service.request_rates = vec![rate];
             assert_eq!(recovers(&bare).0, None);
         }
-        // Noise on either side widens the interval; it makes neither a yes nor a no of what was none.
+        // Noise on either side widens the interval: what was unknown stays unknown.
         for (noisy, rate) in [(0, 950.0), (4, 950.0), (0, 700.0), (4, 700.0)] {
             let mut unsure = workout();
             unsure.phases[4] = phase(Phase::After, rate, (30, 20 << 20));

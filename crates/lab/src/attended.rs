@@ -23,7 +23,7 @@ pub(crate) const LINES_KEPT: usize = 10;
 const LINE_BYTES_MAX: usize = 4 << 10;
 /// Lines of its standard output that may wait to be read. A child that prints faster prints for somebody else.
 const LINES_WAITING_MAX: usize = 1_000;
-/// Between two looks whether it has ended.
+/// Time between two checks whether it has ended.
 pub(crate) const POLL: Duration = Duration::from_millis(5);
 
 /// How a process ended.
@@ -201,8 +201,7 @@ impl Drop for Attended {
     }
 }
 
-/// Reads to the end even if nobody listens, so that the process never blocks on a full pipe. What is started, as it would be
-/// typed, without secrets.
+/// What is started, as it would be typed, without secrets.
 fn words(command: &Command) -> String {
     let all = std::iter::once(command.get_program()).chain(command.get_args());
     let words: Vec<String> = all.map(|word| word.to_string_lossy().into_owned()).collect();
@@ -226,7 +225,7 @@ fn keep_last(stderr: impl Read, kept: &Mutex<VecDeque<String>>) {
     });
 }
 
-/// Reads to the end and hands over each line, clipped, so that an endless line takes no more memory.
+/// Hands over each line, clipped. Reads to the end even if nobody listens, so that the process never blocks on a full pipe.
 fn each_line(stream: impl Read, tell: &mut dyn FnMut(String)) {
     let mut stream = BufReader::new(stream);
     let mut line = Vec::new();

@@ -117,7 +117,7 @@ pub fn reach(target: &Target, client: &ClientSpec) -> Result<Contact, TargetErro
     Ok(Contact { reached, said })
 }
 
-/// What became of a connection to each address; `None` of those that took too long.
+/// What became of a connection to each address; `None` for those that took too long.
 type Outcomes = Vec<(SocketAddr, Option<io::Result<()>>)>;
 
 fn tried_at_once(tried: &[SocketAddr], client: &ClientSpec) -> Outcomes {

@@ -1,8 +1,8 @@
 //! What the kernel of this host counted while a window was open: TCP, CPUs, network interfaces, ports, descriptors.
 //!
-//! Read twice, where the window opens and where it closes; the record keeps the differences. The counters are the
-//! machine's (of its network namespace), not this process': the kernel has no others. Over a path, clients and server have a namespace
-//! each, whose counters are added. A file that cannot be read leaves its part out.
+//! Read twice, where the window opens and where it closes; the record keeps the differences. The counters are the machine's (of its
+//! network namespace), not this process': the kernel has no others. Over a path, clients and server have a namespace each, whose
+//! counters are added. A file that cannot be read leaves its part out.
 
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet};
@@ -41,7 +41,7 @@ pub(crate) struct HostReading {
     /// Difference between the clock that counts suspended time and the one that does not.
     asleep_ns: u64,
     pair_ports: Option<PairPorts>,
-    /// What the server's sockets have dropped, by inode, and whether that were datagrams.
+    /// What the server's sockets have dropped, by inode; of UDP, these are datagrams.
     dropped: Option<BTreeMap<u32, u32>>,
     over_udp: bool,
     path: Option<PathReading>,

@@ -9,7 +9,7 @@ use webstone_model::spec::parse_cpu_list;
 
 use crate::cpus::Cpus;
 
-/// What most of the kernel's files have.
+/// Room for most of the kernel's files, in bytes.
 const FILE_BYTES: usize = 1024;
 
 /// The file system below which `/proc` and `/sys` are found: `/`, except in tests.

@@ -34,7 +34,7 @@ const COUNTERS_PATIENCE: Duration = Duration::from_secs(1);
 pub struct Origin {
     /// What the record keeps of it.
     pub record: OriginRecord,
-    /// How it is looked at.
+    /// How it is monitored.
     pub view: View,
     ours: Option<EmbeddedServer>,
 }

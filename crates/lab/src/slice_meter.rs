@@ -1,7 +1,7 @@
 //! What the contestants of a duel have used so far, read twice for each slice of some 20 ms, so in microseconds: by the CPU clocks of their
 //! processes, or by the control group that they have to themselves.
 //!
-//! Which processes and threads there are is looked up once in a while only. A process that began in between counts from its beginning; one
+//! Which processes and threads there are is looked up only now and then. A process that began in between counts from its beginning; one
 //! that ended counts up to its last reading, unless there is a control group, which forgets nothing.
 
 use std::collections::BTreeMap;

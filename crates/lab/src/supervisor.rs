@@ -195,7 +195,7 @@ fn reap(events: &Sender<Event>) {
 
 struct Supervisor {
     server: Pid,
-    /// First processes of what stands behind it.
+    /// First processes of its companions.
     companions: Vec<Pid>,
     /// How one of them ended.
     broken: Option<ExitStatus>,

@@ -1,7 +1,7 @@
 //! What this host, the server's processes and those of its origin did while a window was open: read where it opens and where it
 //! closes, and sampled in between for what the kernel keeps no peak of. The cost of sampling is measured, too.
 //!
-//! The thread that watches the level calls `look` as often as it looks itself; what is due then is decided here.
+//! The thread that watches the level calls `look` whenever it checks the level itself; what is due then is decided here.
 
 use std::collections::BTreeSet;
 use std::net::SocketAddr;
@@ -25,7 +25,7 @@ use crate::path::Path;
 use crate::process_tree::{Memory, Present, ProcessTree, TreeReading};
 use webstone_store::clock::own_cpu_time;
 
-/// Between two looks while the window is open.
+/// Pause between two samples while the window is open.
 const PAUSE: Duration = Duration::from_secs(1);
 /// A sample is followed by a pause of at least this many times its CPU time: its share stays below a thousandth.
 const PAUSE_PER_COST: u32 = 1000;
@@ -36,8 +36,8 @@ const READ_BEFORE_MAX: Duration = Duration::from_millis(50);
 const SOON: Duration = Duration::from_millis(50);
 /// How long before the window opens servers are read.
 const SHORTLY: Duration = Duration::from_millis(2);
-/// CPU time of a program on another CPU is known as of the last timer interrupt (at most 10 ms). In a window shorter than
-/// `SHORT` that matters, so the use by others is read this much later there.
+/// CPU time of a program on another CPU is known as of the last timer interrupt, at most 10 ms ago. In a window shorter
+/// than `SHORT` that matters, so there the use by others is read this much later.
 const TIMER: Duration = Duration::from_millis(10);
 const SHORT: Duration = Duration::from_secs(1);
 
@@ -239,8 +239,8 @@ pub struct Used {
 }
 
 impl Used {
-    /// The same without figures of the server where its readings were not of a window of this length: on a very busy machine a
-    /// reading may come a second late and contain the work of another window. Then also says why.
+    /// Leaves out the server's figures if its readings do not fit a window of this length, and says so: on a very busy machine
+    /// a reading may come a second late and contain the work of another window.
     pub fn on_time(self, window_ns: u64) -> (Used, Option<String>) {
         let Some(read_for) = self.server_read_for else { return (self, None) };
         if plausible::is_of_window(read_for.as_nanos() as u64, window_ns) {
@@ -347,7 +347,7 @@ impl<'a> Window<'a> {
             Phase::Measuring if !self.is_open => {
                 self.is_open = true;
                 self.step_aside();
-                // Late, where nobody was there in time.
+                // Late, if it was not called in time.
                 self.opens();
                 let is_of_start = self.watched.from_start && self.host.ended().elapsed() <= READ_BEFORE_MAX;
                 if self.readings == 0 && !is_of_start {
@@ -367,7 +367,7 @@ impl<'a> Window<'a> {
         }
     }
 
-    /// How long nothing is to be done while the window is open; `None` while it is not.
+    /// How long there is nothing to do while the window is open; `None` while it is not.
     pub(crate) fn until_look(&self) -> Option<Duration> {
         let open = self.is_open && self.host_closed.is_none();
         open.then(|| self.next_look.saturating_duration_since(Instant::now()))

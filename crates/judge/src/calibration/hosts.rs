@@ -1,5 +1,5 @@
 //! The share of each of several hosts: a fleet is as near its limit as the host that is nearest to its own. Every host needs a
-//! calibration, made there by the same program, because it says nothing about another.
+//! calibration, made there by the same program, because a calibration says nothing about another host.
 
 use super::{Calibration, Costs, LevelShare, LoadRates, Quote, costs, stored};
 use webstone_measure::units::NANOS_PER_SECOND;
@@ -21,7 +21,7 @@ pub(super) fn quote(record: &RunRecord) -> Result<Quote, String> {
             generator: Some(place as u32),
         };
         let shares = hosts.iter().enumerate().map(share);
-        // The first of those that are alike.
+        // The first of equal ones.
         levels.extend(shares.reduce(|most, next| if next.percent > most.percent { next } else { most }));
     }
     let made_at = hosts.iter().map(|(calibration, _)| calibration.made_at.as_str()).min();
@@ -158,7 +158,7 @@ mod tests {
         assert_eq!((rates.requests, rates.bytes, rates.connections), (250.0, 250.0 * 21_000.0, 0.0));
         assert_eq!(made(&runs, 0).connections, 1_000.0);
         assert_eq!(made(&runs, 7).requests, 0.0, "a host that had no part");
-        // Of a run that lost the first host the others' clients come first.
+        // In a run that lost the first host, the others' clients come first.
         let mut lost = record.iterations[0].clone();
         lost.parts.remove(0);
         lost.measured.clients.remove(0);
@@ -182,7 +182,7 @@ mod tests {
             why(&unfit),
             "generator 2 has a calibration that was not used: it is old; run `webstone calibrate` there"
         );
-        // The controller's own says nothing.
+        // The controller's own calibration does not count.
         let controllers = |record: &mut RunRecord| {
             let own = record.generators[0].environment[KEY].clone();
             record.environment.insert(KEY.to_owned(), own);

@@ -1,4 +1,4 @@
-//! In what two records differ beside their figures, and which of it forbids to compare them.
+//! How two records differ beside their figures, and which differences forbid a comparison.
 //!
 //! What a comparison is made for (another server, another version of it, another setting of it) is noted and allowed.
 //! What changes the load, the rules by which an answer counts, or the machines, is not: a difference of the figures would

@@ -117,7 +117,7 @@ fn one(condition: &FailIf, fail_when: FailWhen, candidates: &[Candidate]) -> Vec
 fn is_shown(condition: &FailIf, row: &Row, confidence: f64) -> bool {
     let Some(change) = row.change_at(confidence) else { return false };
     let whole = condition.holds(change.low) && condition.holds(change.high);
-    // A condition that no change at all would meet asks for an improvement, and noise excuses nothing there.
+    // A condition that holds without any change asks for an improvement, which noise must not excuse.
     whole && (condition.holds(0.0) || row.shown_at(confidence))
 }
 

@@ -1,11 +1,11 @@
 //! When a change is more than noise.
 //!
-//! A change is shown when the whole interval of the ratio lies outside the noise floor: chance alone is excluded by the
-//! interval, what parts two runs of the same thing by the floor. (So does Criterion.rs, "Analysis process": the interval
-//! of the change against a noise threshold.)
+//! A change is shown when the whole interval of the ratio lies outside the noise floor: the interval excludes chance,
+//! the floor what differs between two runs of the same thing. (So does Criterion.rs, "Analysis process": the interval of
+//! the change against a noise threshold.)
 //!
-//! The levels of a sweep, and several candidates, are as many chances to find by luck what is not there. So the findings
-//! on one figure are a family, and its error is kept by the step-down procedure of S. Holm, *A Simple Sequentially
+//! Each level of a sweep, and each of several candidates, is a chance to find by luck what is not there. So the findings
+//! on one figure are a family, whose error is bounded by the step-down procedure of S. Holm, *A Simple Sequentially
 //! Rejective Multiple Test Procedure*, Scandinavian Journal of Statistics 6(2), 1979, which needs no independence. Figures
 //! are families of their own: they answer different questions. Intervals are printed uncorrected.
 
@@ -139,8 +139,8 @@ impl<'a> LevelNoise<'a> {
         }
     }
 
-    /// The floor of one figure. A floor that was typed is relative, and so does not apply to what is compared by
-    /// difference, as errors are.
+    /// The floor of one figure. A floor that was typed is relative, and so does not apply to figures that are
+    /// compared by difference, such as errors.
     pub(super) fn floor(&self, metric: Metric, baseline: &[f64], candidate: &[f64]) -> Floor {
         let known = match self {
             LevelNoise::Percent(value) if !metric.differs() => {
@@ -163,7 +163,7 @@ impl<'a> LevelNoise<'a> {
     }
 }
 
-/// The largest of what parts the two arms of A/A runs.
+/// The largest difference between the two arms of A/A runs.
 fn between_arms<'a>(metric: Metric, levels: impl Iterator<Item = &'a [Armed<'a>]>) -> Option<Floor> {
     let of_level = |level: &[Armed<'_>]| {
         let arm = |wanted: Arm| -> Vec<f64> {
@@ -198,8 +198,8 @@ fn is_outside(change: &Interval, floor: &Floor) -> bool {
 }
 
 impl Row {
-    /// Whether the 95 % interval of one of both means is wider than the mean. What is compared by
-    /// difference may be none at all and then has no relative width.
+    /// Whether the 95 % interval of either mean is wider than the mean. A figure that is compared by
+    /// difference may be 0, and then has no relative width.
     pub(crate) fn is_inconclusive(&self) -> bool {
         let is_wide = |samples: &[f64]| {
             statistics::mean_interval(samples).is_some_and(|interval| interval.is_wider_than_its_value())
@@ -214,11 +214,11 @@ impl Row {
 }
 
 /// Holm's procedure over a family of `members`: which hypotheses are rejected so that the chance of rejecting a true one
-/// anywhere stays below 1 − [`CONFIDENCE`]. `rejects` tells whether a member is rejected alone with a confidence; it must
-/// not be rejected with a higher one and not with a lower.
+/// anywhere stays below 1 − [`CONFIDENCE`]. `rejects` says whether a member alone is rejected at a confidence; if it is,
+/// it must be at every lower one.
 ///
-/// The procedure asks whether the i-th surest member falls at α / (members − i + 1). A member's sureness is taken as the
-/// largest share of α at which it falls, found by halving: members × log₂ members questions, where asking all that are left
+/// The procedure asks whether the i-th surest member falls at α / (members − i + 1). A member is the surer the larger the n
+/// with which it still falls at α / n, found by halving: members × log₂ members questions, where asking all that are left
 /// in every step would be their square.
 pub fn holm(members: usize, rejects: impl Fn(usize, f64) -> bool) -> Vec<bool> {
     let falls = |member: usize, shares: usize| rejects(member, 1.0 - (1.0 - CONFIDENCE) / shares as f64);
@@ -234,7 +234,7 @@ pub fn holm(members: usize, rejects: impl Fn(usize, f64) -> bool) -> Vec<bool> {
     order.sort_unstable_by_key(|(shares, member)| (std::cmp::Reverse(*shares), *member));
     let mut rejected = vec![false; members];
     for (place, (shares, member)) in order.into_iter().enumerate() {
-        // The first that stands lets all after it stand.
+        // After the first that stands, all others stand.
         if shares < members - place {
             break;
         }

@@ -37,7 +37,7 @@ pub const COMPARISON_SCHEMA: u32 = 1;
 /// What a comparison shall know beside the records.
 #[derive(Clone, Debug, Default)]
 pub struct Options<'a> {
-    /// Where the noise floor is known from.
+    /// Where the noise floor comes from.
     pub noise: Noise<'a>,
     /// Changes that must not be.
     pub fail_if: Vec<FailIf>,
@@ -47,7 +47,7 @@ pub struct Options<'a> {
     pub thresholds: Vec<Threshold>,
 }
 
-/// Where the noise floor is known from.
+/// Where the noise floor comes from.
 #[derive(Clone, Copy, Debug, Default)]
 pub enum Noise<'a> {
     /// From the records themselves: from the two arms of those that have them (`--aa`), otherwise from the scatter of
@@ -237,7 +237,7 @@ pub fn compare(records: &[&RunRecord], options: &Options<'_>) -> Comparison {
     }
 }
 
-/// Those of every comparison, and what a condition names besides.
+/// The figures of every comparison, and those that conditions name besides.
 fn metrics(records: &[&RunRecord], options: &Options<'_>) -> Vec<Metric> {
     let kept = |record: &&RunRecord| record.spec.client.connections == ConnectionPolicy::KeepAlive;
     let all_kept = records.iter().all(kept);
@@ -347,7 +347,7 @@ fn row(
     row
 }
 
-/// Whether it is CPU time per request, of the server or of the load generator.
+/// Whether a figure is CPU time per request, of the server or of the load generator.
 fn is_cpu_time(metric: Metric) -> bool {
     metric.quantity() == Quantity::Seconds && !metric.is_of_clients()
 }
@@ -377,7 +377,7 @@ impl Row {
         Interval { low: ratio.low / less, high: ratio.high * more, ..ratio }
     }
 
-    /// Where the lower end of an interval as wide as this one would leave the noise.
+    /// The least change whose interval, if as wide as this one, would lie outside the noise floor.
     fn shows_from(&self) -> Option<f64> {
         let change = self.change?;
         if self.metric.differs() {

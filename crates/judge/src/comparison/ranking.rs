@@ -3,8 +3,7 @@
 //! A rank is a range of places. **Two differ** when the interval of the ratio of their means lies beyond the noise floor, all
 //! pairs as one family (Holm). **The worst place** is that of the last one, by estimates, from which it does not differ. **The
 //! best place** is 1 + the number of those that are ahead of its *estimate*: their own interval, beyond their own noise floor,
-//! lies above it. What a result's own scatter would allow does not count there, so that no place is gained by being measured
-//! badly.
+//! lies above it. A result's own scatter does not count there, so that no place is gained by being measured badly.
 //!
 //! Where noise took time from server or load generator, a result may be better than measured by a factor that is known, and two
 //! differ only if the better one is ahead of that, too.
@@ -152,7 +151,7 @@ fn ranked(all: &[Contestant], more_is_better: bool) -> Result<Ranking, NoRanking
 
 /// How far the interval of the ratio of two means reaches up and down, on the logarithm: as that of a comparison (Welch),
 /// and never less than either mean's alone. Welch's degrees of freedom grow when the steadier of two gets noisier, which
-/// can make his interval shorter: noise would tell apart what was not.
+/// can make the interval shorter: noise would then show a difference.
 fn reach(a: &Contestant, b: &Contestant, confidence: f64) -> Option<f64> {
     let alone = |one: &Contestant| statistics::log_reach_at(&one.samples, confidence);
     let both = statistics::student_ratio_at(&a.samples, &b.samples, confidence)?;

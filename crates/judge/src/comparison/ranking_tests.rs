@@ -170,7 +170,7 @@ proptest! {
             prop_assert!(new.best <= old.best && new.worst >= old.worst, "{place}: {old:?} became {new:?}");
         }
         prop_assert_eq!(before.ranks[noisy].best, after.ranks[noisy].best, "its own noise gains it no place");
-        // At most those differ that did before.
+        // No pair differs that did not differ before.
         for (old, new) in before.pairs.iter().zip(&after.pairs) {
             prop_assert!(old.differ || !new.differ, "{old:?} became {new:?}");
         }
@@ -191,7 +191,7 @@ proptest! {
             let (a, b) = (ranking.ranks[pair.first], ranking.ranks[pair.second]);
             let overlap = a.best <= b.worst && b.best <= a.worst;
             prop_assert!(pair.differ || overlap, "{pair:?}: {a:?} and {b:?}");
-            // The one that another is ahead of has a worse best place, and the other the better one.
+            // If two differ, the faster one has the better best place.
             let (ahead, behind) =
                 if results[pair.first].mean > results[pair.second].mean { (a, b) } else { (b, a) };
             prop_assert!(!pair.differ || ahead.best < behind.best, "{pair:?}: {ahead:?} and {behind:?}");

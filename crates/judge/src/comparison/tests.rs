@@ -72,7 +72,7 @@ fn noise_widens_the_interval_of_its_own_side_only() {
     }
 }
 
-/// What stops it while it runs raises its CPU time, and what another program took does not.
+/// What stops a process while it runs raises its CPU time; what another program takes does not.
 #[test]
 fn noise_that_costs_cpu_time_widens_its_interval() {
     let rates = [10_000.0, 10_010.0, 9_990.0];
@@ -214,7 +214,7 @@ fn too_few_iterations_cannot_tell_that_there_is_no_difference() {
     let few = Some(Why::TooFewIterations);
     assert_eq!(finding(&[100.0], &[200.0]), (Finding::CannotTell, few));
     assert_eq!(finding(&[100.0, 101.0], &[101.0, 100.0, 102.0]), (Finding::CannotTell, few));
-    // What two show all the same is shown.
+    // What two iterations show is shown nevertheless.
     assert_eq!(finding(&[100.0, 100.1], &[50.0, 50.1]), (Finding::Worse, None));
     assert_eq!(finding(&[0.0; 3], &[50.0, 50.1, 50.2]), (Finding::CannotTell, Some(Why::NoRatio)));
     assert_eq!(

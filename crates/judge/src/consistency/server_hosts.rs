@@ -9,7 +9,7 @@ use webstone_model::record::{IterationRecord, RunRecord};
 /// A timed run, void or not.
 pub(super) fn of_iteration(books: &mut Books, record: &RunRecord, run: &IterationRecord) {
     let (hosts, known) = (&run.server_hosts, record.target.agents.len());
-    // Of an only host everything is the timed run's.
+    // With a single host, everything is stored with the timed run.
     if known < 2 && hosts.len() <= known {
         return;
     }

@@ -5,7 +5,7 @@ use webstone_measure::window_slices::WindowSlice;
 
 use super::Books;
 
-/// The slices of a window make it up, and those that are left out are those that say why.
+/// The slices add up to the window, and those that are left out have a reason.
 pub(super) fn of_window(books: &mut Books, iteration: &IterationRecord) {
     let (measured, slices) = (&iteration.measured, &iteration.slices);
     if slices.is_empty() {

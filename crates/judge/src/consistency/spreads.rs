@@ -7,7 +7,7 @@ use super::Books;
 /// What is compared, a client's part of it, and the total.
 type Part<'a> = (&'static str, fn(&ClientMoments) -> &Moments, &'a Moments);
 
-/// The spreads of clients, where they are kept, are the totals' together.
+/// The spreads of clients, where they are kept, add up to those of the totals.
 pub(super) fn of_clients(books: &mut Books, measured: &Measured) {
     if measured.client_moments.is_empty() {
         return;

@@ -1,9 +1,9 @@
 //! What a record says about time, checked against the plan, the clocks, the CPUs and the seconds: a rate is a count over a window, and
 //! a shorter window raises it.
 //!
-//! Nothing that an honest record can have is refused, on a busy machine either. What is compared is of one clock, the monotonic
-//! one: moments are labels, whatever the wall clock was set to. How long a host was monitored is what the record says it was, and
-//! is judged as such ([`crate::plausible::is_of_window`]); here it only may not be longer than there was time.
+//! Nothing that an honest record can have is refused, on a busy machine either. Only times of the monotonic clock are compared:
+//! moments are labels of the wall clock, which may be set. How long a host was monitored is judged by
+//! [`crate::plausible::is_of_window`]; here it only must not be longer than there was time.
 
 use super::Books;
 use crate::plausible;
@@ -44,7 +44,7 @@ pub(super) fn of_run(books: &mut Books, record: &RunRecord) {
     }
 }
 
-/// Windows within the run, by the monotonic clock. Moments are labels: the host's clock may have been set at any time.
+/// Windows within the run, by the monotonic clock. Moments are only labels: the wall clock may have been set at any time.
 fn windows(books: &mut Books, record: &RunRecord, took_ns: u64) {
     let mut before_ns = 0;
     for run in &record.iterations {
@@ -66,7 +66,7 @@ fn windows(books: &mut Books, record: &RunRecord, took_ns: u64) {
 }
 
 /// How long a level can have been watched: from the end of the window before to the opening of the next. On a
-/// busy machine it may be read late, by any time; but not beyond the level, nor beyond the run.
+/// busy machine readings may be late, but not later than that, or than the end of the run.
 fn room_ns(record: &RunRecord, run: &IterationRecord) -> u64 {
     let Some(took_ns) = record.took_ns else { return u64::MAX };
     let Some(opened_ns) = run.opened_ns else { return took_ns };
@@ -99,7 +99,7 @@ fn window(books: &mut Books, record: &RunRecord, run: &IterationRecord) {
     let (load, window_ns) = (&record.spec.load, run.measured.span_ns());
     // A host that is lost ends the window of the others.
     let ends_early = run.interrupted || load.pages.is_some() || run.lost.is_some();
-    // Clean slices may have been missing.
+    // It may have been extended, in place of disturbed slices.
     let extended = !run.slices.is_empty() && window_ns / 3 <= load.duration.0 / 2;
     books.holds(
         "the window is as long as was planned",
@@ -132,7 +132,7 @@ fn machines(books: &mut Books, run: &IterationRecord) {
         hosts_time(books, plausible::of_server(run.server_on(there), &there.host, there.host.elapsed_ns));
     }
     if let Some(here) = run.host.as_ref().filter(|_| run.server_hosts.is_empty()) {
-        // The server's counters are read in a moment of their own, and belong to the window.
+        // The server's counters are read at an instant of their own, but belong to the window.
         let elapsed_ns = here.elapsed_ns.max(run.measured.window_ns);
         hosts_time(books, plausible::of_server(run.server.as_ref(), here, elapsed_ns));
     }

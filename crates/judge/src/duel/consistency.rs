@@ -1,5 +1,5 @@
 //! Whether the record of a duel agrees with itself: what its starts say against their slices, against their distributions, and against
-//! the time that there was. As in [`crate::consistency`], an edited number needs all that it follows from edited, too.
+//! the time that there was. As in [`crate::consistency`], editing a number takes editing all that it follows from.
 //!
 //! Some numbers stand alone, so that only what is impossible is found: connections, how busy clients and how late requests were, memory.
 
@@ -103,7 +103,7 @@ fn whole(books: &mut Books, record: &DuelRecord) {
     );
 }
 
-/// The slices of a start in time, one after the other. Returns when the last had ended, since the first began.
+/// The slices of a start, one after the other. Returns when the last one had ended, counted from the beginning of the first.
 fn times(books: &mut Books, record: &DuelRecord, start: &DuelStart) -> u64 {
     let mut free_ns = 0_u64;
     let (mut overlaps, mut short) = (None, None);

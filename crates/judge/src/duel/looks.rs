@@ -1,10 +1,10 @@
 //! When a duel may conclude something: at looks, whose number is bounded, so that looking again and again does not raise the error.
 //!
-//! Looks come after 5, 6, 8, 10, 12, 15 … starts, each a quarter more than the one before. At each, the interval has the same
-//! confidence, chosen so that all intervals of the duel together contain the truth with 95 % (S. J. Pocock, *Group sequential methods in the
-//! design and analysis of clinical trials*, Biometrika 64, 1977; unequal looks by the recursion of P. Armitage, C. K. McPherson,
-//! B. C. Rowe, JRSS A 132, 1969). The levels are computed by `tests/reference/looks.py`. As Pocock does where the variance is unknown, Student's t
-//! is used at that level.
+//! Looks come after 5, 6, 8, 10, 12, 15 … starts, each a quarter more than the one before. At each, the interval has the same confidence,
+//! chosen so that all intervals of the duel together contain the truth with 95 % (S. J. Pocock, *Group sequential methods in the design and
+//! analysis of clinical trials*, Biometrika 64, 1977; unequal looks by the recursion of P. Armitage, C. K. McPherson, B. C. Rowe, JRSS A
+//! 132, 1969). The levels are computed by `tests/reference/looks.py`. As Pocock does where the variance is unknown, Student's t is used at
+//! that level.
 
 /// Starts after which there is a look, ascending.
 const LOOKS: [u32; 28] = [

@@ -278,7 +278,7 @@ fn standing(
             ));
         }
     }
-    // The CPU time of a server that is asked as two contestants cannot be parted by an agent.
+    // An agent cannot divide the CPU time of a server that is measured as two contestants.
     let twin = twin.and_then(|twin| twin.ratio(leading).or_else(|| twin.ratio(DuelFigure::Rate)));
     if let Some(ratio) = twin
         && ratio.differs()
@@ -348,7 +348,7 @@ fn notes(
             ));
         }
     }
-    // The processes of one that webstone did not start are its twin's as well: what they do for one is rest for the other.
+    // A contestant that webstone did not start and its twin are the same processes, which work in each other's rest.
     let is_apart = |it: &Contestant| !it.is_twin && (it.is_started || record.twin().is_none());
     for (number, contestant) in record.contestants.iter().enumerate().filter(|(_, it)| is_apart(it)) {
         let slices = || {

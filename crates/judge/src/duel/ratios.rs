@@ -1,9 +1,9 @@
 //! A contestant against the first one, start by start: the ratio of a figure, whose logarithm is averaged over starts.
 //!
 //! Within a start the ratio is paired: in every round each contestant has two slices, placed evenly around the round's middle, so that a
-//! machine that drifts does so for all alike. The logarithms of the rounds' ratios are averaged without the largest and the
-//! smallest tenth, since a neighbour who wakes up hits one contestant of a round and not the other. The first contestant and its twin
-//! are one program: they are averaged.
+//! machine that drifts does so for all alike. The logarithms of the rounds' ratios are averaged without the largest and the smallest
+//! tenth, because a neighbour that wakes up disturbs only one contestant of a round. The first contestant and its twin are one program:
+//! they are averaged.
 
 use webstone_measure::slices::Slice;
 use webstone_model::duel::{DuelFigure, DuelRecord, DuelStart, SideRun};

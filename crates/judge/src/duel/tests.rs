@@ -253,7 +253,7 @@ fn a_server_that_webstone_did_not_start_does_not_work_between_its_turns() {
     assert!(!notes.iter().any(|note| note.contains("between its turns")), "{notes:?}");
 }
 
-/// A few failures do not make a duel invalid, and are said all the same.
+/// A few failures do not make a duel invalid, but are mentioned.
 #[test]
 fn requests_that_are_in_no_latency_are_told() {
     let (mut record, _) = held(7, &[15_000.0, 15_000.0], false, DuelSpec::default());

@@ -1,7 +1,7 @@
-//! Which timed runs cannot tell whether an SLO is kept, although a condition looks broken in them: the generator was late or at
-//! its limit, the machine was disturbed, or requests were too few for the percentile. None of these makes an SLO look kept that is broken, so a run that
-//! keeps every condition is never doubted. Nor is one in which a condition is broken by what a disturbance cannot do, however noisy it
-//! was: by refusals, wrong answers, or a queue that grows before a server that did not lack CPU time.
+//! Which timed runs cannot tell whether an SLO is kept, although a condition looks broken in them: the generator was late or at its limit,
+//! the machine was disturbed, or requests were too few for the percentile. None of these makes a broken SLO look kept, so a run that keeps
+//! every condition is never doubted. Nor is one in which a condition is broken by what a disturbance cannot do, however noisy it was: by
+//! refusals, wrong answers, or a queue that grows before a server that did not lack CPU time.
 
 use crate::verdict::{
     RATE_MISSED_PERCENT_MAX, SCHEDULE_LAG_PERCENT_MAX, WORKER_CPU_PERCENT_MAX, Worth, run_queue_percent,
@@ -60,13 +60,13 @@ impl Noise {
     }
 }
 
-/// Share of a CPU that a thread used or waited for, and of all CPUs of its host that a server used, in percent, from which on the CPU
-/// time that others took may have limited the server. Below, its threads waited for something else: whatever kept the CPUs busy, it
-/// was not bound by them. Beside a program for each CPU a server that could use all of them has half.
+/// From these shares on, in percent, CPU time that others took may have limited the server: of one CPU that a thread used or waited
+/// for, and of its host's CPUs that the server used. Below them, its threads waited for something else than a CPU. Beside a busy
+/// program on each CPU, a server that could use all CPUs gets half.
 const THREAD_PERCENT_MIN: f64 = 50.0;
 const CPUS_PERCENT_MIN: f64 = 25.0;
-/// Share of a window's arrivals, in percent, by which those that are not answered may grow in it without a queue: a stall just before
-/// the window closes leaves some.
+/// How much unanswered arrivals may grow within a window without a queue, in percent of its arrivals: a stall just before the window
+/// closes leaves some.
 const GROWTH_PERCENT_MAX: f64 = 10.0;
 
 fn may_limit(record: &RunRecord, run: &IterationRecord) -> bool {
@@ -149,7 +149,7 @@ fn is_broken_for_sure(condition: &Threshold, value: f64, run: &IterationRecord, 
         return false;
     };
     if condition.metric() == Metric::OFFERED && !is_upper(condition) {
-        // Arrivals that waited for a client, or found none. A stall of the generator, or one just before the end, leaves some.
+        // Arrivals waited for a client, or found none, and more of them than a stall of the generator can have left.
         let stalls = run.measured.generator.workers.iter().map(|worker| worker.stalled_ns_max);
         let lag = run.schedule.map_or(0, |kept| kept.lag_max_ns);
         let stalled_ns = stalls.max().unwrap_or(0).max(lag);
@@ -198,7 +198,7 @@ fn generator(run: &IterationRecord, shortest_s: Option<f64>) -> bool {
     let Some(kept) = run.schedule else { return is_saturated };
     let lag_s = kept.lag_p99_ns as f64 / 1e9;
     let is_late = shortest_s.is_some_and(|shortest| lag_s * 100.0 > shortest * SCHEDULE_LAG_PERCENT_MAX);
-    // Arrivals that waited for a client, or found none, were the server's doing.
+    // Arrivals that waited for a client, or found none, are the server's fault.
     let unserved = run.measured.open_loop.as_ref().is_some_and(|it| it.skipped + it.queued > 0);
     let missed = (kept.asked_rate - kept.offered_rate).abs() * 100.0;
     is_saturated || is_late || (!unserved && missed > kept.asked_rate * RATE_MISSED_PERCENT_MAX)

@@ -347,7 +347,7 @@ impl Search {
         format!(" Cannot tell {} {others}{}: {}.", over.preposition(), over.level(last), why.join(", or "))
     }
 
-    /// Where arrivals waited for clients that are fewer than Little's law needs: what is found may be the clients' limit.
+    /// A remark if arrivals waited for clients, and there are fewer of them than Little's law needs: the limit may be the clients'.
     fn too_few_clients(&self, load: u64, runs: &[&IterationRecord]) -> Option<String> {
         let needed = self.spec.clients_needed(load);
         let clients = self.spec.clients_at(load);

@@ -29,11 +29,11 @@ use webstone_model::threshold::{GateError, Threshold};
 const STEPS_AWAY: u32 = 3;
 /// How often a level is measured until it looks kept or broken.
 const LOOKS_MAX: usize = 3;
-/// Timed runs that agree in spite of noise, for each that does not.
+/// Timed runs that must agree in spite of noise, for each that does not.
 const AGREE: usize = 4;
-/// Timed runs of a level that was kept in spite of noise and broken for sure, from which on it is given up.
+/// A level that was both kept in spite of noise and broken for sure is given up after this many timed runs.
 const MIXED_MAX: usize = 5;
-/// As many timed runs that cannot tell, and more than those that do, end the measuring of a level.
+/// A level is given up after this many timed runs that cannot tell, if they are more than those that can.
 const DOUBTS_MAX: usize = 4;
 
 /// The loads of the geometric bracket upwards: `from`, doubled until `to`. Where something is known of the limit, it begins near it
@@ -149,7 +149,7 @@ impl Search {
         self.doubts.entry(load).or_default().push(doubt);
     }
 
-    /// Takes in an iteration as measured, of a record that may be growing. One that the user cut short counts for nothing; one that cannot tell, for neither side.
+    /// Takes in an iteration of a record that may grow. One that was cut short is left out; one that cannot tell counts for neither side.
     pub fn observe_run(&mut self, record: &RunRecord, run: &IterationRecord) {
         if run.interrupted {
             return;
@@ -168,7 +168,7 @@ impl Search {
         self.conditions.iter().map(|condition| condition.value(&reading)).collect()
     }
 
-    /// Whether as many timed runs as it takes show of a level that it is broken by what no disturbance does.
+    /// Whether enough timed runs of a level show that it is broken by what no disturbance does.
     pub(crate) fn is_broken_for_sure(&self, load: u64) -> bool {
         self.shown_standing(load) == Some(LevelStanding::Broken)
     }
@@ -214,7 +214,7 @@ impl Search {
         for load in &rising {
             match self.looks(*load).ok_or(*load)? {
                 Once::Kept => low = Some(*load),
-                // More load is what it lacks.
+                // It needs more load.
                 Once::TooLittle if low.is_none() => {}
                 _ => {
                     high = Some(*load);
@@ -331,8 +331,8 @@ impl Search {
     /// hiccup of the machine breaks any level. `None`: it has to be measured (again) to tell.
     fn looks(&self, load: u64) -> Option<Once> {
         self.looks_decided(load).or_else(|| {
-            // Measured as often as any, and still in doubt. Requests that are too few become more
-            // with the load.
+            // Measured as often as allowed, and still in doubt. If requests were too few, more load makes
+            // them enough.
             let doubts = Some(self.doubts_at(load)).filter(|_| self.measured(load) >= LOOKS_MAX)?;
             let is_too_few = doubts.iter().all(|doubt| *doubt == Doubt::TooFew);
             Some(if is_too_few { Once::TooLittle } else { Once::Broken })
@@ -380,9 +380,9 @@ impl Search {
 }
 
 impl Search {
-    /// What the runs of a level show besides their values, where as many as the first look takes agree, and others are few: noise
-    /// makes no SLO look kept that is broken, so that no interval is needed where it was kept in spite of noise; and what no noise
-    /// does breaks it. Where both are seen in noise, more of the same would not tell.
+    /// What the runs of a level show besides their values, if as many agree as the first look takes, and few do not. Noise makes
+    /// no broken SLO look kept, so that one kept in spite of noise needs no interval; and what no noise can do breaks it. If both
+    /// are seen, more runs would not decide.
     fn shown_standing(&self, load: u64) -> Option<LevelStanding> {
         let (runs, shown) = (self.levels.get(&load)?, self.shown.get(&load)?);
         let kept = runs.iter().filter(|values| judge(&self.conditions, values) == Once::Kept).count();

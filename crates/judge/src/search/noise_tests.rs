@@ -56,7 +56,7 @@ fn run(random: &mut Random, disturbed: f64, seconds: f64, refused: f64, offered:
     Run { values, shown }
 }
 
-/// Searches to the end; `probe` is what the closed loop told.
+/// Searches to the end; `probe` is the rate that the closed loop found.
 fn searched(spec: &SearchSpec, probe: f64, mut server: impl FnMut(u64) -> Run) -> Finding {
     let mut search = Search::new(spec).unwrap();
     assert!(spec.is_probed());

@@ -93,7 +93,7 @@ pub(super) fn interval(metric: Metric, values: &[Option<f64>], confidence: f64) 
     high.is_finite().then_some(Interval { point, low, high, ..interval })
 }
 
-/// What the iterations of a level say, as far as they go. The first look that decides stays decided.
+/// What the iterations of a level say, as far as they go. What one look decides stays decided.
 pub(super) fn standing(conditions: &[Threshold], runs: &[Vec<Option<f64>>], repeats: u32) -> LevelStanding {
     let confidence = confidence(repeats);
     for look in looks(repeats).take_while(|look| *look <= runs.len()) {

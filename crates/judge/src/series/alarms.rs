@@ -32,7 +32,7 @@ pub struct Alarm {
     pub sentence: String,
 }
 
-/// All of a series.
+/// All alarms of a series.
 pub(super) fn of(summary: &Summary) -> Vec<Alarm> {
     let cells = &summary.cells;
     let mut alarms = Vec::new();
@@ -115,7 +115,7 @@ fn spiced(cells: &[CellSummary], spice: &Spice, row: &SpiceRow) -> Option<Alarm>
     Some(Alarm { cell: row.cell, kind: AlarmKind::Inconclusive, sentence })
 }
 
-/// `None` where the figures of one of both are in doubt, which its verdict says already.
+/// `None` if the figures of either cell are in doubt, which its verdict says already.
 fn inconclusive(
     cells: &[CellSummary],
     cell: usize,

@@ -82,7 +82,7 @@ impl Scalability {
         if distinct.len() < POINTS_MIN {
             return Err(NoFit::TooFewPoints { known: distinct.len() });
         }
-        // Coefficients that would be negative are 0: of every choice of those that may be above it, the best fit counts.
+        // Coefficients that would be negative are 0: of all choices of those that may be above 0, the best fit counts.
         let choices: [&[usize]; 4] = [&[0, 1, 2], &[0, 1], &[0, 2], &[0]];
         let possible = choices.iter().filter_map(|free| least_squares(points, free));
         let best = possible

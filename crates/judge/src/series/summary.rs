@@ -40,7 +40,7 @@ pub struct Summary {
     /// Clients of the level whose latency stands beside that of the peak: 60 where every cell has that level, otherwise the most
     /// that every cell has.
     pub clients_told: Option<u32>,
-    /// Servers that stand alike in the matrix otherwise, ranked.
+    /// Servers whose cells differ in nothing else, ranked.
     pub ranks: Vec<Ranks>,
     /// Servers over their numbers of CPUs.
     pub scaling: Vec<Scaling>,
@@ -113,7 +113,7 @@ pub struct LevelSummary {
     pub throughput_bps: f64,
     /// Failed requests per second.
     pub error_rate: f64,
-    /// Length of an iteration, in seconds: of those that pages end, what the batch took.
+    /// Length of an iteration, in seconds; if a number of pages ends it, the time that they took.
     pub iteration_s: f64,
     /// Failed requests in percent.
     pub error_level_percent: f64,
@@ -188,7 +188,7 @@ pub struct ScalingRow {
     pub peak_rate: Option<Interval>,
     /// How much more than on the fewest CPUs, in percent, with its interval; null of that itself, and where one has no rate.
     pub more_percent: Option<Interval>,
-    /// Peak rate / (CPUs × peak rate on the fewest, a CPU), in percent, with its interval.
+    /// Peak rate / (CPUs × peak rate per CPU on the fewest CPUs), in percent, with its interval.
     pub efficiency_percent: Option<Interval>,
 }
 
@@ -278,7 +278,7 @@ impl CellSummary {
         self.levels.get(self.peak?)
     }
 
-    /// The level of the highest value of a figure.
+    /// The level with the highest value of a figure.
     pub fn best(&self, of: impl Fn(&LevelSummary) -> f64) -> Option<&LevelSummary> {
         self.levels.iter().filter(|level| of(level) > 0.0).max_by(|a, b| of(a).total_cmp(&of(b)))
     }
@@ -288,7 +288,7 @@ impl CellSummary {
         self.levels.iter().find(|level| level.clients == clients && level.rate.is_none())
     }
 
-    /// Whether its peak is of a level that tells something. What does not count is in no rank, no fit and no quotient.
+    /// Whether the level of its peak is conclusive. A cell that does not count is in no rank, fit or quotient.
     pub fn counts(&self) -> bool {
         self.peak_level().is_some_and(|level| level.standing.is_conclusive())
     }
@@ -563,7 +563,7 @@ impl Whole<'_> {
         let is_dynamic = |cell: &usize| self.cells[*cell].at.is_dynamic();
         let mut of_files = group.iter().filter(|cell| !is_dynamic(cell));
         let files = *of_files.next()?;
-        // Which of several workloads a program's answers are as large as, nothing says.
+        // With several workloads, nothing says which one's files a program's answers are compared with.
         if of_files.next().is_some() {
             return None;
         }

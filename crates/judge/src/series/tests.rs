@@ -11,7 +11,7 @@ use webstone_model::fixture;
 use webstone_model::record::RunRecord;
 use webstone_model::spec::{Levels, Software};
 
-/// A series of this matrix, and for each cell a record with these request rates: a level a list, an iteration a number.
+/// A series of this matrix, and for each cell a record with these request rates: a list per level, a number per iteration.
 fn series(matrix: &str, clients: &[u32], rates: &[&[&[u64]]]) -> (Series, Vec<Option<RunRecord>>) {
     let matrix: Matrix = toml::from_str(matrix).unwrap();
     let mut base = RunSpec::default();

@@ -13,9 +13,9 @@ use statrs::distribution::{ContinuousCDF, Normal};
 use super::{CONFIDENCE, Interval, Method, mean};
 use webstone_workload::PageSequence;
 
-/// Values from which on the bootstrap is used. Simulated (1,500 samples a piece), the nominal 95 % interval of the mean
-/// of 3, 5, 10, 20 normal values contained the true mean in 74, 85, 90, 94 % of the cases by BCa, and in 95 % by t; of
-/// 20 exponential values in 92 % by either. Below 20, t is the better of the two even where values are skewed.
+/// Values from which on the bootstrap is used. Simulated (1,500 samples each), the nominal 95 % interval of the mean of
+/// 3, 5, 10, 20 normal values contained the true mean in 74, 85, 90, 94 % of the cases by BCa, and in 95 % by t; of 20
+/// exponential values in 92 % by either. Below 20, t is the better of the two even where values are skewed.
 pub const BOOTSTRAP_SAMPLES_MIN: usize = 20;
 
 /// Resamples of an interval. The Monte-Carlo error of an end is then about 1 % of the interval's length.
@@ -33,7 +33,7 @@ pub fn bootstrap_mean(samples: &[f64]) -> Option<Interval> {
     bca(&[samples], CONFIDENCE, |means| means[0])
 }
 
-/// The 95 % interval of the mean of `a` over the mean of `b`, each resampled by itself. `None` as of
+/// The 95 % interval of the mean of `a` over the mean of `b`, each resampled by itself. `None` as for
 /// [`super::ratio_interval`], and where BCa has no answer.
 pub fn bootstrap_ratio(a: &[f64], b: &[f64]) -> Option<Interval> {
     bootstrap_ratio_at(a, b, CONFIDENCE)

@@ -20,7 +20,7 @@ pub struct NoiseFloor {
 }
 
 impl NoiseFloor {
-    /// Percent above which a floor is useless: a server of half the speed would not differ from a better one.
+    /// Percent above which a floor is useless: it would hide that one server is twice as fast as another.
     pub const PERCENT_MAX: f64 = 100.0;
 
     /// The floor in words, with two decimals where they mean something.
@@ -33,11 +33,11 @@ impl NoiseFloor {
     }
 }
 
-/// The noise floor of two arms. `None` as of [`ratio_interval`].
+/// The noise floor of two arms. `None` as for [`ratio_interval`].
 pub fn noise_floor(a: &[f64], b: &[f64]) -> Option<NoiseFloor> {
     let ratio = ratio_interval(a, b)?;
     let percent = 100.0 * (ratio.high.max(1.0 / ratio.low) - 1.0);
-    // Of an arm that is all zeros but for one there may be no lower end.
+    // If all values of an arm but one are 0, there may be no lower end.
     if !percent.is_finite() {
         return None;
     }

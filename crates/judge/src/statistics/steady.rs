@@ -3,8 +3,8 @@
 //! K. P. White: *An Effective Truncation Heuristic for Bias Reduction in Simulation Output*, Simulation 69(6), 1997; in
 //! batches of five: K. P. White, M. Cobb, S. Spratt, *A Comparison of Five Steady-State Truncation Heuristics*, WSC 2000.
 //! The truncation point is where the standard error of what remains is least. They reject points in the second half,
-//! where a few batches are alike by chance; so only the first half is searched here, and whether what remains after the
-//! point is steady is asked of its own halves.
+//! where a few batches are alike by chance; so only the first half is searched here, and whether the rest is steady is
+//! judged by comparing its two halves.
 
 use serde::{Deserialize, Serialize};
 

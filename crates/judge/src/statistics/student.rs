@@ -25,7 +25,7 @@ pub fn student_mean_at(samples: &[f64], confidence: f64) -> Option<Interval> {
     made([point, point - reach, point + reach], samples.len(), confidence)
 }
 
-/// The 95 % interval of the mean of `a` over the mean of `b`, symmetric on the logarithm. `None` as of
+/// The 95 % interval of the mean of `a` over the mean of `b`, symmetric on the logarithm. `None` as for
 /// [`super::ratio_interval`].
 pub fn student_ratio(a: &[f64], b: &[f64]) -> Option<Interval> {
     student_ratio_at(a, b, CONFIDENCE)
@@ -43,7 +43,7 @@ pub fn student_ratio_at(a: &[f64], b: &[f64], confidence: f64) -> Option<Interva
     made([point, point / reach, point * reach], a.len() + b.len(), confidence)
 }
 
-/// The interval of the mean of `a` minus the mean of `b`. `None` as of [`super::difference_interval_at`].
+/// The interval of the mean of `a` minus the mean of `b`. `None` as for [`super::difference_interval_at`].
 pub fn student_difference_at(a: &[f64], b: &[f64], confidence: f64) -> Option<Interval> {
     if a.len().min(b.len()) < 2 {
         return None;

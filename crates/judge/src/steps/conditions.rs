@@ -1,7 +1,7 @@
 //! What two runs must have in common to stand in one history, and what may change within one and is reported beside a step.
 //!
 //! The line between the two is that of `compare`: what changes the load, the rules by which an answer counts, or the machines,
-//! parts histories; another version of the server, the kernel or this program is what a history is kept for.
+//! begins another history; another version of the server, the kernel or this program is what a history is kept for.
 
 use std::collections::BTreeMap;
 

@@ -1,9 +1,9 @@
 //! Steps in a history of runs: where a figure looks as if it had changed for good, by how much, and what else changed there.
 //!
-//! Points of change are found by E-divisive with Student's t test, as Hunter does it (`points`); the size of a step is that
-//! of `compare`: the means of the runs on both sides, their ratio, its interval. Here a run is a sample, not an iteration: what
-//! parts two runs (starts of the server, placement in memory, the weather of a virtual machine) is the noise that a step has to
-//! stand out of.
+//! Points of change are found by E-divisive with Student's t test, as in Hunter (`points`); the size of a step is that of
+//! `compare`: the means of the runs on both sides, their ratio, its interval. Here a run is a sample, not an iteration: what
+//! differs between two runs (starts of the server, placement in memory, the weather of a virtual machine) is the noise that a
+//! step has to exceed.
 //!
 //! The same history always gives the same steps. A step is an observation, no verdict: nothing fails on account of one.
 //! Definitions: `docs/measurement.md`, "Steps".
@@ -52,7 +52,7 @@ pub struct Step {
     /// How often a t test of these two sides would find as much where nothing differs. The place was chosen because it looks
     /// most like a step, so that the chance of a false one is higher: `docs/measurement.md` has it.
     pub p_value: f64,
-    /// What of the environment is another on both sides, what holds for all runs first.
+    /// What differs in the environment between both sides; what holds for all runs comes first.
     pub changed: Vec<Changed>,
 }
 
@@ -69,8 +69,8 @@ pub struct Changed {
     pub throughout: bool,
 }
 
-/// The steps in a history of comparable runs, in the order of their time: those whose [`conditions()`] are alike. `None` with
-/// fewer than [`RUNS_MIN`] runs, or where a value is negative or not finite.
+/// The steps in a history of comparable runs (those whose [`conditions()`] are alike), in order of time. `None` with fewer
+/// than [`RUNS_MIN`] runs, or where a value is negative or not finite.
 pub fn steps(history: &[Point<'_>]) -> Option<Vec<Step>> {
     let values: Vec<f64> = history.iter().map(|point| point.value).collect();
     if values.len() < RUNS_MIN || !values.iter().all(|value| value.is_finite() && *value >= 0.0) {

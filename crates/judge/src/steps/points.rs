@@ -12,7 +12,7 @@
 //! And when a point is merged away, both of its neighbours are looked at again, not the right one alone. With the first two put
 //! back, results are those of Otava's first pass and test (`tests/reference/steps.py`).
 //!
-//! What is taken back after a few values may be missed, as by Otava: the first test is of all values of a window after the place.
+//! A step that is reverted after a few values may be missed, as by Otava: it is first tested against all later values of a window.
 
 use statrs::distribution::{ContinuousCDF, StudentsT};
 
@@ -31,7 +31,7 @@ const FIRST_PASS: f64 = 10.0;
 /// What is required of a point.
 pub(super) struct Rules {
     pub(super) side_min: usize,
-    /// What the number of values is less by in the divisor of a variance.
+    /// What is subtracted from the number of values in the divisor of a variance.
     pub(super) divisor_less: f64,
     pub(super) p_max: f64,
 }

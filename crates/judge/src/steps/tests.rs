@@ -58,7 +58,7 @@ fn in_noise_there_are_hardly_any_steps() {
 
 #[test]
 fn a_planted_step_is_found_where_it_is_and_as_large_as_it_is() {
-    // Five standard deviations; of 20 and 100 runs also three, at times a run or two beside.
+    // Steps of five standard deviations; with 20 and 100 runs also of three, sometimes found a run or two beside.
     for (length, place, size, least) in
         [(10, 5, 5.0, 190), (20, 10, 5.0, 199), (20, 16, 3.0, 170), (100, 50, 3.0, 196), (100, 95, -5.0, 198)]
     {

@@ -58,9 +58,9 @@ pub const SHORT_WINDOW_NS: u64 = 1_000_000_000;
 pub const INTERVAL_PERCENT_MAX: f64 = 100.0;
 /// What others took of the generator's CPUs before the levels, in percent, from which on reports warn.
 pub const DISTURBED_PERCENT_MAX: f64 = 1.0;
-/// How long must have been looked for that in all, in nanoseconds: a shorter look can fall into a single tick.
+/// How long that must have been sampled in all, in nanoseconds: a shorter sample can fall into a single tick.
 pub const DISTURBANCE_NS_MIN: u64 = 50_000_000;
-/// Shortest window, in nanoseconds, of which a worker's CPU is judged: of a shorter one it says how it
+/// Shortest window, in nanoseconds, of which a worker's CPU is judged: a shorter one shows how the worker
 /// started, and nobody takes it for a benchmark (it is never certified).
 pub(super) const GENERATOR_WINDOW_NS_MIN: u64 = 100_000_000;
 /// What a hypervisor took of a CPU, in percent of its time, from which on it is unknown what would have limited the server.

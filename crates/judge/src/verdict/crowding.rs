@@ -28,7 +28,7 @@ pub(super) fn of_cpus(record: &RunRecord, run: &IterationRecord) -> Option<Loss>
     // Without the server's own time all that ran there would look like others.
     server_hosts::used_ns(record, run, there.agent)?;
     let used_ns = used_there(record, run, ServerHost { cpus: &cpus, ..there });
-    // What a worker waits awake counts as left, like the time that another one sleeps: the bound was measured with such.
+    // A worker's time waiting awake counts as left, like the time that another one sleeps: the bound was measured with such workers.
     let awake_ns: u64 = workers.iter().map(|worker| worker.spun_ns).sum();
     let left_ns = ((cpus.len() as u64).saturating_mul(window_ns) + awake_ns).saturating_sub(used_ns);
     let busy_ns: u64 = host.cpus.iter().filter(|cpu| cpus.contains(&cpu.cpu)).map(|cpu| cpu.busy_ns).sum();

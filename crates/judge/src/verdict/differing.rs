@@ -46,7 +46,7 @@ impl Differing {
     }
 }
 
-/// A quantity that hosts under the same load have alike.
+/// A quantity that is alike on hosts under the same load.
 struct Quantity {
     name: &'static str,
     of: fn(&GeneratorPart) -> Option<f64>,
@@ -84,7 +84,7 @@ fn of_host(
 ) -> Option<Differing> {
     let offs: Vec<f64> = runs.iter().map(|run| off(run, generator, quantity)).collect::<Option<_>>()?;
     let least = offs.iter().copied().min_by(|a, b| a.abs().total_cmp(&b.abs()))?;
-    // On one side now and on the other then is noise.
+    // Above the median in one run and below it in another is noise.
     if offs.iter().any(|off| off.signum() != least.signum()) {
         return None;
     }

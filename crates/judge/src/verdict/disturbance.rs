@@ -61,7 +61,7 @@ pub struct Loss {
     pub by: String,
     /// What became of it.
     pub kind: LossKind,
-    /// Whether other programs alone took what matters, for which it stood in line: the kernel of its host knows all of that.
+    /// Whether other programs took all that matters: the kernel of its host reports all of that waiting.
     pub by_programs: bool,
 }
 
@@ -178,18 +178,18 @@ pub fn worth(record: &RunRecord, run: &IterationRecord) -> Worth {
     losses(record, run).iter().map(|loss| loss.worth).max().unwrap_or(Worth::Clean)
 }
 
-/// What was taken of one worker or server, being added up: over takers, and over the windows that are judged together.
+/// The sum of what was taken of one worker or server: over takers, and over the windows that are judged together.
 struct Seat<'a> {
     of: String,
     is_generator: bool,
     /// CPU time that it could have had.
     could_ns: u64,
     taken: Vec<(Taker, u64)>,
-    /// The part of the former that was not observed.
+    /// The part of `could_ns` that was not observed.
     unseen_ns: u64,
     stalled_ns_max: u64,
     others: Option<&'a OthersUse>,
-    /// Whether all other programs are strangers to it: then what they take can make a window void.
+    /// Whether no other program can belong to it: then what they take can make a window void.
     is_ours: bool,
 }
 
@@ -268,7 +268,7 @@ impl<'a> Seat<'a> {
         let mut shares: Vec<(Taker, f64)> =
             self.taken.iter().map(|(taker, ns)| (*taker, share(*ns))).collect();
         shares.sort_by(|a, b| b.1.total_cmp(&a.1));
-        // A tenth of a percent is nothing that anybody could look for.
+        // Less than a tenth of a percent is not worth mentioning.
         let several = shares.iter().filter(|(_, share)| *share >= 0.1).count() > 1;
         let told: Vec<String> = shares
             .iter()
@@ -373,8 +373,8 @@ fn of_server<'a>(record: &RunRecord, run: &IterationRecord, there: ServerHost<'a
     };
     let processes = server.and_then(|server| server.processes.as_ref());
     if let (Some(queued), Some(others)) = (processes.and_then(|use_| use_.run_queue_ns), seat.others) {
-        // Threads that are more than their CPUs wait for each other, which is the server's own matter: only what others used
-        // can have been taken by them, and not more than its CPUs were busy with anything else.
+        // If the server has more threads than CPUs, they wait for each other, which is its own matter: others can have taken
+        // no more than they used, nor more than its CPUs were busy with anything else.
         let (busy, used) =
             (of_server.clone().map(|cpu| cpu.busy_ns).sum::<u64>(), used_there(record, run, there));
         // In a short window, ticks of 10 ms do not tell how busy they were.
@@ -403,7 +403,7 @@ fn busiest_alone(busiest: &[ThreadUse]) -> u64 {
     if first.cpu_ns > rest { first.run_queue_ns } else { 0 }
 }
 
-/// What held the whole host up.
+/// What stopped the whole host.
 fn of_host(seat: &mut Seat<'_>, host: Option<&HostUse>, most_ns: u64) {
     let Some(host) = host else { return };
     seat.add(Taker::Quota, host.throttled_ns.unwrap_or(0).min(most_ns));

@@ -155,7 +155,7 @@ fn a_cpu_is_compared_with_itself_at_its_best_in_the_level() {
     // What only later windows show comes too late for a repetition, and still leaves doubt.
     let late = worked([(6_500, 6_400), (6_500, 6_400), (5_100, 5_000), (5_100, 5_000)]);
     assert_eq!(worths(&late), [Worth::Disturbed, Worth::Disturbed, Worth::Clean, Worth::Clean]);
-    // Of another level, or of a CPU that had little to do, nothing follows.
+    // Windows of another level, or of a CPU that had little to do, do not count.
     let mut other = slowed.clone();
     other.iterations[0].clients = 1;
     other.iterations[1].clients = 2;
@@ -244,7 +244,7 @@ fn workers_that_share_a_cpu_wait_for_each_other() {
     assert_eq!([share(0), share(60 * SECOND)], [Worth::Clean, Worth::Void]);
 }
 
-/// Four windows of a level of their own, all as long.
+/// Four windows of equal length, of a level of their own.
 fn short(window_ns: u64) -> RunRecord {
     let mut record = here();
     for run in record.iterations.iter_mut().take(4) {
@@ -290,7 +290,7 @@ fn short_windows_of_a_level_are_judged_on_their_sum_and_told_once() {
          it"
     );
     assert_eq!((doubt.cause, doubt.iteration), (Cause::Disturbed, None));
-    // One that is void, and no iteration any more, is told for itself.
+    // A void window, which is no iteration any more, is judged by itself.
     let void = record.iterations[2].clone();
     assert_eq!(losses(&record, &void)[0].worth, Worth::Void);
 }
@@ -490,7 +490,7 @@ proptest! {
             record.target.embedded = false;
             record.environment.insert("target.this_host".into(), serde_json::json!(true));
         }
-        // Run rules, which take long to judge, look at nothing of this.
+        // Run rules, which take long to judge, do not depend on any of this.
         let judged = |record: &RunRecord| {
             let (reasons, doubts) = reasons::reasons(record);
             let levels = levels::judged(record, &reasons, &doubts, Standing::Sound);

@@ -1,5 +1,5 @@
-//! What several hosts that make load together can do wrong together: one is lost, or their windows do not open at one moment. Either
-//! makes a timed run void, however it went: what it measured is not looked at.
+//! What can go wrong with several hosts that make load together: one is lost, or their windows do not open at one moment. Either
+//! makes a timed run void, whatever it measured.
 
 use super::bounds::{APART_NS_MIN, APART_SHARE, time};
 use super::disturbance::{Loss, LossKind, Worth};

@@ -55,7 +55,7 @@ fn stated_of_all(record: &RunRecord) -> Option<String> {
     stated(record, "generator.host")
 }
 
-/// Addresses of containers and network namespaces differ, their machine does not: only boots tell.
+/// Addresses of containers and network namespaces of one machine differ: only boots identify a machine.
 pub(super) fn separate_hosts(record: &RunRecord) -> Finding {
     let generators = &record.generators;
     if let Some((place, _)) = first(generators, |host| host.has_server == Some(true)) {
@@ -136,7 +136,7 @@ fn hosts(number: usize) -> String {
     counted(number as u64, "load generator", "load generators")
 }
 
-/// The first generator of which something is so, with its place.
+/// The first generator that fulfils a condition, with its place.
 fn first(
     generators: &[GeneratorRecord],
     is_so: impl Fn(&GeneratorRecord) -> bool,

@@ -1,4 +1,4 @@
-//! A load that several hosts make: whose loss is whose, and that nothing that goes wrong on any host helps.
+//! A load that several hosts make: which loss is whose, and that nothing that goes wrong on a host improves a verdict.
 
 use proptest::prelude::*;
 
@@ -499,7 +499,7 @@ fn a_host_that_differs_in_every_timed_run_is_named_with_its_evidence() {
             }
             run.parts[1].response_p50_ns = times[run.iteration as usize - 1];
         }
-        // Clients that three hosts cannot have alike have rates that differ.
+        // If clients cannot be divided evenly among three hosts, rates differ.
         let mut found = differing(&record);
         found.retain(|found| found.quantity == "median latency");
         found

@@ -1,7 +1,7 @@
 //! Whether the load generator's own lateness shows in the latency of an open loop.
 //!
-//! Latency counts from the intended start, so it contains the schedule lag, as it must. A lag falsifies nothing as long as percentiles
-//! with and without it are the same; how it compares to the median of answers that it hardly ever meets says nothing of that.
+//! Latency counts from the intended start, so it contains the schedule lag, as it must. A lag does no harm as long as percentiles with
+//! and without it are the same; comparing it with the median latency would not show that, because a lag hits few requests.
 
 use super::bounds::percent;
 use webstone_model::record::IterationRecord;
@@ -27,15 +27,15 @@ impl Lateness {
     }
 }
 
-/// The percentile that the lag made longer by most; `None` where it made none longer, and where the distributions are not known.
+/// The percentile that the lag made longer most; `None` where it made none longer, and where the distributions are not known.
 pub(super) fn of(run: &IterationRecord) -> Option<Lateness> {
     let open_loop = run.measured.open_loop.as_ref()?;
     let (with, without) = (&run.measured.histograms.response, &open_loop.uncorrected.response);
     if with.is_empty() || without.is_empty() {
         return None;
     }
-    // The difference between the two distributions is also what arrivals waited for a client, which is the server's doing; the
-    // generator's part of it is no more than its lag.
+    // The two distributions differ also by the time that arrivals waited for a client, which is the server's doing; the
+    // generator's part is no more than its lag.
     let has_waited = open_loop.waited + open_loop.queued + open_loop.carried_in > 0;
     let later = PERCENTILES.into_iter().filter_map(|percentile| {
         let at = |of: &webstone_measure::metrics::Histogram| of.value_at_percentile(percentile);
@@ -68,7 +68,7 @@ mod tests {
 
     #[test]
     fn a_lag_that_hardly_any_answer_meets_shows_nowhere() {
-        // 10,000 a second to a fast server: p99 of the lag 36 µs, of 60 µs of latency.
+        // 10,000 per second to a fast server: p99 of the lag 36 µs, of 60 µs of latency.
         let answers: Vec<(u64, u64)> = (0..10_000)
             .map(|n| (if n % 50 == 7 { 220_000 } else { 60_000 }, if n % 90 == 0 { 36_000 } else { 1_500 }))
             .collect();

@@ -1,7 +1,7 @@
 //! Slices of a window: when one is left out, and what those that are left out make of the rest.
 //!
 //! They are in no figure, and yet they count. Otherwise a window in which a slice lost 4 % would be worth less than one in which the same
-//! slice lost 6 % and is therefore left out. So every slice counts with what it lost, but with no more than it may lose and be kept.
+//! slice lost 6 % and is therefore left out. So every slice counts with what it lost, but at most with what a kept slice may lose.
 
 use super::bounds::{TAKEN_PERCENT_CLEAN, TAKEN_PERCENT_VOID};
 use super::disturbance::{self, Loss, LossKind, Worth};
@@ -18,7 +18,7 @@ pub struct SliceLoss {
     pub left_out: Option<String>,
 }
 
-/// What was taken in a slice, which is a window of its own here.
+/// What was taken in a slice, which is judged like a window.
 pub fn lost_in_slice(record: &RunRecord, slice: &IterationRecord) -> SliceLoss {
     let losses = disturbance::all(record, slice);
     let percent = 100.0 * (1.0 - kept(losses.iter()));

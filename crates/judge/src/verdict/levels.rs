@@ -144,7 +144,7 @@ impl Noise {
             }
         };
         let is_void = |loss: &&Loss| loss.worth == Worth::Void;
-        // Others that ran are not in its CPU time, unless they crowd its CPU.
+        // CPU time of other programs is not in its own, unless they crowd its CPU.
         let costs = |loss: &&Loss| match loss.kind {
             LossKind::Taken => !loss.by_programs,
             LossKind::Slow | LossKind::Crowded | LossKind::LeftOut => true,
@@ -175,15 +175,15 @@ impl Noise {
     }
 }
 
-/// The part of a window without any loss, from 0 to 1, as if no two losses had coincided: those of load generator and server are multiplied.
-/// Of several workers, or several hosts of a server, the one that lost most counts.
+/// The part of a window without any loss, from 0 to 1, as if no two losses had coincided: those of load generator and server are
+/// multiplied. Of several workers, or several hosts of a server, the one that lost most counts.
 pub(super) fn kept<'a>(losses: impl Iterator<Item = &'a Loss>) -> f64 {
     let mut least: BTreeMap<(bool, u8), f64> = BTreeMap::new();
     let mut of_slices = 1.0_f64;
     for loss in losses {
         let share = loss.percent_max / 100.0;
         if loss.kind == LossKind::LeftOut {
-            // It has what the others have, and what was left out.
+            // This contains the losses of kept slices, too, so it is not multiplied with them.
             of_slices = of_slices.min(1.0 - share);
             continue;
         }

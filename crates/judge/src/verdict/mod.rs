@@ -175,8 +175,8 @@ pub enum Cause {
 }
 
 impl Cause {
-    /// Whether it says only that figures prove nothing: the load generator, other programs or the shortness of the run stand in
-    /// their way. Of the others, something does not work.
+    /// Whether the cause is the measurement (the load generator, other programs, a run that is too short), so that figures
+    /// prove nothing. The other causes mean that something does not work.
     pub fn is_of_measuring(self) -> bool {
         match self {
             Cause::GeneratorSaturated

@@ -1,4 +1,4 @@
-//! What makes a run INVALID, NOISY or INCONCLUSIVE. One function a cause; each reason carries the measured value and the limit that it broke.
+//! What makes a run INVALID, NOISY or INCONCLUSIVE. One function per cause; each reason has the measured value and the limit that it broke.
 
 use super::bounds::{
     CROWDED_COST_PERCENT, CROWDED_PERCENT_CLEAN, ERRORS_PERCENT_MAX, GENERATOR_WINDOW_NS_MIN,
@@ -55,8 +55,8 @@ fn disturbed(record: &RunRecord, run: &IterationRecord, reasons: &mut Vec<Reason
     let losses = disturbance::losses(record, run);
     let together = disturbance::judged_with(record, run);
     let is_first = std::ptr::eq(together[0], run);
-    // One sentence a window, or for all that are judged together: the worst tells what to do, and the others would say the same of
-    // the next CPU.
+    // One sentence per window, or for all that are judged together: the worst loss shows what to do, and the others would say the
+    // same of the next CPU.
     let Some(worst) = losses.first() else { return };
     match worst.kind {
         LossKind::Gone => {
@@ -202,9 +202,8 @@ fn identities(run: &IterationRecord, reasons: &mut Vec<Reason>) {
     }
 }
 
-/// Over all iterations of a level, so that one bad second of a short iteration does not condemn a long run; but one in which
-/// nothing succeeded measures something else than the others: clients that are refused wait, and fail too seldom to
-/// show in a share.
+/// Over all iterations of a level, so that one bad second of a short iteration does not condemn a long run. But an iteration
+/// in which nothing succeeded counts by itself: clients that are refused wait, and fail too seldom to show in a share.
 fn errors(runs: &[&IterationRecord], reasons: &mut Vec<Reason>) {
     let sum = |of: fn(&IterationRecord) -> u64| runs.iter().map(|run| of(run)).fold(0, u64::saturating_add);
     let succeeded = sum(|run| run.measured.counts.succeeded);
@@ -237,7 +236,7 @@ fn errors(runs: &[&IterationRecord], reasons: &mut Vec<Reason>) {
 fn unanswered(runs: &[&IterationRecord], reasons: &mut Vec<Reason>) {
     let share = stalled_share(runs) * 100.0;
     let sum = |of: fn(&IterationRecord) -> u64| runs.iter().map(|run| of(run)).fold(0, u64::saturating_add);
-    // Of those without an answer at all it is said that nothing succeeded.
+    // If nothing succeeded at all, another reason says so.
     if share <= STALLED_PERCENT_MAX || sum(|run| run.measured.counts.succeeded) == 0 {
         return;
     }
@@ -287,7 +286,7 @@ fn saturated(record: &RunRecord, run: &IterationRecord, reasons: &mut Vec<Reason
     for maker in run.load_makers() {
         for (number, worker) in maker.workers.iter().enumerate() {
             let used = worker_percent(worker, run.measured.window_ns);
-            // Who shares its CPU with the server waits for that, and not because it has too much to do itself.
+            // A worker that shares its CPU with the server waits for the server, and not because it has too much to do itself.
             let waited = match disturbance::shares_its_cpu(record, &maker, worker) {
                 true => 0.0,
                 false => run_queue_percent(worker, run.measured.window_ns),
@@ -314,7 +313,7 @@ fn saturated(record: &RunRecord, run: &IterationRecord, reasons: &mut Vec<Reason
     }
 }
 
-/// A relay that used up its CPU, lost what it was not to lose, or was late: the path was another than was asked for.
+/// A relay that used up its CPU, lost what it was not to lose, or was late: the path was not as asked for.
 fn relayed(record: &RunRecord, run: &IterationRecord, reasons: &mut Vec<Reason>) {
     let (Some(used), Some(path)) = (run.host.as_ref().and_then(|host| host.path), record.spec.server.path)
     else {
@@ -380,7 +379,7 @@ fn schedule(record: &RunRecord, run: &IterationRecord, reasons: &mut Vec<Reason>
 
 /// A search for an SLO goes beyond the load that a server can carry, to know where that is: what breaks there is what was
 /// sought. And a generator that is late or at its limit only makes an SLO harder to keep: what counts as kept is kept
-/// anyway, so its faults count where they may be what broke the SLO.
+/// anyway, so its faults count only where they may be what broke the SLO.
 fn sought(record: &RunRecord, reasons: &mut Vec<Reason>) {
     let (Some(find), Some(finding)) = (&record.spec.find, search::of_record(record)) else { return };
     let Some(search) = search::search_of(record) else { return };
@@ -397,7 +396,7 @@ fn sought(record: &RunRecord, reasons: &mut Vec<Reason>) {
         // What neither generator nor noise can break was broken by the server.
         let may_have_broken = || load == edge && !search.is_broken_for_sure(load);
         match reason.cause {
-            // Where the SLO limits them, it is what judges them.
+            // If the SLO limits errors, the SLO judges them.
             Cause::Errors => load < edge && !search.limits_errors(),
             Cause::NothingSucceeded | Cause::Unanswered | Cause::ClientsStarved => load < edge,
             // Noise only makes an SLO harder to keep, too.
@@ -442,7 +441,7 @@ fn starved(record: &RunRecord, run: &IterationRecord, reasons: &mut Vec<Reason>)
     reasons.push(of_run(run, Cause::ClientsStarved, measured, "0 clients".to_owned(), &sentence));
 }
 
-/// A percentage at its limit or beyond, with as many decimals as it takes not to look equal to it where it is not.
+/// A percentage at its limit or beyond, with enough decimals to differ from the limit where it does.
 fn rounded(value: f64, limit: f64) -> String {
     let decimals = (1..6).find(|decimals| format!("{value:.decimals$}") != format!("{limit:.decimals$}"));
     format!("{value:.*} %", decimals.unwrap_or(1))

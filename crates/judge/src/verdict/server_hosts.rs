@@ -16,7 +16,7 @@ pub(super) struct ServerHost<'a> {
     pub(super) cpus: &'a [u32],
     /// What the server used there.
     pub(super) server: Option<&'a ServerUse>,
-    /// How long the window had been open, at most, when it was first looked at.
+    /// How long the window had been open, at most, when its counters were first read.
     pub(super) delay_ns: u64,
 }
 
@@ -28,7 +28,7 @@ pub(super) fn agents(record: &RunRecord) -> Vec<Option<u32>> {
     }
 }
 
-/// All that were looked at in a window.
+/// All hosts that were monitored in a window.
 pub(super) fn in_window<'a>(record: &'a RunRecord, run: &'a IterationRecord) -> Vec<ServerHost<'a>> {
     let target = &record.target;
     if target.agents.is_empty() {
@@ -57,8 +57,8 @@ pub(super) fn in_window<'a>(record: &'a RunRecord, run: &'a IterationRecord) -> 
     run.server_hosts.iter().filter_map(seen).collect()
 }
 
-/// A window in which somebody was to observe the server and was too late, or did not come back: what it lost is not known. On this host
-/// that tells of a machine so busy that nothing measured on it counts.
+/// A window in which the server was monitored too late, or not to the end: what it lost is unknown. On this host that shows a machine
+/// so busy that nothing measured on it counts.
 pub(super) fn missing(record: &RunRecord, run: &IterationRecord) -> Option<Loss> {
     let why = run.server_missing.as_ref()?;
     Some(Loss {
@@ -98,7 +98,7 @@ pub(super) fn named(record: &RunRecord, agent: Option<u32>) -> String {
     agent.map_or_else(|| "the server".to_owned(), |agent| format!("the {}", record.server_host_named(agent)))
 }
 
-/// Whether the CPUs of a host that makes load are those that the server's are numbered with: CPU 1 of another host is another CPU.
+/// Whether CPU numbers of a host that makes load mean the server's CPUs: CPU 1 of another host is another CPU.
 pub(super) fn are_numbered_alike(record: &RunRecord, maker: &LoadMaker<'_>, agent: Option<u32>) -> bool {
     let generator = record.generator_of(maker);
     match (maker.generator, agent) {

@@ -142,7 +142,7 @@ fn a_saturated_host_is_named_whichever_it_is() {
         );
         assert!(sentence.starts_with(&expected), "{sentence}");
     }
-    // Together they used less than their CPUs: neither is.
+    // Neither used all of its own CPUs.
     let (resource, sentence) = limit(&two(300, 400));
     assert_eq!(resource, LimitingResource::Unknown, "{sentence}");
 }
@@ -175,7 +175,7 @@ fn a_host_that_was_not_measured_leaves_the_bottleneck_unknown() {
     let (resource, sentence) = limit(&record);
     assert_eq!(resource, LimitingResource::Unknown);
     assert!(sentence.contains("the CPU time of the server host web2 was not measured"), "{sentence}");
-    // Where another is at its limit, that is known all the same.
+    // Where another host is at its limit, that is known nevertheless.
     for run in &mut record.iterations {
         run.server_hosts[0] = there(0, 594);
     }

@@ -1,12 +1,12 @@
-//! CPUs of the server that did less in their time than before: no counter tells of a neighbour on the same core, of another
-//! virtual machine that uses up its caches, or of a lower clock. What tells is a fixed piece of work, timed a hundred times a
-//! second ([`CpuWatch`]).
+//! CPUs of the server that did less in their time than before. No counter shows a neighbour on the same core, another virtual
+//! machine that uses up its caches, or a lower clock; a fixed piece of work does, timed a hundred times a second
+//! ([`CpuWatch`]).
 //!
-//! A CPU is compared with itself at its best in windows of the same level: those put the same load on it, so whatever slows it
-//! down in all of them alike, as a clock that falls with the load does, is a property of the machine. A window is void by what was known when it ended,
+//! A CPU is compared with itself at its best in windows of the same level: those put the same load on it, so whatever slows it down in all
+//! of them alike, as a clock that falls with the load does, is a property of the machine. A window is void by what was known when it ended,
 //! since it is repeated then or never; what later windows show can still leave doubt.
 //!
-//! It is weighed by the server's own share of the CPU: who has it for a thirtieth of the time loses a thirtieth of what it is slower.
+//! It is weighed by the server's own share of the CPU: a server that has it for a thirtieth of the time loses a thirtieth of the slowdown.
 
 use webstone_model::record::{CpuWatch, HostUse, IterationRecord, RunRecord};
 
@@ -32,7 +32,7 @@ fn is_busy(host: &HostUse, cpu: u32) -> bool {
 }
 
 /// The part of one CPU's time that the server, or the origin of a proxy, had or waited for, from 0 to 1. It may all have been this CPU's.
-/// What it waited counts, so that who takes the CPU from it does not make less of its being slow. 1 where nothing is known of it.
+/// Waiting counts, or a program that takes the CPU would make its slowness count less. 1 where nothing is known of it.
 fn share(record: &RunRecord, run: &IterationRecord, there: ServerHost<'_>) -> f64 {
     let origin = run.origin.as_ref().and_then(|origin| origin.server.as_ref());
     let (Some(used_ns), window_ns @ 1..) =
@@ -84,7 +84,7 @@ fn of_cpu(
     })
 }
 
-/// The shortest that the piece of work took a CPU in windows of this level, the void ones too.
+/// The shortest time that the piece of work took on a CPU in windows of this level, the void ones included.
 fn best(
     record: &RunRecord,
     run: &IterationRecord,

@@ -20,7 +20,7 @@ use webstone_workload::builtin;
 pub(super) const SECOND: u64 = 1_000_000_000;
 const LEVELS: [u32; 9] = [20, 30, 40, 50, 60, 70, 80, 90, 100];
 
-/// Ten minutes of 1,000 requests a second of 2 ms each, with a generator at a half and a server at 60 %.
+/// Ten minutes of 1,000 requests per second of 2 ms each, with a generator at a half and a server at 60 %.
 fn iteration(clients: u32, iteration: u32) -> IterationRecord {
     let mut measured = Measured {
         window_ns: 600 * SECOND,
@@ -340,7 +340,7 @@ fn limits_are_not_broken_by_what_lies_below_them() {
         run.schedule = Some(ScheduleKept {
             asked_rate: 1000.0,
             offered_rate: 990.5,
-            // Of whatever length, where no percentile shows it.
+            // A lag does not count if no percentile shows it.
             lag_p99_ns: 900_000,
             ..ScheduleKept::default()
         });

@@ -1,5 +1,5 @@
-//! The reasons of a verdict as people read them: one sentence per cause, then the other levels that it affects. The same
-//! sentence of every iteration of every level would hide the other causes.
+//! The reasons of a verdict as people read them: one sentence per cause, then the other levels that it affects.
+//! Repeating the sentence for every iteration of every level would hide the other causes.
 
 use super::{Cause, LevelVerdict, Reason, Standing, Verdict};
 
@@ -48,13 +48,13 @@ impl Verdict {
         told(self.decisive())
     }
 
-    /// Why it is invalid, or else what makes it noisy or inconclusive; those of a cause side by side.
+    /// Why it is invalid, or else what makes it noisy or inconclusive, grouped by cause.
     pub fn decisive(&self) -> &[Reason] {
         if self.reasons.is_empty() { &self.doubts } else { &self.reasons }
     }
 }
 
-/// Percent without decimals, and never less than it is.
+/// Percent without decimals, rounded up.
 fn whole(percent: f64) -> String {
     format!("{:.0} %", percent.ceil())
 }

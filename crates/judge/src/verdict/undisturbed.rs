@@ -5,8 +5,8 @@
 //! squares, and r₀ is the estimate. Its interval comes from resampling blocks of slices, because neighbours are alike (H. R. Künsch,
 //! *The Jackknife and the Bootstrap for General Stationary Observations*, Annals of Statistics 17(3), 1989).
 //!
-//! It is made only where slices reach from clean to disturbed. What is taken from all of them alike is not seen in their
-//! differences: beside a busy loop that took 33 to 48 % of every slice, this line said 63,000 to 73,000 requests/s of a server that gives 82,000.
+//! It is made only where slices reach from clean to disturbed. What is taken from all of them alike does not show in their differences:
+//! beside a busy loop that took 33 to 48 % of every slice, this line gave 63,000 to 73,000 requests/s for a server of 82,000.
 
 use serde::{Deserialize, Serialize};
 
@@ -93,8 +93,8 @@ fn measured_rate(runs: &[&IterationRecord]) -> f64 {
     if window_ns > 0.0 { sum(|run| run.measured.counts.succeeded) * 1e9 / window_ns } else { 0.0 }
 }
 
-/// The slices of a window; `None` if one had no valid response. A window in which none was disturbed has no slices in the record: all were
-/// as the whole.
+/// The slices of a window; `None` if one had no valid response. A window in which none was disturbed has no slices in the record: each was
+/// like the whole.
 fn points(record: &RunRecord, run: &IterationRecord, slice_ns: u64) -> Option<Vec<Point>> {
     let point = |requests: u64, ns: u64, kept: f64| {
         let rate = requests as f64 / ns as f64 * 1e9;

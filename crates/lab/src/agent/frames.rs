@@ -1,7 +1,7 @@
-//! How messages travel between a run and an agent: a greeting of one line, then frames of four bytes of length (big-endian) and
-//! as many of JSON. A frame whose length has its highest bit set is a piece of a payload, bytes that belong to the next message
-//! which announces one: data too large for a frame travels in pieces, and is accepted only complete and with the right check
-//! sum.
+//! How messages travel between a run and an agent: a greeting of one line, then frames, each with its length in four bytes
+//! (big-endian) and that many bytes of JSON. A frame whose length has its highest bit set is a piece of a payload, bytes that
+//! belong to the next message which announces one: data too large for a frame travels in pieces, and is accepted only complete
+//! and with the right check sum.
 //!
 //! JSON, not a binary form: parts of records travel, which leave out fields that are empty, and a form that does not name its
 //! fields cannot read those back. A window is two messages of some kilobytes.
@@ -63,7 +63,7 @@ pub enum FrameError {
     /// A payload is not what its message says.
     #[error("a payload of {0} came damaged: {1}")]
     Payload(&'static str, String),
-    /// Nothing that is known.
+    /// Not a known message.
     #[error("a message is invalid: {0}")]
     Garbled(String),
 }
@@ -190,7 +190,7 @@ impl<R: Read> Frames<R> {
         self.next_with(|_| true)
     }
 
-    /// Waits for one message. Pieces that have come are its own where it `has_payload`; others go between them.
+    /// Waits for one message. If it `has_payload`, it gets the pieces that have come; other messages may come between them.
     pub(super) fn next_with<T: DeserializeOwned>(
         &mut self,
         has_payload: impl Fn(&T) -> bool,

@@ -155,7 +155,7 @@ impl GeneratorAgent {
         let _ = self.tell.as_ref().map(|tell| tell.send(frame));
     }
 
-    /// From now on dropping it waits for its end for a moment only: the user has interrupted.
+    /// From now on, dropping it waits for its end only for a moment: the user has interrupted.
     pub fn hurry(&mut self) {
         self.process.hurry();
     }

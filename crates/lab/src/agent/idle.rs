@@ -10,7 +10,7 @@ use tracing::info;
 
 use crate::interrupt::Interrupt;
 
-/// Between two looks.
+/// Time between two checks.
 const LOOK: Duration = Duration::from_millis(500);
 
 /// Returns after `idle` without another process of this program in this process-id namespace, or on a signal.
@@ -35,7 +35,7 @@ fn wait_below(proc: &Path, own: u32, idle: Duration, interrupt: &Interrupt) {
 /// Whether a process beside `own` runs the same file.
 fn is_used(proc: &Path, own: u32) -> bool {
     let program = |process: &Path| {
-        // The link leads to the file itself, even where its name has another by now.
+        // The link leads to the file itself, even if its name now belongs to another.
         let file = fs::metadata(process.join("exe")).ok()?;
         Some((file.dev(), file.ino()))
     };

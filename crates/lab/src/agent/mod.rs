@@ -3,7 +3,7 @@
 //! closes and the agent ends.
 //!
 //! It has two roles. It *watches* a server on its own host by `window::Window`, as a run does on its own; an agent is notified
-//! of the same events (a level starts, its window opens, its window closes) as the sweep's own `Window`. Or it *makes load*:
+//! of the same events (a level starts, its window opens, a slice of it ends, it closes) as the sweep's own `Window`. Or it *makes load*:
 //! that role is in the runner, which has the load generator.
 //!
 //! `frames` carries messages, `messages` and `load` define them, `serve` is the agent, `process` this side's end of the stream,

@@ -227,7 +227,7 @@ impl AgentProcess {
     }
 }
 
-/// That it speaks as we do.
+/// Checks that it speaks our version of the protocol.
 pub(super) fn same_protocol(command: &str, version: &str, greeting: &Greeting) -> Result<(), AgentError> {
     if greeting.protocol == PROTOCOL {
         return Ok(());

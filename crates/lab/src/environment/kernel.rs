@@ -7,7 +7,7 @@ use super::processor::cpu_info;
 use crate::machine::{Root, control_group};
 use webstone_store::redaction;
 
-/// Directories of settings that are kept whole, and the names in them that are.
+/// Directories of settings, and prefixes of the names in them that are kept.
 const SETTINGS: [(&str, &[&str]); 7] = [
     ("net/ipv4", &["tcp_", "ip_local_", "ip_unprivileged_port_start", "udp_mem", "ip_no_pmtu_disc"]),
     ("net/core", &[""]),
@@ -55,7 +55,7 @@ pub(super) fn gather(facts: &mut Facts<'_>) {
     );
 }
 
-/// Of the process itself, which no root below which tests lay out files can show.
+/// Facts of the process itself, which tests cannot lay out as files.
 pub(super) fn of_process(facts: &mut Facts<'_>) {
     let variables: Map<String, Value> = std::env::vars_os()
         .filter_map(|(name, value)| Some((name.into_string().ok()?, value.to_string_lossy().into_owned())))

@@ -67,7 +67,7 @@ pub fn of_host(root: &Root, towards: &BTreeSet<IpAddr>, here: bool) -> BTreeMap<
     facts.finish()
 }
 
-/// What tells one host from another: program, kernel and processor, which are read at once.
+/// What distinguishes one host from another: program, kernel and processor, which are read at once.
 pub fn identifying(root: &Root) -> BTreeMap<String, Value> {
     let mut facts = Facts::below(root);
     facts.add("architecture", "this program", Some(std::env::consts::ARCH));

@@ -1,6 +1,6 @@
-//! Which services ran beside the benchmark: the units of systemd that are active, or without systemd the programs that lead a
-//! session of their own without a terminal, as a daemon does (daemon(7)). Their children are not listed. Names of programs and
-//! units only, and how many users are logged in: the part of a unit's name after `@` is left out, because it may be a user, an address or a device, and command
+//! Which services ran beside the benchmark: the units of systemd that are active, or without systemd the programs that lead a session of
+//! their own without a terminal, as a daemon does (daemon(7)). Their children are not listed. Names of programs and units only, and how
+//! many users are logged in: the part of a unit's name after `@` is left out, because it may be a user, an address or a device, and command
 //! lines are not read.
 
 use std::collections::BTreeMap;

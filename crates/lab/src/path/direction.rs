@@ -1,7 +1,7 @@
-//! One direction of a path: which packets are lost, and when the others are due. No I/O and no clock: times are nanoseconds of the caller's.
+//! One direction of a path: which packets are lost, and when the others are due. No I/O, no clock: times, in nanoseconds, are the caller's.
 //!
-//! Losses are drawn by a seed, a number a packet: the same packets in the same order lose the same. Jitter is drawn apart, so that it changes no
-//! loss. Packets never overtake each other: one that takes longer keeps those after it back.
+//! Losses are drawn from a seed, one number per packet: the same packets in the same order have the same losses. Jitter is drawn
+//! separately, so that it changes no loss. Packets never overtake each other: one that takes longer delays those after it.
 
 use std::collections::VecDeque;
 

@@ -2,9 +2,9 @@
 //! packets.
 //!
 //! The thread that makes a path moves into a network namespace of its own, with everything that it starts from then on: the load
-//! generator's threads, checks, readers of the kernel's counters. It comes back when the last path is dropped, so paths stay on the thread that made
-//! them. The server has the relay's other namespace ([`Path::within`]). Nothing of the host's own network is touched, and everything is gone
-//! when the processes are: the relay and the server end with this program, however it ends.
+//! generator's threads, checks, readers of the kernel's counters. It comes back when the last path is dropped, so paths stay on the thread
+//! that made them. The server has the relay's other namespace ([`Path::within`]). Nothing of the host's own network is touched, and
+//! everything is gone when the processes are: the relay and the server end with this program, however it ends.
 
 mod devices;
 mod direction;

@@ -1,8 +1,8 @@
 //! The relay of a path, a process of its own: it takes IP packets from a TUN device in the clients' network namespace and one in the
 //! server's, and gives each to the other end when it is due, or never.
 //!
-//! Packets, not bytes of TCP: a lost one is lost for the kernel's TCP as well as for QUIC, and each retransmits it by its own rules. The devices
-//! offer neither segmentation nor check sums, so that what is read is what would be on a wire: packets of at most the MTU.
+//! Packets, not bytes of TCP: a lost one is lost for the kernel's TCP as well as for QUIC, and each retransmits it by its own rules. The
+//! devices offer neither segmentation nor check sums, so that what is read is what would be on a wire: packets of at most the MTU.
 
 use std::io::{self, Write};
 use std::net::IpAddr;
@@ -134,7 +134,7 @@ fn read(from: &OwnedFd, packet: &mut [u8], woke_ns: u64, direction: &mut Directi
     Ok(())
 }
 
-/// Not what IPv6 sends by itself on any device that is up, to discover routers and groups: to groups, and from addresses of the link.
+/// Whether a packet is of the run. IPv6 sends others by itself on any device that is up: to groups, and from addresses of the link.
 fn is_of_run(packet: &[u8]) -> bool {
     match packet.first().map(|first| first >> 4) {
         Some(4) => true,

@@ -15,7 +15,7 @@ use rustls::{ClientConfig, ClientConnection, RootCertStore, StreamOwned};
 const PREFACE: &[u8] = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n\0\0\0\x04\0\0\0\0\0";
 /// Type of SETTINGS, in the fourth byte of a frame.
 const SETTINGS: u8 = 4;
-/// Most bytes of an answer that are looked at.
+/// Most bytes of an answer that are read.
 const ANSWER_BYTES_MAX: u64 = 1 << 20;
 
 /// How a server is asked.

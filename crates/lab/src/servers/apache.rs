@@ -37,7 +37,7 @@ const STOCK_MODULES: [&str; 19] = [
     "status",
     "log_config",
 ];
-/// What is left of them for files alone.
+/// Those of them that serving files needs.
 const TUNED_MODULES: [&str; 4] = ["authz_core", "dir", "mime", "log_config"];
 /// Where distributions keep modules.
 pub(super) const MODULE_PLACES: [&str; 4] =
@@ -160,7 +160,7 @@ impl Driver for Apache {
     }
 }
 
-/// What an MPM is told.
+/// The settings of an MPM.
 struct Mpm {
     text: String,
     processes: String,

@@ -11,7 +11,7 @@ use super::{Choice, Disclosure, Driver, Setup, Site, counted};
 
 pub(super) struct Envoy;
 
-/// Its format is told by its name.
+/// The ending states the format.
 const FILE: &str = "envoy.yaml";
 const API: &str = "type.googleapis.com/envoy.extensions";
 

@@ -1,5 +1,5 @@
-//! HAProxy before an origin. The stock profile is Debian's `haproxy.cfg` with a frontend and a backend, which it has none of.
-//! Its log goes to standard output instead of syslog, and from there into a file: no syslog is needed, and none is flooded.
+//! HAProxy before an origin. The stock profile is Debian's `haproxy.cfg`, with a frontend and a backend, which Debian's has not. Its log
+//! goes to standard output instead of syslog, and from there into a file: no syslog is needed, and none is flooded.
 
 use std::path::PathBuf;
 

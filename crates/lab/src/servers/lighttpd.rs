@@ -25,7 +25,7 @@ server.http-parseopts = (
 
 /// The largest `server.max-fds` that lighttpd takes, a place short of the limit that started servers have.
 const FILES_MAX: u16 = 65_535;
-/// Connections that lighttpd takes where nothing is said: a third of its 4,096 files.
+/// Connections that lighttpd takes by default: a third of its 4,096 files.
 const STOCK_CONNECTIONS: u64 = 1_365;
 
 impl Driver for Lighttpd {

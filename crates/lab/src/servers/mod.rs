@@ -159,11 +159,11 @@ pub struct Setup {
 pub struct Disclosure {
     /// Its access log.
     pub logging: String,
-    /// Whether it looks names up for it.
+    /// Whether it looks up host names for that log.
     pub dns: String,
     /// Processes and threads.
     pub processes: String,
-    /// What it keeps at hand.
+    /// What it caches.
     pub caching: String,
     /// Its TLS and HTTP/2.
     pub tls: String,
@@ -210,7 +210,7 @@ pub enum Choice {
     Http1,
 }
 
-/// TLS as a specification asks for it; without, no choice about it is made.
+/// The TLS settings of a specification; without TLS, the defaults, which make no choice.
 fn tls_of(spec: &ServerSpec) -> ServerTls {
     spec.tls.clone().unwrap_or_default()
 }

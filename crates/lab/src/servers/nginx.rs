@@ -179,7 +179,7 @@ pub(super) fn whole(site: &Site, http: &str, caching: &str) -> Setup {
     setup
 }
 
-/// What is told of an access log.
+/// What is disclosed of an access log.
 pub(super) fn logging(site: &Site, how: &str) -> String {
     match site.log(true) {
         Some(_) => format!("access log, combined format{how}"),

@@ -1,5 +1,5 @@
-//! nginx before an origin, and with `--server-cache` as a cache of its answers. Everything but the location is nginx's as it
-//! serves files.
+//! nginx before an origin, and with `--server-cache` as a cache of its answers. Everything but the location is as for nginx
+//! that serves files.
 
 use webstone_model::spec::Software;
 

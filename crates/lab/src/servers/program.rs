@@ -131,7 +131,7 @@ fn is_program(path: &Path) -> bool {
     path.metadata().is_ok_and(|found| found.is_file() && found.permissions().mode() & 0o111 != 0)
 }
 
-/// What a program says to one argument, on either stream.
+/// What a program prints for one argument, on either stream.
 fn asked(program: &Path, argument: impl AsRef<OsStr>) -> String {
     let mut command = Command::new(program);
     only_inherited(&mut command);

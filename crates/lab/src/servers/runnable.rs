@@ -247,7 +247,7 @@ mod tests {
         );
         assert_eq!(starts(&lacking).unwrap_err().why, "cannot start it: No module named 'x'");
         assert_eq!(starts(Path::new("/bin/true")), Ok(()));
-        // This thread is who it was.
+        // This thread has its own identity again.
         assert!(rustix::process::geteuid().is_root() && fs::read(&hidden).is_ok());
     }
 }

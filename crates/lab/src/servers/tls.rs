@@ -1,5 +1,5 @@
-//! TLS and HTTP/2 of servers: what each is told of its certificate, of versions, and of what lets clients resume sessions. The
-//! words of a server that fill lines of its own are here; where they stand, its driver says.
+//! TLS and HTTP/2 of servers: how each is configured with its certificate, versions, and what lets clients resume sessions.
+//! The lines of each server's configuration are here; its driver puts them in their place.
 //!
 //! Versions are always written out: the defaults of a server's build or the system's OpenSSL are nobody's choice.
 
@@ -147,7 +147,7 @@ pub fn missing(spec: &ServerSpec) -> Option<(&'static str, &'static str)> {
 
 const LIGHTTPD_PLACES: [&str; 3] = ["/usr/lib/lighttpd", "/usr/lib64/lighttpd", "/usr/local/lib/lighttpd"];
 
-/// What nginx has in `server`, behind `listen`.
+/// What nginx has in `server`, after `listen`.
 pub(super) fn nginx(site: &Site) -> String {
     let Some(tls) = &site.tls else { return String::new() };
     // Debian's nginx.conf, with the versions that are left of its list.
@@ -250,7 +250,7 @@ pub(super) fn apache_modules(site: &Site) -> Vec<&'static str> {
     modules
 }
 
-/// What Apache is told.
+/// Apache's settings.
 pub(super) fn apache(site: &Site) -> String {
     let http2 = |over_tls: bool| match (site.spec.http2, over_tls) {
         (false, false) => "",
@@ -292,7 +292,7 @@ pub(super) fn apache(site: &Site) -> String {
     }
 }
 
-/// What lighttpd is told.
+/// lighttpd's settings.
 pub(super) fn lighttpd(site: &Site) -> String {
     // On by default over TLS.
     let http2 = match site.spec.http2 {
@@ -330,7 +330,7 @@ pub(super) fn caddy(site: &Site) -> String {
     )
 }
 
-/// Protocols that Caddy is told, where it is told any.
+/// The setting of Caddy's protocols, if it needs one.
 pub(super) fn caddy_protocols(site: &Site) -> Option<&'static str> {
     match (site.tls.is_some(), site.spec.http2) {
         (true, _) if site.spec.http3 && site.second().is_some() => Some("h1 h2 h2c h3"),

@@ -1,5 +1,5 @@
-//! What limited each level, and the run at its peak: in which order the resources are asked, and the sentences. What each of
-//! them did stands in a file of its own.
+//! What limited each level, and the run at its peak: the order in which resources are checked, and the sentences. Each
+//! resource has a file of its own.
 //!
 //! A sentence must never say what the tables of its own record refute. So a bottleneck is named only where something was at its
 //! ceiling, or where both sides were idle while answers were due; of everything between, the figures are given and nothing is
@@ -29,9 +29,9 @@ use webstone_model::record::{IterationRecord, RunRecord};
 
 /// CPU time of a thread in percent of the window, from which on one CPU is its ceiling: as for a worker of the generator.
 const THREAD_CPU_PERCENT_MAX: f64 = WORKER_CPU_PERCENT_MAX;
-/// What other programs took of the server's CPUs, in percent, from which on it cannot be told what it would have done with it.
+/// What other programs took of the server's CPUs, in percent, from which on it is unknown what the server would have done with it.
 const OTHERS_PERCENT_MAX: f64 = 5.0;
-/// Time for which a quota held the server up, in percent of the window, from which on the quota limits.
+/// Time for which a quota throttled the server, in percent of the window, from which on the quota limits.
 const QUOTA_PERCENT_MAX: f64 = 5.0;
 /// The busiest CPU of the server and the busiest worker of the generator, added, in percent: up to here both are idle. They may
 /// work in turn, so that what one leaves free is the other's time; below half, most of an answer's time was spent on neither.
@@ -226,7 +226,7 @@ fn of_level(record: &RunRecord, runs: &[&IterationRecord], plateau: Option<u32>)
     if let Some((cpu, stolen)) = stolen.filter(|(_, stolen)| *stolen >= STOLEN_PERCENT_MAX) {
         return told(&format!("the hypervisor gave {stolen:.0} % of {cpu} to others"));
     }
-    // A server that neither ran nor waited for a CPU lacked none, whatever had them.
+    // A server that neither ran nor waited for a CPU lacked none, whatever kept them busy.
     let is_idle = record.target.origin.is_none()
         && hosts.iter().all(|host| {
             host.wanted_in_all().is_some_and(|wanted| wanted + generator.wanted() <= IDLE_PERCENT_MAX)

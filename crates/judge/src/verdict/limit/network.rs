@@ -16,7 +16,7 @@ pub(super) struct FullestInterface {
     pub(super) used: f64,
 }
 
-/// The fullest link over all iterations of a level. Nothing of a loopback, which has no speed.
+/// The fullest link over all iterations of a level. `None` for a loopback, which has no speed.
 pub(super) fn link(record: &RunRecord, runs: &[&IterationRecord]) -> Option<FullestInterface> {
     let here = makers(runs).into_iter().filter_map(|(generator, hosts)| {
         let whose = generator.map(|number| format!("generator {}'s ", number + 1)).unwrap_or_default();
@@ -30,8 +30,8 @@ pub(super) fn link(record: &RunRecord, runs: &[&IterationRecord]) -> Option<Full
     here.chain(there).max_by(|a, b| a.used.total_cmp(&b.used))
 }
 
-/// How full the lines of clients with lines of their own were while they waited for answers, if that was what they
-/// waited for.
+/// How full the clients' lines were while they waited for answers, if each has a line of its own and waited for
+/// that.
 pub(super) fn full_lines(record: &RunRecord, runs: &[&IterationRecord]) -> Option<String> {
     let line = record.spec.client.bandwidth?;
     let sum = |of: fn(&IterationRecord) -> u64| runs.iter().map(|run| of(run)).sum::<u64>();
@@ -81,7 +81,7 @@ fn fullest<'a>(whose: &str, hosts: impl Iterator<Item = &'a HostUse>) -> Option<
     links.max_by(|a, b| a.used.total_cmp(&b.used))
 }
 
-/// The same where connections were made to wait: no load makes a server do that whose queue is long enough.
+/// The same if connections had to wait: with a queue that is long enough, no load makes a server do that.
 pub(super) fn trouble(record: &RunRecord, runs: &[&IterationRecord]) -> Option<String> {
     let makers = makers(runs).into_values().flatten();
     let has_any = makers
@@ -120,7 +120,7 @@ fn servers_kernels<'a>(
     hosts
 }
 
-/// What the kernels counted that a server at its limit makes them count.
+/// What the kernels counted that is typical of a server at its limit.
 pub(super) fn kernel(record: &RunRecord, runs: &[&IterationRecord]) -> String {
     if record.spec.client.http == HttpVersion::Http3 {
         return datagrams(record, runs);
@@ -171,7 +171,7 @@ fn datagrams(record: &RunRecord, runs: &[&IterationRecord]) -> String {
     }
 }
 
-/// What a kernel counted. Overflows are of all sockets of its host; where it told what the server's own dropped, that stands instead.
+/// What a kernel counted. Overflows are those of all sockets of its host, unless it reported what the server's own dropped.
 fn counters(whose: &str, hosts: Vec<&HostUse>) -> Option<String> {
     let (mut sum, mut dropped) = (TcpUse::default(), Some(0_u64));
     let mut known = false;

@@ -85,7 +85,7 @@ impl Processors {
         runs: &[&IterationRecord],
         agent: Option<u32>,
     ) -> Option<Processors> {
-        // Of several hosts only those workers are looked at whose CPUs are numbered as the server's are.
+        // Of several hosts, only workers on the server's host count: elsewhere, the same number is another CPU.
         let is_elsewhere = !record.target.agents.is_empty() && record.generators.is_empty();
         let mut sums: BTreeMap<u32, Sum> = BTreeMap::new();
         let mut pinned: BTreeMap<u32, f64> = BTreeMap::new();

@@ -11,13 +11,13 @@ use webstone_model::record::{IterationRecord, ProcessUse, RunRecord, ServerUse, 
 /// clear that a part was counted in both.
 const COUNTED_TWICE_PERCENT_MAX: f64 = 2.0;
 
-/// So much of the server's CPU time, in percent, must have been that of threads whose waiting is known.
+/// At least this much of the server's CPU time, in percent, must be that of threads whose waiting is known.
 const KNOWN_PERCENT_MIN: f64 = 90.0;
 
 /// A server over all iterations of a level.
 pub(super) struct Server {
     who: String,
-    /// What of it is its bottleneck, at the beginning of a sentence.
+    /// The subject of a sentence about a bottleneck: `The server's CPU`.
     possessive: String,
     /// CPUs that it may run on.
     allowed: usize,
@@ -157,7 +157,7 @@ impl Server {
     pub(super) fn at_ceiling(&self, at: &str, besides: &str) -> Option<Limit> {
         let busy: Vec<&Thread> =
             self.threads.iter().take_while(|thread| thread.used >= THREAD_CPU_PERCENT_MAX).collect();
-        // Threads that are fewer than the CPUs are told by their names.
+        // If fewer threads than CPUs are busy, they are named.
         let are_all = self.cpus == self.allowed || busy.is_empty();
         if are_all && (self.used() >= SERVER_CPU_PERCENT_MAX || busy.len() >= self.cpus) {
             let sentence =
@@ -195,7 +195,7 @@ impl Server {
     /// its processes.
     pub(super) fn with_interrupts(&self, at: &str, processors: &Processors) -> Option<Limit> {
         let (busy, interrupts) = (processors.all_busy, processors.interrupts?);
-        // Others add to neither. Some kernels count an interrupt with the program that it met, too.
+        // Other programs are in neither. Some kernels also charge an interrupt to the program that it interrupted.
         let both = self.cpu_percent / self.allowed as f64 + interrupts;
         let is_theirs = (SERVER_CPU_PERCENT_MAX..=busy + COUNTED_TWICE_PERCENT_MAX).contains(&both);
         if busy < SERVER_CPU_PERCENT_MAX || !is_theirs || processors.others.is_none() {
