@@ -98,7 +98,7 @@ mod tests {
         let announced = Announced::none();
         assert!(!announced.announce(AT_NS, || AT_NS - AHEAD_NS + 1));
         assert_eq!((announced.get(), announced.soonest()), (NONE, NONE));
-        // The next one may.
+        // The next one may be.
         assert!(announced.announce(2 * AT_NS, || AT_NS));
         assert_eq!(announced.look(2 * AT_NS), 2 * AT_NS);
     }

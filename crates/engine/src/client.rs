@@ -54,7 +54,7 @@ pub(crate) struct Client {
     pub(crate) rendered: u64,
     /// Pages begun.
     pub(crate) pages: u64,
-    /// From when on its line is free, if it has one of its own.
+    /// When its line becomes free, if it has one of its own.
     pub(crate) line_free_ns: u64,
     /// Links kept for later.
     kept: Vec<u32>,

@@ -151,9 +151,9 @@ impl Clients {
         self.requests_in_progress
     }
 
-    /// Lets a client continue once the current events have been handled. With a few hundred clients whose connections
-    /// are closed at once, that takes longer than a request. The time is counted as waiting, since nothing is asked
-    /// of the server meanwhile.
+    /// Lets a client continue once the current events have been handled. If a few hundred connections are closed at
+    /// once, handling them takes longer than a request. The time is counted as waiting, since nothing is asked of the
+    /// server meanwhile.
     pub(crate) fn hold(&mut self, client: u32, now: u64) {
         self.all[client as usize].hold(now);
         self.runnable.push(client);

@@ -1,4 +1,4 @@
-//! Making a connection: resolve the name if each connection does that, open a socket or use one again, and connect.
+//! Making a connection: resolve the name if each connection does that, open or reuse a socket, and connect.
 
 use std::io;
 use std::net::SocketAddr;
@@ -58,7 +58,7 @@ impl<B: Backend, L: Layer, P: Session> Worker<B, L, P> {
         let link = &mut self.links[index];
         link.state = LinkState::Connecting;
         link.opened_in_round = self.clock.round();
-        // If the link is queued to be read on, or has a piece on a line, that was for its previous connection.
+        // Whatever is still queued for the link, a read or a piece on a line, belongs to its previous connection.
         link.held_over =
             if self.lines.are_limited() { HeldOver::No } else { link.held_over.min(HeldOver::Open) };
         match self.start_connect(index) {
@@ -141,7 +141,7 @@ impl<B: Backend, L: Layer, P: Session> Worker<B, L, P> {
         self.backend.connect(socket, address)
     }
 
-    /// Counts a connection of exchanges that wait for it. Returns whether there is one.
+    /// Counts a connection that exchanges waited for. Returns whether any did.
     #[inline(always)]
     pub(crate) fn note_connected(&mut self, index: u32, took_ns: u64, now: u64) -> bool {
         let link = &mut self.links[index];
@@ -220,8 +220,8 @@ impl<B: Backend, L: Layer, P: Session> Worker<B, L, P> {
         }
     }
 
-    /// Continues with the handshake of a link's layer. `is_asked`: there may be something to read, of which up to
-    /// `most` bytes are.
+    /// Continues the handshake of a link's layer. `is_asked`: there may be something to read, of which at most `most`
+    /// bytes are read.
     #[cold]
     pub(crate) fn shake_hands(&mut self, index: u32, mut is_asked: bool, ended: bool, most: usize) {
         let mut now = self.now();
@@ -253,7 +253,7 @@ impl<B: Backend, L: Layer, P: Session> Worker<B, L, P> {
                         if is_open { self.hear(index, taken..n, now) } else { Ok(None) }
                     });
                     if let Err(failure) = heard {
-                        // The layer tells the server why. If the socket does not take it, the server is not told.
+                        // The layer sends the server an alert. If the socket does not take it, the server gets none.
                         let _ = self.send_for_layer(index);
                         return self.fail_link_by(index, failure, now);
                     }

@@ -157,7 +157,7 @@ impl Control {
         self.course.get().map_or(0, |course| course.shared.workers.len())
     }
 
-    /// The slices that workers have ended since it was last asked, in order for each worker.
+    /// The slices that workers have ended since the last call, in order for each worker.
     pub fn slice_reports(&self) -> Vec<WorkerSlice> {
         self.judgements().map(Judgements::take_reports).unwrap_or_default()
     }
@@ -279,7 +279,7 @@ impl LevelClock {
 
     fn begin(&self, state: &mut State, at_ns: u64) {
         if self.warmup_ns == 0 {
-            // Workers wait for theirs.
+            // Needs no notice ahead: workers still wait for the instant at which to begin.
             self.shared.opening.set(at_ns);
         }
         state.go_ns = Some(at_ns);
@@ -341,7 +341,7 @@ mod tests {
         LevelClock::new(&plan, opening, Arc::new(Shared::new(&plan, u64::MAX, 0)))
     }
 
-    /// An end between the last check of the clients and the opening must not be lost: the window would last its full
+    /// An end between the last check of the clients and the opening must not be lost, or the window would last its full
     /// length.
     #[test]
     fn an_end_before_the_opening_is_final() {

@@ -116,7 +116,7 @@ impl<B: Backend, L: Layer, P: Session> Worker<B, L, P> {
         self.connection_goes_on(index, now)
     }
 
-    /// Ends the link if its connection has ended. Returns whether the connection goes on.
+    /// Ends the link if its connection has ended. Returns whether the connection continues.
     fn connection_goes_on(&mut self, index: u32, now: u64) -> bool {
         match self.links[index].session.end_of_connection(&self.memory) {
             None => true,
@@ -127,7 +127,7 @@ impl<B: Backend, L: Layer, P: Session> Worker<B, L, P> {
         }
     }
 
-    /// The handshake is complete, which is when a connection stands, unless it began with early data.
+    /// The handshake is complete. Unless the connection began with early data, it counts as established from now on.
     fn agreed(&mut self, index: u32, agreed: Handshake, now: u64) {
         let link = &self.links[index];
         let (took_ns, was_early) = (now - link.connect_begun_ns, link.state.is_up());
@@ -145,7 +145,7 @@ impl<B: Backend, L: Layer, P: Session> Worker<B, L, P> {
         }
     }
 
-    /// A connection has ended, or has to.
+    /// A connection has ended, or must be ended.
     #[cold]
     fn connection_ended(&mut self, index: u32, failure: AnswerError, now: u64) {
         let link = &self.links[index];
@@ -238,7 +238,7 @@ impl<B: Backend, L: Layer, P: Session> Worker<B, L, P> {
         }
     }
 
-    /// Does what has become due on links.
+    /// Runs the timers of links that have expired.
     pub(crate) fn run_timers(&mut self, now: u64) {
         self.timers.pass(now);
         while let Some(index) = self.timers.next_ready() {
@@ -259,7 +259,7 @@ impl<B: Backend, L: Layer, P: Session> Worker<B, L, P> {
         }
     }
 
-    /// Says farewell on every link, at the end of a level.
+    /// Ends every connection and tells its server, at the end of a level.
     pub(crate) fn leave_all(&mut self) {
         for index in self.links.indices() {
             if self.links[index].socket.is_some() {

@@ -84,7 +84,7 @@ impl<B: Backend, L: Layer, P: Session> Worker<B, L, P> {
         }
     }
 
-    /// Fails every exchange that is past its deadline, and closes connections that servers were to close and did not.
+    /// Fails every exchange that is past its deadline, and closes connections that servers should have closed but did not.
     pub(crate) fn enforce_deadlines(&mut self, now: u64) {
         for index in self.links.indices() {
             let link = &self.links[index];

@@ -11,7 +11,7 @@ use crate::sys::thread::pin;
 /// Longer than reading the clock takes by itself.
 const GAP: Duration = Duration::from_micros(2);
 
-/// Watches each of these CPUs for `length`, all at the same time; without a list, one that the kernel chooses. The
+/// Watches each of these CPUs for `length`, all at the same time; if the list is empty, one that the kernel chooses. The
 /// thread for a CPU that is not available runs on any; a thread that cannot start sees nothing.
 pub fn disturbance(cpus: &[u32], length: Duration) -> Disturbance {
     let look = |cpu: Option<u32>| {

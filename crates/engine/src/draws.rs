@@ -20,12 +20,12 @@ impl Draws {
         self.next() % end
     }
 
-    /// With a probability of `share` in 1,000.
+    /// True with a probability of `share` in 1,000.
     pub(crate) fn per_mille(&mut self, share: u64) -> bool {
         self.below(1000) < share
     }
 
-    /// Between 0 and 1, and neither.
+    /// Between 0 and 1, exclusive.
     pub(crate) fn uniform(&mut self) -> f64 {
         ((self.next() >> 11) as f64 + 0.5) / (1_u64 << 53) as f64
     }

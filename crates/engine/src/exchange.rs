@@ -47,7 +47,7 @@ pub(crate) trait Exchanges: Default {
         None
     }
 
-    /// How many wait.
+    /// Number of exchanges that wait.
     fn waiting(&self) -> u32 {
         0
     }
@@ -58,7 +58,7 @@ pub(crate) trait Exchanges: Default {
         (0..self.slots()).any(|slot| self.at(slot).progress != Progress::Over)
     }
 
-    /// Whether one waits for a handshake because it was too early.
+    /// Whether an exchange waits for the handshake, because the server found it too early.
     fn any_too_early(&self) -> bool {
         (0..self.slots()).any(|slot| {
             let exchange = self.at(slot);

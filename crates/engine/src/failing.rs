@@ -1,5 +1,5 @@
-//! What happens to an exchange that fails, and to those on a link that fails: sent again where the standard allows
-//! it, otherwise counted as an error of its class.
+//! What happens to an exchange that fails, and to those on a link that fails: they are retried where the standard
+//! allows it, otherwise counted as errors of their class.
 
 use std::io;
 
@@ -83,8 +83,8 @@ impl<B: Backend, L: Layer, P: Session> Worker<B, L, P> {
         exchange.marks.has(Marks::REUSED) && request.is_idempotent && exchange.is_unanswered()
     }
 
-    /// A link's connection is lost: closes it, and no exchange joins it. The descriptor may be the last one
-    /// available.
+    /// A link's connection is lost: closes it at once, as its descriptor may be the last one available, and lets no more
+    /// exchanges join the link.
     #[inline]
     pub(crate) fn no_more_on(&mut self, index: u32) {
         if P::Exchanges::MANY {
@@ -201,7 +201,7 @@ impl<B: Backend, L: Layer, P: Session> Worker<B, L, P> {
         let any_held = self.clients.any_held();
         while let Some(client) = self.clients.next_held() {
             let since_ns = self.clients[client].resume();
-            // A failure found after this round began is later than the round.
+            // A failure found after this round began is later than `now`.
             let resumed_ns = if since_ns == NOT_HELD { now } else { now.max(since_ns) };
             self.recorder.waited(since_ns, resumed_ns);
             self.advance(client, resumed_ns);

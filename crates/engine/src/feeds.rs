@@ -1,4 +1,4 @@
-//! Values of feeds in requests. A value may be any text, but a request line or header field may not hold any text.
+//! Values of feeds in requests. A value may be any text, but not every text may stand in a request line or header field.
 //!
 //! In a request target, bytes that are not allowed are percent-encoded (`%0D`), once, before the run. Header fields
 //! have no such encoding, so their values are refused: a line end would begin another field, or a whole request that

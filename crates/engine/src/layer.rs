@@ -10,7 +10,7 @@ use crate::session::AnswerError;
 
 /// See the module comment.
 pub(crate) trait Layer: Default {
-    /// Bytes on the wire are the session's, so that a body may be discarded in the kernel.
+    /// Whether the bytes on the wire are the session's own, so that a body may be discarded in the kernel.
     const IS_PLAIN: bool;
 
     /// What the layers of a worker share: prepared data and buffers. What [`Layer::seal`] and [`Layer::plain`] return
@@ -30,7 +30,7 @@ pub(crate) trait Layer: Default {
     /// Whether the handshake has succeeded; always true for layers without a handshake. With early data a layer is open before that.
     fn is_agreed(&self) -> bool;
 
-    /// Has the session's bytes wait for the end of the handshake, even where early data may be sent. To be called before any are sealed.
+    /// Makes the session's bytes wait for the end of the handshake, even where early data may be sent. To be called before any are sealed.
     fn hold_early_data(&mut self) {}
 
     /// Takes bytes received before the layer was open, up to the end of the handshake; returns how many.
@@ -39,7 +39,7 @@ pub(crate) trait Layer: Default {
     /// What was agreed on; returned once, as soon as the handshake has ended.
     fn take_agreed(&mut self, shared: &Self::Shared) -> Option<Handshake>;
 
-    /// The wire's bytes for bytes of the session, and for the layer itself. Called again with the same bytes, and
+    /// The bytes to send for bytes of the session, and for the layer itself. Called again with the same bytes, and
     /// perhaps more after them, until all were sent.
     fn seal<'a>(&'a mut self, plain: &'a [u8], shared: &'a mut Self::Shared) -> &'a [u8];
 

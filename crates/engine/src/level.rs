@@ -148,7 +148,7 @@ pub fn run_level(job: &LevelJob, control: &Arc<Control>) -> Result<LevelOutcome,
     let (here, clients) = (job.clients_here(), job.clients);
     let pages_left = plan.page_limit.map(|pages| pages_of(pages, &here, clients));
     if let Some(pages) = plan.page_limit {
-        // Of a repetition test, the hosts before this one have the first pages, and the others the last.
+        // In a repetition test, the hosts before this one have the first pages, and the others the last.
         plan.sampler.begin_turn(pages_of(pages, &(0..here.start), clients));
     }
     let mut shared = Shared::new(plan, pages_left.unwrap_or(u64::MAX), dealt.len());
@@ -290,7 +290,7 @@ fn start_workers(job: &LevelJob, shared: &Arc<Shared>, dealt: Vec<Seat>) -> Resu
     Ok((threads, are_ready.then_some(words)))
 }
 
-/// How long a level need not be checked: each check takes a CPU from something, perhaps from a worker.
+/// How long a level need not be checked: each check takes CPU time from something, perhaps from a worker.
 fn quiet_time(plan: &Plan, shared: &Shared) -> Duration {
     let is_open = shared.opening.get() != u64::MAX;
     if !is_open || plan.page_limit.is_some() {

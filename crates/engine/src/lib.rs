@@ -2,8 +2,8 @@
 //!
 //! [`Plan::compile`] turns a specification and a workload into request bytes and addresses; [`run_level`] runs one
 //! level against the target, or one host's part of it, and returns what was measured in one window. With [`Control`]
-//! another thread ends a level early, watches it live, and gives the instants that hosts agreed on. Protocols have no
-//! I/O (`h1`, `h2`); system calls and all unsafe code are in `sys`.
+//! another thread ends a level early, watches it live, and passes on the instants that hosts agreed on. Protocols
+//! (`h1`, `h2`, `h3`, `quic`) do no I/O; system calls and all unsafe code are in `sys`.
 
 mod announced;
 mod body_sum;

@@ -1,8 +1,8 @@
-//! Clients with lines of their own, such as modems: what the network has brought is read only as fast as the client's
-//! line would bring it, so that the rest stays with the server.
+//! Clients with lines of their own, such as modems: what has arrived is read only as fast as the client's line would
+//! deliver it, so that the rest stays with the server.
 //!
-//! A line brings one piece after the other, for all connections of its client in turn. A piece is what waits in a
-//! socket, up to a twentieth of a second of the line; it is read at the instant at which its last byte has come. An
+//! A line delivers one piece after the other, for all connections of its client in turn. A piece is what waits in a
+//! socket, but no more than the line delivers in a twentieth of a second. It is read when its last byte would arrive. An
 //! answer ends with a piece, so that its end is exact; its first byte may be late by a piece.
 
 use std::cmp::Reverse;
@@ -23,12 +23,12 @@ const PIECE_BYTES_MIN: u64 = 64;
 const PIECE_BYTES_MAX: u64 = 16 << 10;
 /// The smallest receive queue of a connection that is asked for, in bytes. The kernel's own minimum is half of it.
 const QUEUE_BYTES_MIN: u64 = 8 << 10;
-/// The largest: from here on the kernel's own choice holds no more than the line brings at once.
+/// The largest. For faster lines, the kernel's own choice is small enough.
 const QUEUE_BYTES_MAX: u64 = 128 << 10;
 /// Maximum number of pieces that are read in a round.
 const PIECES_MAX: usize = 256;
 
-/// A piece on a line: when its last byte has come, the link, its connection, and the number of bytes.
+/// A piece on a line: when its last byte arrives, the link, its connection, and the number of bytes.
 type Piece = (u64, u32, u32, u32);
 
 /// The lines of a worker's clients.
@@ -48,13 +48,13 @@ impl Lines {
         self.bandwidth.is_some()
     }
 
-    /// When the next piece has come; [`u64::MAX`] if none is due.
+    /// When the next piece arrives; [`u64::MAX`] if none is due.
     #[inline]
     pub(crate) fn next_due_ns(&self) -> u64 {
         self.pieces.peek().map_or(u64::MAX, |Reverse((due_ns, ..))| *due_ns)
     }
 
-    /// How large the receive queue of a connection should be, in bytes: what the line brings in a quarter of a second.
+    /// How large the receive queue of a connection should be, in bytes: what the line delivers in a quarter of a second.
     /// `None` if the kernel's own choice is right.
     pub(crate) fn queue_bytes(&self) -> Option<u32> {
         let bytes = (self.bandwidth?.bits_per_s() / 32).max(QUEUE_BYTES_MIN);
@@ -67,19 +67,19 @@ fn piece_bytes(bandwidth: Bandwidth) -> u64 {
 }
 
 impl<B: Backend, L: Layer, P: Session> Worker<B, L, P> {
-    /// Bytes, or the end, are there on a link: its client's line has yet to bring them.
+    /// Bytes, or the end, have arrived on a link; its client's line must still deliver them.
     #[cold]
     pub(crate) fn await_line(&mut self, index: u32, ended: bool) {
         let now = self.now();
         self.bring_from(index, ended, now);
     }
 
-    /// Has the line bring what waits on a link, from an instant on or as soon as it is free.
+    /// Puts a piece of what waits on a link on the line, from `from_ns` or as soon as the line is free.
     fn bring_from(&mut self, index: u32, ended: bool, from_ns: u64) {
         let Some(bandwidth) = self.lines.bandwidth else { return };
         let link = &mut self.links[index];
         if link.held_over != HeldOver::No {
-            // A piece of it is due, and no further event reports the end.
+            // A piece of this link is on the line already, and no further event reports the end.
             if ended {
                 link.held_over = HeldOver::Ended;
             }
@@ -101,7 +101,7 @@ impl<B: Backend, L: Layer, P: Session> Worker<B, L, P> {
         self.lines.pieces.push(Reverse((due_ns, index, link.connection, bytes as u32)));
     }
 
-    /// Reads the pieces that have come; returns whether there were any.
+    /// Reads the pieces that have arrived; returns whether there were any.
     #[inline]
     pub(crate) fn read_lines(&mut self, now: u64) -> bool {
         now >= self.lines.next_due_ns() && self.read_pieces(now)
@@ -141,7 +141,7 @@ impl<B: Backend, L: Layer, P: Session> Worker<B, L, P> {
         }
     }
 
-    /// What else waits on a link raises no further event.
+    /// Continues after a piece: what else waits on the link raises no further event.
     fn go_on_after(&mut self, index: u32, connection: u32, ended: bool, from_ns: u64) {
         let link = &self.links[index];
         let Some(socket) = link.socket.as_ref().filter(|_| link.connection == connection) else { return };

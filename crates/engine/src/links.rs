@@ -1,5 +1,5 @@
-//! The table of a worker's links: which are free, which are to be read again in the next round, how many
-//! connections there were.
+//! The table of a worker's links: which are free, and which are to be read again in the next round. It also numbers
+//! connections.
 
 use std::collections::VecDeque;
 use std::ops::{Index, IndexMut, Range};
@@ -14,7 +14,7 @@ pub(crate) struct Links<S, L, P: Session> {
     all: Vec<Link<S, L, P>>,
     /// Links in state `Free`.
     free: Vec<u32>,
-    /// Links whose receive queue was not read until it was empty.
+    /// Links whose receive queue may not be empty yet.
     held_over: VecDeque<u32>,
     /// Connections begun so far.
     begun: u32,
@@ -69,7 +69,7 @@ impl<S, L: Layer, P: Session> Links<S, L, P> {
         self[at.link].exchanges.at_mut(at.slot)
     }
 
-    /// A free link. If it kept its socket, that may be connected again.
+    /// A free link. If it has kept its socket, that can be connected again.
     #[inline]
     pub(crate) fn take_free(&mut self) -> u32 {
         if let Some(index) = self.free.pop() {
@@ -96,7 +96,7 @@ impl<S, L: Layer, P: Session> Links<S, L, P> {
         self.shared.get(group as usize).into_iter().flatten().copied()
     }
 
-    /// Makes a link one of a group's.
+    /// Adds a link to a group.
     pub(crate) fn share(&mut self, index: u32, group: u32) {
         let groups = self.shared.len().max(group as usize + 1);
         self.shared.resize_with(groups, Vec::new);

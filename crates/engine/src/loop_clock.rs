@@ -84,7 +84,7 @@ impl LoopClock {
     }
 
     /// Records a wait that ended long after the ticker should have ended it. This is what a stopped process looks
-    /// like: the wait had its events, or none, before the tick, and returned after the stop.
+    /// like: its wait was over before the tick, but returned only after the stop.
     #[cold]
     fn overslept(&mut self, close_ns: u64) {
         self.stalls.gap(self.slept_from_ns + TICK_NS, self.reported_ns.min(close_ns));
@@ -98,7 +98,7 @@ impl LoopClock {
         self.stalls.ticks(ticks.due_ns, ticks.count, period_ns, self.slept_from_ns, woken_ns);
     }
 
-    /// The loop goes on after others had their turn on its thread: that it stood still meanwhile was no stall.
+    /// The loop continues after others had their turns on its thread. The time in between was no stall.
     pub(crate) fn resume(&mut self, now: u64) {
         self.read_ns = now;
         self.slept_from_ns = now;
@@ -150,7 +150,7 @@ impl LoopClock {
         self.events = 0;
     }
 
-    /// Closes the window: what the loop measured in it.
+    /// Closes the window; returns what the loop measured in it.
     pub(crate) fn close(&mut self) -> WorkerUse {
         self.stalls.close();
         WorkerUse {

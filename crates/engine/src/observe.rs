@@ -44,7 +44,7 @@ impl Observer {
 
     fn tell(&mut self, event: TraceEvent) {
         if let Some(receiver) = &self.trace {
-            // Waits if the reader is late: a trace with gaps would mislead, and the first exchanges are not load yet.
+            // Waits if the reader is late: a trace with gaps would mislead, and load has hardly begun with the first exchanges.
             if receiver.send(event).is_err() {
                 self.trace = None;
             }

@@ -41,7 +41,7 @@ pub(crate) fn is_name(host: &str) -> bool {
 /// Every address of a host, each once, in the system's order of preference. The zone of an IPv6 address is an interface of this host.
 ///
 /// # Errors
-/// What the system's resolver says; of an interface, that there is none.
+/// What the system's resolver says; for a zone, that there is no such interface.
 pub fn addresses(host: &str, port: u16) -> io::Result<Vec<SocketAddr>> {
     if let Some((address, zone)) = host.split_once('%')
         && let Ok(address) = address.parse::<Ipv6Addr>()
@@ -68,7 +68,8 @@ pub fn addresses(host: &str, port: u16) -> io::Result<Vec<SocketAddr>> {
     }
 }
 
-/// The same for a target of these clients: where they were led and what was reached there. `what` names the option or file in the error.
+/// Every address at which these clients connect to a target. A host that was reached before the load is not resolved again. `what`
+/// names the option or file in the error.
 pub(crate) fn all_addresses(
     what: &str,
     client: &ClientSpec,
@@ -84,8 +85,8 @@ pub(crate) fn all_addresses(
     })
 }
 
-/// The addresses that load goes to. Who asks nobody first cannot know which of two families a server listens on: what the system lists
-/// first is likely, and both in turn would fail in turn.
+/// The addresses that load goes to, all of one family. Which families the server listens on is unknown until it was reached; that of the
+/// first address is the most likely. If both were used in turn, every other connection could fail.
 pub(crate) fn resolve(
     what: &str,
     client: &ClientSpec,

@@ -24,16 +24,16 @@ const MARGIN_NS_MAX: u64 = 100_000;
 /// The margin follows the 99th percentile of how late sleeps end: a step down each time it was enough, 99 steps up if
 /// not (H. Robbins, S. Monro: A Stochastic Approximation Method, 1951).
 const MARGIN_STEP_NS: u64 = 50;
-/// This close to an arrival only the clock is read: asking the kernel for events takes a fraction of this time.
+/// This close to an arrival, only the clock is read: even one poll of the kernel takes a good part of this time.
 const GAZE_NS: u64 = 1_500;
 
-/// Polls that lie further apart had something between them: an interrupt, or another program.
+/// If two polls are further apart, something else ran in between: an interrupt, or another program.
 const POLL_NS_MAX: u64 = 20_000;
 
 /// What paces a worker: its share of a schedule in open loop, nothing in closed loop.
 pub(crate) struct Pacing {
     pacer: Option<Pacer>,
-    /// In closed loop: whether the worker waits for events without sleeping, and how long it has since the window opened.
+    /// In closed loop: whether the worker polls for events without sleeping, and for how long it has since the window opened.
     stays_awake: bool,
     awake_ns: u64,
     /// When the next arrival is due; [`u64::MAX`] if there is none.
@@ -64,7 +64,7 @@ impl Pacing {
         self.note_next_arrival();
     }
 
-    /// Tells when the window will open and close, some time ahead.
+    /// Announces when the window will open and close.
     pub(crate) fn window_is(&mut self, open_ns: u64, close_ns: u64) {
         if let Some(pacer) = &mut self.pacer {
             pacer.window_is(open_ns, close_ns);
@@ -72,7 +72,7 @@ impl Pacing {
         }
     }
 
-    /// In a duel: goes on with the schedule where the last slice left it, until `stop_ns`.
+    /// In a duel: continues the schedule where the last slice left it, until `stop_ns`.
     pub(crate) fn begin_slice(&mut self, now: u64, stop_ns: u64) {
         if let Some(pacer) = &mut self.pacer {
             pacer.begin_slice(now, stop_ns);
@@ -165,7 +165,7 @@ impl Cursor {
         self.settle(course);
     }
 
-    /// Moves on to the window's schedule once the warm-up has ended, and ends when the window does.
+    /// Switches to the window's schedule once the warm-up has ended; ends the schedule when the window does.
     fn settle(&mut self, course: &ArrivalTrack) {
         if !self.in_window && self.due_ns >= course.warm_up_end_ns && course.warm_up_end_ns != u64::MAX {
             self.in_window = true;
@@ -221,7 +221,7 @@ impl Pacer {
         self.upcoming.advance(&self.course);
     }
 
-    /// Tells when the window will open and close.
+    /// See [`Pacing::window_is`].
     fn window_is(&mut self, open_ns: u64, close_ns: u64) {
         if self.course.warm_up_end_ns == u64::MAX && open_ns != u64::MAX {
             // If the announcement is late, arrivals already released remain part of the warm-up.
@@ -229,14 +229,14 @@ impl Pacer {
             self.course.open_ns = open_ns;
         }
         if close_ns > self.course.close_ns {
-            // The window was extended: the schedule goes on.
+            // The window was extended: the schedule continues.
             self.upcoming.due_ns = self.upcoming.start_ns.saturating_add(self.upcoming.drawn_ns);
         }
         self.course.close_ns = close_ns;
         self.upcoming.settle(&self.course);
     }
 
-    /// See [`Pacing::begin_slice`]. Time does not pass for the schedule while the side rests.
+    /// See [`Pacing::begin_slice`]. The schedule stands still while the other sides have their turns.
     fn begin_slice(&mut self, now: u64, stop_ns: u64) {
         let upcoming = &mut self.upcoming;
         if self.course.close_ns == u64::MAX {
@@ -375,8 +375,8 @@ impl<B: Backend, L: Layer, P: Session> Worker<B, L, P> {
         Ok(count)
     }
 
-    /// Asks for events until there are some, or until `until_ns`: a server on this host need not wake this thread, which would cost
-    /// it 5 µs or more each time.
+    /// Polls for events until there are some, or until `until_ns`. A server on this host then need not wake this thread, which
+    /// would cost the server 5 µs or more each time.
     fn wait_awake(&mut self, until_ns: u64) -> std::io::Result<usize> {
         let count = self.backend.wait(0)?;
         if count > 0 {
@@ -396,7 +396,7 @@ impl<B: Backend, L: Layer, P: Session> Worker<B, L, P> {
         Ok(0)
     }
 
-    /// Counts the time for which clients have been free, as a slice ends.
+    /// As a slice ends: counts the time for which clients have been free.
     pub(crate) fn free_in_slice(&mut self, at_ns: u64) {
         let Some(pacer) = &self.pacing.pacer else { return };
         for client in &pacer.idle {

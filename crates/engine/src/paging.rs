@@ -12,7 +12,7 @@ use crate::sys::Backend;
 use crate::worker::{Stage, Worker};
 
 impl<B: Backend, L: Layer, P: Session> Worker<B, L, P> {
-    /// Has a client begin a page with its first file, or stop if no more pages are to begin. `intended_ns` is when an
+    /// Makes a client begin a page with its first file, or stop if no more pages are to begin. `intended_ns` is when an
     /// open loop's schedule starts the page; in closed loop it is now.
     pub(crate) fn start_page(&mut self, client: u32, intended_ns: u64, now: u64) {
         if now >= self.rests_from_ns || !self.may_start_page() {

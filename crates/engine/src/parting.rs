@@ -88,8 +88,8 @@ impl<B: Backend, L: Layer, P: Session> Worker<B, L, P> {
         }
     }
 
-    /// Handles bytes or an end on a link without exchanges. What only concerns the layer does no harm; if the server
-    /// closed the connection or sent data, the connection is given up.
+    /// Handles bytes or an end on a link without exchanges. Messages for the layer alone do no harm; if the server closed
+    /// the connection or sent data, the connection is given up.
     pub(crate) fn idle_event(&mut self, index: u32) {
         if matches!(self.read_surplus(index), Some(Ok(Received::WouldBlock))) {
             return;
@@ -121,7 +121,7 @@ impl<B: Backend, L: Layer, P: Session> Worker<B, L, P> {
     /// would answer it, and nobody would read the answer.
     pub(crate) fn leave(&mut self, index: u32) {
         if P::Exchanges::MANY {
-            // The server has ended it, with the end of an answer.
+            // The server has ended the connection together with an answer.
             if self.links[index].socket.is_none() {
                 return self.drop_link(index);
             }
@@ -136,8 +136,8 @@ impl<B: Backend, L: Layer, P: Session> Worker<B, L, P> {
         self.drop_link(index);
     }
 
-    /// Announces that no more will be sent, if the layer has a message for that. If the socket does not take it, the
-    /// peer is not told.
+    /// Announces that no more will be sent, if the session or the layer has a message for that. If the socket does not
+    /// take it, the peer is not told.
     pub(crate) fn say_last_words(&mut self, index: u32) {
         if P::Exchanges::MANY && self.links[index].session.say_farewell(None) {
             self.send_last(index);

@@ -50,7 +50,7 @@ pub struct Plan {
     pub(crate) requests_per_connection: u32,
     pub(crate) parallel: u32,
     pub(crate) check: Check,
-    /// Statuses of requests that state none.
+    /// Expected statuses of requests that do not give their own.
     pub(crate) expected: Statuses,
     pub(crate) reset: bool,
     pub(crate) resolve_each: bool,
@@ -61,7 +61,7 @@ pub struct Plan {
     pub(crate) spin: bool,
     /// Whether spreads are kept of each page and client.
     pub(crate) spreads: bool,
-    /// What each client's line brings, if it has one of its own.
+    /// Bandwidth of each client's line, if clients have lines of their own.
     pub(crate) bandwidth: Option<Bandwidth>,
     pub(crate) connect_timeout_ns: u64,
     pub(crate) first_byte_timeout_ns: u64,
@@ -76,7 +76,7 @@ pub struct Plan {
     /// Page → slot of its own histograms; `None` for pages without.
     pub(crate) histogram_slots: Vec<Option<u16>>,
     pub(crate) histogram_pages: Vec<u32>,
-    /// Content that each answer must have, if contents are checked.
+    /// Check sums that bodies must have, if contents are checked.
     pub(crate) contents: Option<Contents>,
     /// Requests of a run in HTTP/2 or HTTP/3; empty otherwise.
     pub(crate) h2: Requests,
@@ -96,7 +96,7 @@ pub struct Plan {
     target_feeds: Option<IndexMap<String, Feed>>,
 }
 
-/// [`RequestPlan::status`] of a request that has the run's statuses, where these are others than 2xx.
+/// [`RequestPlan::status`] of a request that expects the run's statuses, if those are not the default (2xx).
 pub(crate) const LISTED: u16 = 1;
 /// [`RequestPlan::template`] of a request that never changes.
 pub(crate) const NO_TEMPLATE: u32 = u32::MAX;
@@ -156,7 +156,7 @@ impl Plan {
         };
         let strangers = match client.unix_socket {
             None => aim::strangers(workload, &spec.target, &client.allow_hosts),
-            // Everything goes to the socket, whatever host is named.
+            // Everything goes to the socket, whichever host is named.
             Some(_) => Vec::new(),
         };
         if !strangers.is_empty() {
@@ -286,7 +286,7 @@ impl Plan {
         Ok(plan)
     }
 
-    /// Requests in each page's order, all pages together.
+    /// Number of requests of all pages.
     pub fn request_count(&self) -> usize {
         self.requests.len()
     }

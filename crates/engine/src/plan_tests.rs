@@ -51,7 +51,7 @@ fn allowing(host: &str) -> GeneratorTask {
 fn a_host_that_the_target_does_not_name_is_refused() {
     let error = Plan::compile(&spec(), &workload(&["/a", "http://127.0.0.2:81/b"])).unwrap_err();
     assert!(error.what.contains("127.0.0.2:81") && error.hint.unwrap().contains("--allow-hosts"));
-    // A URL as part of a path is no other host.
+    // A URL within a path does not name another host.
     let plan = Plan::compile(&spec(), &workload(&["/go?to=http://127.0.0.2:81/"])).unwrap();
     assert_eq!(
         (plan.origins.len(), plan.label(0)),
@@ -129,7 +129,7 @@ fn early_data_is_refused_for_requests_that_may_change_something() {
     early.client.tls.early_data = true;
     let mut orders = workload(&["/order"]);
     assert!(Plan::compile(&early, &orders).is_ok());
-    // Others may replay even what its client may send twice.
+    // Early data can be replayed by others, so that even idempotent methods are refused unless they are safe.
     for method in ["POST", "PUT"] {
         orders.pages[0].files[0].detail.method = Some(method.into());
         let error = Plan::compile(&early, &orders).unwrap_err();
@@ -151,7 +151,7 @@ fn an_unsendable_request_is_an_error_that_names_the_place() {
     cut.client.body = Some("abcdef".into());
     let error = Plan::compile(&cut, &workload(&["/a"])).unwrap_err();
     assert!(error.what.ends_with("`Content-Length: 3`, but the body has 6 bytes"), "{}", error.what);
-    // A given length that is right stands once, also where the request is filled in later.
+    // A correct Content-Length from the user appears once, also if the request is filled in later.
     cut.client.body = Some("abc".into());
     let plan = Plan::compile(&cut, &workload(&["/a", "/{{seq}}"])).unwrap();
     assert_eq!(text(&plan, plan.requests[0].last).matches("Content-Length: 3").count(), 1);

@@ -38,7 +38,7 @@ pub struct Probe {
 pub struct ProbeTls(TlsPlan);
 
 impl ProbeTls {
-    /// The configuration that clients of a run have. Offers this version alone, or, where that is open, HTTP/2 and HTTP/1.1.
+    /// The configuration that clients of a run have. Offers only this version of HTTP, or, if it is left open, HTTP/2 and HTTP/1.1.
     ///
     /// # Errors
     /// If a file cannot be read, or settings contradict each other.
@@ -61,10 +61,10 @@ impl ProbeTls {
 pub enum Extent {
     /// All of it. A body of more bytes is an error.
     Whole {
-        /// Most bytes of the body.
+        /// Maximum number of bytes of the body.
         bytes_max: u64,
     },
-    /// Its head, and as much of its body as comes: an answer of any length, or without end, is as good as others.
+    /// Its head, and a part of its body: an answer of any length is accepted, even an endless one.
     Beginning {
         /// Bytes of the body after which no more are read.
         bytes_max: u64,
@@ -96,7 +96,7 @@ pub enum ReadTo {
     /// To its end.
     #[default]
     End,
-    /// To the most bytes of [`Extent::Beginning`].
+    /// To the number of bytes of [`Extent::Beginning`].
     Bytes,
     /// Until the time of [`Extent::Beginning`] was over.
     Time,
@@ -263,7 +263,7 @@ impl Probe {
         Err(failed(class, detail, hint))
     }
 
-    /// Asks in HTTP/3: the first address that lets a socket be made.
+    /// Asks in HTTP/3, at the first address for which a socket can be made.
     fn fetch_over_datagrams(
         &self,
         single: Single3,
@@ -357,7 +357,7 @@ impl Probe {
         Err(failure.expect("a resolved name has an address"))
     }
 
-    /// A connection that has begun as the clients' do.
+    /// Begins a connection like those of clients: with the header of the PROXY protocol, if they send it.
     fn introduced(
         &self,
         mut stream: Stream,
@@ -507,7 +507,7 @@ mod tests {
         assert_eq!((answer.status, answer.read), (200, ReadTo::Bytes));
         let answer = endless(OK, b"data: 1\n\n", Duration::from_millis(20), 60_000, soon).unwrap();
         assert_eq!((answer.status, answer.read), (200, ReadTo::Time));
-        // Without a head it is not one.
+        // Without a complete head it is not an answer.
         let error =
             endless(b"HTTP/1.1 200 OK\r\nX: ", b"x", Duration::from_millis(20), 300, soon).unwrap_err();
         assert_eq!(error.class, ErrorClass::RequestTimeout, "{error}");
@@ -515,7 +515,7 @@ mod tests {
 
     #[test]
     fn a_server_that_says_nothing_is_told_from_one_that_does_not_finish() {
-        // The kernel accepts for it.
+        // The kernel accepts the connection; nobody answers.
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let url = format!("http://{}", listener.local_addr().unwrap());
         let error = waiting(&url, 200).fetch("/", &RequestDetail::default()).unwrap_err();

@@ -126,7 +126,7 @@ pub(crate) enum Exchange {
 }
 
 impl Exchange {
-    /// Writes and reads until the answer is there as far as it is asked for. `told` puts an error into words.
+    /// Sends the request, and reads as much of the answer as is asked for. `told` puts an error into words.
     pub(crate) fn run(
         mut self,
         mut stream: Stream,
@@ -146,7 +146,7 @@ impl Exchange {
         let mut unsent = None;
         while !self.is_done() {
             let wire_bytes = self.wire_bytes();
-            // The timeout of a single read would never end a server that sends all the time; the handshake reads, too.
+            // A time-out per read would never end with a server that keeps sending. The handshake reads, too.
             let left = waits.left(wire_bytes, head_at);
             let result = match left.is_zero() {
                 true => Err(std::io::ErrorKind::TimedOut.into()),
@@ -162,7 +162,7 @@ impl Exchange {
                 }
                 Err(error) => {
                     let (class, what, hint) = broken(unsent.as_ref().unwrap_or(&error), wire_bytes);
-                    // Servers that know only HTTP/1 may close on the preface.
+                    // Servers that know only HTTP/1 may close the connection on HTTP/2's preface.
                     let is_closed = wire_bytes == 0 && class == ErrorClass::Reset;
                     return Err((class, what, hint.or_else(|| self.no_http2(is_closed))));
                 }

@@ -5,8 +5,8 @@ use std::net::{IpAddr, SocketAddr};
 
 use webstone_workload::route::ProxyProtocol;
 
-/// The header of a connection that comes from the first address and goes to the second. Without addresses, as over a Unix socket, it
-/// says that they are unknown.
+/// The header of a connection from the first address to the second. Without addresses, as over a Unix socket, it says that
+/// they are unknown.
 pub(crate) fn header(version: ProxyProtocol, ends: Option<(SocketAddr, SocketAddr)>) -> Vec<u8> {
     // Both ends of a socket have the same family.
     let ends = ends.filter(|(from, to)| from.is_ipv4() == to.is_ipv4());

@@ -1,5 +1,5 @@
-//! Reading responses: copied if their content is needed, otherwise discarded in the kernel. And the checks of a
-//! complete response.
+//! Reading responses, and checking complete ones. Bodies are copied if their content is needed, otherwise discarded in
+//! the kernel.
 
 use std::ops::Range;
 
@@ -20,13 +20,13 @@ use crate::worker::Worker;
 pub(crate) const ROUND_BYTES_MAX: usize = 1 << 20;
 /// Maximum content of a TLS record in bytes (RFC 8446, section 5.1).
 const RECORD_BYTES: u64 = 16 << 10;
-/// Minimum and maximum number of body bytes over TLS that are waited for at once: two records, and what one read
-/// takes.
+/// Minimum and maximum number of body bytes over TLS that are waited for at once: two records, and what fits one
+/// read.
 const AWAITED_BYTES_MIN: u64 = 2 * RECORD_BYTES;
 const AWAITED_BYTES_MAX: u64 = 8 * RECORD_BYTES;
 /// The status of a request that the server does not process as early data (RFC 8470 section 5.2).
 const TOO_EARLY: u16 = 425;
-/// Maximum number of held-over links that are read on in a round, after its events.
+/// Maximum number of held-over links that are read from in a round, after its events.
 const HELD_OVER_MAX: usize = 256;
 
 impl<B: Backend, L: Layer, P: Session> Worker<B, L, P> {
@@ -45,7 +45,7 @@ impl<B: Backend, L: Layer, P: Session> Worker<B, L, P> {
         loop {
             let link = &mut self.links[index];
             let socket = link.socket.as_ref().expect("a link that is up has one");
-            // On Unix sockets the flag has no effect, and a body whose content is needed must be copied.
+            // MSG_TRUNC has no effect on Unix sockets, and a body whose content is needed must be copied.
             let skippable = link.session.skippable();
             let skips = L::IS_PLAIN
                 && skippable > 0
@@ -131,7 +131,7 @@ impl<B: Backend, L: Layer, P: Session> Worker<B, L, P> {
         self.awaits(index, if bytes < AWAITED_BYTES_MIN { 1 } else { bytes as u32 });
     }
 
-    /// Has the socket of a link report only once this many bytes have come, unless it does so already.
+    /// Makes the socket of a link report only once this many bytes have arrived, unless it does so already.
     #[inline]
     fn awaits(&mut self, index: u32, bytes: u32) {
         let link = &mut self.links[index];
@@ -193,7 +193,7 @@ impl<B: Backend, L: Layer, P: Session> Worker<B, L, P> {
         let due = link.layer.unseal(&self.backend.bytes(n)[wire.start..], &mut self.layers)?;
         if !L::IS_PLAIN {
             if link.layer.must_send() && link.state == LinkState::Up && self.send_for_layer(index).is_err() {
-                // The next read reports what made it fail.
+                // The next read reports why it failed.
                 return Ok(None);
             }
             self.note_handshake(index, now);
@@ -263,7 +263,7 @@ impl<B: Backend, L: Layer, P: Session> Worker<B, L, P> {
         link.state.is_up() && link.connection == connection
     }
 
-    /// The peer sends no more: that completes an answer, or it is asked for again, or has failed.
+    /// The peer sends no more. This completes an answer; otherwise its request is retried, or has failed.
     fn stream_ended(&mut self, index: u32, now: u64) {
         self.no_more_on(index);
         // A request may have been sent as early data.
@@ -398,7 +398,7 @@ impl Plan {
         }
     }
 
-    /// Whether an answer has the length and the content of its file: one that is not 2xx and counts as a success anyway has its own.
+    /// Whether an answer must have the length and content of its file. One that is not 2xx, but expected, has a body of its own.
     #[cold]
     fn has_body(&self, request: &RequestPlan, status: u16) -> bool {
         request.status != LISTED || (200..300).contains(&status)

@@ -31,7 +31,7 @@ pub(crate) struct Recorder {
     pub(crate) measured: Measured,
     is_open: bool,
     open_ns: u64,
-    /// When the current slice began; without slices, the same.
+    /// When the current slice began; without slices, when the window opened.
     part_ns: u64,
     /// End of the current second.
     second_end_ns: u64,
@@ -43,7 +43,7 @@ pub(crate) struct Recorder {
     cpu_at_open: CpuUse,
     /// When the last copy for percentiles was taken.
     copied_ns: u64,
-    /// Of a window that has slices.
+    /// Present if the window has slices.
     sliced: Option<Box<Sliced>>,
 }
 
@@ -136,8 +136,8 @@ impl Recorder {
         self.measured.generator.workers = vec![WorkerUse {
             user_ns: cpu.user_ns - self.cpu_at_open.user_ns,
             system_ns: cpu.system_ns - self.cpu_at_open.system_ns,
-            // A thread that waits for its CPU when the window closes reads the counter after that wait, which is not
-            // in the window.
+            // A thread that waits for its CPU when the window closes reads the counter only after that wait, part of
+            // which is after the window.
             run_queue_ns: cpu
                 .run_queue_ns
                 .zip(self.cpu_at_open.run_queue_ns)
@@ -457,8 +457,8 @@ impl Recorder {
         }
     }
 
-    /// Counts a scheduled arrival that was released `lag_ns` late. One due before the window opened and released
-    /// within it has waited since it was due.
+    /// Counts a scheduled arrival that was released `lag_ns` late. One that was due before the window opened, but
+    /// released within it, is carried in.
     #[inline]
     pub(crate) fn arrival(&mut self, in_window: bool, fate: Fate, lag_ns: u64) {
         let Some(open_loop) = self.measured.open_loop.as_mut().filter(|_| self.is_open) else { return };
@@ -506,7 +506,7 @@ impl Recorder {
         }
     }
 
-    /// Adds time in which a client waited by itself.
+    /// Adds time in which a client waited without a request: not yet started, thinking, or held after a failure.
     pub(crate) fn waited(&mut self, since_ns: u64, now: u64) {
         if self.is_open {
             self.measured.counts.idle_ns += self.clipped(since_ns, now);
@@ -534,7 +534,8 @@ impl Recorder {
     }
 }
 
-/// Keeps the spreads of a page and a client, which only some runs do: apart, so that others pay for one comparison.
+/// Records the spreads of a page and a client, which only some runs keep. A function of its own, so that other runs pay
+/// for no more than a comparison.
 #[cold]
 #[inline(never)]
 fn spread_answer(measured: &mut Measured, page: usize, exchange: &Exchange, response_ns: u64, bytes: u64) {
@@ -549,7 +550,7 @@ fn spread_answer(measured: &mut Measured, page: usize, exchange: &Exchange, resp
     }
 }
 
-/// The same of a connect time.
+/// The same for a connect time.
 #[cold]
 #[inline(never)]
 fn spread_connect(measured: &mut Measured, page: usize, exchange: &Exchange, took_ns: u64) {

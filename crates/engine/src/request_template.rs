@@ -15,7 +15,7 @@ use crate::plan_error::PlanError;
 pub(crate) struct RequestTemplate {
     /// The request line.
     line: Template,
-    /// Header fields up to, but without, the empty line; for a connection that stays open.
+    /// Header fields without the final empty line; for a connection that stays open.
     keep: Template,
     /// The same for the last request on a connection.
     last: Template,

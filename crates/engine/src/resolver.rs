@@ -9,7 +9,7 @@ use std::sync::{Arc, Mutex};
 
 use crate::sys::Waker;
 
-/// Resolver threads per worker. More lookups than that wait for each other.
+/// Resolver threads per worker. Further lookups wait.
 const THREADS: u32 = 16;
 
 /// A lookup: which connection asks, and for which name.

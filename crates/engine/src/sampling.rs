@@ -1,5 +1,5 @@
-//! What the kernel is asked only for samples, because it costs system calls: how long bytes lay in a receive queue,
-//! and how long a handshake took.
+//! What the kernel is asked for only some connections, because it costs system calls: how long bytes lay in a receive
+//! queue, and how long a handshake took.
 
 /// One connection in this many is asked for its handshake time: a system call of 300 ns, or about 20 ns per
 /// connection, a thousandth of its cost. A prime, so that it is not in step with the number of clients.

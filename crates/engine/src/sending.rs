@@ -113,7 +113,7 @@ impl<B: Backend, L: Layer, P: Session> Worker<B, L, P> {
                 let requests = link.session.sent(sent, are_all, &mut sink);
                 self.recorder.sent(written, requests);
                 if P::Exchanges::MANY && are_all {
-                    // There may be more of the bodies.
+                    // More of the request bodies may be left to send.
                     self.links.mark_due(index);
                 }
                 if requests > 0 && self.observer.is_there() {
@@ -139,7 +139,7 @@ impl<B: Backend, L: Layer, P: Session> Worker<B, L, P> {
     }
 }
 
-/// Number of an exchange in the trace; 0 if enough are traced.
+/// Number of an exchange in the trace; 0 if there are enough already.
 fn take_trace_number(plan: &Plan, shared: &Shared) -> u32 {
     let number = shared.traced.fetch_add(1, Relaxed);
     if number < plan.trace { number + 1 } else { 0 }

@@ -35,8 +35,8 @@ pub(crate) trait Session: Default {
     {
     }
 
-    /// To be called when the window closes, or a slice of it ends: adds what was counted besides requests. Only in the former case what is
-    /// counted once for each connection.
+    /// To be called when the window closes, or a slice of it ends: adds what was counted besides requests. What is counted once per
+    /// connection is added only when the window closes.
     fn close_window<'a>(
         _: &mut Self::Memory,
         _: &mut Measured,
@@ -54,7 +54,7 @@ pub(crate) trait Session: Default {
     /// Whether other exchanges may begin on the connection once those in progress are over.
     fn goes_on(&self) -> bool;
 
-    /// Lets another exchange follow the last one, where the server was not told that it is the last. Returns whether one may begin.
+    /// Lets another exchange follow the last one, unless the server was told that it was the last. Returns whether one may begin.
     fn extend(&mut self) -> bool {
         self.goes_on()
     }
@@ -78,8 +78,8 @@ pub(crate) trait Session: Default {
     /// The whole request sent last in a slot, for traces.
     fn request<'a>(&'a self, slot: u32, plan: &'a Plan, exchanges: &'a Self::Exchanges) -> Cow<'a, [u8]>;
 
-    /// Takes received bytes up to the first that mean something to an exchange. Returns how many, and what they mean.
-    /// Takes fewer than all only in that case.
+    /// Takes received bytes until something concerns an exchange; otherwise takes all. Returns how many, and what they
+    /// mean.
     fn input(
         &mut self,
         input: &[u8],
@@ -113,7 +113,7 @@ pub(crate) trait Session: Default {
         false
     }
 
-    /// Has [`Session::unsent`] announce the end of the connection, and the reason if this side found an error.
+    /// Makes [`Session::unsent`] announce the end of the connection, and the reason if this side found an error.
     /// Returns whether the protocol has such a message; then it is not necessary to wait for the server to close
     /// first.
     #[inline]
@@ -128,8 +128,7 @@ pub(crate) trait Session: Default {
 
     // The rest is for protocols over datagrams.
 
-    /// Whether it goes over datagrams, which are its own: the layer is [`Plain`](crate::layer::Plain), and nothing comes or goes as a
-    /// stream of bytes.
+    /// Whether it uses datagrams, which it makes and reads itself, and no stream of bytes. The layer is [`Plain`](crate::layer::Plain).
     const DATAGRAMS: bool = false;
 
     /// Begins a connection to an origin; forgets the last one. [`Session::pack`] then has something to send.
@@ -146,7 +145,7 @@ pub(crate) trait Session: Default {
     /// Takes a received datagram, with its ECN bits. What it means to exchanges is in [`Session::next_heard`].
     fn hear(&mut self, _: &mut [u8], _ecn: u8, _: &mut Self::Memory, _: &mut Sink<'_, Self::Exchanges>) {}
 
-    /// The next of what datagrams meant, of those that a link heard last.
+    /// Takes the next of what the datagrams mean that a link received last.
     fn next_heard(_: &mut Self::Memory) -> Option<Heard> {
         None
     }
@@ -174,7 +173,7 @@ pub(crate) trait Session: Default {
     /// Counts a call that received datagrams. `dropped`: how often the socket had dropped some by then.
     fn count_receive(&mut self, _: &mut Self::Memory, _dropped: u32) {}
 
-    /// Counts a call whose datagrams the socket did not take all.
+    /// Counts a call of which the socket did not take all datagrams.
     fn count_unsent(_: &mut Self::Memory) {}
 
     /// When [`Session::timeout`] is to be called, and something may have to be sent.
@@ -190,7 +189,7 @@ pub(crate) trait Session: Default {
         false
     }
 
-    /// Whether the handshake has ended, where that is the session's.
+    /// Whether the handshake has ended, if the session does it.
     fn is_agreed(&self) -> bool {
         true
     }
@@ -210,7 +209,7 @@ pub(crate) trait Session: Default {
         false
     }
 
-    /// The error of a connection on which nothing has come within the connect timeout.
+    /// The error of a connection on which nothing has arrived within the connect timeout.
     fn silence(&self, _within: &str) -> Option<AnswerError> {
         None
     }
@@ -309,7 +308,7 @@ impl AnswerError {
     }
 }
 
-/// Through this a session records in exchanges what has happened to them.
+/// With this, a session records in exchanges what has happened to them.
 pub(crate) struct Sink<'a, E> {
     pub(crate) exchanges: &'a mut E,
     pub(crate) plan: &'a Plan,
@@ -328,7 +327,7 @@ impl<E: Exchanges> Sink<'_, E> {
         }
     }
 
-    /// Bytes of an answer have come, not necessarily its first.
+    /// Bytes of an answer have arrived, not necessarily its first.
     #[inline]
     pub(crate) fn answer(&mut self, slot: u32) {
         let exchange = self.exchanges.at_mut(slot);
@@ -338,7 +337,7 @@ impl<E: Exchanges> Sink<'_, E> {
         }
     }
 
-    /// This many bytes of an incomplete head have come.
+    /// This many bytes of an incomplete head have arrived.
     #[cold]
     pub(crate) fn head_begun(&mut self, slot: u32, bytes: usize) {
         self.exchanges.at_mut(slot).begun_head_bytes = bytes as u32;

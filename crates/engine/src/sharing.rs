@@ -28,7 +28,7 @@ impl Plan {
 }
 
 impl<B: Backend, L: Layer, P: Session> Worker<B, L, P> {
-    /// A link that an exchange may join, and whether it is a new one.
+    /// A link that an exchange may join, and whether it is new.
     pub(crate) fn joinable(&mut self, client: u32, origin: u32) -> (u32, bool) {
         let group = self.plan.group(client);
         let most = self.plan.requests_per_connection;
@@ -83,7 +83,7 @@ impl<B: Backend, L: Layer, P: Session> Worker<B, L, P> {
         }
     }
 
-    /// Has an exchange wait until its link has capacity. Its deadline is then that of its answer.
+    /// Makes an exchange wait until its link has capacity. The time-out for the first byte runs from now on.
     fn waits_for_room(&mut self, at: ExchangeId, now: u64) {
         let exchange = self.links[at.link].exchanges.at_mut(at.slot);
         let first_byte_ns = now + self.plan.first_byte_timeout_ns;
@@ -180,7 +180,7 @@ impl<B: Backend, L: Layer, P: Session> Worker<B, L, P> {
         self.join(ExchangeId { link, slot }, is_new, now);
     }
 
-    /// Sends what has become due on links: once for all their exchanges.
+    /// Sends what has become due on links, once for all exchanges of a link.
     #[inline]
     pub(crate) fn flush(&mut self) {
         while let Some(index) = self.links.next_due() {

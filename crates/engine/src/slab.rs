@@ -1,4 +1,4 @@
-//! The exchanges of a link that carries many at a time, as in HTTP/2 and HTTP/3: a slab whose slots are used again.
+//! The exchanges of a link that carries many at a time, as in HTTP/2 and HTTP/3: a slab whose slots are reused.
 
 use std::collections::VecDeque;
 
@@ -16,7 +16,7 @@ pub(crate) trait Stream: Default {
     /// The exchange is over: no stream belongs to it any more.
     fn close(&mut self);
 
-    /// There is one slot more.
+    /// A slot was added.
     fn grown(_: &[Slot<Self>], _: &mut Self::Index) {}
 }
 
@@ -84,7 +84,7 @@ impl<S: Stream> Exchanges for Slab<S> {
             let exchange = self.at_mut(slot);
             (exchange.progress, std::mem::take(exchange))
         };
-        // What it waits for is in `progress`.
+        // `over` needs the progress to remove the slot from the waiting ones.
         self.at_mut(slot).progress = progress;
         self.over(slot);
         exchange

@@ -13,18 +13,17 @@ use webstone_measure::metrics::{Measured, Second, WorkerUse};
 
 use crate::worker::Shared;
 
-/// Most slices of a window, which may last twice as long as planned: in a longer one each is longer.
+/// Maximum number of slices of a window, which may last twice as long as planned. In longer windows, slices are longer.
 const SLICES_MAX: u64 = 4096;
 
-/// Length of the slices of a window of this planned length, in nanoseconds: the one asked for, or a longer one where there would be
-/// too many.
+/// Length of the slices of a window of this planned length, in nanoseconds: the one asked for, or longer if there would be too many.
 pub fn slice_length_ns(asked_ns: u64, planned_ns: u64) -> u64 {
     asked_ns.max(planned_ns.saturating_mul(2) / SLICES_MAX)
 }
 
 /// Marks a window that cannot be extended any more.
 const CLOSED: u64 = 1 << 63;
-/// The slices of an extension that is valid.
+/// Mask of the number of slices in a valid extension.
 const VALID: u64 = u32::MAX as u64;
 
 /// What one worker used in a slice, and what ended in it.
@@ -53,7 +52,7 @@ pub(crate) struct Judgements {
     judged: AtomicU32,
     /// A bit for each slice that is left out.
     left_out: Vec<AtomicU64>,
-    /// By how many slices the window was extended, and above that by how many it is proposed to be.
+    /// Number of slices by which the window was extended (lower 32 bits), and is proposed to be (above them).
     extension: AtomicU64,
     /// Reports of workers that the watcher has not taken yet.
     reports: Mutex<Vec<WorkerSlice>>,
@@ -92,13 +91,13 @@ impl Judgements {
         })
     }
 
-    /// By how much the window was extended.
+    /// Time by which the window was extended.
     pub(crate) fn extra_ns(&self) -> u64 {
         (self.extension.load(SeqCst) & VALID) * self.length_ns
     }
 
-    /// Extends the window by one slice, and returns whether that was in time: not if a worker has closed it meanwhile. To be
-    /// called by one thread only.
+    /// Extends the window by one slice; returns whether that was in time, before any worker closed it. To be called by one
+    /// thread only.
     pub(crate) fn extend(&self) -> bool {
         let slices = self.extension.load(SeqCst);
         if slices & CLOSED != 0 {
@@ -110,7 +109,7 @@ impl Judgements {
             && self.extension.compare_exchange(proposed, slices + 1, SeqCst, SeqCst).is_ok()
     }
 
-    /// A worker closes its window: no extension is valid from now on that is not already.
+    /// A worker closes its window: from now on no further extension becomes valid.
     pub(crate) fn closes(&self) {
         let _ = self.extension.fetch_update(SeqCst, SeqCst, |slices| Some(slices & VALID | CLOSED));
     }
@@ -124,7 +123,7 @@ impl Judgements {
     }
 }
 
-/// A window in slices, before it is decided which of them make its figures.
+/// A window in slices, before it is decided which slices count.
 #[derive(Debug)]
 pub struct Sliced {
     /// Of each worker: what was in progress at the end, and its slices.
@@ -138,7 +137,7 @@ impl Sliced {
         self.shared.judgements.judge(keep);
     }
 
-    /// What workers reported since it was last asked; see [`crate::Control::slice_reports`].
+    /// What workers reported since the last call; see [`crate::Control::slice_reports`].
     pub fn reports(&self) -> Vec<WorkerSlice> {
         self.shared.judgements.take_reports()
     }
@@ -161,7 +160,7 @@ pub(crate) struct Slices {
     kept: Measured,
     /// The number of the last one that was kept.
     last_kept: Option<u32>,
-    /// Everything, once something was left out.
+    /// All slices together, once one was left out.
     whole: Option<Box<Measured>>,
     left_out: u32,
     /// Those that are not judged yet, in order.
@@ -175,7 +174,7 @@ impl Slices {
         self.number += 1;
     }
 
-    /// Length of them all.
+    /// Length of all slices so far.
     pub(crate) fn span_ns(&self) -> u64 {
         let settled = self.whole.as_deref().unwrap_or(&self.kept).window_ns;
         settled + self.waiting.iter().map(|(_, slice)| slice.window_ns).sum::<u64>()

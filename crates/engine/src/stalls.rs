@@ -18,13 +18,13 @@ pub(crate) struct Stalls {
     pub(crate) all_ns: u64,
     /// The longest, in nanoseconds, from its first sign to its end.
     pub(crate) longest_ns: u64,
-    /// The last one before the window: it may reach into it.
+    /// Start and end of the last stall before the window, which may extend into it.
     before: (u64, u64),
     is_open: bool,
 }
 
 impl Stalls {
-    /// The window opened at `open_ns`. If a stall delayed this call, that stall is within the window.
+    /// The window opened at `open_ns`. If a stall delayed this call, its part after `open_ns` counts.
     pub(crate) fn open(&mut self, open_ns: u64) {
         let (from_ns, to_ns) = self.before;
         *self = Stalls { is_open: true, ..Stalls::default() };

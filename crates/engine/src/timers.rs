@@ -1,5 +1,5 @@
-//! When links over datagrams have something to do by themselves: a wheel of milliseconds. A link has one entry that counts, which may
-//! come too early and is then put back: so most changes of what is due cost nothing.
+//! Timers of links over datagrams: a timer wheel with a resolution of 1 ms. A link has one valid entry. If it comes up too early, it is put
+//! back, so that postponing a timer costs nothing.
 
 /// Length of a tick.
 pub(crate) const TIMER_NS: u64 = 1_000_000;
@@ -23,7 +23,7 @@ impl Timers {
         Timers { slots, tick: now_ns / TIMER_NS, ..Timers::default() }
     }
 
-    /// Schedules a look at a link, at `due_ns` or earlier.
+    /// Schedules a look at a link: at the first tick at or after `due_ns`, or earlier.
     #[inline]
     pub(crate) fn wants(&mut self, link: u32, due_ns: u64) {
         let place = link as usize;

@@ -7,8 +7,8 @@ use crate::sys::Backend;
 use crate::worker::Worker;
 
 impl<B: Backend, L: Layer, P: Session> Worker<B, L, P> {
-    /// Sends a request again whose whole answer was 425: on its connection, whose handshake has ended, or if that takes no other
-    /// request on a new one without early data.
+    /// Retries a request that was answered with 425: on its connection, whose handshake has ended, or, if that takes no more requests,
+    /// on a new one without early data.
     #[cold]
     pub(crate) fn send_after_handshake(&mut self, at: ExchangeId, ended: bool, now: u64) {
         self.recorder.too_early();
@@ -29,7 +29,7 @@ impl<B: Backend, L: Layer, P: Session> Worker<B, L, P> {
             self.links[at.link].exchanges.wait(at.slot);
             return self.begin_waiting(at.link, now);
         }
-        // The old link first, whose descriptor the new one may need.
+        // Ends the old link first: the new one may need its descriptor.
         let client = exchange.client;
         if P::Exchanges::MANY {
             self.settle(at.link, now);

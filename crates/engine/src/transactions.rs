@@ -1,4 +1,4 @@
-//! What is kept per request on demand only: traces of whole exchanges, and the instants of every transaction.
+//! What is kept per request, only on demand: traces of whole exchanges, and the instants of every transaction.
 
 /// One piece of an exchange, for `--trace`.
 #[derive(Clone, Debug)]
@@ -20,14 +20,14 @@ pub enum TraceKind {
     Sent(Vec<u8>),
     /// Bytes received by one read.
     Received(Vec<u8>),
-    /// What a TLS handshake agreed on, in words.
+    /// What a TLS handshake negotiated, in words.
     Secured(String),
     /// How it ended, in words.
     Ended(String),
 }
 
 /// The instants of one transaction, in nanoseconds since the window opened (negative: before it). Absent instants are
-/// `None`: a reused connection was not connected, a failed request has no last byte.
+/// `None`: a reused connection has no connect time, a request that was never answered no first byte.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Transaction {
     /// Client.
@@ -46,7 +46,7 @@ pub struct Transaction {
     pub sent_ns: Option<i64>,
     /// First byte of the answer.
     pub first_byte_ns: Option<i64>,
-    /// End of its head.
+    /// End of the answer's head.
     pub headers_done_ns: Option<i64>,
     /// Last byte, or the moment of failure.
     pub end_ns: i64,

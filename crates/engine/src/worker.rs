@@ -1,7 +1,7 @@
 //! One worker: a thread with one event loop that carries many clients.
 //!
-//! This file holds the loop, its clock and its phases; `dispatch` passes events to links, `paging` is what a client
-//! does between requests. Workers share nothing but [`Shared`], a few words that are written once or read rarely.
+//! This file holds the loop and its phases; `dispatch` passes events to links, `paging` is what a client does between
+//! requests. Workers share nothing but [`Shared`], a few words that are written once or read rarely.
 
 use std::io;
 use std::sync::Arc;
@@ -141,7 +141,7 @@ pub(crate) struct Worker<B: Backend, L: Layer, P: Session> {
     pub(crate) seat: Seat,
     pub(crate) stage: Stage,
     drain_end_ns: u64,
-    /// In closed loop, from when on clients begin no page; [`u64::MAX`] outside of duels.
+    /// In closed loop: the instant from which clients begin no more pages; [`u64::MAX`] outside of duels.
     pub(crate) rests_from_ns: u64,
     /// Whether the time matters in every round: in open loop, with a limit of pages, and in a duel.
     pub(crate) is_timed: bool,
@@ -248,7 +248,7 @@ impl<B: Backend, L: Layer, P: Session> Worker<B, L, P> {
             began = true;
         }
         if began {
-            // However many events there were, this was work and no stall.
+            // However long this took, it was work and no stall.
             self.clock.set(self.backend.now_ns());
         }
         if self.stage == Stage::Draining && (now >= self.drain_end_ns || self.has_ended()) {
@@ -283,15 +283,15 @@ impl<B: Backend, L: Layer, P: Session> Worker<B, L, P> {
         Ok(())
     }
 
-    /// Whether every request has ended, and every server has said its last word on a connection that it is to close: bytes that it
-    /// sends then count as well.
+    /// Whether every request has ended, and every connection that its server is to close has been closed: bytes that arrive until then
+    /// count as well.
     fn has_ended(&self) -> bool {
         let lingers = |index| self.links[index].state == LinkState::Lingering;
         self.clients.requests_in_progress() == 0 && !self.links.indices().any(lingers)
     }
 
-    /// Whether it would matter if a tick were late by another. If not, the loop waits without a time-out, and the
-    /// ticker wakes it: every figure is recorded by the clock, not by when a tick was handled.
+    /// Whether it matters if a tick is handled late, by up to another tick. If not, the loop waits without a time-out, and
+    /// the ticker wakes it: every figure is recorded by the clock, not by when a tick was handled.
     fn minds_the_time(&self) -> bool {
         self.is_timed
             // A worker that sleeps through the opening of its window opens it late, even if it missed nothing else.
@@ -299,8 +299,8 @@ impl<B: Backend, L: Layer, P: Session> Worker<B, L, P> {
             || self.clock.sweeps_between_ticks()
     }
 
-    /// Whether a round starts nothing by itself, so that the clock as read at the last answer is good enough:
-    /// everything else that is due waits for the tick.
+    /// Whether a round starts nothing by itself, so that the clock as read at the last answer is good enough. Anything
+    /// else that is due waits for the tick.
     #[inline]
     fn only_answers_matter(&self) -> bool {
         !self.minds_the_time()
@@ -315,7 +315,7 @@ impl<B: Backend, L: Layer, P: Session> Worker<B, L, P> {
         if let Some(ticks) = self.backend.take_ticks() {
             self.clock.ticked(&ticks, Self::TICKER_NS, self.shared.close_ns());
         }
-        // Ticks and the loop's own instants are not in step: what is nearly due is done now, not at the next tick.
+        // Ticks and the loop's own instants are not in step: what is due within half a tick is done now, not at the next.
         let now = self.backend.now_ns();
         self.clock.set(now);
         if P::DATAGRAMS {
@@ -466,7 +466,7 @@ impl<B: Backend, L: Layer, P: Session> Worker<B, L, P> {
 
     fn close(&mut self, at_ns: u64) {
         if self.recorder.is_in_slice(at_ns) {
-            // What follows is of no slice.
+            // What follows belongs to no slice.
             self.end_slice(at_ns);
         }
         for exchange in self.links.exchanges().filter(|exchange| exchange.progress != Progress::Over) {

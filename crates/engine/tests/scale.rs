@@ -41,7 +41,7 @@ fn ten_thousand_clients_cost_at_most_one_kib_each() {
     in_a_process("generator", GENERATOR, &served.url);
 }
 
-/// QUIC keeps in user memory what the kernel keeps of TCP: streams, packets, keys; and rustls's state during the handshake.
+/// QUIC keeps in user memory what the kernel keeps for TCP: streams and packets; and also keys, and rustls's state during the handshake.
 #[test]
 fn a_connection_of_quic_costs_at_most_20_kib() {
     if is_child() || std::env::var_os(QUIC_GENERATOR).is_some() {

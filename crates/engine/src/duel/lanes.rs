@@ -1,6 +1,5 @@
-//! The threads of a duel. Each has its share of every side's clients, and all change sides together: they meet where a slice begins and
-//! where it has drained. The first decides whose turn it is, and reads what the contestants' processes have used while nobody asks them
-//! anything.
+//! The threads of a duel. Each has its share of every side's clients, and all change sides together: they meet when a slice begins and
+//! when it has drained. The first decides whose turn it is, and reads what the contestants' processes have used while none has load.
 
 use std::io;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -152,7 +151,7 @@ impl Lane<'_> {
         sides.collect()
     }
 
-    /// This thread's part of a slice. Whatever happens in it, the thread goes on: the others wait for it.
+    /// This thread's part of a slice. Whatever happens in it, the thread continues: the others wait for it.
     fn slice(
         &self,
         sides: &mut io::Result<Vec<Box<dyn Side>>>,
@@ -180,7 +179,7 @@ impl Meeting {
     }
 }
 
-/// What only the first thread does: it calls the slices and puts their parts together.
+/// What only the first thread does: it announces the slices and puts their parts together.
 struct Lead<'a> {
     job: &'a DuelJob,
     meter: &'a mut dyn SideMeter,
@@ -211,7 +210,7 @@ impl<'a> Lead<'a> {
         Lead { job, meter, end, slices, order, begun_ns, opened_ns: None, slice, rested, error: None }
     }
 
-    /// Says whose turn it is, or that it is over.
+    /// Announces whose turn it is, or that there are no more.
     fn call(&mut self, meeting: &Meeting) {
         let now = now_ns();
         if self.order.is_between_rounds() {

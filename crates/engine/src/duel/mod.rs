@@ -39,8 +39,8 @@ pub struct DuelJob {
     pub slice: Duration,
     /// How long it may take to drain. What is unanswered then is counted and not waited for.
     pub drain: Duration,
-    /// Whether its threads ask for events again and again in a slice instead of sleeping. A server on the same machine then never pays for
-    /// waking them: whether it does would otherwise depend on how fast it is against them.
+    /// Whether its threads poll for events during a slice instead of sleeping. A server on the same machine then never pays for waking
+    /// them. Otherwise, whether it does would depend on how fast it is compared with them.
     pub stays_awake: bool,
     /// How long the sides take turns before anything is counted.
     pub warmup: Duration,

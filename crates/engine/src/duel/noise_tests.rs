@@ -1,5 +1,5 @@
-//! Whole duels on the simulated network, on a machine with neighbours in virtual time: the intervals must contain the ratio that was put
-//! in, and equals must not differ.
+//! Whole duels in virtual time, on the simulated network and a machine with neighbours: the intervals must contain the true ratio, and
+//! equal contestants must not differ.
 
 use std::cell::Cell;
 use std::rc::Rc;
@@ -144,7 +144,7 @@ fn held(seed: u64, ratio: f64) -> [(bool, bool); 2] {
     });
     let mut record = DuelRecord { contestants: contestants.into(), ..DuelRecord::default() };
     record.duel.twin = false;
-    // As many looks as there are starts for.
+    // Long enough for all starts, with a look after the last.
     record.duel.at_most.0 = record.duel.restart_every.0 * STARTS as u64;
     assert!(Looks::new(record.duel.starts_min, STARTS as u32).is_look(STARTS));
     for number in 0..STARTS {

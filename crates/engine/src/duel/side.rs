@@ -11,22 +11,22 @@ use crate::session::Session;
 use crate::sys::Backend;
 use crate::worker::Worker;
 
-/// Instead of the instant until which a worker may sleep: it never does.
+/// In place of the instant until which a worker may sleep: it never sleeps.
 const ALWAYS_AWAKE: u64 = 0;
 
 /// A worker, whatever its protocol.
 pub(super) trait Side {
-    /// Stands ready for its first slice. If it stays awake, it never sleeps in a slice.
+    /// Prepares for the first slice. If it stays awake, it never sleeps in a slice.
     fn begin(&mut self, stays_awake: bool);
 
-    /// From the next slice on, counts.
+    /// Counts from the next slice on.
     fn open(&mut self);
 
-    /// Has the load for `length_ns`, then drains for at most `drain_ns`. What this thread did of the slice, but for what only
+    /// Has the load for `length_ns`, then drains for at most `drain_ns`. Returns what this thread did in the slice, except what only
     /// others know: `side`, `at_ns` and CPU times.
     fn run_slice(&mut self, length_ns: u64, drain_ns: u64) -> io::Result<Slice>;
 
-    /// Ends it: everything that was counted in slices that took this long together.
+    /// Ends the side; returns everything that was counted in its slices, which took this long together.
     fn end(&mut self, slices_ns: u64) -> Measured;
 }
 
@@ -48,7 +48,7 @@ impl<B: Backend, L: Layer, P: Session> Side for Worker<B, L, P> {
     }
 
     fn run_slice(&mut self, length_ns: u64, drain_ns: u64) -> io::Result<Slice> {
-        // Ticks of the time in which it rested.
+        // Discards the ticks of the time in which it rested.
         let _ = self.backend.take_ticks();
         let begun = self.backend.now_ns();
         self.clock.resume(begun);
@@ -98,7 +98,7 @@ impl<B: Backend, L: Layer, P: Session> Side for Worker<B, L, P> {
         P::close_window(&mut self.memory, &mut self.recorder.measured, self.links.sessions(), false);
         self.observer.flush();
         let mut measured = self.recorder.finish(0);
-        // Its seconds are not those of the clock: the others had their turns in between.
+        // Its seconds were interrupted: the others had their turns in between.
         measured.seconds.0.clear();
         measured.window_ns = slices_ns;
         measured
@@ -123,7 +123,7 @@ impl<B: Backend, L: Layer, P: Session> Worker<B, L, P> {
         self.clients.requests_in_progress() == 0 && !self.clients.any_held() && !self.pacing.any_queued()
     }
 
-    /// Stops waiting for what is in progress: counts it as unanswered and closes its connections. Returns how many requests it was.
+    /// Stops waiting for requests in progress: counts them as unanswered and closes their connections. Returns their number.
     fn give_all_up(&mut self, now: u64) -> u64 {
         let mut given_up = 0;
         for index in self.links.indices() {

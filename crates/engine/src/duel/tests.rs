@@ -95,7 +95,7 @@ fn a_page_that_has_begun_is_ended_before_the_side_rests() {
     assert_eq!((measured.counts.pages_completed, measured.counts.pages_failed), (20, 0));
 }
 
-/// Arrivals go on after a rest where they were: with one every 3 ms, slices of 10 ms have 3 or 4 in turn, as the schedule has.
+/// After a rest, the schedule continues where it stopped: with an arrival every 3 ms, slices of 10 ms have 3 or 4, as the schedule has.
 #[test]
 fn an_open_loop_keeps_its_rate_over_slices() {
     let mut level = level(4);

@@ -1,7 +1,8 @@
 //! HTTP/1.1 with several requests on a link at a time (RFC 9112, section 9.3.2): sent one after the other, answered in the same order. Each
 //! is of another client, so that each has instants of its own. Requests are copied into one buffer for all of them, and sent together.
 //!
-//! An answer that is given up still comes: no more requests begin on the link then, and it ends with the last answer that is awaited.
+//! The answer to a request that was given up still arrives. No more requests then begin on the link, which ends after the last answer that
+//! is awaited.
 
 use std::borrow::Cow;
 use std::collections::VecDeque;
@@ -21,7 +22,7 @@ const GIVEN_UP: u32 = u32::MAX;
 /// State shared by the sessions of a worker.
 pub(crate) struct Memory {
     known: KnownHeads,
-    /// Requests that servers did not answer before they ended the connection as announced.
+    /// Requests sent again because the server ended the connection, as announced, before it answered them.
     refused: u64,
     /// The same when the window opened.
     refused_at_open: u64,
@@ -38,7 +39,7 @@ struct Turn {
 /// See the module comment.
 #[derive(Debug)]
 pub(crate) struct Pipelined {
-    /// Of the first turn.
+    /// Parses the answer of the first turn.
     parser: ResponseParser,
     turns: VecDeque<Turn>,
     depth: u32,
@@ -49,11 +50,11 @@ pub(crate) struct Pipelined {
     ends: VecDeque<(usize, u32, u64)>,
     /// The part of a head that has arrived so far.
     kept: Vec<u8>,
-    /// A request says that it is the last.
+    /// A request announced that it is the last.
     is_last: bool,
-    /// The server has said that it ends the connection, with the answer in this slot.
+    /// The server has announced that it will end the connection after the answer in this slot.
     closes_with: Option<u32>,
-    /// An answer is not awaited any more.
+    /// A request was given up.
     is_given_up: bool,
     /// Answers of traced requests, as they came.
     told: VecDeque<(u32, Vec<u8>)>,
@@ -182,7 +183,7 @@ impl Session for Pipelined {
         sink: &mut Sink<'_, Queue>,
     ) -> Result<(usize, Heard), AnswerError> {
         let mut kept = std::mem::take(&mut self.kept);
-        // What was kept is the beginning of a head, which ends after it.
+        // What was kept is the beginning of a head, which continues in the input.
         let held = kept.len();
         let due = if held == 0 {
             input
@@ -280,7 +281,7 @@ impl Session for Pipelined {
     }
 }
 
-/// The exchanges of a link: a slab whose slots are used again.
+/// The exchanges of a link: a slab whose slots are reused.
 #[derive(Debug, Default)]
 pub(crate) struct Queue {
     slots: Vec<Place>,
@@ -293,7 +294,7 @@ pub(crate) struct Queue {
 #[derive(Debug, Default)]
 struct Place {
     exchange: Exchange,
-    /// Of the request that was begun here last.
+    /// Serial number of the request in this slot; 0 if it is over.
     serial: u64,
 }
 
@@ -304,7 +305,6 @@ impl Queue {
         self.serial
     }
 
-    /// 0 if the request in this slot is over.
     fn serial(&self, slot: u32) -> u64 {
         self.slots[slot as usize].serial
     }
@@ -336,7 +336,7 @@ impl Exchanges for Queue {
     fn take(&mut self, slot: u32) -> Exchange {
         let progress = self.at(slot).progress;
         let exchange = std::mem::take(self.at_mut(slot));
-        // What it waits for is in `progress`.
+        // `over` needs the progress to remove the slot from the waiting ones.
         self.at_mut(slot).progress = progress;
         self.over(slot);
         exchange

@@ -15,7 +15,7 @@ pub struct RequestParts<'a> {
     pub version: HttpVersion,
     /// Additional header fields; one with the name of a default field replaces it.
     pub headers: &'a [(String, String)],
-    /// Body; with one, or with a method that has one by nature, `Content-Length` is written, unless it goes in chunks.
+    /// Body. With one, or with a method that usually has one, `Content-Length` is written, unless the body is sent in chunks.
     pub body: Option<&'a [u8]>,
     /// Whether this is the last request on its connection.
     pub last: bool,

@@ -23,9 +23,9 @@ const OUT_BYTES_MAX: usize = 1 << 20;
 /// A session's state for received bytes.
 #[derive(Debug, Default)]
 pub(crate) struct Incoming {
-    /// The server's settings have arrived, with which it must begin.
+    /// The server's SETTINGS have arrived, which must be its first frame.
     has_settings: bool,
-    /// The connection's flow-control window, what is left of it, and what has come since the last WINDOW_UPDATE, in
+    /// The connection's flow-control window, what is left of it, and what has arrived since the last WINDOW_UPDATE, in
     /// bytes.
     window: u32,
     window_left: u32,
@@ -79,7 +79,7 @@ fn framing(error: FrameError) -> AnswerError {
 }
 
 impl Http2 {
-    /// Takes bytes up to the first that mean something to an exchange.
+    /// Takes bytes until something concerns an exchange.
     pub(super) fn hear(
         &mut self,
         input: &[u8],
@@ -418,7 +418,7 @@ impl Http2 {
             return Ok(Heard::Nothing);
         }
         if !std::mem::replace(&mut self.incoming.has_settings, true) {
-            // The default if the server does not say.
+            // Unlimited unless the server sets a limit (section 6.5.2).
             self.peer.streams_max = u32::MAX;
         }
         for setting in payload.chunks_exact(6) {
@@ -445,7 +445,7 @@ impl Http2 {
                         }
                     }
                 }
-                // Longer frames would gain nothing, and make other streams wait.
+                // A valid value is ignored: longer frames would gain nothing, and make other streams wait.
                 setting::MAX_FRAME_SIZE if !(16_384..1 << 24).contains(&value) => {
                     return Err(protocol("SETTINGS_MAX_FRAME_SIZE not between 2^14 and 2^24 - 1 bytes"));
                 }
@@ -462,7 +462,7 @@ impl Http2 {
         if why != code::NO_ERROR {
             return Err(AnswerError::GivenUp(ErrorClass::H2Goaway, why));
         }
-        // A server may first announce that it will end the connection, and later its last stream (section 6.8).
+        // A server may first announce that it will end the connection, and later give its last stream (section 6.8).
         self.last_answered = Some(self.last_answered.map_or(last, |earlier| earlier.min(last)));
         Ok(Heard::Capacity)
     }

@@ -1,5 +1,5 @@
 //! HTTP/2 on a link: many exchanges at a time, each a stream. Requests are copied from the plan's blocks into one
-//! buffer for all streams; what answers bring is passed on as it comes.
+//! buffer for all streams; answers are passed on as they arrive.
 //!
 //! `incoming` decides what received frames mean.
 
@@ -20,7 +20,7 @@ use crate::exchange::{Exchanges, Progress};
 use crate::plan::Plan;
 use crate::session::{AnswerError, Heard, Session, Sink, Start};
 
-/// Number of streams that are opened before the server has given its limit: the minimum that RFC 9113 section 6.5.2
+/// Maximum number of streams before the server has given its limit: the minimum limit that RFC 9113 section 6.5.2
 /// recommends.
 const STREAMS_UNTOLD: u32 = 100;
 /// How many bytes of bodies are buffered for sending at a time.
@@ -54,7 +54,7 @@ pub(crate) struct Http2 {
     /// The next header block must first reduce the size of the dynamic table.
     resizes: bool,
     pub(super) peer: PeerSettings,
-    /// What is left of the window for sending on the connection.
+    /// What is left of the connection's window for sending.
     pub(super) send_window: i64,
     /// Slots with a body that is not completely in `out`.
     sending: VecDeque<u32>,
@@ -295,7 +295,7 @@ impl Session for Http2 {
             // A server that does not speak HTTP/2, or has gone, gets no message.
             Some(_) => return true,
         };
-        // The last stream of the server that we handled: it may open none.
+        // The last stream of the server's that we handled: 0, as it may open none.
         frames::write_numbers(kind::GOAWAY, 0, &[0, code], &mut self.out);
         true
     }

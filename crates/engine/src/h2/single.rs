@@ -88,7 +88,7 @@ impl Single {
         Ok(single)
     }
 
-    /// Puts out what the server's windows have room for (RFC 9113, section 5.2).
+    /// Buffers as much of the body as the server's windows allow (RFC 9113, section 5.2).
     fn send_body(&mut self) {
         while !self.body.is_empty() {
             let room = self.windows[0].min(self.windows[1]).clamp(0, frames::FRAME_BYTES_MAX as i64);
@@ -236,7 +236,7 @@ mod tests {
     use super::*;
     use webstone_workload::load::HttpVersion;
 
-    /// Bytes of the body in the frames that were put out, and whether the last of them ends the stream.
+    /// Bytes of the body in the frames to send, and whether the last frame ends the stream.
     fn data(out: &[u8]) -> (usize, bool) {
         let (mut at, mut bytes, mut ends) = (0, 0, false);
         while at < out.len() {

@@ -6,7 +6,7 @@ use super::frames::code;
 use crate::quic::{Failure, Fault, Version, alert, code_name};
 use crate::tls::QuicTls;
 
-/// Class of a connection's end, and what happened in words.
+/// Class of the error that ended a connection, and what happened in words.
 pub(super) fn told(
     failure: &Failure,
     version: Version,
@@ -69,7 +69,7 @@ pub(super) fn told(
     }
 }
 
-/// The version of a number, as people say it.
+/// The common name of a version number.
 fn named(number: u32) -> String {
     match [Version::V1, Version::V2].iter().position(|known| known.number() == number) {
         Some(place) => (place + 1).to_string(),

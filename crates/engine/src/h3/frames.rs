@@ -65,7 +65,7 @@ pub mod code {
         "H3_VERSION_FALLBACK",
     ];
 
-    /// Its name, and its number where it has none.
+    /// Its name, or its number if it has none.
     pub fn name(code: u64) -> String {
         let qpack = match code {
             QPACK_DECOMPRESSION_FAILED => Some("QPACK_DECOMPRESSION_FAILED"),
@@ -168,7 +168,7 @@ impl Reader {
         }
     }
 
-    /// Whether no frame has begun that has not ended.
+    /// Whether every frame that has begun has also ended.
     #[inline]
     pub fn is_between_frames(&self) -> bool {
         self.left == 0 && self.head_bytes == 0

@@ -41,7 +41,7 @@ impl Incoming {
     }
 }
 
-/// Takes what a datagram brings to streams.
+/// Handles the events of streams that a datagram causes.
 pub(super) struct Hearing<'a, 'b> {
     pub(super) incoming: &'a mut Incoming,
     pub(super) memory: &'a mut Memory,
@@ -80,7 +80,7 @@ impl Events for Hearing<'_, '_> {
             return self.unidirectional(stream.id, bytes, is_last);
         }
         let slot = stream.tag;
-        // Given up, but QUIC has not been told yet.
+        // The exchange was given up, but QUIC has not been told yet.
         if self.sink.exchanges.slot(slot).id != stream.id {
             return;
         }
@@ -199,7 +199,7 @@ impl Hearing<'_, '_> {
                     not_in_answers(kind)?;
                     self.sink.framing(slot, bytes);
                 }
-                // An unknown frame (section 9), or the part of a head, which is counted when it is whole.
+                // An unknown frame (section 9). A head in parts is counted once it is whole.
                 Step::Payload { .. } => self.sink.framing(slot, front.len()),
                 Step::NeedMore => {}
             }

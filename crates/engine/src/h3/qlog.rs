@@ -1,6 +1,5 @@
-//! qlog of the first connections, for qvis and other tools: a file for each, in JSON text sequences (RFC 7464), as
-//! draft-ietf-quic-qlog-main-schema-02 to -04 have them (`"qlog_version":"0.3"`), which is what qvis reads. It holds no keys, and no
-//! content of streams.
+//! qlog of the first connections, for qvis and other tools: a file for each, as JSON text sequences (RFC 7464) in the format of
+//! draft-ietf-quic-qlog-main-schema-02 to -04 (`"qlog_version":"0.3"`), which qvis reads. It holds no keys, and no content of streams.
 //!
 //! An event costs a formatted line; connections without a recorder pay a comparison per packet.
 
@@ -32,8 +31,8 @@ impl Qlog {
         Ok(Qlog { directory: directory.into(), connections, begun: AtomicU32::new(0) })
     }
 
-    /// The recorder of the next connection, if it is one of the first; `id`: its first destination connection ID. Without one if its
-    /// file cannot be created.
+    /// The recorder of the next connection, if it is one of the first and its file can be created; `id`: its first destination
+    /// connection ID.
     #[cold]
     pub(crate) fn next(&self, id: [u8; 8], now_ns: u64) -> Option<Box<dyn Recorder>> {
         if self.begun.load(Relaxed) >= self.connections {
@@ -49,7 +48,7 @@ impl Qlog {
     }
 }
 
-/// The file of a connection. What cannot be written is missing.
+/// The file of a connection. Write errors are ignored: the records are then missing.
 struct Writer {
     out: BufWriter<File>,
     began_ns: u64,
@@ -69,7 +68,7 @@ impl Writer {
         Ok(Writer { out, began_ns: now_ns, last_ns: now_ns })
     }
 
-    /// An event, whose data are an object's content.
+    /// An event; `data` is the content of a JSON object.
     fn event(&mut self, now_ns: u64, name: &str, data: std::fmt::Arguments<'_>) {
         self.last_ns = now_ns;
         let at = millis(now_ns.saturating_sub(self.began_ns));
@@ -185,7 +184,7 @@ fn type_name(kind: PacketKind) -> &'static str {
     }
 }
 
-/// Frames of a packet, as the elements of an array. Ranges of one ACK frame stand one after the other.
+/// Frames of a packet, as the elements of an array. The ranges of an ACK frame follow each other.
 struct Frames<'a>(&'a [FrameRecord]);
 
 impl std::fmt::Display for Frames<'_> {

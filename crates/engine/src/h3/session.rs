@@ -22,7 +22,7 @@ use crate::tls::{QuicTls, random_id};
 
 /// The control stream: its type, and SETTINGS that allow no dynamic table (QPACK_MAX_TABLE_CAPACITY and QPACK_BLOCKED_STREAMS 0).
 pub(super) const CONTROL: [u8; 7] = [0, kind::SETTINGS as u8, 4, 1, 0, 7, 0];
-/// Room for datagrams: below what the kernel takes in one call.
+/// Size of the buffer for datagrams: less than the kernel takes in one call.
 const OUT_BYTES: usize = 64_000;
 /// Maximum length of a frame's head.
 const HEAD_BYTES_MAX: usize = 9;
@@ -34,11 +34,11 @@ pub(crate) struct Memory {
     pub(super) counts: Http3Counts,
     /// The counts when the window opened.
     at_open: Http3Counts,
-    /// What the last datagrams mean to exchanges of their link.
+    /// What the last datagrams meant to the exchanges of their link.
     pub(super) heard: VecDeque<Heard>,
     /// Streams to be given up once QUIC can be told, with their codes.
     pub(super) resets: Vec<(u64, u64)>,
-    /// Slots and streams whose request can be sent further.
+    /// Slots and streams of requests of which more can be sent.
     pub(super) writable: Vec<(u32, u64)>,
     out: Vec<u8>,
     request: Vec<u8>,
@@ -101,7 +101,7 @@ impl Session for Http3 {
     }
 
     fn open_window<'a>(memory: &mut Memory, live: impl Iterator<Item = &'a Http3>) {
-        // Of connections that end from now on.
+        // These are of connections that end from now on.
         memory.counts.rtt_smoothed = Moments::default();
         memory.counts.rtt_least = Moments::default();
         memory.counts.mtu = Moments::default();
@@ -175,7 +175,7 @@ impl Session for Http3 {
             bytes.push(kind::DATA as u8);
             write_number(body.len() as u64, bytes);
         }
-        // The head always finds room on a new stream.
+        // The head always fits into a new stream's buffer.
         self.connection.write(id, &bytes[begin..], !has_body);
         let exchange = &mut stream.exchange;
         exchange.sent = (bytes.len() - begin) as u32;

@@ -31,7 +31,7 @@ pub(crate) struct Single {
     is_head: bool,
 }
 
-/// What has come of the answer.
+/// What has arrived of the answer.
 struct Answer<'a> {
     control: Control,
     reader: Reader,
@@ -43,7 +43,7 @@ struct Answer<'a> {
     body_bytes: u64,
     is_head: bool,
     is_done: bool,
-    /// QUIC takes more of the request.
+    /// QUIC can take more of the request.
     is_writable: bool,
     failure: Option<(ErrorClass, String)>,
     violation: Option<Violation>,
@@ -68,7 +68,7 @@ impl Single {
         Ok(Single { head, body, is_head: parts.method == "HEAD" })
     }
 
-    /// Sends the request over a connected socket, and reads until the answer is there as far as it is asked for.
+    /// Sends the request over a connected socket, and reads as much of the answer as `waits` asks for.
     pub(crate) fn run(
         &self,
         socket: &UdpSocket,
@@ -181,7 +181,7 @@ impl Single {
 fn send(connection: &mut Connection, now_ns: u64, socket: &UdpSocket, buffer: &mut [u8]) {
     while let Some(packed) = connection.pack(now_ns, buffer) {
         for datagram in buffer[..packed.bytes].chunks(packed.segment.max(1)) {
-            // One that is not sent is lost, and the next read reports why.
+            // A datagram that cannot be sent is lost, and the next read reports why.
             let _ = socket.send(datagram);
         }
     }

@@ -20,7 +20,7 @@ pub(crate) struct Stream {
     pub(super) has_no_body: bool,
     /// The body length from Content-Length; [`u64::MAX`] without that field.
     pub(super) content_length: u64,
-    /// The part of a HEADERS frame that has come, with the size of the frame's head.
+    /// The part of a HEADERS frame that has arrived, and the size of the frame's head.
     pub(super) section: Vec<u8>,
     pub(super) section_head_bytes: u8,
     /// Bytes of the request's body that QUIC has not taken yet.

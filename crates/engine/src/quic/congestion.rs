@@ -6,7 +6,7 @@ pub(super) struct Congestion {
     pub(super) window: u64,
     threshold: u64,
     pub(super) in_flight: u64,
-    /// Packets sent before this are of the current recovery.
+    /// Packets sent before this belong to the current recovery period.
     recovery_ns: Option<u64>,
     /// Sending stopped because of the window, so that it may grow.
     pub(super) is_limited: bool,
@@ -76,7 +76,7 @@ impl Congestion {
         self.in_flight = self.in_flight.saturating_sub(bytes);
     }
 
-    /// A packet sent then was lost, or marked. Returns whether that reduced the window.
+    /// A packet sent at `sent_ns` was lost, or marked. Returns whether that reduced the window.
     pub(super) fn reduce(&mut self, sent_ns: u64, now_ns: u64) -> bool {
         if self.recovery_ns.is_some_and(|since| sent_ns <= since) {
             return false;
@@ -103,7 +103,7 @@ impl Congestion {
         // Bytes per ns: 5/4 of the window per round trip.
         let smoothed = smoothed_ns.max(1) as u128;
         let rate = |ns: u64| (u128::from(self.window) * u128::from(ns) * 5 / 4 / smoothed) as u64;
-        // What two ticks of a millisecond bring may be sent at once.
+        // What accumulates in two ticks of 1 ms may be sent at once.
         let most = rate(2_000_000).max(BURST * self.datagram);
         self.tokens = self.tokens.saturating_add(rate(now_ns.saturating_sub(self.tokens_ns))).min(most);
         self.tokens_ns = now_ns;
@@ -126,7 +126,7 @@ mod tests {
         assert_eq!(reno.window, 12_000);
         reno.sent(12_000);
         assert!(!reno.has_room());
-        // Not limited by the window: it stays.
+        // Sending was not limited by the window, so it stays.
         reno.acked(1200, 1);
         assert_eq!(reno.window, 12_000);
         reno.is_limited = true;

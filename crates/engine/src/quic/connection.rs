@@ -27,8 +27,8 @@ pub struct Stream {
     pub tag: u32,
 }
 
-/// What happens to streams. Called from within [`Connection::hear`]. Nothing is told of a stream after [`Connection::reset`], or
-/// after its last data or its reset.
+/// What happens to streams. Called from within [`Connection::hear`]. A stream has no more events after [`Connection::reset`], and no more
+/// data after its last data or its reset.
 pub trait Events {
     /// The next bytes of a stream. Empty only with `is_last`: the stream ends after them.
     fn data(&mut self, stream: Stream, bytes: &[u8], is_last: bool);
@@ -75,19 +75,19 @@ pub(super) struct Shaking {
     pub(super) initial_keys: Option<Keys>,
     pub(super) handshake_keys: Option<Keys>,
     pub(super) early_keys: Option<DirectionalKeys>,
-    /// What a Retry gave to be sent back.
+    /// The token of a Retry, to be sent back.
     pub(super) token: Vec<u8>,
-    /// The first destination.
+    /// The first destination connection ID.
     pub(super) original: Id,
     /// The server's own ID.
     pub(super) source: Option<Id>,
-    /// Its ID in a Retry.
+    /// The server's ID in a Retry.
     pub(super) retry: Option<Id>,
-    /// Packets whose keys are not there yet, and their marks.
+    /// Packets whose keys are not available yet, and their ECN bits.
     pub(super) waiting: Vec<(Vec<u8>, u8)>,
     /// Limits that early data relies on.
     pub(super) remembered: Option<Parameters>,
-    /// The server has acknowledged a Handshake packet: it knows that this address is real.
+    /// The server has acknowledged a Handshake packet: it has validated this address.
     pub(super) is_validated: bool,
     /// When something was sent last.
     pub(super) sent_ns: u64,
@@ -121,7 +121,7 @@ pub(super) struct Closing {
 pub(super) struct Recording {
     pub(super) recorder: Box<dyn Recorder>,
     pub(super) frames: Vec<FrameRecord>,
-    /// Key updates that it was told of.
+    /// Number of key updates that were recorded.
     pub(super) generation: u64,
 }
 
@@ -154,7 +154,7 @@ pub struct Connection {
     pub(super) path_response: Option<[u8; 8]>,
     pub(super) is_ect: bool,
     pub(super) paces: bool,
-    /// When the pace allows more; `u64::MAX`: it does now.
+    /// When pacing allows more to be sent; `u64::MAX`: it does now.
     pub(super) paced_until_ns: u64,
     pub(super) segments_max: u16,
     pub(super) key_update_packets: u64,
@@ -165,7 +165,7 @@ pub struct Connection {
     pub(super) has_sent_since: bool,
     pub(super) ack_delay_exponent: u8,
     pub(super) ack_delay_max_ns: u64,
-    /// What streams may send at first.
+    /// Initial limits of what streams may send.
     pub(super) stream_data_bi: u64,
     pub(super) stream_data_uni: u64,
     /// Frames received in a row that did nothing.
@@ -293,7 +293,7 @@ impl Connection {
         Ok(())
     }
 
-    /// Has a recorder told of everything from now on, until the next [`Connection::open`].
+    /// Tells a recorder everything from now on, until the next [`Connection::open`].
     pub fn record(&mut self, recorder: Box<dyn Recorder>) {
         self.recording = Some(Box::new(Recording { recorder, frames: Vec::new(), generation: 0 }));
     }
@@ -369,7 +369,7 @@ impl Connection {
         self.settle(slot);
     }
 
-    /// Whether streams may be opened: keys of early data, or of the connection, are there.
+    /// Whether streams may be opened: there are keys of early data, or of the connection.
     #[inline]
     pub fn is_open(&self) -> bool {
         match self.state {
@@ -385,7 +385,7 @@ impl Connection {
         self.one.is_some()
     }
 
-    /// Whether the server has confirmed that it is (HANDSHAKE_DONE).
+    /// Whether the server has confirmed that the handshake is complete (HANDSHAKE_DONE).
     #[inline]
     pub fn is_confirmed(&self) -> bool {
         self.one.is_some() && self.shaking.is_none()
@@ -403,8 +403,7 @@ impl Connection {
         self.failure.as_ref()
     }
 
-    /// Whether there are keys to send early data with, and whether the server took it, once that is known. What was rejected is sent
-    /// again.
+    /// Whether there are keys to send early data with, and whether the server accepted it, once that is known. Rejected data is sent again.
     pub fn early_data(&self) -> (bool, Option<bool>) {
         (self.has_early_keys, self.early_accepted)
     }

@@ -16,7 +16,7 @@ pub enum Failure {
     StatelessReset,
     /// Nothing was heard for the idle timeout.
     Idle,
-    /// The server does not speak the version; those that it offers.
+    /// The server does not speak the version; it offers these.
     Version(Box<[u32]>),
     /// TLS found an error in what the server sent.
     Tls(rustls::Error),
@@ -49,16 +49,16 @@ pub enum Fault {
     CryptoBuffer,
     /// Keys changed too early.
     KeyUpdate,
-    /// As many packets were protected, or could not be decrypted, as keys allow.
+    /// The limit of a key was reached: of packets protected with it, or of packets that could not be decrypted.
     AeadLimit,
     /// The version that the handshake confirms is not the one in use.
     VersionNegotiation,
-    /// Frames that cost and do nothing.
+    /// Too many frames that have no effect.
     Flood(&'static str),
 }
 
 impl Failure {
-    /// The code of the CONNECTION_CLOSE that says so, if the server should hear it.
+    /// The code of the CONNECTION_CLOSE to be sent; `None` if the server is not told.
     pub(super) fn code(&self) -> Option<u64> {
         match self {
             Failure::Tls(_) => Some(ALERT + 80), // internal_error, unless TLS named one

@@ -111,7 +111,7 @@ impl Connection {
                 });
                 record!(self.recording, "stream", id, chunk.offset, length);
             }
-            // What stays waits for the connection's limit.
+            // A stream that stays in the queue waits for the connection's limit.
             if !self.streams.unqueue(place) {
                 place += 1;
             }
@@ -167,7 +167,7 @@ pub(super) fn write_ack(writer: &mut Writer<'_>, space: &Space, now_ns: u64) -> 
     writer.varint(more as u64);
     writer.varint(end - 1 - low);
     for (start, end) in ranges.take(more) {
-        // Numbers between, less one; and how many this range has, less one.
+        // The gap before the range and the length of the range, each less one.
         writer.varint(low - end - 1);
         writer.varint(end - 1 - start);
         low = start;

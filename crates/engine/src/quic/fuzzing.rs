@@ -33,7 +33,7 @@ pub fn confirmed() -> Connection {
     connection
 }
 
-/// The server's packet of a number, with these frames.
+/// A packet of the server with this number and these frames.
 pub fn packet(number: u64, frames: &[u8]) -> Vec<u8> {
     let keys = keys::initial(Version::V1, &ID, Side::Server);
     let mut packet = vec![0x43];

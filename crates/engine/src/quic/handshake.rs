@@ -14,9 +14,9 @@ use super::sent::Fate;
 use super::space::SpaceId;
 use super::transport_parameters::{self, Parameters};
 
-/// Bytes of the handshake out of order that are kept.
+/// How many bytes ahead of a gap in the handshake are kept.
 const CRYPTO_WINDOW: u64 = 64 << 10;
-/// Packets that are kept until their keys are there.
+/// Maximum number of packets that are kept until their keys are available.
 const WAITING_MAX: usize = 16;
 
 impl Connection {
@@ -25,7 +25,7 @@ impl Connection {
         self.drive_tls();
         let (Some(tls), Some(shaking)) = (&self.tls, &mut self.shaking) else { return };
         let Some(keys) = tls.zero_rtt_keys() else { return };
-        // What the server allowed on the connection that the session is from.
+        // What the server allowed on the connection in which it issued the ticket.
         let Some(Ok(remembered)) = tls.quic_transport_parameters().map(transport_parameters::read) else {
             return;
         };
@@ -150,7 +150,7 @@ impl Connection {
         }
     }
 
-    /// Early data was not taken: what was sent so far goes out again.
+    /// Early data was rejected: sends again what was sent so far.
     fn send_early_again(&mut self) {
         for index in 0..self.data.sent.packets.len() {
             if self.data.sent.packets[index].is_early {
@@ -159,7 +159,7 @@ impl Connection {
         }
     }
 
-    /// A packet's fate will not be known; `is_sent_again`: its frames are.
+    /// Gives up a packet whose fate will never be known; `is_sent_again`: sends its frames again.
     pub(super) fn give_up(&mut self, id: SpaceId, index: usize, is_sent_again: bool) {
         let Some(space) = space!(self, id) else { return };
         let packet = space.sent.packets[index];
@@ -182,7 +182,7 @@ impl Connection {
         }
     }
 
-    /// Initial packets are over (RFC 9001 section 4.9.1).
+    /// Drops the Initial keys and packets (RFC 9001 section 4.9.1).
     pub(super) fn drop_initial(&mut self) {
         self.give_up_all(SpaceId::Initial, false);
         if let Some(shaking) = &mut self.shaking {
@@ -250,7 +250,7 @@ impl Connection {
             shaking.source.is_none() && shaking.retry.is_none() && source == shaking.original.bytes();
         let offered: Box<[u32]> =
             versions.as_chunks::<4>().0.iter().map(|version| u32::from_be_bytes(*version)).collect();
-        // One that offers the version in use does not answer this connection (RFC 9000 section 6.2).
+        // A packet that offers the version in use is discarded (RFC 9000 section 6.2).
         if is_expected && !offered.contains(&self.version.number()) {
             self.fail(Failure::Version(offered));
         }
@@ -262,7 +262,7 @@ impl Connection {
         }
     }
 
-    /// Keeps a packet until its keys are there. Its bytes count from then on, so that no count ever falls.
+    /// Keeps a packet until its keys are available. Its bytes are counted only then, so that the sums of `Counts` hold at any time.
     pub(super) fn wait_for_keys(&mut self, packet: &[u8], ecn: u8) {
         let received = &mut self.counts.received;
         match &mut self.shaking {
@@ -277,7 +277,7 @@ impl Connection {
         }
     }
 
-    /// Packets whose keys will never be there.
+    /// Ignores kept packets, whose keys will never be available.
     pub(super) fn ignore_waiting(&mut self) {
         let Some(shaking) = &mut self.shaking else { return };
         let bytes: usize = shaking.waiting.drain(..).map(|(packet, _)| packet.len()).sum();
@@ -285,10 +285,10 @@ impl Connection {
         self.counts.received.ignored += bytes as u64;
     }
 
-    /// Packets that waited, once more keys are there.
+    /// Kept packets whose keys have become available.
     pub(super) fn take_waiting(&mut self) -> Vec<(Vec<u8>, u8)> {
         let Some(shaking) = &mut self.shaking else { return Vec::new() };
-        // Before that, only Handshake packets can be read, which rarely come before their keys.
+        // Before there are Handshake keys, none of them can be read.
         if shaking.waiting.is_empty() || shaking.handshake_keys.is_none() {
             return Vec::new();
         }

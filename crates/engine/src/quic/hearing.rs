@@ -9,7 +9,7 @@ use super::recorder::{FrameRecord, PacketKind, PacketRecord};
 use super::space::{Received, SpaceId};
 use super::varint;
 
-/// Frames in a row that do nothing, above which they are a flood.
+/// Maximum number of consecutive frames that do nothing. More are a flood.
 const VAIN_MAX: u32 = 10_000;
 
 impl Connection {
@@ -40,7 +40,7 @@ impl Connection {
         }
     }
 
-    /// Takes the packet that bytes begin with. Returns its size.
+    /// Takes the packet at the front of `bytes`. Returns its size.
     #[inline]
     fn hear_packet<E: Events>(&mut self, now_ns: u64, bytes: &mut [u8], ecn: u8, events: &mut E) -> usize {
         let whole = bytes.len();
@@ -85,7 +85,7 @@ impl Connection {
     fn hear_short<E: Events>(&mut self, now_ns: u64, packet: &mut [u8], ecn: u8, events: &mut E) {
         let Some(one) = &mut self.one else { return self.wait_for_keys(packet, ecn) };
         let size = packet.len();
-        // Decryption in place may overwrite it.
+        // Read now, as decryption in place may overwrite it.
         let token = packet.last_chunk::<16>().copied().unwrap_or_default();
         match one.open(packet, self.data.expected()) {
             Opened::Whole { number, start, end } => {
@@ -275,7 +275,7 @@ impl Connection {
                 if let Some(slot) = self.streams.told(stream)? {
                     let stopped = &mut self.streams.slots[slot as usize];
                     if !stopped.send.is_acknowledged() && !stopped.is_reset_open {
-                        // RFC 9000 section 3.5: with the same code.
+                        // Answered by RESET_STREAM with the same code (RFC 9000 section 3.5).
                         stopped.send.abandon();
                         (stopped.owed.reset, stopped.is_reset_open, stopped.code) = (true, true, code);
                         stopped.is_short = false;
@@ -344,7 +344,7 @@ impl Connection {
     ) -> Result<(), Fault> {
         let length = data.len() as u64;
         let Some(slot) = self.streams.heard(id, self.flow.stream_window.min(varint::MAX))? else {
-            // It was over before, or given up.
+            // The stream was over before, or given up.
             self.counts.received.stream_repeated += length;
             return self.in_vain();
         };

@@ -64,7 +64,7 @@ impl PeerIds {
         self.current.id.bytes()
     }
 
-    /// The server chose another during the handshake.
+    /// The server chose another ID during the handshake.
     pub(super) fn replace(&mut self, id: Id) {
         self.current.id = id;
     }
@@ -79,7 +79,7 @@ impl PeerIds {
         self.reserve = Some(Issued { sequence: 1, id, token: Some(token) });
     }
 
-    /// Whether this is the token of the ID in use, which ends a stateless reset.
+    /// Whether this is the token of the ID in use, with which a stateless reset ends.
     pub(super) fn is_reset(&self, token: &[u8; 16]) -> bool {
         self.current.token.as_ref() == Some(token)
     }
@@ -120,7 +120,7 @@ impl PeerIds {
         if !is_known && self.reserve.is_none() {
             self.reserve = Some(new);
         } else if !is_known && self.current.sequence < self.retire_prior_to {
-            // The reserve stays and becomes the one in use, so there is a place for the new one.
+            // The reserve becomes the ID in use, and the new ID the reserve.
             self.retire(self.current.sequence)?;
             self.current = self.reserve.replace(new).unwrap_or(new);
         } else if !is_known {

@@ -44,7 +44,7 @@ pub(super) struct Bared {
     pub(super) first: u8,
 }
 
-/// Takes the protection off the head of a packet that is long enough for it.
+/// Removes the protection from the head of a packet, which must be long enough for it.
 #[inline]
 pub(super) fn bare(
     header: &dyn HeaderProtectionKey,
@@ -79,9 +79,9 @@ pub(super) struct OneRtt {
     pub(super) local: Box<dyn PacketKey>,
     remote_header: Box<dyn HeaderProtectionKey>,
     remote: Box<dyn PacketKey>,
-    /// Of the phase before, for packets that come late.
+    /// Of the previous phase, for packets that arrive late.
     previous: Option<Box<dyn PacketKey>>,
-    /// Of the phase after; made when a packet seems to need them.
+    /// Of the next phase; derived when a packet seems to need them.
     next: Option<PacketKeySet>,
     /// `None`: there will be no other keys.
     secrets: Option<Secrets>,
@@ -94,12 +94,12 @@ pub(super) struct OneRtt {
     sent: u64,
     /// A packet sent in this phase was acknowledged.
     is_acknowledged: bool,
-    /// A packet received in this phase was acknowledged in one sent in it.
+    /// A packet sent in this phase has acknowledged one received in it.
     has_acknowledged: bool,
     updates: u64,
 }
 
-/// What became of a packet of 1-RTT keys.
+/// What became of a 1-RTT packet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Opened {
     /// Decrypted: its number, and where its frames are.
@@ -109,7 +109,7 @@ pub(super) enum Opened {
         end: usize,
     },
     NotAuthentic,
-    /// With keys that the peer must not use yet.
+    /// Protected with keys that the peer must not use yet.
     TooEarly,
     /// It has bits set that must be 0.
     Reserved,
@@ -196,12 +196,12 @@ impl OneRtt {
         (self.is_acknowledged, self.has_acknowledged) = (false, false);
     }
 
-    /// Begins new keys from this side if `packets` were sent with these, and it may. Returns whether as many as the cipher allows
-    /// were sent, so that nothing more may be.
+    /// Initiates a key update if `packets` were sent with the current keys and an update is allowed. Returns whether the current keys
+    /// have reached the cipher's limit, so that nothing more may be sent.
     #[inline]
     pub(super) fn update_after(&mut self, packets: u64) -> bool {
         let limit = self.local.confidentiality_limit();
-        // Packets may be lost, and what acknowledges them: begin long before the limit.
+        // Packets and their acknowledgements may be lost, so begin long before the limit.
         if self.sent >= packets.min(limit / 2) && self.is_acknowledged {
             self.turn();
         }

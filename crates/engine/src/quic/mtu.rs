@@ -1,13 +1,13 @@
-//! The size of datagrams (RFC 9000 section 14.3): 1,200 bytes, until a probe with more was acknowledged. Sizes are tried from the
-//! largest down, as most paths carry the largest, and only by connections that fill datagrams.
+//! The size of datagrams (RFC 9000 section 14.3): 1,200 bytes, until a larger probe is acknowledged. Sizes are tried from the largest
+//! down, as most paths carry the largest, and only by connections that fill datagrams.
 
-/// What every path of QUIC carries.
+/// The size that every path must carry for QUIC.
 pub(super) const BASE: u16 = 1200;
 /// Sizes tried below the largest: Ethernet with IPv6, tunnels, the least that IPv6 allows.
 const SIZES: [u16; 3] = [1452, 1400, 1232];
 /// How often a size is tried.
 const TRIES: u8 = 3;
-/// As many datagrams above the base size lost one after the other: the path no longer carries them.
+/// After this many consecutive losses of datagrams above the base size, the path is assumed not to carry them any more.
 const BLACK_HOLE: u8 = 6;
 
 /// See the module comment.
@@ -71,7 +71,7 @@ impl Mtu {
         }
     }
 
-    /// Returns whether the path is not to be trusted with more than the base size any more.
+    /// A datagram was lost. Returns whether the size falls back to the base size.
     pub(super) fn lost(&mut self, bytes: u16) -> bool {
         if bytes <= BASE || self.current == BASE {
             return false;
@@ -80,7 +80,7 @@ impl Mtu {
         self.lost_in_a_row >= BLACK_HOLE && self.fall_back()
     }
 
-    /// Nothing arrives, perhaps for its size. Returns whether that changes anything.
+    /// Falls back to the base size: nothing arrives, perhaps because of the size. Returns whether that is a change.
     pub(super) fn fall_back(&mut self) -> bool {
         if self.current == BASE {
             return false;

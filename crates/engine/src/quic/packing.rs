@@ -1,5 +1,5 @@
-//! What goes out: packets into datagrams, as many at a time as congestion control, the pace and the kernel take. Their frames are
-//! written by `filling`.
+//! What goes out: packets in datagrams, as many at a time as congestion control, pacing and the kernel allow. Their frames are written
+//! by `filling`.
 
 use super::connection::{Connection, Packed, State, record, space};
 use super::filling::{FRAME_MAX, write_ack};
@@ -22,7 +22,7 @@ pub(super) struct Built {
     pub(super) number_bytes: usize,
     pub(super) number: u64,
     pub(super) payload_at: usize,
-    /// Of the payload; a tag follows.
+    /// End of the payload; a tag follows.
     pub(super) end: usize,
     pub(super) frames_at: u32,
     pub(super) is_eliciting: bool,
@@ -38,8 +38,8 @@ pub(super) struct Built {
 }
 
 impl Connection {
-    /// Makes datagrams of what is to be sent and may be: all of equal length but the last. Call it until it returns `None`. `out` must
-    /// hold one datagram of the largest size, and should hold [`Settings::segments_max`](super::Settings::segments_max).
+    /// Makes datagrams of what is due and may be sent, all of equal length except the last. Call it until it returns `None`. `out` must
+    /// have room for one datagram of the largest size, and should for [`Settings::segments_max`](super::Settings::segments_max).
     pub fn pack(&mut self, now_ns: u64, out: &mut [u8]) -> Option<Packed> {
         match self.state {
             State::Idle | State::Closed => return None,
@@ -209,7 +209,7 @@ impl Connection {
         Some(Packed { bytes: at, segment: at, is_ect, is_probe: false })
     }
 
-    /// How many frames a recorder will be told of.
+    /// Number of frames noted for the recorder so far.
     #[inline]
     fn noted(&self) -> usize {
         self.recording.as_ref().map_or(0, |recording| recording.frames.len())
@@ -220,7 +220,7 @@ impl Connection {
         self.counts.sent.udp_bytes += bytes as u64;
     }
 
-    /// Whether it is worth building a packet of data. May be wrong in saying so.
+    /// Whether there may be something to send in a packet of data. False positives are possible.
     #[inline]
     fn has_something(&self, now_ns: u64) -> bool {
         !self.streams.pending.is_empty()
@@ -398,7 +398,7 @@ impl Connection {
         Some(built)
     }
 
-    /// Seals a packet and takes it down.
+    /// Seals a packet and records it as sent.
     #[inline]
     fn send(&mut self, now_ns: u64, built: Built, out: &mut [u8]) {
         let end = built.end + TAG_BYTES;
@@ -476,7 +476,7 @@ impl Connection {
     fn record_sent(&mut self, now_ns: u64, built: &Built, bytes: usize) {
         let Some(recording) = &mut self.recording else { return };
         recording.keys(now_ns, self.counts.key_updates);
-        // Those of later packets of the datagram follow.
+        // The frames of later packets in the datagram follow.
         let mut count = built.noted[1] - built.noted[0];
         if built.padding > 0 {
             let padding = FrameRecord { name: "padding", subject: 0, offset: 0, length: built.padding };

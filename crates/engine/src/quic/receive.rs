@@ -1,16 +1,16 @@
-//! The receiving half of a stream: data in order is passed on as it comes, other data is kept until the gap before it is filled.
-//! Also for the bytes of the handshake.
+//! The receiving half of a stream: data in order is passed on as it arrives, other data is kept until the gap before it is filled. Also
+//! used for the bytes of the handshake.
 
 use super::error::Fault;
 use super::ranges::Ranges;
 use super::varint;
 
-/// Gaps in a stream above which its pieces are a flood.
+/// Maximum number of gaps in a stream. More are a flood.
 const GAPS_MAX: usize = 4096;
-/// Delivered bytes in front that are removed at once.
+/// Delivered bytes at the front are removed once there are this many.
 const DRAINED_MIN: usize = 256 << 10;
 
-/// Pieces that came before earlier ones.
+/// Pieces that arrived before earlier data.
 #[derive(Debug, Default)]
 struct Pieces {
     /// Bytes from `base` on; those not in `held` are undefined.
@@ -41,7 +41,7 @@ impl Default for ReceiveHalf {
     }
 }
 
-/// What came with a piece.
+/// What a piece brought.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Heard {
     /// Bytes not received before.
@@ -95,7 +95,7 @@ impl ReceiveHalf {
         let advanced = end.saturating_sub(self.highest);
         self.highest += advanced;
         if self.is_discarding {
-            // What would fill gaps is not told from what came before.
+            // It is no longer known what has arrived, so data that fills a gap counts as repeated.
             if self.is_end_known() {
                 self.next = self.end;
             }
@@ -174,7 +174,7 @@ impl ReceiveHalf {
         self.next += fresh.len() as u64;
         let new = pieces.held.insert(start, self.next);
         let reached = pieces.held.first().map_or(self.next, |(_, end)| end.max(self.next));
-        // Kept bytes that the new ones overlap are the same.
+        // Where the new bytes overlap kept ones, they are the same.
         let kept_from = (self.next - pieces.base) as usize;
         let kept = kept_from..(reached - pieces.base) as usize;
         if kept.is_empty() {

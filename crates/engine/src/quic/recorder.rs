@@ -1,4 +1,4 @@
-//! What qlog wants to know of a connection. Without a recorder it costs a comparison per packet.
+//! What qlog records of a connection. Without a recorder it costs a comparison per packet.
 
 use super::error::Failure;
 
@@ -12,7 +12,7 @@ pub trait Recorder: Send {
     fn lost(&mut self, now_ns: u64, space: PacketKind, number: u64, by: LossReason);
     /// State of recovery after a change, in ns and bytes.
     fn recovery(&mut self, now_ns: u64, state: &RecoveryRecord);
-    /// Packets of both sides have new keys, for this many times.
+    /// Both sides use new keys; `generation` counts the updates.
     fn keys_updated(&mut self, now_ns: u64, generation: u64);
     /// The connection ends, at the time of the last event.
     fn closed(&mut self, failure: &Failure);
@@ -62,7 +62,7 @@ pub enum PacketKind {
 pub enum LossReason {
     /// A packet sent three later was acknowledged.
     Reordering,
-    /// A later one was acknowledged, and it was sent long ago.
+    /// A later packet was acknowledged, and this one was sent too long ago.
     Time,
 }
 

@@ -13,7 +13,7 @@ use super::space::SpaceId;
 const PACKET_THRESHOLD: u64 = 3;
 /// Persistent congestion: this many probe timeouts (RFC 9002 section 7.6.1).
 const PERSISTENT: u64 = 3;
-/// As many probe timeouts in a row make large datagrams suspect.
+/// After this many consecutive probe timeouts, large datagrams may be what is lost.
 const BLACK_HOLE_PROBES: u32 = 3;
 /// Largest exponent of the backoff.
 const BACKOFF_MAX: u32 = 16;
@@ -101,7 +101,7 @@ impl Connection {
         {
             shaking.is_validated = true;
         }
-        // The server may be slow as long as it does not know that the client's address is real.
+        // Not for Initial packets: the server may not have validated the client's address yet (RFC 9002 section 6.2.1).
         if id != SpaceId::Initial {
             self.probe_timeouts = 0;
         }
@@ -150,7 +150,7 @@ impl Connection {
         }
     }
 
-    /// What a packet held is to be sent once more.
+    /// Queues what a packet held to be sent again.
     pub(super) fn send_again(&mut self, id: SpaceId, packet: &SentPacket) {
         for nth in 0..packet.frames {
             let Some(space) = space!(self, id) else { return };
@@ -186,7 +186,7 @@ impl Connection {
                 }
                 SentFrame::MaxStreamsUni => self.owes_max_streams = true,
                 SentFrame::RetireId(sequence) => self.ids.retire_again(sequence),
-                // The peer asks again if it needs one.
+                // Not sent again: the peer repeats a challenge if it needs a response.
                 SentFrame::PathResponse | SentFrame::Ack { .. } | SentFrame::MtuProbe => {}
             }
         }
@@ -200,7 +200,7 @@ impl Connection {
         let Some(largest) = space.sent.largest_acked else { return };
         let mut number = space.sent.settled_to.max(space.sent.first);
         let (mut is_first_run, mut newest_lost) = (true, None);
-        // A run of lost packets without an acknowledged one between, since the first sample.
+        // Lost packets without an acknowledged one in between, all sent after the first RTT sample.
         let (mut run, mut longest_run) = (None, 0);
         while number < largest {
             let Some(space) = space!(self, id) else { return };
@@ -298,19 +298,19 @@ impl Connection {
         if let Some(due) = [initial, handshake].into_iter().flatten().min_by_key(|(at, _)| *at) {
             return Some(due);
         }
-        // The server may wait for bytes before it may send more.
+        // The server may be at its anti-amplification limit, and need more bytes before it may send (RFC 9002 section 6.2.2.1).
         let id = if shaking.handshake_keys.is_some() { SpaceId::Handshake } else { SpaceId::Initial };
         (!shaking.is_validated).then(|| (shaking.sent_ns + after(timeout), id))
     }
 
-    /// When the connection ends for want of traffic.
+    /// When the idle timeout ends the connection.
     fn idle_due(&self) -> Option<u64> {
         let least = 3 * (self.rtt.probe_timeout() + self.ack_delay_max_ns);
         (self.idle_timeout_ns > 0).then(|| self.active_ns + self.idle_timeout_ns.max(least))
     }
 
-    /// When to ask for a sign of life, halfway to the idle timeout: while an answer is awaited, and nothing else is under way that the
-    /// server must acknowledge (RFC 9000 section 10.1.2). Servers think for longer than they keep silent connections.
+    /// When to send a PING, halfway to the idle timeout: while an answer is awaited, and nothing is in flight that the server must
+    /// acknowledge (RFC 9000 section 10.1.2). Servers may take longer for an answer than they keep silent connections.
     fn ping_due(&self) -> Option<u64> {
         let is_quiet = self.one.is_some() && self.streams.awaited > 0 && self.data.sent.eliciting == 0;
         (is_quiet && self.idle_timeout_ns > 0).then(|| self.active_ns + self.idle_timeout_ns / 2)
@@ -365,7 +365,7 @@ impl Connection {
         }
     }
 
-    /// A probe timeout: up to two packets go out whatever the congestion window says, with what was sent first.
+    /// A probe timeout: up to two packets are sent regardless of the congestion window, with the content of the oldest in flight.
     fn probe(&mut self, id: SpaceId) {
         self.probe_timeouts += 1;
         self.counts.probe_timeouts += 1;
@@ -373,7 +373,7 @@ impl Connection {
             self.congestion.set_datagram(BASE.into());
         }
         for of in SPACES {
-            // During the handshake, what may go into the same datagram as well.
+            // During the handshake, other spaces' packets may go into the same datagram.
             if of == id || of != SpaceId::Data && self.has_keys(of) {
                 self.probe_space(of, of == id);
             }

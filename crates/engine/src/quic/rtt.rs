@@ -30,7 +30,7 @@ impl Default for Rtt {
 }
 
 impl Rtt {
-    /// A sample; `delay`: how long the peer says that it waited, not longer than it may.
+    /// A sample; `delay`: the acknowledgement delay that the peer reports, at most its `max_ack_delay`.
     #[inline]
     pub(super) fn sample(&mut self, latest: u64, delay: u64, now_ns: u64) {
         self.latest = latest;
@@ -52,7 +52,7 @@ impl Rtt {
         self.smoothed + (4 * self.variation).max(GRANULARITY_NS)
     }
 
-    /// How long before the largest acknowledged packet a lost one was sent.
+    /// A packet is lost if it was sent this long ago, and a later one was acknowledged (RFC 9002 section 6.1.2).
     #[inline]
     pub(super) fn loss_delay(&self) -> u64 {
         (self.latest.max(self.smoothed) * 9 / 8).max(GRANULARITY_NS)
@@ -72,7 +72,7 @@ mod tests {
         assert_eq!((rtt.smoothed, rtt.variation, rtt.min), (100 * MS, 50 * MS, 100 * MS));
         rtt.sample(140 * MS, 20 * MS, 9);
         assert_eq!((rtt.smoothed, rtt.variation), ((700 + 120) * MS / 8, (150 + 20) * MS / 4));
-        // A delay that would lead below the least is not believed.
+        // A delay that would bring the sample below the minimum is ignored.
         rtt.sample(101 * MS, 20 * MS, 9);
         assert_eq!((rtt.latest, rtt.min), (101 * MS, 100 * MS));
         assert_eq!(rtt.loss_delay(), rtt.smoothed.max(101 * MS) * 9 / 8);

@@ -1,10 +1,10 @@
-//! The sending half of a stream: bytes that are kept until they are acknowledged. Also for the bytes of the handshake.
+//! The sending half of a stream: bytes that are kept until they are acknowledged. Also used for the bytes of the handshake.
 
 use super::ranges::Ranges;
 
-/// Most bytes of a stream that are kept.
+/// Maximum number of bytes of a stream that are kept.
 pub(super) const KEPT_MAX: usize = 256 << 10;
-/// As many acknowledged bytes in front are removed at once.
+/// Acknowledged bytes at the front are removed once there are this many.
 const DRAINED_MIN: usize = 64 << 10;
 
 /// What is known of the end of a stream.
@@ -36,16 +36,16 @@ pub(super) struct SendHalf {
     /// Bytes from `base` on.
     pub(super) buffer: Vec<u8>,
     base: u64,
-    /// Where what was never sent begins.
+    /// Offset of the first byte that was never sent.
     sent: u64,
     /// Everything before it is acknowledged.
     acked_to: u64,
-    /// Acknowledged after that.
+    /// What is acknowledged after `acked_to`.
     acked: Ranges,
     /// To be sent again.
     lost: Ranges,
     end: End,
-    /// Up to where the peer allows.
+    /// Offset up to which the peer allows data.
     pub(super) max: u64,
 }
 
@@ -58,7 +58,7 @@ impl SendHalf {
         (self.base, self.sent, self.acked_to, self.end, self.max) = (0, 0, 0, End::Open, max);
     }
 
-    /// Whether it was not finished.
+    /// Whether more may be written.
     #[inline]
     pub(super) fn is_writable(&self) -> bool {
         self.end == End::Open
@@ -76,7 +76,7 @@ impl SendHalf {
         self.buffer.extend_from_slice(bytes);
     }
 
-    /// Nothing follows what was written.
+    /// Ends the stream after what was written.
     #[inline]
     pub(super) fn finish(&mut self) {
         if self.end == End::Open {
@@ -96,7 +96,7 @@ impl SendHalf {
         self.sent
     }
 
-    /// Whether nothing of it has to be sent any more.
+    /// Whether nothing has to be sent any more.
     #[inline]
     pub(super) fn is_acknowledged(&self) -> bool {
         self.end == End::Acknowledged && self.acked_to == self.written()

@@ -49,9 +49,9 @@ pub(super) enum Fate {
     /// It held nothing that the peer must acknowledge, and is not counted as in flight.
     Silent,
     Acknowledged,
-    /// Believed to be.
+    /// Believed to be lost.
     Lost,
-    /// Given up without knowing.
+    /// Given up; its fate is unknown.
     Discarded,
 }
 
@@ -91,9 +91,9 @@ pub(super) struct Sent {
     pub(super) settled_to: u64,
 }
 
-/// Most packets without anything to acknowledge that are kept in front.
+/// Maximum number of packets kept because the first one needs no acknowledgement.
 const SILENT_MAX: usize = 64;
-/// Most packets that are kept because those in front may prove not to be lost.
+/// Maximum number of packets kept because the first one, believed to be lost, may still be acknowledged.
 const LOST_MAX: usize = 1024;
 
 impl Sent {
@@ -148,8 +148,8 @@ impl Sent {
         self.eliciting -= u32::from(packet.is_eliciting);
     }
 
-    /// Forgets packets in front that nothing more can happen to: lost ones are remembered until `lost_before_ns`, as they may prove
-    /// not to be lost.
+    /// Forgets packets at the front whose fate is settled. Lost ones that were sent after `lost_before_ns` are kept, as they may still be
+    /// acknowledged.
     #[inline]
     pub(super) fn forget(&mut self, lost_before_ns: u64) {
         while let Some(packet) = self.packets.front() {

@@ -39,7 +39,7 @@ pub struct Settings {
     pub paces: bool,
     /// Maximum number of datagrams that one [`Packed`](super::Packed) holds: what the kernel cuts (GSO).
     pub segments_max: usize,
-    /// Packets after which this side changes its keys; more than the cipher allows means as often as that demands.
+    /// Number of packets after which this side updates its keys. If it is above the cipher's limit, that limit decides.
     pub key_update_packets: u64,
 }
 

@@ -20,23 +20,23 @@ pub(super) enum SpaceId {
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Received {
     pub(super) number: u64,
-    /// The number that it would have had after all before it.
+    /// The number expected: one more than the largest received before.
     pub(super) expected: u64,
-    /// The two bits of its datagram.
+    /// The ECN bits of its datagram.
     pub(super) ecn: u8,
 }
 
 /// Ranges of received packets that are remembered.
 const RECEIVED_MAX: usize = 64;
-/// How long an acknowledgement may wait for a packet to ride on, in ns: the default of `max_ack_delay`, less a tick.
+/// How long an acknowledgement may wait for a packet to go with, in ns: the default of `max_ack_delay`, less a tick.
 const ACK_DELAY_NS: u64 = 24_000_000;
-/// Packets of a connection of which every second one is acknowledged, so that the server finds its rate; later, how many are acknowledged
-/// together, and the part of the least round trip after which fewer are. As in Chrome (docs/decisions/0072-acknowledge-ten-packets.md).
+/// The first packets of a connection are acknowledged in pairs, so that the server finds its rate. Later ones are acknowledged in groups of
+/// `TOGETHER`, or after 1/`RTT_PARTS` of the minimum RTT. As in Chrome (docs/decisions/0072-acknowledge-ten-packets.md).
 const EAGER_TO: u64 = 100;
 const EAGER_TOGETHER: u32 = 2;
 const TOGETHER: u32 = 10;
 const RTT_PARTS: u64 = 4;
-/// Packets without anything to acknowledge, after which one asks for an acknowledgement.
+/// After this many packets that need no acknowledgement, one asks for an acknowledgement.
 pub(super) const SILENT_RUN_MAX: u32 = 32;
 
 /// See the module comment.
@@ -47,7 +47,7 @@ pub(super) struct Space {
     received: Ranges,
     /// Smaller numbers count as received.
     received_from: u64,
-    /// When the packet with the largest number came.
+    /// When the packet with the largest number arrived.
     largest_received_ns: u64,
     /// Packets up to this one need not be acknowledged any more: the peer knows that they were received.
     reported_to: u64,
@@ -63,7 +63,7 @@ pub(super) struct Space {
     pub(super) crypto_in: ReceiveHalf,
     /// Packets to be sent because of a probe timeout.
     pub(super) probes: u8,
-    /// Packets sent in a row without anything to acknowledge.
+    /// Packets sent in a row that need no acknowledgement.
     pub(super) silent_run: u32,
 }
 
@@ -99,7 +99,7 @@ impl Space {
         if number < self.received_from || self.received.insert(number, number + 1) == 0 {
             return false;
         }
-        // A late one must be acknowledged although the peer knows of later ones.
+        // A late packet must be acknowledged even if the acknowledgements of later ones have arrived.
         self.reported_to = self.reported_to.min(number);
         if self.received.len() > RECEIVED_MAX {
             self.received_from = self.received.first().map_or(0, |(_, end)| end);
@@ -115,7 +115,7 @@ impl Space {
         true
     }
 
-    /// The packet received last must be acknowledged: at once, or soon. `is_prompt`: several such packets are not left waiting.
+    /// The packet received last must be acknowledged: at once, or soon. `is_prompt`: at once if several wait.
     #[inline]
     pub(super) fn owe(&mut self, received: Received, now_ns: u64, is_prompt: bool, rtt_min_ns: u64) {
         self.unacknowledged += 1;
@@ -164,13 +164,13 @@ impl Space {
         (ranges, now_ns.saturating_sub(self.largest_received_ns))
     }
 
-    /// The peer knows of all packets up to this one that were received when it was told.
+    /// The peer has received an acknowledgement up to this packet.
     #[inline]
     pub(super) fn reported(&mut self, largest: u64) {
         self.reported_to = self.reported_to.max(largest);
     }
 
-    /// What was counted of marks, if there were any.
+    /// The counts of ECN marks, if there were any.
     #[inline]
     pub(super) fn ecn(&self) -> Option<[u64; 3]> {
         (self.ecn != [0; 3]).then_some(self.ecn)
@@ -203,10 +203,10 @@ mod tests {
         assert_eq!(until_due(&mut space, 0, true, 80 * MS), 2);
         assert_eq!(until_due(&mut space, 98, true, 80 * MS), 2);
         assert_eq!(until_due(&mut space, 100, true, 80 * MS), 10);
-        // A quarter of a round trip of 8 ms after the first; but not sooner than timers tell.
+        // A quarter of a round trip of 8 ms after the first; but not sooner than the granularity of timers.
         assert_eq!(until_due(&mut space, 110, true, 8 * MS), 1 + 4);
         assert_eq!(until_due(&mut space, 120, true, MS / 10), 1 + 2);
-        // Nothing more is awaited: what is sent next carries it.
+        // Nothing more is awaited: the next packet sent carries the acknowledgement.
         assert_eq!(until_due(&mut space, 130, false, MS), u64::MAX);
         assert_eq!(space.ack_due_ns(), MS / 2 + ACK_DELAY_NS);
     }

@@ -1,5 +1,4 @@
-//! The streams of a connection: found by ID, in slots that are used again. Both tables are as large as the number of streams in use
-//! needs.
+//! The streams of a connection: found by ID, in slots that are reused. Both tables grow only with the number of streams in use.
 
 use std::collections::VecDeque;
 
@@ -31,7 +30,7 @@ pub(super) struct Slot {
     pub(super) is_used: bool,
     /// Has a place in `Streams::pending`.
     is_pending: bool,
-    /// The owner gave it up, or was told of a reset: nothing more is told of it.
+    /// The owner gave it up: nothing more is told of it.
     pub(super) is_silent: bool,
     /// A write took fewer bytes than it was given.
     pub(super) is_short: bool,
@@ -64,7 +63,7 @@ impl Slot {
 /// See the module comment.
 #[derive(Debug, Default)]
 pub(super) struct Streams {
-    /// Open addressing, by number: places of slots.
+    /// Hash table by ID, with open addressing: the places of slots.
     table: Vec<u32>,
     pub(super) slots: Vec<Slot>,
     free: Vec<u32>,
@@ -75,12 +74,12 @@ pub(super) struct Streams {
     pub(super) max_bi: u64,
     pub(super) next_uni: u64,
     pub(super) max_uni: u64,
-    /// Of the server's unidirectional streams: number of the next, the limit, and how many are over.
+    /// For the server's unidirectional streams: number of the next, the limit, and how many are over.
     peer_next: u64,
     pub(super) peer_max: u64,
     peer_over: u64,
     peer_window: u64,
-    /// Streams of whose data more is expected, of those heard last.
+    /// Whether more data is expected on the stream heard last.
     pub(super) awaits_more: bool,
     /// How many bidirectional streams are in use.
     pub(super) awaited: u32,
@@ -109,8 +108,8 @@ impl Streams {
         self.slots.len() - self.free.len()
     }
 
-    /// Where the search for an ID begins. IDs that follow each other are spread (Knuth, volume 3, section 6.4), as a run of them would
-    /// have to be searched to its end.
+    /// Where the search for an ID begins. Consecutive IDs are spread (Knuth, volume 3, section 6.4), as a run of them would have to be
+    /// searched to its end.
     #[inline]
     fn place(&self, id: u64) -> usize {
         let bits = self.table.len().trailing_zeros();
@@ -176,7 +175,7 @@ impl Streams {
         self.table[place] = slot;
     }
 
-    /// Takes an ID out of the table, and moves those after it that could not be found any more.
+    /// Takes an ID out of the table, and moves those after it that could no longer be found.
     fn unlink(&mut self, id: u64) {
         let mask = self.table.len() - 1;
         let mut hole = self.place(id);
@@ -279,7 +278,7 @@ impl Streams {
         }
     }
 
-    /// Has a stream sent what it wants to send.
+    /// Queues a stream if it has something to send.
     #[inline]
     pub(super) fn queue(&mut self, slot: u32) {
         let queued = &mut self.slots[slot as usize];
@@ -289,7 +288,7 @@ impl Streams {
         }
     }
 
-    /// Takes a stream out of the queue at a place, if it has nothing more to send. Returns whether it did.
+    /// Removes the stream at a place in the queue if it has nothing more to send. Returns whether it did.
     #[inline]
     pub(super) fn unqueue(&mut self, place: usize) -> bool {
         let Some(slot) = self.pending.get(place).copied() else { return false };

@@ -26,7 +26,7 @@ pub fn bytes(value: u64) -> usize {
     }
 }
 
-/// Writes into a slice. The caller has looked at [`Writer::room`] first.
+/// Writes into a slice. The caller checks [`Writer::room`] first.
 #[derive(Debug)]
 pub(super) struct Writer<'a> {
     out: &'a mut [u8],

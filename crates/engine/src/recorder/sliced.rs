@@ -1,4 +1,4 @@
-//! A window that is counted in slices (`slices.rs`): where one ends, and what of the window so far is not in the current one.
+//! A window that is counted in slices (`slices.rs`): where the current slice ends, and what the earlier ones added up to.
 
 use webstone_measure::metrics::{Histogram, Measured, Second, Statuses, WorkerUse};
 
@@ -26,7 +26,7 @@ impl Recorder {
         self.sliced.as_ref().filter(|_| self.is_open).map_or(u64::MAX, |sliced| sliced.end_ns)
     }
 
-    /// Whether a part of a slice is over at this instant.
+    /// Whether a slice has begun before this instant.
     pub(crate) fn is_in_slice(&self, at_ns: u64) -> bool {
         self.sliced.is_some() && self.is_open && at_ns > self.part_ns
     }
@@ -48,7 +48,7 @@ impl Recorder {
         self.statuses.fill(0);
         let Some(sliced) = &mut self.sliced else { return };
         let mut next = sliced.empty.clone();
-        // Those are of the whole window, or of the whole level.
+        // These cover the whole window, or the whole level.
         next.seconds = std::mem::take(&mut self.measured.seconds);
         next.lifetime = std::mem::take(&mut self.measured.lifetime);
         let ended = std::mem::replace(&mut self.measured, next);
@@ -66,7 +66,7 @@ impl Recorder {
         self.open_part(at_ns, (requests, arrivals), judgements.length_ns);
     }
 
-    /// Slices, apart from what `finish` returns.
+    /// The slices, which `finish` does not return.
     pub(crate) fn take_slices(&mut self) -> Option<Slices> {
         self.sliced.take().map(|sliced| sliced.slices)
     }

@@ -80,9 +80,9 @@ pub(super) struct AnswerFate {
 }
 
 /// All instants of an open loop are multiples of this. In the last 1.5 µs before an arrival a worker only reads the
-/// clock, and would notice later what happens then: here it happens with the arrival or well before.
+/// clock, and would notice anything else late. So here everything happens at an arrival, or well before it.
 const OPEN_GRID_NS: u64 = 10_000;
-/// Arrivals per second whose intervals are such multiples.
+/// Arrivals per second whose intervals are multiples of `OPEN_GRID_NS`.
 const RATES: [u64; 9] = [20, 50, 100, 125, 200, 400, 500, 800, 1000];
 
 /// SplitMix64 (G. Steele, D. Lea, C. Flood, 2014), with a key for each question.
@@ -187,7 +187,7 @@ impl Schedule {
         self.warmup_ns + self.duration_ns
     }
 
-    /// When a deadline is found to be over: deadlines are checked several times within the shortest of them.
+    /// When a missed deadline is noticed: deadlines are checked several times within the shortest of them.
     pub(super) fn swept_ns(&self, deadline_ns: u64) -> u64 {
         let shortest = self.connect_timeout_ns.min(self.first_byte_timeout_ns).min(self.request_timeout_ns);
         deadline_ns.next_multiple_of((shortest / 20).max(MS))

@@ -58,11 +58,11 @@ fn bodies_are_acknowledged_ten_packets_at_a_time() {
     assert_eq!(errors(&measured), []);
     let http3 = measured.http3.clone().unwrap();
     let (received, told) = (http3.packets_received, http3.ack_packets_sent);
-    // Pairs of the first 100.
+    // The first 100 are acknowledged in pairs.
     assert!(received > 10_000 && told <= received / 10 + 50 && told >= received / 25, "{http3:?}");
 }
 
-/// What a gap cuts in two is carried in after it, and each connection is counted once.
+/// A stream that a gap interrupts is carried in after it, and each connection is counted once.
 #[test]
 fn slices_that_are_left_out_leave_every_stream_and_packet_accounted_for() {
     for (left_out, gaps) in [(&[][..], 0), (&[3, 4][..], 1), (&[0, 5, 6, 9][..], 2)] {
@@ -98,7 +98,7 @@ fn each_request_may_have_a_connection_of_its_own() {
     assert_eq!((server.accepted, server.farewells, server.answered), (22, 20, 20));
 }
 
-/// On a path that loses, repeats, delays and marks, everything is answered, and every count is the other side's.
+/// On a path that loses, repeats, delays and marks datagrams, everything is answered, and every count equals the other side's.
 #[test]
 fn what_is_counted_is_what_happened_whatever_the_path_does() {
     for seed in 1..=20 {
@@ -134,9 +134,9 @@ fn what_is_counted_is_what_happened_whatever_the_path_does() {
     }
 }
 
-/// A connection for each request, all but the first resumed: the request goes with the first datagram, and its answer comes a round
-/// trip and the server's 3 ms later. Rejected early data comes a round trip later, and only
-/// once; tickets of a server that rejects it allow none.
+/// A connection for each request, all but the first resumed: the request goes with the first datagram, and its answer arrives a round
+/// trip and the server's 3 ms later. If early data is rejected, the answer takes another round trip. That happens only once: tickets of a
+/// server that rejects early data do not allow it.
 #[test]
 fn early_data_saves_the_round_trip_of_the_handshake() {
     let mut server = Http3Server::new(3 * MS, 10, all_answered);
@@ -159,7 +159,7 @@ fn early_data_saves_the_round_trip_of_the_handshake() {
     assert_eq!(server.answered, 15, "no request is answered twice");
 }
 
-/// A request that is too early comes 5 ms after it was sent as 425, and is sent again on its connection: another 5 ms.
+/// A request that is too early is answered with 425 after 5 ms, and retried on its connection, which takes another 5 ms.
 #[test]
 fn requests_that_are_too_early_are_sent_again_after_the_handshake() {
     let refusing = |deeds| {
@@ -181,13 +181,13 @@ fn requests_that_are_too_early_are_sent_again_after_the_handshake() {
     assert_eq!((http3.early_requests, http3.early_repeated), (10, 0));
     assert_eq!((http3.streams, http3.whole, http3.streams_in_flight), (22, 21, 1));
     assert_eq!((server.answered, server.accepted), (measured.lifetime.requests, 12));
-    // With GOAWAY, the connection takes no other: it goes over a new one without early data, whose handshake takes 2 ms.
+    // After GOAWAY the connection takes no more requests: the retry uses a new one without early data, whose handshake takes 2 ms.
     let mut server = refusing(vec![Deed::Control(vec![7, 1, 4])]);
     let measured = early.run_over::<Plain, Http3>(&mut server, None);
     are("response", &measured.response, &measured.histograms.response, &[(7 * MS, 1), (12 * MS, 8)]);
     let handshakes = measured.handshakes.clone().unwrap();
     assert_eq!((errors(&measured), handshakes.too_early, handshakes.early_data_rejected), (vec![], 8, 0));
-    // Where the workload expects the status it is an answer like others.
+    // If the workload expects the status, it is an answer like any other.
     early.spec.client.expect_status = "200,425".parse().unwrap();
     let measured = early.run_over::<Plain, Http3>(&mut refusing(Vec::new()), None);
     let handshakes = measured.handshakes.clone().unwrap();
@@ -214,8 +214,8 @@ fn resets_are_told_by_their_code() {
     assert!(example.detail.contains("H3_REQUEST_CANCELLED"), "{example:?}");
 }
 
-/// Over real sockets, with connections kept and for each request, by one worker and by several: connections, requests and bodies are the
-/// server's.
+/// Over real sockets, with kept connections and one for each request, with one worker and several: connections, requests and bodies are
+/// those that the server counted.
 #[test]
 fn real_sockets_agree_with_the_server() {
     for (policy, workers) in [(KeepAlive, 1), (PerRequest, 1), (KeepAlive, 3), (PerRequest, 3)] {
@@ -265,9 +265,9 @@ fn an_answer_may_take_longer_than_the_idle_timeout() {
     assert_eq!((http3.packets_lost, http3.probe_timeouts), (0, 0), "{http3:?}");
 }
 
-/// The server closes a connection and the client does not hear of it. It learns it from what its next packet is answered with: the
-/// CONNECTION_CLOSE again, or a stateless reset. Where that is lost, too, the idle timeout ends the connection. A request on a connection that
-/// was used before is sent again.
+/// The server closes a connection, and its CONNECTION_CLOSE is lost. The client learns of it from the answer to its next packet: the
+/// CONNECTION_CLOSE again, or a stateless reset. If there is neither, the idle timeout ends the connection. A request on a reused
+/// connection is retried.
 #[test]
 fn a_lost_farewell_is_told_again_or_missed() {
     use ErrorClass::{ClosedEarly, QuicIdle, QuicReset};

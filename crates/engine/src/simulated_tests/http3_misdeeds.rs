@@ -1,4 +1,4 @@
-//! One misdeed of a server of HTTP/3, exactly one class of errors, and the code that the server is told. Legal behaviour is no error.
+//! Each violation by an HTTP/3 server is exactly one class of error, and one code that the server is sent. What is allowed is no error.
 //! The table in `docs/http3.md` is this one.
 
 use std::fmt::Write;
@@ -336,7 +336,7 @@ fn rows() -> Vec<Row> {
 /// What it is, its bytes, the class of error, and the code of the stream or connection.
 type Beginning = (&'static str, Vec<u8>, Option<ErrorClass>, Option<(bool, u64)>);
 
-/// The same of the first bytes of a control stream.
+/// The same for the first bytes of a control stream.
 fn beginnings() -> Vec<Beginning> {
     let wrong = Some(ErrorClass::H3Protocol);
     vec![

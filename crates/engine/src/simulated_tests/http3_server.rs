@@ -1,5 +1,5 @@
-//! A server of HTTP/3 on the simulated network: quinn-proto's QUIC on virtual time, and frames by hand. It answers each request after a
-//! delay, and counts what came.
+//! An HTTP/3 server on the simulated network: quinn-proto's QUIC in virtual time, and frames by hand. It answers each request after a
+//! delay, and counts what has arrived.
 
 use std::collections::{BTreeMap, HashMap};
 use std::net::{SocketAddr, UdpSocket};
@@ -48,9 +48,9 @@ pub(super) enum Deed {
     OpenAndEnd(Vec<u8>),
     /// Closes the connection.
     Close(u64),
-    /// Of what the connection sends from now on, this many datagrams are lost.
+    /// Loses the next datagrams that the connection sends, this many of them.
     Lose(u64),
-    /// Goes on a millisecond later.
+    /// Continues a millisecond later.
     Wait,
 }
 
@@ -63,7 +63,7 @@ pub(super) struct Http3Server<F> {
     tls: rustls::ServerConfig,
     base: Instant,
     connections: HashMap<ConnectionHandle, Connection>,
-    /// What has come of requests.
+    /// What has arrived of requests.
     requests: BTreeMap<(ConnectionHandle, StreamId), Vec<u8>>,
     /// Answers to come, in order.
     due: BTreeMap<(u64, u64), (ConnectionHandle, StreamId, Fate)>,
@@ -78,9 +78,9 @@ pub(super) struct Http3Server<F> {
     fate: F,
     /// Datagrams that connections will lose.
     losing: HashMap<ConnectionHandle, u64>,
-    /// Datagrams of connections that are forgotten get no stateless reset.
+    /// Whether datagrams of unknown connections get no stateless reset.
     pub(super) resets_none: bool,
-    /// Requests that come as early data are answered with status 425, after these deeds.
+    /// If set, requests in early data are answered with status 425, after these deeds.
     pub(super) refuses_early: Option<Vec<Deed>>,
     /// After this many connections, early data is rejected.
     pub(super) takes_early: Option<u64>,
@@ -88,7 +88,7 @@ pub(super) struct Http3Server<F> {
     pub(super) answered: u64,
     pub(super) request_body_bytes: u64,
     pub(super) farewells: u64,
-    /// Codes of clients other than H3_NO_ERROR, and whether they ended the connection by them, or a stream.
+    /// Codes that clients sent, other than H3_NO_ERROR, and whether each ended the connection or only a stream.
     pub(super) told: Vec<(bool, u64)>,
     pub(super) totals: DatagramTotals,
 }
@@ -158,7 +158,7 @@ impl<F: FnMut(u64) -> Fate> Http3Server<F> {
         }
     }
 
-    /// Reads what has come on a stream; schedules the answer to a whole request.
+    /// Reads what has arrived on a stream; schedules the answer to a whole request.
     fn read(&mut self, now_ns: u64, key: (ConnectionHandle, StreamId)) {
         let connection = self.connections.get_mut(&key.0).unwrap();
         let mut stream = connection.recv_stream(key.1);
@@ -254,7 +254,7 @@ impl<F: FnMut(u64) -> Fate> Http3Server<F> {
 }
 
 impl<F: FnMut(u64) -> Fate> Http3Server<F> {
-    /// Serves over a real socket until told to stop, and then until nothing comes for a while.
+    /// Serves over a real socket until told to stop, and then until nothing arrives for a while.
     pub(super) fn serve(&mut self, socket: &UdpSocket, stops: &AtomicBool) {
         let began = Instant::now();
         let mut buffer = vec![0; 65_536];
@@ -272,7 +272,7 @@ impl<F: FnMut(u64) -> Fate> Http3Server<F> {
                 Err(_) => {}
             }
             for (number, bytes, _) in peer.drive_datagrams(now_ns()) {
-                // A client that has gone refuses.
+                // Fails if the client has gone.
                 let _ = socket.send_to(&bytes, (std::net::Ipv4Addr::LOCALHOST, number as u16 + 1));
             }
         }
@@ -285,7 +285,7 @@ fn configuration(tls: rustls::ServerConfig) -> Arc<ServerConfig> {
     Arc::new(config)
 }
 
-/// Bytes of a request's body; its frames must be sound.
+/// Bytes of a request's body; its frames must be valid.
 fn body_of(request: &[u8]) -> u64 {
     let (mut reader, mut rest, mut bytes, mut section) = (Reader::default(), request, 0, Vec::new());
     while !rest.is_empty() {
@@ -420,7 +420,7 @@ impl<F: FnMut(u64) -> Fate> Peer for &mut Http3Server<F> {
                                         code => self.told.push((true, code)),
                                     }
                                 }
-                                // The farewell may be lost.
+                                // The client's CONNECTION_CLOSE may be lost.
                                 quinn_proto::ConnectionError::TimedOut => {}
                                 reason => panic!("{reason:?}"),
                             }
@@ -468,7 +468,7 @@ impl<F: FnMut(u64) -> Fate> Peer for &mut Http3Server<F> {
             }
             if is_over {
                 self.connections.remove(&handle);
-                // Another connection may have its number.
+                // Another connection may get its handle.
                 self.losing.remove(&handle);
                 self.requests.retain(|key, _| key.0 != handle);
                 self.writing.retain(|key, _| key.0 != handle);

@@ -1,5 +1,5 @@
-//! Links over another layer than the plain one: a handshake before the first request, records instead of bytes, and a
-//! closing record. The layer is a toy with the traps of TLS: records come in parts, some are the layer's own, and a
+//! Links over a layer other than the plain one: a handshake before the first request, records instead of bytes, and a
+//! closing record. The layer is a toy with the traps of TLS: records arrive in parts, some are the layer's own, and a
 //! stream may be cut.
 
 use webstone_measure::metrics::Handshake;
@@ -207,7 +207,7 @@ fn a_handshake_comes_before_the_first_request_only() {
     }
 }
 
-/// The greeting takes 7 of the line's 900 bytes per second, and a ticket with an answer, 900 bytes in all, a second.
+/// The line delivers 900 bytes per second. The greeting has 7; a ticket and an answer have 900 together, so they take a second.
 #[test]
 fn a_line_brings_the_handshake_too() {
     let welcome = || vec![Act::Write(WELCOME.to_vec())];

@@ -64,7 +64,7 @@ pub(crate) struct Level {
     pub(crate) slice_ns: u64,
     pub(crate) slices: u32,
     pub(crate) left_out: Vec<u32>,
-    /// Whether figures are of all slices nevertheless.
+    /// Whether figures cover all slices anyway.
     pub(crate) is_whole: bool,
 }
 
@@ -94,7 +94,7 @@ impl Level {
         }
     }
 
-    /// Runs it to its end; every identity must hold, the second one to the nanosecond.
+    /// Runs it to its end; every identity must hold, identity 2 (the time of clients) to the nanosecond.
     fn run(&self, peer: impl Peer) -> Measured {
         self.run_with(peer, None)
     }
@@ -200,7 +200,7 @@ impl<C: FnMut(u64) -> Attempt, A: FnMut(u64, &str) -> Vec<Act>> Peer for Scripte
         (self.connect)(now_ns - BEGIN_NS)
     }
 
-    /// As scripted. If the request asks for the connection's end, that comes with the last byte.
+    /// As scripted. If the request asks for the end of the connection, it ends with the last byte.
     fn answer(&mut self, now_ns: u64, request: &[u8]) -> Vec<Act> {
         let request = std::str::from_utf8(request).unwrap();
         let mut acts = (self.answer)(now_ns - BEGIN_NS, request);

@@ -62,8 +62,8 @@ fn a_window_that_opens_late_is_reported() {
     assert_eq!(delay_of(&[(40 * MS, 50 * MS)], 150 * MS), 7 * MS);
 }
 
-/// Without a warm-up, the first 256 clients start as the window opens, each following one a millisecond after the
-/// previous, and those after number 999 not within its second. Answers come later.
+/// Without a warm-up, the first 256 clients start as the window opens, each further one a millisecond after the
+/// previous, and those after number 999 not within this window of a second. Answers come later.
 #[test]
 fn clients_wait_on_purpose_until_they_are_started() {
     let mut level = Level::new(KeepAlive, &["/"], SECOND);

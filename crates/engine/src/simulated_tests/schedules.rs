@@ -187,8 +187,8 @@ fn random_schedules_in_open_loop_are_as_modelled() {
     });
 }
 
-/// On a busy machine time passes between any two readings of the clock, and no model knows how much. What must hold
-/// anyway: every nanosecond of every client is accounted for, and so do the identities.
+/// On a busy machine time passes between any two readings of the clock, and no model knows how much. Anyway, every
+/// nanosecond of every client must be accounted for, and the identities must hold.
 #[test]
 fn random_schedules_on_a_busy_machine_are_accounted_for() {
     for is_open in [false, true] {

@@ -101,8 +101,8 @@ pub(crate) trait Backend {
     /// The most that one [`Backend::receive`] returns.
     fn receives_most(&self) -> usize;
 
-    /// From now on reports `readable` only when this many bytes have arrived, or the end. If the kernel cannot do
-    /// that, it still reports every byte.
+    /// From now on reports `readable` only when this many bytes have arrived, or the end. A kernel that cannot do
+    /// that still reports every byte.
     fn awaits(&mut self, socket: &Self::Socket, bytes: u32);
 
     /// The first `n` bytes of what was received last.
@@ -121,7 +121,7 @@ pub(crate) trait Backend {
     /// Makes closing the socket reset its connection, at once and without TIME_WAIT.
     fn reset_on_close(&mut self, socket: &Self::Socket) -> io::Result<()>;
 
-    /// A new socket for datagrams to and from an address alone, bound to `source` if given. Its events have the token `index` and report
+    /// A new socket for datagrams to and from this address only, bound to `source` if given. Its events have the token `index` and report
     /// `readable` only.
     fn open_datagrams(
         &mut self,
@@ -130,15 +130,15 @@ pub(crate) trait Backend {
         source: Option<Source>,
     ) -> io::Result<Self::Socket>;
 
-    /// Has datagrams marked ECT(0) from now on, or not, as at first.
+    /// From now on, marks datagrams ECT(0) or does not. At first they are unmarked.
     fn mark_datagrams(&mut self, socket: &Self::Socket, address: &SocketAddr, is_ect: bool);
 
     /// Sends datagrams of `segment` bytes each; the last may be shorter. Returns whether all were sent: those that the socket did not
     /// take are lost.
     fn send_datagrams(&mut self, socket: &Self::Socket, bytes: &[u8], segment: usize) -> io::Result<bool>;
 
-    /// Receives datagrams; they are in [`Backend::datagrams`] until the next call that receives. `None`: nothing for now. There may be
-    /// more however few came.
+    /// Receives datagrams; they are in [`Backend::datagrams`] until the next call that receives. `None`: nothing for now. That a call
+    /// returned few does not mean that there are no more.
     fn receive_datagrams(&mut self, socket: &Self::Socket) -> io::Result<Option<Datagrams>>;
 
     /// The first `n` bytes of what was received last, to be decrypted in place.

@@ -13,8 +13,8 @@ use super::Source;
 /// Space for the control messages of a call, aligned as their headers must be.
 type Control = [u64; 16];
 
-/// Bytes asked for a receive queue: some of what a server may send before it hears that nothing was lost. The kernel gives no more than
-/// `net.core.rmem_max`, and takes the memory only for what waits.
+/// Size to ask for a receive queue: part of what a server may send before it waits for an acknowledgement. The kernel grants no more
+/// than `net.core.rmem_max`, and uses memory only for what is queued.
 const RECEIVE_BYTES: libc::c_int = 2 << 20;
 /// ECT(0) (RFC 3168).
 const ECT0: libc::c_int = 2;
@@ -28,7 +28,7 @@ pub(crate) struct Datagrams {
     pub(crate) stride: usize,
     /// The two ECN bits of each.
     pub(crate) ecn: u8,
-    /// How many times the socket had dropped what arrived by then, because its receive queue was full.
+    /// How many times the socket has dropped what arrived so far, because its receive queue was full.
     pub(crate) dropped: u32,
 }
 
@@ -45,13 +45,13 @@ pub(super) fn open(address: &SocketAddr, source: Option<Source>) -> io::Result<O
         true => (libc::IPPROTO_IP, libc::IP_RECVTOS, libc::IP_MTU_DISCOVER),
         false => (libc::IPPROTO_IPV6, libc::IPV6_RECVTCLASS, libc::IPV6_MTU_DISCOVER),
     };
-    // Without it no mark is seen, which is not wrong.
+    // Optional: without it, marks are not seen.
     let _ = set(&descriptor, level, marks, 1);
     // Never cut into fragments; the path's MTU is found by QUIC itself (RFC 9000, section 14).
     let _ = set(&descriptor, level, discover, libc::IP_PMTUDISC_PROBE);
-    // A shorter one is not wrong.
+    // Optional: a shorter queue works, too.
     let _ = set(&descriptor, libc::SOL_SOCKET, libc::SO_RCVBUF, RECEIVE_BYTES);
-    // Costs nothing until something was dropped; without it, it is not known.
+    // Costs nothing until something is dropped; without it, drops are not reported.
     let _ = set(&descriptor, libc::SOL_SOCKET, libc::SO_RXQ_OVFL, 1);
     net::connect(&descriptor, address)?;
     Ok(descriptor)
@@ -69,13 +69,13 @@ pub(crate) fn datagrams_to(address: &SocketAddr, source: Option<Source>) -> io::
     Ok(socket)
 }
 
-/// Has datagrams marked ECT(0), or not.
+/// Whether to mark datagrams ECT(0).
 pub(super) fn mark(descriptor: BorrowedFd<'_>, is_v4: bool, is_ect: bool) {
     let (level, option) = match is_v4 {
         true => (libc::IPPROTO_IP, libc::IP_TOS),
         false => (libc::IPPROTO_IPV6, libc::IPV6_TCLASS),
     };
-    // Unmarked datagrams are not wrong.
+    // Optional: unmarked datagrams work, too.
     let _ = set(&descriptor, level, option, if is_ect { ECT0 } else { 0 });
 }
 
@@ -131,8 +131,8 @@ pub(super) fn receive(descriptor: BorrowedFd<'_>, buffer: &mut [u8]) -> io::Resu
     Ok(Some(received))
 }
 
-/// Takes down the size of each datagram, if there are several, their ECN bits and what was dropped before, from the control messages
-/// that a successful `recvmsg` wrote.
+/// Reads, from the control messages that a successful `recvmsg` wrote: the size of each datagram if there are several, their ECN bits,
+/// and the number of drops.
 fn note(message: &libc::msghdr, received: &mut Datagrams) {
     // SAFETY: `msg_control` and `msg_controllen` describe the part of `control` that the kernel filled, which is aligned for
     // a header; the macro gives null or a header that lies within it.
@@ -231,7 +231,7 @@ mod tests {
                     from = Some(peer);
                 }
                 assert_eq!(sizes, [10, 10, 5], "{address}, {cuts}");
-                // The kernel's own mark on what the server sends.
+                // The kernel marks what the server sends.
                 let is_v4 = address.starts_with('1');
                 mark(std::os::fd::AsFd::as_fd(&server), is_v4, cuts);
                 for size in [7, 7, 3] {
@@ -245,7 +245,7 @@ mod tests {
         }
     }
 
-    /// What finds no room is told with the first datagram that finds some again.
+    /// Drops are reported with the first datagram that has room in the queue again.
     #[test]
     fn a_full_queue_is_told() {
         let server = UdpSocket::bind("127.0.0.1:0").unwrap();

@@ -284,7 +284,8 @@ impl Backend for Epoll {
     }
 }
 
-/// Whether a datagram that could not be sent is merely lost: the socket is full, or it is a probe that is too long for the interface.
+/// Whether a datagram that could not be sent counts as lost, not as an error: the socket is full, or the datagram is a probe that is
+/// too long for the interface.
 fn lost(error: io::Error) -> io::Result<bool> {
     match error.raw_os_error() {
         Some(libc::EAGAIN | libc::EMSGSIZE | libc::ENOBUFS) => Ok(false),

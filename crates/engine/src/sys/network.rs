@@ -1,4 +1,4 @@
-//! Network namespaces and TUN devices, for what puts a path between clients and a server (`crates/lab/src/path`).
+//! Network namespaces and TUN devices, with which `crates/lab/src/path` puts a path between clients and a server.
 
 use std::ffi::c_void;
 use std::io;
@@ -14,7 +14,7 @@ use rustix::thread::{UnshareFlags, unshare_unsafe};
 /// # Errors
 /// Without `CAP_SYS_ADMIN`, or where the kernel has no network namespaces.
 pub fn own_network() -> io::Result<()> {
-    // SAFETY: no table of files or memory is parted, only the network that sockets opened from now on belong to.
+    // SAFETY: neither open files nor memory are unshared, only the network that sockets opened from now on belong to.
     unsafe { unshare_unsafe(UnshareFlags::NEWNET) }?;
     Ok(())
 }

@@ -1,6 +1,6 @@
-//! Non-blocking stream sockets, with two optimisations for a connection per request: a descriptor is used again after
-//! its connection has ended (`socket()` and `close()` cost more than the rest of a connection), and a body that is
-//! not needed is discarded in the kernel.
+//! Non-blocking stream sockets, with two optimisations for a connection per request: a descriptor is reused after its
+//! connection has ended (`socket()` and `close()` cost more than the rest of a connection), and a body that is not
+//! needed is discarded in the kernel.
 
 use std::fmt;
 use std::io;
@@ -44,7 +44,7 @@ impl fmt::Display for Address {
 pub(crate) struct Source {
     address: Option<IpAddr>,
     ports: Option<PortRange>,
-    /// We choose from these ports by binding; the kernel does not.
+    /// Whether we choose from these ports, by binding, because the kernel cannot.
     binds_ports: bool,
 }
 
@@ -110,8 +110,8 @@ impl Source {
             None => {}
         }
         let Some(address) = self.address else { return Ok(()) };
-        // Without it, bind() would reserve a port for this address alone; ports would be exhausted 30,000 times
-        // sooner.
+        // Without it, bind() would reserve a port for this socket alone; with it, connect() chooses the port, and
+        // connections to different servers may share one.
         set_ip_option(descriptor, libc::IP_BIND_ADDRESS_NO_PORT, 1)?;
         Ok(net::bind(descriptor, &SocketAddr::new(address, 0))?)
     }
@@ -254,9 +254,9 @@ impl Socket {
         rustix::io::ioctl_fionread(&self.descriptor).map_or(0, |bytes| bytes as usize)
     }
 
-    /// Asks for a receive queue of this many bytes, and so for a window that is no larger. The kernel doubles it, for
-    /// its own bookkeeping; if it refuses, the peer sends ahead of the reader, which changes no instant that is
-    /// measured.
+    /// Asks for a receive queue of this many bytes, and so for a window that is no larger. The kernel doubles the size,
+    /// for its own bookkeeping. If it refuses, the peer sends further ahead of the reader, which changes no instant that
+    /// is measured.
     pub(crate) fn bound_queue(&self, bytes: u32) {
         let _ = sockopt::set_socket_recv_buffer_size(&self.descriptor, bytes as usize);
     }
@@ -295,14 +295,14 @@ impl Socket {
         received(net::recv(&self.descriptor, scratch, RecvFlags::TRUNC).map(|(_, n)| n))
     }
 
-    /// The address that its connection comes from; `None` of a Unix socket.
+    /// The local address of its connection; `None` for a Unix socket.
     pub(crate) fn local_address(&self) -> Option<SocketAddr> {
         net::getsockname(&self.descriptor).ok()?.try_into().ok()
     }
 
     /// How long the handshake took, from SYN to SYN-ACK, as measured by the kernel, in nanoseconds (a whole number of
-    /// microseconds). To be called before anything is sent, because the kernel continues to measure. `None` for other
-    /// sockets than TCP's, and after a retransmission, when the kernel measures only the last segment.
+    /// microseconds). To be called before anything is sent, because the kernel continues to measure. `None` for sockets
+    /// other than TCP, and after a retransmission, when the kernel measures only the last segment.
     pub(crate) fn handshake_ns(&self) -> Option<u64> {
         handshake::time_ns(self.descriptor.as_fd())
     }

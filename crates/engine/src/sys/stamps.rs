@@ -1,4 +1,4 @@
-//! When bytes arrived, as the kernel noted it, and so how long they lay in a socket's queue before they were read.
+//! When bytes arrived according to the kernel, and so how long they lay in a socket's queue before they were read.
 //!
 //! The kernel stamps every incoming packet while any socket of the machine asks for stamps, which costs about one
 //! clock reading per packet; sockets that asked need a longer system call to get the stamp. So one connection of a

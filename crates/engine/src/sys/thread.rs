@@ -121,7 +121,7 @@ mod tests {
         let before = cpu_use();
         (0..5).for_each(|_| std::thread::sleep(std::time::Duration::from_millis(1)));
         let slept = cpu_use().sleeps - before.sleeps;
-        // A page of a program that is read from disk is waited for, too.
+        // Page faults that read the program from disk are sleeps, too.
         assert!((5..50).contains(&slept), "{slept}");
     }
 
@@ -177,7 +177,7 @@ mod tests {
             println!("skipped: this kernel tells no run-queue delay");
             return;
         }
-        // Three threads on one CPU: in any 90 ms of work at least one of them waits for as long.
+        // Three threads on one CPU, with 90 ms of work each: at least one of them waits for 90 ms or more.
         let barrier = std::sync::Barrier::new(3);
         let work = || {
             pin(0)?;

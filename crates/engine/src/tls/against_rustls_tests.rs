@@ -71,7 +71,7 @@ fn pair(suite: SupportedCipherSuite, tickets: usize) -> (Traffic, ServerConnecti
             shaking.step(&[], &mut to_server, &mut ahead).unwrap();
         }
         feed(&mut server, &to_server);
-        // What follows the handshake is for the records.
+        // What follows the handshake is read by the record layer.
         if !shaking.is_over() || to_client.is_empty() && server.is_handshaking() {
             to_client = wire_of(&mut server);
         }
@@ -80,7 +80,7 @@ fn pair(suite: SupportedCipherSuite, tickets: usize) -> (Traffic, ServerConnecti
     (shaking.traffic().unwrap(), server, sessions)
 }
 
-/// Has a server read bytes of the wire; returns their content.
+/// Makes a server read bytes of the wire; returns their content.
 fn feed(server: &mut ServerConnection, mut wire: &[u8]) -> Vec<u8> {
     let mut plain = Vec::new();
     while !wire.is_empty() {
@@ -123,7 +123,7 @@ impl Reference {
             }
         };
         let mut reference = Reference { encrypter, sequence: 0 };
-        // Such a key numbers its records from the first one that it makes.
+        // The key counts its records itself, so it must make those of the handshake, too.
         while reference.sequence < secrets.0 {
             reference.seal(DATA, b"of the handshake");
         }
@@ -208,7 +208,7 @@ fn each_side_reads_the_other_wherever_records_are_cut() {
                 }
                 assert!(read == bytes, "{suite:?} {seed} {round}");
                 if is_tls13(suite) && draws.below(5) == 0 {
-                    // It also asks for the client's next keys, which come with the client's next records.
+                    // This also asks the client for new keys, which it uses from its next records on.
                     server.refresh_traffic_keys().unwrap();
                     updates += 1;
                 }

@@ -29,7 +29,7 @@ pub(crate) struct Tls {
     connection: Connection,
     /// A tunnel through a proxy that is not established yet.
     tunnel: Option<Box<Tunnel>>,
-    /// Sealed bytes that the socket has not taken, unless it took all at once.
+    /// Sealed bytes that the socket has not taken; empty if it took all at once.
     pending: Vec<u8>,
     /// Bytes of the session that came with the end of the handshake.
     ahead: Vec<u8>,
@@ -167,7 +167,7 @@ impl Layer for Tls {
         };
         let new = plain.get(self.sealed..).unwrap_or_default();
         match &mut self.connection {
-            // It sends its data as soon as it has received something.
+            // A handshake's messages are sealed when something is received, and wait in `pending`.
             Connection::Plain | Connection::Shaking(_) => {}
             Connection::Traffic(traffic) => traffic.seal(new, out),
             Connection::Buffered(buffered) => buffered.seal(new, out),
@@ -269,7 +269,7 @@ impl Tls {
         self.read_by_rustls(wire, keeps, shared)
     }
 
-    /// Has rustls read bytes of the wire.
+    /// Makes rustls read bytes of the wire.
     #[cold]
     fn read_by_rustls(&mut self, wire: &[u8], keeps: bool, shared: &mut Shared) -> Result<(), AnswerError> {
         let tls = shared.plan.as_ref().expect("a link over TLS has TLS settings");

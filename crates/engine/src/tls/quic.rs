@@ -1,5 +1,5 @@
 //! TLS as QUIC uses it: which configuration a connection has, what its handshake agreed on, and words for its errors. Packets are
-//! `quic`'s.
+//! protected in `quic`.
 
 use rustls::client::Resumption;
 use rustls::pki_types::ServerName;
@@ -16,8 +16,8 @@ use crate::plan::Plan;
 use crate::quic::{Settings, Version};
 use crate::sys::Address;
 
-/// Largest datagram in bytes of UDP payload that an Ethernet frame carries, over IPv4 and IPv6. Larger ones, which loopback would
-/// take, are not what servers meet.
+/// Largest datagram in bytes of UDP payload that an Ethernet frame carries, over IPv4 and IPv6. Loopback would take larger ones, but
+/// servers do not get those from real clients.
 const PAYLOAD_BYTES_MAX: [u16; 2] = [1472, 1452];
 
 /// What the connections of a worker share.
@@ -38,7 +38,7 @@ impl QuicTls {
                 matches!(origin.addresses.first(), Some(Address::Internet(address)) if address.is_ipv6());
             server.map(|server| {
                 let mut settings = settings(server.config.clone(), is_v6, plan.quic_version);
-                // How long connecting may take is the connect timeout's business.
+                // Only the connect timeout limits how long connecting may take.
                 settings.idle_timeout_ns = settings.idle_timeout_ns.max(plan.connect_timeout_ns);
                 (settings, server)
             })
@@ -82,11 +82,11 @@ impl QuicTls {
 
     /// Class and words of an error of TLS.
     pub(crate) fn told(&self, error: &Error) -> (ErrorClass, String) {
-        // Not as the first bytes over a stream, in which text would be looked for.
+        // Without first bytes: those are of a stream, and `told` would look for text in them.
         failure::told(error, self.plan.as_ref().map_or("", |tls| &tls.offered), Some(&[]))
     }
 
-    /// The same of an alert that the server sent.
+    /// The same for an alert that the server sent.
     pub(crate) fn told_of_alert(&self, alert: u8) -> (ErrorClass, String) {
         self.told(&Error::AlertReceived(AlertDescription::from(alert)))
     }
@@ -113,7 +113,7 @@ fn settings(config: std::sync::Arc<ClientConfig>, is_v6: bool, version: QuicVers
 /// Random bytes for the first destination of a connection.
 pub(crate) fn random_id(settings: &Settings) -> [u8; 8] {
     let mut id = [0; 8];
-    // A predictable one is not wrong either.
+    // Optional: a predictable ID works, too.
     let _ = settings.tls.crypto_provider().secure_random.fill(&mut id);
     id
 }

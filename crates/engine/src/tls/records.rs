@@ -110,7 +110,7 @@ impl Direction {
         Some(Direction { key, iv: iv.try_into().ok()?, sequence, form })
     }
 
-    /// Number of the next record: how many were made or taken with this key.
+    /// Number of the next record: how many this key has sealed or opened.
     pub fn sequence(&self) -> u64 {
         self.sequence
     }
@@ -188,8 +188,8 @@ impl Direction {
         Ok((plain[at], at))
     }
 
-    /// The nonce of the next record. In TLS 1.2 with AES-GCM the sender chooses the second part; we use this one,
-    /// too.
+    /// The nonce of the next record. In TLS 1.2 with AES-GCM the sender may choose the last eight bytes; we compute
+    /// them in the same way.
     fn nonce(&self) -> [u8; NONCE_BYTES] {
         let mut nonce = self.iv;
         for (byte, of_sequence) in nonce[4..].iter_mut().zip(self.sequence.to_be_bytes()) {

@@ -1,5 +1,5 @@
-//! A handshake by rustls over buffers of our own, and taking over from it. Afterwards rustls keeps only what new keys
-//! and tickets need.
+//! A handshake by rustls over buffers of our own, and the takeover after it. From then on rustls keeps only what new
+//! keys and tickets need.
 
 use std::fmt;
 use std::sync::Arc;
@@ -87,8 +87,8 @@ impl Shaking {
         }
     }
 
-    /// Whether the handshake has succeeded, and rustls holds no part of a message after it that spans several
-    /// records.
+    /// Whether the handshake has succeeded, and rustls has processed every whole record. It keeps a record that holds the
+    /// beginning of a message until the rest arrives.
     pub(super) fn is_over(&self) -> bool {
         let holds_record = matches!(records::length(&self.part), Ok(Some(bytes)) if bytes <= self.part.len());
         !self.connection.is_handshaking() && !holds_record
@@ -97,7 +97,7 @@ impl Shaking {
     /// The connection after a completed handshake.
     pub(super) fn traffic(self) -> Result<Traffic, Error> {
         let (secrets, kernel) = self.connection.dangerous_into_kernel_connection()?;
-        // A buffer that held the server's certificates is far larger than the rest in it.
+        // Copied: the buffer held the server's certificates, and is far larger than what is left in it.
         let part = self.part.as_slice().into();
         Traffic::new(&secrets, kernel, part, self.was_close_heard)
     }

@@ -219,7 +219,7 @@ impl<S: Schedule> Traffic<S> {
         self.is_spent
     }
 
-    /// Has the end announced, once.
+    /// Announces the end, once.
     pub fn close(&mut self) {
         self.owes_close |= !replace(&mut self.was_close_said, true);
     }
@@ -352,7 +352,7 @@ impl<S: Schedule> Traffic<S> {
         match (kind, &mut self.schedule) {
             (NEW_SESSION_TICKET, Some(schedule)) => schedule.take_ticket(payload)?,
             (KEY_UPDATE, Some(schedule)) => {
-                // What follows in the same record would be under the old key.
+                // What follows in the same record would be protected with the old key.
                 if !is_last {
                     return Err(Error::from(PeerMisbehaved::KeyEpochWithPendingFragment).into());
                 }

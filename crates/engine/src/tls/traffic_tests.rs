@@ -86,7 +86,7 @@ fn a_stream_may_be_cut_at_every_byte() {
         let mut client = client(true);
         assert_eq!(hear(&mut client, &wire, cut).unwrap(), b"onetwo", "{cut} of {end}");
         assert!(client.was_close_heard() && !client.must_send());
-        // The answer to the server's new keys comes before the next data, which is under new keys.
+        // The answer to the server's new keys comes before the next data, which is sealed with new keys.
         let (mut sent, mut scratch) = (Vec::new(), Scratch::default());
         client.seal(b"GET /", &mut sent);
         let mut reader = keys(true, CLIENT, 0);
@@ -101,7 +101,7 @@ fn a_stream_may_be_cut_at_every_byte() {
 
 #[test]
 fn padding_of_tls_13_is_not_content() {
-    // Sealed data may end in its type and zeros; sealed as a record of type 0, that is a record with padding.
+    // A record with padding: its content includes the type and zeros, and it is sealed as type 0.
     let mut wire = Vec::new();
     keys(true, SERVER, 0).seal(0, b"padded\x17\0\0\0", &mut wire);
     assert_eq!(hear(&mut client(true), &wire, 7).unwrap(), b"padded");

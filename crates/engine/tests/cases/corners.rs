@@ -1,4 +1,4 @@
-//! Corners in which memory is shared with the kernel or descriptors are used again: levels that end in the middle of
+//! Corners in which memory is shared with the kernel or descriptors are reused: levels that end in the middle of
 //! everything, more connections than prepared for, fewer buffers than bytes, requests that no socket takes at once,
 //! limits.
 
@@ -83,7 +83,7 @@ fn more_bytes_than_buffers_can_hold_arrive() {
     assert_eq!(errors(&outcome), []);
     let measured = &outcome.measured;
     assert_eq!((measured.counts.succeeded, measured.counts.body_bytes), (2000, 2000 * 65_000));
-    // None was given up and made again. All pages may be done before the last clients have begun.
+    // No connection was given up and replaced. All pages may be done before the last clients have begun.
     assert!(measured.clients.iter().all(|client| client.connects <= 1));
     assert_eq!(measured.lifetime.received_bytes, server.counters().bytes_sent);
 }
@@ -158,13 +158,13 @@ fn a_connect_that_was_given_up_does_not_go_on() {
             (outcome, watcher.join().unwrap())
         })
     };
-    // On a busy machine no look may have fallen into an attempt, and few attempts may have been given up.
+    // On a busy machine, perhaps no sample was taken during an attempt, or few attempts were given up.
     let given_up = |outcome: &LevelOutcome| outcome.measured.errors.count(ErrorClass::ConnectTimeout);
     let mut attempts = (0..10).map(|_| attempt());
     let shown = attempts.find(|(outcome, seen)| seen.len() >= 3 && given_up(outcome) >= 300);
     let (outcome, seen) = shown.expect("one of ten runs is seen and gives up 300 attempts");
     // The median: while the kernel lists its sockets, both a closed one and the one in its place may be listed.
-    // Attempts that went on would add up to all that were given up.
+    // If attempts continued after they were given up, they would add up.
     let usual = seen[seen.len() / 2];
     assert!(usual <= 100, "{usual} attempts under way for 100 clients, {} given up", given_up(&outcome));
 }

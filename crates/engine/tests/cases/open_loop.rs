@@ -34,7 +34,7 @@ fn open_spec(url: &str, policy: ConnectionPolicy, seconds: u64) -> GeneratorTask
     spec
 }
 
-/// Runs a level; every identity must hold, including the second in its open-loop form.
+/// Runs a level; every identity must hold, including identity 2 in its open-loop form.
 fn run(spec: &GeneratorTask, workload: &Workload, clients: u32, rate: &str) -> LevelOutcome {
     let plan = Arc::new(Plan::compile(spec, workload).unwrap());
     let rate = Some(rate.parse().unwrap());

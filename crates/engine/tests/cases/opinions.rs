@@ -57,7 +57,7 @@ fn openssl_reports_the_same_handshakes() {
                 .unwrap();
             let mut said = BufReader::new(child.stdout.take().unwrap()).lines().map_while(Result::ok);
             let _server = Ended(child);
-            // It serves one connection at a time, so there must be none just to see whether it is up.
+            // It serves one connection at a time, so the test must not connect just to see whether it is up.
             assert!(said.any(|line| line.starts_with("ACCEPT")), "s_server did not start");
 
             let mut spec = spec(&format!("https://127.0.0.1:{port}"), PerRequest, PAGES);

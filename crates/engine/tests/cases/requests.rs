@@ -137,7 +137,7 @@ fn answers_with_an_expected_status_are_valid_whatever_their_length() {
         let counts = outcome.measured.counts;
         assert_eq!((counts.succeeded, counts.failed), (3 - wrong, wrong), "{expected}");
     }
-    // Of a status that is the ordinary one, the length still counts.
+    // With an ordinary status, the length still counts.
     let peer = Peer::start(vec![ok()]);
     let mut spec = spec(&peer.url, KeepAlive, 1);
     spec.client.expect_status = "200,304".parse().unwrap();

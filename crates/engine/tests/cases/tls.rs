@@ -121,7 +121,7 @@ fn early_data_is_taken_or_sent_again() {
     }
 }
 
-/// A request that is too early is sent again after the handshake: on its connection where that stays open, otherwise on one without
+/// A request that is too early is retried after the handshake: on its connection if that stays open, otherwise on a new one without
 /// early data. It counts once.
 #[test]
 fn requests_that_are_too_early_are_sent_again_after_the_handshake() {
@@ -153,7 +153,7 @@ fn requests_that_are_too_early_are_sent_again_after_the_handshake() {
         assert_eq!(measured.lifetime.received_bytes, peer.seen().wrote);
         assert_eq!(measured.response_bytes.sum, 10 * ANSWER.len() as u64, "the answer that counts");
     }
-    // Without early data the status is one like others.
+    // Without early data, the status is like any other.
     let peer = TlsPeer::start(identity.config(false), |_| answering(TOO_EARLY));
     let outcome = run(&trusting(&peer, &identity, PerRequest, 3), &one_page(vec![file("/x", Some(5))]), 1);
     assert_eq!((errors(&outcome), peer.seen().requests.len()), (vec![(ErrorClass::WrongStatus, 3)], 3));

@@ -1,4 +1,4 @@
-//! Decodes answers' header blocks by size and meaning (see the module above), and to text on request.
+//! Decodes the header blocks of answers: size and meaning of each field (see the module above), and its text on request.
 
 use std::collections::VecDeque;
 
@@ -402,7 +402,7 @@ fn string<'a>(rest: &mut &'a [u8]) -> Result<Coded<'a>, CompressionError> {
     string_after(rest, 7)
 }
 
-/// A string whose length has this prefix; the bit above it says whether it is in Huffman code.
+/// A string whose length has this prefix; the bit above the prefix says whether the string is Huffman-coded.
 #[inline]
 pub(crate) fn string_after<'a>(rest: &mut &'a [u8], prefix: u32) -> Result<Coded<'a>, CompressionError> {
     let is_huffman = rest.first().is_some_and(|first| first & (1 << prefix) != 0);

@@ -31,7 +31,7 @@ pub fn text(text: &[u8], out: &mut Vec<u8>) {
     text_after(0, 7, text, out);
 }
 
-/// A string whose length has a prefix of `prefix` bits; the bit above says in which form it is, and `first` has the others.
+/// A string whose length has a prefix of `prefix` bits. The bit above the prefix says whether it is Huffman-coded; `first` has the others.
 pub(crate) fn text_after(first: u8, prefix: u32, text: &[u8], out: &mut Vec<u8>) {
     let coded = huffman::coded_length(text);
     if coded < text.len() {

@@ -29,7 +29,7 @@ impl KnownBlocks {
         KnownBlocks { slots: vec![Slot::default(); requests.next_power_of_two().clamp(1, SLOTS)] }
     }
 
-    /// Fields and inserted entries of the block kept for `request`, if it is the same.
+    /// Fields and inserted entries of the block kept for `request`, if `block` is the same.
     #[inline]
     pub(crate) fn recall(&self, request: u32, block: &[u8]) -> Option<(&Fields, &[Entry])> {
         let slot = &self.slots[request as usize & (self.slots.len() - 1)];

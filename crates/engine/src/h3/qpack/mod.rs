@@ -1,7 +1,7 @@
-//! QPACK, the compression of header fields (RFC 9204), without a dynamic table: we announce none to the server, and use none of its.
+//! QPACK, the compression of header fields (RFC 9204), without a dynamic table: we allow the server none, and use none ourselves.
 //! Bytes in, bytes out.
 //!
-//! Strings, Huffman code, and what fields mean are HPACK's.
+//! Strings, the Huffman code and the meaning of fields are those of HPACK.
 
 pub mod static_table;
 

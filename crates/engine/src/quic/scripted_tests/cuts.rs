@@ -1,8 +1,8 @@
-//! Datagrams cut at every byte, and with every bit changed: they are ignored, and the whole one still works.
+//! Datagrams cut at every byte, and with every bit changed: they are ignored, and the original still works.
 
 use super::*;
 
-/// Says a datagram in all its spoilt forms, then as it is.
+/// Delivers a datagram in all its corrupted forms, then as it is.
 fn spoil(pair: &mut Pair, datagram: &[u8]) {
     let has_failed = |pair: &Pair, what: &str, at: usize| {
         assert_eq!(pair.client.failure(), None, "{what} {at} of {}", datagram.len());

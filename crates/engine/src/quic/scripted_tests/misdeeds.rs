@@ -1,4 +1,4 @@
-//! One misdeed of a server, exactly one failure, and the code that the server is told.
+//! Each violation by a server is exactly one failure, and one code that the server is sent.
 
 use super::*;
 use crate::quic::retry;
@@ -163,10 +163,10 @@ fn closes_are_told_with_code_and_reason() {
     pair.say_frames(&frame(0x1c, &[0x3, 0x0f, 2], b"no"));
     assert_eq!(pair.client.failure(), Some(&Failure::ClosedByPeer(0x3, 0x0f, "no".into())));
     assert_eq!(code_name(0x3), "FLOW_CONTROL_ERROR");
-    // There is nothing to say to that.
+    // The client answers nothing to a close.
     pair.flush();
     assert!(pair.client.is_closed() && pair.peer.closes.is_empty());
-    // During the handshake, a close of the application is told as one of the transport.
+    // During the handshake, a close of the application is sent as one of the transport.
     let mut pair = Pair::new(Version::V1, |_| {});
     pair.flush();
     pair.client.close(0x100, "bye");
@@ -233,7 +233,7 @@ fn handshake_packets_that_come_again_are_late() {
     let answers = pair.peer.answers();
     answers.iter().for_each(|answer| pair.say(answer));
     pair.flush();
-    // The Initial's keys are gone, those of Handshake packets are not: they come twice.
+    // The Initial keys are gone, so those packets are late. The Handshake keys are not, so those packets are duplicates.
     let before = *pair.client.counts();
     answers.iter().for_each(|answer| pair.say(answer));
     let after = *pair.client.counts();
@@ -277,7 +277,7 @@ fn a_retry_is_obeyed_once_and_only_if_authentic() {
     pair.say(&retry(b"other", b"second"));
     assert_eq!((pair.client.counts().retries, pair.client.counts().retries_refused), (1, 4));
     assert_eq!(pair.client.counts().packets_discarded, 1);
-    // The ClientHello comes again, to the new ID and with the token.
+    // The ClientHello is sent again, to the new ID and with the token.
     let mut out = vec![0; 2000];
     let packed = pair.client.pack(pair.now_ns, &mut out).unwrap();
     assert_eq!(packed.bytes, 1200);

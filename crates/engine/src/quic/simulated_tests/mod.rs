@@ -1,5 +1,5 @@
 //! The client against quinn-proto's server on a simulated path, in virtual time. A schedule is drawn from a seed: what the path does
-//! to datagrams, what is asked for, and what is answered. Every byte must come, and every count must add up.
+//! to datagrams, what is asked for, and what is answered. Every byte must arrive, and every count must add up.
 
 mod path;
 mod schedules;
@@ -28,7 +28,7 @@ enum What {
     Answer,
     ServerResets,
     ServerStops,
-    /// The client gives up as soon as something has come.
+    /// The client gives up as soon as something has arrived.
     ClientResets,
 }
 
@@ -97,7 +97,7 @@ struct World {
     client: Connection,
     server: Server,
     owner: Owner,
-    /// Most streams in progress.
+    /// Maximum number of streams in progress.
     parallel: usize,
     /// The client's timer has ticks of a millisecond.
     ticks: bool,
@@ -171,7 +171,7 @@ impl World {
         }
     }
 
-    /// One step: sends, lets time pass until something happens, and has both sides hear it. Returns whether anything can still happen.
+    /// One step: sends, lets time pass until something happens, and lets both sides act on it. Returns whether anything can still happen.
     fn step(&mut self) -> bool {
         self.ask();
         self.flush();
@@ -248,7 +248,7 @@ impl World {
     }
 }
 
-/// A window is the difference of what was counted when it closed and when it opened.
+/// No count may fall: those of a window are differences between its end and its beginning.
 fn never_falls(before: DirectionCounts, now: DirectionCounts) {
     let all = |it: DirectionCounts| {
         let parts = [it.stream_new, it.stream_repeated, it.other_frames, it.padding, it.overhead];

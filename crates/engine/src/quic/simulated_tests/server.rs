@@ -25,7 +25,7 @@ pub(super) const HEAD_BYTES: usize = 5;
 pub(super) const ANSWER: u8 = 0;
 /// Reset the stream after the answer's bytes, with this code.
 pub(super) const RESET: u8 = 1;
-/// STOP_SENDING as soon as the head is there, and the answer.
+/// STOP_SENDING as soon as the head has arrived, and the answer.
 pub(super) const STOP: u8 = 2;
 pub(super) const CODE: u64 = 0x77;
 
@@ -217,7 +217,7 @@ impl Server {
         }
     }
 
-    /// Goes on with an exchange. Returns whether something happened.
+    /// Continues an exchange. Returns whether something happened.
     fn serve(&mut self, key: (ConnectionHandle, StreamId)) -> bool {
         let connection = self.connections.get_mut(&key.0).unwrap();
         let exchange = self.exchanges.get_mut(&key).unwrap();

@@ -13,7 +13,7 @@ use crate::sys::{Event, Received};
 #[derive(Clone, Debug)]
 pub(super) enum Piece {
     Bytes(Vec<u8>),
-    /// This many bytes of no meaning.
+    /// This many bytes, whose content does not matter.
     Fill(u64),
 }
 

@@ -44,7 +44,7 @@ pub(crate) trait Peer {
     /// The server has read a whole request.
     fn answer(&mut self, now_ns: u64, request: &[u8]) -> Vec<Act>;
 
-    /// A datagram has come from a client's socket, known by its number.
+    /// A datagram has arrived from a client's socket, known by its number.
     fn hear_datagram(&mut self, _now_ns: u64, _socket: usize, _bytes: &[u8], _ecn: u8) {}
 
     /// When it has something to do by itself.
@@ -97,7 +97,7 @@ pub(crate) enum Act {
     Wait(u64),
     /// Writes bytes.
     Write(Vec<u8>),
-    /// Writes this many bytes of no meaning.
+    /// Writes this many bytes, whose content does not matter.
     Fill(u64),
     /// Closes the connection after what was written.
     Finish,
