@@ -70,7 +70,7 @@ pub struct Judged {
     pub on: String,
     /// What was measured, round by round.
     pub measured: Option<Spread>,
-    /// What the least client that these system calls allow reaches. It decides where it misses the bar itself.
+    /// What the least client that these system calls allow reaches. It decides if that client misses the bar itself.
     pub floor: Option<Spread>,
     /// Share of a CPU that the tool and the one it is compared with used, 0 to 1: medians. Where a client sleeps because the
     /// server is slower, being woken is part of what a request costs it.
@@ -79,7 +79,7 @@ pub struct Judged {
     pub outcome: Outcome,
 }
 
-/// Where the least client misses a bar itself, webstone may need so much more than that one.
+/// If the least client misses a bar itself, webstone may need this factor more than that one.
 const OVER_FLOOR_MAX: f64 = 1.15;
 
 impl Quantity {

@@ -57,7 +57,7 @@ impl Caddy {
     }
 }
 
-/// HTTP/3 beside what it is offered by, without a log: Go picks TLS_AES_128_GCM_SHA256 of what all tools offer, and the group is that of nginx.
+/// HTTP/3 with the TCP port that offers it, without a log. Of what all tools offer, Go picks TLS_AES_128_GCM_SHA256; the group is nginx's.
 fn configuration(folder: &Path, port: u16, plain_port: u16) -> String {
     let folder = folder.display();
     let files = format!("    bind 127.0.0.1\n    root * {folder}/www\n    file_server\n");

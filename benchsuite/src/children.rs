@@ -88,7 +88,7 @@ impl How<'_> {
     }
 }
 
-/// How often memory is looked at: often enough for the peak of a load that lasts seconds.
+/// How often memory is read: often enough for the peak of a load that lasts seconds.
 const LOOK_EVERY: Duration = Duration::from_millis(100);
 
 /// Runs a command to its end, or ends it after its limit.

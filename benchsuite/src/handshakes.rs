@@ -47,7 +47,7 @@ impl Handshakes {
         }
     }
 
-    /// Whether they are what a mode is about, with this number of requests.
+    /// Checks that they are those of a mode, with this number of requests.
     ///
     /// # Errors
     /// What they are instead.

@@ -36,7 +36,7 @@ use tools::{Built, Target, Tool};
 
 /// Time that a tool may take besides its measured time: to start, drain and print.
 const GRACE: Duration = Duration::from_secs(30);
-/// Descriptors that a load generator needs besides one a client; a generous guess.
+/// Descriptors that a load generator needs besides one per client; a generous guess.
 const DESCRIPTORS_BESIDE: u64 = 200;
 
 fn main() -> ExitCode {
@@ -233,7 +233,7 @@ fn measure(
         None => Ok(reading),
     });
     if !tool.lingers(case).is_zero() {
-        // Neither its rate nor its share of a CPU is that of the time in which it waited.
+        // The time in which it only waited counts neither for its rate nor for its share of a CPU.
         finished.wall_s = finished.wall_s.min(seconds as f64);
         if let Ok(reading) = &mut measured {
             reading.rate = reading.requests as f64 / seconds as f64;
@@ -246,7 +246,7 @@ fn measure(
 fn accompany(tool: &Tool, case: Case, target: &Target<'_>, limit: Duration) -> Result<Group, String> {
     let Cpus { server, client } = *target.cpus;
     let swapped = Target { cpus: &Cpus { server: client, client: server }, ..*target };
-    // Its end does not come before it is ended.
+    // It lasts longer than it is needed, and is then ended.
     let command = tool.command(case, &swapped, limit.as_secs() * 2)?;
     let companion = Group::start(&command, swapped.client_cpus(1).as_deref(), Stdio::null())
         .map_err(|error| format!("{}: {error}", tool.name))?;

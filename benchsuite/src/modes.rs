@@ -98,7 +98,7 @@ pub struct Case {
     pub accompanied: bool,
 }
 
-/// Requests a second of [`Mode::Pacing`].
+/// Requests per second of [`Mode::Pacing`].
 pub const PACE: u32 = 10_000;
 /// Numbers of clients of [`Mode::Scale`].
 pub const SCALE: [u32; 4] = [10, 100, 1_000, 10_000];

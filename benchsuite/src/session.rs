@@ -1,4 +1,4 @@
-//! A session: every run as it happened on disk, what rounds say together, and the verdict on the bars.
+//! A session: every run, on disk as soon as it happened, what rounds say together, and the verdict on the bars.
 
 use std::fs;
 use std::path::{Path, PathBuf};

@@ -14,7 +14,7 @@ use crate::nginx;
 pub struct Known {
     /// Its name, or the name of a variant of webstone.
     pub name: &'static str,
-    /// How its version is asked for; empty where it tells none.
+    /// Arguments that print its version; empty if it prints none.
     version: &'static [&'static str],
     /// How it is installed.
     install: &'static str,
@@ -67,9 +67,9 @@ const fn floor(name: &'static str) -> Known {
 pub struct Built {
     /// The program to measure.
     pub webstone: PathBuf,
-    /// It without statistics.
+    /// The same, built without statistics.
     pub baseline: Option<PathBuf>,
-    /// It as it was before.
+    /// The same, of another commit.
     pub before: Option<PathBuf>,
     /// The least client.
     pub floor: Option<PathBuf>,

@@ -13,7 +13,7 @@ use crate::tree::root;
 
 /// Where the targets and the sizes of their inputs are listed.
 const TARGETS: &str = "fuzz/targets/src/lib.rs";
-/// Memory of one input beyond which something is wrong, in megabytes: bounds are what is fuzzed for.
+/// Memory of one input beyond which something is wrong, in megabytes: fuzzing checks that bounds hold.
 const MEMORY_MB_MAX: u32 = 2048;
 /// Seconds that no input may take.
 const SECONDS_MAX: u32 = 25;

@@ -154,8 +154,8 @@ pub fn house_rules() -> Outcome {
     if broken == 0 { Ok(()) } else { Err(failure(format!("house rules broken in {broken} places"), "")) }
 }
 
-/// Licences, bans and sources of dependencies, and the arrows between crates. Advisories are not checked: their database is no
-/// package of a registry.
+/// Licences, bans and sources of dependencies, and the arrows between crates. Advisories are not checked: their database is
+/// not a package of a registry.
 pub fn dependencies() -> Outcome {
     packages::ensure_tools(true)?;
     let command = cargo("deny --workspace --locked check licenses bans sources -A duplicate");

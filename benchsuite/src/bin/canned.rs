@@ -1,6 +1,5 @@
-//! The null server of `webstone_server` as a program of the suite: the same answer for every request, from one epoll loop
-//! a CPU. What it is loaded with shows a load generator's own ceiling. Where TLS or HTTP/2 is wanted, the reference server in its
-//! place.
+//! The null server of `webstone_server` as a program of the suite: the same answer for every request, from one epoll loop per
+//! CPU. Against it, a load generator shows its own ceiling. For TLS or HTTP/2, the reference server takes its place.
 
 use std::io::{self, Write as _};
 use std::process::ExitCode;

@@ -350,7 +350,7 @@ impl DuelRecord {
         self.contestants.iter().position(|contestant| contestant.is_twin)
     }
 
-    /// What the twin is: `a second copy of nginx`. A server that webstone did not start has none, and is asked as two.
+    /// What the twin is: `a second copy of nginx`. A server that webstone did not start has no copy, and is measured as two.
     pub fn twin_in_words(&self) -> String {
         match self.contestants.first() {
             Some(first) if first.is_started => format!("a second copy of {}", first.name),

@@ -37,7 +37,7 @@ pub fn record(id: &str, levels: &[(u32, &[f64])]) -> RunRecord {
 const SLICE_REQUESTS: u64 = 100;
 const ROUNDS: u64 = 4;
 
-/// A sound duel of contestants with a known CPU time per request, in nanoseconds, give or take .25 %; a twin of the first takes part.
+/// A sound duel of contestants with a known CPU time per request, in nanoseconds, within 0.25 %; a twin of the first takes part.
 pub fn duel(id: &str, contestants: &[(&str, u64)], starts: u64) -> DuelRecord {
     let mut spec = RunSpec::default();
     spec.load.clients = Levels(vec![16]);

@@ -9,7 +9,7 @@ use webstone_workload::tls::Share;
 
 /// Longest round-trip time, in nanoseconds: packets of a path are kept in memory.
 const RTT_NS_MAX: u64 = 10_000_000_000;
-/// Most that may be lost, in percent: over more, connections are not made.
+/// Most that may be lost, in percent: with more, connections are not made.
 const LOSS_PERCENT_MAX: f64 = 50.0;
 
 /// A path, the same both ways.

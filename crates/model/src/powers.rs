@@ -209,7 +209,7 @@ fn of_client(client: &ClientSpec, asked: &mut List) {
         connect_to,
         // It says whom a connection is from: this host.
         proxy_protocol: _,
-        // In no file: what was found here.
+        // Never read from a file: this run found it.
         reached: _,
         // Addresses and ports of this host.
         source: _,

@@ -16,7 +16,7 @@ pub enum Body<'a> {
 }
 
 impl<'a> Body<'a> {
-    /// Its bytes; of a text as it is written, templates among it.
+    /// Its bytes; of a text as it is written, with its templates.
     pub fn bytes(self) -> &'a [u8] {
         match self {
             Body::Text(text) => text.as_bytes(),

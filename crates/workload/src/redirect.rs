@@ -4,7 +4,7 @@ use percent_encoding::{AsciiSet, CONTROLS, utf8_percent_encode};
 
 use crate::target::{Target, UrlError};
 
-/// What stands in a URL only escaped; servers that send it as it is are understood as browsers do.
+/// Characters that a URL has only escaped; if a server sends them as they are, they are escaped as in browsers.
 const UNSENDABLE: &AsciiSet = &CONTROLS.add(b' ').add(b'"').add(b'<').add(b'>').add(b'`').add(b'{').add(b'}');
 
 /// Whether answers with this status lead elsewhere if they have a `Location`.

@@ -39,7 +39,7 @@ impl RequestDetail {
 
 impl Request<'_> {
     /// Why the request cannot be sent as it stands, and what to do: its header fields and its body disagree (RFC 9112, section 6),
-    /// or it names two hosts (section 3.2). Of other connection-specific fields in HTTP/2 the plan complains.
+    /// or it names two hosts (section 3.2). The plan refuses other connection-specific fields in HTTP/2.
     pub fn fault(&self, http: HttpVersion) -> Option<(String, String)> {
         let of = |name: &'static str| {
             self.fields

@@ -79,7 +79,7 @@ impl UrlError {
     }
 }
 
-/// A URL as messages show it: its user name and password are nobody's business.
+/// A URL as messages show it: without its user name and password.
 fn without_user(url: &str) -> String {
     let start = url.find("://").map_or(0, |at| at + 3);
     match user_end(&url[start..]) {

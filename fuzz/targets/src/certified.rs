@@ -28,7 +28,8 @@ pub(crate) fn archive(data: &[u8]) {
         let again = folder.path().join("again");
         archive::write(&unpacked.directory, &again, form).expect("what was unpacked can be packed");
         let unpacked_again = archive::read(&again).map(|unpacked| files_in(&unpacked.directory));
-        // An archive is never empty, and what a trap unpacks to may be more than a packed copy of it may.
+        // Reading may fail: an empty archive is refused, and so is one that unpacks to too much for its size, as a copy that is packed
+        // better may.
         if let Ok(unpacked_again) = unpacked_again {
             assert!(unpacked_again == files, "{form:?} changed the files");
         }

@@ -4,7 +4,7 @@ use webstone_judge::duel::{consistency, course, of};
 use webstone_model::duel::DuelFigure;
 use webstone_store::duel::{parse_record, with_slices};
 
-/// Whatever a duel that reads says, it is judged and its contradictions are found. The input is `duel.json`, then a zero byte and the slices.
+/// Any duel that can be read is judged, and its contradictions are found. The input is `duel.json`, then a zero byte and the slices.
 pub(crate) fn duel(data: &[u8]) {
     let (json, slices) = match data.iter().position(|byte| *byte == 0) {
         Some(at) => (&data[..at], &data[at + 1..]),

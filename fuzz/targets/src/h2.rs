@@ -4,8 +4,8 @@ use webstone_engine::h2::frames::{FrameError, Reader, Step, flag, header_block, 
 use webstone_engine::h2::hpack::decoder::Decoder;
 use webstone_engine::h2::hpack::known_blocks::KnownBlocks;
 
-/// Any split of the stream gives the same frames; and a header block says the same with text, by meaning alone, and when it is
-/// known.
+/// Any split of the stream gives the same frames. A header block gives the same fields whether it is decoded with text, by meaning alone,
+/// or recalled as a known block.
 pub(crate) fn h2(data: &[u8]) {
     let Some((choice, stream)) = data.split_first() else { return };
     let whole = read(stream, stream.len().max(1));

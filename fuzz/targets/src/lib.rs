@@ -1,7 +1,7 @@
 //! What is fuzzed: one function of bytes for each parser of input that other programs or people write.
 //!
-//! A target takes any bytes. It must return, soon, without a panic, and it states what must hold of what was parsed:
-//! that it reads back as it was written, that a split of the stream changes nothing. libFuzzer runs them from
+//! A target takes any bytes. It must return, soon, without a panic, and it asserts what must hold of what was parsed:
+//! that it reads back as it was written, that a split of the stream changes nothing. libFuzzer runs targets from
 //! `fuzz/fuzz_targets`; `tests/mutations.rs` runs them with any compiler. A new target goes into [`TARGETS`], and
 //! `cargo xtask check` names what else it needs.
 

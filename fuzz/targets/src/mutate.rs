@@ -1,10 +1,10 @@
 //! Seeded changes to inputs: a small mutator without coverage, for runs with any compiler. The same seed gives the
-//! same inputs on any machine, so a failure in continuous integration is one anywhere.
+//! same inputs on any machine, so a failure in continuous integration can be reproduced anywhere.
 
 use rand_core::{RngCore, SeedableRng};
 use rand_xoshiro::Xoshiro256PlusPlus;
 
-/// Pieces that parsers decide upon.
+/// Pieces on which parsers base decisions.
 const TOKENS: [&[u8]; 38] = [
     b"\r\n",
     b"\n",

@@ -1,6 +1,6 @@
-//! What a server of QUIC may send a client whose keys are known here. An input is a list of steps: a kind, a length of two bytes, and
-//! that many bytes. Kinds below 128 are frames in an authentic packet; the others are datagrams as they are, the client's own doings,
-//! and the time that passes.
+//! What a QUIC server may send to a client whose keys are known here. An input is a list of steps: a kind, a length of two bytes, and
+//! that many bytes. Kinds below 128 are frames in an authentic packet; the others are raw datagrams, the client's own actions, and time
+//! that passes.
 
 use std::collections::HashMap;
 
@@ -33,7 +33,7 @@ impl Told {
     }
 }
 
-/// Identities of the counts hold after every step, and a client says nothing that its limits forbid.
+/// Identities of the counts hold after every step, and the client sends no datagram that is too long, and never endlessly.
 pub(crate) fn quic(data: &[u8]) {
     read_frames(data);
     let mut client = fuzzing::confirmed();

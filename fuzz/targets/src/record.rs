@@ -5,7 +5,7 @@ use webstone_measure::figures::Figures;
 use webstone_measure::metrics::Histogram;
 use webstone_model::record::RunRecord;
 
-/// Every figure of a record that reads can be computed; what is written of it reads back as the same for ever.
+/// Every figure of a record that can be read can be computed, and the record reads back the same however often it is written.
 pub(crate) fn record(data: &[u8]) {
     let Ok(mut record) = serde_json::from_slice::<RunRecord>(data) else { return };
     for iteration in &record.iterations {
@@ -24,8 +24,8 @@ fn written_and_read(record: &RunRecord) -> RunRecord {
     serde_json::from_slice(&text).expect("what was written can be read")
 }
 
-/// A histogram that reads is written and read again with the same counts, and no percentile exceeds its maximum. The
-/// input is tried as base64 text, as it is stored, and as the bytes below that, which mutations can reach.
+/// A histogram that can be read is written and read back with the same counts, and no percentile exceeds its maximum. The
+/// input is tried as base64 text, as it is stored, and as the bytes that this encodes, which mutations can reach.
 pub(crate) fn histogram(data: &[u8]) {
     let encoded = base64::engine::general_purpose::STANDARD.encode(data);
     for text in [std::str::from_utf8(data).unwrap_or_default(), &encoded] {

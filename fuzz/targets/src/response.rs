@@ -16,7 +16,7 @@ struct Outcome {
     complete: bool,
 }
 
-/// Any split of the stream gives the same response, so does a head that is known already, and skipping a body gives the same end as reading it.
+/// Any split of the stream gives the same response, and so does a known head. Skipping a body gives the same end as reading it.
 pub(crate) fn response(data: &[u8]) {
     let Some((choice, stream)) = data.split_first() else { return };
     let to_head = choice & 1 == 1;
@@ -29,7 +29,7 @@ pub(crate) fn response(data: &[u8]) {
     match (&whole, &split) {
         (Ok(whole), Ok(split)) => assert_eq!(whole, split, "cut into pieces of {piece}"),
         (Err(_), Err(_)) => {}
-        // A head that came in parts is judged when its end is there, one that came whole at its first wrong line.
+        // A head that arrives in parts is checked only once it is complete; one that arrives whole fails at its first wrong line.
         (Err(_), Ok(split)) if split.in_head => {}
         _ => panic!("whole: {whole:?}, cut into pieces of {piece}: {split:?}"),
     }

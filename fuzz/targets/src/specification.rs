@@ -3,8 +3,8 @@
 use webstone_model::spec::RunSpec;
 use webstone_model::toml_text;
 
-/// A specification reads, or is wrong at a place within it; one that reads is written and read again as the
-/// same: what `--dump-spec` prints can be run.
+/// A specification can be read, or the error is at a place within it. One that can be read is written and read back
+/// the same: what `--dump-spec` prints can be run.
 pub(crate) fn specification(data: &[u8]) {
     let Ok(text) = std::str::from_utf8(data) else { return };
     let spec = match toml_text::read::<RunSpec>(text) {

@@ -8,11 +8,11 @@ use webstone_model::toml_text;
 use webstone_workload::Workload;
 use webstone_workload::read;
 
-/// A testbed file that reads is compiled or refused with a message; never is a name resolved or a connection made here.
+/// A testbed file that can be read is compiled, or refused with a message. No name is resolved and no connection made here.
 pub(crate) fn testbed(data: &[u8]) {
     let Ok(text) = std::str::from_utf8(data) else { return };
     let Ok(mut spec) = toml_text::read::<RunSpec>(text) else { return };
-    // Names would be asked of the network, and each address would take a socket.
+    // Names would be looked up in the network, and each source address would take a socket.
     spec.target.retain(|url| has_address(url));
     if spec.target.is_empty() {
         spec.target = vec!["http://127.0.0.1:8080".to_owned()];

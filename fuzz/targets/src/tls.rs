@@ -1,6 +1,6 @@
-//! Records that a server sends behind a handshake, with keys that are known here. The first two bytes of an input choose version, cipher
-//! and how the stream is cut; the rest is a list of records: a type, a length of two bytes, and the content. A type from 128 on stands
-//! for bytes that are sent as they are.
+//! Records that a server sends after a handshake, with keys that are known here. The first two bytes of an input choose version, cipher
+//! and how the stream is cut; the rest is a list of records: a type, a length of two bytes, and the content. The content of a type from
+//! 128 on is sent as it is.
 
 use webstone_engine::tls::records::{Cipher, Direction, Scratch};
 use webstone_engine::tls::traffic::{Fault, Schedule, Traffic};
@@ -37,7 +37,7 @@ impl Schedule for Keys {
     }
 }
 
-/// Any split of the stream brings the same bytes and the same end; and what a client says to it can be read with the keys that are due.
+/// Any split of the stream brings the same bytes and the same end.
 pub(crate) fn tls(data: &[u8]) {
     let [choice, cut, list @ ..] = data else { return };
     let cipher = match choice >> 1 & 3 {
@@ -52,7 +52,7 @@ pub(crate) fn tls(data: &[u8]) {
     assert_eq!(whole, read(keys(), &wire, piece), "cut into pieces of {piece}");
 }
 
-/// The records of a list. A server changes its keys behind each message that says so and is a record of its own.
+/// The records of a list. The server changes its keys after each key update that is a record of its own.
 fn wire(keys: &Keys, mut list: &[u8]) -> Vec<u8> {
     let mut generation = 0_u8;
     let mut server = keys.direction(generation);
@@ -74,7 +74,7 @@ fn wire(keys: &Keys, mut list: &[u8]) -> Vec<u8> {
     wire
 }
 
-/// What a client hears of a stream in pieces, whether it was announced to end, and how it ended.
+/// What a client hears of a stream in pieces, whether its end was announced, and how it ended.
 fn read(keys: Keys, wire: &[u8], piece: usize) -> (Vec<u8>, bool, Option<String>) {
     let (sender, receiver) = (keys.direction(0), keys.direction(0));
     let schedule = keys.is_tls13.then_some(keys);
@@ -90,7 +90,7 @@ fn read(keys: Keys, wire: &[u8], piece: usize) -> (Vec<u8>, bool, Option<String>
         heard.extend_from_slice(scratch.plain());
     }
     if error.is_some() {
-        // How much of a stream was heard before its error depends on how it was cut: all that came with the error is given up.
+        // How much was heard before an error depends on how the stream was cut: what arrives together with the error is given up.
         heard.clear();
     }
     client.close();

@@ -1,4 +1,4 @@
-//! Single values as they are typed on a command line, conditions among them. The first byte chooses none of them: each sees every input.
+//! Single values as they are typed on a command line, conditions among them. Every parser sees every input.
 
 use webstone_measure::units::{Nanos, parse_count};
 use webstone_model::spec::{Levels, parse_cpu_list};

@@ -4,7 +4,7 @@ use webstone_workload::mine::{MineOptions, MineOutcome, Miner};
 use webstone_workload::{Sampler, Workload};
 use webstone_workload::{read, read_with};
 
-/// WebStone's two lists. What reads can be sampled from, and written and read again as the same.
+/// WebStone's two lists. A list that can be read can be sampled from, and is written and read back the same.
 pub(crate) fn filelist(data: &[u8]) {
     let Ok(workload) = read(data, "list") else { return };
     holds(&workload);

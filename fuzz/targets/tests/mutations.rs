@@ -1,6 +1,6 @@
 //! Every target on its corpus and on seeded mutations of it, with any compiler.
 //!
-//! A few thousand inputs a target by default; `cargo xtask fuzz` runs more. `WEBSTONE_FUZZ_RUNS`, `WEBSTONE_FUZZ_SEED`
+//! A few thousand inputs per target by default; `cargo xtask fuzz` runs more. `WEBSTONE_FUZZ_RUNS`, `WEBSTONE_FUZZ_SEED`
 //! and `WEBSTONE_FUZZ_TARGET` set the number of inputs, the seed, and the only target to run. A panic or a hang fails
 //! the test and leaves the input in `fuzz/artifacts/<target>/`.
 #![expect(clippy::unwrap_used, reason = "all of this file is a test; its helper functions panic for it")]
@@ -102,7 +102,7 @@ fn fuzz(name: &str) {
     assert!(done > runs, "only {done} inputs of {runs} and the corpus");
 }
 
-/// Runs one input; where it panics, its file.
+/// Runs one input; if it panics, the error is the file that keeps the input.
 fn attempt(target: &Target, input: &[u8]) -> Result<(), PathBuf> {
     catch_unwind(AssertUnwindSafe(|| (target.run)(input))).map_err(|_| keep(target.name, input))
 }

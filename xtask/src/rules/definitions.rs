@@ -19,13 +19,13 @@ const DEFINED: [(&str, &str); 8] = [
 ];
 /// Where the table of figures stands: beside its formulas.
 const MEASURE: &str = "crates/measure/src/";
-/// What an entry names its definition by.
+/// How an entry names its definition.
 const ENTRY: &str = ".defined(";
 /// Where the names of error classes stand.
 const ERRORS: &str = "crates/measure/src/errors.rs";
 
 /// Every entry of the table of figures, every field of [`DEFINED`] and every class of error appears in the document, in
-/// backticks. That an entry names the right section, a test of the reports tells, which read the document.
+/// backticks. A test of the reports, which read the document, checks that an entry names the right section.
 pub fn measurement_names_every_figure(tree: &Tree) -> Vec<Violation> {
     let mut found = Vec::new();
     let document = tree.text(DOCUMENT).unwrap_or_default();

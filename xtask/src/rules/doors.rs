@@ -4,7 +4,7 @@ use super::{Violation, at};
 use crate::source::Source;
 use crate::tree::Tree;
 
-/// Readers that take a list of a struct's values for the struct. Their results may be of no type but `Value`.
+/// Readers that accept a list of a struct's values for the struct. They may only read into `Value`.
 const READERS: [&str; 7] = [
     "serde_json::from_slice",
     "serde_json::from_str",

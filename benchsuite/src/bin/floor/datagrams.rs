@@ -8,11 +8,11 @@ use nix::sys::socket::{ControlMessageOwned, MsgFlags, recvmsg, setsockopt, socko
 use rustix::io::Errno;
 use rustix::net::{self, AddressFamily, SendFlags, SocketFlags, SocketType, sockopt};
 
-/// What the kernel cuts into datagrams: each but the last is as long.
+/// Bytes of a datagram; the kernel cuts what is sent by one call into these, and the last may be shorter.
 pub(crate) const DATAGRAM_BYTES: usize = 1452;
 /// Room for what one call receives.
 const RECEIVED_BYTES: usize = 64 * 1024;
-/// Of the receive queue.
+/// Size of the receive queue.
 const QUEUE_BYTES: usize = 2 << 20;
 
 /// A socket that does not block. Nothing comes until it is connected.

@@ -1,5 +1,5 @@
-//! HTTP/2 for the least client (RFC 9113): requests from blocks that are encoded once, and frames of which nothing is looked at but
-//! their length, type and end. A server that says anything out of the ordinary ends the program.
+//! HTTP/2 for the least client (RFC 9113): requests from blocks that are encoded once, and frames of which only length, type and
+//! end are read. A server that says anything out of the ordinary ends the program.
 
 use std::io;
 
@@ -54,7 +54,7 @@ fn literal(start: u8, text: &str, out: &mut Vec<u8>) {
 pub(crate) struct Talk {
     /// The stream of the next request.
     stream: u32,
-    /// What came of a frame's head.
+    /// What has come of a frame's head.
     head: [u8; HEAD_BYTES],
     head_bytes: usize,
     /// Bytes of its payload that are still to come.
@@ -84,7 +84,7 @@ impl Talk {
         self.stream += 2;
     }
 
-    /// Takes bytes that came: how many answers they end. What is to be said to them goes to `out`.
+    /// Takes bytes that came; returns how many answers they end. Replies go to `out`.
     pub(crate) fn take(&mut self, mut input: &[u8], out: &mut Vec<u8>) -> io::Result<usize> {
         let mut answers = 0;
         while !input.is_empty() {
@@ -110,7 +110,7 @@ impl Talk {
         Ok(answers)
     }
 
-    /// A frame came whole: whether it ends an answer.
+    /// Handles a whole frame; returns whether it ends an answer.
     fn framed(&mut self, out: &mut Vec<u8>) -> io::Result<bool> {
         let [high, middle, low, kind, flags, ..] = self.head;
         match kind {

@@ -1,5 +1,5 @@
-//! The least client in HTTP/3 (RFC 9114): requests that are encoded once, and answers of which only the end of their streams is
-//! looked at, and on each connection the status of the first. Each connection has a socket of its own, which its successor uses again.
+//! The least client in HTTP/3 (RFC 9114): requests are encoded once, and of answers only the end of their streams is read, and on each
+//! connection the status of the first. Each connection has a socket of its own, which its successor uses again.
 
 use std::io;
 use std::os::fd::OwnedFd;
@@ -28,7 +28,7 @@ pub(crate) struct Clients<'a> {
     config: Arc<ClientConfig>,
     said: Said,
     sockets: Vec<OwnedFd>,
-    /// As many of the sockets, from the first, as have had one.
+    /// Connections of the first sockets; the others have had none yet.
     connections: Vec<Connection>,
     /// Those whose handshake is not complete.
     shaking: usize,
@@ -38,7 +38,7 @@ pub(crate) struct Clients<'a> {
 }
 
 impl<'a> Drive<'a> for Clients<'a> {
-    // That a socket may be written to, which it always may, would be an event for each datagram that was sent.
+    // Without OUT: a socket may always be written to, which would be an event for each datagram that was sent.
     const INTEREST: EventFlags = EventFlags::IN.union(EventFlags::ET);
     const TICK: Option<Duration> = Some(Duration::from_millis(500));
 
@@ -107,7 +107,7 @@ impl<'a> Drive<'a> for Clients<'a> {
 }
 
 impl Clients<'_> {
-    /// Has the next sockets connect, if no more than some are at it.
+    /// Lets the next sockets connect while fewer than [`HANDSHAKES_MAX`] handshakes are in progress.
     fn connect_more(&mut self) -> io::Result<()> {
         while self.shaking < HANDSHAKES_MAX && self.connections.len() < self.sockets.len() {
             let connection = self.connection()?;
@@ -171,7 +171,7 @@ fn is_good(answer: &[u8]) -> bool {
     head.is_ok_and(|(kind, _, fields)| kind == [1] && fields == [0, 0, 0xc0 | 25])
 }
 
-/// The control stream: its type, and a SETTINGS frame that has none.
+/// The control stream: its type, and an empty SETTINGS frame.
 fn control() -> Vec<u8> {
     vec![0, 4, 0]
 }

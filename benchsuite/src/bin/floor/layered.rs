@@ -1,6 +1,6 @@
 //! The least client over TLS, in HTTP/2, or both: rustls's connection and one `send` and one `recv` for each time that there is
 //! something to send or to receive. Of the server's certificate the signature is checked, which proves that the server has its key,
-//! but no chain: so much do wrk and ab. In HTTP/3, where oha alone makes a connection per request, nothing is checked, as by oha.
+//! but no chain: wrk and ab do the same. In HTTP/3, where oha alone makes a connection per request, nothing is checked, as by oha.
 
 use std::collections::VecDeque;
 use std::io::{self, BufRead as _, Write as _};
@@ -32,7 +32,7 @@ pub(crate) struct Clients<'a> {
     length: usize,
     connections: Vec<Connection>,
     buffer: Vec<u8>,
-    /// What was unsealed, and is to be sealed.
+    /// Bytes that were decrypted, and bytes to be encrypted.
     plain: Vec<u8>,
     out: Vec<u8>,
     requests: u64,
@@ -52,7 +52,7 @@ struct Connection {
 enum State {
     Connecting,
     Shaking,
-    /// Bytes of an answer in HTTP/1 that are still to come, of HTTP/2 none.
+    /// Bytes of an answer in HTTP/1 that are still to come; 0 in HTTP/2.
     Asked(usize),
     /// The answer is whole, and the server is to end the connection.
     Ended,
@@ -111,7 +111,7 @@ impl<'a> Drive<'a> for Clients<'a> {
 impl Clients<'_> {
     fn connect(&mut self, number: usize) -> io::Result<()> {
         match net::connect(&self.connections[number].socket, &self.load.address) {
-            // What is writable says that it stands.
+            // The socket becomes writable when it is connected.
             Ok(()) | Err(Errno::INPROGRESS) => Ok(()),
             Err(error) => Err(error.into()),
         }

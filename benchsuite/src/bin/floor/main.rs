@@ -270,7 +270,7 @@ struct Clients<'a> {
     requests: u64,
 }
 
-/// The connection does not stand yet.
+/// The connection is not established yet.
 const UNASKED: usize = usize::MAX;
 /// The answer is whole, and the server is to end the connection.
 const ENDED: usize = 0;
@@ -305,7 +305,7 @@ impl<'a> Drive<'a> for Clients<'a> {
             UNASKED => self.ask(number),
             ENDED if ended => self.reconnect(number),
             ENDED => Ok(()),
-            // It may be written to, which is no news.
+            // The socket is only writable, which needs no reaction.
             _ if !flags.contains(epoll::EventFlags::IN) => Ok(()),
             _ => self.receive(number, ended),
         }
@@ -342,7 +342,7 @@ impl Clients<'_> {
     fn ask(&mut self, number: usize) -> io::Result<()> {
         match net::send(&self.sockets[number], self.request.as_bytes(), SendFlags::NOSIGNAL) {
             Ok(_) => self.due[number] = self.length,
-            // The connection does not stand yet.
+            // The connection is not established yet.
             Err(Errno::AGAIN) => self.due[number] = UNASKED,
             Err(error) => return Err(error.into()),
         }
@@ -368,7 +368,7 @@ impl Clients<'_> {
     }
 }
 
-/// Head and body of an answer, in bytes. Every other must be as long.
+/// Head and body of an answer, in bytes. All other answers must have the same length.
 fn length_of_answer(load: &Load, socket: &mut (impl io::Read + io::Write)) -> io::Result<usize> {
     socket.write_all(load.request().as_bytes())?;
     let mut answer = vec![0; BUFFER_BYTES];

@@ -1,7 +1,7 @@
-//! QUIC for the least client (RFC 9000, RFC 9001): packets of rustls's keys, acknowledgements, and requests on streams. There is no
-//! congestion control, as requests are shorter than any first window, and nothing is measured. Nothing that the server
-//! acknowledges is read: an answer acknowledges its request, and the end of the handshake its last message. What is not
-//! acknowledged so by two ticks is sent again. A server that says anything out of the ordinary ends the program.
+//! QUIC for the least client (RFC 9000, RFC 9001): packets with rustls's keys, acknowledgements, and requests on streams. There is
+//! no congestion control, as requests are shorter than any first window, and nothing is measured. What the server acknowledges is
+//! not read: an answer acknowledges its request, and the end of the handshake its last message. What is not acknowledged in this
+//! way within two ticks is sent again. A server that says anything out of the ordinary ends the program.
 
 use std::io;
 use std::sync::Arc;
@@ -15,13 +15,13 @@ use super::datagrams::DATAGRAM_BYTES;
 use super::quic_ranges::{Received, Slots};
 use super::quic_wire::{Frame, Frames, Part, Unread, varint};
 
-/// A client's first datagram is at least as long.
+/// Least length of a client's first datagram.
 const FIRST_DATAGRAM_BYTES: usize = 1200;
 const TAG_BYTES: usize = 16;
-/// Of each packet that is sent.
+/// Length of the packet number in each packet that is sent.
 const NUMBER_BYTES: usize = 2;
 const SAMPLE_BYTES: usize = 16;
-/// Connection IDs have at most as many.
+/// Maximum length of a connection ID.
 const ID_BYTES: usize = 20;
 
 /// Bits of a packet's first byte.
@@ -58,7 +58,7 @@ pub(crate) struct Connection {
     handshake: Option<Box<Handshake>>,
     /// Of 1-RTT packets.
     traffic: Option<Traffic>,
-    /// Where packets go.
+    /// The server's connection ID, to which packets go.
     id: [u8; ID_BYTES],
     id_bytes: usize,
     /// The number of the next 1-RTT packet.
@@ -80,7 +80,7 @@ struct Handshake {
     tls: ClientConnection,
     initial: Keys,
     keys: Option<Keys>,
-    /// What TLS says first, and last.
+    /// TLS's first message, and its last.
     hello: Vec<u8>,
     finished: Vec<u8>,
     /// Bytes of TLS that were read from Initial and from Handshake packets.
@@ -95,7 +95,7 @@ struct Handshake {
 
 struct Traffic {
     keys: Keys,
-    /// What follows them, and makes what follows those.
+    /// The next keys, and what the keys after those are made from.
     next: PacketKeySet,
     secrets: Secrets,
     phase: bool,
@@ -157,7 +157,7 @@ impl Connection {
         self.left == 0 && self.slots.are_free()
     }
 
-    /// Takes a datagram: how many answers it completed.
+    /// Takes a datagram; returns how many answers it completed.
     pub(crate) fn receive(&mut self, mut datagram: &mut [u8], said: &Said) -> io::Result<usize> {
         while let [first, ..] = datagram {
             if *first & LONG == 0 {
@@ -317,14 +317,14 @@ impl Connection {
         Ok(())
     }
 
-    /// Time has passed: what was sent by the tick before and not heard of is sent again.
+    /// Time has passed: what was sent before the last tick and has no answer is sent again.
     pub(crate) fn tick(&mut self) {
         if let Some(handshake) = &mut self.handshake {
             handshake.is_due |= std::mem::replace(&mut handshake.is_late, true);
         }
         let before = self.due.len();
         self.slots.late(&mut self.due);
-        // It went with the first of them.
+        // The control stream went with the first request.
         self.has_control &= self.due.len() == before;
     }
 

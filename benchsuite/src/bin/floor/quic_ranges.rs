@@ -1,8 +1,8 @@
-//! What came of a connection of QUIC: numbers of packets, and bytes of answers.
+//! What was received on a connection of QUIC: numbers of packets, and bytes of answers.
 
 use super::quic_wire::{Part, varint};
 
-/// Ranges that an acknowledgement names at most; what came before them long since is known to the server.
+/// Most ranges in an acknowledgement; earlier ones were acknowledged long ago.
 const RANGES_MAX: usize = 32;
 
 /// Numbers of packets that were received: ranges with both ends, in order.
@@ -64,7 +64,7 @@ impl Received {
 /// The requests of a connection that are in progress.
 #[derive(Debug)]
 pub(crate) struct Slots {
-    /// By the number of the stream, modulo their number: more than requests at a time, as these end in any order.
+    /// By the number of the stream, modulo the number of slots: more than requests at a time, as these end in any order.
     slots: Box<[Slot]>,
     /// How many may be in progress, and are.
     most: usize,
@@ -116,7 +116,7 @@ impl Slots {
         Some(stream)
     }
 
-    /// Takes a part of an answer; whether the answer is whole now, for the first time.
+    /// Takes a part of an answer; returns whether the answer is whole now, for the first time.
     #[inline]
     pub(crate) fn hear(&mut self, part: Part<'_>) -> bool {
         let Part { stream, begin, data, is_last } = part;

@@ -13,7 +13,7 @@ use crate::{Found, spread};
 
 /// Events that are waited for.
 const EVENTS: u64 = 20;
-/// Length of the window in which the front's CPU time is looked at.
+/// Length of the window in which the front's CPU time is measured.
 const WINDOW_SECONDS: u64 = 60;
 
 fn now_ms() -> f64 {

@@ -16,7 +16,7 @@ const T95: [f64; 20] = [
     2.120, 2.110, 2.101, 2.093, 2.086,
 ];
 
-/// What a run came to.
+/// Figures of a run.
 #[derive(Clone, Copy, Debug)]
 struct Figures {
     rate: f64,

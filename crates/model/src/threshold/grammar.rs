@@ -5,9 +5,9 @@
 //! condition = metric [ "{" "clients" ":" levels "}" ] relation value
 //! metric    = the name of a figure that has a gate (`figures::table`) | "med" | "p(" number ")" | "p" number
 //! relation  = "<" | "<=" | ">" | ">="
-//! value     = number unit                   of a threshold: ns us ms s m; % of errors and offered; bit/s … Gbit/s, B/s … GB/s; of fairness none;
-//!                                           of a rate: k, m or nothing, and /s or nothing
-//!           | [ "+" | "-" ] number unit     of a change: %; of what is often nothing its own, or pp (percentage points)
+//! value     = number unit                   of a threshold: ns us ms s m; % of errors and offered; bit/s … Gbit/s, B/s … GB/s;
+//!                                           of fairness no unit; of a rate: k, m or nothing, and /s or nothing
+//!           | [ "+" | "-" ] number unit     of a change: %; of figures that are often 0: their own unit, or pp (percentage points)
 //! ```
 //!
 //! Spaces are allowed between any two of these. An error gives the column at which parsing stopped.

@@ -96,7 +96,7 @@ pub(super) fn parse(text: &[u8]) -> Result<Owned, LineFault> {
 
 /// A line that a container's log driver put into an object.
 fn unwrapped(inner: &str) -> Result<Owned, LineFault> {
-    // Once: a chain of them is nobody's log.
+    // Only once: no log is wrapped twice.
     if inner.starts_with('{') {
         return match strict::json(inner.as_bytes()) {
             Ok(Value::Object(map)) if !map.contains_key("log") => parse(inner.as_bytes()),

@@ -15,7 +15,7 @@ pub(super) struct Columns {
     time: Option<usize>,
 }
 
-/// What `#Fields:` names; `None` of other directives.
+/// What `#Fields:` names; `None` for other directives.
 pub(super) fn fields(directive: &[u8]) -> Option<Result<Columns, LineFault>> {
     let names = std::str::from_utf8(directive.strip_prefix(b"#Fields:")?).unwrap_or_default();
     let names: Vec<&str> = names.split_ascii_whitespace().collect();
