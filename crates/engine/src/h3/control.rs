@@ -22,7 +22,7 @@ enum Kind {
 #[derive(Clone, Copy, Debug)]
 struct Stream {
     id: u64,
-    /// Unknown until all bytes of the type have come.
+    /// Unknown until all bytes of the type have arrived.
     kind: Option<Kind>,
     begun: [u8; 8],
     begun_bytes: u8,
@@ -36,6 +36,8 @@ pub(super) struct Control {
     payload: Vec<u8>,
     has_settings: bool,
     frames: u32,
+    /// More bytes of the ID of a stream that the server's QPACK decoder cancels are to come.
+    is_cancelling: bool,
     /// The first request that the server will not answer, once it has said so.
     pub(super) goaway: Option<u64>,
 }
@@ -81,11 +83,7 @@ impl Control {
                 false
             }
             Some(Kind::Decoder) => {
-                // Our sections refer to no dynamic table, so there is nothing to acknowledge but cancelled streams.
-                if rest.first().is_some_and(|byte| byte & 0xc0 != 0x40) {
-                    let what = "an acknowledgement of QPACK's dynamic table, which the client does not use";
-                    return Err((code::QPACK_DECODER_STREAM_ERROR, what));
-                }
+                self.decoder(rest)?;
                 false
             }
             Some(Kind::Other) | None => false,
@@ -94,6 +92,23 @@ impl Control {
             self.ended(id)?;
         }
         Ok(goes_away)
+    }
+
+    /// Instructions of the server's QPACK decoder (RFC 9204 section 4.4). Our sections refer to no dynamic table, so there is nothing to
+    /// acknowledge, and only streams can be cancelled.
+    fn decoder(&mut self, bytes: &[u8]) -> Result<(), Violation> {
+        for byte in bytes {
+            if self.is_cancelling {
+                self.is_cancelling = byte & 0x80 != 0;
+            } else if byte & 0xc0 == 0x40 {
+                // A prefix of six ones: more bytes of the stream's ID follow (RFC 7541 section 5.1).
+                self.is_cancelling = byte & 0x3f == 0x3f;
+            } else {
+                let what = "an acknowledgement of QPACK's dynamic table, which the client does not use";
+                return Err((code::QPACK_DECODER_STREAM_ERROR, what));
+            }
+        }
+        Ok(())
     }
 
     /// A stream has ended, or was reset.
@@ -174,7 +189,7 @@ impl Control {
         Err((code::FRAME_UNEXPECTED, what))
     }
 
-    /// A whole frame, whose payload is kept if it matters.
+    /// A whole frame. Its payload was kept if it matters.
     fn frame(&mut self, kind: u64) -> Result<(), Violation> {
         let payload = std::mem::take(&mut self.payload);
         match kind {
@@ -201,15 +216,16 @@ impl Control {
     }
 }
 
-/// Checks the server's settings (RFC 9114 section 7.2.4). None of them concerns what we send.
+/// Checks the server's settings (RFC 9114 section 7.2.4). None of them changes what we send.
 fn settings(mut rest: &[u8]) -> Result<(), Violation> {
     let mut seen = Vec::new();
     while !rest.is_empty() {
         let Some((id, first)) = varint::read(rest) else { return Err(CUT) };
         let Some((_, second)) = varint::read(&rest[first..]) else { return Err(CUT) };
         rest = &rest[first + second..];
-        if (2..=5).contains(&id) {
-            return Err((code::SETTINGS_ERROR, "a setting that only HTTP/2 has"));
+        // Those of HTTP/2 (RFC 9114 section 11.2.2).
+        if matches!(id, 0 | 2..=5) {
+            return Err((code::SETTINGS_ERROR, "a setting that is reserved because of HTTP/2"));
         }
         if seen.contains(&id) {
             return Err((code::SETTINGS_ERROR, "a setting that is given twice"));
@@ -225,7 +241,7 @@ const CUT: Violation = (code::FRAME_ERROR, "a SETTINGS frame that ends in the mi
 mod tests {
     use super::*;
 
-    /// What the bytes of streams 3, 7, 11 … are, wherever they are cut.
+    /// The outcome of the bytes of streams 3, 7, 11 …, the same wherever they are cut.
     fn told(streams: &[&[u8]]) -> Result<Option<u64>, u64> {
         let run = |size: usize| {
             let mut control = Control::default();
@@ -249,6 +265,8 @@ mod tests {
         assert_eq!(told(&[&[0, 4, 2, 6, 0, 0x21, 3, 1, 2, 3, 7, 1, 8, 7, 1, 4]]), Ok(Some(4)));
         assert_eq!(told(&[&[0, 4, 0], &[2, 0x20], &[3, 0x44], &[0x40, 0x54, 1, 2, 3]]), Ok(None));
         assert_eq!(told(&[&[0, 4, 3, 0x01, 0x50, 0x00]]), Ok(None));
+        // Streams 63 and 200 are cancelled: their numbers take two and three bytes.
+        assert_eq!(told(&[&[0, 4, 0], &[3, 0x7f, 0x00, 0x7f, 0x89, 0x01, 0x44]]), Ok(None));
     }
 
     #[test]
@@ -261,7 +279,9 @@ mod tests {
             (&[&[0, 4, 0, 0xd, 1, 0]], code::FRAME_UNEXPECTED),
             (&[&[0, 4, 0, 6, 0]], code::FRAME_UNEXPECTED),
             (&[&[0, 4, 0, 3, 1, 0]], code::ID_ERROR),
+            (&[&[0, 4, 2, 0, 0]], code::SETTINGS_ERROR),
             (&[&[0, 4, 2, 2, 0]], code::SETTINGS_ERROR),
+            (&[&[0, 4, 2, 5, 0]], code::SETTINGS_ERROR),
             (&[&[0, 4, 4, 6, 0, 6, 0]], code::SETTINGS_ERROR),
             (&[&[0, 4, 1, 6]], code::FRAME_ERROR),
             (&[&[0, 4, 0, 7, 0]], code::FRAME_ERROR),
@@ -273,6 +293,8 @@ mod tests {
             (&[&[1, 0]], code::ID_ERROR),
             (&[&[2, 0x80, 0]], code::QPACK_ENCODER_STREAM_ERROR),
             (&[&[3, 0x80]], code::QPACK_DECODER_STREAM_ERROR),
+            (&[&[3, 0x44, 0x80]], code::QPACK_DECODER_STREAM_ERROR),
+            (&[&[3, 0x7f, 0x89, 0x01, 0x01]], code::QPACK_DECODER_STREAM_ERROR),
         ] {
             assert_eq!(told(streams), Err(code), "{streams:x?}");
         }

@@ -27,7 +27,7 @@ pub(super) enum Long {
 }
 
 impl Version {
-    /// As in packets.
+    /// The number in packets.
     pub fn number(self) -> u32 {
         match self {
             Version::V1 => 1,
@@ -78,7 +78,7 @@ pub(super) enum Head {
 pub(super) fn head(bytes: &[u8], version: Version) -> Option<Head> {
     let first = *bytes.first()?;
     if first & LONG == 0 {
-        // One byte, a number of up to 4, and a sample of 16.
+        // The first byte, a packet number of up to 4 bytes, and a sample of 16.
         return (first & FIXED != 0 && bytes.len() >= 1 + 4 + 16).then_some(Head::Short);
     }
     let number = u32::from_be_bytes(bytes.get(1..5)?.try_into().ok()?);
@@ -103,7 +103,11 @@ pub(super) fn head(bytes: &[u8], version: Version) -> Option<Head> {
         }
         Long::Initial => {
             let (token_bytes, length) = varint::read(rest)?;
-            number_at += length.checked_add(usize::try_from(token_bytes).ok()?)?;
+            // Only clients send tokens (RFC 9000 section 17.2.2).
+            if token_bytes != 0 {
+                return None;
+            }
+            number_at += length;
         }
         Long::ZeroRtt | Long::Handshake => {}
     }
@@ -156,7 +160,7 @@ pub(super) fn write_short(
     true
 }
 
-/// How many bytes of a packet number are sent, so that the receiver can tell it (RFC 9000 section A.2).
+/// How many bytes of a packet number are sent, so that the receiver can recover it (RFC 9000 section A.2).
 #[inline]
 pub(super) fn number_bytes(number: u64, largest_acked: Option<u64>) -> usize {
     let unacked = largest_acked.map_or(number + 1, |acked| number - acked);
@@ -209,7 +213,7 @@ mod tests {
             for kind in [Long::Initial, Long::Handshake] {
                 let mut out = [0; 100];
                 let mut writer = Writer::new(&mut out, 0, 100);
-                assert!(write_long(&mut writer, version, kind, 2, &[], b"token"));
+                assert!(write_long(&mut writer, version, kind, 2, &[], &[]));
                 let number_at = writer.at();
                 out[number_at - 2..number_at].copy_from_slice(&(0x4000_u16 | 40).to_be_bytes());
                 let end = number_at + 40;
@@ -222,5 +226,19 @@ mod tests {
                 assert_eq!(head(&out, other), None);
             }
         }
+    }
+
+    #[test]
+    fn an_initial_packet_of_a_server_has_no_token() {
+        let read = |token: &[u8]| {
+            let mut out = [0; 100];
+            let mut writer = Writer::new(&mut out, 0, 100);
+            assert!(write_long(&mut writer, Version::V1, Long::Initial, 2, &[], token));
+            let number_at = writer.at();
+            out[number_at - 2..number_at].copy_from_slice(&(0x4000_u16 | 40).to_be_bytes());
+            head(&out[..number_at + 40], Version::V1)
+        };
+        assert!(matches!(read(&[]), Some(Head::Long { kind: Long::Initial, .. })));
+        assert_eq!(read(b"token"), None);
     }
 }
