@@ -18,6 +18,9 @@ use crate::process_use::CpuTime;
 const MOUNTS: [&str; 2] = ["/sys/fs/cgroup", "/sys/fs/cgroup/unified"];
 /// Name of a group, before the identifier of the supervisor that made it.
 const PREFIX: &str = "webstone-";
+/// Accounts of a group: of CPU time, and of waiting for disks (pressure stall information).
+const CPU: &str = "cpu.stat";
+const DISK_WAIT: &str = "io.pressure";
 /// The file that takes a process into a group.
 const MEMBERS: &str = "cgroup.procs";
 
@@ -66,7 +69,7 @@ impl Drop for OwnGroup {
 
 /// CPU time of all processes that a supervisor ever started, ended ones too; `None` where it has no group of its own.
 pub(crate) fn cpu_time(root: &Root, supervisor: u32) -> Option<CpuTime> {
-    let text = own_accounts(root, supervisor)?.find_map(|path| root.text(&path))?;
+    let text = own_accounts(root, supervisor, CPU)?.find_map(|path| root.text(&path))?;
     let nanoseconds = |name: &str| {
         let value = text.lines().find_map(|line| line.strip_prefix(name))?;
         Some(value.trim().parse::<u64>().ok()? * 1_000)
@@ -74,16 +77,28 @@ pub(crate) fn cpu_time(root: &Root, supervisor: u32) -> Option<CpuTime> {
     Some(CpuTime { user_ns: nanoseconds("user_usec ")?, system_ns: nanoseconds("system_usec ")? })
 }
 
-/// The file with that account.
-pub(crate) fn account(root: &Root, supervisor: u32) -> Option<PathBuf> {
-    own_accounts(root, supervisor)?.map(PathBuf::from).find(|path| path.exists())
+/// Time for which at least one thread of these processes waited for a disk, in nanoseconds.
+pub(crate) fn disk_wait_ns(root: &Root, supervisor: u32) -> Option<u64> {
+    let text = own_accounts(root, supervisor, DISK_WAIT)?.find_map(|path| root.text(&path))?;
+    let some = text.lines().find(|line| line.starts_with("some "))?;
+    let total = some.split_whitespace().find_map(|word| word.strip_prefix("total="))?;
+    Some(total.parse::<u64>().ok()? * 1_000)
 }
 
-/// Where it may be.
-fn own_accounts(root: &Root, supervisor: u32) -> Option<impl Iterator<Item = String> + use<>> {
+/// The file with the account of CPU time.
+pub(crate) fn account(root: &Root, supervisor: u32) -> Option<PathBuf> {
+    own_accounts(root, supervisor, CPU)?.map(PathBuf::from).find(|path| path.exists())
+}
+
+/// Where an account of its group may be.
+fn own_accounts(
+    root: &Root,
+    supervisor: u32,
+    account: &'static str,
+) -> Option<impl Iterator<Item = String> + use<>> {
     let group = group_of(root, supervisor)?;
     let is_own = group.ends_with(&format!("/{PREFIX}{supervisor}"));
-    is_own.then(|| MOUNTS.iter().map(move |mount| format!("{mount}{group}/cpu.stat")))
+    is_own.then(|| MOUNTS.iter().map(move |mount| format!("{mount}{group}/{account}")))
 }
 
 /// The group of version 2 that a process is in, as `/proc` names it.
@@ -118,7 +133,12 @@ mod tests {
                 "/sys/fs/cgroup/unified/a/webstone-7/cpu.stat",
                 "usage_usec 12\nuser_usec 5\nsystem_usec 7\nnice_usec 0\n",
             ),
+            (
+                "/sys/fs/cgroup/unified/a/webstone-7/io.pressure",
+                "some avg10=0.00 avg60=0.10 avg300=0.00 total=31\nfull avg10=0.00 avg60=0.00 avg300=0.00 total=30\n",
+            ),
         ]);
+        assert_eq!([7, 8, 9].map(|pid| disk_wait_ns(&root, pid)), [Some(31_000), None, None]);
         assert_eq!(cpu_time(&root, 7), Some(CpuTime { user_ns: 5_000, system_ns: 7_000 }));
         assert_eq!((cpu_time(&root, 8), cpu_time(&root, 9), cpu_time(&root, 10)), (None, None, None));
     }

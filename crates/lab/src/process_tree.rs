@@ -37,6 +37,9 @@ pub struct TreeReading {
     disk: Option<(u64, u64)>,
     /// By thread: the counts of ended threads are lost.
     threads: BTreeMap<u32, ThreadReading>,
+    disk_wait_ns: Option<u64>,
+    /// Whether a thread was blocked in the kernel.
+    pub(crate) is_blocked: bool,
     throttled_ns: Option<u64>,
 }
 
@@ -47,6 +50,8 @@ struct ThreadReading {
     name: String,
     /// Voluntary and involuntary context switches.
     switches: (u64, u64),
+    /// In uninterruptible sleep.
+    is_blocked: bool,
     /// `None` if the kernel does not report it.
     scheduled: Option<Scheduled>,
 }
@@ -123,6 +128,7 @@ impl ProcessTree {
                     continue;
                 };
                 scheduled_ns += thread.scheduled.map_or(0, |scheduled| scheduled.cpu_ns);
+                reading.is_blocked |= thread.is_blocked;
                 reading.threads.insert(number, thread);
             }
             reading.cpu = reading.cpu.plus(stat.cpu(scheduled_ns));
@@ -133,16 +139,21 @@ impl ProcessTree {
         if let Some(cpu) = self.counted_together() {
             reading.cpu = cpu;
         }
+        reading.disk_wait_ns =
+            self.supervisor().and_then(|supervisor| own_group::disk_wait_ns(root, supervisor));
         reading.throttled_ns = self.own().first().and_then(|pid| throttled_ns(root, *pid));
         found.then_some(reading)
     }
 
     /// CPU time of all of them together, if they have a control group of their own.
     fn counted_together(&self) -> Option<CpuReading> {
+        own_group::cpu_time(&self.root, self.supervisor()?).map(CpuReading::exact)
+    }
+
+    /// The process that started all of them, which is not part of the server.
+    fn supervisor(&self) -> Option<u32> {
         match self.heads.as_slice() {
-            [supervisor] if !self.with_heads => {
-                own_group::cpu_time(&self.root, *supervisor).map(CpuReading::exact)
-            }
+            [supervisor] if !self.with_heads => Some(*supervisor),
             _ => None,
         }
     }
@@ -176,7 +187,7 @@ impl ProcessTree {
         memory
     }
 
-    /// Starts peaks of resident memory anew (`/proc/<pid>/clear_refs`, value 5). Where the kernel does not allow it, the peak is
+    /// Resets the peaks of resident memory (`/proc/<pid>/clear_refs`, value 5). Where the kernel does not allow it, the peak is
     /// that of the process' whole life.
     pub fn reset_peak(&self) {
         for pid in self.own() {
@@ -215,6 +226,9 @@ impl TreeReading {
         busiest.truncate(ProcessUse::BUSIEST_MAX);
         busiest.retain(|used| used.cpu_ns > 0);
         let disk = self.disk.zip(later.disk);
+        let since = |before: Option<u64>, after: Option<u64>| {
+            before.zip(after).map(|(before, after)| after.saturating_sub(before))
+        };
         ProcessUse {
             switches_voluntary: switches.0,
             switches_involuntary: switches.1,
@@ -222,10 +236,10 @@ impl TreeReading {
             faults_major: later.faults_major.saturating_sub(self.faults_major),
             disk_read_bytes: disk.map(|(before, after)| after.0.saturating_sub(before.0)),
             disk_written_bytes: disk.map(|(before, after)| after.1.saturating_sub(before.1)),
-            throttled_ns: self
-                .throttled_ns
-                .zip(later.throttled_ns)
-                .map(|(before, after)| after.saturating_sub(before)),
+            readings: 1,
+            readings_blocked: later.is_blocked.into(),
+            disk_wait_ns: since(self.disk_wait_ns, later.disk_wait_ns),
+            throttled_ns: since(self.throttled_ns, later.throttled_ns),
             processes_max: present.processes,
             threads_max: present.threads,
             descriptors_max: present.descriptors,
@@ -267,6 +281,7 @@ impl ThreadReading {
             process: pid,
             name: ThreadUse::plain_name(name),
             switches: switches.unwrap_or_default(),
+            is_blocked: text.lines().any(|line| line.starts_with("State:\tD")),
             scheduled: Scheduled::read(root, pid, thread),
         })
     }

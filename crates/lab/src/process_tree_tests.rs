@@ -65,6 +65,9 @@ fn what_was_used_is_the_difference_of_two_readings() {
         faults_major: 2 + 1,
         disk_read_bytes: Some(4096),
         disk_written_bytes: Some(512 + 512 + 1024),
+        readings: 1,
+        readings_blocked: 0,
+        disk_wait_ns: None,
         throttled_ns: None,
         processes_max: 3,
         threads_max: 3,
@@ -112,7 +115,7 @@ fn threads_are_distinguished_by_what_they_used() {
     after.retain(|(path, _)| *path != schedstat(2, 2));
     after.push((schedstat(2, 2), "9000 300 1".to_owned()));
     after.push((schedstat(1, 3), "7000 50 1".to_owned()));
-    after.push((status(1, 3), "Name:\tno\u{1b}[2Jise\n".to_owned()));
+    after.push((status(1, 3), "State:\tD (disk sleep)\nName:\tno\u{1b}[2Jise\n".to_owned()));
     for thread in 4..9 {
         after.push((schedstat(2, thread), format!("{thread} 1 1")));
         after.push((status(2, thread), "Name:\tidle\n".to_owned()));
@@ -130,6 +133,7 @@ fn threads_are_distinguished_by_what_they_used() {
         run_queue_ns,
     };
     assert_eq!(used.run_queue_ns, Some(100 + 50 + 5));
+    assert_eq!((used.readings, used.readings_blocked), (1, 1));
     assert_eq!(
         used.busiest,
         [

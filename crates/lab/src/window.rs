@@ -199,6 +199,8 @@ pub struct Window<'a> {
     late_ns_max: [u64; 2],
     /// Of the slice that ended with the window.
     stalls_of_last: Vec<CpuWatch>,
+    /// How often the server was read at the end of a slice, and was blocked then.
+    slice_readings: (u64, u64),
     looks: u64,
     cost: Duration,
     next_look: Instant,
@@ -282,6 +284,7 @@ impl<'a> Window<'a> {
             slice: None,
             late_ns_max: [0; 2],
             stalls_of_last: Vec::new(),
+            slice_readings: (0, 0),
             looks: 0,
             cost: Duration::ZERO,
             next_look: Instant::now(),
@@ -373,9 +376,10 @@ impl<'a> Window<'a> {
         open.then(|| self.next_look.saturating_duration_since(Instant::now()))
     }
 
-    /// When the last of its two readings was taken.
+    /// When its last reading was taken.
     pub(crate) fn read_at(&self) -> Instant {
-        self.host_closed.as_ref().map_or(self.host.began(), HostReading::ended)
+        let slice = self.slice.as_ref().map(|slice| &slice.host);
+        self.host_closed.as_ref().or(slice).map_or(self.host.began(), HostReading::ended)
     }
 
     /// Counts processes, threads and files, and the time since `began` as one sample.
@@ -435,6 +439,10 @@ impl<'a> Window<'a> {
             *to_server = path.to_server.late_ns_max.max(*to_server);
             *to_clients = path.to_clients.late_ns_max.max(*to_clients);
         }
+        if let Some(server) = &now.server {
+            self.slice_readings.0 += 1;
+            self.slice_readings.1 += u64::from(server.is_blocked);
+        }
         self.slice = Some(now);
         self.looks += 1;
         self.cost += own_cpu_time().saturating_sub(began);
@@ -485,6 +493,13 @@ impl<'a> Window<'a> {
             path.to_clients.late_ns_max = path.to_clients.late_ns_max.max(to_clients);
         }
         let seen = self.origin.tree.is_some().then(|| self.origin.used());
+        let mut server = self.server.used();
+        // The last slice ends with the closing reading.
+        if let (readings @ 1.., blocked) = self.slice_readings
+            && let Some(processes) = &mut server.processes
+        {
+            (processes.readings, processes.readings_blocked) = (readings, blocked);
+        }
         Used {
             host: HostUse {
                 probes: self.looks,
@@ -493,7 +508,7 @@ impl<'a> Window<'a> {
                 ..host
             },
             read_ns: self.read_ns,
-            server: self.server.used(),
+            server,
             server_read_for: self.server.read_for(),
             origin: self
                 .watched

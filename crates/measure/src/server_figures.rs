@@ -45,6 +45,8 @@ pub struct ProcessFigures {
     pub disk_read_bytes_per_s: Option<f64>,
     /// Bytes that disks wrote for it, per second.
     pub disk_written_bytes_per_s: Option<f64>,
+    /// Time for which at least one of its threads waited for a disk, in percent of the window.
+    pub disk_wait_percent: Option<f64>,
     /// Time for which a CPU quota throttled it, in percent of the window.
     pub throttled_percent: Option<f64>,
     /// Maximum number of processes.
@@ -129,6 +131,7 @@ impl ProcessFigures {
             faults_major_per_s: base.per_s(used.faults_major as f64),
             disk_read_bytes_per_s: per_s(used.disk_read_bytes),
             disk_written_bytes_per_s: per_s(used.disk_written_bytes),
+            disk_wait_percent: used.disk_wait_ns.map(|nanos| base.percent(nanos as f64)),
             throttled_percent: used.throttled_ns.map(|nanos| base.percent(nanos as f64)),
             processes_max: used.processes_max,
             threads_max: used.threads_max,
@@ -149,6 +152,9 @@ fn together(a: ProcessUse, b: ProcessUse) -> ProcessUse {
         faults_major: a.faults_major.saturating_add(b.faults_major),
         disk_read_bytes: sum(a.disk_read_bytes, b.disk_read_bytes),
         disk_written_bytes: sum(a.disk_written_bytes, b.disk_written_bytes),
+        disk_wait_ns: sum(a.disk_wait_ns, b.disk_wait_ns),
+        readings: a.readings.saturating_add(b.readings),
+        readings_blocked: a.readings_blocked.saturating_add(b.readings_blocked),
         throttled_ns: sum(a.throttled_ns, b.throttled_ns),
         processes_max: a.processes_max.max(b.processes_max),
         threads_max: a.threads_max.max(b.threads_max),
@@ -441,6 +447,12 @@ pub(crate) static PROCESSES: &[Figure] = &[
     .column("written", "*/s", 3)
     .seldom()
     .defined(SERVER, "disk_written_bytes_per_s"),
+    Figure::new("server_disk_wait_percent", Quantity::Percent, |r| some(figures(r)?.disk_wait_percent?))
+        .called("Server waiting for a disk", "waiting for a disk")
+        .precision(Precision::UpTo(2))
+        .column("waiting for", "a disk, %", 1)
+        .seldom()
+        .defined(SERVER, "disk_wait_percent"),
     Figure::new("server_throttled_percent", Quantity::Percent, |r| some(figures(r)?.throttled_percent?))
         .called("Server throttled by a CPU quota", "throttled by a CPU quota")
         .precision(Precision::UpTo(2))
@@ -475,6 +487,7 @@ mod tests {
                 faults_major: 2,
                 disk_read_bytes: Some(4096),
                 disk_written_bytes: None,
+                disk_wait_ns: Some(300_000_000),
                 throttled_ns: Some(200_000_000),
                 processes_max: 3,
                 threads_max: descriptors_max,
@@ -504,6 +517,7 @@ mod tests {
             faults_major_per_s: 1.0,
             disk_read_bytes_per_s: Some(2048.0),
             disk_written_bytes_per_s: None,
+            disk_wait_percent: Some(15.0),
             throttled_percent: Some(10.0),
             processes_max: 3,
             threads_max: 9,

@@ -65,7 +65,7 @@ impl IterationRecord {
     /// What the server used on one of its hosts, if its processes were visible there.
     pub fn server_on<'a>(&'a self, there: &'a ServerHostUse) -> Option<&'a ServerUse> {
         match &self.server_hosts[..] {
-            // If other hosts are missing, so is the whole.
+            // If other hosts are missing, so is the sum over all of them.
             [_] => there.server.as_ref().or(self.server_used()),
             _ => there.server.as_ref(),
         }
@@ -108,6 +108,9 @@ fn processes_at_once(a: &ProcessUse, b: &ProcessUse) -> ProcessUse {
         faults_major: sum(|it| it.faults_major),
         disk_read_bytes: both(|it| it.disk_read_bytes),
         disk_written_bytes: both(|it| it.disk_written_bytes),
+        disk_wait_ns: both(|it| it.disk_wait_ns),
+        readings: sum(|it| it.readings),
+        readings_blocked: sum(|it| it.readings_blocked),
         throttled_ns: both(|it| it.throttled_ns),
         processes_max: sum(|it| it.processes_max),
         threads_max: sum(|it| it.threads_max),

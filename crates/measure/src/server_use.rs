@@ -22,6 +22,17 @@ pub struct ProcessUse {
     pub disk_read_bytes: Option<u64>,
     /// Bytes that disks have written or will write for it; absent without permission.
     pub disk_written_bytes: Option<u64>,
+    /// Time for which at least one of its threads waited for a disk, in nanoseconds (`some` of `io.pressure` of its own control group);
+    /// absent without such a group, or if the kernel does not count it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub disk_wait_ns: Option<u64>,
+    /// How often its threads were read while the window was open or when it closed, and at how many of these readings one of them was
+    /// blocked in the kernel (uninterruptible sleep, state D): by a disk, a lock, a frozen file system.
+    #[serde(skip_serializing_if = "crate::units::is_zero")]
+    pub readings: u64,
+    /// See `readings`.
+    #[serde(skip_serializing_if = "crate::units::is_zero")]
+    pub readings_blocked: u64,
     /// Time for which a control group's CPU quota throttled it, in nanoseconds; absent if the kernel does not count
     /// it.
     pub throttled_ns: Option<u64>,
@@ -68,8 +79,10 @@ impl ProcessUse {
     fn append(&mut self, later: &ProcessUse) {
         let sum = |a: Option<u64>, b: Option<u64>| a.zip(b).map(|(a, b)| a.saturating_add(b));
         add_all!(self, later, [switches_voluntary, switches_involuntary, faults_minor, faults_major]);
+        add_all!(self, later, [readings, readings_blocked]);
         self.disk_read_bytes = sum(self.disk_read_bytes, later.disk_read_bytes);
         self.disk_written_bytes = sum(self.disk_written_bytes, later.disk_written_bytes);
+        self.disk_wait_ns = sum(self.disk_wait_ns, later.disk_wait_ns);
         self.throttled_ns = sum(self.throttled_ns, later.throttled_ns);
         self.run_queue_ns = sum(self.run_queue_ns, later.run_queue_ns);
         self.threads_cpu_ns = sum(self.threads_cpu_ns, later.threads_cpu_ns);

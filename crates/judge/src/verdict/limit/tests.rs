@@ -354,6 +354,7 @@ fn nothing_is_ruled_out_that_was_not_demonstrably_idle() {
                 Some(TcpUse { listen_overflows: 3, segments_sent: 5_000, ..TcpUse::default() });
             let processes = run.server.as_mut().unwrap().processes.as_mut().unwrap();
             (processes.faults_major, processes.disk_read_bytes) = (6_000, Some(600 * 4_500_000));
+            processes.disk_wait_ns = Some(120 * SECOND);
         },
         LimitingResource::None,
         "Neither CPU nor network is the bottleneck at 20 clients: the server used 10 % of its 1 CPU, its \
@@ -361,8 +362,8 @@ fn nothing_is_ruled_out_that_was_not_demonstrably_idle() {
          do by its calibration. Answers wait for a lock, a queue, a rate limit, a disk, a backend or a setting of the \
          server; or the clients are too few to keep it busy. Also seen: this host's kernel counted 12 \
          accept-queue overflows of any program and 0 of 20000 segments retransmitted (0 of them SYN), disks read 4500.0 kB/s \
-         for the server, 10.0 page faults per second waited for a disk, 20.0 requests in progress for 2 threads \
-         of the server.",
+         for the server, 10.0 page faults per second waited for a disk, the server waited for a disk 20 % of the time, 20.0 \
+         requests in progress for 2 threads of the server.",
     );
 }
 

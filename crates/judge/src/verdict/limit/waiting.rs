@@ -67,13 +67,16 @@ fn disks(runs: &[&IterationRecord]) -> Option<String> {
     let used = ServerFigures::of(runs)?.processes?;
     let read = used.disk_read_bytes_per_s.filter(|bytes| *bytes > 0.0);
     let read = read.map(|bytes| format!("disks read {:.1} kB/s for the server", bytes / 1e3));
+    let disk_wait = used.disk_wait_percent.filter(|percent| *percent >= 1.0);
+    let disk_wait =
+        disk_wait.map(|percent| format!("the server waited for a disk {percent:.0} % of the time"));
     let waited = (used.faults_major_per_s > 0.0)
         .then(|| format!("{:.1} page faults per second waited for a disk", used.faults_major_per_s));
-    let texts: Vec<String> = read.into_iter().chain(waited).collect();
+    let texts: Vec<String> = read.into_iter().chain(waited).chain(disk_wait).collect();
     (!texts.is_empty()).then(|| texts.join(", "))
 }
 
-/// Fewer threads than requests in progress: where a thread serves one request at a time, the rest waits for it.
+/// Fewer threads than requests in progress: if a thread serves one request at a time, the other requests wait.
 fn workers(runs: &[&IterationRecord]) -> Option<String> {
     let threads = ServerFigures::of(runs)?.processes?.threads_max;
     let in_progress = in_progress(runs);

@@ -1,6 +1,7 @@
 //! What makes figures doubtful, but not invalid. Every format shows it; the default text report has a line for each, without the
 //! explanation and with the first place only.
 
+mod blocked;
 mod left_out;
 mod waking;
 
@@ -38,7 +39,7 @@ pub(crate) const DISTURBED_BEFORE: &str = "DISTURBED BEFORE LEVELS";
 pub(crate) struct Caution {
     /// In capitals: `OUTLIERS`.
     pub(crate) title: &'static str,
-    /// What is so.
+    /// What was found.
     what: String,
     /// Where: levels, iterations.
     places: Vec<String>,
@@ -110,6 +111,7 @@ pub(crate) fn of(record: &RunRecord, levels: &[Level<'_>], verdict: &Verdict) ->
     disturbed(record, &mut found);
     generator_delay(levels, &mut found);
     connect_delay(levels, &mut found);
+    blocked::of(record, &mut found);
     waking::of(record, levels, &mut found);
     iterations(levels, &mut found);
     noise(levels, &mut found);
@@ -226,7 +228,7 @@ fn connect_delay(levels: &[Level<'_>], found: &mut Vec<Caution>) {
     }
 }
 
-/// Levels of which the files beside `record.json` hold less than was counted: truncated since, or badly copied.
+/// Levels whose files beside `record.json` hold less than was counted: they were truncated later, or badly copied.
 fn cut_short(levels: &[Level<'_>], found: &mut Vec<Caution>) {
     let lacking: Vec<String> = levels
         .iter()
@@ -394,7 +396,7 @@ fn listen_queue(hosts: &[&HostUse], host: &str) -> Option<Caution> {
     (count > 0).then(|| caution.meaning("each such connection waits a second or more for its next SYN"))
 }
 
-/// Timed runs in which this host's counters were read too late, so that they are not of the window.
+/// Timed runs in which this host's counters were read too late to be those of the window.
 fn monitored(record: &RunRecord, found: &mut Vec<Caution>) {
     let late = record.iterations.iter().filter_map(|run| {
         let (host, window_ns) = (run.host.as_ref()?, run.measured.window_ns);
