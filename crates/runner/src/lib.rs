@@ -12,6 +12,7 @@ pub mod checkfiles;
 pub mod duel;
 pub mod fleet;
 mod generator;
+mod kept_on_hosts;
 pub mod mining;
 pub mod observer;
 pub mod order;

@@ -77,21 +77,25 @@ impl SliceWatch {
         Duration::from_nanos(self.end_ns(open_ns).saturating_sub(Control::now_ns())) + AFTER
     }
 
-    /// When the slice ends that is not read yet.
+    /// When the next slice to be read ends.
     fn end_ns(&self, open_ns: u64) -> u64 {
         open_ns.saturating_add((self.used.len() as u64 + 1).saturating_mul(self.length_ns))
     }
 
-    /// Reads what is due in a window that is open from one instant to another.
-    pub(crate) fn read(&mut self, (open_ns, close_ns): (u64, u64), window: &mut Window<'_>) {
-        let now_ns = Control::now_ns();
-        if now_ns < self.end_ns(open_ns) || now_ns >= close_ns {
+    /// The slice that is to be read now in a window that is open from one instant to another.
+    pub(crate) fn due(&self, now_ns: u64, (open_ns, close_ns): (u64, u64)) -> Option<usize> {
+        (now_ns >= self.end_ns(open_ns) && now_ns < close_ns).then_some(self.used.len())
+    }
+
+    /// Reads it.
+    pub(crate) fn read(&mut self, now_ns: u64, (open_ns, close_ns): (u64, u64), window: &mut Window<'_>) {
+        if self.due(now_ns, (open_ns, close_ns)).is_none() {
             return;
         }
         let used = window.end_slice();
         self.used.push(Some(used));
         if self.end_ns(open_ns) <= now_ns {
-            // This thread was held up, so that it is unknown which of them used what.
+            // This thread was delayed, so it is unknown which slice used what.
             self.used.pop();
             self.used.push(None);
         }
@@ -170,34 +174,39 @@ impl KeptUse {
     /// Limits what was used in the window to the slices that are kept. Peaks and speeds stay those of the whole.
     pub(crate) fn limit(&self, window: &mut Used) {
         let KeptUse { host, server, origin } = self;
-        let whole = std::mem::take(&mut window.host);
-        window.host = HostUse {
-            elapsed_ns: host.elapsed_ns,
-            others: host.others.clone(),
-            throttled_ns: host.throttled_ns,
-            suspended_ns: host.suspended_ns,
-            tcp: host.tcp,
-            cpus: host.cpus.clone(),
-            links: host.links.clone(),
-            path: host.path,
-            watched: whole.watched.iter().map(|watch| of_kept(watch, host)).collect(),
-            ..whole
-        };
-        let whole = std::mem::take(&mut window.server);
-        window.server = ServerUse {
-            user_ns: server.user_ns,
-            system_ns: server.system_ns,
-            processes: whole
-                .processes
-                .zip(server.processes.as_ref())
-                .map(|(whole, kept)| whole.limited_to(kept)),
-            ..whole
-        };
+        window.host = limited_host(std::mem::take(&mut window.host), host);
+        window.server = limited_server(std::mem::take(&mut window.server), server);
         if let (Some(whole), Some(kept)) = (&mut window.origin, origin) {
             let resident_bytes_max = whole.server.as_ref().map_or(0, |server| server.resident_bytes_max);
             let server = kept.server.clone().map(|server| ServerUse { resident_bytes_max, ..server });
             *whole = OriginUse { server, counted: kept.counted };
         }
+    }
+}
+
+/// What a host did in the slices that are kept. Peaks and speeds stay those of the whole window.
+pub(crate) fn limited_host(whole: HostUse, kept: &HostUse) -> HostUse {
+    HostUse {
+        elapsed_ns: kept.elapsed_ns,
+        others: kept.others.clone(),
+        throttled_ns: kept.throttled_ns,
+        suspended_ns: kept.suspended_ns,
+        tcp: kept.tcp,
+        cpus: kept.cpus.clone(),
+        links: kept.links.clone(),
+        path: kept.path,
+        watched: whole.watched.iter().map(|watch| of_kept(watch, kept)).collect(),
+        ..whole
+    }
+}
+
+/// What a server used in the slices that are kept. Peaks stay those of the whole window.
+pub(crate) fn limited_server(whole: ServerUse, kept: &ServerUse) -> ServerUse {
+    ServerUse {
+        user_ns: kept.user_ns,
+        system_ns: kept.system_ns,
+        processes: whole.processes.zip(kept.processes.as_ref()).map(|(whole, kept)| whole.limited_to(kept)),
+        ..whole
     }
 }
 

@@ -3,13 +3,14 @@
 //!
 //! The rule (`judge/src/verdict/left_out.rs`) looks at nothing that the window is to measure. The slice after one that is left out is
 //! left out, too: queues drain in it. If less than half of the window's length is left in the end, nothing is left
-//! out, and the whole window is judged as it is. The same applies where requests take long against
-//! a slice: those that end in a clean one may have been held up in another.
+//! out, and the whole window is judged as it is. The same applies where requests take long against a slice: those
+//! that end in a clean one may have been delayed in another.
 
 use std::time::Duration;
 
 use webstone_engine::{Control, Sliced, slice_length_ns};
 use webstone_judge::verdict::{self, SliceLoss};
+use webstone_lab::agent::{OnHosts, ServerAgents};
 use webstone_lab::window::{SliceUse, Used, Window};
 use webstone_measure::metrics::Measured;
 use webstone_measure::window_slices::WindowSlice;
@@ -17,21 +18,22 @@ use webstone_model::generators::GeneratorPart;
 use webstone_model::record::{IterationRecord, RunRecord};
 use webstone_model::spec::RunSpec;
 
+use crate::kept_on_hosts::KeptOnHosts;
 use crate::order::Step;
 use crate::slice_watch::{KeptUse, ReportedBy, SliceReport, SliceWatch};
 
-/// Length of a slice: long enough for the kernel's ticks of 10 ms to tell something, and for reading what the host did to
-/// cost little.
+/// Length of a slice: long enough that the kernel's ticks of 10 ms show something, and that reading the host's counters
+/// costs little.
 const SLICE: Duration = Duration::from_millis(500);
-/// The same where several hosts make the load: what each says of a slice goes over the network.
+/// The same where several hosts make the load or agents watch the server: what each says of a slice goes over the network.
 const SLICE_OF_HOSTS: Duration = Duration::from_secs(1);
 /// A window has at least this many, or none.
 const SLICES_MIN: u32 = 4;
-/// Requests that are in progress for longer than this share of a slice on average are long against it.
+/// Requests are long against a slice if they are in progress for more than this share of it on average.
 const LONG_SHARE: u64 = 10;
-/// How long before the window closes it is decided whether it is extended: longer than workers need to learn of it.
+/// How long before the window closes its extension is decided: longer than workers need to learn of it.
 const DECIDED_BEFORE: Duration = Duration::from_millis(40);
-/// How often it is looked for what other hosts say of the last slices.
+/// How often reports of other hosts on the last slices are checked for.
 const LAST_LOOK: Duration = Duration::from_millis(20);
 
 /// A level whose window is counted in slices.
@@ -40,9 +42,9 @@ pub(crate) trait SlicedLevel {
     fn window_ns(&self) -> Option<(u64, u64)>;
     /// How many report each slice: the workers of this host, or other hosts.
     fn reporters(&self) -> usize;
-    /// What was reported since it was last asked.
+    /// Reports since the last call.
     fn reports(&self) -> Vec<SliceReport>;
-    /// Decides whether the next slice, in order, is kept. To be called by one thread only, as what follows.
+    /// Decides whether the next slice, in order, is kept. Only one thread may call this and the methods below.
     fn judge(&self, keep: bool);
     /// Extends the window by one slice; returns whether that was in time.
     fn extend(&self) -> bool;
@@ -81,10 +83,11 @@ impl SlicedLevel for Control {
     }
 }
 
-/// Length of the slices of a level's window in nanoseconds, 0 for none: where an agent watches the server, where single requests are
-/// written down, and where pages end the window or its rate changes.
+/// Length of the slices of a level's window in nanoseconds, 0 for none: where single requests are written down, where pages end the
+/// window or its rate changes, and where the server's agents are too far away.
 pub(crate) fn length_ns(spec: &RunSpec, step: Step, can_slice: bool) -> u64 {
-    let length = if spec.generators.is_empty() { SLICE } else { SLICE_OF_HOSTS };
+    let is_here = spec.generators.is_empty() && spec.server.agents.is_empty();
+    let length = if is_here { SLICE } else { SLICE_OF_HOSTS };
     let is_plain = spec.load.pages.is_none()
         && step.rate.is_none_or(|rate| !rate.is_ramp())
         && spec.load.duration.as_duration() >= length * SLICES_MIN;
@@ -93,7 +96,7 @@ pub(crate) fn length_ns(spec: &RunSpec, step: Step, can_slice: bool) -> u64 {
     }
     let planned_ns = spec.load.duration.as_duration().as_nanos() as u64;
     let length_ns = slice_length_ns(length.as_nanos() as u64, planned_ns);
-    // All alike: a last one of a few milliseconds would be over before the one before it is read.
+    // Slices of equal length: a last one of a few milliseconds would be over before the one before it is read.
     planned_ns.div_ceil(planned_ns / length_ns)
 }
 
@@ -106,6 +109,8 @@ pub(crate) struct Slicing<'a> {
     watch: SliceWatch,
     judged: Vec<Judged>,
     kept_ns: u64,
+    /// What agents say of the server in slices that are kept.
+    kept_on_hosts: KeptOnHosts,
     is_long: bool,
     /// Other hosts have been told which slices make the figures.
     is_settled: bool,
@@ -125,12 +130,13 @@ impl<'a> Slicing<'a> {
             watch: SliceWatch::new(length_ns),
             judged: Vec::new(),
             kept_ns: 0,
+            kept_on_hosts: KeptOnHosts::default(),
             is_long: false,
             is_settled: false,
         }
     }
 
-    /// How long nothing is to be done.
+    /// How long there is nothing to do.
     pub(crate) fn patience(&self, level: &dyn SlicedLevel) -> Option<Duration> {
         let (open_ns, close_ns) = level.window_ns()?;
         let left = Duration::from_nanos(close_ns.saturating_sub(Control::now_ns()));
@@ -143,11 +149,20 @@ impl<'a> Slicing<'a> {
     }
 
     /// Reads what is due while the window is open, judges what is known, and extends the window if it needs that.
-    pub(crate) fn look(&mut self, level: &dyn SlicedLevel, window: &mut Window<'_>) {
+    pub(crate) fn look(
+        &mut self,
+        level: &dyn SlicedLevel,
+        window: &mut Window<'_>,
+        agents: &mut ServerAgents,
+    ) {
         let Some((open_ns, close_ns)) = level.window_ns() else { return };
         let now_ns = Control::now_ns();
-        self.watch.read((open_ns, close_ns), window);
-        self.judge(level);
+        // Those farther away are told first.
+        if let Some(slice) = self.watch.due(now_ns, (open_ns, close_ns)) {
+            agents.end_slice(slice);
+        }
+        self.watch.read(now_ns, (open_ns, close_ns), window);
+        self.judge(level, agents);
         let left = Duration::from_nanos(close_ns.saturating_sub(now_ns));
         if left <= DECIDED_BEFORE && !left.is_zero() {
             self.extend(level, close_ns - open_ns);
@@ -155,22 +170,27 @@ impl<'a> Slicing<'a> {
     }
 
     /// After the close, which `window` has seen: judges the last slices, for which other hosts wait.
-    pub(crate) fn settle(&mut self, level: &dyn SlicedLevel, window: &mut Window<'_>) {
+    pub(crate) fn settle(
+        &mut self,
+        level: &dyn SlicedLevel,
+        window: &mut Window<'_>,
+        agents: &mut ServerAgents,
+    ) {
         if self.is_settled {
             return;
         }
         let slices = self.planned_ns.div_ceil(self.watch.length_ns()) as usize;
         self.watch.close(slices, window);
-        self.judge(level);
+        self.judge(level, agents);
         if self.judged.len() >= slices {
             self.is_settled = true;
             level.settle(self.is_whole());
         }
     }
 
-    fn judge(&mut self, level: &dyn SlicedLevel) {
+    fn judge(&mut self, level: &dyn SlicedLevel, agents: &mut ServerAgents) {
         self.watch.take(level.reports());
-        while let Some(keep) = self.judge_next(level.reporters()) {
+        while let Some(keep) = self.judge_next(level.reporters(), agents) {
             level.judge(keep);
         }
     }
@@ -180,7 +200,7 @@ impl<'a> Slicing<'a> {
         self.is_long || 2 * self.kept_ns < self.planned_ns
     }
 
-    /// Extends the window by a slice while clean time is missing, most of it was clean, and the plan allows it.
+    /// Extends the window by a slice if clean time is missing, most of it was clean, and the limit allows it.
     fn extend(&self, level: &dyn SlicedLevel, span_ns: u64) {
         let length_ns = self.watch.length_ns();
         // The current slice, and the one before if it is not judged yet, may be clean.
@@ -192,27 +212,35 @@ impl<'a> Slicing<'a> {
         }
     }
 
-    /// Judges the next slice, once everything is known of it by this number of reports: whether it is kept.
-    fn judge_next(&mut self, reporters: usize) -> Option<bool> {
+    /// Judges the next slice, once everything is known of it by this number of reports and from the server's agents: whether it is kept.
+    fn judge_next(&mut self, reporters: usize, agents: &mut ServerAgents) -> Option<bool> {
         let (used, reports) = self.watch.whole(self.judged.len(), reporters)?;
+        let on_hosts = match used {
+            Some(_) if !agents.is_empty() => Some(agents.in_slice(self.judged.len())?),
+            _ => None,
+        };
         let sum = |of: fn(&SliceReport) -> u64| reports.iter().map(of).fold(0, u64::saturating_add);
         let (requests, errors) = (sum(|it| it.requests), sum(|it| it.errors));
         let ns = reports.iter().map(|report| report.ns).max().unwrap_or(0);
         let after_disturbed = self.judged.last().is_some_and(|before| before.is_disturbed);
         let lost = match used {
-            Some(used) => self.lost(used, &reports, ns),
+            Some(used) => self.lost(used, on_hosts.as_ref(), &reports, ns),
             None => unseen("this program was held up"),
         };
-        let server = used.and_then(|used| used.server.as_ref());
+        let there = on_hosts.as_ref().and_then(|on_hosts| on_hosts.server.as_ref());
+        let server = there.or_else(|| used.and_then(|used| used.server.as_ref()));
         let server_cpu_ns = server.map(|server| server.user_ns + server.system_ns);
         let is_disturbed = lost.left_out.is_some();
         let why =
             lost.left_out.or_else(|| after_disturbed.then(|| "the slice before was disturbed".to_owned()));
         let is_kept = why.is_none();
         if is_kept {
-            // A server that has fallen silent answers nothing, and takes long for it.
+            // A server that has fallen silent ends no request, which counts as long.
             let ended = requests.saturating_add(errors);
             self.is_long |= sum(|it| it.busy_ns) > ended.saturating_mul(self.watch.length_ns() / LONG_SHARE);
+        }
+        if let Some(on_hosts) = on_hosts.filter(|_| is_kept) {
+            self.kept_on_hosts.append(on_hosts);
         }
         self.kept_ns += if is_kept { ns } else { 0 };
         let lost_percent = lost.percent;
@@ -222,7 +250,13 @@ impl<'a> Slicing<'a> {
     }
 
     /// What was taken from the load generator or the server in a slice.
-    fn lost(&self, used: &SliceUse, reports: &[SliceReport], ns: u64) -> SliceLoss {
+    fn lost(
+        &self,
+        used: &SliceUse,
+        on_hosts: Option<&OnHosts>,
+        reports: &[SliceReport],
+        ns: u64,
+    ) -> SliceLoss {
         let mut measured = Measured { window_ns: ns, ..Measured::default() };
         let mut parts = Vec::new();
         for report in reports {
@@ -252,14 +286,25 @@ impl<'a> Slicing<'a> {
             parts,
             ..IterationRecord::default()
         };
+        let run = match on_hosts.cloned() {
+            Some(OnHosts { server, hosts: server_hosts, missing: server_missing }) => {
+                IterationRecord { server, server_hosts, server_missing, ..run }
+            }
+            None => run,
+        };
         verdict::lost_in_slice(self.record, &run)
     }
 
     /// The window is closed, and `window` has seen that: its figures, and what was used in the time that they are about.
-    pub(crate) fn finish(mut self, sliced: Sliced, window: &mut Window<'_>) -> (Measured, Option<Kept>) {
+    pub(crate) fn finish(
+        mut self,
+        sliced: Sliced,
+        window: &mut Window<'_>,
+        agents: &mut ServerAgents,
+    ) -> (Measured, Option<Kept>) {
         self.watch.take(sliced.reports().into_iter().map(SliceReport::from));
         self.watch.close(self.watch.reported(), window);
-        while let Some(keep) = self.judge_next(self.watch.reporters()) {
+        while let Some(keep) = self.judge_next(self.watch.reporters(), agents) {
             sliced.judge(keep);
         }
         let all = self.is_whole();
@@ -278,8 +323,9 @@ impl<'a> Slicing<'a> {
             return None;
         }
         let used = (!all).then(|| self.watch.used_in(self.judged.iter().map(is_kept)));
+        let on_hosts = (!all).then_some(self.kept_on_hosts);
         let slices = self.judged.into_iter().map(|judged| judged.slice).collect();
-        Some(Kept { slices, used })
+        Some(Kept { slices, used, on_hosts })
     }
 }
 
@@ -293,6 +339,7 @@ pub(crate) struct Kept {
     pub(crate) slices: Vec<WindowSlice>,
     /// What was used in the slices that are kept; `None` if all are.
     used: Option<KeptUse>,
+    on_hosts: Option<KeptOnHosts>,
 }
 
 impl Kept {
@@ -300,6 +347,13 @@ impl Kept {
     pub(crate) fn limit(&self, window: &mut Used) {
         if let Some(used) = &self.used {
             used.limit(window);
+        }
+    }
+
+    /// The same of what was used on the server's hosts.
+    pub(crate) fn limit_on_hosts(&self, window: &mut OnHosts) {
+        if let Some(on_hosts) = &self.on_hosts {
+            on_hosts.limit(window);
         }
     }
 }
@@ -345,7 +399,7 @@ mod tests {
             let report = SliceReport { slice, ns, requests: 100, busy_ns, workers, ..SliceReport::default() };
             slicing.watch.take([report]);
         }
-        let kept = std::iter::from_fn(|| slicing.judge_next(1)).collect();
+        let kept = std::iter::from_fn(|| slicing.judge_next(1, &mut ServerAgents::default())).collect();
         (kept, slicing)
     }
 
@@ -368,13 +422,13 @@ mod tests {
         let quiet = (0, 0);
         assert!(!judged(&[quiet; 8], 25 * MS).1.is_long);
         assert!(judged(&[quiet; 8], 26 * MS).1.is_long);
-        // Where something was taken it says nothing of the server.
+        // In a disturbed slice, long responses say nothing about the server.
         assert!(!judged(&[(200, 0); 8], 26 * MS).1.is_long);
         // Two requests are in progress all the time, and none ends.
         let (_, mut silent) = judged(&[quiet], MS);
         silent.watch.push(Some(SliceUse::default()));
         silent.watch.take([SliceReport { busy_ns: 500 * MS, ..report(1) }]);
-        assert!(silent.judge_next(1).is_some() && silent.is_long);
+        assert!(silent.judge_next(1, &mut ServerAgents::default()).is_some() && silent.is_long);
     }
 
     #[test]
@@ -382,7 +436,7 @@ mod tests {
         let (_, mut slicing) = judged(&[(0, 0)], MS);
         slicing.watch.push(None);
         slicing.watch.take([report(1)]);
-        assert_eq!(slicing.judge_next(1), Some(false));
+        assert_eq!(slicing.judge_next(1, &mut ServerAgents::default()), Some(false));
     }
 
     /// Nothing is judged before every worker has reported it.
@@ -391,9 +445,9 @@ mod tests {
         let (_, mut slicing) = judged(&[(0, 0)], MS);
         slicing.watch.push(Some(SliceUse::default()));
         slicing.watch.take([report(1)]);
-        assert_eq!(slicing.judge_next(2), None);
+        assert_eq!(slicing.judge_next(2, &mut ServerAgents::default()), None);
         slicing.watch.take([SliceReport { number: 1, ..report(1) }]);
-        assert!(slicing.judge_next(2).is_some());
+        assert!(slicing.judge_next(2, &mut ServerAgents::default()).is_some());
     }
 
     #[test]
@@ -430,7 +484,7 @@ mod tests {
             };
             let seen = || ReportedBy::Host(Box::default());
             slicing.watch.take([of(1, waited_ms, seen()), of(0, 1, first)]);
-            let keep = slicing.judge_next(2).unwrap();
+            let keep = slicing.judge_next(2, &mut ServerAgents::default()).unwrap();
             let judged = slicing.judged.last().unwrap();
             (keep, judged.slice.requests, judged.slice.left_out.clone().unwrap_or_default())
         };

@@ -67,12 +67,12 @@ const COUNTER_PAUSE: Duration = Duration::from_millis(20);
 
 /// Where iterations are kept as they end.
 pub(crate) trait Sink {
-    /// Keeps the one that is the record's last.
+    /// Keeps the record's last iteration.
     fn append(&mut self, _: &mut RunRecord) -> Result<(), StoreError> {
         Ok(())
     }
 
-    /// Keeps everything else of it: void ones, where a search begins.
+    /// Keeps everything else of the record: void iterations, where a search begins.
     fn rewrite(&mut self, _: &RunRecord) -> Result<(), StoreError> {
         Ok(())
     }
@@ -119,7 +119,7 @@ pub(crate) struct Sweep<'a> {
     pub(crate) server: Option<&'a mut dyn MeasuredServer>,
     /// The server behind it, where it is a proxy.
     pub(crate) origin: Option<&'a mut Origin>,
-    /// What watches the server on its own hosts, where it is not this one's to watch.
+    /// Agents that watch the server on its own hosts, if it is not on this one.
     pub(crate) agents: &'a mut ServerAgents,
     /// Network interfaces towards the target.
     pub(crate) links: &'a BTreeSet<String>,
@@ -183,8 +183,8 @@ impl Sweep<'_> {
         (if whole == taken { RunState::Complete } else { RunState::Interrupted }, None)
     }
 
-    /// Asks the server, before a search over a wide range of rates, how many pages per second it serves a few clients that ask again
-    /// when they are answered. The search begins near that; what the probe measured is in no figure.
+    /// Asks the server, before a search over a wide range of rates, how many pages per second it serves to a few clients in closed
+    /// loop. The search begins near that; what the probe measured is in no figure.
     fn probe(&mut self, record: &mut RunRecord) -> Result<(), SweepError> {
         let Some(search) = self.course.search().filter(|search| search.spec().is_probed()) else {
             return Ok(());
@@ -270,9 +270,9 @@ impl Sweep<'_> {
         self.alive()
     }
 
-    /// Whether a timed run is void and one more attempt is left to its level. Nothing that it measured is looked at. Where every
-    /// transaction is written down, it is in the file already. Short windows are judged on the sum of their level's: there is no
-    /// single one that could be replaced, but for a host that was lost or late.
+    /// Whether a timed run is void and its level has an attempt left; nothing that it measured matters. Not where every
+    /// transaction is written to a file: it is there already. Nor for short windows, which are judged by the sum over their
+    /// level, unless a host was lost or late.
     fn may_be_repeated(&self, record: &RunRecord, run: &IterationRecord) -> bool {
         !run.interrupted
             && self.record_all.is_none()
@@ -289,7 +289,7 @@ impl Sweep<'_> {
     fn left(&self, record: &RunRecord, level: LevelKey, is_fleets: bool) -> usize {
         let used = record.voids.iter().filter(|void| void.level() == level).count();
         let left = self.spec.load.retries_of_level().saturating_sub(used);
-        // Without a host that was lost or late there is no figure at all.
+        // The sweep's limit does not apply to searches, nor to runs without figures because a host was lost or late.
         match self.spec.find.is_some() || is_fleets {
             true => left,
             false => left.min(self.spec.load.retries_of_sweep().saturating_sub(record.voids.len())),
@@ -335,8 +335,8 @@ impl Sweep<'_> {
         step: Step,
         record: &RunRecord,
     ) -> (Result<Made, LevelError>, Seen) {
-        // Agents that watch the server cannot end a slice with this host, and a file of all requests has all of them.
-        let can_slice = self.spec.generator.record_all.is_none() && self.agents.is_empty();
+        // A file of all requests has all of them.
+        let can_slice = self.spec.generator.record_all.is_none() && self.agents.can_slice();
         let slice_ns = slicing::length_ns(self.spec, step, can_slice);
         let mut outputs = Outputs { iteration: step.iteration, slice_ns, ..Outputs::default() };
         let trace = self.trace.take().map(|writer| {
@@ -419,13 +419,15 @@ impl Sweep<'_> {
                 if let Some(left) = level.opens_in() {
                     window.opens_in(left);
                 }
-                // Who is farther away is told first.
+                // Those farther away are told first.
                 self.agents.look(phase);
                 window.look(phase);
                 match (level.slices(), phase) {
-                    (Some(sliced), Phase::Measuring) => slicing.look(sliced, &mut window),
+                    (Some(sliced), Phase::Measuring) => {
+                        slicing.look(sliced, &mut window, self.agents);
+                    }
                     (Some(sliced), Phase::Draining) if sliced.is_elsewhere() => {
-                        slicing.settle(sliced, &mut window);
+                        slicing.settle(sliced, &mut window, self.agents);
                     }
                     _ => {}
                 }
@@ -457,7 +459,9 @@ impl Sweep<'_> {
         if let Ok(made) = &mut result {
             window.look(Phase::Done);
             match made.outcome.sliced.take() {
-                Some(sliced) => (made.outcome.measured, kept) = slicing.finish(sliced, &mut window),
+                Some(sliced) => {
+                    (made.outcome.measured, kept) = slicing.finish(sliced, &mut window, self.agents)
+                }
                 None if made.outcome.interrupted => {}
                 None => kept = slicing.settled(&made.outcome.measured),
             }
@@ -471,7 +475,7 @@ impl Sweep<'_> {
         Some(level.opens_in()?.saturating_sub(before))
     }
 
-    /// How long nothing can happen that must be seen at once.
+    /// How long to wait: nothing that must be seen at once can happen meanwhile.
     fn patience(&self, level: &dyn Level) -> Duration {
         let duration = self.spec.load.duration.as_duration();
         match level.phase() {
@@ -516,7 +520,13 @@ impl Sweep<'_> {
         let server = server.filter(|used| used.was_read() || used.accepted.is_some());
         let OnHosts { server, hosts: server_hosts, missing: server_missing } = match elsewhere {
             None => OnHosts { server, missing: late, ..OnHosts::default() },
-            Some(watched) => self.agents.on_hosts(watched, measured.window_ns),
+            Some(watched) => {
+                let mut on_hosts = self.agents.on_hosts(watched, measured.span_ns());
+                if let Some(kept) = &kept {
+                    kept.limit_on_hosts(&mut on_hosts);
+                }
+                on_hosts
+            }
         };
         let mut run = IterationRecord {
             clients: step.clients,
@@ -543,7 +553,7 @@ impl Sweep<'_> {
         run
     }
 
-    /// The server's counters; asked again for a moment where they are not yet what they must become.
+    /// The server's counters; read again for a moment while bytes are missing that the clients received.
     fn counted(&self, received_bytes: Option<u64>) -> Option<Counters> {
         let server = self.server.as_ref()?;
         let mut counted = server.counted()?;
@@ -568,7 +578,7 @@ pub(crate) fn ports(targets: &BTreeSet<SocketAddr>, are_here: bool, http: HttpVe
     Ports::of(targets.iter().filter(|_| are_here).map(SocketAddr::port).collect(), http)
 }
 
-/// What others take of the generator's CPUs, of which its own share no counter need tell. Nothing where other hosts make the load.
+/// What other programs take of the generator's CPUs while it is idle, so that its own use need not be subtracted.
 pub(crate) fn looked_for(spec: &RunSpec) -> Option<Disturbance> {
     let cpus = parse_cpu_list(&spec.generator.cpus).unwrap_or_default();
     let length = spec.load.duration.as_duration() / DURATIONS_PER_DISTURBANCE;

@@ -18,7 +18,7 @@ pub(crate) const PATIENCE: Duration = Duration::from_secs(60);
 const LIGHT: [&str; 6] = ["-c", "2", "-d", "3s", "--warmup", "0s"];
 
 /// An agent that writes its process identifier to a file.
-fn traced(dir: &Path) -> (String, PathBuf) {
+pub(crate) fn traced(dir: &Path) -> (String, PathBuf) {
     let file = dir.join("agent.pid");
     (format!("sh -c 'echo $$ > {}; exec {} agent'", file.display(), program()), file)
 }
@@ -356,5 +356,5 @@ fn by_hand_it_says_what_it_is_for() {
     // Without a terminal, it prints one line and ends when its input ends.
     let said = command(dir.path(), &["agent"]).output().unwrap();
     assert_eq!(said.status.code(), Some(0));
-    assert!(String::from_utf8(said.stdout).unwrap().starts_with("WEBSTONE-AGENT 6 "));
+    assert!(String::from_utf8(said.stdout).unwrap().starts_with("WEBSTONE-AGENT 7 "));
 }

@@ -5,24 +5,29 @@ use std::time::Duration;
 
 use serde_json::Value;
 
-use crate::agents::{json, pid_in, signal};
+use crate::agents::{json, pid_in, signal, traced};
 use crate::generators::{number, run, two};
 use crate::own_servers::is_installed;
 use crate::program::{Running, Server};
 
-/// The record of a window of 3 s in which the load generator was stopped for 0.3 s; `None` if other programs disturbed most
-/// slices, so that all count.
+/// The record of a window that takes this long, with slices of the other length, of which something was stopped in the second: this
+/// process, or the load generator itself. `None` if other programs disturbed most slices, so that all count.
 #[expect(clippy::print_stdout, reason = "a skipped test says why")]
-fn with_a_stop(arguments: &[&str]) -> Option<Value> {
+fn with_a_stop(
+    (duration, slice): (&str, Duration),
+    stopped: Option<&dyn Fn() -> u32>,
+    arguments: &[&str],
+) -> Option<Value> {
     let dir = tempfile::tempdir().unwrap();
-    let load = ["-c", "3", "-d", "3s", "--warmup", "200ms", "--retries", "0", "-q", "--no-store"];
+    let load = ["-c", "3", "-d", duration, "--warmup", "200ms", "--retries", "0", "-q", "--no-store"];
     let output = ["--events", "events", "--format", "json"];
     let run = Running::start(dir.path(), &[&["run"], arguments, &load, &output].concat());
     run.wait_for_window(&dir.path().join("events"));
-    std::thread::sleep(Duration::from_millis(700));
-    run.signal("STOP");
+    std::thread::sleep(slice.mul_f64(1.4));
+    let pid = stopped.map_or(run.child.id(), |pid| pid());
+    signal("STOP", pid);
     std::thread::sleep(Duration::from_millis(300));
-    run.signal("CONT");
+    signal("CONT", pid);
     let said = run.end();
     let record: Value = serde_json::from_str(&said.out).unwrap_or_else(|_| panic!("{}", said.err));
     let level = &record["iterations"][0];
@@ -37,6 +42,11 @@ fn with_a_stop(arguments: &[&str]) -> Option<Value> {
     Some(record)
 }
 
+/// A window of this host's slices.
+const OF_HALF_SECONDS: (&str, Duration) = ("3s", Duration::from_millis(500));
+/// A window of slices that several hosts count.
+const OF_SECONDS: (&str, Duration) = ("5s", Duration::from_secs(1));
+
 /// Whether a count is that of the kept slices, and not of the window with the others: those are read some milliseconds late, and the
 /// window is at least a quarter longer.
 fn is_of_kept(count: &Value, expected: u64) -> bool {
@@ -48,7 +58,10 @@ fn an_origin_is_counted_in_the_slices_that_are_kept() {
     if !is_installed("nginx", "nginx-light") {
         return;
     }
-    let Some(record) = with_a_stop(&["--server", "nginx-proxy", "-w", "workout-0k"]) else { return };
+    let Some(record) = with_a_stop(OF_HALF_SECONDS, None, &["--server", "nginx-proxy", "-w", "workout-0k"])
+    else {
+        return;
+    };
     let level = &record["iterations"][0];
     let (counted, succeeded) = (&level["origin"]["counted"], &level["measured"]["counts"]["succeeded"]);
     assert!(is_of_kept(&counted["requests"], succeeded.as_u64().unwrap()), "{counted} and {succeeded}");
@@ -62,7 +75,9 @@ fn a_path_is_counted_in_the_slices_that_are_kept() {
         println!("skipped: a path needs root");
         return;
     }
-    let Some(record) = with_a_stop(&["--path", "rtt=2ms", "-w", "workout-64k"]) else { return };
+    let Some(record) = with_a_stop(OF_HALF_SECONDS, None, &["--path", "rtt=2ms", "-w", "workout-64k"]) else {
+        return;
+    };
     let level = &record["iterations"][0];
     let (path, measured) = (&level["host"]["path"], &level["measured"]);
     let window_ns = measured["window_ns"].as_u64().unwrap();
@@ -70,6 +85,34 @@ fn a_path_is_counted_in_the_slices_that_are_kept() {
     // With heads of IP, TCP and HTTP: some percent of 64 kB.
     let body_bytes = measured["counts"]["body_bytes"].as_u64().unwrap();
     assert!(is_of_kept(&path["to_clients"]["bytes"], body_bytes * 102 / 100), "{path} and {body_bytes}");
+}
+
+/// What an agent says of the server's host is of the slices that are kept, whether this program could not ask or the agent not answer.
+#[test]
+fn an_agents_server_is_counted_in_the_slices_that_are_kept() {
+    let dir = tempfile::tempdir().unwrap();
+    let server = Server::start(dir.path(), &["--threads", "1", "--cpus", "0"]);
+    let (agent, file) = traced(dir.path());
+    // What it reads takes a tests' build some percent of a CPU, which the load generator would lose.
+    let agent = format!("taskset -c 0 {agent}");
+    let pid = || pid_in(&file);
+    for (stopped, why) in
+        [(None, "could not read"), (Some(&pid as &dyn Fn() -> u32), "ms late, more than 5 % of the slice")]
+    {
+        let run = [&*server.url, "-R", "400", "--server-agent", &agent];
+        let Some(record) = with_a_stop(OF_SECONDS, stopped, &run) else { continue };
+        let level = &record["iterations"][0];
+        assert_eq!(level["server_missing"], Value::Null, "{level}");
+        let slices = level["slices"].as_array().unwrap();
+        let left_out: Vec<&str> = slices.iter().filter_map(|slice| slice["left_out"].as_str()).collect();
+        assert!(left_out.iter().any(|it| it.contains(why)), "{left_out:?}");
+        let kept = slices.iter().filter(|slice| slice["left_out"].is_null());
+        let used_ns: u64 = kept.map(|slice| number(&slice["server_cpu_ns"])).sum();
+        let server = &level["server"];
+        assert_eq!(number(&server["user_ns"]) + number(&server["system_ns"]), used_ns, "{server}");
+        let (there, window_ns) = (&level["server_host"]["host"], &level["measured"]["window_ns"]);
+        assert!(is_of_kept(&there["elapsed_ns"], number(window_ns)), "{there} and {window_ns}");
+    }
 }
 
 /// One of two agents is stopped for a third of a second: both leave the same slices out, and what is left adds up.

@@ -1,8 +1,8 @@
 //! This side of the stream: starts the command that runs an agent, asks it, and gives it up when it is gone, hangs or breaks the
-//! protocol. A run never waits for it while load is made: a question at the start or end of a window is a few bytes written to a
-//! pipe; the thread that reads answers notes their times, and they are evaluated after the level.
+//! protocol. A run never waits for it while load is made: a question at the start or end of a window, or of a slice of it, is a few
+//! bytes written to a pipe; the thread that reads answers notes their times, and they are evaluated when they have come.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, UdpSocket};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, sync_channel};
 use std::time::{Duration, Instant};
@@ -10,10 +10,10 @@ use std::time::{Duration, Instant};
 use tracing::{debug, info};
 use webstone_judge::plausible;
 use webstone_model::event::Phase;
-use webstone_model::record::{AgentRecord, ProcessUse, ServerHostUse, ServerUse};
+use webstone_model::record::{AgentRecord, HostUse, ProcessUse, ServerHostUse, ServerUse};
 
 use super::frames::{FrameError, send};
-use super::messages::{Answer, Ask, Closed, Find, Found, Identity, Numbered};
+use super::messages::{Answer, Ask, Behind, Closed, Find, Found, Identity, Numbered, SliceEnded};
 use super::process::{AgentError, AgentProcess, Arrival, Asking, Failure, plain, same_protocol};
 use crate::attended::quoted;
 use crate::environment::{ServerHost, boot};
@@ -28,14 +28,16 @@ const NAME_CHARS_MAX: usize = 64;
 pub(super) const START_PATIENCE: Duration = Duration::from_secs(20);
 /// How long it may take to answer.
 pub(super) const ANSWER_PATIENCE: Duration = Duration::from_secs(5);
-/// Answers that may wait: those of a level, and a few more. An agent that sends more has to wait, and is found out when its
+/// Answers that may wait: those of some slices, if this side is held up. An agent that sends more has to wait, and is found out when its
 /// answers are read: unrequested answers would fill memory.
-const ARRIVALS_WAITING_MAX: usize = 4;
+const ARRIVALS_WAITING_MAX: usize = 8;
 /// Time between two checks whether the user has interrupted.
 const POLL: Duration = Duration::from_millis(50);
 /// Round trips that are timed before the load; the shortest counts.
 const ECHOES: usize = 5;
-/// Share of the window, in percent: readings that may be later than this do not count for that window.
+/// Round trips above which no slices are asked for: most readings would be too late for theirs.
+const ROUND_TRIP_NS_MAX_OF_SLICES: u64 = 20_000_000;
+/// Share of a window, or slice, in percent: readings that may be later than this do not count for it.
 const LATE_PERCENT_MAX: f64 = 5.0;
 /// Two clocks may differ by this share, in percent, plus a constant.
 const CLOCKS_PERCENT_MAX: f64 = 1.0;
@@ -67,7 +69,7 @@ pub(super) struct Introduced {
 }
 
 /// What the server and its host used during a window.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(super) struct Elsewhere {
     /// What the host did.
     pub host: ServerHostUse,
@@ -76,25 +78,72 @@ pub(super) struct Elsewhere {
 }
 
 impl Elsewhere {
-    /// The same, unless its readings may have been too late for a window of this length.
-    pub(super) fn on_time(self, window_ns: u64) -> Result<Elsewhere, String> {
+    /// The same, unless its readings may have been too late for a window, or a slice, of this length.
+    pub(super) fn on_time(self, (what, ns): (&str, u64)) -> Result<Elsewhere, String> {
         let delay_ns = self.host.opening_delay_ns_max + self.host.close_delay_ns_max;
-        let percent = delay_ns as f64 * 100.0 / window_ns.max(1) as f64;
+        let percent = delay_ns as f64 * 100.0 / ns.max(1) as f64;
         if percent <= LATE_PERCENT_MAX {
             return Ok(self);
         }
         Err(format!(
-            "its samples were up to {:.1} ms late, more than {LATE_PERCENT_MAX:.0} % of the window",
+            "its samples were up to {:.1} ms late, more than {LATE_PERCENT_MAX:.0} % of the {what}",
             delay_ns as f64 / 1e6
         ))
     }
 }
 
-/// Where and when a question was asked, in a level.
+/// A question, and its answer once that has come.
+#[derive(Debug)]
+struct Question {
+    asked: Instant,
+    answer: Option<(Answer, Duration)>,
+}
+
+/// A reading of an agent: when it was asked for, and how much later it was at most.
+#[derive(Clone, Copy, Debug)]
+struct Reading {
+    asked: Instant,
+    delay: Duration,
+}
+
+impl Reading {
+    /// Of an answer that took some time, and says how long before it the reading was taken.
+    fn of(asked: Instant, took: Duration, behind: Behind) -> Reading {
+        Reading { asked, delay: took.saturating_sub(Duration::from_nanos(behind.nanos)) }
+    }
+
+    /// What was used from this reading to a later one, if that can be.
+    fn until(self, later: Reading, host: HostUse, server: Option<ServerUse>) -> Result<Elsewhere, String> {
+        let apart = later.asked.saturating_duration_since(self.asked);
+        clocks_agree(host.elapsed_ns, (apart.saturating_sub(self.delay), apart + later.delay))?;
+        plausible::of_host(&host)?;
+        plausible::of_server(server.as_ref(), &host, host.elapsed_ns)?;
+        let server =
+            server.map(|server| ServerUse { processes: server.processes.map(ProcessUse::bounded), ..server });
+        let host = ServerHostUse {
+            host,
+            opening_delay_ns_max: self.delay.as_nanos() as u64,
+            close_delay_ns_max: later.delay.as_nanos() as u64,
+            ..ServerHostUse::default()
+        };
+        Ok(Elsewhere { host, server })
+    }
+}
+
+/// What is asked in a level, by the numbers of the questions, and what was used.
 #[derive(Debug, Default)]
-struct Asked {
+struct LevelWatch {
     opening: Option<u64>,
     close: Option<u64>,
+    /// Slices whose end was asked for and is not evaluated.
+    slices: VecDeque<(usize, u64)>,
+    opened: Option<Reading>,
+    /// The last reading that was evaluated.
+    last_read: Option<Reading>,
+    /// What was used in slices that were asked for, in the last one, and in the whole window.
+    in_slices: BTreeMap<usize, Result<Elsewhere, String>>,
+    in_last_slice: Option<Result<Elsewhere, String>>,
+    in_window: Option<Result<Elsewhere, String>>,
 }
 
 /// An agent that watches the server under test on its own host.
@@ -102,11 +151,15 @@ pub(super) struct ServerAgent {
     process: AgentProcess,
     arrivals: Receiver<Arrival>,
     numbers: u64,
-    /// When each question was asked that has not been answered yet.
-    asked: BTreeMap<u64, Instant>,
+    /// Those that have not been evaluated.
+    questions: BTreeMap<u64, Question>,
+    /// How its output ended, if that was met when nobody could wait for what the process says of it.
+    ended: Option<FrameError>,
     /// Why it answers no more.
     lost: Option<Failure>,
-    level: Asked,
+    level: LevelWatch,
+    /// Whether the ends of slices may be asked for.
+    pub(super) can_slice: bool,
 }
 
 impl ServerAgent {
@@ -160,6 +213,7 @@ impl ServerAgent {
             facts: found.environment.clone(),
         };
         record.cpus = found.cpus.clone().unwrap_or_default();
+        agent.can_slice = unseen.is_none() && record.round_trip_ns_min <= ROUND_TRIP_NS_MAX_OF_SLICES;
         info!(command, version = record.version, cpus = ?record.cpus, "agent is ready");
         let Found { strange, identity, .. } = *found;
         Ok((agent, Introduced { record, host, unseen, strange, identity }))
@@ -178,15 +232,18 @@ impl ServerAgent {
             process,
             arrivals,
             numbers: 0,
-            asked: BTreeMap::new(),
+            questions: BTreeMap::new(),
+            ended: None,
             lost: None,
-            level: Asked::default(),
+            level: LevelWatch::default(),
+            can_slice: false,
         })
     }
 
     /// A level is about to start: asks the agent to be ready for it. [`Self::ready`] waits for the answer.
     pub(super) fn level_starts(&mut self) -> u64 {
-        self.level = Asked::default();
+        self.level = LevelWatch::default();
+        self.questions.retain(|_, question| question.answer.is_none());
         self.ask(Ask::Level)
     }
 
@@ -210,76 +267,104 @@ impl ServerAgent {
         }
     }
 
+    /// A slice of the window has ended, which is not the last.
+    pub(super) fn end_slice(&mut self, slice: usize) {
+        let number = self.ask(Ask::Slice);
+        self.level.slices.push_back((slice, number));
+    }
+
+    /// What was used in a slice whose end was asked for, or in the last one, or why that is unknown; `None` until it has answered. Never
+    /// waits.
+    pub(super) fn in_slice(&mut self, slice: usize) -> Option<Result<Elsewhere, String>> {
+        self.hear_answers();
+        self.evaluate();
+        if let Some(used) = self.level.in_slices.get(&slice) {
+            return Some(used.clone());
+        }
+        let asked = self.level.slices.iter().find(|(it, _)| *it == slice).map(|(_, number)| *number);
+        if asked.is_none()
+            && let Some(used) = &self.level.in_last_slice
+        {
+            return Some(used.clone());
+        }
+        let question = self.questions.get(&asked.or(self.level.close)?);
+        match question.filter(|_| self.lost.is_none() && self.ended.is_none()) {
+            Some(question) if question.asked.elapsed() < ANSWER_PATIENCE => None,
+            Some(_) => Some(Err("it did not say in time what was used".to_owned())),
+            None => Some(Err("it did not say what was used".to_owned())),
+        }
+    }
+
+    /// Slices up to this one are not asked for again.
+    pub(super) fn forget_slices(&mut self, last: usize) {
+        self.level.in_slices.retain(|slice, _| *slice > last);
+    }
+
     /// What was used during the window, or why that is unknown. Call it when the level has ended.
     pub(super) fn used(&mut self, until: Instant, interrupt: &Interrupt) -> Result<Elsewhere, String> {
         self.look(Phase::Done);
-        let Asked { opening, close } = std::mem::take(&mut self.level);
-        let used = self.two_readings(opening, close, until, interrupt);
-        match used {
-            Ok(used) => used,
-            Err(failure) => {
-                let failure = self.lost.get_or_insert(failure);
-                Err(format!("it {}", failure.how))
+        loop {
+            self.evaluate();
+            if let Some(failure) = &self.lost {
+                return Err(format!("it {}", failure.how));
+            }
+            if let Some(used) = self.level.in_window.take() {
+                return used;
+            }
+            if let Err(failure) = self.next(until, interrupt).and_then(|arrival| self.heard(arrival)) {
+                self.lost = Some(failure);
             }
         }
     }
 
-    /// The outer error is of the agent, the inner one of this level only.
-    fn two_readings(
-        &mut self,
-        opening: Option<u64>,
-        close: Option<u64>,
-        until: Instant,
-        interrupt: &Interrupt,
-    ) -> Result<Result<Elsewhere, String>, Failure> {
-        // In the order of the questions.
-        let asked_at = |agent: &ServerAgent, number: Option<u64>| agent.asked.get(&number?).copied();
-        let (opening_at, close_at) = (asked_at(self, opening), asked_at(self, close));
-        let opened = match opening {
-            Some(number) => Some(self.answer(number, until, interrupt)?),
-            None => None,
-        };
-        let closed = self.answer(close.unwrap_or_default(), until, interrupt)?;
-        let (Some((Answer::Opened(behind), opening_took)), Some(opening_at), Some(close_at)) =
-            (opened, opening_at, close_at)
-        else {
-            return Ok(Err("the window closed before the agent saw it open".to_owned()));
-        };
-        let (closed, close_took) = match closed {
-            (Answer::Closed(closed), took) => (*closed, took),
-            (other, _) => return Err(unexpected(&other).into()),
-        };
-        let delay = |took: Duration, behind_ns: u64| took.saturating_sub(Duration::from_nanos(behind_ns));
-        let opening_delay = delay(opening_took, behind.nanos);
-        let close_delay = delay(close_took, closed.behind.nanos);
-        let apart = close_at.saturating_duration_since(opening_at);
-        let bounds = (apart.saturating_sub(opening_delay), apart + close_delay);
-        let sound = clocks_agree(closed.host.elapsed_ns, bounds)
-            .and_then(|()| plausible::of_host(&closed.host))
-            .and_then(|()| {
-                plausible::of_server(closed.server.as_ref(), &closed.host, closed.host.elapsed_ns)
-            });
-        Ok(sound.map(|()| {
-            let Closed { host, server, .. } = closed;
-            let server = server
-                .map(|server| ServerUse { processes: server.processes.map(ProcessUse::bounded), ..server });
-            Elsewhere {
-                host: ServerHostUse {
-                    host,
-                    opening_delay_ns_max: opening_delay.as_nanos() as u64,
-                    close_delay_ns_max: close_delay.as_nanos() as u64,
-                    ..ServerHostUse::default()
-                },
-                server,
+    /// Evaluates what it has answered in this level, in the order of the questions.
+    fn evaluate(&mut self) {
+        let level = &mut self.level;
+        let mut unexpected_answer = None;
+        match answered(level.opening, &mut self.questions) {
+            Some((Answer::Opened(behind), asked, took)) => {
+                level.opened = Some(Reading::of(asked, took, behind));
+                level.last_read = level.opened;
             }
-        }))
+            Some((other, ..)) => unexpected_answer = Some(other),
+            None => {}
+        }
+        while let Some((slice, number)) = level.slices.front().copied()
+            && let Some((answer, asked, took)) = answered(Some(number), &mut self.questions)
+        {
+            level.slices.pop_front();
+            match answer {
+                Answer::Slice(ended) => {
+                    let read = Reading::of(asked, took, ended.behind);
+                    let used = of_slice(level.last_read.replace(read), read, *ended);
+                    level.in_slices.insert(slice, used);
+                }
+                other => unexpected_answer = Some(other),
+            }
+        }
+        match answered(level.close, &mut self.questions) {
+            Some((Answer::Closed(closed), asked, took)) => {
+                let Closed { host, server, behind, last } = *closed;
+                let read = Reading::of(asked, took, behind);
+                level.in_last_slice = last.map(|last| of_slice(level.last_read, read, last));
+                level.in_window = Some(match level.opened {
+                    Some(opened) => opened.until(read, host, server),
+                    None => Err("the window closed before the agent saw it open".to_owned()),
+                });
+            }
+            Some((other, ..)) => unexpected_answer = Some(other),
+            None => {}
+        }
+        if let Some(answer) = unexpected_answer {
+            self.lost.get_or_insert(unexpected(&answer).into());
+        }
     }
 
     /// Asks, and does not wait.
     fn ask(&mut self, message: Ask) -> u64 {
         self.numbers += 1;
         let number = self.numbers;
-        self.asked.insert(number, Instant::now());
+        self.questions.insert(number, Question { asked: Instant::now(), answer: None });
         debug!(number, ?message, "asked the agent");
         if self.lost.is_none()
             && let Some(stdin) = self.process.stdin()
@@ -301,28 +386,51 @@ impl ServerAgent {
             return Err(failure.clone());
         }
         loop {
-            match self.next(until, interrupt)? {
-                Arrival::Answered { at, answer, .. } if self.asked.contains_key(&answer.number) => {
-                    let asked = self.asked.remove(&answer.number).unwrap_or(at);
-                    debug!(number = answer.number, after = ?at.saturating_duration_since(asked), message = ?answer.message, "the agent answered");
-                    match answer.message {
-                        Answer::Refused(why) => return Err(format!("refused: {}", plain(&why)).into()),
-                        message if answer.number == number => {
-                            return Ok((message, at.saturating_duration_since(asked)));
-                        }
-                        // An answer to an earlier question, for which nobody waited.
-                        _ => {}
-                    }
-                }
-                _ => return Err("sent an answer that was not asked for".to_owned().into()),
+            if let Some(answer) = self.questions.get_mut(&number).and_then(|question| question.answer.take())
+            {
+                self.questions.remove(&number);
+                return Ok(answer);
+            }
+            let arrival = self.next(until, interrupt)?;
+            self.heard(arrival)?;
+        }
+    }
+
+    /// Takes what has arrived, without waiting.
+    fn hear_answers(&mut self) {
+        while self.lost.is_none()
+            && self.ended.is_none()
+            && let Ok(arrival) = self.arrivals.try_recv()
+        {
+            match arrival {
+                Arrival::Broken(error) => self.ended = Some(error),
+                arrival => self.lost = self.heard(arrival).err(),
             }
         }
     }
 
-    /// Its next message, or how it failed. An interrupt ends the waiting only before the run is over with it: a second one.
+    /// Notes an answer.
+    fn heard(&mut self, arrival: Arrival) -> Result<(), Failure> {
+        let strange = || Failure::from("sent an answer that was not asked for".to_owned());
+        let Arrival::Answered { at, answer, .. } = arrival else { return Err(strange()) };
+        let question = self.questions.get_mut(&answer.number).filter(|question| question.answer.is_none());
+        let question = question.ok_or_else(strange)?;
+        let took = at.saturating_duration_since(question.asked);
+        debug!(number = answer.number, after = ?took, message = ?answer.message, "the agent answered");
+        if let Answer::Refused(why) = &answer.message {
+            return Err(format!("refused: {}", plain(why)).into());
+        }
+        question.answer = Some((answer.message, took));
+        Ok(())
+    }
+
+    /// Its next message, or how it failed. Only an interruption after this call ends the waiting.
     fn next(&mut self, until: Instant, interrupt: &Interrupt) -> Result<Arrival, Failure> {
         let since = Instant::now();
         let raised = interrupt.count();
+        if let Some(error) = self.ended.take() {
+            return Err(self.process.end_in_words(&error));
+        }
         loop {
             let left = until.saturating_duration_since(Instant::now());
             match self.arrivals.recv_timeout(left.min(POLL)) {
@@ -343,6 +451,22 @@ impl ServerAgent {
             }
         }
     }
+}
+
+/// Takes a question that has been answered: the answer, when it was asked, and how long it took.
+fn answered(
+    number: Option<u64>,
+    questions: &mut BTreeMap<u64, Question>,
+) -> Option<(Answer, Instant, Duration)> {
+    let (answer, took) = questions.get_mut(&number?)?.answer.take()?;
+    Some((answer, questions.remove(&number?)?.asked, took))
+}
+
+/// What was used in a slice, if its readings were on time.
+fn of_slice(before: Option<Reading>, end: Reading, used: SliceEnded) -> Result<Elsewhere, String> {
+    let before = before.ok_or("the slice ended before the agent saw the window open")?;
+    let elapsed_ns = used.host.elapsed_ns;
+    before.until(end, used.host, used.server)?.on_time(("slice", elapsed_ns))
 }
 
 fn unexpected(answer: &Answer) -> String {

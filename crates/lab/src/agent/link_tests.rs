@@ -51,13 +51,13 @@ fn invalid_data_is_shown() {
         error.contains("broke the protocol: it sent `Last login: today` instead of a greeting"),
         "{error}"
     );
-    let (_, hint) = refused("sh -c 'printf \"WEBSTONE-AGENT 6 0.1.0\\r\\n\"; cat >/dev/null'");
+    let (_, hint) = refused("sh -c 'printf \"WEBSTONE-AGENT 7 0.1.0\\r\\n\"; cat >/dev/null'");
     assert!(hint.contains("no `ssh -t`"), "{hint}");
-    let (error, _) = refused("sh -c 'echo WEBSTONE-AGENT 6 x; printf 12345678; cat >/dev/null'");
+    let (error, _) = refused("sh -c 'echo WEBSTONE-AGENT 7 x; printf 12345678; cat >/dev/null'");
     assert!(error.contains("broke the protocol: a message of 825373492 bytes was announced"), "{error}");
     let (error, _) = refused("cat");
     assert!(error.contains("broke the protocol: a message is invalid: "), "{error}");
-    let (error, _) = refused("sh -c 'echo WEBSTONE-AGENT 6 x; printf \"\\0\\0\\0\"'");
+    let (error, _) = refused("sh -c 'echo WEBSTONE-AGENT 7 x; printf \"\\0\\0\\0\"'");
     assert!(error.contains("ended: exit status 0"), "{error}");
 }
 
@@ -84,14 +84,14 @@ fn late_readings_are_of_no_window() {
             close_delay_ns_max: close,
             ..ServerHostUse::default()
         };
-        Elsewhere { host, server: None }.on_time(1_000_000_000)
+        Elsewhere { host, server: None }.on_time(("window", 1_000_000_000))
     };
     assert!(late(20_000_000, 30_000_000).is_ok());
     assert_eq!(
         late(20_000_000, 31_000_000).unwrap_err(),
         "its samples were up to 51.0 ms late, more than 5 % of the window"
     );
-    assert!(Elsewhere { host: ServerHostUse::default(), server: None }.on_time(0).is_ok());
+    assert!(Elsewhere { host: ServerHostUse::default(), server: None }.on_time(("window", 0)).is_ok());
 }
 
 #[test]

@@ -14,7 +14,7 @@ use crate::listeners::Ports;
 use webstone_model::record::{HostUse, ServerUse};
 
 /// Version of the protocol. Both sides must have the same.
-pub const PROTOCOL: u32 = 6;
+pub const PROTOCOL: u32 = 7;
 
 /// A message with its number, which its answer has too.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -36,7 +36,9 @@ pub(super) enum Ask {
     Level,
     /// Its window has opened: a reading, and counts from now on.
     Open,
-    /// Its window has closed: the second reading, and what was used between them.
+    /// A slice of its window has ended: a reading, and what was used since the one before.
+    Slice,
+    /// Its window has closed: the last reading, and what was used since the first.
     Close,
     /// To the role that makes load.
     Load(LoadAsk),
@@ -66,6 +68,8 @@ pub(super) enum Answer {
     Ready,
     /// To [`Ask::Open`].
     Opened(Behind),
+    /// To [`Ask::Slice`].
+    Slice(Box<SliceEnded>),
     /// To [`Ask::Close`].
     Closed(Box<Closed>),
     /// From the role that makes load.
@@ -114,6 +118,18 @@ pub(super) struct Identity {
     pub(super) processes: BTreeSet<(String, u32)>,
 }
 
+/// What was used in a slice of a window.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct SliceEnded {
+    /// By the host.
+    pub(super) host: HostUse,
+    /// By the server; `None` where its processes could not be read both times.
+    pub(super) server: Option<ServerUse>,
+    /// When its end was read.
+    pub(super) behind: Behind,
+}
+
 /// What was used in a window.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -122,6 +138,8 @@ pub(super) struct Closed {
     pub(super) host: HostUse,
     /// By the server; `None` where its processes could not be read both times.
     pub(super) server: Option<ServerUse>,
-    /// When the second reading was taken.
+    /// When the last reading was taken.
     pub(super) behind: Behind,
+    /// What was used in the last slice, if slices were asked for.
+    pub(super) last: Option<SliceEnded>,
 }

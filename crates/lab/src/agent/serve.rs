@@ -14,18 +14,18 @@ use std::time::{Duration, Instant};
 use tracing::debug;
 use webstone_engine::Control;
 use webstone_model::event::Phase;
-use webstone_model::record::HostUse;
+use webstone_model::record::{HostUse, ServerUse};
 
 use super::frames::{FrameError, Frames, Greeting, greet, greeted, pieces, send};
 use super::load::{Echoed, LoadAnswer, LoadAsk};
-use super::messages::{Answer, Ask, Behind, Closed, Find, Found, Identity, Numbered, PROTOCOL};
+use super::messages::{Answer, Ask, Behind, Closed, Find, Found, Identity, Numbered, PROTOCOL, SliceEnded};
 use crate::endpoint::is_this_host;
 use crate::environment;
 use crate::host_use::links_towards;
 use crate::listeners::{self, Ports};
 use crate::machine::Root;
 use crate::process_tree::ProcessTree;
-use crate::window::{Used, Watched, Window};
+use crate::window::{SliceUse, Used, Watched, Window};
 
 /// An agent that makes load ends when it hears nothing for this long: its controller is gone, or cannot be reached.
 pub const LEASE: Duration = Duration::from_secs(15);
@@ -101,7 +101,7 @@ impl Voice {
     /// Sends messages of the role that makes load, with a payload or without.
     ///
     /// # Errors
-    /// If nobody hears it.
+    /// If the other side is gone.
     pub fn say(&self, number: u64, answer: LoadAnswer, payload: &[u8]) -> io::Result<()> {
         for piece in pieces(payload) {
             // Echoes go in between: an echo that waits for a payload would be useless.
@@ -268,7 +268,7 @@ impl Looker {
                 Answer::Found(Box::new(found))
             }
             Ask::Level => Answer::Refused("a level started before a server was looked for".to_owned()),
-            Ask::Open | Ask::Close => Answer::Refused("a window without a level".to_owned()),
+            Ask::Open | Ask::Slice | Ask::Close => Answer::Refused("a window without a level".to_owned()),
         };
         self.voice.answer(ask.number, answer)
     }
@@ -332,6 +332,7 @@ fn level(
         path: None,
     });
     voice.answer(number, Answer::Ready)?;
+    let mut has_slices = false;
     loop {
         let ask = match window.until_look().map(|wait| asks.recv_timeout(wait)) {
             Some(Ok(ask)) => ask,
@@ -350,22 +351,37 @@ fn level(
                 window.look(Phase::Measuring);
                 voice.answer(ask.number, Answer::Opened(behind(window.read_at())))?;
             }
+            Ask::Slice if window.until_look().is_some() => {
+                let used = window.end_slice();
+                has_slices = true;
+                let answer = Answer::Slice(Box::new(slice_ended(used, behind(window.read_at()))));
+                voice.answer(ask.number, answer)?;
+            }
             Ask::Close => {
                 window.look(Phase::Draining);
                 let read_at = window.read_at();
+                let last = has_slices.then(|| slice_ended(window.end_slice(), behind(read_at)));
                 let used = window.used();
                 let window_ns = used.host.elapsed_ns;
                 let (Used { host, server, .. }, _) = used.on_time(window_ns);
                 let server = Some(server).filter(|server| is_seen && server.processes.is_some());
-                // Those would be the agent's own.
-                let host = HostUse { ports: None, descriptors: None, descriptors_max: None, ..host };
-                let closed = Closed { host, server, behind: behind(read_at) };
+                let closed = Closed { host: without_own(host), server, behind: behind(read_at), last };
                 voice.answer(ask.number, Answer::Closed(Box::new(closed)))?;
                 return Ok(None);
             }
             _ => return Ok(Some(ask)),
         }
     }
+}
+
+fn slice_ended(used: SliceUse, behind: Behind) -> SliceEnded {
+    let server = used.server.filter(|server: &ServerUse| server.processes.is_some());
+    SliceEnded { host: without_own(used.host), server, behind }
+}
+
+/// Without what would be the agent's own.
+fn without_own(host: HostUse) -> HostUse {
+    HostUse { ports: None, descriptors: None, descriptors_max: None, ..host }
 }
 
 fn behind(read_at: Instant) -> Behind {

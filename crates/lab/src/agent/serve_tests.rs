@@ -159,19 +159,36 @@ fn an_agent_sees_what_a_local_look_sees() {
     let Answer::Found(found) = asked(&mut stream, 1, Ask::Find(find)) else { panic!("it looks") };
     assert_eq!(found.cpus, Some(crate::machine::allowed_cpus(&root)));
     asked(&mut stream, 2, Ask::Level);
-    let before_opening = used();
-    asked(&mut stream, 3, Ask::Open);
-    let after_opening = used();
-    while used() < after_opening + 300_000_000 {
-        std::thread::sleep(Duration::from_millis(10));
+    // What it used up to just before a question, and just after its answer.
+    let mut numbers = 3..;
+    let mut ask = |message: Ask, burnt_ns: u64| {
+        let from = used();
+        while used() < from + burnt_ns {
+            std::thread::sleep(Duration::from_millis(10));
+        }
+        let before = used();
+        (asked(&mut stream, numbers.next().unwrap(), message), [before, used()])
+    };
+    let seen =
+        |server: &Option<ServerUse>| server.as_ref().map(|used| used.user_ns + used.system_ns).unwrap();
+    let are_between = |seen: u64, [from, to]: [[u64; 2]; 2]| {
+        let bounds = to[0] - from[1]..=to[1] - from[0];
+        assert!(bounds.contains(&seen), "{seen} ns are not within {bounds:?}");
+    };
+    let (_, opening) = ask(Ask::Open, 0);
+    let (mut sum, mut before) = (0, opening);
+    for _ in 0..2 {
+        let (Answer::Slice(slice), end) = ask(Ask::Slice, 100_000_000) else { panic!("it tells of a slice") };
+        are_between(seen(&slice.server), [before, end]);
+        (sum, before) = (sum + seen(&slice.server), end);
     }
-    let before_close = used();
-    let Answer::Closed(closed) = asked(&mut stream, 4, Ask::Close) else { panic!("it closes") };
-    let after_close = used();
+    let (Answer::Closed(closed), close) = ask(Ask::Close, 100_000_000) else { panic!("it closes") };
+    let last = seen(&closed.last.as_ref().unwrap().server);
+    are_between(last, [before, close]);
+    let seen = seen(&closed.server);
+    are_between(seen, [opening, close]);
+    assert_eq!(sum + last, seen);
     let server = closed.server.unwrap();
-    let seen = server.user_ns + server.system_ns;
-    let bounds = before_close - after_opening..=after_close - before_opening;
-    assert!(bounds.contains(&seen), "{seen} ns are not within {bounds:?}");
     let (here, there) = (tree.present(), server.processes.unwrap());
     assert_eq!((there.processes_max, there.threads_max), (1, 1));
     // The program that started this test may have left it open files, which its children inherit.

@@ -49,7 +49,7 @@ pub struct Described {
 pub struct Watched(Vec<Result<Elsewhere, String>>);
 
 /// The same as a record has it.
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default)]
 pub struct OnHosts {
     /// What the server used on all hosts together.
     pub server: Option<ServerUse>,
@@ -117,6 +117,24 @@ impl ServerAgents {
         self.agents.iter_mut().for_each(|agent| agent.look(phase));
     }
 
+    /// Whether all can tell what was used in slices of a window: they see the server, and are near.
+    pub fn can_slice(&self) -> bool {
+        self.agents.iter().all(|agent| agent.can_slice)
+    }
+
+    /// A slice of the window has ended, by its number. Of the last slice they tell when the window has closed.
+    pub fn end_slice(&mut self, slice: usize) {
+        self.agents.iter_mut().for_each(|agent| agent.end_slice(slice));
+    }
+
+    /// What was used in a slice that has ended; `None` until all have answered. Slices are asked for in order, each until it is known.
+    pub fn in_slice(&mut self, slice: usize) -> Option<OnHosts> {
+        let used: Option<Vec<_>> = self.agents.iter_mut().map(|agent| agent.in_slice(slice)).collect();
+        let on_hosts = together(used?, &self.names, &self.shared);
+        self.agents.iter_mut().for_each(|agent| agent.forget_slices(slice));
+        Some(on_hosts)
+    }
+
     /// What was used during the window. `None` where nobody was asked. Call it when the level has ended.
     pub fn used(&mut self, interrupt: &Interrupt) -> Option<Watched> {
         self.look(Phase::Done);
@@ -127,7 +145,8 @@ impl ServerAgents {
 
     /// What was seen of a window of this length, as a record has it.
     pub fn on_hosts(&self, watched: Watched, window_ns: u64) -> OnHosts {
-        let used = watched.0.into_iter().map(|used| used.and_then(|used| used.on_time(window_ns)));
+        let used =
+            watched.0.into_iter().map(|used| used.and_then(|used| used.on_time(("window", window_ns))));
         together(used.collect(), &self.names, &self.shared)
     }
 }

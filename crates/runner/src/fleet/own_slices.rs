@@ -1,4 +1,4 @@
-//! The slices of a window on a host that makes load: it says what it used in each, and keeps those that it is told to.
+//! The slices of a window on a host that makes load: it reports what it used in each, and keeps those that the controller says.
 
 use std::sync::mpsc::Receiver;
 use std::time::{Duration, Instant};
@@ -25,9 +25,9 @@ pub(super) struct OwnSlices<'a> {
     number: u64,
     watch: SliceWatch,
     said: usize,
-    /// Whether each is kept, as far as it was told.
+    /// Whether each slice is kept, as far as the controller has said.
     kept: Vec<bool>,
-    /// Whether figures are of all of them, once that is told.
+    /// Whether figures are of all slices, once the controller has said.
     all: Option<bool>,
 }
 
@@ -36,10 +36,10 @@ impl<'a> OwnSlices<'a> {
         OwnSlices { voice, number, watch: SliceWatch::new(length_ns), said: 0, kept: Vec::new(), all: None }
     }
 
-    /// Reads and says what is due while the window is open, and when it has closed. Returns how long nothing is to be done.
+    /// Reads and reports what is due while the window is open, and when it has closed. Returns how long there is nothing to do.
     ///
     /// # Errors
-    /// If nobody listens.
+    /// If the controller is gone.
     pub(super) fn look(
         &mut self,
         control: &Control,
@@ -48,7 +48,7 @@ impl<'a> OwnSlices<'a> {
         let Some((open_ns, close_ns)) = control.window_ns() else { return Ok(None) };
         let is_open = control.phase() == Phase::Measuring;
         match is_open {
-            true => self.watch.read((open_ns, close_ns), window),
+            true => self.watch.read(Control::now_ns(), (open_ns, close_ns), window),
             false => {
                 let slices = close_ns.saturating_sub(open_ns).div_ceil(self.watch.length_ns());
                 self.watch.close(slices as usize, window);
@@ -64,7 +64,7 @@ impl<'a> OwnSlices<'a> {
         self.kept.push(keep);
     }
 
-    /// It is told whether figures are of all slices.
+    /// The controller has said whether figures are of all slices.
     pub(super) fn settled(&mut self, all: bool) {
         self.all = Some(all);
     }
@@ -90,10 +90,10 @@ impl<'a> OwnSlices<'a> {
         Ok(())
     }
 
-    /// After the end of the level, which `window` has seen: its figures, and what was used in the kept slices, if some are left out.
+    /// To be called when the level has ended and `window` has seen it: its figures, and what was used in kept slices if some are left out.
     ///
     /// # Errors
-    /// If it is not told in time what to keep.
+    /// If the controller does not say in time what to keep.
     pub(super) fn settle(
         mut self,
         sliced: Sliced,
