@@ -18,6 +18,7 @@ use crate::plan_error::PlanError;
 use crate::probe::{Extent, ProbeResponse, ReadTo};
 use crate::probe_exchange::{Failure, Waits};
 use crate::quic::{Connection, Events, Stream};
+use crate::sys::is_too_long;
 use crate::tls::{QuicTls, Secure, TlsPlan, random_id};
 
 /// Longest field section that is read, in bytes.
@@ -153,6 +154,7 @@ impl Single {
             let received = socket.set_read_timeout(Some(wait)).and_then(|()| socket.recv(&mut buffer));
             match received {
                 Ok(n) => connection.hear(now(), &mut buffer[..n], 0, &mut answer),
+                Err(error) if is_too_long(&error) => {}
                 Err(error) => match error.kind() {
                     std::io::ErrorKind::WouldBlock
                     | std::io::ErrorKind::TimedOut

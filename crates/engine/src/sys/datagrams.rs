@@ -18,6 +18,8 @@ type Control = [u64; 16];
 const RECEIVE_BYTES: libc::c_int = 2 << 20;
 /// ECT(0) (RFC 3168).
 const ECT0: libc::c_int = 2;
+/// Reports of datagrams that were too long that are read past in a row. The kernel keeps one at a time.
+const REPORTS_MAX: u32 = 16;
 
 /// Datagrams received together, in the back end's buffer one after the other.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -107,6 +109,33 @@ pub(super) fn send_segments(descriptor: BorrowedFd<'_>, bytes: &[u8], segment: u
 
 /// Receives datagrams into `buffer`, which must not be empty; `None`: nothing for now.
 pub(super) fn receive(descriptor: BorrowedFd<'_>, buffer: &mut [u8]) -> io::Result<Option<Datagrams>> {
+    read_past_reports(|| receive_once(descriptor, buffer))
+}
+
+/// Reads again while the error is a report of a router that a datagram was too long. Reading has cleared the report, and what was
+/// reported is found out by losses (RFC 9000 sections 14.2.1 and 14.4).
+fn read_past_reports<T>(mut read: impl FnMut() -> io::Result<T>) -> io::Result<Option<T>> {
+    for _ in 0..REPORTS_MAX {
+        match read() {
+            Ok(received) => return Ok(Some(received)),
+            Err(error) if is_too_long(&error) => {}
+            Err(error) => {
+                return match error.kind() {
+                    io::ErrorKind::WouldBlock | io::ErrorKind::Interrupted => Ok(None),
+                    _ => Err(error),
+                };
+            }
+        }
+    }
+    Ok(None)
+}
+
+/// Whether an error of a socket says only that a datagram sent before was too long for the path.
+pub(crate) fn is_too_long(error: &io::Error) -> bool {
+    error.raw_os_error() == Some(libc::EMSGSIZE)
+}
+
+fn receive_once(descriptor: BorrowedFd<'_>, buffer: &mut [u8]) -> io::Result<Datagrams> {
     let mut part = libc::iovec { iov_base: buffer.as_mut_ptr().cast(), iov_len: buffer.len() };
     let mut control: Control = [0; 16];
     // SAFETY: all-zero is a valid `msghdr`: null pointers with lengths of 0.
@@ -119,16 +148,12 @@ pub(super) fn receive(descriptor: BorrowedFd<'_>, buffer: &mut [u8]) -> io::Resu
     // with its length; all three exist, and are borrowed nowhere else, until the call returns.
     let n = unsafe { libc::recvmsg(descriptor.as_raw_fd(), &raw mut message, 0) };
     if n < 0 {
-        let error = io::Error::last_os_error();
-        return match error.kind() {
-            io::ErrorKind::WouldBlock | io::ErrorKind::Interrupted => Ok(None),
-            _ => Err(error),
-        };
+        return Err(io::Error::last_os_error());
     }
     let bytes = n as usize;
     let mut received = Datagrams { bytes, stride: bytes.max(1), ecn: 0, dropped: 0 };
     note(&message, &mut received);
-    Ok(Some(received))
+    Ok(received)
 }
 
 /// Reads, from the control messages that a successful `recvmsg` wrote: the size of each datagram if there are several, their ECN bits,
@@ -265,6 +290,24 @@ mod tests {
         server.send_to(b"y", client).unwrap();
         let read = backend.receive_datagrams(&socket).unwrap().unwrap();
         assert_eq!((read.bytes, read.dropped as usize), (1, 200 - came));
+    }
+
+    /// The kernel returns what ICMP reports ("fragmentation needed", "packet too big") from the next read of the socket.
+    #[test]
+    fn reports_of_datagrams_that_were_too_long_are_read_past() {
+        let read = |errors: &[i32]| {
+            let mut errors = errors.iter();
+            let outcome = read_past_reports(|| match errors.next() {
+                Some(number) => Err(io::Error::from_raw_os_error(*number)),
+                None => Ok(7),
+            });
+            outcome.map_err(|error| error.raw_os_error().unwrap())
+        };
+        assert_eq!(read(&[]), Ok(Some(7)));
+        assert_eq!(read(&[libc::EMSGSIZE, libc::EMSGSIZE]), Ok(Some(7)));
+        assert_eq!(read(&[libc::EMSGSIZE, libc::EAGAIN]), Ok(None));
+        assert_eq!(read(&[libc::EMSGSIZE, libc::ECONNREFUSED]), Err(libc::ECONNREFUSED));
+        assert_eq!(read(&[libc::EMSGSIZE; 100]), Ok(None));
     }
 
     #[test]
