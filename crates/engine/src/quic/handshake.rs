@@ -182,8 +182,12 @@ impl Connection {
         }
     }
 
-    /// Drops the Initial keys and packets (RFC 9001 section 4.9.1).
+    /// Drops the Initial keys and packets once a Handshake packet is sent (RFC 9001 section 4.9.1). Later ones must not undo the backoff
+    /// of probe timeouts (RFC 9002 section 6.2.2).
     pub(super) fn drop_initial(&mut self) {
+        if !self.has_keys(SpaceId::Initial) {
+            return;
+        }
         self.give_up_all(SpaceId::Initial, false);
         if let Some(shaking) = &mut self.shaking {
             shaking.initial_keys = None;

@@ -2,6 +2,7 @@
 
 mod cuts;
 mod misdeeds;
+mod timers;
 
 use rustls::Side;
 use rustls::pki_types::ServerName;
@@ -272,6 +273,17 @@ impl Pair {
         pair
     }
 
+    /// A pair whose client has the server's whole flight, and has not answered it.
+    fn agreed(version: Version) -> Pair {
+        let mut pair = Pair::new(version, |_| {});
+        pair.flush();
+        for answer in pair.peer.answers() {
+            pair.say(&answer);
+        }
+        assert!(pair.client.is_agreed() && !pair.client.is_confirmed());
+        pair
+    }
+
     /// What the client has to send reaches the peer.
     fn flush(&mut self) {
         let mut out = vec![0; 65_536];
@@ -280,6 +292,20 @@ impl Pair {
                 self.peer.hear(datagram);
             }
         }
+        fuzzing::check(&self.client);
+    }
+
+    /// What the client has to send is lost. Returns how many datagrams.
+    fn lose(&mut self) -> usize {
+        let mut out = vec![0; 65_536];
+        let packed = std::iter::from_fn(|| self.client.pack(self.now_ns, &mut out));
+        packed.map(|packed| packed.bytes.div_ceil(packed.segment)).sum()
+    }
+
+    /// Lets time pass until the client's next timer.
+    fn wait(&mut self) {
+        self.now_ns = self.client.due_ns().expect("a timer").max(self.now_ns);
+        self.client.timeout(self.now_ns);
         fuzzing::check(&self.client);
     }
 
