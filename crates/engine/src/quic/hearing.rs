@@ -218,7 +218,7 @@ impl Connection {
         if is_eliciting && let Some(space) = space!(self, id) {
             if id == SpaceId::Data {
                 let received = Received { number, expected, ecn };
-                space.owe(received, now_ns, self.streams.awaits_more, self.rtt.min);
+                space.owe(received, now_ns, self.streams.awaits_more(), self.rtt.min);
             } else {
                 space.owe_now();
             }
@@ -368,7 +368,7 @@ impl Connection {
         self.counts.received.stream_new += heard.new;
         self.counts.received.stream_repeated += length - heard.new;
         self.counts.frames_out_of_order += u64::from(heard.is_early);
-        self.streams.awaits_more = !is_over;
+        self.streams.is_last_open = !is_over;
         self.received(heard.advanced)?;
         if heard.new == 0 && !is_over {
             self.in_vain()?;

@@ -28,8 +28,9 @@ pub(super) struct Received {
 
 /// Ranges of received packets that are remembered.
 const RECEIVED_MAX: usize = 64;
-/// How long an acknowledgement may wait for a packet to go with, in ns: the default of `max_ack_delay`, less a tick.
-const ACK_DELAY_NS: u64 = 24_000_000;
+/// How long an acknowledgement may wait for a packet to go with, in ns: the default of `max_ack_delay`, less the two ticks by which a timer
+/// may be late: one until its tick, and one until the worker, whose ticks are out of step, wakes.
+const ACK_DELAY_NS: u64 = 23_000_000;
 /// The first packets of a connection are acknowledged in pairs, so that the server finds its rate. Later ones are acknowledged in groups of
 /// `TOGETHER`, or after 1/`RTT_PARTS` of the minimum RTT. As in Chrome (docs/decisions/0072-acknowledge-ten-packets.md).
 const EAGER_TO: u64 = 100;

@@ -80,7 +80,7 @@ pub(super) struct Streams {
     peer_over: u64,
     peer_window: u64,
     /// Whether more data is expected on the stream heard last.
-    pub(super) awaits_more: bool,
+    pub(super) is_last_open: bool,
     /// How many bidirectional streams are in use.
     pub(super) awaited: u32,
 }
@@ -100,7 +100,13 @@ impl Streams {
         }
         (self.next_bi, self.max_bi, self.next_uni, self.max_uni) = (0, 0, 0, 0);
         (self.peer_next, self.peer_max, self.peer_over, self.peer_window) = (0, peer_max, 0, peer_max);
-        (self.awaits_more, self.awaited) = (false, 0);
+        (self.is_last_open, self.awaited) = (false, 0);
+    }
+
+    /// Whether more data is expected, so that the server may wait for acknowledgements.
+    #[inline]
+    pub(super) fn awaits_more(&self) -> bool {
+        self.is_last_open || self.awaited > 0
     }
 
     /// How many are in use.
