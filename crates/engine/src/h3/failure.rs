@@ -16,6 +16,11 @@ pub(super) fn told(
     let because = |reason: &str| if reason.is_empty() { String::new() } else { format!(": {reason}") };
     match failure {
         Failure::ClosedHere => (ErrorClass::GeneratorIo, "the client closed the connection".to_owned()),
+        // Servers that shed load or shut down end connections like this, too.
+        Failure::ClosedByPeer(0, _, reason) => {
+            let what = format!("the server closed the QUIC connection: NO_ERROR{}", because(reason));
+            (ErrorClass::ClosedEarly, what)
+        }
         Failure::ClosedByPeer(number, _, reason) => match alert(*number) {
             Some(alert) => tls.told_of_alert(alert),
             None => {

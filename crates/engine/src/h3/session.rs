@@ -383,13 +383,17 @@ impl Session for Http3 {
     }
 
     fn may_have_been_in_vain(&self) -> bool {
-        self.failure.is_none()
-            && matches!(
-                self.connection.failure(),
-                Some(
-                    Failure::ClosedByApplication(code::NO_ERROR, _) | Failure::StatelessReset | Failure::Idle
-                )
+        // NO_ERROR is 0 in QUIC (RFC 9000 section 20.1).
+        let is_innocent = |failure: &Failure| {
+            matches!(
+                failure,
+                Failure::ClosedByApplication(code::NO_ERROR, _)
+                    | Failure::ClosedByPeer(0, ..)
+                    | Failure::StatelessReset
+                    | Failure::Idle
             )
+        };
+        self.failure.is_none() && self.connection.failure().is_some_and(is_innocent)
     }
 
     fn silence(&self, within: &str) -> Option<AnswerError> {
@@ -500,4 +504,44 @@ fn put_head(bytes: &mut [u8]) -> usize {
     let begin = HEAD_BYTES_MAX - 1 - number;
     bytes[begin..HEAD_BYTES_MAX].copy_from_slice(&head[..=number]);
     begin
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::quic::{Events, Stream, fuzzing};
+
+    struct Deaf;
+
+    impl Events for Deaf {
+        fn data(&mut self, _: Stream, _: &[u8], _: bool) {}
+        fn reset(&mut self, _: Stream, _: u64) {}
+    }
+
+    /// A session whose server has sent CONNECTION_CLOSE of this type with this code.
+    fn closed(kind: u8, code: u16) -> (Http3, ErrorClass) {
+        let mut session = Http3::default();
+        *session.connection = fuzzing::confirmed();
+        let [high, low] = (code | 0x4000).to_be_bytes();
+        // Of the transport, it names a frame, too.
+        let frame = if kind == 0x1c { &[kind, high, low, 0, 0][..] } else { &[kind, high, low, 0] };
+        session.connection.hear(1, &mut fuzzing::packet(0, frame), 0, &mut Deaf);
+        let failure = session.connection.failure().expect("closed").clone();
+        let class = failure::told(&failure, crate::quic::Version::V1, &QuicTls::default(), true).0;
+        (session, class)
+    }
+
+    #[test]
+    fn requests_on_a_connection_closed_without_an_error_are_sent_again() {
+        for (kind, code, class) in [
+            (0x1d, code::NO_ERROR as u16, ErrorClass::ClosedEarly),
+            (0x1c, 0, ErrorClass::ClosedEarly),
+            (0x1d, 0x102, ErrorClass::H3Closed),
+            (0x1c, 1, ErrorClass::QuicClosed),
+        ] {
+            let (session, told) = closed(kind, code);
+            assert_eq!(told, class, "{kind:#x}, {code:#x}");
+            assert_eq!(session.may_have_been_in_vain(), class == ErrorClass::ClosedEarly);
+        }
+    }
 }
