@@ -373,8 +373,8 @@ impl Connection {
             self.congestion.set_datagram(BASE.into());
         }
         for of in SPACES {
-            // During the handshake, other spaces' packets may go into the same datagram.
-            if of == id || of != SpaceId::Data && self.has_keys(of) {
+            // What other spaces have in flight goes into the same datagrams where there is room (RFC 9002 section 6.2.4).
+            if self.has_keys(of) {
                 self.probe_space(of, of == id);
             }
         }

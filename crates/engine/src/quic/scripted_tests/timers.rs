@@ -78,3 +78,22 @@ fn probes_of_the_handshake_back_off() {
     assert!(waits.windows(2).all(|pair| pair[1] == 2 * pair[0]), "{waits:?}");
     assert_eq!(pair.client.counts().probe_timeouts, 7);
 }
+
+/// The client's Finished and a request are lost together, and repaired by one probe timeout (RFC 9002 section 6.2.4).
+#[test]
+fn probes_of_the_handshake_bring_requests_along() {
+    let mut pair = Pair::agreed(Version::V1);
+    ask(&mut pair);
+    assert_eq!(pair.lose(), 1);
+    while pair.client.counts().probe_timeouts == 0 {
+        pair.wait();
+    }
+    pair.flush();
+    assert!(pair.peer.crypto_heard[SpaceId::Handshake as usize] > 0);
+    assert!(
+        pair.peer.heard.iter().any(|frame| frame.starts_with("Stream { stream: 0")),
+        "{:?}",
+        pair.peer.heard
+    );
+    assert_eq!(pair.client.counts().probe_timeouts, 1);
+}

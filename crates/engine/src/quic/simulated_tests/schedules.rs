@@ -238,6 +238,27 @@ fn sessions_are_resumed_and_early_data_is_taken() {
     assert_eq!(world.client.counts().sent.stream_repeated, 0);
 }
 
+/// The first datagrams, with early data in them, are lost: one probe timeout repairs all.
+#[test]
+fn lost_early_data_is_sent_again_with_the_client_hello() {
+    let mut world = world(5 * MS);
+    world.parallel = 10;
+    let settings = Settings::new(client_tls(true));
+    world.open(&settings, gets(3, 100));
+    world.finish();
+    let begun = world.now_ns;
+    world.open(&settings, gets(10, 100));
+    world.ask();
+    world.path.loss = 1000;
+    world.flush();
+    world.path.loss = 0;
+    assert!(world.run_until(World::is_all_over));
+    // The timeout before a round trip was measured, and one round trip.
+    assert_eq!(world.now_ns - begun, 999 * MS + 10 * MS);
+    assert_eq!(world.client.early_data(), (true, Some(true)));
+    assert_eq!(world.client.counts().probe_timeouts, 1);
+}
+
 /// A key share of ML-KEM makes the ClientHello longer than a datagram.
 #[test]
 fn a_long_client_hello_takes_two_datagrams() {
