@@ -56,7 +56,7 @@ impl Connection {
                         self.congestion.acked(packet.bytes.into(), packet.sent_ns);
                         self.counts.packets_acknowledged += 1;
                         self.counts.packets_in_flight -= 1;
-                        self.mtu.acked(packet.bytes);
+                        self.mtu.acked(number, packet.bytes);
                     }
                     Fate::Lost => self.counts.packets_lost_spuriously += 1,
                     _ => {}
@@ -250,7 +250,7 @@ impl Connection {
                 self.mtu.probe_lost();
             } else {
                 newest_lost = newest_lost.max(Some(packet.sent_ns));
-                if self.mtu.lost(packet.bytes) {
+                if self.mtu.lost(number, packet.bytes) {
                     self.congestion.set_datagram(BASE.into());
                 }
                 if self.rtt.first_sample_at.is_some_and(|at| packet.sent_ns > at) && packet.is_eliciting {
