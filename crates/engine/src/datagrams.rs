@@ -6,7 +6,7 @@ use std::net::SocketAddr;
 
 use webstone_measure::metrics::Handshake;
 
-use crate::exchange::{ExchangeId, Exchanges, Progress};
+use crate::exchange::{ExchangeId, Exchanges, Marks, Progress};
 use crate::layer::Layer;
 use crate::link::{Family, LinkState};
 use crate::receiving::ROUND_BYTES_MAX;
@@ -149,16 +149,24 @@ impl<B: Backend, L: Layer, P: Session> Worker<B, L, P> {
     #[cold]
     fn connection_ended(&mut self, index: u32, failure: AnswerError, now: u64) {
         let link = &self.links[index];
-        if !(link.state.is_up() && link.session.may_have_been_in_vain()) {
+        let was_rejected = link.session.was_rejected();
+        if !(link.state.is_up() && (was_rejected || link.session.may_have_been_in_vain())) {
             return self.fail_link_by(index, failure, now);
         }
+        // Early data may be in progress.
+        self.note_failed_handshake(index);
+        self.send_last_datagrams(index);
         self.no_more_on(index);
         for slot in 0..self.links[index].exchanges.slots() {
             let at = ExchangeId { link: index, slot };
             if self.links[index].exchanges.at(slot).progress == Progress::Over {
                 continue;
             }
-            if self.may_retry(at) {
+            if was_rejected {
+                // Without early data, as another session may remember the same limits.
+                self.links.exchange_mut(at).marks.set(Marks::TOO_EARLY, true);
+                self.refused(at, failure.class(), now);
+            } else if self.may_retry(at) {
                 self.retry(at, now);
             } else {
                 self.end_in_error_by(at, failure.clone(), now);

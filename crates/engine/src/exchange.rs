@@ -95,7 +95,7 @@ impl Marks {
     pub(crate) const REUSED: u8 = 1;
     /// Its request was begun before the handshake had ended (0-RTT).
     pub(crate) const EARLY: u8 = 2;
-    /// The server answered it with 425 (Too Early): it is sent again, after a handshake.
+    /// The server answered it with 425 (Too Early), or rejected it with other early data: it is sent again, after a handshake.
     pub(crate) const TOO_EARLY: u8 = 4;
 
     #[inline]

@@ -209,6 +209,11 @@ pub(crate) trait Session: Default {
         false
     }
 
+    /// Whether it ended in such a way that the server has processed no request.
+    fn was_rejected(&self) -> bool {
+        false
+    }
+
     /// The error of a connection on which nothing has arrived within the connect timeout.
     fn silence(&self, _within: &str) -> Option<AnswerError> {
         None

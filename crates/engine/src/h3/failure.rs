@@ -58,9 +58,9 @@ pub(super) fn told(
             (ErrorClass::QuicVersion, what)
         }
         Failure::Tls(error) => tls.told(error),
-        Failure::EarlyStreams => {
-            let what = "the server rejected early data, and allows fewer streams than were opened with it";
-            (ErrorClass::QuicProtocol, what.to_owned())
+        Failure::EarlyLimits => {
+            let what = "the server rejected early data, and allows less than was sent with it";
+            (ErrorClass::ClosedEarly, what.to_owned())
         }
         Failure::Fault(fault) => {
             let class = match fault {

@@ -158,7 +158,7 @@ impl Recorder for Writer {
             Failure::Idle => ("local", "idle_timeout", String::new()),
             Failure::Version(_) => ("remote", "version_mismatch", String::new()),
             Failure::Fault(fault) => ("local", "error", format!(",\"connection_code\":{}", fault.code())),
-            Failure::Tls(_) | Failure::EarlyStreams => ("local", "error", String::new()),
+            Failure::Tls(_) | Failure::EarlyLimits => ("local", "error", String::new()),
         };
         self.event(
             self.last_ns,

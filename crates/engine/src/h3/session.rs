@@ -396,6 +396,10 @@ impl Session for Http3 {
         self.failure.is_none() && self.connection.failure().is_some_and(is_innocent)
     }
 
+    fn was_rejected(&self) -> bool {
+        self.connection.failure() == Some(&Failure::EarlyLimits)
+    }
+
     fn silence(&self, within: &str) -> Option<AnswerError> {
         (!self.has_heard()).then(|| AnswerError::Layer(Box::new(failure::silence(within))))
     }

@@ -22,8 +22,8 @@ pub enum Failure {
     Tls(rustls::Error),
     /// The server broke the protocol.
     Fault(Fault),
-    /// The server rejected early data, and allows fewer streams now than were opened with it.
-    EarlyStreams,
+    /// The server rejected early data, and allows less now than was sent with it. It may, and processed nothing.
+    EarlyLimits,
 }
 
 /// How a server broke the protocol. The text names what it sent.
@@ -63,7 +63,7 @@ impl Failure {
         match self {
             Failure::Tls(_) => Some(ALERT + 80), // internal_error, unless TLS named one
             Failure::Fault(fault) => Some(fault.code()),
-            Failure::EarlyStreams => Some(1),
+            Failure::EarlyLimits => Some(0), // NO_ERROR
             _ => None,
         }
     }

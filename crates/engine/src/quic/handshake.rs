@@ -12,6 +12,7 @@ use super::recorder::{PacketKind, PacketRecord};
 use super::retry;
 use super::sent::Fate;
 use super::space::SpaceId;
+use super::streams::Slot;
 use super::transport_parameters::{self, Parameters};
 
 /// How many bytes ahead of a gap in the handshake are kept.
@@ -108,17 +109,29 @@ impl Connection {
             if is_accepted && !parameters.cover(&remembered) {
                 return Err(Fault::Protocol("smaller limits than those of the accepted early data").into());
             }
-            if !is_accepted
-                && !parameters.cover(&remembered)
-                && self.streams.next_bi + self.streams.next_uni > 0
-            {
-                return Err(Failure::EarlyStreams);
-            }
             if !is_accepted {
+                if !self.is_within(&parameters) {
+                    return Err(Failure::EarlyLimits);
+                }
                 self.send_early_again();
             }
         }
         Ok(parameters)
+    }
+
+    /// Whether what was sent so far is within these limits. After a rejection they may be smaller than those remembered, which count no
+    /// more (RFC 9000 section 7.4.1).
+    fn is_within(&self, parameters: &Parameters) -> bool {
+        let streams = &self.streams;
+        let is_within = |stream: &Slot| match stream.id & 3 {
+            0 => stream.send.sent() <= parameters.stream_data_bi,
+            2 => stream.send.sent() <= parameters.stream_data_uni,
+            _ => true,
+        };
+        streams.next_bi <= parameters.streams_bi
+            && streams.next_uni <= parameters.streams_uni
+            && self.flow.sent <= parameters.data
+            && streams.slots.iter().filter(|stream| stream.is_used).all(is_within)
     }
 
     /// Takes the server's limits.
@@ -129,8 +142,7 @@ impl Connection {
         for slot in 0..self.streams.slots.len() {
             let stream = &mut self.streams.slots[slot];
             if stream.is_used && stream.id & 1 == 0 {
-                let max = if stream.id & 2 == 0 { self.stream_data_bi } else { self.stream_data_uni };
-                stream.send.max = stream.send.max.max(max);
+                stream.send.max = if stream.id & 2 == 0 { self.stream_data_bi } else { self.stream_data_uni };
                 self.streams.queue(slot as u32);
             }
         }

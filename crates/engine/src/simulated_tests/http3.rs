@@ -159,6 +159,26 @@ fn early_data_saves_the_round_trip_of_the_handshake() {
     assert_eq!(server.answered, 15, "no request is answered twice");
 }
 
+/// A server that rejects early data may allow less than the request has sent: the request moves to another connection.
+#[test]
+fn early_data_that_is_rejected_and_too_long_is_sent_again_on_another_connection() {
+    let mut server = Http3Server::new(3 * MS, 10, all_answered);
+    (server.takes_early, server.then_allows) = (Some(1), Some(10));
+    let mut early = level(PerRequest, 1, 100 * MS);
+    early.spec.client.tls.resume = webstone_workload::tls::Share::ALL;
+    early.spec.client.tls.early_data = true;
+    let measured = early.run_over::<Plain, Http3>(&mut server, None);
+    let (http3, handshakes) = (measured.http3.clone().unwrap(), measured.handshakes.clone().unwrap());
+    assert_eq!((errors(&measured), handshakes.failed), (vec![], 1));
+    assert_eq!((http3.refused, http3.retried, http3.given_up), (1, 1, 1));
+    let (answered, succeeded) = (server.answered, measured.counts.succeeded);
+    assert!(answered - succeeded <= 1 && succeeded >= 5, "{answered} answered, {succeeded} heard");
+    let expected = Expectation { clients: 1, one_request_each: false, server_bytes: None };
+    for identity in check(&measured, &expected) {
+        assert!(identity.holds, "{identity:?}");
+    }
+}
+
 /// A request that is too early is answered with 425 after 5 ms, and retried on its connection, which takes another 5 ms.
 #[test]
 fn requests_that_are_too_early_are_sent_again_after_the_handshake() {

@@ -84,6 +84,8 @@ pub(super) struct Http3Server<F> {
     pub(super) refuses_early: Option<Vec<Deed>>,
     /// After this many connections, early data is rejected.
     pub(super) takes_early: Option<u64>,
+    /// From then on, this many bytes of a stream are allowed at first.
+    pub(super) then_allows: Option<u32>,
     pub(super) accepted: u64,
     pub(super) answered: u64,
     pub(super) request_body_bytes: u64,
@@ -112,7 +114,7 @@ impl<F: FnMut(u64) -> Fate> Http3Server<F> {
         tls.max_early_data_size = u32::MAX;
         let mut endpoint = EndpointConfig::default();
         endpoint.rng_seed(Some([7; 32]));
-        let config = configuration(tls.clone());
+        let config = configuration(tls.clone(), None);
         Http3Server {
             endpoint: Endpoint::new(Arc::new(endpoint), Some(config), true, None),
             tls,
@@ -131,6 +133,7 @@ impl<F: FnMut(u64) -> Fate> Http3Server<F> {
             resets_none: false,
             refuses_early: None,
             takes_early: None,
+            then_allows: None,
             accepted: 0,
             answered: 0,
             request_body_bytes: 0,
@@ -143,7 +146,7 @@ impl<F: FnMut(u64) -> Fate> Http3Server<F> {
     /// Rejects early data from now on, though sessions may allow it.
     fn reject_early_data(&mut self) {
         self.tls.max_early_data_size = 0;
-        self.endpoint.set_server_config(Some(configuration(self.tls.clone())));
+        self.endpoint.set_server_config(Some(configuration(self.tls.clone(), self.then_allows)));
     }
 
     fn at(&self, now_ns: u64) -> Instant {
@@ -279,9 +282,13 @@ impl<F: FnMut(u64) -> Fate> Http3Server<F> {
     }
 }
 
-fn configuration(tls: rustls::ServerConfig) -> Arc<ServerConfig> {
+fn configuration(tls: rustls::ServerConfig, stream_window: Option<u32>) -> Arc<ServerConfig> {
     let mut config = ServerConfig::with_crypto(Arc::new(QuicServerConfig::try_from(Arc::new(tls)).unwrap()));
-    config.transport_config(Arc::new(TransportConfig::default()));
+    let mut transport = TransportConfig::default();
+    if let Some(bytes) = stream_window {
+        transport.stream_receive_window(VarInt::from_u32(bytes));
+    }
+    config.transport_config(Arc::new(transport));
     Arc::new(config)
 }
 
@@ -420,6 +427,8 @@ impl<F: FnMut(u64) -> Fate> Peer for &mut Http3Server<F> {
                                         code => self.told.push((true, code)),
                                     }
                                 }
+                                quinn_proto::ConnectionError::ConnectionClosed(close)
+                                    if close.error_code == quinn_proto::TransportErrorCode::NO_ERROR => {}
                                 // The client's CONNECTION_CLOSE may be lost.
                                 quinn_proto::ConnectionError::TimedOut => {}
                                 reason => panic!("{reason:?}"),

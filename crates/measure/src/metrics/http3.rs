@@ -37,7 +37,7 @@ pub struct Http3Counts {
     /// Streams open where a part of the window began that is left out.
     #[serde(skip_serializing_if = "crate::units::is_zero")]
     pub streams_left_open: u64,
-    /// Requests that the server refused without processing them: rejected streams, and those after GOAWAY.
+    /// Requests that the server refused without processing them: rejected streams, those after GOAWAY, and early data beyond its limits.
     pub refused: u64,
     /// Refused requests that were sent again.
     pub retried: u64,

@@ -297,6 +297,30 @@ fn rejected_early_data_is_sent_again() {
     assert_eq!((counts.sent.stream_new, counts.sent.stream_repeated), (650, 650));
 }
 
+/// A server that rejects early data may allow less than before (RFC 9000 section 7.4.1).
+#[test]
+fn rejected_early_data_obeys_the_new_limits() {
+    let body = Request { answer_bytes: 1, body_bytes: 60_000, what: What::Answer };
+    for (stream_window, is_enough) in [(20_000, true), (3_000, false)] {
+        let mut first = world(5 * MS);
+        let settings = Settings::new(client_tls(true));
+        first.open(&settings, gets(1, 1));
+        first.finish();
+        let mut smaller = transport();
+        smaller.stream_receive_window(VarInt::from_u32(stream_window));
+        let mut second = World::new(Path::new(1, 5 * MS), Server::new(server_tls(), smaller, 1));
+        second.client = first.client;
+        second.open(&settings, vec![body; 2]);
+        if is_enough {
+            second.finish();
+            assert_eq!(second.client.early_data(), (true, Some(false)));
+        } else {
+            assert!(!second.run_until(World::is_all_over));
+            assert_eq!(second.client.failure(), Some(&Failure::EarlyLimits));
+        }
+    }
+}
+
 #[test]
 fn early_data_outlives_a_retry() {
     let mut world = world(5 * MS);
