@@ -24,7 +24,7 @@ pub struct Counts {
     pub packets_lost_spuriously: u64,
     /// Neither acknowledged nor lost yet; at the end, those whose fate is unknown.
     pub packets_in_flight: u64,
-    /// Given up together with the keys of the handshake or of early data, their fate unknown.
+    /// Given up together with the keys of the handshake or of early data, their fate unknown; and lost probes of the path MTU.
     pub packets_discarded: u64,
     /// Packets received and decrypted, without duplicates.
     pub packets_received: u64,

@@ -226,16 +226,20 @@ impl Connection {
                     continue;
                 }
             };
-            packet.fate = Fate::Lost;
             let packet = *packet;
+            let is_probe =
+                packet.frames > 0 && space.sent.frame(&packet, packet.frames - 1) == SentFrame::MtuProbe;
+            if let Some(packet) = space.sent.at_mut(number) {
+                packet.fate = if is_probe { Fate::Discarded } else { Fate::Lost };
+            }
             if is_first_run {
                 space.sent.settled_to = number + 1;
             }
             space.sent.landed(&packet);
-            let is_probe =
-                packet.frames > 0 && space.sent.frame(&packet, packet.frames - 1) == SentFrame::MtuProbe;
             self.congestion.discarded(packet.bytes.into());
-            self.counts.packets_lost += 1;
+            // The loss of a probe says something of its size, not of the path's load (RFC 9000 section 14.4).
+            self.counts.packets_lost += u64::from(!is_probe);
+            self.counts.packets_discarded += u64::from(is_probe);
             self.counts.packets_in_flight -= 1;
             if let Some(recording) = &mut self.recording {
                 let kind = match id {

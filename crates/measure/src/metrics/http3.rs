@@ -74,7 +74,7 @@ pub struct Http3Counts {
     pub packets_lost: u64,
     /// Of those: acknowledged later.
     pub packets_lost_spuriously: u64,
-    /// Packets given up with the keys of the handshake.
+    /// Packets given up with the keys of the handshake, and lost probes of the path MTU.
     pub packets_discarded: u64,
     /// Packets whose fate was unknown when the window closed, or when their connection ended.
     pub packets_in_flight: u64,
