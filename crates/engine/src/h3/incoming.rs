@@ -7,18 +7,15 @@ use webstone_measure::errors::ErrorClass;
 use super::control::{Control, Violation};
 use super::failure::class_of;
 use super::frames::{Step, code, kind};
+use super::order::{Order, Section, Wrong};
 use super::qpack;
 use super::session::Memory;
 use super::streams::Streams;
 use crate::exchange::{Exchanges, Progress};
-use crate::h1::response::INTERIM_MAX;
 use crate::h2::hpack::CompressionError;
 use crate::h2::hpack::decoder::Fields;
 use crate::quic::{Events, Stream};
 use crate::session::{AnswerError, Heard, Sink};
-
-/// Longest field section that is read, in bytes.
-const SECTION_BYTES_MAX: u64 = 256 * 1024;
 
 /// A connection's state for what streams bring.
 #[derive(Debug, Default)]
@@ -46,28 +43,6 @@ pub(super) struct Hearing<'a, 'b> {
     pub(super) incoming: &'a mut Incoming,
     pub(super) memory: &'a mut Memory,
     pub(super) sink: &'a mut Sink<'b, Streams>,
-}
-
-/// What is wrong with an answer.
-enum Wrong {
-    /// The connection has to end.
-    Connection(Violation),
-    /// The exchange has failed, and its stream is given up with this code.
-    Exchange(AnswerError, u64),
-}
-
-impl From<Violation> for Wrong {
-    fn from(violation: Violation) -> Wrong {
-        Wrong::Connection(violation)
-    }
-}
-
-fn spoilt(what: &'static str) -> Wrong {
-    Wrong::Exchange(AnswerError::Forbidden(ErrorClass::H3Protocol, what), code::MESSAGE_ERROR)
-}
-
-fn flood(what: &'static str) -> Wrong {
-    Wrong::Exchange(AnswerError::Forbidden(ErrorClass::H3Flood, what), code::EXCESSIVE_LOAD)
 }
 
 impl Events for Hearing<'_, '_> {
@@ -140,11 +115,12 @@ impl Hearing<'_, '_> {
     fn went_wrong(&mut self, slot: u32, wrong: Wrong) {
         match wrong {
             Wrong::Connection(violation) => self.incoming.violation = Some(violation),
-            Wrong::Exchange(failure, code) => {
+            Wrong::Exchange(class, what, code) => {
                 let id = self.sink.exchanges.slot(slot).id;
                 self.memory.resets.push((id, code));
                 self.memory.counts.given_up += 1;
                 self.close(slot);
+                let failure = AnswerError::Forbidden(class, what);
                 self.memory.heard.push_back(Heard::Failed(slot, failure));
             }
         }
@@ -168,13 +144,8 @@ impl Hearing<'_, '_> {
                 Step::Payload { kind: kind::DATA, piece, .. } => self.body(slot, piece)?,
                 Step::Head { kind: kind::DATA, bytes, .. } => self.data_head(slot, bytes)?,
                 Step::Head { kind: kind::HEADERS, length, bytes } => {
-                    if self.sink.exchanges.slot(slot).has_trailers {
-                        return Err((code::FRAME_UNEXPECTED, "a HEADERS frame after trailers").into());
-                    }
-                    if length > SECTION_BYTES_MAX {
-                        return Err(flood("a field section of more than 256 KiB"));
-                    }
                     let stream = self.sink.exchanges.slot_mut(slot);
+                    stream.order.headers(length)?;
                     stream.section_head_bytes = bytes as u8;
                     if length == 0 {
                         self.headers(slot, &[])?;
@@ -196,7 +167,7 @@ impl Hearing<'_, '_> {
                     }
                 }
                 Step::Head { kind, bytes, .. } => {
-                    not_in_answers(kind)?;
+                    Order::other(kind)?;
                     self.sink.framing(slot, bytes);
                 }
                 // An unknown frame (section 9). A head in parts is counted once it is whole.
@@ -220,38 +191,13 @@ impl Hearing<'_, '_> {
         let fields = self
             .decode(slot, section)
             .map_err(|CompressionError(what)| Wrong::Connection((code::QPACK_DECOMPRESSION_FAILED, what)))?;
-        if let Some(problem) = fields.problem {
-            return Err(spoilt(problem));
-        }
         let stream = self.sink.exchanges.slot_mut(slot);
         let wire_bytes = section.len() + usize::from(stream.section_head_bytes);
-        if stream.has_final_head {
-            if fields.status != 0 {
-                return Err(spoilt("a second head after the final one"));
-            }
-            stream.has_trailers = true;
-            self.sink.framing(slot, wire_bytes);
-            return Ok(());
+        match stream.order.section(&fields)? {
+            Section::Interim => self.sink.interim(slot, wire_bytes),
+            Section::Head => self.sink.head(slot, fields.status, wire_bytes),
+            Section::Trailers => self.sink.framing(slot, wire_bytes),
         }
-        match fields.status {
-            0 => return Err(spoilt("a head without `:status`")),
-            101 => return Err(spoilt("a status 101, which HTTP/3 does not have")),
-            1..200 => {
-                stream.interim += 1;
-                if stream.interim > INTERIM_MAX {
-                    return Err(flood("more than 64 interim (1xx) heads of one answer"));
-                }
-                self.sink.interim(slot, wire_bytes);
-                return Ok(());
-            }
-            _ => {}
-        }
-        stream.has_final_head = true;
-        stream.has_no_body = stream.is_head || matches!(fields.status, 204 | 304);
-        if !stream.has_no_body {
-            stream.content_length = fields.content_length.unwrap_or(u64::MAX);
-        }
-        self.sink.head(slot, fields.status, wire_bytes);
         Ok(())
     }
 
@@ -276,21 +222,14 @@ impl Hearing<'_, '_> {
 
     #[inline]
     fn data_head(&mut self, slot: u32, bytes: usize) -> Result<(), Wrong> {
-        let stream = self.sink.exchanges.slot(slot);
-        if !stream.has_final_head || stream.has_trailers {
-            return Err(
-                (code::FRAME_UNEXPECTED, "a DATA frame before the final head, or after trailers").into()
-            );
-        }
+        self.sink.exchanges.slot(slot).order.data()?;
         self.sink.framing(slot, bytes);
         Ok(())
     }
 
     #[inline]
     fn body(&mut self, slot: u32, piece: &[u8]) -> Result<(), Wrong> {
-        if self.sink.exchanges.slot(slot).has_no_body {
-            return Err(spoilt("a body in an answer that must have none"));
-        }
+        self.sink.exchanges.slot(slot).order.body()?;
         if self.sink.exchanges.at(slot).traced > 0 {
             self.incoming.told.push_back((slot, piece.to_vec()));
         }
@@ -302,19 +241,7 @@ impl Hearing<'_, '_> {
     #[inline]
     fn ended(&mut self, slot: u32) -> Result<(), Wrong> {
         let stream = self.sink.exchanges.slot(slot);
-        if !stream.reader.is_between_frames() {
-            return Err((code::FRAME_ERROR, "a stream that ends in the middle of a frame").into());
-        }
-        if !stream.has_final_head {
-            return Err(spoilt("a stream that ends before its final head"));
-        }
-        let bytes = stream.exchange.body_bytes;
-        if stream.content_length != u64::MAX && bytes != stream.content_length {
-            return Err(spoilt(match bytes < stream.content_length {
-                true => "a body shorter than its content-length",
-                false => "a body longer than its content-length",
-            }));
-        }
+        stream.order.ended(stream.reader.is_between_frames(), stream.exchange.body_bytes)?;
         // If the request is not sent completely, the worker gives it up.
         if stream.exchange.progress != Progress::Sending {
             self.memory.counts.whole += 1;
@@ -322,18 +249,6 @@ impl Hearing<'_, '_> {
         }
         self.memory.heard.push_back(Heard::Whole(slot));
         Ok(())
-    }
-}
-
-/// An error for a frame that must not be on a request's stream.
-pub(super) fn not_in_answers(kind: u64) -> Result<(), Violation> {
-    match kind {
-        kind::PUSH_PROMISE => Err((code::ID_ERROR, "PUSH_PROMISE, though the client allows no push")),
-        kind::CANCEL_PUSH | kind::SETTINGS | kind::GOAWAY | kind::MAX_PUSH_ID => {
-            Err((code::FRAME_UNEXPECTED, "a frame of the control stream in an answer"))
-        }
-        _ if kind::OF_HTTP2.contains(&kind) => Err((code::FRAME_UNEXPECTED, "a frame that only HTTP/2 has")),
-        _ => Ok(()),
     }
 }
 

@@ -4,6 +4,7 @@ mod control;
 mod failure;
 pub mod frames;
 mod incoming;
+mod order;
 pub(crate) mod qlog;
 pub mod qpack;
 pub(crate) mod session;

@@ -9,6 +9,7 @@ use webstone_workload::load::{HttpVersion, QuicVersion};
 use super::control::{Control, Violation};
 use super::failure::{self, class_of};
 use super::frames::{Reader, Step, code, kind, write_number};
+use super::order::{Order, Section, Wrong};
 use super::qpack;
 use super::session::CONTROL;
 use crate::failure::{class_of as class_of_error, describe};
@@ -20,9 +21,6 @@ use crate::probe_exchange::{Failure, Waits};
 use crate::quic::{Connection, Events, Stream};
 use crate::sys::is_too_long;
 use crate::tls::{QuicTls, Secure, TlsPlan, random_id};
-
-/// Longest field section that is read, in bytes.
-const SECTION_BYTES_MAX: usize = 256 * 1024;
 
 /// A request, ready to be sent.
 #[derive(Debug)]
@@ -39,10 +37,8 @@ struct Answer<'a> {
     section: Vec<u8>,
     status: u16,
     headers: Vec<(String, String)>,
-    content_length: Option<u64>,
-    has_no_body: bool,
+    order: Order,
     body_bytes: u64,
-    is_head: bool,
     is_done: bool,
     /// QUIC can take more of the request.
     is_writable: bool,
@@ -197,10 +193,8 @@ impl<'a> Answer<'a> {
             section: Vec::new(),
             status: 0,
             headers: Vec::new(),
-            content_length: None,
-            has_no_body: false,
+            order: Order::new(is_head),
             body_bytes: 0,
-            is_head,
             is_done: false,
             is_writable: false,
             failure: None,
@@ -213,63 +207,46 @@ impl<'a> Answer<'a> {
         self.body_bytes + u64::from(self.status > 0) + self.section.len() as u64
     }
 
-    fn spoilt(&mut self, class: ErrorClass, what: &str) {
-        self.failure = Some((class, what.to_owned()));
-    }
-
-    fn take(&mut self, mut rest: &[u8], is_last: bool) -> Result<(), Violation> {
-        while !rest.is_empty() && self.failure.is_none() {
+    fn take(&mut self, mut rest: &[u8], is_last: bool) -> Result<(), Wrong> {
+        while !rest.is_empty() {
             let (taken, step) = self.reader.step(rest);
             rest = &rest[taken..];
             match step {
                 Step::Payload { kind: kind::DATA, piece, .. } => {
+                    self.order.body()?;
                     self.body_bytes += piece.len() as u64;
                     (self.each)(piece);
                 }
                 Step::Payload { kind: kind::HEADERS, piece, is_last } => {
                     self.section.extend_from_slice(piece);
-                    if self.section.len() > SECTION_BYTES_MAX {
-                        self.spoilt(ErrorClass::H3Flood, "a field section of more than 256 KiB");
-                    } else if is_last {
+                    if is_last {
                         self.headers()?;
                     }
                 }
-                Step::Head { kind: kind::HEADERS, length: 0, .. } => self.headers()?,
-                Step::Head { kind: kind::DATA, .. } if self.status == 0 => {
-                    return Err((code::FRAME_UNEXPECTED, "a DATA frame before the final head"));
+                Step::Head { kind: kind::HEADERS, length, .. } => {
+                    self.order.headers(length)?;
+                    if length == 0 {
+                        self.headers()?;
+                    }
                 }
-                Step::Head { kind, .. } => super::incoming::not_in_answers(kind)?,
+                Step::Head { kind: kind::DATA, .. } => self.order.data()?,
+                Step::Head { kind, .. } => Order::other(kind)?,
                 Step::Payload { .. } | Step::NeedMore => {}
             }
         }
-        if is_last && self.failure.is_none() {
-            if !self.reader.is_between_frames() {
-                return Err((code::FRAME_ERROR, "a stream that ends in the middle of a frame"));
-            }
-            let announced = self.content_length.filter(|_| !self.has_no_body);
-            match announced {
-                _ if self.status == 0 => {
-                    self.spoilt(ErrorClass::H3Protocol, "a stream that ends before its final head");
-                }
-                Some(length) if length != self.body_bytes => {
-                    self.spoilt(ErrorClass::H3Protocol, "a body of another length than its content-length");
-                }
-                _ => self.is_done = true,
-            }
+        if is_last {
+            self.order.ended(self.reader.is_between_frames(), self.body_bytes)?;
+            self.is_done = true;
         }
         Ok(())
     }
 
-    fn headers(&mut self) -> Result<(), Violation> {
+    fn headers(&mut self) -> Result<(), Wrong> {
         let mut text = Vec::new();
         let fields = qpack::decode(&std::mem::take(&mut self.section), Some(&mut text))
-            .map_err(|error| (code::QPACK_DECOMPRESSION_FAILED, error.0))?;
-        if let Some(problem) = fields.problem {
-            self.spoilt(ErrorClass::H3Protocol, problem);
-        } else if fields.status >= 200 && self.status == 0 {
+            .map_err(|error| Wrong::Connection((code::QPACK_DECOMPRESSION_FAILED, error.0)))?;
+        if self.order.section(&fields)? == Section::Head {
             self.status = fields.status;
-            self.has_no_body = self.is_head || matches!(fields.status, 204 | 304);
-            self.content_length = fields.content_length;
             let text = String::from_utf8_lossy(&text);
             let pairs = text.lines().filter_map(|line| line.split_once(": "));
             self.headers = pairs.skip(1).map(|(name, value)| (name.to_owned(), value.to_owned())).collect();
@@ -280,14 +257,18 @@ impl<'a> Answer<'a> {
 
 impl Events for Answer<'_> {
     fn data(&mut self, stream: Stream, bytes: &[u8], is_last: bool) {
-        if self.violation.is_some() {
+        if self.violation.is_some() || self.failure.is_some() {
             return;
         }
         let taken = match stream.id & 3 {
             0 => self.take(bytes, is_last),
-            _ => self.control.take(stream.id, bytes, is_last).map(|_| ()),
+            _ => self.control.take(stream.id, bytes, is_last).map(|_| ()).map_err(Wrong::from),
         };
-        self.violation = taken.err();
+        match taken {
+            Ok(()) => {}
+            Err(Wrong::Connection(violation)) => self.violation = Some(violation),
+            Err(Wrong::Exchange(class, what, _)) => self.failure = Some((class, what.to_owned())),
+        }
     }
 
     fn reset(&mut self, stream: Stream, code: u64) {

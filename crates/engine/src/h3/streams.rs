@@ -1,6 +1,7 @@
 //! The streams of a link. QUIC knows the slot of each.
 
 use super::frames::Reader;
+use super::order::Order;
 use crate::exchange::Exchange;
 use crate::slab::{self, Slab};
 
@@ -11,15 +12,7 @@ pub(crate) struct Stream {
     /// [`NONE`] without an open stream.
     pub(super) id: u64,
     pub(super) reader: Reader,
-    pub(super) is_head: bool,
-    pub(super) has_final_head: bool,
-    /// Interim heads so far.
-    pub(super) interim: u8,
-    pub(super) has_trailers: bool,
-    /// Its body must be empty, whatever length is announced.
-    pub(super) has_no_body: bool,
-    /// The body length from Content-Length; [`u64::MAX`] without that field.
-    pub(super) content_length: u64,
+    pub(super) order: Order,
     /// The part of a HEADERS frame that has arrived, and the size of the frame's head.
     pub(super) section: Vec<u8>,
     pub(super) section_head_bytes: u8,
@@ -36,12 +29,7 @@ impl Default for Stream {
             exchange: Exchange::default(),
             id: NONE,
             reader: Reader::default(),
-            is_head: false,
-            has_final_head: false,
-            interim: 0,
-            has_trailers: false,
-            has_no_body: false,
-            content_length: u64::MAX,
+            order: Order::new(false),
             section: Vec::new(),
             section_head_bytes: 0,
             unsent: 0,
@@ -55,12 +43,7 @@ impl Stream {
     pub(super) fn open(&mut self, id: u64, is_head: bool) {
         self.id = id;
         self.reader = Reader::default();
-        self.is_head = is_head;
-        self.has_final_head = false;
-        self.interim = 0;
-        self.has_trailers = false;
-        self.has_no_body = false;
-        self.content_length = u64::MAX;
+        self.order = Order::new(is_head);
         self.section.clear();
         self.unsent = 0;
     }

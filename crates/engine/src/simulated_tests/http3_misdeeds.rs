@@ -2,6 +2,10 @@
 //! The table in `docs/http3.md` is this one.
 
 use std::fmt::Write;
+use std::net::UdpSocket;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use webstone_workload::RequestDetail;
 
 use super::http3::level;
 use super::http3_server::{Deed, Fate, Http3Server};
@@ -400,4 +404,35 @@ fn each_misdeed_has_one_class_and_one_code() {
     let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/http3.md");
     let document = std::fs::read_to_string(path).unwrap();
     assert!(document.contains(&table), "docs/http3.md must have this table:\n{table}");
+}
+
+/// The class of the error that the check before the load ends in, if its request meets these deeds.
+fn checked(deeds: Vec<Deed>) -> Result<u16, ErrorClass> {
+    let socket = UdpSocket::bind("127.0.0.1:0").unwrap();
+    let url = format!("https://{}", socket.local_addr().unwrap());
+    let mut spec = level(ConnectionPolicy::KeepAlive, 1, MS).spec.client;
+    spec.request_timeout = Nanos::from_secs(10);
+    let mut server = Http3Server::new(0, 10, |_| Fate::Play(deeds.clone()));
+    let stops = AtomicBool::new(false);
+    std::thread::scope(|scope| {
+        let serving = scope.spawn(|| server.serve(&socket, &stops));
+        let outcome = crate::Probe::new(&url, &spec).unwrap().fetch("/", &RequestDetail::default());
+        stops.store(true, Ordering::SeqCst);
+        serving.join().unwrap();
+        outcome.map(|answer| answer.status).map_err(|error| error.class)
+    })
+}
+
+#[test]
+fn the_check_before_the_load_accepts_and_refuses_what_a_run_does() {
+    use ErrorClass::{H3Compression, H3Flood, H3Protocol};
+    for (name, deeds, class, _) in rows() {
+        match class {
+            Some(H3Compression | H3Flood | H3Protocol) => {
+                assert_eq!(checked(deeds).err(), class, "{name}");
+            }
+            None if deeds.ends_with(&[Finish]) => assert_eq!(checked(deeds), Ok(200), "{name}"),
+            _ => {}
+        }
+    }
 }
