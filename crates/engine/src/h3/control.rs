@@ -123,6 +123,15 @@ impl Control {
         }
     }
 
+    /// The server asks for the end of a stream of the client (STOP_SENDING), whose only unidirectional one is the control stream
+    /// (RFC 9114 section 6.2.1).
+    pub(super) fn stopped(id: u64) -> Result<(), Violation> {
+        match id & 3 {
+            2 => Err((code::CLOSED_CRITICAL_STREAM, "STOP_SENDING for the client's control stream")),
+            _ => Ok(()),
+        }
+    }
+
     fn begun(&self, kind: u64) -> Result<Kind, Violation> {
         let kind = match kind {
             stream::CONTROL => Kind::Control,

@@ -93,6 +93,13 @@ impl Events for Hearing<'_, '_> {
         self.memory.heard.push_back(Heard::Failed(slot, failure));
     }
 
+    #[cold]
+    fn stopped(&mut self, stream: Stream, _: u64) {
+        if let Err(violation) = Control::stopped(stream.id) {
+            self.incoming.violation = Some(violation);
+        }
+    }
+
     fn writable(&mut self, stream: Stream) {
         self.memory.writable.push((stream.tag, stream.id));
     }

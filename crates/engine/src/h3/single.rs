@@ -280,6 +280,12 @@ impl Events for Answer<'_> {
         }
     }
 
+    fn stopped(&mut self, stream: Stream, _: u64) {
+        if let Err(violation) = Control::stopped(stream.id) {
+            self.violation = Some(violation);
+        }
+    }
+
     fn writable(&mut self, _: Stream) {
         self.is_writable = true;
     }

@@ -13,7 +13,9 @@ use super::*;
 use crate::h3::frames::{code, write_number};
 use crate::h3::qpack;
 use crate::h3::session::Http3;
-use Deed::{Answer, Close, Control, EndControl, Finish, Open, OpenAndEnd, Reset, ResetControl, Wait};
+use Deed::{
+    Answer, Close, Control, EndControl, Finish, Open, OpenAndEnd, Reset, ResetControl, StopControl, Wait,
+};
 
 /// What servers do; the class of the one error; the code that they are told, and whether it ends the connection.
 type Row = (&'static str, Vec<Deed>, Option<ErrorClass>, Option<(bool, u64)>);
@@ -124,6 +126,12 @@ fn rows() -> Vec<Row> {
         (
             "a reset of the control stream",
             vec![ResetControl],
+            wrong,
+            connection(code::CLOSED_CRITICAL_STREAM),
+        ),
+        (
+            "a request to stop the client's control stream (STOP_SENDING)",
+            vec![StopControl],
             wrong,
             connection(code::CLOSED_CRITICAL_STREAM),
         ),

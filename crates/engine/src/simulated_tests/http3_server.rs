@@ -11,7 +11,7 @@ use bytes::BytesMut;
 use quinn_proto::crypto::rustls::QuicServerConfig;
 use quinn_proto::{
     Connection, ConnectionHandle, DatagramEvent, Dir, EcnCodepoint, Endpoint, EndpointConfig, Event,
-    ServerConfig, StreamEvent, StreamId, Transmit, TransportConfig, VarInt,
+    ServerConfig, Side, StreamEvent, StreamId, Transmit, TransportConfig, VarInt,
 };
 use rustls::crypto::aws_lc_rs::default_provider;
 use rustls::pki_types::PrivateKeyDer;
@@ -43,6 +43,8 @@ pub(super) enum Deed {
     Control(Vec<u8>),
     EndControl,
     ResetControl,
+    /// Asks the client to end its control stream (STOP_SENDING).
+    StopControl,
     /// Opens a unidirectional stream that says this.
     Open(Vec<u8>),
     OpenAndEnd(Vec<u8>),
@@ -219,6 +221,10 @@ impl<F: FnMut(u64) -> Fate> Http3Server<F> {
                 Deed::Control(bytes) => _ = connection.send_stream(control).write(bytes),
                 Deed::EndControl => _ = connection.send_stream(control).finish(),
                 Deed::ResetControl => _ = connection.send_stream(control).reset(code(code::NO_ERROR)),
+                Deed::StopControl => {
+                    let stream = StreamId::new(Side::Client, Dir::Uni, 0);
+                    connection.recv_stream(stream).stop(code(code::NO_ERROR)).unwrap();
+                }
                 Deed::Open(bytes) | Deed::OpenAndEnd(bytes) => {
                     let stream = connection.streams().open(Dir::Uni).unwrap();
                     let _ = connection.send_stream(stream).write(bytes);
