@@ -157,6 +157,12 @@ fn rows() -> Vec<Row> {
             connection(code::QPACK_DECOMPRESSION_FAILED),
         ),
         (
+            "a field section whose base is negative",
+            vec![Answer(frame(1, &[0, 0x80, 0xd9]))],
+            Some(H3Compression),
+            connection(code::QPACK_DECOMPRESSION_FAILED),
+        ),
+        (
             "a field section that ends in the middle",
             vec![section(&[0x51, 5, b'a'])],
             Some(H3Compression),

@@ -35,8 +35,13 @@ pub fn decode(section: &[u8], mut out: Option<&mut Vec<u8>>) -> Result<Fields, C
     if integer(&mut rest, 8)? != 0 {
         return Err(DYNAMIC);
     }
-    // The base: only references to the dynamic table count from it.
+    // The base: only references to the dynamic table count from it. With a required insert count of 0 it cannot be below that (RFC 9204
+    // section 4.5.1.2).
+    let is_negative = rest.first().is_some_and(|byte| byte & 0x80 != 0);
     integer(&mut rest, 7)?;
+    if is_negative {
+        return Err(CompressionError("a base below zero"));
+    }
     let mut fields = Fields::default();
     while let Some(first) = rest.first().copied() {
         let (index, name) = match first {
@@ -146,6 +151,8 @@ mod tests {
     fn what_needs_a_dynamic_table_is_refused() {
         for section in [
             &[1, 0][..],
+            &[0, 0x80],
+            &[0, 0x81, 0xd9],
             &[0, 0, 0x80],
             &[0, 0, 0x40, 0],
             &[0, 0, 0x10],
