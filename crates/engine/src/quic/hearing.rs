@@ -9,6 +9,8 @@ use super::recorder::{FrameRecord, PacketKind, PacketRecord};
 use super::space::{Received, SpaceId};
 use super::varint;
 
+/// Least size of a datagram that is a stateless reset (RFC 9000 section 10.3).
+const RESET_MIN: usize = 21;
 /// Maximum number of consecutive frames that do nothing. More are a flood.
 const VAIN_MAX: u32 = 10_000;
 
@@ -29,15 +31,29 @@ impl Connection {
     }
 
     fn hear_packets<E: Events>(&mut self, now_ns: u64, datagram: &mut [u8], ecn: u8, events: &mut E) {
+        // Read now, as decryption in place may overwrite it.
+        let token = datagram.last_chunk::<16>().copied().unwrap_or_default();
+        let (bytes, refused) = (datagram.len(), self.refused());
         let mut rest = datagram;
         while !rest.is_empty() {
             if !self.is_live() {
                 self.counts.received.ignored += rest.len() as u64;
                 return;
             }
+            let is_first = rest.len() == bytes;
             let taken = self.hear_packet(now_ns, rest, ecn, events);
             rest = &mut rest[taken..];
+            // Whatever the packet looks like (RFC 9000 section 10.3.1).
+            if is_first && self.refused() > refused && bytes >= RESET_MIN && self.ids.is_reset(&token) {
+                return self.fail(Failure::StatelessReset);
+            }
         }
+    }
+
+    /// Number of packets that are not of this connection, or could not be decrypted.
+    #[inline]
+    fn refused(&self) -> u64 {
+        self.counts.packets_undecryptable + self.counts.packets_late
     }
 
     /// Takes the packet at the front of `bytes`. Returns its size.
@@ -85,8 +101,6 @@ impl Connection {
     fn hear_short<E: Events>(&mut self, now_ns: u64, packet: &mut [u8], ecn: u8, events: &mut E) {
         let Some(one) = &mut self.one else { return self.wait_for_keys(packet, ecn) };
         let size = packet.len();
-        // Read now, as decryption in place may overwrite it.
-        let token = packet.last_chunk::<16>().copied().unwrap_or_default();
         match one.open(packet, self.data.expected()) {
             Opened::Whole { number, start, end } => {
                 self.counts.key_updates = one.updates();
@@ -95,9 +109,7 @@ impl Connection {
             Opened::NotAuthentic => {
                 self.ignore(size);
                 let failures_max = self.one.as_ref().map_or(u64::MAX, |one| one.failures_max());
-                if self.ids.is_reset(&token) {
-                    self.fail(Failure::StatelessReset);
-                } else if self.counts.packets_undecryptable >= failures_max {
+                if self.counts.packets_undecryptable >= failures_max {
                     self.fail(Fault::AeadLimit.into());
                 }
             }

@@ -193,6 +193,31 @@ fn a_stateless_reset_needs_the_token() {
     assert!(pair.client.is_closed() && pair.peer.closes.is_empty());
 }
 
+/// Any datagram may be one: with the fixed bit cleared, or like a long head of this version, another, or none.
+#[test]
+fn a_stateless_reset_may_look_like_anything() {
+    let long = [&[0xe3, 0, 0, 0, 1, 0, 0][..], &[0x40, 30], &[0x5a; 14]].concat();
+    for (front, is_reset) in [
+        (vec![0x5a; 5], true),
+        (vec![0x5a; 4], false),
+        (vec![0x1a; 20], true),
+        (vec![0x9a; 20], true),
+        (vec![0xc0; 20], true),
+        (long, true),
+    ] {
+        let mut pair = Pair::confirmed(Version::V1);
+        pair.say(&[&front[..], &RESET_TOKEN].concat());
+        let failure = is_reset.then_some(&Failure::StatelessReset);
+        assert_eq!(pair.client.failure(), failure, "{front:x?}");
+    }
+    // A packet that could be decrypted comes first.
+    let mut pair = Pair::new(Version::V1, |_| {});
+    pair.shake();
+    let packet = pair.peer.packet(SpaceId::Handshake, &[1]);
+    pair.say(&[&packet[..], &[0x1a; 20], &RESET_TOKEN].concat());
+    assert_eq!(pair.client.failure(), None);
+}
+
 #[test]
 fn reserved_bits_must_be_zero() {
     let mut pair = Pair::confirmed(Version::V1);
