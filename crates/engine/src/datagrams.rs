@@ -55,15 +55,20 @@ impl<B: Backend, L: Layer, P: Session> Worker<B, L, P> {
         }
     }
 
-    /// Reads datagrams until the socket is empty, or other links need their turn.
+    /// The socket has reported datagrams.
     pub(crate) fn receive_datagrams(&mut self, index: u32) {
+        self.read_datagrams(index, true);
+    }
+
+    /// Reads datagrams until the socket is empty, or other links need their turn. `is_reported`: an event says that there are some.
+    fn read_datagrams(&mut self, index: u32, is_reported: bool) {
         let connection = self.links[index].connection;
         let mut brought = 0;
         loop {
             let Some(socket) = self.links[index].socket.as_ref() else { return };
             let received = self.backend.receive_datagrams(socket);
             let now = self.now();
-            if brought == 0 {
+            if brought == 0 && is_reported {
                 self.note_delay(now);
             }
             let received = match received {
@@ -257,13 +262,24 @@ impl<B: Backend, L: Layer, P: Session> Worker<B, L, P> {
             match link.session.due_ns() {
                 None => {}
                 Some(due_ns) if due_ns > now => self.timers.wants(index, due_ns),
-                Some(_) => {
-                    link.session.timeout(now);
-                    if self.connection_goes_on(index, now) {
-                        self.links.mark_due(index);
-                    }
-                }
+                Some(_) => self.timer_expired(index),
             }
+        }
+    }
+
+    /// Acts on a link's timer, unless what it waits for lies in the socket already: the worker may have been late, not the server.
+    fn timer_expired(&mut self, index: u32) {
+        let connection = self.links[index].connection;
+        self.read_datagrams(index, false);
+        let link = &mut self.links[index];
+        if link.socket.is_none() || link.connection != connection {
+            return;
+        }
+        // Does nothing that is not due any more.
+        let now = self.clock.read_ns();
+        link.session.timeout(now);
+        if self.connection_goes_on(index, now) {
+            self.links.mark_due(index);
         }
     }
 

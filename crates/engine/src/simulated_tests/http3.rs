@@ -271,6 +271,18 @@ fn real_sockets_agree_with_the_server() {
     }
 }
 
+/// The machine stands still for longer than a probe timeout while an answer arrives: that is read before timers are looked at.
+#[test]
+fn a_worker_that_was_late_sends_no_probes() {
+    let mut server = Http3Server::new(3 * MS, 10, all_answered);
+    let mut late = level(KeepAlive, 1, SECOND);
+    late.wire.stalls = (1..5).map(|nth| (nth * 150 * MS, nth * 150 * MS + 100 * MS)).collect();
+    let measured = late.run_over::<Plain, Http3>(&mut server, None);
+    let http3 = measured.http3.clone().unwrap();
+    assert_eq!((http3.probe_timeouts, http3.packets_lost), (0, 0), "{http3:?}");
+    assert!(measured.response.max >= 100 * MS && http3.whole > 50);
+}
+
 /// Both sides give a silent connection up after 30 s; one that awaits an answer is not silent.
 #[test]
 fn an_answer_may_take_longer_than_the_idle_timeout() {
