@@ -15,7 +15,7 @@ use crate::session::{AnswerError, Heard, Sink};
 /// Maximum length of a header block in bytes, and maximum number of its frames.
 const BLOCK_BYTES_MAX: usize = 256 * 1024;
 const BLOCK_FRAMES_MAX: u32 = 64;
-/// Maximum number of consecutive frames that belong to no answer.
+/// Maximum number of frames that belong to no answer, between two that do, or between two pieces of requests' bodies.
 const CONTROL_FRAMES_MAX: u32 = 10_000;
 /// Maximum amount of data that we have to send and the server does not read, in bytes.
 const OUT_BYTES_MAX: usize = 1 << 20;
@@ -30,8 +30,8 @@ pub(crate) struct Incoming {
     window: u32,
     window_left: u32,
     window_used: u32,
-    /// Frames since the last one that belonged to an answer.
-    control_frames: u32,
+    /// Frames since the last one that belonged to an answer, and since the last piece of a request's body.
+    pub(super) control_frames: u32,
     /// An incomplete header block.
     block: Vec<u8>,
     block_head: Head,

@@ -387,6 +387,8 @@ impl Http2 {
             let flags = if stream.unsent == 0 { flag::END_STREAM } else { 0 };
             frames::write_head(length, kind::DATA, flags, stream.id, &mut self.out);
             self.out.extend_from_slice(piece);
+            // A receiver may send any number of WINDOW_UPDATEs for what it reads (section 6.9.1).
+            self.incoming.control_frames = 0;
             stream.exchange.sent += (frames::HEAD_BYTES + length) as u32;
             if stream.unsent == 0 {
                 self.ends.push_back((self.out.len(), slot, stream.id));

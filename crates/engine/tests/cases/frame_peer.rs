@@ -32,20 +32,20 @@ pub(super) enum Act {
 #[derive(Clone, Debug, Default)]
 pub(super) struct Seen {
     /// The number of its connection, from 1 on.
-    number: usize,
+    pub(super) number: usize,
     pub(super) stream: u32,
     head: String,
-    body: Vec<u8>,
+    pub(super) body: Vec<u8>,
 }
 
 #[derive(Default)]
 pub(super) struct Log {
-    seen: Vec<Seen>,
+    pub(super) seen: Vec<Seen>,
     /// Type, stream and payload of frames that are neither requests nor acknowledgements.
     pub(super) told: Vec<(u8, u32, Vec<u8>)>,
     /// Error codes of received RST_STREAM and GOAWAY frames.
     resets: Vec<u32>,
-    goaways: Vec<u32>,
+    pub(super) goaways: Vec<u32>,
 }
 
 pub(super) struct Peer {
@@ -183,7 +183,7 @@ pub(super) fn frame(of_kind: u8, flags: u8, stream: u32, payload: &[u8]) -> Vec<
     out
 }
 
-fn numbers(of_kind: u8, stream: u32, numbers: &[u32]) -> Vec<u8> {
+pub(super) fn numbers(of_kind: u8, stream: u32, numbers: &[u32]) -> Vec<u8> {
     let mut out = Vec::new();
     frames::write_numbers(of_kind, stream, numbers, &mut out);
     out
@@ -223,11 +223,11 @@ pub(super) fn h2(url: &str, policy: ConnectionPolicy, pages: u64) -> GeneratorTa
     spec
 }
 
-fn get(size: Option<u64>) -> Vec<FileRequest> {
+pub(super) fn get(size: Option<u64>) -> Vec<FileRequest> {
     vec![file("/x", size)]
 }
 
-const END: u8 = flag::END_STREAM;
+pub(super) const END: u8 = flag::END_STREAM;
 
 type Written = Arc<dyn Fn(&Seen) -> Vec<u8> + Send + Sync>;
 
@@ -268,7 +268,7 @@ fn fails_as_written(class: ErrorClass, told: Option<u32>, written: &Written) {
     }
 }
 
-fn succeeds(outcome: &LevelOutcome, requests: u64) {
+pub(super) fn succeeds(outcome: &LevelOutcome, requests: u64) {
     assert_eq!(errors(outcome), [], "{:?}", outcome.measured.errors);
     assert_eq!(outcome.measured.counts.succeeded, requests);
 }

@@ -8,6 +8,7 @@ mod connect_lag;
 mod corners;
 mod floods;
 mod frame_peer;
+mod h2_corners;
 mod h2_servers;
 mod h2_settings;
 mod h3_servers;
