@@ -24,7 +24,8 @@ impl<B: Backend, L: Layer, P: Session> Worker<B, L, P> {
         if P::Exchanges::MANY {
             return self.settle(index, now);
         }
-        if link.session.goes_on() && !ended {
+        // With the answer, a layer may have heard that nothing follows it.
+        if link.session.goes_on() && !ended && !link.layer.is_ended() {
             if self.stage == Stage::Draining {
                 return self.leave(index);
             }
@@ -35,6 +36,7 @@ impl<B: Backend, L: Layer, P: Session> Worker<B, L, P> {
         } else {
             link.state = LinkState::Lingering;
             link.deadline_ns = now + LINGER_NS;
+            self.answer_last_words(index);
             if ended {
                 // There will be no further event. One read makes sure that nothing comes before the end.
                 self.linger(index);
@@ -82,17 +84,28 @@ impl<B: Backend, L: Layer, P: Session> Worker<B, L, P> {
 
     pub(crate) fn linger(&mut self, index: u32) {
         match self.read_surplus(index) {
-            Some(Ok(Received::WouldBlock)) => {}
+            Some(Ok(Received::WouldBlock)) => self.answer_last_words(index),
             Some(Ok(Received::End)) => self.say_farewell(index),
             _ => self.drop_link(index),
         }
     }
 
+    /// If the layer has heard the server's last words, says the client's: the server may wait for them before it sends FIN
+    /// (RFC 5246, section 7.2.1).
+    fn answer_last_words(&mut self, index: u32) {
+        if !L::IS_PLAIN && self.links[index].layer.is_ended() {
+            self.say_last_words(index);
+        }
+    }
+
     /// Handles bytes or an end on a link without exchanges. Messages for the layer alone do no harm; if the server closed
-    /// the connection or sent data, the connection is given up.
+    /// the connection, announced that, or sent data, the connection is given up.
     pub(crate) fn idle_event(&mut self, index: u32) {
         if matches!(self.read_surplus(index), Some(Ok(Received::WouldBlock))) {
-            return;
+            if L::IS_PLAIN || !self.links[index].layer.is_ended() {
+                return;
+            }
+            self.say_last_words(index);
         }
         // The client of the last exchange keeps the link.
         let client = self.links[index].exchanges.at(0).client;

@@ -20,6 +20,7 @@ mod protocols;
 mod requests;
 mod several_hosts;
 mod tls;
+mod tls_ends;
 mod tls_peer;
 mod truth;
 mod unanswered;

@@ -112,6 +112,10 @@ pub(crate) enum End {
     Notified,
     /// With close_notify; the TCP connection ends when the client closes it.
     Announced,
+    /// With close_notify; the TCP connection ends once the client has sent its own.
+    Mutual,
+    /// The same, with a close_notify that comes after a while.
+    MutualLater,
     /// Without close_notify.
     Cut,
 }
@@ -246,7 +250,7 @@ fn serve(
             let is_early = std::mem::take(&mut early) > 0 && !script.early_answer.is_empty();
             tls.writer().write_all(if is_early { &script.early_answer } else { &script.answer })?;
             let ends = script.ends.or(is_last.then_some(End::Notified));
-            let says_so = matches!(ends, Some(End::Notified | End::Announced));
+            let says_so = matches!(ends, Some(End::Notified | End::Announced | End::Mutual));
             // In one write with the answer: a client that has everything that it waits for closes, and reads nothing
             // more.
             if says_so && script.raw.is_empty() {
@@ -257,6 +261,14 @@ fn serve(
             if says_so && !script.raw.is_empty() {
                 tls.send_close_notify();
                 flush(&mut tls, &mut stream, seen)?;
+            }
+            if ends == Some(End::MutualLater) {
+                std::thread::sleep(Duration::from_millis(50));
+                tls.send_close_notify();
+                flush(&mut tls, &mut stream, seen)?;
+            }
+            if matches!(ends, Some(End::Mutual | End::MutualLater)) {
+                return end_with_client(&mut tls, &mut stream, seen);
             }
             if ends == Some(End::Announced) {
                 // Until the client closes, too.
@@ -278,6 +290,21 @@ fn flush(tls: &mut ServerConnection, stream: &mut TcpStream, seen: &Mutex<Seen>)
     }
     seen.lock().unwrap().wrote += wire.len() as u64;
     stream.write_all(&wire)
+}
+
+/// Waits for the client's close_notify before it ends the connection.
+fn end_with_client(
+    tls: &mut ServerConnection,
+    stream: &mut TcpStream,
+    seen: &Mutex<Seen>,
+) -> std::io::Result<()> {
+    while tls.read_tls(stream)? > 0 {
+        if tls.process_new_packets().is_ok_and(|state| state.peer_has_closed()) {
+            seen.lock().unwrap().notified += 1;
+            return end(stream);
+        }
+    }
+    Ok(())
 }
 
 /// Closes its sending side, and reads on until the client has closed.
