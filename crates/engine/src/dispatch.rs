@@ -66,21 +66,21 @@ impl<B: Backend, L: Layer, P: Session> Worker<B, L, P> {
         }
     }
 
-    /// Handles an event of a link whose socket was full.
+    /// Handles an event of a link whose socket was full. A server may answer, or close, before it has read the whole
+    /// request, so it is heard first: after a reset, sending fails, but what it wrote before is still in the queue
+    /// (RFC 9112, section 9.5).
     fn room(&mut self, index: u32, event: Event) {
         let now = self.now();
         self.note_delay(now);
         let connection = self.links[index].connection;
-        if event.writable {
-            self.links[index].state = LinkState::Up;
-            self.send(index, now);
-        }
-        // A server may answer, or close, before it has read the whole request. What it wrote by now raises no further
-        // event, even if the last bytes of the request have just been sent.
-        let link = &self.links[index];
-        let is_still_there = link.state.is_up() && link.connection == connection;
-        if is_still_there && (event.readable || event.ended) {
+        if event.readable || event.ended {
             self.receive(index, event.ended);
+        }
+        let link = &mut self.links[index];
+        if event.writable && link.state == LinkState::Full && link.connection == connection {
+            link.state = LinkState::Up;
+            let now = self.now();
+            self.send(index, now);
         }
     }
 

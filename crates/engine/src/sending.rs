@@ -1,6 +1,7 @@
 //! Beginning and sending a request, on a link that its client keeps or on a new one. What happens next is in
 //! `connecting`, `receiving`, `parting` and `failing`, in this order.
 
+use std::io;
 use std::sync::atomic::Ordering::Relaxed;
 
 use webstone_workload::load::ConnectionPolicy;
@@ -10,7 +11,7 @@ use crate::layer::Layer;
 use crate::link::LinkState;
 use crate::plan::{NO_TEMPLATE, Plan};
 use crate::session::{Session, Sink, Start};
-use crate::sys::Backend;
+use crate::sys::{Backend, Received};
 use crate::worker::{Shared, Worker};
 
 impl<B: Backend, L: Layer, P: Session> Worker<B, L, P> {
@@ -120,12 +121,35 @@ impl<B: Backend, L: Layer, P: Session> Worker<B, L, P> {
                     self.note_sent(index);
                 }
             }
-            Err(error) => self.broken(index, &error, now),
+            Err(error) => self.cannot_send(index, &error, now),
         }
     }
 
+    /// Nothing more can be sent. What the server wrote before it closed or reset the connection is still in the queue, and
+    /// may be its answer, or say which requests it has processed (RFC 9112 section 9.5, RFC 9113 section 6.8). If nothing
+    /// of a single request was sent, it cannot be an answer.
+    #[cold]
+    fn cannot_send(&mut self, index: u32, error: &io::Error, now: u64) {
+        let connection = self.links[index].connection;
+        let is_gone = matches!(error.kind(), io::ErrorKind::ConnectionReset | io::ErrorKind::BrokenPipe);
+        let may_be_answered = P::Exchanges::MANY || self.links[index].exchanges.at(0).sent > 0;
+        while is_gone
+            && may_be_answered
+            && let Some(socket) = &self.links[index].socket
+            && let Ok(Received::Bytes(n)) = self.backend.receive(socket)
+        {
+            match self.hear(index, 0..n, now) {
+                Err(failure) => return self.fail_link_by(index, failure, now),
+                Ok(Some(slot)) => return self.finish(ExchangeId { link: index, slot }, true, now),
+                Ok(None) if !self.is_still_up(index, connection) => return,
+                Ok(None) => {}
+            }
+        }
+        self.broken(index, error, now);
+    }
+
     /// Sends the layer's own data; an error if the socket refuses it.
-    pub(crate) fn send_for_layer(&mut self, index: u32) -> std::io::Result<()> {
+    pub(crate) fn send_for_layer(&mut self, index: u32) -> io::Result<()> {
         let link = &mut self.links[index];
         let wire = link.layer.seal(&[], &mut self.layers);
         if wire.is_empty() {

@@ -20,6 +20,7 @@ mod shared_links;
 mod slices;
 mod tls;
 mod trouble;
+mod uploads;
 
 use std::sync::Arc;
 use std::sync::mpsc::{SyncSender, sync_channel};
