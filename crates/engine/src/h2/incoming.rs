@@ -211,7 +211,8 @@ impl Http2 {
         if self.incoming.control_frames > CONTROL_FRAMES_MAX {
             return Err(flood("10,000 consecutive frames that belong to no answer"));
         }
-        if self.out.len() > OUT_BYTES_MAX && self.incoming.control_frames > CONTROL_FRAMES_MAX / 100 {
+        let unsent = self.out.len() - self.sent;
+        if unsent > OUT_BYTES_MAX && self.incoming.control_frames > CONTROL_FRAMES_MAX / 100 {
             return Err(flood("PING or SETTINGS frames whose acknowledgements the server does not read"));
         }
         Ok(())

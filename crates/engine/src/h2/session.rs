@@ -44,7 +44,7 @@ pub(crate) struct Http2 {
     pub(super) window: u32,
     /// Bytes to send, and how many of them were sent.
     pub(super) out: Vec<u8>,
-    sent: usize,
+    pub(super) sent: usize,
     /// Requests whose last byte is in `out`: its position, the slot, the stream.
     ends: VecDeque<(usize, u32, u32)>,
     pub(super) next_id: u32,
@@ -232,6 +232,8 @@ impl Session for Http2 {
             if !self.sending.is_empty() {
                 self.put_bodies(sink.exchanges, sink.plan);
             }
+        } else if self.sent > OUT_BYTES {
+            self.forget_sent();
         }
         requests
     }
@@ -310,6 +312,13 @@ impl Session for Http2 {
 }
 
 impl Http2 {
+    /// Drops what was sent: while the server's windows have room, more is buffered before the rest of a body is sent.
+    fn forget_sent(&mut self) {
+        let sent = std::mem::take(&mut self.sent);
+        self.out.drain(..sent);
+        self.ends.iter_mut().for_each(|(end, ..)| *end -= sent);
+    }
+
     /// Resets a stream.
     pub(super) fn reset(&mut self, slot: u32, code: u32, streams: &mut Streams) {
         let id = streams.slot(slot).id;
@@ -396,5 +405,20 @@ impl Http2 {
                 self.sending.push_back(slot);
             }
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn sent_bytes_are_dropped_and_ends_stay_where_they_were() {
+        let out: Vec<u8> = (0..=255).cycle().take(300_000).collect();
+        let ends = [(200_001, 0, 1), (300_000, 1, 3)].into();
+        let mut session = Http2 { out: out.clone(), sent: 200_000, ends, ..Http2::default() };
+        session.forget_sent();
+        assert_eq!((&session.out[..], session.sent), (&out[200_000..], 0));
+        assert_eq!(session.ends, [(1, 0, 1), (100_000, 1, 3)]);
     }
 }

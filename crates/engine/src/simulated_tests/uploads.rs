@@ -4,7 +4,7 @@ use webstone_workload::load::ConnectionPolicy::KeepAlive;
 use webstone_workload::load::HttpVersion;
 
 use super::*;
-use crate::h2::frames::{self, flag, kind};
+use crate::h2::frames::{self, flag, kind, setting};
 use crate::h2::hpack::encoder::{self, Literal};
 use crate::h2::session::Http2;
 
@@ -87,4 +87,59 @@ fn a_reset_alone_is_a_reset() {
             assert_eq!((found.len(), found[0].0), (1, ErrorClass::Reset), "{wait_ns}: {found:?}");
         }
     }
+}
+
+/// A server that sends many WINDOW_UPDATEs for each DATA frame that it has read, and answers at the end.
+struct Chatty {
+    updates: usize,
+}
+
+impl Peer for Chatty {
+    fn connect(&mut self, _: u64, _: &Address) -> Attempt {
+        stands()
+    }
+
+    fn take_request(&mut self, at_server: &mut Vec<u8>) -> Option<Vec<u8>> {
+        if at_server.starts_with(frames::PREFACE) {
+            at_server.drain(..frames::PREFACE.len());
+        }
+        let head = at_server.first_chunk::<9>()?;
+        let end = frames::HEAD_BYTES + (usize::from(head[1]) << 8 | usize::from(head[2]));
+        (at_server.len() >= end).then(|| at_server.drain(..end).collect())
+    }
+
+    fn answer(&mut self, _: u64, frame: &[u8]) -> Vec<Act> {
+        let (stream, mut out) = (frames::number(&frame[5..]), Vec::new());
+        match frame[3] {
+            kind::SETTINGS if frame[4] & flag::ACK == 0 => {
+                frames::write_settings([(setting::INITIAL_WINDOW_SIZE, 1 << 30)], &mut out);
+                frames::write_numbers(kind::WINDOW_UPDATE, 0, &[1 << 30], &mut out);
+            }
+            kind::DATA => {
+                for _ in 0..self.updates {
+                    frames::write_numbers(kind::WINDOW_UPDATE, 0, &[1], &mut out);
+                }
+                if frame[4] & flag::END_STREAM != 0 {
+                    let mut block = Vec::new();
+                    encoder::field(":status", b"200", Literal::Plain, &mut block);
+                    let flags = flag::END_HEADERS | flag::END_STREAM;
+                    frames::write_head(block.len(), kind::HEADERS, flags, stream, &mut out);
+                    out.extend(block);
+                }
+            }
+            _ => {}
+        }
+        vec![Act::Write(out)]
+    }
+}
+
+/// 128 KiB wait for the socket while the server reads and tells that it has room: that is no flood, however much was
+/// sent before.
+#[test]
+fn window_updates_during_an_upload_are_no_flood() {
+    let mut level = upload(4 << 20, 2 * SECOND);
+    level.spec.client.http = HttpVersion::Http2;
+    let measured = level.run_over::<Plain, Http2>(Chatty { updates: 300 }, None);
+    assert_eq!(errors(&measured), []);
+    assert!(measured.counts.succeeded >= 2, "{:?}", measured.counts);
 }
