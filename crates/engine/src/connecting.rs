@@ -244,6 +244,7 @@ impl<B: Backend, L: Layer, P: Session> Worker<B, L, P> {
                     left -= n;
                     is_asked = left > 0;
                     let link = &mut self.links[index];
+                    let connection = link.connection;
                     let taken = link.layer.handshake(self.backend.bytes(n), &mut self.layers);
                     let is_open = link.layer.is_open();
                     let heard = taken.and_then(|taken| {
@@ -258,7 +259,11 @@ impl<B: Backend, L: Layer, P: Session> Worker<B, L, P> {
                         return self.fail_link_by(index, failure, now);
                     }
                     if is_open {
-                        let connection = self.links[index].connection;
+                        // The server may have ended the connection together with the handshake.
+                        let link = &self.links[index];
+                        if link.state != LinkState::Handshaking || link.connection != connection {
+                            return;
+                        }
                         self.opened(index, now);
                         let link = &self.links[index];
                         if link.state.is_up() && link.connection == connection {

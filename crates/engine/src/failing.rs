@@ -83,6 +83,13 @@ impl<B: Backend, L: Layer, P: Session> Worker<B, L, P> {
         exchange.marks.has(Marks::REUSED) && request.is_idempotent && exchange.is_unanswered()
     }
 
+    /// Whether an exchange that waits is not concerned by the error of its link: the link was established, and has carried
+    /// others. Without those, a server that breaks each connection would be asked for ever.
+    fn outlives_link(&self, at: ExchangeId) -> bool {
+        let link = &self.links[at.link];
+        P::Exchanges::MANY && link.state.is_up() && link.uses > 0
+    }
+
     /// A link's connection is lost: closes it at once, as its descriptor may be the last one available, and lets no more
     /// exchanges join the link.
     #[inline]
@@ -125,7 +132,7 @@ impl<B: Backend, L: Layer, P: Session> Worker<B, L, P> {
         self.settle(at.link, now);
     }
 
-    /// Ends a link, and each exchange on it with an error.
+    /// Ends a link, and each exchange on it with an error. What waits on an established link was never sent, and is moved.
     pub(crate) fn fail_link(&mut self, index: u32, class: ErrorClass, now: u64, detail: Detail<'_>) {
         match self.links[index].state {
             LinkState::Resolving | LinkState::Connecting => {
@@ -135,10 +142,14 @@ impl<B: Backend, L: Layer, P: Session> Worker<B, L, P> {
         }
         if P::Exchanges::MANY {
             self.say_why(index, class);
+            self.no_more_on(index);
         }
         for slot in 0..self.links[index].exchanges.slots() {
-            if self.links[index].exchanges.at(slot).progress != Progress::Over {
-                self.end_in_error(ExchangeId { link: index, slot }, class, now, detail);
+            let at = ExchangeId { link: index, slot };
+            match self.links[index].exchanges.at(slot).progress {
+                Progress::Over => {}
+                Progress::Waiting if self.outlives_link(at) => self.retry(at, now),
+                _ => self.end_in_error(at, class, now, detail),
             }
         }
         self.drop_link(index);

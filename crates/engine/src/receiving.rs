@@ -222,8 +222,10 @@ impl<B: Backend, L: Layer, P: Session> Worker<B, L, P> {
                 self.trace_text(ExchangeId { link: index, slot }, &text);
             }
             self.take_heard(index, heard, now);
-            // What clients did next may have ended the connection, and begun another in its place.
-            if taken == due || !self.is_still_up(index, connection) {
+            // What clients did next may have ended the connection, and begun another in its place. It need not be up: this
+            // may have come with the end of the handshake.
+            let link = &self.links[index];
+            if taken == due || link.state == LinkState::Free || link.connection != connection {
                 self.links.mark_due(index);
                 return Ok(None);
             }
@@ -253,6 +255,7 @@ impl<B: Backend, L: Layer, P: Session> Worker<B, L, P> {
                 self.settle(index, now);
             }
             Heard::Capacity => self.capacity_changed(index, now),
+            Heard::GivenUp(failure) => self.given_up(index, failure, now),
         }
     }
 

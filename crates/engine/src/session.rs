@@ -250,6 +250,9 @@ pub(crate) enum Heard {
     Refused(u32, ErrorClass),
     /// More exchanges may begin than before, or no more at all.
     Capacity,
+    /// The server ends the connection because of an error. It has not processed those that [`Session::is_passed_over`]
+    /// names.
+    GivenUp(AnswerError),
 }
 
 /// Why a request has no valid answer.

@@ -9,7 +9,7 @@ use crate::exchange::{Exchange, ExchangeId, Exchanges, Progress};
 use crate::layer::Layer;
 use crate::link::{Family, LinkState};
 use crate::plan::Plan;
-use crate::session::Session;
+use crate::session::{AnswerError, Session};
 use crate::sys::Backend;
 use crate::worker::{Stage, Worker};
 
@@ -73,6 +73,10 @@ impl<B: Backend, L: Layer, P: Session> Worker<B, L, P> {
 
     /// Begins the first exchanges on an established link.
     pub(crate) fn begin_first(&mut self, index: u32, now: u64) {
+        // The server may have ended the connection together with the handshake.
+        if !self.links[index].exchanges.any_in_progress() {
+            return self.settle(index, now);
+        }
         self.begin_waiting(index, now);
         if self.links[index].exchanges.waiting() > 0 {
             for slot in 0..self.links[index].exchanges.slots() {
@@ -144,12 +148,33 @@ impl<B: Backend, L: Layer, P: Session> Worker<B, L, P> {
         self.settle(index, now);
     }
 
+    /// The server has ended a connection because of an error: what it may have processed fails, the rest is sent again
+    /// (RFC 9113, section 6.8).
+    #[cold]
+    pub(crate) fn given_up(&mut self, index: u32, failure: AnswerError, now: u64) {
+        self.no_more_on(index);
+        for slot in 0..self.links[index].exchanges.slots() {
+            let (at, link) = (ExchangeId { link: index, slot }, &self.links[index]);
+            match link.exchanges.at(slot).progress {
+                Progress::Over => {}
+                Progress::Waiting => self.refused(at, P::PASSED_OVER, now),
+                _ if link.session.is_passed_over(slot, &link.exchanges) => {
+                    self.refused(at, P::PASSED_OVER, now);
+                }
+                _ => self.end_in_error_by(at, failure.clone(), now),
+            }
+        }
+        self.drop_link(index);
+    }
+
     /// The server did not process a request, so it may be sent again whatever its method.
     #[cold]
     pub(crate) fn refused(&mut self, at: ExchangeId, class: ErrorClass, now: u64) {
         let was_sent = self.links.exchange(at).progress != Progress::Waiting;
+        // A server that ends each connection before a request is sent must not be asked for ever.
+        let counts = was_sent || self.links[at.link].uses == 0;
         let refusals = self.links[at.link].exchanges.refusals(at.slot).map_or(0, |refusals| {
-            *refusals += u8::from(was_sent);
+            *refusals += u8::from(counts);
             *refusals
         });
         let is_given_up = refusals > REFUSALS_MAX;

@@ -195,7 +195,7 @@ impl Http2 {
                 Ok(Heard::Nothing)
             }
             kind::GOAWAY => {
-                self.goaway(number(payload) & frames::WINDOW_BYTES_MAX, number(&payload[4..]), memory)
+                Ok(self.goaway(number(payload) & frames::WINDOW_BYTES_MAX, number(&payload[4..]), memory))
             }
             kind::WINDOW_UPDATE => self.window(head.stream, number(payload) & frames::WINDOW_BYTES_MAX, sink),
             kind::RST_STREAM => self.was_reset(head.stream, number(payload), memory, sink),
@@ -458,14 +458,14 @@ impl Http2 {
         Ok(Heard::Capacity)
     }
 
-    fn goaway(&mut self, last: u32, why: u32, memory: &mut Memory) -> Result<Heard, AnswerError> {
+    fn goaway(&mut self, last: u32, why: u32, memory: &mut Memory) -> Heard {
         memory.counts.goaways += u64::from(self.last_answered.is_none());
-        if why != code::NO_ERROR {
-            return Err(AnswerError::GivenUp(ErrorClass::H2Goaway, why));
-        }
         // A server may first announce that it will end the connection, and later give its last stream (section 6.8).
         self.last_answered = Some(self.last_answered.map_or(last, |earlier| earlier.min(last)));
-        Ok(Heard::Capacity)
+        match why {
+            code::NO_ERROR => Heard::Capacity,
+            _ => Heard::GivenUp(AnswerError::GivenUp(ErrorClass::H2Goaway, why)),
+        }
     }
 
     fn window(&mut self, id: u32, more: u32, sink: &mut Sink<'_, Streams>) -> Result<Heard, AnswerError> {

@@ -6,6 +6,9 @@ use webstone_measure::metrics::Handshake;
 use webstone_workload::load::ConnectionPolicy::{KeepAlive, PerPage, PerRequest};
 
 use super::*;
+use crate::h2::frames::{self, flag, kind};
+use crate::h2::hpack::encoder::{self, Literal};
+use crate::h2::session::Http2;
 use crate::session::AnswerError;
 use crate::simulated_tests::network::take_http1_request;
 
@@ -336,5 +339,79 @@ fn a_handshake_that_fails_has_its_class() {
         let measured = level(20 * MS).run_over::<Veil, Http1>(&mut peer, None);
         let found = errors(&measured);
         assert_eq!((found.len(), found[0].0, measured.counts.succeeded), (1, class, 0), "{welcome:?}");
+    }
+}
+
+/// A server of HTTP/2 over this layer. `ahead` comes with its greeting, and `first` before the answer to the first request
+/// of each connection.
+struct Framed {
+    ahead: Vec<u8>,
+    first: Vec<u8>,
+}
+
+impl Peer for Framed {
+    fn connect(&mut self, _: u64, _: &Address) -> Attempt {
+        Attempt::Stands { handshake_ns: MS, served_ns: MS }
+    }
+
+    fn take_request(&mut self, at_server: &mut Vec<u8>) -> Option<Vec<u8>> {
+        match at_server.starts_with(HELLO) {
+            true => Some(at_server.drain(..HELLO.len()).collect()),
+            false => take_record(at_server).map(|(_, plain)| plain),
+        }
+    }
+
+    fn answer(&mut self, _: u64, request: &[u8]) -> Vec<Act> {
+        if request == HELLO {
+            return vec![Act::Write([WELCOME, &record(DATA, &self.ahead)].concat())];
+        }
+        if !request.starts_with(frames::PREFACE) {
+            return vec![];
+        }
+        let (mut answer, mut block) = (self.first.clone(), Vec::new());
+        encoder::field(":status", b"200", Literal::Plain, &mut block);
+        let flags = flag::END_HEADERS | flag::END_STREAM;
+        frames::write_head(block.len(), kind::HEADERS, flags, 1, &mut answer);
+        answer.extend(block);
+        vec![Act::Wait(MS), Act::Write(record(DATA, &answer))]
+    }
+}
+
+/// All of them count, and the last may be cut.
+#[test]
+fn frames_may_come_with_the_end_of_the_handshake() {
+    let mut ahead = Vec::new();
+    frames::write_settings([], &mut ahead);
+    frames::write_numbers(kind::WINDOW_UPDATE, 0, &[1 << 20], &mut ahead);
+    frames::write_settings([(frames::setting::MAX_CONCURRENT_STREAMS, 7)], &mut ahead);
+    for cut in [ahead.len(), 9, 12, 22, 25] {
+        let mut level = Level::new(PerRequest, &["/"], 50 * MS);
+        level.spec.client.http = webstone_workload::load::HttpVersion::Http2;
+        let peer = Framed { ahead: ahead[..cut].to_vec(), first: ahead[cut..].to_vec() };
+        let measured = level.run_over::<Veil, Http2>(peer, None);
+        assert_eq!(errors(&measured), [], "{cut}");
+        assert!(measured.counts.succeeded > 10, "{cut}: {:?}", measured.counts);
+        assert_eq!(measured.http2.unwrap().allowed_min, Some(7), "{cut}");
+    }
+}
+
+/// A server that ends each connection before a request could be sent, with an error code or without.
+#[test]
+fn a_server_that_goes_away_at_once_has_an_end() {
+    for code in [frames::code::NO_ERROR, frames::code::ENHANCE_YOUR_CALM] {
+        let mut ahead = Vec::new();
+        frames::write_settings([], &mut ahead);
+        frames::write_numbers(kind::GOAWAY, 0, &[0, code], &mut ahead);
+        for clients in [1, 3] {
+            let mut level = Level::new(KeepAlive, &["/"], 100 * MS);
+            level.spec.client.http = webstone_workload::load::HttpVersion::Http2;
+            level.spec.client.clients_per_connection = clients;
+            level.clients = clients;
+            let peer = Framed { ahead: ahead.clone(), first: Vec::new() };
+            let measured = level.run_over::<Veil, Http2>(peer, None);
+            let found = errors(&measured);
+            assert_eq!((found.len(), found[0].0), (1, ErrorClass::H2Goaway), "{code} {clients}");
+            assert!(found[0].1 >= 5, "{code} {clients}: {found:?}");
+        }
     }
 }
