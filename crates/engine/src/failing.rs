@@ -159,6 +159,12 @@ impl<B: Backend, L: Layer, P: Session> Worker<B, L, P> {
     /// which would cost every successful request something, too.
     #[cold]
     pub(crate) fn fail_link_by(&mut self, index: u32, failure: AnswerError, now: u64) {
+        let awaits = |progress| matches!(progress, Progress::Sending | Progress::Receiving);
+        let exchanges = &self.links[index].exchanges;
+        // Without an answer that they could belong to, bytes are no error of a request.
+        if failure.is_surplus() && !(0..exchanges.slots()).any(|slot| awaits(exchanges.at(slot).progress)) {
+            self.recorder.surplus();
+        }
         self.fail_link(index, failure.class(), now, &|exchange| failure.describe::<P>(exchange));
     }
 

@@ -291,6 +291,11 @@ impl AnswerError {
         }
     }
 
+    /// Whether these are bytes that no request asked for.
+    pub(crate) fn is_surplus(&self) -> bool {
+        matches!(self, AnswerError::Surplus(_))
+    }
+
     /// What happened to an exchange, in words.
     pub(crate) fn describe<P: Session>(&self, exchange: &Exchange) -> String {
         match (self, exchange.received_bytes()) {

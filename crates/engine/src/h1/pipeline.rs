@@ -34,6 +34,8 @@ struct Turn {
     slot: u32,
     request: u32,
     is_head: bool,
+    /// Where the request begins in [`Pipelined::out`], as long as that has its last byte.
+    begun: usize,
 }
 
 /// See the module comment.
@@ -140,7 +142,7 @@ impl Session for Pipelined {
         if self.turns.is_empty() {
             self.parser = ResponseParser::new(request.is_head);
         }
-        self.turns.push_back(Turn { slot, request: number, is_head: request.is_head });
+        self.turns.push_back(Turn { slot, request: number, is_head: request.is_head, begun });
     }
 
     fn unsent<'a>(&'a self, _: &'a Plan, _: &'a Queue) -> &'a [u8] {
@@ -231,6 +233,9 @@ impl Session for Pipelined {
             }
             if self.parser.is_done() {
                 self.turns.pop_front();
+                if at < due.len() && !self.awaits_answer(sink.exchanges) {
+                    return Err(AnswerError::Surplus(due.len() - at));
+                }
                 self.parser = ResponseParser::new(self.turns.front().is_some_and(|next| next.is_head));
                 match (is_awaited, self.closes_with) {
                     // The server answers none of the others.
@@ -278,6 +283,17 @@ impl Session for Pipelined {
 
     fn is_passed_over(&self, slot: u32, _: &Queue) -> bool {
         self.closes_with.is_some_and(|last| last != slot)
+    }
+}
+
+impl Pipelined {
+    /// Whether the first request without an answer has been sent, at least in part. Nothing can answer one that was begun,
+    /// but is still in the buffer.
+    fn awaits_answer(&self, queue: &Queue) -> bool {
+        self.turns.front().is_some_and(|next| {
+            let is_sent = next.slot == GIVEN_UP || queue.at(next.slot).progress != Progress::Sending;
+            is_sent || next.begun < self.sent
+        })
     }
 }
 

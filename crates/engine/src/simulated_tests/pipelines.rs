@@ -87,3 +87,32 @@ fn bytes_that_nobody_asked_for_end_the_connection() {
     let measured = level(2, 2, 50 * MS).run_over::<Plain, Pipelined>(peer, None);
     assert!(measured.counts.connections > 3, "{:?}", measured.counts);
 }
+
+/// As without pipelining: bytes that come with the end of the last answer spoil it. They must not be taken for the answer to
+/// the request that follows, which has not been sent.
+#[test]
+fn bytes_after_the_last_answer_are_malformed() {
+    for (clients, extra) in [(1, 1), (2, 1), (2, 2), (3, 5)] {
+        let peer = server(2 * MS, move |_, _| {
+            vec![Act::Wait(MS), Act::Write([response(10), response(10).repeat(extra)].concat())]
+        });
+        let measured = level(clients, clients, 50 * MS).run_over::<Plain, Pipelined>(peer, None);
+        let (found, what) = (errors(&measured), format!("{clients} clients, {extra} more"));
+        assert_eq!((found.len(), found[0].0), (1, ErrorClass::Malformed), "{what}");
+        assert!(found[0].1 > 5 && measured.counts.succeeded < measured.lifetime.requests, "{what}");
+    }
+}
+
+#[test]
+fn bytes_that_come_between_requests_are_surplus() {
+    let mut level = level(1, 1, 95 * MS);
+    level.workload.pages[0].think = Nanos(5 * MS);
+    let peer = server(2 * MS, |_, _| {
+        vec![Act::Wait(MS), Act::Write(response(10)), Act::Wait(MS), Act::Write(b"more".to_vec())]
+    });
+    let measured = level.run_over::<Plain, Pipelined>(peer, None);
+    assert_eq!(errors(&measured), []);
+    // Connect, answer and think: 2, 3 and 5 ms; the latency of the connect is in its 2 ms.
+    let counts = measured.counts;
+    assert!(counts.surplus >= 8 && counts.connections - counts.surplus <= 2, "{counts:?}");
+}
