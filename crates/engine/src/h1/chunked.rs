@@ -16,15 +16,21 @@ enum Position {
     SizeStart,
     /// Within the digits.
     Size,
-    /// After them: white space or an extension, up to the end of the line.
+    /// After them: white space, which may come before an extension, and with which some servers fill up the line.
+    SizeBlank,
+    /// Within an extension, up to the end of the line.
     Extension,
+    /// After the carriage return of a chunk-size line.
+    SizeEnd,
     /// Within data; `remaining` bytes are still to come.
     Data,
     /// After data: at the line end that closes it.
     DataEnd,
     /// After the last chunk, at the start of a trailer line.
     TrailerStart,
-    /// Within a trailer line.
+    /// Within the name of a trailer field.
+    TrailerName,
+    /// Within its value, or in a folded line.
     Trailer,
     /// After the carriage return of the empty line that ends the body.
     TrailerEnd,
@@ -79,8 +85,10 @@ impl Chunked {
 
     fn framing_byte(&mut self, byte: u8) -> Result<(), &'static str> {
         self.line_bytes += 1;
-        let in_trailer =
-            matches!(self.position, Position::TrailerStart | Position::Trailer | Position::TrailerEnd);
+        let in_trailer = matches!(
+            self.position,
+            Position::TrailerStart | Position::TrailerName | Position::Trailer | Position::TrailerEnd
+        );
         if self.line_bytes > if in_trailer { TRAILER_BYTES_MAX } else { LINE_BYTES_MAX } {
             return Err(if in_trailer {
                 "trailers longer than 64 KiB"
@@ -98,12 +106,15 @@ impl Chunked {
                 Position::Size
             }
             (Position::SizeStart, _) => return Err("a chunk size that is not hexadecimal"),
-            (Position::Size | Position::Extension, b'\n') => {
+            (Position::Size | Position::SizeBlank | Position::Extension | Position::SizeEnd, b'\n') => {
                 self.line_bytes = 0;
                 if self.remaining == 0 { Position::TrailerStart } else { Position::Data }
             }
-            (Position::Size, b'\r' | b';' | b' ' | b'\t') => Position::Extension,
-            (Position::Size, _) => return Err("a chunk size that is not hexadecimal"),
+            (Position::SizeEnd, _) => return Err("a bare carriage return in a chunk-size line"),
+            (Position::Size | Position::SizeBlank | Position::Extension, b'\r') => Position::SizeEnd,
+            (Position::Size | Position::SizeBlank, b' ' | b'\t') => Position::SizeBlank,
+            (Position::Size | Position::SizeBlank, b';') => Position::Extension,
+            (Position::Size | Position::SizeBlank, _) => return Err("a chunk size that is not hexadecimal"),
             (Position::Extension, _) => Position::Extension,
             // The carriage return may be missing, as RFC 9112 section 2.2 lets a recipient accept a bare line feed.
             (Position::DataEnd, b'\r') if self.line_bytes == 1 => Position::DataEnd,
@@ -114,7 +125,13 @@ impl Chunked {
             (Position::DataEnd, _) => return Err("a chunk longer than its size"),
             (Position::TrailerStart, b'\n') => Position::Done,
             (Position::TrailerStart, b'\r') => Position::TrailerEnd,
-            (Position::TrailerStart, _) => Position::Trailer,
+            (Position::TrailerStart, b' ' | b'\t') if self.line_bytes > 1 => Position::Trailer,
+            (Position::TrailerStart, b':' | b' ' | b'\t') => return Err("a trailer without a name"),
+            (Position::TrailerStart, _) => Position::TrailerName,
+            (Position::TrailerName, b':') => Position::Trailer,
+            (Position::TrailerName, b' ' | b'\t') => return Err("white space in the name of a trailer"),
+            (Position::TrailerName, b'\n') => return Err("a trailer without a colon"),
+            (Position::TrailerName, _) => Position::TrailerName,
             (Position::Trailer, b'\n') => Position::TrailerStart,
             (Position::Trailer, _) => Position::Trailer,
             (Position::TrailerEnd, b'\n') => Position::Done,
@@ -168,6 +185,18 @@ mod tests {
     #[test]
     fn bare_line_feeds_are_accepted() {
         assert_eq!(decode(b"3\nabc\n0\n\n", 1).unwrap().0, b"abc");
+        assert_eq!(decode(b"3 ;x\nabc\n0\nT: x\n\n", 1).unwrap().0, b"abc");
+    }
+
+    #[test]
+    fn white_space_and_folded_lines_are_accepted_where_servers_send_them() {
+        for input in [
+            &b"3  \r\nabc\r\n0\t\r\n\r\n"[..],
+            b"3 ; name = \"value\"\r\nabc\r\n0\r\n\r\n",
+            b"3\r\nabc\r\n0\r\nT: x\r\n\tfolded\r\nU:\r\n\r\n",
+        ] {
+            assert_eq!(decode(input, 1).unwrap().0, b"abc", "{:?}", String::from_utf8_lossy(input));
+        }
     }
 
     #[test]
@@ -181,6 +210,16 @@ mod tests {
             b"5\r\nhello\r\r\n",
             b"10000000000000000\r\n",
             b"0\r\n\rX",
+            b"5 5\r\nhello\r\n0\r\n\r\n",
+            b"5\rjunk\n",
+            b"5\r\rX\n",
+            b"5 x\r\n",
+            b"5;a\rb\r\n",
+            b"0\r\nno colon\r\n\r\n",
+            b"0\r\nT\r\n\r\n",
+            b"0\r\n: x\r\n\r\n",
+            b"0\r\nT : x\r\n\r\n",
+            b"0\r\n folded first\r\n\r\n",
         ] {
             assert!(decode(input, 1).is_err(), "{:?}", String::from_utf8_lossy(input));
         }

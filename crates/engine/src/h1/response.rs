@@ -364,7 +364,16 @@ fn field(line: &[u8], fields: &mut Fields) -> Result<bool, Malformed> {
 /// The members of a comma-separated list, without surrounding white space.
 #[inline]
 fn tokens(value: &[u8]) -> impl Iterator<Item = &[u8]> {
-    value.split(|byte| *byte == b',').map(<[u8]>::trim_ascii).filter(|token| !token.is_empty())
+    value.split(|byte| *byte == b',').map(trimmed).filter(|token| !token.is_empty())
+}
+
+/// Without the white space that may surround a value: spaces and tabs only (RFC 9110 section 5.6.3).
+#[inline]
+fn trimmed(mut value: &[u8]) -> &[u8] {
+    while let [b' ' | b'\t', rest @ ..] | [rest @ .., b' ' | b'\t'] = value {
+        value = rest;
+    }
+    value
 }
 
 #[inline]
@@ -464,6 +473,7 @@ mod tests {
             ("HTTP/1.0 200 OK\r\n\r\nto the end", "to the end", 0),
             ("HTTP/1.1 200 OK\r\nTransfer-Encoding: gzip\r\n\r\nto the end", "to the end", 0),
             ("HTTP/1.1 200 OK\nContent-Length: 2, 2\n\nabc", "ab", 1),
+            ("HTTP/1.1 200 OK\r\nContent-Length:\t 2 ,\t2 \t\r\n\r\nab", "ab", 0),
         ] {
             let outcome = whole(text).unwrap();
             assert_eq!((outcome.body.as_slice(), outcome.left_over), (body.as_bytes(), left_over), "{text}");
@@ -495,6 +505,9 @@ mod tests {
             "HTTP/1.1 200 OK\r\nContent-Length : 5\r\n\r\n",
             "HTTP/1.1 200 OK\r\nContent-Length: 5\r\n 0\r\n\r\n",
             "HTTP/1.1 200 OK\r\n folded first\r\n\r\n",
+            "HTTP/1.1 200 OK\r\nContent-Length: 5\x0c\r\n\r\n",
+            "HTTP/1.1 200 OK\r\nContent-Length: 5\r\r\n\r\n",
+            "HTTP/1.1 200 OK\r\nContent-Length: \r5\r\n\r\n",
             "HTTP/1.0 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n",
             "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked, chunked\r\n\r\n",
             "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\nTransfer-Encoding: gzip, Chunked\r\n\r\n",
