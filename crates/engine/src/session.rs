@@ -291,9 +291,9 @@ impl AnswerError {
         }
     }
 
-    /// Whether these are bytes that no request asked for.
+    /// Whether these are bytes that no request asked for, if none is in progress.
     pub(crate) fn is_surplus(&self) -> bool {
-        matches!(self, AnswerError::Surplus(_))
+        matches!(self, AnswerError::Surplus(_) | AnswerError::Forbidden(ErrorClass::H2Protocol, _))
     }
 
     /// What happened to an exchange, in words.

@@ -249,6 +249,15 @@ impl Http2 {
         Ok(sink.exchanges.find(id))
     }
 
+    /// Whether a part of an answer may come on a stream that is over: only if this side has reset it (section 5.1).
+    #[cold]
+    fn may_be_late(&self, id: u32) -> Result<(), AnswerError> {
+        match self.resets.may_have(id) {
+            true => Ok(()),
+            false => Err(protocol("a part of an answer on a stream that the server has ended")),
+        }
+    }
+
     /// Fails an exchange whose answer is invalid. The connection stays usable.
     #[cold]
     fn spoilt(&mut self, slot: u32, what: &'static str, sink: &mut Sink<'_, Streams>) -> Heard {
@@ -281,6 +290,7 @@ impl Http2 {
         };
         let fields = fields.map_err(compression)?;
         let Some(slot) = slot else {
+            self.may_be_late(head.stream)?;
             self.is_no_flood()?;
             return Ok(Heard::Nothing);
         };
@@ -346,7 +356,7 @@ impl Http2 {
             frames::write_numbers(kind::WINDOW_UPDATE, 0, &[used], &mut self.out);
         }
         let Some(slot) = slot else {
-            // The rest of a stream that was reset.
+            self.may_be_late(id)?;
             if piece.is_empty() {
                 self.is_no_flood()?;
             }

@@ -4,6 +4,7 @@ pub mod frames;
 pub mod hpack;
 mod incoming;
 pub(crate) mod request;
+mod resets;
 pub(crate) mod session;
 pub(crate) mod single;
 mod streams;

@@ -15,6 +15,7 @@ use super::hpack::known_blocks::KnownBlocks;
 use super::hpack::{TABLE_BYTES, encoder};
 use super::incoming::Incoming;
 use super::request::Variant;
+use super::resets::Resets;
 use super::streams::Streams;
 use crate::exchange::{Exchanges, Progress};
 use crate::plan::Plan;
@@ -58,6 +59,7 @@ pub(crate) struct Http2 {
     pub(super) send_window: i64,
     /// Slots with a body that is not completely in `out`.
     sending: VecDeque<u32>,
+    pub(super) resets: Resets,
     is_last: bool,
     /// The last stream that the server will answer, once it has said so.
     pub(super) last_answered: Option<u32>,
@@ -135,6 +137,7 @@ impl Session for Http2 {
         self.peer = PeerSettings::default();
         self.send_window = frames::WINDOW_BYTES.into();
         self.sending.clear();
+        self.resets.clear();
         self.is_last = false;
         self.last_answered = None;
         self.out.extend_from_slice(frames::PREFACE);
@@ -324,6 +327,7 @@ impl Http2 {
         let id = streams.slot(slot).id;
         if id > 0 {
             frames::write_numbers(kind::RST_STREAM, id, &[code], &mut self.out);
+            self.resets.add(id);
             self.close(slot, streams);
         }
     }

@@ -1,11 +1,13 @@
 //! What HTTP/2 servers may do, and what they may not, besides single frames: with a peer that speaks frame by frame.
 
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
+use std::time::Duration;
 
-use super::frame_peer::{Act, END, Peer, answer, data, get, h2, numbers, settings, succeeds};
-use super::peer::{errors, one_page, run};
+use super::frame_peer::{Act, END, Peer, answer, data, get, h2, headers, numbers, settings, succeeds};
+use super::peer::{errors, impatient, one_page, run};
 use webstone_engine::h2::frames::{kind, setting};
 use webstone_measure::errors::ErrorClass;
+use webstone_measure::units::Nanos;
 use webstone_workload::load::ConnectionPolicy::KeepAlive;
 
 /// The window of a connection before its first WINDOW_UPDATE, in bytes.
@@ -83,4 +85,44 @@ fn a_server_that_always_goes_away_has_an_end() {
         let outcome = run(&spec, &one_page(get(None)), 3);
         assert_eq!(errors(&outcome), [(ErrorClass::H2Goaway, 6)]);
     }
+}
+
+/// RFC 9113, section 5.1: a stream that the server has ended brings nothing more.
+#[test]
+fn frames_on_a_stream_that_the_server_has_ended_are_a_violation() {
+    for misdeed in [|id| data(id, 0, b"more"), |id| headers(id, END, &[(":status", "200")])] {
+        let peer = Peer::start(settings(&[]), move |seen| {
+            vec![Act::Write([answer(seen.stream), misdeed(seen.stream)].concat())]
+        });
+        // The second request of each connection has begun when the frame after the first answer is read.
+        let outcome = run(&h2(&peer.url, KeepAlive, 4), &one_page(get(Some(2))), 1);
+        assert_eq!(errors(&outcome), [(ErrorClass::H2Protocol, 2)]);
+        assert_eq!((outcome.measured.counts.succeeded, outcome.measured.counts.connections), (2, 2));
+        // Later, with no request in progress.
+        let peer = Peer::start(settings(&[]), move |seen| {
+            let later = Act::Wait(Duration::from_millis(50));
+            vec![Act::Write(answer(seen.stream)), later, Act::Write(misdeed(seen.stream))]
+        });
+        let mut workload = one_page(get(Some(2)));
+        workload.pages[0].think = Nanos::from_millis(500);
+        let outcome = run(&h2(&peer.url, KeepAlive, 3), &workload, 1);
+        succeeds(&outcome, 3);
+        assert_eq!((outcome.measured.counts.surplus, outcome.measured.counts.connections), (2, 3));
+    }
+}
+
+/// The client gave the request up, and the answer was on its way.
+#[test]
+fn frames_on_a_stream_that_the_client_has_reset_are_ignored() {
+    let peer = Peer::start(settings(&[]), |seen| match seen.number {
+        2 => vec![Act::Wait(Duration::from_millis(1_500)), Act::Write(answer(seen.stream))],
+        _ => vec![Act::Write(answer(seen.stream))],
+    });
+    let class = ErrorClass::FirstByteTimeout;
+    let mut spec = impatient(h2(&peer.url, KeepAlive, 4), class);
+    spec.load.drain = Nanos::from_secs(5);
+    let outcome = run(&spec, &one_page(get(Some(2))), 1);
+    assert_eq!(errors(&outcome), [(class, 1)]);
+    assert_eq!((outcome.measured.counts.succeeded, outcome.measured.counts.connections), (3, 1));
+    assert!(peer.log.lock().unwrap().goaways.is_empty());
 }
