@@ -126,3 +126,15 @@ fn frames_on_a_stream_that_the_client_has_reset_are_ignored() {
     assert_eq!((outcome.measured.counts.succeeded, outcome.measured.counts.connections), (3, 1));
     assert!(peer.log.lock().unwrap().goaways.is_empty());
 }
+
+/// RFC 9113, section 8.2.1.
+#[test]
+fn white_space_around_a_value_is_a_violation() {
+    for value in [" y", "y ", "\ty", "y\t", " "] {
+        let peer = Peer::start(settings(&[]), move |seen| {
+            vec![Act::Write(headers(seen.stream, END, &[(":status", "200"), ("x", value)]))]
+        });
+        let outcome = run(&h2(&peer.url, KeepAlive, 2), &one_page(get(None)), 1);
+        assert_eq!(errors(&outcome), [(ErrorClass::H2Protocol, 2)], "{value:?}");
+    }
+}

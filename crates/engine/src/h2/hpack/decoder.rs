@@ -297,7 +297,9 @@ impl Fields {
             }
             Name::Pseudo => "a pseudo-header field that responses do not have",
             Name::Connection => "a connection-specific header field of HTTP/1",
-            Name::Wrong => "an invalid header field: capital letters or control characters",
+            Name::Wrong => {
+                "an invalid header field: capital letters, control characters, or white space around the value"
+            }
         };
         self.problem = self.problem.or(Some(problem));
     }
@@ -362,17 +364,27 @@ impl Coded<'_> {
             })?;
             number = digits.filter(|_| length > 0).unwrap_or(u64::MAX);
         } else if self.is_huffman {
+            let mut last = b'\0';
             self.each(|byte| {
-                is_wrong |= matches!(byte, b'\0' | b'\r' | b'\n');
+                is_wrong |= matches!(byte, b'\0' | b'\r' | b'\n') || (length == 0 && is_blank(byte));
                 length += 1;
+                last = byte;
             })?;
+            is_wrong |= is_blank(last);
         } else {
-            is_wrong = memchr::memchr3(b'\0', b'\r', b'\n', self.bytes).is_some();
+            let ends = [self.bytes.first(), self.bytes.last()];
+            is_wrong = memchr::memchr3(b'\0', b'\r', b'\n', self.bytes).is_some()
+                || ends.into_iter().flatten().any(|byte| is_blank(*byte));
             length = self.bytes.len() as u32;
         }
         let kind = if is_wrong { Name::Wrong } else { name.name };
         Ok(Entry { number, name: kind, value_bytes: length, name_bytes: name.name_bytes })
     }
+}
+
+/// No value begins or ends with one (RFC 9113, section 8.2.1; RFC 9110, section 5.5).
+fn is_blank(byte: u8) -> bool {
+    matches!(byte, b' ' | b'\t')
 }
 
 /// Takes an integer whose prefix is in the lowest bits of the first byte.

@@ -165,3 +165,18 @@ fn known_blocks_leave_the_same_table() {
         assert_eq!((plain.bytes, plain.entries.len()), (knowing.bytes, knowing.entries.len()));
     }
 }
+
+#[test]
+fn values_with_white_space_around_them_are_wrong_in_either_coding() {
+    for (value, is_wrong) in
+        [("a b\tc", false), ("", false), (" a", true), ("a ", true), ("\ta", true), ("a\t", true)]
+    {
+        let mut coded = Vec::new();
+        huffman::encode(value.as_bytes(), &mut coded);
+        let name = Coded { bytes: b"x", is_huffman: false }.name().unwrap();
+        for (bytes, is_huffman) in [(value.as_bytes(), false), (&coded, true)] {
+            let entry = Coded { bytes, is_huffman }.value_of(name).unwrap();
+            assert_eq!(entry.name == Name::Wrong, is_wrong, "{value:?} {is_huffman}");
+        }
+    }
+}
