@@ -2,6 +2,7 @@
 
 use std::io;
 use std::net::SocketAddr;
+use std::ops::Range;
 
 use webstone_measure::errors::ErrorClass;
 use webstone_workload::route::ProxyProtocol;
@@ -251,7 +252,7 @@ impl<B: Backend, L: Layer, P: Session> Worker<B, L, P> {
                         self.recorder.received(taken);
                         self.note_handshake(index, now);
                         // The bytes that the layer took may hold the session's first ones, too.
-                        if is_open { self.hear(index, taken..n, now) } else { Ok(None) }
+                        if is_open { self.hear_first(index, taken..n, now) } else { Ok(()) }
                     });
                     if let Err(failure) = heard {
                         // The layer sends the server an alert. If the socket does not take it, the server gets none.
@@ -277,6 +278,20 @@ impl<B: Backend, L: Layer, P: Session> Worker<B, L, P> {
         }
         if let Err(error) = self.send_for_layer(index) {
             self.broken(index, &error, now);
+        }
+    }
+
+    /// Reads what came with the end of the handshake. On a link that carries one exchange at a time, its request has not been
+    /// sent yet, so that nothing can answer it.
+    fn hear_first(&mut self, index: u32, wire: Range<usize>, now: u64) -> Result<(), AnswerError> {
+        if P::Exchanges::MANY {
+            return self.hear(index, wire, now).map(drop);
+        }
+        self.recorder.received(wire.len());
+        let bytes = &self.backend.bytes(wire.end)[wire.start..];
+        match self.links[index].layer.unseal(bytes, &mut self.layers)? {
+            0 => Ok(()),
+            _ => Err(AnswerError::Malformed("bytes before the first request")),
         }
     }
 

@@ -1,4 +1,4 @@
-//! Where a TLS connection begins and ends: the client acts on close_notify.
+//! Where a TLS connection begins and ends: the client acts on close_notify, and on bytes that nobody asked for.
 
 use super::peer::{errors, file, impatient, one_page, run, spec};
 use super::tls_peer::{End, Identity, Script, TlsPeer};
@@ -53,4 +53,17 @@ fn a_kept_connection_that_the_server_has_ended_is_not_used() {
         assert_eq!((counts.connections, counts.stale_retries, counts.surplus), (3, 0, 0), "{ends:?}");
         assert!(peer.seen().notified >= 2, "{ends:?}: {:?}", peer.seen());
     }
+}
+
+/// An answer that comes before its request answers nothing.
+#[test]
+fn bytes_with_the_end_of_the_handshake_are_malformed() {
+    let identity = here();
+    let mut config = identity.config(false);
+    config.send_half_rtt_data = true;
+    let script = Script { answer: ANSWER.into(), ahead: ANSWER.into(), ..Script::default() };
+    let peer = TlsPeer::start(config, move |_| script.clone());
+    let outcome = run(&trusting(&peer, &identity, KeepAlive, 3), &one_page(vec![file("/x", Some(5))]), 1);
+    assert_eq!(errors(&outcome), [(ErrorClass::Malformed, 3)], "{:?}", outcome.measured.errors);
+    assert!(peer.seen().requests.is_empty());
 }

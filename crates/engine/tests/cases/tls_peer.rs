@@ -101,6 +101,8 @@ pub(crate) struct Script {
     pub(crate) early_answer: Vec<u8>,
     /// Writes these bytes unencrypted after each answer.
     pub(crate) raw: Vec<u8>,
+    /// Writes these bytes with the end of its handshake.
+    pub(crate) ahead: Vec<u8>,
     /// Ends the connection after each answer.
     pub(crate) ends: Option<End>,
 }
@@ -230,6 +232,9 @@ fn serve(
                 stream.write_all(&flight[..bytes.min(flight.len())])?;
                 return end(&mut stream);
             }
+        }
+        if was_handshaking && tls.wants_write() {
+            tls.writer().write_all(&script.ahead)?;
         }
         if !tls.is_handshaking() && !std::mem::replace(&mut is_counted, true) {
             let mut seen = seen.lock().unwrap();
