@@ -113,28 +113,40 @@ fn an_agents_server_is_counted_in_the_slices_that_are_kept() {
     }
 }
 
+/// An agent that dies leaves the window without the server's figures; nothing else is lost.
+#[test]
+fn an_agent_that_dies_between_slices_costs_the_servers_figures_alone() {
+    let dir = tempfile::tempdir().unwrap();
+    let server = Server::start(dir.path(), &["--threads", "1", "--cpus", "0"]);
+    let (agent, file) = traced(dir.path());
+    let load =
+        ["-R", "200", "-c", "3", "-d", "5s", "--warmup", "200ms", "--retries", "0", "-q", "--no-store"];
+    let watched = ["--server-agent", &agent, "--events", "events", "--format", "json"];
+    let run = Running::start(dir.path(), &[&["run", &server.url], &load[..], &watched].concat());
+    run.wait_for_window(&dir.path().join("events"));
+    std::thread::sleep(Duration::from_millis(1_400));
+    signal("KILL", pid_in(&file));
+    let record = json(&run.end());
+    let level = &record["iterations"][0];
+    let missing = level["server_missing"].as_str().unwrap();
+    assert!(missing.starts_with("it ended: killed by signal 9"), "{missing}");
+    assert_eq!((&level["server"], &level["server_host"]), (&Value::Null, &Value::Null));
+    let measured = &level["measured"];
+    assert_eq!((&measured["left_out"], number(&measured["window_ns"])), (&Value::Null, 5_000_000_000));
+    assert_eq!(number(&measured["open_loop"]["planned"]), 1_000);
+    for check in level["identities"].as_array().unwrap() {
+        assert_eq!(check["holds"], true, "{check}");
+    }
+}
+
 /// One of two agents is stopped for a third of a second: both leave the same slices out, and what is left adds up.
 #[test]
 fn a_slice_in_which_one_agent_was_stopped_is_left_out_on_both() {
     let dir = tempfile::tempdir().unwrap();
     let Some(agents) = two(dir.path()) else { return };
     let server = Server::start(dir.path(), &["--threads", "1"]);
-    let load = [
-        "-K",
-        "-R",
-        "400",
-        "-c",
-        "20",
-        "-d",
-        "5s",
-        "--warmup",
-        "200ms",
-        "--retries",
-        "0",
-        "--events",
-        "events",
-    ];
-    let more = [&load[..], &["--format", "json"]].concat();
+    let load = ["-K", "-R", "400", "-c", "20", "-d", "5s", "--warmup", "200ms", "--retries", "0"];
+    let more = [&load[..], &["--events", "events", "--format", "json"]].concat();
     let controller = Running::start(dir.path(), &run(&server.url, &agents, &more));
     controller.wait_for_window(&dir.path().join("events"));
     std::thread::sleep(Duration::from_millis(1_300));

@@ -63,9 +63,9 @@ def ordinary(ask):
     elif kind == "Close":
         host = {"elapsed_ns": time.monotonic_ns() - opened, "tcp": None, "cpus": [], "interfaces": [], "ports": None,
                 "descriptors": None, "descriptors_max": None}
-        answer(number, {"Closed": closed(host)})
+        answer(number, {"Closed": {"window": window(host), "last_slice": None}})
     else: answer(number, {"Found": {"ports": kind["Find"]["ports"]["numbers"], "identity": {"network": None, "sockets": [], "processes": []}, "listens": True, "cpus": [0], "strange": [], "environment": {}, "boot": None}})
-def closed(host): return {"host": host, "server": None, "behind": {"nanos": 0}}
+def window(host): return {"host": host, "server": None, "age": {"nanos": 0}}
 "#;
 
 #[test]
@@ -93,8 +93,8 @@ fn an_agent_whose_standard_error_is_one_endless_line() {
 #[test]
 fn an_agent_that_reports_more_cpu_time_than_there_was() {
     let dir = tempfile::tempdir().unwrap();
-    let absurd = "def closed(host):\n    host[\"cpus\"] = [{\"cpu\": 0, \"busy_ns\": 2**63, \"idle_ns\": 2**62}]\n    \
-                  return {\"host\": host, \"server\": {\"user_ns\": 2**63, \"system_ns\": 0}, \"behind\": {\"nanos\": 0}}\n\
+    let absurd = "def window(host):\n    host[\"cpus\"] = [{\"cpu\": 0, \"busy_ns\": 2**63, \"idle_ns\": 2**62}]\n    \
+                  return {\"host\": host, \"server\": {\"user_ns\": 2**63, \"system_ns\": 0}, \"age\": {\"nanos\": 0}}\n\
                   while True: ordinary(asked())\n";
     let Some(said) = with_agent(dir.path(), &format!("{AGENT}{absurd}")) else { return };
     assert!(said.code == 0 || said.code == 4, "{said:?}");

@@ -2,18 +2,18 @@
 //! protocol. A run never waits for it while load is made: a question at the start or end of a window, or of a slice of it, is a few
 //! bytes written to a pipe; the thread that reads answers notes their times, and they are evaluated when they have come.
 
-use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::collections::{BTreeMap, BTreeSet};
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, UdpSocket};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, sync_channel};
 use std::time::{Duration, Instant};
 
 use tracing::{debug, info};
-use webstone_judge::plausible;
 use webstone_model::event::Phase;
-use webstone_model::record::{AgentRecord, HostUse, ProcessUse, ServerHostUse, ServerUse};
+use webstone_model::record::AgentRecord;
 
 use super::frames::{FrameError, send};
-use super::messages::{Answer, Ask, Behind, Closed, Find, Found, Identity, Numbered, SliceEnded};
+use super::level_watch::{Elsewhere, LevelWatch, Question};
+use super::messages::{Answer, Ask, Find, Found, Identity, Numbered};
 use super::process::{AgentError, AgentProcess, Arrival, Asking, Failure, plain, same_protocol};
 use crate::attended::quoted;
 use crate::environment::{ServerHost, boot};
@@ -37,11 +37,6 @@ const POLL: Duration = Duration::from_millis(50);
 const ECHOES: usize = 5;
 /// Round trips above which no slices are asked for: most readings would be too late for theirs.
 const ROUND_TRIP_NS_MAX_OF_SLICES: u64 = 20_000_000;
-/// Share of a window, or slice, in percent: readings that may be later than this do not count for it.
-const LATE_PERCENT_MAX: f64 = 5.0;
-/// Two clocks may differ by this share, in percent, plus a constant.
-const CLOCKS_PERCENT_MAX: f64 = 1.0;
-const CLOCKS_SLACK: Duration = Duration::from_millis(2);
 
 /// What an agent must know at its start.
 #[derive(Clone, Debug)]
@@ -68,84 +63,6 @@ pub(super) struct Introduced {
     pub(super) identity: Identity,
 }
 
-/// What the server and its host used during a window.
-#[derive(Clone, Debug)]
-pub(super) struct Elsewhere {
-    /// What the host did.
-    pub host: ServerHostUse,
-    /// `None` where its processes could not be seen.
-    pub server: Option<ServerUse>,
-}
-
-impl Elsewhere {
-    /// The same, unless its readings may have been too late for a window, or a slice, of this length.
-    pub(super) fn on_time(self, (what, ns): (&str, u64)) -> Result<Elsewhere, String> {
-        let delay_ns = self.host.opening_delay_ns_max + self.host.close_delay_ns_max;
-        let percent = delay_ns as f64 * 100.0 / ns.max(1) as f64;
-        if percent <= LATE_PERCENT_MAX {
-            return Ok(self);
-        }
-        Err(format!(
-            "its samples were up to {:.1} ms late, more than {LATE_PERCENT_MAX:.0} % of the {what}",
-            delay_ns as f64 / 1e6
-        ))
-    }
-}
-
-/// A question, and its answer once that has come.
-#[derive(Debug)]
-struct Question {
-    asked: Instant,
-    answer: Option<(Answer, Duration)>,
-}
-
-/// A reading of an agent: when it was asked for, and how much later it was at most.
-#[derive(Clone, Copy, Debug)]
-struct Reading {
-    asked: Instant,
-    delay: Duration,
-}
-
-impl Reading {
-    /// Of an answer that took some time, and says how long before it the reading was taken.
-    fn of(asked: Instant, took: Duration, behind: Behind) -> Reading {
-        Reading { asked, delay: took.saturating_sub(Duration::from_nanos(behind.nanos)) }
-    }
-
-    /// What was used from this reading to a later one, if that can be.
-    fn until(self, later: Reading, host: HostUse, server: Option<ServerUse>) -> Result<Elsewhere, String> {
-        let apart = later.asked.saturating_duration_since(self.asked);
-        clocks_agree(host.elapsed_ns, (apart.saturating_sub(self.delay), apart + later.delay))?;
-        plausible::of_host(&host)?;
-        plausible::of_server(server.as_ref(), &host, host.elapsed_ns)?;
-        let server =
-            server.map(|server| ServerUse { processes: server.processes.map(ProcessUse::bounded), ..server });
-        let host = ServerHostUse {
-            host,
-            opening_delay_ns_max: self.delay.as_nanos() as u64,
-            close_delay_ns_max: later.delay.as_nanos() as u64,
-            ..ServerHostUse::default()
-        };
-        Ok(Elsewhere { host, server })
-    }
-}
-
-/// What is asked in a level, by the numbers of the questions, and what was used.
-#[derive(Debug, Default)]
-struct LevelWatch {
-    opening: Option<u64>,
-    close: Option<u64>,
-    /// Slices whose end was asked for and is not evaluated.
-    slices: VecDeque<(usize, u64)>,
-    opened: Option<Reading>,
-    /// The last reading that was evaluated.
-    last_read: Option<Reading>,
-    /// What was used in slices that were asked for, in the last one, and in the whole window.
-    in_slices: BTreeMap<usize, Result<Elsewhere, String>>,
-    in_last_slice: Option<Result<Elsewhere, String>>,
-    in_window: Option<Result<Elsewhere, String>>,
-}
-
 /// An agent that watches the server under test on its own host.
 pub(super) struct ServerAgent {
     process: AgentProcess,
@@ -153,7 +70,7 @@ pub(super) struct ServerAgent {
     numbers: u64,
     /// Those that have not been evaluated.
     questions: BTreeMap<u64, Question>,
-    /// How its output ended, if that was met when nobody could wait for what the process says of it.
+    /// How its output ended, until somebody may wait for what the process says of it.
     ended: Option<FrameError>,
     /// Why it answers no more.
     lost: Option<Failure>,
@@ -270,24 +187,17 @@ impl ServerAgent {
     /// A slice of the window has ended, which is not the last.
     pub(super) fn end_slice(&mut self, slice: usize) {
         let number = self.ask(Ask::Slice);
-        self.level.slices.push_back((slice, number));
+        self.level.ends_slice(slice, number);
     }
 
-    /// What was used in a slice whose end was asked for, or in the last one, or why that is unknown; `None` until it has answered. Never
-    /// waits.
+    /// What was used in a slice that has ended, or why that is unknown; `None` until it has answered. Never waits.
     pub(super) fn in_slice(&mut self, slice: usize) -> Option<Result<Elsewhere, String>> {
         self.hear_answers();
         self.evaluate();
-        if let Some(used) = self.level.in_slices.get(&slice) {
+        if let Some(used) = self.level.in_slice(slice) {
             return Some(used.clone());
         }
-        let asked = self.level.slices.iter().find(|(it, _)| *it == slice).map(|(_, number)| *number);
-        if asked.is_none()
-            && let Some(used) = &self.level.in_last_slice
-        {
-            return Some(used.clone());
-        }
-        let question = self.questions.get(&asked.or(self.level.close)?);
+        let question = self.questions.get(&self.level.question_of(slice)?);
         match question.filter(|_| self.lost.is_none() && self.ended.is_none()) {
             Some(question) if question.asked.elapsed() < ANSWER_PATIENCE => None,
             Some(_) => Some(Err("it did not say in time what was used".to_owned())),
@@ -297,7 +207,7 @@ impl ServerAgent {
 
     /// Slices up to this one are not asked for again.
     pub(super) fn forget_slices(&mut self, last: usize) {
-        self.level.in_slices.retain(|slice, _| *slice > last);
+        self.level.forget_slices(last);
     }
 
     /// What was used during the window, or why that is unknown. Call it when the level has ended.
@@ -308,7 +218,7 @@ impl ServerAgent {
             if let Some(failure) = &self.lost {
                 return Err(format!("it {}", failure.how));
             }
-            if let Some(used) = self.level.in_window.take() {
+            if let Some(used) = self.level.take_window() {
                 return used;
             }
             if let Err(failure) = self.next(until, interrupt).and_then(|arrival| self.heard(arrival)) {
@@ -317,45 +227,8 @@ impl ServerAgent {
         }
     }
 
-    /// Evaluates what it has answered in this level, in the order of the questions.
     fn evaluate(&mut self) {
-        let level = &mut self.level;
-        let mut unexpected_answer = None;
-        match answered(level.opening, &mut self.questions) {
-            Some((Answer::Opened(behind), asked, took)) => {
-                level.opened = Some(Reading::of(asked, took, behind));
-                level.last_read = level.opened;
-            }
-            Some((other, ..)) => unexpected_answer = Some(other),
-            None => {}
-        }
-        while let Some((slice, number)) = level.slices.front().copied()
-            && let Some((answer, asked, took)) = answered(Some(number), &mut self.questions)
-        {
-            level.slices.pop_front();
-            match answer {
-                Answer::Slice(ended) => {
-                    let read = Reading::of(asked, took, ended.behind);
-                    let used = of_slice(level.last_read.replace(read), read, *ended);
-                    level.in_slices.insert(slice, used);
-                }
-                other => unexpected_answer = Some(other),
-            }
-        }
-        match answered(level.close, &mut self.questions) {
-            Some((Answer::Closed(closed), asked, took)) => {
-                let Closed { host, server, behind, last } = *closed;
-                let read = Reading::of(asked, took, behind);
-                level.in_last_slice = last.map(|last| of_slice(level.last_read, read, last));
-                level.in_window = Some(match level.opened {
-                    Some(opened) => opened.until(read, host, server),
-                    None => Err("the window closed before the agent saw it open".to_owned()),
-                });
-            }
-            Some((other, ..)) => unexpected_answer = Some(other),
-            None => {}
-        }
-        if let Some(answer) = unexpected_answer {
+        if let Err(answer) = self.level.evaluate(&mut self.questions) {
             self.lost.get_or_insert(unexpected(&answer).into());
         }
     }
@@ -453,22 +326,6 @@ impl ServerAgent {
     }
 }
 
-/// Takes a question that has been answered: the answer, when it was asked, and how long it took.
-fn answered(
-    number: Option<u64>,
-    questions: &mut BTreeMap<u64, Question>,
-) -> Option<(Answer, Instant, Duration)> {
-    let (answer, took) = questions.get_mut(&number?)?.answer.take()?;
-    Some((answer, questions.remove(&number?)?.asked, took))
-}
-
-/// What was used in a slice, if its readings were on time.
-fn of_slice(before: Option<Reading>, end: Reading, used: SliceEnded) -> Result<Elsewhere, String> {
-    let before = before.ok_or("the slice ended before the agent saw the window open")?;
-    let elapsed_ns = used.host.elapsed_ns;
-    before.until(end, used.host, used.server)?.on_time(("slice", elapsed_ns))
-}
-
 fn unexpected(answer: &Answer) -> String {
     let text = format!("{answer:?}");
     format!("broke the protocol: it answered {}", text.chars().take(40).collect::<String>())
@@ -500,19 +357,6 @@ fn unseen(found: &Found) -> Option<String> {
             "nothing listens on {port} where the agent runs, so the server's own figures are missing"
         )),
     }
-}
-
-/// Whether the time between two readings by the agent's clock agrees with the time between two moments here.
-fn clocks_agree(elapsed_ns: u64, bounds: (Duration, Duration)) -> Result<(), String> {
-    let elapsed = Duration::from_nanos(elapsed_ns);
-    let slack = CLOCKS_SLACK + bounds.1.mul_f64(CLOCKS_PERCENT_MAX / 100.0);
-    if elapsed + slack >= bounds.0 && elapsed <= bounds.1 + slack {
-        return Ok(());
-    }
-    Err(format!(
-        "its clock counted {elapsed:.2?} between two samples that were {:.2?} to {:.2?} apart by the clock here",
-        bounds.0, bounds.1
-    ))
 }
 
 /// The source address of packets to an address. None is sent.

@@ -67,9 +67,9 @@ pub(super) enum Answer {
     /// To [`Ask::Level`].
     Ready,
     /// To [`Ask::Open`].
-    Opened(Behind),
+    Opened(Age),
     /// To [`Ask::Slice`].
-    Slice(Box<SliceEnded>),
+    Slice(Box<Interval>),
     /// To [`Ask::Close`].
     Closed(Box<Closed>),
     /// From the role that makes load.
@@ -82,7 +82,7 @@ pub(super) enum Answer {
 /// how late it was.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub(super) struct Behind {
+pub(super) struct Age {
     pub(super) nanos: u64,
 }
 
@@ -118,28 +118,24 @@ pub(super) struct Identity {
     pub(super) processes: BTreeSet<(String, u32)>,
 }
 
-/// What was used in a slice of a window.
+/// What was used between two readings.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub(super) struct SliceEnded {
+pub(super) struct Interval {
     /// By the host.
     pub(super) host: HostUse,
     /// By the server; `None` where its processes could not be read both times.
     pub(super) server: Option<ServerUse>,
-    /// When its end was read.
-    pub(super) behind: Behind,
+    /// Of the second reading.
+    pub(super) age: Age,
 }
 
 /// What was used in a window.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct Closed {
-    /// By the host.
-    pub(super) host: HostUse,
-    /// By the server; `None` where its processes could not be read both times.
-    pub(super) server: Option<ServerUse>,
-    /// When the last reading was taken.
-    pub(super) behind: Behind,
-    /// What was used in the last slice, if slices were asked for.
-    pub(super) last: Option<SliceEnded>,
+    /// In all of it.
+    pub(super) window: Interval,
+    /// In its last slice, if the ends of others were asked for.
+    pub(super) last_slice: Option<Interval>,
 }

@@ -18,14 +18,14 @@ use webstone_model::record::{HostUse, ServerUse};
 
 use super::frames::{FrameError, Frames, Greeting, greet, greeted, pieces, send};
 use super::load::{Echoed, LoadAnswer, LoadAsk};
-use super::messages::{Answer, Ask, Behind, Closed, Find, Found, Identity, Numbered, PROTOCOL, SliceEnded};
+use super::messages::{Age, Answer, Ask, Closed, Find, Found, Identity, Interval, Numbered, PROTOCOL};
 use crate::endpoint::is_this_host;
 use crate::environment;
 use crate::host_use::links_towards;
 use crate::listeners::{self, Ports};
 use crate::machine::Root;
 use crate::process_tree::ProcessTree;
-use crate::window::{SliceUse, Used, Watched, Window};
+use crate::window::{Used, Watched, Window};
 
 /// An agent that makes load ends when it hears nothing for this long: its controller is gone, or cannot be reached.
 pub const LEASE: Duration = Duration::from_secs(15);
@@ -349,23 +349,25 @@ fn level(
         match ask.message {
             Ask::Open => {
                 window.look(Phase::Measuring);
-                voice.answer(ask.number, Answer::Opened(behind(window.read_at())))?;
+                voice.answer(ask.number, Answer::Opened(age(window.read_at())))?;
             }
             Ask::Slice if window.until_look().is_some() => {
-                let used = window.end_slice();
                 has_slices = true;
-                let answer = Answer::Slice(Box::new(slice_ended(used, behind(window.read_at()))));
-                voice.answer(ask.number, answer)?;
+                let used = window.end_slice();
+                let slice = interval(used.host, used.server, window.read_at());
+                voice.answer(ask.number, Answer::Slice(Box::new(slice)))?;
             }
             Ask::Close => {
                 window.look(Phase::Draining);
                 let read_at = window.read_at();
-                let last = has_slices.then(|| slice_ended(window.end_slice(), behind(read_at)));
+                let last_slice = has_slices.then(|| window.end_slice());
                 let used = window.used();
                 let window_ns = used.host.elapsed_ns;
                 let (Used { host, server, .. }, _) = used.on_time(window_ns);
-                let server = Some(server).filter(|server| is_seen && server.processes.is_some());
-                let closed = Closed { host: without_own(host), server, behind: behind(read_at), last };
+                let closed = Closed {
+                    window: interval(host, Some(server).filter(|_| is_seen), read_at),
+                    last_slice: last_slice.map(|used| interval(used.host, used.server, read_at)),
+                };
                 voice.answer(ask.number, Answer::Closed(Box::new(closed)))?;
                 return Ok(None);
             }
@@ -374,19 +376,16 @@ fn level(
     }
 }
 
-fn slice_ended(used: SliceUse, behind: Behind) -> SliceEnded {
-    let server = used.server.filter(|server: &ServerUse| server.processes.is_some());
-    SliceEnded { host: without_own(used.host), server, behind }
+/// As it is told; `read_at`: when its second reading was taken.
+fn interval(host: HostUse, server: Option<ServerUse>, read_at: Instant) -> Interval {
+    // Those would be the agent's own.
+    let host = HostUse { ports: None, descriptors: None, descriptors_max: None, ..host };
+    Interval { host, server: server.filter(|server| server.processes.is_some()), age: age(read_at) }
 }
 
-/// Without what would be the agent's own.
-fn without_own(host: HostUse) -> HostUse {
-    HostUse { ports: None, descriptors: None, descriptors_max: None, ..host }
-}
-
-fn behind(read_at: Instant) -> Behind {
+fn age(read_at: Instant) -> Age {
     let elapsed: Duration = read_at.elapsed();
-    Behind { nanos: elapsed.as_nanos() as u64 }
+    Age { nanos: elapsed.as_nanos() as u64 }
 }
 
 #[cfg(test)]

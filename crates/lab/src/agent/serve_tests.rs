@@ -113,14 +113,15 @@ fn questions_are_answered_in_their_order_and_senseless_ones_refused() {
         let Answer::Closed(closed) = asked(&mut stream, numbers.next().unwrap(), Ask::Close) else {
             panic!("it closes")
         };
-        let elapsed = Duration::from_nanos(closed.host.elapsed_ns);
+        let elapsed = Duration::from_nanos(closed.window.host.elapsed_ns);
         assert!(elapsed >= Duration::from_millis(pause_ms) && elapsed <= since.elapsed(), "{elapsed:?}");
         closed
     };
-    let closed = [1_200, 2_500, 5_000, 10_000].into_iter().map(&mut window).find(|it| it.host.probes >= 3);
+    let closed =
+        [1_200, 2_500, 5_000, 10_000].into_iter().map(&mut window).find(|it| it.window.host.probes >= 3);
     let closed = closed.expect("it counts within ten seconds");
-    assert_eq!((closed.server, closed.host.descriptors), (None, None));
-    assert!(closed.host.links.iter().all(|link| link.loopback));
+    assert_eq!((closed.window.server, closed.window.host.descriptors), (None, None));
+    assert!(closed.window.host.links.iter().all(|link| link.loopback));
     assert!(matches!(asked(&mut stream, 99, Ask::Echo), Answer::Echoed(_)));
     let told = asked(&mut stream, 100, Ask::Load(LoadAsk::Go(7)));
     assert_eq!(told, Answer::Load(LoadAnswer::Failed("Go(7) with 0 bytes".to_owned())));
@@ -183,19 +184,19 @@ fn an_agent_sees_what_a_local_look_sees() {
         (sum, before) = (sum + seen(&slice.server), end);
     }
     let (Answer::Closed(closed), close) = ask(Ask::Close, 100_000_000) else { panic!("it closes") };
-    let last = seen(&closed.last.as_ref().unwrap().server);
+    let last = seen(&closed.last_slice.as_ref().unwrap().server);
     are_between(last, [before, close]);
-    let seen = seen(&closed.server);
+    let seen = seen(&closed.window.server);
     are_between(seen, [opening, close]);
     assert_eq!(sum + last, seen);
-    let server = closed.server.unwrap();
+    let server = closed.window.server.unwrap();
     let (here, there) = (tree.present(), server.processes.unwrap());
     assert_eq!((there.processes_max, there.threads_max), (1, 1));
     // The program that started this test may have left it open files, which its children inherit.
     assert!(here.descriptors >= Some(5));
     assert_eq!((here.processes, here.threads, here.descriptors), (1, 1, there.descriptors_max));
     assert_eq!(there.resident_bytes, tree.memory().resident);
-    assert!(closed.host.probe_cpu_ns > 0);
+    assert!(closed.window.host.probe_cpu_ns > 0);
     if there.run_queue_ns.is_some() {
         let told: u64 = there.busiest.iter().map(|thread| thread.cpu_ns).sum();
         assert_eq!(there.busiest[0].thread, tree.heads[0]);

@@ -11,7 +11,8 @@ use webstone_model::agents::host_name;
 use webstone_model::event::Phase;
 use webstone_model::record::{AgentRecord, ServerHostUse, ServerUse};
 
-use super::link::{ANSWER_PATIENCE, Elsewhere, Introduced, ServerAgent, Setting, elsewhere};
+use super::level_watch::Elsewhere;
+use super::link::{ANSWER_PATIENCE, Introduced, ServerAgent, Setting, elsewhere};
 use super::process::AgentError;
 use crate::environment::ServerHost;
 use crate::interrupt::Interrupt;
@@ -145,8 +146,7 @@ impl ServerAgents {
 
     /// What was seen of a window of this length, as a record has it.
     pub fn on_hosts(&self, watched: Watched, window_ns: u64) -> OnHosts {
-        let used =
-            watched.0.into_iter().map(|used| used.and_then(|used| used.on_time(("window", window_ns))));
+        let used = watched.0.into_iter().map(|used| used.and_then(|used| used.on_time("window", window_ns)));
         together(used.collect(), &self.names, &self.shared)
     }
 }
