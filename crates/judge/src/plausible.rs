@@ -1,7 +1,7 @@
 //! What a machine can have done in a window, and what no machine can: figures that come from an agent on another host, or from a
 //! record from somebody else, are compared with the time in which they were counted.
 
-use webstone_model::record::{CpuUse, HostUse, ServerUse};
+use webstone_model::record::{CpuUse, HostUse, ProcessUse, ServerUse};
 
 /// CPUs of one host: the kernel's own limit is 8,192.
 const CPUS_MAX: usize = 8_192;
@@ -52,12 +52,20 @@ pub fn of_host(host: &HostUse) -> Result<(), String> {
     Ok(())
 }
 
-/// Whether a server's processes used no more CPU time than the host's CPUs had in a time, in nanoseconds.
+/// Whether a server's processes used no more CPU time than the host's CPUs had in a time, in nanoseconds, and were blocked at no more
+/// readings than were taken.
 ///
 /// # Errors
-/// If they did, in words.
+/// What cannot be, in words.
 pub fn of_server(server: Option<&ServerUse>, host: &HostUse, elapsed_ns: u64) -> Result<(), String> {
     let Some(server) = server else { return Ok(()) };
+    if let Some(ProcessUse { readings, readings_blocked, .. }) = server.processes
+        && readings_blocked > readings
+    {
+        return Err(format!(
+            "the server cannot have been blocked at {readings_blocked} of {readings} readings"
+        ));
+    }
     of_cpu_time(server.user_ns.saturating_add(server.system_ns), host.cpus.len(), elapsed_ns)
 }
 
@@ -120,5 +128,15 @@ mod tests {
             let error = of_server(used(user_ns).as_ref(), &host, host.elapsed_ns).unwrap_err();
             assert!(error.ends_with("of CPU time within 10.000 s on at most 2 CPUs"), "{error}");
         }
+    }
+
+    #[test]
+    fn a_server_cannot_be_blocked_more_often_than_it_was_read() {
+        let read = |readings, readings_blocked| {
+            let processes = ProcessUse { readings, readings_blocked, ..ProcessUse::default() };
+            of_server(Some(&ServerUse { processes: Some(processes), ..ServerUse::default() }), &host(0, 0), 0)
+        };
+        assert_eq!(read(4, 4), Ok(()));
+        assert_eq!(read(4, 5).unwrap_err(), "the server cannot have been blocked at 5 of 4 readings");
     }
 }

@@ -14,10 +14,11 @@ const BLOCKED_SHARE_MIN: u64 = 50;
 pub(super) fn of(record: &RunRecord, found: &mut Vec<Caution>) {
     let told: Vec<String> = record.iterations.iter().filter_map(blocked).collect();
     if !told.is_empty() {
-        let caution = Caution::new("BLOCKED", "the server was blocked in the kernel, as by a disk").at(told);
+        let caution =
+            Caution::new("BLOCKED", "the server was blocked in the kernel, for example by a disk").at(told);
         found.push(
             caution
-                .meaning("a thread that is blocked answers nobody")
+                .meaning("a blocked thread answers nobody")
                 .remedy("if it writes an access log, try --server-log off"),
         );
     }
@@ -74,8 +75,8 @@ mod tests {
         assert_eq!(
             said(&[waited(930), waited(49), blocked(2), blocked(4)]).as_deref(),
             Some(
-                "the server was blocked in the kernel, as by a disk: for 93 % of iteration 1 at 20 clients, at 2 of 4 readings in \
-                 iteration 3 at 20 clients, at 4 of 4 readings in iteration 4 at 20 clients; a thread that is blocked answers nobody; \
+                "the server was blocked in the kernel, for example by a disk: for 93 % of iteration 1 at 20 clients, at 2 of 4 readings in \
+                 iteration 3 at 20 clients, at 4 of 4 readings in iteration 4 at 20 clients; a blocked thread answers nobody; \
                  if it writes an access log, try --server-log off"
             )
         );
