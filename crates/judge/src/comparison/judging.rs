@@ -4,10 +4,10 @@
 //! the floor what differs between two runs of the same thing. (So does Criterion.rs, "Analysis process": the interval of
 //! the change against a noise threshold.)
 //!
-//! Each level of a sweep, and each of several candidates, is a chance to find by luck what is not there. So the findings
-//! on one figure are a family, whose error is bounded by the step-down procedure of S. Holm, *A Simple Sequentially
-//! Rejective Multiple Test Procedure*, Scandinavian Journal of Statistics 6(2), 1979, which needs no independence. Figures
-//! are families of their own: they answer different questions. Intervals are printed uncorrected.
+//! Each figure, each level of a sweep, and each of several candidates, is a chance to find by luck what is not there. So all
+//! findings of a comparison are one family, whose error is bounded by the step-down procedure of S. Holm, *A Simple Sequentially
+//! Rejective Multiple Test Procedure*, Scandinavian Journal of Statistics 6(2), 1979, which needs no independence: figures
+//! move together. Intervals are printed uncorrected.
 
 use serde::Serialize;
 
@@ -73,7 +73,7 @@ pub enum Why {
     WithinInterval,
     /// The interval excludes no change, and not the noise floor.
     WithinNoise,
-    /// Alone it would have been shown; among this many levels or records it may be chance.
+    /// Alone it would have been shown; among this many figures, levels and records it may be chance.
     Corrected,
 }
 
@@ -207,6 +207,11 @@ impl Row {
         !self.metric.differs() && (is_wide(&self.baseline.samples) || is_wide(&self.candidate.samples))
     }
 
+    /// Whether anything could be concluded of it: not of what was not measured, nor of values that are all equal, such as no errors.
+    fn can_differ(&self) -> bool {
+        self.change.is_some_and(|change| (change.point, change.low, change.high) != (0.0, 0.0, 0.0))
+    }
+
     /// Whether a change is shown with some confidence.
     pub(crate) fn shown_at(&self, confidence: f64) -> bool {
         self.change_at(confidence).is_some_and(|change| is_outside(&change, &self.floor))
@@ -243,17 +248,18 @@ pub fn holm(members: usize, rejects: impl Fn(usize, f64) -> bool) -> Vec<bool> {
     rejected
 }
 
-/// Makes the findings on one figure, over all candidates and levels.
-pub(super) fn judge_family(candidates: &mut [Candidate], place: usize) {
+/// Makes the findings on all figures, levels and candidates.
+pub(super) fn judge(candidates: &mut [Candidate]) {
     let mut rows: Vec<&mut Row> = candidates
         .iter_mut()
         .flat_map(|candidate| &mut candidate.levels)
-        .map(|level| &mut level.rows[place])
+        .flat_map(|level| &mut level.rows)
         .collect();
-    // What was not measured is not a member: it can reject nothing.
-    let members: Vec<usize> = (0..rows.len()).filter(|row| rows[*row].change.is_some()).collect();
+    let members: Vec<usize> = (0..rows.len()).filter(|row| rows[*row].can_differ()).collect();
     let shown = holm(members.len(), |member, confidence| rows[members[member]].shown_at(confidence));
+    let confidence = 1.0 - (1.0 - CONFIDENCE) / members.len().max(1) as f64;
     for row in &mut rows {
+        row.shows_from = row.shows_from_at(confidence);
         (row.finding, row.why) = unshown(row);
     }
     for (member, _) in members.iter().zip(&shown).filter(|(_, shown)| **shown) {

@@ -67,7 +67,7 @@ pub enum Noise<'a> {
 pub struct Comparison {
     /// [`COMPARISON_SCHEMA`] of the writer.
     pub schema: u32,
-    /// Confidence of the intervals, and 1 − the chance that any verdict on a figure is wrong where nothing differs.
+    /// Confidence of the intervals, and 1 − the chance that any figure, at any level, is called different where nothing differs.
     pub confidence: f64,
     /// The records in the order in which they were named; the first is the baseline.
     pub records: Vec<Compared>,
@@ -150,7 +150,8 @@ pub struct Row {
     pub change: Option<Interval>,
     /// What of a change is noise, in the unit of `change`.
     pub floor: Floor,
-    /// The least change that would have been shown by measurements as scattered as these, in the unit of `change`.
+    /// The least change that would have been shown by measurements as scattered as these, even if no other figure had changed, in the
+    /// unit of `change`.
     pub shows_from: Option<f64>,
     /// What is concluded.
     pub finding: Finding,
@@ -216,9 +217,7 @@ pub fn compare(records: &[&RunRecord], options: &Options<'_>) -> Comparison {
         .enumerate()
         .map(|(index, record)| candidate(index + 1, baseline, record, &metrics, options))
         .collect();
-    for place in 0..metrics.len() {
-        judging::judge_family(&mut candidates, place);
-    }
+    judging::judge(&mut candidates);
     let fail_if = gates::evaluate(&options.fail_if, options.fail_when, &candidates);
     let thresholds = (1..records.len())
         .flat_map(|record| {
@@ -307,7 +306,7 @@ fn candidate(
     }
 }
 
-/// A row whose finding is not made yet: that takes all levels.
+/// A row whose finding is not made yet: that takes all rows.
 fn row(
     metric: Metric,
     baseline: &[judging::Armed<'_>],
@@ -343,7 +342,6 @@ fn row(
         let ratio = statistics::ratio_interval(&row.candidate.samples, &row.baseline.samples);
         row.ratio = ratio.map(|ratio| row.with_noise(ratio));
     }
-    row.shows_from = row.shows_from();
     row
 }
 
@@ -377,9 +375,9 @@ impl Row {
         Interval { low: ratio.low / less, high: ratio.high * more, ..ratio }
     }
 
-    /// The least change whose interval, if as wide as this one, would lie outside the noise floor.
-    fn shows_from(&self) -> Option<f64> {
-        let change = self.change?;
+    /// The least change whose interval, if as wide as this one's with some confidence, would lie outside the noise floor.
+    fn shows_from_at(&self, confidence: f64) -> Option<f64> {
+        let change = self.change_at(confidence)?;
         if self.metric.differs() {
             return Some(self.floor.value + change.high - change.point);
         }

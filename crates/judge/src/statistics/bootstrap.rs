@@ -21,6 +21,9 @@ pub const BOOTSTRAP_SAMPLES_MIN: usize = 20;
 /// Resamples of an interval. The Monte-Carlo error of an end is then about 1 % of the interval's length.
 pub const RESAMPLES: usize = 9_999;
 
+/// Above this confidence fewer than five resamples would lie beyond an end.
+pub const BOOTSTRAP_CONFIDENCE_MAX: f64 = 0.999;
+
 /// Seed of every resampling.
 const SEED: u64 = 1979;
 

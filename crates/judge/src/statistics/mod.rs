@@ -12,7 +12,10 @@ mod outliers;
 mod steady;
 mod student;
 
-pub use bootstrap::{BOOTSTRAP_SAMPLES_MIN, RESAMPLES, bootstrap_mean, bootstrap_ratio, bootstrap_ratio_at};
+pub use bootstrap::{
+    BOOTSTRAP_CONFIDENCE_MAX, BOOTSTRAP_SAMPLES_MIN, RESAMPLES, bootstrap_mean, bootstrap_ratio,
+    bootstrap_ratio_at,
+};
 pub use interval::{CONFIDENCE, Interval, Method};
 pub use level::{LevelStatistics, request_rate_noise, steady_state};
 pub use noise::{NoiseFloor, noise_floor};
@@ -37,10 +40,11 @@ pub fn ratio_interval(a: &[f64], b: &[f64]) -> Option<Interval> {
     ratio_interval_at(a, b, CONFIDENCE)
 }
 
-/// [`ratio_interval`] with another confidence, above 0 and below 1: what a correction for many comparisons asks for.
+/// [`ratio_interval`] with another confidence, above 0 and below 1: what a correction for many comparisons asks for. Above
+/// [`BOOTSTRAP_CONFIDENCE_MAX`] by Student's t, however many values there are.
 pub fn ratio_interval_at(a: &[f64], b: &[f64], confidence: f64) -> Option<Interval> {
     match a.len().min(b.len()) {
-        BOOTSTRAP_SAMPLES_MIN.. => {
+        BOOTSTRAP_SAMPLES_MIN.. if confidence <= BOOTSTRAP_CONFIDENCE_MAX => {
             bootstrap_ratio_at(a, b, confidence).or_else(|| student_ratio_at(a, b, confidence))
         }
         _ => student_ratio_at(a, b, confidence),
