@@ -130,6 +130,14 @@ fn read_past_reports<T>(mut read: impl FnMut() -> io::Result<T>) -> io::Result<O
     Ok(None)
 }
 
+/// Sends, and once more if the error may be such a report: it came instead of sending.
+pub(super) fn send_past_report<T>(mut send: impl FnMut() -> io::Result<T>) -> io::Result<T> {
+    match send() {
+        Err(error) if is_too_long(&error) => send(),
+        sent => sent,
+    }
+}
+
 /// Whether an error of a socket says only that a datagram sent before was too long for the path.
 pub(crate) fn is_too_long(error: &io::Error) -> bool {
     error.raw_os_error() == Some(libc::EMSGSIZE)
@@ -308,6 +316,27 @@ mod tests {
         assert_eq!(read(&[libc::EMSGSIZE, libc::EAGAIN]), Ok(None));
         assert_eq!(read(&[libc::EMSGSIZE, libc::ECONNREFUSED]), Err(libc::ECONNREFUSED));
         assert_eq!(read(&[libc::EMSGSIZE; 100]), Ok(None));
+    }
+
+    /// It may return that from the next send as well.
+    #[test]
+    fn what_a_report_kept_from_being_sent_is_sent_again() {
+        let send = |errors: &[i32]| {
+            let mut errors = errors.iter();
+            let outcome = send_past_report(|| match errors.next() {
+                Some(number) => Err(io::Error::from_raw_os_error(*number)),
+                None => Ok(7),
+            });
+            outcome.map_err(|error| error.raw_os_error().unwrap())
+        };
+        assert_eq!(send(&[]), Ok(7));
+        assert_eq!(send(&[libc::EMSGSIZE]), Ok(7));
+        assert_eq!(
+            send(&[libc::EMSGSIZE, libc::EMSGSIZE]),
+            Err(libc::EMSGSIZE),
+            "longer than its own network takes"
+        );
+        assert_eq!(send(&[libc::ECONNREFUSED]), Err(libc::ECONNREFUSED));
     }
 
     #[test]

@@ -223,7 +223,8 @@ impl Backend for Epoll {
 
     fn send_datagrams(&mut self, socket: &Socket, bytes: &[u8], segment: usize) -> io::Result<bool> {
         if bytes.len() > segment && self.cuts_datagrams {
-            match datagrams::send_segments(socket.as_fd(), bytes, segment as u16) {
+            let send = || datagrams::send_segments(socket.as_fd(), bytes, segment as u16);
+            match datagrams::send_past_report(send) {
                 Ok(()) => return Ok(true),
                 // The kernel is too old, or the interface cannot compute check sums.
                 Err(error) if matches!(error.raw_os_error(), Some(libc::EINVAL | libc::EIO)) => {
@@ -234,9 +235,10 @@ impl Backend for Epoll {
         }
         let mut were_all = true;
         for datagram in bytes.chunks(segment.max(1)) {
-            match net::send(socket, datagram, net::SendFlags::NOSIGNAL) {
+            let send = || Ok(net::send(socket, datagram, net::SendFlags::NOSIGNAL)?);
+            match datagrams::send_past_report(send) {
                 Ok(_) => {}
-                Err(error) => were_all = lost(error.into())?,
+                Err(error) => were_all = lost(error)?,
             }
         }
         Ok(were_all)
