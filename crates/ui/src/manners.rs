@@ -10,6 +10,8 @@ use std::fs;
 use rustix::process::{Pid, setpriority_process};
 use rustix::thread::{CpuSet, sched_getaffinity, sched_setaffinity};
 
+use webstone_lab::priority::stays_normal;
+
 use crate::launch;
 
 /// Lowest priority that there is, setpriority(2).
@@ -17,8 +19,15 @@ const NICE: i32 = 19;
 /// What the names of the load generator's workers begin with.
 const WORKER: &str = "worker-";
 
-/// Takes the lowest priority. A failure is ignored.
+/// Takes the lowest priority, unless all priorities are to stay normal.
 pub(crate) fn step_back() {
+    if !stays_normal() {
+        take_lowest_priority();
+    }
+}
+
+/// Of this thread, and those that it starts. A failure is ignored.
+fn take_lowest_priority() {
     // On Linux "this process" is this thread.
     if let Err(error) = setpriority_process(None, NICE) {
         tracing::debug!(%error, "the front keeps its priority");
@@ -108,6 +117,16 @@ fn allowed(status: &str) -> Option<Vec<usize>> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn the_lowest_priority_is_inherited() {
+        let nice = std::thread::spawn(|| {
+            take_lowest_priority();
+            let started = std::thread::spawn(|| rustix::process::getpriority_process(None).unwrap());
+            started.join().unwrap()
+        });
+        assert_eq!(nice.join().unwrap(), NICE);
+    }
 
     #[test]
     fn the_front_leaves_the_cpus_of_workers_alone() {

@@ -48,7 +48,8 @@ pub struct GeneratorArgs {
     ///
     /// By default both come before other programs, so that a busy machine takes less from them: at nice -20, where the kernel allows
     /// it (root, CAP_SYS_NICE or RLIMIT_NICE), and never beside a server on this host that webstone did not start. With
-    /// WEBSTONE_PRIORITY=normal in the environment no command raises it, nor waits awake unless told to.
+    /// WEBSTONE_PRIORITY=normal in the environment no command raises it or waits awake unless told to, and the browser front does not
+    /// lower its own.
     #[arg(long)]
     pub no_priority: bool => (generator.priority, |_, run| run.generator.priority = false),
 
