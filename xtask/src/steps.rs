@@ -167,7 +167,7 @@ pub fn fuzz(arguments: &[String]) -> Outcome {
     let options = Options::read(arguments, &[], &["--runs", "--seed", "--target"])?;
     // Of the whole workspace, as the tests are built: what it compiles, they need.
     let mut command = cargo("test --workspace --locked --test mutations -- --nocapture");
-    command.env("WEBSTONE_FUZZ_RUNS", options.value("--runs").unwrap_or("30000"));
+    command.env("WEBSTONE_FUZZ_RUNS", options.value("--runs").unwrap_or("10000"));
     for (option, variable) in [("--seed", "WEBSTONE_FUZZ_SEED"), ("--target", "WEBSTONE_FUZZ_TARGET")] {
         command.envs(options.value(option).map(|value| (variable, value)));
     }
