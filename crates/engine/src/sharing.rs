@@ -119,7 +119,8 @@ impl<B: Backend, L: Layer, P: Session> Worker<B, L, P> {
             // The session may have a message about the ended stream.
             return self.links.mark_due(index);
         }
-        if self.plan.reset && link.family != Family::Unix {
+        // After an answer that ended with its connection there is no socket any more.
+        if self.plan.reset && link.family != Family::Unix && link.socket.is_some() {
             self.disconnect(index);
         } else {
             self.leave(index);

@@ -19,6 +19,9 @@ use crate::session::{AnswerError, Heard, Session, Sink, Start};
 /// In place of a slot: nobody awaits the answer any more.
 const GIVEN_UP: u32 = u32::MAX;
 
+/// Whole requests that were sent stay in the buffer until they are this long together: removing them moves the rest.
+const FORGOTTEN_BYTES_MIN: usize = 256 << 10;
+
 /// State shared by the sessions of a worker.
 pub(crate) struct Memory {
     known: KnownHeads,
@@ -151,12 +154,13 @@ impl Session for Pipelined {
 
     fn sent(&mut self, n: usize, _: bool, sink: &mut Sink<'_, Queue>) -> u32 {
         self.sent += n;
-        let mut requests = 0;
+        let (mut requests, mut whole) = (0, 0);
         while let Some((end, slot, serial)) = self.ends.front().copied() {
             if end > self.sent {
                 break;
             }
             self.ends.pop_front();
+            whole = end;
             if sink.exchanges.serial(slot) == serial {
                 sink.sent(slot, 0, true);
                 requests += 1;
@@ -165,6 +169,8 @@ impl Session for Pipelined {
         if self.sent == self.out.len() {
             self.out.clear();
             self.sent = 0;
+        } else if whole >= FORGOTTEN_BYTES_MIN {
+            self.forget(whole);
         }
         requests
     }
@@ -287,6 +293,15 @@ impl Session for Pipelined {
 }
 
 impl Pipelined {
+    /// Removes whole requests that were sent, which are this long together: where some bytes always wait to be sent, the buffer would
+    /// grow by all that was ever sent.
+    fn forget(&mut self, whole: usize) {
+        self.out.drain(..whole);
+        self.sent -= whole;
+        self.ends.iter_mut().for_each(|(end, ..)| *end -= whole);
+        self.turns.iter_mut().for_each(|turn| turn.begun = turn.begun.saturating_sub(whole));
+    }
+
     /// Whether the first request without an answer has been sent, at least in part. Nothing can answer one that was begun,
     /// but is still in the buffer.
     fn awaits_answer(&self, queue: &Queue) -> bool {

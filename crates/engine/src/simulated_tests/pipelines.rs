@@ -116,3 +116,31 @@ fn bytes_that_come_between_requests_are_surplus() {
     let counts = measured.counts;
     assert!(counts.surplus >= 8 && counts.connections - counts.surplus <= 2, "{counts:?}");
 }
+
+/// The answer that ends with its connection is the last of it, also where the generator would reset the connection.
+#[test]
+fn a_pipeline_that_is_reset_may_end_with_its_server() {
+    for ends in ["\r\nto the end", "Connection: close\r\nContent-Length: 0\r\n\r\n"] {
+        let mut level = level(4, 4, 100 * MS);
+        level.spec.client.reset = true;
+        let peer = server(2 * MS, move |_, _| {
+            let answer = format!("HTTP/1.1 200 OK\r\n{ends}");
+            vec![Act::Wait(MS), Act::Write(answer.into_bytes()), Act::Finish]
+        });
+        let measured = level.run_over::<Plain, Pipelined>(peer, None);
+        assert_eq!(errors(&measured), [], "{ends}");
+        assert!(measured.counts.succeeded > 10, "{ends}: {:?}", measured.counts);
+    }
+}
+
+/// Requests that are longer than a socket takes are all answered, although some bytes of the pipeline always wait to be sent.
+#[test]
+fn a_pipeline_that_never_runs_dry_forgets_what_it_sent() {
+    let mut level = level(4, 4, 400 * MS);
+    level.spec.client.method = "PUT".to_owned();
+    level.spec.client.body = Some("x".repeat(100_000));
+    level.wire.send_room = 50_000;
+    let measured = level.run_over::<Plain, Pipelined>(steady(2 * MS, MS, 10), None);
+    assert_eq!((errors(&measured), measured.counts.connections), (vec![], 1));
+    assert!(measured.counts.succeeded > 40, "{:?}", measured.counts);
+}
