@@ -30,7 +30,7 @@ impl<B: Backend, L: Layer, P: Session> Worker<B, L, P> {
         let index = event.token as u32;
         let link = &self.links[index];
         // The descriptor was connected again within this round: the event is about the previous connection.
-        if link.opened_in_round == self.clock.round() {
+        if self.clock.is_of_this_round(link.opened_in_round, link.connect_begun_ns) {
             return;
         }
         if P::DATAGRAMS {

@@ -111,6 +111,13 @@ impl LoopClock {
         now.saturating_sub(self.reported_ns)
     }
 
+    /// Whether something that was done in a round, at an instant, was done in this one. Numbers of rounds come again: after an hour in
+    /// which the loop never sleeps.
+    #[inline]
+    pub(crate) fn is_of_this_round(&self, round: u32, at_ns: u64) -> bool {
+        round == self.round && at_ns >= self.reported_ns
+    }
+
     /// The number of the current round.
     #[inline]
     pub(crate) fn round(&self) -> u32 {

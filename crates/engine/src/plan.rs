@@ -47,7 +47,7 @@ pub struct Plan {
     pub(crate) method: String,
     pub(crate) source: Vec<Source>,
     pub(crate) policy: ConnectionPolicy,
-    pub(crate) requests_per_connection: u32,
+    pub(crate) requests_per_connection: u64,
     pub(crate) parallel: u32,
     pub(crate) check: Check,
     /// Expected statuses of requests that do not give their own.
@@ -178,7 +178,7 @@ impl Plan {
             method: client.method.clone(),
             source: sources(spec)?,
             policy: client.connections,
-            requests_per_connection: client.requests_per_connection.unwrap_or(u32::MAX).max(1),
+            requests_per_connection: client.requests_per_connection.map_or(u64::MAX, u64::from).max(1),
             parallel: client.parallel,
             check: client.check,
             expected: client.expect_status.clone(),
@@ -455,7 +455,7 @@ impl Plan {
             keep = self.append(&what, &parts)?;
         }
         let announces_end =
-            self.policy != ConnectionPolicy::KeepAlive || self.requests_per_connection != u32::MAX;
+            self.policy != ConnectionPolicy::KeepAlive || self.requests_per_connection != u64::MAX;
         if announces_end && !self.has_blocks() {
             parts.last = true;
             last = self.append(&what, &parts)?;

@@ -61,13 +61,14 @@ impl<B: Backend, L: Layer, P: Session> Worker<B, L, P> {
         let link = &mut self.links[at.link];
         let exchange = link.exchanges.at_mut(at.slot);
         let request = &plan.requests[exchange.request as usize];
-        link.uses += 1;
+        // No connection reaches a limit that nobody set.
+        link.uses = link.uses.saturating_add(1);
         let is_last = match plan.policy {
             ConnectionPolicy::PerRequest => true,
-            ConnectionPolicy::KeepAlive => link.uses >= plan.requests_per_connection,
+            ConnectionPolicy::KeepAlive => u64::from(link.uses) >= plan.requests_per_connection,
             ConnectionPolicy::PerPage => {
                 let page = &plan.pages[request.page as usize];
-                link.uses >= plan.requests_per_connection
+                u64::from(link.uses) >= plan.requests_per_connection
                     || (plan.parallel == 1 && request.file + 1 == page.requests)
             }
         };
@@ -165,6 +166,9 @@ impl<B: Backend, L: Layer, P: Session> Worker<B, L, P> {
 
 /// Number of an exchange in the trace; 0 if there are enough already.
 fn take_trace_number(plan: &Plan, shared: &Shared) -> u32 {
+    if shared.traced.load(Relaxed) >= plan.trace {
+        return 0;
+    }
     let number = shared.traced.fetch_add(1, Relaxed);
     if number < plan.trace { number + 1 } else { 0 }
 }

@@ -36,7 +36,9 @@ impl<B: Backend, L: Layer, P: Session> Worker<B, L, P> {
             self.links.shared(group).find(|index| {
                 let link = &self.links[*index];
                 let is_closing = link.state.is_up() && !link.session.goes_on();
-                link.origin == origin && !is_closing && link.uses + link.exchanges.waiting() < most
+                link.origin == origin
+                    && !is_closing
+                    && u64::from(link.uses) + u64::from(link.exchanges.waiting()) < most
             })
         });
         if let Some(link) = found {
