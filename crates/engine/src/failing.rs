@@ -5,7 +5,6 @@ use std::io;
 
 use webstone_measure::errors::{ErrorClass, ErrorExample};
 
-use crate::client::NOT_HELD;
 use crate::exchange::{Exchange, ExchangeId, Exchanges, Marks, Progress};
 use crate::failure::{class_of, describe};
 use crate::layer::Layer;
@@ -214,14 +213,14 @@ impl<B: Backend, L: Layer, P: Session> Worker<B, L, P> {
     }
 
     /// Lets every held client continue; returns whether there was one.
-    pub(crate) fn resume_held(&mut self, now: u64) -> bool {
+    pub(crate) fn resume_held(&mut self) -> bool {
         let any_held = self.clients.any_held();
         while let Some(client) = self.clients.next_held() {
+            // Not of the round: what others began in it took time, which is the load generator's and not the server's.
+            let now = self.now();
             let since_ns = self.clients[client].resume();
-            // A failure found after this round began is later than `now`.
-            let resumed_ns = if since_ns == NOT_HELD { now } else { now.max(since_ns) };
-            self.recorder.waited(since_ns, resumed_ns);
-            self.advance(client, resumed_ns);
+            self.recorder.waited(since_ns, now);
+            self.advance(client, now);
         }
         any_held
     }

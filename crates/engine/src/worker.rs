@@ -29,7 +29,7 @@ use crate::resolver::Resolver;
 use crate::sampling::Sampling;
 use crate::session::Session;
 use crate::slices::{Judgements, Slices};
-use crate::sys::Backend;
+use crate::sys::{Backend, EVENTS_PER_WAIT};
 use crate::timers::{TIMER_NS, Timers};
 
 /// How far ahead the opening and closing of the window are announced, so that every worker has read them in time.
@@ -147,6 +147,8 @@ pub(crate) struct Worker<B: Backend, L: Layer, P: Session> {
     pub(crate) is_timed: bool,
     /// In a duel: when the loop must be awake at the latest; otherwise [`u64::MAX`].
     pub(crate) awake_by_ns: u64,
+    /// Events that were handled since deadlines are due to be enforced.
+    unswept: usize,
     pub(crate) backend: B,
     pub(crate) clock: LoopClock,
     pub(crate) pacing: Pacing,
@@ -194,6 +196,7 @@ impl<B: Backend, L: Layer, P: Session> Worker<B, L, P> {
             rests_from_ns: u64::MAX,
             is_timed: rate.is_some() || plan.page_limit.is_some(),
             awake_by_ns: u64::MAX,
+            unswept: 0,
             backend,
             clock: LoopClock::new(shortest),
             pacing: Pacing::new(pacer, plan.spin && clients > 0),
@@ -240,13 +243,9 @@ impl<B: Backend, L: Layer, P: Session> Worker<B, L, P> {
         }
         let mut began = self.start_clients(now);
         began |= self.wake_clients(now);
-        began |= self.resume_held(now);
+        began |= self.resume_held();
         began |= self.read_lines(now);
-        if now >= self.clock.sweep_at_ns() {
-            self.clock.sweeps(now);
-            self.enforce_deadlines(now);
-            began = true;
-        }
+        let is_sweep_due = now >= self.clock.sweep_at_ns();
         if began {
             // However long this took, it was work and no stall.
             self.clock.set(self.backend.now_ns());
@@ -268,6 +267,9 @@ impl<B: Backend, L: Layer, P: Session> Worker<B, L, P> {
             self.read_on();
             until = now;
         }
+        if is_sweep_due {
+            until = now;
+        }
         if P::Exchanges::MANY {
             self.flush();
         }
@@ -278,6 +280,43 @@ impl<B: Backend, L: Layer, P: Session> Worker<B, L, P> {
             self.handle(event);
             if self.clock.read_ns() >= self.pacing.next_arrival_ns() {
                 self.release_arrivals();
+            }
+        }
+        if is_sweep_due {
+            self.sweep(count);
+        }
+        Ok(())
+    }
+
+    /// Enforces deadlines once all events from before have been handled, of which the last wait brought `count`: while this program stood
+    /// still, an answer may have arrived in time.
+    #[cold]
+    fn sweep(&mut self, count: usize) {
+        // More may be queued than one wait returns: at most an event of each link.
+        self.unswept += count;
+        if count >= EVENTS_PER_WAIT && self.unswept < self.links.indices().len() {
+            return;
+        }
+        self.unswept = 0;
+        let now = self.now();
+        self.clock.sweeps(now);
+        self.enforce_deadlines(now);
+        // However long this took, it was work and no stall.
+        self.clock.set(self.backend.now_ns());
+    }
+
+    /// Handles what happened while the loop rested, before anything begins: a server may have closed connections, and said so.
+    pub(crate) fn catch_up(&mut self) -> io::Result<()> {
+        // Each link has one event at least, and who talks without end is heard again in the slice.
+        for _ in 0..=self.links.indices().len() / EVENTS_PER_WAIT + 1 {
+            let count = self.backend.wait(0)?;
+            self.clock.reported(self.backend.now_ns(), count, || self.shared.close_ns());
+            for index in 0..count {
+                let event = self.backend.event(index);
+                self.handle(event);
+            }
+            if count == 0 {
+                break;
             }
         }
         Ok(())
@@ -484,8 +523,9 @@ impl<B: Backend, L: Layer, P: Session> Worker<B, L, P> {
             }
             self.recorder.waited(client.held_since_ns, at_ns);
         }
-        self.close_schedule(at_ns);
+        // First: counting millions of arrivals that wait takes time, which is not of the window.
         let worker = self.worker_use();
+        self.close_schedule(at_ns);
         self.recorder.close(at_ns, worker);
         P::close_window(&mut self.memory, &mut self.recorder.measured, self.links.sessions(), false);
         self.stop_all(at_ns);
@@ -528,9 +568,11 @@ impl<B: Backend, L: Layer, P: Session> Worker<B, L, P> {
         let mut any = false;
         while let Some(client) = self.clients.next_to_start(now) {
             any = true;
+            // Starting those before it took time, which is the load generator's and not the server's.
+            let starts_ns = self.now();
             // Without a warm-up the window is already open.
-            self.recorder.waited(self.clients.started_from_ns(), now);
-            self.start_page(client, now, now);
+            self.recorder.waited(self.clients.started_from_ns(), starts_ns);
+            self.start_page(client, starts_ns, starts_ns);
         }
         any
     }
@@ -540,8 +582,9 @@ impl<B: Backend, L: Layer, P: Session> Worker<B, L, P> {
         let mut any = false;
         while let Some(client) = self.clients.next_awake(now) {
             any = true;
-            self.recorder.waited(self.clients[client].waiting_since_ns, now);
-            self.client_is_free(client, now);
+            let woken_ns = self.now();
+            self.recorder.waited(self.clients[client].waiting_since_ns, woken_ns);
+            self.client_is_free(client, woken_ns);
         }
         any
     }

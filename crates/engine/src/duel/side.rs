@@ -50,6 +50,8 @@ impl<B: Backend, L: Layer, P: Session> Side for Worker<B, L, P> {
     fn run_slice(&mut self, length_ns: u64, drain_ns: u64) -> io::Result<Slice> {
         // Discards the ticks of the time in which it rested.
         let _ = self.backend.take_ticks();
+        self.clock.resume(self.backend.now_ns());
+        self.catch_up()?;
         let begun = self.backend.now_ns();
         self.clock.resume(begun);
         let before = self.recorder.totals();

@@ -73,6 +73,31 @@ fn a_stop_of_the_machine_is_reported_as_a_stall() {
     are("response", &measured.response, &measured.histograms.response, &[(100 * MS, 3)]);
 }
 
+/// The answers to 600 requests arrive after 1 ms, while the machine stands still for longer than a request may take: they are read, which
+/// takes three waits, before the limit is enforced.
+#[test]
+fn an_answer_that_came_in_time_is_no_time_out() {
+    let mut level = Level::new(KeepAlive, &["/"], 400 * MS);
+    level.clients = 600;
+    level.spec.client.request_timeout = Nanos(50 * MS);
+    level.wire.stalls = vec![(100_300 * US, 250 * MS)];
+    let measured = level.run(steady(0, MS, 10));
+    assert_eq!(errors(&measured), []);
+    assert_eq!(measured.histograms.response.value_at_percentile(100.0), measured.response.max);
+    assert!(measured.response.max > 140 * MS, "{}", measured.response.max);
+}
+
+/// Two hundred clients begin at once, and beginning takes the generator 20 µs each: the last has waited 4 ms for the others, which is no
+/// time of the server, and then, like the first, 4 ms until its event is handled.
+#[test]
+fn clients_that_begin_together_do_not_wait_for_the_server() {
+    let mut level = Level::new(KeepAlive, &["/"], 100 * MS);
+    level.clients = 200;
+    level.wire.call_ns = 20 * US;
+    let measured = level.run(steady(MS, 20 * MS, 10));
+    assert!((MS..6 * MS).contains(&measured.connect.max), "{}", measured.connect.max);
+}
+
 /// A worker that waits awake in closed loop reports the same figures as one that sleeps, and all of its window as waiting but the
 /// polls that found something.
 #[test]

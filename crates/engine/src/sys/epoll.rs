@@ -18,7 +18,7 @@ use super::ticker::{Ticker, Ticks};
 use super::{Address, Connect, Received, Socket, Source};
 
 /// Maximum number of events taken from the kernel at once.
-const BATCH: usize = 256;
+pub(crate) const EVENTS_PER_WAIT: usize = 256;
 /// Buffer for one read if bodies are discarded: it holds a head and a small body. Copying more would cost more than
 /// the second call that discards the rest.
 const HEAD_BYTES: usize = 16 * 1024;
@@ -54,7 +54,7 @@ impl Epoll {
             epoll,
             waits_by_poll: tried == Err(Errno::NOSYS),
             ticker: None,
-            events: Vec::with_capacity(BATCH),
+            events: Vec::with_capacity(EVENTS_PER_WAIT),
             buffer: vec![0; if receives_bodies { BODY_BYTES } else { HEAD_BYTES }].into_boxed_slice(),
             scratch: vec![0; DISCARD_BYTES],
             cuts_datagrams: true,

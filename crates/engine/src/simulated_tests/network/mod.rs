@@ -20,7 +20,9 @@ use rustix::io::Errno;
 pub(crate) use self::datagrams::{DatagramPath, DatagramTotals};
 use self::link::{Piece, SimulatedLink};
 use crate::draws::Draws;
-use crate::sys::{Address, Backend, Connect, Datagrams, Event, Received, Source, Ticks, WITHOUT_END};
+use crate::sys::{
+    Address, Backend, Connect, Datagrams, EVENTS_PER_WAIT, Event, Received, Source, Ticks, WITHOUT_END,
+};
 
 /// The clock's first time. Not zero, which means "never" to a connection.
 pub(crate) const BEGIN_NS: u64 = 1_000_000_000;
@@ -28,8 +30,6 @@ pub(crate) const BEGIN_NS: u64 = 1_000_000_000;
 /// polls at the same instant.
 const POLL_NS: u64 = 500;
 const POLLS_MAX: u32 = 3;
-/// Maximum number of events returned at once.
-const BATCH: usize = 256;
 
 /// What the servers of a simulated network do.
 pub(crate) trait Peer {
@@ -364,7 +364,7 @@ impl<'a> Simulated<'a> {
         {
             self.events.push(Event { token: ticker.token, readable: true, ..Event::default() });
         }
-        while self.events.len() < BATCH
+        while self.events.len() < EVENTS_PER_WAIT
             && let Some(number) = self.edges.pop_front()
         {
             self.links[number].has_edge = false;
