@@ -12,7 +12,7 @@ use std::time::Instant;
 use rustix::time::{ClockId, clock_gettime};
 use webstone_model::record::{CpuUse, HostUse, LinkUse, PairPorts, TcpUse};
 
-use crate::control_group::throttled_ns;
+use crate::control_group::Throttled;
 use crate::limits;
 use crate::link_speed::link_speed_mbps;
 use crate::listening_sockets::{Ports, dropped};
@@ -37,7 +37,7 @@ pub(crate) struct HostReading {
     links: Vec<LinkUse>,
     descriptors: Option<u64>,
     others: OthersReading,
-    throttled_ns: Option<u64>,
+    throttled: Option<Throttled>,
     /// Difference between the clock that counts suspended time and the one that does not.
     asleep_ns: u64,
     pair_ports: Option<PairPorts>,
@@ -73,7 +73,7 @@ impl HostReading {
             links: links.iter().filter_map(|name| link(root, name)).collect(),
             descriptors: root.fullest_table(),
             others: OthersReading::take(root),
-            throttled_ns: throttled_ns(root, std::process::id()),
+            throttled: Throttled::of(root, std::process::id()),
             asleep_ns: asleep_ns(),
             dropped,
             over_udp: listening.over_udp,
@@ -98,7 +98,7 @@ impl HostReading {
             links: links.iter().filter_map(|name| link(root, name)).collect(),
             descriptors: None,
             others: self.others.again(root),
-            throttled_ns: throttled_ns(root, std::process::id()),
+            throttled: Throttled::of(root, std::process::id()),
             asleep_ns: asleep_ns(),
             dropped: None,
             over_udp: false,
@@ -131,10 +131,7 @@ impl HostReading {
         HostUse {
             elapsed_ns: (later.ended - self.began).as_nanos() as u64,
             others: self.others.until(&later.others, own),
-            throttled_ns: self
-                .throttled_ns
-                .zip(later.throttled_ns)
-                .map(|(before, after)| after.saturating_sub(before)),
+            throttled_ns: self.throttled.as_ref().zip(later.throttled.as_ref()).and_then(|(a, b)| a.until(b)),
             suspended_ns: Some(later.asleep_ns.saturating_sub(self.asleep_ns))
                 .filter(|slept_ns| *slept_ns >= SUSPEND_NS_MIN)
                 .unwrap_or(0),

@@ -10,7 +10,7 @@ use std::collections::BTreeMap;
 
 use webstone_model::record::{ProcessUse, ThreadUse};
 
-use crate::control_group::throttled_ns;
+use crate::control_group::Throttled;
 use crate::machine::Root;
 use crate::own_group;
 use crate::process_use::{CpuReading, Scheduled, Stat, descendants};
@@ -40,7 +40,7 @@ pub struct TreeReading {
     disk_wait_ns: Option<u64>,
     /// Whether a thread was blocked in the kernel.
     pub(crate) is_blocked: bool,
-    throttled_ns: Option<u64>,
+    throttled: Option<Throttled>,
 }
 
 /// What one thread has done in its life.
@@ -141,7 +141,7 @@ impl ProcessTree {
         }
         reading.disk_wait_ns =
             self.supervisor().and_then(|supervisor| own_group::disk_wait_ns(root, supervisor));
-        reading.throttled_ns = self.own().first().and_then(|pid| throttled_ns(root, *pid));
+        reading.throttled = self.own().first().and_then(|pid| Throttled::of(root, *pid));
         found.then_some(reading)
     }
 
@@ -239,7 +239,7 @@ impl TreeReading {
             readings: 1,
             readings_blocked: later.is_blocked.into(),
             disk_wait_ns: since(self.disk_wait_ns, later.disk_wait_ns),
-            throttled_ns: since(self.throttled_ns, later.throttled_ns),
+            throttled_ns: self.throttled.as_ref().zip(later.throttled.as_ref()).and_then(|(a, b)| a.until(b)),
             processes_max: present.processes,
             threads_max: present.threads,
             descriptors_max: present.descriptors,
