@@ -4,12 +4,11 @@
 use std::collections::BTreeSet;
 use std::path::PathBuf;
 
-use webstone_model::spec::parse_cpu_list;
 use webstone_server::Counters;
 
 pub use crate::listening_sockets::Ports;
 use crate::listening_sockets::listening;
-use crate::machine::Root;
+use crate::machine::{Root, allowed_cpus_of};
 use crate::measured::MeasuredServer;
 use crate::process_tree::ProcessTree;
 use crate::process_use::descendants;
@@ -27,13 +26,18 @@ pub struct ServerProcesses {
 pub fn find(root: &Root, ports: &Ports) -> Option<ServerProcesses> {
     let sockets = sockets(root, ports).filter(|sockets| !sockets.is_empty())?;
     let own = std::process::id();
-    let pids: Vec<u32> = root
+    let mut pids: Vec<u32> = root
         .names("/proc")
         .iter()
         .filter_map(|name| name.parse().ok())
         .filter(|pid| *pid != own && holds(root, *pid, &sockets))
         .collect();
     let parent = |pid: u32| status(root, pid, "PPid:")?.parse::<u32>().ok();
+    // systemd keeps the sockets of the services that it starts on demand, and everything descends from it.
+    let above: BTreeSet<u32> = std::iter::successors(parent(own), |pid| parent(*pid)).collect();
+    if pids.iter().any(|pid| !above.contains(pid)) {
+        pids.retain(|pid| !above.contains(pid));
+    }
     let heads: Vec<u32> = pids
         .iter()
         .copied()
@@ -44,7 +48,7 @@ pub fn find(root: &Root, ports: &Ports) -> Option<ServerProcesses> {
         pids.iter().copied().filter(|pid| !pids.iter().any(|child| parent(*child) == Some(*pid))).collect();
     let cpus = working
         .iter()
-        .filter_map(|pid| parse_cpu_list(status(root, *pid, "Cpus_allowed_list:")?.as_str()).ok())
+        .filter_map(|pid| allowed_cpus_of(root, &pid.to_string()))
         .flatten()
         .collect::<BTreeSet<u32>>();
     (!heads.is_empty()).then(|| ServerProcesses {
@@ -140,6 +144,30 @@ mod tests {
         let server = find(&root, &Ports::tcp([8080])).unwrap();
         assert_eq!((server.heads, server.cpus), (vec![7], vec![0, 1]));
         assert_eq!(find(&root, &Ports::tcp([443])), None);
+    }
+
+    /// With all that this program descends from, PID 1 would be every process of the host. CPU 1 is switched off.
+    #[test]
+    fn who_only_keeps_the_socket_of_a_service_is_not_the_server() {
+        let own = std::process::id();
+        let own_status = (format!("/proc/{own}/status"), "PPid:\t1\n".to_owned());
+        let held = |pids: &[u32]| {
+            let (keep, root) = root_with(&[
+                ("/proc/net/tcp", TABLE),
+                ("/proc/1/status", "Name: systemd\nPPid:\t0\nCpus_allowed_list:\t0-3\n"),
+                ("/proc/7/status", "PPid:\t1\nCpus_allowed_list:\t1-2\n"),
+                ("/sys/devices/system/cpu/online", "0,2-3\n"),
+                (own_status.0.as_str(), own_status.1.as_str()),
+            ]);
+            for pid in pids {
+                let directory = keep.path().join(format!("proc/{pid}/fd"));
+                std::fs::create_dir_all(&directory).unwrap();
+                std::os::unix::fs::symlink("socket:[4711]", directory.join("5")).unwrap();
+            }
+            find(&root, &Ports::tcp([8080])).map(|server| (server.heads, server.cpus))
+        };
+        assert_eq!(held(&[1, 7]), Some((vec![7], vec![2])));
+        assert_eq!(held(&[1]), Some((vec![1], vec![0, 2, 3])));
     }
 
     #[test]

@@ -132,13 +132,21 @@ pub fn cpus(root: &Root) -> Cpus {
 
 /// CPUs that this process may run on: the affinity mask, which a cpuset narrows as well.
 pub fn allowed_cpus(root: &Root) -> Vec<u32> {
-    let status = root.text("/proc/self/status").unwrap_or_default();
-    let list = status.lines().find_map(|line| line.strip_prefix("Cpus_allowed_list:"));
-    match list.map(|list| parse_cpu_list(list.trim())) {
-        Some(Ok(cpus)) if !cpus.is_empty() => cpus,
-        // Without /proc there is still at least the CPU that runs this.
-        _ => vec![0],
+    // Without /proc there is still at least the CPU that runs this.
+    allowed_cpus_of(root, "self").filter(|cpus| !cpus.is_empty()).unwrap_or_else(|| vec![0])
+}
+
+/// CPUs that a process may run on. The kernel lists those that are switched off as well.
+pub(crate) fn allowed_cpus_of(root: &Root, process: &str) -> Option<Vec<u32>> {
+    let status = root.text(&format!("/proc/{process}/status"))?;
+    let list = status.lines().find_map(|line| line.strip_prefix("Cpus_allowed_list:"))?;
+    let mut cpus = parse_cpu_list(list.trim()).ok()?;
+    let online =
+        root.text("/sys/devices/system/cpu/online").and_then(|list| parse_cpu_list(list.trim()).ok());
+    if let Some(online) = online {
+        cpus.retain(|cpu| online.contains(cpu));
     }
+    Some(cpus)
 }
 
 fn cores(root: &Root, allowed: &[u32]) -> Vec<Vec<u32>> {

@@ -361,6 +361,8 @@ impl<'a> Window<'a> {
                     self.host = host_reading(&self.watched);
                 }
                 (self.looks, self.cost) = Default::default();
+                // What was counted before the level is of another load.
+                (self.server.present, self.origin.present) = Default::default();
                 self.count(began);
                 self.watch = self.is_virtual.then(|| Watch::begin(&self.watched.cpus));
             }
