@@ -4,6 +4,7 @@ use super::quantity::Quantity;
 use super::seconds;
 use super::table::{Better, Figure, Gate, Precision, Value, some};
 use super::times::longest;
+use crate::metrics::Mean;
 
 const LEVEL: &str = "Figures";
 const FAIR: &str = "Fairness";
@@ -214,10 +215,15 @@ pub const LATENCY_MAX: Figure = Figure::new("latency_max_s", Quantity::Seconds, 
 
 /// The parts of a response time without columns of their own above.
 pub(super) static PARTS: &[Figure] = &[
-    Figure::new("first_byte_mean_s", Quantity::Seconds, |r| r.answered(r.figures().first_byte_mean_s))
-        .called("First byte mean", "first byte mean")
-        .defined(LEVEL, "first_byte_mean_s")
-        .json("figures.first_byte_mean_s"),
+    Figure::new("first_byte_mean_s", Quantity::Seconds, |r| {
+        let measured = r.measured();
+        let mean = Mean::of_moments(&measured.first_byte, &measured.unanswered.first_byte);
+        let is_at_least = mean.is_some_and(|mean| mean.is_at_least);
+        r.answered(Value::bounded(r.figures().first_byte_mean_s, is_at_least))
+    })
+    .called("First byte mean", "first byte mean")
+    .defined(LEVEL, "first_byte_mean_s")
+    .json("figures.first_byte_mean_s"),
     Figure::new("transfer_mean_s", Quantity::Seconds, |r| r.answered(r.figures().transfer_mean_s))
         .called("Transfer mean", "transfer mean")
         .defined(LEVEL, "transfer_mean_s")

@@ -13,7 +13,7 @@ use webstone_judge::verdict::{Standing, Verdict};
 use webstone_measure::errors::ErrorClass;
 use webstone_measure::figures::table::Defined;
 use webstone_measure::figures::{Figure, PERCENTILES, Quantity, Reading, Value, table};
-use webstone_measure::metrics::{Histogram, Moments};
+use webstone_measure::metrics::{Histogram, Moments, times_at};
 use webstone_measure::shown::shown;
 use webstone_measure::units::NANOS_PER_SECOND;
 use webstone_model::record::{HostUse, IterationRecord, RunRecord};
@@ -197,17 +197,22 @@ fn of_levels(metrics: &mut Metrics, run: &Labels, record: &RunRecord) {
     for (_, runs) in record.levels().into_iter().take(LEVELS_MAX) {
         let labels = level_labels(run, runs[0]);
         let merged = summary::merged(&runs);
-        for (name, text, of) in TIMES {
+        let waits = merged.unanswered.histograms.named().map(|(_, waits)| waits);
+        for ((name, text, of), waits) in TIMES.into_iter().zip(waits) {
             let (histogram, moments) = of(&merged);
             if histogram.is_empty() {
                 continue;
             }
             let family = format!("webstone_{name}_duration_seconds");
             metrics.distribution(&family, text, &labels, histogram, moments);
-            for percentile in PERCENTILES.into_iter().chain([100.0]) {
-                let value = in_seconds(histogram.value_at_percentile(percentile));
-                let text = "Percentiles of the distributions, from histograms of three significant digits; 100 is the longest, exactly";
+            let percentiles: Vec<f64> = PERCENTILES.into_iter().chain([100.0]).collect();
+            let quantiles: Vec<f64> = percentiles.iter().map(|percentile| percentile / 100.0).collect();
+            let (values, _) = times_at(histogram, waits, &quantiles);
+            for (percentile, value) in percentiles.iter().zip(values) {
+                let text = "Percentiles of the distributions or, where that is longer, with the time that those waited that were not answered, \
+                            from histograms of three significant digits; 100 is the longest, exactly";
                 let labels = labels.with("time", name).with("percentile", &percentile.to_string());
+                let value = in_seconds(value);
                 metrics.add(Kind::Gauge, "webstone_duration_percentile_seconds", text, &labels, value);
             }
         }
