@@ -73,6 +73,8 @@ pub enum Why {
     WithinInterval,
     /// The interval excludes no change, and not the noise floor.
     WithinNoise,
+    /// The change is large enough, but the machine's noise may have made it: it has no bound for this figure.
+    Unbounded,
     /// Alone it would have been shown; among this many figures, levels and records it may be chance.
     Corrected,
 }
@@ -194,7 +196,11 @@ fn scatter(metric: Metric, samples: &[f64]) -> f64 {
 
 /// Whether the whole interval lies outside the noise.
 fn is_outside(change: &Interval, floor: &Floor) -> bool {
-    change.low > floor.value || change.high < -floor.value
+    is_above(change, floor) || change.high < -floor.value
+}
+
+fn is_above(change: &Interval, floor: &Floor) -> bool {
+    change.low > floor.value
 }
 
 impl Row {
@@ -214,7 +220,9 @@ impl Row {
 
     /// Whether a change is shown with some confidence.
     pub(crate) fn shown_at(&self, confidence: f64) -> bool {
-        self.change_at(confidence).is_some_and(|change| is_outside(&change, &self.floor))
+        self.change_at(confidence).is_some_and(|change| {
+            is_outside(&change, &self.floor) && !self.may_be_noise(is_above(&change, &self.floor))
+        })
     }
 }
 
@@ -282,6 +290,9 @@ fn unshown(row: &Row) -> (Finding, Option<Why>) {
         None => (Finding::CannotTell, Why::NoRatio),
         Some(_) if fewest < ITERATIONS_MIN => (Finding::CannotTell, Why::TooFewIterations),
         Some(_) if row.is_inconclusive() => (Finding::CannotTell, Why::TooWide),
+        Some(change) if is_outside(change, &row.floor) && row.may_be_noise(is_above(change, &row.floor)) => {
+            (Finding::NoDifferenceShown, Why::Unbounded)
+        }
         Some(change) if is_outside(change, &row.floor) => (Finding::NoDifferenceShown, Why::Corrected),
         Some(change) if change.contains(0.0) => (Finding::NoDifferenceShown, Why::WithinInterval),
         Some(_) => (Finding::NoDifferenceShown, Why::WithinNoise),

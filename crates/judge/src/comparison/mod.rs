@@ -169,9 +169,12 @@ pub struct Side {
     pub samples: Vec<f64>,
     /// Indexes of the outliers: they are flagged and never left out.
     pub outliers: Vec<usize>,
-    /// By which factor noise may have made a rate lower, a time longer, or CPU time higher at most; absent without noise that matters.
+    /// By which factor noise may have made a rate lower, a time longer, or CPU time higher at most; absent without noise that matters,
+    /// and where it has no bound.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub noise_factor: Option<f64>,
+    /// Whether noise may have done that without bound: no such change to the worse is shown, nor one of the other side to the better.
+    pub noise_is_unbounded: bool,
 }
 
 /// A threshold checked against a level of one of the records.
@@ -320,8 +323,8 @@ fn row(
             mean: (!samples.is_empty()).then(|| statistics::mean(&samples)),
             outliers: statistics::outliers(&samples),
             samples,
-            noise_factor: noise
-                .and_then(|noise| if is_cpu_time(metric) { noise.cpu_factor } else { noise.factor }),
+            noise_factor: noise.and_then(|noise| factor(metric, noise)),
+            noise_is_unbounded: noise.is_some_and(|noise| is_unbounded(metric, noise)),
         }
     };
     let (baseline, candidate) = (side(baseline, of_baseline), side(candidate, of_candidate));
@@ -343,6 +346,21 @@ fn row(
         row.ratio = ratio.map(|ratio| row.with_noise(ratio));
     }
     row
+}
+
+fn factor(metric: Metric, noise: NoiseBound) -> Option<f64> {
+    if is_cpu_time(metric) { noise.cpu_factor } else { noise.factor }
+}
+
+/// Whether noise that has a bound for means has none for this figure, or none at all. What took a share of the time may have delayed
+/// that share of the requests for any time.
+fn is_unbounded(metric: Metric, noise: NoiseBound) -> bool {
+    let Some(factor) = factor(metric, noise) else { return true };
+    let delayed = 1.0 - 1.0 / factor;
+    match metric {
+        Metric::Percentile(percentile) => 1.0 - percentile / 100.0 < delayed,
+        metric => Some(metric) == Metric::named("max") && delayed > 0.0,
+    }
 }
 
 /// Whether a figure is CPU time per request, of the server or of the load generator.
@@ -375,14 +393,25 @@ impl Row {
         Interval { low: ratio.low / less, high: ratio.high * more, ..ratio }
     }
 
+    /// Whether noise alone may have made a change in this direction, however large.
+    pub(crate) fn may_be_noise(&self, is_more: bool) -> bool {
+        let side = match () {
+            () if self.metric.grows_with_load() == is_more => &self.baseline,
+            () => &self.candidate,
+        };
+        let is_of_noise = self.metric.grows_with_load() || self.metric.quantity() == Quantity::Seconds;
+        is_of_noise && side.noise_is_unbounded
+    }
+
     /// The least change whose interval, if as wide as this one's with some confidence, would lie outside the noise floor.
     fn shows_from_at(&self, confidence: f64) -> Option<f64> {
         let change = self.change_at(confidence)?;
         if self.metric.differs() {
             return Some(self.floor.value + change.high - change.point);
         }
-        // The interval of a ratio is a factor up and down.
-        let reach = (100.0 + change.high) / (100.0 + change.point);
+        // The interval of a ratio is a factor up and down, which noise of one side makes different.
+        let (low, point, high) = (100.0 + change.low, 100.0 + change.point, 100.0 + change.high);
+        let reach = (high / point).max(point / low);
         Some((100.0 + self.floor.value) * reach - 100.0)
     }
 }

@@ -93,6 +93,36 @@ fn noise_that_costs_cpu_time_widens_its_interval() {
     assert!(near(waited.low, quiet.low) && near(waited.high, quiet.high), "{waited:?} {quiet:?}");
 }
 
+/// A worker that was held up for a fifth may have delayed every tenth request for any time, and not the median.
+#[test]
+fn what_noise_may_have_made_is_not_shown() {
+    let rates = [10_000.0, 10_010.0, 9_990.0];
+    let of = |slower: usize, noisy: usize| {
+        let mut records = [record("a", &[(40, &rates)]), record("b", &[(40, &rates)])];
+        for run in &mut records[slower].iterations {
+            let response = &mut run.measured.histograms.response;
+            *response = Default::default();
+            response.record_n(3_000_000, 100_000);
+            response.pack();
+        }
+        for run in &mut records[noisy].iterations {
+            run.measured.generator.workers[0].stalled_ns = run.measured.window_ns / 5;
+        }
+        let [a, b] = &records;
+        let compared = compare(&[a, b], &Options::default());
+        let rows = &compared.candidates[0].levels[0].rows;
+        [50.0, 95.0].map(|percentile| {
+            let row = rows.iter().find(|row| row.metric == Metric::Percentile(percentile)).unwrap();
+            (row.finding, row.why)
+        })
+    };
+    let unbounded = (Finding::NoDifferenceShown, Some(Why::Unbounded));
+    assert_eq!(of(1, 1), [(Finding::Worse, None), unbounded]);
+    assert_eq!(of(1, 0), [(Finding::Worse, None); 2]);
+    assert_eq!(of(0, 0), [(Finding::Better, None), unbounded]);
+    assert_eq!(of(0, 1), [(Finding::Better, None); 2]);
+}
+
 /// 1,000 simulated comparisons for each true ratio: the 95 % interval contains it in 95 % of them, within four standard
 /// deviations of the binomial distribution (0.69 % each).
 #[test]

@@ -71,9 +71,11 @@ const GROWTH_PERCENT_MAX: f64 = 10.0;
 
 fn may_limit(record: &RunRecord, run: &IterationRecord) -> bool {
     let window_ns = run.measured.window_ns.max(1) as f64;
+    // What agents saw is in the server's use as well, added up.
     let on_this_host = run.server.iter().map(|server| (server, run.host.as_ref()));
+    let on_this_host = on_this_host.filter(|_| run.server_hosts.is_empty());
     let elsewhere =
-        run.server_hosts.iter().filter_map(|there| Some((there.server.as_ref()?, Some(&there.host))));
+        run.server_hosts.iter().filter_map(|there| Some((run.server_on(there)?, Some(&there.host))));
     let mut seen = on_this_host.chain(elsewhere).filter(|(server, _)| server.processes.is_some()).peekable();
     if seen.peek().is_none() {
         // A server on another host has CPUs of its own.

@@ -95,7 +95,7 @@ pub struct LevelSummary {
     pub rate: Option<RateProfile>,
     /// What its figures are worth.
     pub standing: Standing,
-    /// By which factor noise may have lowered its request rate at most; null without noise that matters, or without a bound.
+    /// By which factor noise may have lowered its request rate at most; null without noise that matters, or (infinite) a bound.
     pub noise_factor: Option<f64>,
     /// Valid responses per second.
     pub request_rate: f64,
@@ -345,7 +345,7 @@ impl LevelSummary {
             clients: runs[0].clients,
             rate: runs[0].rate,
             standing: verdict.of_level(runs[0].level()),
-            noise_factor: verdict.noise_of(runs[0].level()).and_then(|noise| noise.factor),
+            noise_factor: verdict.rate_factor_of(runs[0].level()),
             request_rate: figures.request_rate,
             request_rate_interval: over(Metric::RATE),
             connection_rate: figures.connection_rate,

@@ -228,6 +228,14 @@ impl Verdict {
     pub fn noise_of(&self, level: LevelKey) -> Option<NoiseBound> {
         self.levels.iter().find(|one| one.level() == level)?.noise
     }
+
+    /// By which factor noise may have lowered a level's request rate at most: infinite where it has no bound. `None` without noise that
+    /// matters, and in open loop, where the rate is that of the arrivals.
+    pub fn rate_factor_of(&self, level: LevelKey) -> Option<f64> {
+        let level = self.levels.iter().find(|one| one.level() == level)?;
+        let noise = level.noise.filter(|_| level.rate.is_none())?;
+        Some(noise.factor.unwrap_or(f64::INFINITY))
+    }
 }
 
 impl Reason {

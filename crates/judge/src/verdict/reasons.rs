@@ -400,9 +400,11 @@ fn sought(record: &RunRecord, reasons: &mut Vec<Reason>) {
             Cause::Errors => load < edge && !search.limits_errors(),
             Cause::NothingSucceeded | Cause::Unanswered | Cause::ClientsStarved => load < edge,
             // Noise only makes an SLO harder to keep, too.
-            Cause::GeneratorSaturated | Cause::Disturbed | Cause::Slowed | Cause::Crowded => {
-                may_have_broken()
-            }
+            Cause::GeneratorSaturated
+            | Cause::PathSaturated
+            | Cause::Disturbed
+            | Cause::Slowed
+            | Cause::Crowded => may_have_broken(),
             // Arrivals that waited for a client, or found none, were the server's doing.
             Cause::RateMissed => may_have_broken() && unserved(run).is_empty(),
             Cause::ScheduleLag => {

@@ -378,6 +378,7 @@ fn because(why: Why) -> &'static str {
         Why::TooWide => "the interval of one of the two is wider than its value, so nothing can be concluded",
         Why::WithinInterval => "the interval contains no change",
         Why::WithinNoise => "not beyond the noise floor",
+        Why::Unbounded => "other programs may have made it, without bound for this figure",
         Why::Corrected => "among this many figures and levels it may be chance",
     }
 }
