@@ -255,7 +255,7 @@ fn problems(root: &Value, schema: &Value, value: &Value, at: &str) -> Vec<String
             }
             "const" if rule != value => found.push(format!("{at}: is not {rule}")),
             "enum" if !rule.as_array().unwrap().contains(value) => {
-                found.push(format!("{at}: is none of {rule}"))
+                found.push(format!("{at}: is not one of {rule}"))
             }
             "const" | "enum" => {}
             "anyOf" | "oneOf" => {

@@ -77,7 +77,7 @@ pub(crate) fn push_stream(out: &mut Vec<u8>, kind: u8, request: u16, content: &[
 
 /// Appends one record. The content is at most 65,535 bytes.
 pub(crate) fn push_record(out: &mut Vec<u8>, kind: u8, request: u16, content: &[u8]) {
-    let length = u16::try_from(content.len()).expect("whoever has more divides it");
+    let length = u16::try_from(content.len()).expect("callers split what is longer");
     let [request_high, request_low] = request.to_be_bytes();
     let [length_high, length_low] = length.to_be_bytes();
     out.extend_from_slice(&[1, kind, request_high, request_low, length_high, length_low, 0, 0]);

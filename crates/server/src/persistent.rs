@@ -63,7 +63,7 @@ impl<'a> Frame<'a> {
 
 /// Appends a frame.
 pub(crate) fn push(out: &mut Vec<u8>, kind: u8, content: &[u8]) {
-    let length = u32::try_from(content.len()).expect("whoever has more than 16 MiB divides it");
+    let length = u32::try_from(content.len()).expect("callers split what is longer than 16 MiB");
     out.push(kind);
     out.extend_from_slice(&length.to_be_bytes());
     out.extend_from_slice(content);

@@ -1,12 +1,11 @@
 //! What somebody else's certified record brings: an archive, a manifest, a signature, a list of signers.
 //!
-//! Archives and manifests are files to the functions under test, so each input is written into a directory that the process
-//! keeps for them.
+//! Archives and manifests are files to the functions under test, so each input is written into a directory that the thread keeps for
+//! them: unlike those of the process, its variables are dropped at its end, and the directory with them.
 
 use std::collections::BTreeMap;
 use std::fs;
 use std::path::{Path, PathBuf};
-use std::sync::OnceLock;
 
 use tempfile::TempDir;
 use webstone_store::certify::archive::{self, Form};
@@ -15,8 +14,14 @@ use webstone_store::{MANIFEST, Store};
 
 /// Whatever an archive holds, what is unpacked are plain files in one directory, and packed again they come out the same.
 pub(crate) fn archive(data: &[u8]) {
-    let folder = folder();
-    let path = folder.path().join("archive");
+    thread_local! {
+        static FOLDER: TempDir = folder();
+    }
+    FOLDER.with(|folder| archive_in(folder.path(), data));
+}
+
+fn archive_in(folder: &Path, data: &[u8]) {
+    let path = folder.join("archive");
     fs::write(&path, data).expect("the folder for temporary files can be written to");
     let Ok(unpacked) = archive::read(&path) else { return };
     let files = files_in(&unpacked.directory);
@@ -25,7 +30,7 @@ pub(crate) fn archive(data: &[u8]) {
         "a file was written beside the record"
     );
     for form in [Form::TarGz, Form::Zip] {
-        let again = folder.path().join("again");
+        let again = folder.join("again");
         archive::write(&unpacked.directory, &again, form).expect("what was unpacked can be packed");
         let unpacked_again = archive::read(&again).map(|unpacked| files_in(&unpacked.directory));
         // Reading may fail: an empty archive is refused, and so is one that unpacks to too much for its size, as a copy that is packed
@@ -57,22 +62,28 @@ const FILES: [&str; 4] = ["environment.json", "histograms.hlog", "intervals.ndjs
 
 /// No manifest but the one form of the right one finds nothing wrong.
 pub(crate) fn manifest(data: &[u8]) {
-    static RECORD: OnceLock<(TempDir, Vec<u8>)> = OnceLock::new();
-    let (folder, right) = RECORD.get_or_init(|| {
-        let folder = TempDir::new().expect("the folder for temporary files can be written to");
-        let mut right = String::new();
-        for name in FILES {
-            fs::write(folder.path().join(name), b"").expect("it can be written to");
-            // The check sum of nothing.
-            right += "e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855  ";
-            right += name;
-            right.push('\n');
-        }
-        (folder, right.into_bytes())
+    thread_local! {
+        static RECORD: (TempDir, Vec<u8>) = record();
+    }
+    RECORD.with(|(folder, right)| {
+        fs::write(folder.path().join(MANIFEST), data).expect("it can be written to");
+        let found = Store::check(folder.path()).expect("the directory can be read");
+        assert_eq!(found.damage.is_empty(), data == right, "{:?}", found.damage);
     });
-    fs::write(folder.path().join(MANIFEST), data).expect("it can be written to");
-    let found = Store::check(folder.path()).expect("the directory can be read");
-    assert_eq!(found.damage.is_empty(), data == right, "{:?}", found.damage);
+}
+
+/// A record of empty files, and its manifest.
+fn record() -> (TempDir, Vec<u8>) {
+    let folder = folder();
+    let mut right = String::new();
+    for name in FILES {
+        fs::write(folder.path().join(name), b"").expect("it can be written to");
+        // The check sum of nothing.
+        right += "e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855  ";
+        right += name;
+        right.push('\n');
+    }
+    (folder, right.into_bytes())
 }
 
 /// A signature is refused, or is one of the bytes that it was made for: no input signs these. And lists of signers are read,
@@ -89,7 +100,6 @@ pub(crate) fn signature(data: &[u8]) {
     }
 }
 
-fn folder() -> &'static TempDir {
-    static FOLDER: OnceLock<TempDir> = OnceLock::new();
-    FOLDER.get_or_init(|| TempDir::new().expect("the folder for temporary files can be written to"))
+fn folder() -> TempDir {
+    TempDir::new().expect("the folder for temporary files can be written to")
 }

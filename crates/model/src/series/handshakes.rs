@@ -60,7 +60,9 @@ impl fmt::Display for Handshakes {
 
 /// Why a text is not a kind of handshakes.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("`{0}` is none of off (no TLS), full, resumed, or the share that resumes, as in 25%")]
+#[error(
+    "`{0}` is not a kind of handshakes; write off (no TLS), full, resumed, or the share that resumes, as in 25%"
+)]
 pub struct HandshakesError(String);
 
 impl FromStr for Handshakes {
@@ -100,7 +102,13 @@ mod tests {
             assert_eq!(read.in_name(), name);
             assert_eq!(serde_json::from_value::<Handshakes>(shown.into()).unwrap(), read);
         }
-        assert!("some".parse::<Handshakes>().unwrap_err().to_string().starts_with("`some` is none of off"));
+        assert!(
+            "some"
+                .parse::<Handshakes>()
+                .unwrap_err()
+                .to_string()
+                .starts_with("`some` is not a kind of handshakes; write off")
+        );
     }
 
     #[test]

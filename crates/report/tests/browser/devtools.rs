@@ -62,6 +62,7 @@ impl Browser {
             .env("TO", &to)
             .env("FROM", &from)
             .env("HOME", directory.path())
+            .env("TMPDIR", directory.path())
             .stdin(Stdio::null())
             .stdout(Stdio::null())
             .stderr(Stdio::null())

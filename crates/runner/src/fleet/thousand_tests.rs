@@ -209,7 +209,7 @@ fn a_thousand_agents_that_send_every_byte_are_one_load() {
         assert_eq!((part.clock, part.opening_skew_ns), (clock_of(host), skew_of(host) as i64));
         assert!(
             !part.has_distribution && part.distribution == Histogram::default(),
-            "of so many there is none"
+            "with this many hosts none sends it"
         );
     }
     let run = IterationRecord {
