@@ -192,6 +192,10 @@ pub(crate) fn limited_host(whole: HostUse, kept: &HostUse) -> HostUse {
         throttled_ns: kept.throttled_ns,
         suspended_ns: kept.suspended_ns,
         tcp: kept.tcp,
+        // Read for the window alone; the host's own count of the kept slices bounds it.
+        listener_drops: whole
+            .listener_drops
+            .map(|drops| kept.tcp.map_or(drops, |tcp| drops.min(tcp.listen_drops))),
         cpus: kept.cpus.clone(),
         links: kept.links.clone(),
         path: kept.path,
@@ -218,7 +222,7 @@ fn of_kept(whole: &CpuWatch, host: &HostUse) -> CpuWatch {
 
 #[cfg(test)]
 mod tests {
-    use webstone_model::record::{CpuUse, DirectionUse, OriginCounts, PathUse, ProcessUse};
+    use webstone_model::record::{CpuUse, DirectionUse, OriginCounts, PathUse, ProcessUse, TcpUse};
 
     use super::*;
 
@@ -255,7 +259,11 @@ mod tests {
     fn what_was_used_is_limited_to_what_is_kept() {
         let mut watch = SliceWatch::new(500 * MS);
         let slice = |busy_ms: u64, stalled_ms: u64, server_ms: u64, late_ns: u64, requests: u64| SliceUse {
-            host: HostUse { path: Some(path(late_ns)), ..host(busy_ms * MS, stalled_ms * MS, 0) },
+            host: HostUse {
+                path: Some(path(late_ns)),
+                tcp: Some(TcpUse { listen_drops: 1, ..TcpUse::default() }),
+                ..host(busy_ms * MS, stalled_ms * MS, 0)
+            },
             server: Some(server(server_ms * MS)),
             origin: Some(origin(requests, 0)),
         };
@@ -266,7 +274,12 @@ mod tests {
             Some(slice(200, 10, 80, 2, 30)),
         ];
         let mut whole = Used {
-            host: HostUse { descriptors: Some(9), path: Some(path(90)), ..host(900 * MS, 70 * MS, 5) },
+            host: HostUse {
+                descriptors: Some(9),
+                path: Some(path(90)),
+                listener_drops: Some(4),
+                ..host(900 * MS, 70 * MS, 5)
+            },
             server: ServerUse { resident_bytes_max: 7, ..server(300 * MS) },
             origin: Some(origin(100, 8)),
             ..Used::default()
@@ -276,6 +289,7 @@ mod tests {
         assert_eq!((host.elapsed_ns, host.cpus[0].busy_ns), (1_000 * MS, 300 * MS));
         assert_eq!((host.watched[0].stalled_ns, host.watched[0].work_ns_median), (10 * MS, 5));
         assert_eq!((host.descriptors, server.resident_bytes_max), (Some(9), 7));
+        assert_eq!(host.listener_drops, Some(2));
         assert_eq!((server.user_ns, server.processes.unwrap().run_queue_ns), (140 * MS, Some(14 * MS)));
         let path = host.path.unwrap().to_clients;
         assert_eq!((path.packets, path.late_ns_max), (10, 3));

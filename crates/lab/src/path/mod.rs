@@ -139,6 +139,8 @@ impl Path {
     /// What has been counted so far; `None` if the relay does not answer.
     pub(crate) fn reading(&self) -> Option<PathReading> {
         let mut process = self.process.borrow_mut();
+        // An answer that came too late for its own question would be taken for the one to this.
+        while self.said.try_recv().is_ok() {}
         process.stdin()?.write_all(b"\n").ok()?;
         let line = self.said.recv_timeout(ANSWER_PATIENCE).ok()?;
         let at = Instant::now();
