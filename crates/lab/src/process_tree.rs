@@ -223,7 +223,7 @@ impl TreeReading {
             busiest.push(used);
         }
         busiest.sort_by_key(|used| Reverse((used.cpu_ns, used.run_queue_ns)));
-        busiest.truncate(ProcessUse::BUSIEST_MAX);
+        busiest.truncate(ProcessUse::BUSIEST_OF_SLICE_MAX);
         busiest.retain(|used| used.cpu_ns > 0);
         let disk = self.disk.zip(later.disk);
         let since = |before: Option<u64>, after: Option<u64>| {

@@ -124,7 +124,7 @@ fn threads_are_distinguished_by_what_they_used() {
     let opened = ProcessTree::of(&root, 1).reading().unwrap();
     let (_keep, root) = below(&after);
     let tree = ProcessTree::of(&root, 1);
-    let used = opened.until(&tree.reading().unwrap(), tree.present(), tree.memory());
+    let used = opened.until(&tree.reading().unwrap(), tree.present(), tree.memory()).of_window();
     let thread = |process, thread, name: &str, cpu_ns, run_queue_ns| ThreadUse {
         process,
         thread,

@@ -135,7 +135,9 @@ impl Processes {
             user_ns: cpu.user_ns,
             system_ns: cpu.system_ns,
             resident_bytes_max: self.memory.resident_max,
-            processes: both.map(|((_, opened), (_, closed))| opened.until(closed, self.present, self.memory)),
+            processes: both.map(|((_, opened), (_, closed))| {
+                opened.until(closed, self.present, self.memory).of_window()
+            }),
             ..ServerUse::default()
         }
     }

@@ -62,6 +62,14 @@ pub struct ProcessUse {
 impl ProcessUse {
     /// Number of busiest threads that are kept.
     pub const BUSIEST_MAX: usize = 4;
+    /// The same of a slice: those of a window may be others in each.
+    pub const BUSIEST_OF_SLICE_MAX: usize = 64;
+
+    /// The same with no more threads than a record has.
+    pub fn of_window(mut self) -> ProcessUse {
+        self.busiest.truncate(ProcessUse::BUSIEST_MAX);
+        self
+    }
 
     /// The same window limited to a part of it. Peaks and states stay those of the whole.
     pub fn limited_to(self, part: &ProcessUse) -> ProcessUse {
@@ -73,6 +81,7 @@ impl ProcessUse {
             proportional_bytes: self.proportional_bytes,
             ..part.clone()
         }
+        .of_window()
     }
 
     /// Adds a later slice of the same window.
@@ -95,12 +104,12 @@ impl ProcessUse {
             }
         }
         self.busiest.sort_by_key(|thread| std::cmp::Reverse((thread.cpu_ns, thread.run_queue_ns)));
-        self.busiest.truncate(ProcessUse::BUSIEST_MAX);
+        self.busiest.truncate(ProcessUse::BUSIEST_OF_SLICE_MAX);
     }
 
     /// Limits what an agent reports of a server as for readings on this host.
     pub fn bounded(mut self) -> ProcessUse {
-        self.busiest.truncate(ProcessUse::BUSIEST_MAX);
+        self.busiest.truncate(ProcessUse::BUSIEST_OF_SLICE_MAX);
         for thread in &mut self.busiest {
             thread.name = ThreadUse::plain_name(&thread.name);
         }
@@ -232,4 +241,28 @@ pub struct OriginCounts {
     pub received_bytes: u64,
     /// Time between the two readings by its own clock, in nanoseconds.
     pub elapsed_ns: u64,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Eight threads are equally busy, but in each slice other ones come first.
+    #[test]
+    fn the_busiest_threads_of_a_window_need_not_be_those_of_its_slices() {
+        let slice = |number: u64| ProcessUse {
+            busiest: (0..8)
+                .map(|thread| ThreadUse {
+                    thread: thread as u32,
+                    cpu_ns: 95 + u64::from((number + thread).is_multiple_of(2)),
+                    ..ThreadUse::default()
+                })
+                .collect(),
+            ..ProcessUse::default()
+        };
+        let mut kept = slice(0);
+        (1..10).for_each(|number| kept.append(&slice(number)));
+        let window = ProcessUse::default().limited_to(&kept);
+        assert_eq!(window.busiest.iter().map(|thread| thread.cpu_ns).collect::<Vec<_>>(), [955; 4]);
+    }
 }

@@ -6,7 +6,7 @@ use std::time::Duration;
 use webstone_engine::{Control, WorkerSlice};
 use webstone_lab::window::{SliceUse, Used, Window};
 use webstone_measure::metrics::WorkerUse;
-use webstone_model::record::{CpuWatch, HostUse, OriginUse, ServerUse};
+use webstone_model::record::{CpuWatch, HostUse, OriginUse, ProcessUse, ServerUse};
 
 /// How much later than its end a slice is read: workers end it at their next look at the clock.
 const AFTER: Duration = Duration::from_millis(2);
@@ -178,7 +178,10 @@ impl KeptUse {
         window.server = limited_server(std::mem::take(&mut window.server), server);
         if let (Some(whole), Some(kept)) = (&mut window.origin, origin) {
             let resident_bytes_max = whole.server.as_ref().map_or(0, |server| server.resident_bytes_max);
-            let server = kept.server.clone().map(|server| ServerUse { resident_bytes_max, ..server });
+            let server = kept.server.clone().map(|server| {
+                let processes = server.processes.map(ProcessUse::of_window);
+                ServerUse { resident_bytes_max, processes, ..server }
+            });
             *whole = OriginUse { server, counted: kept.counted };
         }
     }
@@ -222,7 +225,7 @@ fn of_kept(whole: &CpuWatch, host: &HostUse) -> CpuWatch {
 
 #[cfg(test)]
 mod tests {
-    use webstone_model::record::{CpuUse, DirectionUse, OriginCounts, PathUse, ProcessUse, TcpUse};
+    use webstone_model::record::{CpuUse, DirectionUse, OriginCounts, PathUse, TcpUse};
 
     use super::*;
 

@@ -25,6 +25,15 @@ pub(super) struct Elsewhere {
 }
 
 impl Elsewhere {
+    /// The same with no more threads than a record has.
+    fn of_window(self) -> Elsewhere {
+        let of_window = |server: ServerUse| ServerUse {
+            processes: server.processes.map(ProcessUse::of_window),
+            ..server
+        };
+        Elsewhere { server: self.server.map(of_window), ..self }
+    }
+
     /// The same, unless its readings may have been too late for a window, or a slice, of this length.
     pub(super) fn on_time(self, what: &str, ns: u64) -> Result<Elsewhere, String> {
         let delay_ns = self.host.opening_delay_ns_max + self.host.close_delay_ns_max;
@@ -156,7 +165,7 @@ impl LevelWatch {
                 let read = Reading::of(asked, took, window.age);
                 self.in_last_slice = last_slice.map(|used| in_slice(self.last_read, read, used));
                 self.in_window = Some(match self.opened {
-                    Some(opened) => opened.until(read, window),
+                    Some(opened) => opened.until(read, window).map(Elsewhere::of_window),
                     None => Err("the window closed before the agent saw it open".to_owned()),
                 });
             }
