@@ -171,3 +171,23 @@ impl LoopClock {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Rounds have the same number again after 2³² of them, but not the same time.
+    #[test]
+    fn a_round_with_an_earlier_ones_number_is_another() {
+        let mut clock = LoopClock::new(u64::MAX);
+        clock.reported(1_000, 1, || u64::MAX);
+        let (round, opened_ns) = (clock.round(), 1_500);
+        assert!(clock.is_of_this_round(round, opened_ns));
+        clock.reported(2_000, 1, || u64::MAX);
+        assert!(!clock.is_of_this_round(round, opened_ns));
+        clock.round = round.wrapping_sub(1);
+        clock.reported(3_000, 1, || u64::MAX);
+        assert_eq!(clock.round(), round);
+        assert!(!clock.is_of_this_round(round, opened_ns) && clock.is_of_this_round(round, 3_000));
+    }
+}

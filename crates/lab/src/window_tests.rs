@@ -67,7 +67,8 @@ fn what_a_window_counts_from_is_read_before_it_opens() {
     let (keep, root) = root_with(&[("/proc/9/status", "VmHWM: 8 kB\nVmRSS: 4 kB\n")]);
     let links = BTreeSet::new();
     let ticks_from = |from_start: bool, announced: bool| {
-        process(keep.path(), 1, 1, 1);
+        // Those of the level before.
+        process(keep.path(), 1, 99, 99);
         let server = Some(ProcessTree::of(&root, 9));
         let mut window = Window::before(Watched { from_start, ..watched(server, &links) });
         if announced {
@@ -87,7 +88,10 @@ fn what_a_window_counts_from_is_read_before_it_opens() {
         window.look(Phase::Measuring);
         process(keep.path(), 40, 1, 1);
         window.look(Phase::Draining);
-        window.used().server.user_ns / 10_000_000
+        let server = window.used().server;
+        let processes = server.processes.unwrap();
+        assert_eq!((processes.threads_max, processes.descriptors_max), (1, Some(1)));
+        server.user_ns / 10_000_000
     };
     assert_eq!(ticks_from(false, true), 30);
     // Without an announcement, it is what was there before the level, or at the first look.

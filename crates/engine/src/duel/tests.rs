@@ -12,13 +12,24 @@ use crate::layer::Plain;
 use crate::observe::Observer;
 use crate::simulated_tests::network::{Act, Peer, Simulated};
 use crate::simulated_tests::{Level, MS, US, response, server, steady};
+use crate::sys::Backend;
 use crate::worker::{Shared, Worker};
 
 const SLICE_NS: u64 = 10 * MS;
 const DRAIN_NS: u64 = 50 * MS;
 
-/// Runs slices of one side; between them it rests.
+/// Runs slices of one side, one after the other.
 fn slices(level: &Level, peer: &mut dyn Peer, count: usize) -> (Vec<Slice>, Measured) {
+    slices_with_rests(level, peer, count, 0)
+}
+
+/// Runs slices of one side, which rests for this long before each.
+fn slices_with_rests(
+    level: &Level,
+    peer: &mut dyn Peer,
+    count: usize,
+    rest_ns: u64,
+) -> (Vec<Slice>, Measured) {
     let job = level.job(1);
     let network = Simulated::new(peer, level.wire.clone());
     let shared = Arc::new(Shared::new(&job.plan, u64::MAX, 1));
@@ -27,7 +38,12 @@ fn slices(level: &Level, peer: &mut dyn Peer, count: usize) -> (Vec<Slice>, Meas
     let mut side = Worker::<_, Plain, Http1>::new(job.plan.clone(), shared, seat, network, observer).unwrap();
     Side::begin(&mut side, false);
     Side::open(&mut side);
-    let made: Vec<Slice> = (0..count).map(|_| side.run_slice(SLICE_NS, DRAIN_NS).unwrap()).collect();
+    let mut slice = || {
+        let rests_until_ns = side.backend.now_ns() + rest_ns;
+        side.backend.pass_to(rests_until_ns);
+        side.run_slice(SLICE_NS, DRAIN_NS).unwrap()
+    };
+    let made: Vec<Slice> = (0..count).map(|_| slice()).collect();
     let sum = made.iter().map(|slice| slice.took_ns).sum();
     (made, Side::end(&mut side, sum))
 }
@@ -51,6 +67,26 @@ fn the_rate_of_a_slice_is_that_of_its_server() {
         assert_eq!((measured.histograms.response.len(), measured.counts.in_flight), (5 * requests, 0));
         assert_eq!(measured.counts.connections, 1, "the link is kept from slice to slice");
     }
+}
+
+/// A server closes what was idle for 5 ms, which its connections are while the side rests: a request that may not be sent twice goes over
+/// a new one.
+#[test]
+fn a_slice_begins_with_what_happened_in_the_rest() {
+    let mut level = level(3);
+    level.spec.client.method = "POST".to_owned();
+    level.spec.client.body = Some("x".to_owned());
+    let mut peer = server(0, |now_ns, _| {
+        let mut acts = vec![Act::Wait(MS), Act::Write(response(10))];
+        // Requests of the last millisecond of a slice are not followed by others.
+        if now_ns % (30 * MS) >= 29 * MS {
+            acts.extend([Act::Wait(5 * MS), Act::Finish]);
+        }
+        acts
+    });
+    let (slices, measured) = slices_with_rests(&level, &mut peer, 4, 20 * MS);
+    let errors: Vec<u64> = slices.iter().map(|slice| slice.errors).collect();
+    assert_eq!((errors, measured.counts.connections), (vec![0; 4], 3 * 4), "{slices:?}");
 }
 
 #[test]

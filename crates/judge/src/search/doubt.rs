@@ -205,3 +205,42 @@ fn generator(run: &IterationRecord, shortest_s: Option<f64>) -> bool {
     let missed = (kept.asked_rate - kept.offered_rate).abs() * 100.0;
     is_saturated || is_late || (!unserved && missed > kept.asked_rate * RATE_MISSED_PERCENT_MAX)
 }
+
+#[cfg(test)]
+mod tests {
+    use webstone_model::record::{AgentRecord, CpuUse, HostUse, ProcessUse, ServerHostUse, ServerUse};
+
+    use super::*;
+
+    /// A server of many small threads that used all of its own host's two CPUs may have been limited, however many CPUs the load
+    /// generator's host has; one that used a tenth of them was not.
+    #[test]
+    fn a_server_behind_an_agent_is_judged_by_its_own_host() {
+        let host = |cpus: usize| HostUse { cpus: vec![CpuUse::default(); cpus], ..HostUse::default() };
+        let used_ms = |ms: u64, agents: usize| {
+            let mut record = RunRecord::default();
+            let mut run = IterationRecord::default();
+            run.measured.window_ns = 1_000_000_000;
+            let busiest = vec![Default::default()];
+            let processes = Some(ProcessUse { busiest, ..ProcessUse::default() });
+            let server = ServerUse { user_ns: ms * 1_000_000, processes, ..ServerUse::default() };
+            record.target.agents = vec![AgentRecord::default(); agents];
+            run.server_hosts = (0..agents as u32)
+                .map(|agent| ServerHostUse {
+                    agent,
+                    host: host(2),
+                    server: (agents > 1).then(|| server.clone()),
+                    ..ServerHostUse::default()
+                })
+                .collect();
+            // Of several agents without a list of threads.
+            let processes = (agents == 1).then(|| server.processes.clone().unwrap_or_default());
+            run.server = Some(ServerUse { processes: processes.or(Some(ProcessUse::default())), ..server });
+            run.host = Some(host(64));
+            may_limit(&record, &run)
+        };
+        for agents in [1, 2] {
+            assert!(used_ms(2_000, agents) && !used_ms(200, agents), "{agents} agents");
+        }
+    }
+}

@@ -152,6 +152,20 @@ mod tests {
         }
     }
 
+    /// 3,700 first bytes after 4.4 ms, and eight requests that waited 8 s for theirs.
+    #[test]
+    fn the_mean_time_to_the_first_byte_is_a_lower_bound_where_some_wait() {
+        let value = |waits: usize| {
+            let mut run = run(8_000_000_000, 8, &vec![8_000_000_000; waits]);
+            answered(&mut run, 3_700, 4_400_000);
+            (0..3_700).for_each(|_| run.measured.first_byte.record(4_400_000));
+            let figure =
+                crate::figures::table::all().find(|it| it.defined.name == "first_byte_mean_s").unwrap();
+            figure.value(&crate::metric::Reading::of(&run)).unwrap()
+        };
+        assert_eq!((value(0).is_at_least(), value(8).is_at_least()), (false, true));
+    }
+
     fn answered(run: &mut IterationRecord, count: u64, ns: u64) {
         for _ in 0..count {
             run.measured.response.record(ns);

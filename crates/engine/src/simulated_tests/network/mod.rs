@@ -234,7 +234,7 @@ impl<'a> Simulated<'a> {
     }
 
     /// Moves the clock, and lets everything happen that is due by then, each at its own instant.
-    fn pass_to(&mut self, at_ns: u64) {
+    pub(crate) fn pass_to(&mut self, at_ns: u64) {
         self.now_ns.set(self.now_ns.get().max(at_ns));
         loop {
             let next = self.schedule.peek().copied().filter(|Reverse((at, _))| *at <= self.now_ns.get());
