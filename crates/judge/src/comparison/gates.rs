@@ -14,7 +14,7 @@ use webstone_model::threshold::{FailIf, Relation};
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "kebab-case")]
 pub enum FailWhen {
-    /// The change is shown: the whole interval meets the condition, after Holm's correction over the levels, and where
+    /// The change is shown: the whole interval meets the condition, after Holm's correction over the levels that it selects, and where
     /// no change at all would not meet it, the interval lies outside the noise floor.
     #[default]
     Shown,
@@ -33,7 +33,8 @@ pub enum GateResult {
     Passed,
     /// It is met.
     Failed,
-    /// There is no interval to tell from, no value, or an interval that is wider than its value.
+    /// There is no interval to tell from, no value, an interval that is wider than its value, or noise without bound that may have made
+    /// the change.
     CannotTell,
 }
 
@@ -89,11 +90,12 @@ fn one(condition: &FailIf, fail_when: FailWhen, candidates: &[Candidate]) -> Vec
         .map(|(record, level, row)| {
             let shown = row.change.as_ref().and_then(|_| shown.next());
             let failed = match fail_when {
-                FailWhen::Shown => shown.filter(|_| !row.is_inconclusive()),
+                FailWhen::Shown => shown.filter(|_| !row.is_inconclusive() && !may_be_noise(condition, row)),
                 FailWhen::Measured => row.point().map(|point| condition.holds(point)),
-                FailWhen::Possible => {
-                    row.change.map(|change| condition.holds(change.low) || condition.holds(change.high))
-                }
+                FailWhen::Possible => row.change.map(|change| {
+                    let (low, high) = row.ends(&change);
+                    condition.holds(low) || condition.holds(high)
+                }),
             };
             GateOutcome {
                 condition: condition.text().to_owned(),
@@ -114,9 +116,16 @@ fn one(condition: &FailIf, fail_when: FailWhen, candidates: &[Candidate]) -> Vec
         .collect()
 }
 
+/// Whether a condition is met, unless noise without bound made the change.
+fn may_be_noise(condition: &FailIf, row: &Row) -> bool {
+    let holds = |(low, high)| condition.holds(low) && condition.holds(high);
+    row.change.is_some_and(|change| holds((change.low, change.high)) && !holds(row.ends(&change)))
+}
+
 fn is_shown(condition: &FailIf, row: &Row, confidence: f64) -> bool {
     let Some(change) = row.change_at(confidence) else { return false };
-    let whole = condition.holds(change.low) && condition.holds(change.high);
+    let (low, high) = row.ends(&change);
+    let whole = condition.holds(low) && condition.holds(high);
     // A condition that holds without any change asks for an improvement, which noise must not excuse.
     whole && (condition.holds(0.0) || row.shown_at(confidence))
 }

@@ -12,7 +12,7 @@
 use serde::Serialize;
 
 use super::{Candidate, Noise, Row};
-use crate::statistics::{self, CONFIDENCE, Interval};
+use crate::statistics::{self, CONFIDENCE};
 use webstone_measure::keys::LevelKey;
 use webstone_measure::metric::{Metric, Reading};
 use webstone_model::record::{Arm, IterationRecord};
@@ -73,7 +73,7 @@ pub enum Why {
     WithinInterval,
     /// The interval excludes no change, and not the noise floor.
     WithinNoise,
-    /// The change is large enough, but the machine's noise may have made it: it has no bound for this figure.
+    /// The change is large enough, but noise, which has no bound for this figure, may have made it.
     Unbounded,
     /// Alone it would have been shown; among this many figures, levels and records it may be chance.
     Corrected,
@@ -194,13 +194,9 @@ fn scatter(metric: Metric, samples: &[f64]) -> f64 {
     }
 }
 
-/// Whether the whole interval lies outside the noise.
-fn is_outside(change: &Interval, floor: &Floor) -> bool {
-    is_above(change, floor) || change.high < -floor.value
-}
-
-fn is_above(change: &Interval, floor: &Floor) -> bool {
-    change.low > floor.value
+/// Whether the whole interval lies outside the noise floor.
+fn is_outside((low, high): (f64, f64), floor: &Floor) -> bool {
+    low > floor.value || high < -floor.value
 }
 
 impl Row {
@@ -213,16 +209,14 @@ impl Row {
         !self.metric.differs() && (is_wide(&self.baseline.samples) || is_wide(&self.candidate.samples))
     }
 
-    /// Whether anything could be concluded of it: not of what was not measured, nor of values that are all equal, such as no errors.
+    /// Whether a difference can be found at all: not in what was not measured, nor where all values are equal, as without any errors.
     fn can_differ(&self) -> bool {
         self.change.is_some_and(|change| (change.point, change.low, change.high) != (0.0, 0.0, 0.0))
     }
 
     /// Whether a change is shown with some confidence.
     pub(crate) fn shown_at(&self, confidence: f64) -> bool {
-        self.change_at(confidence).is_some_and(|change| {
-            is_outside(&change, &self.floor) && !self.may_be_noise(is_above(&change, &self.floor))
-        })
+        self.change_at(confidence).is_some_and(|change| is_outside(self.ends(&change), &self.floor))
     }
 }
 
@@ -290,10 +284,12 @@ fn unshown(row: &Row) -> (Finding, Option<Why>) {
         None => (Finding::CannotTell, Why::NoRatio),
         Some(_) if fewest < ITERATIONS_MIN => (Finding::CannotTell, Why::TooFewIterations),
         Some(_) if row.is_inconclusive() => (Finding::CannotTell, Why::TooWide),
-        Some(change) if is_outside(change, &row.floor) && row.may_be_noise(is_above(change, &row.floor)) => {
+        Some(change) if is_outside(row.ends(change), &row.floor) => {
+            (Finding::NoDifferenceShown, Why::Corrected)
+        }
+        Some(change) if is_outside((change.low, change.high), &row.floor) => {
             (Finding::NoDifferenceShown, Why::Unbounded)
         }
-        Some(change) if is_outside(change, &row.floor) => (Finding::NoDifferenceShown, Why::Corrected),
         Some(change) if change.contains(0.0) => (Finding::NoDifferenceShown, Why::WithinInterval),
         Some(_) => (Finding::NoDifferenceShown, Why::WithinNoise),
     };

@@ -173,7 +173,7 @@ pub struct Side {
     /// and where it has no bound.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub noise_factor: Option<f64>,
-    /// Whether noise may have done that without bound: no such change to the worse is shown, nor one of the other side to the better.
+    /// Whether noise may have done that without bound: the true value may be better by any factor.
     pub noise_is_unbounded: bool,
 }
 
@@ -352,8 +352,8 @@ fn factor(metric: Metric, noise: NoiseBound) -> Option<f64> {
     if is_cpu_time(metric) { noise.cpu_factor } else { noise.factor }
 }
 
-/// Whether noise that has a bound for means has none for this figure, or none at all. What took a share of the time may have delayed
-/// that share of the requests for any time.
+/// Whether noise has no bound for a figure. What took a share of the time may have delayed that share of the requests for any time: the
+/// mean then has a bound, and the tail has not.
 fn is_unbounded(metric: Metric, noise: NoiseBound) -> bool {
     let Some(factor) = factor(metric, noise) else { return true };
     let delayed = 1.0 - 1.0 / factor;
@@ -393,14 +393,18 @@ impl Row {
         Interval { low: ratio.low / less, high: ratio.high * more, ..ratio }
     }
 
-    /// Whether noise alone may have made a change in this direction, however large.
-    pub(crate) fn may_be_noise(&self, is_more: bool) -> bool {
-        let side = match () {
-            () if self.metric.grows_with_load() == is_more => &self.baseline,
-            () => &self.candidate,
+    /// The ends of an interval of the change, with those that noise leaves open: a side whose noise has no bound may be better by any
+    /// factor. Down to −100 % and up to infinity.
+    pub fn ends(&self, change: &Interval) -> (f64, f64) {
+        let (baseline, candidate) = (self.baseline.noise_is_unbounded, self.candidate.noise_is_unbounded);
+        let (may_be_less, may_be_more) = match () {
+            () if self.metric.grows_with_load() => (baseline, candidate),
+            () if self.metric.quantity() == Quantity::Seconds => (candidate, baseline),
+            () => (false, false),
         };
-        let is_of_noise = self.metric.grows_with_load() || self.metric.quantity() == Quantity::Seconds;
-        is_of_noise && side.noise_is_unbounded
+        let low = if may_be_less { -100.0 } else { change.low };
+        let high = if may_be_more { f64::INFINITY } else { change.high };
+        (low, high)
     }
 
     /// The least change whose interval, if as wide as this one's with some confidence, would lie outside the noise floor.

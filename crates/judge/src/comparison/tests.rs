@@ -60,6 +60,16 @@ fn noise_widens_the_interval_of_its_own_side_only() {
         let [a, b] = &records;
         rate_row(&compare(&[a, b], &without_floor()), 0).ratio.unwrap()
     };
+    let shown_from = |stalled_of_baseline: u64| {
+        let mut records = [record("a", &[(40, &rates)]), record("b", &[(40, &rates)])];
+        for run in &mut records[0].iterations {
+            run.measured.generator.workers[0].stalled_ns = run.measured.window_ns * stalled_of_baseline / 100;
+        }
+        let [a, b] = &records;
+        rate_row(&compare(&[a, b], &without_floor()), 0).shows_from.unwrap()
+    };
+    // The candidate must be faster by more than noise may have taken from the baseline.
+    assert!(shown_from(0) < 1.0 && shown_from(20) > 25.0, "{} {}", shown_from(0), shown_from(20));
     let quiet = of([0, 0]);
     let near = |a: f64, b: f64| (a / b - 1.0).abs() < 1e-6;
     for (stalled, less, more) in [([0, 20], 1.0, 1.25), ([20, 0], 1.25, 1.0), ([20, 20], 1.25, 1.25)] {
@@ -109,12 +119,21 @@ fn what_noise_may_have_made_is_not_shown() {
             run.measured.generator.workers[0].stalled_ns = run.measured.window_ns / 5;
         }
         let [a, b] = &records;
+        let condition = if slower == 1 { "p(95)>+10%" } else { "p(95)<-10%" };
+        let gate = |fail_when| {
+            let fail_if = condition.parse::<FailIfs>().unwrap().0;
+            compare(&[a, b], &Options { fail_if, fail_when, ..Options::default() }).fail_if[0].result
+        };
         let compared = compare(&[a, b], &Options::default());
         let rows = &compared.candidates[0].levels[0].rows;
-        [50.0, 95.0].map(|percentile| {
-            let row = rows.iter().find(|row| row.metric == Metric::Percentile(percentile)).unwrap();
-            (row.finding, row.why)
-        })
+        let [median, p95] = [50.0, 95.0]
+            .map(|percentile| rows.iter().find(|row| row.metric == Metric::Percentile(percentile)).unwrap());
+        let is_open =
+            p95.ends(&p95.change.unwrap()).0 == -100.0 || p95.ends(&p95.change.unwrap()).1.is_infinite();
+        assert!(is_open && median.ends(&median.change.unwrap()).1.is_finite());
+        let expected = if slower == noisy { GateResult::CannotTell } else { GateResult::Failed };
+        assert_eq!((gate(FailWhen::Shown), gate(FailWhen::Possible)), (expected, GateResult::Failed));
+        [median, p95].map(|row| (row.finding, row.why))
     };
     let unbounded = (Finding::NoDifferenceShown, Some(Why::Unbounded));
     assert_eq!(of(1, 1), [(Finding::Worse, None), unbounded]);

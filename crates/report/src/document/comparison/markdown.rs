@@ -61,7 +61,7 @@ fn details(comparison: &Comparison) -> Document {
     }
     let text = format!(
         "Iterations are the samples; values are their means. A change is shown when the whole {:.0} % interval of the \
-         ratio lies beyond the noise floor, after Holm's correction over levels and records. Errors change by percentage \
+         ratio lies beyond the noise floor, after Holm's correction over figures, levels and records. Errors change by percentage \
          points.",
         comparison.confidence * 100.0
     );

@@ -106,6 +106,14 @@ pub(crate) fn reasons(candidate: &Candidate, finding: Finding) -> Option<(&'stat
     Some((word, reasons.into_iter().collect::<Vec<_>>().join(", or ")))
 }
 
+/// Why some intervals have no end; `None` if all have both.
+pub(crate) fn open_ends(candidate: &Candidate) -> Option<&'static str> {
+    let is_open = |row: &Row| row.baseline.noise_is_unbounded || row.candidate.noise_is_unbounded;
+    let why =
+        "an interval from -100 or to ∞: noise of a NOISY run may have made the figure worse by any factor";
+    known(candidate).any(is_open).then_some(why)
+}
+
 /// Where a table of changes is shown.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Look {
@@ -164,7 +172,7 @@ pub(crate) fn changes(
     let interval = format!("{:.0} % interval", comparison.confidence * 100.0);
     let percent = if look == Look::Text { "%" } else { "" };
     table.number(interval, percent, Room::Always, |(.., row)| {
-        row.change.as_ref().map(|change| format!("{}{}", ends(change, digits(row)), unit(row)))
+        row.change.as_ref().map(|change| format!("{}{}", ends(row.ends(change), digits(row)), unit(row)))
     });
     match look {
         Look::Short => &mut table,
@@ -261,7 +269,10 @@ pub(crate) fn summary(candidate: &Candidate) -> String {
         let of = if levels > 1 { format!(" at {level}") } else { String::new() };
         match (&row.change, row.point()) {
             (Some(change), _) => {
-                line.push_str(&format!("request rate {}{of}", with_interval(change, metric)));
+                line.push_str(&format!(
+                    "request rate {}{of}",
+                    with_interval(change, row.ends(change), metric)
+                ));
             }
             (None, Some(point)) => {
                 line.push_str(&format!("request rate {} %{of}, without an interval", signed(point, 1)));
@@ -284,11 +295,13 @@ pub(crate) fn summary(candidate: &Candidate) -> String {
     let costs = rows(candidate, Metric::SERVER_CPU)
         .filter(|(_, row)| row.finding.is_difference() && !rates_differ)
         .max_by(|(_, a), (_, b)| size(a).total_cmp(&size(b)));
-    if let Some((level, Row { change: Some(change), .. })) = costs {
+    if let Some((level, row)) = costs
+        && let Some(change) = &row.change
+    {
         let of = if levels > 1 { format!(" at {level}") } else { String::new() };
         line.push_str(&format!(
             "; but server CPU per request {}{of}",
-            with_interval(change, Metric::SERVER_CPU)
+            with_interval(change, row.ends(change), Metric::SERVER_CPU)
         ));
     }
     let others: Vec<String> = candidate
@@ -355,19 +368,21 @@ pub(crate) fn digits(row: &Row) -> usize {
     row.change.as_ref().map_or(1, decimals)
 }
 
-/// `-3.6 to -2.6`.
-fn ends(change: &Interval, digits: usize) -> String {
-    format!("{} to {}", signed(change.low, digits), signed(change.high, digits))
+/// `-3.6 to -2.6`, or `-100 to ∞`.
+fn ends((low, high): (f64, f64), digits: usize) -> String {
+    let low = if low > -100.0 { signed(low, digits) } else { "-100".to_owned() };
+    let high = if high.is_finite() { signed(high, digits) } else { "∞".to_owned() };
+    format!("{low} to {high}")
 }
 
 /// `-3.1 % (-3.6 to -2.6 %)`.
-fn with_interval(change: &Interval, metric: Metric) -> String {
+fn with_interval(change: &Interval, between: (f64, f64), metric: Metric) -> String {
     let (decimals, unit) = (decimals(change), metric.unit_of_change());
+    let point = signed(change.point, decimals);
     if change.method == Method::None {
-        return format!("{} {unit}", signed(change.point, decimals));
+        return format!("{point} {unit}");
     }
-    let [point, low, high] = [change.point, change.low, change.high].map(|value| signed(value, decimals));
-    format!("{point} {unit} ({low} to {high} {unit})")
+    format!("{point} {unit} ({} {unit})", ends(between, decimals))
 }
 
 fn because(why: Why) -> &'static str {
@@ -378,7 +393,7 @@ fn because(why: Why) -> &'static str {
         Why::TooWide => "the interval of one of the two is wider than its value, so nothing can be concluded",
         Why::WithinInterval => "the interval contains no change",
         Why::WithinNoise => "not beyond the noise floor",
-        Why::Unbounded => "other programs may have made it, without bound for this figure",
+        Why::Unbounded => "noise may have made it, and has no bound for this figure",
         Why::Corrected => "among this many figures and levels it may be chance",
     }
 }
@@ -401,9 +416,10 @@ fn gate_word(result: GateResult) -> &'static str {
 }
 
 fn gate_change(gate: &GateOutcome) -> String {
-    gate.change
-        .as_ref()
-        .map_or_else(|| "not measured".to_owned(), |change| with_interval(change, gate.metric))
+    gate.change.as_ref().map_or_else(
+        || "not measured".to_owned(),
+        |change| with_interval(change, (change.low, change.high), gate.metric),
+    )
 }
 
 fn fail_when(when: FailWhen) -> &'static str {
@@ -420,4 +436,16 @@ pub(crate) fn iterations((fewest, most): (usize, usize)) -> String {
         return format!("{} per level", counted(most as u64, "iteration", "iterations"));
     }
     format!("{fewest} to {most} iterations per level")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_end_that_noise_leaves_open_is_no_figure() {
+        assert_eq!(ends((-3.62, 2.6), 1), "-3.6 to +2.6");
+        assert_eq!(ends((-100.0, 2.6), 1), "-100 to +2.6");
+        assert_eq!(ends((-3.62, f64::INFINITY), 2), "-3.62 to ∞");
+    }
 }

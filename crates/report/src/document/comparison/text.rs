@@ -5,8 +5,8 @@ use webstone_judge::verdict::Standing;
 use webstone_measure::metric::Metric;
 
 use super::{
-    Look, changes, floor_sources, gates, is_known, is_worse, iterations, known, letter, only, reasons, rows,
-    summary,
+    Look, changes, floor_sources, gates, is_known, is_worse, iterations, known, letter, only, open_ends,
+    reasons, rows, summary,
 };
 
 use crate::Options;
@@ -132,6 +132,7 @@ fn notes(candidate: &Candidate, doc: &mut Document) {
             note(&format!("{word}: {reasons}"));
         }
     }
+    open_ends(candidate).into_iter().for_each(&mut note);
     let mut differing: Vec<String> = Vec::new();
     for metric in known(candidate).map(|row| row.metric).filter(|metric| metric.differs()) {
         let unit = match metric.unit_of_change() {

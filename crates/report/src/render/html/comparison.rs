@@ -2,13 +2,15 @@
 //! much each figure changed at every level, and whether that is more than noise. A dot is a change, its whisker the interval,
 //! the band under it the noise floor.
 
-use webstone_judge::comparison::{Candidate, Comparison, Difference, Finding, LevelComparison, Row, Weight};
+use webstone_judge::comparison::{
+    Candidate, Comparison, Difference, Finding, LevelComparison, Row, Weight, Why,
+};
 use webstone_measure::metric::Metric;
 
 use crate::chart::{self, Change};
 use crate::comparison::{
-    Look, changes, digits, floor_sources, gates, is_known, is_worse, letter, only, reasons, rows, summary,
-    title,
+    Look, changes, digits, floor_sources, gates, is_known, is_worse, letter, only, open_ends, reasons, rows,
+    summary, title,
 };
 use crate::definitions::anchor_of;
 use crate::document::Tone;
@@ -130,7 +132,7 @@ fn change(row: &Row, name: String) -> Option<Change> {
         point,
         interval,
         noise: row.floor.value,
-        is_open: row.finding == Finding::CannotTell,
+        is_open: row.finding == Finding::CannotTell || row.why == Some(Why::Unbounded),
         class: match row.finding {
             Finding::Better => "good",
             Finding::Worse => "bad",
@@ -154,6 +156,9 @@ fn how_to_read(html: &mut Html, comparison: &Comparison, candidate: &Candidate) 
         if let Some((word, reasons)) = reasons(candidate, finding) {
             text.push_str(&format!(" “{word}”: {reasons}."));
         }
+    }
+    if let Some(why) = open_ends(candidate) {
+        text.push_str(&format!(" {}{}.", why[..1].to_uppercase(), &why[1..]));
     }
     html.element("p class=\"note\"", &text);
 }
