@@ -16,6 +16,7 @@ mod kept_on_hosts;
 pub mod mining;
 pub mod observer;
 pub mod order;
+mod overtime;
 pub mod placement;
 pub mod preflight;
 pub mod record_all;

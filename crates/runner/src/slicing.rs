@@ -1,5 +1,6 @@
 //! Judges the slices of a window while it is open: those in which something took CPU time from the load generator or the
-//! server are left out of its figures, and the window goes on until it has its length without them, or half as long again.
+//! server are left out of its figures, and the window goes on until it has its length without them, or half as long again if
+//! the sweep has the time (`overtime.rs`).
 //!
 //! The rule (`judge/src/verdict/left_out.rs`) looks at nothing that the window is to measure. The slice after one that is left out is
 //! left out, too: queues drain in it. If less than half of the window's length is left in the end, nothing is left
@@ -106,6 +107,8 @@ pub(crate) struct Slicing<'a> {
     step: Step,
     /// The window's planned length.
     planned_ns: u64,
+    /// By how much it may be longer.
+    longer_ns: u64,
     watch: SliceWatch,
     judged: Vec<Judged>,
     kept_ns: u64,
@@ -122,11 +125,18 @@ struct Judged {
 }
 
 impl<'a> Slicing<'a> {
-    pub(crate) fn new(record: &'a RunRecord, step: Step, planned: Duration, length_ns: u64) -> Slicing<'a> {
+    pub(crate) fn new(
+        record: &'a RunRecord,
+        step: Step,
+        planned: Duration,
+        longer_ns: u64,
+        length_ns: u64,
+    ) -> Slicing<'a> {
         Slicing {
             record,
             step,
             planned_ns: planned.as_nanos() as u64,
+            longer_ns,
             watch: SliceWatch::new(length_ns),
             judged: Vec::new(),
             kept_ns: 0,
@@ -207,7 +217,7 @@ impl<'a> Slicing<'a> {
         let unknown_ns = span_ns.saturating_sub(self.judged.len() as u64 * length_ns);
         let is_missing = self.kept_ns + unknown_ns < self.planned_ns;
         let is_worth_it = 2 * (self.kept_ns + unknown_ns) >= span_ns && !self.is_long;
-        if is_missing && is_worth_it && 2 * (span_ns + length_ns) <= 3 * self.planned_ns {
+        if is_missing && is_worth_it && span_ns + length_ns <= self.planned_ns + self.longer_ns {
             level.extend();
         }
     }
@@ -380,7 +390,7 @@ mod tests {
     fn judged(slices: &[(u64, u64)], response_ns: u64) -> (Vec<bool>, Slicing<'static>) {
         let record = Box::leak(Box::new(record()));
         let step = Step { clients: 10, rate: None, iteration: 1, arm: None };
-        let mut slicing = Slicing::new(record, step, Duration::from_secs(2), 250 * MS);
+        let mut slicing = Slicing::new(record, step, Duration::from_secs(2), 1000 * MS, 250 * MS);
         for (slice, (worker_ms, server_ms)) in (0..).zip(slices) {
             let cc = OtherUse { process: 7, name: "cc".to_owned(), cpu_ns: (worker_ms + server_ms) * MS };
             let cpu = |cpu| CpuUse { cpu, busy_ns: 100 * MS, idle_ns: 150 * MS, ..CpuUse::default() };
@@ -474,7 +484,7 @@ mod tests {
     fn the_host_that_lost_most_decides() {
         let record = RunRecord::default();
         let step = Step { clients: 10, rate: None, iteration: 1, arm: None };
-        let mut slicing = Slicing::new(&record, step, Duration::from_secs(1), 250 * MS);
+        let mut slicing = Slicing::new(&record, step, Duration::from_secs(1), 500 * MS, 250 * MS);
         let mut reported = |slice: u32, waited_ms: u64, first: ReportedBy| {
             slicing.watch.push(Some(SliceUse::default()));
             let of = |number: usize, run_queue_ms: u64, by: ReportedBy| {

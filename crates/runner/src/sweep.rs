@@ -25,6 +25,7 @@ use webstone_server::Counters;
 use crate::generator::{Level, LevelError, LoadGenerator, Made, Outputs};
 use crate::observer::Observer;
 use crate::order::{Step, Steps};
+use crate::overtime;
 use crate::record_all::{RecordAll, RecordAllError};
 use crate::run_time::RunTime;
 use crate::slicing::{self, Kept, Slicing};
@@ -270,9 +271,9 @@ impl Sweep<'_> {
         self.alive()
     }
 
-    /// Whether a timed run is void and its level has an attempt left; nothing that it measured matters. Not where every
-    /// transaction is written to a file: it is there already. Nor for short windows, which are judged by the sum over their
-    /// level, unless a host was lost or late.
+    /// Whether a timed run is void, its level has an attempt left, and the sweep the time; nothing that it measured matters. Not
+    /// where every transaction is written to a file: it is there already. Nor for short windows, which are judged by the sum
+    /// over their level. Runs without figures because a host was lost or late are repeated in any case.
     fn may_be_repeated(&self, record: &RunRecord, run: &IterationRecord) -> bool {
         !run.interrupted
             && self.record_all.is_none()
@@ -280,20 +281,15 @@ impl Sweep<'_> {
                 let is_fleets = matches!(loss.kind, LossKind::Gone | LossKind::Apart);
                 loss.worth == Worth::Void
                     && (is_fleets || run.measured.window_ns >= SHORT_WINDOW_NS)
-                    && self.left(record, run.level(), is_fleets) > 0
+                    && self.attempts_left(record, run.level()) > 0
+                    && (is_fleets || overtime::allows_repeating(self.spec, record, run))
             })
             && self.course.repeats(record, run)
     }
 
-    /// Attempts that a level has left.
-    fn left(&self, record: &RunRecord, level: LevelKey, is_fleets: bool) -> usize {
+    fn attempts_left(&self, record: &RunRecord, level: LevelKey) -> usize {
         let used = record.voids.iter().filter(|void| void.level() == level).count();
-        let left = self.spec.load.retries_of_level().saturating_sub(used);
-        // The sweep's limit does not apply to searches, nor to runs without figures because a host was lost or late.
-        match self.spec.find.is_some() || is_fleets {
-            true => left,
-            false => left.min(self.spec.load.retries_of_sweep().saturating_sub(record.voids.len())),
-        }
+        self.spec.load.retries_of_level().saturating_sub(used)
     }
 
     /// Keeps a void timed run as such, and has it made again.
@@ -359,7 +355,9 @@ impl Sweep<'_> {
                 scope.spawn(move || record_all.drain(step, batches));
             }
             // The writers end when the level, and with it the senders, is dropped here.
-            self.watch(at, level, Slicing::new(record, step, self.spec.load.duration.as_duration(), slice_ns))
+            let longer_ns = overtime::of_window_ns(self.spec, record);
+            let planned = self.spec.load.duration.as_duration();
+            self.watch(at, level, Slicing::new(record, step, planned, longer_ns, slice_ns))
         });
         self.record_all = record_all;
         watched

@@ -98,11 +98,6 @@ impl LoadSpec {
         self.retries as usize * (self.iterations as usize).div_ceil(4).max(1)
     }
 
-    /// How many void timed runs of a sweep are repeated at most: a plan takes half as long again at the worst.
-    pub fn retries_of_sweep(&self) -> usize {
-        self.levels().saturating_mul(self.iterations as usize) / 2
-    }
-
     /// Number of levels of the sweep: of rates in open loop, otherwise of client counts.
     pub fn levels(&self) -> usize {
         self.rate.as_ref().map_or(self.clients.0.len(), |rates| rates.0.len())
