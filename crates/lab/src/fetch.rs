@@ -24,6 +24,19 @@ pub trait Fetch: Sync {
         detail: &RequestDetail,
         extent: Extent,
         each: &mut dyn FnMut(&[u8]),
+    ) -> Result<ProbeResponse, ProbeError> {
+        self.fetch_at(None, base, path, detail, extent, each)
+    }
+
+    /// The same by a connection to another server, if one is given: requests and TLS still name that of the base URL.
+    fn fetch_at(
+        &self,
+        at: Option<&Target>,
+        base: &str,
+        path: &str,
+        detail: &RequestDetail,
+        extent: Extent,
+        each: &mut dyn FnMut(&[u8]),
     ) -> Result<ProbeResponse, ProbeError>;
 }
 
@@ -71,11 +84,12 @@ impl ByProbe {
     /// # Errors
     /// If it does not come, or its body is longer than what is held in memory.
     pub fn fetch(&self, base: &str, path: &str) -> Result<ProbeResponse, ProbeError> {
-        self.probe(base)?.fetch(path, &RequestDetail::default())
+        self.probe(base, None)?.fetch(path, &RequestDetail::default())
     }
 
-    fn probe(&self, base: &str) -> Result<Probe, ProbeError> {
-        let probe = Probe::new(base, &self.client)?;
+    fn probe(&self, base: &str, at: Option<&Target>) -> Result<Probe, ProbeError> {
+        let led = at.and_then(|at| Some(self.client.leading(&base.parse().ok()?, at)));
+        let probe = Probe::new(base, led.as_ref().unwrap_or(&self.client))?;
         match base.get(..8).is_some_and(|start| start.eq_ignore_ascii_case("https://")) {
             true => Ok(probe.with_tls(self.prepared(base)?)),
             false => Ok(probe),
@@ -97,15 +111,16 @@ impl ByProbe {
 }
 
 impl Fetch for ByProbe {
-    fn fetch_each(
+    fn fetch_at(
         &self,
+        at: Option<&Target>,
         base: &str,
         path: &str,
         detail: &RequestDetail,
         extent: Extent,
         each: &mut dyn FnMut(&[u8]),
     ) -> Result<ProbeResponse, ProbeError> {
-        self.probe(base)?.fetch_each(path, detail, extent, each)
+        self.probe(base, at)?.fetch_each(path, detail, extent, each)
     }
 }
 
@@ -122,7 +137,31 @@ pub fn asked<'a>(base: &Target, url: &'a str) -> Result<(Target, Cow<'a, str>), 
 
 #[cfg(test)]
 mod tests {
+    use std::io::{Read, Write};
+    use std::net::TcpListener;
+
     use super::*;
+
+    #[test]
+    fn a_request_by_another_server_names_the_first() {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let at: Target = format!("http://{}", listener.local_addr().unwrap()).parse().unwrap();
+        let heard = std::thread::spawn(move || {
+            let (mut stream, _) = listener.accept().unwrap();
+            let mut head = [0; 1024];
+            let length = stream.read(&mut head).unwrap();
+            stream.write_all(b"HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n").unwrap();
+            String::from_utf8_lossy(&head[..length]).into_owned()
+        });
+        let fetch = ByProbe::plain(Duration::from_secs(5));
+        let extent = Extent::Whole { bytes_max: 10 };
+        let detail = RequestDetail::default();
+        let answer =
+            fetch.fetch_at(Some(&at), "http://web1.example:81", "/x", &detail, extent, &mut |_| {}).unwrap();
+        assert_eq!(answer.status, 200);
+        let head = heard.join().unwrap();
+        assert!(head.starts_with("GET /x ") && head.contains("\r\nHost: web1.example:81\r\n"), "{head}");
+    }
 
     #[test]
     fn a_path_asks_the_base_and_a_url_its_own_host() {

@@ -12,6 +12,7 @@ use webstone_engine::{Extent, ProbeError, ProbeResponse, ReadTo};
 use webstone_measure::errors::ErrorClass;
 use webstone_workload::RequestDetail;
 use webstone_workload::load::HttpVersion;
+use webstone_workload::target::Target;
 
 use crate::fetch::Fetch;
 
@@ -20,14 +21,16 @@ use crate::fetch::Fetch;
 pub struct Table(pub HashMap<String, (u16, Vec<u8>)>);
 
 impl Fetch for Table {
-    fn fetch_each(
+    fn fetch_at(
         &self,
+        at: Option<&Target>,
         base: &str,
         path: &str,
         _: &RequestDetail,
         extent: Extent,
         each: &mut dyn FnMut(&[u8]),
     ) -> Result<ProbeResponse, ProbeError> {
+        let base = at.map_or_else(|| base.to_owned(), Target::to_string);
         let url = format!("{base}{path}");
         let Some((status, body)) = self.0.get(&url) else {
             return Err(ProbeError {

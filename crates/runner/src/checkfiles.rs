@@ -173,13 +173,15 @@ pub fn check_files(base: &Target, workload: &Workload, options: &CheckOptions) -
     let aim = Aim::new(&workload, &targets).expect("no page says that it is asked over TLS");
     let fetch = ByProbe::plain(options.timeout).with_tls(&options.tls).with_http(options.http);
     let client = ClientSpec { check: options.check, http: options.http, ..ClientSpec::default() };
-    let look = Look { fetch: &fetch, workload: &workload, client: &client, is_short: false };
+    let look = Look { fetch: &fetch, at: None, workload: &workload, client: &client, is_short: false };
     look.at_all(&aim, options.threads, &Interrupt::default())
 }
 
 /// How files are looked at: asked for as these clients do.
 pub(crate) struct Look<'a> {
     pub(crate) fetch: &'a dyn Fetch,
+    /// Where connections for the target go, if not to the server that requests name.
+    pub(crate) at: Option<&'a Target>,
     pub(crate) workload: &'a Workload,
     pub(crate) client: &'a ClientSpec,
     /// Whether the beginning of an answer is enough: a check before a run is no download.
@@ -221,7 +223,8 @@ impl Look<'_> {
         };
         let filled = file.detail.request(self.client).filled(&self.workload.feeds, self.client.seed);
         let detail = filled.as_ref().unwrap_or(&file.detail);
-        let answer = self.fetch.fetch_each(&server.to_string(), path, detail, extent, &mut |piece| {
+        let named = server.to_string();
+        let answer = self.fetch.fetch_at(self.at, &named, path, detail, extent, &mut |piece| {
             body.take(piece);
             each(piece);
         });
@@ -264,9 +267,14 @@ impl Look<'_> {
         }))
     }
 
-    /// Asks for all distinct files that can be asked for.
+    /// Asks for all distinct files that can be asked for; at another server for those that are requested there too.
     pub(crate) fn at_all(&self, aim: &Aim<'_>, threads: usize, interrupt: &Interrupt) -> FilesReport {
-        let (files, skipped) = distinct(self.workload);
+        let (mut files, skipped) = distinct(self.workload);
+        files.retain(|wanted| {
+            self.at.is_none_or(|at| {
+                wanted.file.url.starts_with('/') && aim.of_paths(wanted.file.detail.tls).any(|it| it == at)
+            })
+        });
         let next = AtomicUsize::new(0);
         let found: Mutex<Found> = Mutex::default();
         let work = || {
@@ -305,7 +313,10 @@ impl Look<'_> {
         problems.sort_by_key(|(index, _)| *index);
         unfinished.sort_unstable();
         coded.sort_by_key(|(index, _)| *index);
-        let url = |index: usize| files[index].url(aim);
+        let url = |index: usize| match self.at {
+            Some(at) => format!("{at}{}", files[index].file.url),
+            None => files[index].url(aim),
+        };
         let tell = |(index, kind): (usize, FileProblemKind)| {
             let Wanted { page, pages, .. } = files[index];
             FileProblem { page, pages, url: url(index), kind }
@@ -496,7 +507,7 @@ mod tests {
         let client = ClientSpec { check, ..ClientSpec::default() };
         let targets = [BASE.parse().unwrap()];
         let aim = Aim::new(workload, &targets).unwrap();
-        let look = Look { fetch: table, workload, client: &client, is_short: false };
+        let look = Look { fetch: table, at: None, workload, client: &client, is_short: false };
         look.at_all(&aim, 4, &Interrupt::default())
     }
 

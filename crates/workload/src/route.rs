@@ -138,6 +138,15 @@ impl ClientSpec {
         target
     }
 
+    /// These clients with connections for one target led to another, as several targets of a run are used in turn.
+    #[must_use]
+    pub fn leading(&self, from: &Target, to: &Target) -> ClientSpec {
+        let to = self.connected_to(to);
+        let end = |target: &Target| End { host: Some(target.host.clone()), port: Some(target.port) };
+        let route = ConnectTo { from: end(from), to: end(&to) };
+        ClientSpec { connect_to: [&[route], &self.connect_to[..]].concat(), ..self.clone() }
+    }
+
     /// The addresses that a host was reached at, if it was.
     pub fn reached_at(&self, host: &str, port: u16) -> Option<&[SocketAddr]> {
         let known = self.reached.iter().find(|known| known.host == host && known.port == port);

@@ -308,6 +308,8 @@ flags! {
 pub struct RunArgs {
     /// The server under test, as http://HOST:PORT; several are used in turn. Without one: that of --server, or the embedded one
     ///
+    /// Several are addresses of one site: requests to each name the first, in `Host` and to TLS.
+    ///
     /// The server only: the workload says which files are requested, so a path other than / is refused. Words that begin with
     /// / are pages, which take the workload's place: `WEIGHT:/PATH`, where `WEIGHT:` may be left out, and for a page of several
     /// files `WEIGHT:/PATH,/PATH`.

@@ -6,6 +6,7 @@ use std::time::Duration;
 use webstone_engine::{Extent, ProbeError, ProbeResponse};
 use webstone_lab::fetch::Fetch;
 use webstone_workload::RequestDetail;
+use webstone_workload::target::Target;
 
 /// How long a check may take before a message says what it waits for.
 pub(crate) const SILENCE_MAX: Duration = Duration::from_secs(1);
@@ -32,15 +33,19 @@ pub(crate) struct Watched<'a> {
 }
 
 impl Fetch for Watched<'_> {
-    fn fetch_each(
+    fn fetch_at(
         &self,
+        at: Option<&Target>,
         base: &str,
         path: &str,
         detail: &RequestDetail,
         extent: Extent,
         each: &mut dyn FnMut(&[u8]),
     ) -> Result<ProbeResponse, ProbeError> {
-        *self.last.0.lock().unwrap_or_else(PoisonError::into_inner) = format!("{base}{path}");
-        self.fetch.fetch_each(base, path, detail, extent, each)
+        *self.last.0.lock().unwrap_or_else(PoisonError::into_inner) = match at {
+            Some(at) => format!("{at}{path}"),
+            None => format!("{base}{path}"),
+        };
+        self.fetch.fetch_at(at, base, path, detail, extent, each)
     }
 }

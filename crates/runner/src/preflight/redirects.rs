@@ -197,8 +197,9 @@ mod tests {
     struct Site(Vec<(&'static str, u16, &'static str)>, Mutex<Vec<String>>);
 
     impl Fetch for Site {
-        fn fetch_each(
+        fn fetch_at(
             &self,
+            _: Option<&Target>,
             base: &str,
             path: &str,
             detail: &RequestDetail,

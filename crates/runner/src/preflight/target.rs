@@ -123,6 +123,14 @@ impl Destinations {
         Ok(said)
     }
 
+    /// The server that requests to this one name, in `Host` and to TLS: several targets are addresses of the first one of their
+    /// scheme.
+    fn named_at<'a>(&'a self, host: &'a Target) -> &'a Target {
+        let is_target = self.targets.contains(host);
+        let first = self.targets.iter().find(|target| target.scheme == host.scheme);
+        first.filter(|_| is_target).unwrap_or(host)
+    }
+
     /// The target's URLs.
     pub(crate) fn targets(&self) -> &[Target] {
         &self.targets
@@ -169,7 +177,6 @@ impl Destinations {
         }
         let (files, _) = distinct(workload);
         let aim = aim(workload, &self.targets)?;
-        let look = Look { fetch, workload, client, is_short: true };
         // A single file is checked by the first request; so is one file of a workload that is too large or may change something.
         let is_each =
             matches!(&*client.method, "GET" | "HEAD") && (2..=FILES_CHECKED_MAX).contains(&files.len());
@@ -186,7 +193,10 @@ impl Destinations {
                 None => ("/", &root),
             };
             let mut front = Vec::new();
-            let looked = look.at(file, target, path, &mut |piece| {
+            let named = self.named_at(target);
+            let at = (named != target).then_some(target);
+            let look = Look { fetch, at, workload, client, is_short: true };
+            let looked = look.at(file, named, path, &mut |piece| {
                 front.extend_from_slice(&piece[..piece.len().min(FRONT_BYTES_MAX - front.len())]);
             });
             let answer = looked.answer.map_err(|error| no_answer(target, client, error))?;
@@ -205,10 +215,17 @@ impl Destinations {
         }
         let mut checked = (files.len() < 2).then_some(files.len() as u64);
         if is_each {
-            let report = look.at_all(&aim, FILES_AT_ONCE, interrupt);
-            facts.warnings.extend(report.unfinished.first().map(|url| unfinished(url, client)));
-            facts.coded = report.coded;
-            (checked, problems) = (Some(report.checked), report.problems);
+            let others = self.hosts.iter().filter(|host| self.named_at(host) != *host);
+            for at in std::iter::once(None).chain(others.map(Some)) {
+                let look = Look { fetch, at, workload, client, is_short: true };
+                let report = look.at_all(&aim, FILES_AT_ONCE, interrupt);
+                facts.warnings.extend(report.unfinished.first().map(|url| unfinished(url, client)));
+                checked = Some(checked.unwrap_or(0) + report.checked);
+                problems.extend(report.problems);
+                if at.is_none() {
+                    facts.coded = report.coded;
+                }
+            }
         }
         if problems.is_empty() { Ok(()) } else { Err(files_error(workload, &problems, checked)) }
     }
@@ -532,6 +549,40 @@ mod tests {
         assert!(told.contains(&format!("page 0: {secure}/a: missing")), "{told}");
         let error = Destinations::of_spec(&spec(&plain), &files).unwrap_err();
         assert!(error.is_usage && error.what.contains("requests pages over TLS"), "{error:?}");
+    }
+
+    #[test]
+    fn every_target_has_to_serve_the_files() {
+        let (first, second) = (answering(b""), answering(b""));
+        let both = RunSpec { target: vec![first.clone(), second.clone()], ..RunSpec::default() };
+        let files = workload(&[("/a", 1), ("/b", 1)]);
+        let mut table = Table::default();
+        for (base, path) in [(&first, "/a"), (&first, "/b"), (&second, "/a")] {
+            table.0.insert(format!("{base}{path}"), (200, vec![0]));
+        }
+        table.0.insert(format!("{second}/b"), (404, vec![]));
+        let told = message(checked(&both, &files, &table, &mut TargetFacts::default()));
+        assert!(told.starts_with("1 of the workload's 4 files is not"), "{told}");
+        assert!(told.contains(&format!("page 0: {second}/b: missing")), "{told}");
+        table.0.insert(format!("{second}/b"), (200, vec![0]));
+        assert_eq!(checked(&both, &files, &table, &mut TargetFacts::default()), Ok(()));
+    }
+
+    /// As the load will: requests to each target name the first.
+    #[test]
+    fn targets_are_asked_by_the_name_of_the_first() {
+        let spec = RunSpec {
+            target: ["http://web1:81", "https://web1", "http://web2:82", "https://web2"]
+                .map(String::from)
+                .into(),
+            ..RunSpec::default()
+        };
+        let mut files = workload(&[("/a", 1), ("/b", 1)]);
+        files.pages[0].files[1].detail.tls = true;
+        let destinations = Destinations::of_spec(&spec, &files).unwrap();
+        let named: Vec<String> =
+            destinations.hosts.iter().map(|host| destinations.named_at(host).to_string()).collect();
+        assert_eq!(named, ["http://web1:81", "https://web1", "http://web1:81", "https://web1"]);
     }
 
     #[test]
