@@ -41,7 +41,8 @@ pub enum TestbedError {
 }
 
 impl Testbed {
-    /// Reads a file. Relative paths of files in it are relative to its directory; here they are relative to the working directory.
+    /// Reads a file. Relative paths of files in it are relative to its directory; here they are relative to the working directory, as
+    /// are those of a testbed that comes by a pipe or on standard input.
     ///
     /// # Errors
     /// If it cannot be read, or is not a specification.
@@ -53,7 +54,7 @@ impl Testbed {
         };
         let (text, others_hand) = read().map_err(TestbedError::Unreadable)?;
         let mut testbed = Testbed::parse(&path.display().to_string(), &text)?;
-        paths::below(&mut testbed.spec, path.parent().unwrap_or(Path::new("")));
+        paths::below(&mut testbed.spec, directory(path));
         Ok(Testbed { others_hand, ..testbed })
     }
 
@@ -87,6 +88,15 @@ impl Testbed {
         let line = self.lines.get(key)?;
         (value(&self.spec, key) == value(spec, key))
             .then(|| format!("testbed file {}, line {line}", self.name))
+    }
+}
+
+/// Where the files of a testbed are looked for. A testbed on standard input, `/dev/stdin`, or from a shell, `<(…)`, has no
+/// directory of its own.
+fn directory(path: &Path) -> &Path {
+    match ["/dev", "/proc"].iter().any(|of_kernel| path.starts_with(of_kernel)) {
+        true => Path::new(""),
+        false => path.parent().unwrap_or(Path::new("")),
     }
 }
 
@@ -126,6 +136,19 @@ fn position(text: &str, offset: usize) -> (usize, usize) {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_testbed_from_a_pipe_has_the_working_directory() {
+        for (path, expected) in [
+            ("/dev/stdin", ""),
+            ("/proc/self/fd/3", ""),
+            ("a/b.toml", "a"),
+            ("b.toml", ""),
+            ("/device/b.toml", "/device"),
+        ] {
+            assert_eq!(directory(Path::new(path)), Path::new(expected), "{path}");
+        }
+    }
 
     #[test]
     fn what_a_file_does_not_say_is_the_default() {
