@@ -8,11 +8,11 @@ use webstone_engine::Extent;
 use webstone_lab::endpoint::TargetError;
 use webstone_lab::fetch::{Fetch, asked};
 use webstone_lab::interrupt::Interrupt;
-use webstone_model::spec::RunSpec;
+use webstone_model::spec::{ClientSpec, RunSpec};
 use webstone_workload::aim::Aim;
 use webstone_workload::redirect::{becomes_get, is_redirect, resolve};
-use webstone_workload::target::{Place, Target};
-use webstone_workload::{FileRequest, Workload};
+use webstone_workload::target::{Place, Scheme, Target};
+use webstone_workload::{FileRequest, RequestDetail, Workload};
 
 /// Of a body nothing is needed.
 const EXTENT: Extent = Extent::Beginning { bytes_max: 1 << 16, time_max: Duration::from_millis(200) };
@@ -44,7 +44,8 @@ pub(crate) fn follow(
 ) -> Result<Redirects, TargetError> {
     let aim = Aim::new(workload, targets).map_err(|(what, hint)| TargetError::usage(what, hint))?;
     let mut found = Redirects::default();
-    let mut known: HashMap<(String, Option<String>, bool), Steps> = HashMap::new();
+    // By everything that a request has of its own.
+    let mut known: HashMap<(String, String), Steps> = HashMap::new();
     let mut pages = workload.pages.clone();
     let is_alone = matches!(&*workload.pages, [page] if page.files.len() == 1);
     for page in &mut pages {
@@ -53,7 +54,7 @@ pub(crate) fn follow(
             if interrupt.count() > 0 {
                 return Ok(found);
             }
-            let key = (file.url.to_string(), file.detail.method.clone(), file.detail.tls);
+            let key = (file.url.to_string(), format!("{:?}", file.detail));
             let steps = match known.get(&key) {
                 Some(steps) => steps.clone(),
                 None => {
@@ -123,6 +124,9 @@ fn steps(
         })?;
         let url = format!("{to}{to_path}");
         allow(spec, targets, &from, &to)?;
+        if server.scheme == Scheme::Https && to.scheme == Scheme::Http && !is_named(&run, &to) {
+            keep_secret(&run, sent, &from, &to)?;
+        }
         let method = detail.method.clone().unwrap_or_else(|| run.method.clone());
         let becomes_get = becomes_get(answer.status, &method);
         if shown.contains(&url) && !becomes_get {
@@ -184,14 +188,36 @@ fn allow(spec: &mut RunSpec, targets: &[Target], from: &str, to: &Target) -> Res
     Ok(())
 }
 
+/// Whether the user named a place that requests may go to.
+fn is_named(client: &ClientSpec, to: &Target) -> bool {
+    client.allow_hosts.iter().filter_map(|host| host.parse::<Place>().ok()).any(|place| place.covers(to))
+}
+
+/// Refuses to send without TLS what was given for a server over TLS.
+fn keep_secret(
+    client: &ClientSpec,
+    sent: &RequestDetail,
+    from: &str,
+    to: &Target,
+) -> Result<(), TargetError> {
+    let has = |name: &&str| client.headers.has(name) || sent.headers.has(name);
+    match ["Authorization", "Cookie"].into_iter().find(has) {
+        Some(name) => Err(TargetError::target(
+            format!("{from} redirects to {to}, which would get the header field {name} without TLS"),
+            format!("give the URL that it leads to; --allow-hosts {} sends it", to.place(&to.host)),
+        )),
+        None => Ok(()),
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
     use std::sync::Mutex;
     use webstone_engine::{ProbeError, ProbeResponse, ReadTo};
     use webstone_measure::errors::ErrorClass;
+    use webstone_workload::Page;
     use webstone_workload::load::HttpVersion;
-    use webstone_workload::{Page, RequestDetail};
 
     /// URL to status and location; keeps what it was asked.
     struct Site(Vec<(&'static str, u16, &'static str)>, Mutex<Vec<String>>);
@@ -288,6 +314,37 @@ mod tests {
         );
         assert_eq!(spec.client.allow_hosts, ["a:443"]);
         assert_eq!(site.1.lock().unwrap().len(), 6);
+    }
+
+    #[test]
+    fn requests_of_one_url_that_differ_are_asked_each() {
+        let site = site(&[("http://a/x", 302, "/y"), ("http://a/y", 200, "")]);
+        let (mut spec, mut files) = (spec(10), workload(&[&["/x", "/x", "/x"]]));
+        files.pages[0].files[1].detail.headers.add("Accept-Language", "de");
+        files.pages[0].files[2].detail.status = Some(302);
+        let found = followed(&site, &mut spec, &mut files).unwrap();
+        assert_eq!((found.followed, site.1.lock().unwrap().len()), (2, 4));
+        let [page] = &files.pages[..] else { panic!() };
+        let languages: Vec<bool> =
+            page.files.iter().map(|file| file.detail.headers.has("Accept-Language")).collect();
+        assert_eq!(languages, [false, false, true, true, false], "each step has its file's fields");
+    }
+
+    #[test]
+    fn credentials_do_not_leave_tls_unless_the_user_says_so() {
+        let site = site(&[("https://a/x", 302, "http://a:8080/y"), ("http://a:8080/y", 200, "")]);
+        for field in ["Authorization", "cookie"] {
+            let mut spec = spec(10);
+            spec.target = vec!["https://a".to_owned()];
+            spec.client.headers.add(field, "secret");
+            let error = followed(&site, &mut spec, &mut workload(&[&["/x"]])).err().unwrap();
+            assert!(error.what.ends_with("without TLS") && error.what.contains("http://a:8080"), "{error}");
+            spec.client.allow_hosts = vec!["a:8080".to_owned()];
+            assert_eq!(followed(&site, &mut spec, &mut workload(&[&["/x"]])).unwrap().followed, 1);
+        }
+        let mut plain = spec(10);
+        plain.target = vec!["https://a".to_owned()];
+        assert_eq!(followed(&site, &mut plain, &mut workload(&[&["/x"]])).unwrap().followed, 1);
     }
 
     #[test]
