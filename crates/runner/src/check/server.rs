@@ -2,6 +2,7 @@
 
 use webstone_lab::servers;
 use webstone_model::spec::{Logging, RunSpec, ServerSpec, Software};
+use webstone_workload::target::Scheme;
 use webstone_workload::{TlsPages, Workload};
 
 use super::{SpecError, cpus, server_url};
@@ -13,7 +14,15 @@ const AGENTS_MAX: usize = 64;
 pub(super) fn own(server: &mut ServerSpec) -> Result<(), SpecError> {
     reference(server)?;
     if let Some(origin) = &mut server.origin {
-        *origin = server_url(origin).map_err(|error| SpecError::of_url("server.origin", &error))?.to_string();
+        let url = server_url(origin).map_err(|error| SpecError::of_url("server.origin", &error))?;
+        if url.scheme == Scheme::Https {
+            return Err(SpecError::new(
+                "server.origin",
+                format!("`{url}`, but proxies that webstone configures ask their origin without TLS"),
+                "give an http:// URL, or start a proxy of your own and give its URL",
+            ));
+        }
+        *origin = url.to_string();
     }
     servers::check(server).map_err(|refusal| SpecError::refused(&refusal))
 }
@@ -198,6 +207,7 @@ pub(super) fn elsewhere(server: &ServerSpec, url: &str, given: &[&'static str]) 
         ("server.keep_alive", !server.keep_alive),
         ("server.access_log", server.access_log.is_some()),
         ("server.resolve_names", server.resolve_names),
+        ("server.dns_delay", server.dns_delay.is_some()),
         ("server.backlog", server.backlog.is_some()),
         ("server.interface", server.interface.is_some()),
         ("server.handlers", server.handlers > 0),

@@ -226,6 +226,20 @@ fn a_broken_rule_is_told_with_place_key_value_and_remedy() {
             "at most 100m",
         ),
         (
+            "[server]\nsoftware = \"haproxy\"\norigin = \"https://a\"\n",
+            3,
+            "server.origin",
+            "ask their origin without TLS",
+            "http:// URL",
+        ),
+        (
+            "target = [\"http://a\"]\n[server]\ndns_delay = \"20ms\"\n",
+            3,
+            "server.dns_delay",
+            "the server under test is http://a",
+            "remove it",
+        ),
+        (
             "[find]\nslo = \"avg<1s\"\nrepeats = 2\n",
             3,
             "find.repeats",
