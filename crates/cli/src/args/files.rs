@@ -108,6 +108,13 @@ pub struct MineArgs {
     #[arg(long)]
     pub no_query: bool,
 
+    /// Take no sizes from the logs: files of any size are right
+    ///
+    /// For logs that count the head of an answer as well, which their lines do not show: Apache httpd's `%O`, as in Debian's
+    /// `combined`.
+    #[arg(long)]
+    pub no_sizes: bool,
+
     /// Keep at most this many pages, the most frequent ones
     ///
     /// Default: all. Example: --pages 1000

@@ -14,6 +14,7 @@ pub(super) fn execute(args: &MineArgs, console: &Console) -> Result<Exit, Failur
     let mut options = MineOptions {
         sessions: args.sessions,
         keep_query: !args.no_query,
+        takes_sizes: !args.no_sizes,
         pages_max: args.pages.map(|pages| pages as usize),
         ..MineOptions::default()
     };

@@ -37,6 +37,9 @@ pub struct MineOptions {
     pub name: String,
     /// Whether URLs with different queries are different.
     pub keep_query: bool,
+    /// Whether the numbers after a status are sizes of bodies. Debian's Apache httpd counts the head as well (`%O`), and a line
+    /// does not show it.
+    pub takes_sizes: bool,
     /// Keep at most this many pages, the most frequent ones.
     pub pages_max: Option<usize>,
     /// Whether to group files into pages: a document, and what the same client fetched within a second of it.
@@ -52,6 +55,7 @@ impl Default for MineOptions {
         MineOptions {
             name: "mined".to_owned(),
             keep_query: true,
+            takes_sizes: true,
             pages_max: None,
             sessions: false,
             urls_max: 1_000_000,
@@ -166,7 +170,7 @@ impl Miner {
         pages.truncate(kept);
         let file = |number: &u32| FileRequest {
             url: table.url(*number).into(),
-            size: table.size(*number),
+            size: table.size(*number).filter(|_| self.options.takes_sizes),
             ..FileRequest::default()
         };
         let pages: Vec<Page> = pages

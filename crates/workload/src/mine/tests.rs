@@ -130,6 +130,16 @@ fn queries_may_be_dropped() {
     assert_eq!(rows(&mined(log.as_bytes(), options)), [(3, vec!["/a"], Some(7))]);
 }
 
+/// Debian's Apache httpd logs `%O`: the size of the whole answer.
+#[test]
+fn sizes_may_be_left_out() {
+    let log = [get("/a", "757"), get("/b", "1284")].concat();
+    let options = MineOptions { takes_sizes: false, ..MineOptions::default() };
+    let outcome = mined(log.as_bytes(), options);
+    assert_eq!(rows(&outcome), [(1, vec!["/a"], None), (1, vec!["/b"], None)]);
+    assert_eq!(outcome.report.sizeless_files, 2);
+}
+
 #[test]
 fn the_tail_is_counted() {
     let log: String = (0..10).flat_map(|n| (0..=n).map(move |_| get(&format!("/{n}"), "1"))).collect();
