@@ -12,7 +12,7 @@ use webstone_runner::duel::{Build, DuelOptions, asked, watch};
 use webstone_store::{Derived, redaction};
 use webstone_workload::{FileRequest, Page, Workload};
 
-use super::{RUNS_DIR, lay_over};
+use super::{RUNS_DIR, alone, lay_over};
 use crate::args::DuelArgs;
 use crate::args::table::Flags;
 use crate::failure::{Exit, Failure};
@@ -57,12 +57,7 @@ pub(crate) fn of_duel(
             "webstone duel nginx nginx:tuned",
         ));
     }
-    if !args.generator.generator.is_empty() {
-        return Err(refused(
-            "--generator: a duel makes its load on this host alone".to_owned(),
-            "leave it out, or measure each contestant with `run` and compare",
-        ));
-    }
+    alone(&args.generator, "a duel", "leave it out, or measure each contestant with `run` and compare")?;
     if spec.load.rate.as_ref().is_some_and(|rates| rates.0.iter().any(|rate| rate.is_ramp())) {
         return Err(refused("--rate: a duel has one rate, no ramp".to_owned(), "write one, as in -R 5k"));
     }

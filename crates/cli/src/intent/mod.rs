@@ -27,7 +27,8 @@ use webstone_workload::Workload;
 
 use crate::args::table::Flags;
 use crate::args::{
-    CheckfilesArgs, GeneratorsCheckArgs, HitArgs, OutputArgs, RunArgs, ServeArgs, ThresholdArgs,
+    CheckfilesArgs, GeneratorArgs, GeneratorsCheckArgs, HitArgs, OutputArgs, RunArgs, ServeArgs,
+    ThresholdArgs,
 };
 use crate::commands::gates;
 use crate::failure::{Exit, Failure};
@@ -90,6 +91,19 @@ pub(crate) fn of_checkfiles(args: &CheckfilesArgs) -> Result<RunSpec, Failure> {
     lay_over(args, &mut spec)?;
     check::tls::check(&spec.client.tls).map_err(|error| flags::failure(&error, "checkfiles"))?;
     Ok(spec)
+}
+
+/// Refuses options of the load generator that mean nothing to a command that makes its load on this host, in many short parts.
+fn alone(args: &GeneratorArgs, command: &str, hint: &'static str) -> Result<(), Failure> {
+    let refused = [
+        ("--generator", !args.generator.is_empty(), "makes its load on this host alone"),
+        ("--trace", args.trace.is_some(), "shows no single exchanges"),
+        ("--record-all", args.record_all.is_some(), "writes no single transactions"),
+    ];
+    match refused.into_iter().find(|(_, is_given, _)| *is_given) {
+        Some((option, _, why)) => Err(Failure::usage(format!("{option}: {command} {why}")).hint(hint)),
+        None => Ok(()),
+    }
 }
 
 /// Applies the flags to a specification.

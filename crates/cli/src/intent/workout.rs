@@ -7,7 +7,7 @@ use webstone_model::spec::{Levels, RunSpec};
 use webstone_runner::check::{Asked, check};
 use webstone_runner::workout::WorkoutOptions;
 
-use super::{lay_over, target};
+use super::{alone, lay_over, target};
 use crate::args::WorkoutArgs;
 use crate::args::table::Flags;
 use crate::failure::Failure;
@@ -34,11 +34,7 @@ pub(crate) fn of_workout(args: &WorkoutArgs, tool: Tool) -> Result<WorkoutOption
         return Err(Failure::usage("--duration 0s: a phase needs time")
             .hint("write a time, as in -d 5s, or a number of pages, as in -n 200"));
     }
-    if !args.generator.generator.is_empty() {
-        return Err(
-            Failure::usage("--generator: a workout makes its load on this host alone").hint("leave it out")
-        );
-    }
+    alone(&args.generator, "a workout", "leave it out, or use `run`")?;
     if args.client.proxy_protocol.is_some() {
         return Err(Failure::usage("--proxy-protocol: clients that misbehave cannot send it")
             .hint("give an address of the server that does not expect it"));

@@ -110,6 +110,14 @@ fn unknown_options() {
         "error: --early-data (client.tls.early_data): early data is sent only in resumed handshakes, and none is resumed\nhint: resume a share of them with --tls-resume (client.tls.resume), such as 100%",
     );
     says(
+        &["duel", "a=http://a/", "b=http://b/", "--record-all", "all.tsv"],
+        "error: --record-all: a duel writes no single transactions\nhint: leave it out, or measure each contestant with `run` and compare",
+    );
+    says(
+        &["workout", "http://127.0.0.1:9/", "--trace", "1"],
+        "error: --trace: a workout shows no single exchanges\nhint: leave it out, or use `run`",
+    );
+    says(
         &["run", "-d", "-1s"],
         "error: -1 is read as an option, but there is no such option\nhint: a negative value is not possible here",
     );
