@@ -57,7 +57,7 @@ pub enum RunError {
     Agent(#[from] AgentError),
     /// A host that is to make load is not available.
     #[error(transparent)]
-    Fleet(#[from] FleetError),
+    Fleet(FleetError),
     /// The engine cannot run the specification.
     #[error(transparent)]
     Plan(#[from] PlanError),
@@ -73,6 +73,15 @@ pub enum RunError {
     /// The user ended the run before anything was measured.
     #[error("interrupted before anything was measured")]
     Interrupted,
+}
+
+impl From<FleetError> for RunError {
+    fn from(error: FleetError) -> RunError {
+        match error {
+            FleetError::Interrupted => RunError::Interrupted,
+            error => RunError::Fleet(error),
+        }
+    }
 }
 
 impl RunError {
@@ -109,7 +118,6 @@ impl RunError {
             | RunError::Placement(_)
             | RunError::Plan(_)
             | RunError::Agent(AgentError::Command { .. })
-            | RunError::Fleet(FleetError::Interrupted)
             | RunError::Interrupted => Blame::User,
             RunError::Target(error) if error.is_usage => Blame::User,
             RunError::Target(_) | RunError::Fleet(FleetError::Target { .. }) => Blame::Target,

@@ -38,6 +38,24 @@ fn ctrl_c_once_keeps_reports_and_says_so() {
 }
 
 #[test]
+fn an_interrupt_while_agents_start_is_no_error() {
+    let dir = tempfile::tempdir().unwrap();
+    let agent = "sh -c 'touch up; exec sleep 60'";
+    let run = Running::start(dir.path(), &["run", "http://127.0.0.1:9/", "--generator", agent, "--no-store"]);
+    for _ in 0..500 {
+        if dir.path().join("up").exists() {
+            break;
+        }
+        std::thread::sleep(std::time::Duration::from_millis(20));
+    }
+    run.signal("INT");
+    let said = run.end();
+    assert_eq!(said.code, 130, "{}", said.err);
+    assert!(said.err.contains("interrupted before anything was measured"), "{}", said.err);
+    assert!(!said.err.contains("error:"), "{}", said.err);
+}
+
+#[test]
 fn an_interrupted_level_counts_the_time_that_it_ran() {
     let dir = tempfile::tempdir().unwrap();
     let arguments = ["run", "-c", "2", "-d", "10m", "--warmup", "0s", "--trace", "9", "--format", "json"];
