@@ -94,6 +94,12 @@ fn of_series_with(
     if args.path.path.is_some() {
         matrix.paths.clear();
     }
+    if args.server.server_resolve_names {
+        matrix.resolve_names.clear();
+    }
+    if args.server.server_program.is_some() {
+        matrix.builds.clear();
+    }
     if args.client.http.is_some() {
         matrix.http.clear();
     }

@@ -17,32 +17,32 @@ const TIMED_RUNS_MAX: u64 = 100_000;
 const RATE_MAX: u64 = 100_000_000;
 const CLIENTS_MAX: u64 = 10_000_000;
 
+/// What [`complete`] may set.
+pub(super) const COMPLETED: [&str; 3] = ["load.duration", "load.warmup", "load.clients"];
+
 /// Completes an open loop: clients to serve its rates, and a window as long as its ramp.
 pub(super) fn complete(load: &mut LoadSpec, asked: &Asked) {
     if load.repetitions.is_some() {
         // It ends by its pages, and a warm-up would fetch some of them.
-        let given = |key, differs: bool| asked.given.contains(&key) || differs;
-        if !given("load.duration", load.duration != asked.defaults.load.duration) {
+        if !asked.says("load.duration", load.duration != asked.defaults.load.duration) {
             load.duration = Nanos::ZERO;
         }
-        if load.warmup == asked.defaults.load.warmup {
+        if !asked.says("load.warmup", load.warmup != asked.defaults.load.warmup) {
             load.warmup = Nanos::ZERO;
         }
     }
     let of_hosts: Option<Vec<u32>> = asked.spec.generators.iter().map(of_host).collect();
     if let Some(clients) = of_hosts.filter(|hosts| !hosts.is_empty() && load.rate.is_none())
-        && !asked.given.contains(&"load.clients")
-        && load.clients == asked.defaults.load.clients
+        && !asked.says("load.clients", load.clients != asked.defaults.load.clients)
     {
         load.clients = Levels(vec![clients.iter().fold(0, |sum: u32, clients| sum.saturating_add(*clients))]);
     }
     let Some(rates) = &load.rate else { return };
-    let given = |key, differs: bool| asked.given.contains(&key) || differs;
     let ramp = rates.0.iter().map(|rate| rate.over).max().unwrap_or_default();
-    if ramp > Nanos::ZERO && !given("load.duration", load.duration != asked.defaults.load.duration) {
+    if ramp > Nanos::ZERO && !asked.says("load.duration", load.duration != asked.defaults.load.duration) {
         load.duration = ramp;
     }
-    if !given("load.clients", load.clients != asked.defaults.load.clients) {
+    if !asked.says("load.clients", load.clients != asked.defaults.load.clients) {
         load.clients = Levels(vec![clients_for(rates)]);
     }
 }

@@ -42,9 +42,17 @@ pub struct Asked {
 }
 
 impl From<RunSpec> for Asked {
-    /// A specification of which nothing else is known: from a plan, a record, another program.
+    /// A specification that is complete: from a check before, a plan, a record, another program.
     fn from(spec: RunSpec) -> Asked {
-        Asked { spec, defaults: RunSpec::default(), given: Vec::new(), testbed: None }
+        Asked { spec, defaults: RunSpec::default(), given: load::COMPLETED.to_vec(), testbed: None }
+    }
+}
+
+impl Asked {
+    /// Whether a key has a value of the user's.
+    fn says(&self, key: &str, value_differs: bool) -> bool {
+        let is_stated = |testbed: &Testbed| testbed.states(key);
+        value_differs || self.given.contains(&key) || self.testbed.as_ref().is_some_and(is_stated)
     }
 }
 

@@ -6,7 +6,7 @@ use webstone_model::spec::{Levels, Software};
 
 fn asked(text: &str) -> Asked {
     let testbed = Testbed::parse("t.toml", text).unwrap_or_else(|error| panic!("{text}: {error:?}"));
-    Asked { testbed: Some(testbed.clone()), ..Asked::from(testbed.spec) }
+    Asked { given: Vec::new(), testbed: Some(testbed.clone()), ..Asked::from(testbed.spec) }
 }
 
 fn checked(text: &str) -> RunSpec {
@@ -33,6 +33,14 @@ fn what_was_checked_is_the_same_when_it_is_checked_again() {
         let once = checked(text);
         assert_eq!(check(&once.clone().into()).map(|again| again.spec), Ok(once), "{text}");
     }
+    // Values that happen to be those of a run without options.
+    let mut typed = asked("[load]\nrate = \"10..50k/3s\"\n");
+    (typed.spec.load.duration, typed.given) = (Nanos::from_secs(6), vec!["load.duration"]);
+    let once = check(&typed).unwrap().spec;
+    assert_eq!(once.load.duration, Nanos::from_secs(6));
+    assert_eq!(check(&once.clone().into()).map(|again| again.spec), Ok(once));
+    let stated = checked("[load]\nrate = \"10..50k/3s\"\nduration = \"6s\"\n");
+    assert_eq!(stated.load.duration, Nanos::from_secs(6));
 }
 
 #[test]
@@ -254,7 +262,7 @@ fn a_broken_rule_is_told_with_place_key_value_and_remedy() {
         );
         assert!(error.rule.contains(rule) && error.remedy.contains(remedy), "{error}; {}", error.remedy);
         // The rule does not depend on who asked.
-        let from_elsewhere = check(&asked(text).spec.into()).unwrap_err();
+        let from_elsewhere = check(&Asked { testbed: None, ..asked(text) }).unwrap_err();
         assert_eq!(from_elsewhere, SpecError { place: None, ..error });
     }
 }
