@@ -199,17 +199,18 @@ impl Search {
         match (edges.kept, edges.broken) {
             (Some(_), Some(_)) => Answer::Between,
             (Some(kept), None) if kept == self.spec.to => Answer::Always,
-            (None, Some(broken)) if broken == self.spec.from || self.never_enough() => Answer::Never,
-            (None, None) if self.never_enough() => Answer::Never,
+            (None, Some(broken)) if broken == self.spec.from || self.never_enough(edges) => Answer::Never,
+            (None, None) if self.never_enough(edges) => Answer::Never,
             _ => Answer::Unclear,
         }
     }
 
-    /// Whether every level of the bracket looks broken.
-    fn never_enough(&self) -> bool {
-        let bracket = || rising(&self.spec).into_iter().chain(falling(&self.spec));
-        !bracket().any(|load| self.looks_doubtful(load))
-            && bracket().filter_map(|load| self.looks(load)).all(|look| look != Once::Kept)
+    /// Whether every level of the bracket looks broken, and every level below the lowest that is.
+    fn never_enough(&self, edges: &Edges) -> bool {
+        let below = || self.loads().filter(|load| edges.broken.is_some_and(|broken| *load < broken));
+        let looked_at = || rising(&self.spec).into_iter().chain(falling(&self.spec)).chain(below());
+        !looked_at().any(|load| self.looks_doubtful(load))
+            && looked_at().filter_map(|load| self.looks(load)).all(|look| look != Once::Kept)
     }
 
     /// What counts as kept and broken although the search did not end.

@@ -210,12 +210,14 @@ impl Search {
     /// that has to be measured to go on.
     fn bracketed(&self) -> Result<(Option<u64>, Option<u64>), u64> {
         let (mut low, mut high) = (None, None);
+        // The highest load below `low` and `high` that looks too little: what keeps the SLO may lie between it and `high`.
+        let mut too_little = None;
         let rising = rising(&self.spec);
         for load in &rising {
             match self.looks(*load).ok_or(*load)? {
                 Once::Kept => low = Some(*load),
                 // It needs more load.
-                Once::TooLittle if low.is_none() => {}
+                Once::TooLittle if low.is_none() => too_little = Some(*load),
                 _ => {
                     high = Some(*load);
                     break;
@@ -230,7 +232,10 @@ impl Search {
                         low = Some(load);
                         break;
                     }
-                    Once::TooLittle => break,
+                    Once::TooLittle => {
+                        too_little = Some(load);
+                        break;
+                    }
                     Once::Broken => high = Some(load),
                 }
             }
@@ -241,15 +246,16 @@ impl Search {
         {
             return Err(beyond);
         }
-        while let (Some(kept), Some(broken)) = (low, high) {
-            let near = broken as f64 <= kept as f64 * (1.0 + self.spec.resolution_percent / 100.0);
-            if near || broken - kept <= 1 {
+        while let (Some(below), Some(broken)) = (low.or(too_little), high) {
+            let near = broken as f64 <= below as f64 * (1.0 + self.spec.resolution_percent / 100.0);
+            if near || broken - below <= 1 {
                 break;
             }
-            let mean = (kept as f64 * broken as f64).sqrt().round() as u64;
-            let middle = mean.clamp(kept + 1, broken - 1);
+            let mean = (below as f64 * broken as f64).sqrt().round() as u64;
+            let middle = mean.clamp(below + 1, broken - 1);
             match self.looks(middle).ok_or(middle)? {
                 Once::Kept => low = Some(middle),
+                Once::TooLittle if low.is_none() => too_little = Some(middle),
                 _ => high = Some(middle),
             }
         }

@@ -204,6 +204,21 @@ fn a_floor_below_the_rate_is_looked_for_above() {
 }
 
 #[test]
+fn a_range_between_too_little_load_and_too_much_is_found() {
+    let server = |load: u64| vec![Some(load as f64 * 50.0), Some(0.020 * load.div_ceil(40) as f64)];
+    let slo = "rate>1700,p(99)<30ms";
+    // From below, from beyond the limit, and from within the range.
+    for begin in [None, Some(600), Some(36)] {
+        let spec = SearchSpec { begin, resolution_percent: 0.5, ..spec(slo) };
+        let (finding, _) = searched(&spec, server);
+        assert_eq!((finding.answer, finding.kept, finding.broken), (Answer::Between, Some(40), Some(41)));
+    }
+    // An empty range is still never kept.
+    let (finding, _) = searched(&spec("rate>2000,p(99)<30ms"), server);
+    assert_eq!((finding.answer, finding.kept), (Answer::Never, None));
+}
+
+#[test]
 fn what_breaks_and_holds_again_is_said() {
     // 16 clients fall into a hole that 32 do not.
     let hole = |load: u64| vec![Some(if (12..=20).contains(&load) || load > 300 { 0.080 } else { 0.010 })];
