@@ -121,6 +121,7 @@ impl Miner {
         self.end_line();
         self.source = source.to_owned();
         self.state.columns = None;
+        self.state.sessions.begin();
         self.line = 0;
     }
 

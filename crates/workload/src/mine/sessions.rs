@@ -19,6 +19,9 @@ const NUMBERS_MAX: usize = 16 << 20;
 const PAGE_SECONDS: i64 = 1;
 /// Seconds by which a log may be out of order: servers write a line when the answer ends, not when the request comes.
 const SLACK_SECONDS: i64 = 5;
+/// Seconds by which a log that goes back begins again: more than a download takes, whose line is written when it ends. The time
+/// before was wrong, or is that of another log.
+const BACK_SECONDS: i64 = 3600;
 
 /// Pages as they were fetched: each a list of file numbers with the document first, and how often it was fetched.
 #[derive(Debug, Default)]
@@ -28,6 +31,8 @@ pub(super) struct Sessions {
     queue: VecDeque<(i64, u64, u64)>,
     serial: u64,
     latest: i64,
+    /// Whether no time of the current log is known yet.
+    at_beginning: bool,
     index: HashTable<u32>,
     pages: Vec<(Box<[u32]>, u64)>,
     numbers: usize,
@@ -44,6 +49,11 @@ struct OpenPage {
 }
 
 impl Sessions {
+    /// Begins another log: pages may go on in it if it is later, and have ended if it is earlier.
+    pub(super) fn begin(&mut self) {
+        self.at_beginning = true;
+    }
+
     /// Takes a hit: client, time, file. Without a time it is unknown what a file belongs to: it is a page of its own.
     pub(super) fn hit(
         &mut self,
@@ -55,6 +65,12 @@ impl Sessions {
     ) {
         let Some(time) = time else { return self.count(&[file], pages_max) };
         let client = self.hasher.hash_one(client);
+        let back = self.latest.saturating_sub(time);
+        if back > BACK_SECONDS || (self.at_beginning && back > 0) {
+            self.close_all(pages_max);
+            self.latest = time;
+        }
+        self.at_beginning = false;
         self.latest = self.latest.max(time);
         self.close_old(pages_max);
         if is_document {
@@ -80,10 +96,14 @@ impl Sessions {
 
     /// Closes all open documents, and returns every page with its number of fetches.
     pub(super) fn finish(&mut self, pages_max: usize) -> Vec<(Box<[u32]>, u64)> {
+        self.close_all(pages_max);
+        std::mem::take(&mut self.pages)
+    }
+
+    fn close_all(&mut self, pages_max: usize) {
         while let Some((_, client, serial)) = self.queue.pop_front() {
             self.close_if_same(client, serial, pages_max);
         }
-        std::mem::take(&mut self.pages)
     }
 
     fn close_old(&mut self, pages_max: usize) {
@@ -180,6 +200,19 @@ mod tests {
     fn a_log_may_run_backwards_a_little() {
         let hits = [("a", 10, 0, true), ("b", 13, 9, true), ("a", 11, 1, false), ("a", 9, 2, false)];
         assert_eq!(pages(&hits), [(vec![0, 1], 1), (vec![2], 1), (vec![9], 1)]);
+    }
+
+    #[test]
+    fn a_time_far_ahead_ends_pages_but_not_their_grouping() {
+        let hits = [
+            ("a", 10, 0, true),
+            ("b", 2_000_000_000, 9, true),
+            ("a", 11, 0, true),
+            ("a", 11, 1, false),
+            ("a", 12, 0, true),
+            ("a", 12, 1, false),
+        ];
+        assert_eq!(pages(&hits), [(vec![0], 1), (vec![0, 1], 2), (vec![9], 1)]);
     }
 
     #[test]

@@ -187,6 +187,31 @@ fn sessions_become_pages() {
 }
 
 #[test]
+fn the_order_of_logs_changes_no_page() {
+    let log = |second: u32| {
+        let of = |after: u32, url| line("a", second + after, "GET", url, 200, "10");
+        [of(0, "/"), of(0, "/logo.gif"), of(1, "/style.css"), of(9, "/"), of(9, "/logo.gif")].concat()
+    };
+    let mined = |logs: [(&str, &str); 2]| {
+        let mut miner = Miner::new(MineOptions { sessions: true, ..MineOptions::default() });
+        for (name, log) in logs {
+            miner.begin(name);
+            miner.push(log.as_bytes());
+        }
+        miner.finish().workload
+    };
+    let (older, newer) = (log(0), log(30));
+    let workload = mined([("access.log.1", &older), ("access.log", &newer)]);
+    assert_eq!(workload.pages.iter().map(|page| page.files.len()).collect::<Vec<_>>(), [2, 3]);
+    assert_eq!(mined([("access.log", &newer), ("access.log.1", &older)]), workload);
+    // A page that a rotation cut is whole where the logs are in order.
+    let cut = older.match_indices('\n').nth(1).unwrap().0 + 1;
+    let (first, second) = older.split_at(cut);
+    let joined = mined([("access.log.1", first), ("access.log", second)]);
+    assert_eq!(joined.pages.iter().map(|page| page.files.len()).collect::<Vec<_>>(), [2, 3]);
+}
+
+#[test]
 fn several_logs_are_one_workload() {
     let mut miner = Miner::new(MineOptions { name: "both".into(), ..MineOptions::default() });
     miner.begin("one");
