@@ -2,6 +2,7 @@
 //! What was measured is handed back whatever
 //! happens afterwards: [`RunOutcome`] holds the record *and* the error.
 
+mod decide;
 mod prepare;
 
 use std::collections::BTreeSet;
@@ -36,6 +37,7 @@ use webstone_store::clock;
 use webstone_store::plain_file::{self, Links};
 use webstone_store::{Derived, Store};
 
+pub(crate) use decide::decide;
 pub(crate) use prepare::{RunBrief, RunSite, Served, ask, foresee, look, serve, watch_server};
 
 /// What a run needs to know besides its specification.
@@ -52,6 +54,9 @@ pub struct RunnerOptions {
     pub calibration: Option<PathBuf>,
     /// Whether the target is asked for its files before load; that its hosts accept connections is always checked.
     pub check_target: bool,
+    /// Whether it has answered such a check before: it is not asked for its files again, only for what it decides, the version of
+    /// HTTP (`auto`) and redirects.
+    pub checked_before: bool,
     /// The executable that is started as [`Child`](webstone_lab::child::Child); `None`: this one.
     pub server_program: Option<PathBuf>,
     /// Computes from a finished record what is stored beside it: figures, reports. `None`: nothing.
@@ -64,6 +69,12 @@ pub struct RunnerOptions {
     pub series: Option<String>,
     /// File in which a browser front keeps the most pages that watched at a time; `None`, or nothing there: nobody did.
     pub watched_by: Option<PathBuf>,
+}
+
+impl RunnerOptions {
+    fn asks_for_files(&self) -> bool {
+        self.check_target && !self.checked_before
+    }
 }
 
 /// Which part of a run is made.
@@ -96,6 +107,7 @@ impl Default for RunnerOptions {
             workload: None,
             calibration: None,
             check_target: true,
+            checked_before: false,
             server_program: None,
             derive: None,
             trace: None,

@@ -106,6 +106,19 @@ fn iterations_are_interleaved_over_cells_and_every_cell_is_a_record() {
 }
 
 #[test]
+fn what_the_server_decides_is_decided_in_every_round() {
+    let dir = tempfile::tempdir().unwrap();
+    for flags in [["--http", "auto"], ["--follow", "-t1"]] {
+        let short =
+            ["servers", "reference", "-w", "workout-0k", "-c1", "-i2", "-d", "200ms", "--warmup", "0s"];
+        let said = webstone_in(dir.path(), &[&short[..], &flags, &["--format", "json"]].concat());
+        assert_ended(&said);
+        let computed = &json(&said.out)["computed"];
+        assert_eq!((&computed["iterations_done"], &computed["iterations_planned"]), (&2.into(), &2.into()));
+    }
+}
+
+#[test]
 fn a_series_that_was_killed_continues_where_it_was() {
     let dir = tempfile::tempdir().unwrap();
     let mut running = Running::start(dir.path(), &[CELLS.as_slice(), &SHORT].concat());

@@ -186,6 +186,20 @@ fn misdeeds_go_through_tls_and_http2() {
 }
 
 #[test]
+fn what_the_server_decides_is_decided_before_anybody_misbehaves() {
+    for (flags, speaks) in [
+        (&["--http", "auto"][..], "HTTP/1.1"),
+        (&["--http", "auto", "--tls"], "HTTP/1.1 over TLS"),
+        (&["--follow"], "HTTP/1.1"),
+    ] {
+        let (_, workout) = borne(flags);
+        assert_eq!(workout["speaks"], speaks);
+        let failed = |phase: &Value| !phase["service"]["error"].is_null();
+        assert!(!workout["phases"].as_array().unwrap().iter().any(failed), "{workout}");
+    }
+}
+
+#[test]
 fn nginx_over_tls_survives_them_as_well() {
     if !is_installed("nginx", "nginx-light") {
         return;
@@ -208,7 +222,7 @@ fn impossible_workouts_are_reported() {
         webstone_in(dir.path(), &["workout", "--http", "2", "--misdeeds", "half-closed", "-d", "300ms"]);
     assert_eq!((said.code, said.out.as_str()), (2, ""), "{}", said.err);
     assert!(said.err.contains("--misdeeds half-closed cannot be done in HTTP/2: "), "{}", said.err);
-    assert!(said.err.contains("\nhint: ask for others, or leave out --http 2"), "{}", said.err);
+    assert!(said.err.contains("\nhint: ask for others, or give --http 1.1"), "{}", said.err);
     let both =
         ["workout", "--http", "2", "--misdeeds", "half-closed,malformed", "-d", "300ms", "--rounds", "1"];
     let said = webstone_in(dir.path(), &both);

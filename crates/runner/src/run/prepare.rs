@@ -1,6 +1,7 @@
 //! Everything that a run needs before its first level, in five steps: the specification is completed and checked ([`RunBrief`]), the
-//! machine and the target are looked at ([`look`]), the server is started if it is ours ([`serve`]), the target is asked ([`ask`]), and
-//! whatever makes the load and watches the server is made ready ([`stand_by`]). Everything that can be known to be wrong is found here.
+//! machine and the target are looked at ([`look`]), the server is started if it is ours ([`serve`]), the target is asked ([`decide()`],
+//! [`reach`]), and whatever makes the load and watches the server is made ready ([`stand_by`]). Everything that can be known to be
+//! wrong is found here.
 
 use std::collections::{BTreeSet, HashMap};
 use std::net::SocketAddr;
@@ -26,7 +27,7 @@ use webstone_model::spec::{HttpVersion, RunSpec, Software};
 use webstone_store::{Store, clock, redaction};
 use webstone_workload::Workload;
 
-use super::{Part, Prepared, RunError, RunnerOptions, resolve_workload};
+use super::{Part, Prepared, RunError, RunnerOptions, decide, resolve_workload};
 use crate::check::{Checked, check, for_workload, handler};
 use crate::generator::{Compile, LoadGenerator};
 use crate::observer::Observer;
@@ -34,7 +35,6 @@ use crate::placement::{Placement, ServerPlace, place};
 use crate::preflight::needs::{Load, Severity, shortages};
 use crate::preflight::patience::{LastAsked, SILENCE_MAX, Watched};
 use crate::preflight::target::{self, Destinations, TargetFacts};
-use crate::preflight::{redirects, version};
 use crate::record_all::RecordAll;
 use crate::trace::{TraceWriter, nowhere};
 use crate::under_test::{self, Found, UnderTest};
@@ -64,7 +64,10 @@ pub(super) fn prepare(
     let is_fair = asked.is_ours() || !site.facts.this_host;
     let raised = (is_fair && asked.spec.generator.priority).then(Raised::by_thread).flatten();
     let mut served = serve(&mut asked, &mut site, options.server_program.take(), observer, interrupt)?;
-    ask(&mut asked, &mut site.facts, &mut served, options.check_target, observer, interrupt)?;
+    // What the check decides is decided in every part of a run, because a part may be made by another process.
+    decide(&mut asked, &mut site.facts, &mut served, options.check_target, observer, interrupt)?;
+    let for_files = options.asks_for_files();
+    reach(&mut asked, &mut site.facts, &mut served, for_files, observer, interrupt)?;
     let ready = stand_by(&mut asked, &mut site, &served, &options, observer, interrupt, compile)?;
     // Other hosts write down their own.
     let path = asked.spec.generator.record_all.as_ref().filter(|_| asked.spec.generators.is_empty());
@@ -132,11 +135,11 @@ fn told(look: Look, is_raised: bool, is_refused: bool) -> Option<String> {
     ))
 }
 
-fn preparing(what: &str) -> Event {
+pub(super) fn preparing(what: &str) -> Event {
     Event::Preparing { what: what.to_owned() }
 }
 
-fn go_on(interrupt: &Interrupt) -> Result<(), RunError> {
+pub(super) fn go_on(interrupt: &Interrupt) -> Result<(), RunError> {
     if interrupt.count() > 0 { Err(RunError::Interrupted) } else { Ok(()) }
 }
 
@@ -246,7 +249,7 @@ pub(crate) fn look(asked: &mut RunBrief) -> Result<RunSite, RunError> {
 pub(crate) struct Served {
     /// It, if it is ours.
     pub(crate) server: Option<UnderTest>,
-    destinations: Destinations,
+    pub(super) destinations: Destinations,
     targets: BTreeSet<SocketAddr>,
 }
 
@@ -277,7 +280,7 @@ pub(crate) fn serve(
     Ok(Served { server: Some(server), targets: destinations.locate()?.addresses, destinations })
 }
 
-/// Connects to every host of the target, and asks it for its files.
+/// Decides what the target decides, connects to every host of it, and asks it for its files.
 pub(crate) fn ask(
     asked: &mut RunBrief,
     facts: &mut TargetFacts,
@@ -286,13 +289,19 @@ pub(crate) fn ask(
     observer: &mut dyn Observer,
     interrupt: &Interrupt,
 ) -> Result<(), RunError> {
-    if asked.effective.client.http == HttpVersion::Auto {
-        choose_version(asked, facts, served, for_files, observer)?;
-        go_on(interrupt)?;
-    }
-    if asked.effective.client.follow > 0 {
-        follow(asked, served, for_files, observer, interrupt)?;
-    }
+    decide(asked, facts, served, for_files, observer, interrupt)?;
+    reach(asked, facts, served, for_files, observer, interrupt)
+}
+
+/// Connects to every host of the target, and asks it for its files.
+fn reach(
+    asked: &mut RunBrief,
+    facts: &mut TargetFacts,
+    served: &mut Served,
+    for_files: bool,
+    observer: &mut dyn Observer,
+    interrupt: &Interrupt,
+) -> Result<(), RunError> {
     if asked.is_asked_elsewhere() {
         return Ok(());
     }
@@ -332,75 +341,6 @@ pub(crate) fn ask(
     Ok(())
 }
 
-/// Asks which version of HTTP the run has, also if other hosts make the load: all of them have the same.
-fn choose_version(
-    asked: &mut RunBrief,
-    facts: &mut TargetFacts,
-    served: &mut Served,
-    for_files: bool,
-    observer: &mut dyn Observer,
-) -> Result<(), RunError> {
-    if !for_files {
-        return Err(RunError::Refused {
-            what: "client.http: `auto` is decided by the check before the load, which is left out".to_owned(),
-            hint: "leave out --no-check, or name a version with client.http".to_owned(),
-        });
-    }
-    observer.event(&preparing("asking which version of HTTP the target offers"));
-    let paths = served.destinations.paths(&asked.effective.client, &asked.workload)?;
-    let chosen = version::choose(&asked.effective.client, paths, &version::by_probe)?;
-    info!(why = chosen.why, "preflight: the version of HTTP is chosen");
-    observer.event(&preparing(&chosen.why));
-    for spec in [&mut asked.spec, &mut asked.effective] {
-        spec.client.http = chosen.http;
-        spec.client.connect_to.splice(0..0, chosen.connect_to.iter().cloned());
-    }
-    facts.http = Some(chosen.why);
-    served.destinations = Destinations::of_spec(&asked.effective, &asked.workload)?;
-    Ok(())
-}
-
-/// Asks where redirects lead, also if other hosts make the load: the workload that they get has the steps.
-fn follow(
-    asked: &mut RunBrief,
-    served: &mut Served,
-    for_files: bool,
-    observer: &mut dyn Observer,
-    interrupt: &Interrupt,
-) -> Result<(), RunError> {
-    if !for_files {
-        return Err(RunError::Refused {
-            what: "client.follow: redirects are found by the check before the load, which is left out"
-                .to_owned(),
-            hint: "leave out --no-check or client.follow".to_owned(),
-        });
-    }
-    observer.event(&preparing("asking where redirects lead"));
-    let RunBrief { effective, workload, warnings, .. } = asked;
-    let fetch = ByProbe::like(&effective.client);
-    let last = LastAsked::new(served.destinations.first());
-    let targets = served.destinations.targets().to_vec();
-    let ask = || {
-        redirects::follow(effective, workload, &targets, &Watched { fetch: &fetch, last: &last }, interrupt)
-    };
-    let say = || {
-        let what = format!("following {} …", redaction::text(&last.url()).text);
-        observer.event(&Event::Waiting { what });
-    };
-    let found = waiting::saying_after(SILENCE_MAX, ask, say)?;
-    go_on(interrupt)?;
-    info!(followed = found.followed, unasked = found.unasked, "preflight: redirects are found");
-    if found.unasked > 0 {
-        warnings.push(format!(
-            "the redirects of {} of the workload's requests are not followed: only GET and HEAD without templates in the URL are \
-             asked where they lead",
-            found.unasked
-        ));
-    }
-    served.destinations = Destinations::of_spec(effective, workload)?;
-    Ok(())
-}
-
 /// What makes the load, and what watches the server elsewhere.
 struct LoadReady {
     generator: Box<dyn LoadGenerator>,
@@ -433,7 +373,7 @@ fn stand_by(
             workload: &asked.workload,
             server: boot.map(|boot| (boot, site.placement.server.clone())),
             is_loopback: !served.targets.is_empty() && served.targets.iter().all(|it| it.ip().is_loopback()),
-            check_files: options.check_target && asked.is_asked_elsewhere(),
+            check_files: options.asks_for_files() && asked.is_asked_elsewhere(),
         };
         let fleet =
             fleet::start(&setting, interrupt, &mut |what| observer.event(&Event::Preparing { what }))?;

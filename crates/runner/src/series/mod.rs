@@ -271,8 +271,8 @@ impl SeriesStore {
             let of_run = options();
             let of_run = RunnerOptions {
                 runs_dir: Some(self.directory.clone()),
-                // Checked in its first round: webstone writes the same files again.
-                check_target: of_run.check_target && record.is_none(),
+                // In its first round: webstone writes the same files again.
+                checked_before: record.is_some(),
                 part: Part::Round { iteration: round, record },
                 series: self.directory.file_name().map(|name| name.to_string_lossy().into_owned()),
                 ..of_run

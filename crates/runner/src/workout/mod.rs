@@ -22,14 +22,14 @@ use webstone_measure::figures::distributions::Distribution;
 use webstone_measure::metrics::fairness;
 use webstone_measure::units::Nanos;
 use webstone_model::record::{Disturbance, IterationRecord, RunRecord, Tool};
-use webstone_model::spec::{HttpVersion, RunSpec, ServerSpec};
+use webstone_model::spec::{ClientSpec, HttpVersion, RunSpec, ServerSpec};
 use webstone_workload::Workload;
 use webstone_workload::target::{Scheme, Target};
 
 use crate::check::{check, for_workload};
 use crate::observer::Silent;
 use crate::placement::{ServerPlace, place};
-use crate::run::{RunError, RunnerOptions, resolve_workload, run};
+use crate::run::{RunBrief, RunError, RunnerOptions, decide, look, resolve_workload, run, serve};
 use crate::under_test;
 use misdeeds::Scene;
 use offenders::Offenders;
@@ -97,13 +97,14 @@ pub fn workout(
         server.trust(&mut spec.client.tls);
         spec.server = ServerSpec::default();
     }
+    let (spec, workload) = decided(spec, workload, options.check_target, interrupt)?;
     let troubled = Troubled::of_spec(&spec)?;
     let ports = Ports::of([troubled.address.port()].into(), spec.client.http);
     let (misdeeds, left_out) = troubled.possible(&options.misdeeds);
     if let (true, Some((misdeed, why))) = (misdeeds.is_empty() && options.offenders > 0, left_out.first()) {
         return Err(RunError::Refused {
             what: format!("--misdeeds {misdeed} cannot be done in HTTP/2: {why}"),
-            hint: "ask for others, or leave out --http 2".to_owned(),
+            hint: "ask for others, or give --http 1.1".to_owned(),
         });
     }
     if options.offenders > 0 {
@@ -157,6 +158,25 @@ pub fn workout(
         workout.phases.push(record);
     }
     Ok(workout)
+}
+
+/// The same clients with everything decided that the target decides: it is asked once, before anybody misbehaves.
+fn decided(
+    mut spec: RunSpec,
+    workload: Workload,
+    is_allowed: bool,
+    interrupt: &Interrupt,
+) -> Result<(RunSpec, Workload), RunError> {
+    if spec.client.http != HttpVersion::Auto && spec.client.follow == 0 {
+        return Ok((spec, workload));
+    }
+    let mut asked = RunBrief::read(spec.clone(), Some(workload))?;
+    let mut site = look(&mut asked)?;
+    let mut served = serve(&mut asked, &mut site, None, &mut Silent, interrupt)?;
+    decide(&mut asked, &mut site.facts, &mut served, is_allowed, &mut Silent, interrupt)?;
+    // Redirects are requests of the workload now.
+    spec.client = ClientSpec { follow: 0, ..asked.effective.client };
+    Ok((spec, asked.workload))
 }
 
 /// Alone, the well-behaved are measured in several timed runs that take as long as one among the others does.
