@@ -204,8 +204,12 @@ fn ended(
         return Err(Failure::failed(what).hint(format!("the others are measured; to try again: {go_on}")));
     }
     let mut exit = Exit::Done;
+    let mut not_measured = Vec::new();
     for (cell, record) in series.cells.iter().zip(records) {
-        let Some(record) = record else { continue };
+        let Some(record) = record else {
+            not_measured.push(cell.name.as_str());
+            continue;
+        };
         let verdict = verdict::of(record);
         if !verdict.standing.is_conclusive() {
             if !(quick && is_tried(record, &verdict)) {
@@ -214,6 +218,11 @@ fn ended(
             let reason = verdict.told().into_iter().next().unwrap_or_default();
             console::complain(format!("{}: {}: {reason}", verdict.standing.word().to_lowercase(), cell.name));
         }
+    }
+    if !not_measured.is_empty() {
+        let (number, cells, names) = (not_measured.len(), series.cells.len(), not_measured.join(", "));
+        let what = format!("{number} of {cells} cells have no measured iteration: {names}");
+        return Err(Failure::failed(what).hint(format!("to try again: {go_on}")));
     }
     Ok(exit)
 }

@@ -8,7 +8,7 @@ use webstone_model::series::{Cell, Delivery, Handshakes, Kind, Matrix};
 use webstone_model::spec::{Interface, RunSpec};
 use webstone_workload::{TlsPages, Workload};
 
-use super::SeriesError;
+use super::{SeriesError, distinct};
 use crate::check::for_workload;
 use crate::check::handler::{asks_for_ready_heads, has_ready_heads};
 use crate::{Feeds, load_workload};
@@ -71,6 +71,7 @@ pub fn cells(kind: Kind, matrix: &Matrix, base: &RunSpec) -> Result<(Vec<Cell>, 
             "`webstone servers` lists which server has which interface, and what is missing here",
         ));
     }
+    distinct(&offered)?;
     // The same may hold of several interfaces.
     let mut told: Vec<String> = left_out.into_iter().map(|(_, why)| format!("left out: {why}")).collect();
     told.dedup();

@@ -19,6 +19,7 @@ mod cpus;
 mod interfaces;
 mod replan;
 
+use std::collections::HashMap;
 use std::fs::{self, File, TryLockError};
 use std::io;
 use std::path::{Path, PathBuf};
@@ -45,7 +46,7 @@ use webstone_lab::servers::{self, Refusal};
 use webstone_store::clock;
 use webstone_store::plain_file::{self, Links};
 use webstone_store::redaction;
-use webstone_store::{Store, StoreError, replace, sync_directory};
+use webstone_store::{Store, StoreError, directory_name, replace, sync_directory};
 
 /// The plan of a series in its directory.
 pub const SERIES: &str = "series.json";
@@ -406,13 +407,14 @@ pub fn records(directory: &Path, series: &Series) -> Result<Vec<Option<RunRecord
 /// The directory of a cell's record: its name ends in the cell's, after the time when it began.
 fn record_of(directory: &Path, cell: &str) -> Result<Option<PathBuf>, StoreError> {
     let io = |source| StoreError::Io { doing: "read", path: directory.to_owned(), source };
+    let cell = directory_name(cell);
     let mut found: Vec<PathBuf> = Vec::new();
     for entry in fs::read_dir(directory).map_err(io)? {
         let path = entry.map_err(io)?.path();
         let name = path.file_name().and_then(|name| name.to_str()).unwrap_or_default();
         let name = name.strip_suffix(PARTIAL).unwrap_or(name);
         // A directory without a record is one whose making was cut short.
-        if name.get(STAMP_LENGTH..) == Some(cell) && path.join(webstone_store::RECORD).is_file() {
+        if name.get(STAMP_LENGTH..) == Some(&*cell) && path.join(webstone_store::RECORD).is_file() {
             // Resuming would change a record outside the series.
             if path.is_symlink() {
                 let source = io::Error::new(io::ErrorKind::InvalidInput, "it is a symbolic link");
@@ -423,6 +425,23 @@ fn record_of(directory: &Path, cell: &str) -> Result<Option<PathBuf>, StoreError
     }
     found.sort_unstable();
     Ok(found.into_iter().next())
+}
+
+/// Checks that each cell can have a record of its own: a directory has no more of a name than a file system takes.
+fn distinct(cells: &[Cell]) -> Result<(), SeriesError> {
+    let mut known = HashMap::new();
+    for cell in cells {
+        if let Some(other) = known.insert(directory_name(&cell.name), cell) {
+            let of = |cell: &Cell| format!("`{}` ({})", cell.name, cell.spec.workload);
+            return Err(SeriesError::refused(
+                format!("the records of two cells would have one name: {} and {}", of(other), of(cell)),
+                "rename the workload's file, or make a series of each: a cell is named by the file without directory and \
+                 extension, and a record by at most 80 characters of it, with hyphens for all but ASCII letters, digits, `.` \
+                 and `_`",
+            ));
+        }
+    }
+    Ok(())
 }
 
 fn is_finished(record: &Path) -> bool {
@@ -436,5 +455,45 @@ fn locked(directory: &Path) -> Result<File, SeriesError> {
         Ok(()) => Ok(file),
         Err(TryLockError::WouldBlock) => Err(SeriesError::Busy(directory.to_owned())),
         Err(TryLockError::Error(source)) => Err(io(source).into()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn planned(workloads: &[&str]) -> Vec<Cell> {
+        let matrix = Matrix {
+            workloads: workloads.iter().map(|workload| (*workload).to_owned()).collect(),
+            ..Matrix::default()
+        };
+        matrix.cells(&RunSpec::default()).unwrap()
+    }
+
+    #[test]
+    fn two_cells_never_share_the_name_of_a_record() {
+        assert!(distinct(&planned(&["v1/shop.toml", "v2/mall.toml"])).is_ok());
+        let long = "x".repeat(80);
+        for twice in [
+            ["v1/shop.toml", "v2/shop.toml"],
+            ["general", "./general.toml"],
+            ["größe.toml", "grüße.toml"],
+            [&format!("{long}1"), &format!("{long}2")],
+        ] {
+            let told = distinct(&planned(&twice)).unwrap_err().to_string();
+            assert!(twice.iter().all(|workload| told.contains(workload)), "{told}");
+        }
+    }
+
+    #[test]
+    fn a_cell_has_its_record_however_its_directory_is_named() {
+        let runs = tempfile::tempdir().unwrap();
+        for workload in ["shop.toml", "größe.toml", &"x".repeat(90)] {
+            let cell = &planned(&[workload])[0];
+            assert_eq!(record_of(runs.path(), &cell.name).unwrap(), None);
+            let mut record = RunRecord { spec: cell.spec.clone(), ..RunRecord::default() };
+            let store = Store::create(runs.path(), SystemTime::now(), &mut record).unwrap();
+            assert_eq!(record_of(runs.path(), &cell.name).unwrap().as_deref(), Some(store.path()));
+        }
     }
 }

@@ -244,7 +244,7 @@ impl Store {
 
 /// Makes a directory whose name no other run has, and whose final name no other will have.
 pub(crate) fn reserve(runs: &Path, started: SystemTime, name: &str) -> Result<(String, PathBuf), StoreError> {
-    let stem = format!("{}-{}", clock::file_name_stamp(started), file_name(name));
+    let stem = format!("{}-{}", clock::file_name_stamp(started), directory_name(name));
     steps::next().map_err(|error| StoreError::io("create", runs, error))?;
     for number in 1..=SAME_SECOND_MAX {
         let id = if number == 1 { stem.clone() } else { format!("{stem}-{number}") };
@@ -261,8 +261,8 @@ pub(crate) fn reserve(runs: &Path, started: SystemTime, name: &str) -> Result<(S
     Err(StoreError::io("create", &runs.join(stem), crowded))
 }
 
-/// The run's name as a file's: letters, digits, dots, hyphens and underscores.
-fn file_name(name: &str) -> String {
+/// A run's name as its directory has it, after the time when it began: letters, digits, dots, hyphens and underscores.
+pub fn directory_name(name: &str) -> String {
     let allowed = |c: char| if c.is_ascii_alphanumeric() || "._-".contains(c) { c } else { '-' };
     let name: String = name.chars().map(allowed).take(NAME_BYTES_MAX).collect();
     // A name that ends as a partial directory does would be taken for one.
@@ -404,11 +404,11 @@ mod tests {
 
     #[test]
     fn names_are_safe_as_file_names() {
-        assert_eq!(file_name("nginx 1.28/epoll"), "nginx-1.28-epoll");
-        assert_eq!(file_name("../../etc"), "..-..-etc");
-        assert_eq!(file_name("x.partial"), "x");
-        assert_eq!(file_name(""), "run");
-        assert_eq!(file_name(&"é".repeat(300)).len(), NAME_BYTES_MAX);
+        assert_eq!(directory_name("nginx 1.28/epoll"), "nginx-1.28-epoll");
+        assert_eq!(directory_name("../../etc"), "..-..-etc");
+        assert_eq!(directory_name("x.partial"), "x");
+        assert_eq!(directory_name(""), "run");
+        assert_eq!(directory_name(&"é".repeat(300)).len(), NAME_BYTES_MAX);
     }
 
     #[test]
