@@ -2,6 +2,7 @@
 //! The plan itself is [`webstone_model::series`]; definitions: `docs/measurement.md`, "Series".
 
 mod alarms;
+mod cell;
 mod level_network;
 mod level_tls;
 mod ratios;

@@ -248,6 +248,53 @@ fn efficiency_is_the_rate_through_an_interface_over_that_of_files() {
     assert_eq!(summary.clients_told, Some(60));
 }
 
+/// The generator as the bottleneck of a level.
+fn saturated(record: &mut Option<RunRecord>, clients: u32) {
+    for run in record.as_mut().unwrap().iterations.iter_mut().filter(|run| run.clients == clients) {
+        run.measured.generator.workers[0].system_ns = run.measured.window_ns;
+    }
+}
+
+#[test]
+fn no_quotient_uses_a_level_that_is_invalid() {
+    let (series, mut records) = series(
+        "servers = ['nginx']\ninterfaces = ['static', 'cgi', 'fastcgi']",
+        &[10, 60],
+        &[&[&[3570], &[3000]], &[&[357], &[300]], &[&[1271], &[1200]]],
+    );
+    saturated(&mut records[0], 60);
+    let summary = Summary::of(&series, &records);
+    assert_eq!((summary.clients_told, summary.cells[0].counts()), (Some(60), true));
+    let rows = &summary.spice[0].rows;
+    assert!(rows.iter().all(|row| row.efficiency_percent.is_some() && row.efficiency_told_percent.is_none()));
+}
+
+#[test]
+fn a_peak_that_the_generator_did_not_reach_is_not_that_of_fewer_clients() {
+    let (series, mut records) = series(
+        "servers = ['nginx', 'apache']\ncpus = [1, 2]",
+        &[5, 60],
+        &[
+            &[&[1000, 1010, 990], &[1500, 1510, 1490]],
+            &[&[1000, 1010, 990], &[2500, 2510, 2490]],
+            &[&[900, 905, 895], &[800, 810, 790]],
+            &[&[1200, 1210, 1190], &[1100, 1110, 1090]],
+        ],
+    );
+    saturated(&mut records[1], 60);
+    // Beyond the peak, it hides nothing.
+    saturated(&mut records[3], 60);
+    let summary = Summary::of(&series, &records);
+    let peaks: Vec<(u32, bool)> =
+        summary.cells.iter().map(|cell| (cell.peak_level().unwrap().clients, cell.counts())).collect();
+    assert_eq!(peaks, [(60, true), (60, false), (5, true), (5, true)]);
+    let efficiency = |scaling: &Scaling| scaling.rows[1].efficiency_percent.is_some();
+    assert_eq!(summary.scaling.iter().map(efficiency).collect::<Vec<_>>(), [false, true]);
+    let without = |ranks: &Ranks| ranks.ranked.iter().filter_map(|it| it.without.clone()).collect::<Vec<_>>();
+    assert!(without(&summary.ranks[0]).is_empty(), "{:?}", summary.ranks);
+    assert!(without(&summary.ranks[1])[0].starts_with("INVALID: "), "{:?}", summary.ranks);
+}
+
 #[test]
 fn a_plan_reads_back_from_its_own_file() {
     let (series, _) = series("servers = ['nginx:tuned']\ncpus = [1, 2]", &[5], &[&[&[1]], &[&[1]]]);

@@ -45,6 +45,7 @@ fn gain_percent(report: &Report<'_>, cell: &CellSummary, level: &LevelSummary) -
     let off = Coordinates { caching: Some(Caching::Off), ..cell.at.clone() };
     let cells = &report.summary.cells;
     let without = cells.iter().find(|it| it.at == off && cell.at.caching == Some(Caching::On))?;
-    let base = without.level(level.clients).filter(|_| without.counts() && cell.counts())?.request_rate;
+    let counts = |level: &&LevelSummary| level.standing.is_conclusive();
+    let base = without.level(level.clients).filter(|base| counts(base) && counts(&level))?.request_rate;
     (base > 0.0).then(|| 100.0 * (level.request_rate / base - 1.0))
 }
