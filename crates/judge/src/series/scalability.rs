@@ -24,11 +24,11 @@ pub struct Scalability {
     pub alpha: f64,
     /// β: coherency, without unit, from 0.
     pub beta: f64,
-    /// Number of processors at which the law has its highest throughput, √((1 − α)/β); null where it rises for ever.
+    /// Number of processors at which the law has its highest throughput, √((1 − α)/β), and at least 1; null where it never falls.
     pub peak_n: Option<f64>,
     /// Points and how far the law is from each.
     pub points: Vec<FittedPoint>,
-    /// Points less coefficients. 0: the law goes through every point whatever the truth is, and residuals tell nothing.
+    /// Points less coefficients, without those that are 0 because they would be negative. 0: the law goes through every point whatever the truth is, and residuals tell nothing.
     pub degrees_of_freedom: usize,
 }
 
@@ -84,11 +84,11 @@ impl Scalability {
         }
         // Coefficients that would be negative are 0: of all choices of those that may be above 0, the best fit counts.
         let choices: [&[usize]; 4] = [&[0, 1, 2], &[0, 1], &[0, 2], &[0]];
-        let possible = choices.iter().filter_map(|free| least_squares(points, free));
+        let possible = choices.iter().filter_map(|free| Some((least_squares(points, free)?, free.len())));
         let best = possible
-            .filter(|terms| terms[0] > 0.0 && terms[1] >= 0.0 && terms[2] >= 0.0)
-            .min_by(|a, b| squares(points, a).total_cmp(&squares(points, b)));
-        let terms =
+            .filter(|(terms, _)| terms[0] > 0.0 && terms[1] >= 0.0 && terms[2] >= 0.0)
+            .min_by(|(a, _), (b, _)| squares(points, a).total_cmp(&squares(points, b)));
+        let (terms, free) =
             best.expect("a straight line through the origin fits positive points with a positive slope");
         let [one, contention, coherency] = terms;
         let (lambda, alpha, beta) = (1.0 / one, contention / one, coherency / one);
@@ -100,9 +100,9 @@ impl Scalability {
             lambda,
             alpha,
             beta,
-            peak_n: (beta > 0.0 && alpha < 1.0).then(|| ((1.0 - alpha) / beta).sqrt()),
+            peak_n: peak_n(alpha, beta),
             points: points.iter().map(fitted).collect(),
-            degrees_of_freedom: points.len() - POINTS_MIN,
+            degrees_of_freedom: points.len() - free,
         })
     }
 
@@ -115,6 +115,14 @@ impl Scalability {
     pub fn residual_percent_max(&self) -> f64 {
         self.points.iter().map(|point| point.residual_percent.abs()).fold(0.0, f64::max)
     }
+}
+
+/// Where the law is highest. There is no throughput of less than one processor.
+fn peak_n(alpha: f64, beta: f64) -> Option<f64> {
+    if beta > 0.0 {
+        return Some(((1.0 - alpha).max(0.0) / beta).sqrt().max(1.0));
+    }
+    (alpha > 1.0).then_some(1.0)
 }
 
 /// The terms 1/λ, α/λ and β/λ: `X(N) = N / (t₀ + t₁(N − 1) + t₂N(N − 1))`.
