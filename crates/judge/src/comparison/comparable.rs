@@ -80,6 +80,14 @@ pub fn differences(baseline: &RunRecord, candidate: &RunRecord) -> Vec<Differenc
     found
 }
 
+/// The differences between the machines that forbid a comparison, as far as they are known before anything is measured.
+pub fn machine_differences(baseline: &RunRecord, candidate: &RunRecord) -> Vec<Difference> {
+    let mut found = Found(Vec::new());
+    found.facts(Weight::Forbids, &MACHINE, baseline, candidate);
+    found.check(Weight::Forbids, "generators", generators(baseline), generators(candidate));
+    found.0
+}
+
 struct Found(Vec<Difference>);
 
 impl Found {
@@ -171,10 +179,15 @@ impl Found {
     }
 
     fn machines(&mut self, a: &RunRecord, b: &RunRecord) {
-        let facts = MACHINE.map(|(name, what)| (Weight::Forbids, name, what)).into_iter();
-        for (weight, name, what) in facts.chain(MACHINE_NOTED.map(|(name, what)| (Weight::Noted, name, what)))
-        {
-            let (one, other) = (a.environment.get(name), b.environment.get(name));
+        self.facts(Weight::Forbids, &MACHINE, a, b);
+        self.facts(Weight::Noted, &MACHINE_NOTED, a, b);
+        self.check(Weight::Forbids, "generator's workers", workers(a), workers(b));
+    }
+
+    /// Facts of the environment, each part of one that has several.
+    fn facts(&mut self, weight: Weight, facts: &[(&str, &str)], a: &RunRecord, b: &RunRecord) {
+        for (name, what) in facts {
+            let (one, other) = (a.environment.get(*name), b.environment.get(*name));
             if one == other {
                 continue;
             }
@@ -189,7 +202,6 @@ impl Found {
                 _ => self.check(weight, what, fact(one), fact(other)),
             }
         }
-        self.check(Weight::Forbids, "generator's workers", workers(a), workers(b));
     }
 
     fn server(&mut self, a: &RunRecord, b: &RunRecord) {
@@ -283,8 +295,13 @@ pub(crate) fn workers(record: &RunRecord) -> String {
         true => format!("{}, not pinned", used.len()),
         false => format!("{} on CPU {}", used.len(), cpus.join(",")),
     };
-    let hosts: Vec<String> = record.generators.iter().map(GeneratorRecord::place).collect();
-    if hosts.is_empty() { workers } else { format!("{workers} of {}", hosts.join(", ")) }
+    let hosts = generators(record);
+    if hosts.is_empty() { workers } else { format!("{workers} of {hosts}") }
+}
+
+/// The hosts that made the load, if it was not this one alone.
+fn generators(record: &RunRecord) -> String {
+    record.generators.iter().map(GeneratorRecord::place).collect::<Vec<_>>().join(", ")
 }
 
 fn yes(value: bool) -> String {

@@ -15,7 +15,7 @@ mod ranking;
 
 use serde::Serialize;
 
-pub use comparable::{Difference, Weight, differences};
+pub use comparable::{Difference, Weight, differences, machine_differences};
 pub(crate) use comparable::{MACHINE, placed, workers};
 pub use gates::{FailWhen, GateOutcome, GateResult};
 pub use judging::{Finding, Floor, FloorSource, ITERATIONS_MIN, Why, holm};

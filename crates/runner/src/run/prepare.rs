@@ -93,7 +93,9 @@ pub(super) fn prepare(
     let mut record = record(&asked, &site, &served, ready.generators, ready.described, &options, started);
     record.environment.extend(raised.iter().map(|raised| ("priority.nice".to_owned(), raised.nice().into())));
     let store = match (&part, runs_dir) {
-        (Part::Round { record: Some(path), .. }, _) => Some(rounds::go_on(path, &mut record)?),
+        (Part::Round { record: Some(path), .. }, _) => {
+            Some(rounds::go_on(path, &mut record, &asked.effective.generator)?)
+        }
         (_, Some(runs)) => Some(Store::create(runs, started, &mut record)?),
         (_, None) => None,
     };
