@@ -19,7 +19,7 @@ use webstone_judge::verdict::DISTURBANCE_NS_MIN;
 use webstone_judge::workout::{Misdeed, Phase, PhaseRecord, Service, TIMED_RUNS_ALONE, Tally, Workout};
 use webstone_measure::figures::Figures;
 use webstone_measure::figures::distributions::Distribution;
-use webstone_measure::metrics::fairness;
+use webstone_measure::metrics::{ClientTotals, fairness};
 use webstone_measure::units::Nanos;
 use webstone_model::record::{Disturbance, IterationRecord, RunRecord, Tool};
 use webstone_model::spec::{ClientSpec, HttpVersion, RunSpec, ServerSpec};
@@ -234,9 +234,15 @@ fn seen(record: &RunRecord) -> Service {
         latency_p50_s: at(|times| times.p50_s),
         latency_p99_s: at(|times| times.p99_s),
         latency_max_s: at(|times| times.max_s),
-        starved: fairness(&merged.clients).map_or(0, |served| served.starved),
+        starved: starved(&record.spec, &merged.clients),
         error: None,
     }
+}
+
+/// Clients that completed no page, though there were pages for all of them.
+fn starved(spec: &RunSpec, clients: &[ClientTotals]) -> u64 {
+    let few = spec.load.pages.is_some_and(|pages| pages < clients.len() as u64);
+    if few { 0 } else { fairness(clients).map_or(clients.len() as u64, |served| served.starved) }
 }
 
 fn failed(error: &RunError) -> Service {
@@ -331,6 +337,29 @@ mod tests {
         spec.client.http = http;
         spec.client.tls.verify = false;
         Troubled::of_spec(&spec)
+    }
+
+    #[test]
+    fn clients_starve_where_there_were_pages_for_all_and_even_if_nobody_got_one() {
+        let clients = |pages: &[u64]| -> Vec<ClientTotals> {
+            let of = |pages: &u64| ClientTotals {
+                pages: *pages,
+                requests: *pages,
+                response_ns: pages * 1_000_000,
+                ..ClientTotals::default()
+            };
+            pages.iter().map(of).collect()
+        };
+        let with = |pages| {
+            let mut spec = RunSpec::default();
+            spec.load.pages = pages;
+            spec
+        };
+        assert_eq!(starved(&with(None), &clients(&[3, 0, 2])), 1);
+        assert_eq!(starved(&with(None), &clients(&[0, 0, 0])), 3);
+        assert_eq!(starved(&with(Some(2)), &clients(&[1, 0, 1])), 0);
+        assert_eq!(starved(&with(Some(3)), &clients(&[2, 0, 1])), 1);
+        assert_eq!(starved(&with(None), &[]), 0);
     }
 
     #[test]
