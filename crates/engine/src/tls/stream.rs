@@ -63,6 +63,22 @@ impl<S: Read + Write> TlsStream<S> {
         self.0.flush()
     }
 
+    /// Writes some of the bytes. After a time-out of the underlying stream, it is called again with what is left.
+    ///
+    /// # Errors
+    /// Those of the underlying stream, and of TLS.
+    pub fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        self.0.write(bytes)
+    }
+
+    /// Sends what was written and is not sent yet; may be called again after a time-out.
+    ///
+    /// # Errors
+    /// Those of the underlying stream.
+    pub fn flush(&mut self) -> io::Result<()> {
+        self.0.flush()
+    }
+
     /// Reads what the peer wrote; 0 after its close_notify.
     ///
     /// # Errors

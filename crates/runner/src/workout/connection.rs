@@ -30,6 +30,15 @@ pub(super) enum Got {
     End,
 }
 
+/// Why bytes were not sent.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Unsent {
+    /// The server closed or reset the connection.
+    Closed,
+    /// The server did not read on, and the deadline is over.
+    Unread,
+}
+
 /// See the module comment. When dropped, it closes without a close_notify of TLS.
 pub(super) enum Connection {
     Plain(Socket),
@@ -54,10 +63,25 @@ impl Connection {
         }
     }
 
-    pub(super) fn write_all(&mut self, bytes: &[u8]) -> io::Result<()> {
-        match self {
-            Connection::Plain(socket) => socket.write_all(bytes),
-            Connection::Secure(stream) => stream.write_all(bytes),
+    /// Writes all bytes; a server that does not read them has until the deadline.
+    pub(super) fn write_all(&mut self, bytes: &[u8], scene: &Scene, deadline: Instant) -> Result<(), Unsent> {
+        let mut rest = bytes;
+        loop {
+            let is_last = rest.is_empty();
+            let written = match (&mut *self, is_last) {
+                (Connection::Plain(_), true) => Ok(0),
+                (Connection::Plain(socket), false) => socket.write(rest),
+                (Connection::Secure(stream), true) => stream.flush().map(|()| 0),
+                (Connection::Secure(stream), false) => stream.write(rest),
+            };
+            match written {
+                Ok(_) if is_last => return Ok(()),
+                Ok(0) => return Err(Unsent::Closed),
+                Ok(written) => rest = &rest[written..],
+                Err(error) if !is_pause(error.kind()) => return Err(Unsent::Closed),
+                Err(_) if scene.is_over(deadline) => return Err(Unsent::Unread),
+                Err(_) => {}
+            }
         }
     }
 

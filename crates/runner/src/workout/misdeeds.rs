@@ -11,7 +11,7 @@ use webstone_engine::ProbeTls;
 use webstone_judge::workout::{Misdeed, Tally};
 use webstone_workload::target::Target;
 
-use super::connection::{Connection, Got};
+use super::connection::{Connection, Got, Unsent};
 use super::http2;
 
 /// Length of the header field that is too long.
@@ -104,6 +104,15 @@ pub(super) enum Reply {
     Nothing,
 }
 
+impl From<Unsent> for Reply {
+    fn from(unsent: Unsent) -> Reply {
+        match unsent {
+            Unsent::Closed => Reply::Closed,
+            Unsent::Unread => Reply::Nothing,
+        }
+    }
+}
+
 /// An answer as received so far.
 enum Answer {
     Http1(Vec<u8>),
@@ -159,32 +168,32 @@ pub(super) fn commit(misdeed: Misdeed, scene: &Scene, random: &mut Xoshiro256Plu
         Misdeed::BreakRequest => {
             let cut = 1 + below(random, request.len() as u64 - 1) as usize;
             // A server that has already hung up was not disturbed.
-            let _ = connection.write_all(&request[..cut]);
+            let _ = connection.write_all(&request[..cut], scene, deadline);
             Reply::Nothing
         }
         Misdeed::BreakResponse => {
             let most = 1 + below(random, BREAK_BYTES_MAX);
-            match connection.write_all(&request) {
+            match connection.write_all(&request, scene, deadline) {
                 Ok(()) => read_some(&mut connection, scene, deadline, most),
-                Err(_) => Reply::Closed,
+                Err(unsent) => unsent.into(),
             }
         }
-        Misdeed::SlowReader => match connection.write_all(&request) {
+        Misdeed::SlowReader => match connection.write_all(&request, scene, deadline) {
             Ok(()) => sip(&mut connection, scene, deadline),
-            Err(_) => Reply::Closed,
+            Err(unsent) => unsent.into(),
         },
         Misdeed::SlowWriter => trickle(&mut connection, &request, scene, deadline),
         Misdeed::HalfClosed => {
-            let sent = connection.write_all(&request).and_then(|()| connection.close_half());
-            match sent {
+            let sent = connection.write_all(&request, scene, deadline);
+            match sent.and_then(|()| connection.close_half().map_err(|_| Unsent::Closed)) {
                 Ok(()) => read_some(&mut connection, scene, deadline, u64::MAX),
-                Err(_) => Reply::Closed,
+                Err(unsent) => unsent.into(),
             }
         }
         Misdeed::OversizedHeader => oversized(&mut connection, scene, deadline),
-        Misdeed::Malformed => match connection.write_all(&scene.malformed(random)) {
+        Misdeed::Malformed => match connection.write_all(&scene.malformed(random), scene, deadline) {
             Ok(()) => read_some(&mut connection, scene, deadline, 1),
-            Err(_) => Reply::Closed,
+            Err(unsent) => unsent.into(),
         },
     };
     if matches!(misdeed, Misdeed::BreakRequest | Misdeed::BreakResponse) && random.next_u64() & 1 == 1 {
@@ -241,8 +250,8 @@ fn trickle(connection: &mut Connection, request: &[u8], scene: &Scene, deadline:
         if scene.is_over(deadline) {
             return Reply::Nothing;
         }
-        if connection.write_all(&[*byte]).is_err() {
-            return Reply::Closed;
+        if let Err(unsent) = connection.write_all(&[*byte], scene, deadline) {
+            return unsent.into();
         }
         match connection.read(&mut buffer) {
             Got::End => return Reply::Closed,
@@ -259,17 +268,13 @@ fn trickle(connection: &mut Connection, request: &[u8], scene: &Scene, deadline:
 }
 
 fn oversized(connection: &mut Connection, scene: &Scene, deadline: Instant) -> Reply {
-    let mut sent = Ok(());
-    for piece in scene.oversized() {
-        if sent.is_err() || scene.is_over(deadline) {
-            break;
-        }
-        sent = connection.write_all(&piece);
-    }
+    // A server may answer and read no more, without closing: half of the time is for what it answers.
+    let until = Instant::now() + deadline.saturating_duration_since(Instant::now()) / 2;
+    let sent = scene.oversized().iter().try_for_each(|piece| connection.write_all(piece, scene, until));
     // A server that has had enough may answer and close; what is written after that resets the connection, and the answer
     // may be lost.
     match (read_some(connection, scene, deadline, 1), sent) {
-        (Reply::Nothing, Err(_)) => Reply::Closed,
+        (Reply::Nothing, Err(unsent)) => unsent.into(),
         (reply, _) => reply,
     }
 }
@@ -389,6 +394,24 @@ mod tests {
         let (tally, received) = done(Misdeed::OversizedHeader, answering);
         assert_eq!((tally.tried, tally.answered), (1, 1));
         assert!(received.len() > OVERSIZED_BYTES);
+    }
+
+    #[test]
+    fn a_server_that_reads_no_more_has_not_closed() {
+        let unread = |stream: &mut TcpStream| {
+            // Fewer bytes than are sent fit into the buffers.
+            rustix::net::sockopt::set_socket_recv_buffer_size(&*stream, 4096).unwrap();
+            thread::sleep(Duration::from_millis(900));
+            Vec::new()
+        };
+        let (tally, _) = done(Misdeed::OversizedHeader, unread);
+        assert_eq!((tally.tried, tally.dropped, tally.closed), (1, 1, 0));
+        let (tally, _) = done(Misdeed::OversizedHeader, |stream| {
+            stream.write_all(b"HTTP/1.1 431 Request Header Fields Too Large\r\n\r\n").unwrap();
+            thread::sleep(Duration::from_millis(900));
+            Vec::new()
+        });
+        assert_eq!((tally.tried, tally.rejected), (1, 1));
     }
 
     #[test]
