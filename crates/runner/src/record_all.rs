@@ -5,12 +5,16 @@
 //! The engine hands over batches through a bounded channel. They are always taken out of it, even when the disk is
 //! full: a writer that stopped would stop the load with it. The first error is kept and told after the level.
 
+use std::collections::HashSet;
 use std::fs::File;
 use std::io::{self, BufWriter, Write};
+use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 use std::sync::mpsc::Receiver;
 
 use webstone_engine::Transaction;
+use webstone_measure::rate::RateProfile;
+use webstone_model::record::{IterationRecord, RunRecord};
 
 use crate::order::Step;
 
@@ -56,6 +60,8 @@ impl RecordAllError {
     }
 }
 
+/// Bytes that are read at a time to find the last line that is kept.
+const BLOCK_BYTES: u64 = 1 << 20;
 const CREATE: &str = "create";
 const WRITE: &str = "write";
 
@@ -87,12 +93,68 @@ impl RecordAll {
 }
 
 impl RecordAll {
-    /// The file of an earlier round, to be continued.
-    pub(crate) fn go_on(path: &Path) -> Result<RecordAll, RecordAllError> {
+    /// The file of an earlier round, to be continued after the last transaction of `record`: those of a level that was cut off
+    /// are removed, because the level is made again.
+    pub(crate) fn go_on(path: &Path, record: &RunRecord) -> Result<RecordAll, RecordAllError> {
         let failed = |source| RecordAllError { action: CREATE, path: path.to_owned(), source };
-        let file = File::options().append(true).create(true).open(path).map_err(failed)?;
-        Ok(RecordAll { path: path.to_owned(), writer: BufWriter::with_capacity(1 << 20, file), error: None })
+        let file = File::options().read(true).append(true).create(true).open(path).map_err(failed)?;
+        let stored: HashSet<Key<String>> = record.iterations.iter().map(key_of).collect();
+        let columns = COLUMNS.join("\t");
+        let is_kept = |line: &str| line == columns || key(line).is_some_and(|key| stored.contains(&key));
+        let kept = kept_bytes(&file, BLOCK_BYTES, &is_kept).map_err(failed)?;
+        file.set_len(kept).map_err(failed)?;
+        let writer = BufWriter::with_capacity(1 << 20, file);
+        let mut record = RecordAll { path: path.to_owned(), writer, error: None };
+        if kept == 0 {
+            record.head();
+        }
+        record.checked().map(|()| record)
     }
+}
+
+/// Which timed run a line is of: clients, iteration, rate.
+type Key<T> = (T, T, T);
+
+fn key_of(run: &IterationRecord) -> Key<String> {
+    (run.clients.to_string(), run.iteration.to_string(), rate_column(run.rate))
+}
+
+fn key(line: &str) -> Option<Key<String>> {
+    let mut columns = line.split('\t');
+    let (clients, iteration, rate) = (columns.next()?, columns.next()?, columns.next_back()?);
+    Some((clients.to_owned(), iteration.to_owned(), rate.to_owned()))
+}
+
+fn rate_column(rate: Option<RateProfile>) -> String {
+    rate.map_or_else(|| "-".to_owned(), |rate| rate.to_string())
+}
+
+/// The length of a file without what follows its last line that is kept: read from its end, where little follows it.
+fn kept_bytes(file: &File, block_bytes: u64, is_kept: &dyn Fn(&str) -> bool) -> io::Result<u64> {
+    let mut end = file.metadata()?.len();
+    let mut block = Vec::new();
+    while end > 0 {
+        let start = end.saturating_sub(block_bytes);
+        block.resize((end - start) as usize, 0);
+        file.read_exact_at(&mut block, start)?;
+        let mut line_end = block.len();
+        while line_end > 0 {
+            let is_whole = block[line_end - 1] == b'\n';
+            let before = block[..line_end - 1].iter().rposition(|byte| *byte == b'\n');
+            let line = before.map_or(0, |newline| newline + 1);
+            if before.is_none() && start > 0 && line_end < block.len() {
+                // It begins before the block.
+                break;
+            }
+            let text = std::str::from_utf8(&block[line..line_end]).unwrap_or_default();
+            if is_whole && is_kept(text.trim_end()) {
+                return Ok(start + line_end as u64);
+            }
+            line_end = line;
+        }
+        end = start + line_end as u64;
+    }
+    Ok(0)
 }
 
 impl<W: Write> RecordAll<W> {
@@ -125,7 +187,7 @@ impl<W: Write> RecordAll<W> {
     }
 
     fn write_batch(&mut self, step: Step, batch: &[Transaction]) -> io::Result<()> {
-        let rate = step.rate.map_or_else(|| "-".to_owned(), |rate| rate.to_string());
+        let rate = rate_column(step.rate);
         for transaction in batch {
             let Transaction { client, page, file, start_ns, end_ns, status, head_bytes, body_bytes, .. } =
                 transaction;
@@ -214,6 +276,60 @@ mod tests {
         assert_eq!(lines[1].split('\t').collect::<Vec<_>>(), COLUMNS);
         assert_eq!(lines[2], "20\t2\t3\t1\t2\t-50\t10\t20\t30\t40\t50\t200\t100\t500\t-\t-60\t-");
         assert_eq!(lines[3], "20\t2\t4\t0\t0\t7\t-\t-\t-\t-\t8\t0\t0\t0\trefused\t0\t-");
+    }
+
+    /// A file of iterations 1 and 2 of a level, the second of which is not in the record.
+    fn cut_off(tail: &str) -> (tempfile::TempDir, PathBuf, String) {
+        let directory = tempfile::tempdir().unwrap();
+        let path = directory.path().join("all.tsv");
+        let mut record = RecordAll::create(&path).unwrap();
+        record.write_batch(Step { iteration: 1, ..STEP }, &transactions()).unwrap();
+        record.writer.flush().unwrap();
+        let kept = std::fs::read_to_string(&path).unwrap();
+        for _ in 0..50 {
+            record.write_batch(STEP, &transactions()).unwrap();
+        }
+        record.writer.write_all(tail.as_bytes()).unwrap();
+        record.writer.flush().unwrap();
+        (directory, path, kept)
+    }
+
+    #[test]
+    fn what_a_cut_off_level_wrote_is_removed_before_it_is_made_again() {
+        let run = IterationRecord { clients: 20, iteration: 1, ..IterationRecord::default() };
+        let stored = RunRecord { iterations: vec![run], ..RunRecord::default() };
+        for tail in ["", "20\t2\t3", "20\t1\t3\t1\t2\t-50", "\u{0}\u{0}"] {
+            let (_directory, path, kept) = cut_off(tail);
+            let mut record = RecordAll::go_on(&path, &stored).unwrap();
+            assert_eq!(std::fs::read_to_string(&path).unwrap(), kept, "{tail:?}");
+            record.write_batch(STEP, &transactions()).unwrap();
+            record.writer.flush().unwrap();
+            let whole = std::fs::read_to_string(&path).unwrap();
+            assert_eq!(whole.lines().count(), kept.lines().count() + 2);
+            // Nothing is removed from a file that is whole.
+            let mut both = stored.clone();
+            both.iterations.push(IterationRecord { iteration: 2, ..both.iterations[0].clone() });
+            drop(RecordAll::go_on(&path, &both).unwrap());
+            assert_eq!(std::fs::read_to_string(&path).unwrap(), whole);
+        }
+        // Of a record without iterations, the head is kept; a file that is gone gets one.
+        let (_directory, path, _) = cut_off("");
+        for _ in 0..2 {
+            drop(RecordAll::go_on(&path, &RunRecord::default()).unwrap());
+            assert_eq!(std::fs::read_to_string(&path).unwrap().lines().count(), 2);
+            std::fs::remove_file(&path).unwrap();
+        }
+    }
+
+    #[test]
+    fn lines_longer_than_a_block_end_nothing_early() {
+        let (_directory, path, kept) = cut_off("20\t2\t3");
+        let is_kept = |line: &str| line.starts_with("20\t1\t");
+        let file = File::open(&path).unwrap();
+        // The longest line has some 80 bytes.
+        for block_bytes in [100, 128, 1000, 4096, 1 << 20] {
+            assert_eq!(kept_bytes(&file, block_bytes, &is_kept).unwrap(), kept.len() as u64, "{block_bytes}");
+        }
     }
 
     #[test]

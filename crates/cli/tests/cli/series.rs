@@ -2,6 +2,7 @@
 
 use std::fs;
 use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
 
 use serde_json::Value;
 
@@ -150,6 +151,37 @@ fn a_series_that_was_killed_continues_where_it_was() {
     // Nothing is left to be done, and that needs no server.
     let again = webstone_in(dir.path(), &["servers", "--resume", path, "--format", "json"]);
     assert!(!again.err.contains("round") && course(&directory).len() == 12, "{}", again.err);
+}
+
+#[test]
+fn the_file_of_all_transactions_has_those_of_the_record_after_an_interruption() {
+    let dir = tempfile::tempdir().unwrap();
+    let one = ["servers", "reference", "-w", "workout-0k", "-c2", "-i2", "-d2s", "--warmup", "0s", "-t1"];
+    let kept = ["--record-all", "all.tsv", "--events", "events"];
+    let mut running = Running::start(dir.path(), &[&one[..], &kept].concat());
+    running.wait_for("reference: round 2 of 2");
+    let events = || fs::read_to_string(dir.path().join("events")).unwrap_or_default();
+    let until = Instant::now() + Duration::from_secs(60);
+    while !events().contains("\"iteration\":2},\"phase\":\"measuring\"") {
+        assert!(Instant::now() < until, "the second window opens");
+        std::thread::sleep(Duration::from_millis(50));
+    }
+    std::thread::sleep(Duration::from_millis(100));
+    running.signal("INT");
+    running.end();
+    let directory = only_entry(&dir.path().join("runs"));
+    assert_ended(&webstone_in(dir.path(), &["servers", "--resume", directory.to_str().unwrap()]));
+    let (_, path) = &records(&directory)[0];
+    let record = json(&fs::read_to_string(path.join("record.json")).unwrap());
+    let text = fs::read_to_string(dir.path().join("all-reference.tsv")).unwrap();
+    let iterations = record["iterations"].as_array().unwrap();
+    assert_eq!(iterations.len(), 2);
+    for run in iterations {
+        let counts = &run["measured"]["counts"];
+        let ended = counts["succeeded"].as_u64().unwrap() + counts["failed"].as_u64().unwrap();
+        let key = format!("2\t{}\t", run["iteration"]);
+        assert_eq!(text.lines().filter(|line| line.starts_with(&key)).count() as u64, ended, "{counts}");
+    }
 }
 
 /// When each iteration of unfinished records began.

@@ -70,13 +70,10 @@ pub(super) fn prepare(
     reach(&mut asked, &mut site.facts, &mut served, for_files, observer, interrupt)?;
     let ready = stand_by(&mut asked, &mut site, &served, &options, observer, interrupt, compile)?;
     // Other hosts write down their own.
-    let path = asked.spec.generator.record_all.as_ref().filter(|_| asked.spec.generators.is_empty());
+    let all = asked.spec.generator.record_all.clone().filter(|_| asked.spec.generators.is_empty());
     let is_continued = matches!(options.part, Part::Round { record: Some(_), .. });
-    let record_all = match path {
-        Some(path) if is_continued => Some(RecordAll::go_on(path.as_ref())?),
-        Some(path) => Some(RecordAll::create(path.as_ref())?),
-        None => None,
-    };
+    let created = all.as_ref().filter(|_| !is_continued).map(|path| RecordAll::create(path.as_ref()));
+    let mut record_all = created.transpose()?;
     let trace = options.trace.take().unwrap_or_else(nowhere);
     let trace = (asked.spec.generator.trace > 0).then(|| TraceWriter::new(trace));
     for warning in &asked.warnings {
@@ -99,6 +96,9 @@ pub(super) fn prepare(
         (_, Some(runs)) => Some(Store::create(runs, started, &mut record)?),
         (_, None) => None,
     };
+    if let (Some(path), true) = (&all, is_continued) {
+        record_all = Some(RecordAll::go_on(path.as_ref(), &record)?);
+    }
     Ok(Prepared {
         record,
         effective: asked.effective,
