@@ -383,7 +383,7 @@ pub struct RunArgs {
     #[command(flatten)]
     pub verdict: VerdictArgs,
 
-    /// A testbed file in seconds: three of its levels, one iteration, windows of 1 s, or 20 ms for each client
+    /// A testbed file in seconds: three of its levels, one iteration, windows of 2 s, or 20 ms for each client
     ///
     /// Its figures prove nothing. Other flags override it.
     #[arg(long, help_heading = "Load")]

@@ -166,7 +166,7 @@ pub struct SeriesArgs {
     #[command(flatten)]
     pub matrix: MatrixArgs => (..),
 
-    /// A testbed file in minutes: three of its levels, one iteration, windows of 1 s, or 20 ms for each client, and only CPUs that
+    /// A testbed file in minutes: three of its levels, one iteration, windows of 2 s, or 20 ms for each client, and only CPUs that
     /// are here
     ///
     /// The cells are the same, so that every table and chart of the full series can be looked at; its figures prove nothing.

@@ -2,7 +2,7 @@
 
 use webstone_lab::machine::{Root, allowed_cpus};
 use webstone_measure::units::Nanos;
-use webstone_model::spec::{Levels, RunSpec};
+use webstone_model::spec::RunSpec;
 
 /// The shortest window, and the time for each client of the largest level: in a shorter one some clients get no answer from slow
 /// servers. Programs on a machine that is busy with others answer a few times per second.
@@ -15,11 +15,9 @@ const WARMUP: Nanos = Nanos(300_000_000);
 pub(super) fn quick(spec: &mut RunSpec) {
     let load = &mut spec.load;
     load.iterations = 1;
-    let levels = &load.clients.0;
-    if let ([first, .., last], middle) = (&levels[..], levels.len() / 2) {
-        let mut three = vec![*first, levels[middle], *last];
-        three.dedup();
-        load.clients = Levels(three);
+    thin(&mut load.clients.0);
+    if let Some(rates) = &mut load.rate {
+        thin(&mut rates.0);
     }
     let most = u64::from(load.clients.0.iter().copied().max().unwrap_or_default());
     let window = WINDOW_MIN.max(Nanos(WINDOW_OF_CLIENT.0.saturating_mul(most)));
@@ -32,9 +30,33 @@ pub(super) fn quick(spec: &mut RunSpec) {
     }
 }
 
+/// The first, the middle and the last.
+fn thin<T: Copy + PartialEq>(levels: &mut Vec<T>) {
+    if let ([first, .., last], middle) = (&levels[..], levels.len() / 2) {
+        let mut three = vec![*first, levels[middle], *last];
+        three.dedup();
+        *levels = three;
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn three_rates_are_left_of_many() {
+        let mut spec = RunSpec::default();
+        let mut quick = |rates: &str| {
+            spec.load.rate = Some(rates.parse().unwrap());
+            super::quick(&mut spec);
+            spec.load.rate.clone().unwrap()
+        };
+        for (rates, left) in
+            [("100,200,400,800,1600", "100,400,1600"), ("100,200", "100,200"), ("100", "100")]
+        {
+            assert_eq!(quick(rates), left.parse().unwrap());
+        }
+    }
 
     #[test]
     fn a_window_has_time_for_the_clients_of_its_largest_level() {
