@@ -5,10 +5,10 @@
 //! that only one of the versions knows is not taken for one that differs.
 
 use serde_json::Value;
-use webstone_judge::verdict;
 use webstone_model::record::RunRecord;
 
 use crate::json;
+use crate::judged::Judged;
 
 /// Relative difference up to which two figures are the same: mathematical functions differ in their last bits from one
 /// C library to another, and nothing that is printed has more than nine digits.
@@ -46,7 +46,7 @@ pub fn stored(record: &RunRecord) -> Vec<u8> {
 }
 
 fn tree(record: &RunRecord) -> Value {
-    serde_json::to_value(json::computed(record, verdict::of(record))).expect("the keys of figures are text")
+    serde_json::to_value(json::computed(Judged::whole(record))).expect("the keys of figures are text")
 }
 
 /// Computes every figure again and compares it with what is stored.

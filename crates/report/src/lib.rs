@@ -10,12 +10,12 @@
 mod document;
 pub mod figures;
 mod format;
+mod judged;
 mod render;
 mod selection;
 
 use std::io;
 
-use webstone_judge::verdict::{self, Verdict};
 use webstone_model::pages::PageRowsError;
 use webstone_model::record::RunRecord;
 use webstone_model::threshold::Threshold;
@@ -26,6 +26,7 @@ use document::{
     advice, asctime, calibration, cell, comparison, configuration, definitions, generators, hit, list,
     numbers, series, server_hosts, summary, thresholds, timeline, workout,
 };
+use judged::Judged;
 use render::{
     chart, classic, csv, hgrm, html, json, json_objects, markdown, outgoing, webstone1, webstone2, xlsx,
 };
@@ -202,28 +203,28 @@ pub fn write(
 ) -> Result<(), ReportError> {
     let selected = selection::select(record, options)?;
     let shown = selected.as_ref();
-    let whole = match (document(record, shown, format, options), format) {
+    let judged = Judged::part(shown, record);
+    let whole = match (document(&judged, format, options), format) {
         (Some(document), _) => render::drawn(&document, format, options),
-        (None, Format::Json) => outgoing::json(&json::report(shown, verdict::of(record)))?,
+        (None, Format::Json) => outgoing::json(&json::report(judged))?,
         (None, Format::Csv) => return csv::write(shown, options.csv_table, out),
         (None, Format::Webstone1) => return webstone1::write(shown, options.pages_max, out),
         (None, Format::Webstone2) => return webstone2::write(shown, options, out),
         (None, Format::Hgrm) => outgoing::text(&hgrm::render(shown, options)?),
-        _ => render::joined(&[(shown, verdict::of(record))], format, options)?,
+        _ => render::joined(&[judged], format, options)?,
     };
     Ok(out.write_all(&whole)?)
 }
 
-/// The blocks that a format draws; `None` if it has a shape of its own. The verdict is on the whole run, whatever part of it is `shown`.
-fn document(record: &RunRecord, shown: &RunRecord, format: Format, options: &Options) -> Option<Document> {
-    let verdict = || verdict::of(record);
+/// The blocks that a format draws; `None` if it has a shape of its own.
+fn document(judged: &Judged<'_>, format: Format, options: &Options) -> Option<Document> {
     let mut document = match format {
-        Format::Text => text::document(shown, &verdict(), options),
-        Format::Hit => hit::document(shown, &verdict()),
-        Format::Markdown => return Some(text::short::document(shown, &verdict())),
+        Format::Text => text::document(judged, options),
+        Format::Hit => hit::document(judged),
+        Format::Markdown => return Some(text::short::document(judged)),
         _ => return None,
     };
-    document.sheets(thresholds::sheet_of(&checked(record, options)));
+    document.sheets(thresholds::sheet_of(&checked(judged.whole, options)));
     Some(document)
 }
 
@@ -234,7 +235,7 @@ fn document(record: &RunRecord, shown: &RunRecord, format: Format, options: &Opt
 /// Those of [`render()`].
 pub fn blocks(record: &RunRecord, format: Format, options: &Options) -> Result<String, ReportError> {
     let selected = selection::select(record, options)?;
-    let Document(blocks) = document(record, &selected, format, options).unwrap_or_default();
+    let Document(blocks) = document(&Judged::part(&selected, record), format, options).unwrap_or_default();
     let lines = blocks.iter().map(serde_json::to_string).collect::<Result<Vec<_>, _>>()?;
     Ok(format!("[\n{}\n]\n", lines.join(",\n")))
 }
@@ -255,7 +256,7 @@ pub fn render_all(
             .map(|(index, record)| selection::select(record, options).map_err(|error| (index, error)))
             .collect::<Result<_, _>>()?;
         let shown: Vec<_> =
-            selected.iter().zip(records).map(|(shown, whole)| (shown.as_ref(), verdict::of(whole))).collect();
+            selected.iter().zip(records).map(|(shown, whole)| Judged::part(shown.as_ref(), whole)).collect();
         return render::joined(&shown, format, options).map_err(|error| (0, error));
     }
     if format == Format::Hgrm && records.len() > 1 {
@@ -267,6 +268,3 @@ pub fn render_all(
     }
     Ok(all)
 }
-
-/// What is shown of a record, and the verdict on the whole.
-type Judged<'a> = (&'a RunRecord, Verdict);

@@ -3,7 +3,7 @@
 use std::borrow::Cow;
 
 use webstone_model::pages::StoredPages;
-use webstone_model::record::RunRecord;
+use webstone_model::record::{IterationRecord, RunRecord};
 
 use crate::numbers::listed;
 use crate::{Options, ReportError};
@@ -19,19 +19,19 @@ pub(crate) fn select<'a>(
     if options.clients.is_none() && options.iteration.is_none() {
         return Ok(Cow::Borrowed(record));
     }
-    let iterations: Vec<_> = record
-        .iterations
-        .iter()
-        .filter(|i| options.clients.is_none_or(|clients| clients == i.clients))
-        .filter(|i| options.iteration.is_none_or(|number| number == i.iteration))
-        .cloned()
-        .collect();
+    let is_selected = |run: &&IterationRecord| {
+        options.clients.is_none_or(|clients| clients == run.clients)
+            && options.iteration.is_none_or(|number| number == run.iteration)
+    };
+    let of = |runs: &[IterationRecord]| runs.iter().filter(is_selected).cloned().collect::<Vec<_>>();
+    let iterations = of(&record.iterations);
     if iterations.is_empty() {
         return Err(ReportError::NothingSelected { wanted: wanted(options), held: held(record) });
     }
     // The stored sums are those of all iterations: they are computed again.
     let pages = StoredPages { totals: Vec::new(), source: record.pages.source.clone() };
-    let mut selected = RunRecord { iterations, pages, ..record.without_iterations() };
+    let mut selected =
+        RunRecord { iterations, voids: of(&record.voids), pages, ..record.without_iterations() };
     for iteration in selected.iterations.iter().filter(|iteration| iteration.pages_at.is_some()) {
         record.page_rows(iteration, usize::MAX)?.iter().for_each(|row| selected.pages.add_row(row));
     }

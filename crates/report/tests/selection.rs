@@ -4,9 +4,11 @@
 
 mod records;
 
+use webstone_judge::search::{self, Answer};
 use webstone_measure::figures::Figures;
 use webstone_measure::metrics::{ClientTotals, PageTotals};
-use webstone_model::record::RunRecord;
+use webstone_model::record::{IterationRecord, RunRecord};
+use webstone_model::search::{Over, SearchSpec};
 use webstone_report::{Charset, CsvTable, Format, Options, ReportError, render};
 
 fn text(record: &RunRecord, format: Format, options: &Options) -> String {
@@ -190,4 +192,47 @@ fn a_sweep_of_a_thousand_levels_and_a_hundred_pages_is_one_report() {
         .map(|section| section.lines().filter(|line| line.contains("1,833")).count());
     assert_eq!(level_rows, Some(1000));
     assert!(made.contains("and 80 more pages"), "the busiest 20 of 100 are shown");
+}
+
+/// Formats that print the cautions, or the outcome of a search.
+const TOLD: [Format; 4] = [Format::Text, Format::Markdown, Format::Html, Format::Junit];
+
+#[test]
+fn a_selection_shows_its_own_void_runs_only() {
+    let record = records::fleet::fleet();
+    let of = |clients| Options { clients: Some(clients), full: true, width: 200, ..Options::default() };
+    for format in TOLD {
+        let made = text(&record, format, &of(24));
+        for void in ["VOID:", "Void:", "void: ", "errors=\"1\""] {
+            assert!(!made.contains(void), "{format}: {void}\n{made}");
+        }
+    }
+    let made = text(&record, Format::Text, &of(12));
+    assert!(made.contains("1 timed run was void") && made.contains("webstone repeated it"), "{made}");
+    let first = Options { iteration: Some(1), ..of(12) };
+    assert!(!text(&record, Format::Text, &first).contains("VOID"));
+}
+
+#[test]
+fn a_selection_keeps_what_the_search_found() {
+    let mut record = records::small();
+    let third = |run: &IterationRecord| IterationRecord { iteration: run.iteration + 2, ..run.clone() };
+    let more: Vec<_> = record.iterations.iter().map(third).collect();
+    record.iterations.extend(more);
+    let slo = "p(99)<40ms".to_owned();
+    let spec =
+        SearchSpec { slo, from: 5, to: 20, resolution_percent: 100.0, ..SearchSpec::over(Over::Clients) };
+    record.spec.find = Some(SearchSpec { repeats: 4, ..spec });
+    let finding = search::of_record(&record).unwrap();
+    assert_eq!((finding.answer, finding.kept), (Answer::Between, Some(10)), "{}", finding.sentence);
+    // Formats escape the rest of it, each in its own way.
+    let said = "is kept with 10 clients and broken with 20 clients";
+    assert!(finding.sentence.contains(said), "{}", finding.sentence);
+    for clients in [5, 10, 20] {
+        let only = Options { clients: Some(clients), full: true, width: 200, ..Options::default() };
+        for format in TOLD.into_iter().filter(|format| *format != Format::Junit).chain([Format::Json]) {
+            let made = text(&record, format, &only);
+            assert!(made.contains(said), "{format} of {clients} clients:\n{made}");
+        }
+    }
 }

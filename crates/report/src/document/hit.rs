@@ -4,7 +4,6 @@
 //! wrk's megabytes are 2²⁰ bytes; here a megabyte is 10⁶ bytes, as everywhere in webstone, and the line says so.
 
 use crate::document::cell::Cell;
-use webstone_judge::verdict::Verdict;
 use webstone_measure::errors::ErrorClass;
 use webstone_measure::figures::Value;
 use webstone_measure::metrics::{Mean, Measured, Moments, Statuses, longest};
@@ -14,6 +13,7 @@ use webstone_model::record::RunRecord;
 use crate::classic;
 use crate::document::table::{Room, Table};
 use crate::document::{Block, Document, Tone};
+use crate::judged::Judged;
 use crate::numbers::{DOT, Scale, bytes, count, counted, decimal, seconds};
 use crate::summary::{self, Level};
 use crate::text::problems::Depth;
@@ -26,11 +26,12 @@ use webstone_measure::figures::unanswered::OLDEST_IN_FLIGHT;
 const BARS: usize = 8;
 
 /// The whole report.
-pub(crate) fn document(record: &RunRecord, verdict: &Verdict) -> Document {
+pub(crate) fn document(judged: &Judged<'_>) -> Document {
+    let record = judged.record;
     let levels = summary::levels(record);
     let mut doc = Document::default();
     header::title(record, &mut doc);
-    problems::begin(record, &levels, verdict, Depth::Hit, &mut doc);
+    problems::begin(judged, &levels, Depth::Hit, &mut doc);
     if levels.is_empty() {
         doc.text(Tone::Plain, summary::no_figures(record));
         return doc;

@@ -9,7 +9,7 @@ use std::collections::BTreeMap;
 
 use serde::Serialize;
 use webstone_judge::calibration::{self, Quote};
-use webstone_judge::search::{self, Finding};
+use webstone_judge::search::Finding;
 use webstone_judge::statistics::LevelStatistics;
 use webstone_judge::verdict::{Differing, Verdict};
 use webstone_measure::figures::Reading;
@@ -24,6 +24,7 @@ use webstone_model::record::{RunRecord, ScheduleKept};
 
 use crate::generators;
 use crate::json_objects::{HostObject, LevelObject};
+use crate::judged::Judged;
 use crate::summary::{self, Values};
 
 /// A record with what is computed from it.
@@ -136,13 +137,15 @@ pub(crate) struct IterationFigures {
 }
 
 /// The report.
-pub(crate) fn report(record: &RunRecord, verdict: Verdict) -> JsonReport<'_> {
+pub(crate) fn report(judged: Judged<'_>) -> JsonReport<'_> {
+    let record = judged.record;
     let mut pages = by_hits(&record.page_totals());
     pages.sort_unstable_by_key(|row| row.page);
-    JsonReport { record, pages: Some(pages), computed: Some(computed(record, verdict)) }
+    JsonReport { record, pages: Some(pages), computed: Some(computed(judged)) }
 }
 
-pub(crate) fn computed(record: &RunRecord, verdict: Verdict) -> Computed {
+pub(crate) fn computed(judged: Judged<'_>) -> Computed {
+    let Judged { record, verdict, found, .. } = judged;
     let levels = summary::levels(record);
     let peak = summary::peak(&levels).map(|index| PeakFigures {
         clients: levels[index].clients,
@@ -185,6 +188,7 @@ pub(crate) fn computed(record: &RunRecord, verdict: Verdict) -> Computed {
             request_rate_max: level.request_rates.1,
         })
         .collect();
-    let (search, calibration) = (search::of_record(record), calibration::quote(record).ok());
+    let search = found.map(|(_, finding)| finding);
+    let calibration = calibration::quote(record).ok();
     Computed { verdict, levels, peak, search, differing: generators::differing(record), calibration }
 }

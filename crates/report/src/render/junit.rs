@@ -20,7 +20,8 @@ use crate::chart::escape;
 use crate::document::run::header;
 use crate::document::summary::{self, Level};
 use crate::document::thresholds::measured;
-use crate::{Judged, Options, checked};
+use crate::judged::Judged;
+use crate::{Options, checked};
 
 /// The outcome of a case; the default is a success.
 #[derive(Default)]
@@ -48,16 +49,17 @@ pub(crate) struct Suite<'a> {
 /// The document of runs.
 pub(crate) fn render(records: &[Judged<'_>], options: &Options) -> String {
     let class = |record: &RunRecord| format!("{} on {}", record.workload.name, header::target(record));
-    let classes: Vec<String> = records.iter().map(|(record, _)| class(record)).collect();
-    let suites = records.iter().zip(&classes).map(|((record, verdict), class)| {
+    let classes: Vec<String> = records.iter().map(|judged| class(judged.record)).collect();
+    let suites = records.iter().zip(&classes).map(|(judged, class)| {
+        let record = judged.record;
         let is_shared = classes.iter().filter(|other| *other == class).count() > 1;
         Suite {
             id: &record.id,
             started_at: &record.started_at,
             host: record.environment.get("hostname"),
             class: if is_shared { format!("{class} {}", record.id) } else { class.clone() },
-            properties: properties(record, verdict),
-            cases: cases(record, verdict, options),
+            properties: properties(record, &judged.verdict),
+            cases: cases(judged, options),
         }
     });
     document(&suites.collect::<Vec<_>>())
@@ -124,7 +126,8 @@ fn write(case: &Case, class: &str, out: &mut String) {
     out.push_str("    </testcase>\n");
 }
 
-fn cases(record: &RunRecord, verdict: &Verdict, options: &Options) -> Vec<Case> {
+fn cases(judged: &Judged<'_>, options: &Options) -> Vec<Case> {
+    let Judged { record, whole, verdict, .. } = judged;
     let levels = summary::levels(record);
     let is_failed = !verdict.standing.is_conclusive();
     let (told, limit) = (verdict.told(), verdict.limit.sentence.clone());
@@ -138,7 +141,7 @@ fn cases(record: &RunRecord, verdict: &Verdict, options: &Options) -> Vec<Case> 
         },
         ..Case::default()
     }];
-    let outcomes = checked(record, options);
+    let outcomes = checked(whole, options);
     cases.extend(outcomes.iter().map(|outcome| {
         let value = measured(outcome);
         let missed = format!("{} at {}: measured {value}", outcome.threshold, outcome.level);
@@ -151,7 +154,7 @@ fn cases(record: &RunRecord, verdict: &Verdict, options: &Options) -> Vec<Case> 
     }));
     let mut voids: BTreeMap<LevelKey, Vec<String>> = BTreeMap::new();
     for (key, void) in record.void_attempts() {
-        let why = losses(record, void).first().map(Loss::sentence).unwrap_or_default();
+        let why = losses(whole, void).first().map(Loss::sentence).unwrap_or_default();
         voids.entry(void.level()).or_default().push(format!("void: {key}: {why}"));
     }
     let known: BTreeSet<LevelKey> = levels.iter().map(Level::key).chain(voids.keys().copied()).collect();

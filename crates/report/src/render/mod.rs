@@ -21,7 +21,8 @@ pub(crate) mod webstone2;
 pub(crate) mod xlsx;
 
 use crate::document::Document;
-use crate::{Format, Judged, Options, ReportError};
+use crate::judged::Judged;
+use crate::{Format, Options, ReportError};
 
 /// A document in one of the formats that draw blocks.
 pub(crate) fn drawn(document: &Document, format: Format, options: &Options) -> Vec<u8> {

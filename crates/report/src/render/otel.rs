@@ -19,8 +19,8 @@ use webstone_model::record::{IterationRecord, RunRecord};
 use webstone_model::spec::HttpVersion;
 use webstone_workload::target::Target;
 
-use crate::Judged;
 use crate::definitions::definition;
+use crate::judged::Judged;
 use crate::numbers::in_seconds;
 use crate::summary::TIMES;
 
@@ -38,7 +38,10 @@ const SCALE_MAX: i32 = 8;
 /// The request.
 pub(crate) fn request(records: &[Judged<'_>]) -> Request {
     Request {
-        resource_metrics: records.iter().map(|(record, verdict)| resource_metrics(record, verdict)).collect(),
+        resource_metrics: records
+            .iter()
+            .map(|judged| resource_metrics(judged.record, &judged.verdict))
+            .collect(),
     }
 }
 

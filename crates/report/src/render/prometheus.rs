@@ -20,10 +20,11 @@ use webstone_model::record::{HostUse, IterationRecord, RunRecord};
 use webstone_model::spec::HttpVersion;
 use webstone_workload::{FileRequest, TlsPages};
 
+use crate::Options;
 use crate::definitions::{Definition, definition};
+use crate::judged::Judged;
 use crate::numbers::in_seconds;
 use crate::summary::{self, TIMES};
-use crate::{Judged, Options};
 
 /// Timed runs of a record that have metrics of their own.
 const ITERATIONS_MAX: usize = 200;
@@ -38,7 +39,7 @@ const BOUNDS_S: [f64; 22] = [
 /// The metrics of all records, family by family.
 pub(crate) fn render(records: &[Judged<'_>], options: &Options) -> String {
     let mut metrics = Metrics::default();
-    for (record, verdict) in records {
+    for Judged { record, verdict, .. } in records {
         of_run(&mut metrics, record, verdict);
         let run = Labels::default().with("run", &record.id);
         for iteration in record.iterations.iter().take(ITERATIONS_MAX) {

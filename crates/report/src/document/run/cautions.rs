@@ -18,6 +18,7 @@ use webstone_model::spec::RunSpec;
 use webstone_workload::addresses::AddressRange;
 
 use crate::generators;
+use crate::judged::Judged;
 use crate::numbers::{count, counted, decimal, listed, percent, seconds, signed};
 use crate::summary::{self, Level};
 
@@ -102,10 +103,11 @@ impl Caution {
 }
 
 /// All cautions of a record.
-pub(crate) fn of(record: &RunRecord, levels: &[Level<'_>], verdict: &Verdict) -> Vec<Caution> {
+pub(crate) fn of(judged: &Judged<'_>, levels: &[Level<'_>]) -> Vec<Caution> {
+    let (record, verdict) = (judged.record, &judged.verdict);
     let mut found = Vec::new();
     errors(record, verdict, &mut found);
-    left_out::voids(record, &mut found);
+    left_out::voids(judged, &mut found);
     left_out::slices(record, &mut found);
     kept_off(record, levels, &mut found);
     disturbed(record, &mut found);

@@ -1,6 +1,6 @@
 //! The most important figures in one line: those of the peak, or what a search found.
 
-use webstone_judge::search::{Answer, of_record};
+use webstone_judge::search::Answer;
 use webstone_judge::verdict::STALLED_PERCENT_MAX;
 use webstone_measure::figures::level::{LATENCY_MAX, LATENCY_MEAN, LATENCY_P99};
 use webstone_measure::figures::unanswered::{OLDEST_IN_FLIGHT, STALLED};
@@ -9,22 +9,24 @@ use webstone_measure::server_figures::CPU_PER_REQUEST;
 use webstone_model::record::RunRecord;
 
 use crate::document::Tone;
+use crate::judged::Judged;
 use crate::numbers::{DOT, Scale, counted, percent};
 use crate::summary::{self, Level};
 
 /// The lines, each in its tone; none where nothing was measured.
-pub(super) fn lines(record: &RunRecord, levels: &[Level<'_>]) -> Vec<(Tone, String)> {
-    if let Some(finding) = of_record(record) {
+pub(super) fn lines(judged: &Judged<'_>, levels: &[Level<'_>]) -> Vec<(Tone, String)> {
+    let record = judged.record;
+    if let Some(finding) = judged.finding() {
         let tone = match finding.answer {
             Answer::Between | Answer::Always => Tone::Strong,
             Answer::Never => Tone::Alarm,
             Answer::Unclear | Answer::Unfinished => Tone::Caution,
         };
-        let level = super::answer(record, levels).map(|level| {
+        let level = super::answer(judged, levels).map(|level| {
             let (rate, rest) = parts(record, level);
             (Tone::Plain, [vec![rate], rest].concat().join(DOT))
         });
-        return [(tone, finding.sentence)].into_iter().chain(level).collect();
+        return [(tone, finding.sentence.clone())].into_iter().chain(level).collect();
     }
     let Some(level) = levels.get(summary::peak(levels).unwrap_or(0)) else { return Vec::new() };
     let (rate, rest) = parts(record, level);

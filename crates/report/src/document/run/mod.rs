@@ -21,18 +21,16 @@ pub(crate) mod short;
 pub(crate) mod times;
 
 use problems::Depth;
-use webstone_judge::search::{Finding, of_record};
-use webstone_judge::verdict::Verdict;
-use webstone_model::record::RunRecord;
-use webstone_model::search::Over;
 
 use crate::document::table::Sheet;
 use crate::document::{Document, Tone};
+use crate::judged::Judged;
 use crate::summary::{self, Level};
 use crate::{Options, configuration, hit};
 
 /// The whole report. The default one fits a screen and names what it leaves out.
-pub(crate) fn document(record: &RunRecord, verdict: &Verdict, options: &Options) -> Document {
+pub(crate) fn document(judged: &Judged<'_>, options: &Options) -> Document {
+    let record = judged.record;
     let levels = summary::levels(record);
     let depth = if options.full { Depth::Full } else { Depth::Brief };
     let mut doc = Document::default();
@@ -40,7 +38,7 @@ pub(crate) fn document(record: &RunRecord, verdict: &Verdict, options: &Options)
     if depth != Depth::Full {
         header::brief(record, &mut doc);
     }
-    problems::begin(record, &levels, verdict, depth, &mut doc);
+    problems::begin(judged, &levels, depth, &mut doc);
     if depth == Depth::Full {
         header::whole(record, &mut doc);
     }
@@ -50,14 +48,14 @@ pub(crate) fn document(record: &RunRecord, verdict: &Verdict, options: &Options)
         return doc;
     }
     let mut left_out = Vec::new();
-    for (place, section) in sections(record, &levels, options.pages_max, depth).into_iter().enumerate() {
+    for (place, section) in sections(judged, &levels, options.pages_max, depth).into_iter().enumerate() {
         match depth == Depth::Full || section.is_seen {
             true => doc.sheets([section.sheet]),
             false => left_out.push(in_a_list(&section.sheet.title)),
         }
         // In a search, the first table is that of the search, and its curve follows.
         if depth == Depth::Full && place == 0 {
-            doc.sheets(sought(record).and_then(|(over, finding)| search::curve(over, &finding)));
+            doc.sheets(judged.found.as_ref().and_then(|(over, finding)| search::curve(*over, finding)));
         }
     }
     if depth == Depth::Full {
@@ -95,21 +93,16 @@ pub(crate) fn rest(left_out: &[String], options: &Options, doc: &mut Document) {
     doc.text(Tone::Faint, format!("Not shown: {}; {how}", left_out.join(", ")));
 }
 
-/// What a search found, and what it searched over; `None` of other runs.
-pub(crate) fn sought(record: &RunRecord) -> Option<(Over, Finding)> {
-    Some((record.spec.find.as_ref()?.over, of_record(record)?))
-}
-
 /// The level of the highest load that a search found to keep its SLO.
-pub(crate) fn answer<'l, 'r>(record: &RunRecord, levels: &'l [Level<'r>]) -> Option<&'l Level<'r>> {
-    let (over, finding) = sought(record)?;
+pub(crate) fn answer<'l, 'r>(judged: &Judged<'_>, levels: &'l [Level<'r>]) -> Option<&'l Level<'r>> {
+    let (over, finding) = judged.found.as_ref()?;
     let kept = finding.kept?;
     levels.iter().find(|level| level.runs.first().is_some_and(|run| over.of(run) == kept))
 }
 
 /// The tables of a record in which something was measured: all that a report shows in rows, whatever its format.
-pub(crate) fn sheets(record: &RunRecord, levels: &[Level<'_>], pages_max: usize) -> Vec<Sheet> {
-    let sections = sections(record, levels, pages_max, Depth::Full);
+pub(crate) fn sheets(judged: &Judged<'_>, levels: &[Level<'_>], pages_max: usize) -> Vec<Sheet> {
+    let sections = sections(judged, levels, pages_max, Depth::Full);
     sections.into_iter().map(|section| section.sheet).collect()
 }
 
@@ -124,8 +117,9 @@ struct Section {
 
 /// Every table, a line each: what it shows, whether it has to be seen, and whether it is in the short report. The bounds of what has
 /// to be seen are the verdict's.
-fn sections(record: &RunRecord, levels: &[Level<'_>], pages_max: usize, depth: Depth) -> Vec<Section> {
-    let search = sought(record).map(|(over, finding)| search::sheet(over, &finding));
+fn sections(judged: &Judged<'_>, levels: &[Level<'_>], pages_max: usize, depth: Depth) -> Vec<Section> {
+    let record = judged.record;
+    let search = judged.found.as_ref().map(|(over, finding)| search::sheet(*over, finding));
     let is_search = record.spec.find.is_some();
     let has_errors = summary::counts(record).failed > 0;
     let any = |is: fn(&Level<'_>) -> bool| levels.iter().any(is);

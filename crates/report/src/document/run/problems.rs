@@ -11,6 +11,7 @@ use super::cautions;
 use super::headline;
 use crate::advice;
 use crate::document::{Block, Document, Tone};
+use crate::judged::Judged;
 use crate::numbers::{DOT, count, counted};
 use crate::summary::Level;
 
@@ -36,15 +37,10 @@ pub(crate) enum Depth {
 }
 
 /// The block above the tables.
-pub(crate) fn begin(
-    record: &RunRecord,
-    levels: &[Level<'_>],
-    verdict: &Verdict,
-    depth: Depth,
-    doc: &mut Document,
-) {
+pub(crate) fn begin(judged: &Judged<'_>, levels: &[Level<'_>], depth: Depth, doc: &mut Document) {
+    let (record, verdict) = (judged.record, &judged.verdict);
     doc.gap();
-    let headline = if depth == Depth::Hit { Vec::new() } else { headline::lines(record, levels) };
+    let headline = if depth == Depth::Hit { Vec::new() } else { headline::lines(judged, levels) };
     let say = |doc: &mut Document| {
         headline.iter().for_each(|(tone, line)| doc.item("", MARGIN, *tone, line));
     };
@@ -64,7 +60,7 @@ pub(crate) fn begin(
     if let Some(next) = advice::next(record, verdict) {
         doc.item("", MARGIN, Tone::Strong, format!("try: {next}"));
     }
-    let mut cautions = cautions::of(record, levels, verdict);
+    let mut cautions = cautions::of(judged, levels);
     // The headline says how many failed; the report of a quick measurement does so in its last lines.
     cautions.retain(|caution| caution.title != cautions::ERRORS);
     if depth != Depth::Full && says_disturbed(verdict) {
@@ -91,12 +87,8 @@ pub(crate) fn begin(
 }
 
 /// All cautions of a record, each with its title in capitals and its whole sentence.
-pub(crate) fn cautions(
-    record: &RunRecord,
-    levels: &[Level<'_>],
-    verdict: &Verdict,
-) -> Vec<(&'static str, String)> {
-    let found = cautions::of(record, levels, verdict);
+pub(crate) fn cautions(judged: &Judged<'_>, levels: &[Level<'_>]) -> Vec<(&'static str, String)> {
+    let found = cautions::of(judged, levels);
     found.into_iter().map(|caution| (caution.title, caution.whole())).collect()
 }
 

@@ -10,10 +10,11 @@ use webstone_measure::figures::{Figure, Group, Quantity};
 use webstone_model::record::RunRecord;
 
 use super::problems::Depth;
-use super::{figures, header, headline, problems, sought};
+use super::{figures, header, headline, problems};
 use crate::document::cell::Cell;
 use crate::document::table::{Room, Table};
 use crate::document::{Block, Document, Tone};
+use crate::judged::Judged;
 use crate::numbers::{DOT, Scale, bytes, counted};
 use crate::summary::{self, Level};
 use crate::{advice, configuration, definitions};
@@ -35,15 +36,16 @@ const GROUPS: [Group; 10] = [
 const ERRORS_MAX: usize = 20;
 
 /// The document.
-pub(crate) fn document(record: &RunRecord, verdict: &Verdict) -> Document {
+pub(crate) fn document(judged: &Judged<'_>) -> Document {
+    let (record, verdict) = (judged.record, &judged.verdict);
     let levels = summary::levels(record);
     let mut doc = Document::default();
     doc.0.push(Block::Title(format!("webstone: {} on {}", record.workload.name, header::target(record))));
-    begin(record, verdict, &levels, &mut doc);
+    begin(judged, &levels, &mut doc);
     if !levels.is_empty() {
-        let sections = super::sections(record, &levels, 0, Depth::Brief).into_iter();
+        let sections = super::sections(judged, &levels, 0, Depth::Brief).into_iter();
         let mut sheets = sections.filter(|section| section.is_short).map(|section| section.sheet).peekable();
-        doc.sheets(sheets.next_if(|_| sought(record).is_some()));
+        doc.sheets(sheets.next_if(|_| judged.found.is_some()));
         doc.0.push(Block::Table(level_table(&levels)));
         if summary::peak(&levels).is_some() {
             let repeated = levels.iter().any(|level| level.statistics.request_rate.is_some());
@@ -61,23 +63,24 @@ pub(crate) fn document(record: &RunRecord, verdict: &Verdict) -> Document {
     doc
 }
 
-fn begin(record: &RunRecord, verdict: &Verdict, levels: &[Level<'_>], doc: &mut Document) {
+fn begin(judged: &Judged<'_>, levels: &[Level<'_>], doc: &mut Document) {
+    let (record, verdict) = (judged.record, &judged.verdict);
     let pair = |strong: &str, rest: String| {
         Block::Text(vec![(Tone::Strong, strong.to_owned()), (Tone::Plain, rest)])
     };
-    let answer = sought(record).map(|(_, finding)| pair(&finding.sentence, String::new()));
+    let answer = judged.finding().map(|finding| pair(&finding.sentence, String::new()));
     doc.0.extend(answer);
     doc.0.push(pair(verdict.standing.word(), format!(": {}", verdict.standing.meaning())));
     doc.list(verdict.told());
     doc.list(verdict.noise_told().into_iter().collect());
-    let cautions = problems::cautions(record, levels, verdict).into_iter();
+    let cautions = problems::cautions(judged, levels).into_iter();
     let cautions = cautions.map(|(title, text)| format!("{title}: {text}")).collect();
     let Some(level) = levels.get(summary::peak(levels).unwrap_or(0)) else {
         doc.text(Tone::Plain, summary::no_figures(record));
         doc.list(cautions);
         return;
     };
-    let level = super::answer(record, levels).unwrap_or(level);
+    let level = super::answer(judged, levels).unwrap_or(level);
     let (rate, rest) = headline::parts(record, level);
     doc.0.push(pair(&rate, format!("{DOT}{}", rest.join(DOT))));
     doc.text(Tone::Plain, &verdict.limit.sentence);

@@ -15,13 +15,13 @@ mod sheets;
 
 use serde::Serialize;
 use webstone_judge::series::{AlarmKind, Summary};
-use webstone_judge::verdict;
 use webstone_model::record::RunRecord;
 use webstone_model::series::{Cell, Handshakes, Kind, Series};
 
 use crate::document::table::Sheet;
 use crate::document::{Block, Document, Tone};
 use crate::history::{self, Comparison};
+use crate::judged::Judged;
 use crate::numbers::{count, counted};
 use crate::render::drawn;
 use crate::text;
@@ -68,8 +68,7 @@ pub fn render_series(
         }
         Format::Csv => Ok(csv::render(&report)?),
         Format::Xlsx => {
-            let judged: Vec<_> =
-                records.iter().flatten().map(|record| (record, verdict::of(record))).collect();
+            let judged: Vec<_> = records.iter().flatten().map(Judged::whole).collect();
             match judged.is_empty() {
                 true => Err(ReportError::NothingMeasured),
                 false => Ok(xlsx::render_with(&judged, &report.sheets())?),

@@ -2,11 +2,11 @@
 
 use serde::Serialize;
 use webstone_judge::series::Summary;
-use webstone_judge::verdict;
 use webstone_model::record::RunRecord;
 
 use super::Report;
 use crate::document::{Document, Tone};
+use crate::judged::Judged;
 use crate::summary;
 use crate::text::problems;
 
@@ -28,7 +28,7 @@ pub(crate) struct CellNote {
 pub(crate) fn of(records: &[Option<RunRecord>]) -> Vec<CellNote> {
     let of_cell = |(cell, record): (usize, &Option<RunRecord>)| -> Vec<CellNote> {
         let Some(record) = record else { return Vec::new() };
-        let cautions = problems::cautions(record, &summary::levels(record), &verdict::of(record));
+        let cautions = problems::cautions(&Judged::whole(record), &summary::levels(record));
         cautions.into_iter().map(|(title, text)| CellNote { cell, title, text }).collect()
     };
     records.iter().enumerate().flat_map(of_cell).collect()

@@ -15,8 +15,8 @@ use webstone_model::record::RunState;
 use crate::document::table::{Room, Table};
 use crate::numbers::{Scale, count, counted, seconds};
 use crate::summary::Level;
+use crate::text::answer as answer_level;
 use crate::text::headline::{cpu_bound, without_noise};
-use crate::text::{answer as answer_level, sought};
 
 use super::Run;
 use super::figures::{definition, said, scale, title, value};
@@ -27,7 +27,7 @@ const VERDICT_LINES_MAX: usize = 6;
 
 /// What a search found, in a sentence.
 pub(super) fn answer(html: &mut Html, run: &Run<'_>) {
-    let Some((_, finding)) = sought(run.record) else { return };
+    let Some(finding) = run.judged.finding() else { return };
     html.section("answer", "Answer");
     html.element("p class=\"answer\"", &finding.sentence).raw("</section>");
 }
@@ -86,7 +86,7 @@ pub(super) fn verdicts(html: &mut Html, runs: &[Run<'_>], links: &[Option<String
 /// The figures of the peak, large.
 pub(super) fn tiles(html: &mut Html, run: &Run<'_>) {
     html.section("headline", "Headline");
-    match answer_level(run.record, &run.levels).or_else(|| run.best()) {
+    match answer_level(run.judged, &run.levels).or_else(|| run.best()) {
         Some(best) => of_level(html, run, best),
         None => {
             html.element("p", &crate::summary::no_figures(run.record));
@@ -149,7 +149,7 @@ fn of_level(html: &mut Html, run: &Run<'_>, best: &Level<'_>) {
     let load = best.load();
     let of = match run.levels.len() {
         1 => format!("At {load}"),
-        _ if answer_level(run.record, &run.levels).is_some() => {
+        _ if answer_level(run.judged, &run.levels).is_some() => {
             format!("At the highest load that keeps the SLO, {load}")
         }
         levels => format!("At the peak of {} levels, {load}", count(levels as u64)),

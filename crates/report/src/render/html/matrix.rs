@@ -1,7 +1,6 @@
 //! The page of a series: the verdict on each cell, then what all cells say together, before the charts and tables that any several records
 //! have, with one line per cell.
 
-use webstone_judge::verdict;
 use webstone_measure::figures::level::REQUEST_RATE;
 use webstone_model::record::RunRecord;
 
@@ -13,6 +12,7 @@ use super::{Lead, page, runs};
 use crate::Options;
 use crate::chart::{Axis, Line, Point};
 use crate::document::Tone;
+use crate::judged::Judged;
 use crate::numbers::{Scale, count};
 use crate::series::{Report, efficiency_lines, notes, scaling_lines};
 
@@ -28,7 +28,7 @@ pub(crate) fn of_series(
 ) -> String {
     let linked = links.iter().cloned().chain(std::iter::repeat(None));
     let (records, links): (Vec<_>, Vec<Option<String>>) = (records.iter().zip(linked))
-        .filter_map(|(record, link)| Some(((record.as_ref()?, verdict::of(record.as_ref()?)), link)))
+        .filter_map(|(record, link)| Some((Judged::whole(record.as_ref()?), link)))
         .unzip();
     let runs = runs(&records);
     let mut matrix = Html::default();

@@ -34,12 +34,13 @@ use std::collections::BTreeSet;
 use base64::Engine as _;
 use sha2::{Digest, Sha256};
 use webstone_judge::comparison::{self as judged, Comparison};
-use webstone_judge::verdict::{self, Verdict};
+use webstone_judge::verdict::Verdict;
 use webstone_measure::keys::LevelKey;
 use webstone_model::record::RunRecord;
 
 use crate::Options;
 use crate::asctime::date_time;
+use crate::judged::Judged;
 use crate::numbers::{count, spread};
 use crate::summary::{self, Level};
 use crate::text::{header, sheets};
@@ -54,10 +55,12 @@ const LEVELS_MAX: usize = 60;
 
 /// One record of the report.
 struct Run<'a> {
+    judged: &'a Judged<'a>,
+    /// What is shown.
     record: &'a RunRecord,
     /// How it is called where there are several.
     name: String,
-    verdict: Verdict,
+    verdict: &'a Verdict,
     levels: Vec<Level<'a>>,
 }
 
@@ -99,10 +102,10 @@ enum Lead<'a> {
 }
 
 /// The report of one record, or of several drawn into the same charts; each with the verdict on the whole of it.
-pub(crate) fn render(records: &[(&RunRecord, Verdict)], options: &Options) -> String {
+pub(crate) fn render(records: &[Judged<'_>], options: &Options) -> String {
     let runs = runs(records);
     let compared = (records.len() > 1).then(|| {
-        let records: Vec<&RunRecord> = records.iter().map(|(record, _)| *record).collect();
+        let records: Vec<&RunRecord> = records.iter().map(|judged| judged.record).collect();
         judged::compare(&records, &judged::Options::default())
     });
     let lead = match &compared {
@@ -114,18 +117,19 @@ pub(crate) fn render(records: &[(&RunRecord, Verdict)], options: &Options) -> St
 
 /// A comparison, with the records that were compared.
 pub(crate) fn of_comparison(comparison: &Comparison, records: &[RunRecord], options: &Options) -> String {
-    let records: Vec<_> = records.iter().map(|record| (record, verdict::of(record))).collect();
+    let records: Vec<_> = records.iter().map(Judged::whole).collect();
     let runs = runs(&records);
     let lead = Lead::Compared(comparison, comparison::Forbidden::Forced);
     page(&title(&runs), &subtitle(&runs), &lead, &runs, options)
 }
 
-fn runs<'a>(records: &[(&'a RunRecord, Verdict)]) -> Vec<Run<'a>> {
-    let run = |(name, (record, verdict)): (String, &(&'a RunRecord, Verdict))| Run {
-        record,
+fn runs<'a>(records: &'a [Judged<'a>]) -> Vec<Run<'a>> {
+    let run = |(name, judged): (String, &'a Judged<'a>)| Run {
+        judged,
+        record: judged.record,
         name,
-        verdict: verdict.clone(),
-        levels: summary::levels(record),
+        verdict: &judged.verdict,
+        levels: summary::levels(judged.record),
     };
     names(records).into_iter().zip(records).map(run).collect()
 }
@@ -336,7 +340,7 @@ fn tables(html: &mut Html, runs: &[Run<'_>], pages_max: usize) {
                 None => Some(""),
             }
         };
-        for sheet in sheets(run.record, &run.levels, pages_max) {
+        for sheet in sheets(run.judged, &run.levels, pages_max) {
             let load = summary::load_column(&run.levels).0;
             if sheet.table.columns.first().is_some_and(|column| column.name == load) {
                 html.sheet_of_levels(&sheet, &level);
@@ -352,10 +356,10 @@ fn tables(html: &mut Html, runs: &[Run<'_>], pages_max: usize) {
 }
 
 /// What records are called in legends: the names of their runs if these differ, otherwise their identifiers.
-fn names(records: &[(&RunRecord, Verdict)]) -> Vec<String> {
+fn names(records: &[Judged<'_>]) -> Vec<String> {
     let distinct = |names: &[&str]| names.iter().collect::<BTreeSet<_>>().len() == names.len();
-    let by_name: Vec<&str> = records.iter().map(|(record, _)| record.spec.name.as_str()).collect();
-    let by_id: Vec<&str> = records.iter().map(|(record, _)| record.id.as_str()).collect();
+    let by_name: Vec<&str> = records.iter().map(|judged| judged.record.spec.name.as_str()).collect();
+    let by_id: Vec<&str> = records.iter().map(|judged| judged.record.id.as_str()).collect();
     if distinct(&by_name) {
         return by_name.into_iter().map(str::to_owned).collect();
     }

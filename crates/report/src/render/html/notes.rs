@@ -1,7 +1,6 @@
 //! The reasons of the verdict, the bottleneck, and other notes: all prose of the page, below the figures that it is about.
 
 use webstone_judge::calibration;
-use webstone_judge::search;
 
 use crate::numbers::counted;
 use crate::text::cautions;
@@ -59,13 +58,12 @@ fn reasons(html: &mut Html, run: &Run<'_>) {
 
 fn limit(html: &mut Html, run: &Run<'_>, with_answer: bool) {
     html.element("p", &run.verdict.limit.sentence);
-    if let Some(finding) = search::of_record(run.record) {
+    if let Some((over, finding)) = &run.judged.found {
         if with_answer {
             html.raw("<p><b>Search:</b> ").text(&finding.sentence).raw("</p>");
         }
         if let Some(peak) = finding.useful_peak {
-            let over = run.record.spec.find.as_ref().map(|find| find.over).unwrap_or_default();
-            html.raw("<p><b>Useful peak:</b> ").text(&peak.sentence(over)).raw(".</p>");
+            html.raw("<p><b>Useful peak:</b> ").text(&peak.sentence(*over)).raw(".</p>");
         }
     }
     if let Some(said) = calibration::said(run.record) {
@@ -74,7 +72,7 @@ fn limit(html: &mut Html, run: &Run<'_>, with_answer: bool) {
 }
 
 fn cautions(html: &mut Html, run: &Run<'_>) {
-    for caution in cautions::of(run.record, &run.levels, &run.verdict) {
+    for caution in cautions::of(run.judged, &run.levels) {
         let (title, brief) = (capitalised(caution.title), caution.brief());
         let Some(rest) = caution.rest() else {
             html.raw("<p><b>").text(&title).raw(":</b> ").text(&brief).raw("</p>");

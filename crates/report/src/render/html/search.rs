@@ -1,7 +1,7 @@
 //! The search for an SLO (`webstone find`): each condition against the load, with the limit. One section per report, with a part for each
 //! of several records. The answer stands among the notes, the levels as a table among the tables.
 
-use webstone_judge::search::{self, Finding};
+use webstone_judge::search::Finding;
 use webstone_judge::statistics::Method;
 use webstone_measure::metric::Quantity;
 use webstone_model::search::Over;
@@ -17,15 +17,15 @@ use crate::text::search::metric_of;
 /// Draws the section, where a record is that of a search.
 pub(super) fn draw(html: &mut Html, runs: &[Run<'_>]) {
     let found = runs.iter().filter_map(|run| {
-        let over = run.record.spec.find.as_ref()?.over;
-        Some((run, over, search::of_record(run.record).filter(|finding| !finding.levels.is_empty())?))
+        let (over, finding) = run.judged.found.as_ref().filter(|(_, finding)| !finding.levels.is_empty())?;
+        Some((run, *over, finding))
     });
     html.section_of("search", "Search for an SLO", |html| {
         for (number, (run, over, finding)) in found.enumerate() {
             let mut charts = Html::default();
             charts.charts(|html| {
                 for place in 0..finding.levels[0].conditions.len() {
-                    condition(html, &format!("chart-search-{number}-{place}"), over, &finding, place);
+                    condition(html, &format!("chart-search-{number}-{place}"), over, finding, place);
                 }
             });
             let charts = charts.finish();

@@ -11,6 +11,7 @@ use webstone_model::record::{IterationRecord, RunRecord};
 
 use super::book::{COLUMNS_MAX, Sheet};
 use crate::csv::{LevelTable, Row};
+use crate::judged::Judged;
 use crate::numbers::percentile_name;
 use crate::summary::{self, Level};
 use crate::text::times::KINDS;
@@ -18,6 +19,8 @@ use webstone_measure::figures::distributions::Distribution;
 
 /// A record with what every sheet needs of it.
 pub(super) struct Run<'a> {
+    pub(super) judged: &'a Judged<'a>,
+    /// What is shown.
     pub(super) record: &'a RunRecord,
     /// On the whole run, whatever part of it is shown.
     pub(super) verdict: &'a Verdict,
@@ -25,8 +28,9 @@ pub(super) struct Run<'a> {
 }
 
 impl<'a> Run<'a> {
-    pub(super) fn of(record: &'a RunRecord, verdict: &'a Verdict) -> Run<'a> {
-        Run { record, verdict, levels: summary::levels(record) }
+    pub(super) fn of(judged: &'a Judged<'a>) -> Run<'a> {
+        let Judged { record, verdict, .. } = judged;
+        Run { judged, record, verdict, levels: summary::levels(record) }
     }
 }
 

@@ -12,7 +12,7 @@ mod levels;
 mod tables;
 
 use rust_xlsxwriter::{ExcelDateTime, XlsxError};
-use webstone_judge::{calibration, search};
+use webstone_judge::calibration;
 use webstone_measure::figures::level::{
     CONNECTION_RATE, LATENCY_MEAN, LATENCY_P99, REQUEST_RATE, THROUGHPUT,
 };
@@ -22,8 +22,9 @@ use crate::document::table::Sheet as Told;
 use book::{Book, Sheet};
 use levels::Run;
 
+use crate::judged::Judged;
+use crate::summary;
 use crate::text::problems;
-use crate::{Judged, summary};
 
 /// The workbook of one record or several, whole.
 pub(crate) fn render(records: &[Judged<'_>]) -> Result<Vec<u8>, XlsxError> {
@@ -32,7 +33,7 @@ pub(crate) fn render(records: &[Judged<'_>]) -> Result<Vec<u8>, XlsxError> {
 
 /// The same of the cells of a series, with its own tables after the summary.
 pub(crate) fn render_with(records: &[Judged<'_>], told: &[Told]) -> Result<Vec<u8>, XlsxError> {
-    let runs: Vec<Run<'_>> = records.iter().map(|(record, verdict)| Run::of(record, verdict)).collect();
+    let runs: Vec<Run<'_>> = records.iter().map(Run::of).collect();
     let title = format!("webstone report: {}", runs.first().map_or("", |run| run.record.id.as_str()));
     let dated = runs.first().map(|run| run.record.finished_at.as_ref().unwrap_or(&run.record.started_at));
     let mut book = Book::new(&title, dated.and_then(|date| moment(date)));
@@ -142,9 +143,9 @@ fn reasons(run: &Run<'_>, several: bool) -> Vec<String> {
 fn notes(run: &Run<'_>, several: bool) -> Vec<String> {
     let of = of(run, several);
     let mut notes = vec![format!("{of}{}", run.verdict.limit.sentence)];
-    notes.extend(search::of_record(run.record).map(|found| format!("{of}Search: {}", found.sentence)));
+    notes.extend(run.judged.finding().map(|found| format!("{of}Search: {}", found.sentence)));
     notes.extend(calibration::said(run.record).map(|said| format!("{of}Load generator: {said}")));
-    let cautions = problems::cautions(run.record, &run.levels, run.verdict);
+    let cautions = problems::cautions(run.judged, &run.levels);
     notes.extend(cautions.into_iter().map(|(title, text)| format!("{of}{title}: {text}")));
     let unmet = run.verdict.unmet_rules.iter();
     notes.extend(unmet.map(|rule| format!("{of}Run rule not met: {} ({})", rule.text, rule.evidence)));

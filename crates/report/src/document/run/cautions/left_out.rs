@@ -4,13 +4,15 @@ use webstone_judge::verdict::{Loss, LossKind, losses};
 use webstone_model::record::{IterationRecord, RunRecord};
 
 use super::Caution;
+use crate::judged::Judged;
 use crate::numbers::{counted, seconds};
 
 /// Void timed runs that are listed, a sentence each.
 const VOIDS_MAX: usize = 3;
 
 /// Timed runs that were void, and what disturbed them.
-pub(super) fn voids(record: &RunRecord, found: &mut Vec<Caution>) {
+pub(super) fn voids(judged: &Judged<'_>, found: &mut Vec<Caution>) {
+    let Judged { record, whole, .. } = judged;
     if record.voids.is_empty() {
         return;
     }
@@ -18,21 +20,21 @@ pub(super) fn voids(record: &RunRecord, found: &mut Vec<Caution>) {
         .voids
         .iter()
         .map(|run| {
-            let why = losses(record, run).first().map(Loss::sentence).unwrap_or_default();
+            let why = losses(whole, run).first().map(Loss::sentence).unwrap_or_default();
             format!("iteration {} at {}: {why}", run.iteration, run.level())
         })
         .collect();
     let number = counted(told.len() as u64, "timed run was", "timed runs were");
     let them = if told.len() == 1 { "it" } else { "them" };
     // A run that was ended early has not repeated all of them.
-    let is_repeated = |void: &IterationRecord| record.iterations.iter().any(|run| run.key() == void.key());
+    let is_repeated = |void: &IterationRecord| whole.iterations.iter().any(|run| run.key() == void.key());
     let repeated = match record.voids.iter().filter(|void| is_repeated(void)).count() {
         0 => format!("the run ended before webstone had repeated {them}"),
         all if all == told.len() => format!("webstone repeated {them}"),
         some => format!("webstone repeated {some} of them before the run ended"),
     };
     let is_of_hosts = record.voids.iter().any(|run| {
-        losses(record, run).iter().any(|loss| matches!(loss.kind, LossKind::Gone | LossKind::Apart))
+        losses(whole, run).iter().any(|loss| matches!(loss.kind, LossKind::Gone | LossKind::Apart))
     });
     let void = match is_of_hosts {
         true => format!("void, and the figures leave {them} out"),
