@@ -2,6 +2,7 @@
 
 use std::borrow::Cow;
 
+use webstone_measure::keys::LevelKey;
 use webstone_model::pages::StoredPages;
 use webstone_model::record::{IterationRecord, RunRecord};
 
@@ -40,24 +41,35 @@ pub(crate) fn select<'a>(
 
 fn wanted(options: &Options) -> String {
     match (options.clients, options.iteration) {
-        (Some(clients), Some(iteration)) => format!("iteration {iteration} of {clients} clients"),
-        (Some(clients), None) => format!("level of {clients} clients"),
+        (Some(clients), Some(iteration)) => {
+            format!("iteration {iteration} of {}", LevelKey::Clients(clients))
+        }
+        (Some(clients), None) => format!("level of {}", LevelKey::Clients(clients)),
         (None, Some(iteration)) => format!("iteration {iteration}"),
         (None, None) => "iterations".to_owned(),
     }
 }
 
 fn held(record: &RunRecord) -> String {
-    let mut levels: Vec<(u32, u32)> = record.iterations.iter().map(|i| (i.clients, i.iteration)).collect();
+    let mut levels: Vec<Held> =
+        record.iterations.iter().map(|run| (run.level(), run.clients, run.iteration)).collect();
     levels.sort_unstable();
     if levels.is_empty() {
         return "no iterations at all".to_owned();
     }
-    let names: Vec<String> = levels.chunk_by(|a, b| a.0 == b.0).map(level_name).collect();
+    let names: Vec<String> = levels.chunk_by(|a, b| (a.0, a.1) == (b.0, b.1)).map(level_name).collect();
     listed(&names, LEVELS_MAX)
 }
 
-fn level_name(iterations: &[(u32, u32)]) -> String {
-    let numbers: Vec<String> = iterations.iter().map(|(_, number)| number.to_string()).collect();
-    format!("{} clients (iteration {})", iterations[0].0, numbers.join(", "))
+/// A level, its clients, and one of its iterations.
+type Held = (LevelKey, u32, u32);
+
+fn level_name(iterations: &[Held]) -> String {
+    let numbers: Vec<String> = iterations.iter().map(|(.., number)| number.to_string()).collect();
+    let (level, clients, _) = iterations[0];
+    let with = match level {
+        LevelKey::Clients(_) => String::new(),
+        LevelKey::Rate(_) => format!(" with {}", LevelKey::Clients(clients)),
+    };
+    format!("{level}{with} (iteration {})", numbers.join(", "))
 }

@@ -205,7 +205,7 @@ fn a_report_can_show_a_part_and_go_into_a_file() {
     assert_eq!(
         none.err,
         format!(
-            "error: {run}: the record has no level of 4 clients: it holds 1 clients (iteration 1), 2 clients (iteration 1)\n\
+            "error: {run}: the record has no level of 4 clients: it holds 1 client (iteration 1), 2 clients (iteration 1)\n\
              hint: leave out the selection, or choose one of these\n"
         )
     );

@@ -137,7 +137,7 @@ impl LevelTable {
                     interval_columns(&mut row, run, self.0.get(&run.level()));
                 }
                 Group::Host if figures[0].key == "host_listen_overflows" => {
-                    row.push("rate_per_s", "Rate", "1/s", run.rate.map(|rate| rate.to_string()));
+                    rate(&mut row, run);
                 }
                 Group::ServerHost => {
                     row.put("server_missing", "Server missing", run.server_missing.as_deref())
@@ -186,6 +186,11 @@ fn identity_of(row: &mut Row, record: &RunRecord, run: &IterationRecord) {
     row.put("interrupted", "Interrupted", run.interrupted);
 }
 
+/// Open loop: which level it was.
+pub(crate) fn rate(row: &mut Row, run: &IterationRecord) {
+    row.push("rate_per_s", "Rate", "1/s", run.rate.map(|rate| rate.to_string()));
+}
+
 fn pages(record: &RunRecord, writer: &mut Writer<'_>) -> Result<(), ReportError> {
     writer.write_record(page_row(record, &IterationRecord::default(), 0, &PageTotals::default()).names())?;
     for run in &record.iterations {
@@ -223,6 +228,7 @@ fn page_row(record: &RunRecord, run: &IterationRecord, index: usize, page: &Page
     row.named("body_bytes", page.body_bytes);
     row.named("head_bytes", page.head_bytes);
     row.named("tls", stated.and_then(|page| page.files.first()).map(|file| u8::from(file.detail.tls)));
+    rate(&mut row, run);
     row
 }
 
@@ -255,6 +261,7 @@ pub(crate) fn generator_row(record: &RunRecord, run: &IterationRecord, row: Opti
     cells.push("opening_skew_s", "Opened late", "s", row.map(|row| row.opening_skew_ns as f64 / 1e9));
     cells.push("clock_bound_s", "Clock within", "s", row.map(|row| in_seconds(row.clock.bound_ns)));
     cells.push("clock_offset_s", "Clock ahead", "s", row.map(|row| row.clock.offset_ns as f64 / 1e9));
+    rate(&mut cells, run);
     cells
 }
 
@@ -300,6 +307,7 @@ pub(crate) fn server_host_row(record: &RunRecord, run: &IterationRecord, row: Op
     cells.put("listen_overflows", "Listen overflows", tcp.map(|tcp| tcp.listen_overflows));
     cells.put("segments_retransmitted", "Segments retransmitted", tcp.map(|tcp| tcp.retransmitted));
     cells.push("elapsed_s", "Time between the readings", "s", host.map(|host| host.elapsed_s));
+    rate(&mut cells, run);
     cells
 }
 

@@ -45,7 +45,7 @@ fn subject(level: &Level<'_>, levels: usize) -> String {
     };
     let chosen =
         if levels > 1 { format!("; of {levels} levels that of the highest rate") } else { String::new() };
-    format!("{} clients, {iterations}{chosen}", level.clients)
+    format!("{}, {iterations}{chosen}", level.load())
 }
 
 fn write_out(histogram: &Histogram, moments: &Moments, out: &mut String) {

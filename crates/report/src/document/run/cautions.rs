@@ -197,9 +197,8 @@ fn generator_delay(levels: &[Level<'_>], found: &mut Vec<Caution>) {
             let (own, latency) =
                 (level.generator.loop_delay_p50_s?, *level.figures.latency_percentiles_s.first()?);
             let text = format!("{} of {}", seconds(own), seconds(latency));
-            let clients = counted(u64::from(level.clients), "client", "clients");
             let is_told = level.counts.succeeded > 0 && own * 100.0 > latency * LOOP_DELAY_PERCENT_MAX;
-            is_told.then(|| format!("{text} at {clients}"))
+            is_told.then(|| format!("{text} at {}", level.load()))
         })
         .collect();
     if !delayed.is_empty() {

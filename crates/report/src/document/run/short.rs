@@ -103,7 +103,10 @@ fn level_table(levels: &[Level<'_>]) -> Table {
     let mark = |place: usize, cell: Cell| if peak == Some(place) { cell.toned(Tone::Strong) } else { cell };
     let rows: Vec<(usize, &Level<'_>)> = levels.iter().enumerate().collect();
     let mut table = Table::of(&rows);
-    table.number("clients", "", Room::Always, |(place, level)| mark(*place, level.load_cell().into()));
+    let (load, unit) = summary::load_column(levels);
+    table.number(format!("{load}{unit}"), "", Room::Always, |(place, level)| {
+        mark(*place, level.load_cell().into())
+    });
     for figure in &figures {
         let scale = scale(figure);
         let value = |level: &Level<'_>| match level.values.value(figure) {

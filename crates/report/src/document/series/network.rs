@@ -4,6 +4,7 @@ use webstone_judge::series::{CellSummary, LevelSummary};
 use webstone_model::series::Coordinates;
 
 use super::Report;
+use super::sheets::at;
 use crate::document::Tone;
 use crate::document::cell::Cell;
 use crate::document::table::{Room, Sheet, Table};
@@ -55,7 +56,7 @@ pub(super) fn sheet(report: &Report<'_>) -> Option<Sheet> {
             level.network.path_lost_percent.map(|lost| format!("{}%", decimal(lost, 2)))
         });
     }
-    table.number("clients", "", Room::Optional(2), |(_, level)| level.clients);
+    table.number("clients", "", Room::Optional(2), |(_, level)| at(level));
     table.tones(|(cell, _)| if cell.counts() { Tone::Plain } else { Tone::Caution });
     table.groups(|row| heading(row).filter(|title| first_of(&rows, title) == Some(row.0)));
     let explanation = "each cell at its peak; connect is TCP's alone, or QUIC's with its handshake";

@@ -92,6 +92,7 @@ fn client_line(record: &str, run: &IterationRecord, number: usize, client: &Clie
     line.cell("Received", "bytes", client.bytes);
     line.cell("Throughput", "bytes/s", summary::quotient(client.bytes as f64, window_s));
     line.cell("Connections", "", client.connects);
+    csv::rate(&mut line, run);
     line
 }
 
@@ -169,6 +170,7 @@ fn second_line(record: &str, run: &IterationRecord, index: usize, interval: &Sec
     line.cell("Throughput", "bytes/s", rate(interval.bytes));
     line.cell(LATENCY_MEAN.long, "ms", mean_ms(interval.response_ns, interval.requests));
     line.cell(LATENCY_MAX.long, "ms", (interval.requests > 0).then(|| ms(interval.response_ns_max)));
+    csv::rate(&mut line, run);
     line
 }
 
@@ -199,6 +201,7 @@ fn error_line(
     line.cell("First from", "", first.map(|first| &first.address));
     line.cell("First request", "", first.map(|first| &first.request));
     line.cell("What was seen", "", first.map(|first| &first.detail));
+    csv::rate(&mut line, run);
     line
 }
 
@@ -210,6 +213,7 @@ pub(super) fn identities<'a>(runs: &'a [Run<'a>]) -> Sheet<'a> {
         line.cell("Must hold", "", check.map(|it| &it.rule));
         line.cell("Both sides", "", check.map(|it| &it.evidence));
         line.cell("Holds", "", check.map(|it| it.holds));
+        csv::rate(&mut line, run);
         line
     };
     by_iteration(
@@ -275,6 +279,7 @@ fn worker_line(record: &str, run: &IterationRecord, number: usize, worker: &Work
     line.cell("Loop delay p99 of all workers", "ms", at(&generator.loop_delay, 99.0));
     line.cell("Receive lag p99 of all workers", "ms", at(&generator.receive_lag, 99.0));
     line.cell("Connect lag p50 of all workers", "ms", at(&generator.connect_lag, 50.0));
+    csv::rate(&mut line, run);
     line
 }
 

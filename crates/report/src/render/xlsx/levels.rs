@@ -190,7 +190,7 @@ pub(super) fn curves(runs: &[Run<'_>]) -> Sheet<'static> {
         for level in run.levels.iter().take(room.saturating_sub(curves.len())) {
             let of = if several { format!(" · {}", run.record.id) } else { String::new() };
             let times = summary::response_times(level);
-            curves.push((format!("{} clients{of}", level.clients), curve(&times)));
+            curves.push((format!("{}{of}", level.load()), curve(&times)));
         }
     }
     let rows = curves.iter().map(|(_, values)| values.len()).max().unwrap_or(0);
