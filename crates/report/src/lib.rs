@@ -207,10 +207,10 @@ pub fn write(
     let whole = match (document(&judged, format, options), format) {
         (Some(document), _) => render::drawn(&document, format, options),
         (None, Format::Json) => outgoing::json(&json::report(judged))?,
-        (None, Format::Csv) => return csv::write(shown, options.csv_table, out),
-        (None, Format::Webstone1) => return webstone1::write(shown, options.pages_max, out),
-        (None, Format::Webstone2) => return webstone2::write(shown, options, out),
-        (None, Format::Hgrm) => outgoing::text(&hgrm::render(shown, options)?),
+        (None, Format::Csv) => return csv::write(&judged, options.csv_table, out),
+        (None, Format::Webstone1) => return webstone1::write(&judged, options.pages_max, out),
+        (None, Format::Webstone2) => return webstone2::write(&judged, options, out),
+        (None, Format::Hgrm) => outgoing::text(&hgrm::render(&judged, options)?),
         _ => render::joined(&[judged], format, options)?,
     };
     Ok(out.write_all(&whole)?)

@@ -311,6 +311,54 @@ fn percentile_text_says_what_it_holds() {
 }
 
 #[test]
+fn every_format_shows_that_a_run_is_invalid() {
+    let record = records::errors();
+    for format in Format::ALL.into_iter().filter(|format| !format.is_binary()) {
+        let made = text(&record, format, &Options::default());
+        assert!(made.to_uppercase().contains("INVALID"), "{format}:\n{made}");
+    }
+    let summary = sheet(&workbook(std::slice::from_ref(&record)), "Summary");
+    assert_eq!(column(&summary, "Verdict")[0], Data::String("INVALID".to_owned()));
+    // A sound run has no banner above its results.
+    for format in [Format::Webstone1, Format::Webstone2] {
+        assert!(!text(&records::small(), format, &Options::default()).contains("****"), "{format}");
+    }
+}
+
+#[test]
+fn each_row_of_levels_has_its_verdict() {
+    let mut record = records::small();
+    let last = record.iterations.iter_mut().filter(|run| run.clients == 20);
+    last.for_each(|run| records::fail(&mut run.measured, ErrorClass::Refused, 5_000, 0, "refused"));
+    let made = text(&record, Format::Csv, &Options::default());
+    let mut reader = csv::Reader::from_reader(made.as_bytes());
+    let heads = reader.headers().unwrap().clone();
+    let place = |name: &str| heads.iter().position(|head| head == name).unwrap();
+    for row in reader.records().map(Result::unwrap) {
+        assert_eq!(&row[place("verdict")], "INVALID");
+        let of_level = if &row[place("clients")] == "20" { "INVALID" } else { "SOUND" };
+        assert_eq!(&row[place("level_verdict")], of_level);
+    }
+    // The classic texts are of one iteration each.
+    for format in [Format::Webstone1, Format::Webstone2] {
+        let made = text(&record, format, &Options::default());
+        assert_eq!(made.matches("**** INVALID: ").count(), 2, "{format}:\n{made}");
+    }
+}
+
+#[test]
+fn a_worker_that_waits_awake_does_not_use_its_cpu() {
+    let mut record = records::small();
+    for run in &mut record.iterations {
+        let worker = &mut run.measured.generator.workers[0];
+        (worker.user_ns, worker.system_ns, worker.spun_ns) = (6_000_000_000, 0, 5_700_000_000);
+    }
+    let workers = sheet(&workbook(&[record]), "Generator");
+    assert_eq!(column(&workers, "Share of its CPU, %")[0], Data::Float(5.0));
+    assert_eq!(column(&workers, "Awake, s")[0], Data::Float(5.7));
+}
+
+#[test]
 fn otlp_counts_agree_with_the_record() {
     let record = records::errors();
     let request: Value = serde_json::from_str(&text(&record, Format::Otel, &Options::default())).unwrap();

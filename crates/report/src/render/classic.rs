@@ -1,6 +1,7 @@
 //! What both classic texts of WebStone and the per-page table need: sizes of pages, names of client hosts, and text
 //! that stays on its line.
 
+use webstone_judge::verdict::{Cause, Reason, Verdict};
 use webstone_measure::metrics::{Measured, Moments, PageTotals};
 use webstone_measure::shown::shown;
 use webstone_model::generators::{GeneratorPart, GeneratorRecord};
@@ -46,9 +47,9 @@ pub(crate) fn client_hosts(record: &RunRecord, run: &IterationRecord) -> Vec<(St
     run.parts.iter().map(named).collect()
 }
 
-/// Broken identities of a run, and its end before time, in the words of the banner that WebStone 2.x printed above
+/// Broken identities of a run, its end before time, and what else the verdict says of it, in the banner that WebStone 2.x printed above
 /// results that are not valid.
-pub(crate) fn banner(run: &IterationRecord) -> String {
+pub(crate) fn banner(run: &IterationRecord, verdict: &Verdict) -> String {
     let mut errors: Vec<String> = run
         .identities
         .iter()
@@ -58,12 +59,25 @@ pub(crate) fn banner(run: &IterationRecord) -> String {
     if run.interrupted {
         errors.push("the run was ended by the user before its time".to_owned());
     }
-    if errors.is_empty() {
+    let told = told(run, verdict);
+    if errors.is_empty() && told.is_empty() {
         return String::new();
     }
     let rule = "*".repeat(70);
-    let lines: String = errors.iter().map(|error| format!("**** ERROR: {}\n", one_line(error))).collect();
+    let word = verdict.standing.word();
+    let lines = errors.iter().map(|error| ("ERROR", &**error)).chain(told.into_iter().map(|why| (word, why)));
+    let lines: String = lines.map(|(word, why)| format!("**** {word}: {}\n", one_line(why))).collect();
     format!("{rule}\n{lines}{rule}\n")
+}
+
+/// What makes the whole run, or this part of it, invalid or doubtful, beyond broken identities.
+fn told<'a>(run: &IterationRecord, verdict: &'a Verdict) -> Vec<&'a str> {
+    let is_of = |reason: &&Reason| {
+        reason.level().is_none_or(|level| level == run.level())
+            && reason.iteration.is_none_or(|iteration| iteration == run.iteration)
+            && reason.cause != Cause::IdentityBroken
+    };
+    verdict.decisive().iter().filter(is_of).map(|reason| &*reason.sentence).collect()
 }
 
 /// Text from the record without control characters: scripts read these formats line by line.

@@ -8,6 +8,7 @@ use std::collections::BTreeMap;
 use std::io;
 
 use webstone_judge::statistics::{Interval, LevelStatistics};
+use webstone_judge::verdict::Verdict;
 use webstone_measure::errors::ErrorClass;
 use webstone_measure::figures::{Figure, Group, Reading, Value, level, table};
 use webstone_measure::keys::LevelKey;
@@ -18,15 +19,21 @@ use webstone_model::record::{IterationRecord, RunRecord};
 
 use crate::cell::Cell;
 use crate::generators::{self, HostRow};
+use crate::judged::Judged;
 use crate::numbers::in_seconds;
 use crate::server_hosts::{self, ServerHostRow};
 use crate::{CsvTable, ReportError, classic};
 
 /// The table, ending in CRLF. Pages are written iteration by iteration.
-pub(crate) fn write(record: &RunRecord, table: CsvTable, out: &mut dyn io::Write) -> Result<(), ReportError> {
+pub(crate) fn write(
+    judged: &Judged<'_>,
+    table: CsvTable,
+    out: &mut dyn io::Write,
+) -> Result<(), ReportError> {
+    let record = judged.record;
     let mut writer = ::csv::WriterBuilder::new().terminator(::csv::Terminator::CRLF).from_writer(out);
     match table {
-        CsvTable::Levels => levels(record, &mut writer)?,
+        CsvTable::Levels => levels(judged, &mut writer)?,
         CsvTable::Pages => pages(record, &mut writer)?,
         CsvTable::Generators => generators(record, &mut writer)?,
         CsvTable::ServerHosts => server_hosts(record, &mut writer)?,
@@ -107,19 +114,24 @@ impl Row {
     }
 }
 
-fn levels(record: &RunRecord, writer: &mut Writer<'_>) -> Result<(), ::csv::Error> {
-    let table = LevelTable::of(record);
+fn levels(judged: &Judged<'_>, writer: &mut Writer<'_>) -> Result<(), ::csv::Error> {
+    let record = judged.record;
+    let table = LevelTable::of(record, &judged.verdict);
     writer.write_record(table.row(record, &IterationRecord::default()).names())?;
     record.iterations.iter().try_for_each(|run| table.row(record, run).write(writer))
 }
 
 /// The table of levels: one row per level and iteration, with what is computed over the iterations of its level.
-pub(crate) struct LevelTable(BTreeMap<LevelKey, LevelStatistics>);
+pub(crate) struct LevelTable<'a> {
+    statistics: BTreeMap<LevelKey, LevelStatistics>,
+    verdict: &'a Verdict,
+}
 
-impl LevelTable {
-    pub(crate) fn of(record: &RunRecord) -> LevelTable {
+impl LevelTable<'_> {
+    pub(crate) fn of<'a>(record: &RunRecord, verdict: &'a Verdict) -> LevelTable<'a> {
         let levels = record.levels().into_iter();
-        LevelTable(levels.map(|(key, runs)| (key, LevelStatistics::of_runs(&runs))).collect())
+        let statistics = levels.map(|(key, runs)| (key, LevelStatistics::of_runs(&runs))).collect();
+        LevelTable { statistics, verdict }
     }
 
     /// Every column of one timed run: the table of figures, and the columns that are not figures at their old places.
@@ -134,13 +146,18 @@ impl LevelTable {
             match group {
                 Group::Identities => {
                     errors(&mut row, run);
-                    interval_columns(&mut row, run, self.0.get(&run.level()));
+                    interval_columns(&mut row, run, self.statistics.get(&run.level()));
                 }
                 Group::Host if figures[0].key == "host_listen_overflows" => {
                     rate(&mut row, run);
                 }
                 Group::ServerHost => {
                     row.put("server_missing", "Server missing", run.server_missing.as_deref())
+                }
+                Group::Path => {
+                    let of_level = self.verdict.of_level(run.level());
+                    row.put("verdict", "Verdict on the run", self.verdict.standing.word());
+                    row.put("level_verdict", "Verdict on the level", of_level.word());
                 }
                 _ => {}
             }

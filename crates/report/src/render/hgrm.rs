@@ -9,9 +9,10 @@ use std::fmt::Write as _;
 
 use webstone_measure::metrics::{Histogram, Histograms, Measured, Moments};
 use webstone_measure::shown::Shown;
-use webstone_model::record::RunRecord;
 
+use crate::judged::Judged;
 use crate::summary::{self, Level, TIMES};
+use crate::text::problems;
 use crate::{Options, ReportError, classic};
 
 /// Rows until half of the remaining values are passed, as wrk2 and the original have them.
@@ -19,7 +20,8 @@ const TICKS_PER_HALF_DISTANCE: f64 = 5.0;
 const NANOS_PER_MS: f64 = 1e6;
 
 /// The text. Of several levels the one with the highest request rate is shown, and the first line says so.
-pub(crate) fn render(record: &RunRecord, options: &Options) -> Result<String, ReportError> {
+pub(crate) fn render(judged: &Judged<'_>, options: &Options) -> Result<String, ReportError> {
+    let Judged { record, verdict, .. } = judged;
     let name = options.histogram.as_str();
     let names = Histograms::default().named().map(|(name, _)| name);
     let place = names.iter().position(|known| *known == name).ok_or_else(|| {
@@ -31,6 +33,9 @@ pub(crate) fn render(record: &RunRecord, options: &Options) -> Result<String, Re
     let mut out = String::new();
     let subject = chosen.map_or("nothing was measured".to_owned(), |level| subject(level, levels.len()));
     let _ = writeln!(out, "#[webstone {}: {name} time in milliseconds, {subject}]", Shown(&record.id));
+    let why = problems::reasons_in_brief(verdict);
+    let parts = [verdict.standing.word(), &why].into_iter().filter(|part| !part.is_empty());
+    let _ = writeln!(out, "#[{}]", Shown(&parts.collect::<Vec<_>>().join(": ")));
     let nothing = Measured::default();
     let measured = merged.as_deref().unwrap_or(&nothing);
     let (histogram, moments) = TIMES[place].2(measured);

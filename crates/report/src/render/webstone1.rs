@@ -21,6 +21,7 @@
 use std::fmt::Write as _;
 use std::io;
 
+use webstone_judge::verdict::Verdict;
 use webstone_measure::figures::Figures;
 use webstone_measure::metrics::PageTotals;
 use webstone_model::pages::PageRow;
@@ -29,16 +30,18 @@ use webstone_model::record::{IterationRecord, RunRecord};
 use crate::ReportError;
 use crate::asctime::asctime;
 use crate::classic::{banner, client_hosts, one_line, page_size, thruput, timeval};
+use crate::judged::Judged;
 
 const RULE: &str = "================================================================================";
 const SHORT_RULE: &str = "==================================";
 
 /// One text for each iteration, in the order in which they ran.
 pub(crate) fn write(
-    record: &RunRecord,
+    judged: &Judged<'_>,
     pages_max: usize,
     out: &mut dyn io::Write,
 ) -> Result<(), ReportError> {
+    let Judged { record, verdict, .. } = judged;
     for run in &record.iterations {
         let rows = record.page_rows(run, pages_max)?;
         let held = run.pages_at.map_or_else(
@@ -49,7 +52,7 @@ pub(crate) fn write(
         // Writing to a String cannot fail, so the results are dropped in one place.
         let _ = preamble(&mut text, record, run)
             .and_then(|()| pages(&mut text, record, &rows, held))
-            .and_then(|()| totals(&mut text, run));
+            .and_then(|()| totals(&mut text, run, verdict));
         out.write_all(text.as_bytes())?;
     }
     Ok(())
@@ -92,7 +95,7 @@ fn page_block(out: &mut String, page: &PageTotals, size: u64) -> std::fmt::Resul
     writeln!(out, "Total number of connects {}", page.requests)
 }
 
-fn totals(out: &mut String, run: &IterationRecord) -> std::fmt::Result {
+fn totals(out: &mut String, run: &IterationRecord, verdict: &Verdict) -> std::fmt::Result {
     let measured = &run.measured;
     let counts = &measured.counts;
     let figures = Figures::of(measured);
@@ -100,7 +103,7 @@ fn totals(out: &mut String, run: &IterationRecord) -> std::fmt::Result {
     let bodies = measured.body_bytes.sum;
     // Fractions are cut off, as in the paper: 1,278,055,424 bytes over 3,920 connects print as 326034, not 326035.
     let whole = |value: f64| value as u64;
-    out.push_str(&banner(run));
+    out.push_str(&banner(run, verdict));
     writeln!(out, "{SHORT_RULE}")?;
     writeln!(out, "WEBSTONE number: {}", figures.webstone_number)?;
     writeln!(out, "Total number of clients: {}", run.clients)?;

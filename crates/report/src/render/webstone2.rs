@@ -26,6 +26,7 @@
 use std::fmt::Write as _;
 use std::io;
 
+use webstone_judge::verdict::Verdict;
 use webstone_measure::figures::Figures;
 use webstone_measure::metrics::{Measured, Moments, PageTotals, Spread};
 use webstone_measure::units::NANOS_PER_SECOND;
@@ -36,6 +37,7 @@ use crate::asctime::asctime;
 use crate::classic::{
     banner, client_hosts, one_line, own_host, page_size, standard_deviation, thruput, timeval,
 };
+use crate::judged::Judged;
 use crate::summary::quotient;
 use crate::{Options, ReportError};
 
@@ -48,10 +50,11 @@ const MEBI: f64 = 1024.0 * 1024.0;
 
 /// One block for each iteration, in the order in which they ran.
 pub(crate) fn write(
-    record: &RunRecord,
+    judged: &Judged<'_>,
     options: &Options,
     out: &mut dyn io::Write,
 ) -> Result<(), ReportError> {
+    let Judged { record, verdict, .. } = judged;
     for (number, run) in record.iterations.iter().enumerate() {
         let rows = record.page_rows(run, options.pages_max)?;
         let asked = run.measured.pages.iter().filter(|page| **page != PageTotals::default()).count() as u64;
@@ -62,7 +65,7 @@ pub(crate) fn write(
         let _ = preamble(&mut text, record, run)
             .and_then(|()| if options.all_clients { clients(&mut text, run) } else { Ok(()) })
             .and_then(|()| pages(&mut text, record, &rows, held))
-            .and_then(|()| results(&mut text, run))
+            .and_then(|()| results(&mut text, run, verdict))
             .and_then(|()| statistics(&mut text, run));
         out.write_all(text.as_bytes())?;
     }
@@ -129,11 +132,11 @@ fn pages(out: &mut String, record: &RunRecord, rows: &[PageRow], held: u64) -> s
     }
 }
 
-fn results(out: &mut String, run: &IterationRecord) -> std::fmt::Result {
+fn results(out: &mut String, run: &IterationRecord, verdict: &Verdict) -> std::fmt::Result {
     let measured = &run.measured;
     let figures = Figures::of(measured);
     writeln!(out, "{RULE}")?;
-    out.push_str(&banner(run));
+    out.push_str(&banner(run, verdict));
     writeln!(out, "WEBSTONE 2.0 results:")?;
     writeln!(out, "Total number of clients: \t{}", run.clients)?;
     writeln!(out, "Test time: \t\t\t{:.0} seconds", figures.test_time_s)?;

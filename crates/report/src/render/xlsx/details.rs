@@ -262,12 +262,11 @@ pub(super) fn server_hosts<'a>(runs: &'a [Run<'a>]) -> Sheet<'a> {
 
 fn worker_line(record: &str, run: &IterationRecord, number: usize, worker: &WorkerUse) -> Row {
     let mut line = begun(record, run);
-    let used_ns = worker.user_ns.saturating_add(worker.system_ns);
     line.cell("Worker", "", number);
     line.cell("CPU", "", worker.cpu);
     line.cell("User time", "s", in_seconds(worker.user_ns));
     line.cell("System time", "s", in_seconds(worker.system_ns));
-    let share = summary::quotient(used_ns as f64 * 100.0, run.measured.window_ns as f64);
+    let share = summary::quotient(worker.worked_ns() as f64 * 100.0, run.measured.window_ns as f64);
     line.cell("Share of its CPU", "%", share);
     line.cell("Rounds of its loop", "", worker.loops);
     line.cell("Events", "", worker.events);
@@ -279,6 +278,7 @@ fn worker_line(record: &str, run: &IterationRecord, number: usize, worker: &Work
     line.cell("Loop delay p99 of all workers", "ms", at(&generator.loop_delay, 99.0));
     line.cell("Receive lag p99 of all workers", "ms", at(&generator.receive_lag, 99.0));
     line.cell("Connect lag p50 of all workers", "ms", at(&generator.connect_lag, 50.0));
+    line.cell("Awake", "s", in_seconds(worker.spun_ns));
     csv::rate(&mut line, run);
     line
 }

@@ -141,10 +141,11 @@ fn level_line(run: &str, level: &Level<'_>) -> Row {
 pub(super) fn iterations<'a>(runs: &'a [Run<'a>]) -> Sheet<'a> {
     Sheet {
         name: "Iterations",
-        blank: LevelTable::of(runs[0].record).row(runs[0].record, &IterationRecord::default()),
+        blank: LevelTable::of(runs[0].record, runs[0].verdict)
+            .row(runs[0].record, &IterationRecord::default()),
         count: runs.iter().map(|run| run.record.iterations.len()).sum(),
         lines: Box::new(runs.iter().flat_map(|run| {
-            let table = LevelTable::of(run.record);
+            let table = LevelTable::of(run.record, run.verdict);
             run.record.iterations.iter().map(move |it| table.row(run.record, it))
         })),
         frozen: 3,
