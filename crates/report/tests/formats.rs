@@ -397,7 +397,7 @@ fn exponential_buckets_keep_the_percentiles() {
         .collect();
     let histogram = &record.iterations[0].measured.histograms.response;
     for quantile in [0.01, 0.5, 0.9, 0.99, 0.999, 1.0] {
-        let wanted = (quantile * histogram.len() as f64).ceil() as u64;
+        let wanted = webstone_measure::metrics::rank(quantile, histogram.len());
         let mut seen = 0;
         let place = counts.iter().position(|count| {
             seen += count;

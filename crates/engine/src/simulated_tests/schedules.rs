@@ -128,9 +128,9 @@ fn waits_are_reported(schedule: &Schedule, diaries: &[Diary], left: &[u64], meas
     let mean_s = all.iter().sum::<u64>() as f64 / all.len() as f64 / 1e9;
     assert!(figures.latency_mean_s >= mean_s * (1.0 - 1e-12), "mean {} < {mean_s}", figures.latency_mean_s);
     for (percentile, found_s) in PERCENTILES.iter().zip(&figures.latency_percentiles_s) {
-        let rank = (percentile / 100.0 * all.len() as f64).ceil() as usize;
+        let rank = webstone_measure::metrics::rank(percentile / 100.0, all.len() as u64) as usize;
         // To the precision of the histogram, which rounds up, but never above the longest.
-        let least_s = all[rank.clamp(1, all.len()) - 1] as f64 / 1e9;
+        let least_s = all[rank - 1] as f64 / 1e9;
         assert!(*found_s >= least_s, "p{percentile}: {found_s} < {least_s}");
     }
     assert!(figures.latency_max_s >= *all.last().expect("not empty") as f64 / 1e9);

@@ -2,6 +2,7 @@
 
 use super::{Books, distribution};
 use webstone_measure::identities;
+use webstone_measure::metrics::rank;
 use webstone_model::generators::GeneratorPart;
 use webstone_model::record::{IterationRecord, RunRecord};
 
@@ -61,7 +62,7 @@ fn is_within(run: &IterationRecord, part: &GeneratorPart) -> bool {
         return true;
     }
     [(0.5, part.response_p50_ns), (0.99, part.response_p99_ns)].into_iter().all(|(quantile, value)| {
-        let rank = ((own as f64 * quantile).ceil() as u64).clamp(1, own);
+        let rank = rank(quantile, own);
         let (mut up_to, mut from) = (0_u64, 0_u64);
         for (low, width, count) in run.measured.histograms.response.buckets() {
             up_to = up_to.saturating_add(if low <= value { count } else { 0 });

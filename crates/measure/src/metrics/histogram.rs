@@ -262,6 +262,17 @@ impl Histogram {
     }
 }
 
+/// How many of `count` values must be at or below the value at a quantile from 0 to 1: `quantile × count`, rounded up; at least one, as in
+/// HdrHistogram.
+pub fn rank(quantile: f64, count: u64) -> u64 {
+    let wanted = quantile.clamp(0.0, 1.0) * count as f64;
+    // 99.9 / 100 is a little more than 0.999, and times 1,000 a little more than 999: the decimal fraction, its hundredth and the product are
+    // each off by at most half of a double's precision.
+    let excess = wanted - wanted.floor();
+    let rank = if excess <= wanted * 2.0 * f64::EPSILON { wanted.floor() } else { wanted.ceil() };
+    (rank as u64).clamp(1, count.max(1))
+}
+
 /// Computes values at quantiles from buckets in ascending order.
 struct Quantiles {
     /// Ranks that have not been reached, the next one last.
@@ -274,11 +285,8 @@ struct Quantiles {
 
 impl Quantiles {
     fn new(ascending: &[f64], count: u64, max: u64) -> Quantiles {
-        // As in HdrHistogram: at least one value must be at or below the result.
-        let rank =
-            |quantile: &f64| ((quantile.clamp(0.0, 1.0) * count as f64).ceil() as u64).clamp(1, count.max(1));
         Quantiles {
-            wanted: ascending.iter().rev().map(rank).collect(),
+            wanted: ascending.iter().rev().map(|quantile| rank(*quantile, count)).collect(),
             seen: 0,
             values: vec![max; ascending.len()],
             reached: 0,
@@ -373,6 +381,16 @@ mod tests {
         }
 
         #[test]
+        fn ranks_of_decimal_percentiles_are_exact(thousandths in 0..=100_000_u64, count in 1..1_000_000_000_000_u64) {
+            let round = count.next_multiple_of(1_000);
+            for count in [count, round] {
+                let exact = (u128::from(thousandths) * u128::from(count)).div_ceil(100_000).max(1);
+                let percentile: f64 = format!("{}.{:03}", thousandths / 1_000, thousandths % 1_000).parse().unwrap();
+                prop_assert_eq!(u128::from(rank(percentile / 100.0, count)), exact, "{} of {}", percentile, count);
+            }
+        }
+
+        #[test]
         fn the_first_difference_is_where_one_value_was_added(
             mut values in prop::collection::vec(0..VALUE_MAX, 1..50),
             value in 0..VALUE_MAX,
@@ -458,6 +476,18 @@ mod tests {
         let mut histogram = Histogram::new();
         histogram.record(u64::MAX);
         assert_eq!((histogram.len(), histogram.max()), (1, u64::MAX));
+    }
+
+    #[test]
+    fn one_slow_answer_of_a_thousand_is_beyond_the_percentile_of_the_others() {
+        let mut histogram = Histogram::new();
+        histogram.record_n(1_000_000, 999);
+        histogram.record(1_000_000_000);
+        assert!(histogram.value_at_percentile(99.9) < 1_001_000);
+        assert_eq!(histogram.value_at_percentile(99.91), 1_000_000_000);
+        let mut hundred = Histogram::new();
+        (1..=100).for_each(|value| hundred.record(value));
+        assert!((1..=100).all(|percent| hundred.value_at_percentile(percent as f64) == percent));
     }
 
     #[test]

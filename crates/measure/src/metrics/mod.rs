@@ -22,7 +22,7 @@ mod wire;
 pub use counts::Counts;
 pub use fairness::{Fairness, fairness};
 pub use handshakes::{Agreed, Handshake, Handshakes};
-pub use histogram::{Histogram, HistogramError};
+pub use histogram::{Histogram, HistogramError, rank};
 pub use http2::Http2Counts;
 pub use http3::{Http3Counts, UdpCounts};
 pub use measured::{GeneratorUse, Histograms, LeftOut, Lifetime, Measured, PageHistograms, WorkerUse};
