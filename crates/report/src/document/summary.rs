@@ -11,10 +11,10 @@ use webstone_judge::verdict::{self, NoiseBound, Standing};
 use webstone_measure::figures::distributions::{Distributions, GeneratorDelays};
 use webstone_measure::figures::generator::{GeneratorFigures, OpenLoopFigures};
 use webstone_measure::figures::host::HostFigures;
-use webstone_measure::figures::{Figure, Figures, Reading, Value, table};
+use webstone_measure::figures::{Figure, Figures, PERCENTILES, Reading, Value, table};
 use webstone_measure::keys::LevelKey;
 use webstone_measure::metrics::{
-    Counts, Fairness, Histogram, Http2Counts, Http3Counts, Lifetime, Measured, Moments,
+    Counts, Fairness, Histogram, Http2Counts, Http3Counts, Lifetime, Measured, Moments, times_at,
 };
 use webstone_measure::origin_figures::OriginFigures;
 use webstone_measure::rate::RateProfile;
@@ -187,15 +187,22 @@ pub(crate) const TIMES: [Time; 4] = [
     }),
 ];
 
-/// The response times of a level's answered requests, for a curve. Where unanswered ones make a percentile a lower bound, they are included
-/// with the time that they waited.
+/// The response times of a level, for a curve. See [`with_waits`].
 pub(crate) fn response_times(level: &Level<'_>) -> Histogram {
     let measured = merged(&level.runs);
-    let mut times = measured.histograms.response.clone();
-    if level.figures.latency_at_least_from_percentile.is_some() {
-        times.merge(&measured.unanswered.histograms.response);
+    with_waits(&measured.histograms.response, &measured.unanswered.histograms.response).into_owned()
+}
+
+/// The times of what was answered. Where the waits of what was not make a percentile a lower bound, they are included.
+pub(crate) fn with_waits<'a>(answered: &'a Histogram, waits: &Histogram) -> Cow<'a, Histogram> {
+    let quantiles: Vec<f64> =
+        PERCENTILES.iter().chain([&100.0]).map(|percentile| percentile / 100.0).collect();
+    if answered.is_empty() || times_at(answered, waits, &quantiles).1.is_none() {
+        return Cow::Borrowed(answered);
     }
-    times
+    let mut times = answered.clone();
+    times.merge(waits);
+    Cow::Owned(times)
 }
 
 /// The level with the highest request rate, among those with sound figures if there are any; `None` of a single level, and where no

@@ -5,9 +5,10 @@
 //! the format skip. Values are milliseconds, as in wrk2 and as the plotter assumes, with the six decimals that
 //! nanoseconds need.
 
+use std::borrow::Cow;
 use std::fmt::Write as _;
 
-use webstone_measure::metrics::{Histogram, Histograms, Measured, Moments};
+use webstone_measure::metrics::{Histogram, Histograms, Mean, Measured, longest};
 use webstone_measure::shown::Shown;
 
 use crate::judged::Judged;
@@ -38,8 +39,7 @@ pub(crate) fn render(judged: &Judged<'_>, options: &Options) -> Result<String, R
     let _ = writeln!(out, "#[{}]", Shown(&parts.collect::<Vec<_>>().join(": ")));
     let nothing = Measured::default();
     let measured = merged.as_deref().unwrap_or(&nothing);
-    let (histogram, moments) = TIMES[place].2(measured);
-    write_out(histogram, moments, &mut out);
+    write_out(&Times::of(measured, place), &mut out);
     Ok(out)
 }
 
@@ -53,9 +53,38 @@ fn subject(level: &Level<'_>, levels: usize) -> String {
     format!("{}, {iterations}{chosen}", level.load())
 }
 
-fn write_out(histogram: &Histogram, moments: &Moments, out: &mut String) {
+/// What is written, with the waits of what was not answered where these make a percentile a lower bound.
+struct Times<'a> {
+    histogram: Cow<'a, Histogram>,
+    mean_ns: f64,
+    deviation_ns: f64,
+    max_ns: u64,
+}
+
+impl Times<'_> {
+    fn of(measured: &Measured, place: usize) -> Times<'_> {
+        let (answered, moments) = TIMES[place].2(measured);
+        let unanswered = &measured.unanswered;
+        let waits =
+            [&unanswered.connect, &unanswered.first_byte, &unanswered.response, &unanswered.page][place];
+        let histogram = summary::with_waits(answered, unanswered.histograms.named()[place].1);
+        let (max_ns, _) = longest(moments, if answered.is_empty() { moments } else { waits });
+        Times {
+            mean_ns: Mean::of_moments(moments, waits).unwrap_or_default().ns,
+            deviation_ns: classic::standard_deviation(moments),
+            max_ns: histogram.max().max(max_ns),
+            histogram,
+        }
+    }
+}
+
+fn write_out(times: &Times<'_>, out: &mut String) {
+    let Times { histogram, mean_ns, deviation_ns, max_ns } = times;
+    if matches!(histogram, Cow::Owned(_)) {
+        out.push_str("#[with the time that those waited that were not answered]\n");
+    }
     out.push_str("       Value     Percentile TotalCount 1/(1-Percentile)\n\n");
-    for row in rows(histogram) {
+    for row in rows(histogram, *max_ns) {
         let value_ms = row.value_ns as f64 / NANOS_PER_MS;
         let _ = write!(out, "{value_ms:12.6} {:.12} {:10}", row.quantile, row.count);
         if row.quantile < 1.0 {
@@ -63,9 +92,8 @@ fn write_out(histogram: &Histogram, moments: &Moments, out: &mut String) {
         }
         out.push('\n');
     }
-    let mean_ms = moments.mean() / NANOS_PER_MS;
-    let deviation_ms = classic::standard_deviation(moments) / NANOS_PER_MS;
-    let max_ms = histogram.max() as f64 / NANOS_PER_MS;
+    let [mean_ms, deviation_ms, max_ms] =
+        [*mean_ns, *deviation_ns, *max_ns as f64].map(|nanos| nanos / NANOS_PER_MS);
     let _ = writeln!(out, "#[Mean    = {mean_ms:12.6}, StdDeviation   = {deviation_ms:12.6}]");
     let _ = writeln!(out, "#[Max     = {max_ms:12.6}, Total count    = {:12}]", histogram.len());
     // 2,048 sub-buckets hold three digits; 34 octaves of them reach 2⁴⁴ ns.
@@ -81,8 +109,8 @@ struct Row {
 }
 
 /// The rows of HdrHistogram's percentile iterator: five steps to the half of what is left, then five to the half of
-/// that, until all values are counted; then 100 %.
-fn rows(histogram: &Histogram) -> Vec<Row> {
+/// that, until all values are counted; then 100 %, at the maximum.
+fn rows(histogram: &Histogram, max_ns: u64) -> Vec<Row> {
     let mut rows = Vec::new();
     // In percent, and in the original's order of operations, so that rounding falls as it does there.
     let (total, mut count, mut percent) = (histogram.len(), 0, 0.0);
@@ -99,7 +127,7 @@ fn rows(histogram: &Histogram) -> Vec<Row> {
         }
     }
     if total > 0 {
-        rows.push(Row { value_ns: histogram.max(), quantile: 1.0, count: total });
+        rows.push(Row { value_ns: max_ns, quantile: 1.0, count: total });
     }
     rows
 }
@@ -114,7 +142,7 @@ mod tests {
         let mut histogram = Histogram::new();
         (1..=10).for_each(|value| histogram.record(value));
         let rows: Vec<(u64, f64, u64)> =
-            rows(&histogram).iter().map(|row| (row.value_ns, row.quantile, row.count)).collect();
+            rows(&histogram, 10).iter().map(|row| (row.value_ns, row.quantile, row.count)).collect();
         let begin: Vec<(u64, u64, u64)> = rows
             .iter()
             .map(|(value, quantile, count)| (*value, (quantile * 1e6).round() as u64, *count))
@@ -138,6 +166,6 @@ mod tests {
 
     #[test]
     fn nothing_has_no_rows() {
-        assert_eq!(rows(&Histogram::new()), []);
+        assert_eq!(rows(&Histogram::new(), 0), []);
     }
 }

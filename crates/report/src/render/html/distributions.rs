@@ -1,6 +1,8 @@
 //! Distributions as HdrHistogram plots them: the percentile on an axis that gives each further nine the same room, the time on a
 //! logarithmic one. One record has a line per level; several have a line each, at its peak; a single level has a line per kind of time.
 
+use std::borrow::Cow;
+
 use webstone_measure::metrics::Histogram;
 use webstone_measure::units::NANOS_PER_SECOND;
 
@@ -49,30 +51,36 @@ pub(super) fn draw(html: &mut Html, runs: &[Run<'_>]) {
 /// Connecting, first byte, response and page of a level.
 pub(super) fn times(html: &mut Html, level: &Level<'_>, id: &str) {
     let merged = summary::merged(&level.runs);
-    let named = merged.histograms.named();
-    let lines = named.iter().enumerate().map(|(style, (name, histogram))| {
-        let name = match *name {
+    let named = merged.histograms.named().into_iter().zip(merged.unanswered.histograms.named());
+    let mut captions = Vec::new();
+    let lines = named.enumerate().map(|(style, ((name, answered), (_, waits)))| {
+        let name = match name {
             "connect" => "connect time",
             "first-byte" => "time to first byte",
             "response" => "latency",
             _ => "page time",
         };
-        line(name.to_owned(), style, histogram)
+        let times = summary::with_waits(answered, waits);
+        let has_waits = matches!(times, Cow::Owned(_)).then_some(name);
+        (line(name.to_owned(), style, &times), has_waits)
     });
-    let mut lines: Vec<Line> = lines.collect();
-    let mut caption = "";
+    let (mut lines, with_waits): (Vec<Line>, Vec<Option<&str>>) = lines.unzip();
+    let with_waits: Vec<&str> = with_waits.into_iter().flatten().collect();
     if let Some(open_loop) = &merged.open_loop {
         let more = [
             ("latency from the actual start", &open_loop.uncorrected.response),
             ("schedule lag", &open_loop.lag_histogram),
         ];
         lines.extend(more.iter().enumerate().map(|(n, (name, of))| line((*name).to_owned(), 4 + n, of)));
-        caption = "All but the last two count from the intended start. The schedule lag is the load generator’s own.";
+        captions.push("All but the last two count from the intended start. The schedule lag is the load generator’s own.".to_owned());
+    }
+    if !with_waits.is_empty() {
+        captions.push(format!("Waits without an answer are part of: {}.", with_waits.join(", ")));
     }
     if let Some(handshakes) = &merged.handshakes {
         lines.push(line("TLS handshake".to_owned(), 6, &handshakes.histogram));
     }
-    chart(html, id, "Times by percentile", caption, lines);
+    chart(html, id, "Times by percentile", &captions.join(" "), lines);
 }
 
 fn chart(html: &mut Html, id: &str, title: &str, caption: &str, mut lines: Vec<Line>) {

@@ -49,6 +49,7 @@ pub(super) fn draw(html: &mut Html, runs: &[Run<'_>]) {
             ("record, at its peak", several.iter().filter_map(row).collect())
         }
     };
+    let is_longer = rows.iter().any(|(_, level)| level.figures.latency_mean_is_at_least);
     let rows: Vec<(String, Parts)> =
         rows.into_iter().filter_map(|(name, level)| Some((name, Parts::of(level)?))).collect();
     if rows.is_empty() {
@@ -84,7 +85,13 @@ pub(super) fn draw(html: &mut Html, runs: &[Run<'_>]) {
         id: "chart-parts".to_owned(),
         title: "Where the time goes".to_owned(),
         definition: definition(&LATENCY_MEAN),
-        caption: "Mean times per request; they add up to the mean latency.",
+        caption: match is_longer {
+            false => "Mean times per request; they add up to the mean latency.",
+            true => {
+                "Mean times per answered request. The mean latency is longer: it includes the time that requests without an answer \
+                 waited."
+            }
+        },
         names,
         parts: &names_of,
         scale: scale(&LATENCY_MEAN, rows.iter().map(|(_, parts)| parts.iter().sum())),
