@@ -2,7 +2,7 @@
 
 use serde_json::Value;
 use webstone_judge::calibration;
-use webstone_measure::units::Nanos;
+use webstone_measure::units::{NANOS_PER_SECOND, Nanos};
 use webstone_model::record::{RunRecord, RunState};
 use webstone_model::redacted;
 use webstone_model::spec::{Check, ClientSpec, ConnectionPolicy, Order, Resolve, WhenBusy, parse_cpu_list};
@@ -94,7 +94,11 @@ pub(crate) fn target(record: &RunRecord) -> String {
 fn when(record: &RunRecord) -> String {
     let start = date_time(&record.started_at);
     let Some(end) = &record.finished_at else { return format!("started {start}") };
-    match seconds_between(&record.started_at, end) {
+    // A clock that is set, and the pauses of a series, change the time between the two dates.
+    let took = record.took_ns.map(|nanos| nanos.saturating_add(NANOS_PER_SECOND / 2) / NANOS_PER_SECOND);
+    let took = took.or_else(|| seconds_between(&record.started_at, end));
+    // Dates may be anything.
+    match took.filter(|seconds| *seconds <= u64::MAX / NANOS_PER_SECOND) {
         Some(seconds) => format!("{start}, took {}", Nanos::from_secs(seconds)),
         None => format!("{start} to {}", date_time(end)),
     }
@@ -385,6 +389,25 @@ pub(crate) fn machine<'a>(fact: &dyn Fn(&str) -> Option<&'a Value>) -> Vec<Strin
 mod tests {
     use super::*;
     use webstone_workload::{FileRequest, Page};
+
+    #[test]
+    fn how_long_a_run_took_is_of_the_clock_that_cannot_be_set() {
+        let at = |time: &str| format!("2026-11-21T{time}Z");
+        let mut record = RunRecord {
+            started_at: at("10:00:00"),
+            finished_at: Some(at("11:00:43")),
+            took_ns: Some(43_400_000_000),
+            ..RunRecord::default()
+        };
+        assert_eq!(when(&record), "2026-11-21 10:00:00 UTC, took 43s");
+        record.took_ns = None;
+        assert_eq!(when(&record), "2026-11-21 10:00:00 UTC, took 1h43s");
+        record.started_at = "0001-01-01T00:00:00Z".to_owned();
+        assert_eq!(when(&record), "0001-01-01 00:00:00 UTC to 2026-11-21 11:00:43 UTC");
+        record.started_at = at("10:00:00");
+        record.finished_at = None;
+        assert_eq!(when(&record), "started 2026-11-21 10:00:00 UTC");
+    }
 
     #[test]
     fn it_says_what_was_checked_and_of_how_many_files() {
