@@ -78,7 +78,9 @@ pub(crate) fn greppable(record: &RunRecord, level: &Level<'_>, doc: &mut Documen
 /// `103.02MB`: two decimals and no space before the unit, so that the second field of the line is the whole quantity.
 fn transfer(bytes_per_second: f64) -> String {
     let units = [("GB", 1e9), ("MB", 1e6), ("KB", 1e3)];
-    let (unit, size) = units.into_iter().find(|(_, size)| bytes_per_second >= *size).unwrap_or(("B", 1.0));
+    // What would be shown as 1000.00 of a unit is 1.00 of the next.
+    let is_reached = |size: f64| (bytes_per_second / size * 1e5).round() >= 1e5;
+    let (unit, size) = units.into_iter().find(|(_, size)| is_reached(*size)).unwrap_or(("B", 1.0));
     format!("{:.2}{unit}", bytes_per_second / size)
 }
 
@@ -351,6 +353,15 @@ mod tests {
         for (value, text) in
             [(0.0, "0.00B"), (999.0, "999.00B"), (1.5e3, "1.50KB"), (103.02e6, "103.02MB"), (7e9, "7.00GB")]
         {
+            assert_eq!(transfer(value), text);
+        }
+        for (value, text) in [
+            (999.99, "999.99B"),
+            (999.996, "1.00KB"),
+            (999_994.0, "999.99KB"),
+            (999_996.0, "1.00MB"),
+            (999_999_999.0, "1.00GB"),
+        ] {
             assert_eq!(transfer(value), text);
         }
     }

@@ -31,6 +31,11 @@ pub(crate) fn decimal(value: f64, decimals: usize) -> String {
     }
 }
 
+/// A load as it was typed: rates have at most three decimals.
+pub(crate) fn load(value: f64) -> String {
+    round(&decimal(value, 3))
+}
+
 /// With its sign, unless it is shown as zero.
 pub(crate) fn signed(value: f64, decimals: usize) -> String {
     let text = format!("{value:+.decimals$}");

@@ -3,7 +3,7 @@
 //! Values come in base units (seconds, bytes, 1/s) and are shown in the unit of a [`Scale`], the same one that tables
 //! use. Ticks are multiples of 1, 2 or 5 × a power of ten; their labels have the decimals of their step and no more.
 
-use crate::numbers::{Scale, decimal};
+use crate::numbers::{Scale, decimal, load};
 
 /// How values become positions.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -47,29 +47,26 @@ impl Axis {
         }
     }
 
-    /// Whole numbers, such as clients or seconds, from `low` (or below) to the largest: ticks at the values
+    /// Loads or whole numbers, such as clients or seconds, from `low` (or below) to the largest: ticks at the values
     /// themselves where they are few, at round numbers otherwise. Logarithmic where they span more than a factor of
     /// thirty, as sweeps that double do.
     pub(crate) fn counts(label: &str, low: f64, values: &[f64]) -> Axis {
         let least = values.iter().copied().fold(f64::INFINITY, f64::min);
-        let most = values.iter().copied().fold(0.0, f64::max).max(1.0);
+        let most = values.iter().copied().fold(0.0, f64::max);
+        let is_whole = values.iter().all(|value| value.fract() == 0.0);
+        let most = if is_whole { most.max(1.0) } else { most };
         let logarithmic = least > 0.0 && most / least > 30.0 && low > 0.0;
         let label = label.to_owned();
         if logarithmic {
-            let ticks = if values.len() <= 12 {
-                own_ticks(values)
-            } else {
-                log_ticks(least, most, &|v| decimal(v, 0))
-            };
+            let ticks = if values.len() <= 12 { own_ticks(values) } else { log_ticks(least, most, &load) };
             let label = format!("{label}, logarithmic scale");
             return Axis { label, mapping: Mapping::Log, low: least, high: most, ticks };
         }
-        let step = nice_step((most - low.min(least)) / 6.0).max(1.0);
+        let step = nice_step((most - low.min(least)) / 6.0);
+        let step = if is_whole { step.max(1.0) } else { step };
         let ticks = match values.len() {
             0..=9 => own_ticks(values),
-            _ => {
-                (0..=(most / step) as u32).map(|n| f64::from(n) * step).map(|v| (v, decimal(v, 0))).collect()
-            }
+            _ => (0..=(most / step) as u32).map(|n| f64::from(n) * step).map(|v| (v, load(v))).collect(),
         };
         // A single value is drawn in the middle.
         let (low, high) = if values.len() == 1 { (0.0, 2.0 * most) } else { (0.0, most) };
@@ -148,7 +145,7 @@ fn with_unit(label: &str, unit: &str) -> String {
 }
 
 fn own_ticks(values: &[f64]) -> Vec<(f64, String)> {
-    values.iter().map(|value| (*value, decimal(*value, 0))).collect()
+    values.iter().map(|value| (*value, load(*value))).collect()
 }
 
 /// The smallest of 1, 2, 5 × 10ⁿ that is not below `raw`.
@@ -238,6 +235,19 @@ mod tests {
         let axis = Axis::counts("clients", 1.0, &doubling);
         assert!((axis.position(32.0) - 5.0 / 11.0).abs() < 1e-12, "{axis:?}");
         assert!((Axis::counts("clients", 1.0, &[64.0]).position(64.0) - 0.5).abs() < 1e-12);
+    }
+
+    #[test]
+    fn rates_below_one_have_their_decimals() {
+        assert_eq!(labels(&Axis::counts("arrivals/s", 1.0, &[0.5, 1.0, 1.5])), ["0.5", "1", "1.5"]);
+        assert_eq!(
+            labels(&Axis::counts("arrivals/s", 1.0, &[0.001, 0.25, 12_500.5])),
+            ["0.001", "0.25", "12,500.5"]
+        );
+        let many: Vec<f64> = (1..=20).map(|n| f64::from(n) / 10.0).collect();
+        assert_eq!(labels(&Axis::counts("arrivals/s", 1.0, &many)), ["0", "0.5", "1", "1.5", "2"]);
+        let wide: Vec<f64> = (0..20).map(|n| f64::from(n).mul_add(5.0, 0.5)).collect();
+        assert_eq!(labels(&Axis::counts("arrivals/s", 1.0, &wide)), ["0.5", "1", "2", "5", "10", "20", "50"]);
     }
 
     #[test]

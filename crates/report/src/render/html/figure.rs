@@ -3,7 +3,7 @@
 
 use crate::chart::{Axis, Bar, Line, Plot, Point, Stack, bars, key, patch, stacks};
 use crate::document::table::{Room, Table};
-use crate::numbers::{Scale, count, decimal, spread};
+use crate::numbers::{Scale, count, load, spread};
 
 use super::markup::Html;
 
@@ -53,7 +53,7 @@ impl<'a> Figure<'a> {
             caption: String::new(),
             plot: Plot { x, y, height: HEIGHT, lines, reference: Vec::new() },
             x_name,
-            show_x: &|value| decimal(value, 0),
+            show_x: &load,
             scale,
         }
     }

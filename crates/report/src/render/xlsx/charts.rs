@@ -42,6 +42,9 @@ pub(super) fn of_levels(
     for (index, figure) in WITH_INTERVALS.into_iter().enumerate() {
         let (title, unit, [below, above]) = (figure.long, figure.quantity.usual().name, reaches(figure));
         let mut chart = lines(title, x_name, &format!("{}, {unit}", figure.short));
+        if counts().any(|load| load.fract() != 0.0) {
+            chart.x_axis().set_num_format("General");
+        }
         if logarithmic {
             chart.x_axis().set_log_base(2).set_min(least);
         } else {
