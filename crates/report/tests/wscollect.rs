@@ -75,11 +75,21 @@ fn the_script_finds_every_figure_of_a_block() {
         near("number of clients", f64::from(run.clients), 0);
         near("connection rate", figures.connection_rate, 2);
         near("error rate", figures.error_rate, 4);
-        near("Little's Load", figures.little, 2);
+        near("Little's Load", run.measured.response.sum as f64 / run.measured.window_ns as f64, 2);
         near("Average response time", run.measured.response.mean() / 1e6, 4);
         // WebStone's megabit is 2^20 bits.
         near("Server thruput", figures.throughput_bps / 1_048_576.0, 2);
     }
+}
+
+#[test]
+fn the_load_factor_is_of_completed_requests_alone() {
+    let record = records::errors();
+    let measured = &record.iterations[0].measured;
+    let completed = measured.response.sum as f64 / measured.window_ns as f64;
+    assert!(Figures::of(measured).little - completed > 0.1, "{completed}");
+    let collected = collected(&block(&record, &Options::default()))["Little's Load"];
+    assert!((collected - completed).abs() < 0.006, "{collected} and {completed}");
 }
 
 #[test]

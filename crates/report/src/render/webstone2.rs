@@ -143,7 +143,8 @@ fn results(out: &mut String, run: &IterationRecord, verdict: &Verdict) -> std::f
     writeln!(out, "Server connection rate: \t{:.2} connections/sec", figures.request_rate)?;
     writeln!(out, "Server error rate: \t\t{:.4} err/sec", figures.error_rate)?;
     writeln!(out, "Server thruput: \t\t{:.2} Mbit/sec", figures.throughput_bps / MEBI)?;
-    writeln!(out, "Little's Load Factor: \t\t{:.2} ", figures.little)?;
+    let little = quotient(measured.response.sum as f64, measured.window_ns as f64);
+    writeln!(out, "Little's Load Factor: \t\t{little:.2} ")?;
     writeln!(out, "Average response time: \t\t{:.4} millisec", measured.response.mean() / 1e6)?;
     writeln!(out, "Error Level:\t\t\t{:.4} %", figures.error_level_percent)?;
     writeln!(out, "Average client thruput: \t{:.4} Mbit/sec", 8.0 * thruput(measured) / MEBI)?;
