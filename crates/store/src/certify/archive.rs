@@ -91,23 +91,30 @@ pub struct Unpacked {
     pub directory: PathBuf,
 }
 
-/// Writes a record's directory as an archive that holds it under its own name. The same files give the same bytes:
-/// sorted, without times, owners or modes of this machine. An archive that is there already is not touched.
+/// Writes a record's directory as an archive that holds it under its own name, or as `record` where [`read`] would refuse that name.
+/// The same files give the same bytes: sorted, without times, owners or modes of this machine. An archive that is there already is not
+/// touched.
 pub fn write(directory: &Path, archive: &Path, form: Form) -> Result<(), ArchiveError> {
     let refused = |doing, path: &Path| {
         let path = path.to_owned();
         move |source| ArchiveError::Io { doing, path, source }
     };
     let top = fs::canonicalize(directory).map_err(refused("read", directory))?;
-    let top = top.file_name().map_or("record".to_owned(), |name| name.to_string_lossy().into_owned());
+    let top =
+        top.file_name().and_then(|name| name.to_str()).filter(|name| is_plain(name)).unwrap_or("record");
     let mut names = BTreeSet::new();
     for entry in fs::read_dir(directory).map_err(refused("read", directory))? {
         names.insert(entry.map_err(refused("read", directory))?.file_name().to_string_lossy().into_owned());
     }
     let files: Vec<(String, PathBuf)> =
         names.into_iter().map(|name| (format!("{top}/{name}"), directory.join(name))).collect();
-    for (_, path) in &files {
+    let mut place = Place::of(directory.to_owned(), 0);
+    for (name, path) in &files {
         open_file(path).map_err(refused("archive", path))?;
+        place.enter(name).map_err(|what| ArchiveError::Content {
+            path: directory.to_owned(),
+            what: format!("it cannot be archived: {what}"),
+        })?;
     }
     let out =
         File::options().write(true).create_new(true).open(archive).map_err(refused("create", archive))?;
@@ -159,12 +166,8 @@ pub fn read(archive: &Path) -> Result<Unpacked, ArchiveError> {
     let length = file.read(&mut magic).map_err(refused("read"))?;
     file.rewind().map_err(refused("read"))?;
     let keep = Scratch::create("archive", Path::new(SELF)).map_err(refused("unpack"))?;
-    let mut place = Place {
-        directory: keep.path().join("record"),
-        top: None,
-        names: BTreeSet::new(),
-        left: (BYTES_FREE + packed.saturating_mul(BYTES_EACH)).min(BYTES_MAX),
-    };
+    let left = (BYTES_FREE + packed.saturating_mul(BYTES_EACH)).min(BYTES_MAX);
+    let mut place = Place::of(keep.path().join("record"), left);
     fs::create_dir(&place.directory).map_err(refused("unpack"))?;
     match &magic[..length] {
         [0x1f, 0x8b, ..] => read_tar_gz(file, &mut place),
@@ -337,7 +340,17 @@ struct Place {
     left: u64,
 }
 
+/// Whether a name looks like no other: letters of other scripts can be written in several ways that look the same. No file of a record has
+/// them.
+fn is_plain(path: &str) -> bool {
+    path.chars().all(|c| c == ' ' || c.is_ascii_graphic()) && !path.contains(['\\', ':'])
+}
+
 impl Place {
+    fn of(directory: PathBuf, left: u64) -> Place {
+        Place { directory, top: None, names: BTreeSet::new(), left }
+    }
+
     /// The file's own name, where its path is one that a record can have.
     fn plain_name(&mut self, path: &str) -> Result<String, String> {
         let parts: Option<Vec<&str>> = Path::new(path)
@@ -348,9 +361,7 @@ impl Place {
                 _ => None,
             })
             .collect();
-        // Letters of other scripts can be written in several ways that look the same; no file of a record has them.
-        let plain = |path: &str| path.chars().all(|c| c == ' ' || c.is_ascii_graphic());
-        let parts = parts.filter(|_| plain(path) && !path.contains(['\\', ':']));
+        let parts = parts.filter(|_| is_plain(path));
         let (top, name) = match parts.as_deref() {
             Some([name]) => (None, *name),
             Some([top, name]) => (Some((*top).to_owned()), *name),
@@ -380,7 +391,8 @@ impl Place {
         }
     }
 
-    fn unpack(&mut self, path: &str, content: &mut dyn Read) -> Result<(), String> {
+    /// The name of one more file.
+    fn enter(&mut self, path: &str) -> Result<String, String> {
         let name = self.plain_name(path)?;
         // Other systems ignore capitals, and dots at the end of a name.
         if !self.names.insert(name.to_ascii_lowercase().trim_end_matches('.').to_owned()) {
@@ -389,6 +401,11 @@ impl Place {
         if self.names.len() > FILES_MAX {
             return Err(format!("it has more than {FILES_MAX} files; a record has fewer"));
         }
+        Ok(name)
+    }
+
+    fn unpack(&mut self, path: &str, content: &mut dyn Read) -> Result<(), String> {
+        let name = self.enter(path)?;
         let left = self.left.min(bytes_max(&name));
         let mut unpack = || -> io::Result<u64> {
             let mut file = File::options().write(true).create_new(true).open(self.directory.join(&name))?;
@@ -408,5 +425,52 @@ impl Place {
         }
         self.left -= copied;
         Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// The content of the record in each form of archive, after it was unpacked again.
+    fn round_trip(place: &Path, name: &str) -> Vec<Result<String, ArchiveError>> {
+        let directory = place.join(name);
+        fs::create_dir(&directory).unwrap();
+        fs::write(directory.join(RECORD), name).unwrap();
+        let there_and_back = |(form, ending): (Form, &str)| {
+            let archive = place.join(format!("archive{ending}"));
+            write(&directory, &archive, form)?;
+            let unpacked = read(&archive)?;
+            fs::remove_file(&archive).unwrap();
+            Ok(fs::read_to_string(unpacked.directory.join(RECORD)).unwrap())
+        };
+        [(Form::TarGz, ".tar.gz"), (Form::Zip, ".zip")].into_iter().map(there_and_back).collect()
+    }
+
+    #[test]
+    fn what_is_written_can_be_read_whatever_the_directory_is_called() {
+        let place = tempfile::tempdir().unwrap();
+        for name in
+            ["20261121-100405-plain", "with blank", "Prüfung", "a:b", "a\\b", "tab\tend", &"long".repeat(60)]
+        {
+            for back in round_trip(place.path(), name) {
+                assert_eq!(back.unwrap(), name);
+            }
+        }
+    }
+
+    #[test]
+    fn a_file_that_could_not_be_read_again_is_not_archived() {
+        let place = tempfile::tempdir().unwrap();
+        for (number, name) in ["Prüfung.json", "a:b", "RECORD.JSON"].into_iter().enumerate() {
+            let directory = place.path().join(number.to_string());
+            fs::create_dir(&directory).unwrap();
+            fs::write(directory.join(RECORD), "{}").unwrap();
+            fs::write(directory.join(name), "").unwrap();
+            let archive = place.path().join("archive.zip");
+            let error = write(&directory, &archive, Form::Zip).unwrap_err().to_string();
+            assert!(error.contains("it cannot be archived: "), "{name}: {error}");
+            assert!(!archive.exists());
+        }
     }
 }
