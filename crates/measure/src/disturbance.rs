@@ -22,8 +22,8 @@ impl Disturbance {
     /// Both checks together.
     pub fn plus(self, other: Disturbance) -> Disturbance {
         Disturbance {
-            looked_ns: self.looked_ns + other.looked_ns,
-            taken_ns: self.taken_ns + other.taken_ns,
+            looked_ns: self.looked_ns.saturating_add(other.looked_ns),
+            taken_ns: self.taken_ns.saturating_add(other.taken_ns),
             longest_ns: self.longest_ns.max(other.longest_ns),
         }
     }

@@ -6,6 +6,7 @@ use serde::{Deserialize, Serialize};
 use crate::iteration::IterationRecord;
 use crate::metrics::{Counts, Histogram, Measured, Moments, PageTotals};
 use crate::parts::GeneratorPart;
+use crate::units::sum;
 
 /// One identity, checked.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -66,26 +67,25 @@ pub fn check_with(measured: &Measured, pages: &PageTotals, expected: &Expectatio
         });
     };
 
-    equal(1, "planned = started + skipped", counts.planned, counts.started + counts.skipped);
+    equal(1, "planned = started + skipped", counts.planned, sum([counts.started, counts.skipped]));
     equal(
         1,
         "carried in + started = succeeded + failed + in flight",
-        counts.carried_in + counts.started,
-        counts.succeeded + counts.failed + counts.in_flight + counts.left_open,
+        sum([counts.carried_in, counts.started]),
+        sum([counts.succeeded, counts.failed, counts.in_flight, counts.left_open]),
     );
     equal(1, "errors by class = failed", measured.errors.total(), counts.failed);
     if let Some(open_loop) = &measured.open_loop {
         equal(
             1,
             "arrivals: carried in + planned = started + skipped + queued",
-            open_loop.carried_in + open_loop.planned,
-            open_loop.started + open_loop.skipped + open_loop.queued + open_loop.left_open,
+            sum([open_loop.carried_in, open_loop.planned]),
+            sum([open_loop.started, open_loop.skipped, open_loop.queued, open_loop.left_open]),
         );
         equal(1, "skipped arrivals = skipped requests", open_loop.skipped, counts.skipped);
     }
 
-    let clients =
-        |field: fn(&crate::metrics::ClientTotals) -> u64| measured.clients.iter().map(field).sum::<u64>();
+    let clients = |field: fn(&crate::metrics::ClientTotals) -> u64| sum(measured.clients.iter().map(field));
     let seconds = measured.seconds.total();
     let span = measured.span_total();
     equal(3, "requests: pages = total", pages.requests, counts.succeeded);
@@ -190,7 +190,7 @@ pub fn of_parts(run: &IterationRecord) -> Vec<IdentityCheck> {
     if parts.is_empty() {
         return Vec::new();
     }
-    let sum = |of: fn(&GeneratorPart) -> u64| parts.iter().map(of).fold(0, u64::saturating_add);
+    let sum = |of: fn(&GeneratorPart) -> u64| sum(parts.iter().map(of));
     let mut checks = Vec::new();
     let mut holds = |rule: &str, holds: bool, evidence: String| {
         checks.push(IdentityCheck { number: 5, rule: rule.to_owned(), evidence, holds });
@@ -311,6 +311,29 @@ mod tests {
         measured.unanswered.request_in_flight(10, false);
         measured.lifetime.received_bytes = 24;
         measured
+    }
+
+    #[test]
+    fn forged_counters_that_overflow_break_identities() {
+        let most = |text: String| {
+            let mut tree: serde_json::Value = serde_json::from_str(&text).unwrap();
+            let fields = tree.as_object_mut().unwrap().values_mut().filter(|value| value.is_u64());
+            fields.for_each(|value| *value = u64::MAX.into());
+            tree
+        };
+        let mut measured = sound_open_loop();
+        let text = |value: serde_json::Result<String>| most(value.unwrap());
+        let counts = serde_json::to_string(&measured.counts);
+        measured.counts = serde_json::from_value(text(counts)).unwrap();
+        let client = serde_json::to_string(&measured.clients[0]);
+        measured.clients = vec![serde_json::from_value(text(client)).unwrap(); 2];
+        let page = serde_json::to_string(&measured.pages[0]);
+        measured.pages = vec![serde_json::from_value(text(page)).unwrap(); 2];
+        let open_loop = serde_json::to_string(&measured.open_loop);
+        measured.open_loop = serde_json::from_value(text(open_loop)).unwrap();
+        let checks =
+            check(&measured, &Expectation { clients: 1, one_request_each: true, server_bytes: None });
+        assert!(checks.iter().any(|check| !check.holds));
     }
 
     /// The same as an open loop: one more arrival than was started, which was skipped; the client was free for 10 ms.

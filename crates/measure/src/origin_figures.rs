@@ -9,7 +9,7 @@ use crate::figures::table::{Figure, Precision, some};
 use crate::iteration::IterationRecord;
 use crate::server_figures::{ServerFigures, server_use};
 use crate::server_use::{OriginCounts, ServerUse};
-use crate::units::NANOS_PER_SECOND;
+use crate::units::{self, NANOS_PER_SECOND};
 
 /// What the origin did in those iterations of a level in which it was visible.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize)]
@@ -64,8 +64,8 @@ impl AskedFigures {
         if seen.is_empty() {
             return None;
         }
-        let asked = |of: fn(&OriginCounts) -> u64| seen.iter().map(|(_, asked)| of(asked)).sum::<u64>();
-        let given = |of: fn(&IterationRecord) -> u64| seen.iter().map(|(run, _)| of(run)).sum::<u64>() as f64;
+        let asked = |of: fn(&OriginCounts) -> u64| units::sum(seen.iter().map(|(_, asked)| of(asked)));
+        let given = |of: fn(&IterationRecord) -> u64| units::sum(seen.iter().map(|(run, _)| of(run))) as f64;
         let (requests, body_bytes) = (asked(|it| it.requests), asked(|it| it.body_bytes) as f64);
         let window_ns = given(|run| run.measured.window_ns);
         let per_s = |count: f64| quotient(count * NANOS_PER_SECOND as f64, window_ns).unwrap_or_default();

@@ -4,11 +4,12 @@
 //!
 //! It wraps a format's own reader, so that places and messages of errors are those of the format.
 
+use std::collections::HashSet;
 use std::fmt;
 
 use serde::de::{
-    DeserializeOwned, DeserializeSeed, Deserializer, EnumAccess, Error, MapAccess, SeqAccess, Unexpected,
-    VariantAccess, Visitor,
+    Deserialize, DeserializeOwned, DeserializeSeed, Deserializer, EnumAccess, Error, MapAccess, SeqAccess,
+    Unexpected, VariantAccess, Visitor,
 };
 
 /// Reads JSON, up to the end.
@@ -28,6 +29,60 @@ pub fn json<T: DeserializeOwned>(bytes: &[u8]) -> serde_json::Result<T> {
 /// If the value does not match `T`.
 pub fn tree<T: DeserializeOwned>(value: &serde_json::Value) -> serde_json::Result<T> {
     T::deserialize(Strict(value))
+}
+
+/// Checks that no table of a JSON text has two entries of one name: readers differ in which of them they take.
+///
+/// # Errors
+/// If one has, or the text is not JSON.
+pub fn unique(bytes: &[u8]) -> serde_json::Result<()> {
+    let mut from = serde_json::Deserializer::from_slice(bytes);
+    Unique::deserialize(&mut from)?;
+    from.end()
+}
+
+/// Any value without two entries of one name.
+struct Unique;
+
+impl<'de> Deserialize<'de> for Unique {
+    fn deserialize<D: Deserializer<'de>>(from: D) -> Result<Unique, D::Error> {
+        from.deserialize_any(Unique)
+    }
+}
+
+macro_rules! pass {
+    ($($method:ident($($kind:ty)?))*) => {
+        $(fn $method<E: Error>(self $(, _: $kind)?) -> Result<Unique, E> {
+            Ok(Unique)
+        })*
+    };
+}
+
+impl<'de> Visitor<'de> for Unique {
+    type Value = Unique;
+
+    pass! { visit_unit() visit_bool(bool) visit_i64(i64) visit_u64(u64) visit_f64(f64) visit_str(&str) }
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("a value of JSON")
+    }
+
+    fn visit_seq<A: SeqAccess<'de>>(self, mut list: A) -> Result<Unique, A::Error> {
+        while list.next_element::<Unique>()?.is_some() {}
+        Ok(Unique)
+    }
+
+    fn visit_map<A: MapAccess<'de>>(self, mut table: A) -> Result<Unique, A::Error> {
+        let mut names = HashSet::new();
+        while let Some(name) = table.next_key::<String>()? {
+            if names.contains(&name) {
+                return Err(A::Error::custom(format_args!("two entries are named {name:?}")));
+            }
+            names.insert(name);
+            table.next_value::<Unique>()?;
+        }
+        Ok(Unique)
+    }
 }
 
 /// A reader that accepts only tables as structs.
@@ -296,6 +351,24 @@ mod tests {
         assert!(json::<Part>(b"{} ").is_ok());
         assert!(json::<Part>(b"{} {}").is_err());
         assert!(json::<Part>(b"").is_err());
+    }
+
+    #[test]
+    fn a_name_is_taken_once_in_a_table() {
+        for right in [r#"{"a":1,"b":{"a":[{"a":null},{"a":-1.5}]}}"#, "[]", "true", r#""a""#] {
+            assert!(unique(right.as_bytes()).is_ok(), "{right}");
+        }
+        for wrong in [r#"{"a":1,"a":1}"#, r#"[{"b":{"a":1,"b":2,"a":{}}}]"#, r#"{"a":1,"\u0061":2}"#] {
+            assert!(json::<serde_json::Value>(wrong.as_bytes()).is_ok(), "serde alone takes it: {wrong}");
+            let error = unique(wrong.as_bytes()).unwrap_err();
+            assert!(
+                error.is_data() && error.to_string().starts_with("two entries are named \"a\""),
+                "{error}"
+            );
+        }
+        for wrong in ["", "{} {}", "{"] {
+            assert!(!unique(wrong.as_bytes()).unwrap_err().is_data(), "{wrong}");
+        }
     }
 
     #[test]

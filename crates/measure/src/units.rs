@@ -38,6 +38,11 @@ impl Nanos {
     }
 }
 
+/// The sum of counters. They may be forged, so it stays at the most that a counter holds.
+pub fn sum(counters: impl IntoIterator<Item = u64>) -> u64 {
+    counters.into_iter().fold(0, u64::saturating_add)
+}
+
 /// 1234567 as `1,234,567`.
 pub fn grouped(value: u64) -> String {
     let digits = value.to_string();

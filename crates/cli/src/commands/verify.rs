@@ -18,8 +18,8 @@ use webstone_store::certify::signature::{self, Allowed, SignatureError, Signed};
 use webstone_store::certify::{Certificate, Differences, archive as packed};
 use webstone_store::plain_file::{self, Links};
 use webstone_store::{
-    CERTIFICATE, FIGURES, Integrity, MANIFEST, PAGE_ROWS, PAGES, RECORD, REPORT, SIGNATURE, Store,
-    StoreError, read_file,
+    CERTIFICATE, ENVIRONMENT, FIGURES, Integrity, MANIFEST, PAGE_ROWS, PAGES, RECORD, REPORT, SIGNATURE,
+    Store, StoreError, read_file,
 };
 
 use super::{archive, records, run};
@@ -255,19 +255,31 @@ fn missing(directory: &Path, record: &RunRecord, found: &mut Found) {
     }
 }
 
+/// Files in which a table has two entries of one name: this program takes one of them, another program may take the other.
+fn ambiguous(directory: &Path, names: &[&str], found: &mut Found) {
+    for name in names {
+        let checked = read_file(directory, name).ok().map(|bytes| strict::unique(&bytes));
+        // What is no JSON is a problem of its own.
+        if let Some(error) = checked.and_then(Result::err).filter(serde_json::Error::is_data) {
+            found.problem(name, error.to_string());
+        }
+    }
+}
+
 /// Recomputes everything that can be recomputed.
 fn recompute(directory: &Path, record: &RunRecord, found: &mut Found) {
     found.run = Some(record.id.clone());
     found.verdict = Some(webstone_judge::verdict::of(record).standing.word());
     let consistency = consistency::check(record);
     missing(directory, record, found);
+    ambiguous(directory, &[RECORD, ENVIRONMENT, FIGURES, CERTIFICATE], found);
     found.numbers = consistency.checked;
     for wrong in consistency.contradictions {
         found.problem("record.json", format!("{}: {}: {}", wrong.place, wrong.rule, wrong.evidence));
     }
-    match read_file(directory, "environment.json").ok().map(|bytes| serde_json::from_slice(&bytes).ok()) {
+    match read_file(directory, ENVIRONMENT).ok().map(|bytes| serde_json::from_slice(&bytes).ok()) {
         Some(Some(environment)) if record.environment == environment => {}
-        Some(_) => found.problem("environment.json", "is not the environment that record.json holds"),
+        Some(_) => found.problem(ENVIRONMENT, "is not the environment that record.json holds"),
         None => {}
     }
     // A file that cannot be read is reported with the check sums.

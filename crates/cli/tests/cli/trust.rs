@@ -334,6 +334,23 @@ fn an_edited_figure_is_found_though_every_check_sum_was_fixed() {
     assert!(said.contains("their sum is one that their distribution allows"), "{said}");
     let said = edit("environment.json", &|tree| tree["hostname"] = "other".into());
     assert!(said.contains("environment.json: is not the environment that record.json holds"), "{said}");
+    // Some programs take the first of two values, and this one the last.
+    for (name, table, forged) in [
+        ("environment.json", "", r#""hostname": "other","#),
+        ("figures.json", "", r#""peak": 1,"#),
+        ("record.json", "\"environment\"", r#""hostname": "other","#),
+    ] {
+        let path = run.join(name);
+        let whole = fs::read_to_string(&path).unwrap();
+        let table = whole.find(table).unwrap();
+        let inside = table + whole[table..].find('{').unwrap() + 1;
+        fs::write(&path, [&whole[..inside], forged, &whole[inside..]].concat()).unwrap();
+        mend_manifest(&run);
+        let said = verify(&run, &[]).out;
+        fs::write(&path, &whole).unwrap();
+        mend_manifest(&run);
+        assert!(said.contains(&format!("{name}: two entries are named ")), "{said}");
+    }
     assert_eq!(verify(&run, &[]).code, 0);
 }
 

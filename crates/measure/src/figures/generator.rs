@@ -6,7 +6,7 @@ use super::table::{Better, Figure, Gate, Precision, some};
 use super::{Figures, quotient, seconds};
 use crate::iteration::ScheduleKept;
 use crate::metrics::Measured;
-use crate::units::NANOS_PER_SECOND;
+use crate::units::{NANOS_PER_SECOND, sum};
 
 /// How much of its CPUs the load generator used, and how late it was.
 #[derive(Clone, Copy, Debug, Default)]
@@ -115,7 +115,7 @@ pub(super) static USE: &[Figure] = &[
         .column("workers", "", 1),
     Figure::new("generator_user_s", Quantity::Duration, |r| {
         let workers = &r.measured().generator.workers;
-        (!workers.is_empty()).then(|| seconds(workers.iter().map(|it| it.user_ns).sum()).into())
+        (!workers.is_empty()).then(|| seconds(sum(workers.iter().map(|it| it.user_ns))).into())
     })
     .called("Generator user", "generator user time")
     .defined("Figures", "generator_cpu_per_request_s")
@@ -123,7 +123,7 @@ pub(super) static USE: &[Figure] = &[
     .detail(),
     Figure::new("generator_system_s", Quantity::Duration, |r| {
         let workers = &r.measured().generator.workers;
-        (!workers.is_empty()).then(|| seconds(workers.iter().map(|it| it.system_ns).sum()).into())
+        (!workers.is_empty()).then(|| seconds(sum(workers.iter().map(|it| it.system_ns))).into())
     })
     .called("Generator system", "generator system time")
     .defined("Figures", "generator_cpu_per_request_s")
@@ -211,7 +211,7 @@ pub(super) static ARRIVALS: &[Figure] = &[
         .defined(OPEN, "waited"),
     Figure::new("generator_spun_s", Quantity::Duration, |r| {
         r.measured().open_loop.as_ref()?;
-        some(seconds(r.measured().generator.workers.iter().map(|worker| worker.spun_ns).sum()))
+        some(seconds(sum(r.measured().generator.workers.iter().map(|worker| worker.spun_ns))))
     })
     .called("Generator spun", "generator awake")
     .defined(OPEN, "spun_ns")

@@ -13,7 +13,7 @@ fn counts<'a>(reading: &'a Reading<'_>) -> Option<&'a Http3Counts> {
 
 /// Per request that ended.
 fn per_request(reading: &Reading<'_>, of: fn(&Http3Counts) -> u64) -> Option<Value> {
-    let ended = reading.measured().counts.succeeded + reading.measured().counts.failed;
+    let ended = reading.measured().counts.ended();
     (ended > 0).then_some(())?;
     some(of(counts(reading)?) as f64 / ended as f64)
 }

@@ -16,7 +16,7 @@ fn per_request(host: &HostFigures, of: fn(&PathUse) -> u64) -> Option<Value> {
 
 /// Packets that were given to the path in this direction.
 fn given(direction: DirectionUse) -> u64 {
-    direction.packets + direction.lost + direction.queue_full
+    direction.packets.saturating_add(direction.lost).saturating_add(direction.queue_full)
 }
 
 /// What went over it, and what the relay did to it.

@@ -59,7 +59,8 @@ pub const PAGES: &str = "pages.csv";
 /// What each page did in each iteration.
 pub const PAGE_ROWS: &str = "page-rows.csv.gz";
 pub(crate) const ITERATIONS: &str = "iterations.ndjson";
-const ENVIRONMENT: &str = "environment.json";
+/// Facts about the machine.
+pub const ENVIRONMENT: &str = "environment.json";
 /// The figures as they were computed when the run ended.
 pub const FIGURES: &str = "figures.json";
 /// The record checked against the run rules.

@@ -9,7 +9,7 @@ use webstone_report::{Format, Options, render_duel};
 use webstone_store::duel::{DUEL, check, load};
 use webstone_store::{MANIFEST, REPORT, read_file};
 
-use super::{Found, intact, signature_of, unread};
+use super::{Found, ambiguous, intact, signature_of, unread};
 use crate::version;
 
 /// Examines everything in a duel's directory.
@@ -41,6 +41,7 @@ pub(super) fn examine(directory: &Path) -> Found {
 fn recompute(directory: &Path, record: &DuelRecord, found: &mut Found) {
     found.run = Some(record.id.clone());
     found.verdict = Some(duel::of(record).standing.word());
+    ambiguous(directory, &[DUEL], found);
     let consistency = consistency::check(record);
     found.numbers = consistency.checked;
     for wrong in consistency.contradictions {
