@@ -5,6 +5,7 @@ use std::path::Path;
 use std::time::{Duration, Instant};
 
 use webstone_judge::duel::{self, DuelJudgement, GateOutcome};
+use webstone_judge::verdict::Standing;
 use webstone_measure::slices::Slice;
 use webstone_model::duel::DuelRecord;
 use webstone_model::record::RunState;
@@ -112,7 +113,8 @@ fn ended(record: &DuelRecord, judgement: &DuelJudgement, says: bool) -> Exit {
     for gate in outcome(GateOutcome::Broken) {
         console::complain(format!("--fail-if '{}': {} is beyond it", gate.gate, name(gate.contestant)));
     }
-    if !judgement.standing.is_conclusive() {
+    let is_short = judgement.standing == Standing::Inconclusive && !judgement.gates.is_empty();
+    if !judgement.standing.is_conclusive() && !is_short {
         return Exit::Invalid;
     }
     if outcome(GateOutcome::Broken).next().is_some() {
@@ -128,7 +130,7 @@ fn ended(record: &DuelRecord, judgement: &DuelJudgement, says: bool) -> Exit {
         return Exit::Untold;
     }
     match record.state {
-        RunState::Complete => Exit::Done,
+        RunState::Complete if judgement.standing.is_conclusive() => Exit::Done,
         _ => Exit::Invalid,
     }
 }

@@ -95,7 +95,7 @@ pub enum GateOutcome {
     Kept,
     /// The interval is beyond the limit.
     Broken,
-    /// The limit is in the interval, or the figure is unknown.
+    /// The limit is in the interval, there are too few starts, or the figure is unknown.
     Unknown,
 }
 
@@ -135,11 +135,18 @@ pub struct DuelJudgement {
 }
 
 impl DuelJudgement {
-    /// Whether it knows what it was to find out.
+    /// Whether it knows what it was to find out: the outcome of every condition, or without any, the leading figure. A condition on a figure
+    /// that cannot be seen is waited for only until then.
     pub fn is_done(&self) -> bool {
-        let decided =
-            !self.gates.is_empty() && self.gates.iter().all(|gate| gate.outcome != GateOutcome::Unknown);
-        self.is_precise || decided
+        let is_seen = |gate: &JudgedGate| {
+            let mut of = self.comparisons.iter().filter(|of| of.contestant == gate.contestant);
+            of.any(|of| of.ratio(gate.gate.figure).is_some())
+        };
+        let mut open = self.gates.iter().filter(|gate| gate.outcome == GateOutcome::Unknown);
+        match self.gates.is_empty() {
+            true => self.is_precise,
+            false => open.all(|gate| self.is_precise && !is_seen(gate)),
+        }
     }
 }
 
@@ -228,12 +235,18 @@ fn with_interval(ratio: DuelRatio, logs: &[f64], confidence: f64) -> DuelRatio {
     }
 }
 
+/// Starts of each contestant before anything is concluded.
+fn starts_needed(record: &DuelRecord) -> usize {
+    record.duel.starts_min.max(2) as usize
+}
+
 fn gates(record: &DuelRecord, comparisons: &[DuelComparison]) -> Vec<JudgedGate> {
     let mut judged = Vec::new();
     for of in comparisons {
         for gate in &record.duel.fail_if {
             let limit = 1.0 + gate.limit;
-            let outcome = match of.ratio(gate.figure) {
+            let ratio = of.ratio(gate.figure).filter(|ratio| ratio.starts >= starts_needed(record));
+            let outcome = match ratio {
                 Some(ratio) if gate.above && ratio.low > limit => GateOutcome::Broken,
                 Some(ratio) if !gate.above && ratio.high < limit => GateOutcome::Broken,
                 Some(ratio) if gate.above && ratio.high <= limit => GateOutcome::Kept,
@@ -296,8 +309,8 @@ fn standing(
     }
     let starts = comparisons.iter().filter_map(|of| of.ratio(leading)).map(|ratio| ratio.starts).min();
     let starts = starts.unwrap_or(0);
-    let needed = record.duel.starts_min.max(2);
-    if starts < needed as usize {
+    let needed = starts_needed(record);
+    if starts < needed {
         let what = format!(
             "each contestant was started {starts} times, and {needed} are needed; give it more time (--at-most)"
         );

@@ -189,6 +189,39 @@ fn a_gate_is_broken_only_beyond_its_limit_and_kept_only_within() {
     );
 }
 
+/// CPU time is known exactly after five starts, p99 is anywhere between 1 and 2 ms in each.
+#[test]
+fn a_duel_does_not_end_while_a_condition_is_undecided() {
+    let gate = |text: &str| vec![text.parse().unwrap()];
+    let (mut record, _) = held(8, &[15_000.0, 15_000.0], false, DuelSpec::default());
+    let mut draw = Draw(8);
+    for run in record.starts.iter_mut().flat_map(|start| &mut start.sides) {
+        run.distribution = Default::default();
+        run.distribution.record_n(1_000_000 + (1e6 * draw.uniform()) as u64, run.counts.succeeded);
+    }
+    assert!(of(&record).is_precise && of(&record).is_done());
+    record.duel.fail_if = gate("p99 > +3%");
+    let judgement = of(&record);
+    assert_eq!(judgement.gates[0].outcome, GateOutcome::Unknown);
+    assert!(judgement.is_precise && !judgement.is_done());
+    // What is never seen is not waited for.
+    record.duel.fail_if = gate("memory > +3%");
+    assert!(of(&record).is_done());
+    record.duel.fail_if = gate("cpu > +15%");
+    assert!(of(&record).is_done());
+}
+
+#[test]
+fn too_few_starts_decide_no_condition() {
+    let duel = DuelSpec { fail_if: vec!["cpu > +3%".parse().unwrap()], ..DuelSpec::default() };
+    let (mut record, judgement) = held(3, &[15_000.0, 22_000.0], false, duel);
+    assert_eq!(judgement.gates[0].outcome, GateOutcome::Broken);
+    record.starts.truncate(4);
+    let judgement = of(&record);
+    assert_eq!(judgement.standing, Standing::Inconclusive);
+    assert_eq!(judgement.gates[0].outcome, GateOutcome::Unknown);
+}
+
 #[test]
 fn what_is_wrong_is_told_by_name() {
     let (mut record, _) = held(4, &[15_000.0, 15_000.0], false, DuelSpec::default());
