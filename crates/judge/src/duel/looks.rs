@@ -53,9 +53,12 @@ impl Looks {
         1.0 - LEVELS_95[self.count - 1]
     }
 
-    /// The same for 99 %.
-    pub fn strict_confidence(&self) -> f64 {
-        1.0 - LEVELS_99[self.count - 1]
+    /// The same for 99 %, which this many figures hold with together. Between the levels of 5 and 1 % of a duel, and on below them, the
+    /// logarithm of the level of a look is nearly linear in that of the duel's.
+    pub fn strict_confidence(&self, figures: usize) -> f64 {
+        let (of_5, of_1) = (LEVELS_95[self.count - 1], LEVELS_99[self.count - 1]);
+        let slope = f64::ln(of_5 / of_1) / f64::ln(5.0);
+        1.0 - of_1 * (figures.max(1) as f64).powf(-slope)
     }
 }
 
@@ -68,7 +71,9 @@ mod tests {
     fn more_looks_cost_confidence() {
         let of = |starts_max| Looks::new(5, starts_max);
         assert_eq!((of(1).confidence(), of(5).confidence(), of(9).confidence()), (0.95, 0.95, 1.0 - 0.02684));
-        assert!(of(75).strict_confidence() > of(75).confidence());
+        assert!(of(75).strict_confidence(1) > of(75).confidence());
+        assert!(of(75).strict_confidence(2) > of(75).strict_confidence(1));
+        assert!((of(5).strict_confidence(4) - 0.9975).abs() < 1e-9, "one look: a quarter of 1 %");
         assert!(
             (0..75)
                 .filter(|starts| of(75).is_look(*starts))

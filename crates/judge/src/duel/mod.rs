@@ -4,26 +4,17 @@
 pub mod consistency;
 mod looks;
 mod ratios;
+mod standing;
 #[cfg(test)]
 mod tests;
 
 use serde::Serialize;
-use webstone_measure::units::Nanos;
-use webstone_model::duel::{Contestant, DuelFigure, DuelGate, DuelRecord};
+use webstone_model::duel::{DuelFigure, DuelGate, DuelRecord};
 
 pub use looks::{Looks, STARTS_MAX};
 
 use crate::statistics::student_mean_at;
 use crate::verdict::Standing;
-
-/// A twin that differs by more than this share of the precision shows that the duel measures something else than the program.
-const TWIN_SHARE: f64 = 0.5;
-/// Most errors among the requests of a contestant, as a share.
-const ERRORS_MAX: f64 = 0.01;
-/// Most slices that were not answered whole, as a share.
-const CUT_MAX: f64 = 0.05;
-/// A server that uses more than this share of its CPU time without load does work that no slice shows.
-const RESTING_MAX: f64 = 0.02;
 
 /// How a figure of a contestant compares with the first contestant's.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
@@ -135,6 +126,12 @@ pub struct DuelJudgement {
 }
 
 impl DuelJudgement {
+    /// What the twin shows: the leading figure, or what leads without CPU time where the twin has none.
+    pub fn twin_ratio(&self, record: &DuelRecord) -> Option<&DuelRatio> {
+        let twin = self.twin.as_ref()?;
+        twin.ratio(self.leading).or_else(|| twin.ratio(without_cpu(record)))
+    }
+
     /// Whether it knows what it was to find out: the outcome of every condition, or without any, the leading figure. A condition on a figure
     /// that cannot be seen is waited for only until then.
     pub fn is_done(&self) -> bool {
@@ -165,20 +162,31 @@ pub fn of(record: &DuelRecord) -> DuelJudgement {
     let looks = looks(record);
     let comparisons: Vec<DuelComparison> =
         record.challengers().map(|number| compared(record, number, &base, looks.confidence())).collect();
-    let twin = twin.map(|number| compared(record, number, &[0], looks.strict_confidence()));
     let is_cpu_seen = comparisons.iter().all(|of| of.ratio(DuelFigure::Cpu).is_some());
-    let leading = match (is_cpu_seen, record.is_open_loop()) {
-        (true, _) => DuelFigure::Cpu,
-        (false, false) => DuelFigure::Rate,
-        (false, true) => DuelFigure::Latency,
-    };
+    let leading = if is_cpu_seen { DuelFigure::Cpu } else { without_cpu(record) };
+    let twin = twin.map(|number| twin_compared(record, number, leading, &looks));
     let precision = record.duel.precision;
     let is_precise = !comparisons.is_empty()
         && comparisons.iter().all(|of| of.ratio(leading).is_some_and(|ratio| ratio.reach() <= precision));
     let gates = gates(record, &comparisons);
-    let (standing, reasons) = standing(record, &comparisons, twin.as_ref(), leading);
-    let notes = notes(record, &comparisons, leading, is_cpu_seen);
+    let (standing, reasons) = standing::standing(record, &comparisons, twin.as_ref(), leading);
+    let notes = standing::notes(record, &comparisons, leading, is_cpu_seen);
     DuelJudgement { standing, reasons, notes, comparisons, twin, gates, leading, is_precise }
+}
+
+/// The figure that leads where CPU time is not seen: in open loop the rate is what the schedule says.
+fn without_cpu(record: &DuelRecord) -> DuelFigure {
+    if record.is_open_loop() { DuelFigure::Latency } else { DuelFigure::Rate }
+}
+
+/// The twin against the first, so that all figures that it is judged by hold together with 99 %.
+fn twin_compared(record: &DuelRecord, number: usize, leading: DuelFigure, looks: &Looks) -> DuelComparison {
+    let at = |figures: usize| compared(record, number, &[0], looks.strict_confidence(figures));
+    let alone = at(1);
+    match standing::twin_figures(record, leading, Some(&alone)).len() {
+        0 | 1 => alone,
+        several => at(several),
+    }
 }
 
 /// How the interval of a contestant's leading figure narrowed: by the number of starts, for charts.
@@ -201,8 +209,12 @@ pub fn course(record: &DuelRecord, contestant: usize, figure: DuelFigure) -> Vec
 
 fn compared(record: &DuelRecord, number: usize, base: &[usize], confidence: f64) -> DuelComparison {
     let figures = DuelFigure::ALL.into_iter();
-    // In open loop, the rate is what the schedule says.
-    let figures = figures.filter(|figure| *figure != DuelFigure::Rate || !record.is_open_loop());
+    let figures = figures.filter(|figure| match figure {
+        // In open loop, the rate is what the schedule says.
+        DuelFigure::Rate => !record.is_open_loop(),
+        DuelFigure::Memory => !ratios::is_first_asked_twice(record),
+        _ => true,
+    });
     let ratios = figures.filter_map(|figure| {
         let logs = ratios::log_ratios(record, figure, number, base);
         let bare = DuelRatio {
@@ -257,129 +269,4 @@ fn gates(record: &DuelRecord, comparisons: &[DuelComparison]) -> Vec<JudgedGate>
         }
     }
     judged
-}
-
-fn standing(
-    record: &DuelRecord,
-    comparisons: &[DuelComparison],
-    twin: Option<&DuelComparison>,
-    leading: DuelFigure,
-) -> (Standing, Vec<String>) {
-    let mut wrong = Vec::new();
-    for (number, contestant) in record.contestants.iter().enumerate() {
-        let name = &contestant.name;
-        let runs = || record.starts.iter().filter_map(|start| start.sides.get(number));
-        let (mut asked, mut failed) = (0_u64, 0_u64);
-        for run in runs() {
-            asked = run.counts.succeeded.saturating_add(run.counts.failed).saturating_add(asked);
-            failed = run.counts.failed.saturating_add(failed);
-        }
-        if asked == 0 && !record.starts.is_empty() {
-            wrong.push(format!("{name} answered nothing"));
-        } else if failed as f64 > ERRORS_MAX * asked as f64 {
-            wrong.push(format!("{name}: {failed} of {asked} requests failed"));
-        }
-        let slices = || {
-            let all = record.starts.iter().flat_map(|start| &start.slices);
-            all.filter(|slice| slice.side as usize == number)
-        };
-        let (all, cut) = (slices().count(), slices().filter(|slice| slice.unanswered > 0).count());
-        if cut as f64 > CUT_MAX * all as f64 {
-            wrong.push(format!(
-                "{name}: in {cut} of {all} slices, requests were unanswered {} after its turn",
-                Nanos(record.duel.drain.0)
-            ));
-        }
-    }
-    // An agent cannot divide the CPU time of a server that is measured as two contestants.
-    let twin = twin.and_then(|twin| twin.ratio(leading).or_else(|| twin.ratio(DuelFigure::Rate)));
-    if let Some(ratio) = twin
-        && ratio.differs()
-        && (ratio.ratio.ln()).abs() > TWIN_SHARE * record.duel.precision
-    {
-        wrong.push(format!(
-            "{} differs from it by {:+.1} % in {}: something else than the program makes the difference",
-            record.twin_in_words(),
-            100.0 * (ratio.ratio - 1.0),
-            ratio.figure.name()
-        ));
-    }
-    if !wrong.is_empty() {
-        return (Standing::Invalid, wrong);
-    }
-    let starts = comparisons.iter().filter_map(|of| of.ratio(leading)).map(|ratio| ratio.starts).min();
-    let starts = starts.unwrap_or(0);
-    let needed = starts_needed(record);
-    if starts < needed {
-        let what = format!(
-            "each contestant was started {starts} times, and {needed} are needed; give it more time (--at-most)"
-        );
-        return (Standing::Inconclusive, vec![what]);
-    }
-    (Standing::Sound, Vec::new())
-}
-
-fn notes(
-    record: &DuelRecord,
-    comparisons: &[DuelComparison],
-    leading: DuelFigure,
-    is_cpu_seen: bool,
-) -> Vec<String> {
-    let mut notes = Vec::new();
-    if !is_cpu_seen {
-        notes.push(format!(
-            "the CPU time of the contestants cannot be seen from here, so {} lead, which noise widens more; \
-             start them on this host, or have an agent on theirs (--server-agent), to see it",
-            if leading == DuelFigure::Rate { "rates" } else { "latencies" }
-        ));
-    }
-    if ratios::is_seen_elsewhere(record) {
-        notes.push(
-            "agents saw CPU time for whole starts, not slice by slice: what a contestant does between its turns is in it".to_owned(),
-        );
-    }
-    for of in comparisons {
-        let share = of.ratio(leading).and_then(|ratio| ratio.of_starts).filter(|share| *share > 0.5);
-        if let Some(share) = share {
-            notes.push(format!(
-                "{}: {:.0} % of the spread of its {} lies between starts, not within them: each start has its own luck \
-                 (memory layout, hash seeds)",
-                of.name,
-                100.0 * share,
-                leading.name()
-            ));
-        }
-    }
-    for (number, contestant) in record.contestants.iter().enumerate() {
-        let runs = || record.starts.iter().filter_map(|start| start.sides.get(number));
-        let failed = runs().map(|run| run.counts.failed).fold(0, u64::saturating_add);
-        let unanswered = runs().map(|run| run.counts.in_flight).fold(0, u64::saturating_add);
-        if failed > 0 || unanswered > 0 {
-            notes.push(format!(
-                "{}: {failed} requests failed and {unanswered} were not answered in time; they are in no latency",
-                contestant.name
-            ));
-        }
-    }
-    // A contestant that webstone did not start and its twin are the same processes, which work in each other's rest.
-    let is_apart = |it: &Contestant| !it.is_twin && (it.is_started || record.twin().is_none());
-    for (number, contestant) in record.contestants.iter().enumerate().filter(|(_, it)| is_apart(it)) {
-        let slices = || {
-            let all = record.starts.iter().flat_map(|start| &start.slices);
-            all.filter(|slice| slice.side as usize == number)
-        };
-        let sum = |of: fn(&webstone_measure::slices::Slice) -> Option<u64>| -> u64 {
-            slices().filter_map(of).fold(0, u64::saturating_add)
-        };
-        let (busy, resting) = (sum(|slice| slice.cpu_ns), sum(|slice| slice.resting_cpu_ns));
-        if resting as f64 > RESTING_MAX * busy as f64 && busy > 0 {
-            notes.push(format!(
-                "{}: {:.0} % of its CPU time was used between its turns, without load (a collector, a log, a timer); it is not in \
-                 the figures",
-                contestant.name,
-                100.0 * resting as f64 / (busy as f64 + resting as f64)
-            ));
-        }
-    }
-    notes
 }

@@ -94,6 +94,11 @@ pub(super) fn is_seen_elsewhere(record: &DuelRecord) -> bool {
     record.starts.iter().flat_map(|start| &start.sides).any(|run| run.cpu_elsewhere_ns.is_some())
 }
 
+/// Whether the first contestant is a server that was up, and serves its twin as well: its memory is that of twice the connections.
+pub(super) fn is_first_asked_twice(record: &DuelRecord) -> bool {
+    record.twin().is_some() && record.contestants.first().is_some_and(|first| !first.is_started)
+}
+
 /// CPU time per request over a whole start, in nanoseconds.
 fn whole_cpu(run: &SideRun) -> Option<f64> {
     let requests = run.counts.succeeded;

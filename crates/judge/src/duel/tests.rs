@@ -247,6 +247,120 @@ fn what_is_wrong_is_told_by_name() {
     );
 }
 
+#[test]
+fn a_contestant_that_hangs_in_one_start_makes_the_result_invalid() {
+    let (mut record, _) = held(4, &[15_000.0, 15_000.0], false, DuelSpec::default());
+    record.starts[2].sides[1] = SideRun::default();
+    let judgement = of(&record);
+    assert_eq!(judgement.standing, Standing::Invalid);
+    assert_eq!(judgement.reasons, ["b answered nothing in start 3"]);
+}
+
+/// Shifts the p99 of a contestant.
+fn with_p99(record: &mut DuelRecord, number: usize, p99_ns: u64) {
+    for start in &mut record.starts {
+        let run = &mut start.sides[number];
+        run.distribution = Default::default();
+        run.distribution.record_n(p99_ns, run.counts.succeeded);
+    }
+}
+
+#[test]
+fn the_twin_is_judged_in_the_figures_of_conditions_too() {
+    let (mut record, _) = held(9, &[15_000.0, 15_000.0, 15_000.0], true, DuelSpec::default());
+    for (number, p99_ns) in [(0, 1_000_000), (1, 1_080_000), (2, 1_080_000)] {
+        with_p99(&mut record, number, p99_ns);
+    }
+    assert_eq!(of(&record).standing, Standing::Sound);
+    let judged = |record: &mut DuelRecord, gate: &str| {
+        record.duel.fail_if = vec![gate.parse().unwrap()];
+        of(record)
+    };
+    let judgement = judged(&mut record, "p99 > +5%");
+    assert_eq!(judgement.standing, Standing::Invalid);
+    assert!(judgement.reasons[0].contains("by +8.0 % in p99 latency"), "{:?}", judgement.reasons);
+    assert_eq!(judged(&mut record, "p99 > +20%").standing, Standing::Sound, "a tenth is left");
+    // A condition that is stricter than the precision is stricter for the twin, too.
+    record.duel.precision = 0.3;
+    record.duel.fail_if.clear();
+    for slice in record.starts.iter_mut().flat_map(|start| &mut start.slices).filter(|slice| slice.side == 2)
+    {
+        slice.cpu_ns = slice.cpu_ns.map(|cpu_ns| cpu_ns * 105 / 100);
+    }
+    assert_eq!(of(&record).standing, Standing::Sound);
+    assert_eq!(judged(&mut record, "cpu > +3%").standing, Standing::Invalid);
+}
+
+/// The twin of a server that agents see has no CPU time; in open loop, there is no rate either.
+#[test]
+fn a_twin_without_cpu_time_is_judged_by_what_leads_without() {
+    let (mut record, _) = held(10, &[15_000.0, 15_000.0, 15_000.0], true, DuelSpec::default());
+    for slice in record.starts.iter_mut().flat_map(|start| &mut start.slices) {
+        slice.cpu_ns = None;
+        if slice.side == 2 {
+            slice.response_ns = slice.response_ns * 108 / 100;
+        }
+    }
+    for run in record.starts.iter_mut().flat_map(|start| &mut start.sides[..2]) {
+        run.cpu_elsewhere_ns = Some(run.counts.succeeded * 15_000);
+    }
+    record.duel.at_most = record.duel.restart_every;
+    assert_eq!((of(&record).standing, of(&record).leading), (Standing::Sound, DuelFigure::Cpu));
+    assert_eq!(of(&record).twin_ratio(&record).map(|ratio| ratio.figure), Some(DuelFigure::Rate));
+    record.spec.load.rate = Some("1000".parse().unwrap());
+    let judgement = of(&record);
+    assert_eq!(judgement.twin_ratio(&record).map(|ratio| ratio.figure), Some(DuelFigure::Latency));
+    assert_eq!(judgement.standing, Standing::Invalid);
+    assert!(judgement.reasons[0].contains("in mean latency"), "{:?}", judgement.reasons);
+}
+
+/// Arrivals of 20 ms take 40 ms: each waits for those before it.
+#[test]
+fn a_contestant_that_does_not_keep_up_with_arrivals_makes_the_result_invalid() {
+    let (mut record, _) = held(11, &[15_000.0, 15_000.0], false, DuelSpec::default());
+    record.spec.load.rate = Some("1000".parse().unwrap());
+    for slice in record.starts.iter_mut().flat_map(|start| &mut start.slices) {
+        slice.took_ns = 21_000_000;
+    }
+    assert_eq!(of(&record).standing, Standing::Sound);
+    // A few slow answers make slices long as well.
+    for slice in record.starts.iter_mut().flat_map(|start| &mut start.slices).filter(|slice| slice.side == 1)
+    {
+        slice.took_ns = 40_000_000;
+    }
+    assert_eq!(of(&record).standing, Standing::Sound);
+    for slice in record.starts.iter_mut().flat_map(|start| &mut start.slices).filter(|slice| slice.side == 1)
+    {
+        slice.response_ns = slice.requests * 10_000_000;
+    }
+    with_p99(&mut record, 1, 10_000_000);
+    let judgement = of(&record);
+    assert_eq!(judgement.standing, Standing::Invalid);
+    assert!(
+        judgement.reasons[0]
+            .starts_with("b cannot keep up: it took 40ms on average for the arrivals of 20ms"),
+        "{:?}",
+        judgement.reasons
+    );
+}
+
+/// A server that was up serves its twin as well, so its memory is that of twice the connections.
+#[test]
+fn memory_of_a_server_that_is_its_own_twin_is_not_compared() {
+    let (mut record, _) = held(12, &[15_000.0, 15_000.0, 15_000.0], true, DuelSpec::default());
+    for (number, run) in record.starts.iter_mut().flat_map(|start| start.sides.iter_mut().enumerate()) {
+        run.resident_bytes_max = Some(if number == 1 { 16 << 20 } else { 32 << 20 });
+    }
+    let memory = |record: &DuelRecord| of(record).comparisons[0].ratio(DuelFigure::Memory).is_some();
+    let notes = |record: &DuelRecord| of(record).notes.join("\n");
+    assert!(memory(&record) && !notes(&record).contains("stayed up"));
+    record.contestants.iter_mut().for_each(|contestant| contestant.is_started = false);
+    assert!(!memory(&record));
+    assert!(notes(&record).contains("a, b stayed up") && notes(&record).contains("memory is not compared"));
+    record.contestants[2].is_twin = false;
+    assert!(memory(&record));
+}
+
 /// Without CPU times rates lead; in open loop, latencies.
 #[test]
 fn what_cannot_be_seen_is_left_to_what_can() {

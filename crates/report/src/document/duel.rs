@@ -221,8 +221,7 @@ pub(crate) fn word(ratio: &DuelRatio) -> &'static str {
 
 /// What the twin shows, if there is one.
 fn twin_line(record: &DuelRecord, judgement: &DuelJudgement) -> Option<String> {
-    let twin = judgement.twin.as_ref()?;
-    let ratio = twin.ratio(judgement.leading)?;
+    let ratio = judgement.twin_ratio(record)?;
     Some(format!(
         "{} took part: {} {} % ({}, at 99 %), {}",
         record.twin_in_words(),
@@ -280,9 +279,15 @@ pub(crate) fn how(record: &DuelRecord) -> String {
             counted(u64::from(clients), "client", "clients")
         }
     };
+    let starts = record.starts.len() as u64;
+    let started = record.contestants.iter().filter(|contestant| contestant.is_started).count();
+    let starts = match started {
+        0 => counted(starts, "part, without starts", "parts, without starts"),
+        all if all == record.contestants.len() => format!("{} of each", counted(starts, "start", "starts")),
+        _ => format!("{} of each that webstone starts", counted(starts, "start", "starts")),
+    };
     format!(
-        "{} of each, {} slices of {}, {load}, workload {}, in {}",
-        counted(record.starts.len() as u64, "start", "starts"),
+        "{starts}, {} slices of {}, {load}, workload {}, in {}",
         count(slices),
         record.duel.slice,
         record.workload.name,
