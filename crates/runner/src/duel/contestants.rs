@@ -85,12 +85,9 @@ pub fn asked(words: &[String], build: &Build) -> Result<Vec<AskedContestant>, Ru
         // The whole word is redacted: what looks like a name may be that of a secret, as in PASSWORD=hunter2.
         let word = redaction::text(word).text;
         let (name, given) = named(&word);
-        let mut unique = name.map_or_else(|| short(given), str::to_owned);
-        if all.iter().any(|other| other.name == unique) {
-            unique = format!("{unique} #{}", all.iter().filter(|other| other.given == given).count() + 1);
-        }
+        let name = unique(name.map_or_else(|| short(given), str::to_owned), &all);
         all.push(AskedContestant {
-            name: unique,
+            name,
             given: given.to_owned(),
             what,
             build: build.clone(),
@@ -98,6 +95,15 @@ pub fn asked(words: &[String], build: &Build) -> Result<Vec<AskedContestant>, Ru
         });
     }
     Ok(all)
+}
+
+/// A name that no other contestant has: `nginx`, then `nginx #2`.
+fn unique(name: String, others: &[AskedContestant]) -> String {
+    let is_free = |name: &String| others.iter().all(|other| other.name != *name);
+    if is_free(&name) {
+        return name;
+    }
+    (2_u32..).map(|number| format!("{name} #{number}")).find(is_free).unwrap_or(name)
 }
 
 /// Has agents watch contestants that are up on other hosts. A command that begins with a contestant's name, `new=ssh web1 webstone agent`,
@@ -444,6 +450,11 @@ mod tests {
         assert!(matches!(one("http://127.0.0.1:1/x=y").what, What::Url(url) if url.ends_with("x=y")));
         let twice = asked(&["nginx".to_owned(), "nginx".to_owned()], &Build::default()).unwrap();
         assert_eq!((twice[0].name.as_str(), twice[1].name.as_str()), ("nginx", "nginx #2"));
+        let commands =
+            ["./a/app {port}", "./b/app {port}", "./c/app {port}", "app=./d {port}"].map(str::to_owned);
+        let all = asked(&commands, &Build::default()).unwrap();
+        let names: Vec<&str> = all.iter().map(|it| it.name.as_str()).collect();
+        assert_eq!(names, ["app", "app #2", "app #3", "app #4"]);
     }
 
     #[test]
