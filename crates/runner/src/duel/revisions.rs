@@ -2,12 +2,15 @@
 
 use std::collections::BTreeMap;
 use std::os::unix::fs::PermissionsExt as _;
+use std::os::unix::process::CommandExt as _;
 use std::path::{Path, PathBuf};
-use std::process::{Command, Stdio};
-use std::time::Duration;
+use std::process::{Child, Command, Stdio};
+use std::time::{Duration, Instant};
 
+use rustix::process::{Pid, Signal, kill_process_group};
 use webstone_lab::interrupt::Interrupt;
 use webstone_store::scratch::Scratch;
+use webstone_store::without_number;
 
 use super::DuelNews;
 use super::contestants::Build;
@@ -18,6 +21,9 @@ use crate::under_test::program;
 const LINES_SHOWN: usize = 20;
 /// How often it is checked whether a build has ended.
 const POLL: Duration = Duration::from_millis(50);
+
+/// How long an interrupted build may take to end by itself.
+const END_PATIENCE: Duration = Duration::from_secs(3);
 
 /// See the module comment.
 pub(super) struct Revisions {
@@ -45,38 +51,41 @@ impl Revisions {
     ) -> Result<Option<Revisions>, RunError> {
         let Some((_, build)) = asked.first() else { return Ok(None) };
         let failed = |what: String, hint: &str| RunError::Refused { what, hint: hint.to_owned() };
+        // Servers are started in directories of their own.
+        let repository = std::path::absolute(&build.repository).map_err(|error| {
+            failed(
+                format!("{}: {}", build.repository.display(), without_number(&error)),
+                "give the repository's path: --repository DIR",
+            )
+        })?;
         let mut scratch = Scratch::create("duel", &program(None)?).map_err(|error| {
             failed(format!("cannot make a directory for worktrees: {error}"), "name another: TMPDIR=/var/tmp")
         })?;
         // The user that servers run as has to get to them; nobody can guess the name.
         let open = std::fs::Permissions::from_mode(0o711);
         let _ = std::fs::set_permissions(scratch.path(), open);
-        if let Ok(repository) = std::path::absolute(&build.repository) {
-            scratch.holds_worktrees_of(&repository);
-        }
+        scratch.holds_worktrees_of(&repository);
         // Duels that were killed together with their guards left worktrees that git still lists.
-        let _ = git(&build.repository, &["worktree", "prune"]);
-        let mut revisions =
-            Revisions { repository: build.repository.clone(), there: BTreeMap::new(), _scratch: scratch };
+        let _ = git(&repository, &["worktree", "prune"]);
+        let mut revisions = Revisions { repository, there: BTreeMap::new(), _scratch: scratch };
         for (number, (revision, build)) in asked.iter().enumerate() {
             if revisions.there.contains_key(*revision) {
                 continue;
             }
             let (directory, commit) = match *revision {
-                "." => (build.repository.clone(), None),
+                "." => (revisions.repository.clone(), None),
                 revision => {
                     let directory = revisions._scratch.path().join(number.to_string());
-                    let commit = commit(&build.repository, revision);
+                    let commit = commit(&revisions.repository, revision);
                     let path = directory.display().to_string();
                     let at = commit.clone().unwrap_or_default();
-                    git(&build.repository, &["worktree", "add", "--quiet", "--detach", &path, &at]).map_err(
-                        |said| {
+                    git(&revisions.repository, &["worktree", "add", "--quiet", "--detach", &path, &at])
+                        .map_err(|said| {
                             failed(
                                 format!("{revision} cannot be checked out: {said}"),
                                 "see `git worktree list`",
                             )
-                        },
-                    )?;
+                        })?;
                     (directory, commit)
                 }
             };
@@ -121,7 +130,8 @@ impl Drop for Revisions {
     }
 }
 
-/// Runs a build, through a shell as it was typed. What it prints goes nowhere unless it fails.
+/// Runs a build, through a shell as it was typed, in a process group of its own, with which all of it ends. What it prints goes nowhere
+/// unless it fails.
 fn built(directory: &Path, command: &str, interrupt: &Interrupt) -> Result<(), String> {
     let log = tempfile::NamedTempFile::new().map_err(|error| error.to_string())?;
     let (out, err) = (log.reopen(), log.reopen());
@@ -132,12 +142,12 @@ fn built(directory: &Path, command: &str, interrupt: &Interrupt) -> Result<(), S
         .stdin(Stdio::null())
         .stdout(out)
         .stderr(err)
+        .process_group(0)
         .spawn()
         .map_err(|error| format!("`{command}` cannot be started: {error}"))?;
     let status = loop {
         if interrupt.count() > 0 {
-            let _ = child.kill();
-            let _ = child.wait();
+            end(&mut child, interrupt);
             return Err("the build was interrupted".to_owned());
         }
         match child.try_wait() {
@@ -154,6 +164,18 @@ fn built(directory: &Path, command: &str, interrupt: &Interrupt) -> Result<(), S
     let lines: Vec<&str> = text.lines().collect();
     let last = lines[lines.len().saturating_sub(LINES_SHOWN)..].join("\n  ");
     Err(format!("`{command}` failed ({status}); it said:\n  {last}"))
+}
+
+/// Ends a build with all that it started: it may tidy up first, unless the user interrupts again.
+fn end(child: &mut Child, interrupt: &Interrupt) {
+    let group = Pid::from_child(child);
+    let _ = kill_process_group(group, Signal::TERM);
+    let asked = Instant::now();
+    while asked.elapsed() < END_PATIENCE && interrupt.count() < 2 && matches!(child.try_wait(), Ok(None)) {
+        std::thread::sleep(POLL);
+    }
+    let _ = kill_process_group(group, Signal::KILL);
+    let _ = child.wait();
 }
 
 /// Runs git, and returns what it prints, or what it complains of.
@@ -195,6 +217,38 @@ mod tests {
         assert!(error.contains("exit status: 7") && error.contains("\n  no such crate"), "{error}");
         interrupt.raise();
         assert!(built(directory.path(), "sleep 60", &interrupt).unwrap_err().contains("interrupted"));
+    }
+
+    /// Whether a process is there, and no zombie.
+    fn is_alive(pid: &str) -> bool {
+        let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
+        stat.rsplit_once(") ").is_some_and(|(_, state)| !state.starts_with('Z'))
+    }
+
+    #[test]
+    fn all_that_a_build_started_ends_with_it() {
+        let directory = tempfile::tempdir().unwrap();
+        let interrupt = Interrupt::new();
+        let raises = std::sync::Arc::clone(&interrupt);
+        let file = directory.path().join("pid");
+        let text = move || std::fs::read_to_string(&file).unwrap_or_default();
+        let started = text.clone();
+        let user = std::thread::spawn(move || {
+            let begun = Instant::now();
+            while !started().ends_with('\n') && begun.elapsed() < Duration::from_secs(60) {
+                std::thread::sleep(POLL);
+            }
+            raises.raise();
+        });
+        // The shell waits for a child that does not heed what a terminal sends.
+        let build = "(trap '' INT TERM; sleep 600 & echo $! > pid; wait; wait)";
+        assert!(built(directory.path(), build, &interrupt).unwrap_err().contains("interrupted"));
+        user.join().unwrap();
+        let (pid, ended) = (text(), Instant::now());
+        while is_alive(pid.trim()) && ended.elapsed() < Duration::from_secs(60) {
+            std::thread::sleep(POLL);
+        }
+        assert!(!pid.is_empty() && !is_alive(pid.trim()), "{pid}");
     }
 
     #[test]
