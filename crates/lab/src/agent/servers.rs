@@ -13,6 +13,7 @@ use webstone_model::record::{AgentRecord, ServerHostUse, ServerUse};
 
 use super::level_watch::Elsewhere;
 use super::link::{ANSWER_PATIENCE, Introduced, ServerAgent, Setting, elsewhere};
+use super::messages::Identity;
 use super::process::AgentError;
 use crate::environment::ServerHost;
 use crate::interrupt::Interrupt;
@@ -32,6 +33,8 @@ pub struct ServerAgents {
     /// How each host is called.
     names: Vec<String>,
     shared: Vec<Shared>,
+    /// What each watches.
+    watched: Vec<(AgentRecord, Identity)>,
 }
 
 /// What agents report of the server's hosts when they are ready.
@@ -100,8 +103,17 @@ impl ServerAgents {
         let records: Vec<AgentRecord> = introduced.iter().map(|it| it.record.clone()).collect();
         let names: Vec<String> = (0..records.len() as u32).map(|place| host_name(&records, place)).collect();
         let shared = shared(&introduced, &names)?;
+        let watched = introduced.iter().map(|it| (it.record.clone(), it.identity.clone())).collect();
         let described = describe(introduced, &names);
-        Ok((ServerAgents { agents, names, shared }, described))
+        Ok((ServerAgents { agents, names, shared, watched }, described))
+    }
+
+    /// That some of these and some of others watch the same sockets or processes, in words.
+    pub fn watch_the_same(&self, others: &ServerAgents) -> Option<String> {
+        let own = self.watched.iter().zip(&self.names);
+        own.flat_map(|(own, name)| others.watched.iter().map(move |other| (own, name, other)))
+            .find(|(own, _, other)| is_the_same(own, other))
+            .map(|(own, name, other)| same_in_words(&own.0, &other.0, name))
     }
 
     /// A level is about to start. Waits until all agents are ready for it; no load is sent yet.
@@ -195,13 +207,8 @@ fn shared(introduced: &[Introduced], names: &[String]) -> Result<Vec<Shared>, Ag
                 continue;
             }
             let (a, b) = (&own.identity, &other.identity);
-            if !a.sockets.is_disjoint(&b.sockets) || !a.processes.is_disjoint(&b.processes) {
-                let what = format!(
-                    "the agents `{}` and `{}` watch the same processes, on {}",
-                    other.record.command,
-                    own.record.command,
-                    machine_named(&names[other_place], &own.record)
-                );
+            if overlap(a, b) {
+                let what = same_in_words(&other.record, &own.record, &names[other_place]);
                 return Err(AgentError::Twice { what });
             }
             machine = machine.or(Some(other_place as u32));
@@ -212,6 +219,24 @@ fn shared(introduced: &[Introduced], names: &[String]) -> Result<Vec<Shared>, Ag
         shared.push((machine, network));
     }
     Ok(shared)
+}
+
+/// Whether two agents are on one machine and watch the same there.
+fn is_the_same(own: &(AgentRecord, Identity), other: &(AgentRecord, Identity)) -> bool {
+    own.0.boot.is_some() && own.0.boot == other.0.boot && overlap(&own.1, &other.1)
+}
+
+fn overlap(a: &Identity, b: &Identity) -> bool {
+    !a.sockets.is_disjoint(&b.sockets) || !a.processes.is_disjoint(&b.processes)
+}
+
+fn same_in_words(first: &AgentRecord, second: &AgentRecord, name: &str) -> String {
+    format!(
+        "the agents `{}` and `{}` watch the same processes, on {}",
+        first.command,
+        second.command,
+        machine_named(name, second)
+    )
 }
 
 /// The host of two agents, by the name that it has for itself.

@@ -55,6 +55,25 @@ fn agents_that_watch_the_same_are_refused() {
     assert_eq!(of(unknown).unwrap(), [(None, None); 2]);
 }
 
+/// Contestants of a duel have agents of their own.
+#[test]
+fn agents_of_several_servers_that_watch_the_same_are_found() {
+    let watching = |all: &[Introduced]| ServerAgents {
+        names: names(all),
+        watched: all.iter().map(|it| (it.record.clone(), it.identity.clone())).collect(),
+        ..ServerAgents::default()
+    };
+    let old =
+        watching(&[introduced("web0", "b0", "net:[1]", 1, 10), introduced("web1", "b1", "net:[1]", 7, 70)]);
+    let of = |new: Introduced| old.watch_the_same(&watching(&[new]));
+    assert_eq!(
+        of(introduced("web1", "b1", "net:[1]", 8, 70)).unwrap(),
+        "the agents `agent 7` and `agent 8` watch the same processes, on web1"
+    );
+    assert_eq!(of(introduced("web1", "b1", "net:[1]", 8, 71)), None);
+    assert_eq!(of(introduced("web2", "b2", "net:[1]", 7, 70)), None);
+}
+
 #[test]
 fn what_is_told_names_the_host_where_there_are_several() {
     let strange = |addresses: &[&str]| addresses.iter().map(|it| it.parse().unwrap()).collect();
