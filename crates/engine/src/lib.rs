@@ -69,7 +69,7 @@ mod worker;
 pub use clients::{STARTED_AT_ONCE, STARTED_PER_SECOND};
 pub use control::{Control, InstantError, Opening};
 pub use disturbance::disturbance;
-pub use duel::{DuelJob, SideMeter, SideUse, run_duel};
+pub use duel::{DuelJob, Ending, SideMeter, SideUse, run_duel};
 pub use fixed_work::fixed_work;
 pub use level::{EngineError, LevelJob, LevelOutcome, run_level, workers_own_descriptors};
 pub use origin::addresses;

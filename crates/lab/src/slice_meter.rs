@@ -1,8 +1,9 @@
 //! What the contestants of a duel have used so far, read twice for each slice of some 20 ms, so in microseconds: by the CPU clocks of their
 //! processes, or by the control group that they have to themselves.
 //!
-//! Which processes and threads there are is looked up only now and then. A process that began in between counts from its beginning; one
-//! that ended counts up to its last reading, unless there is a control group, which forgets nothing.
+//! Which processes and threads there are is looked up only now and then, after a slice: a process that began in between counts from its
+//! beginning, in that slice, because servers make processes for load. One that ended counts up to its last reading. A control group needs
+//! none of this: it forgets nothing.
 
 use std::collections::BTreeMap;
 use std::fs::File;
@@ -14,8 +15,8 @@ use webstone_engine::{SideMeter, SideUse, process_cpu_ns};
 use crate::own_group;
 use crate::process_tree::ProcessTree;
 
-/// Processes and threads are looked up again after this many readings of a side.
-const READINGS_PER_LOOK: u32 = 50;
+/// Processes and threads are looked up again after this many slices of a side.
+const SLICES_PER_LOOK: u32 = 5;
 /// Most threads whose waits are read: each costs a system call.
 const THREADS_MAX: usize = 64;
 
@@ -32,9 +33,26 @@ impl SliceMeter {
 }
 
 impl SideMeter for SliceMeter {
-    fn used(&mut self, side: usize) -> SideUse {
+    fn open(&mut self) {
+        for processes in self.sides.iter_mut().flatten() {
+            processes.look(Since::Now);
+        }
+    }
+
+    fn before(&mut self, side: usize) -> SideUse {
         self.sides[side].as_mut().map(Processes::used).unwrap_or_default()
     }
+
+    fn after(&mut self, side: usize) -> SideUse {
+        self.sides[side].as_mut().map(Processes::used_in_slice).unwrap_or_default()
+    }
+}
+
+/// Since when the CPU time of a process that is found counts.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Since {
+    Now,
+    ItsBeginning,
 }
 
 struct Processes {
@@ -44,7 +62,7 @@ struct Processes {
     clocks: BTreeMap<u32, u64>,
     /// By process and thread: its `schedstat`, and the time that it has waited.
     threads: BTreeMap<(u32, u32), (File, u64)>,
-    readings: u32,
+    slices: u32,
     used: SideUse,
 }
 
@@ -54,21 +72,28 @@ impl Processes {
             [supervisor] if !tree.with_heads => own_group::account(&tree.root, *supervisor),
             _ => None,
         };
-        Processes {
+        let mut processes = Processes {
             tree,
             group,
             clocks: BTreeMap::new(),
             threads: BTreeMap::new(),
-            readings: 0,
+            slices: 0,
             used: SideUse::default(),
+        };
+        processes.look(Since::Now);
+        processes
+    }
+
+    /// What they have used after a slice.
+    fn used_in_slice(&mut self) -> SideUse {
+        if self.slices.is_multiple_of(SLICES_PER_LOOK) {
+            self.look(Since::ItsBeginning);
         }
+        self.slices += 1;
+        self.used()
     }
 
     fn used(&mut self) -> SideUse {
-        if self.readings.is_multiple_of(READINGS_PER_LOOK) {
-            self.look();
-        }
-        self.readings += 1;
         match &self.group {
             Some(path) => self.used.cpu_ns = group_ns(path).or(self.used.cpu_ns),
             None => {
@@ -89,14 +114,15 @@ impl Processes {
         self.used
     }
 
-    fn look(&mut self) {
+    fn look(&mut self, since: Since) {
         let present = self.tree.own();
         self.clocks.retain(|pid, _| present.contains(pid));
         self.threads.retain(|(pid, _), (file, _)| present.contains(pid) && waited_ns(file).is_some());
         for pid in present {
-            // A process of which nothing is known yet counts from now on at the first look, and from its beginning later.
-            let known = if self.readings == 0 { process_cpu_ns(pid).unwrap_or(0) } else { 0 };
-            self.clocks.entry(pid).or_insert(known);
+            self.clocks.entry(pid).or_insert_with(|| match since {
+                Since::Now => process_cpu_ns(pid).unwrap_or(0),
+                Since::ItsBeginning => 0,
+            });
             for name in self.tree.root.names(&format!("/proc/{pid}/task")) {
                 let Ok(thread) = name.parse() else { continue };
                 if self.threads.len() >= THREADS_MAX || self.threads.contains_key(&(pid, thread)) {
@@ -128,6 +154,7 @@ fn waited_ns(file: &File) -> Option<u64> {
 
 #[cfg(test)]
 mod tests {
+    use std::io::Write as _;
     use std::process::{Command, Stdio};
     use std::time::{Duration, Instant};
 
@@ -143,17 +170,17 @@ mod tests {
         let (mut works, mut rests) = (start("while :; do :; done"), start("read word"));
         let tree = |pid| Some(ProcessTree::of(&Root::default(), pid));
         let mut meter = SliceMeter::new([tree(works.id()), tree(rests.id()), None]);
-        let before = [meter.used(0), meter.used(1), meter.used(2)];
+        let before = [meter.before(0), meter.before(1), meter.before(2)];
         let (begun, enough) = (Instant::now(), 20_000_000);
-        let mut after = meter.used(0);
+        let mut after = meter.after(0);
         // On a busy machine it may have to wait for its CPU.
         while after.cpu_ns.unwrap() - before[0].cpu_ns.unwrap() < enough
             && begun.elapsed() < Duration::from_secs(60)
         {
             std::thread::sleep(Duration::from_millis(5));
-            after = meter.used(0);
+            after = meter.after(0);
         }
-        let rested = meter.used(1).cpu_ns.unwrap() - before[1].cpu_ns.unwrap();
+        let rested = meter.after(1).cpu_ns.unwrap() - before[1].cpu_ns.unwrap();
         works.kill().unwrap();
         works.wait().unwrap();
         drop(rests.stdin.take());
@@ -163,6 +190,42 @@ mod tests {
         assert!(rested < enough / 2, "{rested}");
         assert_eq!(before[2], SideUse::default());
         // What is gone has not used less than before.
-        assert!(meter.used(0).cpu_ns >= after.cpu_ns);
+        assert!(meter.after(0).cpu_ns >= after.cpu_ns);
+    }
+
+    /// The parent waits for a word, then for the child that it starts. What the child has used when the slice ends is in the slice, and what
+    /// it used in the warm-up is not.
+    #[test]
+    fn a_process_that_begins_in_a_slice_counts_there_from_its_beginning() {
+        let enough = 20_000_000;
+        let mut command = Command::new("sh");
+        command.args(["-c", "read word; (while :; do :; done) & read word; kill $!; wait"]);
+        let mut parent = command.stdin(Stdio::piped()).spawn().unwrap();
+        let tree = ProcessTree::of(&Root::default(), parent.id());
+        let child_ns = || {
+            let child = tree.own().into_iter().find(|pid| *pid != parent.id());
+            child.and_then(process_cpu_ns).unwrap_or(0)
+        };
+        let mut meters = [0; 2].map(|_| SliceMeter::new([Some(tree.clone())]));
+        let before = meters[0].before(0);
+        writeln!(parent.stdin.as_ref().unwrap(), "go").unwrap();
+        let begun = Instant::now();
+        while child_ns() < enough && begun.elapsed() < Duration::from_secs(60) {
+            std::thread::sleep(Duration::from_millis(5));
+        }
+        let begun_ns = child_ns();
+        let after = meters[0].after(0);
+        let used = meters[0].before(0);
+        // The other one warms up meanwhile.
+        let warm = child_ns();
+        meters[1].open();
+        let (opened, end) = (meters[1].before(0), child_ns());
+        drop(parent.stdin.take());
+        parent.wait().unwrap();
+        assert!(begun_ns >= enough, "{begun_ns}");
+        let slice_ns = after.cpu_ns.unwrap() - before.cpu_ns.unwrap();
+        assert!(slice_ns >= begun_ns, "{slice_ns} and {begun_ns}");
+        assert!(used.cpu_ns >= after.cpu_ns);
+        assert!(opened.cpu_ns.unwrap_or(0) <= end - warm + enough / 2, "{opened:?}");
     }
 }

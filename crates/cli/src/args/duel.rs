@@ -51,6 +51,8 @@ pub struct DuelArgs {
 
     /// End after this time at the latest
     ///
+    /// It counts from when the first start is ready for load: checking revisions out and building them is not part of it.
+    ///
     /// Default: 5m. Example: --at-most 90s
     #[arg(long, value_name = "TIME", help_heading = "Duel")]
     pub at_most: Option<Nanos>,

@@ -193,6 +193,8 @@ impl Watch {
     }
 
     fn answers(&mut self, record: &DuelRecord) {
+        // As --at-most counts.
+        self.began = Instant::now();
         let names: Vec<&str> = record.contestants.iter().map(|it| it.name.as_str()).collect();
         self.say(&format!("in turns of {}: {}", record.duel.slice, names.join(", ")));
         if record.differences.is_empty() {

@@ -133,6 +133,95 @@ fn agents_see_the_cpu_time_of_contestants_that_are_up_elsewhere() {
     assert_eq!(webstone_in(dir.path(), &["verify", "last"]).code, 0);
 }
 
+/// One server under two names: each agent would see the CPU time of both.
+#[test]
+fn agents_that_see_the_same_processes_for_two_contestants_are_refused() {
+    let dir = tempfile::tempdir().unwrap();
+    let server = Server::start(dir.path(), &["--threads", "1"]);
+    let names = [format!("old={}", server.url), format!("new={}", server.url)];
+    let agent = format!("{} agent", program());
+    let arguments = ["--path", "/file500.html", "--server-agent", &agent];
+    let said = duel(dir.path(), &[&names[0], &names[1]], &arguments);
+    assert_ne!(said.code, 0, "{}", said.out);
+    assert!(said.err.contains("old and new: the agents `"), "{}", said.err);
+    assert!(said.err.contains("each would have the CPU time of both"), "{}", said.err);
+    assert!(!said.out.contains("CPU time per request"), "{}", said.out);
+}
+
+/// The time for building is not of the time for measuring, and what is asked for once is asked at each start.
+#[test]
+fn a_build_may_take_longer_than_the_duel() {
+    let there = tempfile::tempdir().unwrap();
+    repository(there.path());
+    let serve = format!("{} serve --listen 127.0.0.1:{{port}} --root .", program());
+    let arguments = ["--build", "sleep 3; cp source made", "--serve", &serve, "--path", "/made"];
+    let short = ["--restart-every", "500ms", "--at-most", "6s", "-c", "2", "--format", "json", "--no-store"];
+    // The files as they are, in the directory that webstone runs in.
+    let said =
+        webstone_in(there.path(), &[&["duel", "HEAD", ".", "--no-twin"], &arguments[..], &short].concat());
+    let report = json(&said);
+    let starts = report["duel"]["starts"].as_array().unwrap().len();
+    assert!(starts > 1, "{starts}: {}", said.err);
+    assert_eq!(report["duel"]["differences"], Value::Array(Vec::new()), "{}", said.err);
+    assert!(there.path().join("made").exists());
+    assert_eq!(worktrees(there.path()), 1);
+}
+
+/// A server that sends every path but /there on to it.
+fn redirecting() -> String {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let url = format!("http://{}", listener.local_addr().unwrap());
+    std::thread::spawn(move || {
+        for mut stream in listener.incoming().map_while(Result::ok) {
+            std::thread::spawn(move || {
+                let mut request = [0; 4096];
+                while let Ok(length) = stream.read(&mut request)
+                    && length > 0
+                {
+                    let answer: &[u8] = match request.starts_with(b"GET /there ") {
+                        true => b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nhi",
+                        false => b"HTTP/1.1 302 Found\r\nLocation: /there\r\nContent-Length: 0\r\n\r\n",
+                    };
+                    if stream.write_all(answer).is_err() {
+                        break;
+                    }
+                }
+            });
+        }
+    });
+    url
+}
+
+#[test]
+fn redirects_are_followed_in_every_start() {
+    let dir = tempfile::tempdir().unwrap();
+    let names = [format!("one={}", redirecting()), format!("other={}", redirecting())];
+    let arguments = ["--follow", "--path", "/here", "--format", "json", "--no-store"];
+    let said = duel(dir.path(), &[&names[0], &names[1]], &arguments);
+    let report = json(&said);
+    let starts = report["duel"]["starts"].as_array().unwrap();
+    assert!(starts.len() >= 5, "{}", said.err);
+    for side in starts.iter().flat_map(|start| start["sides"].as_array().unwrap()) {
+        assert!(side["statuses"]["302"].as_u64() > Some(0), "{side}");
+        assert!(side["statuses"]["200"].as_u64() > Some(0), "{side}");
+    }
+}
+
+/// Redirects of paths that change are not asked for: the check before the first start says so.
+#[test]
+fn what_the_first_start_has_to_say_is_told_and_kept() {
+    let dir = tempfile::tempdir().unwrap();
+    let names = [format!("one={}", redirecting()), format!("other={}", redirecting())];
+    let arguments = ["--follow", "--path", "/here?{{seq}}", "--format", "json", "--no-store"];
+    let said = duel(dir.path(), &[&names[0], &names[1]], &arguments);
+    let report = json(&said);
+    let warnings = report["duel"]["warnings"].as_array().unwrap();
+    let told = "the redirects of 1 of the workload's requests are not followed";
+    let of_redirects = warnings.iter().filter(|it| it.as_str().unwrap().starts_with(told));
+    assert_eq!(of_redirects.count(), 1, "{warnings:?}: {}", said.err);
+    assert_eq!(said.err.matches(told).count(), 1, "{}", said.err);
+}
+
 #[test]
 fn answers_that_differ_are_said_before_any_figure() {
     let dir = tempfile::tempdir().unwrap();

@@ -12,7 +12,7 @@ use webstone_measure::slices::Slice;
 
 use super::order::Order;
 use super::side::Side;
-use super::{DuelJob, SideMeter, SideUse};
+use super::{DuelJob, Ending, SideMeter, SideUse};
 use crate::h1::pipeline::Pipelined;
 use crate::h1::session::Http1;
 use crate::h2::session::Http2;
@@ -46,7 +46,7 @@ struct Meeting {
 pub(super) fn run(
     job: &DuelJob,
     meter: &mut dyn SideMeter,
-    end: &AtomicBool,
+    end: &(dyn Fn() -> Ending + Sync),
     sink: &mut dyn FnMut(Slice),
 ) -> Result<Vec<Measured>, EngineError> {
     let seats = seats(job)?;
@@ -183,7 +183,7 @@ impl Meeting {
 struct Lead<'a> {
     job: &'a DuelJob,
     meter: &'a mut dyn SideMeter,
-    end: &'a AtomicBool,
+    end: &'a (dyn Fn() -> Ending + Sync),
     slices: Sender<Slice>,
     order: Order,
     begun_ns: u64,
@@ -191,7 +191,7 @@ struct Lead<'a> {
     opened_ns: Option<u64>,
     /// When the current slice began, and what its side had used by then.
     slice: (u64, SideUse),
-    /// What each side had used after its last slice.
+    /// What each side had used after its last slice, or when slices began to count.
     rested: Vec<SideUse>,
     error: Option<io::Error>,
 }
@@ -200,7 +200,7 @@ impl<'a> Lead<'a> {
     fn new(
         job: &'a DuelJob,
         meter: &'a mut dyn SideMeter,
-        end: &'a AtomicBool,
+        end: &'a (dyn Fn() -> Ending + Sync),
         slices: Sender<Slice>,
     ) -> Lead<'a> {
         let order = Order::new(job.seed, job.sides.len());
@@ -212,29 +212,41 @@ impl<'a> Lead<'a> {
 
     /// Announces whose turn it is, or that there are no more.
     fn call(&mut self, meeting: &Meeting) {
-        let now = now_ns();
+        let mut now = now_ns();
+        let ending = (self.end)();
         if self.order.is_between_rounds() {
             if self.opened_ns.is_none() && now >= self.begun_ns + self.job.warmup.as_nanos() as u64 {
-                self.opened_ns = Some(now);
+                now = self.open();
                 meeting.counts.store(true, SeqCst);
             }
             let is_long_enough =
                 self.opened_ns.is_some_and(|opened| now >= opened + self.job.duration.as_nanos() as u64);
-            if is_long_enough || self.end.load(SeqCst) {
+            if is_long_enough || ending == Ending::WithRound {
                 return meeting.turn.store(OVER, SeqCst);
             }
         }
-        if self.error.is_some() {
+        if self.error.is_some() || ending == Ending::WithSlice {
             return meeting.turn.store(OVER, SeqCst);
         }
         let turn = self.order.next_side();
         meeting.turn.store(turn, SeqCst);
-        self.slice = (now, self.meter.used(turn));
+        self.slice = (now, self.meter.before(turn));
+    }
+
+    /// Slices count from now on: what a side used in the warm-up belongs to none of them. Returns when.
+    fn open(&mut self) -> u64 {
+        self.meter.open();
+        for (side, rested) in self.rested.iter_mut().enumerate() {
+            *rested = self.meter.before(side);
+        }
+        let now = now_ns();
+        self.opened_ns = Some(now);
+        now
     }
 
     /// A slice is over on every thread.
     fn note(&mut self, meeting: &Meeting, turn: usize) {
-        let used = self.meter.used(turn);
+        let used = self.meter.after(turn);
         let (began_ns, before) = self.slice;
         let rested = std::mem::replace(&mut self.rested[turn], used);
         let mut slice = Slice {
@@ -297,4 +309,108 @@ where
     let backend = sys::Epoll::new(plan.receives_bodies())?;
     let shared = Arc::new(Shared::new(plan, u64::MAX, 1));
     Ok(Box::new(Worker::<_, L, P>::new(plan.clone(), shared, seat, backend, Observer::new(None, None))?))
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use webstone_workload::load::ConnectionPolicy;
+
+    use super::*;
+    use crate::simulated_tests::{Level, MS};
+
+    /// A side that uses a millisecond between any two readings; its whole use is known from the first on.
+    #[derive(Default)]
+    struct Working {
+        used_ns: u64,
+        is_open: bool,
+    }
+
+    impl Working {
+        fn used(&mut self) -> SideUse {
+            self.used_ns += MS;
+            SideUse { cpu_ns: Some(self.used_ns), ..SideUse::default() }
+        }
+    }
+
+    impl SideMeter for Working {
+        fn open(&mut self) {
+            self.is_open = true;
+        }
+
+        fn before(&mut self, _: usize) -> SideUse {
+            self.used()
+        }
+
+        fn after(&mut self, _: usize) -> SideUse {
+            self.used()
+        }
+    }
+
+    fn job() -> DuelJob {
+        let plan = Level::new(ConnectionPolicy::KeepAlive, &["/"], MS).job(1).plan;
+        DuelJob {
+            sides: vec![plan.clone(), plan],
+            clients: 1,
+            rate: None,
+            threads: 1,
+            seed: 1,
+            slice: Duration::from_millis(1),
+            drain: Duration::from_secs(1),
+            stays_awake: false,
+            warmup: Duration::ZERO,
+            duration: Duration::from_secs(3_600),
+        }
+    }
+
+    fn meeting() -> Meeting {
+        Meeting {
+            barrier: Barrier::new(1),
+            turn: AtomicUsize::new(OVER),
+            counts: AtomicBool::new(false),
+            parts: Mutex::new(Vec::new()),
+        }
+    }
+
+    /// Announces slices, which take no time, until there are no more, but at most `most`. Returns them.
+    fn announced(end: &(dyn Fn() -> Ending + Sync), most: usize) -> Vec<Slice> {
+        let (job, meeting, mut meter) = (job(), meeting(), Working::default());
+        let (slices, received) = channel();
+        let mut lead = Lead::new(&job, &mut meter, end, slices);
+        for _ in 0..most {
+            lead.call(&meeting);
+            match meeting.turn.load(SeqCst) {
+                OVER => break,
+                turn => lead.note(&meeting, turn),
+            }
+        }
+        drop(lead);
+        assert!(meter.is_open);
+        received.iter().collect()
+    }
+
+    #[test]
+    fn rest_is_known_from_the_first_slice_on() {
+        let slices = announced(&|| Ending::InTime, 4);
+        assert_eq!(slices.len(), 4);
+        for slice in &slices {
+            assert!(slice.cpu_ns == Some(MS) && slice.resting_cpu_ns >= Some(MS), "{slice:?}");
+        }
+    }
+
+    #[test]
+    fn a_start_ends_with_its_round_or_with_its_slice() {
+        let at = |count: usize, ending: Ending| {
+            let asked = AtomicUsize::new(0);
+            let end = move || match asked.fetch_add(1, SeqCst) {
+                before if before < count => Ending::InTime,
+                _ => ending,
+            };
+            announced(&end, 100).len()
+        };
+        assert_eq!(at(5, Ending::WithRound), 8, "a round has four slices");
+        assert_eq!(at(5, Ending::WithSlice), 5);
+        assert_eq!(at(0, Ending::WithRound), 0);
+    }
 }

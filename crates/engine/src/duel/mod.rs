@@ -12,7 +12,6 @@ mod side;
 mod tests;
 
 use std::sync::Arc;
-use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
 use webstone_measure::metrics::Measured;
@@ -57,21 +56,39 @@ pub struct SideUse {
     pub waited_ns: Option<u64>,
 }
 
-/// Reads what the contestants' processes have used. It is asked twice for each slice, so it must be quick.
+/// Reads what the contestants' processes have used. It is asked before and after each slice, so it must be quick.
 pub trait SideMeter: Send {
-    /// What side `side` has used so far.
-    fn used(&mut self, side: usize) -> SideUse;
+    /// The warm-up is over: slices count from now on.
+    fn open(&mut self);
+
+    /// What side `side` has used so far; it is about to have a slice, or rests.
+    fn before(&mut self, side: usize) -> SideUse;
+
+    /// What side `side` has used so far; a slice of it has just ended.
+    fn after(&mut self, side: usize) -> SideUse;
+}
+
+/// Whether a start ends before its time.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Ending {
+    /// It does not.
+    InTime,
+    /// With the current round, also in the warm-up.
+    WithRound,
+    /// With the current slice: the round is not whole.
+    WithSlice,
 }
 
 /// Runs the slices of one start, and returns what each side measured: counts and distributions of its slices, with the sum of their
-/// lengths as its window. Hands each measured slice to `sink` on the calling thread. `end` ends it after the current round. Blocks.
+/// lengths as its window. Hands each measured slice to `sink` on the calling thread. Before each slice `end` says whether it ends before its
+/// time. Blocks.
 ///
 /// # Errors
 /// A system call of the event loop failed, or a thread panicked. What `sink` has received by then is valid.
 pub fn run_duel(
     job: &DuelJob,
     meter: &mut dyn SideMeter,
-    end: &AtomicBool,
+    end: &(dyn Fn() -> Ending + Sync),
     sink: &mut dyn FnMut(Slice),
 ) -> Result<Vec<Measured>, EngineError> {
     lanes::run(job, meter, end, sink)

@@ -76,6 +76,26 @@ impl Elsewhere {
     }
 }
 
+/// Every contestant has its CPU time to itself: agents see whole processes.
+///
+/// # Errors
+/// Where agents of two contestants watch the same processes: each would have the CPU time of both.
+pub(super) fn apart(all: &[Elsewhere], contestants: &[Contestant]) -> Result<(), RunError> {
+    for (number, one) in all.iter().enumerate() {
+        for (other_number, other) in all[..number].iter().enumerate() {
+            if let Some(what) = other.agents.watch_the_same(&one.agents) {
+                let (first, second) = (&contestants[other_number].name, &contestants[number].name);
+                return Err(RunError::Refused {
+                    what: format!("{first} and {second}: {what}: each would have the CPU time of both"),
+                    hint: "serve them by processes of their own, or leave --server-agent out: rates are then compared"
+                        .to_owned(),
+                });
+            }
+        }
+    }
+    Ok(())
+}
+
 /// The part of a CPU time that is due to a side's requests, if the same server is also measured as its twin.
 fn share(used_ns: u64, side: &SideRun, twin: Option<&SideRun>) -> u64 {
     let (own, others) = (side.counts.succeeded, twin.map_or(0, |twin| twin.counts.succeeded));

@@ -1,7 +1,7 @@
 //! A duel: contestants are started together, get the same load in turns, are stopped and started again, until it is known how they differ.
 //!
 //! `contestants` says what words stand for, `revisions` builds those that are commits, `answers` compares what contestants answer before
-//! any load, `sides` has one of them while it is up. Slices are made by the engine (`webstone_engine::run_duel`), conclusions are drawn by
+//! any load, `starts` starts them and has the load made, `sides` has one of them while it is up. Slices are made by the engine (`webstone_engine::run_duel`), conclusions are drawn by
 //! `webstone_judge::duel`; `elsewhere` adds what agents saw on other hosts. The record is stored after every start, so that nothing
 //! measured is lost.
 
@@ -10,22 +10,20 @@ mod contestants;
 mod elsewhere;
 mod revisions;
 mod sides;
+mod starts;
 
 use std::path::PathBuf;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
-use std::time::{Duration, Instant, SystemTime};
+use std::time::{Instant, SystemTime};
 
-use webstone_engine::{DuelJob, Plan, run_duel};
-use webstone_judge::duel::{self, DuelJudgement};
+use webstone_judge::duel::DuelJudgement;
 use webstone_lab::environment::{self, Subject};
 use webstone_lab::interrupt::Interrupt;
 use webstone_lab::machine::{Root, cpus};
 use webstone_lab::priority::Raised;
-use webstone_lab::slice_meter::SliceMeter;
 use webstone_measure::slices::Slice;
 use webstone_measure::units::Nanos;
-use webstone_model::duel::{Contestant, DUEL_SCHEMA, DuelRecord, DuelSpec, DuelStart, SideRun};
+use webstone_model::duel::{Contestant, DUEL_SCHEMA, DuelRecord, DuelSpec};
 use webstone_model::event::Event;
 use webstone_model::record::{RunState, STAYS_AWAKE, Tool};
 use webstone_model::spec::RunSpec;
@@ -38,24 +36,13 @@ use crate::run::{RunBrief, RunError, RunSite, look};
 
 use contestants::ROUND_TRIPS_PER_SLICE;
 pub use contestants::{AskedContestant, Build, asked, watch};
-use elsewhere::Elsewhere;
-use sides::Up;
+use starts::Lab;
 
-/// A contestant has the load for at least this many mean response times before the next has its turn.
-const RESPONSES_PER_SLICE: u64 = 10;
-/// Longest slice.
-const SLICE_NS_MAX: u64 = 1_000_000_000;
-/// Warm-up of each contestant after a start: they take turns, and nothing counts yet.
-const WARMUP_EACH: Duration = Duration::from_millis(120);
-/// How long each contestant is tried to find the length of slices.
-const TRIAL_EACH: Duration = Duration::from_millis(100);
 /// Over a path, how long contestants may take to drain, beyond two round trips: TCP waits a second before it repeats a lost SYN, and
 /// then two.
 const PATH_DRAIN: Nanos = Nanos::from_secs(3);
 /// Over a path, each contestant has at least this many slices between two starts.
 const ROUNDS_PER_START: u64 = 5;
-/// The least time under load that is worth starting the contestants.
-const START_MIN: Duration = Duration::from_millis(700);
 
 /// How to hold a duel.
 #[derive(Clone, Debug)]
@@ -158,16 +145,19 @@ fn held(
         go_on(interrupt)?;
     }
     alike(&sides, &sites)?;
+    if let Some(twin) = sides.iter().position(|side| side.contestant.is_twin)
+        && !sides[0].spec.server.agents.is_empty()
+    {
+        // The first's processes, which its agents see.
+        sites[twin].found.processes = None;
+    }
     let raised = raise(options, &briefs, &sites);
     let mut record = begun(options, duel, &sides, &briefs, &sites, started);
     if let Some(raised) = &raised {
         record.environment.insert("priority.nice".to_owned(), raised.nice().into());
     }
     for warning in briefs.iter().flat_map(|brief| &brief.warnings) {
-        if !record.warnings.contains(warning) {
-            told(DuelNews::Warning(warning));
-            record.warnings.push(redaction::text(warning).text);
-        }
+        warn(&mut record, warning, told);
     }
     let mut store = match &options.runs_dir {
         Some(runs) => Some(DuelStore::create(runs, started, &mut record, options.derive)?),
@@ -204,25 +194,17 @@ fn held(
     Ok(DuelOutcome { record, path, error })
 }
 
-fn go_on(interrupt: &Interrupt) -> Result<(), RunError> {
-    if interrupt.count() > 0 { Err(RunError::Interrupted) } else { Ok(()) }
+/// Tells the user something once, and records it.
+fn warn(record: &mut DuelRecord, warning: &str, told: &mut dyn FnMut(DuelNews<'_>)) {
+    let warning = redaction::text(warning).text;
+    if !record.warnings.contains(&warning) {
+        told(DuelNews::Warning(&warning));
+        record.warnings.push(warning);
+    }
 }
 
-/// All contestants are asked in one version of HTTP, or it makes the difference.
-fn one_version(record: &mut DuelRecord, up: &[Up]) -> Result<(), RunError> {
-    let http = up[0].http();
-    if let Some(other) = up.iter().position(|side| side.http() != http) {
-        let why = |side: usize| {
-            let contestant = &record.contestants[side];
-            format!("{}: {}", contestant.name, contestant.http.as_deref().unwrap_or(up[side].http().name()))
-        };
-        return Err(RunError::Refused {
-            what: format!("client.http: `auto` is not the same for all: {}; {}", why(0), why(other)),
-            hint: "name the version with client.http".to_owned(),
-        });
-    }
-    record.spec.client.http = http;
-    Ok(())
+fn go_on(interrupt: &Interrupt) -> Result<(), RunError> {
+    if interrupt.count() > 0 { Err(RunError::Interrupted) } else { Ok(()) }
 }
 
 /// All contestants must get the same CPUs, or what differs is the machine.
@@ -317,259 +299,5 @@ fn begun(
             .collect(),
         environment: environment::gather(&Root::default(), subject),
         ..DuelRecord::default()
-    }
-}
-
-/// Everything that lasts through all starts.
-struct Lab<'a> {
-    options: &'a DuelOptions,
-    briefs: &'a mut [RunBrief],
-    sites: &'a mut [RunSite],
-    /// Whether the load generator's threads never sleep while a contestant has the load.
-    stays_awake: bool,
-    /// By contestant, if any has agents: they stay through all starts.
-    elsewhere: Vec<Elsewhere>,
-    began: Instant,
-    interrupt: &'a Arc<Interrupt>,
-}
-
-impl Lab<'_> {
-    fn starts(
-        &mut self,
-        record: &mut DuelRecord,
-        mut store: Option<&mut DuelStore>,
-        told: &mut dyn FnMut(DuelNews<'_>),
-    ) -> Result<(), RunError> {
-        let at_most = record.duel.at_most.as_duration();
-        let looks = duel::looks(record);
-        let mut length_of_start = Duration::ZERO;
-        loop {
-            let began = Instant::now();
-            let left = at_most.saturating_sub(self.began.elapsed());
-            let is_first = record.starts.is_empty();
-            if self.interrupt.count() > 0
-                || !is_first && left < START_MIN + length_of_start
-                || record.starts.len() >= duel::STARTS_MAX as usize
-            {
-                return Ok(());
-            }
-            let mut up = self.start_all(record, told)?;
-            if is_first {
-                self.greet(record, &up, told)?;
-                self.watch_elsewhere(record, told)?;
-            }
-            let left = at_most.saturating_sub(self.began.elapsed()).max(START_MIN);
-            let start = self.one_start(record, &mut up, left, told)?;
-            drop(up);
-            let is_whole = !start.slices.is_empty();
-            if is_whole {
-                record.starts.push(start);
-                if let Some(store) = &mut store {
-                    store.append(record)?;
-                }
-            }
-            // A contestant without a single answer gets none in more starts either.
-            let is_dead = record
-                .starts
-                .last()
-                .is_some_and(|start| start.sides.iter().any(|it| it.counts.succeeded == 0));
-            length_of_start = began.elapsed().saturating_sub(record.duel.restart_every.as_duration());
-            let judgement = duel::of(record);
-            told(DuelNews::Start(record, &judgement));
-            if is_dead || judgement.is_done() && looks.is_look(record.starts.len()) {
-                return Ok(());
-            }
-        }
-    }
-
-    /// Starts every contestant, each time beginning with another one.
-    fn start_all(
-        &mut self,
-        record: &mut DuelRecord,
-        told: &mut dyn FnMut(DuelNews<'_>),
-    ) -> Result<Vec<Up>, RunError> {
-        let count = self.briefs.len();
-        let number = record.starts.len();
-        let mut up: Vec<Option<Up>> = (0..count).map(|_| None).collect();
-        for turn in 0..count {
-            let side = (turn + number) % count;
-            let name = &record.contestants[side].name;
-            let named = |error: RunError| sides::named(name, error);
-            let start = (number, number == 0 && self.options.check_target);
-            let mut relay = Relay(told);
-            let started =
-                Up::start(&mut self.briefs[side], &mut self.sites[side], start, &mut relay, self.interrupt);
-            go_on(self.interrupt)?;
-            up[side] = Some(started.map_err(named)?);
-        }
-        let up: Vec<Up> = up.into_iter().flatten().collect();
-        if number == 0 {
-            for (contestant, up) in record.contestants.iter_mut().zip(&up) {
-                up.describe(contestant);
-            }
-            one_version(record, &up)?;
-        }
-        Ok(up)
-    }
-
-    /// What is done once, before anything is measured: answers are compared, and the length of slices is found.
-    fn greet(
-        &self,
-        record: &mut DuelRecord,
-        up: &[Up],
-        told: &mut dyn FnMut(DuelNews<'_>),
-    ) -> Result<(), RunError> {
-        told(DuelNews::Preparing("comparing what the contestants answer"));
-        record.differences = answers::compare(up, &self.briefs[0].workload, record.twin());
-        if self.options.fits_slices {
-            record.duel.slice = self.fitting_slice(record, up)?;
-        }
-        told(DuelNews::Answers(record));
-        Ok(())
-    }
-
-    /// Starts the agents, if contestants have any.
-    fn watch_elsewhere(
-        &mut self,
-        record: &mut DuelRecord,
-        told: &mut dyn FnMut(DuelNews<'_>),
-    ) -> Result<(), RunError> {
-        if self.briefs.iter().all(|brief| brief.spec.server.agents.is_empty()) {
-            return Ok(());
-        }
-        for (side, contestant) in record.contestants.iter_mut().enumerate() {
-            let version = &self.options.tool.version;
-            let mut relay = Relay(told);
-            let (agents, warnings) = Elsewhere::start(
-                &self.briefs[side],
-                &self.sites[side],
-                contestant,
-                version,
-                &mut relay,
-                self.interrupt,
-            )
-            .map_err(|error| sides::named(&contestant.name, error))?;
-            self.elsewhere.push(agents);
-            for warning in warnings {
-                told(DuelNews::Warning(&warning));
-                record.warnings.push(redaction::text(&warning).text);
-            }
-        }
-        Ok(())
-    }
-
-    /// Runs the warm-up, and then has agents read, so that they see all requests of the start that count.
-    fn open_elsewhere(&mut self, job: DuelJob) -> Result<DuelJob, RunError> {
-        let warmup = DuelJob { warmup: Duration::ZERO, duration: job.warmup, ..job.clone() };
-        let sides = job.sides.len();
-        let mut meter = SliceMeter::new((0..sides).map(|_| None));
-        run_duel(&warmup, &mut meter, &AtomicBool::new(false), &mut |_| {}).map_err(engine_failed)?;
-        let readings = self.elsewhere.iter_mut().map(|agents| agents.open(self.interrupt));
-        std::thread::sleep(readings.max().unwrap_or_default());
-        Ok(DuelJob { warmup: Duration::ZERO, ..job })
-    }
-
-    /// A slice that is long enough for the slowest contestant.
-    fn fitting_slice(&self, record: &DuelRecord, up: &[Up]) -> Result<Nanos, RunError> {
-        let job = self.job(record, up)?;
-        let each = TRIAL_EACH.max(job.slice) * up.len() as u32;
-        let job = DuelJob { warmup: each, duration: each, ..job };
-        let mut slowest_ns = 0;
-        let mut meter = SliceMeter::new(up.iter().map(|_| None));
-        let mut sink = |slice: Slice| {
-            let mean_ns = slice.response_ns.checked_div(slice.requests).unwrap_or(slice.took_ns);
-            slowest_ns = slowest_ns.max(mean_ns);
-        };
-        run_duel(&job, &mut meter, &AtomicBool::new(false), &mut sink).map_err(engine_failed)?;
-        let slice_ns = (slowest_ns * RESPONSES_PER_SLICE)
-            .clamp(record.duel.slice.0, SLICE_NS_MAX.max(record.duel.slice.0));
-        // To whole milliseconds: nobody needs more, and it reads better.
-        Ok(Nanos(slice_ns.div_ceil(1_000_000) * 1_000_000))
-    }
-
-    /// The slices of one start.
-    fn one_start(
-        &mut self,
-        record: &mut DuelRecord,
-        up: &mut [Up],
-        left: Duration,
-        told: &mut dyn FnMut(DuelNews<'_>),
-    ) -> Result<DuelStart, RunError> {
-        let job = self.job(record, up)?;
-        let length = job.duration.min(left);
-        let mut job = DuelJob { duration: length, ..job };
-        if !self.elsewhere.is_empty() {
-            job = self.open_elsewhere(job)?;
-        }
-        up.iter().for_each(Up::reset_memory);
-        let mut meter = SliceMeter::new(up.iter().map(Up::processes));
-        let end = AtomicBool::new(false);
-        let at_ns = self.began.elapsed().as_nanos() as u64;
-        let opened = Instant::now();
-        let mut slices = Vec::new();
-        let measured = run_duel(&job, &mut meter, &end, &mut |slice| {
-            slices.push(slice);
-            told(DuelNews::Slices(record, &slices));
-            if self.interrupt.count() > 0 {
-                end.store(true, Ordering::SeqCst);
-            }
-        })
-        .map_err(engine_failed)?;
-        for (contestant, up) in record.contestants.iter().zip(up.iter_mut()) {
-            if let Some(how) = up.exit() {
-                return Err(RunError::Refused {
-                    what: format!("{} ended under load: {how}", contestant.name),
-                    hint:
-                        "what was measured before is kept; start it by hand under the same load to see more"
-                            .to_owned(),
-                });
-            }
-        }
-        let of_side = |number: usize| slices.iter().filter(move |slice| slice.side as usize == number);
-        let sides = measured.into_iter().zip(up.iter()).enumerate();
-        let mut sides: Vec<SideRun> =
-            sides.map(|(number, (measured, up))| up.run(measured, of_side(number))).collect();
-        for (number, agents) in self.elsewhere.iter_mut().enumerate() {
-            let twin = record.twin().filter(|_| number == 0 && !record.contestants[0].is_started);
-            let twin = twin.map(|twin| sides[twin].clone());
-            if let Some(missing) =
-                agents.close(&mut sides[number], twin.as_ref(), opened.elapsed(), self.interrupt)
-            {
-                let name = &record.contestants[number].name;
-                let begin = format!("{name}: its agent saw no CPU time in a start: ");
-                if !record.warnings.iter().any(|warning| warning.starts_with(&begin)) {
-                    let warning = redaction::text(&format!("{begin}{missing}")).text;
-                    told(DuelNews::Warning(&warning));
-                    record.warnings.push(warning);
-                }
-            }
-        }
-        Ok(DuelStart { at_ns, sides, slices })
-    }
-
-    fn job(&self, record: &DuelRecord, up: &[Up]) -> Result<DuelJob, RunError> {
-        let duel = &record.duel;
-        let load = &self.briefs[0].effective.load;
-        let start = record.starts.len();
-        let plans: Result<Vec<Arc<Plan>>, _> = up.iter().map(|up| up.plan(start)).collect();
-        Ok(DuelJob {
-            sides: plans?,
-            clients: load.clients.0.first().copied().unwrap_or(1),
-            rate: load.rate.as_ref().and_then(|rates| rates.0.first().copied()),
-            threads: self.briefs[0].effective.generator.workers,
-            seed: self.options.spec.client.seed.wrapping_add(start as u64),
-            slice: duel.slice.as_duration(),
-            drain: duel.drain.as_duration(),
-            stays_awake: self.stays_awake,
-            warmup: WARMUP_EACH.max(duel.slice.as_duration()) * up.len() as u32,
-            duration: duel.restart_every.as_duration(),
-        })
-    }
-}
-
-fn engine_failed(error: webstone_engine::EngineError) -> RunError {
-    RunError::Refused {
-        what: format!("the load generator stopped: {error}"),
-        hint: "what was measured before is kept".to_owned(),
     }
 }

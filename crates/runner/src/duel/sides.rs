@@ -64,6 +64,11 @@ impl Up {
         }
     }
 
+    /// What the user should know of it.
+    pub(super) fn warnings(&self) -> &[String] {
+        &self.brief.warnings
+    }
+
     /// How it ended, if it did.
     pub(super) fn exit(&mut self) -> Option<String> {
         self.server.as_mut().and_then(|under_test| under_test.server.exit())
