@@ -23,9 +23,9 @@ pub const DUEL_SCHEMA: u32 = 1;
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(default, deny_unknown_fields)]
 pub struct DuelSpec {
-    /// It ends when the 95 % interval of the first figure reaches no further than this share to either side.
+    /// Without `fail_if` it ends when the 95 % interval of the first figure reaches no further than this share to either side.
     pub precision: f64,
-    /// It ends after this time at the latest.
+    /// It ends at the latest this long after the first start was ready for load.
     pub at_most: Nanos,
     /// How long a contestant has the load before it drains and the next has its turn.
     pub slice: Nanos,

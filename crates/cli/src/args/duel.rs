@@ -43,7 +43,8 @@ pub struct DuelArgs {
 
     /// End when the 95 % interval reaches no further than this to either side
     ///
-    /// Of the server's CPU time per request, where it can be seen, and otherwise of the rate.
+    /// Of the server's CPU time per request, where it can be seen, and otherwise of the rate, in open loop of the mean latency. With --fail-if
+    /// the duel ends when every condition is decided instead.
     ///
     /// Default: 1%. Example: --precision 0.5%
     #[arg(long, value_name = "PERCENT", help_heading = "Duel", value_parser = values::resolution)]
