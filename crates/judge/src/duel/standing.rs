@@ -119,7 +119,7 @@ fn falls_short(record: &DuelRecord, number: usize) -> Option<String> {
         format!(
             "cannot keep up: it took {} on average for the arrivals of {}, so latencies depend on the length of slices; \
              give a lower rate",
-            Nanos((took_ns as u64).div_ceil(100_000) * 100_000),
+            Nanos((took_ns as u64).div_ceil(100_000).saturating_mul(100_000)),
             record.duel.slice
         )
     })
