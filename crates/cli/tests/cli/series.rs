@@ -365,7 +365,19 @@ fn invalid_plans_are_refused_with_a_remedy() {
     fs::write(dir.path().join("shares.toml"), shares).unwrap();
     fs::write(dir.path().join("isapi.toml"), "[series]\ninterfaces = ['isapi']\n").unwrap();
     fs::write(dir.path().join("sizes.txt"), "/a 1\n").unwrap();
-    let cases: [(&[&str], &str); 16] = [
+    fs::write(dir.path().join("trace.toml"), "[generator]\ntrace = 1\n").unwrap();
+    let cases: [(&[&str], &str); 18] = [
+        (
+            &["servers", "reference", "-f", "trace.toml"],
+            "error: testbed file trace.toml, line 2: generator.trace: `1`, but a series shows no single exchanges\n\
+             hint: leave it out, or use `run`\n",
+        ),
+        (
+            &["servers", "reference", "--generator", "webstone agent", "--record-all", "all.tsv"],
+            "error: --record-all (generator.record_all): `all.tsv`, but each round of a series starts its load generators anew, \
+             whose files would begin again\n\
+             hint: leave it out, make the load from this host alone, or use `run`\n",
+        ),
         (
             &["servers", "--policies", "keep-alive"],
             "error: no server is given\n\

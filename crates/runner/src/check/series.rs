@@ -27,6 +27,7 @@ pub fn check(kind: Kind, asked: &Asked, matrix: &mut Matrix) -> Result<RunSpec, 
         spice(spec, matrix)?;
     }
     apart(kind, spec, matrix).map_err(placed)?;
+    by_rounds(spec).map_err(placed)?;
     // First under the series' name, with the server of its first cell; then every cell.
     let (found, _) = cells(kind, matrix, spec)?;
     let of = |part: &RunSpec| Asked { spec: part.clone(), ..asked.clone() };
@@ -36,6 +37,24 @@ pub fn check(kind: Kind, asked: &Asked, matrix: &mut Matrix) -> Result<RunSpec, 
         check_run(&of(&cell.spec)).map_err(|error| error.of_cell(&cell.name))?;
     }
     Ok(RunSpec { load: common.load, ..spec.clone() })
+}
+
+/// What rounds, each of which is a run of its own, cannot do.
+fn by_rounds(spec: &RunSpec) -> Result<(), SpecError> {
+    if spec.generator.trace > 0 {
+        let rule = format!("`{}`, but a series shows no single exchanges", spec.generator.trace);
+        return Err(SpecError::new("generator.trace", rule, "leave it out, or use `run`"));
+    }
+    match &spec.generator.record_all {
+        Some(path) if !spec.generators.is_empty() && spec.load.iterations > 1 => Err(SpecError::new(
+            "generator.record_all",
+            format!(
+                "`{path}`, but each round of a series starts its load generators anew, whose files would begin again"
+            ),
+            "leave it out, make the load from this host alone, or use `run`",
+        )),
+        _ => Ok(()),
+    }
 }
 
 /// What SPICE is by its definition: files first, and programs whose answers are as large as the files on average.
