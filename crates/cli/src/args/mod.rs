@@ -167,8 +167,8 @@ pub enum Command {
     /// Reads Common and Combined Log Format, JSON as nginx, Caddy, Traefik and Envoy write it, and W3C Extended (IIS, CloudFront), plain
     /// or gzip, in bounded memory. URLs become pages weighted by their hits. Lines that do not parse are counted and shown.
     ///
-    /// Sizes of W3C logs (sc-bytes) and nginx's $bytes_sent count header fields as well, and are not taken. Nor are
-    /// those of Debian's Apache httpd right, which look like any others: see --no-sizes.
+    /// Sizes of W3C logs (sc-bytes) and nginx's $bytes_sent count header fields as well, and are not taken. So do
+    /// those of Debian's Apache httpd, but they look like any others: leave them out with --no-sizes.
     Mine(MineArgs),
 
     /// List the stored runs, the newest first, or search for some

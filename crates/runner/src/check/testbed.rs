@@ -42,7 +42,7 @@ pub enum TestbedError {
 
 impl Testbed {
     /// Reads a file. Relative paths of files in it are relative to its directory; here they are relative to the working directory, as
-    /// are those of a testbed that comes by a pipe or on standard input.
+    /// are those of a file without a name, given as `/dev/stdin`.
     ///
     /// # Errors
     /// If it cannot be read, or is not a specification.
@@ -91,8 +91,8 @@ impl Testbed {
     }
 }
 
-/// Where the files of a testbed are looked for. A testbed on standard input, `/dev/stdin`, or from a shell, `<(…)`, has no
-/// directory of its own.
+/// Where the files of a testbed are looked for. One that is named by a descriptor, as the browser front gives it, has no directory of its
+/// own.
 fn directory(path: &Path) -> &Path {
     match ["/dev", "/proc"].iter().any(|of_kernel| path.starts_with(of_kernel)) {
         true => Path::new(""),
@@ -138,7 +138,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_testbed_from_a_pipe_has_the_working_directory() {
+    fn a_testbed_without_a_name_has_the_working_directory() {
         for (path, expected) in [
             ("/dev/stdin", ""),
             ("/proc/self/fd/3", ""),
