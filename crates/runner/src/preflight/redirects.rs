@@ -46,6 +46,8 @@ pub(crate) fn follow(
     let mut found = Redirects::default();
     // By everything that a request has of its own.
     let mut known: HashMap<(String, String), Steps> = HashMap::new();
+    // Before redirects add to them.
+    let named = spec.client.allow_hosts.clone();
     let mut pages = workload.pages.clone();
     let is_alone = matches!(&*workload.pages, [page] if page.files.len() == 1);
     for page in &mut pages {
@@ -63,7 +65,7 @@ pub(crate) fn follow(
                     let is_one_url = !file.url.contains("{{");
                     let steps = if is_one_url && (changes_nothing || is_alone) && file.detail.status.is_none()
                     {
-                        steps(spec, workload, targets, &aim, file, fetch)?
+                        steps(spec, workload, targets, &named, &aim, file, fetch)?
                     } else {
                         found.unasked += usize::from(file.detail.status.is_none());
                         Steps::default()
@@ -92,6 +94,7 @@ fn steps(
     spec: &mut RunSpec,
     workload: &Workload,
     targets: &[Target],
+    named: &[String],
     aim: &Aim<'_>,
     file: &FileRequest,
     fetch: &dyn Fetch,
@@ -124,7 +127,8 @@ fn steps(
         })?;
         let url = format!("{to}{to_path}");
         allow(spec, targets, &from, &to)?;
-        if server.scheme == Scheme::Https && to.scheme == Scheme::Http && !is_named(&run, &to) {
+        let leaves_tls = server.scheme == Scheme::Https && to.scheme == Scheme::Http;
+        if leaves_tls && !targets.contains(&to) && !is_named(named, &to) {
             keep_secret(&run, sent, &from, &to)?;
         }
         let method = detail.method.clone().unwrap_or_else(|| run.method.clone());
@@ -189,8 +193,8 @@ fn allow(spec: &mut RunSpec, targets: &[Target], from: &str, to: &Target) -> Res
 }
 
 /// Whether the user named a place that requests may go to.
-fn is_named(client: &ClientSpec, to: &Target) -> bool {
-    client.allow_hosts.iter().filter_map(|host| host.parse::<Place>().ok()).any(|place| place.covers(to))
+fn is_named(named: &[String], to: &Target) -> bool {
+    named.iter().filter_map(|host| host.parse::<Place>().ok()).any(|place| place.covers(to))
 }
 
 /// Refuses to send without TLS what was given for a server over TLS.
@@ -342,6 +346,12 @@ mod tests {
             spec.client.allow_hosts = vec!["a:8080".to_owned()];
             assert_eq!(followed(&site, &mut spec, &mut workload(&[&["/x"]])).unwrap().followed, 1);
         }
+        // What another file has allowed is not the user's word.
+        let mut other = spec(10);
+        other.target = vec!["https://a".to_owned()];
+        let mut files = workload(&[&["/x", "/x"]]);
+        files.pages[0].files[1].detail.headers.add("Authorization", "secret");
+        assert!(followed(&site, &mut other, &mut files).is_err());
         let mut plain = spec(10);
         plain.target = vec!["https://a".to_owned()];
         assert_eq!(followed(&site, &mut plain, &mut workload(&[&["/x"]])).unwrap().followed, 1);
