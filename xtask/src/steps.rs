@@ -204,11 +204,16 @@ pub fn tests(arguments: &[String]) -> Outcome {
         // Ten at a time, runs would take the CPUs from the tests that wait for them.
         command.env("WEBSTONE_PRIORITY", "normal");
         command.args(options.has("--ci").then_some("--locked"));
-        let report = target_directory().join("nextest").join(profile).join("junit.xml");
-        // Without a report of this run, the tests did not even compile.
+        // Nextest keeps reports with the workspace, wherever cargo builds (`store.dir`).
+        let report = root().join("target/nextest").join(profile).join("junit.xml");
         let _ = std::fs::remove_file(&report);
         let result = run(command, "read what it says above");
-        tally.add(&std::fs::read_to_string(&report).unwrap_or_default());
+        match std::fs::read_to_string(&report) {
+            Ok(junit) => tally.add(&junit),
+            Err(error) if result.is_ok() => return Err(file_failure(&report.display().to_string())(error)),
+            // The tests did not even compile.
+            Err(_) => {}
+        }
         outcome = outcome.and(result);
     }
     tally.skipped().for_each(|line| println!("{line}"));
