@@ -325,6 +325,7 @@ impl<B: Backend, L: Layer, P: Session> Worker<B, L, P> {
     }
 
     /// A client has ended its page: it takes the arrival that waits longest, or is free for the next.
+    #[inline(always)]
     pub(crate) fn client_is_free(&mut self, client: u32, now: u64) {
         let Some(pacer) = self.pacing.pacer.as_mut().filter(|_| self.stage != Stage::Draining) else {
             // Closed loop; or the level ends, and the client stops.

@@ -14,6 +14,7 @@ use crate::worker::{Stage, Worker};
 impl<B: Backend, L: Layer, P: Session> Worker<B, L, P> {
     /// Makes a client begin a page with its first file, or stop if no more pages are to begin. `intended_ns` is when an
     /// open loop's schedule starts the page; in closed loop it is now.
+    #[inline(always)]
     pub(crate) fn start_page(&mut self, client: u32, intended_ns: u64, now: u64) {
         if now >= self.rests_from_ns || !self.may_start_page() {
             self.clients[client].stop();
@@ -26,6 +27,7 @@ impl<B: Backend, L: Layer, P: Session> Worker<B, L, P> {
     }
 
     /// Continues with a client after one of its requests ended.
+    #[inline(always)]
     pub(crate) fn advance(&mut self, client: u32, now: u64) {
         let state = &self.clients[client];
         match state.doing {

@@ -15,6 +15,7 @@ const LINGER_NS: u64 = 2_000_000_000;
 
 impl<B: Backend, L: Layer, P: Session> Worker<B, L, P> {
     /// An exchange has its whole response. If it was the last in progress, decides what happens to its link.
+    #[inline(always)]
     pub(crate) fn part(&mut self, at: ExchangeId, ended: bool, now: u64) {
         let plan = &self.plan;
         let index = at.link;

@@ -173,7 +173,7 @@ impl<B: Backend, L: Layer, P: Session> Worker<B, L, P> {
 
     /// Passes bytes of the buffer to the session. Returns the slot whose answer they complete, if the link carries
     /// one at a time. If it carries many, each is finished as it becomes complete.
-    #[inline]
+    #[inline(always)]
     pub(crate) fn hear(
         &mut self,
         index: u32,

@@ -56,6 +56,7 @@ impl<B: Backend, L: Layer, P: Session> Worker<B, L, P> {
     }
 
     /// Sends a request on a link that is up.
+    #[inline(always)]
     pub(crate) fn send_request(&mut self, at: ExchangeId, now: u64) {
         let plan = &self.plan;
         let link = &mut self.links[at.link];

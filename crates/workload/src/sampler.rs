@@ -93,7 +93,7 @@ impl Sampler {
 
 /// A uniform integer below `bound`, without bias: D. Lemire, "Fast random integer generation in an interval", ACM
 /// TOMACS 29(1), 2019.
-#[inline]
+#[inline(always)]
 fn below(rng: &mut Xoshiro256PlusPlus, bound: u64) -> u64 {
     let mut product = u128::from(rng.next_u64()) * u128::from(bound);
     if (product as u64) < bound {
