@@ -86,7 +86,10 @@ pub(crate) struct Stat {
 impl Stat {
     /// `None` when there is no such process.
     pub(crate) fn read(root: &Root, pid: u32) -> Option<Stat> {
-        let stat = root.lossy_text(&format!("/proc/{pid}/stat"))?;
+        Stat::parse(&root.lossy_text(&format!("/proc/{pid}/stat"))?)
+    }
+
+    pub(crate) fn parse(stat: &str) -> Option<Stat> {
         // The second field is the name in parentheses, which may hold spaces and parentheses itself (proc(5)).
         let fields: Vec<&str> = stat[stat.rfind(')')? + 1..].split_whitespace().collect();
         // Numbers of proc_pid_stat(5); the third field is the first here.
@@ -98,6 +101,11 @@ impl Stat {
             of_children: CpuTime { user_ns: field(16)? * TICK_NS, system_ns: field(17)? * TICK_NS },
             threads: field(20)?,
         })
+    }
+
+    /// CPU time of the children that it has waited for, and of theirs, in whole ticks.
+    pub(crate) fn of_children_ns(&self) -> u64 {
+        self.of_children.whole()
     }
 
     /// CPU time of the process, and of the children that it has waited for. `scheduled_ns`: what its threads have run. Ticks

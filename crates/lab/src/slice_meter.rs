@@ -2,8 +2,8 @@
 //! processes, or by the control group that they have to themselves.
 //!
 //! Which processes and threads there are is looked up only now and then, after a slice: a process that began in between counts from its
-//! beginning, in that slice, because servers make processes for load. One that ended counts up to its last reading. A control group needs
-//! none of this: it forgets nothing.
+//! beginning, in that slice, because servers make processes for load. One that ended counts where its parent waited for it, in ticks;
+//! else up to its last reading. A control group needs none of this: it forgets nothing.
 
 use std::collections::BTreeMap;
 use std::fs::File;
@@ -14,6 +14,7 @@ use webstone_engine::{SideMeter, SideUse, process_cpu_ns};
 
 use crate::own_group;
 use crate::process_tree::ProcessTree;
+use crate::process_use::Stat;
 
 /// Processes and threads are looked up again after this many slices of a side.
 const SLICES_PER_LOOK: u32 = 5;
@@ -59,11 +60,38 @@ struct Processes {
     tree: ProcessTree,
     /// The group's account of CPU time, if there is one.
     group: Option<PathBuf>,
-    clocks: BTreeMap<u32, u64>,
+    clocks: BTreeMap<u32, Clock>,
+    /// What processes that were read had used when they ended: their parents' children have used it as well.
+    ended_ns: u64,
     /// By process and thread: its `schedstat`, and the time that it has waited.
     threads: BTreeMap<(u32, u32), (File, u64)>,
     slices: u32,
     used: SideUse,
+}
+
+/// A process when it was read last.
+struct Clock {
+    cpu_ns: u64,
+    /// Its `stat`, and what it says of the children that the process has waited for.
+    stat: Option<File>,
+    of_children_ns: u64,
+}
+
+impl Clock {
+    fn of(pid: u32, since: Since) -> Clock {
+        let stat = File::open(format!("/proc/{pid}/stat")).ok();
+        let new = Clock { cpu_ns: 0, stat, of_children_ns: 0 };
+        match new.read(pid).filter(|_| since == Since::Now) {
+            Some((cpu_ns, of_children_ns)) => Clock { cpu_ns, of_children_ns, ..new },
+            None => new,
+        }
+    }
+
+    /// `None`: it has ended.
+    fn read(&self, pid: u32) -> Option<(u64, u64)> {
+        let of_children_ns = self.stat.as_ref().and_then(of_children_ns).unwrap_or(self.of_children_ns);
+        Some((process_cpu_ns(pid)?, of_children_ns))
+    }
 }
 
 impl Processes {
@@ -76,6 +104,7 @@ impl Processes {
             tree,
             group,
             clocks: BTreeMap::new(),
+            ended_ns: 0,
             threads: BTreeMap::new(),
             slices: 0,
             used: SideUse::default(),
@@ -96,14 +125,7 @@ impl Processes {
     fn used(&mut self) -> SideUse {
         match &self.group {
             Some(path) => self.used.cpu_ns = group_ns(path).or(self.used.cpu_ns),
-            None => {
-                for (pid, last) in &mut self.clocks {
-                    if let Some(now) = process_cpu_ns(*pid) {
-                        *self.used.cpu_ns.get_or_insert(0) += now.saturating_sub(*last);
-                        *last = now;
-                    }
-                }
-            }
+            None => self.read_clocks(),
         }
         for (file, last) in self.threads.values_mut() {
             if let Some(now) = waited_ns(file) {
@@ -114,15 +136,33 @@ impl Processes {
         self.used
     }
 
+    fn read_clocks(&mut self) {
+        let mut of_children_ns = 0;
+        self.clocks.retain(|pid, last| {
+            let Some((cpu_ns, children_ns)) = last.read(*pid) else {
+                self.ended_ns += last.cpu_ns + last.of_children_ns;
+                return false;
+            };
+            *self.used.cpu_ns.get_or_insert(0) += cpu_ns.saturating_sub(last.cpu_ns);
+            of_children_ns += children_ns.saturating_sub(last.of_children_ns);
+            (last.cpu_ns, last.of_children_ns) = (cpu_ns, children_ns);
+            true
+        });
+        let known_ns = of_children_ns.min(self.ended_ns);
+        self.ended_ns -= known_ns;
+        if let Some(cpu_ns) = &mut self.used.cpu_ns {
+            *cpu_ns += of_children_ns - known_ns;
+        }
+    }
+
     fn look(&mut self, since: Since) {
         let present = self.tree.own();
-        self.clocks.retain(|pid, _| present.contains(pid));
+        self.clocks.retain(|pid, _| present.contains(pid) || process_cpu_ns(*pid).is_none());
         self.threads.retain(|(pid, _), (file, _)| present.contains(pid) && waited_ns(file).is_some());
         for pid in present {
-            self.clocks.entry(pid).or_insert_with(|| match since {
-                Since::Now => process_cpu_ns(pid).unwrap_or(0),
-                Since::ItsBeginning => 0,
-            });
+            if self.group.is_none() {
+                self.clocks.entry(pid).or_insert_with(|| Clock::of(pid, since));
+            }
             for name in self.tree.root.names(&format!("/proc/{pid}/task")) {
                 let Ok(thread) = name.parse() else { continue };
                 if self.threads.len() >= THREADS_MAX || self.threads.contains_key(&(pid, thread)) {
@@ -145,6 +185,13 @@ fn group_ns(path: &PathBuf) -> Option<u64> {
     usage.trim().parse::<u64>().ok().map(|us| us * 1_000)
 }
 
+/// What a process's `stat` says of the children that it has waited for.
+fn of_children_ns(stat: &File) -> Option<u64> {
+    let mut text = [0; 1024];
+    let length = stat.read_at(&mut text, 0).ok()?;
+    Some(Stat::parse(&String::from_utf8_lossy(&text[..length]))?.of_children_ns())
+}
+
 /// The second number of `schedstat`: time in the run queue.
 fn waited_ns(file: &File) -> Option<u64> {
     let mut text = [0; 96];
@@ -160,6 +207,7 @@ mod tests {
 
     use super::*;
     use crate::machine::Root;
+    use crate::process_use::TICK_NS;
 
     #[test]
     fn a_process_that_works_is_seen_within_a_slice_and_one_that_rests_is_not() {
@@ -227,5 +275,41 @@ mod tests {
         assert!(slice_ns >= begun_ns, "{slice_ns} and {begun_ns}");
         assert!(used.cpu_ns >= after.cpu_ns);
         assert!(opened.cpu_ns.unwrap_or(0) <= end - warm + enough / 2, "{opened:?}");
+    }
+
+    /// Of two processes that end before the slice does, the meter knows one, and has counted it until it ended.
+    #[test]
+    fn processes_that_end_in_a_slice_count_once() {
+        let mut command = Command::new("sh");
+        let works = "i=0; while [ $i -lt 100000 ]; do i=$((i+1)); done";
+        let script =
+            format!("sh -c 'read word; {works}' <&3 3<&- & read word; wait; sh -c '{works}'; read word");
+        let mut parent =
+            command.args(["-c", &format!("exec 3<&0; {script}")]).stdin(Stdio::piped()).spawn().unwrap();
+        let tree = ProcessTree::of(&Root::default(), parent.id());
+        let begun = Instant::now();
+        while tree.own().len() < 2 && begun.elapsed() < Duration::from_secs(60) {
+            std::thread::sleep(Duration::from_millis(5));
+        }
+        let used_ns = |of: fn(&Stat) -> u64| of(&Stat::read(&Root::default(), parent.id()).unwrap());
+        let mut meter = SliceMeter::new([Some(tree.clone())]);
+        let before = meter.before(0).cpu_ns.unwrap();
+        writeln!(parent.stdin.as_ref().unwrap(), "go\ngo").unwrap();
+        let mut last_ns = 0;
+        while begun.elapsed() < Duration::from_secs(60) {
+            std::thread::sleep(Duration::from_millis(20));
+            let children_ns = used_ns(Stat::of_children_ns);
+            let is_over = children_ns > 0 && children_ns == last_ns && tree.own().len() == 1;
+            last_ns = children_ns;
+            let _ = meter.before(0);
+            if is_over {
+                break;
+            }
+        }
+        let slice_ns = meter.after(0).cpu_ns.unwrap() - before;
+        drop(parent.stdin.take());
+        parent.wait().unwrap();
+        let tolerance = 3 * TICK_NS + last_ns / 10;
+        assert!(last_ns > 0 && slice_ns.abs_diff(last_ns) < tolerance, "{slice_ns} of {last_ns}");
     }
 }
