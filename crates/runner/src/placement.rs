@@ -163,16 +163,15 @@ fn within_quota(cpus: &Cpus, warnings: &mut Vec<String>) -> Vec<Vec<u32>> {
         "the control group grants {quota:.2} CPUs of the {allowed} allowed; {usable} used, and the kernel may still \
          pause the run when the quota is spent"
     ));
-    let mut cores = Vec::new();
-    let mut left = usable;
-    for core in &cpus.cores {
-        let taken: Vec<u32> = core.iter().copied().take(left).collect();
-        left -= taken.len();
-        cores.push(taken);
-        if left == 0 {
-            break;
-        }
+    // A quota is of CPU time, wherever it is used: two hardware threads of one core would only slow each other down.
+    let mut cores = vec![Vec::new(); cpus.cores.len()];
+    let threads = cpus.cores.iter().map(Vec::len).max().unwrap_or(0);
+    let by_thread = (0..threads).flat_map(|thread| (0..cores.len()).map(move |core| (core, thread)));
+    let usable_cpus = by_thread.filter_map(|(core, thread)| Some((core, *cpus.cores[core].get(thread)?)));
+    for (core, cpu) in usable_cpus.take(usable).collect::<Vec<_>>() {
+        cores[core].push(cpu);
     }
+    cores.retain(|core| !core.is_empty());
     cores
 }
 
@@ -388,6 +387,13 @@ mod tests {
         let placement = placed(&limited, ServerPlace::Ours, 0, "", "");
         assert_eq!((placement.server, placement.workers_cpus), (vec![0], vec![1]));
         assert!(placement.warnings[0].contains("2.50 CPUs of the 4"), "{:?}", placement.warnings);
+        let threads = cpus(&[&[0, 4], &[1, 5], &[2, 6], &[3, 7]]);
+        for (quota, server, workers) in [(2.9, "0", "1"), (4.0, "0-1", "2-3"), (6.0, "0-1,4-5", "2-3")] {
+            let placement =
+                placed(&Cpus { quota: Some(quota), ..threads.clone() }, ServerPlace::Ours, 0, "", "");
+            assert_eq!(cpu_list(&placement.server), server, "of {quota} CPUs");
+            assert_eq!(cpu_list(&placement.workers_cpus), workers, "of {quota} CPUs");
+        }
         let starved = Cpus { quota: Some(0.5), ..cpus(&[&[0], &[1]]) };
         assert_eq!(placed(&starved, ServerPlace::Ours, 0, "", "").workers_cpus, [0]);
     }
