@@ -4,14 +4,18 @@
 //! What changes the load, the rules by which an answer counts, or the machines, is not: a difference of the figures would
 //! be put down to the server.
 
+use std::collections::{BTreeMap, BTreeSet};
+
 use serde::Serialize;
 
+use webstone_measure::keys::{LevelKey, levels_named};
 use webstone_measure::metrics::WorkerUse;
 use webstone_measure::units::Nanos;
 use webstone_model::generators::GeneratorRecord;
-use webstone_model::record::{RunRecord, RunState, STAYS_AWAKE};
+use webstone_model::record::{IterationRecord, RunRecord, RunState, STAYS_AWAKE};
 use webstone_model::spec::{ClientSpec, LoadSpec, Logging, RunSpec};
 use webstone_workload::Fields;
+use webstone_workload::tls::TlsSpec;
 
 /// What a difference means for a comparison.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
@@ -71,7 +75,8 @@ const SERVER_HOST: [(&str, &str); 4] = [
 pub fn differences(baseline: &RunRecord, candidate: &RunRecord) -> Vec<Difference> {
     let mut found = Found(Vec::new());
     found.load(baseline, candidate);
-    found.clients(&baseline.spec.client, &candidate.spec.client);
+    found.each(of_clients(&baseline.spec.client), of_clients(&candidate.spec.client));
+    found.tls(baseline, candidate);
     found.machines(baseline, candidate);
     found.server(baseline, candidate);
     found.course(baseline, candidate);
@@ -105,19 +110,11 @@ impl Found {
             };
             self.check(Weight::Forbids, "workload", named(a), named(b));
         }
+        self.clients_at_rates(a, b);
         let (a, b) = (&a.spec.load, &b.spec.load);
         self.span("duration of a level", a.duration, b.duration);
         self.span("warm-up", a.warmup, b.warmup);
-        let pages = |pages: Option<u64>| pages.map_or("no limit".to_owned(), |pages| pages.to_string());
-        self.check(Weight::Forbids, "pages of a level", pages(a.pages), pages(b.pages));
-        let open_loop = |load: &LoadSpec| match load.rate {
-            Some(_) => {
-                format!("open, {} arrivals, when busy: {}", text(&load.arrivals), text(&load.when_busy))
-            }
-            None => "closed".to_owned(),
-        };
-        self.check(Weight::Forbids, "loop", open_loop(a), open_loop(b));
-        self.check(Weight::Noted, "order of iterations", text(&a.order), text(&b.order));
+        self.each(of_load(a), of_load(b));
     }
 
     fn span(&mut self, what: &str, a: Nanos, b: Nanos) {
@@ -126,56 +123,51 @@ impl Found {
         self.check(weight, what, a.to_string(), b.to_string());
     }
 
-    fn clients(&mut self, a: &ClientSpec, b: &ClientSpec) {
-        let policy = |client: &ClientSpec| {
-            let limit = client.requests_per_connection;
-            let limit = limit.map_or(String::new(), |limit| format!(", {limit} requests per connection"));
-            format!("{}{limit}", text(&client.connections))
-        };
-        type Part = fn(&ClientSpec) -> String;
-        let forbidding: [(&str, Part); 20] = [
-            ("files fetched at once", |client| client.parallel.to_string()),
-            ("protocol", |client| format!("HTTP/{}", text(&client.http))),
-            ("clients per connection", |client| client.clients_per_connection.to_string()),
-            ("requests in progress per connection", |client| client.pipeline.max(1).to_string()),
-            ("streams per connection", |client| {
-                client.streams.map_or("no limit".to_owned(), |most| most.to_string())
-            }),
-            ("HTTP/2 settings", |client| client.http2_settings.to_string()),
-            ("method", |client| client.method.clone()),
-            ("header fields", |client| listed(&client.headers)),
-            ("accepted codings", |client| client.accept_encoding.to_string()),
-            ("request body", |client| {
-                let bytes = client.body_base64.as_ref().map(ToString::to_string);
-                client.body.clone().or(bytes).unwrap_or_else(|| "none".to_owned())
-            }),
-            ("check of answers", |client| text(&client.check)),
-            ("expected statuses", |client| client.expect_status.to_string()),
-            ("redirects", |client| if client.follow > 0 { "followed" } else { "not followed" }.to_owned()),
-            ("connections end with a reset", |client| yes(client.reset)),
-            ("name resolution", |client| text(&client.resolve)),
-            ("Unix socket", |client| yes(client.unix_socket.is_some())),
-            ("proxy", |client| client.proxy.clone().unwrap_or_else(|| "none".to_owned())),
-            ("PROXY protocol", |client| {
-                client.proxy_protocol.map_or("none", |version| version.name()).to_owned()
-            }),
-            ("bandwidth of each client", |client| {
-                client.bandwidth.map_or("no limit".to_owned(), |line| line.in_words())
-            }),
-            ("think time", |client| {
-                client.think.map_or("the workload's".to_owned(), |think| think.to_string())
-            }),
-        ];
-        self.check(Weight::Forbids, "connection policy", policy(a), policy(b));
-        for (what, part) in forbidding {
-            self.check(Weight::Forbids, what, part(a), part(b));
+    /// The clients of each rate that both have. Levels of an open loop are found by their rate alone.
+    fn clients_at_rates(&mut self, a: &RunRecord, b: &RunRecord) {
+        let (ours, theirs) = (a.levels(), b.levels());
+        let mut differing: BTreeMap<(u32, u32), Vec<LevelKey>> = BTreeMap::new();
+        for (level, runs) in ours.iter().filter(|(level, _)| matches!(level, LevelKey::Rate(_))) {
+            let other = theirs.iter().find(|(other, _)| other == level);
+            let Some((one, other)) = runs.first().zip(other.and_then(|(_, runs)| runs.first())) else {
+                continue;
+            };
+            if one.clients != other.clients {
+                differing.entry((one.clients, other.clients)).or_default().push(*level);
+            }
         }
-        let timeouts = |client: &ClientSpec| {
-            format!("{}, {}, {}", client.connect_timeout, client.first_byte_timeout, client.request_timeout)
+        for ((one, other), levels) in differing {
+            let what = format!("clients at {}", levels_named(&levels));
+            self.check(Weight::Forbids, &what, one.to_string(), other.to_string());
+        }
+    }
+
+    fn each(&mut self, a: Vec<Fact>, b: Vec<Fact>) {
+        for ((weight, what, one), (_, _, other)) in a.into_iter().zip(b) {
+            self.check(weight, what, one, other);
+        }
+    }
+
+    /// Whether TLS is spoken, and how, where it is.
+    fn tls(&mut self, a: &RunRecord, b: &RunRecord) {
+        let schemes = [schemes(a), schemes(b)];
+        if schemes[0] != schemes[1] {
+            let [one, other] = schemes;
+            return self.check(Weight::Forbids, "scheme of the target", one, other);
+        }
+        let is_own = |record: &RunRecord| record.spec.target.is_empty();
+        let has_tls = |record: &RunRecord| is_own(record) && record.spec.server.tls.is_some();
+        if is_own(a) && is_own(b) {
+            let what = "the server that webstone starts has TLS";
+            self.check(Weight::Forbids, what, yes(has_tls(a)), yes(has_tls(b)));
+        }
+        let speaks = |record: &RunRecord| {
+            let did = |run: &IterationRecord| run.measured.handshakes.is_some();
+            has_tls(record) || record.iterations.iter().any(did)
         };
-        self.check(Weight::Noted, "timeouts", timeouts(a), timeouts(b));
-        self.check(Weight::Noted, "seed", a.seed.to_string(), b.seed.to_string());
-        self.check(Weight::Noted, "local addresses", format!("{:?}", a.source), format!("{:?}", b.source));
+        if schemes[0].contains("https") || speaks(a) || speaks(b) {
+            self.each(of_tls(&a.spec.client.tls), of_tls(&b.spec.client.tls));
+        }
     }
 
     fn machines(&mut self, a: &RunRecord, b: &RunRecord) {
@@ -193,7 +185,7 @@ impl Found {
             }
             match (one.and_then(|one| one.as_object()), other.and_then(|other| other.as_object())) {
                 (Some(one), Some(other)) => {
-                    let names: std::collections::BTreeSet<&String> = one.keys().chain(other.keys()).collect();
+                    let names: BTreeSet<&String> = one.keys().chain(other.keys()).collect();
                     for part in names {
                         let what = format!("{what}: {part}");
                         self.check(weight, &what, fact(one.get(part)), fact(other.get(part)));
@@ -267,6 +259,171 @@ impl Found {
     }
 }
 
+/// What a specification says of one thing: what a difference means, its name, and the value.
+type Fact = (Weight, &'static str, String);
+
+/// What of the load is compared as it is; spans of time, and the clients of an open loop, are not here. Taken apart without `..`, as
+/// below, so that a new key cannot be forgotten.
+fn of_load(load: &LoadSpec) -> Vec<Fact> {
+    let LoadSpec {
+        // Levels are compared where both have them.
+        clients: _,
+        rate,
+        arrivals,
+        when_busy,
+        duration: _,
+        warmup: _,
+        pages,
+        repetitions,
+        order,
+        // They decide how precise a figure is, not what it is of.
+        iterations: _,
+        drain: _,
+        retries: _,
+        aa: _,
+    } = load;
+    let open_loop = match rate {
+        Some(_) => format!("open, {} arrivals, when busy: {}", text(arrivals), text(when_busy)),
+        None => "closed".to_owned(),
+    };
+    let pages = pages.map_or("no limit".to_owned(), |pages| pages.to_string());
+    let repetitions = repetitions.map_or("drawn by weight".to_owned(), |times| format!("each {times} times"));
+    vec![
+        (Weight::Forbids, "pages of a level", pages),
+        (Weight::Forbids, "choice of pages", repetitions),
+        (Weight::Forbids, "loop", open_loop),
+        (Weight::Noted, "order of iterations", text(order)),
+    ]
+}
+
+fn of_clients(client: &ClientSpec) -> Vec<Fact> {
+    let ClientSpec {
+        connections,
+        requests_per_connection,
+        parallel,
+        http,
+        streams,
+        http2_settings,
+        quic_version,
+        clients_per_connection,
+        pipeline,
+        method,
+        headers,
+        accept_encoding,
+        body,
+        body_base64,
+        seed,
+        resolve,
+        unix_socket,
+        connect_to,
+        proxy_protocol,
+        // Never in a record.
+        reached: _,
+        source,
+        source_ports,
+        proxy,
+        // What the workload may do, not what it does.
+        allow_hosts: _,
+        allow_feeds: _,
+        bandwidth,
+        think,
+        connect_timeout,
+        first_byte_timeout,
+        request_timeout,
+        check,
+        expect_status,
+        follow,
+        reset,
+        // Only where TLS is spoken.
+        tls: _,
+    } = client;
+    let limit =
+        requests_per_connection.map_or(String::new(), |limit| format!(", {limit} requests per connection"));
+    let bytes = || body_base64.as_ref().map(ToString::to_string);
+    let routes: Vec<String> = connect_to.iter().map(ToString::to_string).collect();
+    let forbidding = [
+        ("connection policy", format!("{}{limit}", text(connections))),
+        ("files fetched at once", parallel.to_string()),
+        ("protocol", format!("HTTP/{}", text(http))),
+        ("version of QUIC", text(quic_version)),
+        ("clients per connection", clients_per_connection.to_string()),
+        ("requests in progress per connection", (*pipeline).max(1).to_string()),
+        ("streams per connection", or(streams.as_ref(), "no limit")),
+        ("HTTP/2 settings", http2_settings.to_string()),
+        ("method", method.clone()),
+        ("header fields", listed(headers)),
+        ("accepted codings", accept_encoding.to_string()),
+        ("request body", body.clone().or_else(bytes).unwrap_or_else(|| "none".to_owned())),
+        ("check of answers", text(check)),
+        ("expected statuses", expect_status.to_string()),
+        ("redirects", if *follow > 0 { "followed" } else { "not followed" }.to_owned()),
+        ("connections end with a reset", yes(*reset)),
+        ("name resolution", text(resolve)),
+        ("Unix socket", yes(unix_socket.is_some())),
+        ("proxy", or(proxy.as_ref(), "none")),
+        ("PROXY protocol", proxy_protocol.map_or("none", |version| version.name()).to_owned()),
+        ("bandwidth of each client", bandwidth.map_or("no limit".to_owned(), |line| line.in_words())),
+        ("think time", or(think.as_ref(), "the workload's")),
+    ];
+    let noted = [
+        ("timeouts", format!("{connect_timeout}, {first_byte_timeout}, {request_timeout}")),
+        ("seed", seed.to_string()),
+        ("routes of connections", if routes.is_empty() { "none".to_owned() } else { routes.join(", ") }),
+        ("local addresses", format!("{source:?}")),
+        ("local ports", or(source_ports.as_ref(), "chosen by the operating system")),
+    ];
+    let forbidding = forbidding.into_iter().map(|(what, value)| (Weight::Forbids, what, value));
+    forbidding.chain(noted.into_iter().map(|(what, value)| (Weight::Noted, what, value))).collect()
+}
+
+fn of_tls(tls: &TlsSpec) -> Vec<Fact> {
+    let TlsSpec {
+        versions,
+        ciphers,
+        groups,
+        verify,
+        cert,
+        alpn,
+        early_data,
+        resume,
+        // Files, and names that belong to a server, as its address does.
+        cacert: _,
+        pin: _,
+        key: _,
+        sni: _,
+        key_log: _,
+    } = tls;
+    let forbidding = [
+        ("TLS versions", names(versions)),
+        ("TLS cipher suites", names(ciphers)),
+        ("TLS groups", names(groups)),
+        ("certificates are verified", yes(*verify)),
+        ("client's certificate", yes(cert.is_some())),
+        (
+            "protocols offered (ALPN)",
+            if alpn.is_empty() { "that of HTTP".to_owned() } else { alpn.join(", ") },
+        ),
+        ("early data", yes(*early_data)),
+        ("resumed handshakes", resume.to_string()),
+    ];
+    forbidding.into_iter().map(|(what, value)| (Weight::Forbids, what, value)).collect()
+}
+
+/// The schemes of a target's URLs, each once.
+fn schemes(record: &RunRecord) -> String {
+    let of = |url: &str| url.split_once(':').map_or(String::new(), |(scheme, _)| scheme.to_lowercase());
+    let schemes: BTreeSet<String> = record.target.url.split(' ').map(of).collect();
+    schemes.into_iter().collect::<Vec<_>>().join(", ")
+}
+
+fn names(listed: &[impl ToString]) -> String {
+    listed.iter().map(ToString::to_string).collect::<Vec<_>>().join(", ")
+}
+
+fn or(value: Option<&impl ToString>, otherwise: &str) -> String {
+    value.map_or_else(|| otherwise.to_owned(), ToString::to_string)
+}
+
 /// CPUs of the server, as far as they are known; of several hosts, each host's.
 pub(crate) fn placed(record: &RunRecord) -> String {
     let of_hosts: Vec<String> = match &record.target.agents[..] {
@@ -326,3 +483,7 @@ fn listed(headers: &Fields) -> String {
     let all: Vec<String> = headers.iter().map(|(name, value)| format!("{name}: {value}")).collect();
     if all.is_empty() { "none".to_owned() } else { all.join(", ") }
 }
+
+#[cfg(test)]
+#[path = "comparable_tests.rs"]
+mod tests;
