@@ -20,6 +20,8 @@ mod levels;
 mod limit;
 mod reasons;
 mod rules;
+#[cfg(test)]
+mod search_tests;
 mod server_hosts;
 mod slowness;
 #[cfg(test)]

@@ -404,7 +404,9 @@ fn sought(record: &RunRecord, reasons: &mut Vec<Reason>) {
             | Cause::PathSaturated
             | Cause::Disturbed
             | Cause::Slowed
-            | Cause::Crowded => may_have_broken(),
+            | Cause::Crowded
+            | Cause::Unjudged
+            | Cause::Imprecise => may_have_broken(),
             // Arrivals that waited for a client, or found none, were the server's doing.
             Cause::RateMissed => may_have_broken() && unserved(run).is_empty(),
             Cause::ScheduleLag => {
@@ -412,7 +414,8 @@ fn sought(record: &RunRecord, reasons: &mut Vec<Reason>) {
                 let limit_s = shortest_s.unwrap_or(f64::INFINITY);
                 may_have_broken() && percent(lag_s, limit_s) > SCHEDULE_LAG_PERCENT_MAX
             }
-            _ => true,
+            // They are of the record, not of a load.
+            Cause::Incomplete | Cause::IdentityBroken | Cause::WindowsApart => true,
         }
     });
 }
