@@ -122,6 +122,11 @@ impl Metric {
         self.gate().is_none_or(|gate| gate.of_clients)
     }
 
+    /// Whether it is a time that clients wait; CPU time is not.
+    pub fn is_time_of_clients(self) -> bool {
+        self.quantity() == Quantity::Seconds && self.is_of_clients()
+    }
+
     /// The words for a better and a worse value.
     pub fn words(self) -> (&'static str, &'static str) {
         self.gate().map_or(("better", "worse"), |gate| gate.words)

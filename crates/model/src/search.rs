@@ -9,7 +9,7 @@ use crate::record::IterationRecord;
 use crate::spec::{Levels, LoadSpec};
 use crate::threshold::{GateError, Relation, Threshold, Thresholds};
 use webstone_measure::keys::LevelKey;
-use webstone_measure::metric::{Metric, Quantity};
+use webstone_measure::metric::Metric;
 use webstone_measure::rate::{Rate, RateProfile, Rates};
 
 /// When searching rates: what a level must keep besides the SLO. The verdict's limit for a missed rate is the same 1
@@ -177,10 +177,10 @@ impl SearchSpec {
         (load as f64 * longest).ceil()
     }
 
-    /// Upper limits of the SLO that are times, in seconds.
+    /// Upper limits of the SLO on times that clients wait, in seconds.
     pub fn times(&self) -> Vec<f64> {
         let is_time = |condition: &&Threshold| {
-            condition.metric().quantity() == Quantity::Seconds
+            condition.metric().is_time_of_clients()
                 && matches!(condition.relation(), Relation::Below | Relation::AtMost)
         };
         let conditions = self.conditions().unwrap_or_default();

@@ -8,7 +8,7 @@ use crate::verdict::{
     this_host, worth,
 };
 use webstone_measure::errors::ErrorClass;
-use webstone_measure::metric::{Metric, Quantity};
+use webstone_measure::metric::Metric;
 use webstone_model::record::{IterationRecord, RunRecord};
 use webstone_model::threshold::{Relation, Threshold};
 
@@ -163,7 +163,7 @@ fn is_broken_for_sure(condition: &Threshold, value: f64, run: &IterationRecord, 
     let open = open_loop.left_open + counts.left_open;
     let after = open_loop.queued + open_loop.skipped + counts.in_flight + open;
     let growth = after.saturating_sub(before) as f64 * 100.0;
-    condition.metric().quantity() == Quantity::Seconds
+    condition.metric().is_time_of_clients()
         && is_upper(condition)
         && growth > open_loop.planned as f64 * GROWTH_PERCENT_MAX
 }

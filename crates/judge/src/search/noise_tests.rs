@@ -205,6 +205,11 @@ fn what_no_disturbance_does_breaks_an_slo_however_noisy_it_was() {
     assert_eq!(shown(&waiting, [0.2, 0.0, 50.0], false), Ok(Shown::BrokenForSure));
     assert_eq!(shown(&waiting, [0.2, 0.0, 50.0], true), Err(Doubt::Disturbed));
     assert_eq!(shown(&waiting, [0.2, 0.0, 100.0], false), Ok(Shown::BrokenForSure), "half are not answered");
+    // A queue does not make a request cost more CPU time; what disturbs does.
+    let cpu = SearchSpec { slo: "server-cpu<1ms,offered>1%".to_owned(), ..spec() }.conditions().unwrap();
+    let noise = Noise { is_disturbed: true, may_limit: false };
+    let shown_of_cpu = doubt::of(&cpu, &[Some(0.002), Some(50.0)], &waiting, None, noise);
+    assert_eq!(shown_of_cpu, Err(Doubt::Disturbed));
     waiting.measured.open_loop.as_mut().unwrap().queued = 80;
     assert_eq!(shown(&waiting, [0.2, 0.0, 100.0], false), Err(Doubt::Disturbed));
     let stalled = webstone_measure::metrics::WorkerUse { stalled_ns_max: 200_000_000, ..Default::default() };

@@ -131,6 +131,9 @@ fn over_rates_the_load_must_be_given_and_clients_follow_littles_law() {
     let spec = of("med<20ms,p(99)<=200ms,max>9s");
     assert_eq!([1, 2000, 100_000].map(|load| spec.clients_at(load)), [10, 400, 1000]);
     assert_eq!(of("errors<1%").clients_at(2000), 100);
+    // Nor is CPU time.
+    assert_eq!(of("errors<1%,server-cpu<2ms,client-cpu<1s").clients_at(2000), 100);
+    assert_eq!(of("p(99)<=200ms,server-cpu<100us").times(), [0.2]);
     let given = SearchSpec { clients: Some(7), ..spec };
     assert_eq!((given.clients_at(1), given.clients_at(100_000)), (7, 7));
     assert_eq!(given.rate_at(1500).unwrap().to_string(), "1500");

@@ -176,7 +176,7 @@ pub struct Gate {
     pub differs: bool,
     /// Whether every comparison has it; otherwise only those that name it.
     pub compared: bool,
-    /// Whether it concerns clients; otherwise it concerns a machine, and a search cannot aim at it.
+    /// Whether it concerns clients; otherwise it concerns a machine.
     pub of_clients: bool,
     /// The words for a better and a worse value.
     pub words: (&'static str, &'static str),

@@ -4,7 +4,7 @@
 use crate::document::cell::Cell;
 use webstone_judge::search::{ConditionFound, Finding, LevelFound, LevelStanding};
 use webstone_judge::statistics::Method;
-use webstone_measure::metric::{Metric, Quantity};
+use webstone_measure::metric::Metric;
 use webstone_model::search::Over;
 use webstone_model::threshold::Thresholds;
 
@@ -70,12 +70,11 @@ pub(crate) fn metric_of(condition: &str) -> Option<Metric> {
     Some(condition.parse::<Thresholds>().ok()?.0.first()?.metric())
 }
 
-/// The first condition of the SLO that is a time against the load: a bar per level on a logarithmic scale, and the limit across all of
+/// The first condition of the SLO on how long clients wait: a bar per level on a logarithmic scale, and the limit across all of
 /// them. Nothing where the SLO has no such condition.
 pub(super) fn curve(over: Over, finding: &Finding) -> Option<Sheet> {
-    let is_time = |condition: &ConditionFound| {
-        metric_of(&condition.condition).is_some_and(|metric| metric.quantity() == Quantity::Seconds)
-    };
+    let is_time =
+        |condition: &ConditionFound| metric_of(&condition.condition).is_some_and(Metric::is_time_of_clients);
     let place = finding.levels.first()?.conditions.iter().position(is_time)?;
     let condition = &finding.levels[0].conditions[place];
     let time =
@@ -120,10 +119,11 @@ mod tests {
 
     #[test]
     fn the_curve_has_a_bar_a_level_and_the_limit_across() {
-        let spec = SearchSpec { slo: "errors<1%,p(99)<10ms".to_owned(), ..SearchSpec::over(Over::Clients) };
+        let slo = "errors<1%,server-cpu<1s,p(99)<10ms".to_owned();
+        let spec = SearchSpec { slo, ..SearchSpec::over(Over::Clients) };
         let mut search = Search::new(&spec).unwrap();
         for (load, p99) in [(1, Some(0.001)), (2, Some(0.010)), (4, Some(0.1)), (8, None)] {
-            search.observe(load, vec![Some(0.0), p99]);
+            search.observe(load, vec![Some(0.0), Some(0.5), p99]);
         }
         let options = Options { width: 40, charset: Charset::Ascii, ..Options::default() };
         let mut doc = Document::default();
