@@ -144,7 +144,9 @@ fn is_broken_for_sure(condition: &Threshold, value: f64, run: &IterationRecord, 
     if condition.metric() == Metric::ERRORS && is_upper(condition) {
         let errors = &run.measured.errors;
         let refusals = REFUSALS.iter().map(|class| errors.count(*class)).fold(0, u64::saturating_add);
-        return refusals > 0 && breaks(value * refusals as f64 / run.measured.counts.failed.max(1) as f64);
+        // Of all requests, as the error level is: the value may be the share of requests that hang, which a stall can make.
+        return refusals > 0
+            && breaks(refusals as f64 * 100.0 / run.measured.counts.error_base().max(1) as f64);
     }
     let Some(open_loop) = run.measured.open_loop.as_ref().filter(|_| !noise.may_limit && !saturated(run))
     else {

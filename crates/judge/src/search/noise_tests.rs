@@ -193,6 +193,12 @@ fn what_no_disturbance_does_breaks_an_slo_however_noisy_it_was() {
     let refusing = measured(true);
     assert_eq!(shown(&refusing, [0.2, 50.0, 100.0], true), Ok(Shown::BrokenForSure));
     assert_eq!(shown(&refusing, [0.2, 0.5, 100.0], true), Err(Doubt::Disturbed), "few are within the SLO");
+    // One answer that says no beside half of the load in requests that hang, which a stall makes.
+    let mut hanging = measured(true);
+    (hanging.measured.counts.succeeded, hanging.measured.counts.failed) = (999, 1);
+    hanging.measured.errors = Default::default();
+    hanging.measured.errors.add(webstone_measure::errors::ErrorClass::WrongStatus, example);
+    assert_eq!(shown(&hanging, [0.01, 50.0, 100.0], false), Err(Doubt::Disturbed));
     // Timeouts and resets are what a busy machine may make.
     let mut timeouts = measured(true);
     timeouts.measured.errors = Default::default();

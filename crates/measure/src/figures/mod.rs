@@ -89,9 +89,6 @@ impl Figures {
         let bits = measured.response_bytes.sum as f64 * 8.0;
         let pages_per_minute = ratio(counts.pages_completed as f64 * 60.0, seconds);
         let cpu_ns: f64 = measured.generator.workers.iter().map(|w| w.worked_ns() as f64).sum();
-        // One request per connection: WebStone's own denominator. With reuse there may be no connection at all.
-        let attempts = counts.connections.saturating_add(counts.connections_failed);
-        let error_base = attempts.max(counts.ended());
         let waits = &measured.unanswered;
         let mean = Mean::of_moments(&measured.response, &waits.response).unwrap_or_default();
         let mean_s = |answered, unanswered| {
@@ -105,7 +102,7 @@ impl Figures {
             connection_rate: ratio(counts.connections_answered as f64, seconds),
             request_rate: ratio(counts.succeeded as f64, seconds),
             error_rate: ratio(counts.failed as f64, seconds),
-            error_level_percent: ratio(counts.failed as f64 * 100.0, error_base as f64),
+            error_level_percent: ratio(counts.failed as f64 * 100.0, counts.error_base() as f64),
             latency_mean_s: to_seconds(mean.ns),
             latency_mean_is_at_least: mean.is_at_least,
             connect_mean_s: mean_s(&measured.connect, &waits.connect),

@@ -106,6 +106,12 @@ impl Counts {
         self.succeeded.saturating_add(self.failed)
     }
 
+    /// What the error level is a share of: connections, as in WebStone, or ended requests where connections are reused and there may be
+    /// fewer of them than errors.
+    pub fn error_base(&self) -> u64 {
+        self.connections.saturating_add(self.connections_failed).max(self.ended())
+    }
+
     /// All response bytes: heads, bodies and chunk framing.
     pub fn received_bytes(&self) -> u64 {
         self.head_bytes.saturating_add(self.body_bytes).saturating_add(self.framing_bytes)
