@@ -124,7 +124,8 @@ pub(super) fn of(
     }
     let requests = run.measured.counts.succeeded as f64;
     let too_few = |(condition, value): (&Threshold, &Option<f64>)| match condition.metric() {
-        Metric::Percentile(percentile) => {
+        // The maximum is one request by definition.
+        Metric::Percentile(percentile) if percentile < 100.0 => {
             // A server that answers nothing leaves no doubt.
             value.is_some() && is_upper(condition) && requests * (100.0 - percentile) / 100.0 < 1.0 - 1e-9
         }

@@ -405,6 +405,11 @@ fn only_a_broken_run_is_doubted_and_only_for_what_the_server_has_not_done() {
     assert_eq!(of(Some(0.06), &|run| missed(run, 100)), None, "the server was slow");
     assert_eq!(of(Some(0.06), &|run| run.measured.counts.succeeded = 99), Some(Doubt::TooFew));
     assert_eq!(of(Some(0.06), &|run| run.measured.counts.succeeded = 100), None);
+    let longest = spec("p(100)<50ms").conditions().unwrap();
+    let mut run = IterationRecord::default();
+    run.measured.counts.succeeded = 1_000;
+    let quiet = doubt::Noise::default();
+    assert_eq!(doubt::of(&longest, &[Some(0.06)], &run, None, quiet), Ok(Shown::Plain), "always one request");
     let run = IterationRecord::default();
     let noise = doubt::Noise { is_disturbed: true, may_limit: false };
     assert_eq!(doubt::of(&conditions, &[Some(0.06)], &run, None, noise), Err(Doubt::Disturbed));
