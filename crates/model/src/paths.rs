@@ -47,12 +47,25 @@ pub fn files(spec: &mut RunSpec) -> Vec<(&'static str, &mut String)> {
     found
 }
 
-/// Makes relative paths of files, which are relative to this directory, relative to the working directory.
+/// Makes relative paths of files, which are relative to this directory, relative to the working directory. Workloads are also keys of
+/// `series.pages`.
 pub fn below(spec: &mut RunSpec, directory: &Path) {
-    for (_, path) in files(spec) {
+    let move_below = |path: &mut String| {
         if !path.is_empty() && !path.starts_with('@') {
             *path = directory.join(&*path).to_string_lossy().into_owned();
         }
+    };
+    for (_, path) in files(spec) {
+        move_below(path);
+    }
+    if let Some(matrix) = &mut spec.series {
+        let moved = |(mut workload, pages): (String, u64)| {
+            if builtin(&workload).is_none() {
+                move_below(&mut workload);
+            }
+            (workload, pages)
+        };
+        matrix.pages = std::mem::take(&mut matrix.pages).into_iter().map(moved).collect();
     }
 }
 
@@ -65,7 +78,8 @@ mod tests {
         let text = "workload = 'standard'\nserver_config = ['etc/nginx.conf', '/etc/hosts']\n\
                     [client.tls]\ncacert = '../ca.pem'\nkey_log = 'keys'\n\
                     [server]\nprogram = 'nginx'\naccess_log = 'log'\nroot = 'www'\n\
-                    [series]\nworkloads = ['standard', './standard', 'spice-7', 'mine.toml']\nbuilds = ['nginx', 'old/nginx']\n";
+                    [series]\nworkloads = ['standard', './standard', 'spice-7', 'mine.toml']\nbuilds = ['nginx', 'old/nginx']\n\
+                    pages = { standard = 5, './standard' = 6, 'mine.toml' = 7 }\n";
         let mut spec: RunSpec = toml::from_str(text).unwrap();
         below(&mut spec, Path::new("beds"));
         let found: Vec<(&str, String)> =
@@ -80,6 +94,9 @@ mod tests {
             ("series.workloads", "beds/mine.toml"),
         ];
         assert_eq!(found, expected.map(|(key, path)| (key, path.to_owned())));
+        let pages: Vec<(String, u64)> = spec.series.clone().unwrap().pages.into_iter().collect();
+        let expected = [("beds/./standard", 6), ("beds/mine.toml", 7), ("standard", 5)];
+        assert_eq!(pages, expected.map(|(key, pages)| (key.to_owned(), pages)));
         assert_eq!(spec.server.program.as_deref(), Some("nginx"));
         assert_eq!(
             (spec.client.tls.key_log.as_deref(), spec.server.access_log.as_deref()),

@@ -122,6 +122,9 @@ fn of_series_with(
         matrix.dynamic_workloads = listed(workload);
         matrix.dynamic_workload = matrix.dynamic_workloads.is_empty().then(|| workload.clone());
     }
+    if args.workload.is_some() || args.matrix.dynamic_workload.is_some() {
+        matrix.drop_unused_pages(&spec.workload);
+    }
     let asked = Asked { spec, defaults, given: args.typed_keys(), testbed };
     let spec =
         check::series::check(kind, &asked, &mut matrix).map_err(|error| series_failure(&error, kind))?;

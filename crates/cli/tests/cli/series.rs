@@ -344,16 +344,18 @@ fn a_plan_is_shown_without_anything_run_and_its_file_is_the_same_plan() {
 #[test]
 fn a_flag_takes_the_place_of_what_a_file_varies() {
     let dir = tempfile::tempdir().unwrap();
-    let file = "[series]\nservers = [\"apache\"]\nresolve_names = [\"off\"]\nbuilds = [\"/bin/true\", \"/bin/false\"]\n";
+    let file = "[series]\nservers = [\"apache\"]\nresolve_names = [\"off\"]\nbuilds = [\"/bin/true\", \"/bin/false\"]\n\
+                workloads = [\"workout-0k\", \"transfer-2m\"]\npages = { transfer-2m = 10 }\n";
     fs::write(dir.path().join("matrix.toml"), file).unwrap();
     let cells = |flags: &[&str]| {
         let plan = webstone_in(dir.path(), &[&["servers", "-f", "matrix.toml", "--plan"], flags].concat());
         assert_eq!(plan.code, 0, "{}", plan.err);
         (plan.out.lines().count() - 1, plan.out.contains("names off"))
     };
-    assert_eq!(cells(&[]), (2, true));
-    assert_eq!(cells(&["--server-log", "access.log", "--server-resolve-names"]), (2, false));
-    assert_eq!(cells(&["--server-program", "/bin/true"]), (1, true));
+    assert_eq!(cells(&[]), (4, true));
+    assert_eq!(cells(&["--server-log", "access.log", "--server-resolve-names"]), (4, false));
+    assert_eq!(cells(&["--server-program", "/bin/true"]), (2, true));
+    assert_eq!(cells(&["--workload", "workout-0k"]), (2, true));
 }
 
 #[test]
