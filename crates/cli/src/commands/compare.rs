@@ -156,7 +156,7 @@ fn judged(comparison: &Comparison, force: bool) -> Result<Exit, Failure> {
         Some(gate) => {
             let level = gate.level;
             Err(Failure::failed(format!("--fail-if: `{}` cannot be judged at {level}", gate.condition)).hint(
-                "an interval needs two iterations of each run, and must be narrower than its value: measure with -i 3 or more \
+                "to pass takes three iterations of each run, and intervals narrower than their values: measure with -i 3 or more \
                  while no other program runs, or ignore intervals with --fail-when measured",
             ))
         }

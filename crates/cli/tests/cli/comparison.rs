@@ -188,7 +188,7 @@ fn one_iteration_is_not_enough() {
     assert_eq!(said.code, 1);
     assert!(
         said.err.contains(
-            "error: --fail-if: `rate<-3%` cannot be judged at 2 clients\nhint: an interval needs two iterations"
+            "error: --fail-if: `rate<-3%` cannot be judged at 2 clients\nhint: to pass takes three iterations"
         ),
         "{}",
         said.err

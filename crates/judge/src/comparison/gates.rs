@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::judging::holm;
+use super::judging::{ITERATIONS_MIN, holm};
 use super::{Candidate, LevelComparison, Row};
 use crate::statistics::Interval;
 use webstone_measure::keys::LevelKey;
@@ -33,8 +33,8 @@ pub enum GateResult {
     Passed,
     /// It is met.
     Failed,
-    /// There is no interval to tell from, no value, an interval that is wider than its value, or noise without bound that may have made
-    /// the change.
+    /// There is no interval to tell from, no value, an interval that is wider than its value, noise without bound that may have made
+    /// the change, or one of the two has too few iterations to tell that it is not met.
     CannotTell,
 }
 
@@ -90,7 +90,10 @@ fn one(condition: &FailIf, fail_when: FailWhen, candidates: &[Candidate]) -> Vec
         .map(|(record, level, row)| {
             let shown = row.change.as_ref().and_then(|_| shown.next());
             let failed = match fail_when {
-                FailWhen::Shown => shown.filter(|_| !row.is_inconclusive() && !may_be_noise(condition, row)),
+                FailWhen::Shown => shown
+                    .filter(|_| !row.is_inconclusive() && !may_be_noise(condition, row))
+                    // Two iterations can show a change, not that there is none.
+                    .filter(|failed| *failed || row.fewest_iterations() >= ITERATIONS_MIN),
                 FailWhen::Measured => row.point().map(|point| condition.holds(point)),
                 FailWhen::Possible => row.change.map(|change| {
                     let (low, high) = row.ends(&change);

@@ -209,6 +209,11 @@ impl Row {
         !self.metric.differs() && (is_wide(&self.baseline.samples) || is_wide(&self.candidate.samples))
     }
 
+    /// Iterations of the one of the two that has fewer.
+    pub(crate) fn fewest_iterations(&self) -> usize {
+        self.baseline.samples.len().min(self.candidate.samples.len())
+    }
+
     /// Whether a difference can be found at all: not in what was not measured, nor where all values are equal, as without any errors.
     fn can_differ(&self) -> bool {
         self.change.is_some_and(|change| (change.point, change.low, change.high) != (0.0, 0.0, 0.0))
@@ -277,7 +282,7 @@ pub(super) fn judge(candidates: &mut [Candidate]) {
 
 /// What is said of a row in which no difference is shown.
 fn unshown(row: &Row) -> (Finding, Option<Why>) {
-    let fewest = row.baseline.samples.len().min(row.candidate.samples.len());
+    let fewest = row.fewest_iterations();
     let (finding, why) = match &row.change {
         None if fewest == 0 => (Finding::CannotTell, Why::NotMeasured),
         None if fewest < 2 => (Finding::CannotTell, Why::TooFewIterations),
