@@ -60,6 +60,7 @@ fn account(report: &MineReport) -> Vec<String> {
         report.elsewhere,
         "for other hosts (http://host/…, //host/…), left out: load goes to the target only".to_owned(),
     );
+    row(report.timeless, "hits without a time: pages of their own".to_owned());
     row(report.overflow, "of URLs beyond the limit of memory".to_owned());
     row(report.overflow_files, "in pages beyond the limit of memory".to_owned());
     row(report.tail_hits, format!("of {} rarer pages that were left out (--pages)", report.tail_pages));
@@ -82,8 +83,15 @@ mod tests {
 
     #[test]
     fn every_line_is_accounted_for() {
-        let mut report =
-            MineReport { lines: 10, hits: 4, urls: 2, pages: 2, not_modified: 1, ..MineReport::default() };
+        let mut report = MineReport {
+            lines: 10,
+            hits: 4,
+            urls: 2,
+            pages: 2,
+            not_modified: 1,
+            timeless: 4,
+            ..MineReport::default()
+        };
         report.other_statuses.insert(404, 3);
         report.other_methods.insert("POST".into(), 2);
         assert_eq!(
@@ -93,6 +101,7 @@ mod tests {
                 "           1 answered 304 (the client's copy was good)",
                 "           3 answered otherwise (404: 3)",
                 "           2 of other methods (POST: 2)",
+                "           4 hits without a time: pages of their own",
             ]
         );
     }

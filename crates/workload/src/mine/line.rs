@@ -161,9 +161,14 @@ fn status_and_size(text: &[u8]) -> Option<(u16, Option<u64>)> {
     }
 }
 
-/// A whole number of at most 18 digits: no overflow, and no file has more bytes.
+/// A whole number of at most 18 digits: no file has more bytes.
 pub(super) fn number(digits: &[u8]) -> Option<u64> {
-    let is_number = (1..=18).contains(&digits.len()) && digits.iter().all(u8::is_ascii_digit);
+    number_within(digits, 18)
+}
+
+/// A whole number of at most this many digits, no more than 19: there is no overflow.
+fn number_within(digits: &[u8], most: usize) -> Option<u64> {
+    let is_number = (1..=most).contains(&digits.len()) && digits.iter().all(u8::is_ascii_digit);
     is_number.then(|| digits.iter().fold(0, |number, digit| number * 10 + u64::from(digit - b'0')))
 }
 
@@ -171,7 +176,8 @@ pub(super) fn number(digits: &[u8]) -> Option<u64> {
 pub(super) fn seconds(time: &[u8]) -> Option<i64> {
     // Seconds with a fraction, as Caddy writes them and nginx's $msec.
     let whole = time.split(|byte| *byte == b'.').next().unwrap_or_default();
-    if let Some(seconds) = number(whole) {
+    // Nanoseconds since 1970 have 19 digits.
+    if let Some(seconds) = number_within(whole, 19) {
         // Or milliseconds, or finer.
         let in_seconds = std::iter::successors(Some(seconds), |fine| Some(fine / 1000));
         return in_seconds.into_iter().find(|seconds| *seconds < 100_000_000_000).map(u64::cast_signed);
@@ -387,12 +393,20 @@ mod tests {
             ("971211336", 971_211_336),
             ("971211336.25", 971_211_336),
             ("971211336250", 971_211_336),
+            ("971211336250000000", 971_211_336),
+            ("1760104536250000000", 1_760_104_536),
+            ("1760104536250000.5", 1_760_104_536),
         ] {
             assert_eq!(seconds(time.as_bytes()), Some(expected), "{time}");
         }
-        for time in
-            ["", "10/Foo/2000:13:55:36 -0700", "10/Oct/2000", "2000-10-10", "10/Oct/2000:13:55:36 -07"]
-        {
+        for time in [
+            "",
+            "99999999999999999999",
+            "10/Foo/2000:13:55:36 -0700",
+            "10/Oct/2000",
+            "2000-10-10",
+            "10/Oct/2000:13:55:36 -07",
+        ] {
             assert_eq!(seconds(time.as_bytes()), None, "{time}");
         }
     }

@@ -95,6 +95,8 @@ struct State {
     scratch: Vec<u8>,
     /// The columns of a W3C log, as its last `#Fields:` names them, and room for what its lines are put together in.
     columns: Option<w3c::Columns>,
+    /// The day that a W3C log says it is of.
+    day: Option<w3c::Day>,
     columns_scratch: [Vec<u8>; 2],
     /// The last time, as text and in seconds: consecutive lines usually have the same.
     time: (Vec<u8>, Option<i64>),
@@ -109,6 +111,7 @@ impl Miner {
             sessions: Sessions::default(),
             scratch: Vec::new(),
             columns: None,
+            day: None,
             columns_scratch: Default::default(),
             time: (Vec::new(), None),
             report: MineReport::default(),
@@ -121,6 +124,7 @@ impl Miner {
         self.end_line();
         self.source = source.to_owned();
         self.state.columns = None;
+        self.state.day = None;
         self.state.sessions.begin();
         self.line = 0;
     }
@@ -234,7 +238,8 @@ impl State {
             return line::parse(line).map(|parsed| self.count(&parsed, options));
         };
         let mut scratch = std::mem::take(&mut self.columns_scratch);
-        let counted = columns.parse(line, &mut scratch).map(|parsed| self.count(&parsed, options));
+        let parsed = columns.parse(line, self.day.as_ref(), &mut scratch);
+        let counted = parsed.map(|parsed| self.count(&parsed, options));
         self.columns_scratch = scratch;
         counted
     }
@@ -244,6 +249,8 @@ impl State {
         if let Some(columns) = w3c::fields(line) {
             self.columns = None;
             self.columns = Some(columns?);
+        } else if let Some(day) = w3c::day(line) {
+            self.day = Some(day);
         } else if !DIRECTIVES.iter().any(|name| line[1..].starts_with(name)) {
             return Err(LineFault::Comment);
         }
@@ -277,6 +284,7 @@ impl State {
             if self.time.0 != line.time {
                 self.time = (line.time.to_vec(), line::seconds(line.time));
             }
+            report.timeless += u64::from(self.time.1.is_none());
             self.sessions.hit(line.client, self.time.1, file, target::is_document(&url), options.urls_max);
         }
     }

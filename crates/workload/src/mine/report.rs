@@ -46,6 +46,8 @@ pub struct MineReport {
     pub elsewhere: u64,
     /// GETs answered 200 for new URLs after the limit of distinct URLs was reached.
     pub overflow: u64,
+    /// With sessions: hits without a time that can be read. Each is a page of its own.
+    pub timeless: u64,
     /// With sessions: hits in new pages after the limit of distinct pages was reached.
     pub overflow_files: u64,
     /// Distinct URLs.

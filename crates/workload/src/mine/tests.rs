@@ -187,6 +187,26 @@ fn sessions_become_pages() {
 }
 
 #[test]
+fn sessions_are_found_by_the_date_of_the_log_and_by_nanoseconds() {
+    let of = |log: &str| {
+        let outcome = mined(log.as_bytes(), MineOptions { sessions: true, ..MineOptions::default() });
+        let files = outcome.workload.pages.iter().map(|page| page.files.len()).collect::<Vec<_>>();
+        (files, outcome.report.timeless)
+    };
+    let columns = "#Fields: time c-ip cs-method cs-uri-stem sc-status\n";
+    let lines = "13:55:36 192.0.2.1 GET /index.html 200\n13:55:37 192.0.2.1 GET /logo.gif 200\n";
+    assert_eq!(of(&format!("#Date: 2025-10-10 13:55:36\n{columns}{lines}")), (vec![2], 0));
+    // Without the day nothing is known of the time, and that is told.
+    assert_eq!(of(&format!("{columns}{lines}")), (vec![1, 1], 2));
+    assert_eq!(of(&format!("#Date: yesterday, 13:55\n{columns}{lines}")), (vec![1, 1], 2));
+    let json = |ns: u64, url: &str| {
+        format!("{{\"time\":{ns},\"client\":\"a\",\"method\":\"GET\",\"uri\":\"{url}\",\"status\":200}}\n")
+    };
+    let start = 1_760_104_536_250_000_000;
+    assert_eq!(of(&[json(start, "/"), json(start + 300_000_000, "/logo.gif")].concat()), (vec![2], 0));
+}
+
+#[test]
 fn the_order_of_logs_changes_no_page() {
     let log = |second: u32| {
         let of = |after: u32, url| line("a", second + after, "GET", url, 200, "10");

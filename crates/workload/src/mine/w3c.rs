@@ -34,11 +34,27 @@ pub(super) fn fields(directive: &[u8]) -> Option<Result<Columns, LineFault>> {
     Some(columns().ok_or(LineFault::NoColumns))
 }
 
+/// A day as logs have it, `2025-10-10`.
+pub(super) type Day = [u8; 10];
+
+/// The day that `#Date:` names: that of the lines below it, where they have a time and no date. `None` for other directives, and for
+/// what is not a day.
+pub(super) fn day(directive: &[u8]) -> Option<Day> {
+    let text = directive.strip_prefix(b"#Date:")?.trim_ascii_start();
+    let day: Day = text.get(..10)?.try_into().ok()?;
+    let is_day = day.iter().enumerate().all(|(place, byte)| match place {
+        4 | 7 => *byte == b'-',
+        _ => byte.is_ascii_digit(),
+    });
+    is_day.then_some(day)
+}
+
 impl Columns {
-    /// Reads a line. `scratch` is room for what must be put together.
+    /// Reads a line. `day` is that of the log, and `scratch` room for what must be put together.
     pub(super) fn parse<'a>(
         &self,
         line: &'a [u8],
+        day: Option<&Day>,
         scratch: &'a mut [Vec<u8>; 2],
     ) -> Result<LogLine<'a>, LineFault> {
         let separator = if line.contains(&b'\t') { b'\t' } else { b' ' };
@@ -56,7 +72,8 @@ impl Columns {
             target.extend_from_slice(query);
         }
         time.clear();
-        if let (Some(date), Some(of_day)) = (given(self.date), given(self.time)) {
+        let date = given(self.date).or(day.map(Day::as_slice));
+        if let (Some(date), Some(of_day)) = (date, given(self.time)) {
             time.extend_from_slice(&[date, b" ", of_day].concat());
         }
         Ok(LogLine {
@@ -79,7 +96,7 @@ mod tests {
     fn shown(header: &str, line: &str) -> Result<(String, String, u16, Option<i64>), LineFault> {
         let mut scratch = [Vec::new(), Vec::new()];
         let columns = fields(header.as_bytes()).unwrap()?;
-        let line = columns.parse(line.as_bytes(), &mut scratch)?;
+        let line = columns.parse(line.as_bytes(), None, &mut scratch)?;
         let text = |bytes: &[u8]| String::from_utf8(bytes.to_vec()).unwrap();
         Ok((text(line.client), text(line.target), line.status, seconds(line.time)))
     }
