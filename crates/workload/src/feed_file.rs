@@ -13,14 +13,19 @@ pub(super) fn parse(bytes: &[u8], columns: Option<Vec<String>>) -> Result<Feed, 
     let mut feed = Feed { columns: columns.unwrap_or_default(), ..Feed::default() };
     let mut line = 1;
     while !rest.is_empty() {
+        // A blank line is no value, not even in a file of one column: there an empty one is `""`.
+        let (first, after) = rest.split_once('\n').unwrap_or((rest, ""));
+        if first.trim_end_matches('\r').is_empty() {
+            (rest, line) = (after, line + 1);
+            continue;
+        }
         let (row, lines, after) = record(rest).map_err(|what| format!("{line}: {what}"))?;
         rest = after;
-        let blank = row.len() == 1 && row[0].is_empty();
         if feed.columns.is_empty() {
             feed.columns = row;
         } else if row.len() == feed.columns.len() {
             feed.rows.push(row);
-        } else if !blank {
+        } else {
             return Err(format!("{line}: found {} values, expected {}", row.len(), feed.columns.len()));
         }
         line += lines;
@@ -78,6 +83,21 @@ mod tests {
         assert_eq!(feed.rows, [["ann", "a \"b\", c"], ["bob", "two\nlines"], ["", ""]]);
         let named = parse(b"1,2\n3,4", Some(vec!["a".into(), "b".into()])).unwrap();
         assert_eq!(named.rows, [["1", "2"], ["3", "4"]]);
+    }
+
+    #[test]
+    fn a_blank_line_is_no_value_of_a_single_column() {
+        let rows = |text: &str| {
+            let feed = parse(text.as_bytes(), None).unwrap();
+            assert_eq!(feed.columns, ["name"], "{text:?}");
+            feed.rows.into_iter().flatten().collect::<Vec<_>>()
+        };
+        assert_eq!(rows("name\nann\n\nbob\n\n"), ["ann", "bob"]);
+        assert_eq!(rows("\r\nname\r\nann\r\n\r\n\r\nbob\r\n\r"), ["ann", "bob"]);
+        assert_eq!(rows("name\nann\n\"\"\nbob"), ["ann", "", "bob"]);
+        assert_eq!(rows("name\n\"a\n\nb\"\n"), ["a\n\nb"]);
+        let error = parse(b"name\n\n\nann,1\n", None).unwrap_err();
+        assert!(error.starts_with("4: found 2 values"), "{error}");
     }
 
     #[test]
