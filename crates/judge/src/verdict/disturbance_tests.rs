@@ -125,7 +125,7 @@ fn worked(works: [(u64, u64); 4]) -> RunRecord {
     let mut record = here();
     for (place, (run, (mean, best))) in record.iterations.iter_mut().zip(works).enumerate() {
         run.clients = 20;
-        run.started_at = format!("2026-01-01T00:{:02}:00.000Z", 10 * place);
+        run.opened_ns = Some(600 * SECOND * place as u64);
         run.server.as_mut().unwrap().user_ns = 600 * SECOND;
         run.host.as_mut().unwrap().watched =
             vec![CpuWatch { cpu: 0, work_ns_median: mean, work_ns_best: best, ..CpuWatch::default() }];
@@ -155,6 +155,19 @@ fn a_cpu_is_compared_with_itself_at_its_best_in_the_level() {
     // What only later windows show comes too late for a repetition, and still leaves doubt.
     let late = worked([(6_500, 6_400), (6_500, 6_400), (5_100, 5_000), (5_100, 5_000)]);
     assert_eq!(worths(&late), [Worth::Disturbed, Worth::Disturbed, Worth::Clean, Worth::Clean]);
+    // Which windows were before is told by their order, not by a clock that somebody set.
+    for opened_ns in [true, false] {
+        let mut set_back = slowed.clone();
+        set_back.iterations[2].started_at = "1970-01-01T00:00:00.000Z".to_owned();
+        if !opened_ns {
+            set_back.iterations.iter_mut().for_each(|run| run.opened_ns = None);
+        }
+        assert_eq!(worths(&set_back)[2], Worth::Void, "{opened_ns}");
+        // The one before it is not judged by what came later.
+        let mut late = late.clone();
+        late.iterations.iter_mut().filter(|_| !opened_ns).for_each(|run| run.opened_ns = None);
+        assert_eq!(worths(&late)[..2], [Worth::Disturbed; 2], "{opened_ns}");
+    }
     // Windows of another level, or of a CPU that had little to do, do not count.
     let mut other = slowed.clone();
     other.iterations[0].clients = 1;

@@ -58,7 +58,7 @@ fn of_cpu(
         Some(percent(watch.work_ns_median as f64 - best, best))
     };
     let all = slower(best(record, run, (agent, watch.cpu), |_| true))?;
-    let by_then = slower(best(record, run, (agent, watch.cpu), |other| other.started_at <= run.started_at))?;
+    let by_then = slower(best(record, run, (agent, watch.cpu), |other| was_by_then(record, other, run)))?;
     let (slower, worth) = match () {
         () if by_then * share >= SLOWER_PERCENT_VOID => (by_then, Worth::Void),
         () if all * share >= SLOWER_PERCENT_CLEAN => (all, Worth::Disturbed),
@@ -82,6 +82,24 @@ fn of_cpu(
         kind: LossKind::Slow,
         by_programs: false,
     })
+}
+
+/// Whether a window opened no later than another. The clock of `started_at` may be set while a run lasts.
+fn was_by_then(record: &RunRecord, other: &IterationRecord, run: &IterationRecord) -> bool {
+    match (other.opened_ns, run.opened_ns) {
+        (Some(other_ns), Some(run_ns)) => other_ns <= run_ns,
+        _ => place(record, other) <= place(record, run),
+    }
+}
+
+/// A window's place in the record: timed runs are in the order in which they ran, and void ones come before the one that took their
+/// place. One that is not in the record yet is the last.
+fn place(record: &RunRecord, run: &IterationRecord) -> (usize, usize) {
+    let mut runs = record.iterations.iter();
+    let itself = record.iterations.iter().position(|other| std::ptr::eq(other, run));
+    let counts = itself.or_else(|| runs.position(|other| other.key() == run.key()));
+    let void = record.voids.iter().position(|void| std::ptr::eq(void, run));
+    (counts.unwrap_or(usize::MAX), void.unwrap_or(usize::MAX))
 }
 
 /// The shortest time that the piece of work took on a CPU in windows of this level, the void ones included.
