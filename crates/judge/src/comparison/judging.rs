@@ -65,7 +65,7 @@ pub enum Why {
     NotMeasured,
     /// One of the two has fewer than two iterations, or fewer than [`ITERATIONS_MIN`] and nothing was shown.
     TooFewIterations,
-    /// The baseline's mean is 0: there is no ratio.
+    /// The mean of one of the two is 0: there is no ratio.
     NoRatio,
     /// The interval of one of the two is wider than its mean: nothing can be concluded from it.
     TooWide,

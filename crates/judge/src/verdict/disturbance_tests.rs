@@ -309,6 +309,22 @@ fn short_windows_of_a_level_are_judged_on_their_sum_and_told_once() {
 }
 
 #[test]
+fn a_short_window_that_was_crowded_is_told_by_itself() {
+    let mut record = short(SECOND / 20);
+    // Of two CPUs the test left half of 100 ms.
+    let others = OthersUse { cpu_ns: SECOND / 100, ..OthersUse::default() };
+    record.iterations[1].host.as_mut().unwrap().others = Some(others);
+    let verdict = of(&record);
+    let [doubt] = &verdict.doubts[..] else { panic!("{:?}", verdict.doubts) };
+    assert_eq!((doubt.cause, doubt.iteration), (Cause::Crowded, Some(1)));
+    assert_eq!(
+        doubt.sentence,
+        "21 clients, iteration 1: other programs used 20 % of what the test left of its CPUs; a request may have cost up to 12 % \
+         more CPU time"
+    );
+}
+
+#[test]
 fn what_nobody_saw_is_not_called_sound() {
     let of_delay = |window_ns: u64, delay_ns: u64| {
         let mut record = short(window_ns);

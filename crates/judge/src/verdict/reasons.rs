@@ -96,7 +96,9 @@ fn disturbed(record: &RunRecord, run: &IterationRecord, reasons: &mut Vec<Reason
         _ => Cause::Disturbed,
     };
     let mut reason = of_run(run, cause, measured, limit, &worst.sentence());
-    if together.len() > 1 {
+    // The others are of this window alone.
+    let is_of_all = matches!(worst.kind, LossKind::Taken | LossKind::Unseen);
+    if is_of_all && together.len() > 1 {
         reason.iteration = None;
         reason.sentence = format!("{}, all {} timed runs: {}", run.level(), together.len(), worst.sentence());
     }

@@ -373,16 +373,20 @@ fn steady_state(record: &RunRecord) -> Finding {
     for run in &record.iterations {
         let Some(steady) = statistics::steady_state(run) else { continue };
         judged += 1;
-        if steady.steadiness != Steadiness::FromTheStart {
-            let text = format!(
-                "{}, iteration {}: the mean rate is {:+.1} % off the rate after its first {} s",
-                run.level(),
-                run.iteration,
-                steady.shift_percent,
-                steady.truncate
-            );
-            return met(false, text);
-        }
+        let what = match (steady.steadiness, steady.truncate) {
+            (Steadiness::FromTheStart, _) => continue,
+            (Steadiness::Later, cut) => {
+                format!(
+                    "the mean rate is {:+.1} % off the rate after its first {cut} s",
+                    steady.shift_percent
+                )
+            }
+            (Steadiness::Never, 0) => "the rate never settled: its halves differ".to_owned(),
+            (Steadiness::Never, cut) => {
+                format!("the rate never settled: the halves after its first {cut} s differ")
+            }
+        };
+        return met(false, format!("{}, iteration {}: {what}", run.level(), run.iteration));
     }
     match record.iterations.len() {
         0 => nothing(),

@@ -389,7 +389,7 @@ fn because(why: Why) -> &'static str {
     match why {
         Why::NotMeasured => "not measured in both",
         Why::TooFewIterations => "too few iterations; three of each are the least",
-        Why::NoRatio => "the baseline is 0",
+        Why::NoRatio => "one of the two is 0",
         Why::TooWide => "the interval of one of the two is wider than its value, so nothing can be concluded",
         Why::WithinInterval => "the interval contains no change",
         Why::WithinNoise => "not beyond the noise floor",
@@ -441,6 +441,18 @@ pub(crate) fn iterations((fewest, most): (usize, usize)) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn no_ratio_is_told_of_either_side() {
+        let of = |id: &str, rate: f64| webstone_model::fixture::record(id, &[(1, &[rate; 3])]);
+        for (baseline, candidate) in [(0.0, 50.0), (50.0, 0.0)] {
+            let records = [of("a", baseline), of("b", candidate)];
+            let compared =
+                webstone_judge::comparison::compare(&[&records[0], &records[1]], &Default::default());
+            let (word, why) = reasons(&compared.candidates[0], Finding::CannotTell).unwrap();
+            assert!(word == "cannot tell" && why.contains("one of the two is 0"), "{why}");
+        }
+    }
 
     #[test]
     fn an_end_that_noise_leaves_open_is_no_figure() {
