@@ -15,7 +15,7 @@ pub(crate) fn of_find(args: &FindArgs) -> Result<Intent, Failure> {
     let (mut spec, workload) = match (&args.url, &args.workload) {
         (Some(url), None) => {
             let mut spec = hit_defaults();
-            let workload = pages::of_urls(std::slice::from_ref(url), &mut spec)?;
+            let workload = pages::of_urls(std::slice::from_ref(url), None, &mut spec)?;
             (spec, Some(workload))
         }
         (url, _) => {

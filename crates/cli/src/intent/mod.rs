@@ -161,15 +161,12 @@ fn of_run_with(args: &RunArgs, testbed: Option<Testbed>) -> Result<Intent, Failu
 pub(crate) fn of_hit(args: &HitArgs) -> Result<Intent, Failure> {
     let defaults = hit_defaults();
     let mut spec = defaults.clone();
-    let mut urls = args.urls.clone();
     if args.curl.is_some() {
         // Its words stand in its place; a second one is left.
         return Err(Failure::usage("--curl is given twice").hint("give it once"));
     }
-    if let Some(file) = &args.url_file {
-        urls.extend(pages::urls_of(file)?);
-    }
-    let workload = pages::of_urls(&urls, &mut spec)?;
+    let listed = args.url_file.as_deref().map(pages::urls_of).transpose()?;
+    let workload = pages::of_urls(&args.urls, listed.as_ref(), &mut spec)?;
     lay_over(args, &mut spec)?;
     let store = args.store || args.output.runs_dir.is_some();
     let asked = Asked { spec, defaults, given: args.typed_keys(), testbed: None };

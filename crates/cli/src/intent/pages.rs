@@ -16,30 +16,57 @@ use crate::usage::QUIET;
 /// Largest file of URLs, in bytes. They are part of every record.
 const URLS_BYTES_MAX: u64 = 16 << 20;
 
+/// U+FEFF, which some editors put at the beginning of a UTF-8 file.
+const BYTE_ORDER_MARK: char = '\u{feff}';
+
+/// The URLs of a file, each with the number of its line.
+pub(super) struct Listed<'a> {
+    file: &'a Path,
+    urls: Vec<(usize, String)>,
+}
+
 /// A workload with a page for each of these URLs. Their server becomes the target.
-pub(super) fn of_urls(urls: &[String], spec: &mut RunSpec) -> Result<Workload, Failure> {
+pub(super) fn of_urls(
+    typed: &[String],
+    listed: Option<&Listed<'_>>,
+    spec: &mut RunSpec,
+) -> Result<Workload, Failure> {
     let mut server: Option<String> = None;
     let mut pages = Vec::new();
-    for url in urls {
+    for url in typed {
         // After the first URL, a word without a protocol is usually the value of another program's option.
         if server.is_some() && !url.contains("://") {
             let is_number = url.bytes().all(|byte| byte.is_ascii_digit());
             let hint = if is_number { QUIET } else { "`webstone hit --help` explains every option" };
             return Err(Failure::usage(format!("unexpected argument `{url}`")).hint(hint));
         }
-        let (target, path) = target::split(url)?;
-        let target = target.to_string();
-        let first = server.get_or_insert_with(|| target.clone());
-        if *first != target {
-            return Err(Failure::usage(format!("URL `{url}`: {target} is another server than {first}"))
-                .hint("name URLs of one server; a workload in a file may name several hosts, with --allow-hosts"));
-        }
-        pages.push(Typed { weight: 1, paths: vec![path] });
+        pages.push(of_url(url, &mut server)?);
+    }
+    for (file, line, url) in
+        listed.into_iter().flat_map(|it| it.urls.iter().map(|(line, url)| (it.file, line, url)))
+    {
+        pages.push(of_url(url, &mut server).map_err(|failure| {
+            let message = format!("--urls {}: line {line}: {}", file.display(), failure.message);
+            Failure { message, ..failure }
+        })?);
     }
     spec.target = server.into_iter().collect();
     let workload = workload(&pages);
     spec.workload.clone_from(&workload.name);
     Ok(workload)
+}
+
+/// The page of a URL, whose server must be that of the first.
+fn of_url(url: &str, server: &mut Option<String>) -> Result<Typed, Failure> {
+    let (target, path) = target::split(url)?;
+    let target = target.to_string();
+    let first = server.get_or_insert_with(|| target.clone());
+    if *first != target {
+        return Err(Failure::usage(format!("URL `{url}`: {target} is another server than {first}")).hint(
+            "name URLs of one server; a workload in a file may name several hosts, with --allow-hosts",
+        ));
+    }
+    Ok(Typed { weight: 1, paths: vec![path] })
 }
 
 /// Whether targets name more than their servers.
@@ -54,7 +81,7 @@ pub(super) fn of_targets(spec: &mut RunSpec, is_dump: bool) -> Result<Workload, 
         return Err(Failure::usage(format!("--dump-spec: {} is a page, not a server", quoted(&urls[0])))
             .hint("leave it out, and write target = [\"URL\"] without a workload into the file"));
     }
-    let workload = of_urls(&urls, spec)?;
+    let workload = of_urls(&urls, None, spec)?;
     if spec.client.check == Check::Size {
         spec.client.check = Check::Status;
     }
@@ -62,21 +89,26 @@ pub(super) fn of_targets(spec: &mut RunSpec, is_dump: bool) -> Result<Workload, 
 }
 
 /// The URLs of a file, one on each line.
-pub(super) fn urls_of(file: &Path) -> Result<Vec<String>, Failure> {
+pub(super) fn urls_of(file: &Path) -> Result<Listed<'_>, Failure> {
     let wrong = |rule: String| Failure::usage(format!("--urls {}: {rule}", file.display()));
     const FORM: &str = "write one URL on each line, as in http://127.0.0.1:8080/index.html";
     let text = plain_file::read(file, Links::Followed, URLS_BYTES_MAX)
         .and_then(plain_file::text)
         .map_err(|error| wrong(format!("cannot read the file: {}", plain(&error))))?;
+    let text = text.strip_prefix(BYTE_ORDER_MARK).unwrap_or(&text);
     let lines = text.lines().map(str::trim).enumerate();
     let mut urls = Vec::new();
     for (number, line) in lines.filter(|(_, line)| !line.is_empty() && !line.starts_with('#')) {
         if !line.contains("://") || line.contains(char::is_whitespace) {
             return Err(wrong(format!("line {}: {} is not a URL", number + 1, quoted(line))).hint(FORM));
         }
-        urls.push(line.to_owned());
+        urls.push((number + 1, line.to_owned()));
     }
-    if urls.is_empty() { Err(wrong("no URL is in it".to_owned()).hint(FORM)) } else { Ok(urls) }
+    if urls.is_empty() {
+        Err(wrong("no URL is in it".to_owned()).hint(FORM))
+    } else {
+        Ok(Listed { file, urls })
+    }
 }
 
 /// The words after `run`, divided into servers and pages.
@@ -208,15 +240,30 @@ mod tests {
         let file = dir.path().join("urls");
         let read = |text: &str| {
             std::fs::write(&file, text).unwrap();
-            urls_of(&file).map_err(|failure| failure.message)
+            let listed = urls_of(&file).map_err(|failure| failure.message)?;
+            let workload = of_urls(&[], Some(&listed), &mut RunSpec::default());
+            let pages = workload.map_err(|failure| failure.message)?.pages;
+            Ok(pages.iter().map(|page| page.files[0].url.to_string()).collect::<Vec<_>>())
         };
         let urls = read("# both\r\nhttp://a/x\r\n\n  http://a/y?{{seq}}\n").unwrap();
-        assert_eq!(urls, ["http://a/x", "http://a/y?{{seq}}"]);
+        assert_eq!(urls, ["/x", "/y?{{seq}}"]);
+        // As Windows' editors write it.
+        assert_eq!(read("\u{feff}http://a/x\r\n").unwrap(), ["/x"]);
         let name = file.display();
+        assert_eq!(
+            read("http://a/\n\nftp://a/\n"),
+            Err(format!(
+                "--urls {name}: line 3: URL `ftp://a/`: `ftp` is not a protocol that can be measured"
+            ))
+        );
+        assert_eq!(
+            read("http://a/\nhttp://b/\n"),
+            Err(format!("--urls {name}: line 2: URL `http://b/`: http://b is another server than http://a"))
+        );
         assert_eq!(read("\n# none\n"), Err(format!("--urls {name}: no URL is in it")));
         assert_eq!(read("http://a/\n/x"), Err(format!("--urls {name}: line 2: `/x` is not a URL")));
         assert!(read("http://a/ 3\n").unwrap_err().ends_with("line 1: `http://a/ 3` is not a URL"));
-        let none = urls_of(Path::new("/no/such")).unwrap_err().message;
+        let none = urls_of(Path::new("/no/such")).map(|_| ()).unwrap_err().message;
         assert_eq!(none, "--urls /no/such: cannot read the file: No such file or directory");
     }
 
@@ -236,10 +283,10 @@ mod tests {
     fn urls_of_hit_share_a_server() {
         let mut spec = RunSpec::default();
         let urls = ["http://a:1/x", "http://a:1/y"].map(str::to_owned);
-        let workload = of_urls(&urls, &mut spec).unwrap();
+        let workload = of_urls(&urls, None, &mut spec).unwrap();
         assert_eq!((spec.target, workload.pages.len()), (vec!["http://a:1".to_owned()], 2));
         let other = ["http://a:1/x", "http://b:1/y"].map(str::to_owned);
-        let error = of_urls(&other, &mut RunSpec::default()).unwrap_err().message;
+        let error = of_urls(&other, None, &mut RunSpec::default()).unwrap_err().message;
         assert_eq!(error, "URL `http://b:1/y`: http://b:1 is another server than http://a:1");
     }
 }
