@@ -6,7 +6,8 @@ use std::str::FromStr;
 
 use webstone_measure::shown::quoted;
 
-/// A list of statuses and classes; by default the class 2xx.
+/// A set of statuses; by default the class 2xx. In ascending order, each once, and a whole class as one range: the same set is
+/// always equal.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Statuses(Vec<RangeInclusive<u16>>);
 
@@ -19,6 +20,18 @@ impl Statuses {
     /// Exactly this one.
     pub fn one(status: u16) -> Statuses {
         Statuses(vec![status..=status])
+    }
+
+    fn of(ranges: &[RangeInclusive<u16>]) -> Statuses {
+        let has = |status: &u16| ranges.iter().any(|range| range.contains(status));
+        let of_class = |class: u16| {
+            let all = class * 100..=class * 100 + 99;
+            match all.clone().all(|status| has(&status)) {
+                true => vec![all],
+                false => all.filter(has).map(|status| status..=status).collect(),
+            }
+        };
+        Statuses((2..6).flat_map(of_class).collect())
     }
 
     /// Whether a status is one of them.
@@ -69,7 +82,7 @@ impl FromStr for Statuses {
                 .filter(|range| (200..600).contains(range.start()))
                 .ok_or_else(|| StatusesError(word.to_owned()))
         };
-        text.split(',').map(one).collect::<Result<_, _>>().map(Statuses)
+        text.split(',').map(one).collect::<Result<Vec<_>, _>>().map(|ranges| Statuses::of(&ranges))
     }
 }
 
@@ -101,7 +114,7 @@ mod tests {
         for (text, shown, words, fit, others) in [
             ("304", "304", "304", &[304][..], &[200, 404][..]),
             ("2xx", "2xx", "200 to 299", &[200, 299], &[199, 300]),
-            ("304, 404,2XX", "304,404,2xx", "304, 404 or 200 to 299", &[304, 404, 204], &[500, 403]),
+            ("304, 404,2XX", "2xx,304,404", "200 to 299, 304 or 404", &[304, 404, 204], &[500, 403]),
         ] {
             let statuses: Statuses = text.parse().unwrap();
             assert_eq!((statuses.to_string().as_str(), statuses.in_words().as_str()), (shown, words));
@@ -109,6 +122,16 @@ mod tests {
             assert!(!others.iter().any(|status| statuses.has(*status)), "{text}");
         }
         assert!("2xx".parse::<Statuses>().unwrap().is_default());
+        let all_of_2xx = (200..300).rev().map(|status| status.to_string()).collect::<Vec<_>>().join(",");
+        for (one, other) in
+            [("200,304", "304,200"), ("2xx", "204,2xx,2xx"), ("404", "404,404"), ("2xx", all_of_2xx.as_str())]
+        {
+            assert_eq!(
+                one.parse::<Statuses>().unwrap(),
+                other.parse::<Statuses>().unwrap(),
+                "{one} and {other}"
+            );
+        }
         for text in ["", "2x", "99", "100", "1xx", "600", "9xx", "xx", "20xx", "200,", "200;404", "-1", "ok"]
         {
             let error = text.parse::<Statuses>().unwrap_err().to_string();
