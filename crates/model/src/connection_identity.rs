@@ -2,9 +2,9 @@
 //! connections.
 //!
 //! A connection is counted when it is established and a request when it ends, so those in progress at either end of
-//! the window may be counted on one side only: the two sides may differ by their number, but not by more. Every
-//! connection is begun for a request that waits for it, and that ends, or moves to another one, before the connection
-//! does.
+//! the window may be counted on one side only: the two sides may differ by their number, but not by more. The same is
+//! true where slices are left out: each gap is two more ends. Every connection is begun for a request that waits for it,
+//! and that ends, or moves to another one, before the connection does.
 
 use crate::record::RunRecord;
 use crate::spec::{ClientSpec, ConnectionPolicy, RunSpec};
@@ -56,19 +56,21 @@ pub fn of_connections(measured: &Measured, clients: u64, rules: &ConnectionRules
     // Connects that ended in the window, successful or not.
     let connects = counts.connections.saturating_add(counts.connections_failed);
     let begun = counts.carried_in.saturating_add(counts.started);
+    let open = in_progress_at_an_end(measured);
     if rules.requests_max() == Some(1) {
         at_most(
             "a connection for each request: started − in flight ≤ connections + failed connects",
             counts.started,
-            connects.saturating_add(counts.in_flight),
+            connects.saturating_add(open),
         );
     }
     if rules.client.connections == ConnectionPolicy::PerPage {
-        // A page in progress when the window opened, at most one per client, already had its connection.
+        // A page in progress when the window opened, or a gap ended, at most one per client, already had its connection.
+        let beginnings = measured.left_out.slices.saturating_add(1);
         at_most(
             "connections for each page: pages ended − clients ≤ connections + failed connects",
             counts.pages_completed.saturating_add(counts.pages_failed),
-            connects.saturating_add(clients),
+            connects.saturating_add(clients.saturating_mul(beginnings)),
         );
     }
     if !rules.client.http.has_streams() {
@@ -91,11 +93,17 @@ pub fn of_connections(measured: &Measured, clients: u64, rules: &ConnectionRules
     match &measured.handshakes {
         Some(handshakes) => of_handshakes(handshakes, measured, rules, &mut at_most),
         None if rules.all_tls => {
-            at_most("connections over TLS ≤ handshakes + in flight", counts.connections, counts.in_flight);
+            at_most("connections over TLS ≤ handshakes + in flight", counts.connections, open);
         }
         None => {}
     }
     checks
+}
+
+/// Requests in progress when the window closed, or where a gap began. Their connections may have been established, and their
+/// handshakes have ended, in no part that counts.
+fn in_progress_at_an_end(measured: &Measured) -> u64 {
+    measured.counts.in_flight.saturating_add(measured.counts.left_open)
 }
 
 fn of_handshakes(
@@ -114,7 +122,7 @@ fn of_handshakes(
     at_most(
         "connections ≤ handshakes (full + resumed + failed) + connections without TLS + in flight",
         counts.connections,
-        ended.saturating_add(handshakes.in_the_clear).saturating_add(counts.in_flight),
+        ended.saturating_add(handshakes.in_the_clear).saturating_add(in_progress_at_an_end(measured)),
     );
     if !rules.any_tls {
         at_most("without an https URL there are no handshakes", ended, 0);
@@ -227,6 +235,36 @@ mod tests {
         };
         assert_eq!(pages(40), [""; 0]);
         assert_eq!(pages(41), ["connections for each page"]);
+    }
+
+    /// Of those that began, or were connected, one more is in progress at each gap; and a page per client may have begun in it.
+    #[test]
+    fn gaps_have_ends_too() {
+        let with_gaps = |gaps: u64, more: fn(&mut Measured, &mut RunSpec)| {
+            broken_at("https://127.0.0.1:1", move |m, spec| {
+                (m.counts.left_open, m.left_out.slices) = (gaps, gaps);
+                m.handshakes = Some(Handshakes { full: 92, failed: 3, ..Handshakes::default() });
+                more(m, spec);
+            })
+        };
+        assert_eq!(with_gaps(2, |m, _| m.counts.started = 103), [""; 0]);
+        assert_eq!(with_gaps(2, |m, _| m.counts.started = 104), [EACH]);
+        assert_eq!(with_gaps(2, |m, _| m.handshakes.as_mut().unwrap().full = 90), [""; 0]);
+        assert_eq!(
+            with_gaps(2, |m, _| m.handshakes.as_mut().unwrap().full = 89),
+            ["connections ≤ handshakes"]
+        );
+        assert_eq!(with_gaps(95, |m, _| m.handshakes = None), [""; 0]);
+        assert_eq!(
+            with_gaps(94, |m, _| m.handshakes = None),
+            ["connections over TLS ≤ handshakes + in flight"]
+        );
+        let pages = |m: &mut Measured, spec: &mut RunSpec| {
+            spec.client.connections = ConnectionPolicy::PerPage;
+            (m.counts.pages_completed, m.counts.pages_failed) = (105, 0);
+        };
+        assert_eq!(with_gaps(2, pages), [""; 0]);
+        assert_eq!(with_gaps(1, pages), ["connections for each page"]);
     }
 
     #[test]

@@ -29,6 +29,9 @@ use webstone_measure::errors::ErrorClass;
 use webstone_measure::identities::{Expectation, check};
 use webstone_measure::metrics::{Histogram, Measured, Moments};
 use webstone_measure::units::Nanos;
+use webstone_model::connection_identity::{ConnectionRules, of_connections};
+use webstone_model::record::{RunRecord, TargetRecord};
+use webstone_model::spec::RunSpec;
 use webstone_workload::load::{ConnectionPolicy, GeneratorTask};
 use webstone_workload::{FileRequest, Page, Workload};
 
@@ -167,6 +170,10 @@ impl Level {
         for identity in check(&measured, &expected) {
             assert!(identity.holds, "{identity:?}");
         }
+        // The toy layers count no handshakes.
+        if L::IS_PLAIN || plan.tls.is_some() {
+            self.connections_are_what_requests_need(&measured, seat.clients);
+        }
         assert_eq!(measured.span_ns(), plan.duration_ns);
         if one_request_each {
             assert_eq!(
@@ -177,6 +184,16 @@ impl Level {
             );
         }
         measured
+    }
+
+    /// Identity 6.
+    fn connections_are_what_requests_need(&self, measured: &Measured, clients: u32) {
+        let spec = RunSpec { client: self.spec.client.clone(), ..RunSpec::default() };
+        let target = TargetRecord { url: self.spec.target.join(" "), ..TargetRecord::default() };
+        let record = RunRecord { target, ..RunRecord::default() };
+        for identity in of_connections(measured, clients.into(), &ConnectionRules::of(&spec, &record)) {
+            assert!(identity.holds, "{identity:?}: {:?}", measured.counts);
+        }
     }
 }
 

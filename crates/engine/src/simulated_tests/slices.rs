@@ -1,7 +1,7 @@
 //! Slices that are left out: known disturbances in, the figures of the other slices out. That slices change nothing while all are
 //! kept is tested by every other level here, which is counted in slices, too.
 
-use ConnectionPolicy::KeepAlive;
+use ConnectionPolicy::{KeepAlive, PerPage, PerRequest};
 
 use super::*;
 
@@ -69,6 +69,29 @@ fn any_slices_may_be_left_out() {
         // Whatever is left out, those that wait when the window closes are seen.
         assert_eq!((measured.counts.in_flight, measured.unanswered.in_flight.count), (2, 2), "{left_out:?}");
     }
+}
+
+/// Each gap begins while a request waits for its connection: 30 ms to connect and 10 to answer, from 35 ms before the window on.
+#[test]
+fn connections_are_made_for_what_gaps_leave_open_too() {
+    let mut level = level(1, &[1, 3, 5, 7, 9]);
+    level.spec.client.connections = PerRequest;
+    level.spec.load.warmup = Nanos(35 * MS);
+    let counts = level.run(steady(30 * MS, 10 * MS, 10)).counts;
+    assert_eq!((counts.started, counts.connections), (15, 10));
+    assert_eq!((counts.left_open, counts.in_flight), (5, 1));
+}
+
+/// Each page is connected in a gap and ends after it: 20 ms to connect, 80 for each of two files, 20 to think.
+#[test]
+fn pages_that_begin_in_gaps_have_their_connections_from_there() {
+    let mut level =
+        Level { slice_ns: 100 * MS, slices: 10, ..Level::new(PerPage, &["/a", "/b"], 1_000 * MS) };
+    level.left_out = vec![1, 3, 5, 7, 9];
+    level.workload.pages[0].think = Nanos(20 * MS);
+    level.spec.load.warmup = Nanos(90 * MS);
+    let counts = level.run(steady(20 * MS, 80 * MS, 10)).counts;
+    assert_eq!((counts.pages_completed, counts.connections), (5, 0));
 }
 
 /// A client whose request is never answered is in the figures, though the last slices are left out.

@@ -164,6 +164,18 @@ fn resumed_handshakes_last_as_long_as_their_flights() {
     }
 }
 
+/// Each gap begins during a handshake, from 1 to 6 ms of every 10.
+#[test]
+fn handshakes_that_end_in_gaps_are_missing_without_harm() {
+    let mut level = level(TlsVersion::Tls13);
+    level.spec.client.connections = ConnectionPolicy::PerRequest;
+    (level.spec.load.warmup, level.spec.load.duration) = (Nanos(MS / 2), Nanos(120 * MS));
+    (level.slice_ns, level.slices, level.left_out) = (15 * MS, 8, vec![1, 3, 5, 7]);
+    let measured = level.run_over::<Tls, Http1>(&mut Server::new(), None);
+    assert_eq!((measured.counts.connections, measured.handshakes.unwrap().full), (8, 4));
+    assert_eq!((measured.counts.left_open, measured.counts.in_flight), (4, 1));
+}
+
 /// Many records of a body are waited for at once, and its last byte is noticed when it comes.
 #[test]
 fn a_large_body_ends_when_its_last_byte_comes() {
