@@ -152,19 +152,28 @@ impl LoopClock {
     /// Opens the window now; it should have opened at `open_ns`.
     pub(crate) fn open(&mut self, open_ns: u64) {
         self.opening_delay_ns = self.read_ns.saturating_sub(open_ns);
+        self.begin_part(open_ns);
+    }
+
+    /// How late the window was opened.
+    pub(crate) fn opening_delay_ns(&self) -> u64 {
+        self.opening_delay_ns
+    }
+
+    /// Begins the window, or the next slice of it, at `open_ns`. A slice may begin late without harm: it counts from then.
+    pub(crate) fn begin_part(&mut self, open_ns: u64) {
         self.stalls.open(open_ns);
         self.loops = 0;
         self.events = 0;
     }
 
-    /// Closes the window; returns what the loop measured in it.
-    pub(crate) fn close(&mut self) -> WorkerUse {
+    /// Ends the window, or a slice of it; returns what the loop measured in it.
+    pub(crate) fn end_part(&mut self) -> WorkerUse {
         self.stalls.close();
         WorkerUse {
             stalls: self.stalls.count,
             stalled_ns: self.stalls.all_ns,
             stalled_ns_max: self.stalls.longest_ns,
-            opening_delay_ns: self.opening_delay_ns,
             loops: self.loops,
             events: self.events,
             ..WorkerUse::default()

@@ -491,7 +491,7 @@ impl<B: Backend, L: Layer, P: Session> Worker<B, L, P> {
         let shared = (self.seat.number, &self.shared.judgements);
         self.recorder.end_slice(at_ns, worker, in_progress, shared);
         P::open_window(&mut self.memory, self.links.sessions());
-        self.clock.open(at_ns);
+        self.clock.begin_part(at_ns);
     }
 
     fn worker_use(&mut self) -> WorkerUse {
@@ -499,7 +499,7 @@ impl<B: Backend, L: Layer, P: Session> Worker<B, L, P> {
             spun_ns: self.pacing.spun_ns(),
             cpu: self.seat.cpu,
             backend: B::NAME.to_owned(),
-            ..self.clock.close()
+            ..self.clock.end_part()
         }
     }
 
@@ -524,7 +524,8 @@ impl<B: Backend, L: Layer, P: Session> Worker<B, L, P> {
             self.recorder.waited(client.held_since_ns, at_ns);
         }
         // First: counting millions of arrivals that wait takes time, which is not of the window.
-        let worker = self.worker_use();
+        // With what is kept of every window, whichever slices are left out.
+        let worker = WorkerUse { opening_delay_ns: self.clock.opening_delay_ns(), ..self.worker_use() };
         self.close_schedule(at_ns);
         self.recorder.close(at_ns, worker);
         P::close_window(&mut self.memory, &mut self.recorder.measured, self.links.sessions(), false);

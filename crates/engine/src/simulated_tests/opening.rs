@@ -62,6 +62,23 @@ fn a_window_that_opens_late_is_reported() {
     assert_eq!(delay_of(&[(40 * MS, 50 * MS)], 150 * MS), 7 * MS);
 }
 
+/// Slices end when a worker next looks at the clock; that says nothing of when the window opened. The machine stands still where the
+/// window opens at 43 ms, or where its second slice begins at 93.
+#[test]
+fn a_slice_that_begins_late_is_no_late_opening() {
+    for (stall, delay_ns) in [((40 * MS, 50 * MS), 7 * MS), ((90 * MS, 105 * MS), 0)] {
+        for left_out in [&[][..], &[0], &[1], &[0, 1, 2, 3]] {
+            let mut level = Level::new(KeepAlive, &["/"], 200 * MS);
+            level.spec.load.warmup = Nanos(43 * MS);
+            level.wire.stalls = vec![stall];
+            (level.slice_ns, level.slices, level.left_out) = (50 * MS, 4, left_out.to_vec());
+            let measured = level.run(steady(0, MS, 10));
+            let worker = &measured.generator.workers[0];
+            assert_eq!(worker.opening_delay_ns, delay_ns, "{stall:?} {left_out:?}");
+        }
+    }
+}
+
 /// Without a warm-up, the first 256 clients start as the window opens, each further one a millisecond after the
 /// previous, and those after number 999 not within this window of a second. Answers come later.
 #[test]
