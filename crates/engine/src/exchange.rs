@@ -208,6 +208,7 @@ impl Exchange {
         self.progress = Progress::Waiting;
         self.marks.set(Marks::REUSED, false);
         self.connected_ns = 0;
+        self.sent_ns = 0;
         self.deadline_ns = u64::MAX;
     }
 
@@ -215,6 +216,7 @@ impl Exchange {
     pub(crate) fn forget_answer(&mut self) {
         self.status = 0;
         self.begun_head_bytes = 0;
+        self.sent_ns = 0;
         self.first_byte_ns = 0;
         self.headers_done_ns = 0;
         self.head_bytes = 0;

@@ -153,6 +153,21 @@ fn only_requests_without_a_first_byte_are_sent_again() {
     }
 }
 
+/// A request that is sent again was sent when it was sent last. Each second request of a connection is: 1 ms, then a connect of 2.
+#[test]
+fn a_request_is_sent_when_it_is_sent_last() {
+    let mut number = 0;
+    let (measured, told) = Level::new(KeepAlive, &["/"], 60 * MS).run_told(server(2 * MS, |_, _| {
+        number += 1;
+        match number % 2 {
+            1 => vec![Act::Wait(MS), Act::Write(response(10))],
+            _ => vec![Act::Wait(MS), Act::Finish],
+        }
+    }));
+    assert!(measured.counts.stale_retries > 10 && told.len() > 10, "{:?}", measured.counts);
+    assert!(told.iter().all(|told| told.sent_ns == told.connected_ns && told.sent_ns.is_some()), "{told:?}");
+}
+
 #[test]
 fn an_answer_with_another_status_is_an_error_and_the_connection_sound() {
     let mut number = 0;
