@@ -90,7 +90,7 @@ impl<B: Backend, L: Layer, P: Session> Worker<B, L, P> {
     }
 
     /// Makes an exchange wait until its link has capacity. The time-out for the first byte runs from now on.
-    fn waits_for_room(&mut self, at: ExchangeId, now: u64) {
+    pub(crate) fn waits_for_room(&mut self, at: ExchangeId, now: u64) {
         let exchange = self.links[at.link].exchanges.at_mut(at.slot);
         let first_byte_ns = now + self.plan.first_byte_timeout_ns;
         exchange.deadline_ns = first_byte_ns.min(exchange.start_ns + self.plan.request_timeout_ns);
@@ -116,6 +116,10 @@ impl<B: Backend, L: Layer, P: Session> Worker<B, L, P> {
         let link = &self.links[index];
         if !link.state.is_up() {
             return;
+        }
+        if link.exchanges.waiting() > 0 && !link.session.goes_on() {
+            // They are in progress, but would never begin here.
+            return self.capacity_changed(index, now);
         }
         if link.exchanges.any_in_progress() || (link.session.goes_on() && self.stage != Stage::Draining) {
             // The session may have a message about the ended stream.

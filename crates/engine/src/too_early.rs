@@ -1,6 +1,6 @@
 //! Requests that the server did not process as early data (status 425, RFC 8470 section 5.2): sent again, once, after the handshake.
 
-use crate::exchange::{Exchange, ExchangeId, Exchanges, Marks};
+use crate::exchange::{Exchange, ExchangeId, Exchanges, Marks, Progress};
 use crate::layer::Layer;
 use crate::session::Session;
 use crate::sys::Backend;
@@ -27,7 +27,12 @@ impl<B: Backend, L: Layer, P: Session> Worker<B, L, P> {
             exchange.marks.set(Marks::REUSED, true);
             let at = self.place(exchange, at.link);
             self.links[at.link].exchanges.wait(at.slot);
-            return self.begin_waiting(at.link, now);
+            self.settle(at.link, now);
+            // It may have begun, or moved because another has become the last on the connection.
+            if self.links.exchange(at).progress == Progress::Waiting {
+                self.waits_for_room(at, now);
+            }
+            return;
         }
         // Ends the old link first: the new one may need its descriptor.
         let client = exchange.client;

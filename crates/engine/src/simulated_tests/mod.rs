@@ -18,6 +18,7 @@ mod schedules;
 mod several_hosts;
 mod shared_links;
 mod slices;
+mod stranded;
 mod tls;
 mod trouble;
 mod uploads;

@@ -10,14 +10,20 @@ use crate::h2::frames::{self, flag, kind};
 use crate::h2::hpack::encoder::{self, Literal};
 use crate::h2::session::Http2;
 
-/// A server with a delay for the n-th request of a connection; it sends its settings with the first.
-struct Framed<D> {
-    handshake_ns: u64,
-    streams_max: u32,
-    delay_ns: D,
+/// A server with a delay and a status for the n-th request of a connection; it sends its settings with the first.
+pub(super) struct Framed<D, S> {
+    pub(super) handshake_ns: u64,
+    pub(super) streams_max: u32,
+    pub(super) delay_ns: D,
+    pub(super) status: S,
 }
 
-impl<D: FnMut(u32) -> u64> Peer for Framed<D> {
+/// The status of every request.
+fn ok(_: u32) -> &'static str {
+    "200"
+}
+
+impl<D: FnMut(u32) -> u64, S: FnMut(u32) -> &'static str> Peer for Framed<D, S> {
     fn connect(&mut self, _: u64, _: &Address) -> Attempt {
         Attempt::Stands { handshake_ns: self.handshake_ns, served_ns: self.handshake_ns }
     }
@@ -54,7 +60,7 @@ impl<D: FnMut(u32) -> u64> Peer for Framed<D> {
         }
         let mut answer = Vec::new();
         let mut block = Vec::new();
-        encoder::field(":status", b"200", Literal::Plain, &mut block);
+        encoder::field(":status", (self.status)(stream / 2).as_bytes(), Literal::Plain, &mut block);
         encoder::field("content-length", b"2", Literal::Plain, &mut block);
         frames::write_head(block.len(), kind::HEADERS, flag::END_HEADERS, stream, &mut answer);
         answer.extend_from_slice(&block);
@@ -76,7 +82,7 @@ fn level(clients: u32, per_connection: u32, streams: Option<u32>, duration_ns: u
 }
 
 fn steady_frames(streams_max: u32) -> impl Peer {
-    Framed { handshake_ns: 2 * MS, streams_max, delay_ns: |_| 3 * MS }
+    Framed { handshake_ns: 2 * MS, streams_max, delay_ns: |_| 3 * MS, status: ok }
 }
 
 /// Ten clients wait 2 ms for their connection; then each request takes 3 ms and the round trip.
@@ -130,7 +136,7 @@ fn clients_are_dealt_to_connections_in_order() {
 fn a_wait_for_a_stream_times_out() {
     let mut level = level(2, 2, Some(1), 100 * MS);
     level.spec.client.first_byte_timeout = Nanos(30 * MS);
-    let peer = Framed { handshake_ns: 2 * MS, streams_max: 100, delay_ns: |_| SECOND };
+    let peer = Framed { handshake_ns: 2 * MS, streams_max: 100, delay_ns: |_| SECOND, status: ok };
     let measured = level.run_over::<Plain, Http2>(peer, None);
     let found = errors(&measured);
     assert_eq!((found.len(), found[0].0), (1, ErrorClass::FirstByteTimeout));
@@ -168,7 +174,8 @@ impl Peer for &mut Booked {
             n if n % 7 == 6 => Some(INTERNAL_ERROR),
             _ => None,
         };
-        let mut acts = Framed { handshake_ns: 0, streams_max: 100, delay_ns: |_| MS }.answer(now_ns, request);
+        let mut framed = Framed { handshake_ns: 0, streams_max: 100, delay_ns: |_| MS, status: ok };
+        let mut acts = framed.answer(now_ns, request);
         if let Some(code) = code {
             let mut reset = Vec::new();
             frames::write_head(4, frames::kind::RST_STREAM, 0, 2 * number + 1, &mut reset);
@@ -266,8 +273,8 @@ fn random_delays_agree_with_a_plain_model() {
         let cap = 1 + (seed % 6) as u32;
         // The limit is the server's or our own. The server's is known only once its settings have arrived.
         let level = level(clients, per_connection, Some(cap), 200 * MS);
-        let peer =
-            Framed { handshake_ns: 2 * MS, streams_max: 1000, delay_ns: |number| delay_ns(number, seed) };
+        let delay_ns_of = |number| delay_ns(number, seed);
+        let peer = Framed { handshake_ns: 2 * MS, streams_max: 1000, delay_ns: delay_ns_of, status: ok };
         let (sender, receiver) = sync_channel(1024);
         let measured = level.run_over::<Plain, Http2>(peer, Some(sender));
         assert_eq!(errors(&measured), [], "seed {seed}");
