@@ -390,6 +390,7 @@ impl Recorder {
         now: u64,
         example: impl FnOnce() -> ErrorExample,
     ) {
+        self.measured.lifetime.failed += 1;
         if !self.is_open {
             return;
         }

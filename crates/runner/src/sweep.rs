@@ -498,9 +498,9 @@ impl Sweep<'_> {
         }
         used.host.opening_delay_ns = opened_ns.map_or(0, |opened_ns| used.read_ns.saturating_sub(opened_ns));
         measured.errors = redaction::errors(std::mem::take(&mut measured.errors));
-        // Bytes can be compared only where every answer was read to its end.
-        let whole =
-            measured.lifetime.cut_off == 0 && measured.counts.failed == 0 && self.interrupt.count() < 2;
+        // Bytes can be compared only where every answer was read to its end, of those outside of the window as well.
+        let lifetime = &measured.lifetime;
+        let whole = (lifetime.cut_off, lifetime.failed) == (0, 0) && self.interrupt.count() < 2;
         let counted = self.counted(whole.then_some(measured.lifetime.received_bytes));
         let expected = Expectation {
             // Those of a host that was lost are missing.

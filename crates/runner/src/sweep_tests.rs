@@ -84,6 +84,8 @@ pub(crate) enum Act {
     Stalled(u64),
     /// Lasts as long as its window says.
     Lasting,
+    /// Ends by itself at once; a request had failed in its warm-up.
+    FailedBefore,
 }
 
 /// Levels by script; the last act repeats. Counts what was asked of it.
@@ -137,7 +139,7 @@ impl Level for Scripted {
                 std::thread::sleep(Duration::from_nanos(sound(self.clients).window_ns));
                 0
             }
-            Act::End | Act::Stalled(_) => 0,
+            Act::End | Act::Stalled(_) | Act::FailedBefore => 0,
             Act::UntilEnded | Act::WarmUpUntilEnded => 1,
             Act::UntilAborted => 2,
         };
@@ -149,6 +151,7 @@ impl Level for Scripted {
         if self.act == Act::WarmUpUntilEnded {
             measured = Measured::default();
         }
+        measured.lifetime.failed = u64::from(self.act == Act::FailedBefore);
         if let Act::Stalled(thousandths) = self.act {
             let stalled_ns = thousandths * 1_000_000;
             let worker = WorkerUse { cpu: Some(5), stalls: 1, stalled_ns, ..WorkerUse::default() };
@@ -477,6 +480,19 @@ fn one_interrupt_keeps_the_running_level_and_ends_the_sweep() {
     assert_eq!(measured_steps(&record), [(2, 1), (3, 1)]);
     assert_eq!(record.iterations.iter().map(|it| it.interrupted).collect::<Vec<_>>(), [false, true]);
     assert_eq!(stage.sink.kept.len(), 2);
+}
+
+/// The bytes compared are of the whole level, and those of an answer that was given up in the warm-up are missing.
+#[test]
+fn bytes_are_not_compared_where_a_request_failed_outside_of_the_window() {
+    for (act, compares) in [(Act::End, true), (Act::FailedBefore, false)] {
+        let mut stage = Stage::new(&[2], 1, &[act]);
+        stage.server = Some(Counting { bytes_sent: 48, ..Counting::default() });
+        let record = stage.run().0;
+        let identities = &record.iterations[0].identities;
+        assert_eq!(identities.iter().any(|check| check.number == 4), compares);
+        assert_eq!(record.iterations[0].measured.counts.failed, 0);
+    }
 }
 
 #[test]

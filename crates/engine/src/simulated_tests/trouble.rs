@@ -182,6 +182,22 @@ fn an_answer_with_another_status_is_an_error_and_the_connection_sound() {
     are("response", &measured.response, &measured.histograms.response, &[(MS, 16)]);
 }
 
+/// One request times out before the window, one in a slice that is left out: neither is in the figures, and both failed in the level.
+#[test]
+fn every_failure_is_one_of_the_level() {
+    let mut level = Level::new(KeepAlive, &["/"], 100 * MS);
+    level.spec.load.warmup = Nanos(50 * MS);
+    level.spec.client.first_byte_timeout = Nanos(20 * MS);
+    (level.slice_ns, level.slices, level.left_out) = (20 * MS, 5, vec![2]);
+    let mut silent_from_ns = [0, 75 * MS].into_iter().peekable();
+    let measured =
+        level.run(server(0, move |now_ns, _| match silent_from_ns.next_if(|from_ns| now_ns >= *from_ns) {
+            Some(_) => vec![],
+            None => vec![Act::Wait(MS), Act::Write(response(10))],
+        }));
+    assert_eq!((measured.counts.failed, measured.left_out.total.errors, measured.lifetime.failed), (0, 1, 2));
+}
+
 /// If a server announces the end of a connection but does not close, the client closes after two seconds.
 #[test]
 fn a_connection_that_the_server_leaves_open_is_closed_in_the_end() {

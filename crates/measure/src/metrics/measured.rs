@@ -155,6 +155,9 @@ pub struct Lifetime {
     pub sent_bytes: u64,
     /// Requests that were cut off at the end because they did not finish within the drain.
     pub cut_off: u64,
+    /// Requests that failed: what the server sent of their answers may not all have been read.
+    #[serde(skip_serializing_if = "crate::units::is_zero")]
+    pub failed: u64,
 }
 
 /// The part of a window that was left out of its figures, because something took CPU time from the load generator or
@@ -434,6 +437,10 @@ impl Measured {
         self.generator.loop_delay.merge(&other.generator.loop_delay);
         self.generator.receive_lag.merge(&other.generator.receive_lag);
         self.generator.connect_lag.merge(&other.generator.connect_lag);
-        add_all!(self.lifetime, other.lifetime, [connections, requests, received_bytes, sent_bytes, cut_off]);
+        add_all!(
+            self.lifetime,
+            other.lifetime,
+            [connections, requests, received_bytes, sent_bytes, cut_off, failed]
+        );
     }
 }
