@@ -133,11 +133,11 @@ impl<B: Backend, L: Layer, P: Session> Worker<B, L, P> {
 
     /// Ends a link, and each exchange on it with an error. What waits on an established link was never sent, and is moved.
     pub(crate) fn fail_link(&mut self, index: u32, class: ErrorClass, now: u64, detail: Detail<'_>) {
-        match self.links[index].state {
-            LinkState::Resolving | LinkState::Connecting => {
-                self.recorder.connection_failed(now.saturating_sub(self.links[index].connect_begun_ns));
-            }
-            _ => self.note_failed_handshake(index),
+        let link = &self.links[index];
+        let stood = !matches!(link.state, LinkState::Resolving | LinkState::Connecting);
+        match stood {
+            true => self.note_failed_handshake(index),
+            false => self.recorder.connection_failed(now.saturating_sub(link.connect_begun_ns)),
         }
         if P::Exchanges::MANY {
             self.say_why(index, class);
@@ -148,7 +148,14 @@ impl<B: Backend, L: Layer, P: Session> Worker<B, L, P> {
             match self.links[index].exchanges.at(slot).progress {
                 Progress::Over => {}
                 Progress::Waiting if self.outlives_link(at) => self.retry(at, now),
-                _ => self.end_in_error(at, class, now, detail),
+                _ => {
+                    let client = self.links.exchange(at).client;
+                    self.end_in_error(at, class, now, detail);
+                    // Whatever the class: trying again at once would loop.
+                    if !stood && !no_connection(class) {
+                        self.back_off(client);
+                    }
+                }
             }
         }
         self.drop_link(index);
@@ -204,12 +211,17 @@ impl<B: Backend, L: Layer, P: Session> Worker<B, L, P> {
         exchanges.over(at.slot);
         self.clients.request_ended(client, false);
         if no_connection(class) {
-            let state = &mut self.clients[client];
-            state.back_off();
-            // The rest of the page would fail in the same way.
-            state.give_page_up(self.plan.pages[state.page as usize].requests);
+            self.back_off(client);
         }
         self.clients.hold(client, now);
+    }
+
+    /// Makes a client wait before its next page.
+    fn back_off(&mut self, client: u32) {
+        let state = &mut self.clients[client];
+        state.back_off();
+        // The rest of the page would fail in the same way.
+        state.give_page_up(self.plan.pages[state.page as usize].requests);
     }
 
     /// Lets every held client continue; returns whether there was one.

@@ -72,6 +72,19 @@ fn a_call_that_fails_has_its_class() {
     }
 }
 
+/// Whatever ends a connect is followed by a wait: a reset, too.
+#[test]
+fn a_connect_that_is_reset_is_retried_after_waits() {
+    let mut level = Level::new(KeepAlive, &["/"], 65 * MS);
+    // So that time passes even without a wait.
+    level.wire.call_ns = 100 * US;
+    let connect = |_| Attempt::Fails(rustix::io::Errno::CONNRESET);
+    let measured = level.run(Scripted { connect, answer: |_, _: &str| vec![] });
+    // At 0, 10 and 30 ms.
+    assert_eq!(errors(&measured), [(ErrorClass::Reset, 3)]);
+    assert_eq!((measured.counts.connections, measured.counts.connections_failed), (0, 3));
+}
+
 /// Nothing comes for 20 ms after a connect of 2: the next request begins at once.
 #[test]
 fn silence_ends_with_the_time_out_of_the_first_byte() {
