@@ -43,7 +43,8 @@ impl<B: Backend, L: Layer, P: Session> Worker<B, L, P> {
             link.layer.hold_early_data();
         }
         link.session.open(plan);
-        link.deadline_ns = now + plan.connect_timeout_ns.min(plan.request_timeout_ns);
+        link.deadline_ns = now + plan.connect_timeout_ns;
+        exchange.deadline_ns = exchange.start_ns + plan.request_timeout_ns;
         if let Some(resolver) = self.resolver.as_ref().filter(|_| origin.is_named) {
             link.state = LinkState::Resolving;
             resolver.ask(index, link.connection, &origin.target.host, origin.target.port);

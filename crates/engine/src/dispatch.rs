@@ -87,14 +87,15 @@ impl<B: Backend, L: Layer, P: Session> Worker<B, L, P> {
     /// Fails every exchange that is past its deadline, and closes connections that servers should have closed but did not.
     pub(crate) fn enforce_deadlines(&mut self, now: u64) {
         for index in self.links.indices() {
-            let link = &self.links[index];
-            if now >= link.deadline_ns {
-                self.link_timed_out(index, now);
-            }
+            // Those that were due before their link. The others end with it.
+            let due_ns = now.min(self.links[index].deadline_ns - 1);
             for slot in 0..self.links[index].exchanges.slots() {
-                if now >= self.links[index].exchanges.at(slot).deadline_ns {
+                if due_ns >= self.links[index].exchanges.at(slot).deadline_ns {
                     self.exchange_timed_out(ExchangeId { link: index, slot }, now);
                 }
+            }
+            if now >= self.links[index].deadline_ns {
+                self.link_timed_out(index, now);
             }
         }
     }

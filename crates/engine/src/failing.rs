@@ -122,6 +122,10 @@ impl<B: Backend, L: Layer, P: Session> Worker<B, L, P> {
     /// Ends an exchange with an error, and also its link if that is no longer usable.
     pub(crate) fn fail(&mut self, at: ExchangeId, class: ErrorClass, now: u64, detail: Detail<'_>) {
         let link = &mut self.links[at.link];
+        // Others may still wait for the connection.
+        if P::Exchanges::MANY && !link.state.is_up() && link.exchanges.waiting() > 1 {
+            return self.end_in_error(at, class, now, detail);
+        }
         // Without a handshake, nothing on the link gets an answer.
         if !P::Exchanges::MANY || !link.state.is_up() || !link.session.is_agreed() {
             return self.fail_link(at.link, class, now, detail);

@@ -69,8 +69,10 @@ impl<B: Backend, L: Layer, P: Session> Worker<B, L, P> {
         }
         link.exchanges.wait(at.slot);
         if is_up {
-            self.waits_for_room(at, now);
+            return self.waits_for_room(at, now);
         }
+        let exchange = link.exchanges.at_mut(at.slot);
+        exchange.deadline_ns = exchange.start_ns + self.plan.request_timeout_ns;
     }
 
     /// Begins the first exchanges on an established link.

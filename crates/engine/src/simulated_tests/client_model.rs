@@ -27,6 +27,8 @@ pub(super) struct Request {
     pub(super) end_ns: u64,
     pub(super) error: Option<ErrorClass>,
     pub(super) bytes: u64,
+    /// Whether it had no connection.
+    is_unconnected: bool,
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -103,14 +105,12 @@ impl<'a> Client<'a> {
             self.diary.requests.push(request);
             now = request.end_ns;
             ok &= request.error.is_none();
-            match request.error {
-                None => self.backoff_ns = 0,
-                Some(class) if is_no_connection(class) => {
-                    self.backoff_ns = (2 * self.backoff_ns).clamp(10 * MS, SECOND);
-                    backoff_ns = self.backoff_ns;
-                    break;
-                }
-                Some(_) => {}
+            if request.error.is_none() {
+                self.backoff_ns = 0;
+            } else if request.is_unconnected {
+                self.backoff_ns = (2 * self.backoff_ns).clamp(10 * MS, SECOND);
+                backoff_ns = self.backoff_ns;
+                break;
             }
         }
         self.diary.pages.push(Visit { intended_ns, end_ns: now, ok });
@@ -134,6 +134,7 @@ impl<'a> Client<'a> {
             end_ns,
             error: Some(error),
             bytes: 0,
+            is_unconnected: true,
         };
         let (mut now, mut is_retry) = (start_ns, false);
         loop {
@@ -141,7 +142,7 @@ impl<'a> Client<'a> {
             let is_reused = kept.is_some();
             let mut link = match kept {
                 Some(kept) => kept,
-                None => match self.connect(now) {
+                None => match self.connect(start_ns, now) {
                     Ok((stands_ns, served_ns)) => {
                         now = stands_ns;
                         Kept { uses: 0, served_ns, ended_ns: u64::MAX }
@@ -173,21 +174,34 @@ impl<'a> Client<'a> {
                 }
             };
             let (first_byte_ns, bytes) = (exchange.first_byte_ns, exchange.bytes);
-            return Request { intended_ns, start_ns, first_byte_ns, end_ns: now, error, bytes };
+            let is_unconnected = false;
+            return Request {
+                intended_ns,
+                start_ns,
+                first_byte_ns,
+                end_ns: now,
+                error,
+                bytes,
+                is_unconnected,
+            };
         }
     }
 
-    /// When the connection is established and when the server reads from it; or how and when it failed.
-    fn connect(&mut self, begun_ns: u64) -> Result<(u64, u64), (ErrorClass, u64)> {
+    /// For a request that began at `start_ns`: when the connection is established and when the server reads from it; or how and when it
+    /// failed.
+    fn connect(&mut self, start_ns: u64, begun_ns: u64) -> Result<(u64, u64), (ErrorClass, u64)> {
         let schedule = self.schedule;
         let target = (self.number + self.connects) % schedule.targets;
         self.connects += 1;
-        let limit_ns = schedule.connect_timeout_ns.min(schedule.request_timeout_ns);
-        let given_up_ns = schedule.swept_ns(begun_ns + limit_ns);
+        let of_connect_ns = begun_ns + schedule.connect_timeout_ns;
+        let of_request_ns = start_ns + schedule.request_timeout_ns;
+        let given_up_ns = schedule.swept_ns(begun_ns.max(of_connect_ns.min(of_request_ns)));
+        let of_request = of_request_ns < of_connect_ns;
+        let class = if of_request { ErrorClass::RequestTimeout } else { ErrorClass::ConnectTimeout };
         let fate = schedule.connect(begun_ns, target);
         let (end_ns, error) = match fate.stands_ns {
             Some(after_ns) if begun_ns + after_ns <= given_up_ns => (begun_ns + after_ns, fate.error),
-            _ => (given_up_ns, Some(ErrorClass::ConnectTimeout)),
+            _ => (given_up_ns, Some(class)),
         };
         self.diary.connects.push(Connect { begun_ns, end_ns, stands: error.is_none() });
         match error {
@@ -278,9 +292,4 @@ impl<'a> Client<'a> {
         };
         ended(exchange, end_ns, outcome)
     }
-}
-
-/// Whether a page is given up in case of this error, and its client waits.
-fn is_no_connection(class: ErrorClass) -> bool {
-    matches!(class, ErrorClass::Refused | ErrorClass::ConnectTimeout | ErrorClass::OutOfPorts)
 }

@@ -340,6 +340,12 @@ fn a_handshake_that_fails_has_its_class() {
         let found = errors(&measured);
         assert_eq!((found.len(), found[0].0, measured.counts.succeeded), (1, class, 0), "{welcome:?}");
     }
+    // The time-out of the request counts from its start, not from that of the handshake.
+    let mut level = level(20 * MS);
+    level.spec.client.request_timeout = Nanos(15 * MS);
+    let measured = level.run_over::<Veil, Http1>(&mut veiled(Vec::new, Vec::new), None);
+    assert_eq!(errors(&measured), [(ErrorClass::RequestTimeout, 6)]);
+    assert_eq!(measured.unanswered.response.max, 15 * MS);
 }
 
 /// A server of HTTP/2 over this layer. `ahead` comes with its greeting, and `first` before the answer to the first request

@@ -1,8 +1,10 @@
 //! What goes wrong: every failure in its class, at its instant, with the waits that follow.
 
 use webstone_workload::load::ConnectionPolicy::{KeepAlive, PerRequest};
+use webstone_workload::load::HttpVersion;
 
 use super::*;
+use crate::h2::session::Http2;
 
 /// Attempts end after 20 ms; the waits between them are 10, 20, 40 … ms.
 #[test]
@@ -16,6 +18,53 @@ fn a_connect_ends_with_its_time_out() {
     assert_eq!(errors(&measured), [(ErrorClass::ConnectTimeout, 3 * 7)]);
     assert_eq!((measured.counts.busy_ns, measured.counts.idle_ns), (3 * 140 * MS, 3 * 860 * MS));
     assert_eq!((measured.counts.connections, measured.counts.connections_failed), (0, 21));
+}
+
+/// A request may take less time than a connect: it ends with its own time-out, which counts from its start.
+#[test]
+fn a_connect_ends_with_the_time_out_of_its_request() {
+    let mut level = Level::new(KeepAlive, &["/"], 100 * MS);
+    level.spec.client.connect_timeout = Nanos(30 * MS);
+    level.spec.client.request_timeout = Nanos(20 * MS);
+    let connect = |_| Attempt::Lost;
+    let measured = level.run(Scripted { connect, answer: |_, _: &str| vec![] });
+    // Attempts begin at 0, 30 and 70 ms.
+    assert_eq!(errors(&measured), [(ErrorClass::RequestTimeout, 3)]);
+    assert_eq!((measured.counts.busy_ns, measured.counts.connections_failed), (60 * MS, 3));
+    let detail = &measured.errors.iter().find_map(|(_, _, example)| example).unwrap().detail;
+    assert!(detail.starts_with("nothing within 20ms"), "{detail}");
+    // After 15 ms the server closes the connection that the second request uses; the next connect is lost, and lasts 5 ms.
+    let mut attempts = 0;
+    let connect = |_| {
+        attempts += 1;
+        if attempts % 2 == 1 { Attempt::Stands { handshake_ns: 0, served_ns: 0 } } else { Attempt::Lost }
+    };
+    let mut number = 0;
+    let answer = |_: u64, _: &str| {
+        number += 1;
+        match number % 2 {
+            1 => vec![Act::Write(response(10))],
+            _ => vec![Act::Wait(15 * MS), Act::Finish],
+        }
+    };
+    let measured = level.run(Scripted { connect, answer });
+    assert_eq!(errors(&measured), [(ErrorClass::RequestTimeout, measured.counts.stale_retries)]);
+    assert_eq!(measured.unanswered.response.max, 20 * MS);
+}
+
+/// Of two clients that wait for the same connection each has a time-out of its own. One ends the connect only if nobody else waits.
+#[test]
+fn a_connect_goes_on_for_those_who_still_wait() {
+    let mut level = Level::new(KeepAlive, &["/"], 95 * MS);
+    (level.spec.client.http, level.spec.client.clients_per_connection) = (HttpVersion::Http2, 2);
+    level.spec.client.request_timeout = Nanos(20 * MS);
+    level.clients = 2;
+    let peer = Scripted { connect: |_| Attempt::Lost, answer: |_, _: &str| vec![] };
+    let measured = level.run_over::<Plain, Http2>(peer, None);
+    // Of the first, which ends alone, at 20 ms; of the second with the connect, which is followed by a wait of 10 ms. From then on they
+    // take turns: at 40, 60 and 80 ms, and at 50, 70 and 90 ms.
+    assert_eq!(errors(&measured), [(ErrorClass::RequestTimeout, 8)]);
+    assert_eq!(measured.counts.connections_failed, 1);
 }
 
 /// Reported after 300 µs, which delays the following waits by as much each time.
