@@ -288,7 +288,7 @@ impl<B: Backend, L: Layer, P: Session> Worker<B, L, P> {
                 Err(failure) => {
                     let failure = match failure {
                         _ if is_shaking => AnswerError::EndInHandshake,
-                        _ if is_cut => AnswerError::Cut,
+                        _ if is_cut && !self.links.exchange(at).is_unanswered() => AnswerError::Cut,
                         failure => failure,
                     };
                     self.end_in_error_by(at, failure, now);

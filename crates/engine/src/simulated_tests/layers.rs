@@ -280,6 +280,19 @@ fn a_truncated_stream_is_not_a_complete_body() {
     }
 }
 
+/// A stream that ends without an announcement, before anything of an answer has come, was closed early: nothing was cut.
+#[test]
+fn an_end_before_an_answer_is_no_truncation() {
+    for (begun, class) in [(&b""[..], ErrorClass::ClosedEarly), (b"HTTP/1.1 2", ErrorClass::TlsTruncated)] {
+        let answer = || vec![Act::Wait(MS), Act::Write(record(DATA, begun)), Act::Finish];
+        let level = Level::new(PerRequest, &["/"], 21 * MS);
+        let measured = level.run_over::<Veil, Http1>(&mut veiled(welcomed, answer), None);
+        let found = errors(&measured);
+        assert_eq!((found.len(), found[0].0), (1, class));
+        assert_eq!((found[0].1, measured.counts.succeeded), (10, 0));
+    }
+}
+
 /// A client that ends a connection announces it first; it closes at once, so the server reads no more.
 #[test]
 fn a_client_announces_that_it_closes() {
