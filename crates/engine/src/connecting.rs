@@ -165,11 +165,6 @@ impl<B: Backend, L: Layer, P: Session> Worker<B, L, P> {
         if self.sampling.asks_for_handshake() {
             self.ask_for_handshake(index, now);
         }
-        if let Some(version) = self.plan.proxy_protocol
-            && let Err(error) = self.say_who_connects(index, version)
-        {
-            return self.broken(index, &error, now);
-        }
         let is_counted = self.note_connected(index, now - self.links[index].connect_begun_ns, now);
         let link = &mut self.links[index];
         if !L::IS_PLAIN {
@@ -178,6 +173,14 @@ impl<B: Backend, L: Layer, P: Session> Worker<B, L, P> {
                 self.recorder.connected_without_tls();
             }
         }
+        if let Some(version) = self.plan.proxy_protocol
+            && let Err(error) = self.say_who_connects(index, version)
+        {
+            // The connection stands; a handshake that was to follow fails with it.
+            self.links[index].state = LinkState::Handshaking;
+            return self.broken(index, &error, now);
+        }
+        let link = &mut self.links[index];
         if L::IS_PLAIN || link.layer.is_open() {
             return self.opened(index, now);
         }

@@ -176,6 +176,17 @@ fn handshakes_that_end_in_gaps_are_missing_without_harm() {
     assert_eq!((measured.counts.left_open, measured.counts.in_flight), (4, 1));
 }
 
+/// The header of the PROXY protocol does not get through, so that the handshake does not begin.
+#[test]
+fn a_connection_that_breaks_before_its_handshake_is_counted_with_it() {
+    let mut level = level(TlsVersion::Tls13);
+    level.spec.client.proxy_protocol = Some(webstone_workload::route::ProxyProtocol::V1);
+    level.wire.send_room = 10;
+    let measured = level.run_over::<Tls, Http1>(&mut Server::new(), None);
+    assert_eq!(errors(&measured), [(ErrorClass::GeneratorIo, 3)]);
+    assert_eq!((measured.counts.connections, measured.handshakes.unwrap().failed), (3, 3));
+}
+
 /// Many records of a body are waited for at once, and its last byte is noticed when it comes.
 #[test]
 fn a_large_body_ends_when_its_last_byte_comes() {

@@ -282,6 +282,18 @@ fn a_connection_that_the_server_leaves_open_is_closed_in_the_end() {
     assert_eq!((measured.counts.succeeded, measured.counts.lingered), (5, 1));
 }
 
+/// A connection that takes no header of the PROXY protocol was established.
+#[test]
+fn a_connection_that_breaks_before_its_first_bytes_is_counted() {
+    let mut level = Level::new(PerRequest, &["/"], 65 * MS);
+    level.spec.client.proxy_protocol = Some(webstone_workload::route::ProxyProtocol::V1);
+    level.wire.send_room = 10;
+    let measured = level.run(steady(MS, MS, 10));
+    // At 1, 12 and 33 ms.
+    assert_eq!(errors(&measured), [(ErrorClass::GeneratorIo, 3)]);
+    assert_eq!((measured.counts.connections, measured.counts.connections_failed), (3, 0));
+}
+
 /// What a server sends on a connection that it is to close counts as received, after the last answer of a level as well.
 #[test]
 fn last_words_are_heard_before_a_level_ends() {
