@@ -152,7 +152,9 @@ impl LoopClock {
     /// Opens the window now; it should have opened at `open_ns`.
     pub(crate) fn open(&mut self, open_ns: u64) {
         self.opening_delay_ns = self.read_ns.saturating_sub(open_ns);
-        self.begin_part(open_ns);
+        self.stalls.open(open_ns);
+        self.loops = 0;
+        self.events = 0;
     }
 
     /// How late the window was opened.
@@ -160,24 +162,25 @@ impl LoopClock {
         self.opening_delay_ns
     }
 
-    /// Begins the window, or the next slice of it, at `open_ns`. A slice may begin late without harm: it counts from then.
-    pub(crate) fn begin_part(&mut self, open_ns: u64) {
-        self.stalls.open(open_ns);
+    /// Begins the next slice where the last one ended. It may begin late without harm: it counts from then.
+    pub(crate) fn begin_slice(&mut self) {
+        self.stalls.go_on();
         self.loops = 0;
         self.events = 0;
     }
 
-    /// Ends the window, or a slice of it; returns what the loop measured in it.
-    pub(crate) fn end_part(&mut self) -> WorkerUse {
-        self.stalls.close();
-        WorkerUse {
+    /// Ends the window, or a slice of it, at `end_ns`; returns what the loop measured in it, and how much of a stall is later.
+    pub(crate) fn end_part(&mut self, end_ns: u64) -> (WorkerUse, u64) {
+        let later_ns = self.stalls.end(end_ns);
+        let worker = WorkerUse {
             stalls: self.stalls.count,
             stalled_ns: self.stalls.all_ns,
             stalled_ns_max: self.stalls.longest_ns,
             loops: self.loops,
             events: self.events,
             ..WorkerUse::default()
-        }
+        };
+        (worker, later_ns)
     }
 }
 

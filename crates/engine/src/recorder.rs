@@ -125,26 +125,28 @@ impl Recorder {
         if at_ns > second_begin || self.totals() != self.second_start {
             self.end_second();
         }
-        self.close_use(at_ns, worker);
+        self.close_use(at_ns, worker, 0);
         self.is_open = false;
         self.second_end_ns = u64::MAX;
     }
 
-    fn close_use(&mut self, at_ns: u64, worker: WorkerUse) {
+    /// Notes what the thread used. Of its waiting for a CPU at most `later_ns` is later; returns how much.
+    fn close_use(&mut self, at_ns: u64, worker: WorkerUse, later_ns: u64) -> u64 {
         let cpu = cpu_use();
         self.measured.window_ns = at_ns - self.part_ns;
+        let waited = cpu.run_queue_ns.zip(self.cpu_at_open.run_queue_ns);
+        let waited_ns = waited.map(|(close, open)| close.saturating_sub(open));
+        let waits_later_ns = waited_ns.map_or(0, |ns| ns.min(later_ns));
         self.measured.generator.workers = vec![WorkerUse {
             user_ns: cpu.user_ns - self.cpu_at_open.user_ns,
             system_ns: cpu.system_ns - self.cpu_at_open.system_ns,
             // A thread that waits for its CPU when the window closes reads the counter only after that wait, part of
             // which is after the window.
-            run_queue_ns: cpu
-                .run_queue_ns
-                .zip(self.cpu_at_open.run_queue_ns)
-                .map(|(close, open)| close.saturating_sub(open).min(self.measured.window_ns)),
+            run_queue_ns: waited_ns.map(|ns| (ns - waits_later_ns).min(self.measured.window_ns)),
             sleeps: cpu.sleeps - self.cpu_at_open.sleeps,
             ..worker
         }];
+        waits_later_ns
     }
 
     /// Everything that was measured. `cut_off` requests were in progress at the end.

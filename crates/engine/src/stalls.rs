@@ -18,24 +18,51 @@ pub(crate) struct Stalls {
     pub(crate) all_ns: u64,
     /// The longest, in nanoseconds, from its first sign to its end.
     pub(crate) longest_ns: u64,
-    /// Start and end of the last stall before the window, which may extend into it.
-    before: (u64, u64),
+    /// The last, which may have begun before the window, and may extend beyond a slice of it.
+    last: Stall,
     is_open: bool,
+}
+
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+struct Stall {
+    from_ns: u64,
+    to_ns: u64,
+    /// How much of it is counted in the current slice or later, from when on.
+    rest_ns: u64,
+    rest_from_ns: u64,
 }
 
 impl Stalls {
     /// The window opened at `open_ns`. If a stall delayed this call, its part after `open_ns` counts.
     pub(crate) fn open(&mut self, open_ns: u64) {
-        let (from_ns, to_ns) = self.before;
+        let Stall { from_ns, to_ns, .. } = self.last;
         *self = Stalls { is_open: true, ..Stalls::default() };
         if to_ns > open_ns {
             self.gap(from_ns.max(open_ns), to_ns);
         }
     }
 
-    /// The window has closed.
-    pub(crate) fn close(&mut self) {
+    /// The window, or a slice of it, ended at `end_ns`. Returns how much of the last stall is later, which belongs to the next slice.
+    pub(crate) fn end(&mut self, end_ns: u64) -> u64 {
         self.is_open = false;
+        let last = &mut self.last;
+        if last.to_ns <= end_ns {
+            last.rest_ns = 0;
+            return 0;
+        }
+        last.rest_ns -= last.rest_ns.min(end_ns.saturating_sub(last.rest_from_ns));
+        last.rest_from_ns = last.rest_from_ns.max(end_ns);
+        self.all_ns -= last.rest_ns;
+        last.rest_ns
+    }
+
+    /// The next slice begins at the end of the last. A stall that reaches into it is as long as it is, and counts as one where it began.
+    pub(crate) fn go_on(&mut self) {
+        let last = self.last;
+        *self = Stalls { is_open: true, all_ns: last.rest_ns, last, ..Stalls::default() };
+        if last.rest_ns > 0 {
+            self.longest_ns = last.to_ns - last.from_ns;
+        }
     }
 
     /// The worker was awake between these two instants and did not read the clock.
@@ -55,8 +82,8 @@ impl Stalls {
     }
 
     fn add(&mut self, from_ns: u64, to_ns: u64, estimate_ns: u64) {
+        self.last = Stall { from_ns, to_ns, rest_ns: estimate_ns, rest_from_ns: from_ns };
         if !self.is_open {
-            self.before = (from_ns, to_ns);
             return;
         }
         self.count += 1;
@@ -111,8 +138,24 @@ mod tests {
         assert_eq!((stalls.count, stalls.all_ns, stalls.longest_ns), (1, 50 * MS, 50 * MS));
         stalls.open(200 * MS);
         assert_eq!(stalls.count, 0);
-        stalls.close();
+        stalls.end(300 * MS);
         stalls.gap(300 * MS, 400 * MS);
         assert_eq!(stalls.count, 0);
+    }
+
+    #[test]
+    fn a_stall_is_divided_among_slices() {
+        let mut stalls = open();
+        stalls.gap(110 * MS, 120 * MS);
+        stalls.gap(150 * MS, 420 * MS);
+        let mut slices = Vec::new();
+        for end_ns in [200, 300, 400, 500].map(|ms| ms * MS) {
+            let rest_ns = stalls.end(end_ns);
+            slices.push((stalls.count, stalls.all_ns / MS, stalls.longest_ns / MS, rest_ns / MS));
+            stalls.go_on();
+        }
+        assert_eq!(slices, [(2, 60, 270, 220), (0, 100, 270, 120), (0, 100, 270, 20), (0, 20, 270, 0)]);
+        stalls.end(600 * MS);
+        assert_eq!((stalls.count, stalls.all_ns, stalls.longest_ns), (0, 0, 0));
     }
 }

@@ -485,22 +485,20 @@ impl<B: Backend, L: Layer, P: Session> Worker<B, L, P> {
             self.recorder.waited(client.held_since_ns, at_ns);
         }
         self.free_in_slice(at_ns);
-        let worker = self.worker_use();
+        let worker = self.worker_use(at_ns);
         P::close_window(&mut self.memory, &mut self.recorder.measured, self.links.sessions(), true);
         let in_progress = (self.clients.requests_in_progress(), self.pacing.open());
         let shared = (self.seat.number, &self.shared.judgements);
         self.recorder.end_slice(at_ns, worker, in_progress, shared);
         P::open_window(&mut self.memory, self.links.sessions());
-        self.clock.begin_part(at_ns);
+        self.clock.begin_slice();
     }
 
-    fn worker_use(&mut self) -> WorkerUse {
-        WorkerUse {
-            spun_ns: self.pacing.spun_ns(),
-            cpu: self.seat.cpu,
-            backend: B::NAME.to_owned(),
-            ..self.clock.end_part()
-        }
+    /// What the loop used in a part of the window that ends at `at_ns`, and how much of a stall is later.
+    fn worker_use(&mut self, at_ns: u64) -> (WorkerUse, u64) {
+        let (worker, later_ns) = self.clock.end_part(at_ns);
+        let (spun_ns, backend) = (self.pacing.spun_ns(), B::NAME.to_owned());
+        (WorkerUse { spun_ns, cpu: self.seat.cpu, backend, ..worker }, later_ns)
     }
 
     fn close(&mut self, at_ns: u64) {
@@ -525,7 +523,8 @@ impl<B: Backend, L: Layer, P: Session> Worker<B, L, P> {
         }
         // First: counting millions of arrivals that wait takes time, which is not of the window.
         // With what is kept of every window, whichever slices are left out.
-        let worker = WorkerUse { opening_delay_ns: self.clock.opening_delay_ns(), ..self.worker_use() };
+        let opening_delay_ns = self.clock.opening_delay_ns();
+        let worker = WorkerUse { opening_delay_ns, ..self.worker_use(at_ns).0 };
         self.close_schedule(at_ns);
         self.recorder.close(at_ns, worker);
         P::close_window(&mut self.memory, &mut self.recorder.measured, self.links.sessions(), false);

@@ -95,7 +95,8 @@ impl<B: Backend, L: Layer, P: Session> Side for Worker<B, L, P> {
         if !self.recorder.is_open() {
             return Measured::default();
         }
-        let worker = WorkerUse { cpu: self.seat.cpu, backend: B::NAME.to_owned(), ..self.clock.end_part() };
+        let (worker, _) = self.clock.end_part(now);
+        let worker = WorkerUse { cpu: self.seat.cpu, backend: B::NAME.to_owned(), ..worker };
         self.recorder.close(now, worker);
         P::close_window(&mut self.memory, &mut self.recorder.measured, self.links.sessions(), false);
         self.observer.flush();

@@ -31,11 +31,12 @@ impl Recorder {
         self.sliced.is_some() && self.is_open && at_ns > self.part_ns
     }
 
-    /// Ends a slice with this many requests in progress and waiting arrivals, and begins the next.
+    /// Ends a slice with this many requests in progress and waiting arrivals, and begins the next. If the worker stood still for some
+    /// time that is later, it noticed the end when that was over, and as much of its waiting for a CPU is of what follows.
     pub(crate) fn end_slice(
         &mut self,
         at_ns: u64,
-        worker: WorkerUse,
+        (worker, later_ns): (WorkerUse, u64),
         (requests, arrivals): (u32, u64),
         (number, judgements): (usize, &Judgements),
     ) {
@@ -43,7 +44,7 @@ impl Recorder {
         if let Some(open_loop) = &mut self.measured.open_loop {
             open_loop.queued = arrivals;
         }
-        self.close_use(at_ns, worker);
+        let waits_later_ns = self.close_use(at_ns, worker, later_ns);
         self.measured.statuses = Statuses::of(&*self.statuses);
         self.statuses.fill(0);
         let Some(sliced) = &mut self.sliced else { return };
@@ -64,6 +65,9 @@ impl Recorder {
         sliced.slices.end(ended);
         sliced.slices.settle(judgements);
         self.open_part(at_ns, (requests, arrivals), judgements.length_ns);
+        if let Some(waited_ns) = &mut self.cpu_at_open.run_queue_ns {
+            *waited_ns = waited_ns.saturating_sub(waits_later_ns);
+        }
     }
 
     /// The slices, which `finish` does not return.

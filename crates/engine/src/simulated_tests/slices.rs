@@ -123,6 +123,29 @@ fn an_open_loop_accounts_for_arrivals_in_every_slice() {
     }
 }
 
+/// The machine stands still from 250 to 460 ms, which counts in three slices: from 10 ms after the answer at 248 ms on, when the ticker
+/// should have ended the wait.
+#[test]
+fn a_stall_counts_in_each_slice_that_it_covers() {
+    for (left_out, stalls, stalled_ms, longest_ms) in [
+        (&[][..], 1, 202, 202),
+        (&[2], 0, 160, 202),
+        (&[3, 4], 1, 42, 202),
+        (&[2, 4], 0, 100, 202),
+        (&[2, 3, 4], 0, 0, 0),
+    ] {
+        let mut level = level(1, left_out);
+        level.wire.stalls = vec![(249 * MS, 460 * MS)];
+        let measured = level.run(slow(0, 0));
+        let worker = &measured.generator.workers[0];
+        assert_eq!(
+            (worker.stalls, worker.stalled_ns / MS, worker.stalled_ns_max / MS),
+            (stalls, stalled_ms, longest_ms),
+            "{left_out:?}"
+        );
+    }
+}
+
 /// The window is extended by a slice while it is open, and not once it is closed.
 #[test]
 fn an_extension_is_known_to_all_or_to_none() {
