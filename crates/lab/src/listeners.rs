@@ -4,20 +4,25 @@
 use std::collections::BTreeSet;
 use std::path::PathBuf;
 
+use tracing::{info, warn};
 use webstone_server::Counters;
 
 pub use crate::listening_sockets::Ports;
 use crate::listening_sockets::listening;
 use crate::machine::{Root, allowed_cpus_of};
 use crate::measured::MeasuredServer;
-use crate::process_tree::ProcessTree;
+use crate::process_tree::{ENDED_STATES, ProcessTree};
 use crate::process_use::descendants;
 
 /// The processes of a server, given by the roots of their process trees.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ServerProcesses {
     root: Root,
+    /// Where they listen.
+    ports: Ports,
     heads: Vec<u32>,
+    /// When each of the heads started, by [`started`]: process ids are used again.
+    started: Vec<Option<u64>>,
     /// CPUs that any of them may run on, ascending.
     pub cpus: Vec<u32>,
 }
@@ -53,6 +58,8 @@ pub fn find(root: &Root, ports: &Ports) -> Option<ServerProcesses> {
         .collect::<BTreeSet<u32>>();
     (!heads.is_empty()).then(|| ServerProcesses {
         root: root.clone(),
+        ports: ports.clone(),
+        started: heads.iter().map(|pid| started(root, *pid)).collect(),
         heads,
         cpus: cpus.into_iter().collect(),
     })
@@ -69,6 +76,15 @@ pub(crate) fn is_held_by(root: &Root, port: u16, ancestor: u32) -> bool {
     ours.iter().any(|pid| holds(root, *pid, &sockets) || is_hidden(pid))
 }
 
+/// When a process started, in ticks since the machine did: field 22 of proc(5), counted from after the name. `None` of one that has
+/// ended, even if its parent has not waited for it.
+pub fn started(root: &Root, pid: u32) -> Option<u64> {
+    let stat = root.lossy_text(&format!("/proc/{pid}/stat"))?;
+    let mut fields = stat[stat.rfind(')')? + 1..].split_whitespace();
+    let is_there = !ENDED_STATES.contains(&fields.next()?);
+    fields.nth(18).filter(|_| is_there)?.parse().ok()
+}
+
 /// The sockets that listen on any of these ports, of any process, by inode.
 pub(crate) fn inodes(root: &Root, ports: &Ports) -> BTreeSet<u64> {
     listening(root, ports).unwrap_or_default().into_iter().collect()
@@ -78,6 +94,12 @@ impl ServerProcesses {
     /// Them and all that descend from them.
     pub(crate) fn tree(&self) -> ProcessTree {
         ProcessTree { root: self.root.clone(), heads: self.heads.clone(), with_heads: true }
+    }
+
+    /// Whether the heads are those that were found.
+    fn are_the_same(&self) -> bool {
+        let mut known = self.heads.iter().zip(&self.started);
+        known.all(|(pid, known)| known.is_some() && *known == started(&self.root, *pid))
     }
 }
 
@@ -93,7 +115,21 @@ impl MeasuredServer for ServerProcesses {
         None
     }
 
-    fn level_starts(&mut self) {}
+    /// Finds it again if it was restarted.
+    fn level_starts(&mut self) {
+        if self.are_the_same() {
+            return;
+        }
+        match find(&self.root, &self.ports) {
+            Some(found) => {
+                info!(before = ?self.heads, now = ?found.heads, "the server was restarted");
+                *self = found;
+            }
+            None => {
+                warn!(before = ?self.heads, "the server's processes are gone, and none is seen to listen")
+            }
+        }
+    }
 
     fn processes(&self) -> ProcessTree {
         self.tree()
@@ -168,6 +204,42 @@ mod tests {
         };
         assert_eq!(held(&[1, 7]), Some((vec![7], vec![2])));
         assert_eq!(held(&[1]), Some((vec![1], vec![0, 2, 3])));
+    }
+
+    #[test]
+    fn a_server_that_was_restarted_is_found_again_where_a_level_starts() {
+        let (keep, root) = root_with(&[("/proc/net/tcp", TABLE)]);
+        let process = |pid: u32, state: &str, started: u64| {
+            let directory = keep.path().join(format!("proc/{pid}"));
+            std::fs::create_dir_all(directory.join("fd")).unwrap();
+            let stat = format!("{pid} (a b) {state} {}{started} 0", "0 ".repeat(18));
+            std::fs::write(directory.join("stat"), stat).unwrap();
+            std::fs::write(directory.join("status"), "PPid:\t1\nCpus_allowed_list:\t0-1\n").unwrap();
+            let _ = std::os::unix::fs::symlink("socket:[4711]", directory.join("fd/5"));
+        };
+        let ended = |pid: u32| std::fs::remove_dir_all(keep.path().join(format!("proc/{pid}"))).unwrap();
+        process(7, "S", 100);
+        let mut server = find(&root, &Ports::tcp([8080])).unwrap();
+        let mut heads = || {
+            server.level_starts();
+            server.tree().heads
+        };
+        assert_eq!(heads(), [7]);
+        // Nobody listens yet: what was known stays, and is looked for again at the next level.
+        ended(7);
+        assert_eq!(heads(), [7]);
+        process(12, "S", 200);
+        assert_eq!(heads(), [12]);
+        // Its parent has not waited for it, so it is still listed, without its files.
+        process(12, "Z", 200);
+        std::fs::remove_dir_all(keep.path().join("proc/12/fd")).unwrap();
+        process(13, "S", 300);
+        assert_eq!(heads(), [13]);
+        // Another process has its number, and beside it a server listens.
+        process(13, "S", 400);
+        std::fs::remove_dir_all(keep.path().join("proc/13/fd")).unwrap();
+        process(14, "S", 500);
+        assert_eq!(heads(), [14]);
     }
 
     #[test]

@@ -17,7 +17,7 @@ use crate::embedded::{EmbeddedServer, EmbeddedServerError, Launch};
 use crate::endpoint::is_this_host;
 use crate::fetch::ByProbe;
 use crate::interrupt::Interrupt;
-use crate::listeners::{self, Ports};
+use crate::listeners::{self, Ports, ServerProcesses};
 use crate::machine::Root;
 use crate::measured::MeasuredServer;
 use crate::process_tree::ProcessTree;
@@ -37,6 +37,8 @@ pub struct Origin {
     /// How it is monitored.
     pub view: View,
     ours: Option<EmbeddedServer>,
+    /// Somebody else's on this host.
+    found: Option<ServerProcesses>,
 }
 
 /// How a server behind a proxy is monitored.
@@ -62,7 +64,7 @@ impl Origin {
         let url = server.url().to_owned();
         let view = View { processes: Some(server.processes()), counters_at: Some(url.clone()) };
         let record = OriginRecord { url, ours: true, cpus: launch.cpus.clone(), unseen: Vec::new() };
-        Ok(Origin { record, view, ours: Some(server) })
+        Ok(Origin { record, view, ours: Some(server), found: None })
     }
 
     /// An origin that webstone did not start. It must accept connections, because a proxy without an origin answers late, or
@@ -87,7 +89,8 @@ impl Origin {
                 );
                 let record =
                     OriginRecord { url: url.to_owned(), ours: false, cpus: Vec::new(), unseen: vec![unseen] };
-                Origin { record, view: View { processes: None, counters_at: None }, ours: None }
+                let view = View { processes: None, counters_at: None };
+                Origin { record, view, ours: None, found: None }
             }
         }
     }
@@ -117,9 +120,20 @@ impl Origin {
             processes: found.as_ref().map(MeasuredServer::processes),
             counters_at: tells.then(|| url.to_owned()),
         };
-        let cpus = found.map(|found| found.cpus).unwrap_or_default();
+        let cpus = found.as_ref().map(|found| found.cpus.clone()).unwrap_or_default();
         let record = OriginRecord { url: url.to_owned(), ours: false, cpus, unseen };
-        Origin { record, view, ours: None }
+        Origin { record, view, ours: None, found }
+    }
+
+    /// A level starts: its processes are found again if it was restarted, and its peak of memory begins now.
+    pub fn level_starts(&mut self) {
+        if let Some(found) = &mut self.found {
+            found.level_starts();
+            self.view.processes = Some(found.processes());
+        }
+        if let Some(processes) = &self.view.processes {
+            processes.reset_peak();
+        }
     }
 
     /// How the origin ended, in words, if webstone started it and it has ended.

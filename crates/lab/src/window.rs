@@ -41,6 +41,9 @@ const SHORTLY: Duration = Duration::from_millis(2);
 const TIMER: Duration = Duration::from_millis(10);
 const SHORT: Duration = Duration::from_secs(1);
 
+/// Why a window has no figures of a server that was there when it opened.
+const SERVER_ENDED: &str = "the server's processes ended or were replaced in this window";
+
 /// What a window monitors.
 pub struct Watched<'a> {
     /// The server's processes, where they can be seen.
@@ -67,6 +70,8 @@ struct Processes {
     tree: Option<ProcessTree>,
     opened: Option<(Instant, TreeReading)>,
     closed: Option<(Instant, TreeReading)>,
+    /// They were there when the window opened, and not when it closed.
+    have_ended: bool,
     /// The most that was there at any look.
     present: Present,
     memory: Memory,
@@ -121,6 +126,8 @@ impl Processes {
 
     fn close(&mut self) {
         self.closed = self.reading();
+        let is_gone = self.closed.is_none() || self.tree.as_ref().is_some_and(ProcessTree::has_ended);
+        self.have_ended = self.opened.is_some() && is_gone;
     }
 
     fn weigh(&mut self) {
@@ -238,14 +245,19 @@ pub struct Used {
     pub server: ServerUse,
     /// Time between the two readings of the server's processes; `None` where they could not be seen.
     pub server_read_for: Option<Duration>,
+    /// The server's processes were there when the window opened, and not when it closed.
+    pub server_ended: bool,
     /// By the server behind it, where there is one.
     pub origin: Option<OriginUse>,
 }
 
 impl Used {
-    /// Leaves out the server's figures if its readings do not fit a window of this length, and says so: on a very busy machine
-    /// a reading may come a second late and contain the work of another window.
+    /// Leaves out the server's figures if its processes ended, or if its readings do not fit a window of this length, and says so: on a
+    /// very busy machine a reading may come a second late and contain the work of another window.
     pub fn on_time(self, window_ns: u64) -> (Used, Option<String>) {
+        if self.server_ended {
+            return (Used { server: ServerUse::default(), ..self }, Some(SERVER_ENDED.to_owned()));
+        }
         let Some(read_for) = self.server_read_for else { return (self, None) };
         if plausible::is_of_window(read_for.as_nanos() as u64, window_ns) {
             return (self, None);
@@ -514,6 +526,7 @@ impl<'a> Window<'a> {
             read_ns: self.read_ns,
             server,
             server_read_for: self.server.read_for(),
+            server_ended: self.server.have_ended,
             origin: self
                 .watched
                 .origin

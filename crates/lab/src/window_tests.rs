@@ -122,6 +122,37 @@ fn readings_that_are_not_of_the_window_are_no_figures_of_it() {
     assert_eq!(unseen.on_time(1_000_000_000).1, None);
 }
 
+/// What its processes used until they ended is not what the server used in the window.
+#[test]
+fn a_server_that_ended_in_a_window_has_no_figures_and_a_reason() {
+    let ended = |end: &dyn Fn(&std::path::Path)| {
+        let (keep, root) = root_with(&[("/proc/9/status", "VmHWM: 8 kB\nVmRSS: 4 kB\n")]);
+        let links = BTreeSet::new();
+        process(keep.path(), 10, 2, 3);
+        let mut window = Window::before(watched(Some(ProcessTree::of(&root, 9)), &links));
+        window.look(Phase::Measuring);
+        end(&keep.path().join("proc/9"));
+        window.look(Phase::Draining);
+        let used = window.used();
+        let window_ns = used.host.elapsed_ns;
+        used.on_time(window_ns)
+    };
+    let gone = |directory: &std::path::Path| std::fs::remove_dir_all(directory).unwrap();
+    // Its parent has not waited for it.
+    let zombie = |directory: &std::path::Path| {
+        let stat = std::fs::read_to_string(directory.join("stat")).unwrap();
+        std::fs::write(directory.join("stat"), stat.replace(" S ", " Z ")).unwrap();
+    };
+    for (used, why) in [ended(&gone), ended(&zombie)] {
+        assert_eq!(used.server, ServerUse::default());
+        assert_eq!(why.as_deref(), Some(SERVER_ENDED));
+    }
+    // One that was never seen has no reason.
+    let links = BTreeSet::new();
+    let used = Window::before(watched(None, &links)).used();
+    assert_eq!(used.on_time(1).1, None);
+}
+
 #[test]
 fn a_look_that_costs_much_is_taken_less_often() {
     assert_eq!(pause_after(Duration::from_micros(20)), PAUSE);

@@ -175,7 +175,10 @@ impl KeptUse {
     pub(crate) fn limit(&self, window: &mut Used) {
         let KeptUse { host, server, origin } = self;
         window.host = limited_host(std::mem::take(&mut window.host), host);
-        window.server = limited_server(std::mem::take(&mut window.server), server);
+        // Where the window has no figures of the server, its slices have none either.
+        if window.server.was_read() {
+            window.server = limited_server(std::mem::take(&mut window.server), server);
+        }
         if let (Some(whole), Some(kept)) = (&mut window.origin, origin) {
             let resident_bytes_max = whole.server.as_ref().map_or(0, |server| server.resident_bytes_max);
             let server = kept.server.clone().map(|server| {

@@ -235,8 +235,8 @@ impl Sweep<'_> {
             server.processes().reset_peak();
         }
         self.agents.level_starts(self.interrupt);
-        if let Some(processes) = self.origin.as_ref().and_then(|origin| origin.view.processes.as_ref()) {
-            processes.reset_peak();
+        if let Some(origin) = &mut self.origin {
+            origin.level_starts();
         }
         let (result, mut seen) = self.run_level(at, step, record);
         seen.here.host.disturbance = disturbance;

@@ -35,18 +35,12 @@ fn look(root: &Root, ports: &Ports) -> Option<ServerState> {
     let present = tree.present();
     let first = tree.heads.iter().min().copied();
     Some(ServerState {
-        head: first.map(|pid| (pid, started(root, pid).unwrap_or_default())),
+        head: first.map(|pid| (pid, listeners::started(root, pid).unwrap_or_default())),
         processes: present.processes,
         threads: present.threads,
         descriptors: present.descriptors,
         resident_bytes: tree.memory().resident,
     })
-}
-
-/// When a process started, in ticks since the machine did: field 22 of proc(5), counted from after the name.
-fn started(root: &Root, pid: u32) -> Option<u64> {
-    let stat = root.text(&format!("/proc/{pid}/stat"))?;
-    stat[stat.rfind(')')? + 1..].split_whitespace().nth(19)?.parse().ok()
 }
 
 #[cfg(test)]
