@@ -298,6 +298,43 @@ fn what_tls_costs_is_told_beside_the_same_without_it() {
 }
 
 #[test]
+fn ranks_of_servers_that_agreed_on_other_suites_say_so() {
+    use webstone_measure::metrics::{Agreed, Handshakes};
+    use webstone_measure::tls::{TlsCipher, TlsVersion};
+    let (mut series, mut records) = with(
+        "servers = ['nginx', 'apache', 'caddy']",
+        Kind::Servers,
+        &[&[1_000, 1_010, 990], &[2_000, 2_020, 1_980], &[3_000, 3_010, 2_990]],
+    );
+    series.cells.iter_mut().for_each(|cell| cell.spec.server.tls = Some(Default::default()));
+    let mut text_with = |ciphers: [TlsCipher; 3]| {
+        for (record, cipher) in records.iter_mut().flatten().zip(ciphers) {
+            for run in &mut record.iterations {
+                let agreed = Agreed {
+                    version: TlsVersion::Tls13,
+                    cipher,
+                    group: None,
+                    alpn: None,
+                    verified: true,
+                    count: 8,
+                };
+                run.measured.handshakes =
+                    Some(Handshakes { full: 8, agreed: vec![agreed], ..Handshakes::default() });
+            }
+        }
+        let text = render_series(&series, &records, &[], Format::Text, &Options::default()).unwrap();
+        flat(&String::from_utf8(text).unwrap())
+    };
+    let (short, long) = (TlsCipher::Tls13Aes128, TlsCipher::Tls13Aes256);
+    let text = text_with([long, short, short]);
+    let note = "Cipher suites differ, and their cost is part of the ranks: TLS_AES_128_GCM_SHA256 with caddy, apache; \
+                TLS_AES_256_GCM_SHA384 with nginx. `--tls-ciphers TLS_AES_128_GCM_SHA256` makes them the same.";
+    assert!(text.contains(note), "{text}");
+    let text = text_with([short; 3]);
+    assert!(!text.contains("suites differ"), "{text}");
+}
+
+#[test]
 fn what_the_reports_of_cells_warn_of_is_in_every_form() {
     let (series, records) = with(
         "servers = ['nginx', 'apache']",

@@ -159,6 +159,52 @@ fn speaks_tls(software: Software, program: &str, package: &str) {
     assert!(seen > 0, "{software:?}");
 }
 
+/// The suite that a client which prefers AES-128, as webstone's does, agrees on with the tuned profile.
+fn takes_the_clients_suite(software: Software, origin: &str) {
+    for (versions, flags, suite) in [
+        (
+            TlsVersion::Tls13,
+            ["-ciphersuites", "TLS_AES_128_GCM_SHA256:TLS_AES_256_GCM_SHA384"],
+            "TLS_AES_128",
+        ),
+        (
+            TlsVersion::Tls12,
+            ["-cipher", "ECDHE-ECDSA-AES128-GCM-SHA256:ECDHE-ECDSA-AES256-GCM-SHA384"],
+            "ECDHE-ECDSA-AES128",
+        ),
+    ] {
+        let tls = ServerTls { versions: vec![versions], ..ServerTls::default() };
+        let spec = ServerSpec { software, profile: Profile::Tuned, tls: Some(tls), ..ServerSpec::default() };
+        let server = start(&spec, origin).unwrap_or_else(|error| panic!("{software:?}: {error}"));
+        let address = server.url().trim_start_matches("https://").to_owned();
+        let line = ["openssl", "s_client", "-connect", &address, "-servername", "localhost"];
+        let text = said(&[&line[..], &flags].concat());
+        assert!(text.contains(&format!("Cipher is {suite}")), "{software:?} {versions}: {text}");
+    }
+}
+
+#[test]
+fn tuned_servers_take_the_suite_that_clients_prefer() {
+    if !is_installed("openssl", "openssl") {
+        return;
+    }
+    if is_installed("nginx", "nginx-light") && is_installed("haproxy", "haproxy") {
+        let origin = start(&ServerSpec { software: Software::Nginx, ..ServerSpec::default() }, "").unwrap();
+        takes_the_clients_suite(Software::Haproxy, origin.url().trim_start_matches("http://"));
+    }
+    for (software, program, package) in [
+        (Software::Nginx, "nginx", "nginx-light"),
+        (Software::Apache, "apache2", "apache2"),
+        (Software::Caddy, "caddy", "caddy"),
+        // An absolute path is used as it is.
+        (Software::Lighttpd, "/usr/lib/lighttpd/mod_openssl.so", "lighttpd-mod-openssl"),
+    ] {
+        if is_installed(program, package) {
+            takes_the_clients_suite(software, "");
+        }
+    }
+}
+
 fn speaks_http2_without_tls(software: Software, program: &str, package: &str) {
     if !is_installed(program, package) || !is_installed("curl", "curl") {
         return;

@@ -1,7 +1,10 @@
 //! What became of a level's TLS handshakes, in the few figures by which cells are compared.
 
+use std::collections::BTreeSet;
+
 use serde::Serialize;
 use webstone_measure::metrics::Measured;
+use webstone_measure::tls::TlsCipher;
 
 /// TLS of a level, over all of its iterations.
 #[derive(Clone, Debug, PartialEq, Serialize)]
@@ -13,6 +16,8 @@ pub struct LevelTls {
     pub full_percent: f64,
     /// Mean time of a handshake, in seconds.
     pub handshake_mean_s: f64,
+    /// The cipher suites that they agreed on.
+    pub suites: Vec<TlsCipher>,
 }
 
 impl LevelTls {
@@ -20,10 +25,12 @@ impl LevelTls {
     pub(super) fn of_window(measured: &Measured) -> Option<LevelTls> {
         let handshakes = measured.handshakes.as_ref().filter(|handshakes| handshakes.ended() > 0)?;
         let ended = handshakes.ended() as f64;
+        let suites: BTreeSet<TlsCipher> = handshakes.agreed.iter().map(|agreed| agreed.cipher).collect();
         Some(LevelTls {
             connections_percent: handshakes.connections_percent(),
             full_percent: 100.0 * handshakes.full as f64 / ended,
             handshake_mean_s: handshakes.time.sum as f64 / ended / 1e9,
+            suites: suites.into_iter().collect(),
         })
     }
 }
@@ -32,7 +39,7 @@ impl LevelTls {
 mod tests {
     use super::*;
     use webstone_measure::metrics::{Handshake, Handshakes};
-    use webstone_workload::tls::{TlsCipher, TlsVersion};
+    use webstone_workload::tls::TlsVersion;
 
     #[test]
     fn shares_are_of_connections_and_of_handshakes() {
@@ -58,6 +65,7 @@ mod tests {
         let told = LevelTls::of_window(&measured).unwrap();
         assert_eq!((told.connections_percent, told.full_percent), (Some(8.0), 25.0));
         assert!((told.handshake_mean_s - 0.002).abs() < 1e-12);
+        assert_eq!(told.suites, [TlsCipher::Tls13Aes128]);
         assert_eq!(LevelTls::of_window(&Measured::default()), None);
     }
 }

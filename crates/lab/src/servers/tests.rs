@@ -283,6 +283,37 @@ fn tls_stands_in_the_configuration_with_what_was_asked_for() {
     );
 }
 
+/// A suite of AES-256 costs a server more than one of AES-128, and must not decide a rank.
+#[test]
+fn tuned_servers_take_the_suite_that_the_client_prefers() {
+    use webstone_model::server_tls::ServerTls;
+    let with = |software, profile, tickets| {
+        let spec = ServerTls { tickets, ..ServerTls::default() };
+        site(software, profile, |site| {
+            site.tls = Some(tls::SiteTls::at(&spec, None, &site.directory));
+            site.spec.tls = Some(spec);
+        })
+    };
+    for (software, stock, tuned) in [
+        (Software::Nginx, "ssl_prefer_server_ciphers on;", "ssl_prefer_server_ciphers off;"),
+        (Software::NginxProxy, "ssl_prefer_server_ciphers on;", "ssl_prefer_server_ciphers off;"),
+        (
+            Software::Haproxy,
+            "ssl-default-bind-options ssl-min-ver TLSv1.2 no-tls-tickets",
+            "ssl-default-bind-options prefer-client-ciphers",
+        ),
+        (Software::Lighttpd, "ssl.openssl.ssl-conf-cmd = (", "\"Options\" => \"-ServerPreference\","),
+    ] {
+        assert!(has(&with(software, Profile::Stock, None), stock), "{software:?}");
+        assert!(has(&with(software, Profile::Tuned, None), tuned), "{software:?}");
+    }
+    let lighttpd = with(Software::Lighttpd, Profile::Tuned, Some(false));
+    assert!(has(&lighttpd, "\"Options\" => \"-SessionTicket,-ServerPreference\","), "{}", text(&lighttpd));
+    let haproxy = text(&with(Software::Haproxy, Profile::Stock, Some(true)));
+    assert!(!haproxy.contains("no-tls-tickets"), "{haproxy}");
+    assert!(haproxy.contains("    ssl-default-bind-ciphersuites TLS_AES_128_GCM_SHA256:"), "{haproxy}");
+}
+
 #[test]
 fn a_server_listens_with_and_without_tls() {
     use webstone_model::server_tls::ServerTls;

@@ -1,7 +1,8 @@
 //! TLS and HTTP/2 of servers: how each is configured with its certificate, versions, and what lets clients resume sessions.
 //! The lines of each server's configuration are here; its driver puts them in their place.
 //!
-//! Versions are always written out: the defaults of a server's build or the system's OpenSSL are nobody's choice.
+//! Versions are always written out: the defaults of a server's build or the system's OpenSSL are nobody's choice. Tuned profiles take
+//! the cipher suite that the client prefers, because a suite's price must not decide a rank; stock profiles take what the package does.
 
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
@@ -150,13 +151,20 @@ const LIGHTTPD_PLACES: [&str; 3] = ["/usr/lib/lighttpd", "/usr/lib64/lighttpd", 
 /// What nginx has in `server`, after `listen`.
 pub(super) fn nginx(site: &Site) -> String {
     let Some(tls) = &site.tls else { return String::new() };
-    // Debian's nginx.conf, with the versions that are left of its list.
     let mut text = format!(
-        "        ssl_certificate {};\n        ssl_certificate_key {};\n        ssl_protocols {};\n        ssl_prefer_server_ciphers on;\n",
+        "        ssl_certificate {};\n        ssl_certificate_key {};\n        ssl_protocols {};\n",
         tls.cert,
         tls.key,
         tls.versions("")
     );
+    text += match site.is_tuned() {
+        // Debian's nginx.conf.
+        false => "        ssl_prefer_server_ciphers on;\n",
+        true => {
+            "        # The client knows best which cipher is fast: OpenSSL's order begins with AES-256.\n        \
+             ssl_prefer_server_ciphers off;\n"
+        }
+    };
     match (tls.spec.session_cache, site.is_tuned()) {
         (Some(false), _) => text += "        ssl_session_cache off;\n",
         (Some(true), false) => text += "        ssl_session_cache shared:sessions:10m;\n",
@@ -307,8 +315,15 @@ pub(super) fn lighttpd(site: &Site) -> String {
         tls.lowest(),
         tls.highest()
     );
-    if let Some(tickets) = tls.spec.tickets {
-        text += &format!("    \"Options\" => \"{}SessionTicket\",\n", if tickets { "" } else { "-" });
+    let tickets = tls.spec.tickets.map(|tickets| if tickets { "SessionTicket" } else { "-SessionTicket" });
+    let order = site.is_tuned().then_some("-ServerPreference");
+    if order.is_some() {
+        text +=
+            "    # The client knows best which cipher is fast. Older versions have an order of their own.\n";
+    }
+    let options: Vec<&str> = tickets.into_iter().chain(order).collect();
+    if !options.is_empty() {
+        text += &format!("    \"Options\" => \"{}\",\n", options.join(","));
     }
     text += ")\n";
     match site.second() {
@@ -370,17 +385,34 @@ fn haproxy_tls(site: &Site) -> String {
     text
 }
 
+/// Debian's choice of cipher suites in `haproxy.cfg`, from Mozilla's "intermediate".
+const HAPROXY_CIPHERS: &str = "\
+    ssl-default-bind-ciphers ECDHE-ECDSA-AES128-GCM-SHA256:ECDHE-RSA-AES128-GCM-SHA256:ECDHE-ECDSA-AES256-GCM-SHA384:ECDHE-RSA-AES256-GCM-SHA384:ECDHE-ECDSA-CHACHA20-POLY1305:ECDHE-RSA-CHACHA20-POLY1305:DHE-RSA-AES128-GCM-SHA256:DHE-RSA-AES256-GCM-SHA384
+    ssl-default-bind-ciphersuites TLS_AES_128_GCM_SHA256:TLS_AES_256_GCM_SHA384:TLS_CHACHA20_POLY1305_SHA256
+";
+
 /// What HAProxy has in `global`.
 pub(super) fn haproxy_global(site: &Site) -> String {
     let Some(tls) = &site.tls else { return String::new() };
+    let order = match site.is_tuned() {
+        true => "    # The client knows best which cipher is fast.\n    ssl-default-bind-options prefer-client-ciphers\n".to_owned(),
+        false => {
+            // Debian switches tickets off; HAProxy 2.6 has no word that switches them on again.
+            let tickets = if tls.spec.tickets == Some(true) { "" } else { " no-tls-tickets" };
+            format!("{HAPROXY_CIPHERS}    ssl-default-bind-options ssl-min-ver TLSv1.2{tickets}\n")
+        }
+    };
+    order + haproxy_sessions(site, tls)
+}
+
+fn haproxy_sessions(site: &Site, tls: &SiteTls) -> &'static str {
     match (tls.spec.session_cache, site.is_tuned()) {
-        (Some(false), _) => "    tune.ssl.cachesize 0\n".to_owned(),
+        (Some(false), _) => "    tune.ssl.cachesize 0\n",
         (_, true) => {
             "    # Sessions are kept for an hour; the default is 20,000 sessions for five minutes.\n    \
-                      tune.ssl.cachesize 100000\n    tune.ssl.lifetime 3600\n"
-                .to_owned()
+             tune.ssl.cachesize 100000\n    tune.ssl.lifetime 3600\n"
         }
-        _ => String::new(),
+        _ => "",
     }
 }
 

@@ -1,7 +1,10 @@
 //! What TLS costs: each cell over TLS beside the same one without TLS, and resumed handshakes beside full ones.
 
+use std::collections::BTreeMap;
+
 use crate::document::cell::Cell;
-use webstone_judge::series::{CellSummary, LevelSummary};
+use webstone_judge::series::{CellSummary, LevelSummary, Ranks, Summary};
+use webstone_measure::tls::TlsCipher;
 use webstone_model::series::{Coordinates, Handshakes};
 use webstone_workload::tls::Share;
 
@@ -42,6 +45,29 @@ pub(super) fn sheet(report: &Report<'_>) -> Option<Sheet> {
     table.tones(|(cell, _)| if cell.counts() { Tone::Plain } else { Tone::Caution });
     let explanation = "each cell at its peak, beside the same one without TLS and with full handshakes";
     Some(Sheet::new("Handshakes", explanation, table.done()))
+}
+
+/// That the servers of a ranking agreed with the clients on cipher suites that differ; `None` where they are the same.
+pub(super) fn suites_differ(summary: &Summary, ranks: &Ranks) -> Option<String> {
+    let mut by_suite: BTreeMap<&[TlsCipher], Vec<String>> = BTreeMap::new();
+    for ranked in &ranks.ranked {
+        let cell = &summary.cells[ranked.cell];
+        let tls = cell.peak_level().and_then(|level| level.tls.as_ref());
+        if let Some(tls) = tls.filter(|tls| !tls.suites.is_empty()) {
+            by_suite.entry(&tls.suites).or_default().push(cell.at.server.name());
+        }
+    }
+    let first = by_suite.keys().next()?.first()?;
+    let agreed = |(suites, servers): (&&[TlsCipher], &Vec<String>)| {
+        let suites: Vec<String> = suites.iter().map(ToString::to_string).collect();
+        format!("{} with {}", suites.join(", "), servers.join(", "))
+    };
+    (by_suite.len() > 1).then(|| {
+        format!(
+            "Cipher suites differ, and their cost is part of the ranks: {}. `--tls-ciphers {first}` makes them the same.",
+            by_suite.iter().map(agreed).collect::<Vec<_>>().join("; ")
+        )
+    })
 }
 
 /// How much higher a cell's peak is than that of the same cell with other handshakes, in percent; `None` for that other cell itself, and

@@ -149,6 +149,8 @@ impl Draw<'_> {
         if !without.is_empty() {
             sheet.notes.push((Tone::Caution, format!("No rank: {}.", without.join(", "))));
         }
+        let suites = super::handshakes::suites_differ(self.summary, ranks);
+        sheet.notes.extend(suites.map(|text| (Tone::Caution, text)));
         if ranks.without.is_none() {
             let text = "A rank is the range from the best to the worst possible place. Best: 1 + the servers whose \
                         whole 95 % interval lies above this one's rate. Worst: the place, by rate, of the last one from which it does not differ significantly (95 % confidence over all pairs together, \
