@@ -39,6 +39,8 @@ const STOCK_MODULES: [&str; 19] = [
 ];
 /// Those of them that serving files needs.
 const TUNED_MODULES: [&str; 4] = ["authz_core", "dir", "mime", "log_config"];
+/// Modules that Debian compiles in, and Red Hat and others do not.
+const BUILT_IN: [&str; 3] = ["log_config", "logio", "unixd"];
 /// Where distributions keep modules.
 pub(super) const MODULE_PLACES: [&str; 4] =
     ["/usr/lib/apache2/modules", "/usr/lib64/httpd/modules", "/usr/lib/httpd/modules", "/usr/lib/apache2"];
@@ -101,7 +103,9 @@ impl Driver for Apache {
             site.address,
             site.second().map(|address| format!("Listen {address} https\n")).unwrap_or_default(),
         );
-        text += &self.modules(site);
+        let place =
+            MODULE_PLACES.into_iter().find(|place| Path::new(place).is_dir()).unwrap_or(MODULE_PLACES[0]);
+        text += &self.modules(site, place);
         text += &mpm.text;
         if let Some(backlog) = site.spec.backlog.or(site.is_tuned().then_some(4096)) {
             let _ = writeln!(text, "ListenBacklog {backlog}");
@@ -233,9 +237,8 @@ impl Apache {
         }
     }
 
-    fn modules(&self, site: &Site) -> String {
-        let place =
-            MODULE_PLACES.into_iter().find(|place| Path::new(place).is_dir()).unwrap_or(MODULE_PLACES[0]);
+    /// The lines that load modules from a directory.
+    pub(super) fn modules(&self, site: &Site, place: &str) -> String {
         let mut names: Vec<String> = vec![format!("mpm_{}", self.mpm_name())];
         names.extend(
             if site.is_tuned() { TUNED_MODULES.as_slice() } else { STOCK_MODULES.as_slice() }
@@ -251,13 +254,12 @@ impl Apache {
         if site.spec.cache == Some(true) {
             names.push("file_cache".to_owned());
         }
-        // Debian compiles log_config and unixd in, Red Hat has them as modules.
-        names.push("unixd".to_owned());
+        // The log's %O is logio's.
+        names.extend(["logio", "unixd"].map(str::to_owned));
         let mut text = String::new();
         for name in names {
             let file = format!("{place}/mod_{name}.so");
-            let built_in = matches!(name.as_str(), "log_config" | "unixd");
-            if !built_in || Path::new(&file).exists() {
+            if !BUILT_IN.contains(&name.as_str()) || Path::new(&file).exists() {
                 let _ = writeln!(text, "LoadModule {name}_module {file}");
             }
         }

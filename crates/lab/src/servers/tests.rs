@@ -105,6 +105,25 @@ fn lighttpd_never_opens_more_files_than_it_has_places() {
     }
 }
 
+/// Where logio is a module and not loaded, httpd does not know the log's `%O` and does not start.
+#[test]
+fn modules_that_some_builds_of_apache_have_compiled_in_are_loaded_where_they_are_files() {
+    let directory = tempfile::tempdir().unwrap();
+    let place = directory.path().to_str().unwrap();
+    let site = site(Software::Apache, Profile::Tuned, |_| ());
+    let loaded = |name: &str| {
+        let text = apache::Apache { prefork: false }.modules(&site, place);
+        text.lines().any(|line| line == format!("LoadModule {name}_module {place}/mod_{name}.so"))
+    };
+    let compiled_in = ["log_config", "logio", "unixd"];
+    assert!(loaded("mpm_event") && loaded("dir"));
+    assert_eq!(compiled_in.map(loaded), [false; 3]);
+    for name in compiled_in {
+        std::fs::write(directory.path().join(format!("mod_{name}.so")), "").unwrap();
+    }
+    assert_eq!(compiled_in.map(loaded), [true; 3]);
+}
+
 #[test]
 fn names_are_looked_up_by_apache_alone() {
     let apache = site(Software::Apache, Profile::Stock, |site| site.spec.resolve_names = true);
