@@ -331,6 +331,12 @@ pub fn check(spec: &ServerSpec) -> Result<(), Refusal> {
             "give fewer; with 0, the default, the profile decides",
         );
     }
+    if spec.processes > PROCESSES_MAX {
+        return refuse(
+            format!("server.processes: `{}` is more than {PROCESSES_MAX}, the limit", spec.processes),
+            "give fewer; with 0, the default, the profile decides",
+        );
+    }
     if spec.origin.is_some() && !spec.software.is_proxy() {
         return refuse(
             format!("server.origin: only a proxy has an origin, and {name} is not a proxy"),
@@ -365,7 +371,10 @@ pub fn check(spec: &ServerSpec) -> Result<(), Refusal> {
     }
 }
 
-/// Most threads or processes: a typing error must not start a hundred thousand.
+/// Most processes that share the threads of Apache's event MPM.
+const PROCESSES_MAX: u32 = 1_024;
+
+/// Most threads, or processes of one thread: a typing error must not start a hundred thousand.
 fn workers_max(software: Software) -> u32 {
     match software {
         // A process for each connection; httpd itself stops there (`MAX_SERVER_LIMIT`).

@@ -223,6 +223,11 @@ fn options_of_another_server_are_refused() {
     let threads = |software, threads| check(&ServerSpec { software, threads, ..ServerSpec::default() });
     assert!(threads(Software::Lighttpd, 1_025).unwrap_err().what.contains("`1025` is more than 1024"));
     assert_eq!((threads(Software::Lighttpd, 1_024), threads(Software::Apache, 1_025)), (Ok(()), Ok(())));
+    let processes =
+        |processes| check(&ServerSpec { software: Software::Apache, processes, ..ServerSpec::default() });
+    let refused = processes(1_025).unwrap_err();
+    assert_eq!(refused.what, "server.processes: `1025` is more than 1024, the limit");
+    assert_eq!(processes(1_024), Ok(()));
     assert_eq!(check(&ServerSpec::default()), Ok(()));
 }
 

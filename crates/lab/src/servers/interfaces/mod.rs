@@ -154,6 +154,9 @@ fn has_processes(software: Software, interface: Interface) -> bool {
     }
 }
 
+/// Most processes of a handler: a typing error must not start a hundred thousand.
+const HANDLERS_MAX: u32 = 1_024;
+
 /// Checks that a server has the interface of its specification.
 pub(super) fn check(spec: &ServerSpec) -> Result<(), Refusal> {
     let name = spec.software.name();
@@ -186,6 +189,12 @@ pub(super) fn check(spec: &ServerSpec) -> Result<(), Refusal> {
                 spec.handlers
             ),
             hint: "remove it; server.threads sets the number of the server's own workers".to_owned(),
+        });
+    }
+    if spec.handlers > HANDLERS_MAX {
+        return Err(Refusal {
+            what: format!("server.handlers: `{}` is more than {HANDLERS_MAX}, the limit", spec.handlers),
+            hint: "give fewer; with 0, the default, it follows from the number of CPUs".to_owned(),
         });
     }
     match missing(spec.software, interface) {
@@ -364,6 +373,12 @@ mod tests {
         assert!(said.what.contains("nginx has no handler processes with lua"), "{}", said.what);
         let said = refused(Software::Lighttpd, None, 3);
         assert!(said.what.starts_with("server.handlers: `3`"), "{}", said.what);
+        let said = refused(Software::Reference, Some(Interface::Fastcgi), 1_025);
+        assert_eq!(said.what, "server.handlers: `1025` is more than 1024, the limit");
+        assert!(said.hint.starts_with("give fewer"), "{}", said.hint);
+        let most =
+            ServerSpec { interface: Some(Interface::Fastcgi), handlers: 1_024, ..ServerSpec::default() };
+        assert_eq!(check(&most), Ok(()));
         assert_eq!(
             check(&ServerSpec { interface: Some(Interface::Persistent), ..ServerSpec::default() }),
             Ok(())
