@@ -100,6 +100,22 @@ fn a_proxy_without_a_cache_asks_for_everything() {
 }
 
 #[test]
+fn a_proxy_that_closes_clients_connections_keeps_those_to_its_origin() {
+    for (server, program, package) in PROXIES {
+        if !is_installed(program, package) {
+            continue;
+        }
+        let dir = directory();
+        let choice = format!("{server}:tuned");
+        let record = measured(dir.path(), &choice, &["--server-no-keep-alive", "-c", "1", "-i", "1"]);
+        let counts = &record["iterations"][0]["measured"]["counts"];
+        assert_eq!(counts["connections"], 120, "{choice}: each answer ends its connection");
+        let connections = counted(&record, 0)("connections");
+        assert!(connections <= 4, "{choice}: {connections} connections to the origin");
+    }
+}
+
+#[test]
 fn a_proxy_with_a_cache_asks_for_every_file_once() {
     for (server, program, package) in PROXIES {
         if !is_installed(program, package) {

@@ -60,15 +60,16 @@ impl Driver for Haproxy {
         if log.is_some() {
             text += "    log global\n    option httplog\n    option dontlognull\n";
         }
-        text += match site.spec.keep_alive {
-            true => "    option http-keep-alive\n",
-            false => "    option httpclose\n",
-        };
+        text += "    option http-keep-alive\n";
         if site.is_tuned() {
             text += "    # Any request may use an idle connection to the origin, even the first one of a client.\n    http-reuse always\n";
         }
         let backlog = site.spec.backlog.map_or_else(String::new, |backlog| format!(" backlog {backlog}"));
         text += &format!("frontend load\n{}", tls::haproxy_binds(site, &backlog));
+        if !site.spec.keep_alive {
+            text += "    # `option httpclose` would also close the connections to the origin.\n    \
+                     http-after-response set-header Connection close\n";
+        }
         if caches {
             text += "    http-request cache-use answers\n    # Answers without Cache-Control would not be cached.\n    \
                      http-response set-header Cache-Control max-age=600\n    http-response cache-store answers\n";

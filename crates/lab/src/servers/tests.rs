@@ -142,7 +142,7 @@ fn connections_are_kept_or_not() {
         (Software::Apache, "KeepAlive On", "KeepAlive Off"),
         (Software::Lighttpd, "server.max-keep-alive-requests = 65535", "server.max-keep-alive-requests = 0"),
         (Software::Caddy, "file_server", "header Connection close"),
-        (Software::Haproxy, "option http-keep-alive", "option httpclose"),
+        (Software::Haproxy, "option http-keep-alive", "http-after-response set-header Connection close"),
     ] {
         assert!(has(&site(software, Profile::Tuned, |_| ()), kept), "{software:?}");
         assert!(
@@ -150,6 +150,8 @@ fn connections_are_kept_or_not() {
             "{software:?}"
         );
     }
+    let haproxy = site(Software::Haproxy, Profile::Tuned, |site| site.spec.keep_alive = false);
+    assert!(has(&haproxy, "option http-keep-alive"), "the origin's connections are kept");
 }
 
 #[test]
