@@ -4,7 +4,7 @@
 //! nginx's `worker_processes auto` and `worker_cpu_affinity auto` count the CPUs of the machine, not those that it may run
 //! on (`ngx_ncpu` is `sysconf(_SC_NPROCESSORS_ONLN)`), so both are always written out.
 
-use webstone_model::spec::Software;
+use webstone_model::spec::{Interface, Software};
 
 use super::interfaces;
 use super::media_types;
@@ -168,15 +168,35 @@ pub(super) fn whole(site: &Site, http: &str, caching: &str) -> Setup {
         },
         ..Setup::default()
     };
-    if connections * u64::from(workers) < site.connections {
+    let (each, why) = taken(site);
+    if connections * u64::from(workers) < each * site.connections {
+        // Perhaps not all at once.
+        let will = if each > 1 { "may" } else { "will" };
+        let more = match site.is_tuned() {
+            true => "; --server-threads allows more".to_owned(),
+            false => {
+                format!(", as Debian's does; --server {}:tuned allows more", site.spec.software.name())
+            }
+        };
         setup.warnings.push(format!(
-            "nginx's stock profile allows {connections} connections per worker, but the load has {}: nginx will \
-             refuse some, as Debian's does; --server {}:tuned allows more",
-            site.connections,
-            site.spec.software.name()
+            "nginx's {} profile allows {connections} connections per worker, but the load has {}{why}: nginx {will} \
+             refuse some{more}",
+            site.spec.profile.name(),
+            site.connections
         ));
     }
     setup
+}
+
+/// How many connections nginx counts for one of a client, and what they are.
+fn taken(site: &Site) -> (u64, &'static str) {
+    match site.spec.interface {
+        _ if site.spec.http3 => (6, ", each of which takes up to six with its streams"),
+        // Lua and njs answer inside nginx.
+        None | Some(Interface::Lua | Interface::Njs) if !site.spec.software.is_proxy() => (1, ""),
+        None => (2, ", each of which takes two with the one to the origin"),
+        Some(_) => (2, ", each of which takes two with the one to the handler"),
+    }
 }
 
 /// What is disclosed of an access log.

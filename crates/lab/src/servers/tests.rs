@@ -192,6 +192,40 @@ fn workers_and_cpus_are_written_out() {
     assert!(has(&backlog, "ListenBacklog 77"));
 }
 
+/// A proxy has a connection to its origin for each of a client's, and a stream of HTTP/3 counts as one.
+#[test]
+fn that_stock_nginx_has_too_few_connections_is_said_before_the_load() {
+    let warning = |software, clients, change: fn(&mut ServerSpec)| {
+        let site = site(software, Profile::Stock, |site| {
+            site.connections = clients;
+            change(&mut site.spec);
+        });
+        configured(&site).warnings
+    };
+    let as_it_is: fn(&mut ServerSpec) = |_| ();
+    assert_eq!(warning(Software::Nginx, 768, as_it_is), [""; 0]);
+    assert_eq!(warning(Software::NginxProxy, 384, as_it_is), [""; 0]);
+    assert_eq!(warning(Software::Nginx, 128, |spec| spec.http3 = true), [""; 0]);
+    for (told, named) in [
+        (warning(Software::Nginx, 769, as_it_is), "the load has 769: nginx will refuse some"),
+        (
+            warning(Software::NginxProxy, 385, as_it_is),
+            "the load has 385, each of which takes two with the one to the origin: nginx may",
+        ),
+        (
+            warning(Software::Nginx, 385, |spec| spec.interface = Some(Interface::Fastcgi)),
+            "the load has 385, each of which takes two with the one to the handler: nginx may",
+        ),
+        (
+            warning(Software::Nginx, 129, |spec| spec.http3 = true),
+            "the load has 129, each of which takes up to six with its streams: nginx may",
+        ),
+    ] {
+        assert!(told.len() == 1 && told[0].contains(named), "{told:?}");
+    }
+    assert_eq!(warning(Software::Nginx, 768, |spec| spec.interface = Some(Interface::Lua)), [""; 0]);
+}
+
 #[test]
 fn a_command_line_is_filled_in() {
     let site = site(Software::Command, Profile::Stock, |site| {
