@@ -114,7 +114,8 @@ impl Driver for Lighttpd {
         text += match (site.spec.keep_alive, site.is_tuned()) {
             (false, _) => "server.max-keep-alive-requests = 0\n",
             (true, true) => {
-                "# By default a connection ends after 1,000 requests.\nserver.max-keep-alive-requests = 65535\n"
+                "# By default a connection ends after 1,000 requests, and after five seconds without one.\n\
+                 server.max-keep-alive-requests = 65535\nserver.max-keep-alive-idle = 75\n"
             }
             (true, false) => "",
         };

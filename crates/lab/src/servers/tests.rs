@@ -150,6 +150,8 @@ fn connections_are_kept_or_not() {
             "{software:?}"
         );
     }
+    // As long as the other tuned servers keep an idle one.
+    assert!(has(&site(Software::Lighttpd, Profile::Tuned, |_| ()), "server.max-keep-alive-idle = 75"));
     let haproxy = site(Software::Haproxy, Profile::Tuned, |site| site.spec.keep_alive = false);
     assert!(has(&haproxy, "option http-keep-alive"), "the origin's connections are kept");
 }
