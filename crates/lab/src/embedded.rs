@@ -179,8 +179,8 @@ impl EmbeddedServer {
         if let Some(made) = self.certificate.as_ref().filter(|_| self.secure_url.is_none()) {
             let asked = Asked {
                 address: self.url.strip_prefix("https://")?.parse().ok()?,
-                trusted: Some(&made.pem),
-                may_be_unverified: false,
+                certificate: Some(&made.pem),
+                may_have_another: false,
                 http2_alone: false,
                 patience: Duration::from_secs(2),
             };

@@ -14,7 +14,7 @@ use webstone_model::spec::{Profile, ServerSpec, Software};
 use webstone_workload::tls::TlsVersion;
 use webstone_workload::{FileRequest, Page, Workload};
 
-use crate::own_servers::is_installed;
+use crate::own_servers::{directory, is_installed, measured};
 
 /// A file of the workload, and its length.
 const FILE: (&str, u64) = ("/tls-test.html", 5000);
@@ -353,6 +353,32 @@ fn series_are_measured_over_tls() {
         let found = levels(&["scale", server, "--cpus", "1,2", "--handshakes", "off,resumed"]);
         assert_eq!((found.len(), found[0].1, found[2].1), (4, None, None), "{found:?}");
         assert!(found[1].0.ends_with("-1cpu-tls-resumed") && found[1].1.unwrap() < 50.0, "{found:?}");
+    }
+}
+
+/// A certificate of the user's is for a name that the server is not asked by. Its handler is waited for, and the reference server's
+/// counters are read, as with one that webstone made.
+#[test]
+fn a_certificate_of_the_users_is_enough_for_handlers_and_counters() {
+    if !is_installed("openssl", "openssl") {
+        return;
+    }
+    let dir = directory();
+    let path = |name: &str| dir.path().join(name).display().to_string();
+    let (cert, key, workload) = (path("own.crt"), path("own.key"), path("send.toml"));
+    let line = ["openssl", "req", "-x509", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:P-256", "-nodes"];
+    let more = ["-days", "9", "-subj", "/CN=www.example.org", "-keyout", &key, "-out", &cert];
+    let printed = said(&[&line[..], &more].concat());
+    assert!(Path::new(&cert).exists(), "{printed}");
+    fs::write(&workload, "[[pages]]\nfiles = [{ url = \"/send?size=700\", size = 700 }]\n").unwrap();
+    let files = format!("{cert},{key}");
+    let mut servers = vec!["reference"];
+    servers.extend(is_installed("nginx", "nginx-light").then_some("nginx"));
+    for server in servers {
+        let own = ["--tls", "--insecure", "--server-tls-cert", &files, "--server-interface", "fastcgi"];
+        let record = measured(dir.path(), server, &[&own[..], &["-w", &workload]].concat());
+        let used = &record["iterations"][0]["server"];
+        assert!(server != "reference" || used["requests"].as_u64() >= Some(60), "{used}");
     }
 }
 

@@ -237,14 +237,14 @@ impl RunningServer {
 
     /// Whether it answers at an address; over TLS and in HTTP/2 it is not asked by the load generator's probe.
     fn answers(&self, address: SocketAddr, over_tls: bool, http2_alone: bool, probe: &ByProbe) -> bool {
-        let trusted = self.cert_pem.as_deref().filter(|_| over_tls);
-        if trusted.is_none() && !http2_alone {
+        let certificate = self.cert_pem.as_deref().filter(|_| over_tls);
+        if certificate.is_none() && !http2_alone {
             return probe.fetch(&self.url, "/").is_ok() && self.handler_answers(probe);
         }
         let asked = Asked {
             address: reachable(address),
-            trusted,
-            may_be_unverified: self.trusted.is_none(),
+            certificate,
+            may_have_another: self.trusted.is_none(),
             http2_alone,
             patience: ANSWER_PATIENCE,
         };
