@@ -2,6 +2,7 @@
 //! like the embedded server, as far as this user may see its processes.
 
 use std::collections::BTreeSet;
+use std::fmt;
 use std::path::PathBuf;
 
 use tracing::{info, warn};
@@ -27,9 +28,53 @@ pub struct ServerProcesses {
     pub cpus: Vec<u32>,
 }
 
-/// The processes that listen on any of these ports; `None` if this user can see none.
+/// Programs that forward what arrives at their port to a server in a container or on another host, by the names that the kernel has of
+/// them, 15 bytes at most.
+const FORWARDERS: [&str; 14] = [
+    "docker-proxy",
+    // It listens itself, and leaves forwarding to the kernel, if it is told to do without docker-proxy.
+    "dockerd",
+    "rootlessport",
+    "rootlesskit",
+    "slirp4netns",
+    "pasta",
+    "pasta.avx2",
+    "ssh",
+    "sshd",
+    "sshd-session",
+    "kubectl",
+    "socat",
+    "systemd-socket-",
+    "gvproxy",
+];
+
+/// A program that holds the ports of a server which listens elsewhere.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Forwarder {
+    ports: BTreeSet<u16>,
+    /// Its name.
+    pub name: String,
+}
+
+/// `port 8080 is held by docker-proxy, which forwards it`.
+impl fmt::Display for Forwarder {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let ports: Vec<String> = self.ports.iter().map(u16::to_string).collect();
+        write!(f, "port {} is held by {}, which forwards it", ports.join(", "), self.name)
+    }
+}
+
+/// The processes that listen on any of these ports; `None` if this user can see none, or only a forwarder.
 pub fn find(root: &Root, ports: &Ports) -> Option<ServerProcesses> {
-    let sockets = sockets(root, ports).filter(|sockets| !sockets.is_empty())?;
+    find_or_forwarder(root, ports).ok().flatten()
+}
+
+/// The same.
+///
+/// # Errors
+/// If a program listens that only forwards what arrives: what it uses is not what the server uses.
+pub fn find_or_forwarder(root: &Root, ports: &Ports) -> Result<Option<ServerProcesses>, Forwarder> {
+    let Some(sockets) = sockets(root, ports).filter(|sockets| !sockets.is_empty()) else { return Ok(None) };
     let own = std::process::id();
     let mut pids: Vec<u32> = root
         .names("/proc")
@@ -42,6 +87,15 @@ pub fn find(root: &Root, ports: &Ports) -> Option<ServerProcesses> {
     let above: BTreeSet<u32> = std::iter::successors(parent(own), |pid| parent(*pid)).collect();
     if pids.iter().any(|pid| !above.contains(pid)) {
         pids.retain(|pid| !above.contains(pid));
+    }
+    let forwarding = |pid: &u32| {
+        let name = root.lossy_text(&format!("/proc/{pid}/comm"))?;
+        FORWARDERS.contains(&name.trim_end()).then(|| name.trim_end().to_owned())
+    };
+    let forwarder = pids.iter().find_map(forwarding);
+    pids.retain(|pid| forwarding(pid).is_none());
+    if let (Some(name), true) = (forwarder, pids.is_empty()) {
+        return Err(Forwarder { ports: ports.numbers.clone(), name });
     }
     let heads: Vec<u32> = pids
         .iter()
@@ -56,13 +110,13 @@ pub fn find(root: &Root, ports: &Ports) -> Option<ServerProcesses> {
         .filter_map(|pid| allowed_cpus_of(root, &pid.to_string()))
         .flatten()
         .collect::<BTreeSet<u32>>();
-    (!heads.is_empty()).then(|| ServerProcesses {
+    Ok((!heads.is_empty()).then(|| ServerProcesses {
         root: root.clone(),
         ports: ports.clone(),
         started: heads.iter().map(|pid| started(root, *pid)).collect(),
         heads,
         cpus: cpus.into_iter().collect(),
-    })
+    }))
 }
 
 /// Whether a descendant of a process listens on a port: false only if other processes are seen to listen.
@@ -204,6 +258,26 @@ mod tests {
         };
         assert_eq!(held(&[1, 7]), Some((vec![7], vec![2])));
         assert_eq!(held(&[1]), Some((vec![1], vec![0, 2, 3])));
+    }
+
+    #[test]
+    fn a_program_that_forwards_the_port_is_not_the_server() {
+        let listening = |names: &[(u32, &str)]| {
+            let (keep, root) = root_with(&[("/proc/net/tcp", TABLE)]);
+            for (pid, name) in names {
+                let directory = keep.path().join(format!("proc/{pid}"));
+                std::fs::create_dir_all(directory.join("fd")).unwrap();
+                std::fs::write(directory.join("comm"), format!("{name}\n")).unwrap();
+                std::os::unix::fs::symlink("socket:[4711]", directory.join("fd/5")).unwrap();
+            }
+            find_or_forwarder(&root, &Ports::tcp([8080])).map(|server| server.map(|server| server.heads))
+        };
+        assert_eq!(listening(&[(7, "nginx"), (8, "docker-proxy-x")]), Ok(Some(vec![7, 8])));
+        let forwarder = listening(&[(7, "docker-proxy"), (8, "docker-proxy")]).unwrap_err();
+        assert_eq!(forwarder.to_string(), "port 8080 is held by docker-proxy, which forwards it");
+        // One that a server started has inherited its socket.
+        assert_eq!(listening(&[(7, "nginx"), (8, "ssh")]), Ok(Some(vec![7])));
+        assert_eq!(listening(&[]), Ok(None));
     }
 
     #[test]

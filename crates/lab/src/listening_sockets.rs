@@ -6,6 +6,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::io;
+use std::net::{IpAddr, SocketAddr};
 
 use netlink_packet_sock_diag::constants::{AF_INET, AF_INET6, IPPROTO_TCP, IPPROTO_UDP};
 use netlink_packet_sock_diag::inet::nlas::Nla;
@@ -23,20 +24,36 @@ use crate::sock_diag::sockets;
 pub struct Ports {
     /// Their numbers.
     pub numbers: BTreeSet<u16>,
+    /// Addresses of this host that the load goes to; empty: any.
+    #[serde(skip)]
+    pub addresses: BTreeSet<IpAddr>,
     /// They are of UDP.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub over_udp: bool,
 }
 
 impl Ports {
-    /// Those that a version of HTTP goes to.
-    pub fn of(numbers: BTreeSet<u16>, http: HttpVersion) -> Ports {
-        Ports { numbers, over_udp: http == HttpVersion::Http3 }
+    /// Those of this host that a version of HTTP goes to.
+    pub fn of(targets: impl IntoIterator<Item = SocketAddr>, http: HttpVersion) -> Ports {
+        let mut ports = Ports { over_udp: http == HttpVersion::Http3, ..Ports::default() };
+        for target in targets {
+            ports.numbers.insert(target.port());
+            ports.addresses.insert(target.ip().to_canonical());
+        }
+        ports
     }
 
-    /// Of TCP.
+    /// Of TCP, at any address.
     pub fn tcp(numbers: impl IntoIterator<Item = u16>) -> Ports {
-        Ports { numbers: numbers.into_iter().collect(), over_udp: false }
+        Ports { numbers: numbers.into_iter().collect(), ..Ports::default() }
+    }
+
+    /// Whether what is sent to them arrives at a socket with this address, which has all of the host's if it is unspecified.
+    fn lead_to(&self, address: IpAddr, port: u16) -> bool {
+        let address = address.to_canonical();
+        let is_at =
+            self.addresses.is_empty() || address.is_unspecified() || self.addresses.contains(&address);
+        is_at && self.numbers.contains(&port)
     }
 
     /// Protocol and state of the sockets to look for, and the state in `/proc/net`. A server's UDP socket has no other end.
@@ -70,7 +87,8 @@ fn asked(family: u8, ports: &Ports) -> io::Result<Vec<u64>> {
     let mut found = Vec::new();
     let (protocol, states, _) = ports.kind();
     sockets((protocol, family), states, None, ExtensionFlags::empty(), &mut |socket| {
-        if ports.numbers.contains(&socket.header.socket_id.source_port) {
+        let id = &socket.header.socket_id;
+        if ports.lead_to(id.source_address, id.source_port) {
             found.push(u64::from(socket.header.inode));
         }
     })?;
@@ -92,9 +110,8 @@ pub(crate) fn dropped(ports: &Ports) -> io::Result<BTreeMap<u32, u32>> {
                 Nla::MemInfo(memory) => Some(memory.drops),
                 _ => None,
             });
-            if let Some(drops) =
-                drops.filter(|_| ports.numbers.contains(&socket.header.socket_id.source_port))
-            {
+            let id = &socket.header.socket_id;
+            if let Some(drops) = drops.filter(|_| ports.lead_to(id.source_address, id.source_port)) {
                 found.insert(socket.header.inode, drops);
             }
         })?;
@@ -108,12 +125,26 @@ fn listed(table: &str, ports: &Ports) -> Vec<u64> {
     let (.., state) = ports.kind();
     let inode = |line: &str| {
         let words: Vec<&str> = line.split_whitespace().collect();
-        let port = u16::from_str_radix(words.get(1)?.rsplit_once(':')?.1, 16).ok()?;
-        (*words.get(3)? == state && ports.numbers.contains(&port))
+        let (address, port) = words.get(1)?.rsplit_once(':')?;
+        let (address, port) = (address_of(address)?, u16::from_str_radix(port, 16).ok()?);
+        (*words.get(3)? == state && ports.lead_to(address, port))
             .then(|| words.get(9)?.parse().ok())
             .flatten()
     };
     table.lines().skip(1).filter_map(inode).collect()
+}
+
+/// An address as these tables have it: words of 32 bits in the machine's order, each in hexadecimal.
+fn address_of(text: &str) -> Option<IpAddr> {
+    let word = |at: usize| Some(u32::from_str_radix(text.get(at..at + 8)?, 16).ok()?.to_ne_bytes());
+    match text.len() {
+        8 => Some(word(0)?.into()),
+        32 => {
+            let words = [word(0)?, word(8)?, word(16)?, word(24)?].concat();
+            Some(<[u8; 16]>::try_from(words).ok()?.into())
+        }
+        _ => None,
+    }
 }
 
 #[cfg(test)]

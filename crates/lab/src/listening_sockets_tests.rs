@@ -18,6 +18,28 @@ fn only_listening_sockets_of_the_port_count() {
 }
 
 #[test]
+fn a_socket_at_another_address_is_another_server() {
+    let at = |targets: &[&str]| {
+        let targets = targets.iter().map(|target| target.parse().unwrap());
+        listed(TABLE, &Ports::of(targets, HttpVersion::Http11))
+    };
+    assert_eq!(at(&["127.0.0.1:8080"]), [4711]);
+    assert_eq!(at(&["[::ffff:127.0.0.1]:8080"]), [4711]);
+    assert_eq!(at(&["127.0.0.2:8080"]), [0; 0]);
+    assert_eq!(at(&["192.0.2.1:22"]), [4713], "it listens at all addresses");
+    assert_eq!(address_of("00000000000000000000000001000000"), Some("::1".parse().unwrap()));
+    assert_eq!(address_of("0000000"), None);
+    // The same of the kernel's answer.
+    let listeners = ["127.0.0.1:0", "127.0.0.2:0", "0.0.0.0:0"].map(|at| TcpListener::bind(at).unwrap());
+    for (listener, is_found) in listeners.iter().zip([true, false, true]) {
+        let target = SocketAddr::from(([127, 0, 0, 1], listener.local_addr().unwrap().port()));
+        let ports = Ports::of([target], HttpVersion::Http11);
+        assert_eq!(asked(AF_INET, &ports).unwrap().contains(&inode(listener)), is_found);
+        assert_eq!(dropped(&ports).unwrap().contains_key(&(inode(listener) as u32)), is_found);
+    }
+}
+
+#[test]
 fn the_kernel_names_the_listening_sockets_of_the_ports_alone() {
     for (address, family) in [("127.0.0.1:0", AF_INET), ("[::1]:0", AF_INET6)] {
         let listeners = [(); 3].map(|()| TcpListener::bind(address).unwrap());
@@ -64,8 +86,7 @@ fn what_one_socket_drops_is_not_anothers() {
 fn sockets_of_udp_are_found_with_what_they_drop() {
     for (address, family) in [("127.0.0.1:0", AF_INET), ("[::1]:0", AF_INET6)] {
         let [full, other] = [(); 2].map(|()| UdpSocket::bind(address).unwrap());
-        let ports =
-            |socket: &UdpSocket| Ports::of([socket.local_addr().unwrap().port()].into(), HttpVersion::Http3);
+        let ports = |socket: &UdpSocket| Ports::of([socket.local_addr().unwrap()], HttpVersion::Http3);
         let client = UdpSocket::bind(address).unwrap();
         client.connect(full.local_addr().unwrap()).unwrap();
         assert_eq!(asked(family, &ports(&full)).unwrap(), [inode(&full)]);
@@ -79,7 +100,7 @@ fn sockets_of_udp_are_found_with_what_they_drop() {
         assert_eq!(dropped(&other), 0);
     }
     let row = TABLE.lines().nth(1).unwrap().replace(" 0A ", " 07 ");
-    let ports = Ports::of([8080].into(), HttpVersion::Http3);
+    let ports = Ports::of(["127.0.0.1:8080".parse().unwrap()], HttpVersion::Http3);
     assert_eq!(listed(&format!("head\n{row}\n"), &ports), [4711]);
 }
 

@@ -10,6 +10,7 @@ use std::time::Duration;
 
 use webstone_measure::strict;
 use webstone_model::record::OriginRecord;
+use webstone_model::spec::HttpVersion;
 use webstone_server::{COUNTERS_PATH, Counters};
 use webstone_workload::target::Target;
 
@@ -97,19 +98,19 @@ impl Origin {
 
     fn seen(url: &str, addresses: &[SocketAddr]) -> Origin {
         let here = addresses.iter().all(|address| is_this_host(address.ip()));
-        let ports = Ports::tcp(addresses.iter().map(SocketAddr::port));
-        let found = if here { listeners::find(&Root::default(), &ports) } else { None };
+        let ports = Ports::of(addresses.iter().copied(), HttpVersion::Http11);
+        let found = match here {
+            true => listeners::find_or_forwarder(&Root::default(), &ports).map_err(|it| it.to_string()),
+            false => Err("it is not on this host".to_owned()),
+        };
+        let found = found.and_then(|found| {
+            found.ok_or_else(|| "no process that this user can see listens there".to_owned())
+        });
         let mut unseen = Vec::new();
-        if found.is_none() {
-            unseen.push(format!(
-                "the CPU and memory of the origin {url} were not measured: {}",
-                if here {
-                    "no process that this user can see listens there"
-                } else {
-                    "it is not on this host"
-                }
-            ));
+        if let Err(why) = &found {
+            unseen.push(format!("the CPU and memory of the origin {url} were not measured: {why}"));
         }
+        let found = found.ok();
         let tells = counters(url).is_some();
         if !tells {
             unseen.push(format!(

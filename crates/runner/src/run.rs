@@ -225,7 +225,7 @@ impl Prepared {
             (Some(under_test), _) => {
                 (Some(&mut *under_test.server as &mut dyn MeasuredServer), &mut under_test.origin)
             }
-            (None, Found { processes, origin }) => {
+            (None, Found { processes, origin, .. }) => {
                 (processes.as_mut().map(|processes| processes as &mut dyn MeasuredServer), origin)
             }
         };

@@ -573,7 +573,7 @@ impl Sweep<'_> {
 
 /// Ports of the target's addresses, if they are this host's.
 pub(crate) fn ports(targets: &BTreeSet<SocketAddr>, are_here: bool, http: HttpVersion) -> Ports {
-    Ports::of(targets.iter().filter(|_| are_here).map(SocketAddr::port).collect(), http)
+    Ports::of(targets.iter().filter(|_| are_here).copied(), http)
 }
 
 /// What other programs take of the generator's CPUs while it is idle, so that its own use need not be subtracted.

@@ -20,7 +20,7 @@ use crate::run::RunError;
 use webstone_lab::cpus::cpu_list;
 use webstone_lab::embedded::{self, EmbeddedServer, EmbeddedServerError};
 use webstone_lab::interrupt::Interrupt;
-use webstone_lab::listeners::{self, Ports, ServerProcesses};
+use webstone_lab::listeners::{self, Forwarder, Ports, ServerProcesses};
 use webstone_lab::machine::Root;
 use webstone_lab::measured::MeasuredServer;
 use webstone_lab::origin::Origin;
@@ -210,6 +210,8 @@ fn start_here(
 pub(crate) struct Found {
     /// Its processes.
     pub(crate) processes: Option<ServerProcesses>,
+    /// What holds its port instead of it.
+    forwarder: Option<Forwarder>,
     /// The server that clients ask for, where what they are connected to is a proxy.
     pub(crate) origin: Option<Origin>,
 }
@@ -217,24 +219,34 @@ pub(crate) struct Found {
 /// Looks for a server that webstone did not start. Where clients go through a proxy, the proxy is the server that answers
 /// them, and their target is its origin.
 pub(crate) fn find(spec: &RunSpec, at: ServerPlace, facts: &TargetFacts) -> Found {
-    let processes = match at {
+    let found = match at {
         ServerPlace::ThisHost if spec.server.agents.is_empty() => {
-            let ports = facts.addresses.iter().map(|address| address.port()).collect();
-            listeners::find(&Root::default(), &Ports::of(ports, spec.client.http))
+            let ports = Ports::of(facts.addresses.iter().copied(), spec.client.http);
+            listeners::find_or_forwarder(&Root::default(), &ports)
         }
-        _ => None,
+        _ => Ok(None),
+    };
+    let (processes, forwarder) = match found {
+        Ok(processes) => (processes, None),
+        Err(forwarder) => (None, Some(forwarder)),
     };
     let origin = match (&spec.client.proxy, spec.target.as_slice()) {
         (Some(_), [origin]) => Some(Origin::through_proxy(origin)),
         _ => None,
     };
-    Found { processes, origin }
+    Found { processes, forwarder, origin }
 }
 
 impl Found {
     /// What the user should know.
     pub(crate) fn warnings(&self, placement: &Placement) -> Vec<String> {
-        warnings_of(self.origin.as_ref(), placement)
+        let forwarder = self.forwarder.as_ref().map(|forwarder| {
+            format!(
+                "{forwarder}: the server's own figures are missing; run `webstone agent` where the server runs \
+                 (--server-agent)"
+            )
+        });
+        forwarder.into_iter().chain(warnings_of(self.origin.as_ref(), placement)).collect()
     }
 }
 

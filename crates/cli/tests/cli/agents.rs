@@ -356,5 +356,5 @@ fn by_hand_it_says_what_it_is_for() {
     // Without a terminal, it prints one line and ends when its input ends.
     let said = command(dir.path(), &["agent"]).output().unwrap();
     assert_eq!(said.status.code(), Some(0));
-    assert!(String::from_utf8(said.stdout).unwrap().starts_with("WEBSTONE-AGENT 7 "));
+    assert!(String::from_utf8(said.stdout).unwrap().starts_with("WEBSTONE-AGENT 8 "));
 }

@@ -108,6 +108,7 @@ impl ServerAgent {
             ports: Ports {
                 numbers: setting.addresses.iter().map(SocketAddr::port).collect(),
                 over_udp: setting.over_udp,
+                ..Ports::default()
             },
             addresses: setting.addresses.iter().map(SocketAddr::ip).collect(),
             generator,
@@ -347,13 +348,18 @@ pub(super) fn elsewhere(strange: &BTreeSet<IpAddr>) -> Option<String> {
 fn unseen(found: &Found) -> Option<String> {
     let ports: Vec<String> = found.ports.iter().map(u16::to_string).collect();
     let port = format!("port {}", ports.join(", "));
-    match &found.cpus {
-        Some(_) => None,
-        None if found.listens => Some(format!(
+    match (&found.cpus, &found.forwarder) {
+        (Some(_), _) => None,
+        (None, Some(name)) => Some(format!(
+            "{port} is held by {} where the agent runs, which forwards it: the server's own figures are missing; run the agent \
+             where the server runs, as in 'docker exec -i NAME webstone agent'",
+            plain(name)
+        )),
+        (None, None) if found.listens => Some(format!(
             "the agent is not allowed to see the processes that listen on {port}, so the server's own figures are missing; run it \
              as root or as the server's user, as in 'ssh root@HOST webstone agent'"
         )),
-        None => Some(format!(
+        (None, None) => Some(format!(
             "nothing listens on {port} where the agent runs, so the server's own figures are missing"
         )),
     }

@@ -51,13 +51,13 @@ fn invalid_data_is_shown() {
         error.contains("broke the protocol: it sent `Last login: today` instead of a greeting"),
         "{error}"
     );
-    let (_, hint) = refused("sh -c 'printf \"WEBSTONE-AGENT 7 0.1.0\\r\\n\"; cat >/dev/null'");
+    let (_, hint) = refused("sh -c 'printf \"WEBSTONE-AGENT 8 0.1.0\\r\\n\"; cat >/dev/null'");
     assert!(hint.contains("no `ssh -t`"), "{hint}");
-    let (error, _) = refused("sh -c 'echo WEBSTONE-AGENT 7 x; printf 12345678; cat >/dev/null'");
+    let (error, _) = refused("sh -c 'echo WEBSTONE-AGENT 8 x; printf 12345678; cat >/dev/null'");
     assert!(error.contains("broke the protocol: a message of 825373492 bytes was announced"), "{error}");
     let (error, _) = refused("cat");
     assert!(error.contains("broke the protocol: a message is invalid: "), "{error}");
-    let (error, _) = refused("sh -c 'echo WEBSTONE-AGENT 7 x; printf \"\\0\\0\\0\"'");
+    let (error, _) = refused("sh -c 'echo WEBSTONE-AGENT 8 x; printf \"\\0\\0\\0\"'");
     assert!(error.contains("ended: exit status 0"), "{error}");
 }
 
@@ -85,6 +85,9 @@ fn another_host_and_hidden_processes_are_doubted() {
     assert!(strange.contains("does not have the address 192.0.2.1"), "{strange}");
     let hidden = unseen(&Found { cpus: None, ..seen.clone() }).unwrap();
     assert!(hidden.contains("is not allowed to see the processes that listen on port 80"), "{hidden}");
+    let forwarder = Some("docker-proxy".to_owned());
+    let forwarded = unseen(&Found { cpus: None, forwarder, ..seen.clone() }).unwrap();
+    assert!(forwarded.starts_with("port 80 is held by docker-proxy where the agent runs"), "{forwarded}");
     let nothing = unseen(&Found { cpus: None, listens: false, ..seen }).unwrap();
     assert!(nothing.contains("nothing listens on port 80"), "{nothing}");
 }

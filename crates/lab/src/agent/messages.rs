@@ -14,7 +14,7 @@ use crate::listeners::Ports;
 use webstone_model::record::{HostUse, ServerUse};
 
 /// Version of the protocol. Both sides must have the same.
-pub const PROTOCOL: u32 = 7;
+pub const PROTOCOL: u32 = 8;
 
 /// A message with its number, which its answer has too.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -94,6 +94,8 @@ pub(super) struct Found {
     pub(super) ports: BTreeSet<u16>,
     /// Whether anything listens on the ports.
     pub(super) listens: bool,
+    /// The program that holds the ports and only forwards what arrives there.
+    pub(super) forwarder: Option<String>,
     /// What identifies another agent that monitors the same.
     pub(super) identity: Identity,
     /// CPUs that the processes which listen may run on; `None` where they cannot be seen.

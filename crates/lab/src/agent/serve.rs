@@ -260,10 +260,12 @@ impl Looker {
         let answer = match ask.message {
             Ask::Echo | Ask::Load(_) => return Ok(()),
             Ask::Find(mut find) => {
-                if !self.ports.is_empty() {
+                // Its own ports are not the target's, so they may be at another address.
+                let is_target = self.ports.is_empty();
+                if !is_target {
                     find.ports.numbers.clone_from(&self.ports);
                 }
-                let (place, found) = look_for(&find);
+                let (place, found) = look_for(find, is_target);
                 self.server = Some(place);
                 Answer::Found(Box::new(found))
             }
@@ -275,7 +277,7 @@ impl Looker {
 }
 
 /// Finds the server, and what there is to know of its host.
-fn look_for(find: &Find) -> (Place, Found) {
+fn look_for(find: Find, is_target: bool) -> (Place, Found) {
     let root = Root::default();
     let on_one_host = find.generator.iter().copied().all(is_this_host);
     let strange: BTreeSet<IpAddr> =
@@ -283,14 +285,22 @@ fn look_for(find: &Find) -> (Place, Found) {
     // If another host has the target's address, it is a load balancer, and its traffic is the load here.
     let towards = find.generator.iter().chain(&strange).copied();
     let links = links_towards(&root, towards, on_one_host);
-    let sockets = listeners::inodes(&root, &find.ports);
-    let server = listeners::find(&root, &find.ports);
+    let mut ports = find.ports;
+    if is_target && strange.is_empty() {
+        ports.addresses = find.addresses.iter().map(IpAddr::to_canonical).collect();
+    }
+    let sockets = listeners::inodes(&root, &ports);
+    let (server, forwarder) = match listeners::find_or_forwarder(&root, &ports) {
+        Ok(server) => (server, None),
+        Err(forwarder) => (None, Some(forwarder.name)),
+    };
     let namespace = |kind: &str| Some(root.link(&format!("/proc/self/ns/{kind}"))?.display().to_string());
     let processes = server.iter().flat_map(|server| server.tree().all());
     let of = namespace("pid").unwrap_or_default();
     let found = Found {
-        ports: find.ports.numbers.clone(),
+        ports: ports.numbers.clone(),
         listens: !sockets.is_empty(),
+        forwarder,
         identity: Identity {
             network: namespace("net"),
             sockets,
@@ -301,7 +311,7 @@ fn look_for(find: &Find) -> (Place, Found) {
         boot: environment::boot(&root),
         environment: environment::of_host(&root, &find.generator, on_one_host),
     };
-    (Place { ports: find.ports.clone(), links }, found)
+    (Place { ports, links }, found)
 }
 
 /// Monitors a level. Returns the question that ended it without closing the window, or `None`.

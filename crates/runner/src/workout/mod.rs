@@ -99,7 +99,7 @@ pub fn workout(
     }
     let (spec, workload) = decided(spec, workload, options.check_target, interrupt)?;
     let troubled = Troubled::of_spec(&spec)?;
-    let ports = Ports::of([troubled.address.port()].into(), spec.client.http);
+    let ports = Ports::of([troubled.address], spec.client.http);
     let (misdeeds, left_out) = troubled.possible(&options.misdeeds);
     if let (true, Some((misdeed, why))) = (misdeeds.is_empty() && options.offenders > 0, left_out.first()) {
         return Err(RunError::Refused {
