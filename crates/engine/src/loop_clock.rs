@@ -6,6 +6,9 @@ use webstone_measure::metrics::WorkerUse;
 use crate::stalls::{STALL_NS, Stalls};
 use crate::sys::Ticks;
 
+/// Rounds have the same numbers again after 2³² of them, which take longer than this: no round is shorter than a system call.
+const ROUNDS_AGAIN_NS: u64 = (1 << 32) * 50;
+
 /// How often a worker checks what the level tells it, and publishes its totals.
 pub(crate) const TICK_NS: u64 = 10_000_000;
 
@@ -111,11 +114,11 @@ impl LoopClock {
         now.saturating_sub(self.reported_ns)
     }
 
-    /// Whether something that was done in a round, at an instant, was done in this one. Numbers of rounds come again: after an hour in
-    /// which the loop never sleeps.
+    /// Whether something that was done in a round was done in this one. `since_ns`: when it began, which may have been in an earlier round,
+    /// as connects do whose name is resolved first.
     #[inline]
-    pub(crate) fn is_of_this_round(&self, round: u32, at_ns: u64) -> bool {
-        round == self.round && at_ns >= self.reported_ns
+    pub(crate) fn is_of_this_round(&self, round: u32, since_ns: u64) -> bool {
+        round == self.round && self.reported_ns.saturating_sub(since_ns) < ROUNDS_AGAIN_NS
     }
 
     /// The number of the current round.
@@ -194,12 +197,13 @@ mod tests {
         let mut clock = LoopClock::new(u64::MAX);
         clock.reported(1_000, 1, || u64::MAX);
         let (round, opened_ns) = (clock.round(), 1_500);
-        assert!(clock.is_of_this_round(round, opened_ns));
+        assert!(clock.is_of_this_round(round, opened_ns) && clock.is_of_this_round(round, 500));
         clock.reported(2_000, 1, || u64::MAX);
         assert!(!clock.is_of_this_round(round, opened_ns));
         clock.round = round.wrapping_sub(1);
-        clock.reported(3_000, 1, || u64::MAX);
+        let again_ns = opened_ns + ROUNDS_AGAIN_NS;
+        clock.reported(again_ns, 1, || u64::MAX);
         assert_eq!(clock.round(), round);
-        assert!(!clock.is_of_this_round(round, opened_ns) && clock.is_of_this_round(round, 3_000));
+        assert!(!clock.is_of_this_round(round, opened_ns) && clock.is_of_this_round(round, again_ns));
     }
 }
