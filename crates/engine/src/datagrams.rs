@@ -60,7 +60,8 @@ impl<B: Backend, L: Layer, P: Session> Worker<B, L, P> {
         self.read_datagrams(index, true);
     }
 
-    /// Reads datagrams until the socket is empty, or other links need their turn. `is_reported`: an event says that there are some.
+    /// Reads datagrams until nothing more is awaited or the socket is empty, or other links need their turn; what is left is reported
+    /// again. `is_reported`: an event says that there are some; otherwise the socket is emptied.
     fn read_datagrams(&mut self, index: u32, is_reported: bool) {
         let connection = self.links[index].connection;
         let mut brought = 0;
@@ -71,25 +72,28 @@ impl<B: Backend, L: Layer, P: Session> Worker<B, L, P> {
             if brought == 0 && is_reported {
                 self.note_delay(now);
             }
-            let received = match received {
-                Ok(Some(received)) => received,
-                Ok(None) => break,
+            let batches = match received {
+                Ok(0) => break,
+                Ok(batches) => batches,
                 Err(error) => return self.datagrams_failed(index, &error, now),
             };
-            self.recorder.received(received.bytes);
             let link = &mut self.links[index];
-            link.session.count_receive(&mut self.memory, received.dropped);
             let mut sink = Sink { exchanges: &mut link.exchanges, plan: &self.plan, now };
-            for datagram in self.backend.datagrams(received.bytes).chunks_mut(received.stride) {
-                link.session.hear(datagram, received.ecn, &mut self.memory, &mut sink);
+            for number in 0..batches {
+                let (batch, bytes) = self.backend.batch(number);
+                brought += batch.bytes.max(1);
+                self.recorder.received(batch.bytes);
+                link.session.count_receive(&mut self.memory, batch.dropped);
+                for datagram in bytes.chunks_mut(batch.stride) {
+                    link.session.hear(datagram, batch.ecn, &mut self.memory, &mut sink);
+                }
             }
+            // Looked at before clients begin their next requests. While more is awaited, it is better read now than acknowledged by itself.
+            let are_whole = is_reported && !link.session.awaits_datagrams();
             if !self.take_in_datagram(index, connection, now) {
                 return;
             }
-            brought += received.bytes.max(1);
-            if brought >= ROUND_BYTES_MAX {
-                // Gives the other links a turn. What is still in the queue raises no further event.
-                self.links.hold_over(index, false);
+            if are_whole || brought >= ROUND_BYTES_MAX {
                 break;
             }
         }

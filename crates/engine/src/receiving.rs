@@ -153,11 +153,7 @@ impl<B: Backend, L: Layer, P: Session> Worker<B, L, P> {
                 && link.state.is_up()
                 && (P::Exchanges::MANY || link.exchanges.any_in_progress())
             {
-                if P::DATAGRAMS {
-                    self.receive_datagrams(index);
-                } else {
-                    self.receive(index, held_over == HeldOver::Ended);
-                }
+                self.receive(index, held_over == HeldOver::Ended);
             }
         }
     }

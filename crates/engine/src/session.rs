@@ -176,6 +176,11 @@ pub(crate) trait Session: Default {
     /// Counts a call of which the socket did not take all datagrams.
     fn count_unsent(_: &mut Self::Memory) {}
 
+    /// Whether more datagrams are on their way for certain: of an answer, or of the handshake.
+    fn awaits_datagrams(&self) -> bool {
+        false
+    }
+
     /// When [`Session::timeout`] is to be called, and something may have to be sent.
     fn due_ns(&self) -> Option<u64> {
         None

@@ -336,6 +336,11 @@ impl Session for Http3 {
     }
 
     #[inline]
+    fn awaits_datagrams(&self) -> bool {
+        self.incoming.open > 0 || !self.was_agreed
+    }
+
+    #[inline]
     fn due_ns(&self) -> Option<u64> {
         self.connection.due_ns()
     }

@@ -121,8 +121,8 @@ pub(crate) trait Backend {
     /// Makes closing the socket reset its connection, at once and without TIME_WAIT.
     fn reset_on_close(&mut self, socket: &Self::Socket) -> io::Result<()>;
 
-    /// A new socket for datagrams to and from this address only, bound to `source` if given. Its events have the token `index` and report
-    /// `readable` only.
+    /// A new socket for datagrams to and from this address only, bound to `source` if given. Its events have the token `index`, report
+    /// `readable` only, and come until the socket is empty.
     fn open_datagrams(
         &mut self,
         index: u32,
@@ -137,12 +137,12 @@ pub(crate) trait Backend {
     /// take are lost.
     fn send_datagrams(&mut self, socket: &Self::Socket, bytes: &[u8], segment: usize) -> io::Result<bool>;
 
-    /// Receives datagrams; they are in [`Backend::datagrams`] until the next call that receives. `None`: nothing for now. That a call
-    /// returned few does not mean that there are no more.
-    fn receive_datagrams(&mut self, socket: &Self::Socket) -> io::Result<Option<Datagrams>>;
+    /// Receives datagrams in batches, and returns how many batches. They are in [`Backend::batch`] until the next call that receives. 0:
+    /// nothing for now.
+    fn receive_datagrams(&mut self, socket: &Self::Socket) -> io::Result<usize>;
 
-    /// The first `n` bytes of what was received last, to be decrypted in place.
-    fn datagrams(&mut self, n: usize) -> &mut [u8];
+    /// A batch of what was received last, and its bytes, to be decrypted in place.
+    fn batch(&mut self, number: usize) -> (Datagrams, &mut [u8]);
 
     /// Waits for events up to `timeout_ns`, or without limit if that is [`WITHOUT_END`], and returns how many there
     /// are.

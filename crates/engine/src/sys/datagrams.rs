@@ -1,5 +1,5 @@
-//! UDP sockets that are connected to one server: many datagrams of one size per call (UDP_SEGMENT, UDP_GRO), and their
-//! ECN marks.
+//! UDP sockets that are connected to one server: many datagrams of one size together (UDP_SEGMENT, UDP_GRO), several times that per call,
+//! and their ECN marks.
 
 use std::io;
 use std::mem::MaybeUninit;
@@ -21,8 +21,20 @@ const ECT0: libc::c_int = 2;
 /// Reports of datagrams that were too long that are read past in a row. The kernel keeps one at a time.
 const REPORTS_MAX: u32 = 16;
 
-/// Datagrams received together, in the back end's buffer one after the other.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+/// Maximum number of batches that one call receives.
+const BATCHES_MAX: usize = 8;
+/// The kernel puts no more together than fits one datagram.
+const BATCH_BYTES: usize = 64 << 10;
+
+/// What one call received.
+pub(super) struct Inbox {
+    /// Batch by batch.
+    bytes: Box<[u8]>,
+    batches: [Datagrams; BATCHES_MAX],
+}
+
+/// A batch: datagrams received together, in their part of the buffer one after the other.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Datagrams {
     /// Bytes of all.
     pub(crate) bytes: usize,
@@ -107,9 +119,62 @@ pub(super) fn send_segments(descriptor: BorrowedFd<'_>, bytes: &[u8], segment: u
     if n >= 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
 }
 
-/// Receives datagrams into `buffer`, which must not be empty; `None`: nothing for now.
-pub(super) fn receive(descriptor: BorrowedFd<'_>, buffer: &mut [u8]) -> io::Result<Option<Datagrams>> {
-    read_past_reports(|| receive_once(descriptor, buffer))
+impl Inbox {
+    pub(super) fn new() -> Inbox {
+        let bytes = vec![0; BATCHES_MAX * BATCH_BYTES].into_boxed_slice();
+        Inbox { bytes, batches: [Datagrams::default(); BATCHES_MAX] }
+    }
+
+    /// Receives datagrams in place of those before; returns the number of batches, 0 for nothing now.
+    pub(super) fn receive(&mut self, descriptor: BorrowedFd<'_>) -> io::Result<usize> {
+        Ok(read_past_reports(|| self.receive_once(descriptor))?.unwrap_or(0))
+    }
+
+    /// A batch that was received last, and its bytes.
+    pub(super) fn batch(&mut self, number: usize) -> (Datagrams, &mut [u8]) {
+        let batch = self.batches[number];
+        let begin = number * BATCH_BYTES;
+        (batch, &mut self.bytes[begin..begin + batch.bytes])
+    }
+
+    fn receive_once(&mut self, descriptor: BorrowedFd<'_>) -> io::Result<usize> {
+        let mut controls: [MaybeUninit<Control>; BATCHES_MAX] =
+            [const { MaybeUninit::uninit() }; BATCHES_MAX];
+        let mut slots = self.bytes.chunks_exact_mut(BATCH_BYTES);
+        let mut parts: [libc::iovec; BATCHES_MAX] = std::array::from_fn(|_| {
+            let slot = slots.next().unwrap_or_default();
+            libc::iovec { iov_base: slot.as_mut_ptr().cast(), iov_len: slot.len() }
+        });
+        // SAFETY: all-zero is a valid `mmsghdr`: null pointers with lengths of 0.
+        let mut messages = unsafe { MaybeUninit::<[libc::mmsghdr; BATCHES_MAX]>::zeroed().assume_init() };
+        for ((message, part), control) in messages.iter_mut().zip(&mut parts).zip(&mut controls) {
+            message.msg_hdr.msg_iov = part;
+            message.msg_hdr.msg_iovlen = 1;
+            message.msg_hdr.msg_control = control.as_mut_ptr().cast();
+            message.msg_hdr.msg_controllen = size_of::<Control>() as _;
+        }
+        // SAFETY: the descriptor is open; each message points to one part, which is a slot of `bytes`, and to a control of its own, each
+        // with its length; all exist, and are borrowed nowhere else, until the call returns.
+        let count = unsafe {
+            libc::recvmmsg(
+                descriptor.as_raw_fd(),
+                messages.as_mut_ptr(),
+                BATCHES_MAX as libc::c_uint,
+                0,
+                std::ptr::null_mut(),
+            )
+        };
+        if count < 0 {
+            return Err(io::Error::last_os_error());
+        }
+        let count = count as usize;
+        for (message, batch) in messages[..count].iter().zip(&mut self.batches) {
+            let bytes = message.msg_len as usize;
+            *batch = Datagrams { bytes, stride: bytes.max(1), ecn: 0, dropped: 0 };
+            note(&message.msg_hdr, batch);
+        }
+        Ok(count)
+    }
 }
 
 /// Reads again while the error is a report of a router that a datagram was too long. Reading has cleared the report, and what was
@@ -143,28 +208,7 @@ pub(crate) fn is_too_long(error: &io::Error) -> bool {
     error.raw_os_error() == Some(libc::EMSGSIZE)
 }
 
-fn receive_once(descriptor: BorrowedFd<'_>, buffer: &mut [u8]) -> io::Result<Datagrams> {
-    let mut part = libc::iovec { iov_base: buffer.as_mut_ptr().cast(), iov_len: buffer.len() };
-    let mut control: Control = [0; 16];
-    // SAFETY: all-zero is a valid `msghdr`: null pointers with lengths of 0.
-    let mut message = unsafe { MaybeUninit::<libc::msghdr>::zeroed().assume_init() };
-    message.msg_iov = &raw mut part;
-    message.msg_iovlen = 1;
-    message.msg_control = (&raw mut control).cast();
-    message.msg_controllen = size_of::<Control>() as _;
-    // SAFETY: the descriptor is open; `message` points to one part, which is all of `buffer`, and to `control`, each
-    // with its length; all three exist, and are borrowed nowhere else, until the call returns.
-    let n = unsafe { libc::recvmsg(descriptor.as_raw_fd(), &raw mut message, 0) };
-    if n < 0 {
-        return Err(io::Error::last_os_error());
-    }
-    let bytes = n as usize;
-    let mut received = Datagrams { bytes, stride: bytes.max(1), ecn: 0, dropped: 0 };
-    note(&message, &mut received);
-    Ok(received)
-}
-
-/// Reads, from the control messages that a successful `recvmsg` wrote: the size of each datagram if there are several, their ECN bits,
+/// Reads, from the control messages that a successful `recvmmsg` wrote: the size of each datagram if there are several, their ECN bits,
 /// and the number of drops.
 fn note(message: &libc::msghdr, received: &mut Datagrams) {
     // SAFETY: `msg_control` and `msg_controllen` describe the part of `control` that the kernel filled, which is aligned for
@@ -234,9 +278,9 @@ mod tests {
         let mut found = Vec::new();
         let until = Instant::now() + Duration::from_secs(20);
         while found.len() < count && Instant::now() < until {
-            while let Some(read) = backend.receive_datagrams(socket).unwrap() {
-                let datagrams = backend.datagrams(read.bytes).chunks(read.stride);
-                found.extend(datagrams.map(|datagram| (datagram.to_vec(), read.ecn)));
+            for number in 0..backend.receive_datagrams(socket).unwrap() {
+                let (batch, bytes) = backend.batch(number);
+                found.extend(bytes.chunks(batch.stride).map(|datagram| (datagram.to_vec(), batch.ecn)));
             }
         }
         found
@@ -278,6 +322,26 @@ mod tests {
         }
     }
 
+    #[test]
+    fn one_call_receives_what_the_kernel_does_not_put_together() {
+        let server = UdpSocket::bind("127.0.0.1:0").unwrap();
+        let mut backend = Epoll::new(true).unwrap();
+        let socket = backend.open_datagrams(0, &server.local_addr().unwrap(), None).unwrap();
+        assert!(backend.send_datagrams(&socket, b"x", 1).unwrap());
+        let (_, client) = server.recv_from(&mut [0]).unwrap();
+        for size in 1..=BATCHES_MAX + 2 {
+            server.send_to(&vec![size as u8; size], client).unwrap();
+        }
+        assert_eq!(backend.receive_datagrams(&socket).unwrap(), BATCHES_MAX);
+        for number in 0..BATCHES_MAX {
+            let (batch, bytes) = backend.batch(number);
+            assert_eq!((bytes.to_vec(), batch.stride), (vec![number as u8 + 1; number + 1], number + 1));
+        }
+        assert_eq!(backend.receive_datagrams(&socket).unwrap(), 2);
+        assert_eq!(backend.receive_datagrams(&socket).unwrap(), 0);
+        backend.close(socket);
+    }
+
     /// Drops are reported with the first datagram that has room in the queue again.
     #[test]
     fn a_full_queue_is_told() {
@@ -291,13 +355,17 @@ mod tests {
             server.send_to(&[0; 1200], client).unwrap();
         }
         let mut came = 0;
-        while let Some(read) = backend.receive_datagrams(&socket).unwrap() {
-            assert_eq!(read.dropped, 0, "those that came had room");
-            came += read.bytes.div_ceil(read.stride);
+        while let batches @ 1.. = backend.receive_datagrams(&socket).unwrap() {
+            for number in 0..batches {
+                let (batch, _) = backend.batch(number);
+                assert_eq!(batch.dropped, 0, "those that came had room");
+                came += batch.bytes.div_ceil(batch.stride);
+            }
         }
         server.send_to(b"y", client).unwrap();
-        let read = backend.receive_datagrams(&socket).unwrap().unwrap();
-        assert_eq!((read.bytes, read.dropped as usize), (1, 200 - came));
+        assert_eq!(backend.receive_datagrams(&socket).unwrap(), 1);
+        let (batch, bytes) = backend.batch(0);
+        assert_eq!((&*bytes, batch.dropped as usize), (&b"y"[..], 200 - came));
     }
 
     /// The kernel returns what ICMP reports ("fragmentation needed", "packet too big") from the next read of the socket.

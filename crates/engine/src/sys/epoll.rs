@@ -1,4 +1,4 @@
-//! Edge-triggered readiness by epoll: each descriptor is registered once.
+//! Readiness by epoll, edge-triggered except for datagrams: each descriptor is registered once.
 
 use std::io;
 use std::net::SocketAddr;
@@ -13,7 +13,7 @@ use rustix::time::Timespec;
 
 use super::backend::{Backend, DISCARD_BYTES, Event, WITHOUT_END};
 use super::clock::now_ns;
-use super::datagrams::{self, Datagrams};
+use super::datagrams::{self, Datagrams, Inbox};
 use super::ticker::{Ticker, Ticks};
 use super::{Address, Connect, Received, Socket, Source};
 
@@ -39,6 +39,8 @@ pub(crate) struct Epoll {
     buffer: Box<[u8]>,
     /// Its content is never used; [`Socket::discard`] needs its length.
     scratch: Vec<u8>,
+    /// Present once datagrams were received.
+    inbox: Option<Inbox>,
     /// Whether the kernel cuts what is sent into datagrams (UDP_SEGMENT).
     cuts_datagrams: bool,
 }
@@ -57,6 +59,7 @@ impl Epoll {
             events: Vec::with_capacity(EVENTS_PER_WAIT),
             buffer: vec![0; if receives_bodies { BODY_BYTES } else { HEAD_BYTES }].into_boxed_slice(),
             scratch: vec![0; DISCARD_BYTES],
+            inbox: None,
             cuts_datagrams: true,
         })
     }
@@ -212,7 +215,8 @@ impl Backend for Epoll {
     ) -> io::Result<Socket> {
         let socket = Socket::from(datagrams::open(address, source)?);
         datagrams::receive_many(socket.as_fd());
-        let interest = epoll::EventFlags::IN | epoll::EventFlags::ET;
+        // Reported until it is empty, so that nobody has to read once more to find that out.
+        let interest = epoll::EventFlags::IN;
         epoll::add(&self.epoll, &socket, epoll::EventData::new_u64(u64::from(index)), interest)?;
         Ok(socket)
     }
@@ -244,12 +248,12 @@ impl Backend for Epoll {
         Ok(were_all)
     }
 
-    fn receive_datagrams(&mut self, socket: &Socket) -> io::Result<Option<Datagrams>> {
-        datagrams::receive(socket.as_fd(), &mut self.buffer)
+    fn receive_datagrams(&mut self, socket: &Socket) -> io::Result<usize> {
+        self.inbox.get_or_insert_with(Inbox::new).receive(socket.as_fd())
     }
 
-    fn datagrams(&mut self, n: usize) -> &mut [u8] {
-        &mut self.buffer[..n]
+    fn batch(&mut self, number: usize) -> (Datagrams, &mut [u8]) {
+        self.inbox.get_or_insert_with(Inbox::new).batch(number)
     }
 
     #[inline]

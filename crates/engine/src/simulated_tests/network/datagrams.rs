@@ -1,10 +1,13 @@
 //! Datagrams on the simulated network: each is delayed, and may be lost, sent twice, overtaken or marked, by seed.
 
 use std::collections::VecDeque;
-use std::io;
 
 use super::{Happening, Simulated};
 use crate::sys::{Datagrams, Event};
+
+/// Fewer than those of a real call, so that several calls are needed more often.
+const BATCHES_MAX: usize = 3;
+const BATCH_BYTES: usize = 65_536;
 
 /// What a path does to datagrams. Shares are of 1,000.
 #[derive(Clone, Debug)]
@@ -118,27 +121,41 @@ impl Simulated<'_> {
         }
     }
 
-    /// Datagrams of one size and mark, as many as the buffer holds.
-    pub(super) fn receive_some(&mut self, number: usize) -> io::Result<Option<Datagrams>> {
+    /// Receives a few batches, and returns how many.
+    pub(super) fn receive_batches(&mut self, number: usize) -> usize {
+        self.batches.clear();
+        while self.batches.len() < BATCHES_MAX
+            && let Some(batch) = self.receive_batch(number)
+        {
+            self.batches.push(batch);
+        }
+        if !self.links[number].datagrams.queue.is_empty() {
+            self.edge(number);
+        }
+        self.batches.len()
+    }
+
+    /// Datagrams of one size and mark, as many as the kernel puts together.
+    fn receive_batch(&mut self, number: usize) -> Option<(Datagrams, Vec<u8>)> {
         let queue = &mut self.links[number].datagrams.queue;
-        let Some((first, ecn)) = queue.front() else { return Ok(None) };
+        let (first, ecn) = queue.front()?;
         let (stride, ecn) = (first.len(), *ecn);
-        let (mut bytes, mut count) = (0, 0);
+        let (mut bytes, mut count) = (Vec::new(), 0);
         while let Some((next, mark)) = queue.front()
             && *mark == ecn
             && next.len() <= stride
-            && bytes + next.len() <= self.datagram_buffer.len()
+            && bytes.len() + next.len() <= BATCH_BYTES
         {
             let length = next.len();
-            self.datagram_buffer[bytes..bytes + length].copy_from_slice(next);
-            (bytes, count) = (bytes + length, count + 1);
+            bytes.extend_from_slice(next);
+            count += 1;
             queue.pop_front();
             if length < stride {
                 break;
             }
         }
         let received = &mut self.totals().received;
-        *received = (received.0 + count, received.1 + bytes as u64);
-        Ok(Some(Datagrams { bytes, stride, ecn, dropped: 0 }))
+        *received = (received.0 + count, received.1 + bytes.len() as u64);
+        Some((Datagrams { bytes: bytes.len(), stride, ecn, dropped: 0 }, bytes))
     }
 }

@@ -185,7 +185,7 @@ pub(crate) struct Simulated<'a> {
     ticker: Option<Ticker>,
     events: Vec<Event>,
     buffer: Vec<u8>,
-    datagram_buffer: Vec<u8>,
+    batches: Vec<(Datagrams, Vec<u8>)>,
     datagram_draws: Draws,
     /// How many polls found nothing, without waiting, since the clock last moved.
     polls: u32,
@@ -202,7 +202,7 @@ impl<'a> Simulated<'a> {
     pub(crate) fn new(peer: &'a mut dyn Peer, wire: Wire) -> Simulated<'a> {
         Simulated {
             buffer: vec![0; wire.receives_most],
-            datagram_buffer: vec![0; 65_536],
+            batches: Vec::new(),
             datagram_draws: Draws(wire.datagrams.seed),
             draws: Cell::new(wire.interrupted.unwrap_or(0)),
             peer,
@@ -559,13 +559,14 @@ impl Backend for Simulated<'_> {
         Ok(true)
     }
 
-    fn receive_datagrams(&mut self, socket: &usize) -> io::Result<Option<Datagrams>> {
+    fn receive_datagrams(&mut self, socket: &usize) -> io::Result<usize> {
         self.call();
-        self.receive_some(*socket)
+        Ok(self.receive_batches(*socket))
     }
 
-    fn datagrams(&mut self, n: usize) -> &mut [u8] {
-        &mut self.datagram_buffer[..n]
+    fn batch(&mut self, number: usize) -> (Datagrams, &mut [u8]) {
+        let (batch, bytes) = &mut self.batches[number];
+        (*batch, bytes)
     }
 
     fn wait(&mut self, timeout_ns: u64) -> io::Result<usize> {
