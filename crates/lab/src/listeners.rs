@@ -12,8 +12,8 @@ pub use crate::listening_sockets::Ports;
 use crate::listening_sockets::listening;
 use crate::machine::{Root, allowed_cpus_of};
 use crate::measured::MeasuredServer;
-use crate::process_tree::{ENDED_STATES, ProcessTree};
-use crate::process_use::descendants;
+use crate::process_tree::ProcessTree;
+use crate::process_use::{Stat, descendants};
 
 /// The processes of a server, given by the roots of their process trees.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -22,7 +22,7 @@ pub struct ServerProcesses {
     /// Where they listen.
     ports: Ports,
     heads: Vec<u32>,
-    /// When each of the heads started, by [`started`]: process ids are used again.
+    /// When each of the heads started, to know it from a later process of that number.
     started: Vec<Option<u64>>,
     /// CPUs that any of them may run on, ascending.
     pub cpus: Vec<u32>,
@@ -130,13 +130,9 @@ pub(crate) fn is_held_by(root: &Root, port: u16, ancestor: u32) -> bool {
     ours.iter().any(|pid| holds(root, *pid, &sockets) || is_hidden(pid))
 }
 
-/// When a process started, in ticks since the machine did: field 22 of proc(5), counted from after the name. `None` of one that has
-/// ended, even if its parent has not waited for it.
+/// When a process started, in ticks since the machine did; `None` of one that has ended, even if its parent has not waited for it.
 pub fn started(root: &Root, pid: u32) -> Option<u64> {
-    let stat = root.lossy_text(&format!("/proc/{pid}/stat"))?;
-    let mut fields = stat[stat.rfind(')')? + 1..].split_whitespace();
-    let is_there = !ENDED_STATES.contains(&fields.next()?);
-    fields.nth(18).filter(|_| is_there)?.parse().ok()
+    Stat::started(root, pid)
 }
 
 /// The sockets that listen on any of these ports, of any process, by inode.

@@ -15,9 +15,6 @@ use crate::machine::Root;
 use crate::own_group;
 use crate::process_use::{CpuReading, Scheduled, Stat, descendants};
 
-/// States of a process that has ended, in the third field of `/proc/<pid>/stat`. Until its parent waits for it, it is still listed.
-pub(crate) const ENDED_STATES: [&str; 2] = ["Z", "X"];
-
 /// The processes of a server, given by those that all others descend from.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ProcessTree {
@@ -119,12 +116,7 @@ impl ProcessTree {
 
     /// Whether none of those that all others descend from is left.
     pub(crate) fn has_ended(&self) -> bool {
-        let has_ended = |pid: &u32| {
-            let stat = self.root.lossy_text(&format!("/proc/{pid}/stat")).unwrap_or_default();
-            let state = stat.rsplit_once(')').and_then(|(_, rest)| rest.split_whitespace().next());
-            state.is_none_or(|state| ENDED_STATES.contains(&state))
-        };
-        self.heads.iter().all(has_ended)
+        self.heads.iter().all(|pid| Stat::started(&self.root, *pid).is_none())
     }
 
     /// What they have used so far; `None` when there is none.

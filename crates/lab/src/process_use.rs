@@ -81,6 +81,10 @@ pub(crate) struct Stat {
     pub(crate) faults_major: u64,
     /// Living threads.
     pub(crate) threads: u64,
+    /// When it started, in ticks since the machine did: process ids are used again.
+    started: u64,
+    /// It has ended, and is listed until its parent waits for it.
+    has_ended: bool,
 }
 
 impl Stat {
@@ -89,18 +93,27 @@ impl Stat {
         Stat::parse(&root.lossy_text(&format!("/proc/{pid}/stat"))?)
     }
 
+    /// The text of the file; `None` for anything else.
     pub(crate) fn parse(stat: &str) -> Option<Stat> {
         // The second field is the name in parentheses, which may hold spaces and parentheses itself (proc(5)).
         let fields: Vec<&str> = stat[stat.rfind(')')? + 1..].split_whitespace().collect();
         // Numbers of proc_pid_stat(5); the third field is the first here.
         let field = |number: usize| fields.get(number - 3).and_then(|text| text.parse::<u64>().ok());
         Some(Stat {
+            has_ended: matches!(*fields.first()?, "Z" | "X"),
             faults_minor: field(10)? + field(11)?,
             faults_major: field(12)? + field(13)?,
             ticks: CpuTime { user_ns: field(14)? * TICK_NS, system_ns: field(15)? * TICK_NS },
             of_children: CpuTime { user_ns: field(16)? * TICK_NS, system_ns: field(17)? * TICK_NS },
             threads: field(20)?,
+            started: field(22)?,
         })
+    }
+
+    /// When a process started, in ticks since the machine did; `None` of one that has ended.
+    pub(crate) fn started(root: &Root, pid: u32) -> Option<u64> {
+        let stat = Stat::read(root, pid).filter(|stat| !stat.has_ended)?;
+        Some(stat.started)
     }
 
     /// CPU time of the children that it has waited for, and of theirs, in whole ticks.
@@ -172,6 +185,7 @@ mod tests {
         assert_eq!((found.faults_minor, found.faults_major, found.threads), (7 + 8, 9 + 10, 5));
         assert_eq!(found.cpu(0), CpuReading::exact(CpuTime { user_ns: 4 * TICK_NS, system_ns: 6 * TICK_NS }));
         assert_eq!(Stat::read(&root, 99), None);
+        assert_eq!((Stat::started(&root, 10), Stat::started(&root, 99)), (Some(99), None));
     }
 
     #[test]

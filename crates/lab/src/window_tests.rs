@@ -22,7 +22,7 @@ fn process(root: &std::path::Path, ticks: u64, threads: u64, descriptors: usize)
     let directory = root.join("proc/9");
     std::fs::write(
         directory.join("stat"),
-        format!("9 (x) S 1 2 3 4 5 6 0 0 0 0 {ticks} 0 0 0 20 0 {threads} 0"),
+        format!("9 (x) S 1 2 3 4 5 6 0 0 0 0 {ticks} 0 0 0 20 0 {threads} 0 99"),
     )
     .unwrap();
     let _ = std::fs::remove_dir_all(directory.join("fd"));
