@@ -164,15 +164,17 @@ fn within_quota(cpus: &Cpus, warnings: &mut Vec<String>) -> Vec<Vec<u32>> {
          pause the run when the quota is spent"
     ));
     // A quota is of CPU time, wherever it is used: two hardware threads of one core would only slow each other down.
-    let mut cores = vec![Vec::new(); cpus.cores.len()];
-    let threads = cpus.cores.iter().map(Vec::len).max().unwrap_or(0);
-    let by_thread = (0..threads).flat_map(|thread| (0..cores.len()).map(move |core| (core, thread)));
-    let usable_cpus = by_thread.filter_map(|(core, thread)| Some((core, *cpus.cores[core].get(thread)?)));
-    for (core, cpu) in usable_cpus.take(usable).collect::<Vec<_>>() {
-        cores[core].push(cpu);
+    let mut taken = vec![0; cpus.cores.len()];
+    let mut left = usable;
+    while left > 0 {
+        for (taken, core) in taken.iter_mut().zip(&cpus.cores) {
+            if *taken < core.len() && left > 0 {
+                (*taken, left) = (*taken + 1, left - 1);
+            }
+        }
     }
-    cores.retain(|core| !core.is_empty());
-    cores
+    let cores = taken.into_iter().zip(&cpus.cores).map(|(taken, core)| core[..taken].to_vec());
+    cores.filter(|core| !core.is_empty()).collect()
 }
 
 /// The server's half and the generator's half.
