@@ -87,10 +87,11 @@ impl<B: Backend, L: Layer, P: Session> Worker<B, L, P> {
     /// Fails every exchange that is past its deadline, and closes connections that servers should have closed but did not.
     pub(crate) fn enforce_deadlines(&mut self, now: u64) {
         for index in self.links.indices() {
-            // Those that were due before their link. The others end with it.
-            let due_ns = now.min(self.links[index].deadline_ns - 1);
+            // Exchanges that were due before their link has its error; the others end with the link.
+            let link_ns = self.links[index].deadline_ns;
             for slot in 0..self.links[index].exchanges.slots() {
-                if due_ns >= self.links[index].exchanges.at(slot).deadline_ns {
+                let deadline_ns = self.links[index].exchanges.at(slot).deadline_ns;
+                if now >= deadline_ns && deadline_ns < link_ns {
                     self.exchange_timed_out(ExchangeId { link: index, slot }, now);
                 }
             }
