@@ -88,7 +88,8 @@ impl<B: Backend, L: Layer, P: Session> Worker<B, L, P> {
                     link.session.hear(datagram, batch.ecn, &mut self.memory, &mut sink);
                 }
             }
-            // Looked at before clients begin their next requests. While more is awaited, it is better read now than acknowledged by itself.
+            // Asked before clients begin their next requests. If an answer is not whole, its rest is probably here or about to come: one
+            // acknowledgement for all of it is cheaper than one for each part.
             let are_whole = is_reported && !link.session.awaits_datagrams();
             if !self.take_in_datagram(index, connection, now) {
                 return;

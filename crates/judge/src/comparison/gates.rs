@@ -92,7 +92,7 @@ fn one(condition: &FailIf, fail_when: FailWhen, candidates: &[Candidate]) -> Vec
             let failed = match fail_when {
                 FailWhen::Shown => shown
                     .filter(|_| !row.is_inconclusive() && !may_be_noise(condition, row))
-                    // Two iterations can show a change, not that there is none.
+                    // Two iterations can show a change, but cannot rule one out.
                     .filter(|failed| *failed || row.fewest_iterations() >= ITERATIONS_MIN),
                 FailWhen::Measured => row.point().map(|point| condition.holds(point)),
                 FailWhen::Possible => row.change.map(|change| {

@@ -422,7 +422,7 @@ fn a_condition_fails_when_the_interval_supports_it() {
         // An improvement is asked for, and there is none.
         ("rate<+3%", FailWhen::Shown, &[1000.0, 1002.0, 998.0], Failed),
         ("rate<-3%", FailWhen::Shown, &[500.0], CannotTell),
-        // Two iterations may show a change, but not that there is none, as the table says.
+        // As in the table: two iterations can show a change, but cannot rule one out.
         ("rate<-3%", FailWhen::Shown, &[500.0, 500.1], Failed),
         ("rate<-3%", FailWhen::Shown, &[1000.0, 1002.0], CannotTell),
         ("rate<-3%", FailWhen::Possible, &[1000.0, 1000.1], Passed),
