@@ -63,6 +63,9 @@ pub struct IterationRecord {
     /// Why figures of the server are missing: those of an agent, or of a server on this host.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub server_missing: Option<String>,
+    /// The server's processes ended, or others took their place, in the window. That is the server's doing, so the window counts.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub server_ended: bool,
     /// Open loop: how well the schedule was kept.
     pub schedule: Option<ScheduleKept>,
     /// Where its rows are in `page-rows.csv.gz`; absent if they were not stored.

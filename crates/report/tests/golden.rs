@@ -117,6 +117,20 @@ fn slices_that_are_left_out_are_no_damage() {
     assert!(!told.contains("DAMAGED"), "{told}");
 }
 
+/// What is left out is in no figure, and its errors may be the server's.
+#[test]
+fn errors_in_what_is_left_out_are_told() {
+    let told = |record: &RunRecord| text(record, Format::Text, &Options::default()).replace("\n     ", " ");
+    let mut sliced = records::sliced::sliced();
+    assert!(!told(&sliced).contains("in no figure;"));
+    sliced.iterations[0].measured.left_out.total.errors = 1;
+    assert!(told(&sliced).contains("are in no figure; 1 request failed in them"), "{}", told(&sliced));
+    let mut void = records::void_only();
+    void.voids[0].measured.counts.failed = 39;
+    void.voids[0].measured.left_out.total.errors = 1;
+    assert!(told(&void).contains("had repeated it; 40 requests failed in it"), "{}", told(&void));
+}
+
 /// Widths, colours and characters of a terminal.
 #[test]
 fn text_for_a_terminal() {

@@ -544,6 +544,7 @@ impl Sweep<'_> {
             lost,
             server_hosts,
             server_missing,
+            server_ended: used.server_ended,
             origin: used.origin,
             pages_at: None,
         };

@@ -2,9 +2,12 @@
 
 use std::fs;
 use std::net::TcpListener;
+use std::time::Duration;
+
+use serde_json::Value;
 
 use crate::own_servers::was_read;
-use crate::program::{Server, program, webstone, webstone_in};
+use crate::program::{Running, Server, program, webstone, webstone_in};
 
 /// A port where nobody listens: it was free a moment ago.
 fn dead_port() -> u16 {
@@ -25,6 +28,38 @@ fn a_dead_server_is_found_before_the_load() {
         )
     );
     assert!(!dir.path().join("runs").exists());
+}
+
+/// A window in which the server dies is not repeated until it is fine, and later levels have figures of the server that took its place.
+#[test]
+fn a_server_that_dies_under_load_and_comes_back_is_reported() {
+    let dir = tempfile::tempdir().unwrap();
+    let mut server = Server::start(dir.path(), &["--threads", "1"]);
+    let address = server.url.strip_prefix("http://").unwrap().to_owned();
+    let arguments = ["run", &server.url, "-c", "2,4", "-d", "2s", "--warmup", "100ms", "--events", "events"];
+    // Nothing is repeated: on a busy machine every window may be void.
+    let run = Running::start(dir.path(), &[&arguments[..], &["--retries", "0", "--format", "json"]].concat());
+    run.wait_for_window(&dir.path().join("events"));
+    std::thread::sleep(Duration::from_millis(300));
+    server.child.kill().unwrap();
+    server.child.wait().unwrap();
+    let _again = Server::start(dir.path(), &["--threads", "1", "--listen", &address]);
+    let said = run.end();
+    let report: Value = serde_json::from_str(&said.out).unwrap_or_else(|_| panic!("{said:?}"));
+    let first = &report["iterations"][0];
+    assert_eq!(
+        (first["clients"].as_u64(), &first["server_ended"]),
+        (Some(2), &Value::Bool(true)),
+        "{said:?}"
+    );
+    assert!(first["measured"]["counts"]["failed"].as_u64().unwrap() > 0, "{first}");
+    let why = "the server's processes ended or were replaced in this window";
+    assert!(said.err.contains(&format!("figures of the server are missing: {why}")), "{}", said.err);
+    let second = &report["iterations"][1];
+    assert_eq!(second["clients"], 4, "{said:?}");
+    if was_read(second) {
+        assert!(second["server"]["user_ns"].as_u64() > Some(0), "{second}");
+    }
 }
 
 #[test]

@@ -8,6 +8,12 @@ use webstone_model::record::{IterationRecord, RunRecord};
 
 /// A timed run, void or not.
 pub(super) fn of_iteration(books: &mut Books, record: &RunRecord, run: &IterationRecord) {
+    let says_why = !run.server_ended || run.server_missing.is_some();
+    books.holds(
+        "where the server ended, the record says that its figures are missing",
+        says_why,
+        String::new,
+    );
     let (hosts, known) = (&run.server_hosts, record.target.agents.len());
     // With a single host, everything is stored with the timed run.
     if known < 2 && hosts.len() <= known {

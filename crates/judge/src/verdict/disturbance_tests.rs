@@ -353,6 +353,11 @@ fn what_nobody_saw_is_not_called_sound() {
     let missing = of(&record);
     assert_eq!(told(&missing), Some(Cause::Unjudged));
     assert_eq!(missing.of_level(record.iterations[1].level()), Standing::Inconclusive);
+    // Such a window is repeated, unless it is the server that ended.
+    assert_eq!(worth(&record, &record.iterations[1]), Worth::Void);
+    record.iterations[1].server_ended = true;
+    assert_eq!(worth(&record, &record.iterations[1]), Worth::Disturbed);
+    assert_eq!(of(&record).of_level(record.iterations[1].level()), Standing::Noisy);
 }
 
 #[test]

@@ -58,7 +58,7 @@ pub(super) fn in_window<'a>(record: &'a RunRecord, run: &'a IterationRecord) -> 
 }
 
 /// A window in which the server was monitored too late, or not to the end: what it lost is unknown. On this host that shows a machine
-/// so busy that nothing measured on it counts.
+/// so busy that nothing measured on it counts, unless the server itself ended: to repeat such a window would hide its errors.
 pub(super) fn missing(record: &RunRecord, run: &IterationRecord) -> Option<Loss> {
     let why = run.server_missing.as_ref()?;
     Some(Loss {
@@ -68,7 +68,11 @@ pub(super) fn missing(record: &RunRecord, run: &IterationRecord) -> Option<Loss>
         percent: 100.0,
         percent_max: 100.0,
         stalled_ns_max: 0,
-        worth: if record.target.agents.is_empty() { Worth::Void } else { Worth::Disturbed },
+        worth: if record.target.agents.is_empty() && !run.server_ended {
+            Worth::Void
+        } else {
+            Worth::Disturbed
+        },
         by: why.clone(),
         kind: LossKind::Unseen,
         by_programs: false,

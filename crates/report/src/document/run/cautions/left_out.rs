@@ -40,10 +40,20 @@ pub(super) fn voids(judged: &Judged<'_>, found: &mut Vec<Caution>) {
         true => format!("void, and the figures leave {them} out"),
         false => format!("disturbed so much that the figures leave {them} out"),
     };
-    let what = format!("{number} {void}; {repeated}");
+    let failed = |run: &IterationRecord| run.measured.counts.failed + run.measured.left_out.total.errors;
+    let errors = errors_in(record.voids.iter().map(failed).sum(), them);
+    let what = format!("{number} {void}; {repeated}{errors}");
     // If every timed run was void, the brief report names them, too.
     let places_max_brief = if record.iterations.is_empty() { VOIDS_MAX } else { 0 };
     found.push(Caution { places_max: VOIDS_MAX, places_max_brief, ..Caution::new("VOID", what).at(told) });
+}
+
+/// Errors in what is left out: perhaps not the disturbance's, and in no count of errors either.
+fn errors_in(errors: u64, them: &str) -> String {
+    match errors {
+        0 => String::new(),
+        _ => format!("; {} in {them}", counted(errors, "request failed", "requests failed")),
+    }
 }
 
 /// Disturbed slices of windows, which are in no figure.
@@ -62,10 +72,12 @@ pub(super) fn slices(record: &RunRecord, found: &mut Vec<Caution>) {
         return;
     }
     let sum = |of: fn(&IterationRecord) -> u64| record.iterations.iter().map(of).sum::<u64>() as f64 / 1e9;
+    let errors = with().map(|run| run.measured.left_out.total.errors).sum();
     let what = format!(
-        "{} of {} were disturbed and are in no figure",
+        "{} of {} were disturbed and are in no figure{}",
         seconds(sum(|run| run.measured.left_out.ns)),
-        seconds(sum(|run| run.measured.span_ns()))
+        seconds(sum(|run| run.measured.span_ns())),
+        errors_in(errors, "them")
     );
     found.push(Caution {
         places_max: VOIDS_MAX,
