@@ -303,7 +303,7 @@ fn an_agent_that_dies_or_hangs_takes_nothing_else_along() {
             "-c",
             "1,2",
             "-d",
-            "1s",
+            "2s",
             "--warmup",
             "2s",
             "--retries",
