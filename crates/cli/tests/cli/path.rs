@@ -40,6 +40,21 @@ const RTT_NS: u64 = 200_000_000;
 /// On a busy machine everything takes longer now and then.
 const ATTEMPTS: u32 = 5;
 
+/// Every byte of UDP that clients received came over the path, with headers of this length for each datagram. On a busy machine the
+/// relay may first be asked after its first packets, so a run in which it was shows nothing.
+fn datagrams_came_over(headers: u64, mut run: impl FnMut() -> Option<Value>) -> Option<Value> {
+    for _ in 0..ATTEMPTS {
+        let record = run()?;
+        let iteration = &record["iterations"][0];
+        let received = &iteration["measured"]["http3"]["received"];
+        let expected = ns(&received["bytes"]) + headers * ns(&received["datagrams"]);
+        if ns(&iteration["host"]["path"]["to_clients"]["bytes"]) >= expected {
+            return Some(record);
+        }
+    }
+    panic!("clients received more than came over the path, {ATTEMPTS} times");
+}
+
 /// Least times of connections for one request each, in round trips: to connect, for the handshake of TLS, to the end of the answer.
 fn round_trips(protocol: &[&str]) -> Option<[u64; 3]> {
     // Two at a time, so that no handshake waits for the computing of others.
@@ -82,13 +97,15 @@ fn connections_and_answers_take_the_round_trips_of_their_protocol() {
 fn losses_are_as_set_and_counts_are_the_servers() {
     for protocol in [&["--http", "1.1", "--tls"], &["--http", "3", "--tls"]] {
         let more = ["-c", "10", "-n", "500", "-d", "0s", "-K", "--seed", "7"];
-        let Some(record) = over("rtt=2ms,loss=5%", &[&more[..], protocol].concat()) else { return };
+        let is_quic = protocol[1] == "3";
+        let run = || over("rtt=2ms,loss=5%", &[&more[..], protocol].concat());
+        let record = if is_quic { datagrams_came_over(28, run) } else { run() };
+        let Some(record) = record else { return };
         let run = &record["iterations"][0];
         let (measured, server, host) = (&run["measured"], &run["server"], &run["host"]);
         assert_eq!(measured["counts"]["succeeded"], 500, "{protocol:?}: {}", measured["errors"]);
         assert_eq!(server["requests"], measured["lifetime"]["requests"], "{protocol:?}");
         let (received, sent) = (ns(&measured["lifetime"]["received_bytes"]), ns(&server["sent_bytes"]));
-        let is_quic = protocol[1] == "3";
         assert!(
             if is_quic { received < sent } else { received == sent },
             "{protocol:?}: {received} of {sent}"
@@ -103,19 +120,15 @@ fn losses_are_as_set_and_counts_are_the_servers() {
                 "{protocol:?}: {lost} of {given}"
             );
         }
-        // Every byte of UDP that clients received came over the path, with 28 bytes of headers for each datagram.
-        let over = host["path"]["to_clients"].clone();
-        let repaired = match is_quic {
-            true => {
-                let received = &measured["http3"]["received"];
-                let expected = ns(&received["bytes"]) + 28 * ns(&received["datagrams"]);
-                assert!(ns(&over["bytes"]) >= expected, "{over} for {received}");
-                ns(&measured["http3"]["packets_lost"])
-            }
-            false => ns(&host["tcp"]["retransmitted"]),
-        };
+        let repaired =
+            if is_quic { &measured["http3"]["packets_lost"] } else { &host["tcp"]["retransmitted"] };
+        let repaired = ns(repaired);
         assert!(repaired > 0, "{protocol:?}");
-        assert!(ns(&host["path"]["cpu_ns"]) > 0 && ns(&over["late_ns_max"]) > 0, "{}", host["path"]);
+        assert!(
+            ns(&host["path"]["cpu_ns"]) > 0 && ns(&host["path"]["to_clients"]["late_ns_max"]) > 0,
+            "{}",
+            host["path"]
+        );
     }
 }
 
@@ -196,7 +209,10 @@ fn a_series_sets_versions_of_http_side_by_side() {
 fn a_path_may_be_of_ipv6() {
     for protocol in [&["--http", "1.1"][..], &["--http", "3", "--tls"]] {
         let load = ["-c", "4", "-n", "40", "-d", "0s", "-K", "--server-listen", "[::1]:0"];
-        let Some(record) = over("rtt=20ms", &[&load, protocol].concat()) else { return };
+        let run = || over("rtt=20ms", &[&load, protocol].concat());
+        // Headers of IPv6 and UDP are 48 bytes.
+        let record = if protocol[1] == "3" { datagrams_came_over(48, run) } else { run() };
+        let Some(record) = record else { return };
         let run = &record["iterations"][0];
         let (measured, path) = (&run["measured"], &run["host"]["path"]);
         assert_eq!(measured["counts"]["succeeded"], 40, "{protocol:?}: {}", measured["errors"]);
@@ -206,12 +222,6 @@ fn a_path_may_be_of_ipv6() {
         );
         let target = record["target"].to_string();
         assert!(target.contains("[2001:2:"), "{target}");
-        // Headers of IPv6 and UDP are 48 bytes.
-        if protocol[1] == "3" {
-            let received = &measured["http3"]["received"];
-            let expected = ns(&received["bytes"]) + 48 * ns(&received["datagrams"]);
-            assert!(ns(&path["to_clients"]["bytes"]) >= expected, "{path} for {received}");
-        }
         assert_eq!(path["to_server"]["lost"], 0, "{path}");
     }
 }
