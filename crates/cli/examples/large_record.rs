@@ -81,24 +81,17 @@ fn empty(name: &str, levels: u32, pages: u32) -> RunRecord {
     let version = env!("CARGO_PKG_VERSION").to_owned();
     RunRecord {
         schema: SCHEMA_VERSION,
-        series: None,
         id: String::new(),
         tool: Tool { name: "webstone".to_owned(), version, commit: None },
         started_at: String::new(),
-        finished_at: None,
-        took_ns: None,
         state: RunState::Partial,
         command_line: Vec::new(),
         spec,
         workload_sha256: workload.sha256(),
         workload,
         target: TargetRecord { url: "http://127.0.0.1:1/".to_owned(), ..TargetRecord::default() },
-        generators: Vec::new(),
         environment: Default::default(),
-        warnings: Vec::new(),
-        voids: Vec::new(),
-        iterations: Vec::new(),
-        pages: Default::default(),
+        ..RunRecord::default()
     }
 }
 

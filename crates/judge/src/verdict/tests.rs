@@ -89,12 +89,9 @@ pub(super) fn valid() -> RunRecord {
     let workload = builtin("standard").unwrap();
     calibrated(RunRecord {
         schema: SCHEMA_VERSION,
-        series: None,
         id: "run".into(),
         tool: Tool { name: "webstone".into(), version: "1".into(), commit: Some("abc".into()) },
         started_at: String::new(),
-        finished_at: None,
-        took_ns: None,
         state: RunState::Complete,
         command_line: vec!["webstone".into()],
         spec,
@@ -109,11 +106,8 @@ pub(super) fn valid() -> RunRecord {
             ("target.this_host".into(), json!(false)),
             ("cpu.model".into(), json!("Example")),
         ]),
-        warnings: Vec::new(),
-        generators: Vec::new(),
-        voids: Vec::new(),
-        pages: Default::default(),
         iterations: (1..=4).flat_map(|i| LEVELS.map(|clients| iteration(clients, i))).collect(),
+        ..RunRecord::default()
     })
 }
 

@@ -380,12 +380,10 @@ pub fn empty(id: &str, levels: &[u32], iterations: u32) -> RunRecord {
     spec.load.iterations = iterations;
     RunRecord {
         schema: SCHEMA_VERSION,
-        series: None,
         id: id.to_owned(),
         tool: Tool { name: "webstone".to_owned(), version: "0.1.0".to_owned(), commit: None },
         started_at: "2026-11-21T10:04:05Z".to_owned(),
         finished_at: Some("2026-11-21T10:04:48Z".to_owned()),
-        took_ns: None,
         state: RunState::Complete,
         command_line: words("webstone run -c 5,10,20 -i 2"),
         spec,
@@ -398,7 +396,6 @@ pub fn empty(id: &str, levels: &[u32], iterations: u32) -> RunRecord {
             cpus: vec![0],
             ..TargetRecord::default()
         },
-        generators: Vec::new(),
         environment: [
             ("hostname".to_owned(), json!("bench1")),
             ("kernel.release".to_owned(), json!("6.18.0")),
@@ -409,10 +406,7 @@ pub fn empty(id: &str, levels: &[u32], iterations: u32) -> RunRecord {
             ("sysctl".to_owned(), json!({"net.core.somaxconn": 4096})),
         ]
         .into(),
-        warnings: Vec::new(),
-        voids: Vec::new(),
-        iterations: Vec::new(),
-        pages: Default::default(),
+        ..RunRecord::default()
     }
 }
 

@@ -23,24 +23,18 @@ pub(crate) fn record() -> RunRecord {
     let page = Page { weight: 1, files: vec![file], think: Default::default() };
     RunRecord {
         schema: SCHEMA_VERSION,
-        series: None,
         id: String::new(),
         tool: Tool { name: "webstone".into(), version: "0.1.0".into(), commit: None },
         started_at: clock::rfc3339(started()),
-        finished_at: None,
-        took_ns: None,
         state: RunState::Partial,
         command_line: vec!["webstone".into(), "run".into()],
         spec: RunSpec::default(),
         workload: Workload { name: "w".into(), pages: vec![page], ..Workload::default() },
         workload_sha256: "00".into(),
         target: TargetRecord { url: "http://127.0.0.1:1".into(), ..TargetRecord::default() },
-        generators: Vec::new(),
         environment: BTreeMap::from([("kernel".to_owned(), "6.18".into())]),
         warnings: vec!["w".into()],
-        voids: Vec::new(),
-        iterations: Vec::new(),
-        pages: Default::default(),
+        ..RunRecord::default()
     }
 }
 
