@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use crate::duel::{Contestant, DUEL_SCHEMA, DuelRecord, DuelSpec, DuelStart, SideRun};
 use crate::generators::GeneratorRecord;
-use crate::record::{RunRecord, RunState, SCHEMA_VERSION, TargetRecord, Tool};
+use crate::record::{CpuUse, CpuWatch, HostUse, RunRecord, RunState, SCHEMA_VERSION, TargetRecord, Tool};
 use crate::spec::{Levels, RunSpec};
 use webstone_measure::fixture::{self as runs, SECONDS};
 use webstone_measure::metrics::Statuses;
@@ -31,6 +31,20 @@ pub fn record(id: &str, levels: &[(u32, &[f64])]) -> RunRecord {
         environment: BTreeMap::from([("hostname".to_owned(), "box".into())]),
         ..RunRecord::default()
     }
+}
+
+/// A run whose server had CPU 0 of this host, with a window for each of these times of the fixed work, in nanoseconds.
+pub fn timed(hostname: &str, works: &[u64]) -> RunRecord {
+    let mut record = record("a", &[(5, &vec![1_000.0; works.len()])]);
+    record.target.cpus = vec![0];
+    record.environment.insert("hostname".to_owned(), hostname.into());
+    record.environment.insert("target.this_host".to_owned(), true.into());
+    for (window, work_ns) in record.iterations.iter_mut().zip(works) {
+        let watch = CpuWatch { work_ns_median: *work_ns, work_ns_best: *work_ns, ..CpuWatch::default() };
+        let busy = CpuUse { cpu: 0, busy_ns: 9, idle_ns: 1, ..CpuUse::default() };
+        window.host = Some(HostUse { watched: vec![watch], cpus: vec![busy], ..HostUse::default() });
+    }
+    record
 }
 
 /// Requests of a slice of [`duel`], and rounds of a start.

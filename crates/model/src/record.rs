@@ -65,6 +65,9 @@ pub struct RunRecord {
     pub generators: Vec<GeneratorRecord>,
     /// The machine: everything in `environment.json`, by name.
     pub environment: BTreeMap<String, serde_json::Value>,
+    /// How fast CPUs of this host were in earlier runs, as far as that is known.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub earlier_speeds: Vec<EarlierSpeed>,
     /// What was predicted to be insufficient, or was raised: descriptors, ports, memory.
     pub warnings: Vec<String>,
     /// The timed runs, in the order in which they ran.
@@ -76,6 +79,18 @@ pub struct RunRecord {
     /// Page by page: sums in `pages.csv`, rows in `page-rows.csv.gz`.
     #[serde(skip)]
     pub pages: StoredPages,
+}
+
+/// How fast a CPU was in the windows of earlier runs on the same machine, by the fixed work of [`CpuWatch`].
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+pub struct EarlierSpeed {
+    /// The CPU's number.
+    pub cpu: u32,
+    /// How many windows it is of.
+    pub windows: u32,
+    /// How long the fixed work took at its best: the 5th percentile of [`CpuWatch::work_ns_best`], in nanoseconds.
+    pub work_ns: u64,
 }
 
 /// The program that made a record.
@@ -234,6 +249,7 @@ impl RunRecord {
             target: self.target.clone(),
             generators: self.generators.clone(),
             environment: self.environment.clone(),
+            earlier_speeds: self.earlier_speeds.clone(),
             warnings: self.warnings.clone(),
             iterations: Vec::new(),
             voids: self.voids.clone(),

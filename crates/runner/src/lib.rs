@@ -27,6 +27,7 @@ mod run_time;
 pub mod series;
 mod slice_watch;
 mod slicing;
+mod speeds;
 mod sweep;
 mod trace;
 mod under_test;

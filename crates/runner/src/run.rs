@@ -24,6 +24,7 @@ use crate::record_all::RecordAll;
 use crate::rounds;
 pub use crate::run_error::RunError;
 use crate::run_time::RunTime;
+use crate::speeds;
 use crate::sweep::{Sweep, SweepError};
 use crate::trace::TraceWriter;
 use crate::under_test::{Found, UnderTest};
@@ -52,6 +53,8 @@ pub struct RunnerOptions {
     pub workload: Option<Workload>,
     /// File that holds the calibration of this host's generator; `None`, or nothing there: the run quotes none.
     pub calibration: Option<PathBuf>,
+    /// File that holds how fast this host's CPUs were in earlier runs; `None`: nothing is known, and nothing kept.
+    pub speeds: Option<PathBuf>,
     /// Whether the target is asked for its files before load; that its hosts accept connections is always checked.
     pub check_target: bool,
     /// Whether it has answered such a check before: it is not asked for its files again, only for what it decides, the version of
@@ -106,6 +109,7 @@ impl Default for RunnerOptions {
             runs_dir: Some(PathBuf::from("runs")),
             workload: None,
             calibration: None,
+            speeds: None,
             check_target: true,
             checked_before: false,
             server_program: None,
@@ -186,6 +190,8 @@ struct Prepared {
     trace: Option<TraceWriter>,
     derive: Option<fn(&RunRecord) -> Vec<Derived>>,
     watched_by: Option<PathBuf>,
+    /// Where the speed of CPUs is kept, if the record is.
+    speeds: Option<PathBuf>,
     part: Part,
     /// Given back when the run is over.
     _raised: Option<Raised>,
@@ -271,6 +277,7 @@ impl Prepared {
             observer.event(&Event::Warning { text: text.clone() });
             self.record.warnings.push(text);
         }
+        speeds::remember(self.speeds.as_deref(), &self.record);
         let mut error = error.map(RunError::from);
         let path = self.keep(&mut error);
         if self.record.is_empty() && state == RunState::Interrupted {

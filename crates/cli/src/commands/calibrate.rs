@@ -16,13 +16,22 @@ use crate::failure::{Exit, Failure};
 use crate::signals::SignalWatch;
 use crate::version;
 
-/// The file of the calibration that runs read: by the XDG Base Directory Specification, section 3. `None` without a
-/// home directory.
+/// The file of the calibration that runs read. `None` without a home directory.
 pub(super) fn file() -> Option<PathBuf> {
+    Some(directory()?.join("calibration.json"))
+}
+
+/// The file in which runs keep how fast this host's CPUs were. `None` without a home directory.
+pub(super) fn speeds_file() -> Option<PathBuf> {
+    Some(directory()?.join("cpu-speed.json"))
+}
+
+/// By the XDG Base Directory Specification, section 3.
+fn directory() -> Option<PathBuf> {
     // By the specification, a relative path in the variable is ignored.
     let named = std::env::var_os("XDG_DATA_HOME").map(PathBuf::from).filter(|path| path.is_absolute());
     let home = || Some(PathBuf::from(std::env::var_os("HOME")?).join(".local/share"));
-    Some(named.or_else(home)?.join("webstone/calibration.json"))
+    Some(named.or_else(home)?.join("webstone"))
 }
 
 pub(super) fn execute(args: &CalibrateArgs, console: &Console) -> Result<Exit, Failure> {

@@ -48,6 +48,7 @@ pub(super) fn execute(intent: Intent, console: &Console, command_line: Vec<Strin
         runs_dir: intent.runs_dir.clone(),
         workload: intent.workload.clone(),
         calibration: calibrate::file(),
+        speeds: calibrate::speeds_file(),
         check_target: intent.check_target,
         derive: Some(derived),
         trace: Some(Box::new(io::stderr())),

@@ -79,6 +79,7 @@ pub(super) fn execute(
         tool: version::tool(),
         command_line: command_line.clone(),
         calibration: calibrate::file(),
+        speeds: calibrate::speeds_file(),
         check_target,
         derive: Some(run::derived),
         watched_by: by.clone(),

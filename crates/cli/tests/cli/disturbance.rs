@@ -81,7 +81,7 @@ fn is_not_sound(record: &Value, said: &Said) {
 /// Checks that the reason is noise of any kind: CPU time that was taken, a slow CPU, or samples that were late.
 #[track_caller]
 fn is_noise(record: &Value, said: &Said) {
-    let kinds = ["disturbed", "slowed", "crowded", "unjudged"];
+    let kinds = ["disturbed", "slowed", "slower-than-earlier", "crowded", "unjudged"];
     assert!(causes(record).iter().any(|cause| kinds.contains(cause)), "{}", said.err);
 }
 

@@ -42,6 +42,8 @@ pub(super) const APART_SHARE: u64 = 1_000;
 pub const SLOWER_PERCENT_CLEAN: f64 = 6.0;
 /// The same from which on the window is void.
 pub const SLOWER_PERCENT_VOID: f64 = 9.0;
+/// A CPU that takes 1 % longer for work in registers serves requests by up to 2 % more slowly (see [`SLOWER_PERCENT_CLEAN`]).
+pub(super) const EFFECT_OF_SLOWNESS: f64 = 2.0;
 /// By which factor noise may have lowered a level's rate before nothing can be concluded from it: the interval would be wider than
 /// half of what the level may give undisturbed.
 pub(super) const NOISE_FACTOR_MAX: f64 = 2.0;

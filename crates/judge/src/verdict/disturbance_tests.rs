@@ -121,7 +121,7 @@ fn each_way_of_taking_is_told_with_its_share() {
 }
 
 /// Four windows of one level on a server's CPU that is busy, in which the piece of work took so long: mean and best.
-fn worked(works: [(u64, u64); 4]) -> RunRecord {
+pub(super) fn worked(works: [(u64, u64); 4]) -> RunRecord {
     let mut record = here();
     for (place, (run, (mean, best))) in record.iterations.iter_mut().zip(works).enumerate() {
         run.clients = 20;

@@ -12,6 +12,7 @@ use serde::{Deserialize, Serialize};
 
 use super::bounds::NOISE_FACTOR_MAX;
 use super::disturbance::{Loss, LossKind, Worth, losses};
+use super::earlier::{self, Drift};
 use super::undisturbed::{self, Undisturbed};
 use super::{Cause, Reason, Standing};
 use webstone_measure::keys::LevelKey;
@@ -35,14 +36,24 @@ pub struct LevelVerdict {
 }
 
 impl NoiseBound {
-    /// How much higher the undisturbed request rate may be, in percent.
-    pub fn rate_percent_more(&self) -> Option<f64> {
-        Some(100.0 * (self.factor? - 1.0))
+    /// The undisturbed request rate on the machine at its best is at most this times the measured one. `None` where there is no bound.
+    pub fn rate_factor(&self) -> Option<f64> {
+        self.at_best.map_or(self.factor, |best| best.factor)
     }
 
-    /// How much shorter undisturbed response times may be, in percent.
+    /// The undisturbed CPU time per request on the machine at its best is at least the measured one divided by this.
+    pub fn cpu_time_factor(&self) -> Option<f64> {
+        self.at_best.map_or(self.cpu_factor, |best| best.cpu_factor)
+    }
+
+    /// How much higher that request rate may be, in percent.
+    pub fn rate_percent_more(&self) -> Option<f64> {
+        Some(100.0 * (self.rate_factor()? - 1.0))
+    }
+
+    /// How much shorter response times may then be, in percent.
     pub fn latency_percent_less(&self) -> Option<f64> {
-        Some(100.0 * (1.0 - 1.0 / self.factor?))
+        Some(100.0 * (1.0 - 1.0 / self.rate_factor()?))
     }
 }
 
@@ -67,9 +78,25 @@ pub struct NoiseBound {
     /// Absent where there is no bound.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub cpu_factor: Option<f64>,
+    /// The same for the machine at its best, where it was faster in earlier runs. Comparisons and ranks use the above: what is measured
+    /// side by side is slow alike.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub at_best: Option<AtBest>,
     /// What the request rate would have been without noise, estimated from how its slices differ; absent where they do not tell.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub undisturbed: Option<Undisturbed>,
+}
+
+/// How far noise, and a machine that was slower than in earlier runs, may have moved the figures of a level.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+pub struct AtBest {
+    /// As in [`NoiseBound`].
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub factor: Option<f64>,
+    /// As in [`NoiseBound`].
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub cpu_factor: Option<f64>,
 }
 
 /// What each level of a record is worth, in ascending order of load.
@@ -127,6 +154,8 @@ struct Noise {
     factor_of_void: f64,
     /// By which factor the CPU time per request may be too high.
     cpu_factor: f64,
+    /// The same two where the machine was faster in earlier runs.
+    at_best: Option<(f64, f64)>,
     is_void: bool,
 }
 
@@ -135,14 +164,16 @@ impl Noise {
         let losses: Vec<Vec<Loss>> = runs.iter().map(|run| losses(record, run)).collect();
         let requests: Vec<f64> = runs.iter().map(|run| run.measured.counts.succeeded as f64).collect();
         let all: f64 = requests.iter().sum();
-        let factor = |counts: &dyn Fn(&&Loss) -> bool| {
-            let of_run = |losses: &Vec<Loss>| 1.0 / kept(losses.iter().filter(counts));
-            let factors = losses.iter().map(of_run);
-            match all > 0.0 {
-                true => factors.zip(&requests).map(|(factor, requests)| factor * requests).sum::<f64>() / all,
-                false => factors.fold(1.0, f64::max),
+        let together = |factors: Vec<f64>| match all > 0.0 {
+            true => {
+                factors.iter().zip(&requests).map(|(factor, requests)| factor * requests).sum::<f64>() / all
             }
+            false => factors.into_iter().fold(1.0, f64::max),
         };
+        type Counts<'a> = &'a dyn Fn(&&Loss) -> bool;
+        let of_run = |losses: &[Loss], counts: Counts<'_>| 1.0 / kept(losses.iter().filter(counts));
+        let factor =
+            |counts: Counts<'_>| together(losses.iter().map(|losses| of_run(losses, counts)).collect());
         let is_void = |loss: &&Loss| loss.worth == Worth::Void;
         // CPU time of other programs is not in its own, unless they crowd its CPU.
         let costs = |loss: &&Loss| match loss.kind {
@@ -150,7 +181,19 @@ impl Noise {
             LossKind::Slow | LossKind::Crowded | LossKind::LeftOut => true,
             LossKind::Gone | LossKind::Apart | LossKind::Unseen => false,
         };
+        let drifts: Vec<f64> =
+            runs.iter().map(|run| earlier::of_window(record, run).map_or(1.0, Drift::factor)).collect();
+        // A window that is slower than others of its level is slower than earlier ones for the same reason.
+        let at_best = |counts: Counts<'_>| {
+            let others = |loss: &&Loss| counts(loss) && loss.kind != LossKind::Slow;
+            let of_run = |(losses, drift): (&Vec<Loss>, &f64)| {
+                of_run(losses, counts).max(of_run(losses, &others) * drift)
+            };
+            together(losses.iter().zip(&drifts).map(of_run).collect())
+        };
+        let is_slower = drifts.iter().any(|drift| *drift > 1.0);
         Noise {
+            at_best: is_slower.then(|| (at_best(&|_| true), at_best(&costs))),
             factor: factor(&|_| true),
             factor_of_void: factor(&is_void),
             cpu_factor: factor(&costs),
@@ -171,7 +214,13 @@ impl Noise {
         let held_up_percent = 100.0 * (1.0 - 1.0 / self.factor);
         let factor = Some(self.factor).filter(|factor| !is_open_loop && factor.is_finite());
         let cpu_factor = Some(self.cpu_factor).filter(|factor| factor.is_finite());
-        (self.factor > 1.0).then_some(NoiseBound { held_up_percent, factor, cpu_factor, undisturbed: None })
+        let at_best = self.at_best.map(|(factor, cpu_factor)| AtBest {
+            factor: Some(factor).filter(|factor| !is_open_loop && factor.is_finite()),
+            cpu_factor: Some(cpu_factor).filter(|factor| factor.is_finite()),
+        });
+        // In open loop one without a factor says that there is no bound.
+        let is_moved = self.factor > 1.0 || (at_best.is_some() && !is_open_loop);
+        is_moved.then_some(NoiseBound { held_up_percent, factor, cpu_factor, at_best, undisturbed: None })
     }
 }
 

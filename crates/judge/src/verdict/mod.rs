@@ -9,6 +9,9 @@ mod differing;
 mod disturbance;
 #[cfg(test)]
 mod disturbance_tests;
+mod earlier;
+#[cfg(test)]
+mod earlier_tests;
 mod fleet;
 mod fleet_rules;
 #[cfg(test)]
@@ -44,10 +47,11 @@ pub use bounds::{
 };
 pub use differing::{DIFFERS_PERCENT_MIN, Differing, differing};
 pub use disturbance::{Loss, LossKind, Worth, losses, worth};
+pub use earlier::speeds;
 pub use fleet::apart_ns_max;
 pub use foreseen::foreseen;
 pub use left_out::{SliceLoss, lost_in_slice};
-pub use levels::{LevelVerdict, NoiseBound, levels};
+pub use levels::{AtBest, LevelVerdict, NoiseBound, levels};
 pub use limit::link_percent;
 pub use rules::rules;
 pub(crate) use rules::this_host;
@@ -168,6 +172,8 @@ pub enum Cause {
     Disturbed,
     /// A CPU of the server did less in its time than at its best.
     Slowed,
+    /// A CPU of the server did less in its time than in earlier runs.
+    SlowerThanEarlier,
     /// Other programs filled the time that the test left of its CPUs.
     Crowded,
     /// So much of a window was not observed that it is unknown what others took.
@@ -190,6 +196,7 @@ impl Cause {
             | Cause::WindowsApart
             | Cause::Disturbed
             | Cause::Slowed
+            | Cause::SlowerThanEarlier
             | Cause::Crowded
             | Cause::Unjudged
             | Cause::Imprecise => true,

@@ -8,7 +8,7 @@ use super::bounds::{
 };
 use super::disturbance::{self, LossKind};
 use super::{Cause, Reason};
-use super::{fleet, lateness};
+use super::{earlier, fleet, lateness};
 use crate::search;
 use crate::statistics;
 use webstone_measure::figures::unanswered::{stalled_after_ns, stalled_share};
@@ -26,6 +26,7 @@ pub(super) fn reasons(record: &RunRecord) -> (Vec<Reason>, Vec<Reason>) {
         disturbed(record, run, &mut reasons, &mut doubts);
     }
     for (_, runs) in record.levels() {
+        slower(record, &runs, &mut doubts);
         imprecise(&runs, &mut doubts);
     }
     for run in &record.iterations {
@@ -103,6 +104,27 @@ fn disturbed(record: &RunRecord, run: &IterationRecord, reasons: &mut Vec<Reason
         reason.sentence = format!("{}, all {} timed runs: {}", run.level(), together.len(), worst.sentence());
     }
     doubts.push(reason);
+}
+
+/// A machine that was faster in earlier runs.
+fn slower(record: &RunRecord, runs: &[&IterationRecord], doubts: &mut Vec<Reason>) {
+    let Some(drift) = earlier::of_level(record, runs).filter(|it| it.slower_percent >= SLOWER_PERCENT_CLEAN)
+    else {
+        return;
+    };
+    let measured = rounded(drift.slower_percent, SLOWER_PERCENT_CLEAN);
+    let sentence = format!(
+        "CPU {} was {measured} slower than in earlier runs on this machine (the fastest 5 % of {}; limit {SLOWER_PERCENT_CLEAN} %)",
+        drift.earlier.cpu,
+        counted(u64::from(drift.earlier.windows), "window", "windows")
+    );
+    doubts.push(of_level(
+        runs,
+        Cause::SlowerThanEarlier,
+        measured,
+        format!("{SLOWER_PERCENT_CLEAN} %"),
+        &sentence,
+    ));
 }
 
 /// Iterations that differ so much that their mean is meaningless.
@@ -406,6 +428,7 @@ fn sought(record: &RunRecord, reasons: &mut Vec<Reason>) {
             | Cause::PathSaturated
             | Cause::Disturbed
             | Cause::Slowed
+            | Cause::SlowerThanEarlier
             | Cause::Crowded
             | Cause::Unjudged
             | Cause::Imprecise => may_have_broken(),

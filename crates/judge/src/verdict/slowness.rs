@@ -24,7 +24,7 @@ pub(super) fn of_server(record: &RunRecord, run: &IterationRecord, there: Server
         .max_by(|a, b| a.percent.total_cmp(&b.percent))
 }
 
-fn is_busy(host: &HostUse, cpu: u32) -> bool {
+pub(super) fn is_busy(host: &HostUse, cpu: u32) -> bool {
     cpu_of(host, cpu).is_some_and(|cpu| {
         let all = cpu.busy_ns.saturating_add(cpu.idle_ns);
         percent(cpu.busy_ns as f64, all as f64) >= SPEED_BUSY_PERCENT_MIN
@@ -33,7 +33,7 @@ fn is_busy(host: &HostUse, cpu: u32) -> bool {
 
 /// The part of one CPU's time that the server, or the origin of a proxy, had or waited for, from 0 to 1. It may all have been this CPU's.
 /// Waiting counts, or a program that takes the CPU would make its slowness count less. 1 where nothing is known of it.
-fn share(record: &RunRecord, run: &IterationRecord, there: ServerHost<'_>) -> f64 {
+pub(super) fn share(record: &RunRecord, run: &IterationRecord, there: ServerHost<'_>) -> f64 {
     let origin = run.origin.as_ref().and_then(|origin| origin.server.as_ref());
     let (Some(used_ns), window_ns @ 1..) =
         (server_hosts::used_ns(record, run, there.agent), run.measured.window_ns)

@@ -38,7 +38,7 @@ use crate::preflight::target::{self, Destinations, TargetFacts};
 use crate::record_all::RecordAll;
 use crate::trace::{TraceWriter, nowhere};
 use crate::under_test::{self, Found, UnderTest};
-use crate::{awake, calibrate, fleet, rounds, waiting};
+use crate::{awake, calibrate, fleet, rounds, speeds, waiting};
 
 /// Most memory that the embedded server keeps files in, in bytes; it makes the rest again for each request.
 const SERVER_CACHE_BYTES_MAX: u64 = 1 << 30;
@@ -86,6 +86,8 @@ pub(super) fn prepare(
     }
     let RunnerOptions { runs_dir, derive, watched_by, part, .. } = &options;
     let (derive, watched_by, part) = (*derive, watched_by.clone(), part.clone());
+    // What nobody stores leaves no trace.
+    let speeds = options.speeds.clone().filter(|_| runs_dir.is_some());
     let started = SystemTime::now();
     let mut record = record(&asked, &site, &served, ready.generators, ready.described, &options, started);
     record.environment.extend(raised.iter().map(|raised| ("priority.nice".to_owned(), raised.nice().into())));
@@ -114,6 +116,7 @@ pub(super) fn prepare(
         trace,
         derive,
         watched_by,
+        speeds,
         part,
         _raised: raised,
     })
@@ -469,6 +472,7 @@ fn record(
     RunRecord {
         schema: SCHEMA_VERSION,
         generators,
+        earlier_speeds: speeds::earlier(options.speeds.as_deref(), &environment, &options.tool),
         environment: calibrate::with_calibration(environment, options.calibration.as_deref(), &options.tool),
         tool: options.tool.clone(),
         started_at: clock::rfc3339(started),

@@ -101,6 +101,6 @@ pub(crate) fn server_cpu(level: &Level<'_>) -> Option<String> {
 
 /// What a CPU time per request would be at least without noise, where noise may have raised it.
 pub(crate) fn cpu_bound(level: &Level<'_>, cpu: f64) -> Option<f64> {
-    let factor = level.noise?.cpu_factor.filter(|factor| *factor > 1.0)?;
+    let factor = level.noise?.cpu_time_factor().filter(|factor| *factor > 1.0)?;
     Some(cpu / factor)
 }

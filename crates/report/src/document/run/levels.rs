@@ -46,9 +46,9 @@ fn table(levels: &[Level<'_>], repeated: bool) -> Table {
     };
     figure(&mut table, &CONNECTION_RATE, &rate);
     figure(&mut table, &REQUEST_RATE, &rate);
-    if levels.iter().any(|level| level.noise.is_some_and(|noise| noise.factor.is_some())) {
+    if levels.iter().any(|level| level.noise.and_then(|noise| noise.rate_factor()).is_some()) {
         table.number("up to", "/s", Room::Always, |(_, level)| {
-            Some(rate.cell(level.figures.request_rate * level.noise?.factor?))
+            Some(rate.cell(level.figures.request_rate * level.noise?.rate_factor()?))
         });
         table.defined("The verdict", "");
     }

@@ -216,6 +216,7 @@ pub(crate) fn name(cause: Cause) -> &'static str {
         Cause::WindowsApart => "hosts did not open their windows together",
         Cause::Disturbed => "other programs or the host took CPU time",
         Cause::Slowed => "a CPU of the server was slower than at its best",
+        Cause::SlowerThanEarlier => "a CPU of the server was slower than in earlier runs",
         Cause::Crowded => "other programs used the test's CPUs",
         Cause::Unjudged => "part of the window was not watched",
         Cause::Imprecise => "iterations differ too much to conclude anything",

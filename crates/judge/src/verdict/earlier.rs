@@ -1,0 +1,75 @@
+//! CPUs of the server that did less in their time than in earlier runs on the same machine.
+//!
+//! The speed of a virtual machine drifts over minutes with the load of its neighbours, which windows of one run do not show: all of them are
+//! slow alike. So a run knows how fast each CPU was in earlier ones ([`EarlierSpeed`]), and says how much faster the machine may be. What
+//! is measured side by side is slow alike, too: comparisons and ranks do not use it, and no window is void for it.
+
+use std::collections::BTreeMap;
+
+use webstone_model::record::{CpuWatch, EarlierSpeed, IterationRecord, RunRecord};
+
+use super::bounds::{EFFECT_OF_SLOWNESS, SHORT_WINDOW_NS, percent};
+use super::server_hosts;
+use super::slowness::{is_busy, share};
+
+/// The server's CPU that was slowest by its earlier speed, in a window or in all of a level.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(super) struct Drift {
+    pub(super) earlier: EarlierSpeed,
+    /// How much longer the fixed work took than earlier, in percent, weighed by the part of the CPU's time that the server wanted.
+    pub(super) slower_percent: f64,
+}
+
+impl Drift {
+    /// By which factor a request may have cost more than on the machine at its best.
+    pub(super) fn factor(self) -> f64 {
+        1.0 + EFFECT_OF_SLOWNESS * self.slower_percent / 100.0
+    }
+}
+
+/// A short window has too few pieces of work, and a server that agents watch runs on other machines.
+fn is_judged(record: &RunRecord, run: &IterationRecord) -> bool {
+    record.target.agents.is_empty() && run.measured.window_ns >= SHORT_WINDOW_NS
+}
+
+/// Of a window; `None` where nothing is known of earlier ones, or no CPU was slower.
+pub(super) fn of_window(record: &RunRecord, run: &IterationRecord) -> Option<Drift> {
+    if !is_judged(record, run) {
+        return None;
+    }
+    let hosts = server_hosts::in_window(record, run);
+    let drifts = hosts.iter().flat_map(|there| {
+        let share = share(record, run, *there);
+        let judged = there.host.watched.iter().filter(|it| there.cpus.contains(&it.cpu));
+        judged.filter(|it| is_busy(there.host, it.cpu)).filter_map(move |watch| {
+            let earlier = record.earlier_speeds.iter().find(|earlier| earlier.cpu == watch.cpu)?;
+            let (took, earlier_ns) = (watch.work_ns_median as f64, earlier.work_ns as f64);
+            let slower_percent = share * percent(took - earlier_ns, earlier_ns);
+            (slower_percent > 0.0).then_some(Drift { earlier: *earlier, slower_percent })
+        })
+    });
+    drifts.max_by(|a, b| a.slower_percent.total_cmp(&b.slower_percent))
+}
+
+/// Of a level: of its slowest window, with the mean of all.
+pub(super) fn of_level(record: &RunRecord, runs: &[&IterationRecord]) -> Option<Drift> {
+    let drifts: Vec<Drift> = runs.iter().filter_map(|run| of_window(record, run)).collect();
+    let slowest = drifts.iter().max_by(|a, b| a.slower_percent.total_cmp(&b.slower_percent))?;
+    let all: f64 = drifts.iter().map(|drift| drift.slower_percent).sum();
+    Some(Drift { slower_percent: all / runs.len() as f64, ..*slowest })
+}
+
+/// How long the fixed work took on the server's CPUs of this host, window by window, void ones included: `work_ns_best` is what later
+/// runs know of the machine. Of busy CPUs, since an idle one may be slowed on purpose.
+pub fn speeds(record: &RunRecord, of: impl Fn(&CpuWatch) -> u64) -> BTreeMap<u32, Vec<u64>> {
+    let mut speeds: BTreeMap<u32, Vec<u64>> = BTreeMap::new();
+    for run in record.iterations.iter().chain(&record.voids).filter(|run| is_judged(record, run)) {
+        for there in server_hosts::in_window(record, run) {
+            let watched = there.host.watched.iter().filter(|it| there.cpus.contains(&it.cpu));
+            for watch in watched.filter(|it| of(it) > 0 && is_busy(there.host, it.cpu)) {
+                speeds.entry(watch.cpu).or_default().push(of(watch));
+            }
+        }
+    }
+    speeds
+}

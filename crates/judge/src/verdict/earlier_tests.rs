@@ -1,0 +1,113 @@
+//! How much faster the machine may be is known from earlier runs, and used for nothing else.
+
+use std::collections::BTreeMap;
+
+use proptest::prelude::*;
+
+use super::bounds::SHORT_WINDOW_NS;
+use super::disturbance::{Worth, worth};
+use super::disturbance_tests::worked;
+use super::*;
+use webstone_model::record::{AgentRecord, EarlierSpeed};
+use webstone_model::spec::Levels;
+
+/// A whole run of one level.
+fn level(works: [(u64, u64); 4]) -> RunRecord {
+    let mut record = worked(works);
+    record.iterations.truncate(works.len());
+    record.iterations.iter_mut().zip(1..).for_each(|(run, number)| run.iteration = number);
+    record.spec.load.clients = Levels(vec![20]);
+    record.spec.load.iterations = works.len() as u32;
+    record
+}
+
+/// Whose windows were alike, on a CPU that earlier took so long for the work that took 5,000 ns now.
+fn after(work_ns: u64) -> RunRecord {
+    let mut record = level([(5_000, 5_000); 4]);
+    record.earlier_speeds = vec![EarlierSpeed { cpu: 0, windows: 240, work_ns }];
+    record
+}
+
+fn causes(verdict: &Verdict) -> Vec<Cause> {
+    verdict.doubts.iter().map(|doubt| doubt.cause).collect()
+}
+
+#[test]
+fn a_machine_that_was_faster_makes_a_level_noisy_with_its_own_bound() {
+    let verdict = of(&after(4_000));
+    let level = verdict.levels[0].level();
+    assert_eq!(
+        (verdict.of_level(level), causes(&verdict)),
+        (Standing::Noisy, vec![Cause::SlowerThanEarlier])
+    );
+    assert_eq!(
+        verdict.doubts[0].sentence,
+        "20 clients: CPU 0 was 25.0 % slower than in earlier runs on this machine (the fastest 5 % of 240 windows; limit 6 %)"
+    );
+    let noise = verdict.noise_of(level).unwrap();
+    // Requests suffer twice as much as work in registers.
+    let of_machine = |noise: NoiseBound| (noise.rate_factor(), noise.cpu_time_factor());
+    assert_eq!(of_machine(noise), (Some(1.5), Some(1.5)));
+    assert!(verdict.noise_told().unwrap().contains("up to 50 % higher"), "{:?}", verdict.noise_told());
+    // What is measured side by side is slow alike, and no window is repeated for it.
+    assert_eq!((noise.factor, noise.cpu_factor), (Some(1.0), Some(1.0)));
+    assert_eq!(verdict.rate_factor_of(level), Some(1.0));
+    let record = after(4_000);
+    assert!(record.iterations.iter().all(|run| worth(&record, run) == Worth::Clean));
+    // A little is within what any machine does, and faster than before is no fault.
+    for work_ns in [4_800, 5_000, 6_000] {
+        let verdict = of(&after(work_ns));
+        assert_eq!((causes(&verdict), verdict.noise_of(level)), (vec![], None), "{work_ns}");
+    }
+}
+
+#[test]
+fn windows_that_are_slower_than_others_of_their_run_are_not_counted_twice() {
+    let mut record = level([(5_000, 5_000), (6_000, 5_900), (5_000, 5_000), (5_000, 5_000)]);
+    let bound = |record: &RunRecord| of(record).levels[0].noise.unwrap();
+    assert_eq!(bound(&record).at_best, None);
+    record.earlier_speeds = vec![EarlierSpeed { cpu: 0, windows: 9, work_ns: 5_000 }];
+    let noise = bound(&record);
+    let (within, best) = (noise.factor.unwrap(), noise.rate_factor().unwrap());
+    // One of four windows was slower by 20 %: within the run that is 20 % once, beside earlier ones twice.
+    assert!((within - 1.05).abs() < 1e-9 && (best - 1.10).abs() < 1e-9, "{noise:?}");
+}
+
+#[test]
+fn nothing_is_said_where_nothing_is_known() {
+    let changed = |change: &dyn Fn(&mut RunRecord)| {
+        let mut record = after(4_000);
+        change(&mut record);
+        causes(&of(&record)).contains(&Cause::SlowerThanEarlier)
+    };
+    assert!(changed(&|_| {}));
+    assert!(!changed(&|record| record.earlier_speeds[0].cpu = 1));
+    assert!(!changed(&|record| record.earlier_speeds[0].work_ns = 0));
+    // An agent's CPU 0 is not this host's.
+    assert!(!changed(&|record| record.target.agents = vec![AgentRecord::default()]));
+    assert!(!changed(&|record| {
+        record.iterations.iter_mut().for_each(|run| run.measured.window_ns = SHORT_WINDOW_NS - 1);
+    }));
+    // The server had the CPU for a tenth of the time, or it was mostly idle.
+    assert!(!changed(&|record| {
+        record.iterations.iter_mut().for_each(|run| run.server.as_mut().unwrap().user_ns /= 10);
+    }));
+    assert!(!changed(&|record| {
+        let cpus = record.iterations.iter_mut().flat_map(|run| &mut run.host.as_mut().unwrap().cpus);
+        cpus.for_each(|cpu| cpu.busy_ns /= 2);
+    }));
+    assert_eq!(speeds(&after(4_000), |watch| watch.work_ns_best), BTreeMap::from([(0, vec![5_000; 4])]));
+}
+
+proptest! {
+    #[test]
+    fn a_slower_machine_makes_nothing_better(faster in 1_000_u64..6_000, slower in 0_u64..3_000) {
+        let of = |work_ns: u64| {
+            let verdict = of(&after(work_ns));
+            (verdict.standing, verdict.levels[0].noise.and_then(|noise| noise.rate_factor()).unwrap_or(1.0))
+        };
+        // The longer ago it took, the less slow it is now.
+        let (slow, less) = (of(faster), of(faster + slower));
+        prop_assert!(slow.0 >= less.0 && slow.1 >= less.1, "{slow:?} {less:?}");
+    }
+}
