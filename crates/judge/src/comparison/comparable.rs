@@ -8,6 +8,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use serde::Serialize;
 
+use crate::verdict;
 use webstone_measure::keys::{LevelKey, levels_named};
 use webstone_measure::metrics::WorkerUse;
 use webstone_measure::units::Nanos;
@@ -45,6 +46,10 @@ pub struct Difference {
 /// Factor between two spans of time from which on they are different classes: caches, garbage collectors and clocks of
 /// processors behave differently in a second and in ten minutes, hardly in ten and in twelve.
 const CLASS_FACTOR: f64 = 2.0;
+
+/// By how much a CPU has to be slower in one of two runs, in percent, to be noted: half of that moves no figure by more than runs do that
+/// follow each other.
+const SLOWER_PERCENT: f64 = 3.0;
 
 /// Facts of the machine that forbid a comparison, by their names in `environment.json`.
 pub(crate) const MACHINE: [(&str, &str); 9] = [
@@ -174,6 +179,37 @@ impl Found {
         self.facts(Weight::Forbids, &MACHINE, a, b);
         self.facts(Weight::Noted, &MACHINE_NOTED, a, b);
         self.check(Weight::Forbids, "generator's workers", workers(a), workers(b));
+        self.speeds(a, b);
+    }
+
+    /// CPUs of the server that did more in their time in one of both, on the same machine: no setting shows it.
+    fn speeds(&mut self, a: &RunRecord, b: &RunRecord) {
+        let machine = |record: &RunRecord| {
+            let facts = ["hostname", "cpu.model"].map(|name| record.environment.get(name).cloned());
+            (facts, record.tool.version.clone())
+        };
+        if machine(a) != machine(b) {
+            return;
+        }
+        let [ours, theirs] = [a, b].map(|record| verdict::speeds(record, |watch| watch.work_ns_median));
+        for (cpu, ours) in ours {
+            let Some(theirs) = theirs.get(&cpu) else { continue };
+            let mean = |works: &[u64]| works.iter().sum::<u64>() as f64 / works.len() as f64;
+            let (ours, theirs) = (mean(&ours), mean(theirs));
+            let percent = 100.0 * (ours.max(theirs) / ours.min(theirs) - 1.0);
+            if percent >= SLOWER_PERCENT {
+                let said = |one: f64, other: f64| {
+                    let more = if one > other { format!(", {percent:.0} % more") } else { String::new() };
+                    format!("{:.2} µs for the fixed work{more}", one / 1e3)
+                };
+                self.check(
+                    Weight::Noted,
+                    &format!("speed of CPU {cpu}"),
+                    said(ours, theirs),
+                    said(theirs, ours),
+                );
+            }
+        }
     }
 
     /// Facts of the environment, each part of one that has several.

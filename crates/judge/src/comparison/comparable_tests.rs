@@ -3,7 +3,7 @@
 use super::*;
 use webstone_measure::metrics::Handshakes;
 use webstone_measure::rate::{Rate, RateProfile, Rates};
-use webstone_model::fixture::record;
+use webstone_model::fixture::{record, timed};
 use webstone_model::spec::QuicVersion;
 use webstone_workload::tls::{Share, TlsCipher, TlsGroup, TlsVersion};
 
@@ -104,4 +104,20 @@ fn the_clients_of_a_rate_that_both_have_forbid_a_comparison() {
     // In closed loop the clients are the level.
     let (a, b) = (record("a", &[(1, &[1.0])]), record("b", &[(2, &[1.0])]));
     assert_eq!(forbidden(&a, &b), [""; 0]);
+}
+
+#[test]
+fn a_machine_that_was_slower_in_one_of_both_is_noted() {
+    let a = timed("box", &[5_000, 5_200]);
+    let noted = |b: &RunRecord| {
+        let speeds = differences(&a, b).into_iter().filter(|one| one.what.starts_with("speed"));
+        let told = |one: Difference| format!("{}: {} against {}", one.what, one.baseline, one.candidate);
+        speeds.inspect(|one| assert_eq!(one.weight, Weight::Noted)).map(told).collect::<Vec<_>>()
+    };
+    let slower = "speed of CPU 0: 5.10 µs for the fixed work against 5.61 µs for the fixed work, 10 % more";
+    assert_eq!(noted(&timed("box", &[5_610; 3])), [slower]);
+    let faster = "speed of CPU 0: 5.10 µs for the fixed work, 20 % more against 4.25 µs for the fixed work";
+    assert_eq!(noted(&timed("box", &[4_250])), [faster]);
+    assert_eq!(noted(&timed("box", &[5_200])), [""; 0], "as runs differ that follow each other");
+    assert_eq!(noted(&timed("another", &[9_000])), [""; 0]);
 }
