@@ -18,6 +18,7 @@ mod level;
 mod live;
 mod member;
 mod merge;
+mod notes;
 mod own_slices;
 mod pods;
 mod role;
