@@ -103,6 +103,44 @@ fn two_agents_make_one_level_and_every_part_adds_up() {
     }
 }
 
+/// Hosts of many CPUs have more workers than a small level has clients, in slices too, and whether the run gives each host its clients.
+#[test]
+fn a_level_of_fewer_clients_than_workers_starts_some_of_them() {
+    let dir = tempfile::tempdir().unwrap();
+    let Some(agents) = two(dir.path()) else { return };
+    let server = Server::start(dir.path(), &["--threads", "1"]);
+    let hosts = agents.iter().zip([3, 1]);
+    let hosts =
+        hosts.map(|((agent, _), own)| format!("[[generators]]\nagent = {agent:?}\nclients = {own}\n"));
+    let text = format!(
+        "target = [{:?}]\n[load]\nclients = \"4\"\n[generator]\nworkers = 4\n{}",
+        server.url,
+        hosts.collect::<String>()
+    );
+    fs::write(dir.path().join("bed.toml"), text).unwrap();
+    let common = ["-K", "--warmup", "0s", "-q", "--format", "json", "--retries", "0"];
+    let dealt = [
+        run(&server.url, &agents, &["-t", "4", "-c", "1,3,9", "-d", "300ms"]),
+        vec!["run", "-f", "bed.toml", "-d", "4s"],
+    ];
+    for (load, expected) in dealt.into_iter().zip([&[[1, 0], [2, 1], [4, 4]][..], &[[3, 1]]]) {
+        let record = json(&webstone_in(dir.path(), &[load, common.to_vec()].concat()));
+        let levels = record["iterations"].as_array().unwrap();
+        let workers = levels.iter().map(|level| {
+            assert_eq!(level["lost"], Value::Null, "{}", level["lost"]);
+            let parts = level["parts"].as_array().unwrap().iter();
+            let of = |place: u64| {
+                parts
+                    .clone()
+                    .find(|part| part["generator"] == place)
+                    .map_or(0, |part| number(&part["workers"]))
+            };
+            [of(0), of(1)]
+        });
+        assert_eq!(workers.collect::<Vec<_>>(), expected);
+    }
+}
+
 #[test]
 fn in_open_loop_they_have_the_whole_schedule_between_them() {
     let dir = tempfile::tempdir().unwrap();

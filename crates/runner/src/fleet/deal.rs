@@ -1,6 +1,7 @@
 //! Which workers, clients and arrivals of a level each of several hosts has. Numbers of clients and arrivals are those of the
 //! whole level, so each client asks for the pages that it would ask for on a single host.
 
+use webstone_engine::Seats;
 use webstone_judge::calibration::{self, Calibration, Mode};
 use webstone_model::generators::GeneratorRecord;
 use webstone_model::spec::ConnectionPolicy;
@@ -57,12 +58,52 @@ pub(crate) fn in_slots(hosts: &[(u32, u32)]) -> (Vec<Share>, u32) {
     (shares, first)
 }
 
+/// Each host with its slots, dealt to as many of its workers as have a client: one without any would have arrivals that nobody serves,
+/// and nothing to say of its slices.
+pub(super) fn in_own_slots(
+    hosts: &[(u32, u32)],
+    clients: u32,
+    clients_per_connection: u32,
+) -> (Vec<Share>, u32) {
+    let slots = |(workers, each): &(u32, u32)| u64::from(*workers) * u64::from(*each);
+    let mut workers: Vec<u32> = hosts.iter().map(|(workers, _)| *workers).collect();
+    loop {
+        let common =
+            workers.iter().filter(|it| **it > 0).fold(1, |all, one| multiple_of_both(all, u64::from(*one)));
+        let all: u64 = hosts.iter().map(slots).sum();
+        // If that is too large for 32 bits, shares are approximate.
+        let scale = if all.saturating_mul(common) <= u64::from(u32::MAX) { common } else { 1 };
+        let of_host = |(host, workers): (&(u32, u32), &u32)| match u64::from(*workers) {
+            0 => (0, 0),
+            own => (*workers, (slots(host) * scale / own).max(1) as u32),
+        };
+        let (shares, of) = in_slots(&hosts.iter().zip(&workers).map(of_host).collect::<Vec<_>>());
+        let busy = shares.iter().map(|share| {
+            let Share { first, each, workers } = *share;
+            let has_clients = |worker: &u32| {
+                let seats = Seats { first: first + worker * each, each, workers: 1, of };
+                !seats.clients(clients, clients_per_connection).is_empty()
+            };
+            (0..workers).filter(has_clients).count() as u32
+        });
+        let busy: Vec<u32> = busy.collect();
+        if busy == workers {
+            return (shares, of);
+        }
+        workers = busy;
+    }
+}
+
+fn multiple_of_both(a: u64, b: u64) -> u64 {
+    a.saturating_mul(b) / gcd(a, b)
+}
+
 /// Slots of each worker of each host, so that each host has its number of clients in a level of all hosts: its slots are its clients
 /// times the least common multiple of all numbers of workers.
 pub(super) fn by_clients(hosts: &[GeneratorRecord], clients: &[u32]) -> Vec<u32> {
     let workers = || hosts.iter().map(|host| u64::from(host.workers.max(1)));
     let all: u64 = clients.iter().map(|clients| u64::from(*clients)).sum();
-    let common = workers().fold(1_u64, |a, b| a.saturating_mul(b) / gcd(a, b));
+    let common = workers().fold(1, multiple_of_both);
     // If that is too large for 32 bits, shares are approximate.
     let multiple = common.min(u64::from(u32::MAX) / all.max(1)).max(1);
     let each =
@@ -187,6 +228,35 @@ mod tests {
                 let wanted: Vec<u32> = clients.iter().map(|clients| times * clients).collect();
                 assert_eq!(dealt.collect::<Vec<_>>(), wanted, "{workers:?}");
             }
+        }
+    }
+
+    #[test]
+    fn hosts_with_clients_of_their_own_start_no_worker_without_one() {
+        for (workers, own) in [([8, 8], [6, 4]), ([8, 2], [1, 9]), ([3, 64], [2, 50]), ([5, 7], [1, 1])] {
+            let hosts: Vec<GeneratorRecord> = workers.iter().map(|workers| host(*workers, &[])).collect();
+            let slots = workers.into_iter().zip(by_clients(&hosts, &own)).collect::<Vec<_>>();
+            for clients in 1..=2 * own.iter().sum::<u32>() {
+                let (shares, of) = in_own_slots(&slots, clients, 1);
+                let mut seen = 0;
+                for (share, (workers, _)) in shares.iter().zip(&slots) {
+                    assert!(share.workers <= *workers, "{share:?}");
+                    for worker in 0..share.workers {
+                        let first = share.first + worker * share.each;
+                        let seats = Seats { first, each: share.each, workers: 1, of };
+                        let own = seats.clients(clients, 1);
+                        assert!(own.start == seen && !own.is_empty(), "{clients}: {own:?} of {shares:?}");
+                        seen = own.end;
+                    }
+                }
+                assert_eq!(seen, clients, "every client has a worker");
+            }
+            let (shares, of) = in_own_slots(&slots, own.iter().sum(), 1);
+            let dealt = shares.iter().map(|Share { first, each, workers }| {
+                let seats = Seats { first: *first, each: *each, workers: *workers, of };
+                seats.clients(own.iter().sum(), 1).len() as u32
+            });
+            assert_eq!(dealt.collect::<Vec<_>>(), own, "{workers:?}");
         }
     }
 

@@ -20,7 +20,7 @@ use webstone_model::generators::{ClockOffset, GeneratorLoss};
 use super::FleetError;
 use super::clock::{there, went_on};
 use super::course::{LevelCourse, Stage, Tell};
-use super::deal::{Share, deal, in_slots};
+use super::deal::{Share, deal, in_own_slots};
 use super::live::Lives;
 use super::member::{AgentStream, Members, lock};
 use super::merge::{HostResult, merge};
@@ -179,7 +179,7 @@ impl<'a> Playing<'a> {
             members.hosts.iter().map(|host| (host.record.workers, host.record.slots)).collect();
         let groups = level.clients.div_ceil(members.clients_per_connection);
         let (shares, of) = match members.is_dealt_by_clients {
-            true => in_slots(&hosts),
+            true => in_own_slots(&hosts, level.clients, members.clients_per_connection),
             false => deal(&hosts, groups),
         };
         for (host, share) in members.hosts.iter().zip(&shares).filter(|(_, share)| share.workers > 0) {
