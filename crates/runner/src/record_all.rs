@@ -93,15 +93,24 @@ impl RecordAll {
 }
 
 impl RecordAll {
+    /// The file of this run's earlier levels, to be continued. A line that was cut off is removed.
+    pub(crate) fn append(path: &Path) -> Result<RecordAll, RecordAllError> {
+        RecordAll::after(path, &|_| true)
+    }
+
     /// The file of an earlier round, to be continued after the last transaction of `record`: those of a level that was cut off
     /// are removed, because the level is made again.
     pub(crate) fn go_on(path: &Path, record: &RunRecord) -> Result<RecordAll, RecordAllError> {
-        let failed = |source| RecordAllError { action: CREATE, path: path.to_owned(), source };
-        let file = File::options().read(true).append(true).create(true).open(path).map_err(failed)?;
         let stored: HashSet<Key<String>> = record.iterations.iter().map(key_of).collect();
         let columns = COLUMNS.join("\t");
-        let is_kept = |line: &str| line == columns || key(line).is_some_and(|key| stored.contains(&key));
-        let kept = kept_bytes(&file, BLOCK_BYTES, &is_kept).map_err(failed)?;
+        RecordAll::after(path, &|line| line == columns || key(line).is_some_and(|key| stored.contains(&key)))
+    }
+
+    /// The file after its last line that is kept.
+    fn after(path: &Path, is_kept: &dyn Fn(&str) -> bool) -> Result<RecordAll, RecordAllError> {
+        let failed = |source| RecordAllError { action: CREATE, path: path.to_owned(), source };
+        let file = File::options().read(true).append(true).create(true).open(path).map_err(failed)?;
+        let kept = kept_bytes(&file, BLOCK_BYTES, is_kept).map_err(failed)?;
         file.set_len(kept).map_err(failed)?;
         let writer = BufWriter::with_capacity(1 << 20, file);
         let mut record = RecordAll { path: path.to_owned(), writer, error: None };

@@ -276,7 +276,7 @@ impl Sweep<'_> {
     /// over their level. Runs without figures because a host was lost or late are repeated in any case.
     fn may_be_repeated(&self, record: &RunRecord, run: &IterationRecord) -> bool {
         !run.interrupted
-            && self.record_all.is_none()
+            && self.spec.generator.record_all.is_none()
             && verdict::losses(record, run).iter().any(|loss| {
                 let is_fleets = matches!(loss.kind, LossKind::Gone | LossKind::Apart);
                 loss.worth == Worth::Void

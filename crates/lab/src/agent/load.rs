@@ -62,6 +62,8 @@ pub struct Plan {
     pub server: Option<(String, Vec<u32>)>,
     /// Contents of the files that the specification names, by the paths that they have on the controller's host.
     pub files: BTreeMap<String, Vec<u8>>,
+    /// The host was lost in this run, and begins again: its file of transactions is continued.
+    pub again: bool,
 }
 
 /// An agent's part of a level.

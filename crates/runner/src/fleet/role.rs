@@ -179,7 +179,7 @@ impl Maker {
         if let Some(refusal) = refusal(&plan, &self.allowed) {
             return Err(refusal);
         }
-        let load::Plan { mut spec, workload, server, files } = plan;
+        let load::Plan { mut spec, workload, server, files, again } = plan;
         let files =
             unpack(&files, &mut spec).map_err(|error| format!("cannot keep the plan's files: {error}"))?;
         let root = Root::default();
@@ -202,7 +202,10 @@ impl Maker {
             Err(error) => return Ok(no_target(error)),
         };
         let plan = Plan::compile(&spec.task(), &workload).map_err(|error| error.to_string())?;
-        let record_all = spec.generator.record_all.as_deref().map(|path| RecordAll::create(path.as_ref()));
+        let record_all = spec.generator.record_all.as_deref().map(|path| match again {
+            true => RecordAll::append(path.as_ref()),
+            false => RecordAll::create(path.as_ref()),
+        });
         let record_all = record_all.transpose().map_err(|error| format!("{error}; {}", error.hint()))?;
         let towards: BTreeSet<IpAddr> = facts.addresses.iter().map(|address| address.ip()).collect();
         let prepared = Prepared {

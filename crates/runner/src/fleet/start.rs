@@ -81,8 +81,13 @@ pub(crate) fn start(
         what: format!("{path}: {error}"),
         hint: "generators get a copy of it: name a file that can be read here".to_owned(),
     })?;
-    let plan =
-        Plan { spec: carried::of_hosts(spec), workload: (*workload).clone(), server: server.clone(), files };
+    let plan = Plan {
+        spec: carried::of_hosts(spec),
+        workload: (*workload).clone(),
+        server: server.clone(),
+        files,
+        again: false,
+    };
     let plan = serde_json::to_vec(&plan).map_err(|error| FleetError::Refused {
         what: format!("the plan cannot be sent: {error}"),
         hint: "please report this".to_owned(),
@@ -96,6 +101,7 @@ pub(crate) fn start(
         plan: &plan,
         parts: launches.len(),
         is_loopback: *is_loopback,
+        again: false,
         interrupt,
     };
     let (mut hosts, mut notes) = (Vec::new(), Vec::new());
@@ -198,7 +204,15 @@ pub fn check(
     let version = role::version(tool);
     let launches = launches(hosts, interrupt, &mut |what| info!(what))?;
     let tool_version = &tool.version;
-    let begin = Begin { version: &version, tool_version, plan: &[], parts: 1, is_loopback: false, interrupt };
+    let begin = Begin {
+        version: &version,
+        tool_version,
+        plan: &[],
+        parts: 1,
+        is_loopback: false,
+        again: false,
+        interrupt,
+    };
     let (ring, _bell) = channel();
     let there = Mutex::new(BTreeSet::new());
     let one = |place: usize, launch: &Launch, ring: Sender<usize>| {
@@ -228,6 +242,8 @@ struct Begin<'a> {
     parts: usize,
     /// The target is at addresses that no other machine can reach.
     is_loopback: bool,
+    /// A host that was lost begins again.
+    again: bool,
     interrupt: &'a Interrupt,
 }
 
@@ -245,6 +261,7 @@ impl Members {
             plan: &self.plan,
             parts: self.hosts.len(),
             is_loopback: false,
+            again: true,
             interrupt,
         };
         info!(generator = place + 1, command = old.record.command, "is started again");
@@ -362,6 +379,7 @@ impl Begin<'_> {
         }
         if let Some(path) = &mut plan.spec.generator.record_all {
             path.push_str(&format!(".{}", asked.name.clone().unwrap_or_else(|| (place + 1).to_string())));
+            plan.again = self.again;
             is_its_own = true;
         }
         if let Some(target) = &asked.target {
