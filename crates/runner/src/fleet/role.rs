@@ -189,11 +189,16 @@ impl Maker {
             Err(error) => return Ok(no_target(error)),
         };
         let same_machine = server.filter(|(boot, _)| environment::boot(&root).as_ref() == Some(boot));
+        let mut at = ServerPlace::Elsewhere;
         if let Some((_, taken)) = same_machine.filter(|_| spec.generator.cpus.is_empty()) {
             let left: Vec<u32> = allowed_cpus(&root).into_iter().filter(|cpu| !taken.contains(cpu)).collect();
-            spec.generator.cpus = cpu_list(&left);
+            match taken.is_empty() || left.is_empty() {
+                // It may run on any CPU.
+                true => at = ServerPlace::ThisHost,
+                false => spec.generator.cpus = cpu_list(&left),
+            }
         }
-        let placed = place(&cpus(&root), ServerPlace::Elsewhere, &spec.generator, &spec.server, &[]);
+        let placed = place(&cpus(&root), at, &spec.generator, &spec.server, &[]);
         let placement = placed.map_err(|error| format!("{error}; {}", error.hint()))?;
         spec.generator.workers = placement.workers;
         spec.generator.cpus = cpu_list(&placement.workers_cpus);
