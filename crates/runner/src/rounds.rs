@@ -4,7 +4,7 @@
 use std::path::Path;
 
 use webstone_judge::comparison::machine_differences;
-use webstone_model::record::RunRecord;
+use webstone_model::record::{IterationRecord, RunRecord};
 use webstone_model::spec::{GeneratorSpec, RunSpec, parse_cpu_list};
 
 use crate::order::{self, Step};
@@ -81,13 +81,18 @@ fn changed(
 
 /// Whether this host's workers are others than those that made the load so far.
 fn other_workers(begun: &RunRecord, generator: &GeneratorSpec) -> Option<(String, String, String)> {
-    let used = &begun.iterations.first()?.measured.generator.workers;
+    // A level of few clients has fewer.
+    let workers_of = |run: &&IterationRecord| run.measured.generator.workers.len();
+    let most = begun.iterations.iter().max_by_key(workers_of)?;
+    let used = &most.measured.generator.workers;
     if used.is_empty() || !begun.generators.is_empty() {
         return None;
     }
+    let groups = most.clients.div_ceil(begun.spec.client.clients_per_link());
     let may_use = parse_cpu_list(&generator.cpus).unwrap_or_default();
     let pinned: Vec<u32> = used.iter().filter_map(|worker| worker.cpu).collect();
-    let is_same = used.len() == generator.workers as usize && pinned.iter().all(|cpu| may_use.contains(cpu));
+    let is_same = used.len() == generator.workers.min(groups.max(1)) as usize
+        && pinned.iter().all(|cpu| may_use.contains(cpu));
     (!is_same).then(|| {
         let listed = |number: usize, cpus: &[u32]| format!("{number} on CPUs {cpus:?}");
         (
@@ -133,7 +138,7 @@ mod tests {
             environment: environment.map(|(name, value)| (name.to_owned(), value.into())).into(),
             ..RunRecord::default()
         };
-        let mut run = IterationRecord::default();
+        let mut run = IterationRecord { clients: 5, ..IterationRecord::default() };
         run.measured.generator.workers =
             [0, 1].map(|cpu| WorkerUse { cpu: Some(cpu), ..WorkerUse::default() }).into();
         let begun = RunRecord { iterations: vec![run], ..now.clone() };
@@ -154,6 +159,17 @@ mod tests {
             let (what, before, _) = changed(&changed_since, &now, &generator).unwrap();
             assert_eq!((&*what, &*before), (told, value));
         }
+    }
+
+    #[test]
+    fn a_first_level_of_fewer_clients_than_workers_is_no_other_machine() {
+        let (mut begun, now, generator) = pair();
+        let mut of_one = IterationRecord { clients: 1, ..IterationRecord::default() };
+        of_one.measured.generator.workers = begun.iterations[0].measured.generator.workers[..1].to_vec();
+        begun.iterations.insert(0, of_one);
+        assert_eq!(changed(&begun, &now, &generator), None);
+        begun.iterations.truncate(1);
+        assert_eq!(changed(&begun, &now, &generator), None);
     }
 
     #[test]

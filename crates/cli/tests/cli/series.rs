@@ -12,7 +12,7 @@ use crate::program::{Running, Said, assert_ended, command, only_entry, webstone,
 const CELLS: [&str; 5] =
     ["servers", "reference", "--policies", "per-request,keep-alive", "--server-threads=1"];
 const SHORT: [&str; 12] =
-    ["-w", "workout-0k", "-c", "1,2", "-d", "150ms", "--warmup", "20ms", "-i", "3", "-t", "1"];
+    ["-w", "workout-0k", "-c", "1,2", "-d", "150ms", "--warmup", "20ms", "-i", "3", "-t", "2"];
 
 fn series(dir: &Path, more: &[&str]) -> Said {
     webstone_in(dir, &[CELLS.as_slice(), &SHORT, more].concat())

@@ -481,8 +481,9 @@ fn hosts(record: &RunRecord) -> String {
 
 /// The generator's event loops: their number, and their CPUs where they were pinned; of several hosts with the hosts' names.
 pub(crate) fn workers(record: &RunRecord) -> String {
-    let used: &[WorkerUse] =
-        record.iterations.first().map_or(&[], |run| run.measured.generator.workers.as_slice());
+    // A level of few clients has fewer.
+    let most = record.iterations.iter().max_by_key(|run| run.measured.generator.workers.len());
+    let used: &[WorkerUse] = most.map_or(&[], |run| run.measured.generator.workers.as_slice());
     let cpus: Vec<String> = used.iter().filter_map(|worker| worker.cpu).map(|cpu| cpu.to_string()).collect();
     let workers = match cpus.is_empty() {
         true => format!("{}, not pinned", used.len()),

@@ -121,3 +121,17 @@ fn a_machine_that_was_slower_in_one_of_both_is_noted() {
     assert_eq!(noted(&timed("box", &[5_200])), [""; 0], "as runs differ that follow each other");
     assert_eq!(noted(&timed("another", &[9_000])), [""; 0]);
 }
+
+#[test]
+fn a_first_level_of_fewer_clients_than_workers_is_no_other_load() {
+    let worker = |cpu| WorkerUse { cpu: Some(cpu), ..WorkerUse::default() };
+    let mut a = record("a", &[(1, &[1.0]), (8, &[1.0])]);
+    a.iterations[0].measured.generator.workers = vec![worker(2)];
+    a.iterations[1].measured.generator.workers = vec![worker(2), worker(3)];
+    // A void window is made again at the end.
+    let mut b = a.clone();
+    b.iterations.reverse();
+    assert_eq!(forbidden(&a, &b), [""; 0]);
+    b.iterations[0].measured.generator.workers.pop();
+    assert_eq!(forbidden(&a, &b), ["generator's workers: 2 on CPU 2,3 against 1 on CPU 2"]);
+}
