@@ -57,7 +57,8 @@ pub struct Load {
     pub sources: u64,
     /// Local ports of each that they may have, where that is restricted.
     pub source_ports: Option<u64>,
-    /// Addresses with ports that connections go to, each resolved one counted; 0 for a Unix socket.
+    /// Addresses with ports that connections go to, each resolved one counted; 0 for a Unix socket, and where other hosts make
+    /// the load.
     pub destinations: u64,
     /// Whether all of them are on this host.
     pub loopback: bool,
@@ -101,6 +102,14 @@ impl Load {
             metrics_bytes: workers * histograms * webstone_measure::metrics::Histogram::bytes_max() as u64,
             record_bytes: iterations * histograms * MEMORY_PER_HISTOGRAM,
             fileset_bytes: 0,
+        }
+    }
+
+    /// Other hosts have the connections, and see to their own resources. The embedded server has their other ends.
+    pub fn is_made_elsewhere(&mut self) {
+        self.destinations = 0;
+        if self.embedded_backlog.is_none() {
+            self.connections = 0;
         }
     }
 

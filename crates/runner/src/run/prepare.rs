@@ -244,6 +244,9 @@ pub(crate) fn look(asked: &mut RunBrief) -> Result<RunSite, RunError> {
     if asked.is_embedded() && asked.spec.server.root.is_none() {
         load.fileset_bytes = fileset_bytes(&asked.workload).min(SERVER_CACHE_BYTES_MAX);
     }
+    if !asked.spec.generators.is_empty() {
+        load.is_made_elsewhere();
+    }
     let foreseen = foresee(&load, &root).inspect_err(|error| warn!(%error, "preflight: it cannot work"))?;
     info!(connections = load.descriptors(), notes = ?foreseen, "preflight: resources of this host");
     asked.warnings.extend(foreseen);
