@@ -61,8 +61,11 @@ pub(crate) fn of_duel(
     if spec.load.rate.as_ref().is_some_and(|rates| rates.0.iter().any(|rate| rate.is_ramp())) {
         return Err(refused("--rate: a duel has one rate, no ramp".to_owned(), "write one, as in -R 5k"));
     }
+    // Not of the reference server, which is the default here: each contestant is checked by itself.
+    let processes = std::mem::take(&mut spec.server.processes);
     let asked_for = Asked { spec, defaults, given: args.typed_keys(), testbed: None };
-    let spec = check(&asked_for).map_err(|error| flags::failure(&error, "duel"))?.spec;
+    let mut spec = check(&asked_for).map_err(|error| flags::failure(&error, "duel"))?.spec;
+    spec.server.processes = processes;
     let build = Build {
         command: args.build.clone(),
         serve: args.serve.clone(),

@@ -380,6 +380,19 @@ fn merged(common: &ServerSpec, own: &ServerSpec) -> ServerSpec {
     if spec.threads == plain.threads {
         spec.threads = common.threads;
     }
+    if spec.processes == plain.processes {
+        spec.processes = common.processes;
+    }
+    if spec.handlers == plain.handlers {
+        spec.handlers = common.handlers;
+    }
+    if spec.listen == plain.listen {
+        spec.listen.clone_from(&common.listen);
+    }
+    spec.keep_alive &= common.keep_alive;
+    spec.resolve_names |= common.resolve_names;
+    spec.dns_delay = spec.dns_delay.or(common.dns_delay);
+    spec.backlog = spec.backlog.or(common.backlog);
     spec.root = spec.root.or_else(|| common.root.clone());
     spec.tls = spec.tls.or_else(|| common.tls.clone());
     spec.http2 |= common.http2;

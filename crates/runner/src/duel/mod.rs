@@ -17,6 +17,7 @@ use std::sync::Arc;
 use std::time::{Instant, SystemTime};
 
 use webstone_judge::duel::DuelJudgement;
+use webstone_lab::cpus::cpu_list;
 use webstone_lab::environment::{self, Subject};
 use webstone_lab::interrupt::Interrupt;
 use webstone_lab::machine::{Root, cpus};
@@ -145,6 +146,7 @@ fn held(
         go_on(interrupt)?;
     }
     alike(&sides, &sites)?;
+    one_generator(&mut briefs, &mut sites);
     if let Some(twin) = sides.iter().position(|side| side.contestant.is_twin)
         && !sides[0].spec.server.agents.is_empty()
     {
@@ -225,6 +227,25 @@ fn alike(sides: &[contestants::Ready], sites: &[RunSite]) -> Result<(), RunError
         }
     }
     Ok(())
+}
+
+/// The load generator is one for all contestants: it keeps to the CPUs that none of them needs, nor its origin.
+fn one_generator(briefs: &mut [RunBrief], sites: &mut [RunSite]) {
+    let [first, others @ ..] = sites else { return };
+    let for_all = |cpu: &u32| others.iter().all(|site| site.placement.workers_cpus.contains(cpu));
+    let common: Vec<u32> = first.placement.workers_cpus.iter().copied().filter(for_all).collect();
+    // On a machine of few CPUs, each contestant's placement has said what it means that they are shared.
+    if common.is_empty() {
+        return;
+    }
+    for (brief, site) in briefs.iter_mut().zip(sites) {
+        if brief.spec.generator.workers == 0 {
+            site.placement.workers = common.len() as u32;
+        }
+        site.placement.workers_cpus.clone_from(&common);
+        brief.effective.generator.workers = site.placement.workers;
+        brief.effective.generator.cpus = cpu_list(&common);
+    }
 }
 
 /// Whether the load generator may use its CPUs all the time: no contestant on this host needs them, nor the CPU time of a quota.
