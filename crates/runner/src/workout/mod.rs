@@ -33,6 +33,7 @@ use crate::run::{RunBrief, RunError, RunnerOptions, decide, look, resolve_worklo
 use crate::under_test;
 use misdeeds::Scene;
 use offenders::Offenders;
+use webstone_lab::cpus::cpu_list;
 use webstone_lab::endpoint::{TargetError, reach, resolve};
 use webstone_lab::interrupt::Interrupt;
 use webstone_lab::listeners::Ports;
@@ -84,6 +85,8 @@ pub fn workout(
         true => {
             let placement = place(&cpus(&root), ServerPlace::Ours, &spec.generator, &spec.server, &[])?;
             let program = under_test::program(options.server_program.clone())?;
+            // Each phase is a run, which knows nothing of this server's CPUs.
+            spec.generator.cpus = cpu_list(&placement.workers_cpus);
             let server = under_test::start(&spec, &workload, &placement, program, interrupt);
             if interrupt.count() > 0 {
                 return Err(RunError::Interrupted);
