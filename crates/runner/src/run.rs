@@ -261,8 +261,13 @@ impl Prepared {
         if let Some(pages) = self.watched_by.take().and_then(|file| watched_by(&file)) {
             self.record.environment.insert("watched_by".to_owned(), pages.into());
         }
+        let set = time.clock_set();
+        if let Some(text) = &set {
+            observer.event(&Event::Warning { text: text.clone() });
+            self.record.warnings.push(text.clone());
+        }
         if self.part != Part::Whole && !rounds::is_done(&self.record) {
-            return self.pause(state, error, observer);
+            return self.pause(state, error, set.is_some(), observer);
         }
         self.record.state = state;
         if let Some(find) = self.record.spec.find.clone().filter(|_| !self.record.iterations.is_empty()) {
@@ -273,10 +278,6 @@ impl Prepared {
         }
         self.record.finished_at = Some(clock::rfc3339(SystemTime::now()));
         self.record.took_ns = Some(time.now());
-        if let Some(text) = time.clock_set() {
-            observer.event(&Event::Warning { text: text.clone() });
-            self.record.warnings.push(text);
-        }
         speeds::remember(self.speeds.as_deref(), &self.record);
         let mut error = error.map(RunError::from);
         let path = self.keep(&mut error);
@@ -287,17 +288,21 @@ impl Prepared {
         RunOutcome { record: Some(self.record), path, error }
     }
 
-    /// Leaves a record that can be resumed.
+    /// Leaves a record that can be resumed, written again if it has a new warning.
     fn pause(
         mut self,
         state: RunState,
         error: Option<SweepError>,
+        is_changed: bool,
         observer: &mut dyn Observer,
     ) -> RunOutcome {
-        let path = self.store.take().map(|store| store.path().to_owned());
+        let store = self.store.take();
+        let written = store.iter().filter(|_| is_changed).try_for_each(|store| store.rewrite(&self.record));
+        let path = store.map(|store| store.path().to_owned());
         observer.event(&finished(state, path.as_deref()));
         let interrupted = (state == RunState::Interrupted).then_some(RunError::Interrupted);
-        RunOutcome { record: Some(self.record), path, error: error.map(RunError::from).or(interrupted) }
+        let error = error.map(RunError::from).or_else(|| written.err().map(RunError::from)).or(interrupted);
+        RunOutcome { record: Some(self.record), path, error }
     }
 
     /// Gives the record its final place. A record without a single window is discarded; a void window is one.

@@ -145,12 +145,12 @@ pub(crate) struct Sweep<'a> {
 impl Sweep<'_> {
     /// Runs all steps, appending to the record. Says how it ended, and why, if that was not the plan.
     pub(crate) fn run(&mut self, record: &mut RunRecord) -> (RunState, Option<SweepError>) {
-        let before = record.iterations.len();
         let ended = self.all_steps(record);
-        let made = &record.iterations[before..];
-        let missing: Vec<&String> = made.iter().filter_map(|run| run.server_missing.as_ref()).collect();
+        // Those of earlier rounds, too: what was said of them is not in the file.
+        let missing: Vec<&String> =
+            record.iterations.iter().filter_map(|run| run.server_missing.as_ref()).collect();
         if let Some(first) = missing.first() {
-            let times = format!("{} of {} timed runs", missing.len(), made.len());
+            let times = format!("{} of {} timed runs", missing.len(), record.iterations.len());
             let summary = format!("figures of the server are missing in {times}: {first}");
             record.warnings.push(redaction::text(&summary).text);
         }
