@@ -11,7 +11,7 @@ use crate::layer::Layer;
 use crate::link::{Family, LinkState};
 use crate::receiving::ROUND_BYTES_MAX;
 use crate::session::{AnswerError, Session, Sink};
-use crate::sys::{Address, Backend};
+use crate::sys::{Address, BATCHES_MAX, Backend};
 use crate::worker::Worker;
 
 impl<B: Backend, L: Layer, P: Session> Worker<B, L, P> {
@@ -64,10 +64,13 @@ impl<B: Backend, L: Layer, P: Session> Worker<B, L, P> {
     /// again. `is_reported`: an event says that there are some; otherwise the socket is emptied.
     fn read_datagrams(&mut self, index: u32, is_reported: bool) {
         let connection = self.links[index].connection;
-        let mut brought = 0;
+        let (mut brought, mut all_batches) = (0, 0);
+        // Looking for more than there usually is costs the kernel as much as finding it.
+        let mut most = if is_reported { self.usual_batches } else { BATCHES_MAX };
         loop {
             let Some(socket) = self.links[index].socket.as_ref() else { return };
-            let received = self.backend.receive_datagrams(socket);
+            let received = self.backend.receive_datagrams(socket, most);
+            most = BATCHES_MAX;
             let now = self.now();
             if brought == 0 && is_reported {
                 self.note_delay(now);
@@ -79,11 +82,13 @@ impl<B: Backend, L: Layer, P: Session> Worker<B, L, P> {
             };
             let link = &mut self.links[index];
             let mut sink = Sink { exchanges: &mut link.exchanges, plan: &self.plan, now };
+            all_batches += batches;
+            P::count_receive(&mut self.memory);
             for number in 0..batches {
                 let (batch, bytes) = self.backend.batch(number);
                 brought += batch.bytes.max(1);
                 self.recorder.received(batch.bytes);
-                link.session.count_receive(&mut self.memory, batch.dropped);
+                link.session.count_dropped(&mut self.memory, batch.dropped);
                 for datagram in bytes.chunks_mut(batch.stride) {
                     link.session.hear(datagram, batch.ecn, &mut self.memory, &mut sink);
                 }
@@ -93,6 +98,9 @@ impl<B: Backend, L: Layer, P: Session> Worker<B, L, P> {
             let are_whole = is_reported && !link.session.awaits_datagrams();
             if !self.take_in_datagram(index, connection, now) {
                 return;
+            }
+            if are_whole {
+                self.usual_batches = all_batches.min(BATCHES_MAX);
             }
             if are_whole || brought >= ROUND_BYTES_MAX {
                 break;
@@ -213,7 +221,8 @@ impl<B: Backend, L: Layer, P: Session> Worker<B, L, P> {
             match self.backend.send_datagrams(socket, bytes, packed.segment) {
                 Ok(were_all) => {
                     self.recorder.sent(packed.bytes, 0);
-                    if !were_all {
+                    // One that looks for a larger MTU may be refused.
+                    if !were_all && !packed.is_probe {
                         P::count_unsent(&mut self.memory);
                     }
                 }

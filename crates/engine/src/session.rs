@@ -170,8 +170,11 @@ pub(crate) trait Session: Default {
         0
     }
 
-    /// Counts a call that received datagrams. `dropped`: how often the socket had dropped some by then.
-    fn count_receive(&mut self, _: &mut Self::Memory, _dropped: u32) {}
+    /// Counts a call that received datagrams.
+    fn count_receive(_: &mut Self::Memory) {}
+
+    /// Counts how often the socket dropped datagrams; `dropped`: by now.
+    fn count_dropped(&mut self, _: &mut Self::Memory, _dropped: u32) {}
 
     /// Counts a call of which the socket did not take all datagrams.
     fn count_unsent(_: &mut Self::Memory) {}

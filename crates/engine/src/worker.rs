@@ -161,6 +161,8 @@ pub(crate) struct Worker<B: Backend, L: Layer, P: Session> {
     pub(crate) memory: P::Memory,
     /// What is due on links over datagrams; unused otherwise.
     pub(crate) timers: Timers,
+    /// In how many batches the last answer over datagrams came.
+    pub(crate) usual_batches: usize,
     pub(crate) resolver: Option<Resolver>,
     pub(crate) sampling: Sampling,
     pub(crate) recorder: Recorder,
@@ -206,6 +208,7 @@ impl<B: Backend, L: Layer, P: Session> Worker<B, L, P> {
             layers: L::shared(&plan, slots.first),
             memory: P::memory(&plan, slots.first),
             timers,
+            usual_batches: 1,
             resolver,
             sampling: Sampling::new(),
             recorder: Recorder::new(&plan, clients as usize, rate.is_some(), shared.judgements.length_ns > 0),

@@ -329,8 +329,11 @@ impl Session for Http3 {
         std::mem::take(&mut self.unsent_requests)
     }
 
-    fn count_receive(&mut self, memory: &mut Memory, dropped: u32) {
+    fn count_receive(memory: &mut Memory) {
         memory.counts.receives += 1;
+    }
+
+    fn count_dropped(&mut self, memory: &mut Memory, dropped: u32) {
         let since = dropped.wrapping_sub(std::mem::replace(&mut self.dropped, dropped));
         memory.counts.receive_drops += u64::from(since);
     }

@@ -137,9 +137,9 @@ pub(crate) trait Backend {
     /// take are lost.
     fn send_datagrams(&mut self, socket: &Self::Socket, bytes: &[u8], segment: usize) -> io::Result<bool>;
 
-    /// Receives datagrams in batches, and returns how many batches. They are in [`Backend::batch`] until the next call that receives. 0:
-    /// nothing for now.
-    fn receive_datagrams(&mut self, socket: &Self::Socket) -> io::Result<usize>;
+    /// Receives datagrams in batches, `most` or fewer, and returns how many batches. They are in [`Backend::batch`] until the next call
+    /// that receives. 0: nothing for now.
+    fn receive_datagrams(&mut self, socket: &Self::Socket, most: usize) -> io::Result<usize>;
 
     /// A batch of what was received last, and its bytes, to be decrypted in place.
     fn batch(&mut self, number: usize) -> (Datagrams, &mut [u8]);

@@ -22,7 +22,7 @@ const ECT0: libc::c_int = 2;
 const REPORTS_MAX: u32 = 16;
 
 /// Maximum number of batches that one call receives.
-const BATCHES_MAX: usize = 8;
+pub(crate) const BATCHES_MAX: usize = 8;
 /// The kernel puts no more together than fits one datagram.
 const BATCH_BYTES: usize = 64 << 10;
 
@@ -125,9 +125,9 @@ impl Inbox {
         Inbox { bytes, batches: [Datagrams::default(); BATCHES_MAX] }
     }
 
-    /// Receives datagrams in place of those before; returns the number of batches, 0 for nothing now.
-    pub(super) fn receive(&mut self, descriptor: BorrowedFd<'_>) -> io::Result<usize> {
-        Ok(read_past_reports(|| self.receive_once(descriptor))?.unwrap_or(0))
+    /// Receives batches of datagrams in place of those before, `most` or fewer; returns their number, 0 for nothing now.
+    pub(super) fn receive(&mut self, descriptor: BorrowedFd<'_>, most: usize) -> io::Result<usize> {
+        Ok(read_past_reports(|| self.receive_once(descriptor, most))?.unwrap_or(0))
     }
 
     /// A batch that was received last, and its bytes.
@@ -137,7 +137,8 @@ impl Inbox {
         (batch, &mut self.bytes[begin..begin + batch.bytes])
     }
 
-    fn receive_once(&mut self, descriptor: BorrowedFd<'_>) -> io::Result<usize> {
+    fn receive_once(&mut self, descriptor: BorrowedFd<'_>, most: usize) -> io::Result<usize> {
+        let most = most.clamp(1, BATCHES_MAX);
         let mut controls: [MaybeUninit<Control>; BATCHES_MAX] =
             [const { MaybeUninit::uninit() }; BATCHES_MAX];
         let mut slots = self.bytes.chunks_exact_mut(BATCH_BYTES);
@@ -147,19 +148,19 @@ impl Inbox {
         });
         // SAFETY: all-zero is a valid `mmsghdr`: null pointers with lengths of 0.
         let mut messages = unsafe { MaybeUninit::<[libc::mmsghdr; BATCHES_MAX]>::zeroed().assume_init() };
-        for ((message, part), control) in messages.iter_mut().zip(&mut parts).zip(&mut controls) {
+        for ((message, part), control) in messages.iter_mut().zip(&mut parts).zip(&mut controls).take(most) {
             message.msg_hdr.msg_iov = part;
             message.msg_hdr.msg_iovlen = 1;
             message.msg_hdr.msg_control = control.as_mut_ptr().cast();
             message.msg_hdr.msg_controllen = size_of::<Control>() as _;
         }
-        // SAFETY: the descriptor is open; each message points to one part, which is a slot of `bytes`, and to a control of its own, each
+        // SAFETY: the descriptor is open; each of `most` messages points to one part, which is a slot of `bytes`, and to a control of its own, each
         // with its length; all exist, and are borrowed nowhere else, until the call returns.
         let count = unsafe {
             libc::recvmmsg(
                 descriptor.as_raw_fd(),
                 messages.as_mut_ptr(),
-                BATCHES_MAX as libc::c_uint,
+                most as libc::c_uint,
                 0,
                 std::ptr::null_mut(),
             )
@@ -278,7 +279,7 @@ mod tests {
         let mut found = Vec::new();
         let until = Instant::now() + Duration::from_secs(20);
         while found.len() < count && Instant::now() < until {
-            for number in 0..backend.receive_datagrams(socket).unwrap() {
+            for number in 0..backend.receive_datagrams(socket, BATCHES_MAX).unwrap() {
                 let (batch, bytes) = backend.batch(number);
                 found.extend(bytes.chunks(batch.stride).map(|datagram| (datagram.to_vec(), batch.ecn)));
             }
@@ -332,13 +333,18 @@ mod tests {
         for size in 1..=BATCHES_MAX + 2 {
             server.send_to(&vec![size as u8; size], client).unwrap();
         }
-        assert_eq!(backend.receive_datagrams(&socket).unwrap(), BATCHES_MAX);
+        assert_eq!(backend.receive_datagrams(&socket, BATCHES_MAX).unwrap(), BATCHES_MAX);
         for number in 0..BATCHES_MAX {
             let (batch, bytes) = backend.batch(number);
             assert_eq!((bytes.to_vec(), batch.stride), (vec![number as u8 + 1; number + 1], number + 1));
         }
-        assert_eq!(backend.receive_datagrams(&socket).unwrap(), 2);
-        assert_eq!(backend.receive_datagrams(&socket).unwrap(), 0);
+        assert_eq!(backend.receive_datagrams(&socket, BATCHES_MAX).unwrap(), 2);
+        assert_eq!(backend.receive_datagrams(&socket, BATCHES_MAX).unwrap(), 0);
+        for most in 1..=2 {
+            (0..3).for_each(|_| assert_eq!(server.send_to(b"z", client).unwrap(), 1));
+            assert_eq!(backend.receive_datagrams(&socket, most).unwrap(), most);
+            assert_eq!(backend.receive_datagrams(&socket, BATCHES_MAX).unwrap(), 3 - most);
+        }
         backend.close(socket);
     }
 
@@ -355,7 +361,7 @@ mod tests {
             server.send_to(&[0; 1200], client).unwrap();
         }
         let mut came = 0;
-        while let batches @ 1.. = backend.receive_datagrams(&socket).unwrap() {
+        while let batches @ 1.. = backend.receive_datagrams(&socket, BATCHES_MAX).unwrap() {
             for number in 0..batches {
                 let (batch, _) = backend.batch(number);
                 assert_eq!(batch.dropped, 0, "those that came had room");
@@ -363,7 +369,7 @@ mod tests {
             }
         }
         server.send_to(b"y", client).unwrap();
-        assert_eq!(backend.receive_datagrams(&socket).unwrap(), 1);
+        assert_eq!(backend.receive_datagrams(&socket, BATCHES_MAX).unwrap(), 1);
         let (batch, bytes) = backend.batch(0);
         assert_eq!((&*bytes, batch.dropped as usize), (&b"y"[..], 200 - came));
     }
@@ -415,7 +421,7 @@ mod tests {
         assert!(backend.send_datagrams(&socket, b"x", 1).unwrap());
         let until = Instant::now() + Duration::from_secs(20);
         let error = loop {
-            match backend.receive_datagrams(&socket) {
+            match backend.receive_datagrams(&socket, BATCHES_MAX) {
                 Err(error) => break error,
                 Ok(_) => assert!(Instant::now() < until, "no ICMP message within 20 s"),
             }

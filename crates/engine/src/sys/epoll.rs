@@ -248,8 +248,8 @@ impl Backend for Epoll {
         Ok(were_all)
     }
 
-    fn receive_datagrams(&mut self, socket: &Socket) -> io::Result<usize> {
-        self.inbox.get_or_insert_with(Inbox::new).receive(socket.as_fd())
+    fn receive_datagrams(&mut self, socket: &Socket, most: usize) -> io::Result<usize> {
+        self.inbox.get_or_insert_with(Inbox::new).receive(socket.as_fd(), most)
     }
 
     fn batch(&mut self, number: usize) -> (Datagrams, &mut [u8]) {

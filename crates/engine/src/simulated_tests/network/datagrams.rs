@@ -121,10 +121,10 @@ impl Simulated<'_> {
         }
     }
 
-    /// Receives a few batches, and returns how many.
-    pub(super) fn receive_batches(&mut self, number: usize) -> usize {
+    /// Receives a few batches, `most` or fewer, and returns how many.
+    pub(super) fn receive_batches(&mut self, number: usize, most: usize) -> usize {
         self.batches.clear();
-        while self.batches.len() < BATCHES_MAX
+        while self.batches.len() < most.min(BATCHES_MAX)
             && let Some(batch) = self.receive_batch(number)
         {
             self.batches.push(batch);

@@ -559,9 +559,9 @@ impl Backend for Simulated<'_> {
         Ok(true)
     }
 
-    fn receive_datagrams(&mut self, socket: &usize) -> io::Result<usize> {
+    fn receive_datagrams(&mut self, socket: &usize, most: usize) -> io::Result<usize> {
         self.call();
-        Ok(self.receive_batches(*socket))
+        Ok(self.receive_batches(*socket, most))
     }
 
     fn batch(&mut self, number: usize) -> (Datagrams, &mut [u8]) {
