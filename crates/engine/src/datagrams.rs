@@ -45,6 +45,17 @@ impl<B: Backend, L: Layer, P: Session> Worker<B, L, P> {
         }
     }
 
+    /// Sends the first datagram of a connection that has just begun: those that others begin after it would delay it.
+    #[inline]
+    pub(crate) fn send_begun(&mut self) {
+        if P::DATAGRAMS
+            && let Some(index) = self.links.last_due()
+            && self.links[index].opened_in_round == self.clock.round()
+        {
+            self.flush();
+        }
+    }
+
     /// Where a link's datagrams go.
     fn datagram_address(&self, index: u32) -> Option<SocketAddr> {
         let link = &self.links[index];

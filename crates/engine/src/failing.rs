@@ -237,6 +237,7 @@ impl<B: Backend, L: Layer, P: Session> Worker<B, L, P> {
             let since_ns = self.clients[client].resume();
             self.recorder.waited(since_ns, now);
             self.advance(client, now);
+            self.send_begun();
         }
         any_held
     }

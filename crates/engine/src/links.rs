@@ -122,6 +122,12 @@ impl<S, L: Layer, P: Session> Links<S, L, P> {
         }
     }
 
+    /// The link that was noted last.
+    #[inline]
+    pub(crate) fn last_due(&self) -> Option<u32> {
+        self.due.last().copied()
+    }
+
     /// A link that may have something to send.
     #[inline]
     pub(crate) fn next_due(&mut self) -> Option<u32> {

@@ -576,6 +576,7 @@ impl<B: Backend, L: Layer, P: Session> Worker<B, L, P> {
             // Without a warm-up the window is already open.
             self.recorder.waited(self.clients.started_from_ns(), starts_ns);
             self.start_page(client, starts_ns, starts_ns);
+            self.send_begun();
         }
         any
     }
@@ -588,6 +589,7 @@ impl<B: Backend, L: Layer, P: Session> Worker<B, L, P> {
             let woken_ns = self.now();
             self.recorder.waited(self.clients[client].waiting_since_ns, woken_ns);
             self.client_is_free(client, woken_ns);
+            self.send_begun();
         }
         any
     }
