@@ -11,6 +11,7 @@ use webstone_measure::units::NANOS_PER_SECOND;
 use webstone_workload::arrivals::{Arrivals, Slots};
 use webstone_workload::load::WhenBusy;
 
+use crate::exchange::Exchanges;
 use crate::layer::Layer;
 use crate::plan::Plan;
 use crate::session::Session;
@@ -322,6 +323,10 @@ impl<B: Backend, L: Layer, P: Session> Worker<B, L, P> {
             }
         }
         self.pacing.note_next_arrival();
+        if P::Exchanges::MANY {
+            // Before anything else takes time.
+            self.flush();
+        }
     }
 
     /// A client has ended its page: it takes the arrival that waits longest, or is free for the next.
