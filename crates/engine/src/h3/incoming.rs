@@ -108,10 +108,12 @@ impl Events for Hearing<'_, '_> {
 impl Hearing<'_, '_> {
     #[cold]
     fn unidirectional(&mut self, id: u64, bytes: &[u8], is_last: bool) {
+        let had_one = self.incoming.control.goaway.is_some();
         match self.incoming.control.take(id, bytes, is_last) {
             Ok(false) => {}
             Ok(true) => {
-                self.memory.counts.goaways += 1;
+                // A graceful end takes two (RFC 9114 section 5.2), and connections are counted.
+                self.memory.counts.goaways += u64::from(!had_one);
                 self.memory.heard.push_back(Heard::Capacity);
             }
             Err(violation) => self.incoming.violation = Some(violation),
@@ -249,8 +251,10 @@ impl Hearing<'_, '_> {
     fn ended(&mut self, slot: u32) -> Result<(), Wrong> {
         let stream = self.sink.exchanges.slot(slot);
         stream.order.ended(stream.reader.is_between_frames(), stream.exchange.body_bytes)?;
-        // If the request is not sent completely, the worker gives it up.
-        if stream.exchange.progress != Progress::Sending {
+        if stream.exchange.progress == Progress::Sending {
+            // The worker gives the request up. No acknowledgement may have more of it sent before that.
+            self.sink.exchanges.slot_mut(slot).unsent = 0;
+        } else {
             self.memory.counts.whole += 1;
             self.close(slot);
         }

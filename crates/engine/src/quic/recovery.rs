@@ -15,6 +15,8 @@ const PACKET_THRESHOLD: u64 = 3;
 const PERSISTENT: u64 = 3;
 /// After this many consecutive probe timeouts, large datagrams may be what is lost.
 const BLACK_HOLE_PROBES: u32 = 3;
+/// Probe timeouts after which datagrams are no longer marked, if nothing has come back.
+const UNMARKED_FROM: u32 = 2;
 /// Largest exponent of the backoff.
 const BACKOFF_MAX: u32 = 16;
 const SPACES: [SpaceId; 3] = [SpaceId::Initial, SpaceId::Handshake, SpaceId::Data];
@@ -375,6 +377,10 @@ impl Connection {
         self.counts.probe_timeouts += 1;
         if self.probe_timeouts == BLACK_HOLE_PROBES && self.mtu.fall_back() {
             self.congestion.set_datagram(BASE.into());
+        }
+        if self.probe_timeouts == UNMARKED_FROM && self.rtt.first_sample_at.is_none() {
+            // A path may drop what is marked (RFC 9000 section 13.4.2).
+            self.is_ect = false;
         }
         for of in SPACES {
             // What other spaces have in flight goes into the same datagrams where there is room (RFC 9002 section 6.2.4).

@@ -8,7 +8,7 @@ use std::time::Duration;
 use webstone_workload::load::ConnectionPolicy::{KeepAlive, PerRequest};
 use webstone_workload::load::HttpVersion;
 
-use super::http3_server::{Deed, Fate, Http3Server};
+use super::http3_server::{Deed, Fate, Http3Server, answer};
 use super::*;
 use crate::h3::frames::code;
 use crate::h3::session::Http3;
@@ -329,6 +329,43 @@ fn a_lost_farewell_is_told_again_or_missed() {
             assert!(measured.counts.succeeded > 1000 && server.totals.lost > 0, "{:?}", measured.counts);
         }
     }
+}
+
+/// A server answers wholly while a body is being sent, and acknowledges more of it in the same moment: the request is over, nothing more
+/// of it is sent, and its stream is free for another.
+#[test]
+fn an_answer_before_the_body_was_sent_frees_its_stream() {
+    let mut early = 0;
+    // What is not given to QUIC at first is less than what one acknowledgement frees, which comes with the answer or before it.
+    for bytes in (54_000..70_000).step_by(4_000) {
+        let mut server = Http3Server::new(0, 10, all_answered);
+        server.answers_after = Some(bytes);
+        let mut level = level(KeepAlive, 1, 200 * MS);
+        level.spec.client.streams = Some(1);
+        level.spec.client.method = "POST".into();
+        level.spec.client.body = Some("b".repeat(280_000));
+        let measured = level.run_over::<Plain, Http3>(&mut server, None);
+        let others = errors(&measured).iter().any(|(class, _)| *class != ErrorClass::AnsweredEarly);
+        let (failed, succeeded) = (measured.counts.failed, measured.counts.succeeded);
+        assert!(!others && failed + succeeded > 20, "{bytes}: {:?}", measured.errors);
+        early += failed;
+    }
+    assert!(early > 0);
+}
+
+/// A graceful end takes two GOAWAY frames, the first of which names no request (RFC 9114 section 5.2).
+#[test]
+fn a_connection_that_ends_in_two_steps_is_counted_once() {
+    let goaway = |id: &[u8]| Deed::Control([&[7, id.len() as u8], id].concat());
+    // 2^62 − 4, then the stream after the second one.
+    let last = goaway(&[0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xfc]);
+    let mut deeds = Some(vec![last, Deed::Wait, goaway(&[8]), Deed::Answer(answer(200, 10)), Deed::Finish]);
+    let mut server = Http3Server::new(MS, 10, |number| match number {
+        2 => deeds.take().map_or(Fate::Answer, Fate::Play),
+        _ => Fate::Answer,
+    });
+    let measured = level(KeepAlive, 1, 50 * MS).run_over::<Plain, Http3>(&mut server, None);
+    assert_eq!((errors(&measured), measured.http3.unwrap().goaways), (vec![], 1));
 }
 
 /// Nobody answers: that is an error of its own.

@@ -82,6 +82,8 @@ pub(super) struct Http3Server<F> {
     losing: HashMap<ConnectionHandle, u64>,
     /// Whether datagrams of unknown connections get no stateless reset.
     pub(super) resets_none: bool,
+    /// If set, a request is answered as soon as this many bytes of it have come.
+    pub(super) answers_after: Option<usize>,
     /// If set, requests in early data are answered with status 425, after these deeds.
     pub(super) refuses_early: Option<Vec<Deed>>,
     /// After this many connections, early data is rejected.
@@ -133,6 +135,7 @@ impl<F: FnMut(u64) -> Fate> Http3Server<F> {
             fate,
             losing: HashMap::new(),
             resets_none: false,
+            answers_after: None,
             refuses_early: None,
             takes_early: None,
             then_allows: None,
@@ -172,6 +175,7 @@ impl<F: FnMut(u64) -> Fate> Http3Server<F> {
             return;
         };
         let request = self.requests.entry(key).or_default();
+        let had = request.len();
         let mut is_whole = false;
         let mut is_reset = false;
         loop {
@@ -191,6 +195,12 @@ impl<F: FnMut(u64) -> Fate> Http3Server<F> {
         let _ = chunks.finalize();
         if is_reset {
             self.requests.remove(&key);
+        } else if let Some(bytes) = self.answers_after {
+            if had < bytes && request.len() >= bytes {
+                self.answered += 1;
+                let fate = Fate::Play(vec![Deed::Answer(answer(200, 10)), Deed::Finish]);
+                self.due.insert((now_ns + self.delay_ns, self.answered), (key.0, key.1, fate));
+            }
         } else if is_whole {
             let request = self.requests.remove(&key).unwrap();
             self.request_body_bytes += body_of(&request);
@@ -318,7 +328,7 @@ fn body_of(request: &[u8]) -> u64 {
     bytes
 }
 
-fn answer(status: u16, body_bytes: usize) -> Vec<u8> {
+pub(super) fn answer(status: u16, body_bytes: usize) -> Vec<u8> {
     let mut section = qpack::PREFIX.to_vec();
     qpack::write_field(":status", status.to_string().as_bytes(), &mut section);
     qpack::write_field("content-length", body_bytes.to_string().as_bytes(), &mut section);
