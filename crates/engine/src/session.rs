@@ -179,6 +179,9 @@ pub(crate) trait Session: Default {
     /// Counts a call of which the socket did not take all datagrams.
     fn count_unsent(_: &mut Self::Memory) {}
 
+    /// Acknowledges at once what it would acknowledge later: its timers will not run for a while.
+    fn acknowledge_now(&mut self) {}
+
     /// Whether more datagrams are on their way for certain: of an answer, or of the handshake.
     fn awaits_datagrams(&self) -> bool {
         false

@@ -77,6 +77,9 @@ impl<B: Backend, L: Layer, P: Session> Side for Worker<B, L, P> {
                 break;
             }
         }
+        if P::DATAGRAMS {
+            self.owe_nothing();
+        }
         let Second { requests, errors, bytes, response_ns, .. } = self.recorder.totals();
         Ok(Slice {
             took_ns: self.clock.read_ns().saturating_sub(begun),
@@ -93,12 +96,14 @@ impl<B: Backend, L: Layer, P: Session> Side for Worker<B, L, P> {
         let now = self.backend.now_ns();
         self.pacing.stop();
         if !self.recorder.is_open() {
+            self.take_leave();
             return Measured::default();
         }
         let (worker, _) = self.clock.end_part(now);
         let worker = WorkerUse { cpu: self.seat.cpu, backend: B::NAME.to_owned(), ..worker };
         self.recorder.close(now, worker);
         P::close_window(&mut self.memory, &mut self.recorder.measured, self.links.sessions(), false);
+        self.take_leave();
         self.observer.flush();
         let mut measured = self.recorder.finish(0);
         // Its seconds were interrupted: the others had their turns in between.
@@ -119,6 +124,24 @@ impl<B: Backend, L: Layer, P: Session> Worker<B, L, P> {
     fn sleeps_until(&mut self, at_ns: u64) {
         if self.awake_by_ns != ALWAYS_AWAKE {
             self.awake_by_ns = at_ns;
+        }
+    }
+
+    /// Tells servers that would not see it that their connections have ended.
+    fn take_leave(&mut self) {
+        if P::DATAGRAMS {
+            self.leave_all();
+        }
+    }
+
+    /// Acknowledges the last answers. Otherwise servers would send probes while others have their turns, and take the time of rest for
+    /// that of the path.
+    fn owe_nothing(&mut self) {
+        for index in self.links.indices() {
+            if self.links[index].socket.is_some() {
+                self.links[index].session.acknowledge_now();
+                self.flush_datagrams(index);
+            }
         }
     }
 
@@ -147,6 +170,11 @@ impl<B: Backend, L: Layer, P: Session> Worker<B, L, P> {
                 let page = self.clients[client].page;
                 self.clients[client].give_page_up(self.plan.pages[page as usize].requests);
                 self.clients.hold(client, now);
+            }
+            if any && P::DATAGRAMS && self.links[index].socket.is_some() {
+                // Otherwise the server would send what is not answered again and again.
+                self.links[index].session.say_farewell(None);
+                self.send_last_datagrams(index);
             }
             if any {
                 self.no_more_on(index);

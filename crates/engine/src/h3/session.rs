@@ -338,6 +338,10 @@ impl Session for Http3 {
         memory.counts.receive_drops += u64::from(since);
     }
 
+    fn acknowledge_now(&mut self) {
+        self.connection.acknowledge_now();
+    }
+
     #[inline]
     fn awaits_datagrams(&self) -> bool {
         self.incoming.open > 0 || !self.was_agreed

@@ -139,6 +139,13 @@ impl Space {
         self.ack_due_ns = 0;
     }
 
+    /// What is to be acknowledged soon is due at once.
+    pub(super) fn hurry(&mut self) {
+        if self.owes() {
+            self.ack_due_ns = 0;
+        }
+    }
+
     /// When an acknowledgement must be sent; `u64::MAX`: never.
     #[inline]
     pub(super) fn ack_due_ns(&self) -> u64 {
