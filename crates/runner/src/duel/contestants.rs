@@ -372,36 +372,38 @@ fn elsewhere(common: &ServerSpec, http: HttpVersion) -> ServerSpec {
 
 /// A contestant's server with what holds for all of them, where it says nothing itself.
 fn merged(common: &ServerSpec, own: &ServerSpec) -> ServerSpec {
-    let plain = ServerSpec::default();
-    let mut spec = own.clone();
-    if spec.cpus.is_empty() {
-        spec.cpus.clone_from(&common.cpus);
+    fn or<T: PartialEq + Clone>(own: &T, plain: &T, common: &T) -> T {
+        if own == plain { common.clone() } else { own.clone() }
     }
-    if spec.threads == plain.threads {
-        spec.threads = common.threads;
+    let plain = &ServerSpec::default();
+    let mine = own.clone();
+    // Every field by name, so that a new one is decided here.
+    ServerSpec {
+        software: mine.software,
+        profile: mine.profile,
+        program: mine.program,
+        command: mine.command,
+        origin: mine.origin,
+        origin_cpus: mine.origin_cpus,
+        agents: mine.agents,
+        listen: or(&own.listen, &plain.listen, &common.listen),
+        root: or(&own.root, &plain.root, &common.root),
+        threads: or(&own.threads, &plain.threads, &common.threads),
+        processes: or(&own.processes, &plain.processes, &common.processes),
+        cpus: or(&own.cpus, &plain.cpus, &common.cpus),
+        cache: or(&own.cache, &plain.cache, &common.cache),
+        keep_alive: or(&own.keep_alive, &plain.keep_alive, &common.keep_alive),
+        access_log: or(&own.access_log, &plain.access_log, &common.access_log),
+        resolve_names: or(&own.resolve_names, &plain.resolve_names, &common.resolve_names),
+        dns_delay: or(&own.dns_delay, &plain.dns_delay, &common.dns_delay),
+        backlog: or(&own.backlog, &plain.backlog, &common.backlog),
+        interface: or(&own.interface, &plain.interface, &common.interface),
+        handlers: or(&own.handlers, &plain.handlers, &common.handlers),
+        tls: or(&own.tls, &plain.tls, &common.tls),
+        http2: own.http2 || common.http2,
+        http3: own.http3 || common.http3,
+        path: or(&own.path, &plain.path, &common.path),
     }
-    if spec.processes == plain.processes {
-        spec.processes = common.processes;
-    }
-    if spec.handlers == plain.handlers {
-        spec.handlers = common.handlers;
-    }
-    if spec.listen == plain.listen {
-        spec.listen.clone_from(&common.listen);
-    }
-    spec.keep_alive &= common.keep_alive;
-    spec.resolve_names |= common.resolve_names;
-    spec.dns_delay = spec.dns_delay.or(common.dns_delay);
-    spec.backlog = spec.backlog.or(common.backlog);
-    spec.root = spec.root.or_else(|| common.root.clone());
-    spec.tls = spec.tls.or_else(|| common.tls.clone());
-    spec.http2 |= common.http2;
-    spec.http3 |= common.http3;
-    spec.interface = spec.interface.or(common.interface);
-    spec.access_log = spec.access_log.or_else(|| common.access_log.clone());
-    spec.cache = spec.cache.or(common.cache);
-    spec.path = spec.path.or(common.path);
-    spec
 }
 
 /// The longest round-trip time of paths to contestants; `None` without paths. All have one or none has, or the network would differ.
@@ -468,6 +470,21 @@ mod tests {
         let all = asked(&commands, &Build::default()).unwrap();
         let names: Vec<&str> = all.iter().map(|it| it.name.as_str()).collect();
         assert_eq!(names, ["app", "app #2", "app #3", "app #4"]);
+    }
+
+    #[test]
+    fn what_is_given_for_all_contestants_holds_where_one_says_nothing() {
+        let common = ServerSpec {
+            keep_alive: false,
+            backlog: Some(128),
+            processes: 4,
+            threads: 2,
+            root: Some("/srv".to_owned()),
+            ..ServerSpec::default()
+        };
+        let all = merged(&common, &spec("nginx,threads=3"));
+        assert_eq!((all.keep_alive, all.backlog, all.processes), (false, Some(128), 4));
+        assert_eq!((all.threads, all.root.as_deref(), all.software), (3, Some("/srv"), Software::Nginx));
     }
 
     #[test]
