@@ -28,8 +28,10 @@ impl Verdict {
         let bound = most.and_then(|level| {
             let (noise, place) = (level.noise?, level.level());
             let place = if self.levels.len() > 1 { format!(" (at {place})") } else { String::new() };
+            let was_faster = whole(noise.rate_percent_more()?) != whole(100.0 * (noise.factor? - 1.0));
+            let why = if was_faster { "; this machine was faster in earlier runs" } else { "" };
             Some(format!(
-                "undisturbed, request rates may be up to {} higher and response times up to {} shorter{place}",
+                "undisturbed, request rates may be up to {} higher and response times up to {} shorter{place}{why}",
                 whole(noise.rate_percent_more()?),
                 whole(noise.latency_percent_less()?)
             ))
