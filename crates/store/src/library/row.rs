@@ -117,7 +117,7 @@ pub struct LibraryRow {
     pub windows: u64,
     /// Number of windows that were void.
     pub voids: u64,
-    /// The level with the highest request rate.
+    /// The level with the highest request rate, among those with conclusive figures if there are any.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub peak: Option<Peak>,
     /// All levels, ascending, if there are not too many; otherwise only the peak.
@@ -240,8 +240,16 @@ impl LibraryRow {
     /// The row of a record, without whether it is certified, which depends on its directory.
     pub fn of_record(name: &str, record: &RunRecord) -> LibraryRow {
         let verdict = verdict::of(record);
-        let levels = levels(record);
-        let peak = levels.iter().max_by(|a, b| a.rate_per_s.total_cmp(&b.rate_per_s)).cloned();
+        let (keys, levels): (Vec<LevelKey>, Vec<Peak>) = levels(record).into_iter().unzip();
+        let rate = |place: &usize| levels[*place].rate_per_s;
+        let highest = |a: &usize, b: &usize| rate(a).total_cmp(&rate(b));
+        // As in reports: what is not conclusive is the peak only where nothing else was answered.
+        let is_conclusive =
+            |place: &usize| verdict.of_level(keys[*place]).is_conclusive() && rate(place) > 0.0;
+        let best = (0..levels.len()).filter(is_conclusive).max_by(highest);
+        let best = best.or_else(|| (0..levels.len()).max_by(highest));
+        let peak = best.map(|place| levels[place].clone());
+        let limit = best.and_then(|place| verdict.level_limits.get(place)).map(|it| it.limit.resource);
         let (server, server_version) = server(record);
         let kept = search::of_record(record)
             .and_then(|found| Some(Kept { over: record.spec.find.as_ref()?.over, load: found.kept? }));
@@ -269,7 +277,7 @@ impl LibraryRow {
             windows: record.iterations.len() as u64,
             voids: record.voids.len() as u64,
             levels: if levels.len() > LEVELS_MAX { peak.iter().cloned().collect() } else { levels },
-            limit: peak.as_ref().map(|_| verdict.limit.resource),
+            limit,
             peak,
             kept,
             errors: record
@@ -374,18 +382,19 @@ fn environment(record: &RunRecord) -> Arc<BTreeMap<String, String>> {
     Arc::new(kept.collect())
 }
 
-fn levels(record: &RunRecord) -> Vec<Peak> {
+fn levels(record: &RunRecord) -> Vec<(LevelKey, Peak)> {
     let level = |(key, runs): (LevelKey, Vec<&IterationRecord>)| {
         let reading = Reading::of_level(&runs);
         let rates: Vec<f64> = runs.iter().map(|run| Reading::of(run).figures().request_rate).collect();
         let interval = mean_interval(&rates).map(|interval| [interval.low, interval.high]);
-        Peak {
+        let level = Peak {
             level: key.to_string(),
             clients: runs[0].clients,
             rate_per_s: finite(reading.figures().request_rate),
             rate_interval: interval.filter(|ends| ends.iter().all(|end| end.is_finite())),
             p99_s: reading.distributions().response.as_ref().map(|times| times.p99_s),
-        }
+        };
+        (key, level)
     };
     record.levels().into_iter().map(level).collect()
 }

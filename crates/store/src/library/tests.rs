@@ -6,7 +6,7 @@ use std::time::{Duration, SystemTime};
 
 use proptest::prelude::*;
 use webstone_judge::verdict::Standing;
-use webstone_model::record::RunState;
+use webstone_model::record::{RunRecord, RunState};
 
 use super::*;
 use crate::duel::{DUEL, DuelStore};
@@ -64,6 +64,17 @@ fn a_run_is_a_row_with_what_a_list_and_a_search_need() {
     // As JSON and back nothing is lost.
     let json = serde_json::to_string(row).unwrap();
     assert_eq!(&serde_json::from_str::<LibraryRow>(&json).unwrap(), row);
+}
+
+#[test]
+fn the_peak_is_a_level_whose_figures_count_where_there_is_one() {
+    let mut record = webstone_model::fixture::record("r", &[(10, &[1000.0]), (20, &[2000.0])]);
+    let peak = |record: &RunRecord| LibraryRow::of_record("r", record).peak.unwrap().level;
+    assert_eq!(peak(&record), "20 clients");
+    record.iterations[1].measured.counts.failed = 100_000;
+    assert_eq!(peak(&record), "10 clients");
+    record.iterations[0].measured.counts.failed = 100_000;
+    assert_eq!(peak(&record), "20 clients", "none counts");
 }
 
 /// A stored duel, whose name is returned.
@@ -138,7 +149,7 @@ fn the_index_is_used_as_long_as_sizes_and_times_match_and_made_again_where_it_is
         String::new(),
         "\u{0}\u{1}".to_owned(),
         good[..good.len() / 2].to_owned(),
-        good.replace("\"index\":4", "\"index\":3"),
+        good.replace("\"index\":5", "\"index\":4"),
         good.replace("\"environments\":[0]", "\"environments\":[7]"),
         good.replace("\"environments\":[0]", ""),
         good.lines().rev().collect::<Vec<_>>().join("\n"),
