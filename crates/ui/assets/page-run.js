@@ -68,8 +68,9 @@ export async function run(view) {
       el(
         "p",
         {},
-        `Peak: ${figure(one.rate)} ${one.rate_unit ?? "requests/s"}`,
-        one.at ? ` at ${one.at}` : "",
+        one.rate_unit === "SLO kept at"
+          ? `SLO kept at ${one.at}`
+          : `Peak: ${figure(one.rate)} ${one.rate_unit ?? "requests/s"}` + (one.at ? ` at ${one.at}` : ""),
         one.p99_ms ? `, p99 ${ms(one.p99_ms)}` : "",
         ".",
       ),

@@ -267,14 +267,18 @@ fn of_row(library: &Library, row: &LibraryRow) -> Value {
         Some(RunState::Failed) => "failed",
         None => "",
     };
-    let (rate, rate_unit, at) = match (&row.kept, &row.peak) {
+    // All three of one level: that which keeps the SLO need not be the peak.
+    let (rate, rate_unit, level) = match (&row.kept, &row.peak) {
         (Some(kept), _) => {
-            (Some(kept.load as f64), "SLO kept at", Some(kept.over.level(kept.load).to_string()))
+            let level = kept.over.level(kept.load).to_string();
+            let found = row.levels.iter().find(|it| it.level == level);
+            (Some(kept.load as f64), "SLO kept at", Some((level, found.and_then(|it| it.p99_s))))
         }
-        (None, Some(peak)) => (Some(peak.rate_per_s), "requests/s", Some(peak.level.clone())),
+        (None, Some(peak)) => (Some(peak.rate_per_s), "requests/s", Some((peak.level.clone(), peak.p99_s))),
         (None, None) => (None, "", None),
     };
-    let p99_ms = row.peak.as_ref().and_then(|peak| peak.p99_s).map(|seconds| seconds * 1e3);
+    let (at, p99_s) = level.unzip();
+    let p99_ms = p99_s.flatten().map(|seconds| seconds * 1e3);
     let server = match (row.kind, row.cells.len()) {
         (RowKind::Series, cells) => {
             format!("{} of {} cells", grouped(cells as u64), grouped(row.planned.len() as u64))
@@ -344,4 +348,40 @@ fn of_notes(notes: &Notes) -> Value {
 pub(crate) fn trashed(runs_dir: &Path) -> Result<Value, Trouble> {
     let rows = trash::list(runs_dir)?.into_iter().map(|name| json!({ "name": name }));
     Ok(json!({ "rows": rows.collect::<Vec<_>>() }))
+}
+
+#[cfg(test)]
+mod tests {
+    use webstone_model::search::Over;
+    use webstone_store::library::{Kept, Peak};
+
+    use super::*;
+
+    /// A level of a search over arrivals.
+    fn level(load: u64, p99_s: f64) -> Peak {
+        Peak {
+            level: Over::Rate.level(load).to_string(),
+            clients: 10,
+            rate_per_s: load as f64,
+            rate_interval: None,
+            p99_s: Some(p99_s),
+        }
+    }
+
+    #[test]
+    fn the_response_time_is_that_of_the_load_that_keeps_the_slo() {
+        let runs = tempfile::tempdir().unwrap();
+        let library = Library::open(runs.path()).unwrap();
+        let mut row = LibraryRow {
+            kept: Some(Kept { over: Over::Rate, load: 1000 }),
+            levels: vec![level(1000, 0.01), level(2000, 0.9)],
+            peak: Some(level(2000, 0.9)),
+            ..LibraryRow::default()
+        };
+        let shown = of_row(&library, &row);
+        assert_eq!((&shown["at"], &shown["p99_ms"]), (&json!("1,000 arrivals/s"), &json!(10.0)));
+        // A row of many levels has only its peak.
+        row.levels.remove(0);
+        assert_eq!(of_row(&library, &row)["p99_ms"], Value::Null);
+    }
 }
