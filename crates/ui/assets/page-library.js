@@ -126,19 +126,6 @@ export async function library(view) {
       }, 2000);
   }
 
-  function sorted() {
-    // The front sorts the whole; where it does not, what is shown is sorted here.
-    if (answer.sort === (sort.falls ? "-" : "") + sort.key) return rows;
-    const value = (/** @type {any} */ one) => (sort.key === "at" ? parseFloat(one.at ?? "") : one[sort.key]);
-    const none = (/** @type {unknown} */ one) => one === null || one === undefined || one === "" || Number.isNaN(one);
-    return rows.toSorted((a, b) => {
-      const [x, y] = [value(a), value(b)];
-      if (none(x) || none(y)) return Number(none(x)) - Number(none(y));
-      const order = typeof x === "number" ? x - y : String(x).localeCompare(String(y));
-      return sort.falls ? -order : order;
-    });
-  }
-
   /** @param {boolean} [typing] */
   function draw(typing) {
     const names = marks();
@@ -202,20 +189,19 @@ export async function library(view) {
         one.below && sorts(one.below, one.below, one.below === "started"),
       ),
     }));
-    const shown = sorted();
     put(
       list,
       table(
         "Stored runs",
         [unseen("Mark"), ...heads, { text: "Notes", class: "left" }],
-        shown.slice(0, typing ? AT_ONCE : undefined).map(line),
+        rows.slice(0, typing ? AT_ONCE : undefined).map(line),
         { class: "rows library" },
       ),
     );
     const body = list.querySelector("tbody");
     if (typing)
       setTimeout(() => {
-        if (body?.isConnected) body.append(...shown.slice(AT_ONCE).map(line));
+        if (body?.isConnected) body.append(...rows.slice(AT_ONCE).map(line));
       });
   }
 

@@ -11,8 +11,8 @@ use webstone_judge::steps::{RUNS_MIN, Step};
 use webstone_measure::units::grouped;
 use webstone_model::record::RunState;
 use webstone_store::library::{
-    History, HistoryMetric, Library, LibraryError, LibraryRow, Notes, NotesError, Query, QueryError, RowKind,
-    trash,
+    History, HistoryMetric, Library, LibraryError, LibraryRow, Notes, NotesError, Peak, Query, QueryError,
+    RowKind, trash,
 };
 
 /// Rows that are made before a page is answered; each may be a record of some megabytes that nobody has read before.
@@ -72,17 +72,19 @@ pub(crate) struct Noted {
 }
 
 impl Shelf {
-    /// The rows that a search finds, a number of them from a place on.
+    /// The rows that a search finds, in the order of a column (`rate`, falling: `-rate`), a number of them from a place on.
     pub(crate) fn rows(
         &self,
         runs_dir: &Path,
         search: &str,
-        offset: usize,
-        limit: usize,
+        sort: &str,
+        (offset, limit): (usize, usize),
     ) -> Result<Value, Trouble> {
         let library = if search.trim().is_empty() { self.current(runs_dir)? } else { self.known(runs_dir)? };
         let Some(library) = library.as_ref() else {
-            return Ok(json!({ "rows": [], "total": 0, "matched": 0, "unread": 0, "problem": null }));
+            return Ok(
+                json!({ "rows": [], "total": 0, "matched": 0, "unread": 0, "problem": null, "sort": sort }),
+            );
         };
         let (query, problem) = match Query::parse(search) {
             Ok(query) => (query, Value::Null),
@@ -93,6 +95,7 @@ impl Shelf {
         };
         let found: Vec<&LibraryRow> =
             if problem.is_null() { library.find(&query).collect() } else { Vec::new() };
+        let (found, is_sorted) = sorted(found, sort);
         let shown = found.iter().skip(offset).take(limit.min(ROWS_MAX));
         Ok(json!({
             "rows": shown.map(|row| of_row(library, row)).collect::<Vec<_>>(),
@@ -100,6 +103,7 @@ impl Shelf {
             "matched": found.len(),
             "unread": library.rows().iter().filter(|row| row.unread).count(),
             "problem": problem,
+            "sort": is_sorted.then_some(sort),
         }))
     }
 
@@ -257,6 +261,84 @@ impl Shelf {
     }
 }
 
+/// The figures of a row, all of one level: that which keeps the SLO need not be the peak.
+#[derive(Default)]
+struct Best {
+    rate: Option<f64>,
+    unit: &'static str,
+    at: Option<String>,
+    p99_ms: Option<f64>,
+}
+
+fn best(row: &LibraryRow) -> Best {
+    let ms = |level: &Peak| level.p99_s.map(|seconds| seconds * 1e3);
+    match (&row.kept, &row.peak) {
+        (Some(kept), _) => {
+            let level = kept.over.level(kept.load).to_string();
+            let p99_ms = row.levels.iter().find(|it| it.level == level).and_then(ms);
+            Best { rate: Some(kept.load as f64), unit: "SLO kept at", at: Some(level), p99_ms }
+        }
+        (None, Some(peak)) => Best {
+            rate: Some(peak.rate_per_s),
+            unit: "requests/s",
+            at: Some(peak.level.clone()),
+            p99_ms: ms(peak),
+        },
+        (None, None) => Best::default(),
+    }
+}
+
+fn server(row: &LibraryRow) -> String {
+    match (row.kind, row.cells.len()) {
+        (RowKind::Series, cells) => {
+            format!("{} of {} cells", grouped(cells as u64), grouped(row.planned.len() as u64))
+        }
+        (RowKind::Run, _) => row.server_or_target(),
+        (RowKind::Duel, _) => row.duellists(),
+    }
+}
+
+/// The rows in the order of a column, and whether there is such a column. Rows without a value there are last, rising or falling.
+fn sorted<'a>(rows: Vec<&'a LibraryRow>, sort: &str) -> (Vec<&'a LibraryRow>, bool) {
+    let (column, falls) = sort.strip_prefix('-').map_or((sort, false), |column| (column, true));
+    let number = |value: Option<f64>| (value, String::new());
+    let text = |text: &str| (None, text.to_lowercase());
+    let value = |row: &LibraryRow| {
+        Some(match column {
+            "name" => text(&row.name),
+            "started" => text(&row.started),
+            "server" => text(&server(row)),
+            "workload" => text(&row.workload),
+            "rate" => number(best(row).rate),
+            "at" => number(best(row).at.as_deref().and_then(first_number)),
+            "p99_ms" => number(best(row).p99_ms),
+            "limit" => text(json!(row.limit).as_str().unwrap_or_default()),
+            "errors" => number(Some(row.errors as f64)),
+            "duration_s" => number(row.duration_s),
+            "verdict" => text(row.verdict()),
+            _ => return None,
+        })
+    };
+    if value(&LibraryRow::default()).is_none() {
+        return (rows, false);
+    }
+    let mut keyed: Vec<_> = rows.into_iter().filter_map(|row| Some((value(row)?, row))).collect();
+    keyed.sort_by(|((a, a_text), _), ((b, b_text), _)| {
+        let is_none = |number: &Option<f64>, text: &str| number.is_none() && text.is_empty();
+        let (a_number, b_number) = (a.unwrap_or(0.0), b.unwrap_or(0.0));
+        let order = a_number.total_cmp(&b_number).then_with(|| a_text.cmp(b_text));
+        let order = if falls { order.reverse() } else { order };
+        is_none(a, a_text).cmp(&is_none(b, b_text)).then(order)
+    });
+    (keyed.into_iter().map(|(_, row)| row).collect(), true)
+}
+
+/// The number that a level begins with: 1000 of `1,000 arrivals/s`.
+fn first_number(level: &str) -> Option<f64> {
+    let is_part = |c: &char| c.is_ascii_digit() || matches!(c, '.' | ',');
+    level.chars().take_while(is_part).filter(|c| *c != ',').collect::<String>().parse().ok()
+}
+
 /// A row as pages have it.
 fn of_row(library: &Library, row: &LibraryRow) -> Value {
     let notes = library.notes(&row.name);
@@ -267,25 +349,8 @@ fn of_row(library: &Library, row: &LibraryRow) -> Value {
         Some(RunState::Failed) => "failed",
         None => "",
     };
-    // All three of one level: that which keeps the SLO need not be the peak.
-    let (rate, rate_unit, level) = match (&row.kept, &row.peak) {
-        (Some(kept), _) => {
-            let level = kept.over.level(kept.load).to_string();
-            let found = row.levels.iter().find(|it| it.level == level);
-            (Some(kept.load as f64), "SLO kept at", Some((level, found.and_then(|it| it.p99_s))))
-        }
-        (None, Some(peak)) => (Some(peak.rate_per_s), "requests/s", Some((peak.level.clone(), peak.p99_s))),
-        (None, None) => (None, "", None),
-    };
-    let (at, p99_s) = level.unzip();
-    let p99_ms = p99_s.flatten().map(|seconds| seconds * 1e3);
-    let server = match (row.kind, row.cells.len()) {
-        (RowKind::Series, cells) => {
-            format!("{} of {} cells", grouped(cells as u64), grouped(row.planned.len() as u64))
-        }
-        (RowKind::Run, _) => row.server_or_target(),
-        (RowKind::Duel, _) => row.duellists(),
-    };
+    let Best { rate, unit, at, p99_ms } = best(row);
+    let server = server(row);
     let note = notes.and_then(|notes| notes.text.lines().next()).unwrap_or_default();
     json!({
         "name": row.name,
@@ -302,7 +367,7 @@ fn of_row(library: &Library, row: &LibraryRow) -> Value {
         "standing": row.standing,
         "state": state,
         "rate": rate,
-        "rate_unit": rate_unit,
+        "rate_unit": unit,
         "at": at,
         "answer": row.answer,
         "p99_ms": p99_ms,
@@ -353,7 +418,7 @@ pub(crate) fn trashed(runs_dir: &Path) -> Result<Value, Trouble> {
 #[cfg(test)]
 mod tests {
     use webstone_model::search::Over;
-    use webstone_store::library::{Kept, Peak};
+    use webstone_store::library::Kept;
 
     use super::*;
 
@@ -383,5 +448,25 @@ mod tests {
         // A row of many levels has only its peak.
         row.levels.remove(0);
         assert_eq!(of_row(&library, &row)["p99_ms"], Value::Null);
+    }
+
+    #[test]
+    fn rows_are_in_the_order_of_a_column_and_those_without_a_value_last() {
+        let row = |name: &str, load: Option<u64>| LibraryRow {
+            name: name.to_owned(),
+            peak: load.map(|load| level(load, 1.0)),
+            ..LibraryRow::default()
+        };
+        let rows = [row("b", Some(900)), row("c", None), row("A", Some(10_000)), row("d", Some(2000))];
+        let order = |sort: &str| {
+            let (sorted, is_known) = sorted(rows.iter().collect(), sort);
+            (sorted.iter().map(|row| row.name.as_str()).collect::<String>(), is_known)
+        };
+        assert_eq!(order("rate"), ("bdAc".to_owned(), true));
+        assert_eq!(order("-rate"), ("Adbc".to_owned(), true));
+        assert_eq!(order("-at"), ("Adbc".to_owned(), true));
+        assert_eq!(order("name"), ("Abcd".to_owned(), true));
+        assert_eq!(order("-errors"), ("bcAd".to_owned(), true), "equal ones stay as they are");
+        assert_eq!(order("colour"), ("bcAd".to_owned(), false));
     }
 }

@@ -304,7 +304,9 @@ fn library(front: &Front, asked: &Asked<'_>) -> Result<Answer, Failed> {
         asked.parameter(name).and_then(|text| text.parse().ok()).unwrap_or(default)
     };
     let search = asked.parameter("q").unwrap_or_default();
-    let rows = front.shelf.rows(&front.options.runs_dir, &search, number("offset", 0), number("limit", ROWS));
+    let sort = asked.parameter("sort").unwrap_or_default();
+    let part = (number("offset", 0), number("limit", ROWS));
+    let rows = front.shelf.rows(&front.options.runs_dir, &search, &sort, part);
     rows.map(|rows| answer::value(StatusCode::OK, &rows)).map_err(troubled)
 }
 

@@ -55,6 +55,10 @@ fn runs_are_listed_searched_noted_and_thrown_away() {
     let (_, all) = front.get("/api/library");
     assert_eq!(names(&all), [newer.as_str(), older.as_str()]);
     assert_eq!(all["rows"][1]["rate"], json!(1005.0));
+    // The order is of all rows, and not only of those that are shown.
+    let slowest = front.get("/api/library?sort=rate&limit=1").1;
+    assert_eq!((names(&slowest), &slowest["sort"]), (vec![newer.as_str()], &json!("rate")));
+    assert_eq!(names(&front.get("/api/library?sort=-rate&limit=1").1), [older.as_str()]);
     assert_eq!(names(&front.get("/api/library?q=older").1), [older.as_str()]);
     let (status, wrong) = front.get("/api/library?q=verdit:valid");
     assert_eq!((status, wrong["matched"].clone()), (200, json!(0)));
