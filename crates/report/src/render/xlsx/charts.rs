@@ -81,12 +81,16 @@ pub(super) fn of_levels(
     Ok(row + 2 * 19)
 }
 
-/// The end of the axis, above all error bars, because spreadsheets choose it from the values only. `None` without bars.
+/// The end of the axis, above all values and error bars, because spreadsheets choose it from the values only. `None` without bars.
 fn top_of_bars(runs: &[Run<'_>], figure: &Figure) -> Option<f64> {
-    let high = |level: &Level<'_>| {
-        interval(level, figure).map(|interval| interval.high).filter(|high| high.is_finite() && *high > 0.0)
-    };
-    let high = runs.iter().flat_map(|run| &run.levels).filter_map(high).reduce(f64::max)?;
+    let levels = || runs.iter().flat_map(|run| &run.levels);
+    let is_drawn = |high: &f64| high.is_finite() && *high > 0.0;
+    let high = |level: &Level<'_>| interval(level, figure).map(|interval| interval.high).filter(is_drawn);
+    // A level of one iteration has no bar, and may be above those of all others.
+    let value = |level: &Level<'_>| level.values.value(figure).map(|value| value.as_f64());
+    let values = levels().filter_map(value).map(|value| value * figure.quantity.usual().factor);
+    let bars = levels().filter_map(high).reduce(f64::max)?;
+    let high = values.filter(is_drawn).fold(bars, f64::max);
     // Rounded up to two digits.
     let step = 10_f64.powf(high.log10().floor() - 1.0);
     Some((high / step).ceil() * step)
@@ -192,7 +196,10 @@ fn legend(chart: &mut Chart, lines: usize) {
 
 #[cfg(test)]
 mod tests {
+    use webstone_measure::figures::level::REQUEST_RATE;
+
     use super::*;
+    use crate::judged::Judged;
 
     #[test]
     fn rows_that_were_cut_are_not_drawn() {
@@ -200,5 +207,17 @@ mod tests {
         assert_eq!(rows(9, 5, 10), Some((9, 10)));
         assert_eq!(rows(11, 5, 10), None);
         assert_eq!(rows(1, 0, 0), None);
+    }
+
+    #[test]
+    fn a_level_without_an_interval_is_below_the_end_of_the_axis() {
+        let top = |levels: &[(u32, &[f64])]| {
+            let record = webstone_model::fixture::record("r", levels);
+            top_of_bars(&[Run::of(&Judged::whole(&record))], &REQUEST_RATE)
+        };
+        let bars: (u32, &[f64]) = (10, &[1000.0, 1010.0]);
+        assert!(top(&[bars]).unwrap() < 2000.0);
+        assert!(top(&[bars, (20, &[5000.0])]).unwrap() >= 5000.0);
+        assert_eq!(top(&[(20, &[5000.0])]), None);
     }
 }
