@@ -208,12 +208,18 @@ pub(crate) fn with_waits<'a>(answered: &'a Histogram, waits: &Histogram) -> Cow<
 /// The level with the highest request rate, among those with sound figures if there are any; `None` of a single level, and where no
 /// request succeeded.
 pub(crate) fn peak(levels: &[Level<'_>]) -> Option<usize> {
-    let rate = |index: &usize| levels[*index].figures.request_rate;
-    let is_conclusive = |index: &usize| levels[*index].standing.is_conclusive() && rate(index) > 0.0;
-    let highest = |a: &usize, b: &usize| rate(a).total_cmp(&rate(b));
-    let best = (0..levels.len()).filter(is_conclusive).max_by(highest);
-    let best = best.or_else(|| (0..levels.len()).max_by(highest))?;
-    (levels.len() > 1 && rate(&best) > 0.0).then_some(best)
+    let rate = |level: &Level<'_>| level.figures.request_rate;
+    let best = highest(levels, rate)?;
+    (levels.len() > 1 && rate(&levels[best]) > 0.0).then_some(best)
+}
+
+/// The level with the highest value, among those with sound figures if any of them has one.
+pub(crate) fn highest(levels: &[Level<'_>], value: impl Fn(&Level<'_>) -> f64) -> Option<usize> {
+    let value = |index: &usize| value(&levels[*index]);
+    let is_conclusive = |index: &usize| levels[*index].standing.is_conclusive() && value(index) > 0.0;
+    let by_value = |a: &usize, b: &usize| value(a).total_cmp(&value(b));
+    let best = (0..levels.len()).filter(is_conclusive).max_by(by_value);
+    best.or_else(|| (0..levels.len()).max_by(by_value))
 }
 
 /// Counters over all iterations of the record.

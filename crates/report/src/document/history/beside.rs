@@ -132,7 +132,7 @@ fn figures(result: &Published, row: &Row, run: &Run<'_>, levels: &[Level<'_>]) -
                     Quantity::Throughput | Quantity::TransferRate => level.figures.throughput_bps,
                     _ => level.figures.request_rate,
                 };
-                of_level(levels.iter().max_by(|a, b| best(a).total_cmp(&best(b)))?)?
+                of_level(&levels[summary::highest(levels, best)?])?
             }
         };
         let ratio = (figure.value != 0.0).then(|| run / figure.value);

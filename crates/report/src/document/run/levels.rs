@@ -92,7 +92,12 @@ fn notes(record: &RunRecord, levels: &[Level<'_>], repeated: bool, depth: Depth)
     let mut note = |text: &str| notes.push((Tone::Faint, text.to_owned()));
     // The default report has said it in its headline.
     if let Some(peak) = summary::peak(levels).filter(|_| depth == Depth::Full) {
-        note(&format!("{} peak: the highest request rate of the sweep, at {}", "▸", levels[peak].load()));
+        let is_counted = |level: &Level<'_>| level.standing.is_conclusive();
+        let of = match is_counted(&levels[peak]) && !levels.iter().all(is_counted) {
+            true => "of the levels whose figures count",
+            false => "of the sweep",
+        };
+        note(&format!("{} peak: the highest request rate {of}, at {}", "▸", levels[peak].load()));
     }
     if repeated {
         note(&format!("{}95%: half the 95 % interval over iterations, in % of the figure on its left", "±"));
@@ -122,11 +127,8 @@ fn notes(record: &RunRecord, levels: &[Level<'_>], repeated: bool, depth: Depth)
     if !cut.is_empty() {
         note(&format!("* ended by the user; figures are over the time that it ran: {}", cut.join("; ")));
     }
-    let Some(best) =
-        levels.iter().max_by(|a, b| a.figures.pages_per_minute.total_cmp(&b.figures.pages_per_minute))
-    else {
-        return notes;
-    };
+    let Some(best) = summary::highest(levels, |level| level.figures.pages_per_minute) else { return notes };
+    let best = &levels[best];
     let number = format!(
         "WEBSTONE number: {} pages per minute at {} ({} in {})",
         count(best.figures.webstone_number),
@@ -136,4 +138,29 @@ fn notes(record: &RunRecord, levels: &[Level<'_>], repeated: bool, depth: Depth)
     );
     notes.push((Tone::Strong, number));
     notes
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_webstone_number_and_the_peak_are_of_levels_whose_figures_count() {
+        let mut record = webstone_model::fixture::record("r", &[(10, &[1000.0]), (20, &[2000.0])]);
+        record.iterations[0].measured.counts.pages_completed = 100;
+        record.iterations[1].measured.counts.pages_completed = 200;
+        let notes = |record: &RunRecord| {
+            let notes = notes(record, &summary::levels(record), false, Depth::Full);
+            notes.into_iter().map(|(_, text)| text).collect::<Vec<_>>().join("\n")
+        };
+        let said = notes(&record);
+        assert!(
+            said.contains("of the sweep, at 20 clients") && said.contains("minute at 20 clients"),
+            "{said}"
+        );
+        record.iterations[1].measured.counts.failed = 100_000;
+        let said = notes(&record);
+        assert!(said.contains("of the levels whose figures count, at 10 clients"), "{said}");
+        assert!(said.contains("minute at 10 clients (100 pages"), "{said}");
+    }
 }

@@ -14,7 +14,7 @@ use webstone_model::record::RunState;
 
 use crate::document::table::{Room, Table};
 use crate::numbers::{Scale, count, counted, seconds};
-use crate::summary::Level;
+use crate::summary::{self, Level};
 use crate::text::answer as answer_level;
 use crate::text::headline::{cpu_bound, without_noise};
 
@@ -121,7 +121,7 @@ pub(super) fn peaks(html: &mut Html, runs: &[Run<'_>]) {
         }
     }
     html.table("The peak of each record", table.done());
-    html.element("p class=\"note\"", "A record’s peak is its level with the highest request rate.");
+    html.element("p class=\"note\"", "A record’s peak is its level with the highest request rate, among those whose figures count if any does.");
     html.raw("</section>");
 }
 
@@ -187,9 +187,8 @@ fn of_level(html: &mut Html, run: &Run<'_>, best: &Level<'_>) {
         };
         tile(html, figure, &said(best, figure, &scale), &more);
     }
-    let by_pages =
-        |a: &&Level<'_>, b: &&Level<'_>| a.figures.pages_per_minute.total_cmp(&b.figures.pages_per_minute);
-    if let Some(level) = run.levels.iter().max_by(by_pages) {
+    if let Some(level) = summary::highest(&run.levels, |level| level.figures.pages_per_minute) {
+        let level = &run.levels[level];
         let at = format!("pages a minute, at {}", level.load());
         tile(html, &WEBSTONE_NUMBER, &count(level.figures.webstone_number), &at);
     }
