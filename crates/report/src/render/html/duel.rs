@@ -103,8 +103,8 @@ fn course(html: &mut Html, record: &DuelRecord, judgement: &DuelJudgement, of: &
     let reach = reach.fold(in_percent(last.high).abs().max(in_percent(last.low).abs()), f64::max) * 1.1;
     let point = |ratio: &&DuelRatio| Point {
         x: ratio.starts as f64,
-        y: in_percent(ratio.ratio).clamp(-reach, reach),
-        interval: Some((in_percent(ratio.low).max(-reach), in_percent(ratio.high).min(reach))),
+        y: in_percent(ratio.ratio),
+        interval: Some((in_percent(ratio.low), in_percent(ratio.high))),
     };
     let points: Vec<Point> = drawn.iter().map(point).collect();
     let starts: Vec<f64> = points.iter().map(|point| point.x).collect();
@@ -144,18 +144,17 @@ fn over_time(html: &mut Html, record: &DuelRecord, judgement: &DuelJudgement) {
             }
         }
     }
-    // A value outside of the usual range is a slice that something disturbed.
+    // A value outside of the usual range is a slice that something disturbed: its line leaves the chart, and its number stays.
     let mut values: Vec<f64> = lines.iter().flat_map(|line| &line.points).map(|point| point.y).collect();
     values.sort_unstable_by(f64::total_cmp);
     let Some(usual) = values.get(values.len() * 98 / 100) else { return };
     let most = usual * 1.25;
-    lines.iter_mut().flat_map(|line| &mut line.points).for_each(|point| point.y = point.y.min(most));
     let (name, scale) = match is_cpu {
         true => ("CPU time per request", Scale::exactly("µs", 1.0, 1)),
         false => ("requests/s while it has the load", Scale::exactly("", 1.0, 0)),
     };
     let seconds: Vec<f64> = lines.iter().flat_map(|line| &line.points).map(|point| point.x).collect();
-    let values = lines.iter().flat_map(|line| &line.points).map(|point| point.y);
+    let values = lines.iter().flat_map(|line| &line.points).map(|point| point.y.min(most));
     let y = Axis::from_zero("", &scale, values, 4);
     html.section("time", "Over time");
     html.charts(|html| {
@@ -237,4 +236,22 @@ fn contestants(html: &mut Html, record: &DuelRecord) {
     html.sheet(&Sheet::new("Contestants", "", table.done()));
     html.element("p", &format!("Command: {}", record.command_line.join(" ")));
     html.raw("</section>");
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::{Format, Options, render_duel};
+
+    #[test]
+    fn what_a_disturbed_slice_took_is_tabulated_as_it_was() {
+        let mut record = webstone_model::fixture::duel("d", &[("old", 10_000), ("new", 10_240)], 6);
+        let mut slices = record.starts[2].slices.iter_mut().filter(|slice| slice.side == 0);
+        // Two of 100 requests each are a point.
+        for slice in [slices.next(), slices.next()].into_iter().flatten() {
+            slice.cpu_ns = Some(432_100_000);
+        }
+        let html = render_duel(&record, Format::Html, &Options::default()).unwrap();
+        let html = String::from_utf8(html).unwrap();
+        assert!(html.contains("4,321.0"), "the point is cut to the chart");
+    }
 }
