@@ -195,13 +195,15 @@ function forest(caption, rows, all) {
   // One far outlier must not press all others into the line.
   const typical = sizes[Math.floor(sizes.length * 0.9)] ?? 1;
   const reach = Math.max(1, Math.min(sizes[sizes.length - 1] ?? 1, typical * 2));
+  // JSON has no infinity.
+  const isOpen = (/** @type {any} */ one) => Number.isFinite(one.low_percent) && !Number.isFinite(one.high_percent);
   const drawn = (/** @type {any} */ one) =>
     Number.isFinite(one.change_percent) &&
     interval(
       {
         change: one.change_percent,
         low: one.low_percent ?? one.change_percent,
-        high: one.high_percent ?? one.change_percent,
+        high: one.high_percent ?? (isOpen(one) ? Infinity : one.change_percent),
         kind: /** @type {"good"} */ (kind(one.finding)),
       },
       reach,
@@ -232,7 +234,7 @@ function forest(caption, rows, all) {
           told(one, one.change_percent),
           one.low_percent === null || one.low_percent === undefined
             ? null
-            : el("small", {}, `${told(one, one.low_percent)} to ${told(one, one.high_percent)}`),
+            : el("small", {}, `${told(one, one.low_percent)} to ${isOpen(one) ? "∞" : told(one, one.high_percent)}`),
         ),
         el("td", { class: "left " + kind(one.finding) }, one.finding),
       ]),

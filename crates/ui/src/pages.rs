@@ -145,13 +145,15 @@ fn rows(compared: &Comparison) -> Vec<Value> {
                     continue;
                 }
                 let change = row.change.as_ref();
+                // As reports print them. JSON has no infinity: an end that is null beside one that is not is that.
+                let ends = change.map(|change| row.ends(change));
                 rows.push(json!({
                     "run": compared.records[candidate.record].id,
                     "level": level.key().to_string(),
                     "figure": webstone_report::compared_name(row.metric),
                     "change_percent": change.map(|change| change.point),
-                    "low_percent": change.map(|change| change.low),
-                    "high_percent": change.map(|change| change.high),
+                    "low_percent": ends.map(|(low, _)| low),
+                    "high_percent": ends.map(|(_, high)| high),
                     "unit": row.metric.unit_of_change(),
                     "finding": row.finding.word(row.metric),
                     "is_difference": row.finding.is_difference(),
@@ -160,4 +162,26 @@ fn rows(compared: &Comparison) -> Vec<Value> {
         }
     }
     rows
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_end_that_noise_may_have_moved_by_any_factor_is_open() {
+        let of = |id: &str, rate: f64| webstone_model::fixture::record(id, &[(1, &[rate; 3])]);
+        let (before, after) = (of("before", 100.0), of("after", 110.0));
+        let mut compared = comparison::compare(&[&before, &after], &comparison::Options::default());
+        let rate = |compared: &Comparison| {
+            let found = rows(compared).into_iter().find(|row| row["figure"] == "rate").unwrap();
+            (found["low_percent"].as_f64(), found["high_percent"].as_f64())
+        };
+        let closed = rate(&compared);
+        assert!(closed.1.is_some(), "{closed:?}");
+        for row in &mut compared.candidates[0].levels[0].rows {
+            row.candidate.noise_is_unbounded = true;
+        }
+        assert_eq!(rate(&compared), (closed.0, None));
+    }
 }
