@@ -4,10 +4,9 @@
 import { Chart } from "./chart.js";
 import { announce, button, el, failed, link, notice, prose, put, row, say, table, unseen } from "./dom.js";
 import { lines, named } from "./api.js";
+import { add_point, whole_run } from "./points.js";
 import { counted, instant, ms, number, short, span } from "./format.js";
 
-/** Most points that are drawn of a level. */
-const POINTS_MAX = 600;
 /** Seconds until the next attempt after a stream broke; the last one repeats. */
 const WAITS = [1, 2, 4, 8, 10];
 const STATES = /** @type {Record<string, string>} */ ({
@@ -122,31 +121,6 @@ export async function liveRun(view) {
       view.signal.addEventListener("abort", done, { once: true });
     });
   }
-}
-
-/**
- * The points of all levels on one time, with a gap and a line where another begins; windows only, so without what lies between them.
- * @param {any[]} levels
- */
-function whole_run(levels) {
-  const every = Math.ceil(levels.reduce((sum, level) => sum + level.points.length, 0) / POINTS_MAX) || 1;
-  /** @type {any[][]} */
-  const points = [];
-  const steps = [];
-  let begun = 0;
-  for (const level of levels) {
-    if (!level.points.length) continue;
-    if (points.length) {
-      steps.push({ at: begun, text: level.label ?? "" });
-      points.push([begun]);
-    }
-    const kept = level.points.filter(
-      (/** @type {any[]} */ _, /** @type {number} */ n) => (level.points.length - 1 - n) % every === 0,
-    );
-    for (const [at, ...values] of kept) points.push([begun + at, ...values]);
-    begun += level.points[level.points.length - 1][0];
-  }
-  return { points, steps };
 }
 
 class LivePage {
@@ -309,17 +283,7 @@ class LivePage {
   /** @param {any[]} point */
   add(point) {
     const { levels, step, level } = this.snapshot;
-    let of = levels[levels.length - 1];
-    if (!of || of.step !== step) {
-      levels.push((of = { step, label: level, points: [] }));
-      this.options();
-    }
-    of.points.push(point);
-    // Every other one of the older half makes room.
-    if (of.points.length > POINTS_MAX)
-      of.points = of.points.filter(
-        (/** @type {any} */ _, /** @type {number} */ n) => n >= POINTS_MAX / 2 || n % 2 === 0,
-      );
+    if (add_point(levels, step, level, point)) this.options();
   }
 
   options() {
@@ -557,11 +521,14 @@ class LivePage {
         interrupted: "Interrupted; what was measured is kept",
         lost: "The run's process is gone",
       }[/** @type {string} */ (finished.state)] ?? "Failed";
-    const worth = {
-      invalid: "The run is complete. Do not use its figures; the report says why.",
-      noisy: "The run is complete. The machine was busy; the report says how far the figures may be off.",
-      inconclusive: "The run is complete. The machine was too busy to conclude anything from it.",
-    }[/** @type {string} */ (finished.standing)];
+    // One that was stopped has no verdict that says more than that.
+    const worth =
+      finished.state === "complete" &&
+      {
+        invalid: "The run is complete. Do not use its figures; the report says why.",
+        noisy: "The run is complete. The machine was busy; the report says how far the figures may be off.",
+        inconclusive: "The run is complete. The machine was too busy to conclude anything from it.",
+      }[/** @type {string} */ (finished.standing)];
     put(
       this.end,
       notice(

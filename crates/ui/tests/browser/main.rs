@@ -386,6 +386,33 @@ fn a_live_page_stops_in_two_steps_and_comes_back_after_a_loss() {
 }
 
 #[test]
+fn figures_are_told_as_what_they_are() {
+    let Some(mut scene) = Scene::start() else { return };
+    // A run that was stopped is incomplete, not complete and INVALID.
+    scene.open(&["stopped"], "/live/done", "main .verdict a");
+    let told = "document.querySelector('main .verdict').className + ': ' + document.querySelector('main .verdict').textContent";
+    let wanted = json!("verdict noisy: Interrupted; what was measured is keptOpen the report");
+    scene.expect("stopped", told, &wanted, "how it ended");
+    scene.open(&["unbounded"], "/compare?run=a&run=b", ".forest");
+    let ends = "document.querySelector('td.interval small').textContent";
+    scene.expect("unbounded", ends, &json!("+4.1 % to ∞"), "an interval with an open end");
+    let drawn = "document.querySelector('.forest .error').getAttribute('d').includes('H196.0')";
+    scene.expect("unbounded", drawn, &json!(true), "that it reaches the edge");
+    scene.open(&[], "/run/20261120T070000Z-find", "iframe");
+    let kept = "document.querySelector('main .verdict').textContent.includes('SLO kept at 32,000 arrivals/s, p99 12.6 ms.')";
+    scene.expect("kept", kept, &json!(true), "the load that keeps the SLO");
+    let peak = "document.querySelector('main .verdict').textContent.includes('Peak')";
+    scene.expect("kept", peak, &json!(false), "a load is no peak");
+    // Two cells of a series, both with one level of one load, and a level of another load.
+    let levels = "import('/assets/points.js').then(({ add_point }) => { const levels = []; \
+        for (const [label, at] of [['5', 1], ['5', 2], ['5', 1], ['9', 2]]) add_point(levels, 1, label, [at]); \
+        return levels.map(one => one.points.length); })";
+    scene.expect("points", levels, &json!([2, 1, 1]), "points of each level");
+    scene.complaints("figures");
+    scene.finish();
+}
+
+#[test]
 fn without_the_token_there_is_one_page_and_the_token_does_not_stay_in_the_address() {
     let Some(mut scene) = Scene::start() else { return };
     scene.expect("token", "location.hash", &json!(""), "the token is out of the address");
