@@ -221,7 +221,10 @@ fn is(key: Key, value: &str, row: &LibraryRow, notes: Option<&Notes>) -> bool {
         Key::Tag => notes.is_some_and(|notes| notes.tags.contains(value)),
         Key::Workload => has(&row.workload, value),
         Key::Server => {
-            has(&row.server, value) || row.planned.iter().chain(&row.contestants).any(|name| has(name, value))
+            has(&row.server, value)
+                || row.planned.iter().chain(&row.contestants).any(|name| has(name, value))
+                // As pages show it, and so search for it: with its profile, or by its address.
+                || (row.kind == RowKind::Run && has(&row.server_or_target(), value))
         }
         Key::Host => has(&row.host, value),
         Key::Target => has(&row.target, value),
@@ -325,6 +328,10 @@ mod tests {
         ] {
             assert!(!finds(text), "{text}");
         }
+        let finds = |row: LibraryRow, text: &str| Query::parse(text).unwrap().matches(&row, None);
+        assert!(finds(row(), "server:\"http://web1:8080/\""));
+        let own = || LibraryRow { own: true, profile: "stock".to_owned(), ..row() };
+        assert!(finds(own(), "server:\"nginx (stock)\"") && !finds(own(), "server:\"nginx (tuned)\""));
         let series = LibraryRow { kind: RowKind::Series, cells: vec![row()], ..LibraryRow::default() };
         let found = |text: &str| Query::parse(text).unwrap().matches(&series, None);
         assert!(found("nginx verdict:valid kind:series") && !found("apache"));
