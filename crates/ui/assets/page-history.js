@@ -16,7 +16,7 @@ export async function past(view) {
     server ? "History of " + server : "History",
     `${counted(points.length, "run")} comparable with `,
     link(named("/run/", name), name),
-    excluded ? `; ${excluded} left out: other workload, load or host` : "",
+    excluded ? `; ${excluded} left out: not ended as planned, INVALID, INCONCLUSIVE, or without this level` : "",
   );
   if (!points.length)
     return put(view.body, el("div", { class: "empty" }, el("p", {}, ...prose(why ?? "No comparable run is stored."))));
