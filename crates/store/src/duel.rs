@@ -1,7 +1,7 @@
 //! The record of a duel: a directory with `duel.json`, the slices as packed CSV, and the check sums of both. While the duel lasts, the
 //! directory's name ends in `.partial`, and its files are replaced after every start.
 
-use std::fs;
+use std::fs::{self, File};
 use std::io::{Read, Write};
 use std::path::{Path, PathBuf};
 use std::time::SystemTime;
@@ -14,7 +14,9 @@ use webstone_measure::strict;
 use webstone_model::duel::{DUEL_SCHEMA, DuelRecord};
 use webstone_model::record::RunState;
 
-use crate::record::{Derived, PARTIAL, StoreError, manifest, read_file, replace, reserve, sync_directory};
+use crate::record::{
+    Derived, PARTIAL, StoreError, held, manifest, read_file, replace, reserve, sync_directory,
+};
 use crate::{Integrity, RECORD, REPORT};
 
 /// The record without its slices.
@@ -35,6 +37,8 @@ pub struct DuelStore {
     directory: PathBuf,
     /// What is computed from a finished record and stored beside it.
     derive: Option<fn(&DuelRecord) -> Vec<Derived>>,
+    /// So that nobody throws it away meanwhile.
+    _held: Option<File>,
 }
 
 impl DuelStore {
@@ -48,7 +52,8 @@ impl DuelStore {
         fs::create_dir_all(runs).map_err(|error| StoreError::io("create", runs, error))?;
         let (id, directory) = reserve(runs, started, "duel")?;
         record.id = id;
-        let store = DuelStore { runs: runs.to_owned(), directory, derive };
+        let _held = held(&directory);
+        let store = DuelStore { runs: runs.to_owned(), directory, derive, _held };
         store.append(record)?;
         sync_directory(runs)?;
         Ok(store)

@@ -239,10 +239,7 @@ fn note(front: &Front, asked: &Asked<'_>) -> Result<Answer, Failed> {
 }
 
 fn discard(front: &Front, asked: &Asked<'_>) -> Result<Answer, Failed> {
-    let directory = front.locate(asked.name)?;
-    if front.runs().is_written(&directory) {
-        return Err(Failed::new(StatusCode::CONFLICT, "this run is on", Some("stop it first")));
-    }
+    front.locate(asked.name)?;
     front.shelf.discard(&front.options.runs_dir, asked.name).map_err(troubled)?;
     Ok(answer::done())
 }

@@ -145,12 +145,6 @@ impl Runs {
         on.filter_map(|run| Some(run.entry.process?.id)).collect()
     }
 
-    /// Whether a run that is on may be writing into a directory, which must then stay.
-    pub(crate) fn is_written(&self, directory: &Path) -> bool {
-        let is_partial = directory.extension().is_some_and(|ending| ending == "partial");
-        self.on().is_some() && (is_partial || directory.join("series.json").exists())
-    }
-
     /// Starts a run, or lets it wait.
     ///
     /// # Errors

@@ -2,7 +2,7 @@
 //!
 //! Names are those of directories in the library and nothing else, and links are not moved.
 
-use std::fs;
+use std::fs::{self, File, TryLockError};
 use std::io;
 use std::os::fd::OwnedFd;
 use std::path::Path;
@@ -21,7 +21,7 @@ pub const TRASH: &str = ".trash";
 ///
 /// # Errors
 /// [`LibraryError::Name`] for an invalid name; [`LibraryError::Refused`] where nothing of that name is there, it is not a
-/// directory, or the trash holds one of its name; [`LibraryError::Io`].
+/// directory, it is being written, or the trash holds one of its name; [`LibraryError::Io`].
 pub fn discard(runs_dir: &Path, name: &str) -> Result<(), LibraryError> {
     let name = Library::confined(name)?;
     let runs = open_runs(runs_dir)?;
@@ -30,6 +30,8 @@ pub fn discard(runs_dir: &Path, name: &str) -> Result<(), LibraryError> {
         Err(error) => return Err(LibraryError::io("make", &runs_dir.join(TRASH), error.into())),
     }
     let trash = open_trash(runs_dir)?;
+    // Kept until it is moved, so that nobody begins to write it meanwhile.
+    let _lock = unwritten(&runs, name, runs_dir)?;
     moved(&runs, &trash, name, runs_dir, "the trash already holds a run of this name; empty it first")
 }
 
@@ -92,6 +94,22 @@ fn not_a_directory(path: &Path) -> LibraryError {
 fn open_runs(runs_dir: &Path) -> Result<OwnedFd, LibraryError> {
     rustix::fs::open(runs_dir, OFlags::DIRECTORY | OFlags::CLOEXEC, Mode::empty())
         .map_err(|error| LibraryError::io("open", runs_dir, error.into()))
+}
+
+/// A lock on a directory that no process writes: a process has one on the run, the duel or the series that it writes. `None`
+/// where there is nothing to lock.
+fn unwritten(runs: &OwnedFd, name: &str, runs_dir: &Path) -> Result<Option<File>, LibraryError> {
+    let flags = OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+    let Ok(directory) = rustix::fs::openat(runs, name, flags, Mode::empty()).map(File::from) else {
+        return Ok(None);
+    };
+    match directory.try_lock() {
+        Err(TryLockError::WouldBlock) => Err(LibraryError::Refused {
+            what: format!("{} is being written", runs_dir.join(name).display()),
+            hint: "wait until its run has ended, or stop it first",
+        }),
+        Ok(()) | Err(TryLockError::Error(_)) => Ok(Some(directory)),
+    }
 }
 
 /// Moves a directory and its notes between two others. Nothing is replaced, and no link is followed: renaming moves a link itself,
@@ -175,6 +193,31 @@ mod tests {
         discard(runs.path(), "b").unwrap();
         fs::remove_dir_all(at(TRASH)).unwrap();
         assert_eq!(list(runs.path()).unwrap(), Vec::<String>::new());
+    }
+
+    #[test]
+    fn what_is_being_written_stays_and_what_a_killed_run_left_goes() {
+        let runs = tempfile::tempdir().unwrap();
+        let mut record = crate::tests::record();
+        let store = crate::Store::create(runs.path(), crate::tests::started(), &mut record).unwrap();
+        let path = store.path().to_owned();
+        let name = path.file_name().unwrap().to_str().unwrap();
+        let is_refused =
+            || discard(runs.path(), name).is_err_and(|error| error.to_string().ends_with("is being written"));
+        assert!(is_refused());
+        drop(store);
+        let (reopened, _) = crate::Store::reopen(&path).unwrap();
+        assert!(is_refused());
+        drop(reopened);
+        discard(runs.path(), name).unwrap();
+        assert_eq!(list(runs.path()).unwrap(), [name]);
+
+        let mut duel = webstone_model::fixture::duel("", &[("old", 10_000), ("new", 10_240)], 1);
+        let store = crate::duel::DuelStore::create(runs.path(), crate::tests::started(), &mut duel, None);
+        let name = format!("{}.partial", duel.id);
+        assert!(discard(runs.path(), &name).is_err());
+        drop(store);
+        discard(runs.path(), &name).unwrap();
     }
 
     #[test]

@@ -47,8 +47,8 @@ use crate::plain_file::{self, Links};
 
 pub use append::{replace, sync_directory};
 pub use manifest::{Damage, Integrity};
-pub(crate) use write::reserve;
 pub use write::{Store, directory_name};
+pub(crate) use write::{held, reserve};
 
 /// The whole run, without what is too large for JSON.
 pub const RECORD: &str = "record.json";

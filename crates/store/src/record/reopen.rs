@@ -18,7 +18,7 @@ use super::append::AppendFile;
 use super::read::IntervalLine;
 use super::{
     HISTOGRAMS, INTERVALS, ITERATION_LINE_BYTES_MAX, ITERATIONS, PAGE_ROWS, PARTIAL, RECORD, Store,
-    StoreError, hlog, pages, read,
+    StoreError, held, hlog, pages, read,
 };
 use crate::plain_file::{self, Links};
 
@@ -69,6 +69,7 @@ impl Store {
             )?,
             iterations: log(ITERATIONS, &|_| true)?,
             stored: record.iterations.len(),
+            _held: held(&directory),
             directory,
         };
         if record.pages.source.is_none() {

@@ -1,11 +1,12 @@
 //! Writing a run's directory while the run lasts. The layout and its reasons are in the module above.
 
-use std::fs;
+use std::fs::{self, File};
 use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
+use rustix::fs::{Mode, OFlags};
 use serde::Serialize;
 use webstone_measure::metrics::Second;
 use webstone_measure::rate::RateProfile;
@@ -38,6 +39,8 @@ pub struct Store {
     pub(super) iterations: AppendFile,
     /// Iterations stored so far.
     pub(super) stored: usize,
+    /// So that nobody throws it away meanwhile.
+    pub(super) _held: Option<File>,
 }
 
 /// A line of `intervals.ndjson`.
@@ -71,6 +74,7 @@ impl Store {
                 iterations: log(ITERATIONS)?,
                 directory: directory.clone(),
                 stored: 0,
+                _held: held(&directory),
             };
             let head = hlog::header(clock::since_epoch(started), &clock::rfc3339(started));
             store.histograms.append(head.as_bytes())?;
@@ -259,6 +263,14 @@ pub(crate) fn reserve(runs: &Path, started: SystemTime, name: &str) -> Result<(S
     }
     let crowded = io::Error::new(io::ErrorKind::AlreadyExists, "too many runs of this name in one second");
     Err(StoreError::io("create", &runs.join(stem), crowded))
+}
+
+/// Marks a directory as being written for as long as the file is open; `None` where the file system has no locks.
+pub(crate) fn held(directory: &Path) -> Option<File> {
+    let flags = OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+    let directory = File::from(rustix::fs::open(directory, flags, Mode::empty()).ok()?);
+    directory.try_lock_shared().ok()?;
+    Some(directory)
 }
 
 /// A run's name as its directory has it, after the time when it began: letters, digits, dots, hyphens and underscores.
