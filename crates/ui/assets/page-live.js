@@ -29,9 +29,10 @@ const rate_of = (value) => (value === null || value === undefined ? "–" : shor
 /** What is on; the only one at once. @param {import("./view.js").View} view */
 export async function live(view) {
   view.head("Live", "Runs that are on, and the last that ended.");
-  const { live: runs, queued } = await view.get("/api/live");
+  const { live: runs, queued, unstarted = [] } = await view.get("/api/live");
   const on = runs.filter((/** @type {any} */ one) => !OVER.includes(one.state));
-  if (on.length === 1 && !queued.length && !view.query.has("all")) return view.go(named("/live/", on[0].id), true);
+  if (on.length === 1 && !queued.length && !unstarted.length && !view.query.has("all"))
+    return view.go(named("/live/", on[0].id), true);
   const of = (/** @type {any} */ one) =>
     row([
       link(named("/live/", one.id), one.name || one.id),
@@ -69,6 +70,18 @@ export async function live(view) {
   draw(queued);
   put(
     view.body,
+    unstarted.length > 0 &&
+      notice(
+        "invalid",
+        "Not started when their turn came",
+        el(
+          "ul",
+          {},
+          ...unstarted.map((/** @type {any} */ one) =>
+            el("li", {}, `${one.name || one.command}: `, ...prose(one.error)),
+          ),
+        ),
+      ),
     runs.length
       ? table("Runs", [{ text: "Run", class: "left" }, "Command", "State", "Started", "Where"], runs.map(of), {
           class: "words rows",

@@ -112,7 +112,8 @@ fn start(order: &Order, program: &Path, runs_dir: &Path) -> Answer {
     run.stdout(output.try_clone()?).stderr(output).process_group(0);
     let words = std::iter::once(program.as_os_str()).chain(run.get_args());
     entry.command_line = words.map(|word| word.to_string_lossy().into_owned()).collect();
-    let mut child = run.spawn()?;
+    // Without its process it would look like a run that is on.
+    let mut child = run.spawn().inspect_err(|_| place.remove())?;
     entry.process = Process::of(child.id()).ok();
     place.write(&entry)?;
     let watched = place.clone();
@@ -192,5 +193,9 @@ mod tests {
         let launcher = Launcher::start("/nonexistent".into(), directory.path().join("runs")).unwrap();
         let order = Order { command: "run".into(), name: "a".into(), what: What::Testbed(String::new()) };
         assert_eq!(launcher.launch(order).unwrap_err().kind(), io::ErrorKind::NotFound);
+        assert!(
+            crate::registry::places(&directory.path().join("runs")).is_empty(),
+            "nothing looks as if it ran"
+        );
     }
 }

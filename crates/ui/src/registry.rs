@@ -126,6 +126,11 @@ impl Place {
         self.replace(WATCHED_BY, &pages)
     }
 
+    /// Removes it: nothing was started.
+    pub(crate) fn remove(&self) {
+        let _ = fs::remove_dir_all(&self.directory);
+    }
+
     /// Where it prints.
     pub(crate) fn output(&self) -> PathBuf {
         self.directory.join("output.txt")

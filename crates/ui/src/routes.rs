@@ -293,7 +293,8 @@ fn status(front: &Front) -> Answer {
 
 fn running(front: &Front) -> Answer {
     let runs = front.runs();
-    answer::value(StatusCode::OK, &json!({ "live": runs.briefs(), "queued": runs.queue() }))
+    let found = json!({ "live": runs.briefs(), "queued": runs.queue(), "unstarted": runs.unstarted() });
+    answer::value(StatusCode::OK, &found)
 }
 
 fn library(front: &Front, asked: &Asked<'_>) -> Result<Answer, Failed> {

@@ -21,6 +21,9 @@ const LOST_AFTER: Duration = Duration::from_secs(5);
 /// Bytes of a run's messages that are read for its error.
 const OUTPUT_TAIL: u64 = 16 << 10;
 
+/// Most runs that were not started that are kept.
+const UNSTARTED_MAX: usize = 5;
+
 /// A run in a line.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub(crate) struct Brief {
@@ -40,6 +43,14 @@ pub(crate) struct Queued {
     name: String,
     #[serde(skip)]
     order: Order,
+}
+
+/// A run of the queue that was not started when its turn came.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub(crate) struct Unstarted {
+    command: String,
+    name: String,
+    error: String,
 }
 
 #[derive(Debug)]
@@ -67,6 +78,8 @@ pub(crate) struct Runs {
     watched: BTreeMap<String, Watched>,
     queue: VecDeque<Queued>,
     queued_ever: u64,
+    /// The last few, the newest last: nobody waits for the answer, so a page shows them.
+    unstarted: VecDeque<Unstarted>,
 }
 
 /// The outcome of a request to start a run.
@@ -84,7 +97,14 @@ impl Runs {
     /// Of a directory of runs.
     pub(crate) fn of(runs_dir: PathBuf, launcher: Launcher) -> Runs {
         registry::tidy(&runs_dir);
-        Runs { runs_dir, launcher, watched: BTreeMap::new(), queue: VecDeque::new(), queued_ever: 0 }
+        Runs {
+            runs_dir,
+            launcher,
+            watched: BTreeMap::new(),
+            queue: VecDeque::new(),
+            queued_ever: 0,
+            unstarted: VecDeque::new(),
+        }
     }
 
     /// Finds new runs, and reads what those that are on have reported since. Starts the next of the queue where none is on.
@@ -121,6 +141,11 @@ impl Runs {
             && let Err(error) = self.launch(next.order.clone())
         {
             tracing::warn!(%error, name = next.name, "a run of the queue was not started");
+            let Queued { command, name, .. } = next;
+            self.unstarted.push_back(Unstarted { command, name, error: error.to_string() });
+            if self.unstarted.len() > UNSTARTED_MAX {
+                self.unstarted.pop_front();
+            }
         }
     }
 
@@ -132,6 +157,11 @@ impl Runs {
     /// Those that wait.
     pub(crate) fn queue(&self) -> Vec<Queued> {
         self.queue.iter().cloned().collect()
+    }
+
+    /// Those whose turn came and that were not started.
+    pub(crate) fn unstarted(&self) -> Vec<Unstarted> {
+        self.unstarted.iter().cloned().collect()
     }
 
     /// The run that is on.
@@ -380,5 +410,33 @@ impl Watched {
         let told = message.map(|at| lines[at].trim_start_matches("error: ").to_owned());
         let last = || lines.iter().rfind(|line| !line.trim().is_empty()).map(|line| (*line).to_owned());
         (told.or_else(last), hint.map(|at| lines[at].trim_start_matches("hint: ").to_owned()))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::launch::What;
+
+    #[test]
+    fn a_run_of_the_queue_that_cannot_be_started_is_told() {
+        let directory = tempfile::tempdir().unwrap();
+        let runs_dir = directory.path().to_owned();
+        let launcher = Launcher::start("/nonexistent".into(), runs_dir.clone()).unwrap();
+        let mut runs = Runs::of(runs_dir, launcher);
+        for id in 0..UNSTARTED_MAX as u64 + 2 {
+            let (command, name) = ("run".to_owned(), format!("night {id}"));
+            let what = What::Testbed(String::new());
+            let order = Order { command: command.clone(), name: name.clone(), what };
+            runs.queue.push_back(Queued { id, command, name, order });
+            runs.refresh();
+        }
+        assert_eq!(runs.queue(), []);
+        let told = runs.unstarted();
+        let last = told.last().unwrap();
+        assert_eq!(
+            (told.len(), last.name.as_str(), last.error.is_empty()),
+            (UNSTARTED_MAX, "night 6", false)
+        );
     }
 }

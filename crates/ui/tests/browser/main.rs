@@ -42,6 +42,7 @@ const PAGES: &[(&str, &[&str], &str, &str)] = &[
     ("new-down", &["down"], "/new", "main [role=alert]"),
     ("live", &[], "/live", "main tbody tr"),
     ("live-empty", &["empty"], "/live", "main .empty"),
+    ("live-unstarted", &["unstarted"], "/live", "main .verdict.invalid li"),
     ("live-running", &[], "/live/on", "main tbody tr"),
     ("live-preparing", &[], "/live/preparing", ".now .phase:not(:empty)"),
     ("live-warming", &[], "/live/warming", ".now .phase:not(:empty)"),
