@@ -33,8 +33,8 @@ export function span(seconds) {
   const s = Math.max(0, Math.round(seconds));
   if (s < 60) return s + " s";
   if (s < 3600) return Math.floor(s / 60) + " min" + (s < 600 && s % 60 ? ` ${s % 60} s` : "");
-  const minutes = Math.round((s % 3600) / 60);
-  return Math.floor(s / 3600) + " h" + (minutes ? ` ${minutes} min` : "");
+  const minutes = Math.round(s / 60);
+  return Math.floor(minutes / 60) + " h" + (minutes % 60 ? ` ${minutes % 60} min` : "");
 }
 
 /** A span in one unit, for columns. @param {number | null | undefined} seconds */

@@ -140,7 +140,7 @@ pub(crate) fn differences(record: &DuelRecord) -> Vec<Note> {
     };
     let mut told: Vec<String> = record.differences.iter().take(DIFFERENCES_MAX).map(told).collect();
     let more = record.differences.len().saturating_sub(DIFFERENCES_MAX);
-    told.extend((more > 0).then(|| format!("and {more} more answers")));
+    told.extend((more > 0).then(|| format!("and {}", counted(more as u64, "more answer", "more answers"))));
     if !told.is_empty() {
         told.push("who answers otherwise does other work: read the figures with that in mind".to_owned());
     }

@@ -80,6 +80,7 @@ fn pages(out: &mut String, record: &RunRecord, rows: &[PageRow], held: u64) -> s
     }
     match held - (rows.len() as u64).min(held) {
         0 => Ok(()),
+        1 => writeln!(out, "and 1 more page with fewer hits"),
         more => writeln!(out, "and {more} more pages with fewer hits"),
     }
 }

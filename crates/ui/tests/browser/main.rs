@@ -409,6 +409,8 @@ fn figures_are_told_as_what_they_are() {
         for (const [label, at] of [['5', 1], ['5', 2], ['5', 1], ['9', 2]]) add_point(levels, 1, label, [at]); \
         return levels.map(one => one.points.length); })";
     scene.expect("points", levels, &json!([2, 1, 1]), "points of each level");
+    let spans = "import('/assets/format.js').then(({ span }) => [3599, 3600, 5400, 7199].map(span))";
+    scene.expect("spans", spans, &json!(["59 min", "1 h", "1 h 30 min", "2 h"]), "spans of time");
     scene.complaints("figures");
     scene.finish();
 }

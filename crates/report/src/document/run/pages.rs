@@ -8,7 +8,7 @@ use webstone_model::record::RunRecord;
 use crate::classic;
 use crate::document::Tone;
 use crate::document::table::{Room, Sheet, Table};
-use crate::numbers::{Scale, count, in_seconds};
+use crate::numbers::{Scale, count, counted, in_seconds};
 use crate::summary::quotient;
 
 pub(crate) fn sheet(record: &RunRecord, pages_max: usize) -> Option<Sheet> {
@@ -24,9 +24,9 @@ pub(crate) fn sheet(record: &RunRecord, pages_max: usize) -> Option<Sheet> {
         let shown: u64 = order.iter().map(|index| totals[*index].hits).sum();
         let all: u64 = totals.iter().map(|page| page.hits).sum();
         let text = format!(
-            "{} and {} more pages with {} of {} hits; all of them are in the CSV table of pages",
+            "{} and {} with {} of {} hits; all of them are in the CSV table of pages",
             "…",
-            count((totals.len() - order.len()) as u64),
+            counted((totals.len() - order.len()) as u64, "more page", "more pages"),
             count(all - shown),
             count(all)
         );

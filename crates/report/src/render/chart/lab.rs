@@ -4,6 +4,7 @@
 use std::fmt::Write as _;
 
 use super::{WIDTH, open, text};
+use crate::numbers::counted;
 
 const BOX_WIDTH: f64 = 128.0;
 const LINE: f64 = 13.0;
@@ -43,7 +44,8 @@ pub(crate) fn lab(id: &str, title: &str, description: &str, clients: &[Host], se
         top += height_of(host) + GAP;
     }
     if more > 0 {
-        text(&mut svg, "lab", 1.0, top + LINE - 4.0, "start", &format!("and {more} more hosts"));
+        let more = format!("and {}", counted(more as u64, "more host", "more hosts"));
+        text(&mut svg, "lab", 1.0, top + LINE - 4.0, "start", &more);
     }
     let _ = write!(svg, "<path class=\"axis\" d=\"M{middle:.1} {first:.1}V{last:.1}\"/>");
     let right = WIDTH - BOX_WIDTH - 1.0;
@@ -97,5 +99,7 @@ mod tests {
             "{svg}"
         );
         assert!(svg.contains("Example CPU 9000, 3…"), "{svg}");
+        let svg = lab("lab", "Lab", "Hosts", &clients[1..], &host("web1"));
+        assert!(svg.contains("and 1 more host<"), "{svg}");
     }
 }

@@ -7,7 +7,7 @@ use webstone_measure::metrics::Histogram;
 use webstone_measure::units::NANOS_PER_SECOND;
 
 use crate::chart::{Axis, Line, Point, STYLES};
-use crate::numbers::{Scale, count, seconds_round, spread};
+use crate::numbers::{Scale, counted, seconds_round, spread};
 use crate::summary::{self, Level};
 
 use super::figure::{Figure, places, values};
@@ -27,9 +27,9 @@ pub(super) fn draw(html: &mut Html, runs: &[Run<'_>]) {
             let caption = match only.levels.len() - chosen.len() {
                 0 => String::new(),
                 more => format!(
-                    "{} levels, evenly chosen; {} more are in the table of times.",
+                    "{} levels, evenly chosen; {} in the table of times.",
                     chosen.len(),
-                    count(more as u64)
+                    counted(more as u64, "more is", "more are")
                 ),
             };
             let levels = chosen.iter().map(|index| &only.levels[*index]).enumerate();

@@ -13,7 +13,7 @@ use crate::document::table::Sheet;
 use crate::history::{
     Apart, CAUTION, Comparison, Published, Quantity, beside_table, not_compared, printed_table,
 };
-use crate::numbers::{round, seconds_round};
+use crate::numbers::{counted, round, seconds_round};
 use crate::summary::{self, Level};
 
 /// What there is to draw over clients.
@@ -152,7 +152,10 @@ fn chart(
     let left_out = all.len() - lines.len();
     let caption = match left_out {
         0 => String::new(),
-        _ => format!("{left_out} more results are in the tables; --only chooses which are drawn."),
+        left_out => format!(
+            "{} in the tables; --only chooses which are drawn.",
+            counted(left_out as u64, "more result is", "more results are")
+        ),
     };
     let (id, x) = (format!("chart-{}", figure.key), Axis::counts("clients", 1.0, &places));
     Chart { caption, ..Chart::new(id, figures::title(figure), ("clients", x), y, scale, lines) }.draw(html);

@@ -4,7 +4,7 @@ use std::borrow::Cow;
 
 use webstone_measure::metrics::PageTotals;
 
-use crate::numbers::{Scale, count};
+use crate::numbers::{Scale, count, counted};
 use crate::text::pages::{connect_mean, name, response_mean, shown};
 
 use super::figure::BarFigure;
@@ -36,19 +36,22 @@ fn draw_each(html: &mut Html, runs: &[Run<'_>], totals: &[Cow<'_, [PageTotals]>]
         if order.len() < totals.len() {
             let all: u64 = totals.iter().map(|page| page.hits).sum();
             let drawn: u64 = order.iter().map(|index| totals[*index].hits).sum();
+            let left_out = (totals.len() - order.len()) as u64;
             note.push_str(&format!(
-                " The {} pages with the most hits; {} more, with {} of {} hits, are left out.",
+                " The {} pages with the most hits; {} more, with {} of {} hits, {} left out.",
                 count(order.len() as u64),
-                count((totals.len() - order.len()) as u64),
+                count(left_out),
                 count(all - drawn),
-                count(all)
+                count(all),
+                if left_out == 1 { "is" } else { "are" }
             ));
         }
         html.element("p class=\"note\"", &note);
         html.charts(|html| of_record(html, run, number, totals, &order));
     }
     if runs.len() > RECORDS_MAX && totals.iter().any(|totals| shown(totals, pages_max).len() > 1) {
-        let text = format!("The pages of {} more records are in their tables.", runs.len() - RECORDS_MAX);
+        let more = counted((runs.len() - RECORDS_MAX) as u64, "more record", "more records");
+        let text = format!("The pages of {more} are in the tables.");
         html.element("p class=\"note\"", &text);
     }
 }
