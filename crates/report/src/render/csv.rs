@@ -110,8 +110,15 @@ impl Row {
     }
 
     pub(crate) fn write(&self, writer: &mut ::csv::Writer<impl io::Write>) -> Result<(), ::csv::Error> {
-        writer.write_record(self.cells.iter().map(|cell| shown(&cell.to_string()).into_owned()))
+        writer.write_record(self.cells.iter().map(|cell| plain(&cell.to_string())))
     }
+}
+
+/// A cell as a file has it: nothing hidden, and an apostrophe before what a spreadsheet would take for a formula. Names come from
+/// records of strangers.
+pub(crate) fn plain(cell: &str) -> String {
+    let is_formula = cell.starts_with(['=', '+', '-', '@', '\t', '\r']) && cell.parse::<f64>().is_err();
+    format!("{}{}", if is_formula { "'" } else { "" }, shown(cell))
 }
 
 fn levels(judged: &Judged<'_>, writer: &mut Writer<'_>) -> Result<(), ::csv::Error> {
@@ -330,4 +337,31 @@ pub(crate) fn server_host_row(record: &RunRecord, run: &IterationRecord, row: Op
 
 fn mean_s(sum_ns: u64, count: u64) -> Option<f64> {
     (count > 0).then(|| in_seconds(sum_ns) / count as f64)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn no_text_is_a_formula_and_numbers_are_numbers() {
+        for (cell, written) in [
+            ("=HYPERLINK(\"http://a\")", "'=HYPERLINK(\"http://a\")"),
+            ("@a", "'@a"),
+            ("+a", "'+a"),
+            ("-1+2", "'-1+2"),
+            ("\t=1", "' =1"),
+            ("-1.5", "-1.5"),
+            ("1e-9", "1e-9"),
+            ("a=b", "a=b"),
+            ("", ""),
+        ] {
+            assert_eq!(plain(cell), written);
+        }
+        let (mut row, mut file) = (Row::default(), Vec::new());
+        row.named("host", "=1");
+        row.named("change", -2.5);
+        row.write(&mut ::csv::Writer::from_writer(&mut file)).unwrap();
+        assert_eq!(file, b"'=1,-2.5\n");
+    }
 }

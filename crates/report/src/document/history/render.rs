@@ -1,10 +1,10 @@
 //! Published results, alone or with runs beside them, as text, Markdown, CSV and JSON; the page is `crate::html`'s.
 
 use serde::Serialize;
-use webstone_measure::shown::shown;
 use webstone_model::record::RunRecord;
 
 use super::{Apart, Comparison, Published, Quantity, Row, apart, beside};
+use crate::csv::plain;
 use crate::document::table::{Room, Table};
 use crate::document::{Block, Document, Tone};
 use crate::numbers::{Scale, count};
@@ -281,7 +281,7 @@ fn csv(
                 figure.run.to_string(),
                 figure.ratio.map(|ratio| ratio.to_string()).unwrap_or_default(),
             ]);
-            writer.write_record(cells.iter().map(|cell| shown(cell).into_owned()))?;
+            writer.write_record(cells.iter().map(|cell| plain(cell)))?;
         }
     }
     Ok(writer.into_inner().map_err(|error| ::csv::Error::from(error.into_error()))?)
