@@ -62,9 +62,9 @@ pub fn of(record: &RunRecord) -> Verdict {
     let (reasons, doubts) = reasons::reasons(record);
     let mut unmet_rules = rules(record);
     unmet_rules.retain(|rule| rule.standing != RuleStanding::Met);
-    let (limit, level_limits) = limit::limits(record);
     let best = if unmet_rules.is_empty() { Standing::Valid } else { Standing::Sound };
     let levels = levels::judged(record, &reasons, &doubts, best);
+    let (limit, level_limits) = limit::limits(record, &levels);
     let standing = levels::together(&levels, &reasons, best);
     Verdict { standing, levels, reasons, doubts, unmet_rules, limit, level_limits }
 }

@@ -19,7 +19,7 @@ mod waiting;
 use super::bounds::{LINK_PERCENT_MAX, SERVER_CPU_PERCENT_MAX, STOLEN_PERCENT_MAX, WORKER_CPU_PERCENT_MAX};
 use super::disturbance::{Loss, LossKind, losses};
 use super::server_hosts;
-use super::{LevelLimit, Limit, LimitingResource};
+use super::{LevelLimit, LevelVerdict, Limit, LimitingResource};
 use crate::calibration;
 use generator::Generator;
 pub use network::link_percent;
@@ -37,11 +37,14 @@ const QUOTA_PERCENT_MAX: f64 = 5.0;
 /// work in turn, so that what one leaves free is the other's time; below half, most of an answer's time was spent on neither.
 const IDLE_PERCENT_MAX: f64 = 50.0;
 
-/// What limited the run, at its peak, and each level.
-pub(super) fn limits(record: &RunRecord) -> (Limit, Vec<LevelLimit>) {
+/// What limited the run, at its peak, and each level. What each level is worth decides which may be the peak, as in reports.
+pub(super) fn limits(record: &RunRecord, judged: &[LevelVerdict]) -> (Limit, Vec<LevelLimit>) {
     let levels = record.levels();
     let rates: Vec<f64> = levels.iter().map(|(_, runs)| rate(runs)).collect();
-    let peak = (0..levels.len()).max_by(|a, b| rates[*a].total_cmp(&rates[*b]));
+    let by_rate = |a: &usize, b: &usize| rates[*a].total_cmp(&rates[*b]);
+    let counts = |place: &usize| judged[*place].standing.is_conclusive() && rates[*place] > 0.0;
+    let peak = (0..levels.len()).filter(counts).max_by(by_rate);
+    let peak = peak.or_else(|| (0..levels.len()).max_by(by_rate));
     let limits: Vec<LevelLimit> = levels
         .iter()
         .enumerate()
