@@ -53,7 +53,8 @@ fn listed(row: &LibraryRow, library: &Library) -> Listed {
         RowKind::Series => {
             let first: Vec<&str> = row.planned.iter().take(3).map(String::as_str).collect();
             let more = if row.planned.len() > first.len() { " …" } else { "" };
-            format!("{} cells: {}{more}", row.planned.len(), first.join(", "))
+            let cells = if row.planned.len() == 1 { "cell" } else { "cells" };
+            format!("{} {cells}: {}{more}", row.planned.len(), first.join(", "))
         }
         RowKind::Duel => row.duellists(),
         RowKind::Run if row.embedded => row.workload.clone(),

@@ -134,7 +134,11 @@ pub(super) fn plan(spec: &RunSpec) -> Result<Exit, Failure> {
         .as_ref()
         .map_or_else(|| format!("{} clients", load.clients), |rates| format!("{rates} arrivals/s"));
     let hosts: usize = spec.generators.iter().map(GeneratorHost::count).sum();
-    let by = if hosts > 0 { format!(", from {} hosts", hosts) } else { String::new() };
+    let by = match hosts {
+        0 => String::new(),
+        1 => ", from 1 host".to_owned(),
+        hosts => format!(", from {hosts} hosts"),
+    };
     let target = spec.target.first().map_or_else(|| spec.server.software.name(), String::as_str);
     let one = load.warmup.0.saturating_add(load.duration.0);
     let all =
