@@ -255,7 +255,7 @@ impl Drop for Agent {
 
 fn plan(spec: &Value) -> Value {
     let workload = json!({ "name": "w", "pages": [{ "weight": 1, "files": [{ "url": "/" }] }] });
-    json!({ "spec": spec, "workload": workload, "server": null, "files": {} })
+    json!({ "spec": spec, "workload": workload, "server": null, "files": {}, "again": false })
 }
 
 #[test]
