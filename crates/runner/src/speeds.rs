@@ -1,9 +1,9 @@
-//! What is known of this machine's speed: how long the fixed work took at its best on each CPU of a server, in the last windows. One file
-//! beside the calibration of the load generator; without it nothing but a bound is missing. `webstone_judge::verdict` says what it is
-//! good for.
+//! How fast this machine's CPUs were in earlier runs: the time of the fixed work at its best, in the last windows of each. It is one file
+//! beside the calibration of the load generator. `webstone_judge::verdict` bounds figures by it.
 
 use std::collections::BTreeMap;
-use std::fs;
+use std::error::Error;
+use std::fs::{self, File};
 use std::io;
 use std::path::Path;
 
@@ -60,7 +60,7 @@ impl Machine {
 }
 
 impl Speeds {
-    /// What is stored; nothing where there is none, or where the file holds something else.
+    /// What is stored; empty if there is no file, or one that cannot be read.
     fn read(path: &Path) -> Speeds {
         let bytes = match plain_file::read(path, Links::Followed, FILE_BYTES_MAX) {
             Ok(bytes) => bytes,
@@ -74,19 +74,6 @@ impl Speeds {
             warn!(path = %path.display(), %error, "the speeds of earlier runs are begun anew");
             Speeds::default()
         })
-    }
-
-    fn write(&self, path: &Path) -> io::Result<()> {
-        if let Some(directory) = path.parent() {
-            fs::create_dir_all(directory)?;
-        }
-        // Another run may write at the same time: one of them is kept, and whole.
-        let partial = path.with_extension(format!("{}.partial", std::process::id()));
-        let stored = fs::write(&partial, serde_json::to_vec(self)?).and_then(|()| fs::rename(&partial, path));
-        if stored.is_err() {
-            let _ = fs::remove_file(&partial);
-        }
-        stored
     }
 }
 
@@ -109,12 +96,22 @@ pub(crate) fn earlier(
     known.into_iter().flat_map(|machine| machine.cpus).filter_map(of).collect()
 }
 
-/// Adds the windows of a run. That it cannot is no error of the run.
+/// Adds the windows of a run. A failure is only logged: the run itself is stored elsewhere.
 pub(crate) fn remember(path: Option<&Path>, record: &RunRecord) {
     let new = verdict::speeds(record, |watch| watch.work_ns_best);
     let Some(path) = path.filter(|_| !new.is_empty()) else { return };
+    if let Err(error) = add(path, Machine::of(&record.environment, &record.tool), new) {
+        warn!(path = %path.display(), %error, "the speed of this run's CPUs cannot be stored");
+    }
+}
+
+fn add(path: &Path, this: Machine, new: BTreeMap<u32, Vec<u64>>) -> Result<(), Box<dyn Error>> {
+    let directory = path.parent().unwrap_or(Path::new("."));
+    fs::create_dir_all(directory)?;
+    // Runs may end at the same moment. Those that find it locked leave nothing, rather than wait for a process that may be stopped.
+    let lock = File::open(directory)?;
+    lock.try_lock()?;
     let mut speeds = Speeds::read(path);
-    let this = Machine::of(&record.environment, &record.tool);
     let known = speeds.machines.iter().position(|machine| machine.is_same(&this));
     let mut machine = known.map_or(this, |place| speeds.machines.remove(place));
     for (cpu, windows) in new {
@@ -124,9 +121,7 @@ pub(crate) fn remember(path: Option<&Path>, record: &RunRecord) {
     }
     speeds.machines.push(machine);
     speeds.machines.drain(..speeds.machines.len().saturating_sub(MACHINES_MAX));
-    if let Err(error) = speeds.write(path) {
-        warn!(path = %path.display(), %error, "the speed of this run's CPUs cannot be stored");
-    }
+    Ok(webstone_store::replace(path, &serde_json::to_vec(&speeds)?)?)
 }
 
 #[cfg(test)]
@@ -166,7 +161,12 @@ mod tests {
             remember(Some(&path), &record);
             assert_eq!(earlier(Some(&path), &record.environment, &record.tool).len(), 1);
         }
-        // Nowhere to write to.
+        // While another run has it locked, and where nothing can be written.
+        let lock = File::open(directory.path()).unwrap();
+        lock.lock().unwrap();
+        let before = fs::read(&path).unwrap();
+        remember(Some(&path), &timed("box", &[5_000]));
+        assert_eq!(fs::read(&path).unwrap(), before);
         remember(Some(Path::new("/dev/null/cpu-speed.json")), &timed("box", &[5_000]));
     }
 }
