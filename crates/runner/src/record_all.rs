@@ -287,6 +287,19 @@ mod tests {
         assert_eq!(lines[3], "20\t2\t4\t0\t0\t7\t-\t-\t-\t-\t8\t0\t0\t0\trefused\t0\t-");
     }
 
+    #[test]
+    fn a_host_that_begins_again_continues_its_file_after_the_last_whole_line() {
+        let tail = "20\t2\t3\t1";
+        let (_directory, path, _) = cut_off(tail);
+        let before = std::fs::read_to_string(&path).unwrap();
+        let mut record = RecordAll::append(&path).unwrap();
+        record.write_batch(Step { iteration: 3, ..STEP }, &transactions()).unwrap();
+        record.writer.flush().unwrap();
+        let text = std::fs::read_to_string(&path).unwrap();
+        let added = text.strip_prefix(before.strip_suffix(tail).unwrap()).expect("whole lines are kept");
+        assert_eq!(added.lines().filter(|line| line.starts_with("20\t3\t")).count(), 2, "{added}");
+    }
+
     /// A file of iterations 1 and 2 of a level, the second of which is not in the record.
     fn cut_off(tail: &str) -> (tempfile::TempDir, PathBuf, String) {
         let directory = tempfile::tempdir().unwrap();

@@ -46,6 +46,7 @@ mod server;
 mod server_hosts;
 mod server_tls;
 mod slices;
+mod slow_machine;
 mod source_ports;
 mod specification;
 mod stored_duels;

@@ -231,9 +231,7 @@ fn alike(sides: &[contestants::Ready], sites: &[RunSite]) -> Result<(), RunError
 
 /// The load generator is one for all contestants: it keeps to the CPUs that none of them needs, nor its origin.
 fn one_generator(briefs: &mut [RunBrief], sites: &mut [RunSite]) {
-    let [first, others @ ..] = sites else { return };
-    let for_all = |cpu: &u32| others.iter().all(|site| site.placement.workers_cpus.contains(cpu));
-    let common: Vec<u32> = first.placement.workers_cpus.iter().copied().filter(for_all).collect();
+    let common = in_all(&sites.iter().map(|site| &*site.placement.workers_cpus).collect::<Vec<_>>());
     // On a machine of few CPUs, each contestant's placement has said what it means that they are shared.
     if common.is_empty() {
         return;
@@ -246,6 +244,12 @@ fn one_generator(briefs: &mut [RunBrief], sites: &mut [RunSite]) {
         brief.effective.generator.workers = site.placement.workers;
         brief.effective.generator.cpus = cpu_list(&common);
     }
+}
+
+/// What all of these lists have, in the order of the first.
+fn in_all(lists: &[&[u32]]) -> Vec<u32> {
+    let [first, others @ ..] = lists else { return Vec::new() };
+    first.iter().copied().filter(|cpu| others.iter().all(|list| list.contains(cpu))).collect()
 }
 
 /// Whether the load generator may use its CPUs all the time: no contestant on this host needs them, nor the CPU time of a quota.
@@ -320,5 +324,18 @@ fn begun(
             .collect(),
         environment: environment::gather(&Root::default(), subject),
         ..DuelRecord::default()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_generator_keeps_to_cpus_that_no_contestant_needs() {
+        // nginx alone, and nginx in front of an origin on CPUs 5 to 7.
+        assert_eq!(in_all(&[&[2, 3, 4, 5, 6, 7], &[2, 3, 4]]), [2, 3, 4]);
+        assert_eq!(in_all(&[&[1], &[1], &[1]]), [1]);
+        assert_eq!(in_all(&[&[0], &[1]]), [0; 0]);
     }
 }

@@ -363,6 +363,19 @@ mod tests {
     }
 
     #[test]
+    fn a_load_that_other_hosts_make_needs_nothing_of_this_one() {
+        let mut elsewhere = load(40_000, ConnectionPolicy::KeepAlive);
+        assert_eq!(found(&elsewhere, LINUX).len(), 2, "open files and ports");
+        elsewhere.is_made_elsewhere();
+        assert_eq!(found(&elsewhere, LINUX), []);
+        // The embedded server has the other ends of the connections.
+        let mut ours = Load { embedded_backlog: Some(4096), ..load(40_000, ConnectionPolicy::KeepAlive) };
+        ours.is_made_elsewhere();
+        let resources: Vec<Resource> = found(&ours, LINUX).into_iter().map(|it| it.0).collect();
+        assert!(resources.contains(&Resource::Descriptors) && !resources.contains(&Resource::Ports));
+    }
+
+    #[test]
     fn descriptors_are_counted_to_the_last_one() {
         use ConnectionPolicy::{KeepAlive, PerRequest};
         // 64 fixed and 8 for the worker.
