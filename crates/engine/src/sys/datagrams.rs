@@ -154,8 +154,8 @@ impl Inbox {
             message.msg_hdr.msg_control = control.as_mut_ptr().cast();
             message.msg_hdr.msg_controllen = size_of::<Control>() as _;
         }
-        // SAFETY: the descriptor is open; each of `most` messages points to one part, which is a slot of `bytes`, and to a control of its own, each
-        // with its length; all exist, and are borrowed nowhere else, until the call returns.
+        // SAFETY: the descriptor is open; each of the first `most` messages points to one part, which is a slot of `bytes`, and to a
+        // control of its own, each with its length; all exist, and are borrowed nowhere else, until the call returns.
         let count = unsafe {
             libc::recvmmsg(
                 descriptor.as_raw_fd(),

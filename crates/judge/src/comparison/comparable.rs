@@ -47,8 +47,8 @@ pub struct Difference {
 /// processors behave differently in a second and in ten minutes, hardly in ten and in twelve.
 const CLASS_FACTOR: f64 = 2.0;
 
-/// By how much a CPU has to be slower in one of two runs, in percent, to be noted: half of that moves no figure by more than runs do that
-/// follow each other.
+/// By how much a CPU has to be slower in one of two runs, in percent, to be noted. Rates fall by up to twice that, as much as they
+/// differ from run to run.
 const SLOWER_PERCENT: f64 = 3.0;
 
 /// Facts of the machine that forbid a comparison, by their names in `environment.json`.
@@ -182,7 +182,7 @@ impl Found {
         self.speeds(a, b);
     }
 
-    /// CPUs of the server that did more in their time in one of both, on the same machine: no setting shows it.
+    /// CPUs of the server that were slower in one of the two runs on the same machine, which no setting shows.
     fn speeds(&mut self, a: &RunRecord, b: &RunRecord) {
         let machine = |record: &RunRecord| {
             let facts = ["hostname", "cpu.model"].map(|name| record.environment.get(name).cloned());

@@ -1,8 +1,8 @@
-//! CPUs of the server that did less in their time than in earlier runs on the same machine.
+//! CPUs of the server that were slower than in earlier runs on the same machine.
 //!
-//! The speed of a virtual machine drifts over minutes with the load of its neighbours, which windows of one run do not show: all of them are
-//! slow alike. So a run knows how fast each CPU was in earlier ones ([`EarlierSpeed`]), and says how much faster the machine may be. What
-//! is measured side by side is slow alike, too: comparisons and ranks do not use it, and no window is void for it.
+//! A virtual machine is slow for minutes while its neighbours are busy. The windows of one run do not show it, because all of them are slow
+//! alike. So the record has the speed of each CPU in earlier runs ([`EarlierSpeed`]), and the verdict says how much higher the figures may
+//! be. Comparisons and ranks do not use it, since what they set side by side was slow alike; and it makes no window void.
 
 use std::collections::BTreeMap;
 
@@ -27,7 +27,7 @@ impl Drift {
     }
 }
 
-/// A short window has too few pieces of work, and a server that agents watch runs on other machines.
+/// Not a short window, which has too few pieces of work, nor a server that agents watch on other machines.
 fn is_judged(record: &RunRecord, run: &IterationRecord) -> bool {
     record.target.agents.is_empty() && run.measured.window_ns >= SHORT_WINDOW_NS
 }
@@ -59,8 +59,8 @@ pub(super) fn of_level(record: &RunRecord, runs: &[&IterationRecord]) -> Option<
     Some(Drift { slower_percent: all / runs.len() as f64, ..*slowest })
 }
 
-/// How long the fixed work took on the server's CPUs of this host, window by window, void ones included: `work_ns_best` is what later
-/// runs know of the machine. Of busy CPUs, since an idle one may be slowed on purpose.
+/// A time of the fixed work in nanoseconds, such as `work_ns_best`, on the server's CPUs of this host: CPU by CPU, window by window, void
+/// ones included. Only where the CPU was busy, since an idle one may be slowed on purpose.
 pub fn speeds(record: &RunRecord, of: impl Fn(&CpuWatch) -> u64) -> BTreeMap<u32, Vec<u64>> {
     let mut speeds: BTreeMap<u32, Vec<u64>> = BTreeMap::new();
     for run in record.iterations.iter().chain(&record.voids).filter(|run| is_judged(record, run)) {

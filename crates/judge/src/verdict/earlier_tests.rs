@@ -1,4 +1,4 @@
-//! How much faster the machine may be is known from earlier runs, and used for nothing else.
+//! Earlier runs show how much faster the machine may be, which bounds the figures and changes nothing else.
 
 use std::collections::BTreeMap;
 
@@ -21,7 +21,7 @@ fn level(works: [(u64, u64); 4]) -> RunRecord {
     record
 }
 
-/// Whose windows were alike, on a CPU that earlier took so long for the work that took 5,000 ns now.
+/// A run whose windows were alike, on a CPU that took 5,000 ns for the fixed work, and this time in earlier runs.
 fn after(work_ns: u64) -> RunRecord {
     let mut record = level([(5_000, 5_000); 4]);
     record.earlier_speeds = vec![EarlierSpeed { cpu: 0, windows: 240, work_ns }];
@@ -42,7 +42,7 @@ fn a_machine_that_was_faster_makes_a_level_noisy_with_its_own_bound() {
     );
     assert_eq!(
         verdict.doubts[0].sentence,
-        "20 clients: CPU 0 was 25.0 % slower than in earlier runs on this machine (the fastest 5 % of 240 windows; limit 6 %)"
+        "20 clients: CPU 0 was 25.0 % slower than in the fastest 5 % of 240 windows of earlier runs on this machine (limit 6 %)"
     );
     let noise = verdict.noise_of(level).unwrap();
     // Requests suffer twice as much as work in registers.
@@ -109,7 +109,7 @@ proptest! {
             let verdict = of(&after(work_ns));
             (verdict.standing, verdict.levels[0].noise.and_then(|noise| noise.rate_factor()).unwrap_or(1.0))
         };
-        // The longer ago it took, the less slow it is now.
+        // The longer it took in earlier runs, the less slow the machine is now.
         let (slow, less) = (of(faster), of(faster + slower));
         prop_assert!(slow.0 >= less.0 && slow.1 >= less.1, "{slow:?} {less:?}");
     }

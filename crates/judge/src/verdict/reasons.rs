@@ -114,7 +114,7 @@ fn slower(record: &RunRecord, runs: &[&IterationRecord], doubts: &mut Vec<Reason
     };
     let measured = rounded(drift.slower_percent, SLOWER_PERCENT_CLEAN);
     let sentence = format!(
-        "CPU {} was {measured} slower than in earlier runs on this machine (the fastest 5 % of {}; limit {SLOWER_PERCENT_CLEAN} %)",
+        "CPU {} was {measured} slower than in the fastest 5 % of {} of earlier runs on this machine (limit {SLOWER_PERCENT_CLEAN} %)",
         drift.earlier.cpu,
         counted(u64::from(drift.earlier.windows), "window", "windows")
     );

@@ -11,11 +11,11 @@ use super::pods::SHARING;
 
 /// What the user should know of pods that do not have their node's network.
 pub(super) fn own_network(hosts: &[Member]) -> impl Iterator<Item = (u32, String)> {
-    let is_behind = |host: &Member| host.record.pod.as_ref().is_some_and(|pod| !pod.host_network);
+    let has_its_own = |host: &Member| host.record.pod.as_ref().is_some_and(|pod| !pod.host_network);
     let note = "the pod has a network of its own, so a full network card of the node cannot be seen; `webstone generators job \
                 --host-network` has the node's";
-    let behind = hosts.iter().enumerate().filter(move |(_, host)| is_behind(host));
-    behind.map(move |(place, _)| (place as u32 + 1, note.to_owned()))
+    let hosts = hosts.iter().enumerate().filter(move |(_, host)| has_its_own(host));
+    hosts.map(move |(place, _)| (place as u32 + 1, note.to_owned()))
 }
 
 /// What the record omits if there are this many hosts.
@@ -96,6 +96,7 @@ pub(super) fn apart(hosts: &[Member]) -> Result<Vec<String>, FleetError> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
     #[test]
     fn a_record_says_where_it_lacks_distributions_of_hosts() {
         assert_eq!(without_distributions(64), None);
