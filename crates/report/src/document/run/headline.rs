@@ -36,11 +36,15 @@ pub(super) fn lines(judged: &Judged<'_>, levels: &[Level<'_>]) -> Vec<(Tone, Str
 
 /// `Estimate without noise: 83,951 requests/s (82,279 to 85,656), from 41 slices that lost 0.3 to 18 %`.
 pub(crate) fn without_noise(level: &Level<'_>) -> Option<String> {
-    let estimate = level.noise?.undisturbed?;
+    let noise = level.noise?;
+    let estimate = noise.undisturbed?;
+    // The slices of a run do not show that the machine can be faster.
+    let was_faster = noise.rate_factor() > noise.factor;
+    let at = if was_faster { " at the machine's speed in this run" } else { "" };
     let scale = Scale::plain(0, [estimate.rate]);
     let lost = |lost: f64| if lost < 10.0 { format!("{lost:.1}") } else { format!("{lost:.0}") };
     Some(format!(
-        "Estimate without noise: {} requests/s ({} to {}), from {} slices that lost {} to {} %",
+        "Estimate without noise{at}: {} requests/s ({} to {}), from {} slices that lost {} to {} %",
         scale.say(estimate.rate),
         scale.say(estimate.low),
         scale.say(estimate.high),
@@ -103,4 +107,37 @@ pub(crate) fn server_cpu(level: &Level<'_>) -> Option<String> {
 pub(crate) fn cpu_bound(level: &Level<'_>, cpu: f64) -> Option<f64> {
     let factor = level.noise?.cpu_time_factor().filter(|factor| *factor > 1.0)?;
     Some(cpu / factor)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use webstone_judge::verdict::{AtBest, NoiseBound, Undisturbed};
+
+    #[test]
+    fn an_estimate_says_that_it_is_of_the_machine_as_it_was() {
+        let record = webstone_model::fixture::record("r", &[(10, &[1000.0])]);
+        let mut level = summary::levels(&record).remove(0);
+        let (rate, low, high) = (1100.0, 1050.0, 1150.0);
+        let undisturbed =
+            Undisturbed { rate, low, high, slices: 12, lost_percent_min: 1.0, lost_percent_max: 8.0 };
+        let mut noise = NoiseBound {
+            held_up_percent: 10.0,
+            factor: Some(1.2),
+            cpu_factor: Some(1.1),
+            at_best: None,
+            undisturbed: Some(undisturbed),
+        };
+        level.noise = Some(noise);
+        assert!(
+            without_noise(&level).unwrap().starts_with("Estimate without noise: 1,100 requests/s (1,050 to")
+        );
+        noise.at_best = Some(AtBest { factor: Some(1.5), cpu_factor: Some(1.5) });
+        level.noise = Some(noise);
+        let said = without_noise(&level).unwrap();
+        assert!(
+            said.starts_with("Estimate without noise at the machine's speed in this run: 1,100"),
+            "{said}"
+        );
+    }
 }
