@@ -60,9 +60,6 @@ fn quic_generator() {
         let mut spec = spec(&url, ConnectionPolicy::KeepAlive, u64::from(clients));
         spec.client.http = HttpVersion::Http3;
         spec.client.tls.verify = false;
-        spec.client.connect_timeout = Nanos::from_secs(60);
-        spec.client.first_byte_timeout = Nanos::from_secs(60);
-        spec.client.request_timeout = Nanos::from_secs(60);
         let outcome = run(&spec, &workload, clients);
         // Those that start last may find no page left.
         let connections = outcome.measured.lifetime.connections;
@@ -110,8 +107,6 @@ fn limited_generator() {
     setrlimit(Resource::Nofile, Rlimit { current: Some(400), maximum: Some(400) }).unwrap();
     let mut spec = spec(&url, ConnectionPolicy::KeepAlive, 3_000);
     spec.generator.workers = 3;
-    spec.client.first_byte_timeout = Nanos::from_secs(20);
-    spec.client.request_timeout = Nanos::from_secs(20);
     // Answers are slow enough that the last client connects before all pages are fetched.
     let outcome = run(&spec, &one_page(vec![file("/test?size=500&delay=200ms", Some(500))]), 900);
     assert_eq!((errors(&outcome), outcome.measured.lifetime.connections), (vec![], 900));
@@ -127,9 +122,6 @@ fn generator() {
     spec.load.pages = None;
     spec.load.duration = Nanos::from_millis(500);
     spec.load.drain = Nanos::from_secs(5);
-    spec.client.connect_timeout = Nanos::from_secs(300);
-    spec.client.first_byte_timeout = Nanos::from_secs(300);
-    spec.client.request_timeout = Nanos::from_secs(300);
     let mut level = |clients: u32| {
         // The window opens when every client has had its first answer, or 20 s after the warm-up: on a busy machine
         // that is too early for ten thousand.

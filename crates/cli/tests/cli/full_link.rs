@@ -17,17 +17,39 @@ fn skipped(why: &str) {
     println!("skipped: {why}");
 }
 
+/// How often a level in which a busy machine kept the generator from filling the link is run again.
+const ATTEMPTS: u32 = 5;
+
 #[test]
 fn a_full_link_is_the_bottleneck_by_its_name() {
     let Some(namespace) = Namespace::make() else { return };
     if !namespace.limit(MBIT_PER_SECOND) {
         return skipped("this user may not shape traffic (`tc qdisc add … tbf`)");
     }
+    for attempt in 1..=ATTEMPTS {
+        let Some(record) = filled(&namespace) else {
+            return skipped("this user may not mount a file over another (`unshare --mount`)");
+        };
+        let levels = record.levels();
+        let [level] = &verdict::of(&record).level_limits[..] else { panic!("one level") };
+        assert_eq!(refuted(&record, &levels[0].1, &level.limit), None);
+        let sentence = &level.limit.sentence;
+        if level.limit.resource != LimitingResource::Network && attempt < ATTEMPTS {
+            continue;
+        }
+        assert!(sentence.starts_with("The network is the bottleneck at 8 clients: "), "{sentence}");
+        assert!(sentence.contains(&format!("{} received ", namespace.here)), "{sentence}");
+        assert!(sentence.contains("of the link's 100"), "{sentence}");
+        return;
+    }
+}
+
+/// A run of which the namespace's link, whose speed it is told, carries the responses. None where files cannot be mounted over others.
+fn filled(namespace: &Namespace) -> Option<RunRecord> {
     let dir = tempfile::tempdir().unwrap();
     fs::write(dir.path().join("speed"), format!("{MBIT_PER_SECOND}\n")).unwrap();
     fs::create_dir(dir.path().join("device")).unwrap();
     fs::create_dir(dir.path().join("statistics")).unwrap();
-    let mut server = namespace.serve(&["--threads", "1"]);
     // A pair of virtual interfaces reports no speed of its own. For this program alone it is replaced by the real
     // rate.
     let script = r#"net=/sys/class/net/$2
@@ -50,22 +72,13 @@ fn a_full_link_is_the_bottleneck_by_its_name() {
         "--format",
         "json",
     ]);
-    let output = command.output();
+    let mut server = namespace.serve(&["--threads", "1"]);
+    let output = command.output().unwrap();
     drop(server.stdin.take());
     server.wait().unwrap();
-    let output = match output {
-        Ok(output) if output.status.code() != Some(77) => output,
-        _ => return skipped("this user may not mount a file over another (`unshare --mount`)"),
-    };
+    if output.status.code() == Some(77) {
+        return None;
+    }
     let said = String::from_utf8_lossy(&output.stderr);
-    let record: RunRecord =
-        serde_json::from_slice(&output.stdout).unwrap_or_else(|error| panic!("{error}: {said}"));
-    let levels = record.levels();
-    let [level] = &verdict::of(&record).level_limits[..] else { panic!("one level") };
-    assert_eq!(refuted(&record, &levels[0].1, &level.limit), None);
-    let sentence = &level.limit.sentence;
-    assert_eq!(level.limit.resource, LimitingResource::Network, "{sentence}");
-    assert!(sentence.starts_with("The network is the bottleneck at 8 clients: "), "{sentence}");
-    assert!(sentence.contains(&format!("{} received ", namespace.here)), "{sentence}");
-    assert!(sentence.contains("of the link's 100"), "{sentence}");
+    Some(serde_json::from_slice(&output.stdout).unwrap_or_else(|error| panic!("{error}: {said:?}")))
 }

@@ -25,10 +25,6 @@ fn troubled(url: &str, policy: ConnectionPolicy) -> GeneratorTask {
     spec.load.pages = None;
     // All clients have begun when the window opens.
     spec.load.warmup = Nanos::from_millis(30);
-    // Only what a test is about may time out.
-    spec.client.connect_timeout = Nanos::from_secs(60);
-    spec.client.first_byte_timeout = Nanos::from_secs(60);
-    spec.client.request_timeout = Nanos::from_secs(60);
     spec.generator.workers = 2;
     spec
 }

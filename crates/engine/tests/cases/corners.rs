@@ -60,8 +60,6 @@ fn connections_beyond_the_registered_ones_work_alike() {
     let server = server();
     let mut spec = spec(server.url(), ConnectionPolicy::KeepAlive, 20);
     spec.client.parallel = 8;
-    spec.client.request_timeout = Nanos::from_secs(10);
-    spec.client.first_byte_timeout = Nanos::from_secs(10);
     let mut files = vec![file("/test?size=1", Some(1))];
     files.extend((0..8).map(|n| file(&format!("/test?size={}&delay=20ms", 1000 + n), Some(1000 + n))));
     let outcome = run(&spec, &one_page(files), 4);
@@ -77,8 +75,6 @@ fn more_bytes_than_buffers_can_hold_arrive() {
     let server = server();
     let mut spec = spec(server.url(), ConnectionPolicy::KeepAlive, 2000);
     spec.client.check = Check::Content;
-    spec.client.first_byte_timeout = Nanos::from_secs(25);
-    spec.client.request_timeout = Nanos::from_secs(25);
     let outcome = run(&spec, &one_page(vec![file("/test?size=65000", Some(65_000))]), 1000);
     assert_eq!(errors(&outcome), []);
     let measured = &outcome.measured;
@@ -93,9 +89,7 @@ fn requests_that_no_socket_takes_at_once_are_sent_whole() {
     let server = server();
     for (bytes, clients) in [(16 * 1024, 4), (20_000, 4), (8_000_000, 2)] {
         let before = server.counters();
-        let mut spec = spec(server.url(), ConnectionPolicy::KeepAlive, 8);
-        spec.client.first_byte_timeout = Nanos::from_secs(25);
-        spec.client.request_timeout = Nanos::from_secs(25);
+        let spec = spec(server.url(), ConnectionPolicy::KeepAlive, 8);
         let detail = RequestDetail {
             method: Some("POST".into()),
             body: Some("x".repeat(bytes)),
@@ -184,8 +178,6 @@ fn limited() {
     let mut spec = spec(server.url(), ConnectionPolicy::KeepAlive, 200);
     // 4 × 40 connections are more than the descriptors allowed; 40 are used.
     spec.client.parallel = 4;
-    spec.client.first_byte_timeout = Nanos::from_secs(10);
-    spec.client.request_timeout = Nanos::from_secs(10);
     let outcome = run(&spec, &one_page(vec![file("/test?size=100", Some(100))]), 40);
     assert_eq!((errors(&outcome), outcome.measured.counts.succeeded), (vec![], 200));
 }
@@ -271,8 +263,6 @@ fn an_early_answer_ends_a_long_request() {
     let mut spec = spec(&peer.url, ConnectionPolicy::PerRequest, 6);
     spec.client.body = Some("x".repeat(6_000_000));
     spec.client.method = "POST".to_owned();
-    spec.client.first_byte_timeout = Nanos::from_secs(10);
-    spec.client.request_timeout = Nanos::from_secs(10);
     let outcome = run(&spec, &one_page(vec![file("/", None)]), 2);
     assert_eq!(outcome.measured.counts.failed, 6);
     assert_eq!(outcome.measured.errors.count(ErrorClass::WrongStatus), 6, "{:?}", errors(&outcome));

@@ -114,8 +114,7 @@ fn a_flood_does_not_outlast_an_interruption() {
 /// Two uploads of 32 MiB, which no socket takes at once, to a peer that has read only the head when it answers.
 fn answered_early(answer: &str, expected_status: Option<u16>) -> (webstone_engine::LevelOutcome, Peer) {
     let peer = Peer::start(vec![write(answer), Act::Wait(Duration::from_millis(50)), Act::Hold]);
-    let mut spec = spec(&peer.url, KeepAlive, 2);
-    spec.client.request_timeout = Nanos::from_secs(20);
+    let spec = spec(&peer.url, KeepAlive, 2);
     let detail = RequestDetail {
         method: Some("POST".into()),
         status: expected_status,

@@ -29,8 +29,6 @@ fn open_spec(url: &str, policy: ConnectionPolicy, seconds: u64) -> GeneratorTask
     let mut spec = spec(url, policy, 0);
     spec.load.pages = None;
     spec.load.duration = Nanos::from_secs(seconds);
-    spec.client.first_byte_timeout = Nanos::from_secs(10);
-    spec.client.request_timeout = Nanos::from_secs(10);
     spec
 }
 

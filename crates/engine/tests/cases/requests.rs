@@ -182,8 +182,6 @@ fn several_fields_of_a_name_and_bodies_in_chunks_arrive() {
 fn a_body_of_megabytes_is_sent_whole() {
     let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
     let mut spec = spec(&format!("http://{}", listener.local_addr().unwrap()), PerRequest, 1);
-    spec.client.request_timeout = Nanos::from_secs(20);
-    spec.client.first_byte_timeout = Nanos::from_secs(20);
     spec.client.method = "PUT".into();
     spec.client.body = Some("0123456789abcdef".repeat(1 << 19));
     let server = std::thread::spawn(move || {

@@ -5,7 +5,6 @@
 use super::peer::{errors, file, impatient, one_page, run, spec};
 use webstone_measure::errors::ErrorClass;
 use webstone_measure::metrics::Histogram;
-use webstone_measure::units::Nanos;
 use webstone_model::spec::ServerSpec;
 use webstone_server::{RunningServer, ServeOptions, Server};
 use webstone_workload::load::ConnectionPolicy::{self, KeepAlive, PerPage, PerRequest};
@@ -62,8 +61,7 @@ fn bytes_in_are_bytes_out_from_0_to_16_mib() {
     for policy in POLICIES {
         for chunked in ["", "&chunked=1", "&until_close=1"] {
             let server = server(2);
-            let mut spec = spec(server.url(), policy, 4);
-            spec.client.request_timeout = Nanos::from_secs(20);
+            let spec = spec(server.url(), policy, 4);
             let url = |size: &&str| file(&format!("/test?size={size}{chunked}"), Some(size.parse().unwrap()));
             let workload = one_page(sizes.iter().map(url).collect());
             let outcome = run(&spec, &workload, 2);

@@ -130,9 +130,9 @@ pub(crate) fn spec(url: &str, policy: ConnectionPolicy, pages: u64) -> Generator
     spec.load.warmup = Nanos::ZERO;
     spec.load.drain = Nanos::from_millis(200);
     spec.client.connections = policy;
-    spec.client.connect_timeout = Nanos::from_secs(60);
-    spec.client.first_byte_timeout = Nanos::from_secs(60);
-    spec.client.request_timeout = Nanos::from_secs(60);
+    spec.client.connect_timeout = Nanos::from_secs(300);
+    spec.client.first_byte_timeout = Nanos::from_secs(300);
+    spec.client.request_timeout = Nanos::from_secs(300);
     spec.generator.workers = 1;
     spec.generator.pin = false;
     spec
