@@ -26,7 +26,8 @@ impl<B: Backend, L: Layer, P: Session> Worker<B, L, P> {
         };
         let link = &mut self.links[index];
         let source = self.plan.source.get(link.source as usize).copied();
-        match self.backend.open_datagrams(index, &address, source) {
+        let is_ect = P::begins_marked(&self.memory, link.origin);
+        match self.backend.open_datagrams(index, &address, source, is_ect) {
             Ok(socket) => link.socket = Some(socket),
             Err(error) => return self.fail_to_connect(index, &error, now),
         }
@@ -103,6 +104,11 @@ impl<B: Backend, L: Layer, P: Session> Worker<B, L, P> {
                 for datagram in bytes.chunks_mut(batch.stride) {
                     link.session.hear(datagram, batch.ecn, &mut self.memory, &mut sink);
                 }
+            }
+            if link.session.outgrows_queue()
+                && let Some(socket) = &link.socket
+            {
+                self.backend.lengthen_queue(socket);
             }
             // Asked before clients begin their next requests. If an answer is not whole, its rest is probably here or about to come: one
             // acknowledgement for all of it is cheaper than one for each part.
@@ -223,7 +229,7 @@ impl<B: Backend, L: Layer, P: Session> Worker<B, L, P> {
                 return;
             }
             let Some(packed) = link.session.pack(&mut self.memory, now) else { break };
-            if link.session.marks(packed.is_ect) {
+            if link.session.marks(packed.is_ect, &mut self.memory) {
                 self.mark_datagrams(index, packed.is_ect);
             }
             let link = &self.links[index];

@@ -7,7 +7,7 @@ use crate::exchange::{ExchangeId, Exchanges};
 use crate::layer::Layer;
 use crate::link::{Family, LinkState};
 use crate::session::Session;
-use crate::sys::{Backend, Received};
+use crate::sys::{Backend, Received, Spare};
 use crate::worker::{Stage, Worker};
 
 /// How long a server may leave a connection open after the response to a last request. Then the client closes it.
@@ -77,10 +77,16 @@ impl<B: Backend, L: Layer, P: Session> Worker<B, L, P> {
         if P::DATAGRAMS {
             self.links[index].session.retire(&mut self.memory);
         }
-        if let Some(socket) = self.links[index].socket.take() {
-            self.backend.close(socket);
-            self.sampling.closed(index);
+        let link = &mut self.links[index];
+        let Some(socket) = link.socket.take() else { return };
+        match link.session.leaves_marked() {
+            Some(is_ect) if P::DATAGRAMS && self.plan.source.is_empty() => {
+                let is_v4 = link.family == Family::V4;
+                self.backend.spare_datagrams(Spare { socket, index, is_v4, is_ect });
+            }
+            _ => self.backend.close(socket),
         }
+        self.sampling.closed(index);
     }
 
     pub(crate) fn linger(&mut self, index: u32) {

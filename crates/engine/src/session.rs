@@ -160,8 +160,23 @@ pub(crate) trait Session: Default {
         &[]
     }
 
-    /// Notes whether datagrams are marked ECT(0) from now on; returns whether that is a change. A new socket marks none.
-    fn marks(&mut self, _is_ect: bool) -> bool {
+    /// Whether the next connection to an origin begins with datagrams that are marked ECT(0).
+    fn begins_marked(_: &Self::Memory, _origin: u32) -> bool {
+        false
+    }
+
+    /// Notes whether datagrams are marked ECT(0) from now on; returns whether that is a change.
+    fn marks(&mut self, _is_ect: bool, _: &mut Self::Memory) -> bool {
+        false
+    }
+
+    /// Whether the socket marks its datagrams ECT(0), if it is otherwise as it was when it was opened.
+    fn leaves_marked(&self) -> Option<bool> {
+        None
+    }
+
+    /// Whether the socket's queue must be longer now. True once for each connection.
+    fn outgrows_queue(&mut self) -> bool {
         false
     }
 

@@ -1,5 +1,5 @@
 //! The least client in HTTP/3 (RFC 9114): requests are encoded once, and of answers only the end of their streams is read, and on each
-//! connection the status of the first. Each connection has a socket of its own, which its successor uses again.
+//! connection the status of the first. Each connection has a socket of its own, which its successor connects again.
 
 use std::io;
 use std::os::fd::OwnedFd;
@@ -82,6 +82,9 @@ impl<'a> Drive<'a> for Clients<'a> {
         let stands = connection.stands();
         if connection.is_over() {
             self.close(number)?;
+            // From another port, as other tools' connections come.
+            net::connect_unspec(&self.sockets[number])?;
+            net::connect(&self.sockets[number], &self.load.address)?;
             self.connections[number] = self.connection()?;
             self.shaking += 1;
         }

@@ -24,6 +24,9 @@ use crate::tls::{QuicTls, random_id};
 pub(super) const CONTROL: [u8; 7] = [0, kind::SETTINGS as u8, 4, 1, 0, 7, 0];
 /// Size of the buffer for datagrams: less than the kernel takes in one call.
 const OUT_BYTES: usize = 64_000;
+/// How much a connection receives before it needs a long queue. Until then the server's congestion window fits the queue that a socket
+/// has at first, and a connection for one short answer saves the system calls.
+const SHORT_QUEUE_BYTES: u64 = 32 << 10;
 /// Maximum length of a frame's head.
 const HEAD_BYTES_MAX: usize = 9;
 
@@ -56,8 +59,10 @@ pub(crate) struct Http3 {
     has_control: bool,
     /// The handshake's outcome was taken.
     was_agreed: bool,
+    origin: u32,
     /// Datagrams are marked ECT(0).
     is_ect: bool,
+    has_long_queue: bool,
     /// Requests that were sent before the handshake had ended.
     early: u64,
     /// How often the socket has dropped datagrams.
@@ -264,11 +269,12 @@ impl Session for Http3 {
         self.streams_max = plan.streams;
         (self.is_last, self.has_control, self.was_agreed) = (false, false, false);
         (self.early, self.unsent_requests, self.dropped) = (0, 0, 0);
-        self.is_ect = false;
+        (self.origin, self.has_long_queue) = (origin, false);
         self.failure = None;
         let not_secure = || AnswerError::Forbidden(ErrorClass::TlsHandshake, "HTTP/3 needs an https:// URL");
         let secure = plan.origins[origin as usize].secure.as_ref().ok_or_else(not_secure)?;
         let settings = memory.tls.next(origin).ok_or_else(not_secure)?;
+        self.is_ect = settings.uses_ecn;
         let id = random_id(settings);
         let opened = self.connection.open(settings, secure.name(), id, now);
         opened.map_err(|error| AnswerError::Layer(Box::new(memory.tls.told(&error))))?;
@@ -320,9 +326,30 @@ impl Session for Http3 {
         &memory.out[..bytes]
     }
 
+    fn begins_marked(memory: &Memory, origin: u32) -> bool {
+        memory.tls.uses_ecn(origin)
+    }
+
     #[inline]
-    fn marks(&mut self, is_ect: bool) -> bool {
-        std::mem::replace(&mut self.is_ect, is_ect) != is_ect
+    fn marks(&mut self, is_ect: bool, memory: &mut Memory) -> bool {
+        if self.is_ect == is_ect {
+            return false;
+        }
+        self.is_ect = is_ect;
+        if self.connection.has_lost_marks() {
+            memory.tls.avoid_ecn(self.origin);
+        }
+        true
+    }
+
+    fn leaves_marked(&self) -> Option<bool> {
+        (!self.has_long_queue).then_some(self.is_ect)
+    }
+
+    #[inline]
+    fn outgrows_queue(&mut self) -> bool {
+        let outgrows = self.connection.received_udp_bytes() > SHORT_QUEUE_BYTES;
+        outgrows && !std::mem::replace(&mut self.has_long_queue, true)
     }
 
     fn take_sent(&mut self) -> u32 {

@@ -153,6 +153,8 @@ pub struct Connection {
     pub(super) owes_max_streams: bool,
     pub(super) path_response: Option<[u8; 8]>,
     pub(super) is_ect: bool,
+    /// Acknowledgements did not report marks that were sent.
+    pub(super) has_lost_marks: bool,
     pub(super) paces: bool,
     /// When pacing allows more to be sent; `u64::MAX`: it does now.
     pub(super) paced_until_ns: u64,
@@ -197,6 +199,7 @@ impl Default for Connection {
             owes_max_streams: false,
             path_response: None,
             is_ect: false,
+            has_lost_marks: false,
             paces: false,
             paced_until_ns: u64::MAX,
             segments_max: 1,
@@ -291,6 +294,17 @@ impl Connection {
         };
         self.begin_tls();
         Ok(())
+    }
+
+    /// Whether the path, or the server, has proved not to keep marks (RFC 9000 section 13.4.2).
+    pub fn has_lost_marks(&self) -> bool {
+        self.has_lost_marks
+    }
+
+    /// Bytes of UDP payload received.
+    #[inline]
+    pub fn received_udp_bytes(&self) -> u64 {
+        self.counts.received.udp_bytes
     }
 
     /// Tells a recorder everything from now on, until the next [`Connection::open`].

@@ -93,7 +93,9 @@ impl Connection {
         }
         if self.is_ect && had_largest.is_none_or(|had| ack.largest > had) {
             let echo = space.echo.check(ack.ecn, newly_marked);
-            self.is_ect = echo != Echo::Broken;
+            if echo == Echo::Broken {
+                (self.is_ect, self.has_lost_marks) = (false, true);
+            }
             if let (Echo::Marked, Some(newest)) = (echo, newest) {
                 self.counts.congestion_events += u64::from(self.congestion.reduce(newest.sent_ns, now_ns));
             }

@@ -7,7 +7,7 @@ use std::io;
 use std::net::SocketAddr;
 use std::os::fd::AsFd;
 
-use super::{Address, Connect, Datagrams, Received, Source, Ticks};
+use super::{Address, Connect, Datagrams, Received, Source, Spare, Ticks};
 
 /// What happened on one descriptor.
 #[derive(Clone, Copy, Debug, Default)]
@@ -121,16 +121,26 @@ pub(crate) trait Backend {
     /// Makes closing the socket reset its connection, at once and without TIME_WAIT.
     fn reset_on_close(&mut self, socket: &Self::Socket) -> io::Result<()>;
 
-    /// A new socket for datagrams to and from this address only, bound to `source` if given. Its events have the token `index`, report
-    /// `readable` only, and come until the socket is empty.
+    /// A new socket for datagrams to and from this address only, bound to `source` if given; `is_ect`: it marks them ECT(0). Its events
+    /// have the token `index`, report `readable` only, and come until the socket is empty.
     fn open_datagrams(
         &mut self,
         index: u32,
         address: &SocketAddr,
         source: Option<Source>,
+        is_ect: bool,
     ) -> io::Result<Self::Socket>;
 
-    /// From now on, marks datagrams ECT(0) or does not. At first they are unmarked.
+    /// Closes a socket of [`Backend::open_datagrams`] that was bound to no source, or keeps it to be opened again: nothing that arrived
+    /// for it is received then, and it has another port.
+    fn spare_datagrams(&mut self, spare: Spare<Self::Socket>) {
+        self.close(spare.socket);
+    }
+
+    /// Makes a socket's queue long enough for what a server sends of large bodies, and has [`Datagrams::dropped`] count.
+    fn lengthen_queue(&mut self, _socket: &Self::Socket) {}
+
+    /// From now on, marks datagrams ECT(0) or does not.
     fn mark_datagrams(&mut self, socket: &Self::Socket, address: &SocketAddr, is_ect: bool);
 
     /// Sends datagrams of `segment` bytes each; the last may be shorter. Returns whether all were sent: those that the socket did not

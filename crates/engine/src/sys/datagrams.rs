@@ -4,8 +4,9 @@
 use std::io;
 use std::mem::MaybeUninit;
 use std::net::SocketAddr;
-use std::os::fd::{AsRawFd, BorrowedFd, OwnedFd};
+use std::os::fd::{AsFd as _, AsRawFd, BorrowedFd, OwnedFd};
 
+use rustix::io::Errno;
 use rustix::net::{self, AddressFamily, SocketFlags, SocketType};
 
 use super::Source;
@@ -20,6 +21,9 @@ const RECEIVE_BYTES: libc::c_int = 2 << 20;
 const ECT0: libc::c_int = 2;
 /// Reports of datagrams that were too long that are read past in a row. The kernel keeps one at a time.
 const REPORTS_MAX: u32 = 16;
+
+/// Maximum number of datagrams, and errors, that are discarded from a socket to use it again.
+const LEFT_OVER_MAX: usize = 64;
 
 /// Maximum number of batches that one call receives.
 pub(crate) const BATCHES_MAX: usize = 8;
@@ -46,8 +50,31 @@ pub(crate) struct Datagrams {
     pub(crate) dropped: u32,
 }
 
-/// A socket that is connected to an address.
-pub(super) fn open(address: &SocketAddr, source: Option<Source>) -> io::Result<OwnedFd> {
+/// A socket whose connection has ended. It costs less to connect it again, from another port, than to open one.
+#[derive(Debug)]
+pub(crate) struct Spare<S> {
+    pub(crate) socket: S,
+    /// The token of its events.
+    pub(crate) index: u32,
+    pub(crate) is_v4: bool,
+    /// It marks its datagrams ECT(0).
+    pub(crate) is_ect: bool,
+}
+
+/// Gives a socket's port back, and discards what has arrived.
+pub(super) fn disconnect(descriptor: BorrowedFd<'_>) -> io::Result<()> {
+    net::connect_unspec(descriptor)?;
+    for _ in 0..LEFT_OVER_MAX {
+        // A datagram that does not fit is cut off, and an error that was reported is cleared.
+        if net::recv(descriptor, &mut [0; 0], net::RecvFlags::DONTWAIT) == Err(Errno::AGAIN) {
+            return Ok(());
+        }
+    }
+    Err(io::ErrorKind::WouldBlock.into())
+}
+
+/// A socket that is connected to an address; `is_ect`: its datagrams are marked ECT(0).
+pub(super) fn open(address: &SocketAddr, source: Option<Source>, is_ect: bool) -> io::Result<OwnedFd> {
     let is_v4 = address.is_ipv4();
     let family = if is_v4 { AddressFamily::INET } else { AddressFamily::INET6 };
     let flags = SocketFlags::NONBLOCK | SocketFlags::CLOEXEC;
@@ -63,12 +90,20 @@ pub(super) fn open(address: &SocketAddr, source: Option<Source>) -> io::Result<O
     let _ = set(&descriptor, level, marks, 1);
     // Never cut into fragments; the path's MTU is found by QUIC itself (RFC 9000, section 14).
     let _ = set(&descriptor, level, discover, libc::IP_PMTUDISC_PROBE);
+    if is_ect {
+        // Before it is connected: the kernel would look for the route once more.
+        mark(descriptor.as_fd(), is_v4, true);
+    }
+    net::connect(&descriptor, address)?;
+    Ok(descriptor)
+}
+
+/// Makes the receive queue longer, and has drops reported from now on, those before included.
+pub(super) fn lengthen_queue(descriptor: BorrowedFd<'_>) {
     // Optional: a shorter queue works, too.
     let _ = set(&descriptor, libc::SOL_SOCKET, libc::SO_RCVBUF, RECEIVE_BYTES);
     // Costs nothing until something is dropped; without it, drops are not reported.
     let _ = set(&descriptor, libc::SOL_SOCKET, libc::SO_RXQ_OVFL, 1);
-    net::connect(&descriptor, address)?;
-    Ok(descriptor)
 }
 
 /// Has the kernel return many datagrams of one size by one call. Where it cannot, it returns one.
@@ -78,7 +113,8 @@ pub(super) fn receive_many(descriptor: BorrowedFd<'_>) {
 
 /// A blocking socket that is connected to an address, for single requests.
 pub(crate) fn datagrams_to(address: &SocketAddr, source: Option<Source>) -> io::Result<std::net::UdpSocket> {
-    let socket = std::net::UdpSocket::from(open(address, source)?);
+    let socket = std::net::UdpSocket::from(open(address, source, false)?);
+    lengthen_queue(socket.as_fd());
     socket.set_nonblocking(false)?;
     Ok(socket)
 }
@@ -296,7 +332,7 @@ mod tests {
             let mut backend = Epoll::new(true).unwrap();
             for cuts in [true, false] {
                 backend.cuts_datagrams(cuts);
-                let socket = backend.open_datagrams(0, &server.local_addr().unwrap(), None).unwrap();
+                let socket = backend.open_datagrams(0, &server.local_addr().unwrap(), None, false).unwrap();
                 let content: Vec<u8> = (0..25_u8).collect();
                 assert!(backend.send_datagrams(&socket, &content, 10).unwrap());
                 let mut sizes = Vec::new();
@@ -323,11 +359,55 @@ mod tests {
         }
     }
 
+    /// A socket that is used again has another port and its marks, and nothing that arrived for its last connection.
+    #[test]
+    fn a_spare_socket_is_as_a_new_one() {
+        for address in ["127.0.0.1:0", "[::1]:0"] {
+            let Ok(server) = UdpSocket::bind(address) else { continue };
+            server.set_read_timeout(Some(Duration::from_secs(20))).unwrap();
+            let to = server.local_addr().unwrap();
+            let mut backend = Epoll::new(true).unwrap();
+            let mut ports = std::collections::BTreeSet::new();
+            for (index, is_ect) in [(0, true), (0, true), (3, false), (4, true)] {
+                let socket = backend.open_datagrams(index, &to, None, is_ect).unwrap();
+                assert_eq!(backend.receive_datagrams(&socket, BATCHES_MAX).unwrap(), 0);
+                backend.send_datagrams(&socket, b"hello", 5).unwrap();
+                let (_, from) = server.recv_from(&mut [0; 9]).unwrap();
+                ports.insert(from.port());
+                // One is received and the other is left.
+                for answer in [b"first", b"other"] {
+                    server.send_to(answer, from).unwrap();
+                }
+                let until = Instant::now() + Duration::from_secs(20);
+                while backend.wait(1_000_000_000).unwrap() == 0 && Instant::now() < until {}
+                assert_eq!((backend.event(0).token, backend.event(0).readable), (u64::from(index), true));
+                assert_eq!(backend.receive_datagrams(&socket, 1).unwrap(), 1);
+                assert_eq!(backend.batch(0).1, b"first");
+                let is_v4 = to.is_ipv4();
+                let (level, option) = match is_v4 {
+                    true => (libc::IPPROTO_IP, libc::IP_TOS),
+                    false => (libc::IPPROTO_IPV6, libc::IPV6_TCLASS),
+                };
+                assert_eq!(get(&socket, level, option), if is_ect { ECT0 } else { 0 }, "{address} {index}");
+                backend.spare_datagrams(Spare { socket, index, is_v4, is_ect });
+            }
+            assert!(ports.len() > 1, "{ports:?}");
+        }
+    }
+
+    fn get(socket: &crate::sys::Socket, level: libc::c_int, option: libc::c_int) -> libc::c_int {
+        let (mut value, mut length) = (-1, size_of::<libc::c_int>() as libc::socklen_t);
+        let descriptor = std::os::fd::AsFd::as_fd(socket).as_raw_fd();
+        // SAFETY: the descriptor is open; the value is an int that lives until the call returns, with its size.
+        unsafe { libc::getsockopt(descriptor, level, option, (&raw mut value).cast(), &raw mut length) };
+        value
+    }
+
     #[test]
     fn one_call_receives_what_the_kernel_does_not_put_together() {
         let server = UdpSocket::bind("127.0.0.1:0").unwrap();
         let mut backend = Epoll::new(true).unwrap();
-        let socket = backend.open_datagrams(0, &server.local_addr().unwrap(), None).unwrap();
+        let socket = backend.open_datagrams(0, &server.local_addr().unwrap(), None, false).unwrap();
         assert!(backend.send_datagrams(&socket, b"x", 1).unwrap());
         let (_, client) = server.recv_from(&mut [0]).unwrap();
         for size in 1..=BATCHES_MAX + 2 {
@@ -353,7 +433,7 @@ mod tests {
     fn a_full_queue_is_told() {
         let server = UdpSocket::bind("127.0.0.1:0").unwrap();
         let mut backend = Epoll::new(true).unwrap();
-        let socket = backend.open_datagrams(0, &server.local_addr().unwrap(), None).unwrap();
+        let socket = backend.open_datagrams(0, &server.local_addr().unwrap(), None, false).unwrap();
         rustix::net::sockopt::set_socket_recv_buffer_size(&socket, 1).unwrap();
         assert!(backend.send_datagrams(&socket, b"x", 1).unwrap());
         let (_, client) = server.recv_from(&mut [0]).unwrap();
@@ -368,6 +448,8 @@ mod tests {
                 came += batch.bytes.div_ceil(batch.stride);
             }
         }
+        // It tells of those before, too.
+        backend.lengthen_queue(&socket);
         server.send_to(b"y", client).unwrap();
         assert_eq!(backend.receive_datagrams(&socket, BATCHES_MAX).unwrap(), 1);
         let (batch, bytes) = backend.batch(0);
@@ -417,7 +499,7 @@ mod tests {
     fn a_closed_port_is_refused() {
         let address = UdpSocket::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
         let mut backend = Epoll::new(true).unwrap();
-        let socket = backend.open_datagrams(0, &address, None).unwrap();
+        let socket = backend.open_datagrams(0, &address, None, false).unwrap();
         assert!(backend.send_datagrams(&socket, b"x", 1).unwrap());
         let until = Instant::now() + Duration::from_secs(20);
         let error = loop {

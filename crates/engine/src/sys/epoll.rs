@@ -13,7 +13,7 @@ use rustix::time::Timespec;
 
 use super::backend::{Backend, DISCARD_BYTES, Event, WITHOUT_END};
 use super::clock::now_ns;
-use super::datagrams::{self, Datagrams, Inbox};
+use super::datagrams::{self, Datagrams, Inbox, Spare};
 use super::ticker::{Ticker, Ticks};
 use super::{Address, Connect, Received, Socket, Source};
 
@@ -27,6 +27,11 @@ const HEAD_BYTES: usize = 16 * 1024;
 /// that, and nginx serves two fifths fewer large files per second. With 256 KiB a server that writes from memory
 /// waits for a queue that is emptied in bursts, and serves a quarter fewer.
 const BODY_BYTES: usize = 160 * 1024;
+
+/// Events of a socket for datagrams: reported until it is empty, so that nobody has to read once more to find that out.
+const DATAGRAMS: epoll::EventFlags = epoll::EventFlags::IN;
+/// Maximum number of sockets for datagrams that are kept for other connections: those that end in one round are few.
+const SPARES_MAX: usize = 64;
 
 /// See the module comment.
 pub(crate) struct Epoll {
@@ -43,6 +48,7 @@ pub(crate) struct Epoll {
     inbox: Option<Inbox>,
     /// Whether the kernel cuts what is sent into datagrams (UDP_SEGMENT).
     cuts_datagrams: bool,
+    spares: Vec<Spare<Socket>>,
 }
 
 impl Epoll {
@@ -61,7 +67,27 @@ impl Epoll {
             scratch: vec![0; DISCARD_BYTES],
             inbox: None,
             cuts_datagrams: true,
+            spares: Vec::new(),
         })
+    }
+
+    /// Connects a socket for datagrams again.
+    fn reconnect(
+        &self,
+        spare: Spare<Socket>,
+        index: u32,
+        address: &SocketAddr,
+        is_ect: bool,
+    ) -> io::Result<Socket> {
+        if spare.is_ect != is_ect {
+            datagrams::mark(spare.socket.as_fd(), spare.is_v4, is_ect);
+        }
+        if spare.index != index {
+            let token = epoll::EventData::new_u64(u64::from(index));
+            epoll::modify(&self.epoll, &spare.socket, token, DATAGRAMS)?;
+        }
+        net::connect(&spare.socket, address)?;
+        Ok(spare.socket)
     }
 
     /// Whether the kernel is to cut what is sent into datagrams.
@@ -212,13 +238,28 @@ impl Backend for Epoll {
         index: u32,
         address: &SocketAddr,
         source: Option<Source>,
+        is_ect: bool,
     ) -> io::Result<Socket> {
-        let socket = Socket::from(datagrams::open(address, source)?);
+        if let Some(spare) = self.spares.pop() {
+            if source.is_none() && spare.is_v4 == address.is_ipv4() {
+                return self.reconnect(spare, index, address, is_ect);
+            }
+            drop(spare);
+        }
+        let socket = Socket::from(datagrams::open(address, source, is_ect)?);
         datagrams::receive_many(socket.as_fd());
-        // Reported until it is empty, so that nobody has to read once more to find that out.
-        let interest = epoll::EventFlags::IN;
-        epoll::add(&self.epoll, &socket, epoll::EventData::new_u64(u64::from(index)), interest)?;
+        epoll::add(&self.epoll, &socket, epoll::EventData::new_u64(u64::from(index)), DATAGRAMS)?;
         Ok(socket)
+    }
+
+    fn spare_datagrams(&mut self, spare: Spare<Socket>) {
+        if self.spares.len() < SPARES_MAX && datagrams::disconnect(spare.socket.as_fd()).is_ok() {
+            self.spares.push(spare);
+        }
+    }
+
+    fn lengthen_queue(&mut self, socket: &Socket) {
+        datagrams::lengthen_queue(socket.as_fd());
     }
 
     fn mark_datagrams(&mut self, socket: &Socket, address: &SocketAddr, is_ect: bool) {

@@ -19,7 +19,7 @@ pub(crate) mod vector;
 mod waker;
 
 pub(crate) use backend::{Backend, DISCARD_BYTES, Event, WITHOUT_END};
-pub(crate) use datagrams::{BATCHES_MAX, Datagrams, datagrams_to, is_too_long};
+pub(crate) use datagrams::{BATCHES_MAX, Datagrams, Spare, datagrams_to, is_too_long};
 pub(crate) use epoll::{EVENTS_PER_WAIT, Epoll};
 pub(crate) use interface::interface_number;
 pub(crate) use socket::{Address, Connect, Received, Socket, Source, connect_within};

@@ -68,6 +68,18 @@ impl QuicTls {
         Some(settings)
     }
 
+    /// Whether datagrams to an origin are marked ECT(0) at first.
+    pub(crate) fn uses_ecn(&self, origin: u32) -> bool {
+        self.servers[origin as usize].as_ref().is_some_and(|(settings, _)| settings.uses_ecn)
+    }
+
+    /// Has no further connection to an origin mark its datagrams: marks get lost, or the server does not report them.
+    pub(crate) fn avoid_ecn(&mut self, origin: u32) {
+        if let Some((settings, _)) = &mut self.servers[origin as usize] {
+            settings.uses_ecn = false;
+        }
+    }
+
     /// What a handshake agreed on.
     pub(crate) fn agreed(
         &self,

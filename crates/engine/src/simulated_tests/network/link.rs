@@ -124,8 +124,10 @@ impl SimulatedLink {
         }
     }
 
-    pub(super) fn of_datagrams(index: u32) -> SimulatedLink {
-        SimulatedLink { stage: Stage::Datagrams, ..SimulatedLink::new(index, 0) }
+    pub(super) fn of_datagrams(index: u32, is_ect: bool) -> SimulatedLink {
+        let mut link = SimulatedLink { stage: Stage::Datagrams, ..SimulatedLink::new(index, 0) };
+        link.datagrams.is_ect = is_ect;
+        link
     }
 
     pub(super) fn connects(&mut self, handshake_ns: u64) {

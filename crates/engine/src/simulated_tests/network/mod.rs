@@ -77,8 +77,7 @@ pub(crate) fn take_http1_request(at_server: &mut Vec<u8>) -> Option<Vec<u8>> {
 /// The result of an attempt to connect.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Attempt {
-    /// The connection is established after the handshake; the server reads from it after `served_ns`. Both count from
-    /// the attempt.
+    /// The connection is established after the handshake; the server reads from it after `served_ns`. Both count from the attempt.
     Stands { handshake_ns: u64, served_ns: u64 },
     /// It is established at once, like that of a Unix socket.
     StandsAtOnce,
@@ -120,13 +119,11 @@ pub(crate) struct Wire {
     pub(crate) receives_most: usize,
     /// How long each call on a socket takes.
     pub(crate) call_ns: u64,
-    /// Spans in which the machine stands still, counted from [`BEGIN_NS`]: a wait that would end in one ends at its
-    /// end.
+    /// Spans in which the machine stands still, counted from [`BEGIN_NS`]: a wait that would end in one ends at its end.
     pub(crate) stalls: Vec<(u64, u64)>,
     /// What happens to datagrams.
     pub(crate) datagrams: DatagramPath,
-    /// Time passes between any two readings of the clock, mostly a little, as on a busy machine: drawn from this
-    /// seed.
+    /// Time passes between any two readings of the clock, mostly a little, as on a busy machine: drawn from this seed.
     pub(crate) interrupted: Option<u64>,
 }
 
@@ -544,8 +541,14 @@ impl Backend for Simulated<'_> {
         Ok(())
     }
 
-    fn open_datagrams(&mut self, index: u32, _: &SocketAddr, _: Option<Source>) -> io::Result<usize> {
-        self.links.push(SimulatedLink::of_datagrams(index));
+    fn open_datagrams(
+        &mut self,
+        index: u32,
+        _: &SocketAddr,
+        _: Option<Source>,
+        is_ect: bool,
+    ) -> io::Result<usize> {
+        self.links.push(SimulatedLink::of_datagrams(index, is_ect));
         Ok(self.links.len() - 1)
     }
 
