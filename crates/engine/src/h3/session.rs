@@ -371,7 +371,7 @@ impl Session for Http3 {
 
     #[inline]
     fn awaits_datagrams(&self) -> bool {
-        self.incoming.open > 0 || !self.was_agreed
+        self.incoming.open > 0 || !self.connection.is_agreed()
     }
 
     #[inline]
