@@ -177,25 +177,29 @@ impl Inbox {
         let most = most.clamp(1, BATCHES_MAX);
         let mut controls: [MaybeUninit<Control>; BATCHES_MAX] =
             [const { MaybeUninit::uninit() }; BATCHES_MAX];
-        let mut slots = self.bytes.chunks_exact_mut(BATCH_BYTES);
-        let mut parts: [libc::iovec; BATCHES_MAX] = std::array::from_fn(|_| {
-            let slot = slots.next().unwrap_or_default();
-            libc::iovec { iov_base: slot.as_mut_ptr().cast(), iov_len: slot.len() }
-        });
-        // SAFETY: all-zero is a valid `mmsghdr`: null pointers with lengths of 0.
-        let mut messages = unsafe { MaybeUninit::<[libc::mmsghdr; BATCHES_MAX]>::zeroed().assume_init() };
-        for ((message, part), control) in messages.iter_mut().zip(&mut parts).zip(&mut controls).take(most) {
-            message.msg_hdr.msg_iov = part;
-            message.msg_hdr.msg_iovlen = 1;
-            message.msg_hdr.msg_control = control.as_mut_ptr().cast();
-            message.msg_hdr.msg_controllen = size_of::<Control>() as _;
+        let mut parts = [libc::iovec { iov_base: std::ptr::null_mut(), iov_len: 0 }; BATCHES_MAX];
+        // Mostly one is received, and clearing eight would cost more than it.
+        let mut messages: [MaybeUninit<libc::mmsghdr>; BATCHES_MAX] =
+            [const { MaybeUninit::uninit() }; BATCHES_MAX];
+        let slots = self.bytes.chunks_exact_mut(BATCH_BYTES);
+        for (((message, part), control), slot) in
+            messages.iter_mut().zip(&mut parts).zip(&mut controls).zip(slots).take(most)
+        {
+            *part = libc::iovec { iov_base: slot.as_mut_ptr().cast(), iov_len: slot.len() };
+            *message = MaybeUninit::zeroed();
+            // SAFETY: all-zero is a valid `mmsghdr`: null pointers with lengths of 0.
+            let header = unsafe { &mut message.assume_init_mut().msg_hdr };
+            header.msg_iov = part;
+            header.msg_iovlen = 1;
+            header.msg_control = control.as_mut_ptr().cast();
+            header.msg_controllen = size_of::<Control>() as _;
         }
         // SAFETY: the descriptor is open; each of the first `most` messages points to one part, which is a slot of `bytes`, and to a
         // control of its own, each with its length; all exist, and are borrowed nowhere else, until the call returns.
         let count = unsafe {
             libc::recvmmsg(
                 descriptor.as_raw_fd(),
-                messages.as_mut_ptr(),
+                messages.as_mut_ptr().cast(),
                 most as libc::c_uint,
                 0,
                 std::ptr::null_mut(),
@@ -206,6 +210,8 @@ impl Inbox {
         }
         let count = count as usize;
         for (message, batch) in messages[..count].iter().zip(&mut self.batches) {
+            // SAFETY: no more are received than the first `most`, which were set above.
+            let message = unsafe { message.assume_init_ref() };
             let bytes = message.msg_len as usize;
             *batch = Datagrams { bytes, stride: bytes.max(1), ecn: 0, dropped: 0 };
             note(&message.msg_hdr, batch);
