@@ -174,7 +174,10 @@ impl Session {
     fn measured(&self, bar: &Bar, mode: Mode, server: Server, tool: &str) -> Option<Spread> {
         match bar.quantity {
             Quantity::Cpu => {
-                self.ratio(*mode.cases(server).first()?, tool, bar.against.as_deref()?, Run::cpu_us)
+                let against = bar.against.as_deref()?;
+                // The least client looks at no machine before it starts: what a tool does only once is no cost of its requests.
+                let cost = if against.starts_with("floor") { Run::steady_cpu_us } else { Run::cpu_us };
+                self.ratio(*mode.cases(server).first()?, tool, against, cost)
             }
             Quantity::ConnectionBytes => self.connection_bytes(mode, server, tool),
             Quantity::CpuGrowth => self.cpu_growth(server, tool),
