@@ -208,7 +208,7 @@ mod tests {
                 Server::start(ServeOptions { test_handlers: true, ..ServeOptions::new(spec) }).unwrap();
             let words = format!("x {clients} 0 {}/test?size={size} {way}", server.url());
             let arguments = crate::Arguments::parse_from(words.split(' '));
-            let load = Load { duration: Duration::from_millis(100), ..crate::load(arguments).unwrap() };
+            let load = Load { duration: Duration::from_secs(2), ..crate::load(arguments).unwrap() };
             let report = crate::measure::<Clients<'_>>(&load).unwrap();
             let report: serde_json::Value = serde_json::from_str(&report).unwrap();
             let (requests, counted) = (report["requests"].as_u64().unwrap(), server.stop().counters);

@@ -465,7 +465,7 @@ mod tests {
             let address = listener.local_addr().unwrap();
             let server = std::thread::spawn(move || serve(&listener, body));
             let load = loaded(&format!("1 0 http://{address}/ {way}")).unwrap();
-            let load = Load { duration: Duration::from_millis(50), ..load };
+            let load = Load { duration: Duration::from_secs(1), ..load };
             let report: serde_json::Value =
                 serde_json::from_str(&measure::<Clients<'_>>(&load).unwrap()).unwrap();
             TcpStream::connect(address).unwrap().write_all(b"stop").unwrap();

@@ -55,10 +55,14 @@ fn an_agent_that_does_not_answer_is_named_after_two_seconds() {
         let (before, after) = said.err.split_once(waiting).unwrap_or_else(|| panic!("{}", said.err));
         assert!(!before.contains("error:") && after.starts_with("error: generator 1"), "{}", said.err);
     }
-    // One that answers is not waited for aloud.
+    // One that answers is not waited for aloud, unless the machine is so busy that it takes as long.
     let agent = format!("{} agent", program());
-    let said = webstone_in(dir.path(), &["generators", "check", "--generator", &agent]);
-    assert_eq!((said.code, said.err.as_str()), (0, ""));
+    let is_silent = || {
+        let said = webstone_in(dir.path(), &["generators", "check", "--generator", &agent]);
+        assert_eq!(said.code, 0, "{}", said.err);
+        said.err.is_empty()
+    };
+    assert!((0..10).any(|_| is_silent()));
 }
 
 #[test]
@@ -452,12 +456,13 @@ fn a_check_shows_every_host_and_every_error() {
     assert!(first.starts_with("generator 1: ") && first.contains(", round trip "), "{first}");
     assert!(third.starts_with("generator 3: ") && third.contains("clock known within "), "{third}");
     assert_eq!(note, "note: generators 1, 3 are on one machine, and count as one host");
-    assert!(said.err.starts_with("error: generator 2: the agent `sh -c 'exit 255'` ended: "), "{}", said.err);
+    let told = "error: generator 2: the agent `sh -c 'exit 255'` ended: ";
+    assert!(said.err.lines().any(|line| line.starts_with(told)), "{}", said.err);
     // Each error begins a line and has its own hint.
     let two = ["generators", "check", "--generator", "sh -c 'exit 127'", "--generator", "/nonexistent/agent"];
     let said = webstone_in(dir.path(), &two);
-    let begins: Vec<&str> =
-        said.err.lines().filter_map(|line| line.split_once(": ").map(|(word, _)| word)).collect();
+    let lines = said.err.lines().filter(|line| !line.starts_with("waiting for "));
+    let begins: Vec<&str> = lines.filter_map(|line| line.split_once(": ").map(|(word, _)| word)).collect();
     assert_eq!((said.code, &begins[..]), (1, &["error", "hint", "error", "hint"][..]), "{}", said.err);
     assert!(
         said.err.contains("\nhint: copy webstone to that host")

@@ -152,13 +152,13 @@ fn a_server_that_says_nothing_is_named_while_it_is_waited_for() {
     let silent = TcpListener::bind("127.0.0.1:0").unwrap();
     let url = format!("http://{}/x?token=hunter2", silent.local_addr().unwrap());
     let shown = url.replace("hunter2", "[redacted]");
-    let output = command(dir.path(), &["hit", &url, "--first-byte-timeout", "1500ms"]).output().unwrap();
+    let output = command(dir.path(), &["hit", &url, "--first-byte-timeout", "4s"]).output().unwrap();
     assert_eq!(output.status.code(), Some(1));
     assert_eq!(
         String::from_utf8(output.stderr).unwrap(),
         format!(
             "checking {shown} …\n\
-             error: GET {url}: not a byte of an answer came within 1.5s\n\
+             error: GET {url}: not a byte of an answer came within 4s\n\
              hint: the port is open, but nothing answers: is it an HTTP server, and is it healthy? --first-byte-timeout and \
              --timeout allow more time\n"
         )
@@ -167,8 +167,8 @@ fn a_server_that_says_nothing_is_named_while_it_is_waited_for() {
         let _ = stream.write_all(b"HTTP/1.1 200 OK\r\nX: ");
         std::thread::sleep(Duration::from_secs(60));
     });
-    let said = webstone_in(dir.path(), &["hit", &slow.url, "--timeout", "300ms"]);
-    let told = format!("error: GET {}: the answer was not finished within 300ms: 20 bytes came\n", slow.url);
+    let said = webstone_in(dir.path(), &["hit", &slow.url, "--timeout", "5s"]);
+    let told = format!("error: GET {}: the answer was not finished within 5s: 20 bytes came\n", slow.url);
     assert!(
         said.err.contains(&told) && said.err.ends_with("hint: allow more time with --timeout\n"),
         "{}",

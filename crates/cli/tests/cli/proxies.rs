@@ -19,7 +19,7 @@ const PROXIES: [(&str, &str, &str); 2] =
     [("nginx-proxy", "nginx", "nginx-light"), ("haproxy", "haproxy", "haproxy")];
 
 /// Sixty pages, without a warm-up.
-const SIXTY: [&str; 7] = ["-n", "60", "-d", "0s", "--warmup", "0s", "-q"];
+const SIXTY: [&str; 9] = ["-n", "60", "-d", "0s", "--warmup", "0s", "-q", "--retries", "0"];
 
 /// Each page has two files, the second of which is the first of the next.
 fn workload(dir: &Path) -> String {

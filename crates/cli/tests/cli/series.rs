@@ -127,11 +127,12 @@ fn a_series_that_was_killed_continues_where_it_was() {
     running.signal("KILL");
     assert_eq!(running.end().code, -1);
     let directory = only_entry(&dir.path().join("runs"));
-    let said = webstone_in(dir.path(), &["report", "last"]);
-    assert!(said.out.contains("Not finished: 4 of 12 iterations done"), "{}{}", said.out, said.err);
-
     let before: Vec<String> = kept(&directory);
-    assert_eq!(before.len(), 4);
+    // On a busy machine the signal may come after more than these.
+    assert!((4..12).contains(&before.len()), "{before:?}");
+    let said = webstone_in(dir.path(), &["report", "last"]);
+    let told = format!("Not finished: {} of 12 iterations done", before.len());
+    assert!(said.out.contains(&told), "{}{}", said.out, said.err);
     let path = directory.to_str().unwrap();
     let said = webstone_in(dir.path(), &["servers", "--resume", path, "-o", "report.json"]);
     assert_ended(&said);
@@ -486,7 +487,7 @@ fn a_resumed_series_takes_what_was_not_stored_from_its_command_line() {
     begun.end();
     let directory = only_entry(&dir.path().join("runs"));
     let before = kept(&directory);
-    assert_eq!(before.len(), 4);
+    assert!((4..12).contains(&before.len()), "{before:?}");
     let plan = fs::read_to_string(directory.join("series.json")).unwrap();
     assert!(!plan.contains("abcdef0123456789") && !plan.contains("xxxx"), "{plan}");
 

@@ -326,8 +326,21 @@ fn a_mix_is_asked_of_one_server_as_the_workload_says() {
 fn series_are_measured_over_tls() {
     let dir = tempfile::tempdir().unwrap();
     let levels = |line: &[&str]| {
-        let short =
-            ["-c", "2", "-d", "300ms", "--warmup", "0s", "-i", "1", "--retries", "0", "--connections"];
+        let short = [
+            "-c",
+            "2",
+            "-n",
+            "60",
+            "-d",
+            "0s",
+            "--warmup",
+            "0s",
+            "-i",
+            "1",
+            "--retries",
+            "0",
+            "--connections",
+        ];
         let more = ["per-request", "-w", "workout-16k", "--format", "json", "-q"];
         let said = crate::program::webstone_in(dir.path(), &[line, &short, &more].concat());
         assert!(matches!(said.code, 0 | 4), "{line:?}: {said:?}");

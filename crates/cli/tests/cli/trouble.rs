@@ -36,7 +36,7 @@ fn a_server_that_dies_under_load_and_comes_back_is_reported() {
     let dir = tempfile::tempdir().unwrap();
     let mut server = Server::start(dir.path(), &["--threads", "1"]);
     let address = server.url.strip_prefix("http://").unwrap().to_owned();
-    let arguments = ["run", &server.url, "-c", "2,4", "-d", "2s", "--warmup", "100ms", "--events", "events"];
+    let arguments = ["run", &server.url, "-c", "2,4", "-d", "6s", "--warmup", "100ms", "--events", "events"];
     // Nothing is repeated: on a busy machine every window may be void.
     let run = Running::start(dir.path(), &[&arguments[..], &["--retries", "0", "--format", "json"]].concat());
     run.wait_for_window(&dir.path().join("events"));
@@ -52,7 +52,10 @@ fn a_server_that_dies_under_load_and_comes_back_is_reported() {
         (Some(2), &Value::Bool(true)),
         "{said:?}"
     );
-    assert!(first["measured"]["counts"]["failed"].as_u64().unwrap() > 0, "{first}");
+    // The slices with the failures may be left out for what the new server's start took.
+    let is_left_out = |slice: &Value| !slice["left_out"].is_null();
+    let are_left_out = first["slices"].as_array().is_some_and(|slices| slices.iter().any(is_left_out));
+    assert!(are_left_out || first["measured"]["counts"]["failed"].as_u64().unwrap() > 0, "{first}");
     let why = "the server's processes ended or were replaced in this window";
     assert!(said.err.contains(&format!("figures of the server are missing: {why}")), "{}", said.err);
     let second = &report["iterations"][1];
@@ -278,7 +281,7 @@ fn the_verdict_is_above_the_rate_and_the_report_repeats_it() {
     let dir = tempfile::tempdir().unwrap();
     let server = Server::start(dir.path(), &["--threads", "1"]);
     let url = format!("{}/test?size=10&delay=2ms&fault=status&status=500&every=20", server.url);
-    let said = webstone_in(dir.path(), &["hit", &url, "-d", "300ms", "-c", "2", "-q", "--warmup", "0"]);
+    let said = webstone_in(dir.path(), &["hit", &url, "-n", "100", "-c", "2", "-q", "--warmup", "0"]);
     assert_eq!(said.code, 4, "{}", said.err);
     let place = |text: &str| said.out.find(text).unwrap_or_else(|| panic!("{text} is in\n{}", said.out));
     // On a busy machine, iterations are named besides levels.

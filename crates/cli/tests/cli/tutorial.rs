@@ -35,8 +35,9 @@ fn every_line_of_the_tutorial_works() {
     let server = Server::start(dir.path(), &[]);
     for line in &typed[1..] {
         let said = shell(&line.replace("http://127.0.0.1:8080", &server.url), dir.path());
-        // On a busy machine nothing may be concluded, and the record says so.
-        assert!(said.code == 0 || said.code == 4, "{line}: {}\n{}", said.code, said.err);
+        // On a busy machine nothing may be concluded, or found, and the record says so.
+        let is_told = matches!(said.code, 0 | 4) || said.code == 1 && line.contains(" find ");
+        assert!(is_told, "{line}: {}\n{}", said.code, said.err);
         assert!(said.out.starts_with("webstone "), "{line}: {}", said.out);
     }
     let records = std::fs::read_dir(dir.path().join("runs")).unwrap();

@@ -3,7 +3,7 @@
 use crate::peer::Peer;
 use crate::program::webstone_in;
 
-const SHORT: [&str; 6] = ["-c", "1", "-d", "100ms", "--warmup", "0s"];
+const SHORT: [&str; 8] = ["-c", "1", "-n", "2", "-d", "0s", "--warmup", "0s"];
 
 #[test]
 fn a_proxy_probe_in_an_access_log_is_load_on_its_host() {

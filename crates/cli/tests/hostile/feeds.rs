@@ -3,7 +3,7 @@
 use crate::peer::Peer;
 use crate::program::webstone_in;
 
-const SHORT: [&str; 8] = ["-c", "1", "-d", "100ms", "--warmup", "0s", "--connections", "keep-alive"];
+const SHORT: [&str; 10] = ["-c", "1", "-n", "4", "-d", "0s", "--warmup", "0s", "--connections", "keep-alive"];
 const EVIL: &str = "a b\r\nEvil: yes\r\n\r\nDELETE /all HTTP/1.1\r\nHost: x";
 
 fn feed(dir: &std::path::Path, page: &str) {

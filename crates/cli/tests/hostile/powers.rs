@@ -14,7 +14,7 @@ use crate::asker::Asker;
 use crate::peer::Peer;
 use crate::program::{command, webstone_in};
 
-const SHORT: [&str; 8] = ["-c", "1", "-d", "100ms", "--warmup", "0s", "-q", "--no-store"];
+const SHORT: [&str; 10] = ["-c", "1", "-n", "2", "-d", "0s", "--warmup", "0s", "-q", "--no-store"];
 
 /// A front in its own process, ended when this is dropped.
 struct Front {

@@ -240,7 +240,7 @@ fn resets_are_told_by_their_code() {
 fn real_sockets_agree_with_the_server() {
     for (policy, workers) in [(KeepAlive, 1), (PerRequest, 1), (KeepAlive, 3), (PerRequest, 3)] {
         let socket = UdpSocket::bind("127.0.0.1:0").unwrap();
-        let mut level = level(policy, 4, 300 * MS);
+        let mut level = level(policy, 4, 2_000 * MS);
         level.spec.target = vec![format!("https://{}", socket.local_addr().unwrap())];
         level.spec.client.method = "POST".into();
         level.spec.client.body = Some("b".repeat(3_000));

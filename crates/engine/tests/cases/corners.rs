@@ -202,9 +202,14 @@ fn limits_of_the_system_are_respected() {
 fn the_kernel_stamps_what_one_connection_receives() {
     let server = server();
     let spec = spec(server.url(), ConnectionPolicy::KeepAlive, 1000);
-    let outcome = run(&spec, &one_page(vec![file("/test?size=100", Some(100))]), 4);
-    let lags = &outcome.measured.generator.receive_lag;
-    assert!(!lags.is_empty() && lags.len() <= 1000, "{} samples", lags.len());
+    // The kernel begins to stamp a little after it is asked to.
+    let has_lags = (0..50).any(|_| {
+        let outcome = run(&spec, &one_page(vec![file("/test?size=100", Some(100))]), 4);
+        let lags = outcome.measured.generator.receive_lag.len();
+        assert!(lags <= 1000, "{lags} samples");
+        lags > 0
+    });
+    assert!(has_lags);
 }
 
 #[test]

@@ -98,8 +98,9 @@ fn a_flood_does_not_outlast_an_interruption() {
     let job = LevelJob::new(plan, 4);
     let control = Control::new();
     let watched = control.clone();
+    let asked = peer.requests.clone();
     let watcher = std::thread::spawn(move || {
-        while watched.phase() != Phase::Measuring {
+        while watched.phase() != Phase::Measuring || asked.lock().unwrap().len() < 4 {
             std::thread::sleep(Duration::from_millis(10));
         }
         watched.abort();

@@ -4,7 +4,7 @@ use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 use std::time::Duration;
 
 use super::frame_peer::{Act, END, Peer, answer, data, get, h2, headers, numbers, settings, succeeds};
-use super::peer::{errors, impatient, one_page, run};
+use super::peer::{errors, one_page, run};
 use webstone_engine::h2::frames::{kind, setting};
 use webstone_measure::errors::ErrorClass;
 use webstone_measure::units::Nanos;
@@ -104,7 +104,7 @@ fn frames_on_a_stream_that_the_server_has_ended_are_a_violation() {
             vec![Act::Write(answer(seen.stream)), later, Act::Write(misdeed(seen.stream))]
         });
         let mut workload = one_page(get(Some(2)));
-        workload.pages[0].think = Nanos::from_millis(500);
+        workload.pages[0].think = Nanos::from_secs(3);
         let outcome = run(&h2(&peer.url, KeepAlive, 3), &workload, 1);
         succeeds(&outcome, 3);
         assert_eq!((outcome.measured.counts.surplus, outcome.measured.counts.connections), (2, 3));
@@ -115,11 +115,14 @@ fn frames_on_a_stream_that_the_server_has_ended_are_a_violation() {
 #[test]
 fn frames_on_a_stream_that_the_client_has_reset_are_ignored() {
     let peer = Peer::start(settings(&[]), |seen| match seen.number {
-        2 => vec![Act::Wait(Duration::from_millis(1_500)), Act::Write(answer(seen.stream))],
+        2 => vec![],
+        // The client has given the second up, whose answer comes now.
+        3 => vec![Act::Write([answer(seen.stream - 2), answer(seen.stream)].concat())],
         _ => vec![Act::Write(answer(seen.stream))],
     });
     let class = ErrorClass::FirstByteTimeout;
-    let mut spec = impatient(h2(&peer.url, KeepAlive, 4), class);
+    let mut spec = h2(&peer.url, KeepAlive, 4);
+    spec.client.first_byte_timeout = Nanos::from_secs(5);
     spec.load.drain = Nanos::from_secs(5);
     let outcome = run(&spec, &one_page(get(Some(2))), 1);
     assert_eq!(errors(&outcome), [(class, 1)]);
@@ -136,5 +139,27 @@ fn white_space_around_a_value_is_a_violation() {
         });
         let outcome = run(&h2(&peer.url, KeepAlive, 2), &one_page(get(None)), 1);
         assert_eq!(errors(&outcome), [(ErrorClass::H2Protocol, 2)], "{value:?}");
+    }
+}
+
+#[test]
+fn silence_times_out_and_the_connection_stays_usable() {
+    for class in [ErrorClass::FirstByteTimeout, ErrorClass::RequestTimeout] {
+        let peer = Peer::start(settings(&[]), move |seen| match seen.number {
+            2 if class == ErrorClass::RequestTimeout => {
+                vec![Act::Write(headers(seen.stream, 0, &[(":status", "200")]))]
+            }
+            2 => vec![],
+            _ => vec![Act::Write(answer(seen.stream))],
+        });
+        let mut spec = h2(&peer.url, KeepAlive, 4);
+        match class {
+            ErrorClass::FirstByteTimeout => spec.client.first_byte_timeout = Nanos::from_secs(5),
+            _ => spec.client.request_timeout = Nanos::from_secs(5),
+        }
+        let outcome = run(&spec, &one_page(get(Some(2))), 1);
+        assert_eq!(errors(&outcome), [(class, 1)]);
+        assert_eq!((outcome.measured.counts.succeeded, outcome.measured.counts.connections), (3, 1));
+        assert_eq!(peer.log.lock().unwrap().resets, [8], "CANCEL");
     }
 }

@@ -7,7 +7,6 @@ use std::path::PathBuf;
 use std::process::{Child, Command, Stdio};
 use std::sync::Arc;
 use std::sync::mpsc::sync_channel;
-use std::time::Duration;
 
 use super::h2_servers::{nginx_paths, start};
 use super::peer::{errors, file, one_page, run, spec};
@@ -254,9 +253,16 @@ fn pythons_h2_sees_the_same_requests() {
         let what = format!("{policy:?} {per_connection} {size}");
         assert_eq!((errors(&outcome), outcome.measured.counts.succeeded), (vec![], 2 * PAGES), "{what}");
         // It notices the ends of the last connections a little later.
-        std::thread::sleep(Duration::from_millis(500));
+        let (mut lines, mut ended) = (Vec::new(), 0);
+        while ended < connections
+            && let Some(line) = said.next()
+        {
+            ended += u64::from(line.starts_with("connection "));
+            lines.push(line);
+        }
         drop(server);
-        let said: Vec<String> = said.collect();
+        lines.extend(said);
+        let said: Vec<String> = lines;
         let count = |line: &str| said.iter().filter(|said| *said == line).count() as u64;
         assert_eq!((count("request GET /one"), count("request GET /two")), (PAGES, PAGES), "{what}");
         let most: Vec<u64> =

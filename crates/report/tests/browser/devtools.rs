@@ -56,6 +56,8 @@ impl Browser {
                 "--disable-dev-shm-usage",
                 "--no-first-run",
             ])
+            // Keys that come before the first picture would be dropped.
+            .args(["--allow-pre-commit-input", "--disable-features=PaintHolding"])
             .args(["--disable-extensions", "--disable-background-networking", "--disable-component-update"])
             .args(["--remote-debugging-pipe", "--force-color-profile=srgb", "--hide-scrollbars"])
             .arg(format!("--user-data-dir={}", directory.path().join("profile").display()))

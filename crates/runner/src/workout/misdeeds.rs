@@ -311,6 +311,15 @@ mod tests {
 
     /// One connection to a server that does as it is told; gives the tally and what the server received.
     fn done(misdeed: Misdeed, serve: fn(&mut TcpStream) -> Vec<u8>) -> (Tally, Vec<u8>) {
+        done_within(60_000, misdeed, serve)
+    }
+
+    /// The same for clients that wait as long as this, in ms.
+    fn done_within(
+        patience_ms: u64,
+        misdeed: Misdeed,
+        serve: fn(&mut TcpStream) -> Vec<u8>,
+    ) -> (Tally, Vec<u8>) {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let scene = Scene {
             address: listener.local_addr().unwrap(),
@@ -318,7 +327,7 @@ mod tests {
             tls: None,
             is_http2: false,
             paths: vec!["/file".to_owned()],
-            patience: Duration::from_millis(600),
+            patience: Duration::from_millis(patience_ms),
             stop: AtomicBool::new(false),
         };
         let server = thread::spawn(move || serve(&mut listener.accept().unwrap().0));
@@ -367,7 +376,7 @@ mod tests {
 
     #[test]
     fn slow_ones_stay_until_their_patience_ends_or_the_server_s() {
-        let (tally, received) = done(Misdeed::SlowWriter, to_the_end);
+        let (tally, received) = done_within(1_500, Misdeed::SlowWriter, to_the_end);
         assert_eq!((tally.tried, tally.dropped), (1, 1));
         assert!((2..100).contains(&received.len()), "a byte a pause: {}", received.len());
         let (tally, _) = done(Misdeed::SlowWriter, |stream| {
@@ -375,7 +384,7 @@ mod tests {
             to_the_end(stream)
         });
         assert_eq!((tally.tried, tally.rejected), (1, 1));
-        let (tally, _) = done(Misdeed::SlowReader, |stream| {
+        let (tally, _) = done_within(600, Misdeed::SlowReader, |stream| {
             answering(stream);
             let _ = stream.write_all(&vec![b'x'; 1 << 20]);
             to_the_end(stream)
@@ -401,14 +410,14 @@ mod tests {
         let unread = |stream: &mut TcpStream| {
             // Fewer bytes than are sent fit into the buffers.
             rustix::net::sockopt::set_socket_recv_buffer_size(&*stream, 4096).unwrap();
-            thread::sleep(Duration::from_millis(900));
+            std::mem::forget(stream.try_clone().unwrap()); // Open until this process ends.
             Vec::new()
         };
-        let (tally, _) = done(Misdeed::OversizedHeader, unread);
+        let (tally, _) = done_within(600, Misdeed::OversizedHeader, unread);
         assert_eq!((tally.tried, tally.dropped, tally.closed), (1, 1, 0));
-        let (tally, _) = done(Misdeed::OversizedHeader, |stream| {
+        let (tally, _) = done_within(10_000, Misdeed::OversizedHeader, |stream| {
             stream.write_all(b"HTTP/1.1 431 Request Header Fields Too Large\r\n\r\n").unwrap();
-            thread::sleep(Duration::from_millis(900));
+            std::mem::forget(stream.try_clone().unwrap());
             Vec::new()
         });
         assert_eq!((tally.tried, tally.rejected), (1, 1));

@@ -61,16 +61,21 @@ fn an_answer_may_stall() {
         ("fault=stall&after=0", 0),
     ] {
         let mut peer = Peer::connect(&server);
-        peer.stream.set_read_timeout(Some(Duration::from_millis(100))).unwrap();
         peer.send(&format!("GET /test?{query} HTTP/1.1\r\nHost: t\r\n\r\n"));
+        let has_body = query.ends_with(char::is_numeric);
+        if has_body {
+            peer.read_head();
+            while peer.rest.len() < expected {
+                assert!(peer.read_some().unwrap() > 0);
+            }
+        }
+        peer.stream.set_read_timeout(Some(Duration::from_millis(100))).unwrap();
         let (bytes, end) = peer.read_to_end();
         assert_eq!(end.unwrap_err().kind(), ErrorKind::WouldBlock, "{query}");
-        if query.ends_with(char::is_numeric) {
-            assert_eq!(body_of(&bytes).len(), expected, "{query}");
-        }
+        assert!(!has_body || bytes.len() == expected, "{query}: {bytes:?}");
     }
     // The clients have gone, and with them the connections.
-    let counters = counters_when(&server, |counters| counters.open == 0);
+    let counters = counters_when(&server, |counters| counters.open == 0 && counters.faults == 4);
     assert_eq!((counters.faults, counters.responses), (4, 0));
 }
 

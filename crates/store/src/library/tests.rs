@@ -255,6 +255,7 @@ fn texts_of_any_length_and_content_are_data_of_a_bounded_length() {
 fn rows_are_made_piece_by_piece_where_only_the_newest_are_wanted() {
     let runs = tempfile::tempdir().unwrap();
     let names: Vec<String> = ["c", "b", "a"].iter().map(|name| run(runs.path(), name, "1")).collect();
+    names.iter().for_each(|name| settle(runs.path(), name, 1));
     let unread = |library: &Library| library.rows().iter().map(|row| row.unread).collect::<Vec<_>>();
     let indexed = || fs::read_to_string(runs.path().join(INDEX)).unwrap().matches("{\"row\":").count();
     let mut library = Library::open_newest(runs.path(), 1).unwrap();
@@ -271,10 +272,10 @@ fn rows_are_made_piece_by_piece_where_only_the_newest_are_wanted() {
 #[test]
 fn an_earlier_look_does_not_undo_a_later_one() {
     let runs = tempfile::tempdir().unwrap();
-    run(runs.path(), "a", "1");
+    settle(runs.path(), &run(runs.path(), "a", "1"), 1);
     let mut library = Library::open(runs.path()).unwrap();
     let earlier = Library::look(runs.path()).unwrap();
-    run(runs.path(), "b", "1");
+    settle(runs.path(), &run(runs.path(), "b", "1"), 1);
     assert!(library.refresh().unwrap());
     assert!(!library.refresh_from(earlier, usize::MAX));
     assert_eq!(library.rows().len(), 2);

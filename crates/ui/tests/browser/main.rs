@@ -357,6 +357,7 @@ fn a_live_page_stops_in_two_steps_and_comes_back_after_a_loss() {
     let p99s = "['.tiles.live > :nth-child(3) .value', 'table.percentiles td:nth-child(3)'].map(it => document.querySelector(it).textContent)";
     scene.expect("live", p99s, &json!(["7.20 ms", "7.20 ms"]), "one value of one figure");
     // Another level's charts do not change what is shown of the level that runs.
+    scene.browser.until(&format!("{rate} !== '–'"));
     let now = scene.browser.evaluate(rate);
     scene.browser.evaluate("(() => { const pick = document.querySelector('select[name=level]'); pick.value = '0'; pick.dispatchEvent(new Event('change')); })()");
     scene

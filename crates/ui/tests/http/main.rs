@@ -217,7 +217,7 @@ fn a_page_that_stays_open_gets_each_point_once() {
 #[test]
 fn a_run_is_stopped_by_an_interrupt_and_the_next_in_the_queue_starts() {
     let directory = tempfile::tempdir().unwrap();
-    let script = format!("{A_RUN}\ntrap 'exit 130' INT\nwhile :; do sleep 0.05; done");
+    let script = format!("trap 'exit 130' INT\n{A_RUN}\nwhile :; do sleep 0.05; done");
     let front = Running::start(&directory.path().join("runs"), program(directory.path(), &script), false);
     let (_, started) = front.post("/api/runs", &json!({ "command": "run", "spec": { "name": "first" } }));
     let first = started["id"].as_str().unwrap().to_owned();

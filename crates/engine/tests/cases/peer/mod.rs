@@ -125,7 +125,7 @@ fn drain(stream: &mut TcpStream) {
 /// machine. A test of time-outs has [`impatient`] clients.
 pub(crate) fn spec(url: &str, policy: ConnectionPolicy, pages: u64) -> GeneratorTask {
     let mut spec = GeneratorTask { target: vec![url.to_owned()], ..GeneratorTask::default() };
-    spec.load.duration = Nanos::from_secs(30);
+    spec.load.duration = Nanos::from_secs(300);
     spec.load.pages = Some(pages);
     spec.load.warmup = Nanos::ZERO;
     spec.load.drain = Nanos::from_millis(200);
