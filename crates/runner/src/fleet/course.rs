@@ -15,8 +15,9 @@ const ARM_PATIENCE: Duration = Duration::from_secs(60);
 const WARM_PATIENCE: Duration = Duration::from_secs(40);
 /// How long after its level must be over a host's result may come.
 const RESULT_PATIENCE: Duration = Duration::from_secs(30);
-/// How far ahead hosts are told an instant: the way there, and a host that is slow to read.
-const AHEAD: Duration = Duration::from_millis(500);
+/// How far ahead hosts are told an instant: the way there, and a host that is slow to read. Virtual machines stand still for half a second
+/// now and then, and one that hears of it too late is lost to the level.
+const AHEAD: Duration = Duration::from_secs(1);
 
 /// Durations of a level.
 #[derive(Clone, Copy, Debug)]

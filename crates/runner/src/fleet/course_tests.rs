@@ -32,7 +32,7 @@ fn nearly_warm(hosts: usize) -> LevelCourse {
         let all_are_armed = host + 1 == hosts;
         assert_eq!(told.len(), if all_are_armed { hosts } else { 0 });
     }
-    assert_eq!((course.stage(), course.go_ns()), (Stage::Warming, Some(S + 501 * MS)));
+    assert_eq!((course.stage(), course.go_ns()), (Stage::Warming, Some(2 * S + MS)));
     for host in 1..hosts {
         assert!(course.said(host, &LoadAnswer::Warm, 3 * S).is_empty());
     }
@@ -44,7 +44,7 @@ fn all_are_told_the_same_instants_once_all_are_ready() {
     let mut course = nearly_warm(3);
     assert_eq!(course.open_ns(), None);
     let told = course.said(0, &LoadAnswer::Warm, 4 * S);
-    let at_ns = 4 * S + 500 * MS;
+    let at_ns = 5 * S;
     assert_eq!(told, [(0, Tell::Open(at_ns)), (1, Tell::Open(at_ns)), (2, Tell::Open(at_ns))]);
     assert_eq!((course.open_ns(), course.close_ns()), (Some(at_ns), Some(at_ns + 10 * S)));
     for host in 0..3 {
@@ -57,8 +57,8 @@ fn all_are_told_the_same_instants_once_all_are_ready() {
 #[test]
 fn without_a_warm_up_the_window_opens_with_the_load_and_hosts_without_a_part_are_not_asked() {
     let mut course = LevelCourse::new(&[true, false], times(0), S);
-    assert_eq!(course.said(0, &LoadAnswer::Armed, S), [(0, Tell::Go(S + 500 * MS))]);
-    assert_eq!(course.open_ns(), Some(S + 500 * MS));
+    assert_eq!(course.said(0, &LoadAnswer::Armed, S), [(0, Tell::Go(2 * S))]);
+    assert_eq!(course.open_ns(), Some(2 * S));
     assert!(course.said(1, &ended(), 2 * S).is_empty());
     assert!(course.said(0, &ended(), 14 * S).is_empty());
     assert_eq!((course.stage(), course.lost()), (Stage::Done, None));
@@ -126,8 +126,8 @@ fn who_is_there_and_does_nothing_is_not_waited_for_for_ever() {
     measuring.said(0, &ended(), 15 * S);
     alive(&mut measuring, 46 * S);
     assert!(measuring.tick(46 * S).is_empty(), "30 s after the drain");
-    alive(&mut measuring, 47 * S);
-    measuring.tick(47 * S);
+    alive(&mut measuring, 48 * S);
+    measuring.tick(48 * S);
     assert_eq!(measuring.lost(), Some(&(1, "did not send its result in time".to_owned())));
     assert_eq!(measuring.stage(), Stage::Done);
 }

@@ -132,7 +132,7 @@ fn said_by(host: usize, measured: &Measured, open_ns: u64) -> Vec<u8> {
 fn a_thousand_agents_that_send_every_byte_are_one_load() {
     let windows: Vec<Measured> = (0..HOSTS).map(measured).collect();
     let since = Instant::now();
-    let open_ns = START_NS + 1_500_000_000;
+    let open_ns = START_NS + 2_000_000_000;
     let streams: Vec<Vec<u8>> =
         windows.iter().enumerate().map(|(host, window)| said_by(host, window, open_ns)).collect();
     let bytes: usize = streams.iter().map(Vec::len).sum();
