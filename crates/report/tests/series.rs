@@ -191,6 +191,35 @@ fn ranks_are_ranges_and_servers_that_do_not_differ_are_named() {
 }
 
 #[test]
+fn a_rate_that_the_generator_limited_is_the_least_and_has_a_rank() {
+    let rates = [&[65_000, 65_900, 64_100][..], &[38_000, 38_300, 37_800]];
+    let (series, mut records) = with("servers = ['nginx', 'apache']", Kind::Servers, &rates);
+    for run in &mut records[0].as_mut().unwrap().iterations {
+        run.measured.generator.workers[0].system_ns = run.measured.window_ns;
+    }
+    for (format, raw) in in_every_form(&series, &records) {
+        let text = flat(&raw);
+        match format {
+            Format::Json => {
+                let json: Value = serde_json::from_str(&text).unwrap();
+                let ranks = json["computed"]["ranks"][0]["ranked"].as_array().unwrap().clone();
+                let places = ranks.iter().map(|it| it["rank"]["worst"].as_u64()).collect::<Vec<_>>();
+                assert_eq!(places, [Some(1), Some(2)]);
+                assert_eq!(json["computed"]["cells"][0]["levels"][0]["is_least"], true);
+            }
+            Format::Csv => {}
+            _ => {
+                for part in ["≥65,000", "nginx is INVALID: ", "≥: the load generator was the bottleneck"]
+                {
+                    assert!(text.contains(part), "{format}: {part}\n{text}");
+                }
+                assert!(!text.contains("No rank:"), "{format}: {text}");
+            }
+        }
+    }
+}
+
+#[test]
 fn what_is_wrong_with_several_cells_is_told_once() {
     let scattered = &[10, 10_000, 20, 12, 9_000][..];
     let (series, records) = with(

@@ -6,7 +6,8 @@
 //! lies above it. A result's own scatter does not count there, so that no place is gained by being measured badly.
 //!
 //! Where noise took time from server or load generator, a result may be better than measured by a factor that is known, and two
-//! differ only if the better one is ahead of that, too.
+//! differ only if the better one is ahead of that, too. Where the load generator was the bottleneck, there is no such factor: the
+//! result is at least what was measured, is ahead of others by that, and nobody is ahead of it.
 //!
 //! From this follows, for any change of noise that leaves the means where they are (tested as properties):
 //! more noise never narrows a range; a result's own noise never moves the best place of its range; a pair that does not
@@ -68,7 +69,8 @@ pub enum NoRanking {
 pub struct RankedLevel<'a> {
     /// Its iterations.
     pub runs: Vec<&'a IterationRecord>,
-    /// By which factor it may be better than measured, because of noise; 1 where there was none.
+    /// By which factor it may be better than measured: because of noise; 1 where there was none. Infinite where what was measured is only
+    /// the least.
     pub better_by: f64,
 }
 
@@ -159,6 +161,9 @@ fn reach(a: &Contestant, b: &Contestant, confidence: f64) -> Option<f64> {
 }
 
 fn ratio(a: &Contestant, b: &Contestant) -> Option<Interval> {
+    if a.better_by.is_infinite() || b.better_by.is_infinite() {
+        return None;
+    }
     let reach = reach(a, b, CONFIDENCE)?.exp();
     let point = a.mean() / b.mean();
     Some(Interval {
@@ -187,7 +192,8 @@ fn are_apart(a: &Contestant, b: &Contestant, more_is_better: bool, confidence: f
 /// Whether one whose mean is better is ahead of the other's estimate: by its own interval and its own noise floor, as if the
 /// other had neither. Not corrected for many pairs, so that a contestant that [`are_apart`] separates from it is also ahead of it.
 fn is_ahead(better: &Contestant, estimate: &Contestant) -> bool {
-    let reach = statistics::log_reach_at(&better.samples, CONFIDENCE);
+    let reach =
+        statistics::log_reach_at(&better.samples, CONFIDENCE).filter(|_| estimate.better_by.is_finite());
     reach.is_some_and(|reach| are_beyond(better, estimate, reach, better.noise_percent))
 }
 

@@ -50,6 +50,27 @@ fn those_that_do_not_differ_have_the_same_range() {
     assert_eq!(untold(&ranking), [(0, 2)]);
 }
 
+/// Where the load generator was the bottleneck, the rate is the least: ahead of lower ones, and with none ahead of it.
+#[test]
+fn a_rate_that_is_the_least_leaves_all_places_above_open() {
+    let levels =
+        [level(&[2000, 2020, 1990, 2010]), level(&[1000, 1010, 990, 1005]), level(&[500, 505, 495, 502])];
+    let places_with = |least: usize| {
+        let better_by = |place: usize| if place == least { f64::INFINITY } else { 1.0 };
+        let ranked = levels.iter().enumerate();
+        let ranked: Vec<_> = ranked
+            .map(|(place, runs)| RankedLevel { runs: runs.iter().collect(), better_by: better_by(place) })
+            .collect();
+        let ranking = rank(Metric::RATE, &ranked).unwrap();
+        let is_of_least = |pair: &&Pair| pair.first == least || pair.second == least;
+        assert!(ranking.pairs.iter().all(|pair| pair.ratio.is_none() == is_of_least(&pair)));
+        places(&ranking)
+    };
+    assert_eq!(places_with(0), [(1, 1), (2, 2), (3, 3)]);
+    assert_eq!(places_with(1), [(1, 2), (1, 2), (3, 3)]);
+    assert_eq!(places_with(2), [(1, 3), (2, 3), (1, 3)]);
+}
+
 /// 65,000 ± 3 %, 38,381 ± 36 % and 37,043 ± 4 %: at 59 % of the first, and no better than the third, the second was called
 /// first for its noise alone.
 #[test]

@@ -105,7 +105,8 @@ impl CellSummary {
     pub fn without_rank(&self) -> Option<String> {
         let Some(standing) = self.standing else { return Some("not measured".to_owned()) };
         let reason = self.reasons.first().map_or(String::new(), |reason| format!(": {reason}"));
-        match (self.counts(), standing.is_conclusive()) {
+        let is_least = self.peak_level().is_some_and(|level| level.is_least);
+        match (self.counts() || is_least, standing.is_conclusive()) {
             (true, _) => None,
             (false, true) => Some("no request succeeded".to_owned()),
             (false, false) => Some(format!("{}{reason}", standing.word())),
@@ -139,9 +140,20 @@ impl CellSummary {
 
 /// Whether the generator, or the relay of a path, was the bottleneck at a level: the server may have more to give.
 fn is_censored(verdict: &Verdict, level: &LevelSummary) -> bool {
-    let of_level = |reason: &&Reason| reason.level() == Some(LevelKey::new(level.clients, level.rate));
-    let causes = verdict.reasons.iter().filter(of_level).map(|reason| reason.cause);
-    causes.into_iter().any(|cause| matches!(cause, Cause::GeneratorSaturated | Cause::PathSaturated))
+    let key = LevelKey::new(level.clients, level.rate);
+    verdict.reasons.iter().any(|reason| reason.level() == Some(key) && is_of_the_load(reason))
+}
+
+fn is_of_the_load(reason: &Reason) -> bool {
+    matches!(reason.cause, Cause::GeneratorSaturated | Cause::PathSaturated)
+}
+
+/// Whether that is all that is wrong with a level in closed loop: its rate is then the least that the server can do.
+fn is_least(verdict: &Verdict, run: &IterationRecord) -> bool {
+    let key = run.level();
+    let of_level = |reason: &&Reason| reason.level().is_none_or(|level| level == key);
+    let mut reasons = verdict.reasons.iter().filter(of_level).peekable();
+    run.rate.is_none() && reasons.peek().is_some() && reasons.all(is_of_the_load)
 }
 
 impl LevelSummary {
@@ -156,6 +168,7 @@ impl LevelSummary {
             rate: runs[0].rate,
             standing: verdict.of_level(runs[0].level()),
             noise_factor: verdict.rate_factor_of(runs[0].level()),
+            is_least: is_least(verdict, runs[0]),
             request_rate: figures.request_rate,
             request_rate_interval: over(Metric::RATE),
             connection_rate: figures.connection_rate,

@@ -92,6 +92,9 @@ pub struct LevelSummary {
     pub standing: Standing,
     /// By which factor noise may have lowered its request rate at most; null without noise that matters, or (infinite) a bound.
     pub noise_factor: Option<f64>,
+    /// The load generator, or the relay of a path, was the bottleneck and nothing else is wrong: the server's rate is this or more.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub is_least: bool,
     /// Valid responses per second.
     pub request_rate: f64,
     /// The mean over iterations with its interval; null below two.
@@ -322,7 +325,8 @@ impl Whole<'_> {
             group.into_iter().partition(|cell| why(cell).is_none());
         let level = |cell: &usize| {
             let runs = self.runs(*cell, self.cells[*cell].peak?);
-            let better_by = self.cells[*cell].peak_level()?.noise_factor.unwrap_or(1.0);
+            let peak = self.cells[*cell].peak_level()?;
+            let better_by = if peak.is_least { f64::INFINITY } else { peak.noise_factor.unwrap_or(1.0) };
             Some(RankedLevel { runs, better_by })
         };
         let levels: Vec<RankedLevel<'_>> = ranked.iter().filter_map(level).collect();

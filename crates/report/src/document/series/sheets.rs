@@ -125,13 +125,14 @@ impl Draw<'_> {
     fn ranks(&self, ranks: &Ranks) -> Sheet {
         let first = ranks.ranked.iter().find(|ranked| ranked.without.is_none());
         let best = first.and_then(|first| self.cell(first.cell).peak_level());
+        let has_ratio = |level: &LevelSummary| !level.is_least && best.is_some_and(|best| !best.is_least);
         let peak = |ranked: &Ranked| self.cell(ranked.cell).peak_level();
         let mut table = Table::of(&ranks.ranked);
         table.number("rank", "", Room::Always, |ranked| ranked.rank.map(places));
         table.text("server", Room::Flexible(14), |ranked| self.cell(ranked.cell).at.server.name());
         at_peak(&mut table, Room::Always, Room::Optional(3), peak);
         table.number("of the first", "", Room::Optional(5), |ranked| {
-            let level = peak(ranked).filter(|_| ranked.without.is_none())?;
+            let level = peak(ranked).filter(|level| ranked.without.is_none() && has_ratio(level))?;
             Some(format!("{:.0}%", 100.0 * level.request_rate / best?.request_rate))
         });
         table.number("latency", "at peak", Room::Optional(4), |ranked| latency(peak(ranked)));
@@ -148,6 +149,10 @@ impl Draw<'_> {
             ranks.ranked.iter().filter_map(|ranked| self.without_rank(ranked)).collect();
         if !without.is_empty() {
             sheet.notes.push((Tone::Caution, format!("No rank: {}.", without.join(", "))));
+        }
+        if ranks.ranked.iter().filter_map(peak).any(|level| level.is_least) {
+            let text = "≥: the load generator was the bottleneck, so the server may be faster. Ranks leave that open.";
+            sheet.notes.push((Tone::Caution, text.to_owned()));
         }
         let suites = super::handshakes::suites_differ(self.summary, ranks);
         sheet.notes.extend(suites.map(|text| (Tone::Caution, text)));
@@ -432,7 +437,10 @@ fn at_peak<'a, 'l, T>(
     load: Room,
     peak: impl Fn(&'a T) -> Option<&'l LevelSummary>,
 ) {
-    table.number("peak", "requests/s", Room::Always, |row| peak(row).map(|level| rate(level.request_rate)));
+    table.number("peak", "requests/s", Room::Always, |row| {
+        let level = peak(row)?;
+        Some(format!("{}{}", if level.is_least { "≥" } else { "" }, rate(level.request_rate)))
+    });
     table.number("95%", "", interval, |row| within(peak(row)?.request_rate_interval));
     table.number("clients", "", load, |row| peak(row).map(at));
 }
