@@ -79,7 +79,7 @@ impl<B: Backend, L: Layer, P: Session> Worker<B, L, P> {
         }
         let link = &mut self.links[index];
         let Some(socket) = link.socket.take() else { return };
-        match link.session.leaves_marked() {
+        match link.session.spare_is_ect() {
             Some(is_ect) if P::DATAGRAMS && self.plan.source.is_empty() => {
                 let is_v4 = link.family == Family::V4;
                 self.backend.spare_datagrams(Spare { socket, index, is_v4, is_ect });

@@ -170,8 +170,8 @@ pub(crate) trait Session: Default {
         false
     }
 
-    /// Whether the socket marks its datagrams ECT(0), if it is otherwise as it was when it was opened.
-    fn leaves_marked(&self) -> Option<bool> {
+    /// If the socket may be connected again for another connection: whether it marks its datagrams ECT(0).
+    fn spare_is_ect(&self) -> Option<bool> {
         None
     }
 

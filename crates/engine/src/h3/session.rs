@@ -342,7 +342,7 @@ impl Session for Http3 {
         true
     }
 
-    fn leaves_marked(&self) -> Option<bool> {
+    fn spare_is_ect(&self) -> Option<bool> {
         (!self.has_long_queue).then_some(self.is_ect)
     }
 

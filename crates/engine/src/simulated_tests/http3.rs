@@ -48,6 +48,23 @@ fn times_are_those_of_the_path_and_the_server() {
     );
 }
 
+/// Where marks of ECN get lost, one connection finds that out, and those after it mark nothing.
+#[test]
+fn connections_mark_until_one_has_lost_its_marks() {
+    for bleaches in [false, true] {
+        let mut server = Http3Server::new(0, 10, all_answered);
+        let mut level = level(PerRequest, 1, 100 * MS);
+        level.wire.datagrams.bleaches = bleaches;
+        let measured = level.run_over::<Plain, Http3>(&mut server, None);
+        assert_eq!(errors(&measured), []);
+        assert!(measured.lifetime.connections > 20);
+        let totals = server.totals;
+        // The first flight of one connection is all that was sent before the server's first acknowledgement.
+        let expected = if bleaches { 1..=3 } else { totals.sent.0..=totals.sent.0 };
+        assert!(expected.contains(&totals.marked), "{totals:?}");
+    }
+}
+
 /// A quarter of the round trip of 80 ms is longer than the packets of a flight are apart.
 #[test]
 fn bodies_are_acknowledged_ten_packets_at_a_time() {
@@ -114,6 +131,7 @@ fn what_is_counted_is_what_happened_whatever_the_path_does() {
             duplicates: 5,
             late: (20, 10 * MS),
             marks: if seed % 2 == 0 { 10 } else { 0 },
+            bleaches: seed % 5 == 0,
             bytes_max: if seed % 3 == 0 { 1_300 } else { 65_527 },
         };
         let measured = level.run_over::<Plain, Http3>(&mut server, None);

@@ -6,8 +6,8 @@
 //! lies above it. A result's own scatter does not count there, so that no place is gained by being measured badly.
 //!
 //! Where noise took time from server or load generator, a result may be better than measured by a factor that is known, and two
-//! differ only if the better one is ahead of that, too. Where the load generator was the bottleneck, there is no such factor: the
-//! result is at least what was measured, is ahead of others by that, and nobody is ahead of it.
+//! differ only if the better one is ahead of that, too. Where the load generator was the bottleneck, nobody knows that factor: the
+//! result is ahead of what is lower, differs from nothing that is higher, and nobody is ahead of it.
 //!
 //! From this follows, for any change of noise that leaves the means where they are (tested as properties):
 //! more noise never narrows a range; a result's own noise never moves the best place of its range; a pair that does not

@@ -114,7 +114,8 @@ impl Standing {
         }
     }
 
-    /// Whether figures tell something: what does not is in no peak, rank, fit or quotient, and ends a command with exit code 4.
+    /// Whether figures tell something: what does not is in no peak, rank, fit or quotient, and ends a command with exit code 4. Only a
+    /// rate that the load generator limited has a rank nevertheless ([`LevelSummary::is_least`](crate::series::LevelSummary::is_least)).
     pub fn is_conclusive(self) -> bool {
         self <= Standing::Noisy
     }

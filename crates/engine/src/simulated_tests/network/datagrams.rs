@@ -19,13 +19,23 @@ pub(crate) struct DatagramPath {
     pub(crate) late: (u64, u64),
     /// Share that is marked CE.
     pub(crate) marks: u64,
+    /// Marks of ECN are removed.
+    pub(crate) bleaches: bool,
     /// Longer ones are lost.
     pub(crate) bytes_max: usize,
 }
 
 impl Default for DatagramPath {
     fn default() -> DatagramPath {
-        DatagramPath { seed: 1, loss: 0, duplicates: 0, late: (0, 0), marks: 0, bytes_max: 65_527 }
+        DatagramPath {
+            seed: 1,
+            loss: 0,
+            duplicates: 0,
+            late: (0, 0),
+            marks: 0,
+            bleaches: false,
+            bytes_max: 65_527,
+        }
     }
 }
 
@@ -34,6 +44,8 @@ impl Default for DatagramPath {
 pub(crate) struct DatagramTotals {
     /// Those that clients sent, and their bytes.
     pub(crate) sent: (u64, u64),
+    /// How many of them were marked ECT(0).
+    pub(crate) marked: u64,
     /// Those that reached clients, and their bytes.
     pub(crate) received: (u64, u64),
     /// Lost on the way.
@@ -72,6 +84,7 @@ impl Simulated<'_> {
             return;
         }
         let ecn = if ecn != 0 && self.draws(path.marks) { 3 } else { ecn };
+        let ecn = if path.bleaches { 0 } else { ecn };
         let copies = 1 + u64::from(self.draws(path.duplicates));
         self.totals().duplicated += copies - 1;
         for copy in 0..copies {
@@ -117,6 +130,7 @@ impl Simulated<'_> {
         for datagram in bytes.chunks(segment) {
             let sent = &mut self.totals().sent;
             *sent = (sent.0 + 1, sent.1 + datagram.len() as u64);
+            self.totals().marked += u64::from(ecn != 0);
             self.dispatch(now, number, datagram, ecn, true);
         }
     }

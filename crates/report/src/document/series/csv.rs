@@ -48,6 +48,7 @@ fn row(report: &Report<'_>, at: Option<(usize, Option<usize>)>) -> Row {
     row.named("is_peak", is(|cell| cell.peak));
     row.named("is_useful_peak", is(|cell| cell.useful_peak));
     row.named("request_rate", level.map(|level| level.request_rate));
+    row.named("request_rate_is_least", level.map(|level| level.is_least));
     ends(&mut row, "request_rate", level.and_then(|level| level.request_rate_interval));
     row.named("connection_rate", level.map(|level| level.connection_rate));
     row.named("error_level_percent", level.map(|level| level.error_level_percent));

@@ -125,16 +125,18 @@ impl Draw<'_> {
     fn ranks(&self, ranks: &Ranks) -> Sheet {
         let first = ranks.ranked.iter().find(|ranked| ranked.without.is_none());
         let best = first.and_then(|first| self.cell(first.cell).peak_level());
-        let has_ratio = |level: &LevelSummary| !level.is_least && best.is_some_and(|best| !best.is_least);
         let peak = |ranked: &Ranked| self.cell(ranked.cell).peak_level();
         let mut table = Table::of(&ranks.ranked);
         table.number("rank", "", Room::Always, |ranked| ranked.rank.map(places));
         table.text("server", Room::Flexible(14), |ranked| self.cell(ranked.cell).at.server.name());
         at_peak(&mut table, Room::Always, Room::Optional(3), peak);
-        table.number("of the first", "", Room::Optional(5), |ranked| {
-            let level = peak(ranked).filter(|level| ranked.without.is_none() && has_ratio(level))?;
-            Some(format!("{:.0}%", 100.0 * level.request_rate / best?.request_rate))
-        });
+        // Of a rate that is only the least, there is no share.
+        if let Some(best) = best.filter(|best| !best.is_least) {
+            table.number("of the first", "", Room::Optional(5), move |ranked| {
+                let level = peak(ranked).filter(|level| ranked.without.is_none() && !level.is_least)?;
+                Some(format!("{:.0}%", 100.0 * level.request_rate / best.request_rate))
+            });
+        }
         table.number("latency", "at peak", Room::Optional(4), |ranked| latency(peak(ranked)));
         table.number("server", "CPU/request", Room::Optional(2), |ranked| cpu(peak(ranked)));
         table.text("", Room::Words, |ranked| self.remarks(ranked.cell));
@@ -151,7 +153,8 @@ impl Draw<'_> {
             sheet.notes.push((Tone::Caution, format!("No rank: {}.", without.join(", "))));
         }
         if ranks.ranked.iter().filter_map(peak).any(|level| level.is_least) {
-            let text = "≥: the load generator was the bottleneck, so the server may be faster. Ranks leave that open.";
+            let text = "≥: the load generator was the bottleneck. The server can do at least this, which its rank uses; use no other \
+                        figure of it.";
             sheet.notes.push((Tone::Caution, text.to_owned()));
         }
         let suites = super::handshakes::suites_differ(self.summary, ranks);
