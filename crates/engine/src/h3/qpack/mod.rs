@@ -5,6 +5,8 @@
 
 pub mod static_table;
 
+use std::sync::LazyLock;
+
 use self::static_table::FIELDS;
 use crate::h2::hpack::CompressionError;
 use crate::h2::hpack::decoder::{Coded, Entry, Fields, integer, show, string_after};
@@ -47,9 +49,9 @@ pub fn decode(section: &[u8], mut out: Option<&mut Vec<u8>>) -> Result<Fields, C
         let (index, name) = match first {
             0xc0.. => {
                 let index = integer(&mut rest, 6)?;
-                let (name, value) = known(index)?;
-                fields.take(&named(name)?.with_value(value)?);
+                fields.take(&entry(index)?);
                 if let Some(out) = &mut out {
+                    let (name, value) = FIELDS[index];
                     show(out, name.as_bytes(), value.as_bytes());
                 }
                 continue;
@@ -60,16 +62,16 @@ pub fn decode(section: &[u8], mut out: Option<&mut Vec<u8>>) -> Result<Fields, C
             0x20.. => (None, Some(string_after(&mut rest, 3)?)),
             _ => return Err(DYNAMIC),
         };
-        let entry = match (&name, index) {
-            (Some(name), _) => name.name()?,
-            (None, index) => named(known(index.unwrap_or(usize::MAX))?.0)?.0,
+        let named = match &name {
+            Some(name) => name.name()?,
+            None => entry(index.unwrap_or(usize::MAX))?,
         };
         let value = string_after(&mut rest, 7)?;
-        fields.take(&value.value_of(entry)?);
+        fields.take(&value.value_of(named)?);
         if let Some(out) = &mut out {
             let text = match (&name, index) {
                 (Some(name), _) => name.text()?,
-                (None, index) => known(index.unwrap_or(usize::MAX))?.0.as_bytes().to_vec(),
+                (None, index) => FIELDS[index.unwrap_or_default()].0.as_bytes().to_vec(),
             };
             show(out, &text, &value.text()?);
         }
@@ -77,21 +79,17 @@ pub fn decode(section: &[u8], mut out: Option<&mut Vec<u8>>) -> Result<Fields, C
     Ok(fields)
 }
 
-fn known(index: usize) -> Result<(&'static str, &'static str), CompressionError> {
-    FIELDS.get(index).copied().ok_or(CompressionError("an index beyond the end of the static table"))
-}
+/// What the fields of the static table mean.
+static ENTRIES: LazyLock<[Entry; FIELDS.len()]> = LazyLock::new(|| {
+    let plain = |text: &'static str| Coded { bytes: text.as_bytes(), is_huffman: false };
+    // None has a Huffman code that could be wrong.
+    let entry = |(name, value)| plain(name).name().and_then(|name| plain(value).value_of(name));
+    FIELDS.map(|field| entry(field).unwrap_or_default())
+});
 
-/// A name of the static table.
-struct Named(Entry);
-
-fn named(name: &str) -> Result<Named, CompressionError> {
-    Ok(Named(Coded { bytes: name.as_bytes(), is_huffman: false }.name()?))
-}
-
-impl Named {
-    fn with_value(&self, value: &str) -> Result<Entry, CompressionError> {
-        Coded { bytes: value.as_bytes(), is_huffman: false }.value_of(self.0)
-    }
+#[inline]
+fn entry(index: usize) -> Result<Entry, CompressionError> {
+    ENTRIES.get(index).copied().ok_or(CompressionError("an index beyond the end of the static table"))
 }
 
 #[cfg(test)]
