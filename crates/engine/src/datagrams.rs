@@ -69,20 +69,27 @@ impl<B: Backend, L: Layer, P: Session> Worker<B, L, P> {
 
     /// The socket has reported datagrams.
     pub(crate) fn receive_datagrams(&mut self, index: u32) {
-        self.read_datagrams(index, true);
+        self.read_datagrams(index, true, None);
     }
 
     /// Reads datagrams until nothing more is awaited or the socket is empty, or other links need their turn; what is left is reported
-    /// again. `is_reported`: an event says that there are some; otherwise the socket is emptied.
-    fn read_datagrams(&mut self, index: u32, is_reported: bool) {
+    /// again. `is_reported`: an event says that there are some; otherwise the socket is emptied. `refused`: nobody receives any more at
+    /// the server; the connection ends once the socket is empty.
+    fn read_datagrams(&mut self, index: u32, is_reported: bool, mut refused: Option<io::Error>) {
         let connection = self.links[index].connection;
         let (mut brought, mut all_batches) = (0, 0);
-        // Looking for more than there usually is costs the kernel as much as finding it.
-        let mut most = if is_reported { self.usual_batches } else { BATCHES_MAX };
+        // Looking for more than there usually is costs the kernel as much as finding it. But where other answers are awaited as well,
+        // finding fewer than this tells that the socket is empty.
+        let one_more = usize::from(self.plan.streams > 1);
+        let usual = (self.usual_batches + one_more).min(BATCHES_MAX);
+        let mut most = if is_reported { usual } else { BATCHES_MAX };
         loop {
             let Some(socket) = self.links[index].socket.as_ref() else { return };
-            let received = self.backend.receive_datagrams(socket, most);
-            most = BATCHES_MAX;
+            let asked = std::mem::replace(&mut most, BATCHES_MAX);
+            let received = self.backend.receive_datagrams(socket, asked);
+            if matches!(received, Ok(0)) && brought > 0 {
+                break;
+            }
             let now = self.now();
             if brought == 0 && is_reported {
                 self.note_delay(now);
@@ -90,6 +97,11 @@ impl<B: Backend, L: Layer, P: Session> Worker<B, L, P> {
             let batches = match received {
                 Ok(0) => break,
                 Ok(batches) => batches,
+                // The kernel reports it once, before what arrived earlier.
+                Err(error) if self.is_refused_late(index, &error) && refused.is_none() => {
+                    refused = Some(error);
+                    continue;
+                }
                 Err(error) => return self.datagrams_failed(index, &error, now),
             };
             let link = &mut self.links[index];
@@ -113,28 +125,41 @@ impl<B: Backend, L: Layer, P: Session> Worker<B, L, P> {
             // Asked before clients begin their next requests. If an answer is not whole, its rest is probably here or about to come: one
             // acknowledgement for all of it is cheaper than one for each part.
             let are_whole = is_reported && !link.session.awaits_datagrams();
+            let is_empty = is_reported && batches < asked && !link.session.is_amid_answer();
             if !self.take_in_datagram(index, connection, now) {
                 return;
             }
-            if are_whole {
+            if are_whole || is_empty {
                 self.usual_batches = all_batches.min(BATCHES_MAX);
             }
-            if are_whole || brought >= ROUND_BYTES_MAX {
+            if refused.is_none() && (are_whole || is_empty || brought >= ROUND_BYTES_MAX) {
                 break;
             }
         }
+        if let Some(error) = refused {
+            let now = self.clock.read_ns();
+            return self.datagrams_failed(index, &error, now);
+        }
         self.links.mark_due(index);
+    }
+
+    /// Whether the server's host reports that nobody receives on a connection that was established. Answers may lie in the socket still.
+    #[cold]
+    fn is_refused_late(&self, index: u32, error: &io::Error) -> bool {
+        error.kind() == io::ErrorKind::ConnectionRefused && self.links[index].state.is_up()
     }
 
     /// Acts on what datagrams brought. Returns whether the link still has this connection.
     fn take_in_datagram(&mut self, index: u32, connection: u32, now: u64) -> bool {
         let link = &mut self.links[index];
-        match link.session.take_agreed(&mut self.memory) {
-            Ok(None) => {}
-            Ok(Some(agreed)) => self.agreed(index, agreed, now),
-            Err(failure) => {
-                self.fail_link_by(index, failure, now);
-                return false;
+        if !link.session.is_agreed() {
+            match link.session.take_agreed(&mut self.memory) {
+                Ok(None) => {}
+                Ok(Some(agreed)) => self.agreed(index, agreed, now),
+                Err(failure) => {
+                    self.fail_link_by(index, failure, now);
+                    return false;
+                }
             }
         }
         while let Some((slot, text)) = self.links[index].session.take_text() {
@@ -236,12 +261,16 @@ impl<B: Backend, L: Layer, P: Session> Worker<B, L, P> {
             let socket = link.socket.as_ref().expect("checked above");
             let bytes = P::packed(&self.memory, packed.bytes);
             match self.backend.send_datagrams(socket, bytes, packed.segment) {
+                // One that looks for a larger MTU may be longer than this host's network takes.
+                Ok(false) if packed.is_probe => self.links[index].session.take_back(packed.bytes),
                 Ok(were_all) => {
                     self.recorder.sent(packed.bytes, 0);
-                    // One that looks for a larger MTU may be refused.
-                    if !were_all && !packed.is_probe {
+                    if !were_all {
                         P::count_unsent(&mut self.memory);
                     }
+                }
+                Err(error) if self.is_refused_late(index, &error) => {
+                    return self.read_datagrams(index, false, Some(error));
                 }
                 Err(error) => return self.datagrams_failed(index, &error, now),
             }
@@ -301,7 +330,7 @@ impl<B: Backend, L: Layer, P: Session> Worker<B, L, P> {
     /// Acts on a link's timer, unless what it waits for lies in the socket already: the worker may have been late, not the server.
     fn timer_expired(&mut self, index: u32) {
         let connection = self.links[index].connection;
-        self.read_datagrams(index, false);
+        self.read_datagrams(index, false, None);
         let link = &mut self.links[index];
         if link.socket.is_none() || link.connection != connection {
             return;

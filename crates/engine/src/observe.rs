@@ -82,6 +82,10 @@ impl<B: Backend, L: Layer, P: Session> Worker<B, L, P> {
             if exchange.progress != Progress::Receiving || exchange.sent_ns > 0 {
                 continue;
             }
+            if !link.session.has_left(slot, &link.exchanges) {
+                continue;
+            }
+            let exchange = link.exchanges.at_mut(slot);
             exchange.sent_ns = now;
             if exchange.traced > 0 {
                 let bytes = link.session.request(slot, &self.plan, &link.exchanges);

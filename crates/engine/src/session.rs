@@ -185,6 +185,11 @@ pub(crate) trait Session: Default {
         0
     }
 
+    /// Whether a request that was given to the session has left it: with datagrams, it may wait for the server's permission.
+    fn has_left(&self, _slot: u32, _: &Self::Exchanges) -> bool {
+        true
+    }
+
     /// Counts a call that received datagrams.
     fn count_receive(_: &mut Self::Memory) {}
 
@@ -194,11 +199,19 @@ pub(crate) trait Session: Default {
     /// Counts a call of which the socket did not take all datagrams.
     fn count_unsent(_: &mut Self::Memory) {}
 
+    /// A datagram of this size did not leave this host, so it was not sent.
+    fn take_back(&mut self, _bytes: usize) {}
+
     /// Acknowledges at once what it would acknowledge later: its timers will not run for a while.
     fn acknowledge_now(&mut self) {}
 
     /// Whether more datagrams are on their way for certain: of an answer, or of the handshake.
     fn awaits_datagrams(&self) -> bool {
+        false
+    }
+
+    /// Whether what arrived last was not the end of an answer.
+    fn is_amid_answer(&self) -> bool {
         false
     }
 

@@ -203,6 +203,8 @@ impl<B: Backend, L: Layer, P: Session> Worker<B, L, P> {
         let refusals = self.links[at.link].exchanges.refusals(at.slot).map_or(0, |refusals| *refusals);
         let mut exchange: Exchange = self.links[at.link].exchanges.take(at.slot);
         exchange.wait_again();
+        // The server may have begun to answer before it refused.
+        exchange.forget_answer();
         let origin = self.plan.requests[exchange.request as usize].origin;
         let (link, is_new) = self.joinable(exchange.client, origin);
         let exchanges = &mut self.links[link].exchanges;

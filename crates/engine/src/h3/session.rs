@@ -67,8 +67,6 @@ pub(crate) struct Http3 {
     early: u64,
     /// How often the socket has dropped datagrams.
     dropped: u32,
-    /// Requests that will be whole on the wire with the next datagrams.
-    unsent_requests: u32,
     failure: Option<AnswerError>,
 }
 
@@ -185,9 +183,7 @@ impl Session for Http3 {
         let exchange = &mut stream.exchange;
         exchange.sent = (bytes.len() - begin) as u32;
         exchange.progress = Progress::Receiving;
-        if !has_body {
-            self.unsent_requests += 1;
-        } else {
+        if has_body {
             exchange.progress = Progress::Sending;
             self.put_body(slot, streams, plan);
         }
@@ -268,7 +264,7 @@ impl Session for Http3 {
         self.incoming.clear();
         self.streams_max = plan.streams;
         (self.is_last, self.has_control, self.was_agreed) = (false, false, false);
-        (self.early, self.unsent_requests, self.dropped) = (0, 0, 0);
+        (self.early, self.dropped) = (0, 0);
         (self.origin, self.has_long_queue) = (origin, false);
         self.failure = None;
         let not_secure = || AnswerError::Forbidden(ErrorClass::TlsHandshake, "HTTP/3 needs an https:// URL");
@@ -353,7 +349,11 @@ impl Session for Http3 {
     }
 
     fn take_sent(&mut self) -> u32 {
-        std::mem::take(&mut self.unsent_requests)
+        self.connection.take_completed()
+    }
+
+    fn has_left(&self, slot: u32, streams: &Streams) -> bool {
+        self.connection.was_sent(streams.slot(slot).id)
     }
 
     fn count_receive(memory: &mut Memory) {
@@ -365,6 +365,10 @@ impl Session for Http3 {
         memory.counts.receive_drops += u64::from(since);
     }
 
+    fn take_back(&mut self, bytes: usize) {
+        self.connection.take_back(bytes);
+    }
+
     fn acknowledge_now(&mut self) {
         self.connection.acknowledge_now();
     }
@@ -372,6 +376,11 @@ impl Session for Http3 {
     #[inline]
     fn awaits_datagrams(&self) -> bool {
         self.incoming.open > 0 || !self.connection.is_agreed()
+    }
+
+    #[inline]
+    fn is_amid_answer(&self) -> bool {
+        self.connection.is_amid_stream() || !self.connection.is_agreed()
     }
 
     #[inline]
@@ -467,7 +476,6 @@ impl Http3 {
         stream.exchange.sent += taken as u32;
         if stream.unsent == 0 {
             stream.exchange.progress = Progress::Receiving;
-            self.unsent_requests += 1;
         }
     }
 

@@ -177,6 +177,8 @@ pub struct Connection {
     pub(super) closing: Option<Closing>,
     pub(super) failure: Option<Failure>,
     pub(super) counts: Counts,
+    /// Streams of which all was sent since [`Connection::take_completed`].
+    pub(super) completed: u32,
     pub(super) recording: Option<Box<Recording>>,
 }
 
@@ -218,6 +220,7 @@ impl Default for Connection {
             closing: None,
             failure: None,
             counts: Counts::default(),
+            completed: 0,
             recording: None,
         }
     }
@@ -299,6 +302,24 @@ impl Connection {
     /// Whether the path, or the server, has proved not to keep marks (RFC 9000 section 13.4.2).
     pub fn has_lost_marks(&self) -> bool {
         self.has_lost_marks
+    }
+
+    /// How many streams were sent to their end since the last call: for the first time, whether it arrived or not.
+    #[inline]
+    pub fn take_completed(&mut self) -> u32 {
+        std::mem::take(&mut self.completed)
+    }
+
+    /// Whether a stream was sent to its end. One that is over counts as sent.
+    pub fn was_sent(&self, stream: u64) -> bool {
+        let slot = self.streams.find(stream);
+        slot.is_none_or(|slot| self.streams.slots[slot as usize].send.was_sent())
+    }
+
+    /// Whether what arrived last was not the end of its stream.
+    #[inline]
+    pub fn is_amid_stream(&self) -> bool {
+        self.streams.is_last_open
     }
 
     /// Bytes of UDP payload received.

@@ -102,6 +102,7 @@ impl Connection {
                 } else {
                     self.counts.sent.stream_repeated += length;
                 }
+                self.completed += u32::from(chunk.completes);
                 self.data.sent.add_frame(SentFrame::Stream {
                     id,
                     offset: chunk.offset,

@@ -21,6 +21,8 @@ pub(super) struct Mtu {
     candidate: u16,
     tries: u8,
     is_in_flight: bool,
+    /// Bytes of padding in the last probe.
+    pub(super) probe_padding: u64,
     /// A full datagram was sent since the last probe.
     pub(super) is_filled: bool,
     lost_in_a_row: u8,
@@ -39,6 +41,7 @@ impl Mtu {
             candidate: max,
             tries: 0,
             is_in_flight: false,
+            probe_padding: 0,
             is_filled: false,
             lost_in_a_row: 0,
             arrived: 0,
@@ -59,7 +62,8 @@ impl Mtu {
         (self.is_filled && self.candidate > self.current && !self.is_in_flight).then_some(self.candidate)
     }
 
-    pub(super) fn probe_sent(&mut self) {
+    pub(super) fn probe_sent(&mut self, padding: u64) {
+        self.probe_padding = padding;
         (self.is_in_flight, self.is_filled) = (true, false);
         self.tries += 1;
     }
@@ -125,7 +129,7 @@ mod tests {
         loop {
             mtu.is_filled = true;
             let Some(size) = mtu.probe() else { break };
-            mtu.probe_sent();
+            mtu.probe_sent(0);
             assert_eq!(mtu.probe(), None);
             tried.push(size);
             if size <= 1400 {
@@ -148,7 +152,7 @@ mod tests {
     fn large() -> Mtu {
         let mut mtu = Mtu::new(1472, true);
         mtu.is_filled = true;
-        mtu.probe_sent();
+        mtu.probe_sent(0);
         assert!(mtu.probe_acked(1472));
         mtu
     }
@@ -174,7 +178,7 @@ mod tests {
             assert!(mtu.fall_back() && !mtu.fall_back());
             mtu.is_filled = true;
             assert_eq!(mtu.probe(), (falls <= 3).then_some(1472));
-            mtu.probe_sent();
+            mtu.probe_sent(0);
             mtu.probe_acked(1472);
         }
     }

@@ -150,10 +150,21 @@ impl Connection {
         let missing = size - built.end - TAG_BYTES;
         pad(&mut built, out, missing);
         let is_ect = self.is_ect;
-        self.mtu.probe_sent();
+        self.mtu.probe_sent(built.padding);
         self.send(now_ns, built, out);
         self.count_datagrams(1, size);
         Some(Packed { bytes: size, segment: size, is_ect, is_probe: true })
+    }
+
+    /// The probe that was packed last, of this size, could not be sent: it counts as lost, and not as bytes.
+    pub fn take_back(&mut self, size: usize) {
+        let (sent, padding) = (&mut self.counts.sent, self.mtu.probe_padding);
+        sent.datagrams -= 1;
+        sent.udp_bytes -= size as u64;
+        // All but its PING and the padding is overhead.
+        sent.other_frames -= 1;
+        sent.padding -= padding;
+        sent.overhead -= size as u64 - 1 - padding;
     }
 
     /// The datagram that ends the connection.

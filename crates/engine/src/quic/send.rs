@@ -28,6 +28,8 @@ pub(super) struct Chunk {
     pub(super) is_new: bool,
     /// The stream ends after it.
     pub(super) is_last: bool,
+    /// With it, all of the stream has been sent for the first time.
+    pub(super) completes: bool,
 }
 
 /// See the module comment.
@@ -45,6 +47,8 @@ pub(super) struct SendHalf {
     /// To be sent again.
     lost: Ranges,
     end: End,
+    /// Whether all of it was sent, perhaps in vain.
+    was_sent: bool,
     /// Offset up to which the peer allows data.
     pub(super) max: u64,
 }
@@ -56,6 +60,7 @@ impl SendHalf {
         self.acked.clear();
         self.lost.clear();
         (self.base, self.sent, self.acked_to, self.end, self.max) = (0, 0, 0, End::Open, max);
+        self.was_sent = false;
     }
 
     /// Whether more may be written.
@@ -94,6 +99,11 @@ impl SendHalf {
     #[inline]
     pub(super) fn sent(&self) -> u64 {
         self.sent
+    }
+
+    /// Whether all of it was sent at least once.
+    pub(super) fn was_sent(&self) -> bool {
+        self.was_sent
     }
 
     /// Whether nothing has to be sent any more.
@@ -141,10 +151,12 @@ impl SendHalf {
         if length == 0 && !is_last {
             return None;
         }
+        let completes = is_last && !self.was_sent;
+        self.was_sent |= is_last;
         if is_last {
             self.end = End::Sent;
         }
-        Some(Chunk { offset, length: length as usize, is_new, is_last })
+        Some(Chunk { offset, length: length as usize, is_new, is_last, completes })
     }
 
     /// The bytes of a piece.

@@ -133,6 +133,7 @@ fn what_is_counted_is_what_happened_whatever_the_path_does() {
             marks: if seed % 2 == 0 { 10 } else { 0 },
             bleaches: seed % 5 == 0,
             bytes_max: if seed % 3 == 0 { 1_300 } else { 65_527 },
+            ..DatagramPath::default()
         };
         let measured = level.run_over::<Plain, Http3>(&mut server, None);
         assert_eq!((errors(&measured), &server.told), (vec![], &vec![]), "seed {seed}");
@@ -250,6 +251,40 @@ fn resets_are_told_by_their_code() {
     assert_eq!(errors(&measured), [(ErrorClass::H3Reset, http3.reset)]);
     let example = measured.errors.iter().next().unwrap().2.unwrap();
     assert!(example.detail.contains("H3_REQUEST_CANCELLED"), "{example:?}");
+}
+
+/// A server that has gone refuses the next datagram, and the kernel says so before it returns the answers that arrived earlier.
+#[test]
+fn answers_that_came_before_a_refusal_count() {
+    let mut server = Http3Server::new(MS, 10, all_answered);
+    let mut refused = level(KeepAlive, 1, 200 * MS);
+    refused.wire.datagrams.refused_after = 12;
+    let measured = refused.run_over::<Plain, Http3>(&mut server, None);
+    assert!(measured.lifetime.connections > 5, "{:?}", measured.lifetime);
+    assert_eq!(errors(&measured), []);
+    let http3 = measured.http3.clone().unwrap();
+    assert_eq!((http3.retried, server.answered), (0, measured.lifetime.requests));
+}
+
+/// An answer that the server began before it rejected the request is not a part of the next one.
+#[test]
+fn what_arrived_before_a_rejection_is_forgotten() {
+    let fate = |number| match number % 3 {
+        0 => {
+            let mut begun = answer(200, 10);
+            begun.truncate(begun.len() - 4);
+            let rejected = Deed::Reset(code::REQUEST_REJECTED);
+            Fate::Play(vec![Deed::Answer(begun), Deed::Wait, rejected])
+        }
+        _ => Fate::Answer,
+    };
+    let mut server = Http3Server::new(MS, 10, fate);
+    let measured = level(KeepAlive, 1, 200 * MS).run_over::<Plain, Http3>(&mut server, None);
+    let http3 = measured.http3.clone().unwrap();
+    assert!(http3.rejected > 10, "{http3:?}");
+    assert_eq!((http3.refused, http3.retried), (http3.rejected, http3.rejected));
+    assert_eq!(errors(&measured), []);
+    assert_eq!(measured.body_bytes.sum, 10 * measured.counts.succeeded);
 }
 
 /// Over real sockets, with kept connections and one for each request, with one worker and several: connections, requests and bodies are

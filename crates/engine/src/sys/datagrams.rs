@@ -197,13 +197,21 @@ impl Inbox {
         // SAFETY: the descriptor is open; each of the first `most` messages points to one part, which is a slot of `bytes`, and to a
         // control of its own, each with its length; all exist, and are borrowed nowhere else, until the call returns.
         let count = unsafe {
-            libc::recvmmsg(
-                descriptor.as_raw_fd(),
-                messages.as_mut_ptr().cast(),
-                most as libc::c_uint,
-                0,
-                std::ptr::null_mut(),
-            )
+            if most == 1 {
+                // A list of one costs the kernel more.
+                let message = messages[0].assume_init_mut();
+                let bytes = libc::recvmsg(descriptor.as_raw_fd(), &raw mut message.msg_hdr, 0);
+                message.msg_len = u32::try_from(bytes).unwrap_or_default();
+                if bytes < 0 { -1 } else { 1 }
+            } else {
+                libc::recvmmsg(
+                    descriptor.as_raw_fd(),
+                    messages.as_mut_ptr().cast(),
+                    most as libc::c_uint,
+                    0,
+                    std::ptr::null_mut(),
+                )
+            }
         };
         if count < 0 {
             return Err(io::Error::last_os_error());

@@ -164,6 +164,12 @@ impl World {
     fn flush(&mut self) {
         while let Some(packed) = self.client.pack(self.now_ns, &mut self.out) {
             assert!(packed.bytes > 0 && packed.segment <= packed.bytes);
+            if self.path.is_narrow_at_client && packed.is_probe && packed.bytes > self.path.mtu {
+                self.path.too_long += 1;
+                self.client.take_back(packed.bytes);
+                self.check();
+                continue;
+            }
             for datagram in self.out[..packed.bytes].chunks(packed.segment) {
                 self.path.send(self.now_ns, true, datagram, if packed.is_ect { 2 } else { 0 });
             }

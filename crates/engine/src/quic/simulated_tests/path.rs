@@ -29,6 +29,10 @@ pub(super) struct Path {
     sent: u64,
     pub(super) lost: u64,
     pub(super) too_long: u64,
+    /// Datagrams that are too long do not leave the client's host, which says so.
+    pub(super) is_narrow_at_client: bool,
+    /// Bytes of datagrams that the client sent.
+    pub(super) left: u64,
     pub(super) duplicated: u64,
     /// Datagrams and bytes that arrived at the client.
     pub(super) arrived: (u64, u64),
@@ -49,12 +53,15 @@ impl Path {
             sent: 0,
             lost: 0,
             too_long: 0,
+            is_narrow_at_client: false,
+            left: 0,
             duplicated: 0,
             arrived: (0, 0),
         }
     }
 
     pub(super) fn send(&mut self, now_ns: u64, is_to_server: bool, bytes: &[u8], ecn: u8) {
+        self.left += if is_to_server { bytes.len() as u64 } else { 0 };
         if bytes.len() > self.mtu {
             self.too_long += 1;
             return;

@@ -352,9 +352,12 @@ fn a_version_that_the_server_does_not_speak_fails_with_its_offers() {
 
 #[test]
 fn datagrams_grow_to_what_the_path_carries() {
-    for (mtu, found) in [(1200, 1200), (1240, 1232), (1420, 1400), (1460, 1452), (1472, 1472), (9000, 1472)] {
+    let sizes = [(1200, 1200), (1240, 1232), (1420, 1400), (1460, 1452), (1472, 1472), (9000, 1472)];
+    let cases = sizes.iter().flat_map(|size| [(*size, false), (*size, true)]);
+    for ((mtu, found), is_narrow_at_client) in cases {
         let mut world = world(MS);
         world.path.mtu = mtu;
+        world.path.is_narrow_at_client = is_narrow_at_client;
         world
             .open(&settings(), vec![Request { answer_bytes: 1, body_bytes: 30_000, what: What::Answer }; 40]);
         world.finish();
@@ -363,6 +366,8 @@ fn datagrams_grow_to_what_the_path_carries() {
         let counts = world.client.counts();
         assert_eq!((counts.packets_lost, counts.congestion_events), (0, 0));
         assert_eq!(counts.packets_discarded, world.path.too_long + 1);
+        // What did not leave is in no count of bytes.
+        assert_eq!(counts.sent.udp_bytes, world.path.left, "path of {mtu}");
     }
 }
 

@@ -1,6 +1,7 @@
 //! Datagrams on the simulated network: each is delayed, and may be lost, sent twice, overtaken or marked, by seed.
 
 use std::collections::VecDeque;
+use std::io;
 
 use super::{Happening, Simulated};
 use crate::sys::{Datagrams, Event};
@@ -23,6 +24,8 @@ pub(crate) struct DatagramPath {
     pub(crate) bleaches: bool,
     /// Longer ones are lost.
     pub(crate) bytes_max: usize,
+    /// After this many batches, a socket once reports that nobody receives at the server, before it returns what lies in it.
+    pub(crate) refused_after: u64,
 }
 
 impl Default for DatagramPath {
@@ -35,6 +38,7 @@ impl Default for DatagramPath {
             marks: 0,
             bleaches: false,
             bytes_max: 65_527,
+            refused_after: u64::MAX,
         }
     }
 }
@@ -58,6 +62,7 @@ pub(crate) struct DatagramTotals {
 pub(super) struct DatagramSocket {
     pub(super) is_closed: bool,
     pub(super) is_ect: bool,
+    received: u64,
     queue: VecDeque<(Vec<u8>, u8)>,
 }
 
@@ -136,17 +141,25 @@ impl Simulated<'_> {
     }
 
     /// Receives a few batches, `most` or fewer, and returns how many.
-    pub(super) fn receive_batches(&mut self, number: usize, most: usize) -> usize {
+    pub(super) fn receive_batches(&mut self, number: usize, most: usize) -> io::Result<usize> {
         self.batches.clear();
+        let refused_after = self.wire.datagrams.refused_after;
+        let socket = &mut self.links[number].datagrams;
+        if socket.received >= refused_after && !socket.queue.is_empty() {
+            socket.received = 0;
+            return Err(io::ErrorKind::ConnectionRefused.into());
+        }
         while self.batches.len() < most.min(BATCHES_MAX)
             && let Some(batch) = self.receive_batch(number)
         {
             self.batches.push(batch);
         }
-        if !self.links[number].datagrams.queue.is_empty() {
+        let socket = &mut self.links[number].datagrams;
+        socket.received += self.batches.len() as u64;
+        if !socket.queue.is_empty() {
             self.edge(number);
         }
-        self.batches.len()
+        Ok(self.batches.len())
     }
 
     /// Datagrams of one size and mark, as many as the kernel puts together.
