@@ -214,6 +214,12 @@ fn judged(record: Option<&RunRecord>, outcomes: &[Outcome], intent: &Intent) -> 
         for reason in Some(verdict.told()).filter(|told| !told.is_empty()).unwrap_or_else(required) {
             console::complain(format!("{word}: {reason}"));
         }
+    } else if verdict.standing.is_conclusive() {
+        let required = required.word().to_lowercase();
+        console::complain(format!(
+            "the run is {}, and --require asks for {required}",
+            verdict.standing.word()
+        ));
     }
     if intent.is_tried && is_tried(record, &verdict) { kept } else { Exit::Invalid }
 }

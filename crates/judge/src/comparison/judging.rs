@@ -63,6 +63,8 @@ impl Finding {
 pub enum Why {
     /// One of the two has no such value.
     NotMeasured,
+    /// One of the two is INVALID at this level.
+    Invalid,
     /// One of the two has fewer than two iterations, or fewer than [`ITERATIONS_MIN`] and nothing was shown.
     TooFewIterations,
     /// The mean of one of the two is 0: there is no ratio.
@@ -209,6 +211,11 @@ impl Row {
         !self.metric.differs() && (is_wide(&self.baseline.samples) || is_wide(&self.candidate.samples))
     }
 
+    /// Whether the figure of one of the two is not to be used. How many requests failed is what it is.
+    pub(crate) fn is_invalid(&self) -> bool {
+        !self.metric.differs() && (self.baseline.is_invalid || self.candidate.is_invalid)
+    }
+
     /// Iterations of the one of the two that has fewer.
     pub(crate) fn fewest_iterations(&self) -> usize {
         self.baseline.samples.len().min(self.candidate.samples.len())
@@ -271,7 +278,7 @@ pub(super) fn judge(candidates: &mut [Candidate]) {
     }
     for (member, _) in members.iter().zip(&shown).filter(|(_, shown)| **shown) {
         let row = &mut rows[*member];
-        if row.is_inconclusive() {
+        if row.is_inconclusive() || row.is_invalid() {
             continue;
         }
         let more = row.change.is_some_and(|change| change.point > 0.0);
@@ -287,6 +294,7 @@ fn unshown(row: &Row) -> (Finding, Option<Why>) {
         None if fewest == 0 => (Finding::CannotTell, Why::NotMeasured),
         None if fewest < 2 => (Finding::CannotTell, Why::TooFewIterations),
         None => (Finding::CannotTell, Why::NoRatio),
+        Some(_) if row.is_invalid() => (Finding::CannotTell, Why::Invalid),
         Some(_) if fewest < ITERATIONS_MIN => (Finding::CannotTell, Why::TooFewIterations),
         Some(_) if row.is_inconclusive() => (Finding::CannotTell, Why::TooWide),
         Some(change) if is_outside(row.ends(change), &row.floor) => {

@@ -175,6 +175,9 @@ pub struct Side {
     pub noise_factor: Option<f64>,
     /// Whether noise may have done that without bound: the true value may be better by any factor.
     pub noise_is_unbounded: bool,
+    /// Whether the level is INVALID: its values say nothing, and nobody knows by how much they are wrong.
+    #[serde(skip)]
+    pub is_invalid: bool,
 }
 
 /// A threshold checked against a level of one of the records.
@@ -283,9 +286,18 @@ fn candidate(
         let keys = a.iter().map(|(key, _)| *key);
         keys.filter(|key| !b.iter().any(|(other, _)| other == key)).collect()
     };
-    let verdicts = [baseline, record].map(verdict::levels);
-    let noise = |key: LevelKey| {
-        let level = |levels: &[LevelVerdict]| levels.iter().find(|level| level.level() == key)?.noise;
+    // Between two runs the machine may have become slower, which neither of them shows.
+    let is_one_machine = machine_differences(baseline, record).is_empty();
+    let verdict = |record: &RunRecord, other: &RunRecord| match is_one_machine {
+        true => verdict::beside(record, other),
+        false => verdict::levels(record),
+    };
+    let verdicts = [verdict(baseline, record), verdict(record, baseline)];
+    let worth = |key: LevelKey| {
+        let level = |levels: &[LevelVerdict]| {
+            let level = levels.iter().find(|level| level.level() == key);
+            level.map_or((Standing::Sound, None), |level| (level.standing, level.noise))
+        };
         [level(&verdicts[0]), level(&verdicts[1])]
     };
     let levels = theirs
@@ -295,8 +307,8 @@ fn candidate(
             let IterationRecord { clients, rate, .. } = *runs[0];
             let (base, runs) = (judging::read(base), judging::read(runs));
             let floor = judging::LevelNoise::of(options.noise, *key, &base, &runs);
-            let noise = noise(*key);
-            let rows = metrics.iter().map(|metric| row(*metric, &base, &runs, &floor, noise)).collect();
+            let worth = worth(*key);
+            let rows = metrics.iter().map(|metric| row(*metric, &base, &runs, &floor, worth)).collect();
             Some(LevelComparison { clients, rate, rows })
         })
         .collect();
@@ -315,9 +327,9 @@ fn row(
     baseline: &[judging::Armed<'_>],
     candidate: &[judging::Armed<'_>],
     floor: &judging::LevelNoise<'_>,
-    [of_baseline, of_candidate]: [Option<NoiseBound>; 2],
+    [of_baseline, of_candidate]: [(Standing, Option<NoiseBound>); 2],
 ) -> Row {
-    let side = |readings: &[judging::Armed<'_>], noise: Option<NoiseBound>| {
+    let side = |readings: &[judging::Armed<'_>], (standing, noise): (Standing, Option<NoiseBound>)| {
         let samples: Vec<f64> = readings.iter().filter_map(|(_, reading)| metric.value(reading)).collect();
         Side {
             mean: (!samples.is_empty()).then(|| statistics::mean(&samples)),
@@ -325,6 +337,7 @@ fn row(
             samples,
             noise_factor: noise.and_then(|noise| factor(metric, noise)),
             noise_is_unbounded: noise.is_some_and(|noise| is_unbounded(metric, noise)),
+            is_invalid: standing == Standing::Invalid,
         }
     };
     let (baseline, candidate) = (side(baseline, of_baseline), side(candidate, of_candidate));
@@ -349,7 +362,7 @@ fn row(
 }
 
 fn factor(metric: Metric, noise: NoiseBound) -> Option<f64> {
-    if is_cpu_time(metric) { noise.cpu_factor } else { noise.factor }
+    if is_cpu_time(metric) { noise.cpu_time_factor() } else { noise.rate_factor() }
 }
 
 /// Whether noise has no bound for a figure. What took a share of the time may have delayed that share of the requests for any time: the

@@ -307,6 +307,27 @@ fn too_few_iterations_cannot_tell_that_there_is_no_difference() {
     );
 }
 
+/// A saturated generator, of one of two levels: where it was, more is not better.
+#[test]
+fn nothing_is_found_at_a_level_that_is_invalid() {
+    let [a, mut b] = ["a", "b"].map(|name| {
+        let rates = if name == "a" { [1000.0, 1001.0, 999.0] } else { [2000.0, 2001.0, 1999.0] };
+        record(name, &[(1, &rates), (2, &rates)])
+    });
+    let found = |a: &RunRecord, b: &RunRecord| {
+        let compared = compare(&[a, b], &Options::default());
+        [0, 1].map(|level| rate_row(&compared, level)).map(|row| (row.finding, row.why))
+    };
+    assert_eq!(found(&a, &b), [(Finding::Better, None); 2]);
+    for run in b.iterations.iter_mut().filter(|run| run.clients == 2) {
+        let worker = &mut run.measured.generator.workers[0];
+        worker.user_ns = run.measured.window_ns / 100 * 95;
+    }
+    let invalid = (Finding::CannotTell, Some(Why::Invalid));
+    assert_eq!(found(&a, &b), [(Finding::Better, None), invalid]);
+    assert_eq!(found(&b, &a), [(Finding::Worse, None), invalid]);
+}
+
 /// Iterations of 23, 117 and 287 requests/s among 18,000, as a host that took half of a CPU made them.
 #[test]
 fn nothing_is_concluded_from_an_interval_that_is_wider_than_its_value() {

@@ -46,11 +46,11 @@ pub const SLOWER_PERCENT_VOID: f64 = 9.0;
 pub(super) const EFFECT_OF_SLOWNESS: f64 = 2.0;
 /// By which factor noise may have lowered a level's rate before nothing can be concluded from it: the interval would be wider than
 /// half of what the level may give undisturbed.
-pub(super) const NOISE_FACTOR_MAX: f64 = 2.0;
+pub const NOISE_FACTOR_MAX: f64 = 2.0;
 /// How much of the time that the test left of its CPUs other programs may use, in percent, before it counts as noise.
 pub(super) const CROWDED_PERCENT_CLEAN: f64 = 8.0;
 /// By how much a request may cost more where other programs use all of that time, in percent (see `crowding.rs`).
-pub(super) const CROWDED_COST_PERCENT: f64 = 60.0;
+pub const CROWDED_COST_PERCENT: f64 = 60.0;
 /// How busy a CPU must have been in the window, in percent, for its speed to be judged: an idle one may be slowed on purpose.
 pub(super) const SPEED_BUSY_PERCENT_MIN: f64 = 50.0;
 /// A window shorter than this, in nanoseconds, is judged together with the others of its level: by itself it can lie in one slice of

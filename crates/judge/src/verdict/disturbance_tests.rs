@@ -317,6 +317,7 @@ fn a_short_window_that_was_crowded_is_told_by_itself() {
     let verdict = of(&record);
     let [doubt] = &verdict.doubts[..] else { panic!("{:?}", verdict.doubts) };
     assert_eq!((doubt.cause, doubt.iteration), (Cause::Crowded, Some(1)));
+    assert_eq!(doubt.limit, "8 %");
     assert_eq!(
         doubt.sentence,
         "21 clients, iteration 1: other programs used 20 % of what the test left of its CPUs; a request may have cost up to 12 % \

@@ -2,7 +2,8 @@
 //!
 //! A virtual machine is slow for minutes while its neighbours are busy. The windows of one run do not show it, because all of them are slow
 //! alike. So the record has the speed of each CPU in earlier runs ([`EarlierSpeed`]), and the verdict says how much higher the figures may
-//! be. Comparisons and ranks do not use it, since what they set side by side was slow alike; and it makes no window void.
+//! be. Ranks do not use it, since what they set side by side was slow alike; a comparison uses the speeds of the two records that it
+//! compares. It makes no window void.
 
 use std::collections::BTreeMap;
 
@@ -32,8 +33,12 @@ fn is_judged(record: &RunRecord, run: &IterationRecord) -> bool {
     record.target.agents.is_empty() && run.measured.window_ns >= SHORT_WINDOW_NS
 }
 
-/// Of a window; `None` where nothing is known of earlier ones, or no CPU was slower.
-pub(super) fn of_window(record: &RunRecord, run: &IterationRecord) -> Option<Drift> {
+/// Of a window; `None` where nothing is known of `earlier` speeds, or no CPU was slower.
+pub(super) fn of_window(
+    record: &RunRecord,
+    run: &IterationRecord,
+    earlier: &[EarlierSpeed],
+) -> Option<Drift> {
     if !is_judged(record, run) {
         return None;
     }
@@ -42,7 +47,7 @@ pub(super) fn of_window(record: &RunRecord, run: &IterationRecord) -> Option<Dri
         let share = share(record, run, *there);
         let judged = there.host.watched.iter().filter(|it| there.cpus.contains(&it.cpu));
         judged.filter(|it| is_busy(there.host, it.cpu)).filter_map(move |watch| {
-            let earlier = record.earlier_speeds.iter().find(|earlier| earlier.cpu == watch.cpu)?;
+            let earlier = earlier.iter().find(|earlier| earlier.cpu == watch.cpu)?;
             let (took, earlier_ns) = (watch.work_ns_median as f64, earlier.work_ns as f64);
             let slower_percent = share * percent(took - earlier_ns, earlier_ns);
             (slower_percent > 0.0).then_some(Drift { earlier: *earlier, slower_percent })
@@ -52,8 +57,12 @@ pub(super) fn of_window(record: &RunRecord, run: &IterationRecord) -> Option<Dri
 }
 
 /// Of a level: of its slowest window, with the mean of all.
-pub(super) fn of_level(record: &RunRecord, runs: &[&IterationRecord]) -> Option<Drift> {
-    let drifts: Vec<Drift> = runs.iter().filter_map(|run| of_window(record, run)).collect();
+pub(super) fn of_level(
+    record: &RunRecord,
+    runs: &[&IterationRecord],
+    earlier: &[EarlierSpeed],
+) -> Option<Drift> {
+    let drifts: Vec<Drift> = runs.iter().filter_map(|run| of_window(record, run, earlier)).collect();
     let slowest = drifts.iter().max_by(|a, b| a.slower_percent.total_cmp(&b.slower_percent))?;
     let all: f64 = drifts.iter().map(|drift| drift.slower_percent).sum();
     Some(Drift { slower_percent: all / runs.len() as f64, ..*slowest })
@@ -62,8 +71,28 @@ pub(super) fn of_level(record: &RunRecord, runs: &[&IterationRecord]) -> Option<
 /// A time of the fixed work in nanoseconds, such as `work_ns_best`, on the server's CPUs of this host: CPU by CPU, window by window, void
 /// ones included. Only where the CPU was busy, since an idle one may be slowed on purpose.
 pub fn speeds(record: &RunRecord, of: impl Fn(&CpuWatch) -> u64) -> BTreeMap<u32, Vec<u64>> {
+    let runs = record.iterations.iter().chain(&record.voids);
+    speeds_in(record, runs, of)
+}
+
+/// How long the fixed work took on each busy CPU of the server in these windows, on average.
+pub(super) fn speeds_of(record: &RunRecord, runs: &[&IterationRecord]) -> Vec<EarlierSpeed> {
+    let speeds = speeds_in(record, runs.iter().copied(), |watch| watch.work_ns_median);
+    let of_cpu = |(cpu, times): (u32, Vec<u64>)| EarlierSpeed {
+        cpu,
+        windows: times.len() as u32,
+        work_ns: times.iter().sum::<u64>() / times.len() as u64,
+    };
+    speeds.into_iter().map(of_cpu).collect()
+}
+
+fn speeds_in<'a>(
+    record: &'a RunRecord,
+    runs: impl Iterator<Item = &'a IterationRecord>,
+    of: impl Fn(&CpuWatch) -> u64,
+) -> BTreeMap<u32, Vec<u64>> {
     let mut speeds: BTreeMap<u32, Vec<u64>> = BTreeMap::new();
-    for run in record.iterations.iter().chain(&record.voids).filter(|run| is_judged(record, run)) {
+    for run in runs.filter(|run| is_judged(record, run)) {
         for there in server_hosts::in_window(record, run) {
             let watched = there.host.watched.iter().filter(|it| there.cpus.contains(&it.cpu));
             for watch in watched.filter(|it| of(it) > 0 && is_busy(there.host, it.cpu)) {

@@ -50,7 +50,7 @@ fn a_machine_that_was_faster_makes_a_level_noisy_with_its_own_bound() {
     assert_eq!(of_machine(noise), (Some(1.5), Some(1.5)));
     assert_eq!(
         verdict.noise_told().unwrap(),
-        "undisturbed, request rates may be up to 50 % higher and response times up to 34 % shorter; this machine was faster in earlier runs"
+        "undisturbed, request rates may be up to 50 % higher and mean response times up to 34 % shorter; this machine was faster in earlier runs"
     );
     // What is measured side by side is slow alike, and no window is repeated for it.
     assert_eq!((noise.factor, noise.cpu_factor), (Some(1.0), Some(1.0)));
@@ -72,8 +72,32 @@ fn windows_that_are_slower_than_others_of_their_run_are_not_counted_twice() {
     record.earlier_speeds = vec![EarlierSpeed { cpu: 0, windows: 9, work_ns: 5_000 }];
     let noise = bound(&record);
     let (within, best) = (noise.factor.unwrap(), noise.rate_factor().unwrap());
-    // One of four windows was slower by 20 %: within the run that is 20 % once, beside earlier ones twice.
-    assert!((within - 1.05).abs() < 1e-9 && (best - 1.10).abs() < 1e-9, "{noise:?}");
+    // One of four windows was slower by 20 %, which costs twice as much, whatever it is compared with.
+    assert!((within - 1.10).abs() < 1e-9 && (best - 1.10).abs() < 1e-9, "{noise:?}");
+    record.earlier_speeds[0].work_ns = 4_000;
+    let noise = bound(&record);
+    assert_eq!(noise.factor, Some(within));
+    assert!((noise.rate_factor().unwrap() - (3.0 * 1.5 + 2.0) / 4.0).abs() < 1e-9, "{noise:?}");
+}
+
+#[test]
+fn two_runs_are_compared_at_one_speed() {
+    let at = |work_ns: u64| level([(work_ns, work_ns); 4]);
+    let rate_factor = |record: &RunRecord, other: &RunRecord| {
+        let level = &super::beside(record, other)[0];
+        level.noise.and_then(|noise| noise.rate_factor())
+    };
+    // The slower of two by its own side only.
+    assert_eq!(rate_factor(&at(6_000), &at(5_000)), Some(1.4));
+    assert_eq!(rate_factor(&at(5_000), &at(6_000)), None);
+    assert_eq!(rate_factor(&at(5_250), &at(5_000)), None);
+    // That it was slower than in earlier runs says nothing of the other one.
+    let mut both = [at(5_000), at(5_000)];
+    for record in &mut both {
+        record.earlier_speeds = vec![EarlierSpeed { cpu: 0, windows: 240, work_ns: 2_500 }];
+    }
+    assert_eq!(of(&both[0]).levels[0].noise.unwrap().rate_factor(), Some(3.0));
+    assert_eq!(rate_factor(&both[0], &both[1]), Some(1.0));
 }
 
 #[test]

@@ -10,14 +10,14 @@ use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
-use super::bounds::NOISE_FACTOR_MAX;
+use super::bounds::{EFFECT_OF_SLOWNESS, NOISE_FACTOR_MAX, SLOWER_PERCENT_CLEAN};
 use super::disturbance::{Loss, LossKind, Worth, losses};
 use super::earlier::{self, Drift};
 use super::undisturbed::{self, Undisturbed};
 use super::{Cause, Reason, Standing};
 use webstone_measure::keys::LevelKey;
 use webstone_measure::rate::RateProfile;
-use webstone_model::record::{IterationRecord, RunRecord};
+use webstone_model::record::{EarlierSpeed, IterationRecord, RunRecord};
 
 /// What the figures of a level are worth.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -78,8 +78,8 @@ pub struct NoiseBound {
     /// Absent where there is no bound.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub cpu_factor: Option<f64>,
-    /// The same for the machine at its best, where it was faster in earlier runs. Comparisons and ranks use the above: what is measured
-    /// side by side is slow alike.
+    /// The same for the machine at its best, where it was faster in earlier runs. Ranks use the above: what is measured side by side is
+    /// slow alike.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub at_best: Option<AtBest>,
     /// What the request rate would have been without noise, estimated from how its slices differ; absent where they do not tell.
@@ -113,10 +113,14 @@ pub(super) fn judged(
     best: Standing,
 ) -> Vec<LevelVerdict> {
     let of = |(key, runs): (LevelKey, Vec<&IterationRecord>)| {
-        // A reason without a level concerns the whole run.
-        let concerns = |reason: &&Reason| reason.level().is_none_or(|level| level == key);
+        let concerns = |reason: &&Reason| match reason.level() {
+            Some(level) => level == key,
+            // What was measured before a run ended is worth as much as without its end.
+            None if reason.cause == Cause::Incomplete => !is_whole(record, &runs),
+            None => true,
+        };
         let doubts = || doubts.iter().filter(concerns);
-        let noise = Noise::of(record, &runs);
+        let noise = Noise::of(record, &runs, &record.earlier_speeds);
         let standing = match () {
             () if reasons.iter().any(|reason| concerns(&reason)) => Standing::Invalid,
             () if doubts().any(|doubt| doubt.cause == Cause::Imprecise) => Standing::Inconclusive,
@@ -132,6 +136,37 @@ pub(super) fn judged(
         LevelVerdict { clients: runs[0].clients, rate: runs[0].rate, standing, noise: bound }
     };
     record.levels().into_iter().map(of).collect()
+}
+
+/// Whether a level has all its iterations. The load of a search follows from all that came before, so its levels are not by themselves.
+fn is_whole(record: &RunRecord, runs: &[&IterationRecord]) -> bool {
+    let whole = runs.iter().filter(|run| !run.interrupted).count();
+    record.spec.find.is_none() && whole as u64 >= u64::from(record.spec.load.iterations)
+}
+
+/// What each level of a record is worth beside another record of the same machine: where a CPU of the server was slower than in the
+/// same level of the other one, the bound `at_best` is of the speed that it had there. Otherwise it is absent.
+pub(crate) fn beside(record: &RunRecord, other: &RunRecord) -> Vec<LevelVerdict> {
+    let theirs = other.levels();
+    let speeds = |key: LevelKey| {
+        let runs = theirs.iter().find(|(of, _)| *of == key).map(|(_, runs)| runs.as_slice());
+        runs.map(|runs| earlier::speeds_of(other, runs)).unwrap_or_default()
+    };
+    let runs = record.levels();
+    let mut levels = levels(record);
+    for level in &mut levels {
+        let Some((key, runs)) = runs.iter().find(|(key, _)| *key == level.level()) else { continue };
+        let speeds = speeds(*key);
+        let is_slower = earlier::of_level(record, runs, &speeds)
+            .is_some_and(|drift| drift.slower_percent >= SLOWER_PERCENT_CLEAN);
+        let bound = |speeds| Noise::of(record, runs, speeds).bound(level.rate.is_some());
+        level.noise = match level.standing {
+            Standing::Invalid => None,
+            _ if is_slower => bound(&speeds),
+            _ => level.noise.map(|noise| NoiseBound { at_best: None, ..noise }),
+        };
+    }
+    levels
 }
 
 /// The run's standing: that of its worst level, but NOISY where fewer than half of its levels are INCONCLUSIVE.
@@ -160,7 +195,8 @@ struct Noise {
 }
 
 impl Noise {
-    fn of(record: &RunRecord, runs: &[&IterationRecord]) -> Noise {
+    /// `best`: how fast the server's CPUs are at their best.
+    fn of(record: &RunRecord, runs: &[&IterationRecord], best: &[EarlierSpeed]) -> Noise {
         let losses: Vec<Vec<Loss>> = runs.iter().map(|run| losses(record, run)).collect();
         let requests: Vec<f64> = runs.iter().map(|run| run.measured.counts.succeeded as f64).collect();
         let all: f64 = requests.iter().sum();
@@ -182,7 +218,7 @@ impl Noise {
             LossKind::Gone | LossKind::Apart | LossKind::Unseen => false,
         };
         let drifts: Vec<f64> =
-            runs.iter().map(|run| earlier::of_window(record, run).map_or(1.0, Drift::factor)).collect();
+            runs.iter().map(|run| earlier::of_window(record, run, best).map_or(1.0, Drift::factor)).collect();
         // A window that is slower than others of its level is slower than earlier ones for the same reason.
         let at_best = |counts: Counts<'_>| {
             let others = |loss: &&Loss| counts(loss) && loss.kind != LossKind::Slow;
@@ -236,9 +272,10 @@ pub(super) fn kept<'a>(losses: impl Iterator<Item = &'a Loss>) -> f64 {
             of_slices = of_slices.min(1.0 - share);
             continue;
         }
-        // What costs more by a share takes that much longer.
+        // What costs more by a share takes that much longer; requests suffer twice as much as the fixed work does.
         let kept = match loss.kind {
-            LossKind::Slow | LossKind::Crowded => 1.0 / (1.0 + share),
+            LossKind::Slow => 1.0 / (1.0 + EFFECT_OF_SLOWNESS * share),
+            LossKind::Crowded => 1.0 / (1.0 + share),
             _ => (1.0 - share).max(0.0),
         };
         let least = least.entry((loss.is_generator, loss.kind as u8)).or_insert(1.0);
@@ -275,7 +312,9 @@ mod tests {
         let server = [&workers[..], &[loss(false, LossKind::Taken, 50.0)]].concat();
         assert!((of(&server) - 0.4).abs() < 1e-12);
         let slow = [&server[..], &[loss(false, LossKind::Slow, 25.0)]].concat();
-        assert!((of(&slow) - 0.32).abs() < 1e-12);
+        assert!((of(&slow) - 0.4 / 1.5).abs() < 1e-12);
+        let crowded = [&server[..], &[loss(false, LossKind::Crowded, 25.0)]].concat();
+        assert!((of(&crowded) - 0.32).abs() < 1e-12);
         assert_eq!(of(&[loss(false, LossKind::Unseen, 100.0)]), 0.0);
     }
 

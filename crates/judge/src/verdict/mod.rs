@@ -39,11 +39,11 @@ use webstone_measure::rate::RateProfile;
 use webstone_model::record::RunRecord;
 
 pub use bounds::{
-    APART_NS_MIN, DISTURBANCE_NS_MIN, DISTURBED_PERCENT_MAX, ERRORS_PERCENT_MAX, INTERVAL_PERCENT_MAX,
-    LINK_PERCENT_MAX, LOOP_DELAY_PERCENT_MAX, RATE_MISSED_PERCENT_MAX, RUN_QUEUE_PERCENT_MAX,
-    SCHEDULE_LAG_PERCENT_MAX, SERVER_CPU_PERCENT_MAX, SHORT_WINDOW_NS, SLOWER_PERCENT_CLEAN,
-    SLOWER_PERCENT_VOID, STALL_NS_CLEAN, STALL_NS_VOID, STALLED_PERCENT_MAX, TAKEN_PERCENT_CLEAN,
-    TAKEN_PERCENT_VOID, WORKER_CPU_PERCENT_MAX, run_queue_percent,
+    APART_NS_MIN, CROWDED_COST_PERCENT, DISTURBANCE_NS_MIN, DISTURBED_PERCENT_MAX, ERRORS_PERCENT_MAX,
+    INTERVAL_PERCENT_MAX, LINK_PERCENT_MAX, LOOP_DELAY_PERCENT_MAX, NOISE_FACTOR_MAX,
+    RATE_MISSED_PERCENT_MAX, RUN_QUEUE_PERCENT_MAX, SCHEDULE_LAG_PERCENT_MAX, SERVER_CPU_PERCENT_MAX,
+    SHORT_WINDOW_NS, SLOWER_PERCENT_CLEAN, SLOWER_PERCENT_VOID, STALL_NS_CLEAN, STALL_NS_VOID,
+    STALLED_PERCENT_MAX, TAKEN_PERCENT_CLEAN, TAKEN_PERCENT_VOID, WORKER_CPU_PERCENT_MAX, run_queue_percent,
 };
 pub use differing::{DIFFERS_PERCENT_MIN, Differing, differing};
 pub use disturbance::{Loss, LossKind, Worth, losses, worth};
@@ -51,6 +51,7 @@ pub use earlier::speeds;
 pub use fleet::apart_ns_max;
 pub use foreseen::foreseen;
 pub use left_out::{SliceLoss, lost_in_slice};
+pub(crate) use levels::beside;
 pub use levels::{AtBest, LevelVerdict, NoiseBound, levels};
 pub use limit::link_percent;
 pub use rules::rules;

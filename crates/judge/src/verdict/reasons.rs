@@ -81,8 +81,8 @@ fn disturbed(record: &RunRecord, run: &IterationRecord, reasons: &mut Vec<Reason
     let by_share = worst.kind != LossKind::Taken || worst.percent >= TAKEN_PERCENT_CLEAN;
     let (measured, limit) = match by_share {
         true if worst.kind == LossKind::Crowded => {
-            let most = CROWDED_PERCENT_CLEAN * CROWDED_COST_PERCENT / 100.0;
-            (rounded(worst.percent, most), format!("{most} %"))
+            let share = worst.percent * 100.0 / CROWDED_COST_PERCENT;
+            (rounded(share, CROWDED_PERCENT_CLEAN), format!("{CROWDED_PERCENT_CLEAN} %"))
         }
         true => {
             let limit = if is_slow { SLOWER_PERCENT_CLEAN } else { TAKEN_PERCENT_CLEAN };
@@ -108,7 +108,8 @@ fn disturbed(record: &RunRecord, run: &IterationRecord, reasons: &mut Vec<Reason
 
 /// A machine that was faster in earlier runs.
 fn slower(record: &RunRecord, runs: &[&IterationRecord], doubts: &mut Vec<Reason>) {
-    let Some(drift) = earlier::of_level(record, runs).filter(|it| it.slower_percent >= SLOWER_PERCENT_CLEAN)
+    let Some(drift) = earlier::of_level(record, runs, &record.earlier_speeds)
+        .filter(|it| it.slower_percent >= SLOWER_PERCENT_CLEAN)
     else {
         return;
     };
@@ -447,13 +448,20 @@ fn sought(record: &RunRecord, reasons: &mut Vec<Reason>) {
 
 /// Where arrivals found no client free: how many, because then it was the server that did not keep up, or the clients
 /// were too few for its latency.
-fn unserved(run: &IterationRecord) -> String {
+pub(super) fn unserved(run: &IterationRecord) -> String {
     let Some(open_loop) = &run.measured.open_loop else { return String::new() };
-    let clients = counted(run.clients.into(), "client", "clients");
+    let (clients, were) = match run.clients {
+        1 => ("its only client".to_owned(), "was"),
+        clients => (format!("all {clients} clients"), "were"),
+    };
+    let arrivals = |count: u64| counted(count, "arrival", "arrivals");
     match (open_loop.skipped, open_loop.queued) {
         (0, 0) => String::new(),
-        (0, queued) => format!("; all {clients} were busy, and at the end {queued} arrivals waited for one"),
-        (skipped, _) => format!("; {skipped} arrivals found all {clients} busy and were skipped"),
+        (0, queued) => {
+            format!("; {clients} {were} busy, and {} waited at the end", arrivals(queued))
+        }
+        (1, _) => format!("; 1 arrival found {clients} busy and was skipped"),
+        (skipped, _) => format!("; {} found {clients} busy and were skipped", arrivals(skipped)),
     }
 }
 

@@ -263,6 +263,38 @@ fn each_cause_makes_it_invalid_with_its_evidence() {
     );
 }
 
+#[test]
+fn levels_that_were_completed_before_a_run_ended_keep_their_standing() {
+    let verdict = changed(|record| {
+        record.state = RunState::Interrupted;
+        record.iterations.retain(|run| run.clients <= 40);
+        record.iterations.iter_mut().rfind(|run| run.clients == 40).unwrap().interrupted = true;
+    });
+    let of = |clients| verdict.of_level(LevelKey::Clients(clients));
+    assert_eq!(verdict.standing, Standing::Invalid);
+    assert!([20, 30].into_iter().all(|clients| of(clients) < Standing::Noisy), "{:?}", verdict.levels);
+    assert_eq!(of(40), Standing::Invalid);
+}
+
+#[test]
+fn arrivals_that_found_nobody_are_counted_in_words() {
+    let said = |clients: u32, skipped: u64, queued: u64| {
+        let run = IterationRecord {
+            clients,
+            measured: Measured {
+                open_loop: Some(OpenLoop { skipped, queued, ..OpenLoop::default() }),
+                ..Measured::default()
+            },
+            ..IterationRecord::default()
+        };
+        reasons::unserved(&run)
+    };
+    assert_eq!(said(1, 0, 1), "; its only client was busy, and 1 arrival waited at the end");
+    assert_eq!(said(5, 0, 7), "; all 5 clients were busy, and 7 arrivals waited at the end");
+    assert_eq!(said(1, 1, 0), "; 1 arrival found its only client busy and was skipped");
+    assert_eq!(said(5, 2, 0), "; 2 arrivals found all 5 clients busy and were skipped");
+}
+
 fn failing(record: &mut RunRecord, succeeded: u64, failed: u64) {
     for run in record.iterations.iter_mut().filter(|run| run.clients == 50) {
         (run.measured.counts.succeeded, run.measured.counts.failed) = (succeeded, failed);

@@ -20,29 +20,47 @@ impl Verdict {
     /// How far noise may have moved the figures, at the level where that is most; `None` without noise that matters.
     pub fn noise_told(&self) -> Option<String> {
         let noisy = || self.levels.iter().filter(|level| level.standing == Standing::Noisy);
-        let more = |level: &LevelVerdict| level.noise?.rate_percent_more();
+        let more = rate_percent_more;
         let inconclusive = self.levels.iter().filter(|level| level.standing == Standing::Inconclusive);
         let inconclusive: Vec<String> = inconclusive.map(|level| level.level().to_string()).collect();
-        let bounded = noisy().filter(|level| more(level).is_some());
-        let most = bounded.max_by(|a, b| more(a).unwrap_or(0.0).total_cmp(&more(b).unwrap_or(0.0)));
-        let bound = most.and_then(|level| {
+        let bound = self.noisiest().and_then(|level| {
             let (noise, place) = (level.noise?, level.level());
             let place = if self.levels.len() > 1 { format!(" (at {place})") } else { String::new() };
             let was_faster = whole(noise.rate_percent_more()?) != whole(100.0 * (noise.factor? - 1.0));
             let why = if was_faster { "; this machine was faster in earlier runs" } else { "" };
             Some(format!(
-                "undisturbed, request rates may be up to {} higher and response times up to {} shorter{place}{why}",
+                "undisturbed, request rates may be up to {} higher and mean response times up to {} shorter{place}{why}",
                 whole(noise.rate_percent_more()?),
                 whole(noise.latency_percent_less()?)
             ))
         });
-        let unbounded = noisy().any(|level| more(level).is_none());
-        let unbounded =
-            (bound.is_none() && unbounded).then(|| "undisturbed, response times may be shorter".to_owned());
+        let unbounded: Vec<String> =
+            noisy().filter(|level| more(level).is_none()).map(|level| level.level().to_string()).collect();
+        let unbounded = match bound {
+            _ if unbounded.is_empty() => None,
+            None => Some("undisturbed, response times may be shorter".to_owned()),
+            Some(_) => Some(format!("no bound is known at {}", unbounded.join(", "))),
+        };
         let nothing = (!inconclusive.is_empty())
             .then(|| format!("nothing can be concluded at {}", inconclusive.join(", ")));
         let parts: Vec<String> = bound.into_iter().chain(unbounded).chain(nothing).collect();
         (!parts.is_empty()).then(|| parts.join("; "))
+    }
+
+    /// The noisy level with the widest bound.
+    fn noisiest(&self) -> Option<&LevelVerdict> {
+        let noisy = self.levels.iter().filter(|level| level.standing == Standing::Noisy);
+        let bounded = noisy.filter_map(|level| Some((level, rate_percent_more(level)?)));
+        Some(bounded.max_by(|a, b| a.1.total_cmp(&b.1))?.0)
+    }
+
+    /// What made the noise of which [`Verdict::noise_told`] has the bound: a doubt of the same level, where there is one.
+    pub fn doubt_told(&self) -> Option<&Reason> {
+        let noisiest = self.noisiest().map(LevelVerdict::level);
+        // The line with the bound says that the machine was faster in earlier runs.
+        let is_of_run = |doubt: &&Reason| doubt.cause != Cause::SlowerThanEarlier;
+        let there = || self.doubts.iter().filter(|doubt| doubt.level() == noisiest);
+        there().find(is_of_run).or_else(|| there().next()).or_else(|| self.doubts.first())
     }
 
     /// Why it is invalid, or else what makes it noisy or inconclusive, in sentences, the gravest first.
@@ -54,6 +72,10 @@ impl Verdict {
     pub fn decisive(&self) -> &[Reason] {
         if self.reasons.is_empty() { &self.doubts } else { &self.reasons }
     }
+}
+
+fn rate_percent_more(level: &LevelVerdict) -> Option<f64> {
+    level.noise?.rate_percent_more()
 }
 
 /// Percent without decimals, rounded up.
@@ -108,6 +130,7 @@ fn together(first: &Reason, others: &[Reason]) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::verdict::NoiseBound;
 
     fn reason(cause: Cause, clients: u32, iteration: u32) -> Reason {
         Reason {
@@ -119,6 +142,32 @@ mod tests {
             limit: "90 %".to_owned(),
             sentence: format!("{clients} clients, iteration {iteration}: broken"),
         }
+    }
+
+    #[test]
+    fn a_level_without_a_bound_is_named_beside_one_with_a_bound() {
+        let mut verdict = crate::verdict::of(&crate::verdict::tests::valid());
+        verdict.levels.truncate(2);
+        for (level, factor) in verdict.levels.iter_mut().zip([Some(1.25), None]) {
+            let (cpu_factor, at_best, undisturbed) = (None, None, None);
+            level.standing = Standing::Noisy;
+            level.noise =
+                Some(NoiseBound { held_up_percent: 20.0, factor, cpu_factor, at_best, undisturbed });
+        }
+        assert_eq!(
+            verdict.noise_told().unwrap(),
+            "undisturbed, request rates may be up to 25 % higher and mean response times up to 20 % shorter (at 20 clients); no \
+             bound is known at 30 clients"
+        );
+        // What is told of it is of the level with the bound.
+        verdict.doubts = vec![
+            reason(Cause::SlowerThanEarlier, 20, 1),
+            reason(Cause::Slowed, 30, 1),
+            reason(Cause::Crowded, 20, 1),
+        ];
+        assert_eq!(verdict.doubt_told(), Some(&verdict.doubts[2]));
+        verdict.doubts.truncate(2);
+        assert_eq!(verdict.doubt_told(), Some(&verdict.doubts[0]));
     }
 
     #[test]

@@ -72,7 +72,13 @@ pub(super) fn of_level(record: &RunRecord, runs: &[&IterationRecord]) -> Option<
     if lost().count() < SLICES_MIN || clean < CLEAN_MIN || most < TAKEN_PERCENT_VOID {
         return None;
     }
-    let blocks: Vec<&[Point]> = windows.iter().flat_map(|window| window.chunks(BLOCK)).collect();
+    // A window without slices in the record is one observation, however long it is.
+    let block = |run: &IterationRecord, window: &[Point]| match run.slices.is_empty() {
+        true => window.len().max(1),
+        false => BLOCK,
+    };
+    let blocks = runs.iter().zip(&windows).flat_map(|(run, window)| window.chunks(block(run, window)));
+    let blocks: Vec<&[Point]> = blocks.collect();
     let (low, high) = interval(&blocks)?;
     // Noise makes no server faster. (Slices that are left out are in the fit, and not in what was measured.)
     let rate = fit(&blocks)?.max(measured_rate(runs));
@@ -163,6 +169,23 @@ mod tests {
 
     fn estimate(record: &RunRecord) -> Option<Undisturbed> {
         of_level(record, &[&record.iterations[0]])
+    }
+
+    #[test]
+    fn a_window_without_slices_is_one_observation() {
+        let with = |whole: usize| {
+            let mut record = record(3, 1.0, |at| if at % 2 == 0 { 0.0 } else { 30.0 });
+            let mut clean = record.iterations[0].clone();
+            clean.slices.clear();
+            clean.measured.counts.succeeded = (CAPACITY * 20.0) as u64;
+            record.iterations.truncate(1);
+            record.iterations.extend(std::iter::repeat_n(clean, whole));
+            let runs: Vec<&IterationRecord> = record.iterations.iter().collect();
+            of_level(&record, &runs).unwrap()
+        };
+        // Forty equal slices, resampled one by one, would make the interval far narrower.
+        let width = |it: Undisturbed| it.high - it.low;
+        assert!(width(with(1)) > width(with(0)) / 2.0, "{:?} {:?}", with(1), with(0));
     }
 
     #[test]

@@ -30,7 +30,7 @@ pub(crate) fn document(judged: &Judged<'_>) -> Document {
     let record = judged.record;
     let levels = summary::levels(record);
     let mut doc = Document::default();
-    header::title(record, &mut doc);
+    header::title(judged, &mut doc);
     problems::begin(judged, &levels, Depth::Hit, &mut doc);
     if levels.is_empty() {
         doc.text(Tone::Plain, summary::no_figures(record));

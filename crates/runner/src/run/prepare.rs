@@ -5,11 +5,13 @@
 
 use std::collections::{BTreeSet, HashMap};
 use std::net::SocketAddr;
+use std::num::NonZero;
 use std::path::PathBuf;
 use std::time::{Duration, Instant, SystemTime};
 
 use serde_json::Value;
 use tracing::{info, warn};
+use webstone_judge::verdict::{CROWDED_COST_PERCENT, NOISE_FACTOR_MAX, TAKEN_PERCENT_CLEAN};
 use webstone_lab::agent::{Described, ServerAgents};
 use webstone_lab::cpus::cpu_list;
 use webstone_lab::environment::{self, Subject, configuration};
@@ -122,22 +124,32 @@ pub(super) fn prepare(
     })
 }
 
-/// What other programs used while the run was prepared, and what that will mean, if it is as much as a tenth of a CPU.
+/// What other programs used while the run was prepared, and what that will mean, if it is enough to matter.
 fn told(look: Look, is_raised: bool, is_refused: bool) -> Option<String> {
     let (used, took) = look.end(LOOK_MIN)?;
-    let cpus = used.cpu_ns as f64 / took.as_nanos() as f64;
-    let busiest = used.busiest.first().filter(|_| cpus >= NEIGHBOURS_CPUS_MIN)?;
-    let expected = match (is_raised, is_refused) {
-        (true, _) => "expect NOISY figures",
-        (_, true) => {
-            "expect NOISY or INCONCLUSIVE figures; run as root, load generator and server come before it"
-        }
-        _ => "expect NOISY or INCONCLUSIVE figures",
-    };
+    let busy = used.cpu_ns as f64 / took.as_nanos() as f64;
+    let all = std::thread::available_parallelism().map_or(1, NonZero::get);
+    let share = (busy / all as f64).min(1.0);
+    let matters = busy >= NEIGHBOURS_CPUS_MIN && 100.0 * share >= TAKEN_PERCENT_CLEAN;
+    let busiest = used.busiest.first().filter(|_| matters)?;
+    let remedy = if is_refused { "; run as root, load generator and server come before it" } else { "" };
     Some(format!(
-        "other programs used {cpus:.1} CPUs just before the load, mostly {} (process {}): {expected}",
-        busiest.name, busiest.process
+        "other programs used {busy:.1} of {all} CPUs just before the load, mostly {} (process {}): expect {}{remedy}",
+        busiest.name,
+        busiest.process,
+        expected(share, is_raised)
     ))
+}
+
+/// What the verdict will say where other programs use this share of all CPUs, from 0 to 1: they make requests cost more, and, without
+/// a raised priority, take half of each CPU on which they meet the test.
+fn expected(share: f64, is_raised: bool) -> String {
+    let taken = if is_raised { 0.0 } else { share / 2.0 };
+    let factor = (1.0 + share * CROWDED_COST_PERCENT / 100.0) / (1.0 - taken);
+    if factor > NOISE_FACTOR_MAX {
+        return "INCONCLUSIVE figures".to_owned();
+    }
+    format!("NOISY figures, with rates up to some {:.0} % too low", 100.0 * (1.0 - 1.0 / factor))
 }
 
 pub(super) fn preparing(what: &str) -> Event {

@@ -388,6 +388,7 @@ fn with_interval(change: &Interval, between: (f64, f64), metric: Metric) -> Stri
 fn because(why: Why) -> &'static str {
     match why {
         Why::NotMeasured => "not measured in both",
+        Why::Invalid => "one of the two is INVALID at this level, so nothing can be concluded",
         Why::TooFewIterations => "too few iterations; three of each are the least",
         Why::NoRatio => "one of the two is 0",
         Why::TooWide => "the interval of one of the two is wider than its value, so nothing can be concluded",

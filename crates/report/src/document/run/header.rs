@@ -2,6 +2,7 @@
 
 use serde_json::Value;
 use webstone_judge::calibration;
+use webstone_judge::verdict::Standing;
 use webstone_measure::units::{NANOS_PER_SECOND, Nanos};
 use webstone_model::record::{RunRecord, RunState};
 use webstone_model::redacted;
@@ -12,23 +13,31 @@ use webstone_workload::{Page, Workload};
 
 use crate::asctime::{date_time, seconds_between};
 use crate::document::{Block, Document, Tone};
+use crate::judged::Judged;
 use crate::numbers::{DOT, bytes, count, counted, cpu_list};
 
 /// Width of the labels, in columns.
 pub(super) const LABEL: usize = 10;
 
-/// The first line: tool, workload, target, and how it ended.
-pub(crate) fn title(record: &RunRecord, doc: &mut Document) {
-    let state = match record.state {
-        RunState::Complete => (Tone::Good, "complete"),
-        RunState::Partial => (Tone::Alarm, "PARTIAL"),
-        RunState::Interrupted => (Tone::Caution, "INTERRUPTED"),
-        RunState::Failed => (Tone::Alarm, "FAILED"),
+/// The first line: tool, workload, target, the verdict, and how it ended if it is not complete.
+pub(crate) fn title(judged: &Judged<'_>, doc: &mut Document) {
+    let (record, standing) = (judged.record, judged.verdict.standing);
+    let tone = match standing {
+        Standing::Valid => Tone::Good,
+        Standing::Sound => Tone::Strong,
+        Standing::Noisy => Tone::Caution,
+        Standing::Inconclusive | Standing::Invalid => Tone::Alarm,
+    };
+    let ended = match record.state {
+        RunState::Complete => "",
+        RunState::Partial => ", PARTIAL",
+        RunState::Interrupted => ", INTERRUPTED",
+        RunState::Failed => ", FAILED",
     };
     let (version, workload) = (&record.tool.version, &record.workload.name);
     let title = format!("webstone {version} – {workload} on {}: ", target(record));
-    // The state is the last word, and the word that must be seen.
-    doc.0.push(Block::Text(vec![(Tone::Strong, title), (state.0, state.1.to_owned())]));
+    // The last words are those that must be seen.
+    doc.0.push(Block::Text(vec![(Tone::Strong, title), (tone, format!("{}{ended}", standing.word()))]));
 }
 
 /// The block of facts.

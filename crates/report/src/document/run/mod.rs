@@ -34,7 +34,7 @@ pub(crate) fn document(judged: &Judged<'_>, options: &Options) -> Document {
     let levels = summary::levels(record);
     let depth = if options.full { Depth::Full } else { Depth::Brief };
     let mut doc = Document::default();
-    header::title(record, &mut doc);
+    header::title(judged, &mut doc);
     if depth != Depth::Full {
         header::brief(record, &mut doc);
     }

@@ -154,11 +154,15 @@ fn in_doubt(mark: &str, tone: Tone, verdict: &Verdict, depth: Depth, doc: &mut D
         doc.0.push(item(&noise));
         match (&verdict.doubts[..], depth) {
             (_, Depth::Full) | ([_], _) => told.iter().for_each(|why| doc.item("", MARGIN, Tone::Plain, why)),
-            ([first, others @ ..], _) => {
-                let more = counted(others.len() as u64, "more window", "more windows");
-                doc.item("", MARGIN, Tone::Plain, format!("{}; and {more}: --full", first.sentence));
+            _ => {
+                let more = match more_windows(&verdict.doubts, verdict.doubt_told()) {
+                    0 => "more".to_owned(),
+                    more => counted(more, "more window", "more windows"),
+                };
+                let first =
+                    verdict.doubt_told().map(|doubt| format!("{}; and {more}: --full", doubt.sentence));
+                first.into_iter().for_each(|line| doc.item("", MARGIN, Tone::Plain, line));
             }
-            ([], _) => {}
         }
         return;
     }
@@ -176,6 +180,20 @@ fn in_doubt(mark: &str, tone: Tone, verdict: &Verdict, depth: Depth, doc: &mut D
         }
         _ => doc.0.push(brief()),
     }
+    // Levels that are not invalid keep their bounds.
+    if let Some(noise) = verdict.noise_told().filter(|_| verdict.standing == Standing::Invalid) {
+        doc.item("", MARGIN, Tone::Caution, format!("of the other levels: {noise}"));
+    }
+}
+
+/// In how many windows there is another reason than this one. One of a level as a whole is in none.
+fn more_windows(doubts: &[Reason], told: Option<&Reason>) -> u64 {
+    let window = |doubt: &Reason| Some((doubt.level()?, doubt.iteration?));
+    let mut windows: Vec<_> = doubts.iter().filter_map(window).collect();
+    windows.sort_unstable();
+    windows.dedup();
+    windows.retain(|of| told.and_then(window) != Some(*of));
+    windows.len() as u64
 }
 
 /// Why a run is invalid, noisy or inconclusive, a clause for each cause: what, where first, by how much.
@@ -183,17 +201,20 @@ pub(crate) fn reasons_in_brief(verdict: &Verdict) -> String {
     let of_cause = |reasons: &[Reason]| {
         let Some((first, others)) = reasons.split_first() else { return String::new() };
         let place = first.clients.map(|clients| format!(" at {}", LevelKey::new(clients, first.rate)));
-        let more = if others.is_empty() {
-            String::new()
-        } else {
-            format!(" and {} more", count(others.len() as u64))
+        let place = place.unwrap_or_default();
+        let number = others.len() as u64;
+        let more = match first.iteration {
+            _ if others.is_empty() => String::new(),
+            // Several may be of one timed run.
+            _ if first.cause == Cause::IdentityBroken => format!(", and {} more", count(number)),
+            Some(_) => format!(", and in {}", counted(number, "more timed run", "more timed runs")),
+            None => format!(", and at {}", counted(number, "more level", "more levels")),
         };
-        let place = format!("{}{more}", place.unwrap_or_default());
         match first.cause {
             // The measured value is the whole sentence.
             Cause::Incomplete | Cause::IdentityBroken => format!("{}{more}", first.sentence),
-            Cause::NothingSucceeded => format!("{}{place}: {}", name(first.cause), first.measured),
-            cause => format!("{}{place}: {} (limit {})", name(cause), first.measured, first.limit),
+            Cause::NothingSucceeded => format!("{}{place}: {}{more}", name(first.cause), first.measured),
+            cause => format!("{}{place}: {} (limit {}){more}", name(cause), first.measured, first.limit),
         }
     };
     let clauses: Vec<String> = verdict.decisive().chunk_by(|a, b| a.cause == b.cause).map(of_cause).collect();
@@ -238,10 +259,8 @@ fn says_bottleneck(verdict: &Verdict) -> bool {
 mod tests {
     use super::*;
 
-    #[test]
-    fn a_cpu_that_was_slow_is_not_said_to_have_been_taken() {
-        let record = webstone_model::fixture::record("a", &[(5, &[1_000.0]), (40, &[1_000.0])]);
-        let reason = |cause, clients, measured: &str, limit: &str| Reason {
+    fn reason(cause: Cause, clients: u32, measured: &str, limit: &str) -> Reason {
+        Reason {
             cause,
             clients: Some(clients),
             rate: None,
@@ -249,7 +268,28 @@ mod tests {
             measured: measured.to_owned(),
             limit: limit.to_owned(),
             sentence: String::new(),
-        };
+        }
+    }
+
+    #[test]
+    fn windows_are_counted_once_whatever_disturbed_them() {
+        let of_level =
+            |clients| Reason { iteration: None, ..reason(Cause::SlowerThanEarlier, clients, "7.0 %", "6 %") };
+        let doubts = [
+            reason(Cause::Disturbed, 5, "2.5 %", "2 %"),
+            reason(Cause::Disturbed, 40, "2.5 %", "2 %"),
+            reason(Cause::Crowded, 40, "9.0 %", "8 %"),
+            of_level(5),
+            of_level(40),
+        ];
+        assert_eq!(more_windows(&doubts, Some(&doubts[0])), 1);
+        assert_eq!(more_windows(&doubts[..1], Some(&doubts[0])), 0);
+        assert_eq!(more_windows(&doubts, Some(&doubts[3])), 2);
+    }
+
+    #[test]
+    fn a_cpu_that_was_slow_is_not_said_to_have_been_taken() {
+        let record = webstone_model::fixture::record("a", &[(5, &[1_000.0]), (40, &[1_000.0])]);
         let mut verdict = webstone_judge::verdict::of(&record);
         verdict.reasons = Vec::new();
         verdict.doubts =
@@ -258,6 +298,12 @@ mod tests {
             reasons_in_brief(&verdict),
             "other programs or the host took CPU time at 40 clients: 2.5 % (limit 2 %); a CPU of the server was slower than at \
              its best at 5 clients: 6.4 % (limit 6 %)"
+        );
+        verdict.doubts.insert(1, reason(Cause::Disturbed, 5, "9.5 %", "2 %"));
+        verdict.doubts.truncate(2);
+        assert_eq!(
+            reasons_in_brief(&verdict),
+            "other programs or the host took CPU time at 40 clients: 2.5 % (limit 2 %), and in 1 more timed run"
         );
     }
 }
