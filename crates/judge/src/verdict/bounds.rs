@@ -15,9 +15,6 @@ pub const LOOP_DELAY_PERCENT_MAX: f64 = 10.0;
 pub const SCHEDULE_LAG_PERCENT_MAX: f64 = 10.0;
 /// Open loop: how much of the asked rate may be missed, in percent.
 pub const RATE_MISSED_PERCENT_MAX: f64 = 1.0;
-/// Shortest window, in nanoseconds, of which a worker's waiting for its CPU is judged: a shorter one can fall into a
-/// single busy moment of the machine.
-pub(super) const RUN_QUEUE_WINDOW_NS_MIN: u64 = 2_000_000_000;
 /// Time that a worker waited for its CPU in percent of the window, from which on reports warn.
 pub const RUN_QUEUE_PERCENT_MAX: f64 = 5.0;
 /// CPU time that others took from a worker or from the server in a window, in percent, below which it is clean. A quiet machine
@@ -62,7 +59,7 @@ pub const INTERVAL_PERCENT_MAX: f64 = 100.0;
 pub const DISTURBED_PERCENT_MAX: f64 = 1.0;
 /// How long that must have been sampled in all, in nanoseconds: a shorter sample can fall into a single tick.
 pub const DISTURBANCE_NS_MIN: u64 = 50_000_000;
-/// Shortest window, in nanoseconds, of which a worker's CPU is judged: a shorter one shows how the worker
+/// Shortest window, in nanoseconds, of which a worker's CPU and its waiting for it are judged: a shorter one shows how the worker
 /// started, and nobody takes it for a benchmark (it is never certified).
 pub(super) const GENERATOR_WINDOW_NS_MIN: u64 = 100_000_000;
 /// What a hypervisor took of a CPU, in percent of its time, from which on it is unknown what would have limited the server.
@@ -85,10 +82,11 @@ pub(super) fn worker_percent(worker: &WorkerUse, window_ns: u64) -> f64 {
 }
 
 /// Time that a worker was ready to run and its CPU ran something else, in percent of the window; 0 where it was not
-/// measured, or the window is too short to tell.
+/// measured, or a worker's CPU is not judged. The kernel counts it in nanoseconds, so every window that is judged by what a worker
+/// used can be judged by this as well: otherwise noise would hide a saturated worker.
 pub fn run_queue_percent(worker: &WorkerUse, window_ns: u64) -> f64 {
     match worker.run_queue_ns {
-        Some(waited) if window_ns >= RUN_QUEUE_WINDOW_NS_MIN => percent(waited as f64, window_ns as f64),
+        Some(waited) if window_ns >= GENERATOR_WINDOW_NS_MIN => percent(waited as f64, window_ns as f64),
         _ => 0.0,
     }
 }

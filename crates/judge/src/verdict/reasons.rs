@@ -3,8 +3,8 @@
 use super::bounds::{
     CROWDED_COST_PERCENT, CROWDED_PERCENT_CLEAN, ERRORS_PERCENT_MAX, GENERATOR_WINDOW_NS_MIN,
     INTERVAL_PERCENT_MAX, PATH_LATE_NS_MAX, PATH_LATE_PERCENT_MAX, RATE_MISSED_PERCENT_MAX,
-    SCHEDULE_LAG_PERCENT_MAX, SLOWER_PERCENT_CLEAN, STALL_NS_CLEAN, STALLED_PERCENT_MAX, TAKEN_PERCENT_CLEAN,
-    WORKER_CPU_PERCENT_MAX, counted, percent, run_queue_percent, time, worker_percent,
+    SCHEDULE_LAG_PERCENT_MAX, SHORT_WINDOW_NS, SLOWER_PERCENT_CLEAN, STALL_NS_CLEAN, STALLED_PERCENT_MAX,
+    TAKEN_PERCENT_CLEAN, WORKER_CPU_PERCENT_MAX, counted, percent, run_queue_percent, time, worker_percent,
 };
 use super::disturbance::{self, LossKind};
 use super::{Cause, Reason};
@@ -13,8 +13,8 @@ use crate::search;
 use crate::statistics;
 use webstone_measure::figures::unanswered::{stalled_after_ns, stalled_share};
 use webstone_measure::identities;
-use webstone_measure::metrics::{Moments, fairness};
-use webstone_model::record::{IterationRecord, RunRecord, RunState};
+use webstone_measure::metrics::{Moments, WorkerUse, fairness};
+use webstone_model::record::{HostUse, IterationRecord, RunRecord, RunState};
 
 /// The identity of the parts.
 const PARTS: u8 = 5;
@@ -312,10 +312,11 @@ fn saturated(record: &RunRecord, run: &IterationRecord, reasons: &mut Vec<Reason
         for (number, worker) in maker.workers.iter().enumerate() {
             let used = worker_percent(worker, run.measured.window_ns);
             // A worker that shares its CPU with the server waits for the server, and not because it has too much to do itself.
-            let waited = match disturbance::shares_its_cpu(record, &maker, worker) {
+            let queued = match disturbance::shares_its_cpu(record, &maker, worker) {
                 true => 0.0,
                 false => run_queue_percent(worker, run.measured.window_ns),
             };
+            let waited = queued + robbed_percent(maker.host, worker, run.measured.window_ns);
             let wanted = percent(used, (100.0 - waited).max(used));
             if wanted < WORKER_CPU_PERCENT_MAX {
                 continue;
@@ -336,6 +337,17 @@ fn saturated(record: &RunRecord, run: &IterationRecord, reasons: &mut Vec<Reason
             reasons.push(of_run(run, Cause::GeneratorSaturated, measured, limit, &sentence));
         }
     }
+}
+
+/// Time for which a hypervisor had a worker's CPU, as far as the run queue does not show it, in percent of the window. Both signs of
+/// it come in pieces of 10 ms (the kernel's ticks, and the worker's own), of which a few in a short window would say too much.
+fn robbed_percent(host: Option<&HostUse>, worker: &WorkerUse, window_ns: u64) -> f64 {
+    if window_ns < SHORT_WINDOW_NS {
+        return 0.0;
+    }
+    let told = worker.cpu.and_then(|cpu| disturbance::cpu_of(host?, cpu));
+    let stalled_ns = worker.stalled_ns.saturating_sub(worker.run_queue_ns.unwrap_or(0));
+    percent(told.map_or(0, |cpu| cpu.stolen_ns).max(stalled_ns).min(window_ns) as f64, window_ns as f64)
 }
 
 /// A relay that used up its CPU, lost what it was not to lose, or was late: the path was not as asked for.
@@ -484,3 +496,7 @@ fn rounded(value: f64, limit: f64) -> String {
     let decimals = (1..6).find(|decimals| format!("{value:.decimals$}") != format!("{limit:.decimals$}"));
     format!("{value:.*} %", decimals.unwrap_or(1))
 }
+
+#[cfg(test)]
+#[path = "saturated_tests.rs"]
+mod saturated_tests;
