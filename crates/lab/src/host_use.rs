@@ -25,6 +25,17 @@ use crate::process_use::TICK_NS;
 /// The two clocks are read one after the other: a smaller difference than this, in nanoseconds, is not a suspend.
 const SUSPEND_NS_MIN: u64 = 10_000_000;
 const MEGABIT: u64 = 1_000_000;
+/// A kernel that counts interrupts by themselves counts those of devices as well, a clock's at least. One that looks at each tick what a
+/// CPU does never meets any: they end before the tick comes. More than this share of the busy time is of the former.
+const DEVICES_SHARE: u64 = 100_000;
+
+/// What each CPU has done so far.
+#[derive(Clone, Debug, Default)]
+struct Cpus {
+    each: Vec<CpuUse>,
+    /// Whether the time of interrupts is no process' time as well.
+    are_interrupts_apart: bool,
+}
 
 /// One reading of every counter.
 #[derive(Clone, Debug)]
@@ -33,7 +44,7 @@ pub(crate) struct HostReading {
     began: Instant,
     ended: Instant,
     tcp: Option<TcpUse>,
-    cpus: Vec<CpuUse>,
+    cpus: Cpus,
     links: Vec<LinkUse>,
     descriptors: Option<u64>,
     others: OthersReading,
@@ -128,30 +139,16 @@ impl HostReading {
         let (dropped, tcp) = (self.dropped_until(later), self.tcp_until(later));
         let limits = limits::read(root);
         let known = |limit: u64| Some(limit).filter(|limit| *limit < u64::MAX);
+        let cpus = paired(&self.cpus.each, &later.cpus.each, |cpu| cpu.cpu, cpu_until);
         HostUse {
             elapsed_ns: (later.ended - self.began).as_nanos() as u64,
-            others: self.others.until(&later.others, own),
+            others: self.others.until(&later.others, own, busy_ns(&cpus, later.cpus.are_interrupts_apart)),
             throttled_ns: self.throttled.as_ref().zip(later.throttled.as_ref()).and_then(|(a, b)| a.until(b)),
             suspended_ns: Some(later.asleep_ns.saturating_sub(self.asleep_ns))
                 .filter(|slept_ns| *slept_ns >= SUSPEND_NS_MIN)
                 .unwrap_or(0),
             tcp,
-            cpus: paired(
-                &self.cpus,
-                &later.cpus,
-                |cpu| cpu.cpu,
-                |before, after| CpuUse {
-                    cpu: after.cpu,
-                    busy_ns: after.busy_ns.saturating_sub(before.busy_ns),
-                    user_ns: after.user_ns.saturating_sub(before.user_ns),
-                    system_ns: after.system_ns.saturating_sub(before.system_ns),
-                    interrupt_ns: after.interrupt_ns.saturating_sub(before.interrupt_ns),
-                    idle_ns: after.idle_ns.saturating_sub(before.idle_ns),
-                    stolen_ns: after.stolen_ns.saturating_sub(before.stolen_ns),
-                    heat_ns: after.heat_ns.saturating_sub(before.heat_ns),
-                    frequency_hz: after.frequency_hz,
-                },
-            ),
+            cpus,
             links: paired(
                 &self.links,
                 &later.links,
@@ -210,6 +207,31 @@ impl HostReading {
         };
         (!later.is_empty()).then(|| later.iter().map(since).sum())
     }
+}
+
+/// What a CPU did between two readings.
+fn cpu_until(before: &CpuUse, after: &CpuUse) -> CpuUse {
+    CpuUse {
+        cpu: after.cpu,
+        busy_ns: after.busy_ns.saturating_sub(before.busy_ns),
+        user_ns: after.user_ns.saturating_sub(before.user_ns),
+        system_ns: after.system_ns.saturating_sub(before.system_ns),
+        interrupt_ns: after.interrupt_ns.saturating_sub(before.interrupt_ns),
+        idle_ns: after.idle_ns.saturating_sub(before.idle_ns),
+        stolen_ns: after.stolen_ns.saturating_sub(before.stolen_ns),
+        heat_ns: after.heat_ns.saturating_sub(before.heat_ns),
+        frequency_hz: after.frequency_hz,
+    }
+}
+
+/// How long all programs, and threads of the kernel, kept CPUs busy: with interrupts where these are also in the time of the process
+/// that they interrupted.
+fn busy_ns(cpus: &[CpuUse], are_interrupts_apart: bool) -> u64 {
+    let of = |cpu: &CpuUse| match are_interrupts_apart {
+        true => cpu.busy_ns.saturating_sub(cpu.interrupt_ns),
+        false => cpu.busy_ns,
+    };
+    cpus.iter().map(of).fold(0, u64::saturating_add)
 }
 
 /// Time for which this host has been suspended since it was started.
@@ -283,7 +305,7 @@ fn sockets(root: &Root) -> (u64, u64) {
 }
 
 /// `/proc/stat`: user, nice, system, idle, iowait, irq, softirq, steal in ticks, a line each CPU.
-fn cpus(root: &Root) -> Vec<CpuUse> {
+fn cpus(root: &Root) -> Cpus {
     let text = root.text("/proc/stat").unwrap_or_default();
     let of_cpu = |cpu: u32, file: &str| root.number(&format!("/sys/devices/system/cpu/cpu{cpu}/{file}"));
     let of_line = |line: &str| {
@@ -308,7 +330,16 @@ fn cpus(root: &Root) -> Vec<CpuUse> {
         })
     };
     // The first line is the sum over all, and its name is followed by a space instead of a number.
-    text.lines().filter(|line| !line.starts_with("cpu ")).filter_map(of_line).collect()
+    let each = text.lines().filter(|line| !line.starts_with("cpu ")).filter_map(of_line).collect();
+    let all = text.lines().find_map(|line| line.strip_prefix("cpu ")).unwrap_or_default();
+    let all: Vec<u64> = all.split_whitespace().map_while(|word| word.parse().ok()).collect();
+    let are_interrupts_apart = match all[..] {
+        [user, nice, system, _, _, devices, soft, ..] => {
+            devices > (user + nice + system + soft) / DEVICES_SHARE
+        }
+        _ => false,
+    };
+    Cpus { each, are_interrupts_apart }
 }
 
 fn link(root: &Root, name: &str) -> Option<LinkUse> {

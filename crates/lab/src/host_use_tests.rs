@@ -113,6 +113,91 @@ fn differences_of_the_kernels_counters() {
     assert_eq!(used.ports, Some(1000));
 }
 
+/// In a container: programs of the host are seen by how busy they keep its CPUs. Of 100 ticks of two CPUs this program used 30, and
+/// interrupts 20, which are in the time of processes where the kernel never meets those of devices.
+#[test]
+fn interrupts_are_no_programs_where_the_kernel_counts_them_apart() {
+    let others_ticks = |devices: u64| {
+        let at = |ticks: u64| {
+            let (user, soft) = (1_000 + 2 * ticks, 500 + 2 * ticks / 4);
+            let cpu = format!("{} 0 500 9 9 {devices} {} 0 0 0", user / 2, soft / 2);
+            let files = [
+                (
+                    "/proc/stat",
+                    format!("cpu  {user} 0 1000 18 18 {devices} {soft} 0 0 0\ncpu0 {cpu}\ncpu1 {cpu}\n"),
+                ),
+                (
+                    "/proc/7/stat",
+                    format!("7 (own) S 0 1 1 0 -1 0 0 0 0 0 {} 0 0 0 20 0 1 0", 50 + ticks * 3 / 4),
+                ),
+            ];
+            let files: Vec<(&str, &str)> = files.iter().map(|(path, text)| (*path, text.as_str())).collect();
+            let (keep, root) = root_with(&files);
+            (
+                HostReading::take(&root, &BTreeSet::new(), &BTreeSet::new(), &Ports::default(), None),
+                keep,
+                root,
+            )
+        };
+        let ((before, ..), (after, _keep, root)) = (at(0), at(40));
+        let used = before.until(&after, &root, &BTreeSet::from([7]));
+        used.others.unwrap().cpu_ns / TICK_NS
+    };
+    assert_eq!([others_ticks(0), others_ticks(60)], [100 - 30, 80 - 30]);
+}
+
+/// Runs itself in a PID namespace of its own, where it sees no process of the host.
+#[test]
+fn a_neighbour_outside_of_the_container_is_seen() {
+    const INSIDE: &str = "WEBSTONE_TEST_INSIDE";
+    let unshare = || {
+        let mut command = std::process::Command::new("unshare");
+        command.args(["--pid", "--fork", "--mount-proc"]);
+        command
+    };
+    if std::env::var_os(INSIDE).is_some() {
+        return look_for_a_neighbour();
+    }
+    if !unshare().arg("true").output().is_ok_and(|output| output.status.success()) {
+        println!("skipped: this user may not make a PID namespace");
+        return;
+    }
+    let mut neighbour = std::process::Command::new("sh")
+        .args(["-c", "while :; do :; done"])
+        .spawn()
+        .expect("every system has a shell");
+    let name = "host_use::tests::a_neighbour_outside_of_the_container_is_seen";
+    let inside = unshare()
+        .arg(std::env::current_exe().unwrap())
+        .args(["--exact", name, "--nocapture"])
+        .env(INSIDE, "1")
+        .output();
+    neighbour.kill().unwrap();
+    neighbour.wait().unwrap();
+    let inside = inside.unwrap();
+    let told = String::from_utf8_lossy(&inside.stdout);
+    assert!(
+        inside.status.success() && told.contains("saw it"),
+        "{told} {}",
+        String::from_utf8_lossy(&inside.stderr)
+    );
+}
+
+fn look_for_a_neighbour() {
+    let (root, own) = (Root::default(), BTreeSet::from([std::process::id()]));
+    let take = || HostReading::take(&root, &BTreeSet::new(), &BTreeSet::new(), &Ports::default(), None);
+    let (first, began) = (take(), Instant::now());
+    while began.elapsed().as_secs() < 30 {
+        std::thread::sleep(std::time::Duration::from_millis(100));
+        let later = take();
+        let used = first.until(&later, &root, &own).others.unwrap();
+        assert_eq!((used.busiest, first.others.until(&later.others, &own, 0).unwrap().cpu_ns), (vec![], 0));
+        if used.cpu_ns > 200_000_000 {
+            return println!("saw it");
+        }
+    }
+}
+
 #[test]
 fn what_cannot_be_read_is_left_out() {
     let (_keep, root) = root_with(&[]);

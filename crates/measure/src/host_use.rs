@@ -29,13 +29,14 @@ pub struct HostUse {
     /// How much others took of the generator's CPUs just before the level; absent if it could not be measured.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub disturbance: Option<Disturbance>,
-    /// CPU time of other programs: all but this one, the server's processes and the kernel's own threads.
+    /// CPU time of other programs: all but this one, the server's processes and the kernel's own threads. Where `/proc` does not show all
+    /// processes, as in a container: at least what all CPUs were busy without this program and the server.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub others: Option<OthersUse>,
     /// CPUs of the server on which a thread measured stalls that no counter shows, if this host is a virtual machine.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub watched: Vec<CpuWatch>,
-    /// Time for which a CPU quota throttled this program, in nanoseconds; absent if the kernel does not count it.
+    /// Time for which a CPU quota throttled this program at most, in nanoseconds; absent if the kernel does not count it.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub throttled_ns: Option<u64>,
     /// Time for which the host was suspended, in nanoseconds.
