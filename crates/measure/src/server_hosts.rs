@@ -111,7 +111,8 @@ fn processes_at_once(a: &ProcessUse, b: &ProcessUse) -> ProcessUse {
         disk_wait_ns: both(|it| it.disk_wait_ns),
         readings: sum(|it| it.readings),
         readings_blocked: sum(|it| it.readings_blocked),
-        throttled_ns: both(|it| it.throttled_ns),
+        // A time, not CPU time: of the host that waited longest.
+        throttled_ns: a.throttled_ns.zip(b.throttled_ns).map(|(a, b)| a.max(b)),
         processes_max: sum(|it| it.processes_max),
         threads_max: sum(|it| it.threads_max),
         descriptors_max: both(|it| it.descriptors_max),

@@ -124,8 +124,12 @@ proptest! {
         let hosts: Vec<ServerHostUse> = (0..)
             .zip(&times)
             .map(|(agent, (user_ns, system_ns, switches_voluntary))| {
-                let processes =
-                    ProcessUse { switches_voluntary: *switches_voluntary, threads_max: 1, ..ProcessUse::default() };
+                let processes = ProcessUse {
+                    switches_voluntary: *switches_voluntary,
+                    throttled_ns: Some(*switches_voluntary),
+                    threads_max: 1,
+                    ..ProcessUse::default()
+                };
                 let server = ServerUse { processes: Some(processes), ..used(*user_ns, *system_ns) };
                 there(agent, SECOND, Some(server))
             })
@@ -136,6 +140,7 @@ proptest! {
         let processes = whole.processes.clone().unwrap();
         prop_assert_eq!(processes.switches_voluntary, times.iter().map(|it| it.2).sum::<u64>());
         prop_assert_eq!(processes.threads_max, times.len() as u64);
+        prop_assert_eq!(processes.throttled_ns, times.iter().map(|it| it.2).max(), "a time, not CPU time");
         let mut turned = hosts;
         turned.reverse();
         prop_assert_eq!(server_at_once(&turned).unwrap(), whole);

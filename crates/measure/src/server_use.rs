@@ -33,7 +33,7 @@ pub struct ProcessUse {
     /// See `readings`.
     #[serde(skip_serializing_if = "crate::units::is_zero")]
     pub readings_blocked: u64,
-    /// Time for which a control group's CPU quota throttled it, in nanoseconds; absent if the kernel does not count
+    /// Time for which a control group's CPU quota throttled it at most, in nanoseconds; absent if the kernel does not count
     /// it.
     pub throttled_ns: Option<u64>,
     /// Maximum number of processes in a sample.
