@@ -33,7 +33,7 @@ const PAUSE_PER_COST: u32 = 1000;
 /// while its clients are at work.
 const READ_BEFORE_MAX: Duration = Duration::from_millis(50);
 /// How long before the window opens everything is read: it takes some milliseconds.
-const SOON: Duration = Duration::from_millis(50);
+pub const SOON: Duration = Duration::from_millis(50);
 /// How long before the window opens servers are read.
 const SHORTLY: Duration = Duration::from_millis(2);
 /// CPU time of a program on another CPU is known as of the last timer interrupt, at most 10 ms ago. In a window shorter
@@ -396,6 +396,17 @@ impl<'a> Window<'a> {
     pub(crate) fn read_at(&self) -> Instant {
         let slice = self.slice.as_ref().map(|slice| &slice.host);
         self.host_closed.as_ref().or(slice).map_or(self.host.began(), HostReading::ended)
+    }
+
+    /// When the server was read for the opening of the window, by [`Control::now_ns`].
+    pub fn opened_at_ns(&self) -> u64 {
+        self.read_ns
+    }
+
+    /// When the window was read at its close, by the same clock; `None` before.
+    pub fn closed_at_ns(&self) -> Option<u64> {
+        let ended = self.host_closed.as_ref()?.ended();
+        Some(Control::now_ns().saturating_sub(ended.elapsed().as_nanos() as u64))
     }
 
     /// Counts processes, threads and files, and the time since `began` as one sample.

@@ -4,12 +4,16 @@
 use std::time::Duration;
 
 use webstone_engine::{Control, WorkerSlice};
-use webstone_lab::window::{SliceUse, Used, Window};
+use webstone_lab::window::{SOON, SliceUse, Used, Window};
 use webstone_measure::metrics::WorkerUse;
 use webstone_model::record::{CpuWatch, HostUse, OriginUse, ProcessUse, ServerUse};
 
 /// How much later than its end a slice is read: workers end it at their next look at the clock.
 const AFTER: Duration = Duration::from_millis(2);
+/// Readings that are later than this share of a slice, in percent, are of no slice: what they say belongs partly to the next. The same as
+/// for agents. The thread that reads runs before other programs where the kernel allows it, and keeps off the server's CPUs; it is late
+/// by some milliseconds on a busy machine.
+const LATE_PERCENT_MAX: u64 = 5;
 
 /// What a worker of this host, or another host as a whole, reports of a slice.
 #[derive(Clone, Debug, Default)]
@@ -55,12 +59,14 @@ pub(crate) struct SliceWatch {
     length_ns: u64,
     /// What each slice used, if that was read in time.
     used: Vec<Option<SliceUse>>,
+    /// When the window opened, once it has.
+    open_ns: Option<u64>,
     reports: Vec<Vec<SliceReport>>,
 }
 
 impl SliceWatch {
     pub(crate) fn new(length_ns: u64) -> SliceWatch {
-        SliceWatch { length_ns, used: Vec::new(), reports: Vec::new() }
+        SliceWatch { length_ns, used: Vec::new(), open_ns: None, reports: Vec::new() }
     }
 
     #[cfg(test)]
@@ -89,25 +95,46 @@ impl SliceWatch {
 
     /// Reads it.
     pub(crate) fn read(&mut self, now_ns: u64, (open_ns, close_ns): (u64, u64), window: &mut Window<'_>) {
+        self.open_ns = Some(open_ns);
         if self.due(now_ns, (open_ns, close_ns)).is_none() {
             return;
         }
+        let late_ns = now_ns - self.end_ns(open_ns);
         let used = window.end_slice();
-        self.used.push(Some(used));
-        if self.end_ns(open_ns) <= now_ns {
-            // This thread was delayed, so it is unknown which slice used what.
-            self.used.pop();
-            self.used.push(None);
-        }
+        let is_on_time = self.is_on_time(late_ns, &used, window);
+        self.used.push(is_on_time.then_some(used));
+        // Those that were over by then were missed.
         while self.end_ns(open_ns) <= now_ns {
             self.used.push(None);
         }
     }
 
+    /// Whether what was read belongs to the slice, with which it began and ended. One that begins with a late reading needs no look: it
+    /// follows one that was not read in time, and is left out for that.
+    fn is_on_time(&self, late_ns: u64, used: &SliceUse, window: &Window<'_>) -> bool {
+        let late_ns_max = self.length_ns * LATE_PERCENT_MAX / 100;
+        let mut elapsed_ns_max = self.length_ns + late_ns_max;
+        let mut opened_late_ns = 0;
+        if self.used.is_empty() {
+            // The first reading may be of the warm-up.
+            elapsed_ns_max += SOON.as_nanos() as u64;
+            opened_late_ns = self.open_ns.map_or(0, |open_ns| window.opened_at_ns().saturating_sub(open_ns));
+        }
+        // Reading takes time, too, in which a thread may be interrupted.
+        late_ns.max(opened_late_ns) <= late_ns_max && used.host.elapsed_ns <= elapsed_ns_max
+    }
+
     /// Reads the last of this number of slices, after the close of `window`. Earlier ones that are not read yet were missed.
     pub(crate) fn close(&mut self, slices: usize, window: &mut Window<'_>) {
         while self.used.len() < slices {
-            let used = (self.used.len() + 1 == slices).then(|| window.end_slice());
+            let is_last = self.used.len() + 1 == slices;
+            let used = is_last.then(|| window.end_slice()).filter(|used| {
+                // Earlier than planned, if somebody ended the window.
+                let end_ns = self.open_ns.map(|open_ns| self.end_ns(open_ns));
+                let closed_ns = window.closed_at_ns();
+                let late_ns = closed_ns.zip(end_ns).map_or(0, |(closed, end)| closed.saturating_sub(end));
+                self.is_on_time(late_ns, used, window)
+            });
             self.used.push(used);
         }
     }
@@ -228,11 +255,85 @@ fn of_kept(whole: &CpuWatch, host: &HostUse) -> CpuWatch {
 
 #[cfg(test)]
 mod tests {
+    use std::collections::BTreeSet;
+
+    use webstone_lab::listeners::Ports;
+    use webstone_lab::window::Watched;
+    use webstone_model::event::Phase;
     use webstone_model::record::{CpuUse, DirectionUse, OriginCounts, PathUse, TcpUse};
 
     use super::*;
 
     const MS: u64 = 1_000_000;
+    /// So long that no machine is too busy to read one in time.
+    const LENGTH_NS: u64 = 20_000 * MS;
+
+    /// A window that opened this long ago is read for its opening only now; then slices of it are read. Whether each counts.
+    fn watched(open_for_ns: u64, read: impl FnOnce(&mut SliceWatch, u64, &mut Window<'_>)) -> Vec<bool> {
+        let (links, targets) = (BTreeSet::new(), BTreeSet::new());
+        let mut window = Window::before(Watched {
+            server: None,
+            origin: None,
+            from_start: true,
+            links: &links,
+            cpus: Vec::new(),
+            targets: &targets,
+            listening: Ports::default(),
+            path: None,
+        });
+        window.look(Phase::Measuring);
+        let mut watch = SliceWatch::new(LENGTH_NS);
+        read(&mut watch, Control::now_ns() - open_for_ns, &mut window);
+        watch.used.iter().map(Option::is_some).collect()
+    }
+
+    /// Whether each slice counts that was read at these times, in thousandths of a slice after the window opened.
+    fn read_at(times: &[u64]) -> Vec<bool> {
+        let read = |watch: &mut SliceWatch, open_ns: u64, window: &mut Window<'_>| {
+            for time in times {
+                let now_ns = open_ns + time * LENGTH_NS / 1_000;
+                watch.read(now_ns, (open_ns, open_ns + 100 * LENGTH_NS), window);
+            }
+        };
+        watched(0, read)
+    }
+
+    /// What a late reading says belongs partly to the next slice.
+    #[test]
+    fn a_slice_that_was_read_late_does_not_count() {
+        assert_eq!(read_at(&[1_000, 2_010, 2_999, 3_049]), [true; 3]);
+        assert_eq!(read_at(&[1_000, 2_060, 3_000]), [true, false, true], "the last follows a disturbed one");
+        assert_eq!(read_at(&[1_400]), [false]);
+        assert_eq!(read_at(&[1_000, 3_800, 4_000]), [true, false, false, true]);
+    }
+
+    #[test]
+    fn a_window_whose_opening_was_read_late_does_not_count_its_first_slice() {
+        let read = |watch: &mut SliceWatch, open_ns: u64, window: &mut Window<'_>| {
+            for slice in 1..=2 {
+                watch.read(open_ns + slice * LENGTH_NS, (open_ns, open_ns + 100 * LENGTH_NS), window);
+            }
+        };
+        assert_eq!(watched(LENGTH_NS / 50, read), [true, true]);
+        assert_eq!(watched(LENGTH_NS / 10, read), [false, true]);
+    }
+
+    /// The last slice ends with the window, and the window may be read late as well.
+    #[test]
+    fn a_window_whose_close_was_read_late_does_not_count_its_last_slice() {
+        let close = |closed_late_ns: u64| {
+            let read = |watch: &mut SliceWatch, now_ns: u64, window: &mut Window<'_>| {
+                // The first of two was missed.
+                watch.used.push(None);
+                watch.open_ns = Some(now_ns - closed_late_ns - 2 * LENGTH_NS);
+                window.look(Phase::Draining);
+                watch.close(2, window);
+            };
+            watched(0, read)
+        };
+        assert_eq!(close(LENGTH_NS / 50), [false, true]);
+        assert_eq!(close(LENGTH_NS / 10), [false, false]);
+    }
 
     fn host(busy_ns: u64, stalled_ns: u64, work_ns_median: u64) -> HostUse {
         HostUse {
