@@ -95,7 +95,8 @@ impl<'a> Options<'a> {
     }
 }
 
-/// Formatting: of the workspace, of the fuzzers' wrappers, which are a workspace of their own, and of the browser front's scripts.
+/// Formatting: of the workspace, of the fuzzers' wrappers, which are a workspace of their own, and of scripts and
+/// style sheets of the browser front and of reports.
 pub fn formatting() -> Outcome {
     run(
         cargo("fmt --all --check"),

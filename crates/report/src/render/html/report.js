@@ -8,10 +8,23 @@
   // Theme.
   const button = document.getElementById("theme");
   const names = { "": "automatic", light: "light", dark: "dark" };
-  const remembered = () => { try { return localStorage.getItem("webstone-theme") || ""; } catch { return ""; } };
-  const remember = (theme) => { try { localStorage.setItem("webstone-theme", theme); } catch { /* a file may have no storage */ } };
+  const remembered = () => {
+    try {
+      return localStorage.getItem("webstone-theme") || "";
+    } catch {
+      return "";
+    }
+  };
+  const remember = (theme) => {
+    try {
+      localStorage.setItem("webstone-theme", theme);
+    } catch {
+      /* a file may have no storage */
+    }
+  };
   const apply = (theme) => {
-    if (theme) root.dataset.theme = theme; else delete root.dataset.theme;
+    if (theme) root.dataset.theme = theme;
+    else delete root.dataset.theme;
     button.textContent = "Theme: " + names[theme];
   };
   let theme = remembered();
@@ -25,12 +38,13 @@
     remember(theme);
   });
   // Shown within the front, the page has the front's theme.
-  if (parent !== window) addEventListener("message", (event) => {
-    if (event.source !== parent || !Object.hasOwn(names, event.data)) return;
-    theme = event.data;
-    apply(theme);
-    button.hidden = true;
-  });
+  if (parent !== window)
+    addEventListener("message", (event) => {
+      if (event.source !== parent || !Object.hasOwn(names, event.data)) return;
+      theme = event.data;
+      apply(theme);
+      button.hidden = true;
+    });
 
   // Level: shows the parts of one, and marks its rows.
   const level = document.getElementById("level");
@@ -85,18 +99,28 @@
       [this.from, this.to] = [this.left, this.right];
       this.reset = document.createElement("button");
       Object.assign(this.reset, { type: "button", className: "reset", textContent: "Show all", hidden: true });
-      this.reset.addEventListener("click", () => { this.zoom(this.left, this.right); svg.focus(); });
+      this.reset.addEventListener("click", () => {
+        this.zoom(this.left, this.right);
+        svg.focus();
+      });
       svg.before(this.reset);
     }
-    shown(x) { return this.left + (x - this.from) * (this.right - this.left) / (this.to - this.from); }
-    drawn(x) { return this.from + (x - this.left) * (this.to - this.from) / (this.right - this.left); }
+    shown(x) {
+      return this.left + ((x - this.from) * (this.right - this.left)) / (this.to - this.from);
+    }
+    drawn(x) {
+      return this.from + ((x - this.left) * (this.to - this.from)) / (this.right - this.left);
+    }
     zoom(from, to) {
       const width = Math.min(this.right - this.left, Math.max(to - from, (this.right - this.left) / ZOOM_MAX));
       const middle = (from + to) / 2;
       this.from = Math.max(this.left, Math.min(middle - width / 2, this.right - width));
       this.to = this.from + width;
       for (const [path, d] of this.paths) {
-        path.setAttribute("d", d.replace(ABSOLUTE, (_, letter, x) => letter + this.shown(+x).toFixed(1)));
+        path.setAttribute(
+          "d",
+          d.replace(ABSOLUTE, (_, letter, x) => letter + this.shown(+x).toFixed(1)),
+        );
       }
       for (const [text, place] of this.labels) {
         const x = this.shown(place);
@@ -108,17 +132,22 @@
     // The values nearest to a place of the drawing, as lines of text; the first says where.
     read(x) {
       const lines = this.lines.filter((line) => !line.group.classList.contains("off"));
-      const found = lines.map((line) => ({ line, index: line.at.reduce((best, place, index) =>
-        Math.abs(place[0] - x) < Math.abs(line.at[best][0] - x) ? index : best, 0) }));
+      const found = lines.map((line) => ({
+        line,
+        index: line.at.reduce(
+          (best, place, index) => (Math.abs(place[0] - x) < Math.abs(line.at[best][0] - x) ? index : best),
+          0,
+        ),
+      }));
       if (!found.length) return [];
       const place = ({ line, index }) => line.at[index][0];
-      const closest = found.reduce((a, b) => Math.abs(place(b) - x) < Math.abs(place(a) - x) ? b : a);
+      const closest = found.reduce((a, b) => (Math.abs(place(b) - x) < Math.abs(place(a) - x) ? b : a));
       const beside = found.filter((one) => Math.abs(place(one) - place(closest)) <= 2);
       return [closest.line.x[closest.index], ...beside.map(({ line, index }) => line.name + ": " + line.y[index])];
     }
     inDrawing(clientX) {
       const box = this.svg.getBoundingClientRect();
-      return (clientX - box.left) * this.svg.viewBox.baseVal.width / box.width;
+      return ((clientX - box.left) * this.svg.viewBox.baseVal.width) / box.width;
     }
     // Shows the values at the keyboard's place, and moves the view there.
     visit() {
@@ -127,26 +156,42 @@
       if (x < this.from || x > this.to) this.zoom(x - width / 2, x + width / 2);
       const box = this.svg.getBoundingClientRect();
       const lines = this.read(x);
-      show(lines, box.left + this.shown(x) * box.width / this.svg.viewBox.baseVal.width, box.top + box.height / 4);
+      show(lines, box.left + (this.shown(x) * box.width) / this.svg.viewBox.baseVal.width, box.top + box.height / 4);
       said.textContent = lines.join(", ");
     }
     press(event) {
       const width = this.to - this.from;
       const x = this.places[this.at];
-      const by = (factor) => { this.zoom(x - width * factor / 2, x + width * factor / 2); this.visit(); };
-      const go = (at) => { this.at = Math.max(0, Math.min(at, this.places.length - 1)); this.visit(); };
+      const by = (factor) => {
+        this.zoom(x - (width * factor) / 2, x + (width * factor) / 2);
+        this.visit();
+      };
+      const go = (at) => {
+        this.at = Math.max(0, Math.min(at, this.places.length - 1));
+        this.visit();
+      };
       const keys = {
-        ArrowLeft: () => go(this.at - 1), ArrowRight: () => go(this.at + 1),
-        Home: () => go(0), End: () => go(this.places.length - 1),
-        "+": () => by(1 / 2), "=": () => by(1 / 2), "-": () => by(2),
-        "0": () => this.zoom(this.left, this.right), Escape: () => { this.zoom(this.left, this.right); hide(); },
+        ArrowLeft: () => go(this.at - 1),
+        ArrowRight: () => go(this.at + 1),
+        Home: () => go(0),
+        End: () => go(this.places.length - 1),
+        "+": () => by(1 / 2),
+        "=": () => by(1 / 2),
+        "-": () => by(2),
+        0: () => this.zoom(this.left, this.right),
+        Escape: () => {
+          this.zoom(this.left, this.right);
+          hide();
+        },
       };
       if (!(event.key in keys) || event.ctrlKey || event.metaKey || event.altKey) return;
       event.preventDefault();
       keys[event.key]();
     }
   }
-  const hide = () => { readout.hidden = true; };
+  const hide = () => {
+    readout.hidden = true;
+  };
   const show = (lines, x, y) => {
     const row = (text, index) => Object.assign(document.createElement(index ? "span" : "b"), { textContent: text });
     readout.replaceChildren(...lines.map(row));
@@ -162,17 +207,24 @@
     svg.tabIndex = 0;
     svg.setAttribute("aria-describedby", "keys");
     svg.addEventListener("keydown", (event) => chart.press(event));
-    svg.addEventListener("focus", () => { if (svg.matches(":focus-visible")) chart.visit(); });
+    svg.addEventListener("focus", () => {
+      if (svg.matches(":focus-visible")) chart.visit();
+    });
     svg.addEventListener("blur", hide);
     svg.addEventListener("dblclick", () => chart.zoom(chart.left, chart.right));
     let begun = null;
-    svg.addEventListener("pointerdown", (event) => { if (event.button === 0) begun = event.clientX; });
+    svg.addEventListener("pointerdown", (event) => {
+      if (event.button === 0) begun = event.clientX;
+    });
     svg.addEventListener("pointermove", (event) => {
       if (begun === null || Math.abs(event.clientX - begun) < 8) return;
       if (!svg.hasPointerCapture(event.pointerId)) svg.setPointerCapture(event.pointerId);
       svg.classList.add("dragged");
     });
-    svg.addEventListener("pointercancel", () => { begun = null; svg.classList.remove("dragged"); });
+    svg.addEventListener("pointercancel", () => {
+      begun = null;
+      svg.classList.remove("dragged");
+    });
     svg.addEventListener("pointerup", (event) => {
       if (svg.classList.contains("dragged")) {
         const ends = [begun, event.clientX].map((x) => chart.drawn(chart.inDrawing(x))).sort((a, b) => a - b);
@@ -185,7 +237,8 @@
   document.getElementById("keys").hidden = !charts.size;
   document.addEventListener("pointermove", (event) => {
     const chart = event.target.closest && charts.get(event.target.closest("svg.plot"));
-    if (chart) show(chart.read(chart.drawn(chart.inDrawing(event.clientX))), event.clientX, event.clientY); else hide();
+    if (chart) show(chart.read(chart.drawn(chart.inDrawing(event.clientX))), event.clientX, event.clientY);
+    else hide();
   });
   document.addEventListener("pointerleave", hide);
   addEventListener("scroll", hide, { passive: true });
@@ -193,7 +246,8 @@
   // What a link leads to may be folded.
   const reveal = () => {
     const target = location.hash && document.getElementById(decodeURIComponent(location.hash.slice(1)));
-    for (let fold = target && target.closest("details"); fold; fold = fold.parentElement.closest("details")) fold.open = true;
+    for (let fold = target && target.closest("details"); fold; fold = fold.parentElement.closest("details"))
+      fold.open = true;
     if (target) target.scrollIntoView();
   };
   addEventListener("hashchange", reveal);
@@ -202,7 +256,13 @@
   let opened = [];
   addEventListener("beforeprint", () => {
     opened = all("details.printed:not([open]), details.level:not([open]):not([hidden])");
-    opened.forEach((details) => { details.open = true; });
+    opened.forEach((details) => {
+      details.open = true;
+    });
   });
-  addEventListener("afterprint", () => { opened.forEach((details) => { details.open = false; }); });
+  addEventListener("afterprint", () => {
+    opened.forEach((details) => {
+      details.open = false;
+    });
+  });
 })();
