@@ -3,7 +3,7 @@
 use super::{Violation, at};
 use crate::tree::Tree;
 
-/// Modules of the standard library that `model` may not name, and why not.
+/// Modules of the standard library that [`PURE`] crates may not name, and why not.
 const EFFECTS: [(&str, &str); 5] = [
     ("fs", "files are the runner's work; take a reader or bytes"),
     ("thread", "threads are the engine's work"),
@@ -28,7 +28,7 @@ const PURE: [&str; 4] =
     ["crates/measure/src/", "crates/model/src/", "crates/workload/src/", "crates/judge/src/"];
 
 /// [`PURE`] crates name nothing that has an effect.
-pub fn model_is_pure(tree: &Tree) -> Vec<Violation> {
+pub fn pure(tree: &Tree) -> Vec<Violation> {
     let mut found = Vec::new();
     for source in tree.rust.iter().filter(|s| PURE.iter().any(|folder| s.path.starts_with(folder))) {
         let grouped = std_groups(&source.code);
@@ -65,7 +65,7 @@ mod tests {
     use super::*;
 
     fn model(text: &str) -> usize {
-        model_is_pure(&Tree::of(&[("crates/model/src/a.rs", text)])).len()
+        pure(&Tree::of(&[("crates/model/src/a.rs", text)])).len()
     }
 
     #[test]
@@ -96,6 +96,6 @@ mod tests {
             assert_eq!(model(text), 0, "{text}");
         }
         let elsewhere = Tree::of(&[("crates/runner/src/a.rs", "use std::fs;")]);
-        assert_eq!(model_is_pure(&elsewhere), []);
+        assert_eq!(pure(&elsewhere), []);
     }
 }

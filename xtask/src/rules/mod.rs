@@ -4,6 +4,7 @@
 //! also has tests on small invented files that must break it. What clippy or cargo-deny can check is left to them.
 
 mod crates;
+mod decisions;
 mod definitions;
 mod doors;
 mod effects;
@@ -41,12 +42,15 @@ pub struct Rule {
 }
 
 /// Every rule, in the order in which they are printed.
-pub const RULES: [Rule; 15] = [
+pub const RULES: [Rule; 16] = [
     Rule { name: "dependencies make no cycle, tests included", check: crates::no_cycle },
     Rule { name: "every crate keeps the lints, and says why it allows one", check: crates::lints },
     Rule { name: "what a crate compiles in is in its package", check: crates::packaged_whole },
-    Rule { name: "model has no I/O, clock, thread or environment", check: effects::model_is_pure },
-    Rule { name: "types are read by model::strict only", check: doors::strict_readers },
+    Rule {
+        name: "measure, workload, model and judge have no I/O, clock, thread or environment",
+        check: effects::pure,
+    },
+    Rule { name: "types are read by measure::strict only", check: doors::strict_readers },
     Rule { name: "files of records are opened by store::plain_file only", check: doors::one_door_to_records },
     Rule { name: "every file opens with a module comment", check: naming::module_comment },
     Rule { name: "no file or module is a drawer for anything", check: naming::no_drawers },
@@ -56,6 +60,7 @@ pub const RULES: [Rule; 15] = [
     Rule { name: "help, messages and documents are plain English", check: english::plain },
     Rule { name: "texts are about the program", check: wording::about_the_program },
     Rule { name: "documents link to files that exist, and name every figure", check: documents },
+    Rule { name: "every decision is listed by its title, in order", check: decisions::listed_in_order },
     Rule { name: "every fuzz target has its wrapper and its corpus", check: fuzzing::complete },
 ];
 
