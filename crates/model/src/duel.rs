@@ -23,7 +23,7 @@ pub const DUEL_SCHEMA: u32 = 1;
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(default, deny_unknown_fields)]
 pub struct DuelSpec {
-    /// Without `fail_if` it ends when the 95 % interval of the first figure reaches no further than this share to either side.
+    /// Without `fail_if` it ends when the 95 % interval of the first figure is within ± this share.
     pub precision: f64,
     /// It ends at the latest this long after the first start was ready for load.
     pub at_most: Nanos,
@@ -31,7 +31,7 @@ pub struct DuelSpec {
     pub slice: Nanos,
     /// How long it may take to drain.
     pub drain: Nanos,
-    /// After this time under load, contestants are started anew.
+    /// After this time under load, contestants are restarted.
     pub restart_every: Nanos,
     /// Starts of each contestant before anything is concluded.
     pub starts_min: u32,

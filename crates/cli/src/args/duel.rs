@@ -41,7 +41,7 @@ pub struct DuelArgs {
     #[arg(long, value_name = "DIR", help_heading = "Revisions", requires = "serve")]
     pub repository: Option<PathBuf>,
 
-    /// End when the 95 % interval reaches no further than this to either side
+    /// End when the 95 % interval is within ± this
     ///
     /// Of the server's CPU time per request, where it can be seen, and otherwise of the rate, in open loop of the mean latency. With --fail-if
     /// the duel ends when every condition is decided instead.
@@ -58,7 +58,7 @@ pub struct DuelArgs {
     #[arg(long, value_name = "TIME", help_heading = "Duel")]
     pub at_most: Option<Nanos>,
 
-    /// Fail, with exit code 3, if a figure has changed by more than this for certain; exit code 5 if that cannot be told in the time
+    /// Fail, with exit code 3, if a figure has changed by more than this for certain; exit code 5 if the time is not enough to decide
     ///
     /// Figures are cpu, rate, latency (its mean), p50, p90, p99, bytes, memory. The duel ends as soon as every condition is decided. Give
     /// the option once for each.
@@ -75,7 +75,7 @@ pub struct DuelArgs {
     #[arg(long, value_name = "N", help_heading = "Duel", value_parser = values::count_u32)]
     pub starts: Option<u32>,
 
-    /// Start contestants anew after this time under load
+    /// Restart contestants after this time under load
     ///
     /// Give more to a server that needs time to warm up, such as one with a just-in-time compiler.
     ///
@@ -89,7 +89,7 @@ pub struct DuelArgs {
     #[arg(long, value_name = "TIME", help_heading = "Duel")]
     pub slice: Option<Nanos>,
 
-    /// Leave out the second copy of the first contestant, which shows whether anything else than the program makes a difference
+    /// Leave out the second copy of the first contestant, which shows whether something other than the program differs
     #[arg(long, help_heading = "Duel")]
     pub no_twin: bool,
 

@@ -31,7 +31,7 @@ pub enum GeneratorsCommand {
 /// `agent`.
 #[derive(Args, Debug)]
 pub struct AgentArgs {
-    /// Do not be an agent, but keep a container alive for agents: end after this time without another process of webstone
+    /// Keep a container alive for agents, instead of being one: end after this time without another process of webstone
     ///
     /// What a pod of `webstone generators job` runs; `kubectl exec` starts the agents beside it.
     ///

@@ -117,10 +117,10 @@ pub enum Command {
     #[command(after_long_help = FIND_EXAMPLES)]
     Find(Box<FindArgs>),
 
-    /// Tell a change of a server in a minute: versions side by side, in turns of milliseconds
+    /// Detect a change of a server in a minute: versions side by side, in turns of milliseconds
     ///
-    /// All contestants are up at once and have the load in turns of some 20 ms, so that whatever the machine does happens to all alike.
-    /// The server's CPU time per request, rates and latencies are compared within each round of turns; contestants are started anew every
+    /// All contestants are up at once and have the load in turns of some 20 ms, so that disturbances of the machine affect all of them
+    /// equally. The server's CPU time per request, rates and latencies are compared within each round of turns; contestants are restarted every
     /// few seconds. It ends when it knows. A second copy of the first contestant takes part: if it differs, the result is not believed.
     #[command(after_long_help = DUEL_EXAMPLES)]
     Duel(Box<DuelArgs>),
@@ -275,11 +275,11 @@ pub enum Command {
     #[command(after_long_help = SPICE_EXAMPLES)]
     Spice(Box<SeriesArgs>),
 
-    /// Be the handler `send` for another server (webstone starts this by itself)
+    /// Run the handler `send` for another server (webstone starts this by itself)
     #[command(hide = true)]
     Respond(RespondArgs),
 
-    /// Be what standard input says, for a run (webstone starts this by itself)
+    /// Run the helper that standard input names, for a run (webstone starts this by itself)
     #[command(hide = true)]
     Child,
 
@@ -309,7 +309,7 @@ flags! {
 pub struct RunArgs {
     /// The server under test, as http://HOST:PORT; several are used in turn. Without one: that of --server, or the embedded one
     ///
-    /// Several are addresses of one site: requests to each name the first, in `Host` and to TLS.
+    /// Several are addresses of one site: `Host` and SNI are those of the first URL.
     ///
     /// The server only: the workload says which files are requested, so a path other than / is refused. Words that begin with
     /// / are pages, which take the workload's place: `WEIGHT:/PATH`, where `WEIGHT:` may be left out, and for a page of several

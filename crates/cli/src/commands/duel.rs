@@ -122,7 +122,7 @@ fn ended(record: &DuelRecord, judgement: &DuelJudgement, says: bool) -> Exit {
     }
     if let Some(gate) = outcome(GateOutcome::Unknown).next() {
         console::complain(format!(
-            "--fail-if '{}': it cannot be told of {} in {}",
+            "--fail-if '{}': not decided for {} within {}",
             gate.gate,
             name(gate.contestant),
             record.duel.at_most

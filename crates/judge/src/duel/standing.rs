@@ -155,7 +155,7 @@ fn twin_tolerance(record: &DuelRecord, figure: DuelFigure, leading: DuelFigure) 
 
 fn twin_differs(record: &DuelRecord, ratio: &DuelRatio) -> String {
     format!(
-        "{} differs from it by {:+.1} % in {}: something else than the program makes the difference",
+        "{} differs from it by {:+.1} % in {}: something other than the program makes a difference",
         record.twin_in_words(),
         100.0 * (ratio.ratio - 1.0),
         ratio.figure.name()

@@ -53,13 +53,13 @@ pub(super) static CARRIED: &[Figure] = &[
         let both = host.path?.both();
         some(quotient(both.late_ns as f64 / 1e9, both.packets as f64))
     })
-    .called("Path lateness, mean", "how much later than set packets left the relay, mean")
+    .called("Path lateness, mean", "how late packets left the relay, mean")
     .column("late", "mean, *", Figure::ALWAYS)
     .defined(PATH, "path_late_mean"),
     Figure::of_host("path_late_max_s", Quantity::Seconds, |host| {
         some(host.path?.both().late_ns_max as f64 / 1e9)
     })
-    .called("Path lateness, max", "how much later than set packets left the relay, max")
+    .called("Path lateness, max", "how late packets left the relay, max")
     .column("late", "max, *", 6)
     .defined(PATH, "path_late_max"),
     Figure::of_host("path_cpu_percent", Quantity::Percent, |host| some(host.path?.cpu_percent()))

@@ -95,7 +95,7 @@ fn junit(record: &DuelRecord, judgement: &DuelJudgement) -> String {
                 GateOutcome::Kept => None,
                 GateOutcome::Broken => Some(("failure", "condition", vec![said.clone()])),
                 GateOutcome::Unknown => {
-                    Some(("error", "unknown", vec![format!("cannot be told in this time: {said}")]))
+                    Some(("error", "unknown", vec![format!("not decided in this time: {said}")]))
                 }
             };
             case(format!("{}: not {}", of.name, judged.gate), outcome)
