@@ -211,7 +211,7 @@ fn measure(
         watch_memory: case.mode.watches_memory(),
     };
     let companion = if case.accompanied { Some(accompany(tool, case, target, how.limit)?) } else { None };
-    // Those of the tool before it, if it left some.
+    // Discard handshakes logged for the previous tool.
     server.take_handshakes()?;
     let mut finished = children::run(&command, how).map_err(|error| format!("{}: {error}", tool.name))?;
     // Only now, because its CPU time counts as soon as it is waited for.
@@ -227,7 +227,7 @@ fn measure(
         Err("it failed".to_owned())
     };
     let handshakes = server.take_handshakes()?;
-    // Full handshakes beside resumed ones, or plain HTTP/1 where TLS was meant, are no comparison.
+    // Full handshakes beside resumed ones, or plain HTTP/1 where TLS was meant, cannot be compared.
     let mut measured = measured.and_then(|reading| match &handshakes {
         Some(handshakes) => handshakes.fit(case.mode, reading.requests).map(|()| reading),
         None => Ok(reading),
@@ -255,7 +255,7 @@ fn accompany(tool: &Tool, case: Case, target: &Target<'_>, limit: Duration) -> R
     Ok(companion)
 }
 
-/// Builds a program of this tree; its path. Without statistics, it stands in a directory of its own.
+/// Builds a program of this tree; its path. Builds without statistics have a target directory of their own.
 fn build(program: &str, without_statistics: bool) -> Result<PathBuf, String> {
     // Beside this program, wherever the target directory is.
     let here = std::env::current_exe().map_err(|error| format!("this program's own path: {error}"))?;

@@ -102,7 +102,7 @@ pub struct Case {
 pub const PACE: u32 = 10_000;
 /// Numbers of clients of [`Mode::Scale`].
 pub const SCALE: [u32; 4] = [10, 100, 1_000, 10_000];
-/// Between these two, memory for each connection is taken: small enough to be start-up only, and the whole.
+/// Memory per connection is the difference between these two client counts.
 pub const MEMORY_BETWEEN: (u32, u32) = (SCALE[1], SCALE[3]);
 
 impl Mode {
@@ -259,7 +259,7 @@ mod tests {
     }
 
     #[test]
-    fn what_a_canned_server_cannot_speak_it_is_not_asked() {
+    fn a_canned_server_gets_only_plain_http1() {
         for mode in Mode::all().filter(|mode| mode.is_secure() || mode.is_http2()) {
             assert!(!mode.servers().contains(&Server::Canned), "{mode:?}");
         }

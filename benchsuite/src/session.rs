@@ -143,7 +143,7 @@ impl Session {
         Ok(judged.iter().all(|judged| judged.outcome != Outcome::Missed))
     }
 
-    /// The bar on each server that was loaded; on the first of its servers where none was.
+    /// Judges a bar on each server that was loaded, or on its first one.
     fn judge(&self, bar: &Bar) -> Vec<Judged> {
         let mode = Mode::all().find(|mode| mode.name() == bar.mode);
         let is_its = |server: &Server| bar.server.as_ref().is_none_or(|name| *name == server.name());
@@ -175,7 +175,7 @@ impl Session {
         match bar.quantity {
             Quantity::Cpu => {
                 let against = bar.against.as_deref()?;
-                // The least client looks at no machine before it starts: what a tool does only once is no cost of its requests.
+                // The least client has no start-up work, so start-up is left out of comparisons with it.
                 let cost = if against.starts_with("floor") { Run::steady_cpu_us } else { Run::cpu_us };
                 self.ratio(*mode.cases(server).first()?, tool, against, cost)
             }
@@ -209,7 +209,7 @@ impl Session {
         self.runs.iter().filter(move |run| run.case == case && run.tool == tool)
     }
 
-    /// The rounds' own ratios of a quantity.
+    /// The ratio of a quantity in each round.
     pub fn ratio(
         &self,
         case: Case,

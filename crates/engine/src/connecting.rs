@@ -120,7 +120,7 @@ impl<B: Backend, L: Layer, P: Session> Worker<B, L, P> {
                 self.sampling.closed(index);
             }
             let socket = self.backend.open(index, address, source)?;
-            // Where the kernel does not stamp, there is no stamped link.
+            // Without kernel timestamps no link is marked.
             if self.sampling.wants_a_stamped_link()
                 && family != Family::Unix
                 && self.backend.stamp(&socket).is_ok()

@@ -500,7 +500,7 @@ mod tests {
     }
 
     #[test]
-    fn of_an_endless_answer_the_beginning_is_an_answer() {
+    fn the_beginning_of_an_endless_answer_is_enough() {
         let soon = Extent::Beginning { bytes_max: 1 << 20, time_max: Duration::from_millis(200) };
         let late = Extent::Beginning { bytes_max: 1 << 20, time_max: Duration::from_secs(60) };
         let answer = endless(OK, &[b'x'; 65_536], Duration::ZERO, 60_000, late).unwrap();
@@ -514,7 +514,7 @@ mod tests {
     }
 
     #[test]
-    fn a_server_that_says_nothing_is_told_from_one_that_does_not_finish() {
+    fn silence_and_an_unfinished_answer_have_different_errors() {
         // The kernel accepts the connection; nobody answers.
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let url = format!("http://{}", listener.local_addr().unwrap());

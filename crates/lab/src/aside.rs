@@ -3,7 +3,7 @@
 
 use rustix::thread::{CpuSet, sched_getaffinity, sched_setaffinity};
 
-/// While it lives, the thread that made it keeps off the server's CPUs, if it may use others.
+/// While it lives, the thread that made it runs on other CPUs than the server, if it may use others.
 #[derive(Debug)]
 pub(crate) struct Aside {
     before: Option<CpuSet>,

@@ -176,7 +176,7 @@ mod tests {
         note(&mut seen, 5 * MS, 5 * MS);
         note(&mut seen, 5 * MS, 9 * MS);
         assert_eq!(seen.stalled_ns, 10_000_000);
-        // Eleven, 21 and 31 ms late, but for 2: three periods.
+        // Three periods: 11, 21 and 31 ms late, less 2 ms of run queue.
         note(&mut seen, 31 * MS, 2 * MS);
         assert_eq!((seen.stalled_ns, seen.stalled_ns_max), (40_000_000, 29_000_000));
     }

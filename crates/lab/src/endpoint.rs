@@ -77,15 +77,15 @@ pub fn resolve(target: &Target) -> Result<Vec<SocketAddr>, TargetError> {
 pub struct Contact {
     /// The addresses that accept connections, of the family that is preferred among them.
     pub reached: Reached,
-    /// Which those are, where others of the host do not.
+    /// A message that names them, if other addresses of the host did not answer.
     pub said: Option<String>,
 }
 
-/// Connects once to each address of the host as the clients will, at once (as RFC 8305 does, but for its delay): a dead one costs a
+/// Tries all addresses of the host at the same time, with the clients' options (RFC 8305 without its delay). A dead address costs a
 /// second, not its timeout.
 pub fn reach(target: &Target, client: &ClientSpec) -> Result<Contact, TargetError> {
     let all = resolve(target)?;
-    // From these local addresses only one family is reached.
+    // A local address reaches addresses of its own family only.
     let sources = || client.source.iter().flat_map(AddressRange::addresses);
     let fits = |address: &&SocketAddr| {
         client.source.is_empty() || sources().any(|source| source.is_ipv4() == address.is_ipv4())
@@ -249,8 +249,8 @@ const CLIENT_HELLO: [u8; 56] = {
     hello
 };
 
-/// Whether a ClientHello is answered with a TLS record of version 3.x: a handshake message (22) or an alert (21). Asks where these
-/// clients go.
+/// Whether a ClientHello is answered with a TLS record of version 3.x: a handshake message (22) or an alert (21). Connects to
+/// the address that clients use.
 pub fn speaks_tls(target: &Target, client: &ClientSpec) -> bool {
     if client.unix_socket.is_some() || client.proxy_protocol.is_some() {
         return false;

@@ -28,7 +28,7 @@ pub trait Fetch: Sync {
         self.fetch_at(None, base, path, detail, extent, each)
     }
 
-    /// The same by a connection to another server, if one is given: requests and TLS still name that of the base URL.
+    /// As [`Fetch::fetch_each`], but connects to `at` if given. `Host` and SNI stay the base URL's.
     fn fetch_at(
         &self,
         at: Option<&Target>,

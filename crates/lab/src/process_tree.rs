@@ -1,5 +1,5 @@
 //! The processes of a server together: what they have used so far, their number, their memory. Here is where the kernel keeps
-//! each number and what is lost with ended processes; `sweep` uses them.
+//! each number and what is lost with ended processes; `window` uses them.
 //!
 //! A reading costs some system calls per thread, so it is taken where the window opens and where it closes. A sample counts processes,
 //! threads and open files, of which the kernel keeps no peaks; it is taken while the window is open. Memory is read after the
@@ -22,8 +22,8 @@ pub struct ProcessTree {
     pub root: Root,
     /// Process ids that all others descend from.
     pub heads: Vec<u32>,
-    /// Whether the heads are the server's own. A supervisor has waited for ended processes, so their use is found with it, but
-    /// it does not count among the present ones.
+    /// Whether the heads are the server's own. False for a supervisor: its counters include ended servers, but it is not one of
+    /// them.
     pub with_heads: bool,
 }
 

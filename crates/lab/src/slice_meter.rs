@@ -61,7 +61,7 @@ struct Processes {
     /// The group's account of CPU time, if there is one.
     group: Option<PathBuf>,
     clocks: BTreeMap<u32, Clock>,
-    /// What processes that were read had used when they ended: their parents' children have used it as well.
+    /// CPU time of ended processes that was already counted. Their parents' counters contain it again.
     ended_ns: u64,
     /// By process and thread: its `schedstat`, and the time that it has waited.
     threads: BTreeMap<(u32, u32), (File, u64)>,
@@ -277,7 +277,7 @@ mod tests {
         assert!(opened.cpu_ns.unwrap_or(0) <= end - warm + enough / 2, "{opened:?}");
     }
 
-    /// Of two processes that end before the slice does, the meter knows one, and has counted it until it ended.
+    /// Two processes end within the slice; the meter had seen one of them.
     #[test]
     fn processes_that_end_in_a_slice_count_once() {
         let mut command = Command::new("sh");

@@ -105,7 +105,7 @@ fn what_a_window_counts_from_is_read_before_it_opens() {
 }
 
 #[test]
-fn readings_that_are_not_of_the_window_are_no_figures_of_it() {
+fn readings_outside_the_window_are_not_used() {
     let read_for = |millis| Used {
         server: ServerUse { user_ns: 7, ..ServerUse::default() },
         server_read_for: Some(Duration::from_millis(millis)),

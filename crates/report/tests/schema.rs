@@ -169,7 +169,7 @@ fn reports_and_stored_records_keep_to_the_schema() {
 }
 
 #[test]
-fn the_schema_refuses_what_is_no_record() {
+fn the_schema_refuses_invalid_records() {
     let schema = schema();
     let sound = rendered(&records::small());
     let spoiled = |spoil: fn(&mut Value)| {

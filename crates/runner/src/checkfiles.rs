@@ -26,7 +26,7 @@ use crate::preflight::decoding::decoded_length;
 const SHORT_BYTES_MAX: u64 = 4 << 20;
 /// How long a check before a run waits for more of a body: an event stream has no end.
 pub(crate) const SHORT_TIME_MAX: Duration = Duration::from_secs(2);
-/// Bytes that are received beyond a body's stated length, or of a body without one.
+/// Limit of bytes beyond a body's stated length, or of all its bytes if none is stated.
 const SURPLUS_BYTES_MAX: u64 = 64 << 20;
 
 /// How a check is made.
@@ -267,7 +267,7 @@ impl Look<'_> {
         }))
     }
 
-    /// Asks for all distinct files that can be asked for; at another server for those that are requested there too.
+    /// Asks for all distinct files that can be asked for; at another server, only for those that are requested there too.
     pub(crate) fn at_all(&self, aim: &Aim<'_>, threads: usize, interrupt: &Interrupt) -> FilesReport {
         let (mut files, skipped) = distinct(self.workload);
         files.retain(|wanted| {

@@ -42,7 +42,7 @@ pub(crate) enum Steps {
 }
 
 impl Steps {
-    /// The course that a specification asks for.
+    /// The steps that a specification asks for.
     ///
     /// # Errors
     /// If its search has an SLO that cannot be read.
@@ -53,7 +53,7 @@ impl Steps {
         })
     }
 
-    /// Steps that there are; of a search, that there can be.
+    /// Number of steps; of a search, the maximum.
     pub(crate) fn most(&self) -> usize {
         match self {
             Steps::Listed(steps, _) => steps.len(),

@@ -162,7 +162,7 @@ mod tests {
     }
 
     #[test]
-    fn a_first_level_of_fewer_clients_than_workers_is_no_other_machine() {
+    fn a_first_level_of_fewer_clients_than_workers_is_the_same_machine() {
         let (mut begun, now, generator) = pair();
         let mut of_one = IterationRecord { clients: 1, ..IterationRecord::default() };
         of_one.measured.generator.workers = begun.iterations[0].measured.generator.workers[..1].to_vec();

@@ -49,7 +49,7 @@ pub(crate) trait SlicedLevel {
     fn judge(&self, keep: bool);
     /// Extends the window by one slice; returns whether that was in time.
     fn extend(&self) -> bool;
-    /// Tells other hosts that make the load, once every slice is judged, whether figures are of all slices or of those that are kept.
+    /// Once every slice is judged, tells the other hosts that make the load whether all slices count or only the kept ones.
     fn settle(&self, all: bool);
     /// Whether other hosts make the load.
     fn is_elsewhere(&self) -> bool;
@@ -245,7 +245,7 @@ impl<'a> Slicing<'a> {
             lost.left_out.or_else(|| after_disturbed.then(|| "the slice before was disturbed".to_owned()));
         let is_kept = why.is_none();
         if is_kept {
-            // A server that has fallen silent ends no request, which counts as long.
+            // If the server ends no request, requests count as long.
             let ended = requests.saturating_add(errors);
             self.is_long |= sum(|it| it.busy_ns) > ended.saturating_mul(self.watch.length_ns() / LONG_SHARE);
         }

@@ -28,7 +28,7 @@ const FASTEST_SHARE: f64 = 0.05;
 /// The file.
 #[derive(Debug, Default, Serialize, Deserialize)]
 struct Speeds {
-    /// The one that was used last comes last.
+    /// Most recently used last.
     machines: Vec<Machine>,
 }
 
@@ -108,7 +108,7 @@ pub(crate) fn remember(path: Option<&Path>, record: &RunRecord) {
 fn add(path: &Path, this: Machine, new: BTreeMap<u32, Vec<u64>>) -> Result<(), Box<dyn Error>> {
     let directory = path.parent().unwrap_or(Path::new("."));
     fs::create_dir_all(directory)?;
-    // Runs may end at the same moment. Those that find it locked leave nothing, rather than wait for a process that may be stopped.
+    // Runs may end at the same moment. A run that finds it locked stores nothing, instead of waiting for a process that may be stopped.
     let lock = File::open(directory)?;
     lock.try_lock()?;
     let mut speeds = Speeds::read(path);

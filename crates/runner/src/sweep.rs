@@ -54,7 +54,7 @@ const ASK_BEFORE_PAGES: Duration = Duration::from_millis(20);
 const PROBE: Duration = Duration::from_secs(1);
 /// Between two ticks for the observer.
 const TICK: Duration = Duration::from_millis(100);
-/// Between two times that the observer hears of each host.
+/// Interval of the observer's updates per host.
 const HOSTS: Duration = Duration::from_secs(1);
 /// Before a level, others on the generator's CPUs are looked for: for this part of its duration, but within these bounds.
 const DURATIONS_PER_DISTURBANCE: u32 = 50;
@@ -62,7 +62,7 @@ const DISTURBANCE_MIN: Duration = Duration::from_millis(10);
 const DISTURBANCE_MAX: Duration = Duration::from_millis(100);
 /// Batches of transactions, and trace events, that may wait to be written.
 pub(crate) const QUEUE: usize = 256;
-/// How often the server is asked again where its count of bytes is not yet the client's, and how long between.
+/// Retries, and their interval, while the server's byte count differs from the client's.
 const COUNTER_LOOKS: u32 = 10;
 const COUNTER_PAUSE: Duration = Duration::from_millis(20);
 
@@ -129,7 +129,7 @@ pub(crate) struct Sweep<'a> {
     /// Addresses of the target.
     pub(crate) targets: &'a BTreeSet<SocketAddr>,
     pub(crate) sink: &'a mut dyn Sink,
-    /// By which windows are placed in the run.
+    /// The clock that gives windows their place in the run.
     pub(crate) time: RunTime,
     pub(crate) spec: &'a RunSpec,
     pub(crate) course: Steps,
@@ -271,7 +271,7 @@ impl Sweep<'_> {
         self.alive()
     }
 
-    /// Whether a timed run is void, its level has an attempt left, and the sweep the time; nothing that it measured matters. Not
+    /// Whether a void timed run is repeated: its level has attempts left and the sweep has time. What it measured does not matter. Not
     /// where every transaction is written to a file: it is there already. Nor for short windows, which are judged by the sum
     /// over their level. Runs without figures because a host was lost or late are repeated in any case.
     fn may_be_repeated(&self, record: &RunRecord, run: &IterationRecord) -> bool {
@@ -331,7 +331,7 @@ impl Sweep<'_> {
         step: Step,
         record: &RunRecord,
     ) -> (Result<Made, LevelError>, Seen) {
-        // A file of all requests has all of them.
+        // With --record-all nothing may be left out.
         let can_slice = self.spec.generator.record_all.is_none() && self.agents.can_slice();
         let slice_ns = slicing::length_ns(self.spec, step, can_slice);
         let mut outputs = Outputs { iteration: step.iteration, slice_ns, ..Outputs::default() };

@@ -104,7 +104,7 @@ impl Pieces {
     }
 }
 
-/// Builds an answer. To HEAD, and with a status that has no body, the length is announced and nothing is sent.
+/// Builds an answer. To HEAD the length is announced and no body sent. A status without a body has neither.
 pub(crate) fn respond(
     mut exchange: Exchange,
     status: StatusCode,

@@ -121,7 +121,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_path_is_refused() {
+    fn invalid_paths_are_refused() {
         assert_eq!(below("/a%00.html"), Err(PathError::Zero));
         assert_eq!(below("*"), Err(PathError::NotAbsolute));
         assert_eq!(below(""), Err(PathError::NotAbsolute));

@@ -272,7 +272,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_slice_is_named_by_its_line() {
+    fn an_invalid_slice_is_not_parsed() {
         let good = "0,1,2,3,4,5,6,7,8,9,,10,";
         assert!(parsed(good).is_some());
         for bad in

@@ -1,4 +1,4 @@
-//! Which powers of a testbed a front uses for anyone who has its token. What they are, [`webstone_model::powers`] says.
+//! Which powers of a testbed a front grants to holders of its token; they are defined in [`webstone_model::powers`].
 
 use std::io;
 use std::os::unix::fs::MetadataExt;
@@ -40,7 +40,7 @@ pub(crate) fn refusal(spec: &RunSpec, granted: &[Power]) -> Option<Problem> {
 /// nobody could.
 ///
 /// # Errors
-/// If what the path leads through cannot be looked at.
+/// If a folder on the path cannot be read.
 pub(crate) fn may_change(runs_dir: &Path, file: &Path) -> io::Result<Option<Problem>> {
     for path in file.ancestors().take_while(|path| path.starts_with(runs_dir)) {
         let found = path.symlink_metadata()?;

@@ -30,7 +30,7 @@ const ENTRY_BYTES_MAX: u64 = 1 << 20;
 const WATCHED_BY: &str = "watched_by";
 /// Below the directory of runs.
 const DIRECTORY: &str = ".live";
-/// Places that are looked at: of more, those with the newest names.
+/// At most this many places are read, newest first.
 const PLACES_MAX: usize = 200;
 /// Runs that are over and still kept; older ones are in their records.
 const KEPT: usize = 20;

@@ -278,7 +278,7 @@ mod tests {
     }
 
     #[test]
-    fn a_start_that_takes_time_of_its_own_is_no_promise() {
+    fn a_slow_start_gives_only_a_lower_bound() {
         let said = |at_least| length(Some(Planned { time: Duration::from_secs(54), at_least }));
         assert_eq!([said(false), said(true), length(None)], [", about 54 s", ", at least 54 s", ""]);
     }

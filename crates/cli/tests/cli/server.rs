@@ -79,7 +79,7 @@ fn invalid_options_are_explained() {
 }
 
 #[test]
-fn a_reader_that_went_away_is_no_panic() {
+fn a_reader_that_went_away_does_not_panic() {
     let dir = tempfile::tempdir().unwrap();
     let mut child = command(dir.path(), &["workloads", "show", "webbench-static"]).spawn().unwrap();
     // More than a pipe can hold is still to be written when its reader is gone.

@@ -29,7 +29,7 @@ use crate::sys::thread::cpu_use;
 use crate::tls::Tls;
 use crate::worker::{Seat, Shared, Worker};
 
-/// In place of a side: there are no more slices.
+/// Side number that means: no more slices.
 const OVER: usize = usize::MAX;
 
 /// Where the threads meet, and what they tell each other there.

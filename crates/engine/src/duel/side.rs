@@ -11,7 +11,7 @@ use crate::session::Session;
 use crate::sys::Backend;
 use crate::worker::Worker;
 
-/// In place of the instant until which a worker may sleep: it never sleeps.
+/// Sleep deadline of a worker that never sleeps.
 const ALWAYS_AWAKE: u64 = 0;
 
 /// A worker, whatever its protocol.

@@ -7,8 +7,7 @@ use webstone_model::duel::{Contestant, DuelFigure, DuelRecord, SideRun};
 use super::{DuelComparison, DuelRatio, ratios, starts_needed, without_cpu};
 use crate::verdict::Standing;
 
-/// A twin that differs by more than this share of the precision, or of the limit of a condition, shows that the duel measures something
-/// else than the program.
+/// Above this share of the precision, or of the limit of a condition, a difference of the twin makes the duel doubtful.
 const TWIN_SHARE: f64 = 0.5;
 /// Limits of conditions below this are no stricter for the twin: two copies of a program differ by some 0.2 %.
 const TWIN_LIMIT_MIN: f64 = 0.004;
@@ -18,8 +17,8 @@ const ERRORS_MAX: f64 = 0.01;
 const CUT_MAX: f64 = 0.05;
 /// In open loop, slices may be longer than was asked for by this share, besides a mean response time.
 const OVERRUN_MAX: f64 = 0.1;
-/// Where arrivals wait for those before them, the median response time is half of what a slice takes too long. Below this share, few slow
-/// answers make it long.
+/// In open loop with queueing the median response time is half of the slice's overrun. Below this share the overrun comes from a few
+/// slow answers.
 const QUEUED_MIN: f64 = 0.4;
 /// A server that uses more than this share of its CPU time without load does work that no slice shows.
 const RESTING_MAX: f64 = 0.02;
@@ -125,8 +124,8 @@ fn falls_short(record: &DuelRecord, number: usize) -> Option<String> {
     })
 }
 
-/// The figures in which the twin must not differ: the leading one, or what leads without CPU time where that of one server cannot be parted
-/// among two contestants; and those of conditions.
+/// Figures in which the twin must agree: the leading one, or the one that leads without CPU time if that of one server cannot be split
+/// between two contestants; and those of conditions.
 pub(super) fn twin_figures(
     record: &DuelRecord,
     leading: DuelFigure,
@@ -147,7 +146,7 @@ pub(super) fn twin_figures(
 fn twin_tolerance(record: &DuelRecord, figure: DuelFigure, leading: DuelFigure) -> f64 {
     let gates = record.duel.fail_if.iter().filter(|gate| gate.figure == figure);
     let limits = gates.map(|gate| gate.limit.abs().max(TWIN_LIMIT_MIN));
-    // Precision is of the leading figure, which another stands for where the twin has none.
+    // Precision is of the leading figure, or of the one that replaces it, if the twin lacks it.
     let is_gated = figure != leading && record.duel.fail_if.iter().any(|gate| gate.figure == figure);
     let precision = if is_gated { f64::INFINITY } else { record.duel.precision };
     TWIN_SHARE * limits.fold(precision, f64::min)

@@ -40,11 +40,11 @@ pub enum LevelStanding {
 pub(super) enum Once {
     Kept,
     Broken,
-    /// Broken only by conditions that more load may mend, as `rate>1k`.
+    /// Broken only by conditions that more load could satisfy, as `rate>1k`.
     TooLittle,
 }
 
-/// Whether more load can mend the condition: it asks for a minimum of something that grows with load.
+/// Whether more load could satisfy the condition: it asks for a minimum of something that grows with load.
 pub(super) fn rises(condition: &Threshold) -> bool {
     condition.metric().grows_with_load()
         && matches!(condition.relation(), Relation::Above | Relation::AtLeast)

@@ -66,7 +66,7 @@ impl CellSummary {
             fit.max_by(|a, b| summary.levels[*a].request_rate.total_cmp(&summary.levels[*b].request_rate))
         };
         let is_served = |level: &LevelSummary| level.request_rate > 0.0;
-        // Where the generator was the bottleneck at the highest rate, the server's peak is unknown: that of fewer clients is not it.
+        // A level that the generator limited may still be the peak: do not take one with fewer clients instead.
         let is_shown = |level: &LevelSummary| level.standing.is_conclusive() || is_censored(&verdict, level);
         // Where no level tells anything, the highest is shown and counts for nothing.
         let peak = highest(&|level| is_shown(level) && is_served(level)).or_else(|| highest(&is_served));
@@ -148,7 +148,7 @@ fn is_of_the_load(reason: &Reason) -> bool {
     matches!(reason.cause, Cause::GeneratorSaturated | Cause::PathSaturated)
 }
 
-/// Whether that is all that is wrong with a level in closed loop: its rate is then the least that the server can do.
+/// Whether only the generator, or the relay, was at fault at a level. In closed loop its rate is then a lower bound.
 fn is_least(verdict: &Verdict, run: &IterationRecord) -> bool {
     let key = run.level();
     let of_level = |reason: &&Reason| reason.level().is_none_or(|level| level == key);

@@ -60,7 +60,7 @@ pub struct CellSummary {
     pub software: Option<String>,
     /// CPUs that the server ran on.
     pub server_cpus: Vec<u32>,
-    /// CPUs of them that load generator's workers ran on, too.
+    /// Those of its CPUs on which workers of the load generator ran as well.
     pub shared_cpus: Vec<u32>,
     /// CPUs that its configuration lets the server keep busy, where that is fewer than it got.
     pub cpus_max: Option<u32>,
@@ -92,7 +92,7 @@ pub struct LevelSummary {
     pub standing: Standing,
     /// By which factor noise may have lowered its request rate at most; null without noise that matters, or (infinite) a bound.
     pub noise_factor: Option<f64>,
-    /// The load generator, or the relay of a path, was the bottleneck and nothing else is wrong: the server's rate is this or more.
+    /// The load generator or the path's relay was the bottleneck, and nothing else is wrong: the rate is a lower bound.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub is_least: bool,
     /// Valid responses per second.
@@ -184,7 +184,8 @@ pub struct ScalingRow {
     pub cpus: u32,
     /// Highest request rate, 1/s, with its interval; null where the figures are not the server's (invalid), or none are there.
     pub peak_rate: Option<Interval>,
-    /// How much more than on the fewest CPUs, in percent, with its interval; null of that itself, and where one has no rate.
+    /// How much more than on the fewest CPUs, in percent, with its interval; null on the fewest CPUs, or if either
+    /// has no rate.
     pub more_percent: Option<Interval>,
     /// Peak rate / (CPUs × peak rate per CPU on the fewest CPUs), in percent, with its interval.
     pub efficiency_percent: Option<Interval>,
@@ -259,7 +260,7 @@ impl Summary {
 
 impl Summary {
     /// How much higher the peak of a cell that caches is than that of the same one without, in percent; `None` of others, and
-    /// where one of both has no figures that count.
+    /// if either has no valid figures.
     pub fn caching_gain_percent(&self, cell: &CellSummary) -> Option<f64> {
         let off = Coordinates { caching: Some(Caching::Off), ..cell.at.clone() };
         let without =

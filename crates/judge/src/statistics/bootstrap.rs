@@ -13,7 +13,7 @@ use statrs::distribution::{ContinuousCDF, Normal};
 use super::{CONFIDENCE, Interval, Method, mean};
 use webstone_workload::PageSequence;
 
-/// Values from which on the bootstrap is used. Simulated (1,500 samples each), the nominal 95 % interval of the mean of
+/// From this number of values the bootstrap is used. Simulated (1,500 samples each), the nominal 95 % interval of the mean of
 /// 3, 5, 10, 20 normal values contained the true mean in 74, 85, 90, 94 % of the cases by BCa, and in 95 % by t; of 20
 /// exponential values in 92 % by either. Below 20, t is the better of the two even where values are skewed.
 pub const BOOTSTRAP_SAMPLES_MIN: usize = 20;

@@ -104,7 +104,7 @@ impl Loss {
         }
     }
 
-    /// What is reported first among equal losses: without a host, or with windows apart, all else follows from that.
+    /// Order among equal losses: a lost host and windows that do not match come first, because they cause the others.
     fn order(&self) -> u8 {
         match self.kind {
             LossKind::Gone => 0,
@@ -189,7 +189,7 @@ struct Seat<'a> {
     unseen_ns: u64,
     stalled_ns_max: u64,
     others: Option<&'a OthersUse>,
-    /// Whether no other program can belong to it: then what they take can make a window void.
+    /// Whether all its processes are known. Only then can other programs make a window void.
     is_ours: bool,
 }
 
@@ -395,8 +395,7 @@ fn of_server<'a>(record: &RunRecord, run: &IterationRecord, there: ServerHost<'a
     Some(seat)
 }
 
-/// How long the thread waited for a CPU that used more CPU time than all other threads of its server together; 0 where
-/// there is none.
+/// Run-queue delay of the thread that used more CPU time than all others of its server together; 0 without one.
 fn busiest_alone(busiest: &[ThreadUse]) -> u64 {
     let Some((first, others)) = busiest.split_first() else { return 0 };
     let rest = others.iter().map(|thread| thread.cpu_ns).fold(0, u64::saturating_add);
@@ -424,7 +423,7 @@ pub(super) fn used_there(record: &RunRecord, run: &IterationRecord, there: Serve
     workers.map(|worker| worker.user_ns.saturating_add(worker.system_ns)).fold(servers, u64::saturating_add)
 }
 
-/// Whether a worker has its CPU together with the server, its origin, or another worker.
+/// Whether a worker shares its CPU with the server, its origin, or another worker.
 pub(super) fn shares_its_cpu(record: &RunRecord, maker: &LoadMaker<'_>, worker: &WorkerUse) -> bool {
     let Some(cpu) = worker.cpu else { return true };
     if maker.workers.iter().filter(|other| other.cpu == Some(cpu)).count() > 1 {

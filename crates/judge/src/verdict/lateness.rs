@@ -53,7 +53,7 @@ mod tests {
     use super::*;
     use webstone_measure::metrics::OpenLoop;
 
-    /// A window of answers that took so long from their actual start, each of which began so late.
+    /// A window from pairs of (time from the actual start, lag).
     fn window(answers: &[(u64, u64)]) -> IterationRecord {
         let mut run = IterationRecord::default();
         let mut open_loop = OpenLoop::default();

@@ -4,7 +4,7 @@ use super::*;
 use webstone_model::fixture;
 use webstone_model::search::{Over, SearchSpec};
 
-/// A search that is over: with one client every timed run keeps 1 s on average, with two none does where `broken` is all below 10 requests/s.
+/// A finished search for `avg<1s`: request rates of its timed runs with one and with two clients. Below 10 requests/s they break it.
 fn search(kept: &[f64], broken: &[f64]) -> RunRecord {
     let mut record = fixture::record("f", &[(1, kept), (2, broken)]);
     let spec = SearchSpec::over(Over::Clients);
@@ -25,7 +25,7 @@ fn iterations_that_scatter_count_only_at_the_edge() {
     assert_eq!((found.kept, found.broken), (Some(1), Some(2)), "{}", found.sentence);
     assert_eq!(doubts(&record), []);
     assert_eq!(of(&record).standing, Standing::Sound);
-    // What nobody can tell to be broken is.
+    // A level that cannot be decided is the edge, and imprecise.
     let record = search(&[1_000.0, 1_001.0, 999.0], &[2.0, 9.0, 5.0]);
     let found = crate::search::of_record(&record).unwrap();
     assert_eq!((found.kept, found.edge()), (Some(1), Some(2)), "{}", found.sentence);

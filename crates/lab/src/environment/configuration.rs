@@ -145,7 +145,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_configuration_is_told_with_its_remedy() {
+    fn an_unusable_configuration_is_reported_with_a_remedy() {
         let error = read(&["/nonexistent/x".to_owned()]).unwrap_err();
         assert_eq!(
             error.to_string(),

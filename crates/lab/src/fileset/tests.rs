@@ -110,7 +110,7 @@ fn files_of_another_workload_are_not_overwritten_unasked() {
 }
 
 #[test]
-fn what_is_no_file_is_left_out_and_said() {
+fn pages_that_are_not_files_are_left_out_and_reported() {
     let directory = tempfile::tempdir().unwrap();
     let workload = toml(
         "[[pages]]\nfiles = [\"/send?size=10\", { url = \"/a\", size = 1 }, \"http://h/x\", \"/send?size=10\"]\n\

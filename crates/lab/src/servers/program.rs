@@ -109,7 +109,7 @@ pub fn on_path(name: &str) -> Option<PathBuf> {
     all_on_path(name).into_iter().next()
 }
 
-/// All that are there of one name, in the order of the path; one path is itself alone.
+/// Every program of this name in `PATH`'s folders, in order. A name with a slash is one path.
 fn all_on_path(name: &str) -> Vec<PathBuf> {
     let mut all: Vec<PathBuf> = match name.contains('/') {
         true => std::path::absolute(name).into_iter().collect(),
@@ -141,7 +141,7 @@ fn asked(program: &Path, argument: impl AsRef<OsStr>) -> String {
     format!("{}\n{}", text(&output.stdout), text(&output.stderr))
 }
 
-/// The first line with a digit in it, without the words that all of them have.
+/// The first line with a digit in it, without the server's own words around its version.
 fn version(said: &str) -> String {
     let line =
         said.lines().find(|line| line.contains(|c: char| c.is_ascii_digit())).unwrap_or_default().trim();

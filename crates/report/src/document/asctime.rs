@@ -44,7 +44,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_date_is_shown_as_it_is() {
+    fn an_invalid_date_is_shown_as_it_is() {
         assert_eq!(asctime("yesterday", 1), "yesterday");
         assert_eq!(asctime("1995-03-07T01:33:16Z", u64::MAX), "1995-03-07T01:33:16Z");
         assert_eq!(seconds_between("1995-03-07T01:33:16Z", "now"), None);

@@ -22,10 +22,11 @@ pub(crate) struct Share {
     pub(crate) workers: u32,
 }
 
-/// Deals a level to hosts with these numbers of workers and slots per worker; also returns the number of all slots. `groups`: the
-/// clients, or the groups of them that share connections. A worker without any would have arrivals that nobody serves. So if a worker
-/// of the slowest host would get less than one group, each worker has one slot; and if there are fewer groups than workers, some have
-/// no part, spread evenly.
+/// Deals a level to hosts with these numbers of workers and slots per worker; also returns the number of all slots. What is dealt are
+/// `groups`: the clients, or the groups of them that share connections. A worker without any would have arrivals that nobody serves.
+///
+/// Each worker has one slot if one of the slowest host would get less than one group. With fewer groups than workers, some workers are
+/// idle, spread evenly.
 pub(crate) fn deal(hosts: &[(u32, u32)], groups: u32) -> (Vec<Share>, u32) {
     let groups = u64::from(groups.max(1));
     let slots: u64 = hosts.iter().map(|(workers, each)| u64::from(*workers) * u64::from(*each)).sum();
@@ -115,8 +116,8 @@ fn gcd(a: u64, b: u64) -> u64 {
     if b == 0 { a } else { gcd(b, a % b) }
 }
 
-/// Slots of each worker of each host, by what their calibrations say that a worker can do; one each where any host has none that
-/// fits.
+/// Slots of each worker of each host, by what their calibrations say that a worker can do; one each if any host has no usable
+/// calibration.
 pub(super) fn weigh(hosts: &[GeneratorRecord], policy: ConnectionPolicy) -> Vec<u32> {
     let rates: Option<Vec<f64>> = hosts.iter().map(|host| rate_of_a_worker(host, policy)).collect();
     let slowest = rates.iter().flatten().copied().fold(f64::INFINITY, f64::min);

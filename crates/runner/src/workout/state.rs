@@ -1,4 +1,4 @@
-//! What a server's processes hold at a quiet moment: descriptors, memory, threads, from `/proc`.
+//! What a server's processes hold between phases: open files, memory, threads, from `/proc`.
 
 use std::thread::sleep;
 use std::time::{Duration, Instant};

@@ -251,7 +251,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_file_of_notes_is_refused() {
+    fn invalid_notes_are_refused() {
         let runs = tempfile::tempdir().unwrap();
         let run = runs.path().join("r");
         let path = Notes::path_of(&run).unwrap();

@@ -355,7 +355,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_search_is_refused_with_what_to_write() {
+    fn an_invalid_search_is_refused_with_a_remedy() {
         let said = |text: &str| {
             let error = Query::parse(text).unwrap_err();
             (error.to_string(), error.hint)

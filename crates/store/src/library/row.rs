@@ -108,7 +108,7 @@ pub struct LibraryRow {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub standing: Option<Standing>,
     /// Whether it is certified: every rule is met now, its certificate says so, every file is what the signed check sums
-    /// say. Whose the signature is, `webstone verify` tells.
+    /// say. `webstone verify` says who signed.
     pub certified: bool,
     /// How it ended; of a series `complete` where every cell did.
     #[serde(skip_serializing_if = "Option::is_none")]

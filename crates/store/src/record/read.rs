@@ -341,7 +341,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_record_is_told_with_line_and_remedy() {
+    fn an_unreadable_record_is_reported_with_line_and_remedy() {
         let runs = tempfile::tempdir().unwrap();
         let (_, finished, _) = two_runs(runs.path());
         assert!(error_of(runs.path()).ends_with("is not a record: it is a directory without record.json"));

@@ -239,7 +239,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_request_is_not_understood() {
+    fn lines_without_a_request_are_refused() {
         for (line, fault) in [
             ("{", LineFault::NotJson),
             (r#"{"request":"GET \x16 HTTP/1.1","status":200}"#, LineFault::NotJson),

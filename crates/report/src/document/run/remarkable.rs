@@ -9,7 +9,7 @@ use webstone_model::record::RunRecord;
 
 use crate::summary::Level;
 
-/// Share of a bound, from which on a figure is near it.
+/// A figure is near a bound from this share of it.
 const NEAR: f64 = 0.9;
 
 /// Whether the load generator is near its limit.
