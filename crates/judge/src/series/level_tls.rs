@@ -9,9 +9,8 @@ use webstone_measure::tls::TlsCipher;
 /// TLS of a level, over all of its iterations.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct LevelTls {
-    /// Connections over TLS among those that could carry a request for the first time inside the window, in percent. Null in records that
-    /// do not count those without TLS.
-    pub connections_percent: Option<f64>,
+    /// Connections over TLS among those that could carry a request for the first time inside the window, in percent.
+    pub connections_percent: f64,
     /// Of those handshakes, how many were full, in percent.
     pub full_percent: f64,
     /// Mean time of a handshake, in seconds.
@@ -27,7 +26,7 @@ impl LevelTls {
         let ended = handshakes.ended() as f64;
         let suites: BTreeSet<TlsCipher> = handshakes.agreed.iter().map(|agreed| agreed.cipher).collect();
         Some(LevelTls {
-            connections_percent: handshakes.connections_percent(),
+            connections_percent: handshakes.connections_percent()?,
             full_percent: 100.0 * handshakes.full as f64 / ended,
             handshake_mean_s: handshakes.time.sum as f64 / ended / 1e9,
             suites: suites.into_iter().collect(),
@@ -63,7 +62,7 @@ mod tests {
         measured.counts.connections = 49;
         measured.counts.connections_answered = 49;
         let told = LevelTls::of_window(&measured).unwrap();
-        assert_eq!((told.connections_percent, told.full_percent), (Some(8.0), 25.0));
+        assert_eq!((told.connections_percent, told.full_percent), (8.0, 25.0));
         assert!((told.handshake_mean_s - 0.002).abs() < 1e-12);
         assert_eq!(told.suites, [TlsCipher::Tls13Aes128]);
         assert_eq!(LevelTls::of_window(&Measured::default()), None);

@@ -84,8 +84,7 @@ impl PageTotals {
     }
 }
 
-/// What [`Moments`] have besides a count and a sum, which their owner keeps. Records of older versions have none: all is zero then
-/// but the minimum.
+/// What [`Moments`] have besides a count and a sum, which their owner keeps.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Spread {

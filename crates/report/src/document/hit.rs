@@ -240,7 +240,7 @@ fn handshakes(measured: &Measured, level: &Level<'_>, doc: &mut Document) {
     doc.note(tone, format!("TLS handshakes: {counts}; {agreed}"));
 }
 
-/// How many responses had which status, and the first unexpected one. Records of older versions hold the latter only.
+/// How many responses had which status, and the first unexpected one. Without any, the number of valid responses.
 fn statuses(record: &RunRecord, level: &Level<'_>, doc: &mut Document) {
     let wrong = wrong_status(level);
     let expected = if expects_2xx(record) { "2xx" } else { "as expected" };

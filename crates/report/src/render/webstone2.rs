@@ -14,7 +14,7 @@
 //! - `Std Dev` has the divisor n, as the original's source has it. The means of each row are over its own count:
 //!   connections for connect times, responses for the rest.
 //! - With `-a` a block for each client stands first, as `webmaster -a` prints it. It has `-` for figures that are kept of few clients only
-//!   (128 per worker), as do pages in records of older versions.
+//!   (128 per worker).
 //! - A page's block stands above the results, as `webmaster -v` prints it. Pages that nobody asked for are left out; where there are
 //!   more than a reader wants (`--pages`) those with the most hits are shown, and how many there are besides.
 //! - `Reading results` has a dot for each client, blanks and empty lines stand where the original has them: an empty line follows
@@ -204,7 +204,7 @@ impl Row {
         }
     }
 
-    /// Records of older versions have no spread of a page's values, but may have their maximum.
+    /// Without a spread of a page's values there is their mean, and perhaps their maximum.
     fn of_page(spread: &Spread, count: u64, sum: u64, max: Option<u64>) -> Row {
         spread.moments(count, sum).map_or_else(
             || Row {

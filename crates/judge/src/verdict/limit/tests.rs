@@ -139,7 +139,7 @@ fn a_thread_at_its_ceiling_is_named() {
          CPU; the server used 47 % of its 2 CPUs (the generator's worker used 5 % of CPU 1). One thread \
          cannot use more than one CPU.",
     );
-    // The same of an older record, which has no threads: all of it may have been one's.
+    // The same without figures of threads: all of it may have been one's.
     limited(
         |record, run| {
             on_two(record);

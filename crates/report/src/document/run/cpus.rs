@@ -96,7 +96,7 @@ fn table(
         sum.idle_ns += cpu.idle_ns;
         sum.stolen_ns += cpu.stolen_ns;
     }
-    // Older records hold only how busy a CPU was.
+    // In a window of a few ticks, none may have been counted.
     if uses.values().all(|cpu| cpu.user_ns + cpu.system_ns + cpu.interrupt_ns == 0) {
         return None;
     }

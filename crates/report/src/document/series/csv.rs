@@ -97,7 +97,7 @@ fn row(report: &Report<'_>, at: Option<(usize, Option<usize>)>) -> Row {
         coordinates.and_then(|at| at.handshakes).map(|handshakes| handshakes.to_string()),
     );
     let tls = level.and_then(|level| level.tls.as_ref());
-    row.named("tls_connections_percent", tls.and_then(|tls| tls.connections_percent));
+    row.named("tls_connections_percent", tls.map(|tls| tls.connections_percent));
     row.named("full_handshakes_percent", tls.map(|tls| tls.full_percent));
     row.named("handshake_mean_s", tls.map(|tls| tls.handshake_mean_s));
     row.named("path", coordinates.and_then(|at| at.path).map(|path| path.to_string()));

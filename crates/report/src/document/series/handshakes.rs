@@ -31,7 +31,7 @@ pub(super) fn sheet(report: &Report<'_>) -> Option<Sheet> {
     table.number("over", "no TLS", Room::Always, |row| over(row, Handshakes::Off));
     table.number("over", "full", Room::Always, |row| over(row, Handshakes::Resumed(Share::NONE)));
     table.number("of connections", "over TLS", Room::Optional(2), |(_, level)| {
-        level.tls.as_ref()?.connections_percent.map(percent)
+        Some(percent(level.tls.as_ref()?.connections_percent))
     });
     table.number("handshakes", "full", Room::Optional(1), |(_, level)| {
         level.tls.as_ref().map(|tls| percent(tls.full_percent))
@@ -71,7 +71,7 @@ pub(super) fn suites_differ(summary: &Summary, ranks: &Ranks) -> Option<String> 
 }
 
 /// How much higher a cell's peak is than that of the same cell with other handshakes, in percent; `None` for that other cell itself, and
-/// where one of the two has no figures that count.
+/// if either has no valid figures.
 fn gain_percent(
     report: &Report<'_>,
     cell: &CellSummary,
