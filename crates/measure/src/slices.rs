@@ -37,9 +37,4 @@ impl Slice {
     pub fn is_whole(&self) -> bool {
         self.unanswered == 0 && self.requests > 0
     }
-
-    /// CPU time per answered request, in nanoseconds.
-    pub fn cpu_per_request_ns(&self) -> Option<f64> {
-        self.cpu_ns.filter(|_| self.requests > 0).map(|cpu_ns| cpu_ns as f64 / self.requests as f64)
-    }
 }

@@ -29,7 +29,6 @@ pub mod stream {
 #[expect(missing_docs, reason = "named as in RFC 9114 section 8.1 and RFC 9204 section 6")]
 pub mod code {
     pub const NO_ERROR: u64 = 0x100;
-    pub const GENERAL_PROTOCOL_ERROR: u64 = 0x101;
     pub const STREAM_CREATION_ERROR: u64 = 0x103;
     pub const CLOSED_CRITICAL_STREAM: u64 = 0x104;
     pub const FRAME_UNEXPECTED: u64 = 0x105;

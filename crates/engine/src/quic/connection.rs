@@ -426,7 +426,7 @@ impl Connection {
     }
 
     /// Whether the server has confirmed that the handshake is complete (HANDSHAKE_DONE).
-    #[inline]
+    #[cfg(test)]
     pub fn is_confirmed(&self) -> bool {
         self.one.is_some() && self.shaking.is_none()
     }

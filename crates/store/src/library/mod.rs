@@ -105,7 +105,7 @@ pub struct Library {
     runs_dir: PathBuf,
     rows: Vec<LibraryRow>,
     stamps: Vec<Option<Stamp>>,
-    notes: BTreeMap<String, (Option<Stamp>, Result<Notes, String>)>,
+    notes: BTreeMap<String, (Option<Stamp>, Option<Notes>)>,
     /// When the listing began that this was made from.
     begun: Option<Instant>,
     /// When the index was written last, and whether rows have changed since.
@@ -156,15 +156,7 @@ impl Library {
 
     /// Notes of a run, if it has readable ones.
     pub fn notes(&self, name: &str) -> Option<&Notes> {
-        self.notes.get(files::final_name(name)).and_then(|(_, notes)| notes.as_ref().ok())
-    }
-
-    /// Why the notes of a run cannot be read, if they exist.
-    pub fn notes_problem(&self, name: &str) -> Option<&str> {
-        self.notes
-            .get(files::final_name(name))
-            .and_then(|(_, notes)| notes.as_ref().err())
-            .map(String::as_str)
+        self.notes.get(files::final_name(name)).and_then(|(_, notes)| notes.as_ref())
     }
 
     /// The rows that a query finds, the newest first.
@@ -293,7 +285,7 @@ impl Library {
                 self.notes.insert(name, (stamp, notes.clone()));
                 continue;
             }
-            let read = Notes::load(&self.runs_dir.join(&name)).map_err(|error| error.to_string());
+            let read = Notes::load(&self.runs_dir.join(&name)).ok();
             changed |= before.is_none_or(|(_, notes)| notes != read);
             self.notes.insert(name, (stamp, read));
         }
