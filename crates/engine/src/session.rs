@@ -87,12 +87,19 @@ pub(crate) trait Session: Default {
         sink: &mut Sink<'_, Self::Exchanges>,
     ) -> Result<(usize, Heard), AnswerError>;
 
-    /// How many of the following bytes are certainly body, so that they may be discarded unread.
-    fn skippable(&self) -> u64;
+    /// How many of the following bytes are certainly body, so that they may be discarded unread. 0 where frames are within a body, or
+    /// another answer may follow.
+    #[inline]
+    fn skippable(&self) -> u64 {
+        0
+    }
 
     /// `n` bytes were discarded, at most one more than [`Session::skippable`]. Returns the slot whose answer they
     /// complete.
-    fn skip(&mut self, n: usize, sink: &mut Sink<'_, Self::Exchanges>) -> Result<Option<u32>, AnswerError>;
+    #[inline]
+    fn skip(&mut self, _n: usize, _: &mut Sink<'_, Self::Exchanges>) -> Result<Option<u32>, AnswerError> {
+        Ok(None)
+    }
 
     /// What the end of the stream means to the exchange in a slot: its answer is complete, or has failed.
     fn end(&self, slot: u32, exchanges: &Self::Exchanges) -> Result<(), AnswerError>;

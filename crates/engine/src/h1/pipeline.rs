@@ -257,15 +257,6 @@ impl Session for Pipelined {
         Ok((input.len(), Heard::Nothing))
     }
 
-    /// 0: another answer may follow.
-    fn skippable(&self) -> u64 {
-        0
-    }
-
-    fn skip(&mut self, _: usize, _: &mut Sink<'_, Queue>) -> Result<Option<u32>, AnswerError> {
-        Ok(None)
-    }
-
     fn end(&self, slot: u32, _: &Queue) -> Result<(), AnswerError> {
         if self.turns.front().is_none_or(|turn| turn.slot != slot) {
             return Err(AnswerError::EndInHead);

@@ -255,16 +255,6 @@ impl Session for Http2 {
         self.hear(input, memory, sink)
     }
 
-    /// 0: there are frames within a body.
-    #[inline]
-    fn skippable(&self) -> u64 {
-        0
-    }
-
-    fn skip(&mut self, _: usize, _: &mut Sink<'_, Streams>) -> Result<Option<u32>, AnswerError> {
-        Ok(None)
-    }
-
     fn end(&self, slot: u32, streams: &Streams) -> Result<(), AnswerError> {
         let stream = streams.slot(slot);
         if !stream.has_final_head {

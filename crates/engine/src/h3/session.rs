@@ -211,14 +211,6 @@ impl Session for Http3 {
         Ok((input.len(), Heard::Nothing))
     }
 
-    fn skippable(&self) -> u64 {
-        0
-    }
-
-    fn skip(&mut self, _: usize, _: &mut Sink<'_, Streams>) -> Result<Option<u32>, AnswerError> {
-        Ok(None)
-    }
-
     fn end(&self, _: u32, _: &Streams) -> Result<(), AnswerError> {
         Err(AnswerError::EndInHead)
     }
