@@ -83,6 +83,11 @@ impl Format {
         ENTRIES.into_iter().find(|(.., endings, _)| endings.contains(&&*ending)).map(|entry| entry.0)
     }
 
+    /// The usual ending of its files' names, if one means it.
+    pub fn ending(self) -> Option<&'static str> {
+        ENTRIES[self as usize].3.first().copied()
+    }
+
     /// What it is, in a few words, for help texts.
     pub fn description(self) -> &'static str {
         ENTRIES[self as usize].2

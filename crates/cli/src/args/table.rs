@@ -260,7 +260,7 @@ pub(crate) fn table(command: &str) -> Vec<Flag> {
 }
 
 /// Options in the short help of a command with more than [`SHORT_MAX`] options; its `--help` has all.
-#[rustfmt::skip] // one name a line would be 36 lines
+#[rustfmt::skip] // one name per line would be a long list
 const COMMON: [&str; 37] = [
     "testbed", "workload", "clients", "rate", "duration", "iterations", "pages", "requests", "warmup",
     "connections", "keep_alive", "http", "headers", "insecure", "workers", "server", "server_cpus",
@@ -312,6 +312,7 @@ fn with_default(arg: Arg, default: &str) -> Arg {
 #[cfg(test)]
 mod tests {
     use clap::Command;
+    use webstone_report::{Format, Subject};
 
     /// The help of every flag with a value has its default and an example.
     #[test]
@@ -332,6 +333,34 @@ mod tests {
             }
         }
         assert!(seen > 50, "{seen} flags seen");
+    }
+
+    /// Where help lists endings of files, they are those of the formats that the command has.
+    #[test]
+    fn endings_in_help_are_those_of_the_formats() {
+        let mut seen = 0;
+        for command in commands(&super::super::command()) {
+            let Some(arg) = command.get_arguments().find(|arg| arg.get_id() == "format") else { continue };
+            let help = arg.get_long_help().map(ToString::to_string).unwrap_or_default();
+            let Some((_, list)) = help.split_once("(html, ") else { continue };
+            let mut told: Vec<&str> = list.split(')').next().unwrap().split(", ").chain(["html"]).collect();
+            let formats = match command.get_name() {
+                "compare" => Subject::Comparison.formats(),
+                "duel" => Subject::Duel.formats(),
+                "history" => Subject::History.formats(),
+                _ => &Format::ALL,
+            };
+            let mut known: Vec<&str> = formats.iter().filter_map(|format| format.ending()).collect();
+            if !told.contains(&"txt") {
+                assert!(help.contains(", else text"), "{}: {help}", command.get_name());
+                told.push("txt");
+            }
+            told.sort_unstable();
+            known.sort_unstable();
+            assert_eq!(told, known, "{}", command.get_name());
+            seen += 1;
+        }
+        assert!(seen > 5, "{seen} lists seen");
     }
 
     fn commands(command: &Command) -> Vec<Command> {

@@ -244,12 +244,16 @@ pub(crate) fn format_of(named: Option<Format>, output: Option<&Path>) -> Result<
     let (None, Some(file)) = (named, output) else { return Ok(named) };
     match (Format::of_file(file), file.extension()) {
         // Tables for a terminal in a report.pdf would be a surprise.
-        (None, Some(ending)) => Err(Failure::usage(format!(
-            "--output {}: `.{}` is not the ending of a format",
-            file.display(),
-            ending.to_string_lossy()
-        ))
-        .hint("end it with .html, .json, .csv, .xlsx, .md, .hgrm, .prom, .xml or .txt, or name the format with --format")),
+        (None, Some(ending)) => {
+            let said = format!(
+                "--output {}: `.{}` is not the ending of a format",
+                file.display(),
+                ending.to_string_lossy()
+            );
+            let known: Vec<&str> = Format::ALL.into_iter().filter_map(Format::ending).collect();
+            let hint = format!("end it with .{}, or name the format with --format", known.join(", ."));
+            Err(Failure::usage(said).hint(hint))
+        }
         (format, _) => Ok(format),
     }
 }

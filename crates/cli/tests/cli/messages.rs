@@ -296,7 +296,7 @@ fn invalid_values() {
         (
             ["-o", "report.pdf"],
             "error: --output report.pdf: `.pdf` is not the ending of a format\n\
-             hint: end it with .html, .json, .csv, .xlsx, .md, .hgrm, .prom, .xml or .txt, or name the format with --format",
+             hint: end it with .txt, .html, .json, .csv, .xlsx, .md, .hgrm, .prom, .xml, or name the format with --format",
         ),
         (
             ["-n", "many"],
