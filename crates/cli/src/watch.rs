@@ -17,13 +17,13 @@ use crate::failure::Failure;
 
 /// The run to be started.
 #[derive(Debug)]
-pub(crate) struct Run<'a> {
+pub(crate) struct Announcement<'a> {
     pub(crate) command: &'a str,
     pub(crate) name: &'a str,
     pub(crate) command_line: &'a [String],
 }
 
-impl Run<'_> {
+impl Announcement<'_> {
     /// Announces it to fronts, starts one, and prints its address. Returns the writer of events, and the file with
     /// the number of pages that watch.
     pub(crate) fn begin(&self, runs_dir: &Path, console: &Console) -> Result<(EventLines, PathBuf), Failure> {

@@ -29,7 +29,7 @@ use crate::flags;
 use crate::intent::Intent;
 use crate::signals::SignalWatch;
 use crate::version;
-use crate::watch::Run;
+use crate::watch::Announcement;
 
 /// Makes the run, prints its report, and says how it ended. `command_line` is stored in the record.
 pub(super) fn execute(intent: Intent, console: &Console, command_line: Vec<String>) -> Result<Exit, Failure> {
@@ -38,7 +38,8 @@ pub(super) fn execute(intent: Intent, console: &Console, command_line: Vec<Strin
         can_be_written(path)?;
     }
     let signals = SignalWatch::start()?;
-    let watch = Run { command: intent.command, name: &intent.spec.name, command_line: &command_line };
+    let watch =
+        Announcement { command: intent.command, name: &intent.spec.name, command_line: &command_line };
     let watched = intent.watch.as_deref().map(|runs| watch.begin(runs, console)).transpose()?;
     let by_front = intent.events.as_deref().and_then(|events| watched_by(Path::new(events)));
     let (mut watched, watched_by) = watched.map_or((None, by_front), |(events, by)| (Some(events), Some(by)));

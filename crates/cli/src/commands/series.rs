@@ -27,7 +27,7 @@ use crate::failure::{Exit, Failure};
 use crate::intent::{self, SeriesIntent, announce, form_of, is_plan, of_series, series_failure};
 use crate::signals::SignalWatch;
 use crate::version;
-use crate::watch::Run;
+use crate::watch::Announcement;
 
 /// The message of an interrupted series.
 const ENDING: &str =
@@ -70,7 +70,7 @@ pub(super) fn execute(
         console.note(format!("warning: {warning}"));
     }
     let signals = SignalWatch::saying(ENDING)?;
-    let watch = Run { command: kind.command(), name: kind.command(), command_line: &command_line };
+    let watch = Announcement { command: kind.command(), name: kind.command(), command_line: &command_line };
     let watched = intent::watch(&args.output).map(|runs| watch.begin(&runs, console));
     let by_front = args.output.events.as_deref().and_then(|events| watched_by(Path::new(events)));
     let (mut watched, by) =

@@ -18,7 +18,7 @@ use super::output::Output;
 use super::process::Process;
 use super::slots::Lease;
 use super::variables::Variables;
-use super::{Failure, Gateway};
+use super::{Gateway, HandlerFailure};
 
 /// A process and its output.
 pub(super) struct Running {
@@ -36,7 +36,7 @@ pub(super) async fn start(
     gateway: &Gateway,
     variables: Variables,
     body: Bytes,
-) -> Result<Running, Failure> {
+) -> Result<Running, HandlerFailure> {
     let mut words = gateway.options.command.iter();
     let program = words.next().cloned().unwrap_or_default();
     let mut command = Command::new(&program);
@@ -49,14 +49,14 @@ pub(super) async fn start(
     }
     let reaper = gateway.reaper.clone();
     let spawned = tokio::task::spawn_blocking(move || Process::spawn(command, reaper)).await;
-    let mut process = spawned.map_err(io::Error::other).flatten().map_err(Failure::Start)?;
+    let mut process = spawned.map_err(io::Error::other).flatten().map_err(HandlerFailure::Start)?;
     let (stdout, stdin) = match process.child() {
         Some(child) => (child.stdout.take(), child.stdin.take()),
         None => (None, None),
     };
     let stdout = stdout.map(|pipe| pipe::Receiver::from_owned_fd(OwnedFd::from(pipe))).transpose();
     let stdin = stdin.map(|pipe| pipe::Sender::from_owned_fd(OwnedFd::from(pipe))).transpose();
-    let (stdout, stdin) = (stdout.map_err(Failure::Start)?, stdin.map_err(Failure::Start)?);
+    let (stdout, stdin) = (stdout.map_err(HandlerFailure::Start)?, stdin.map_err(HandlerFailure::Start)?);
     Ok(Running { process, stdout, stdin, body, lease })
 }
 

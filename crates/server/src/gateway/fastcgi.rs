@@ -19,7 +19,7 @@ use super::process::{Process, only_inherited};
 use super::slots::{Lease, Slot};
 use super::stream::Stream;
 use super::variables::Variables;
-use super::{Failure, Gateway};
+use super::{Gateway, HandlerFailure};
 use crate::fastcgi::{
     KEEP_CONNECTION, Record, kind, push_begin, push_pair, push_record, push_stream, status,
 };
@@ -41,10 +41,10 @@ pub(super) async fn start(
     gateway: &Gateway,
     variables: &Variables,
     body: &[u8],
-) -> Result<Asked, Failure> {
+) -> Result<Asked, HandlerFailure> {
     let mut slot = match lease.shard.slots.idle() {
         Some(slot) => slot,
-        None => open(gateway).map_err(Failure::Start)?,
+        None => open(gateway).map_err(HandlerFailure::Start)?,
     };
     slot.stream.say(&request(variables, body));
     Ok(Asked { slot, lease })

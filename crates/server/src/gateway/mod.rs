@@ -112,7 +112,7 @@ pub(crate) fn is_handled(path: &str) -> bool {
 
 /// Why a handler's output is not an answer.
 #[derive(Debug, thiserror::Error)]
-pub(crate) enum Failure {
+pub(crate) enum HandlerFailure {
     /// The request cannot be put into an environment.
     #[error("{0}")]
     Request(&'static str),
@@ -136,12 +136,12 @@ pub(crate) enum Failure {
     Circle,
 }
 
-impl Failure {
+impl HandlerFailure {
     fn status(&self) -> StatusCode {
         match self {
-            Failure::Request(_) => StatusCode::BAD_REQUEST,
-            Failure::Busy(_) => StatusCode::SERVICE_UNAVAILABLE,
-            Failure::Silent(_) => StatusCode::GATEWAY_TIMEOUT,
+            HandlerFailure::Request(_) => StatusCode::BAD_REQUEST,
+            HandlerFailure::Busy(_) => StatusCode::SERVICE_UNAVAILABLE,
+            HandlerFailure::Silent(_) => StatusCode::GATEWAY_TIMEOUT,
             _ => StatusCode::BAD_GATEWAY,
         }
     }
@@ -194,10 +194,10 @@ pub(crate) async fn answer(exchange: Exchange, parts: &Parts, body: Bytes) -> Re
         asked.method = Method::GET;
         (asked.path, asked.query, asked.body) = (path.to_owned(), query.to_owned(), Bytes::new());
     }
-    failed(exchange, is_head, &Failure::Circle)
+    failed(exchange, is_head, &HandlerFailure::Circle)
 }
 
-fn failed(exchange: Exchange, is_head: bool, failure: &Failure) -> Response<ServerBody> {
+fn failed(exchange: Exchange, is_head: bool, failure: &HandlerFailure) -> Response<ServerBody> {
     handlers::text(exchange, failure.status(), is_head, format!("{failure}\n"))
 }
 

@@ -10,7 +10,7 @@ use bytes::{Bytes, BytesMut};
 use tokio::time::{Instant, Sleep, sleep};
 
 use super::head::{self, HEAD_BYTES_MAX, Head};
-use super::{Failure, Gateway};
+use super::{Gateway, HandlerFailure};
 
 /// How long a handler may take to end its output once the client has all that was announced.
 const END_PATIENCE: Duration = Duration::from_secs(1);
@@ -56,7 +56,7 @@ impl HandlerBody {
     pub(super) async fn begin(
         output: Box<dyn Output>,
         gateway: &Gateway,
-    ) -> Result<(Head, HandlerBody), Failure> {
+    ) -> Result<(Head, HandlerBody), HandlerFailure> {
         let silence_max = gateway.options.silence_max;
         let mut body = HandlerBody {
             output: Some(output),
@@ -72,26 +72,26 @@ impl HandlerBody {
                 break end;
             }
             if came.len() > HEAD_BYTES_MAX {
-                return Err(Failure::Malformed("its head is longer than 64 KiB".to_owned()));
+                return Err(HandlerFailure::Malformed("its head is longer than 64 KiB".to_owned()));
             }
             let piece = std::future::poll_fn(|cx| body.poll_output(cx)).await.map_err(|error| match error
                 .kind()
             {
-                io::ErrorKind::TimedOut => Failure::Silent(silence_max),
-                _ => Failure::Ended(error.to_string()),
+                io::ErrorKind::TimedOut => HandlerFailure::Silent(silence_max),
+                _ => HandlerFailure::Ended(error.to_string()),
             })?;
             if piece.is_empty() {
                 return Err(match came.is_empty() {
-                    true => Failure::Ended("it sent nothing".to_owned()),
-                    false => Failure::Malformed("its head does not end with an empty line".to_owned()),
+                    true => HandlerFailure::Ended("it sent nothing".to_owned()),
+                    false => HandlerFailure::Malformed("its head does not end with an empty line".to_owned()),
                 });
             }
             came.extend_from_slice(&piece);
         };
-        let head = Head::parse(&came[..end]).map_err(Failure::Malformed)?;
+        let head = Head::parse(&came[..end]).map_err(HandlerFailure::Malformed)?;
         body.first = came.split_off(end).freeze();
         if head.length.is_some_and(|length| length > body.left + body.first.len() as u64) {
-            return Err(Failure::Malformed("its body is longer than --handler-output-max".to_owned()));
+            return Err(HandlerFailure::Malformed("its body is longer than --handler-output-max".to_owned()));
         }
         body.length = head.length;
         Ok((head, body))

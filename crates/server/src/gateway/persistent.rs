@@ -15,7 +15,7 @@ use super::process::{Process, only_inherited};
 use super::slots::{Lease, Slot};
 use super::stream::Stream;
 use super::variables::Variables;
-use super::{Failure, Gateway};
+use super::{Gateway, HandlerFailure};
 use crate::persistent::{Frame, VERSION, kind, push};
 
 /// Bytes of a body in one frame.
@@ -33,7 +33,7 @@ pub(super) async fn start(
     gateway: &Gateway,
     variables: &Variables,
     body: &[u8],
-) -> Result<Asked, Failure> {
+) -> Result<Asked, HandlerFailure> {
     let mut slot = match lease.shard.slots.idle() {
         Some(slot) => slot,
         None => open(&lease, gateway).await?,
@@ -43,7 +43,7 @@ pub(super) async fn start(
 }
 
 /// Starts a process and waits until it says that it is ready.
-async fn open(lease: &Lease, gateway: &Gateway) -> Result<Slot, Failure> {
+async fn open(lease: &Lease, gateway: &Gateway) -> Result<Slot, HandlerFailure> {
     let start = || -> io::Result<Slot> {
         let (ours, theirs) = Pair::pair()?;
         let (program, arguments) =
@@ -58,12 +58,14 @@ async fn open(lease: &Lease, gateway: &Gateway) -> Result<Slot, Failure> {
         ours.set_nonblocking(true)?;
         Ok(Slot { stream: Stream::new(UnixStream::from_std(ours)?), _process: process })
     };
-    let mut slot = start().map_err(Failure::Start)?;
+    let mut slot = start().map_err(HandlerFailure::Start)?;
     let ready = std::future::poll_fn(|cx| poll_frame(&mut slot.stream, cx, lease)).await;
-    match ready.map_err(|error| Failure::Ended(format!("before it was ready: {error}")))? {
+    match ready.map_err(|error| HandlerFailure::Ended(format!("before it was ready: {error}")))? {
         (kind::VERSION, version) if version == VERSION => Ok(slot),
-        (kind::VERSION, _) => Err(Failure::Malformed("it speaks another version of the protocol".to_owned())),
-        _ => Err(Failure::Malformed("it does not begin with the version of the protocol".to_owned())),
+        (kind::VERSION, _) => {
+            Err(HandlerFailure::Malformed("it speaks another version of the protocol".to_owned()))
+        }
+        _ => Err(HandlerFailure::Malformed("it does not begin with the version of the protocol".to_owned())),
     }
 }
 

@@ -12,7 +12,7 @@ use super::head::Head;
 use super::output::{HandlerBody, Output};
 use super::process::Process;
 use super::stream::{READ_BYTES, Stream};
-use super::{Asked, Failure, Gateway, Interface, cgi, fastcgi, persistent, variables};
+use super::{Asked, Gateway, HandlerFailure, Interface, cgi, fastcgi, persistent, variables};
 use crate::shard::Shard;
 
 /// Slots of a thread where no number is asked for: one works while another waits for the server.
@@ -78,15 +78,16 @@ pub(super) struct Lease {
 }
 
 /// Waits for a free slot, asks the handler in it, and reads the head of its answer.
-pub(super) async fn ask(shard: &Rc<Shard>, asked: &Asked<'_>) -> Result<(Head, HandlerBody), Failure> {
+pub(super) async fn ask(shard: &Rc<Shard>, asked: &Asked<'_>) -> Result<(Head, HandlerBody), HandlerFailure> {
     let Some(gateway) = &shard.shared.gateway else {
-        return Err(Failure::Ended("there is none".to_owned()));
+        return Err(HandlerFailure::Ended("there is none".to_owned()));
     };
     let variables = variables::variables(asked, gateway.root.as_deref())?;
     let silence_max = gateway.options.silence_max;
-    let permit = within(silence_max, Arc::clone(&shard.slots.free).acquire_owned(), Failure::Busy).await?;
+    let permit =
+        within(silence_max, Arc::clone(&shard.slots.free).acquire_owned(), HandlerFailure::Busy).await?;
     // The semaphore is never closed.
-    let permit = permit.map_err(|_| Failure::Busy(silence_max))?;
+    let permit = permit.map_err(|_| HandlerFailure::Busy(silence_max))?;
     let lease = Lease { shard: Rc::clone(shard), _permit: permit };
     let body = asked.body.clone();
     let output: Box<dyn Output> = match gateway.options.interface {
@@ -94,7 +95,7 @@ pub(super) async fn ask(shard: &Rc<Shard>, asked: &Asked<'_>) -> Result<(Head, H
         Interface::FastCgi => Box::new(fastcgi::start(lease, gateway, &variables, &body).await?),
         Interface::Persistent => {
             let started = persistent::start(lease, gateway, &variables, &body);
-            Box::new(within(silence_max, started, Failure::Silent).await??)
+            Box::new(within(silence_max, started, HandlerFailure::Silent).await??)
         }
     };
     HandlerBody::begin(output, gateway).await
@@ -103,8 +104,8 @@ pub(super) async fn ask(shard: &Rc<Shard>, asked: &Asked<'_>) -> Result<(Head, H
 async fn within<T>(
     most: std::time::Duration,
     future: impl Future<Output = T>,
-    failure: impl Fn(std::time::Duration) -> Failure,
-) -> Result<T, Failure> {
+    failure: impl Fn(std::time::Duration) -> HandlerFailure,
+) -> Result<T, HandlerFailure> {
     let mut future = std::pin::pin!(future);
     // Usually it is ready at once, and no timer is needed.
     let first = std::future::poll_fn(|cx| std::task::Poll::Ready(future.as_mut().poll(cx))).await;

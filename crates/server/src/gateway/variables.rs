@@ -12,7 +12,7 @@ use hyper::header::{
 };
 use hyper::{HeaderMap, Version};
 
-use super::{Asked, Failure, SCRIPT};
+use super::{Asked, HandlerFailure, SCRIPT};
 use crate::body::SERVER_NAME;
 use crate::path;
 
@@ -23,7 +23,7 @@ const SEARCH_PATH: &str = "/usr/local/bin:/usr/bin:/bin";
 pub(super) type Variables = Vec<(String, Vec<u8>)>;
 
 /// The variables of a request.
-pub(super) fn variables(asked: &Asked<'_>, root: Option<&Path>) -> Result<Variables, Failure> {
+pub(super) fn variables(asked: &Asked<'_>, root: Option<&Path>) -> Result<Variables, HandlerFailure> {
     let headers = &asked.parts.headers;
     let mut out: Variables = Vec::with_capacity(16 + headers.len());
     let mut set = |name: &str, value: &[u8]| out.push((name.to_owned(), value.to_vec()));
@@ -58,10 +58,10 @@ pub(super) fn variables(asked: &Asked<'_>, root: Option<&Path>) -> Result<Variab
     }
     let below = asked.path.strip_prefix(SCRIPT).unwrap_or_default();
     if !below.is_empty() {
-        let below =
-            path::decode(below).map_err(|_| Failure::Request("the path has invalid percent-encoding"))?;
+        let below = path::decode(below)
+            .map_err(|_| HandlerFailure::Request("the path has invalid percent-encoding"))?;
         if below.contains(&0) {
-            return Err(Failure::Request("the path contains a zero byte"));
+            return Err(HandlerFailure::Request("the path contains a zero byte"));
         }
         set("PATH_INFO", &below);
         if let Some(root) = root
@@ -122,7 +122,11 @@ mod tests {
 
     use super::*;
 
-    fn of(path: &str, query: &str, headers: &[(&str, &str)]) -> Result<BTreeMap<String, String>, Failure> {
+    fn of(
+        path: &str,
+        query: &str,
+        headers: &[(&str, &str)],
+    ) -> Result<BTreeMap<String, String>, HandlerFailure> {
         let mut request = Request::builder().uri("/").version(Version::HTTP_10);
         for (name, value) in headers {
             request = request.header(*name, *value);
@@ -198,7 +202,7 @@ mod tests {
         assert!(!found.contains_key("PATH_INFO") && !found.contains_key("PATH_TRANSLATED"));
         let outside = of("/send/../../etc", "", &[]).unwrap();
         assert_eq!((outside["PATH_INFO"].as_str(), outside.get("PATH_TRANSLATED")), ("/../../etc", None));
-        assert!(matches!(of("/send/%00", "", &[]), Err(Failure::Request(_))));
-        assert!(matches!(of("/send/%zz", "", &[]), Err(Failure::Request(_))));
+        assert!(matches!(of("/send/%00", "", &[]), Err(HandlerFailure::Request(_))));
+        assert!(matches!(of("/send/%zz", "", &[]), Err(HandlerFailure::Request(_))));
     }
 }

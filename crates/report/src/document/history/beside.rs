@@ -3,7 +3,7 @@
 use serde::Serialize;
 use webstone_model::record::RunRecord;
 
-use super::conditions::Run;
+use super::conditions::RunConditions;
 use super::{Other, Published, Quantity, Row};
 use crate::summary::{self, Level};
 
@@ -55,7 +55,7 @@ pub struct Apart<'a> {
 /// peaks are compared with the run's own peaks. Rows without a figure in common are left out.
 pub fn beside<'a>(record: &RunRecord, published: &[&'a Published]) -> Vec<Comparison<'a>> {
     let levels = summary::levels(record);
-    let run = Run::of(record);
+    let run = RunConditions::of(record);
     let rows = published.iter().flat_map(|result| {
         let peak = result.peak();
         result.rows.iter().map(move |row| (*result, row, std::ptr::eq(row, peak)))
@@ -75,7 +75,7 @@ pub fn beside<'a>(record: &RunRecord, published: &[&'a Published]) -> Vec<Compar
 /// The results that no level of the run can be compared with, grouped by the first condition that the closest level does not meet.
 pub fn apart<'a>(record: &RunRecord, published: &[&'a Published]) -> Vec<Apart<'a>> {
     let levels = summary::levels(record);
-    let run = Run::of(record);
+    let run = RunConditions::of(record);
     let mut found: Vec<Apart<'a>> = Vec::new();
     for result in published.iter().filter(|result| is_of_levels(result)) {
         let unmet =
@@ -95,7 +95,7 @@ fn is_of_levels(result: &Published) -> bool {
     !result.quantities.contains(&Quantity::Hits)
 }
 
-fn unmet(result: &Published, row: &Row, run: &Run<'_>, levels: &[Level<'_>]) -> Option<Other> {
+fn unmet(result: &Published, row: &Row, run: &RunConditions<'_>, levels: &[Level<'_>]) -> Option<Other> {
     let has_level = || {
         clients_of(row)
             .is_none_or(|clients| result.document.peaks || levels.iter().any(|it| it.clients == clients))
@@ -110,7 +110,7 @@ fn clients_of(row: &Row) -> Option<u32> {
     row.clients.or(row.conditions.clients)
 }
 
-fn figures(result: &Published, row: &Row, run: &Run<'_>, levels: &[Level<'_>]) -> Vec<Beside> {
+fn figures(result: &Published, row: &Row, run: &RunConditions<'_>, levels: &[Level<'_>]) -> Vec<Beside> {
     let of = |figure: &super::Figure| {
         let quantity = figure.quantity;
         let value = |level: &Level<'_>| match quantity {

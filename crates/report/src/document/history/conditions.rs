@@ -123,7 +123,7 @@ impl Conditions {
     }
 
     /// The first of them that a run does not meet. A condition that is unknown of the run is not met.
-    pub(super) fn unmet(&self, run: &Run<'_>) -> Option<Other> {
+    pub(super) fn unmet(&self, run: &RunConditions<'_>) -> Option<Other> {
         let listed = |listed: bool, other: Other| (!listed).then_some(other);
         let asked = self.workloads.is_empty() || self.workloads.iter().any(|name| name == run.workload);
         let through = self.interfaces.is_empty()
@@ -146,7 +146,7 @@ impl Conditions {
 }
 
 /// The conditions of a run, as far as its record has them.
-pub(super) struct Run<'a> {
+pub(super) struct RunConditions<'a> {
     workload: &'a str,
     interface: Option<Delivery>,
     fill: Option<&'a str>,
@@ -161,8 +161,8 @@ pub(super) struct Run<'a> {
     pub(super) batch: Option<u64>,
 }
 
-impl Run<'_> {
-    pub(super) fn of(record: &RunRecord) -> Run<'_> {
+impl RunConditions<'_> {
+    pub(super) fn of(record: &RunRecord) -> RunConditions<'_> {
         let (spec, target) = (&record.spec, &record.target);
         let ours = target.embedded || target.software.is_some();
         let sent = record.workload.pages.iter().flat_map(|page| &page.files);
@@ -178,7 +178,7 @@ impl Run<'_> {
         let of_list = |cpus: &[u32]| (!cpus.is_empty()).then(|| (cpus.len() as u32).min(most));
         let own_cache =
             ours && spec.server.software == Software::Reference && spec.server.interface.is_none();
-        Run {
+        RunConditions {
             workload: &record.workload.name,
             interface: match (is_static, ours) {
                 (true, _) => Some(Delivery::Static),
