@@ -200,29 +200,18 @@ fn impossible_generators_are_refused_before_any_load() {
     assert_eq!(workout.code, 2, "{}", workout.err);
 }
 
+/// One timed run of this length, which is repeated once if it is void, with its events in a file.
+#[rustfmt::skip] // an option and its value belong together
+fn repeated_once(duration: &str) -> [&str; 16] {
+    ["-K", "-c", "4", "-d", duration, "-i", "1", "--warmup", "0s", "-q", "--format", "json", "--retries", "1", "--events", "events"]
+}
+
 #[test]
 fn an_agent_that_is_killed_makes_the_window_void_and_the_run_continues() {
     let dir = tempfile::tempdir().unwrap();
     let Some(agents) = two(dir.path()) else { return };
     let server = Server::start(dir.path(), &["--threads", "1"]);
-    let load = [
-        "-K",
-        "-c",
-        "4",
-        "-d",
-        "8s",
-        "-i",
-        "1",
-        "--warmup",
-        "0s",
-        "-q",
-        "--format",
-        "json",
-        "--retries",
-        "1",
-        "--events",
-        "events",
-    ];
+    let load = repeated_once("8s");
     let running = Running::start(dir.path(), &run(&server.url, &agents, &load));
     let first = pid_in(&agents[1].1);
     wait_for_answers(&dir.path().join("events"));
@@ -255,24 +244,7 @@ fn ctrl_c_is_obeyed_while_a_lost_agent_is_started_again() {
     let hangs = format!("sh {}", script.display());
     let server = Server::start(dir.path(), &["--threads", "1"]);
     let agents = [one, (hangs, file)];
-    let load = [
-        "-K",
-        "-c",
-        "4",
-        "-d",
-        "1h",
-        "-i",
-        "1",
-        "--warmup",
-        "0s",
-        "-q",
-        "--format",
-        "json",
-        "--retries",
-        "1",
-        "--events",
-        "events",
-    ];
+    let load = repeated_once("1h");
     let running = Running::start(dir.path(), &run(&server.url, &agents, &load));
     let first = pid_in(&agents[1].1);
     wait_for_answers(&dir.path().join("events"));
