@@ -184,6 +184,29 @@ fn a_comparison() {
     golden("comparison.html", &section(&body(&String::from_utf8(page).unwrap()), "comparison"));
 }
 
+/// One iteration has no noise floor, which is not one of 0.
+#[test]
+fn a_comparison_of_single_iterations_has_no_noise_floor() {
+    let (a, mut b) = (records::hit(), records::hit());
+    b.id.push('b');
+    let comparison = webstone_judge::comparison::compare(&[&a, &b], &Default::default());
+    let full = Options { full: true, ..Options::default() };
+    for format in [Format::Text, Format::Markdown, Format::Html] {
+        let records = [a.clone(), b.clone()];
+        let made = render_comparison(&comparison, &records, format, &full).unwrap();
+        let made = String::from_utf8(made).unwrap();
+        assert!(!made.contains("±0.00") && !made.contains("0.00 (the standard error"), "{format}: {made}");
+        let why = "too few iterations; three of each are the least";
+        assert!(
+            made.contains("cannot tell") && (format != Format::Html || made.contains(why)),
+            "{format}: {made}"
+        );
+    }
+    let json = render_comparison(&comparison, &[], Format::Json, &full).unwrap();
+    let json: serde_json::Value = serde_json::from_slice(&json).unwrap();
+    assert!(json["candidates"][0]["levels"][0]["rows"][0]["floor"].is_null());
+}
+
 /// What calamine, a reader that is not ours, finds in a workbook: sheet by sheet, one line per row.
 fn cells(workbook: &[u8], only: &[&str]) -> String {
     let mut book: calamine::Xlsx<_> = calamine::Reader::new(std::io::Cursor::new(workbook)).unwrap();

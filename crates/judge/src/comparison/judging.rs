@@ -143,9 +143,9 @@ impl<'a> LevelNoise<'a> {
         }
     }
 
-    /// The floor of one figure. A floor that was typed is relative, and so does not apply to figures that are
-    /// compared by difference, such as errors.
-    pub(super) fn floor(&self, metric: Metric, baseline: &[f64], candidate: &[f64]) -> Floor {
+    /// The floor of one figure; `None` where nothing tells it, because one of the two has fewer than two iterations. A floor that was
+    /// typed is relative, and so does not apply to figures that are compared by difference, such as errors.
+    pub(super) fn floor(&self, metric: Metric, baseline: &[f64], candidate: &[f64]) -> Option<Floor> {
         let known = match self {
             LevelNoise::Percent(value) if !metric.differs() => {
                 Some(Floor { value: *value, source: FloorSource::Given })
@@ -154,16 +154,17 @@ impl<'a> LevelNoise<'a> {
             LevelNoise::Arms(levels) => between_arms(metric, levels.iter().copied()),
             LevelNoise::Run(levels) => between_arms(metric, levels.iter().map(Vec::as_slice)),
         };
-        let floor = known.unwrap_or_else(|| {
-            let value = scatter(metric, baseline).max(scatter(metric, candidate));
-            Floor { value, source: FloorSource::Iterations }
-        });
-        match metric {
+        let of_iterations = || {
+            let value = scatter(metric, baseline)?.max(scatter(metric, candidate)?);
+            Some(Floor { value, source: FloorSource::Iterations })
+        };
+        let floor = known.or_else(of_iterations)?;
+        Some(match metric {
             Metric::Percentile(_) if floor.value < HISTOGRAM_PERCENT => {
                 Floor { value: HISTOGRAM_PERCENT, source: FloorSource::Histogram }
             }
             _ => floor,
-        }
+        })
     }
 }
 
@@ -185,20 +186,23 @@ fn between_arms<'a>(metric: Metric, levels: impl Iterator<Item = &'a [Armed<'a>]
     Some(Floor { value, source: FloorSource::Arms })
 }
 
-/// The standard error of the mean: in percent of it, or in the unit of differences.
-fn scatter(metric: Metric, samples: &[f64]) -> f64 {
+/// The standard error of the mean: in percent of it, or in the unit of differences. One sample has none.
+fn scatter(metric: Metric, samples: &[f64]) -> Option<f64> {
+    if samples.len() < 2 {
+        return None;
+    }
     let mean = statistics::mean(samples);
-    let error = statistics::standard_deviation(samples) / (samples.len().max(1) as f64).sqrt();
-    match metric.differs() {
+    let error = statistics::standard_deviation(samples) / (samples.len() as f64).sqrt();
+    Some(match metric.differs() {
         true => error,
         false if mean > 0.0 => 100.0 * error / mean,
         false => 0.0,
-    }
+    })
 }
 
-/// Whether the whole interval lies outside the noise floor.
-fn is_outside((low, high): (f64, f64), floor: &Floor) -> bool {
-    low > floor.value || high < -floor.value
+/// Whether the whole interval lies outside the noise floor. Where there is an interval, there is a floor.
+fn is_outside((low, high): (f64, f64), floor: Option<Floor>) -> bool {
+    floor.is_some_and(|floor| low > floor.value || high < -floor.value)
 }
 
 impl Row {
@@ -228,7 +232,7 @@ impl Row {
 
     /// Whether a change is shown with some confidence.
     pub(crate) fn shown_at(&self, confidence: f64) -> bool {
-        self.change_at(confidence).is_some_and(|change| is_outside(self.ends(&change), &self.floor))
+        self.change_at(confidence).is_some_and(|change| is_outside(self.ends(&change), self.floor))
     }
 }
 
@@ -297,10 +301,10 @@ fn unshown(row: &Row) -> (Finding, Option<Why>) {
         Some(_) if row.is_invalid() => (Finding::CannotTell, Why::Invalid),
         Some(_) if fewest < ITERATIONS_MIN => (Finding::CannotTell, Why::TooFewIterations),
         Some(_) if row.is_inconclusive() => (Finding::CannotTell, Why::TooWide),
-        Some(change) if is_outside(row.ends(change), &row.floor) => {
+        Some(change) if is_outside(row.ends(change), row.floor) => {
             (Finding::NoDifferenceShown, Why::Corrected)
         }
-        Some(change) if is_outside((change.low, change.high), &row.floor) => {
+        Some(change) if is_outside((change.low, change.high), row.floor) => {
             (Finding::NoDifferenceShown, Why::Unbounded)
         }
         Some(change) if change.contains(0.0) => (Finding::NoDifferenceShown, Why::WithinInterval),

@@ -148,8 +148,8 @@ pub struct Row {
     pub ratio: Option<Interval>,
     /// The change: (ratio − 1) in percent; of errors and the like the difference, of percentages in percentage points.
     pub change: Option<Interval>,
-    /// What of a change is noise, in the unit of `change`.
-    pub floor: Floor,
+    /// What of a change is noise, in the unit of `change`; null where it is unknown, because there are fewer than two iterations.
+    pub floor: Option<Floor>,
     /// The least change that would have been shown by measurements as scattered as these, even if no other figure had changed, in the
     /// unit of `change`.
     pub shows_from: Option<f64>,
@@ -422,14 +422,14 @@ impl Row {
 
     /// The least change whose interval, if as wide as this one's with some confidence, would lie outside the noise floor.
     fn shows_from_at(&self, confidence: f64) -> Option<f64> {
-        let change = self.change_at(confidence)?;
+        let (change, floor) = (self.change_at(confidence)?, self.floor?);
         if self.metric.differs() {
-            return Some(self.floor.value + change.high - change.point);
+            return Some(floor.value + change.high - change.point);
         }
         // The interval of a ratio is a factor up and down, which noise of one side makes different.
         let (low, point, high) = (100.0 + change.low, 100.0 + change.point, 100.0 + change.high);
         let reach = (high / point).max(point / low);
-        Some((100.0 + self.floor.value) * reach - 100.0)
+        Some((100.0 + floor.value) * reach - 100.0)
     }
 }
 

@@ -385,7 +385,10 @@ fn a_step_of_the_histogram_is_no_difference() {
     let rows = &comparison.candidates[0].levels[0].rows;
     let p99 = rows.iter().find(|row| row.metric == Metric::Percentile(99.0)).unwrap();
     assert!(p99.change.unwrap().point.abs() < 0.1, "{p99:?}");
-    assert_eq!((p99.floor.source, p99.finding), (FloorSource::Histogram, Finding::NoDifferenceShown));
+    assert_eq!(
+        (p99.floor.unwrap().source, p99.finding),
+        (FloorSource::Histogram, Finding::NoDifferenceShown)
+    );
     let mean = rows.iter().find(|row| row.metric == Metric::MEAN).unwrap();
     assert_eq!(mean.finding, Finding::Worse);
 }
@@ -394,7 +397,7 @@ fn a_step_of_the_histogram_is_no_difference() {
 fn the_noise_floor_comes_from_what_is_known() {
     let (a, b) = (record("a", &[(1, &[100.0, 101.0, 102.0])]), record("b", &[(1, &[99.0, 100.0, 101.0])]));
     let floor = |a: &RunRecord, b: &RunRecord, noise| {
-        rate_row(&compare(&[a, b], &Options { noise, ..Options::default() }), 0).floor
+        rate_row(&compare(&[a, b], &Options { noise, ..Options::default() }), 0).floor.unwrap()
     };
     // The standard deviation is 1 of 101, and 1 of 100, over the root of three iterations.
     let scatter = floor(&a, &b, Noise::Records);
@@ -416,6 +419,22 @@ fn the_noise_floor_comes_from_what_is_known() {
     assert_eq!(floor(&a, &b, Noise::Run(&arms)), expected);
     // A run without arms knows nothing.
     assert_eq!(floor(&a, &b, Noise::Run(&b)).source, FloorSource::Iterations);
+}
+
+#[test]
+fn one_iteration_does_not_say_what_is_noise() {
+    let (one, two) = (record("a", &[(1, &[100.0])]), record("b", &[(1, &[99.0, 100.0])]));
+    let floors = |a: &RunRecord, b: &RunRecord, noise| -> Vec<Option<Floor>> {
+        let compared = compare(&[a, b], &Options { noise, ..Options::default() });
+        compared.candidates[0].levels[0].rows.iter().map(|row| row.floor).collect()
+    };
+    for (a, b) in [(&one, &one), (&one, &two), (&two, &one)] {
+        let floors = floors(a, b, Noise::Records);
+        assert!(!floors.is_empty() && floors.iter().all(Option::is_none), "{floors:?}");
+    }
+    // What was typed is known nevertheless.
+    let typed = Some(Floor { value: 2.5, source: FloorSource::Given });
+    assert!(floors(&one, &one, Noise::Percent(2.5)).contains(&typed));
 }
 
 fn results(condition: &str, fail_when: FailWhen, b: &[f64]) -> Vec<GateResult> {

@@ -94,7 +94,8 @@ pub(crate) fn only(candidate: &Candidate) -> impl Iterator<Item = String> {
 
 /// Where the noise floors of a candidate come from, each once.
 pub(crate) fn floor_sources(candidate: &Candidate) -> Vec<&'static str> {
-    let sources: BTreeSet<&str> = known(candidate).map(|row| floor_source(row.floor.source)).collect();
+    let sources: BTreeSet<&str> =
+        known(candidate).filter_map(|row| Some(floor_source(row.floor?.source))).collect();
     sources.into_iter().collect()
 }
 
@@ -177,11 +178,13 @@ pub(crate) fn changes(
     match look {
         Look::Short => &mut table,
         Look::Page => table.number("noise floor", "", Room::Always, |(.., row)| {
-            format!("±{:.2}{}", row.floor.value, unit(row))
+            row.floor.map(|floor| format!("±{:.2}{}", floor.value, unit(row)))
         }),
-        _ => table.number("noise", "± %", Room::Optional(1), |(.., row)| match look {
-            Look::Whole => format!("{:.2} ({})", row.floor.value, floor_source(row.floor.source)).into(),
-            _ => Cell::Decimal(row.floor.value, 2),
+        _ => table.number("noise", "± %", Room::Optional(1), |(.., row)| {
+            row.floor.map(|floor| match look {
+                Look::Whole => format!("{:.2} ({})", floor.value, floor_source(floor.source)).into(),
+                _ => Cell::Decimal(floor.value, 2),
+            })
         }),
     };
     table.text("verdict", Room::Always, |(.., row)| {

@@ -131,7 +131,7 @@ fn change(row: &Row, name: String) -> Option<Change> {
         shown: format!("{} %, {word}", signed(point, digits(row))),
         point,
         interval,
-        noise: row.floor.value,
+        noise: row.floor.map_or(0.0, |floor| floor.value),
         is_open: row.finding == Finding::CannotTell || row.why == Some(Why::Unbounded),
         class: match row.finding {
             Finding::Better => "good",
@@ -143,24 +143,26 @@ fn change(row: &Row, name: String) -> Option<Change> {
 
 /// How to read charts and tables, once for each record.
 fn how_to_read(html: &mut Html, comparison: &Comparison, candidate: &Candidate) {
+    let mut said = Vec::new();
     let sources = floor_sources(candidate);
-    if sources.is_empty() {
-        return;
+    if !sources.is_empty() {
+        said.push(format!(
+            "Grey: the noise floor ({}). A change is shown when its whole {:.0} % interval lies beyond it.",
+            sources.join(", "),
+            comparison.confidence * 100.0
+        ));
     }
-    let mut text = format!(
-        "Grey: the noise floor ({}). A change is shown when its whole {:.0} % interval lies beyond it.",
-        sources.join(", "),
-        comparison.confidence * 100.0
-    );
     for finding in [Finding::NoDifferenceShown, Finding::CannotTell] {
         if let Some((word, reasons)) = reasons(candidate, finding) {
-            text.push_str(&format!(" “{word}”: {reasons}."));
+            said.push(format!("“{word}”: {reasons}."));
         }
     }
     if let Some(why) = open_ends(candidate) {
-        text.push_str(&format!(" {}{}.", why[..1].to_uppercase(), &why[1..]));
+        said.push(format!("{}{}.", why[..1].to_uppercase(), &why[1..]));
     }
-    html.element("p class=\"note\"", &text);
+    if !said.is_empty() {
+        html.element("p class=\"note\"", &said.join(" "));
+    }
 }
 
 /// How the record differs from the first, apart from its figures.
