@@ -175,7 +175,7 @@ fn what_holds_nothing_says_so() {
     assert!(html(&records::nothing()).contains("Nothing was measured: the record holds no timed run."));
     let void = html(&records::void_only());
     assert!(void.contains("Only void windows were measured: the record holds 1 void timed run"));
-    assert!(void.contains("iteration 1 at 10 clients: worker 0 of the load generator"));
+    assert!(void.contains(": 10 clients: worker 0 of the load generator"));
     assert!(
         html(&records::refused()).contains("0 of 600 requests")
             || html(&records::refused()).contains("600 of 600 requests")

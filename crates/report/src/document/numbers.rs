@@ -49,7 +49,12 @@ pub(crate) fn counted(value: u64, one: &str, many: &str) -> String {
 
 /// The first of some names, and how many there are besides.
 pub(crate) fn listed(names: &[impl AsRef<str>], most: usize) -> String {
-    let shown = names.iter().take(most).map(AsRef::as_ref).collect::<Vec<_>>().join(", ");
+    listed_by(", ", names, most)
+}
+
+/// The same with another separator, where names have commas in them.
+pub(crate) fn listed_by(separator: &str, names: &[impl AsRef<str>], most: usize) -> String {
+    let shown = names.iter().take(most).map(AsRef::as_ref).collect::<Vec<_>>().join(separator);
     match names.len().saturating_sub(most) as u64 {
         0 => shown,
         more => format!("{shown} and {} more", count(more)),

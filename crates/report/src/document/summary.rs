@@ -222,6 +222,28 @@ pub(crate) fn highest(levels: &[Level<'_>], value: impl Fn(&Level<'_>) -> f64) -
     best.or_else(|| (0..levels.len()).max_by(by_value))
 }
 
+/// Whether levels have more than one iteration, so that texts have to say which.
+pub(crate) fn is_repeated(record: &RunRecord) -> bool {
+    let mut runs = record.iterations.iter().chain(&record.voids);
+    record.spec.load.iterations > 1 || runs.any(|run| run.iteration > 1)
+}
+
+/// Which timed run it is: `iteration 2 at 20 clients`, or the level alone where each has one iteration.
+pub(crate) fn place(record: &RunRecord, run: &IterationRecord) -> String {
+    match is_repeated(record) {
+        true => format!("iteration {} at {}", run.iteration, run.level()),
+        false => run.level().to_string(),
+    }
+}
+
+/// The same after a preposition: `iteration 2 at 20 clients`, or `the window at 20 clients`.
+pub(crate) fn window(record: &RunRecord, run: &IterationRecord) -> String {
+    match is_repeated(record) {
+        true => place(record, run),
+        false => format!("the window at {}", run.level()),
+    }
+}
+
 /// Counters over all iterations of the record.
 pub(crate) fn counts(record: &RunRecord) -> Counts {
     let mut counts = Counts::default();

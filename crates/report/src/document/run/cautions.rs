@@ -19,7 +19,7 @@ use webstone_workload::addresses::AddressRange;
 
 use crate::generators;
 use crate::judged::Judged;
-use crate::numbers::{count, counted, decimal, listed, percent, seconds, signed};
+use crate::numbers::{DOT, count, counted, decimal, listed_by, percent, seconds, signed};
 use crate::summary::{self, Level};
 
 /// Levels and iterations named in one line.
@@ -44,6 +44,8 @@ pub(crate) struct Caution {
     what: String,
     /// Where: levels, iterations.
     places: Vec<String>,
+    /// Whether each place is a sentence of its own, with commas in it.
+    are_sentences: bool,
     /// Places that are named, in full.
     places_max: usize,
     /// Places that are named, in brief.
@@ -76,6 +78,18 @@ impl Caution {
         self.said(self.places_max, &self.meaning)
     }
 
+    /// The same in lines: where several places are sentences, each has one of its own after the first.
+    pub(crate) fn lines(&self) -> Vec<String> {
+        let named = self.places.len().min(self.places_max);
+        if !self.are_sentences || named < 2 {
+            return vec![self.whole()];
+        }
+        let more = self.places.len() - named;
+        let more = (more > 0).then(|| format!("and {} more", count(more as u64)));
+        let places = self.places[..named].iter().cloned();
+        [self.said(0, &self.meaning)].into_iter().chain(places).chain(more).collect()
+    }
+
     /// The first place alone, and no explanation.
     pub(crate) fn brief(&self) -> String {
         self.said(self.places_max_brief, "")
@@ -83,17 +97,22 @@ impl Caution {
 
     /// What the whole sentence has besides the brief one: the other places, and the explanation.
     pub(crate) fn rest(&self) -> Option<String> {
-        let places = Some(listed(&self.places, self.places_max));
+        let places = Some(self.listed(self.places_max));
         let places = places.filter(|_| self.places.len() > self.places_max_brief && self.places_max > 0);
         let meaning = Some(self.meaning.clone()).filter(|meaning| !meaning.is_empty());
         let rest: Vec<String> = places.into_iter().chain(meaning).collect();
         (!rest.is_empty()).then(|| rest.join("; "))
     }
 
+    fn listed(&self, places_max: usize) -> String {
+        let separator = if self.are_sentences { DOT } else { ", " };
+        listed_by(separator, &self.places, places_max)
+    }
+
     fn said(&self, places_max: usize, meaning: &str) -> String {
         let mut text = self.what.clone();
         if !self.places.is_empty() && places_max > 0 {
-            text.push_str(&format!(": {}", listed(&self.places, places_max)));
+            text.push_str(&format!(": {}", self.listed(places_max)));
         }
         for more in [meaning, &self.remedy].into_iter().filter(|more| !more.is_empty()) {
             text.push_str(&format!("; {more}"));
@@ -115,7 +134,7 @@ pub(crate) fn of(judged: &Judged<'_>, levels: &[Level<'_>]) -> Vec<Caution> {
     connect_delay(levels, &mut found);
     blocked::of(record, &mut found);
     waking::of(record, levels, &mut found);
-    iterations(levels, &mut found);
+    iterations(record, levels, &mut found);
     noise(levels, &mut found);
     differing(record, &mut found);
     host(record, &mut found);
@@ -254,8 +273,8 @@ fn cut_short(levels: &[Level<'_>], found: &mut Vec<Caution>) {
 }
 
 /// Iterations that stand apart, and those that were not in their steady state.
-fn iterations(levels: &[Level<'_>], cautions: &mut Vec<Caution>) {
-    let named = |run: &IterationRecord| format!("iteration {} at {}", run.iteration, run.level());
+fn iterations(record: &RunRecord, levels: &[Level<'_>], cautions: &mut Vec<Caution>) {
+    let named = |run: &IterationRecord| summary::place(record, run);
     let mut apart = Vec::new();
     let (mut later, mut never) = (Vec::new(), Vec::new());
     for level in levels {
@@ -403,7 +422,11 @@ fn monitored(record: &RunRecord, found: &mut Vec<Caution>) {
         let (host, window_ns) = (run.host.as_ref()?, run.measured.window_ns);
         let is_late = host.elapsed_ns > 0 && !plausible::is_of_window(host.elapsed_ns, window_ns);
         let of = |nanos: u64| seconds(nanos as f64 / 1e9);
-        is_late.then(|| format!("{} over {} of {}", run.key(), of(host.elapsed_ns), of(window_ns)))
+        let key = || match summary::is_repeated(record) {
+            true => run.key().to_string(),
+            false => run.level().to_string(),
+        };
+        is_late.then(|| format!("{} over {} of {}", key(), of(host.elapsed_ns), of(window_ns)))
     });
     let places: Vec<String> = late.collect();
     if !places.is_empty() {
@@ -507,6 +530,20 @@ mod tests {
         assert_eq!(caution.brief(), "slow: a and 2 more; wait");
         assert_eq!(caution.rest().as_deref(), Some("a, b, c; it is late"));
         assert_eq!(Caution::new("X", "slow").at(vec!["a".to_owned()]).rest(), None, "all is said");
+    }
+
+    #[test]
+    fn places_that_are_sentences_have_dots_or_lines_between_them() {
+        let places = ["a: 2 %, long; it is", "b: 3 %", "c"].map(str::to_owned).to_vec();
+        let caution = Caution {
+            are_sentences: true,
+            places_max: 2,
+            ..Caution::new("X", "slow").at(places).meaning("it is late")
+        };
+        assert_eq!(caution.whole(), "slow: a: 2 %, long; it is · b: 3 % and 1 more; it is late");
+        assert_eq!(caution.lines(), ["slow; it is late", "a: 2 %, long; it is", "b: 3 %", "and 1 more"]);
+        let alone = Caution { are_sentences: true, ..Caution::new("X", "slow").at(vec!["a, b".to_owned()]) };
+        assert_eq!(alone.lines(), ["slow: a, b"]);
     }
 
     #[test]

@@ -28,7 +28,7 @@ pub(crate) fn sheet(record: &RunRecord) -> Option<Sheet> {
         percent(summary::quotient(*errors as f64 * 100.0, counts.ended() as f64))
     });
     let described =
-        |(class, _, first): &Class<'_>| first.map(|(run, example)| described(*class, run, example));
+        |(class, _, first): &Class<'_>| first.map(|(run, example)| described(record, *class, run, example));
     let table = table.tones(|_| Tone::Caution).notes(described).done();
     Some(Sheet::new("Errors", "by cause, with the first error of each class", table))
 }
@@ -51,10 +51,9 @@ fn classes(record: &RunRecord) -> Vec<Class<'_>> {
     classes
 }
 
-fn described(class: ErrorClass, run: &IterationRecord, example: &ErrorExample) -> String {
+fn described(record: &RunRecord, class: ErrorClass, run: &IterationRecord, example: &ErrorExample) -> String {
     let at = seconds(example.at_ns as f64 / NANOS_PER_SECOND as f64);
-    let clients = run.level();
-    let mut text = format!("first {at} into iteration {} at {clients}", run.iteration);
+    let mut text = format!("first {at} into {}", summary::window(record, run));
     if !example.address.is_empty() {
         text.push_str(&format!(", {}", example.address));
     }

@@ -117,10 +117,11 @@ fn notes(record: &RunRecord, levels: &[Level<'_>], repeated: bool, depth: Depth)
         .iter()
         .filter(|run| run.interrupted)
         .map(|run| {
-            let ran = run.measured.window_ns as f64 / NANOS_PER_SECOND as f64;
-            {
-                let load = run.rate.map_or_else(|| run.clients.to_string(), |rate| rate.to_string());
-                format!("iteration {} at {load} ran {}", run.iteration, seconds(ran))
+            let ran = seconds(run.measured.window_ns as f64 / NANOS_PER_SECOND as f64);
+            let load = run.rate.map_or_else(|| run.clients.to_string(), |rate| rate.to_string());
+            match summary::is_repeated(record) {
+                true => format!("iteration {} at {load} ran {ran}", run.iteration),
+                false => format!("{ran} at {}", run.level()),
             }
         })
         .collect();

@@ -77,8 +77,13 @@ pub(crate) fn begin(judged: &Judged<'_>, levels: &[Level<'_>], depth: Depth, doc
         Depth::Hit => warnings.clamp(CAUTIONS_OF_HIT_MAX, CAUTIONS_MAX),
     };
     for caution in cautions.iter().take(shown) {
-        let text = if depth == Depth::Full { caution.whole() } else { caution.brief() };
-        doc.item(MARK, MARGIN, Tone::Caution, format!("{}: {text}", caution.title));
+        let lines = if depth == Depth::Full { caution.lines() } else { vec![caution.brief()] };
+        for (place, line) in lines.iter().enumerate() {
+            match place {
+                0 => doc.item(MARK, MARGIN, Tone::Caution, format!("{}: {line}", caution.title)),
+                _ => doc.item("", MARGIN, Tone::Plain, line),
+            }
+        }
     }
     if let more @ 1.. = cautions.len().saturating_sub(shown) {
         let text = format!("and {}: --full", counted(more as u64, "more caution", "more cautions"));

@@ -10,7 +10,7 @@ use webstone_measure::units::NANOS_PER_SECOND;
 
 use crate::chart::{Axis, Line, Point};
 use crate::numbers::{count, decimal, spread};
-use crate::summary::{Level, quotient};
+use crate::summary::{Level, is_repeated, quotient};
 
 use super::figure::{Figure, HEIGHT_LOW, places, values};
 use super::figures::{definition, scale, title};
@@ -179,7 +179,8 @@ fn over_seconds(
         for (index, iteration) in level.runs.iter().enumerate() {
             let points = pieces(&iteration.measured, seconds);
             let (name, style) = match runs.len() {
-                1 => (format!("iteration {}", iteration.iteration), index),
+                1 if is_repeated(run.record) => (format!("iteration {}", iteration.iteration), index),
+                1 => (level.load(), index),
                 _ => (run.name.clone(), number),
             };
             let points = points.iter().filter_map(|p| Some(Point::new(p.end_s, of(p)?))).collect();

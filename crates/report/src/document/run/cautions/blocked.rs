@@ -4,6 +4,7 @@ use webstone_measure::server_figures::while_read;
 use webstone_model::record::{IterationRecord, ProcessUse, RunRecord};
 
 use super::Caution;
+use crate::summary;
 
 /// Share of a timed run for which it waited for a disk, in percent, from which on the caution is given.
 const DISK_SHARE_MIN: f64 = 5.0;
@@ -12,7 +13,7 @@ const BLOCKED_MIN: u64 = 2;
 const BLOCKED_SHARE_MIN: u64 = 50;
 
 pub(super) fn of(record: &RunRecord, found: &mut Vec<Caution>) {
-    let told: Vec<String> = record.iterations.iter().filter_map(blocked).collect();
+    let told: Vec<String> = record.iterations.iter().filter_map(|run| blocked(record, run)).collect();
     if !told.is_empty() {
         let caution =
             Caution::new("BLOCKED", "the server was blocked in the kernel, for example by a disk").at(told);
@@ -25,10 +26,10 @@ pub(super) fn of(record: &RunRecord, found: &mut Vec<Caution>) {
 }
 
 /// How long it was, in a timed run.
-fn blocked(run: &IterationRecord) -> Option<String> {
+fn blocked(record: &RunRecord, run: &IterationRecord) -> Option<String> {
     let used = run.server_used()?.processes.as_ref()?;
     let how = by_disk(used, while_read(run).0).or_else(|| at_readings(used))?;
-    Some(format!("{how} iteration {} at {}", run.iteration, run.level()))
+    Some(format!("{how} {}", summary::window(record, run)))
 }
 
 fn by_disk(used: &ProcessUse, read_ns: f64) -> Option<String> {
@@ -81,5 +82,7 @@ mod tests {
             )
         );
         assert_eq!(said(&[waited(49), blocked(1), ProcessUse::default()]), None);
+        let alone = said(&[waited(930)]).unwrap();
+        assert!(alone.contains("for 93 % of the window at 20 clients; "), "{alone}");
     }
 }

@@ -6,6 +6,7 @@ use webstone_model::record::{IterationRecord, RunRecord};
 use super::Caution;
 use crate::judged::Judged;
 use crate::numbers::{counted, seconds};
+use crate::summary;
 
 /// Void timed runs that are listed, a sentence each.
 const VOIDS_MAX: usize = 3;
@@ -21,7 +22,7 @@ pub(super) fn voids(judged: &Judged<'_>, found: &mut Vec<Caution>) {
         .iter()
         .map(|run| {
             let why = losses(whole, run).first().map(Loss::sentence).unwrap_or_default();
-            format!("iteration {} at {}: {why}", run.iteration, run.level())
+            because(summary::place(record, run), &why)
         })
         .collect();
     let number = counted(told.len() as u64, "timed run was", "timed runs were");
@@ -45,7 +46,17 @@ pub(super) fn voids(judged: &Judged<'_>, found: &mut Vec<Caution>) {
     let what = format!("{number} {void}; {repeated}{errors}");
     // If every timed run was void, the brief report names them, too.
     let places_max_brief = if record.iterations.is_empty() { VOIDS_MAX } else { 0 };
-    found.push(Caution { places_max: VOIDS_MAX, places_max_brief, ..Caution::new("VOID", what).at(told) });
+    found.push(Caution {
+        are_sentences: true,
+        places_max: VOIDS_MAX,
+        places_max_brief,
+        ..Caution::new("VOID", what).at(told)
+    });
+}
+
+/// What happened, and why where that is known.
+fn because(what: String, why: &str) -> String {
+    if why.is_empty() { what } else { format!("{what}: {why}") }
 }
 
 /// Errors in what is left out: perhaps not the disturbance's, and in no count of errors either.
@@ -62,10 +73,12 @@ pub(super) fn slices(record: &RunRecord, found: &mut Vec<Caution>) {
     let told: Vec<String> = with()
         .map(|run| {
             let (left_out, span_ns) = (&run.measured.left_out, run.measured.span_ns());
-            let worst = run.slices.iter().max_by(|a, b| a.lost_percent.total_cmp(&b.lost_percent));
+            // One that lost more may be kept: a slice is also left out because it was read too late, or follows a disturbed one.
+            let without = run.slices.iter().filter(|slice| slice.left_out.is_some());
+            let worst = without.max_by(|a, b| a.lost_percent.total_cmp(&b.lost_percent));
             let why = worst.and_then(|slice| slice.left_out.as_deref()).unwrap_or_default();
             let (part, whole) = (seconds(left_out.ns as f64 / 1e9), seconds(span_ns as f64 / 1e9));
-            format!("{part} of {whole} of iteration {} at {}: {why}", run.iteration, run.level())
+            because(format!("{part} of {whole} of {}", summary::window(record, run)), why)
         })
         .collect();
     if told.is_empty() {
@@ -80,8 +93,51 @@ pub(super) fn slices(record: &RunRecord, found: &mut Vec<Caution>) {
         errors_in(errors, "them")
     );
     found.push(Caution {
+        are_sentences: true,
         places_max: VOIDS_MAX,
         places_max_brief: 0,
         ..Caution::new("LEFT OUT", what).at(told)
     });
+}
+
+#[cfg(test)]
+mod tests {
+    use webstone_measure::metrics::LeftOut;
+    use webstone_measure::window_slices::WindowSlice;
+
+    /// A record with a second left out of each of these iterations.
+    fn told(iterations: usize, slices: &[(f64, Option<&str>)]) -> String {
+        let mut record = webstone_model::fixture::record("a", &[(20, &vec![1_000.0; iterations])]);
+        for run in &mut record.iterations {
+            run.measured.left_out = LeftOut { ns: 1_000_000_000, slices: 1, ..LeftOut::default() };
+            let slice = |(lost_percent, why): &(f64, Option<&str>)| WindowSlice {
+                ns: 1_000_000_000,
+                lost_percent: *lost_percent,
+                left_out: why.map(str::to_owned),
+                ..WindowSlice::default()
+            };
+            run.slices = slices.iter().map(slice).collect();
+        }
+        let mut found = Vec::new();
+        super::slices(&record, &mut found);
+        found[0].lines().join("\n")
+    }
+
+    #[test]
+    fn why_is_that_of_the_worst_slice_that_was_left_out() {
+        let slices = [(3.0, Some("the slice before")), (9.0, Some("cc: 9 %, 2 ms")), (12.0, None)];
+        let said = told(1, &slices);
+        assert!(said.ends_with(" of the window at 20 clients: cc: 9 %, 2 ms"), "{said}");
+        let unknown = told(1, &[(12.0, None)]);
+        assert!(unknown.ends_with(" of the window at 20 clients"), "{unknown}");
+    }
+
+    #[test]
+    fn each_window_has_a_line() {
+        let said = told(2, &[(9.0, Some("cc: 9 %, 2 ms"))]);
+        let lines: Vec<&str> = said.lines().collect();
+        assert_eq!(lines.len(), 3, "{said}");
+        assert!(lines[0].ends_with("are in no figure"), "{said}");
+        assert!(lines[2].ends_with(" of iteration 2 at 20 clients: cc: 9 %, 2 ms"), "{said}");
+    }
 }
