@@ -109,6 +109,8 @@ fn row(report: &Report<'_>, at: Option<(usize, Option<usize>)>) -> Row {
         level.and_then(|level| level.network.path_received_bytes_per_request),
     );
     row.named("path_lost_percent", level.and_then(|level| level.network.path_lost_percent));
+    row.named("level_standing", level.map(|level| level.standing.word()));
+    row.named("noise_rate_factor", level.and_then(|level| level.noise_factor));
     row
 }
 

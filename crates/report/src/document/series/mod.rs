@@ -4,9 +4,12 @@
 //! `webstone_model::series` computes; here is the layout. Tables are made once ([`sheets`]) and drawn by every format that has tables.
 
 mod batches;
+mod bounds;
 mod csv;
 mod doubts;
 mod handshakes;
+mod law;
+mod lines;
 mod network;
 pub(crate) mod notes;
 mod peaks;
@@ -27,7 +30,7 @@ use crate::render::drawn;
 use crate::text;
 use crate::{Format, Options, ReportError, Subject, configuration, html, outgoing, xlsx};
 
-pub(crate) use sheets::{efficiency_lines, scaling_lines};
+pub(crate) use lines::{efficiency_lines, scaling_lines};
 
 /// Makes the report of a series from its plan and the record of each cell, as far as there is one. `links` are where a page may
 /// link to the report of each cell: relative URLs in the order of the plan.

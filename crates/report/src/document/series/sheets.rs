@@ -5,13 +5,14 @@ use std::collections::BTreeSet;
 
 use webstone_judge::comparison::RankRange;
 use webstone_judge::series::{
-    AlarmKind, CellSummary, LevelSummary, Ranked, Ranks, Scalability, Scaling, ScalingRow, Spice, SpiceRow,
-    Summary, USEFUL_JAIN_MIN, USEFUL_LATENCY_S_MAX,
+    AlarmKind, CellSummary, LevelSummary, Ranked, Ranks, Scaling, ScalingRow, Spice, SpiceRow, Summary,
+    USEFUL_JAIN_MIN, USEFUL_LATENCY_S_MAX,
 };
 use webstone_judge::statistics::{Interval, Method};
+use webstone_judge::verdict::Standing;
 use webstone_model::series::Kind;
 
-use super::Report;
+use super::{Report, bounds, law};
 use crate::document::Tone;
 use crate::document::table::{Room, Rows, Sheet, Table};
 use crate::numbers::{count, counted, decimal, seconds, signed};
@@ -129,7 +130,7 @@ impl Draw<'_> {
         let mut table = Table::of(&ranks.ranked);
         table.number("rank", "", Room::Always, |ranked| ranked.rank.map(places));
         table.text("server", Room::Flexible(14), |ranked| self.cell(ranked.cell).at.server.name());
-        at_peak(&mut table, Room::Always, Room::Optional(3), peak);
+        self.at_peak(&mut table, Room::Always, Room::Optional(3), peak);
         // Of a rate that is only the least, there is no share.
         if let Some(best) = best.filter(|best| !best.is_least) {
             table.number("of the first", "", Room::Optional(5), move |ranked| {
@@ -142,7 +143,7 @@ impl Draw<'_> {
         table.text("", Room::Words, |ranked| self.remarks(ranked.cell));
         table.marks(|ranked| ranked.rank.is_some_and(|rank| rank.worst == 1));
         table.tones(|ranked| tone(self.cell(ranked.cell)));
-        let mut sheet = Sheet::new("Ranks", ranks.of.as_str(), table.done());
+        let mut sheet = self.with_bounds(Sheet::new("Ranks", ranks.of.as_str(), table.done()));
         if let Some(why) = &ranks.without {
             sheet.notes.push((Tone::Faint, format!("No ranks: {why}.")));
         }
@@ -238,6 +239,11 @@ impl Draw<'_> {
         table.number("peak", "requests/s", Room::Always, |row| {
             row.peak_rate.map_or_else(|| NOT_AVAILABLE.to_owned(), |rate| self::rate(rate.point))
         });
+        if self.is_noisy() {
+            table.number("up to", "", Room::Always, |row| {
+                row.peak_rate.and(self.cell(row.cell).peak_level()).and_then(bounds::up_to)
+            });
+        }
         table.number("95%", "", Room::Optional(6), |row| within(row.peak_rate));
         table.number("clients", "", Room::Optional(2), |row| self.cell(row.cell).peak_level().map(at));
         table.number("more", over, Room::Always, |row| match &row.more_percent {
@@ -268,7 +274,7 @@ impl Draw<'_> {
                 (false, _, own) => own,
             }
         });
-        let mut sheet = Sheet::new("Scaling", scaling.of.as_str(), table.done());
+        let mut sheet = self.with_bounds(Sheet::new("Scaling", scaling.of.as_str(), table.done()));
         sheet.notes.extend(self.law(scaling).into_iter().map(|note| (Tone::Faint, note)));
         sheet
     }
@@ -291,7 +297,7 @@ impl Draw<'_> {
             notes.extend(scaling.no_law.iter().map(|why| format!("No law: {why}.")));
             return notes;
         };
-        notes.extend(law_in_words(law));
+        notes.extend(law::in_words(law));
         notes
     }
 
@@ -303,7 +309,7 @@ impl Draw<'_> {
         };
         let mut table = Table::of(&spice.rows);
         table.text("interface", Room::Distinct(10), |row| interface_of(self.cell(row.cell)));
-        at_peak(&mut table, Room::Optional(6), Room::Optional(3), peak);
+        self.at_peak(&mut table, Room::Optional(6), Room::Optional(3), peak);
         table.number("efficiency", "at peak", Room::Always, |row| efficiency(row, row.efficiency_percent));
         table.number("", self.told_unit(), Room::Optional(4), |row| {
             efficiency(row, row.efficiency_told_percent)
@@ -318,7 +324,7 @@ impl Draw<'_> {
             Some(_) => Tone::Alarm,
             None => tone(self.cell(row.cell)),
         });
-        let mut sheet = Sheet::new("SPICE", spice.of.as_str(), table.done());
+        let mut sheet = self.with_bounds(Sheet::new("SPICE", spice.of.as_str(), table.done()));
         if spice
             .rows
             .iter()
@@ -341,7 +347,7 @@ impl Draw<'_> {
         let rows: Vec<(usize, &CellSummary)> = self.summary.cells.iter().enumerate().collect();
         let mut table = Table::of(&rows);
         table.text("cell", Room::Distinct(14), |(_, cell)| &cell.name);
-        at_peak(&mut table, Room::Always, Room::Always, |(_, cell)| cell.peak_level());
+        self.at_peak(&mut table, Room::Always, Room::Always, |(_, cell)| cell.peak_level());
         table.number("latency", "at peak", Room::Always, |(_, cell)| latency(cell.peak_level()));
         table.number("", self.told_unit(), Room::Optional(5), |(_, cell)| self.told(cell));
         table.number("latency", "p99, peak", Room::Optional(4), |(_, cell)| {
@@ -356,7 +362,7 @@ impl Draw<'_> {
         table.text("verdict", Room::Always, |(_, cell)| cell.standing.map(|standing| standing.word()));
         table.text("", Room::Words, |(place, _)| self.remarks_beside_verdict(*place));
         let table = table.tones(|(_, cell)| tone(cell)).done();
-        let mut sheet = Sheet::new("Cells", "each at the level of its highest rate", table);
+        let mut sheet = self.with_bounds(Sheet::new("Cells", "each at the level of its highest rate", table));
         sheet.note(Tone::Faint, useful_rule());
         sheet
     }
@@ -418,6 +424,10 @@ impl Draw<'_> {
         table.number("clients", "", Room::Always, |row| at(&level(row)));
         table.number("connects", "1/s", Room::Always, |row| rate(level(row).connection_rate));
         table.number("requests", "1/s", Room::Always, |row| rate(level(row).request_rate));
+        let is_noisy = bounds::any(self.summary.cells.iter().flat_map(|cell| &cell.levels));
+        if is_noisy {
+            table.number("up to", "1/s", Room::Always, |row| bounds::up_to(&level(row)));
+        }
         table.number("95%", "", Room::Optional(2), |row| within(level(row).request_rate_interval));
         table.number("errors", "1/s", Room::Always, |row| Cell::Decimal(level(row).error_rate, 3));
         table.number("latency", "ms", Room::Always, |row| {
@@ -428,27 +438,46 @@ impl Draw<'_> {
             Cell::Decimal(level(row).throughput_bps / 1e6, 1)
         });
         table.number("Jain", "", Room::Optional(1), |row| jain(Some(&level(row))));
+        if rows.iter().any(|row| level(row).standing > Standing::Sound) {
+            table.text("verdict", Room::Optional(3), |row| level(row).standing.word());
+        }
         table.marks(|(cell, place)| cell.peak == Some(*place) && cell.levels.len() > 1);
-        Sheet::new("Levels of each cell", "all iterations together; the peak is marked", table.done())
+        let sheet =
+            Sheet::new("Levels of each cell", "all iterations together; the peak is marked", table.done());
+        if is_noisy { bounds::explained(sheet) } else { sheet }
+    }
+
+    /// Whether noise may have lowered the peak of any cell: tables of one kind have the same columns.
+    fn is_noisy(&self) -> bool {
+        bounds::any(self.summary.cells.iter().filter_map(CellSummary::peak_level))
+    }
+
+    /// What the bounds are, where there are any.
+    fn with_bounds(&self, sheet: Sheet) -> Sheet {
+        if self.is_noisy() { bounds::explained(sheet) } else { sheet }
+    }
+
+    /// The highest rate, what it may be without noise, its interval, and its load.
+    fn at_peak<'a, 'l, T>(
+        &self,
+        table: &mut Rows<'a, T>,
+        interval: Room,
+        load: Room,
+        peak: impl Fn(&'a T) -> Option<&'l LevelSummary>,
+    ) {
+        table.number("peak", "requests/s", Room::Always, |row| {
+            let level = peak(row)?;
+            Some(format!("{}{}", if level.is_least { "≥" } else { "" }, rate(level.request_rate)))
+        });
+        if self.is_noisy() {
+            table.number("up to", "", Room::Always, |row| bounds::up_to(peak(row)?));
+        }
+        table.number("95%", "", interval, |row| within(peak(row)?.request_rate_interval));
+        table.number("clients", "", load, |row| peak(row).map(at));
     }
 }
 
-/// The highest rate, its interval, and its load.
-fn at_peak<'a, 'l, T>(
-    table: &mut Rows<'a, T>,
-    interval: Room,
-    load: Room,
-    peak: impl Fn(&'a T) -> Option<&'l LevelSummary>,
-) {
-    table.number("peak", "requests/s", Room::Always, |row| {
-        let level = peak(row)?;
-        Some(format!("{}{}", if level.is_least { "≥" } else { "" }, rate(level.request_rate)))
-    });
-    table.number("95%", "", interval, |row| within(peak(row)?.request_rate_interval));
-    table.number("clients", "", load, |row| peak(row).map(at));
-}
-
-fn rate(value: f64) -> String {
+pub(super) fn rate(value: f64) -> String {
     decimal(value, if value < 100.0 { 1 } else { 0 })
 }
 
@@ -532,67 +561,4 @@ fn with_range(percent: &Interval, is_change: bool) -> String {
         _ => format!(" ({} to {})", signed(percent.low, 0), signed(percent.high, 0)),
     };
     format!("{}%{ends}", signed(percent.point, 0))
-}
-
-/// For a chart: of every group, its name and peak rates over CPUs with their intervals.
-pub(crate) fn scaling_lines(summary: &Summary) -> Vec<(&Scaling, Vec<(f64, Interval)>)> {
-    let points = |scaling: &Scaling| -> Vec<(f64, Interval)> {
-        scaling.rows.iter().filter_map(|row| Some((f64::from(row.cpus), row.peak_rate?))).collect()
-    };
-    summary
-        .scaling
-        .iter()
-        .map(|scaling| (scaling, points(scaling)))
-        .filter(|(_, points)| !points.is_empty())
-        .collect()
-}
-
-/// For a chart: of every interface, its name and efficiency.
-pub(crate) fn efficiency_lines(summary: &Summary) -> Vec<(String, Interval)> {
-    let rows = summary.spice.iter().flat_map(|spice| spice.rows.iter().map(move |row| (spice, row)));
-    rows.filter_map(|(spice, row)| {
-        let efficiency = row.efficiency_percent.filter(|_| summary.cells[row.cell].at.is_dynamic())?;
-        Some((format!("{}, {}", spice.of, row.interface), efficiency))
-    })
-    .collect()
-}
-
-/// The law with its highest throughput, and how well it fits.
-fn law_in_words(law: &Scalability) -> [String; 2] {
-    let peak = match law.peak_n {
-        Some(1.0) => "most at 1 CPU, falling with more".to_owned(),
-        Some(n) => format!("most at {n:.1} CPUs, {} requests/s", rate(law.at(n))),
-        None if law.alpha > 0.0 => {
-            format!("rising towards {} requests/s, never falling", rate(law.lambda / law.alpha))
-        }
-        None => "rising without limit".to_owned(),
-    };
-    let law_itself = format!(
-        "Universal Scalability Law: one CPU {} requests/s, contention {:.4}, coherency {:.6}; {peak}.",
-        rate(law.lambda),
-        law.alpha,
-        law.beta
-    );
-    let fit = match law.degrees_of_freedom {
-        0 => "Three points determine three coefficients: a perfect fit shows nothing.".to_owned(),
-        _ => format!("Largest residual {:.1} %.", law.residual_percent_max()),
-    };
-    [law_itself, fit]
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_law_says_where_it_is_highest_and_whether_its_fit_shows_anything() {
-        let words = |points: &[(f64, f64)]| law_in_words(&Scalability::fit(points).unwrap());
-        let [law, fit] = words(&[(1.0, 100.0), (2.0, 80.0), (4.0, 70.0)]);
-        assert!(law.ends_with("; most at 1 CPU, falling with more.") && !fit.contains("%"), "{law} {fit}");
-        let [law, fit] = words(&[(1.0, 10.0), (2.0, 30.0), (4.0, 90.0)]);
-        assert!(
-            law.ends_with("; rising without limit.") && fit.starts_with("Largest residual "),
-            "{law} {fit}"
-        );
-    }
 }
