@@ -8,7 +8,7 @@ use std::collections::BTreeMap;
 use std::io;
 
 use webstone_judge::statistics::{Interval, LevelStatistics};
-use webstone_judge::verdict::Verdict;
+use webstone_judge::verdict::{NoiseBound, Verdict};
 use webstone_measure::errors::ErrorClass;
 use webstone_measure::figures::{Figure, Group, Reading, Value, level, table};
 use webstone_measure::keys::LevelKey;
@@ -165,6 +165,7 @@ impl LevelTable<'_> {
                     let of_level = self.verdict.of_level(run.level());
                     row.put("verdict", "Verdict on the run", self.verdict.standing.word());
                     row.put("level_verdict", "Verdict on the level", of_level.word());
+                    noise(&mut row, self.verdict.noise_of(run.level()));
                 }
                 _ => {}
             }
@@ -200,6 +201,15 @@ fn interval_columns(row: &mut Row, run: &IterationRecord, statistics: Option<&Le
     let noise = statistics.and_then(|level| level.noise).map(|noise| noise.percent);
     row.push("level_noise_floor_percent", "Level noise floor", "%", noise);
     row.put("arm", "Arm", run.arm.map(|arm| format!("{arm:?}")));
+}
+
+/// How far noise may have moved the level's figures. Empty without noise that matters, and where there is no bound, which
+/// `level_verdict` tells apart.
+fn noise(row: &mut Row, noise: Option<NoiseBound>) {
+    let rate = noise.and_then(|noise| noise.rate_factor());
+    let cpu_time = noise.and_then(|noise| noise.cpu_time_factor());
+    row.put("level_noise_rate_factor", "Noise factor of the level's request rate", rate);
+    row.put("level_noise_cpu_factor", "Noise factor of the level's CPU time", cpu_time);
 }
 
 fn identity_of(row: &mut Row, record: &RunRecord, run: &IterationRecord) {

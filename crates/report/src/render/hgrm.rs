@@ -8,12 +8,14 @@
 use std::borrow::Cow;
 use std::fmt::Write as _;
 
+use webstone_judge::verdict::Standing;
 use webstone_measure::metrics::{Histogram, Histograms, Mean, Measured, longest};
 use webstone_measure::shown::Shown;
+use webstone_model::record::RunRecord;
 
 use crate::judged::Judged;
 use crate::summary::{self, Level, TIMES};
-use crate::text::problems;
+use crate::text::{noise, problems};
 use crate::{Options, ReportError, classic};
 
 /// Rows until half of the remaining values are passed, as wrk2 and the original have them.
@@ -32,25 +34,32 @@ pub(crate) fn render(judged: &Judged<'_>, options: &Options) -> Result<String, R
     let chosen = levels.get(summary::peak(&levels).unwrap_or(0));
     let merged = chosen.map(|level| summary::merged(&level.runs));
     let mut out = String::new();
-    let subject = chosen.map_or("nothing was measured".to_owned(), |level| subject(level, levels.len()));
+    let subject =
+        chosen.map_or("nothing was measured".to_owned(), |level| subject(judged.whole, level, levels.len()));
     let _ = writeln!(out, "#[webstone {}: {name} time in milliseconds, {subject}]", Shown(&record.id));
     let why = problems::reasons_in_brief(verdict);
     let parts = [verdict.standing.word(), &why].into_iter().filter(|part| !part.is_empty());
     let _ = writeln!(out, "#[{}]", Shown(&parts.collect::<Vec<_>>().join(": ")));
     let nothing = Measured::default();
+    // The line above is on the whole run.
+    let is_told = |standing: Standing| standing > Standing::Sound || standing != verdict.standing;
+    if let Some(level) = chosen.filter(|level| is_told(verdict.of_level(level.key()))) {
+        let _ = writeln!(out, "#[{}: {}]", level.load(), noise::told(verdict, level.key()));
+    }
     let measured = merged.as_deref().unwrap_or(&nothing);
     write_out(&Times::of(measured, place), &mut out);
     Ok(out)
 }
 
-fn subject(level: &Level<'_>, levels: usize) -> String {
+fn subject(whole: &RunRecord, level: &Level<'_>, levels: usize) -> String {
     let iterations = match &level.runs[..] {
-        [only] => format!("iteration {}", only.iteration),
-        several => format!("{} iterations together", several.len()),
+        [_] if !summary::is_repeated(whole) => String::new(),
+        [only] => format!(", iteration {}", only.iteration),
+        several => format!(", {} iterations together", several.len()),
     };
     let chosen =
         if levels > 1 { format!("; of {levels} levels that of the highest rate") } else { String::new() };
-    format!("{}, {iterations}{chosen}", level.load())
+    format!("{}{iterations}{chosen}", level.load())
 }
 
 /// What is written, with the waits of what was not answered where these make a percentile a lower bound.

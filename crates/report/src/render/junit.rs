@@ -2,8 +2,9 @@
 //!
 //! A run is a test suite. Its verdict is a test case, and so is each level, and each threshold at each level that it selects. What
 //! makes a run invalid, and a threshold that is not kept, is a failure; a level of which only void timed runs are left is an error:
-//! nothing is known of it. A run in doubt passes, as its exit code does, and says why in its output. Readers recognise a case by class
-//! and name, so neither contains anything of a single run, unless two runs of one report would share both.
+//! nothing is known of it. A NOISY run or level passes, as the exit code does, and says in its output how far the figures may be off.
+//! An INCONCLUSIVE run is a failure, as its exit code is not 0; such a level is skipped, because the rest of the run may count. Readers
+//! recognise a case by class and name, so neither contains anything of a single run, unless two runs of one report would share both.
 //!
 //! The format has no standard. Elements and attributes are those of Jenkins' schema (junit-10.xsd), in its order; times are seconds.
 
@@ -11,13 +12,13 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write as _;
 
 use serde_json::Value;
-use webstone_judge::verdict::{Loss, Reason, Verdict, losses};
+use webstone_judge::verdict::{Loss, Reason, Standing, Verdict, losses};
 use webstone_measure::figures::table::{self, Rank};
 use webstone_measure::keys::LevelKey;
 use webstone_model::record::RunRecord;
 
 use crate::chart::escape;
-use crate::document::run::header;
+use crate::document::run::{header, noise};
 use crate::document::summary::{self, Level};
 use crate::document::thresholds::measured;
 use crate::judged::Judged;
@@ -28,7 +29,7 @@ use crate::{Options, checked};
 pub(crate) struct Case {
     pub(crate) name: String,
     pub(crate) time_s: f64,
-    /// `failure` or `error`, its kind, and why.
+    /// `failure`, `error` or `skipped`, its kind, and why.
     pub(crate) outcome: Option<(&'static str, &'static str, Vec<String>)>,
     /// Its output.
     pub(crate) output: Vec<String>,
@@ -97,10 +98,11 @@ fn counts(cases: &[&Case]) -> String {
         |kind: &str| cases.iter().filter(|case| case.outcome.as_ref().is_some_and(|it| it.0 == kind)).count();
     let time_s: f64 = cases.iter().map(|case| case.time_s).sum();
     format!(
-        " tests=\"{}\" failures=\"{}\" errors=\"{}\" skipped=\"0\" time=\"{time_s:.3}\"",
+        " tests=\"{}\" failures=\"{}\" errors=\"{}\" skipped=\"{}\" time=\"{time_s:.3}\"",
         cases.len(),
         of("failure"),
-        of("error")
+        of("error"),
+        of("skipped")
     )
 }
 
@@ -137,7 +139,10 @@ fn cases(judged: &Judged<'_>, options: &Options) -> Vec<Case> {
         outcome: is_failed.then(|| ("failure", verdict.standing.word(), told.clone())),
         output: match is_failed {
             true => output,
-            false => [vec![verdict.standing.word().to_owned()], told, output].concat(),
+            false => {
+                let noise = verdict.noise_told().into_iter().collect();
+                [vec![verdict.standing.word().to_owned()], noise, told, output].concat()
+            }
         },
         ..Case::default()
     }];
@@ -173,13 +178,22 @@ fn of_level(key: LevelKey, level: Option<&Level<'_>>, verdict: &Verdict, voids: 
     let is_here = |reason: &&Reason| reason.level() == Some(key);
     let reasons: Vec<String> =
         verdict.reasons.iter().filter(is_here).map(|reason| reason.sentence.clone()).collect();
-    let doubts = verdict.doubts.iter().filter(is_here).map(|reason| reason.sentence.clone());
+    let doubts: Vec<String> =
+        verdict.doubts.iter().filter(is_here).map(|reason| reason.sentence.clone()).collect();
+    let told = noise::told(verdict, key);
+    let outcome = match (reasons.is_empty(), verdict.of_level(key)) {
+        (false, _) => Some(("failure", Standing::Invalid.word(), reasons)),
+        (true, standing @ Standing::Inconclusive) => {
+            Some(("skipped", standing.word(), [vec![told.clone()], doubts.clone()].concat()))
+        }
+        (true, _) => None,
+    };
     let figures = headlines(level).into_iter().map(|(name, value)| format!("{name}: {value}"));
     Case {
         name,
         time_s: level.figures.test_time_s,
-        outcome: (!reasons.is_empty()).then_some(("failure", "INVALID", reasons)),
-        output: figures.chain(doubts).chain(voids).collect(),
+        outcome,
+        output: [told].into_iter().chain(figures).chain(doubts).chain(voids).collect(),
     }
 }
 

@@ -10,7 +10,7 @@
 //! JSON as OTLP wants it: field names in lowerCamelCase, 64-bit integers as strings, enums as numbers.
 
 use serde::Serialize;
-use webstone_judge::verdict::Verdict;
+use webstone_judge::verdict::{NoiseBound, Verdict};
 use webstone_measure::figures::table::Defined;
 use webstone_measure::figures::{Figure, Quantity, Reading, Value, table};
 use webstone_measure::metrics::{Histogram, Moments};
@@ -34,6 +34,23 @@ const ITERATIONS_MAX: usize = 1_000;
 const BUCKETS_MAX: i32 = 160;
 /// Finest scale: its buckets are 0.27 % wide, which is about what an HdrHistogram of three digits tells apart.
 const SCALE_MAX: i32 = 8;
+
+/// How far noise may have moved the figures of a level: what it is called, what it says, and how it is read.
+type Factor = (&'static str, &'static str, fn(&NoiseBound) -> Option<f64>);
+
+/// Both have points only where noise matters and has a bound.
+const NOISE: [Factor; 2] = [
+    (
+        "webstone.noise.rate_factor",
+        "Undisturbed, the request rate of the level is at most this times the measured one",
+        NoiseBound::rate_factor,
+    ),
+    (
+        "webstone.noise.cpu_factor",
+        "Undisturbed, the CPU time per request at the level is at least the measured one divided by this",
+        NoiseBound::cpu_time_factor,
+    ),
+];
 
 /// The request.
 pub(crate) fn request(records: &[Judged<'_>]) -> Request {
@@ -67,16 +84,16 @@ fn resource_metrics(record: &RunRecord, verdict: &Verdict) -> ResourceMetrics {
         resource: Resource { attributes: resource },
         scope_metrics: vec![ScopeMetrics {
             scope: Scope { name: "webstone".to_owned(), version: record.tool.version.clone() },
-            metrics: metrics(record),
+            metrics: metrics(record, verdict),
             schema_url: SCHEMA_URL,
         }],
         schema_url: SCHEMA_URL,
     }
 }
 
-fn metrics(record: &RunRecord) -> Vec<Metric> {
+fn metrics(record: &RunRecord, verdict: &Verdict) -> Vec<Metric> {
     let points: Vec<Points<'_>> =
-        record.iterations.iter().take(ITERATIONS_MAX).map(|run| Points::of(record, run)).collect();
+        record.iterations.iter().take(ITERATIONS_MAX).map(|run| Points::of(record, verdict, run)).collect();
     let mut metrics = Vec::new();
     let [connect, first_byte, (_, _, response), page] = TIMES;
     let own =
@@ -116,6 +133,11 @@ fn metrics(record: &RunRecord) -> Vec<Metric> {
         };
         metrics.push(Metric::new(name, &described(figure), unit, data));
     }
+    for (name, text, of) in NOISE {
+        let factors = points.iter().filter_map(|it| Some((it, of(&it.noise?)?)));
+        let made = factors.map(|(it, factor)| it.number(Number::Double(factor), Vec::new())).collect();
+        metrics.push(Metric::new(name, text, "1", Data::Gauge { data_points: made }));
+    }
     // A metric without points says nothing, and collectors refuse it.
     metrics.retain(|metric| !metric.data.is_empty());
     metrics
@@ -142,6 +164,8 @@ fn described(figure: &Figure) -> String {
 struct Points<'a> {
     run: &'a IterationRecord,
     reading: Reading<'a>,
+    /// How far noise may have moved the figures of its level.
+    noise: Option<NoiseBound>,
     /// Attributes of the semantic conventions' metrics, with level and iteration.
     http: Vec<Attribute>,
     own: Vec<Attribute>,
@@ -150,12 +174,13 @@ struct Points<'a> {
 }
 
 impl<'a> Points<'a> {
-    fn of(record: &RunRecord, run: &'a IterationRecord) -> Points<'a> {
+    fn of(record: &RunRecord, verdict: &Verdict, run: &'a IterationRecord) -> Points<'a> {
         let start = run.started_at.parse::<jiff::Timestamp>().map_or(0, |at| at.as_nanosecond().max(0));
         let rate = run.rate.map(|rate| text("webstone.rate", &rate.to_string()));
         let own = vec![
             whole("webstone.clients", run.clients.into()),
             whole("webstone.iteration", run.iteration.into()),
+            text("webstone.level.verdict", verdict.of_level(run.level()).word()),
         ];
         let own: Vec<_> = own.into_iter().chain(rate).collect();
         let mut http = vec![text("http.request.method", &record.spec.client.method)];
@@ -177,6 +202,7 @@ impl<'a> Points<'a> {
         Points {
             run,
             reading: Reading::of(run),
+            noise: verdict.noise_of(run.level()),
             http,
             own,
             start: start.to_string(),

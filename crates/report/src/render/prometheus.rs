@@ -2,7 +2,7 @@
 //! Pushgateway, for whatever scrapes a file.
 //!
 //! Names carry base units (seconds, bytes) and counters end in `_total`, as `promtool check metrics` demands. What was
-//! counted in a timed run has the labels `run`, `clients` and `iteration`; distributions are per level, all iterations
+//! counted in a timed run has the labels `run`, `clients` and `iteration`; verdicts and distributions are per level, all iterations
 //! together; pages per run, the most requested ones. The number of series is bounded, and what was left out is counted in
 //! `webstone_export_omitted`. There are no timestamps, because both collectors refuse them; when an iteration began is
 //! a metric. Help texts are the definitions of `docs/measurement.md`.
@@ -13,6 +13,7 @@ use webstone_judge::verdict::{Standing, Verdict};
 use webstone_measure::errors::ErrorClass;
 use webstone_measure::figures::table::Defined;
 use webstone_measure::figures::{Figure, PERCENTILES, Quantity, Reading, Value, table};
+use webstone_measure::keys::LevelKey;
 use webstone_measure::metrics::{Histogram, Moments, times_at};
 use webstone_measure::shown::shown;
 use webstone_measure::units::NANOS_PER_SECOND;
@@ -46,7 +47,7 @@ pub(crate) fn render(records: &[Judged<'_>], options: &Options) -> String {
             of_iteration(&mut metrics, &run, iteration);
             of_errors(&mut metrics, &run, record, iteration);
         }
-        of_levels(&mut metrics, &run, record);
+        of_levels(&mut metrics, &run, record, verdict);
         of_pages(&mut metrics, &run, record, options.pages_max);
         let omitted = |held: usize, max: usize| held.saturating_sub(max) as f64;
         for (what, count) in [
@@ -194,9 +195,39 @@ fn level_labels(run: &Labels, iteration: &IterationRecord) -> Labels {
     iteration.rate.map_or_else(|| labels.clone(), |rate| labels.with("rate", &rate.to_string()))
 }
 
-fn of_levels(metrics: &mut Metrics, run: &Labels, record: &RunRecord) {
-    for (_, runs) in record.levels().into_iter().take(LEVELS_MAX) {
+/// What the figures of a level are worth, and how far noise may have moved them.
+fn of_standing(metrics: &mut Metrics, level: &Labels, verdict: &Verdict, key: LevelKey) {
+    for standing in Standing::ALL {
+        let labels = level.with("verdict", &standing.word().to_ascii_lowercase());
+        let help = "The verdict on the level: 1 for the one that it has (docs/measurement.md, Verdict)";
+        let value = f64::from(u8::from(verdict.of_level(key) == standing));
+        metrics.add(Kind::Gauge, "webstone_level_verdict", help, &labels, value);
+    }
+    let noise = verdict.noise_of(key);
+    for (name, help, factor) in [
+        (
+            "webstone_level_noise_rate_factor",
+            "Undisturbed, the request rate of the level is at most this times the measured one; absent without noise that matters, \
+             and where it has no bound (docs/measurement.md, How far noise may have moved a figure)",
+            noise.and_then(|noise| noise.rate_factor()),
+        ),
+        (
+            "webstone_level_noise_cpu_factor",
+            "Undisturbed, the CPU time per request at the level is at least the measured one divided by this; absent without noise \
+             that matters, and where it has no bound (docs/measurement.md, How far noise may have moved a figure)",
+            noise.and_then(|noise| noise.cpu_time_factor()),
+        ),
+    ] {
+        if let Some(factor) = factor {
+            metrics.add(Kind::Gauge, name, help, level, factor);
+        }
+    }
+}
+
+fn of_levels(metrics: &mut Metrics, run: &Labels, record: &RunRecord, verdict: &Verdict) {
+    for (key, runs) in record.levels().into_iter().take(LEVELS_MAX) {
         let labels = level_labels(run, runs[0]);
+        of_standing(metrics, &labels, verdict, key);
         let merged = summary::merged(&runs);
         let waits = merged.unanswered.histograms.named().map(|(_, waits)| waits);
         for ((name, text, of), waits) in TIMES.into_iter().zip(waits) {

@@ -58,6 +58,21 @@ pub fn small() -> RunRecord {
     record
 }
 
+/// [`small`], in which other programs took a tenth of the time at 10 clients, and two thirds at 20.
+pub fn noisy() -> RunRecord {
+    let mut record = small();
+    record.id = "20261121-100405-noisy".to_owned();
+    for run in &mut record.iterations {
+        let worker = &mut run.measured.generator.workers[0];
+        worker.run_queue_ns = match run.clients {
+            10 => Some(SECOND * 6 / 10),
+            20 => Some(SECOND * 4),
+            _ => Some(0),
+        };
+    }
+    record
+}
+
 /// [`small`] as an open loop of 500, 1,000 and 1,500 arrivals/s, each of which began a page; latencies from the actual start equal those
 /// from the intended one.
 pub fn open_loop() -> RunRecord {

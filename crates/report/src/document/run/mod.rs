@@ -11,6 +11,7 @@ pub(crate) mod header;
 pub(crate) mod headline;
 mod levels;
 mod machines;
+pub(crate) mod noise;
 pub(crate) mod pages;
 pub(crate) mod problems;
 mod remarkable;

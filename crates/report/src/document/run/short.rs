@@ -2,13 +2,14 @@
 //! configuration.
 
 use webstone_judge::statistics::Interval;
-use webstone_judge::verdict::Verdict;
+use webstone_judge::verdict::{Standing, Verdict};
 use webstone_measure::errors::ErrorTable;
 use webstone_measure::figures::level::{CONNECTION_RATE, REQUEST_RATE};
 use webstone_measure::figures::table::{self, Rank};
 use webstone_measure::figures::{Figure, Group, Quantity};
 use webstone_model::record::RunRecord;
 
+use super::headline::cpu_bound;
 use super::problems::Depth;
 use super::{figures, header, headline, problems};
 use crate::document::cell::Cell;
@@ -32,6 +33,8 @@ const GROUPS: [Group; 10] = [
     Group::Tls,
     Group::Unanswered,
 ];
+/// The server's CPU time for 1,000 requests, which has a bound of its own.
+const COST: &str = "server_cpu_per_1000_requests_s";
 /// Errors named one by one.
 const ERRORS_MAX: usize = 20;
 
@@ -47,6 +50,12 @@ pub(crate) fn document(judged: &Judged<'_>) -> Document {
         let mut sheets = sections.filter(|section| section.is_short).map(|section| section.sheet).peekable();
         doc.sheets(sheets.next_if(|_| judged.found.is_some()));
         doc.0.push(Block::Table(level_table(&levels)));
+        if levels.iter().any(|level| most(level).is_some() || least(level).is_some()) {
+            doc.text(
+                Tone::Plain,
+                "Up to, at least: how far noise may have moved the figure on the left; a dash is no such noise, or no bound.",
+            );
+        }
         if summary::peak(&levels).is_some() {
             let repeated = levels.iter().any(|level| level.statistics.request_rate.is_some());
             let interval =
@@ -115,6 +124,10 @@ fn level_table(levels: &[Level<'_>]) -> Table {
         };
         if **figure != REQUEST_RATE {
             table.number(heading(figure, &scale), "", Room::Always, |(_, level)| value(level));
+            if figure.key == COST && levels.iter().any(|level| least(level).is_some()) {
+                table
+                    .number("at least", "", Room::Always, |(_, level)| least(level).map(|it| scale.cell(it)));
+            }
             continue;
         }
         table.number(heading(figure, &scale), "", Room::Always, |(place, level)| mark(*place, value(level)));
@@ -126,8 +139,24 @@ fn level_table(levels: &[Level<'_>]) -> Table {
                 level.statistics.request_rate.map(ends).unwrap_or_default()
             });
         }
+        if levels.iter().any(|level| most(level).is_some()) {
+            table.number("up to", "", Room::Always, |(_, level)| most(level).map(|it| scale.cell(it)));
+        }
+    }
+    if levels.iter().any(|level| level.standing > Standing::Sound) {
+        table.text("verdict", Room::Always, |(_, level)| level.standing.word());
     }
     table.done()
+}
+
+/// What the request rate may be at most without noise, where it has a bound.
+fn most(level: &Level<'_>) -> Option<f64> {
+    Some(level.figures.request_rate * level.noise?.rate_factor()?)
+}
+
+/// What the server's CPU time for 1,000 requests is at least without noise, where noise may have raised it.
+fn least(level: &Level<'_>) -> Option<f64> {
+    cpu_bound(level, level.values.value(table::figure(COST)?)?.as_f64())
 }
 
 /// The headline figures that are known at any level, group by group. New connections say nothing where each request has one.
@@ -201,4 +230,46 @@ fn facts(record: &RunRecord, verdict: &Verdict) -> Table {
     let mut table = Table::of(&facts);
     table.text("run", Room::Always, |(name, _)| *name);
     table.text(record.id.as_str(), Room::Always, |(_, text)| text).done()
+}
+
+#[cfg(test)]
+mod tests {
+    use webstone_judge::verdict::NoiseBound;
+    use webstone_model::record::ServerUse;
+
+    use super::*;
+    use crate::document::table::Line;
+
+    #[test]
+    fn bounds_stand_on_the_right_of_their_figures() {
+        let mut record = webstone_model::fixture::record("r", &[(10, &[1_000.0]), (20, &[2_000.0])]);
+        for run in &mut record.iterations {
+            run.server = Some(ServerUse { user_ns: 1_000_000_000, ..ServerUse::default() });
+        }
+        let mut levels = summary::levels(&record);
+        levels[0].standing = Standing::Noisy;
+        levels[0].noise = Some(NoiseBound {
+            held_up_percent: 20.0,
+            factor: Some(1.25),
+            cpu_factor: Some(2.0),
+            at_best: None,
+            undisturbed: None,
+        });
+        let table = level_table(&levels);
+        let place =
+            |name: &str| table.columns.iter().position(|column| column.name.starts_with(name)).unwrap();
+        assert_eq!(place("up to"), place("requests/s") + 1);
+        assert_eq!(place("at least"), place("server CPU per 1,000 requests") + 1);
+        let shown: Vec<Vec<String>> = (table.lines.iter())
+            .filter_map(|line| match line {
+                Line::Row(row) => Some(row.cells.iter().map(|cell| cell.shown().trim().to_owned()).collect()),
+                _ => None,
+            })
+            .collect();
+        assert_eq!([&shown[0][place("up to")], &shown[1][place("up to")]], ["1,250", "–"]);
+        let number = |cell: &str| cell.parse::<f64>().unwrap();
+        let cost = number(&shown[0][place("at least") - 1]);
+        assert!((number(&shown[0][place("at least")]) / cost - 0.5).abs() < 0.01, "{shown:?}");
+        assert_eq!(shown[0][place("verdict")], "NOISY");
+    }
 }

@@ -39,13 +39,15 @@ pub(super) const MS: f64 = 1e3;
 /// `Levels`: one row per run and level, its iterations together.
 pub(super) fn levels<'a>(runs: &'a [Run<'a>]) -> Sheet<'a> {
     let nothing = IterationRecord::default();
-    let blank = level_line("", &summary::level(vec![&nothing]));
+    let blank = level_line("", runs[0].verdict, &summary::level(vec![&nothing]));
     Sheet {
         name: "Levels",
         blank,
         count: runs.iter().map(|run| run.levels.len()).sum(),
         lines: Box::new(
-            runs.iter().flat_map(|run| run.levels.iter().map(|level| level_line(&run.record.id, level))),
+            runs.iter().flat_map(|run| {
+                run.levels.iter().map(|level| level_line(&run.record.id, run.verdict, level))
+            }),
         ),
         frozen: 2,
     }
@@ -109,7 +111,7 @@ pub(super) fn put(line: &mut Row, figure: &'static Figure, level: Option<&Level<
     line.cell(figure.long, unit.name, value);
 }
 
-fn level_line(run: &str, level: &Level<'_>) -> Row {
+fn level_line(run: &str, verdict: &Verdict, level: &Level<'_>) -> Row {
     let mut line = Row::default();
     line.cell("Run", "", run);
     line.cell("Clients", "", level.clients);
@@ -134,6 +136,10 @@ fn level_line(run: &str, level: &Level<'_>) -> Row {
         line.cell(below, unit.name, interval.map(|interval| (shown - interval.low.max(0.0)).max(0.0)));
         line.cell(above, unit.name, interval.map(|interval| (interval.high - shown).max(0.0)));
     }
+    let noise = verdict.noise_of(level.key());
+    line.cell("Verdict on the level", "", verdict.of_level(level.key()).word());
+    line.cell("Noise factor of the request rate", "", noise.and_then(|noise| noise.rate_factor()));
+    line.cell("Noise factor of CPU time", "", noise.and_then(|noise| noise.cpu_time_factor()));
     line
 }
 
