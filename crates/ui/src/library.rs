@@ -124,7 +124,7 @@ impl Shelf {
         let found = library.history_of(name, HistoryMetric::Rate);
         let excluded = found.as_ref().map_or(0, |found| found.left_out);
         let Some(line) = found.as_ref().and_then(|found| found.lines.first()) else {
-            let why = "A history is made of single runs that ended as planned and are not INVALID";
+            let why = "A history is made of single runs that ended as planned and are neither INVALID nor INCONCLUSIVE";
             return Ok(Some(json!({
                 "server": run.server_or_target(), "points": [], "steps": [], "excluded": excluded, "why": why,
             })));
@@ -417,6 +417,7 @@ pub(crate) fn trashed(runs_dir: &Path) -> Result<Value, Trouble> {
 
 #[cfg(test)]
 mod tests {
+    use webstone_judge::verdict::Standing;
     use webstone_model::search::Over;
     use webstone_store::library::Kept;
 
@@ -430,6 +431,8 @@ mod tests {
             rate_per_s: load as f64,
             rate_interval: None,
             p99_s: Some(p99_s),
+            standing: Standing::Sound,
+            noise: None,
         }
     }
 

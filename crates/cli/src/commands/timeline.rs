@@ -34,7 +34,9 @@ pub(super) fn execute(server: &str, args: &HistoryArgs, console: &Console) -> Re
     if histories.left_out > 0 {
         let runs =
             if histories.left_out == 1 { "1 run".to_owned() } else { format!("{} runs", histories.left_out) };
-        console.note(format!("{runs} left out: INVALID, did not end as planned, or without the figure"));
+        console.note(format!(
+            "{runs} left out: INVALID, INCONCLUSIVE, did not end as planned, or without the figure"
+        ));
     }
     Ok(Exit::Done)
 }
@@ -61,6 +63,11 @@ fn timeline<'a>(history: &'a History<'a>) -> Timeline<'a> {
         version: run.server_version,
         value: run.value,
         interval: run.interval,
+        undisturbed: match history.metric {
+            _ if run.noise_factor.is_none() && !run.noise_is_unbounded => None,
+            HistoryMetric::Rate => Some(run.value * run.noise_factor.unwrap_or(f64::INFINITY)),
+            HistoryMetric::P99 => Some(run.value / run.noise_factor.unwrap_or(f64::INFINITY)),
+        },
         verdict: run.verdict,
     };
     Timeline {
@@ -69,6 +76,7 @@ fn timeline<'a>(history: &'a History<'a>) -> Timeline<'a> {
         unit,
         runs: history.runs.iter().map(run).collect(),
         steps: history.steps.as_deref(),
+        within_noise: &history.within_noise,
     }
 }
 

@@ -34,6 +34,8 @@ pub struct Timeline<'a> {
     pub runs: Vec<TimelineRun<'a>>,
     /// What looks like a step; `None` if there are too few runs.
     pub steps: Option<&'a [Step]>,
+    /// Runs from which on there would be a step if noise could not have made it, by their places.
+    pub within_noise: &'a [usize],
 }
 
 /// A run of a timeline.
@@ -49,6 +51,9 @@ pub struct TimelineRun<'a> {
     pub value: f64,
     /// Both ends of its 95 % interval, where it has one.
     pub interval: Option<[f64; 2]>,
+    /// What it may be without noise, where noise matters: a higher rate, infinite where it has no bound, or a shorter time, 0 where it
+    /// has none.
+    pub undisturbed: Option<f64>,
     /// The word of the verdict.
     pub verdict: &'a str,
 }
@@ -83,6 +88,16 @@ fn sheet(timeline: &Timeline<'_>) -> Sheet {
                 .map(|[low, high]| format!("{} to {}", scale.show(low).trim(), scale.show(high).trim()))
         });
     }
+    if timeline.runs.iter().any(|run| run.undisturbed.is_some()) {
+        let (name, unbounded) = match timeline.unit {
+            TimelineUnit::PerSecond => ("up to", "∞"),
+            TimelineUnit::Seconds => ("at least", "0"),
+        };
+        table.number(name, unit, Room::Always, |(_, run)| {
+            let is_bounded = |value: f64| value.is_finite() && value > 0.0;
+            run.undisturbed.map(|value| if is_bounded(value) { scale.cell(value) } else { unbounded.into() })
+        });
+    }
     table.text("verdict", Room::Optional(3), |(_, run)| run.verdict);
     if !steps.is_empty() {
         table.number("step", "", Room::Always, |(index, _)| {
@@ -105,6 +120,10 @@ fn sheet(timeline: &Timeline<'_>) -> Sheet {
         }
         Some([]) => sheet.note(Tone::Faint, "Nothing looks like a step."),
         Some(steps) => steps.iter().for_each(|step| told(timeline, step, &mut sheet)),
+    }
+    for run in timeline.within_noise.iter().filter_map(|place| timeline.runs.get(*place)) {
+        let text = format!("No step at {}: noise of the runs there may have made the change.", run.name);
+        sheet.note(Tone::Faint, text);
     }
     sheet
 }
@@ -160,6 +179,7 @@ mod tests {
             version: "1.24.0",
             value: if place < 6 { 12_345.0 } else { 11_111.0 },
             interval: (place == 6).then_some([11_000.0, 11_222.0]),
+            undisturbed: None,
             verdict: "VALID",
         };
         (0..number).map(run).collect()
@@ -192,6 +212,7 @@ mod tests {
             unit: TimelineUnit::PerSecond,
             runs: runs(12),
             steps: Some(&steps),
+            within_noise: &[],
         };
         let options = Options { width: 110, ..Options::default() };
         let text = render_timelines(&[timeline.clone()], &options);
@@ -214,5 +235,30 @@ mod tests {
         timeline.runs.truncate(9);
         let text = render_timelines(&[timeline], &options);
         assert!(text.contains("10 comparable runs or more; this history has 9 runs."), "{text}");
+    }
+
+    #[test]
+    fn noise_is_told_in_numbers_and_makes_no_step() {
+        let mut timeline = Timeline {
+            title: "nginx".to_owned(),
+            figure: "request rate at 20 clients".to_owned(),
+            unit: TimelineUnit::PerSecond,
+            runs: runs(12),
+            steps: Some(&[]),
+            within_noise: &[6],
+        };
+        timeline.runs[6].undisturbed = Some(26_666.4);
+        timeline.runs[7].undisturbed = Some(f64::INFINITY);
+        let said = |timeline: &Timeline<'_>| {
+            render_timelines(std::slice::from_ref(timeline), &Options { width: 110, ..Options::default() })
+        };
+        let text = said(&timeline);
+        for part in ["up to", " 26,666 ", " ∞ ", "No step at 20260101T000000Z-night: noise of the runs there"]
+        {
+            assert!(text.contains(part), "{part}\n{text}");
+        }
+        timeline.unit = TimelineUnit::Seconds;
+        timeline.runs[7].undisturbed = Some(0.0);
+        assert!(said(&timeline).contains("at least"), "{}", said(&timeline));
     }
 }

@@ -3,10 +3,11 @@
 use std::collections::BTreeMap;
 
 use serde::Serialize;
-use webstone_judge::steps::{self, Point, Step};
+use webstone_judge::steps::Step;
 use webstone_judge::verdict::Standing;
 use webstone_model::record::RunState;
 
+use super::noise::{self, Measured};
 use super::{Library, LibraryRow, Peak, RowKind};
 
 /// The figure whose history it is.
@@ -34,6 +35,17 @@ impl HistoryMetric {
             HistoryMetric::P99 => None,
         }
     }
+
+    /// By which factor noise may have made the figure worse at most: 1 without noise that matters, infinite without a bound.
+    fn noise_factor_of(self, level: &Peak) -> f64 {
+        level.noise.map_or(1.0, |noise| {
+            let factor = match self {
+                HistoryMetric::Rate => noise.rate_factor,
+                HistoryMetric::P99 => noise.p99_factor,
+            };
+            factor.unwrap_or(f64::INFINITY)
+        })
+    }
 }
 
 /// Comparable runs of a server, in the order of their time.
@@ -50,8 +62,11 @@ pub struct History<'a> {
     pub newest: &'a LibraryRow,
     /// The runs.
     pub runs: Vec<HistoryRun<'a>>,
-    /// What looks like a step; null with fewer than [`steps::RUNS_MIN`] runs.
+    /// What looks like a step; null with fewer than [`RUNS_MIN`](webstone_judge::steps::RUNS_MIN) runs.
     pub steps: Option<Vec<Step>>,
+    /// The first runs after what would look like a step if noise could not have made it, by their places.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub within_noise: Vec<usize>,
 }
 
 /// A run of a history.
@@ -68,6 +83,13 @@ pub struct HistoryRun<'a> {
     /// Both ends of the 95 % interval of its mean over the iterations; absent below two, and of a percentile.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub interval: Option<[f64; 2]>,
+    /// By which factor noise may have made the figure worse at most: a rate lower, a time longer. Absent without noise that matters, and
+    /// where it has no bound.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub noise_factor: Option<f64>,
+    /// Whether noise may have done that without bound.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub noise_is_unbounded: bool,
     /// The verdict in a word.
     pub verdict: &'static str,
 }
@@ -77,7 +99,7 @@ pub struct HistoryRun<'a> {
 pub struct Histories<'a> {
     /// Those with the most runs first.
     pub lines: Vec<History<'a>>,
-    /// Runs of this server that are INVALID, did not end as planned, or do not have the figure.
+    /// Runs of this server that are INVALID or INCONCLUSIVE, did not end as planned, or do not have the figure.
     pub left_out: usize,
 }
 
@@ -155,26 +177,41 @@ impl Library {
 /// A line of rows that are in order; `None` where no run has the figure.
 fn line<'a>(conditions: &'a str, rows: Vec<&'a LibraryRow>, metric: HistoryMetric) -> Option<History<'a>> {
     let level = usual_peak(&rows)?;
-    let with_figure = rows.into_iter().filter_map(|row| Some((row, metric.of(row.level(level)?)?)));
-    let with_figure: Vec<(&LibraryRow, f64)> = with_figure.collect();
-    let points: Vec<Point<'_>> = (with_figure.iter())
-        .map(|(row, value)| Point { value: *value, surroundings: &row.environment })
+    // A NOISY run may have levels that are not conclusive.
+    let level_of = |row: &'a LibraryRow| row.level(level).filter(|level| level.standing.is_conclusive());
+    let with_figure = rows.into_iter().filter_map(|row| {
+        let level = level_of(row)?;
+        Some((row, level, metric.of(level)?))
+    });
+    let with_figure: Vec<(&LibraryRow, &Peak, f64)> = with_figure.collect();
+    let measured: Vec<Measured<'_>> = (with_figure.iter())
+        .map(|(row, level, value)| Measured {
+            value: *value,
+            noise_factor: metric.noise_factor_of(level),
+            surroundings: &row.environment,
+        })
         .collect();
-    let run = |(row, value): &(&'a LibraryRow, f64)| HistoryRun {
+    let run = |((row, level, value), measured): (&(&'a LibraryRow, &Peak, f64), &Measured<'_>)| HistoryRun {
         name: &row.name,
         started: &row.started,
         server_version: &row.server_version,
         value: *value,
-        interval: row.level(level).and_then(|level| metric.interval_of(level)),
+        interval: metric.interval_of(level),
+        noise_factor: Some(measured.noise_factor).filter(|factor| *factor > 1.0 && factor.is_finite()),
+        noise_is_unbounded: measured.noise_factor.is_infinite(),
         verdict: row.verdict(),
     };
+    let found = noise::steps(&measured, metric == HistoryMetric::Rate);
+    let (steps, within_noise) =
+        found.map_or((None, Vec::new()), |found| (Some(found.steps), found.within_noise));
     Some(History {
         conditions,
         metric,
         level,
         newest: with_figure.last()?.0,
-        runs: with_figure.iter().map(run).collect(),
-        steps: steps::steps(&points),
+        runs: with_figure.iter().zip(&measured).map(run).collect(),
+        steps,
+        within_noise,
     })
 }
 
@@ -193,13 +230,15 @@ fn usual_peak<'a>(rows: &[&'a LibraryRow]) -> Option<&'a str> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::library::LevelNoise;
     use std::collections::BTreeMap;
     use std::path::PathBuf;
     use std::sync::Arc;
 
     fn level(level: &str, rate_per_s: f64, p99_s: Option<f64>) -> Peak {
         let rate_interval = Some([rate_per_s - 1.0, rate_per_s + 1.0]);
-        Peak { level: level.to_owned(), clients: 1, rate_per_s, rate_interval, p99_s }
+        let (level, standing) = (level.to_owned(), Standing::Sound);
+        Peak { level, clients: 1, rate_per_s, rate_interval, p99_s, standing, noise: None }
     }
 
     /// A run whose peak is at 20 clients for an even day, at 40 for an odd one.
@@ -278,9 +317,45 @@ mod tests {
         assert!((step.change.unwrap().point + 10.0).abs() < 0.5);
         let latency = library.histories("nginx:tuned", HistoryMetric::P99);
         assert_eq!((latency.lines.len(), latency.left_out), (0, 25), "that level has none");
+        assert_eq!(line.within_noise, Vec::<usize>::new());
         assert_eq!(
             library.histories("caddy", HistoryMetric::Rate),
             Histories { lines: Vec::new(), left_out: 0 }
         );
+    }
+
+    #[test]
+    fn what_noise_may_have_made_is_no_step() {
+        let noisy = |day, rate_factor: Option<f64>| {
+            let mut row = run(day, if day < 13 { 100.0 } else { 60.0 });
+            let noise = (day >= 13).then_some(LevelNoise { rate_factor, p99_factor: None });
+            row.levels.iter_mut().for_each(|level| level.noise = noise);
+            row
+        };
+        let of = |rate_factor| library((1..=20).map(|day| noisy(day, rate_factor)).collect());
+        let (bounded, unbounded, small) = (of(Some(2.4)), of(None), of(Some(1.05)));
+        let line = |library: &Library, metric| {
+            let found = library.histories("nginx", metric);
+            let line = &found.lines[0];
+            let last = line.runs.last().unwrap();
+            let steps = line.steps.as_ref().map(Vec::len);
+            (steps, line.within_noise.clone(), last.noise_factor, last.noise_is_unbounded)
+        };
+        assert_eq!(line(&bounded, HistoryMetric::Rate), (Some(0), vec![12], Some(2.4), false));
+        assert_eq!(line(&unbounded, HistoryMetric::Rate), (Some(0), vec![12], None, true));
+        assert_eq!(line(&small, HistoryMetric::Rate), (Some(1), vec![], Some(1.05), false));
+    }
+
+    #[test]
+    fn a_level_that_is_not_conclusive_is_left_out() {
+        let mut rows: Vec<LibraryRow> = (1..=20).map(|day| run(day, 100.0)).collect();
+        for row in &mut rows[..3] {
+            row.standing = Some(Standing::Noisy);
+            row.levels.iter_mut().for_each(|level| level.standing = Standing::Inconclusive);
+        }
+        rows[3].standing = Some(Standing::Inconclusive);
+        let library = library(rows);
+        let found = library.histories("nginx", HistoryMetric::Rate);
+        assert_eq!((found.lines[0].runs.len(), found.left_out), (16, 4));
     }
 }

@@ -2,7 +2,7 @@
 //! noticed. It may be deleted at any time, and parts that cannot be used are made again silently.
 //!
 //! ```text
-//! {"index":5,"version":"0.1.0"}
+//! {"index":6,"version":"0.1.0"}
 //! {"environment":{"kernel":"6.18.0", …}}                      numbered from 0, in order
 //! {"row":{…},"stamp":{"size":…,"changed_ns":…},"environments":[0]}   the row's own, then one for each cell
 //! ```
@@ -26,7 +26,7 @@ use crate::plain_file::{self, Links};
 /// Name of the file.
 pub const INDEX: &str = ".index.ndjson";
 /// Version of its form.
-const FORMAT: u32 = 5;
+const FORMAT: u32 = 6;
 /// Largest index that is read, in bytes: some 300,000 rows.
 const INDEX_BYTES_MAX: u64 = 256 << 20;
 

@@ -15,6 +15,7 @@ mod duel;
 mod files;
 mod history;
 mod index;
+mod noise;
 mod notes;
 mod query;
 mod row;
@@ -35,7 +36,7 @@ pub use history::{Histories, History, HistoryMetric, HistoryRun};
 pub use index::INDEX;
 pub use notes::{Notes, NotesError, TAG_BYTES_MAX, TAGS_MAX, TEXT_BYTES_MAX};
 pub use query::{Query, QueryError};
-pub use row::{Kept, LibraryRow, Peak, RowKind, SERIES};
+pub use row::{Kept, LevelNoise, LibraryRow, Peak, RowKind, SERIES};
 
 use files::{Folder, Stamp};
 

@@ -12,7 +12,7 @@ use sha2::{Digest, Sha256};
 use webstone_judge::search;
 use webstone_judge::statistics::mean_interval;
 use webstone_judge::steps;
-use webstone_judge::verdict::{self, LimitingResource, Standing};
+use webstone_judge::verdict::{self, LimitingResource, NoiseBound, Standing, Verdict};
 use webstone_measure::figures::Reading;
 use webstone_measure::keys::LevelKey;
 use webstone_measure::strict;
@@ -165,6 +165,35 @@ pub struct Peak {
     /// 99th percentile of the response time, in seconds; absent where nothing was answered.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub p99_s: Option<f64>,
+    /// What these are worth.
+    pub standing: Standing,
+    /// How far noise may have moved them; absent without noise that matters.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub noise: Option<LevelNoise>,
+}
+
+/// How far noise may have moved the figures of a level, with what the machine gave in earlier runs.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+pub struct LevelNoise {
+    /// By which factor it may have lowered the rate at most; absent: by any.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub rate_factor: Option<f64>,
+    /// By which factor it may have lengthened the 99th percentile of the response time at most; absent: by any.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub p99_factor: Option<f64>,
+}
+
+impl LevelNoise {
+    fn of(noise: &NoiseBound, is_open_loop: bool) -> LevelNoise {
+        let factor = noise.rate_factor();
+        // What took more than a hundredth of the time may have delayed more than a hundredth of the requests, for any time.
+        let reaches_p99 = |factor: &f64| 1.0 - 1.0 / factor > 0.01;
+        LevelNoise {
+            // In open loop the rate is that of the arrivals.
+            rate_factor: if is_open_loop { Some(1.0) } else { factor },
+            p99_factor: factor.filter(|factor| !reaches_p99(factor)),
+        }
+    }
 }
 
 /// What a search found.
@@ -240,7 +269,7 @@ impl LibraryRow {
     /// The row of a record, without whether it is certified, which depends on its directory.
     pub fn of_record(name: &str, record: &RunRecord) -> LibraryRow {
         let verdict = verdict::of(record);
-        let (keys, levels): (Vec<LevelKey>, Vec<Peak>) = levels(record).into_iter().unzip();
+        let (keys, levels): (Vec<LevelKey>, Vec<Peak>) = levels(record, &verdict).into_iter().unzip();
         let rate = |place: &usize| levels[*place].rate_per_s;
         let highest = |a: &usize, b: &usize| rate(a).total_cmp(&rate(b));
         // As in reports: what is not conclusive is the peak only where nothing else was answered.
@@ -382,7 +411,7 @@ fn environment(record: &RunRecord) -> Arc<BTreeMap<String, String>> {
     Arc::new(kept.collect())
 }
 
-fn levels(record: &RunRecord) -> Vec<(LevelKey, Peak)> {
+fn levels(record: &RunRecord, verdict: &Verdict) -> Vec<(LevelKey, Peak)> {
     let level = |(key, runs): (LevelKey, Vec<&IterationRecord>)| {
         let reading = Reading::of_level(&runs);
         let rates: Vec<f64> = runs.iter().map(|run| Reading::of(run).figures().request_rate).collect();
@@ -393,6 +422,8 @@ fn levels(record: &RunRecord) -> Vec<(LevelKey, Peak)> {
             rate_per_s: finite(reading.figures().request_rate),
             rate_interval: interval.filter(|ends| ends.iter().all(|end| end.is_finite())),
             p99_s: reading.distributions().response.as_ref().map(|times| times.p99_s),
+            standing: verdict.of_level(key),
+            noise: verdict.noise_of(key).map(|noise| LevelNoise::of(&noise, runs[0].rate.is_some())),
         };
         (key, level)
     };
@@ -464,5 +495,29 @@ pub(super) fn clipped(text: &str) -> String {
     match text.char_indices().nth(TEXT_MAX) {
         Some((end, _)) => format!("{}…", &text[..end]),
         None => text.to_owned(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn noise_has_a_bound_for_a_percentile_that_it_does_not_reach() {
+        let of = |factor, is_open_loop| {
+            let bound = NoiseBound {
+                held_up_percent: 1.0,
+                factor,
+                cpu_factor: None,
+                at_best: None,
+                undisturbed: None,
+            };
+            let noise = LevelNoise::of(&bound, is_open_loop);
+            (noise.rate_factor, noise.p99_factor)
+        };
+        assert_eq!(of(Some(1.005), false), (Some(1.005), Some(1.005)));
+        assert_eq!(of(Some(1.2), false), (Some(1.2), None));
+        assert_eq!(of(None, false), (None, None));
+        assert_eq!(of(None, true), (Some(1.0), None), "the rate is that of the arrivals");
     }
 }

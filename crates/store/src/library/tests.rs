@@ -149,7 +149,7 @@ fn the_index_is_used_as_long_as_sizes_and_times_match_and_made_again_where_it_is
         String::new(),
         "\u{0}\u{1}".to_owned(),
         good[..good.len() / 2].to_owned(),
-        good.replace("\"index\":5", "\"index\":4"),
+        good.replace("\"index\":6", "\"index\":5"),
         good.replace("\"environments\":[0]", "\"environments\":[7]"),
         good.replace("\"environments\":[0]", ""),
         good.lines().rev().collect::<Vec<_>>().join("\n"),
