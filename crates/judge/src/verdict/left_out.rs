@@ -35,7 +35,9 @@ pub(super) fn of_window(run: &IterationRecord) -> Option<Loss> {
     }
     let lost = |slice: &WindowSlice| slice.lost_percent.min(TAKEN_PERCENT_VOID) * slice.ns as f64;
     let percent = run.slices.iter().map(lost).sum::<f64>() / span_ns as f64;
-    let worst = run.slices.iter().max_by(|a, b| a.lost_percent.total_cmp(&b.lost_percent));
+    // One that is kept has no reason.
+    let left_out = run.slices.iter().filter(|slice| slice.left_out.is_some());
+    let worst = left_out.max_by(|a, b| a.lost_percent.total_cmp(&b.lost_percent));
     let is_left_out = !run.measured.left_out.is_empty();
     let seconds = |ns: u64| ns as f64 / 1e9;
     Some(Loss {
@@ -48,7 +50,9 @@ pub(super) fn of_window(run: &IterationRecord) -> Option<Loss> {
         percent_max: percent,
         stalled_ns_max: 0,
         worth: if percent >= TAKEN_PERCENT_CLEAN { Worth::Disturbed } else { Worth::Clean },
-        by: worst.and_then(|slice| slice.left_out.clone()).unwrap_or_default(),
+        by: worst
+            .and_then(|slice| slice.left_out.clone())
+            .unwrap_or_else(|| format!("its slices lost {percent:.1} % on average")),
         kind: LossKind::LeftOut,
         by_programs: false,
     })

@@ -78,9 +78,9 @@ fn rate_percent_more(level: &LevelVerdict) -> Option<f64> {
     level.noise?.rate_percent_more()
 }
 
-/// Percent without decimals, rounded up.
+/// Percent without decimals, rounded up; what arithmetic adds to a whole number is not rounded.
 fn whole(percent: f64) -> String {
-    format!("{:.0} %", percent.ceil())
+    format!("{:.0} %", (percent - 1e-9).ceil().max(0.0))
 }
 
 fn told(reasons: &[Reason]) -> Vec<String> {
