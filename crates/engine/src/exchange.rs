@@ -177,15 +177,22 @@ impl Exchange {
     /// Begins an exchange in this place at `now`; forgets the last one.
     #[inline]
     pub(crate) fn begin(&mut self, client: u32, request: u32, intended_ns: u64, now: u64) {
-        self.forget_answer();
         self.progress = Progress::Waiting;
         self.marks = Marks::default();
+        self.status = 0;
         self.client = client;
         self.request = request;
         self.traced = 0;
+        self.begun_head_bytes = 0;
         self.intended_ns = intended_ns;
         self.start_ns = now;
         self.connected_ns = 0;
+        self.sent_ns = 0;
+        self.first_byte_ns = 0;
+        self.headers_done_ns = 0;
+        self.head_bytes = 0;
+        self.body_bytes = 0;
+        self.framing_bytes = 0;
         self.rendered.clear();
     }
 
@@ -206,7 +213,6 @@ impl Exchange {
     }
 
     /// Forgets an answer after which the request is sent again. The start stays the same.
-    #[inline]
     pub(crate) fn forget_answer(&mut self) {
         self.status = 0;
         self.begun_head_bytes = 0;
