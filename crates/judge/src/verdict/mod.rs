@@ -56,6 +56,7 @@ pub use levels::{AtBest, LevelVerdict, NoiseBound, levels};
 pub use limit::link_percent;
 pub use rules::rules;
 pub(crate) use rules::this_host;
+pub use told::percent_up;
 pub use undisturbed::Undisturbed;
 
 /// The verdict on a record.

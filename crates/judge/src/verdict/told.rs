@@ -26,12 +26,12 @@ impl Verdict {
         let bound = self.noisiest().and_then(|level| {
             let (noise, place) = (level.noise?, level.level());
             let place = if self.levels.len() > 1 { format!(" (at {place})") } else { String::new() };
-            let was_faster = whole(noise.rate_percent_more()?) != whole(100.0 * (noise.factor? - 1.0));
+            let was_faster = percent_up(noise.rate_percent_more()?) != percent_up(100.0 * (noise.factor? - 1.0));
             let why = if was_faster { "; this machine was faster in earlier runs" } else { "" };
             Some(format!(
                 "undisturbed, request rates may be up to {} higher and mean response times up to {} shorter{place}{why}",
-                whole(noise.rate_percent_more()?),
-                whole(noise.latency_percent_less()?)
+                percent_up(noise.rate_percent_more()?),
+                percent_up(noise.latency_percent_less()?)
             ))
         });
         let unbounded: Vec<String> =
@@ -79,7 +79,7 @@ fn rate_percent_more(level: &LevelVerdict) -> Option<f64> {
 }
 
 /// Percent without decimals, rounded up; what arithmetic adds to a whole number is not rounded.
-fn whole(percent: f64) -> String {
+pub fn percent_up(percent: f64) -> String {
     format!("{:.0} %", (percent - 1e-9).ceil().max(0.0))
 }
 

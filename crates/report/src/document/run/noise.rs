@@ -1,9 +1,9 @@
 //! What the figures of a level are worth, in a line: the standing, how far noise may have moved them, and to which side.
 
-use webstone_judge::verdict::{NoiseBound, Standing, Verdict};
+use webstone_judge::verdict::{NoiseBound, Standing, Verdict, percent_up};
 use webstone_measure::keys::LevelKey;
 
-/// `NOISY: undisturbed, the request rate may be up to 24 % higher, response times up to 20 % shorter, and CPU time per request up to
+/// `NOISY: undisturbed, the request rate may be up to 24 % higher, mean response times up to 20 % shorter, and CPU time per request up to
 /// 5 % less`; of a level without noise that matters the standing alone.
 pub(crate) fn told(verdict: &Verdict, level: LevelKey) -> String {
     let standing = verdict.of_level(level);
@@ -20,8 +20,8 @@ pub(crate) fn told(verdict: &Verdict, level: LevelKey) -> String {
 fn bound(noise: &NoiseBound, is_open_loop: bool) -> String {
     let mut parts = match (noise.rate_percent_more().zip(noise.latency_percent_less()), is_open_loop) {
         (Some((more, less)), _) => vec![
-            format!("the request rate may be up to {} higher", whole(more)),
-            format!("response times up to {} shorter", whole(less)),
+            format!("the request rate may be up to {} higher", percent_up(more)),
+            format!("mean response times up to {} shorter", percent_up(less)),
         ],
         // The rate is that of the arrivals.
         (None, true) => vec!["response times may be shorter".to_owned()],
@@ -31,18 +31,13 @@ fn bound(noise: &NoiseBound, is_open_loop: bool) -> String {
     };
     if let Some(factor) = noise.cpu_time_factor().filter(|factor| *factor > 1.0) {
         let more = if parts.len() == 1 { "may be up to" } else { "up to" };
-        parts.push(format!("CPU time per request {more} {} less", whole(100.0 * (1.0 - 1.0 / factor))));
+        parts.push(format!("CPU time per request {more} {} less", percent_up(100.0 * (1.0 - 1.0 / factor))));
     }
     let said = match &parts[..] {
         [first, second, third] => format!("{first}, {second}, and {third}"),
         parts => parts.join(" and "),
     };
     format!("undisturbed, {said}")
-}
-
-/// Percent without decimals, rounded up.
-fn whole(percent: f64) -> String {
-    format!("{:.0} %", percent.ceil())
 }
 
 #[cfg(test)]
@@ -62,12 +57,12 @@ mod tests {
     fn a_bound_says_how_far_and_to_which_side() {
         assert_eq!(
             bound(&NOISE, false),
-            "undisturbed, the request rate may be up to 25 % higher and response times up to 20 % shorter"
+            "undisturbed, the request rate may be up to 25 % higher and mean response times up to 20 % shorter"
         );
         let best = AtBest { factor: Some(2.4), cpu_factor: Some(2.0) };
         assert_eq!(
             bound(&NoiseBound { at_best: Some(best), ..NOISE }, false),
-            "undisturbed, the request rate may be up to 140 % higher, response times up to 59 % shorter, and CPU time per request \
+            "undisturbed, the request rate may be up to 140 % higher, mean response times up to 59 % shorter, and CPU time per request \
              up to 50 % less"
         );
         let unbounded = NoiseBound { factor: None, cpu_factor: Some(1.25), ..NOISE };
