@@ -136,14 +136,17 @@ pub fn allowed_cpus(root: &Root) -> Vec<u32> {
     allowed_cpus_of(root, "self").filter(|cpus| !cpus.is_empty()).unwrap_or_else(|| vec![0])
 }
 
+/// CPUs of this host that are switched on; `None` if the kernel does not say.
+pub fn online_cpus(root: &Root) -> Option<Vec<u32>> {
+    parse_cpu_list(root.text("/sys/devices/system/cpu/online")?.trim()).ok()
+}
+
 /// CPUs that a process may run on. The kernel lists those that are switched off as well.
 pub(crate) fn allowed_cpus_of(root: &Root, process: &str) -> Option<Vec<u32>> {
     let status = root.text(&format!("/proc/{process}/status"))?;
     let list = status.lines().find_map(|line| line.strip_prefix("Cpus_allowed_list:"))?;
     let mut cpus = parse_cpu_list(list.trim()).ok()?;
-    let online =
-        root.text("/sys/devices/system/cpu/online").and_then(|list| parse_cpu_list(list.trim()).ok());
-    if let Some(online) = online {
+    if let Some(online) = online_cpus(root) {
         cpus.retain(|cpu| online.contains(cpu));
     }
     Some(cpus)

@@ -3,11 +3,10 @@
 use std::collections::BTreeSet;
 
 use serde_json::{Value, json};
-use webstone_model::spec::parse_cpu_list;
 
 use super::facts::{Facts, directory, object};
 use crate::cpus::cpu_list;
-use crate::machine::{Root, allowed_cpus, cpus};
+use crate::machine::{Root, allowed_cpus, cpus, online_cpus};
 
 const CPU: &str = "/sys/devices/system/cpu";
 const CPU_INFO: &str = "/proc/cpuinfo";
@@ -42,7 +41,8 @@ pub(super) fn gather(facts: &mut Facts<'_>) {
 fn frequency(facts: &mut Facts<'_>) {
     let root = facts.root;
     let each = |file: &str| -> Option<String> {
-        let distinct: BTreeSet<String> = online(root)
+        let distinct: BTreeSet<String> = online_cpus(root)
+            .unwrap_or_default()
             .iter()
             .filter_map(|cpu| root.text(&format!("{CPU}/cpu{cpu}/cpufreq/{file}")))
             .filter(|text| !text.is_empty())
@@ -80,7 +80,7 @@ fn frequency(facts: &mut Facts<'_>) {
 /// Sockets, cores and threads of the whole machine.
 fn counted(root: &Root) -> Option<Value> {
     let (mut sockets, mut cores) = (BTreeSet::new(), BTreeSet::new());
-    let online = online(root);
+    let online = online_cpus(root).unwrap_or_default();
     for cpu in &online {
         let read = |file: &str| root.text(&format!("{CPU}/cpu{cpu}/topology/{file}"));
         let socket = read("physical_package_id")?;
@@ -91,10 +91,6 @@ fn counted(root: &Root) -> Option<Value> {
     (threads > 0).then(|| {
         json!({ "sockets": sockets.len(), "cores": cores, "threads": threads, "threads_per_core": threads as f64 / cores as f64 })
     })
-}
-
-fn online(root: &Root) -> Vec<u32> {
-    root.text(&format!("{CPU}/online")).and_then(|list| parse_cpu_list(&list).ok()).unwrap_or_default()
 }
 
 fn caches(root: &Root) -> Option<Value> {

@@ -5,7 +5,6 @@
 
 use std::collections::{BTreeSet, HashMap};
 use std::net::SocketAddr;
-use std::num::NonZero;
 use std::path::PathBuf;
 use std::time::{Duration, Instant, SystemTime};
 
@@ -19,7 +18,7 @@ use webstone_lab::fetch::ByProbe;
 use webstone_lab::host_use::links_towards;
 use webstone_lab::interrupt::Interrupt;
 use webstone_lab::limits;
-use webstone_lab::machine::{Root, cpus};
+use webstone_lab::machine::{Root, cpus, online_cpus};
 use webstone_lab::others::Look;
 use webstone_lab::priority::Raised;
 use webstone_model::event::Event;
@@ -128,7 +127,7 @@ pub(super) fn prepare(
 fn told(look: Look, is_raised: bool, is_refused: bool) -> Option<String> {
     let (used, took) = look.end(LOOK_MIN)?;
     let busy = used.cpu_ns as f64 / took.as_nanos() as f64;
-    let all = std::thread::available_parallelism().map_or(1, NonZero::get);
+    let all = online_cpus(&Root::default()).map_or(1, |cpus| cpus.len().max(1));
     let share = (busy / all as f64).min(1.0);
     let matters = busy >= NEIGHBOURS_CPUS_MIN && 100.0 * share >= TAKEN_PERCENT_CLEAN;
     let busiest = used.busiest.first().filter(|_| matters)?;
@@ -149,7 +148,7 @@ fn expected(share: f64, is_raised: bool) -> String {
     if factor > NOISE_FACTOR_MAX {
         return "INCONCLUSIVE figures".to_owned();
     }
-    format!("NOISY figures, with rates up to some {:.0} % too low", 100.0 * (1.0 - 1.0 / factor))
+    format!("NOISY figures, with rates up to about {:.0} % too low", 100.0 * (1.0 - 1.0 / factor))
 }
 
 pub(super) fn preparing(what: &str) -> Event {
@@ -533,4 +532,18 @@ pub(super) fn fileset_bytes(workload: &Workload) -> u64 {
     let files = workload.pages.iter().flat_map(|page| &page.files);
     let sizes: HashMap<&str, u64> = files.filter_map(|file| Some((&*file.url, file.size?))).collect();
     sizes.values().sum()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::expected;
+
+    #[test]
+    fn what_others_use_is_told_as_what_it_does_to_rates() {
+        assert_eq!(expected(0.5, true), "NOISY figures, with rates up to about 23 % too low");
+        // At equal priority they also take half of each CPU that they meet the test on: 1.3 / 0.75.
+        assert_eq!(expected(0.5, false), "NOISY figures, with rates up to about 42 % too low");
+        assert_eq!(expected(1.0, true), "NOISY figures, with rates up to about 38 % too low");
+        assert_eq!(expected(1.0, false), "INCONCLUSIVE figures");
+    }
 }

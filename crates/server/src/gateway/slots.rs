@@ -3,6 +3,7 @@
 
 use std::cell::RefCell;
 use std::future::Future;
+use std::io;
 use std::rc::Rc;
 use std::sync::Arc;
 
@@ -80,7 +81,7 @@ pub(super) struct Lease {
 /// Waits for a free slot, asks the handler in it, and reads the head of its answer.
 pub(super) async fn ask(shard: &Rc<Shard>, asked: &Asked<'_>) -> Result<(Head, HandlerBody), HandlerFailure> {
     let Some(gateway) = &shard.shared.gateway else {
-        return Err(HandlerFailure::Ended("there is none".to_owned()));
+        return Err(HandlerFailure::Start(io::Error::other("the server has no handler")));
     };
     let variables = variables::variables(asked, gateway.root.as_deref())?;
     let silence_max = gateway.options.silence_max;

@@ -187,7 +187,9 @@ fn in_doubt(mark: &str, tone: Tone, verdict: &Verdict, depth: Depth, doc: &mut D
     }
     // Levels that are not invalid keep their bounds.
     if let Some(noise) = verdict.noise_told().filter(|_| verdict.standing == Standing::Invalid) {
-        doc.item("", MARGIN, Tone::Caution, format!("of the other levels: {noise}"));
+        let is_only_incomplete = verdict.reasons.iter().all(|reason| reason.cause == Cause::Incomplete);
+        let levels = if is_only_incomplete { "completed levels" } else { "other levels" };
+        doc.item("", MARGIN, Tone::Caution, format!("{levels}: {noise}"));
     }
 }
 
