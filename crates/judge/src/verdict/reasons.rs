@@ -45,10 +45,22 @@ pub(super) fn reasons(record: &RunRecord) -> (Vec<Reason>, Vec<Reason>) {
     sought(record, &mut reasons);
     sought(record, &mut doubts);
     incomplete(record, &mut reasons);
+    let mut runs = record.iterations.iter().chain(&record.voids);
+    if record.spec.load.iterations <= 1 && runs.all(|run| run.iteration <= 1) {
+        reasons.iter_mut().chain(&mut doubts).for_each(omit_only_iteration);
+    }
     // Stable: inside a cause, in the order of the record.
     reasons.sort_by_key(|reason| reason.cause);
     doubts.sort_by_key(|reason| reason.cause);
     (reasons, doubts)
+}
+
+/// Names the level alone where each has one iteration.
+fn omit_only_iteration(reason: &mut Reason) {
+    let (Some(level), Some(number)) = (reason.level(), reason.iteration) else { return };
+    if let Some(rest) = reason.sentence.strip_prefix(&format!("{level}, iteration {number}")) {
+        reason.sentence = format!("{level}{rest}");
+    }
 }
 
 /// What others took while the window was open. A host that was lost or late makes the run invalid, noise makes it noisy.

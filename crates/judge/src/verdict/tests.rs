@@ -264,6 +264,18 @@ fn each_cause_makes_it_invalid_with_its_evidence() {
 }
 
 #[test]
+fn an_only_iteration_is_not_named() {
+    let verdict = changed(|record| {
+        record.spec.load.iterations = 1;
+        record.iterations.retain(|run| run.iteration == 1);
+        record.iterations[0].measured.clients[7].pages = 0;
+    });
+    let [reason] = &verdict.reasons[..] else { panic!("{:?}", verdict.reasons) };
+    assert_eq!(reason.sentence, "20 clients: 1 client of 20 completed no page in the whole window");
+    assert_eq!(reason.iteration, Some(1));
+}
+
+#[test]
 fn levels_that_were_completed_before_a_run_ended_keep_their_standing() {
     let verdict = changed(|record| {
         record.state = RunState::Interrupted;
