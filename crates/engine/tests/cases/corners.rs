@@ -8,7 +8,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-use super::peer::{Act, Peer, errors, file, one_page, run, spec};
+use super::peer::{Act, Peer, counted, errors, file, one_page, run, spec};
 use webstone_engine::{LevelOutcome, Plan};
 use webstone_measure::errors::ErrorClass;
 use webstone_measure::units::Nanos;
@@ -66,7 +66,7 @@ fn connections_beyond_the_registered_ones_work_alike() {
     assert_eq!(errors(&outcome), []);
     assert_eq!(outcome.measured.counts.pages_completed, 20);
     assert!((20..=32).contains(&outcome.measured.lifetime.connections), "{:?}", outcome.measured.lifetime);
-    assert_eq!(outcome.measured.lifetime.received_bytes, server.counters().bytes_sent);
+    assert_eq!(outcome.measured.lifetime.received_bytes, counted(&server).bytes_sent);
 }
 
 #[test]
@@ -81,14 +81,14 @@ fn more_bytes_than_buffers_can_hold_arrive() {
     assert_eq!((measured.counts.succeeded, measured.counts.body_bytes), (2000, 2000 * 65_000));
     // No connection was given up and replaced. All pages may be done before the last clients have begun.
     assert!(measured.clients.iter().all(|client| client.connects <= 1));
-    assert_eq!(measured.lifetime.received_bytes, server.counters().bytes_sent);
+    assert_eq!(measured.lifetime.received_bytes, counted(&server).bytes_sent);
 }
 
 #[test]
 fn requests_that_no_socket_takes_at_once_are_sent_whole() {
     let server = server();
     for (bytes, clients) in [(16 * 1024, 4), (20_000, 4), (8_000_000, 2)] {
-        let before = server.counters();
+        let before = counted(&server);
         let spec = spec(server.url(), ConnectionPolicy::KeepAlive, 8);
         let detail = RequestDetail {
             method: Some("POST".into()),
@@ -100,7 +100,7 @@ fn requests_that_no_socket_takes_at_once_are_sent_whole() {
         assert_eq!(errors(&outcome), [], "{bytes}");
         let sent = outcome.measured.lifetime.sent_bytes;
         assert!(sent > 8 * bytes as u64, "{sent}");
-        assert_eq!(sent, server.counters().bytes_received - before.bytes_received, "{bytes}");
+        assert_eq!(sent, counted(&server).bytes_received - before.bytes_received, "{bytes}");
     }
 }
 

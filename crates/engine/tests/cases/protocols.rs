@@ -6,7 +6,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::sync::mpsc::sync_channel;
 
-use super::peer::{errors, file, one_page, run, spec};
+use super::peer::{counted, errors, file, one_page, run, spec};
 use super::tls_peer::scratch;
 use webstone_engine::{Control, LevelJob, LevelOutcome, Plan, TraceKind, Transaction, run_level};
 use webstone_measure::identities::{Expectation, check};
@@ -103,7 +103,7 @@ fn every_policy_agrees_with_the_servers_counts() {
             let measured = &outcome.measured;
             assert_eq!((errors(&outcome), measured.counts.succeeded), (vec![], 60), "{way:?} {policy:?}");
             assert_eq!(measured.counts.body_bytes, 30 * 70_010);
-            let counted = server.stop().counters;
+            let counted = counted(&server);
             way.agrees(&outcome, &counted);
             assert_eq!((counted.responses, counted.body_bytes_sent), (60, 30 * 70_010));
         }
@@ -134,7 +134,7 @@ fn a_schedule_is_kept_to_the_last_arrival() {
             assert_eq!(errors(&outcome), []);
             // All that were started were answered within the drain, and the server counted no others.
             assert_eq!(outcome.measured.lifetime.cut_off, 0);
-            way.agrees(&outcome, &server.stop().counters);
+            way.agrees(&outcome, &counted(&server));
         }
     }
 }
@@ -156,7 +156,7 @@ fn unix_sockets_carry_every_way() {
                 (vec![], 40),
                 "{way:?} {policy:?}"
             );
-            way.agrees(&outcome, &server.stop().counters);
+            way.agrees(&outcome, &counted(&server));
         }
     }
 }
@@ -171,7 +171,8 @@ fn source_addresses_are_used_in_turn() {
         spec.client.source = vec!["127.0.0.2-127.0.0.5".parse().unwrap()];
         let outcome = run(&spec, &one_page(vec![file("/test?size=10", Some(10))]), 1);
         assert_eq!(errors(&outcome), [], "{way:?}");
-        way.agrees(&outcome, &server.stop().counters);
+        way.agrees(&outcome, &counted(&server));
+        server.stop();
         let text = std::fs::read_to_string(&log).unwrap();
         let mut by_source = BTreeMap::new();
         for source in text.lines().filter_map(|line| line.split(' ').next()) {
@@ -195,7 +196,8 @@ fn templates_differ_from_request_to_request() {
             .insert("files".into(), Feed { columns: vec!["bytes".into()], rows, ..Feed::default() });
         let outcome = run(&way.spec(&server, KeepAlive, 30), &workload, 1);
         assert_eq!((errors(&outcome), outcome.measured.counts.succeeded), (vec![], 30), "{way:?}");
-        way.agrees(&outcome, &server.stop().counters);
+        way.agrees(&outcome, &counted(&server));
+        server.stop();
         let text = std::fs::read_to_string(&log).unwrap();
         let asked: BTreeSet<&str> = text.lines().filter_map(|line| line.split(' ').nth(6)).collect();
         assert_eq!(asked.len(), 30, "{way:?}: {text}");
@@ -219,7 +221,7 @@ fn each_transaction_is_reported_once() {
             let workload =
                 one_page(vec![file("/test?size=10", Some(10)), file("/test?size=5000", Some(5_000))]);
             let (outcome, told) = run_told(&way.spec(&server, policy, 25), &workload, 2);
-            let counted = server.stop().counters;
+            let counted = counted(&server);
             way.agrees(&outcome, &counted);
             let what = format!("{way:?} {policy:?}");
             assert_eq!((told.len() as u64, counted.responses), (50, 50), "{what}");
@@ -301,7 +303,7 @@ fn responses_are_counted_by_their_status() {
             let server = way.server(|_| ());
             let workload = one_page(vec![file("/test?size=10&fault=status&status=503&every=4", Some(10))]);
             let outcome = run(&way.spec(&server, policy, 40), &workload, 1);
-            let counted = server.stop().counters;
+            let counted = counted(&server);
             let statuses = &outcome.measured.statuses.0;
             let of = |status| statuses.get(&status).copied().unwrap_or_default();
             assert_eq!((of(200), of(503), statuses.len()), (30, 10, 2), "{way:?} {policy:?}: {statuses:?}");
@@ -332,7 +334,7 @@ fn large_bodies_over_tls_come_whole_and_in_time() {
                 "{query} {policy:?}"
             );
             assert_eq!(outcome.measured.counts.body_bytes, 4 * size);
-            way.agrees(&outcome, &server.stop().counters);
+            way.agrees(&outcome, &counted(&server));
         }
     }
 }

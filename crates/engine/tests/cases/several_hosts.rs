@@ -4,7 +4,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use super::peer::{errors, file, one_page, spec};
+use super::peer::{counted, errors, file, one_page, spec};
 use webstone_engine::{
     Control, EngineError, InstantError, LevelJob, LevelOutcome, Opening, Plan, Seats, run_level,
 };
@@ -125,7 +125,7 @@ fn were_open(outcomes: &[LevelOutcome], open_ns: u64, duration_ms: u64) {
 
 /// The counts are the server's, including warm-up and drain.
 fn are_the_servers(measured: &Measured, server: RunningServer) {
-    let counted = server.stop().counters;
+    let counted = counted(&server);
     let lifetime = &measured.lifetime;
     assert_eq!((lifetime.requests, lifetime.connections), (counted.requests, counted.accepted));
     assert_eq!((lifetime.sent_bytes, lifetime.received_bytes), (counted.bytes_received, counted.bytes_sent));
@@ -279,7 +279,7 @@ fn a_level_ends_in_every_state() {
             until("all is read", || server.counters().requests >= outcome.measured.lifetime.requests);
             // A level ended at the start of its warm-up may or may not have begun requests.
             let began = matches!(state, Warm | OpensInFuture | Measuring);
-            let counted = server.stop().counters;
+            let counted = counted(&server);
             assert!(state == WarmingUp || (counted.requests > 0) == began, "{state:?}");
             assert_eq!(outcome.measured.lifetime.requests, counted.requests, "{state:?}");
         }
@@ -337,5 +337,5 @@ fn invalid_parts_are_refused() {
     let refused = run_level(&job, &Control::new()).unwrap_err();
     assert!(matches!(&refused, EngineError::Seats(what) if what.contains("behind the last")), "{refused}");
     assert_eq!(job.clients_here(), 0..0);
-    assert_eq!(server.stop().counters.accepted, 0);
+    assert_eq!(counted(&server).accepted, 0);
 }

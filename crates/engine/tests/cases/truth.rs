@@ -2,7 +2,7 @@
 //! client reports must be that schedule: exact counts, the server's own bytes, no latency below its delay. That times
 //! are exact is tested on a simulated network, where nothing else adds to them: `src/simulated_tests`.
 
-use super::peer::{errors, file, impatient, one_page, run, spec};
+use super::peer::{counted, errors, file, impatient, one_page, run, spec};
 use webstone_measure::errors::ErrorClass;
 use webstone_measure::metrics::Histogram;
 use webstone_model::spec::ServerSpec;
@@ -51,7 +51,7 @@ fn no_latency_is_below_the_delay_that_the_server_scheduled() {
         }
         let scheduled_ns: u64 = delays.iter().map(|delay| delay * 12).sum();
         assert!(measured.response.sum >= scheduled_ns, "{} < {scheduled_ns}", measured.response.sum);
-        assert_eq!(measured.lifetime.received_bytes, server.counters().bytes_sent);
+        assert_eq!(measured.lifetime.received_bytes, counted(&server).bytes_sent);
     }
 }
 
@@ -71,7 +71,7 @@ fn bytes_in_are_bytes_out_from_0_to_16_mib() {
             assert_eq!(measured.counts.body_bytes, 4 * body);
             assert_eq!((measured.body_bytes.min, measured.body_bytes.max), (0, 16_777_216));
             assert_eq!(measured.pages[0].body_bytes, 4 * body);
-            let counted = server.counters();
+            let counted = counted(&server);
             assert_eq!(measured.lifetime.received_bytes, counted.bytes_sent, "{policy:?} {chunked}");
             assert_eq!(measured.lifetime.sent_bytes, counted.bytes_received);
             assert_eq!((measured.lifetime.requests, measured.lifetime.connections), (36, counted.accepted));
@@ -98,7 +98,7 @@ fn no_answer_comes_faster_than_the_line_brings_it() {
         let measured = &outcome.measured;
         assert_eq!((errors(&outcome), measured.counts.succeeded), (vec![], 8), "{policy:?} {http:?}");
         assert!(measured.response.min >= 200_000_000, "{:?}", measured.response);
-        assert_eq!(measured.lifetime.received_bytes, server.counters().bytes_sent);
+        assert_eq!(measured.lifetime.received_bytes, counted(&server).bytes_sent);
     }
 }
 
@@ -135,7 +135,7 @@ fn every_tenth(query: &str, size: u64, class: ErrorClass, retried_when_reused: b
         let with_503 = if class == ErrorClass::WrongStatus { counts.failed } else { 0 };
         let with_200 = if is_known { with_200 } else { of(200).clamp(counts.succeeded, counts.ended()) };
         assert_eq!((of(200), of(503)), (with_200, with_503), "{policy:?} {query}: {statuses:?}");
-        assert_eq!(server.counters().requests, asked);
+        assert_eq!(counted(&server).requests, asked);
     }
 }
 
@@ -172,7 +172,7 @@ fn bytes_after_a_response_are_always_noticed() {
             "{:?}",
             errors(&outcome)
         );
-        assert_eq!(counts.failed + counts.surplus, server.counters().requests / 10, "{policy:?}: {counts:?}");
+        assert_eq!(counts.failed + counts.surplus, counted(&server).requests / 10, "{policy:?}: {counts:?}");
     }
 }
 
@@ -195,5 +195,5 @@ fn long_heads_and_interim_answers_are_part_of_the_head() {
     let counts = outcome.measured.counts;
     assert_eq!((errors(&outcome), counts.body_bytes), (vec![], 100));
     assert!(counts.head_bytes > 600_000, "{counts:?}");
-    assert_eq!(outcome.measured.lifetime.received_bytes, server.counters().bytes_sent);
+    assert_eq!(outcome.measured.lifetime.received_bytes, counted(&server).bytes_sent);
 }

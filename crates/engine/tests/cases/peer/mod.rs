@@ -3,12 +3,13 @@
 use std::io::{Read, Write};
 use std::net::{Shutdown, TcpListener, TcpStream};
 use std::sync::{Arc, Mutex};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use webstone_engine::{Control, LevelJob, LevelOutcome, Plan, run_level};
 use webstone_measure::errors::ErrorClass;
 use webstone_measure::identities::{Expectation, check};
 use webstone_measure::units::Nanos;
+use webstone_server::{Counters, RunningServer};
 use webstone_workload::load::{ConnectionPolicy, GeneratorTask};
 use webstone_workload::{FileRequest, Page, Workload};
 
@@ -170,6 +171,20 @@ pub(crate) fn run(spec: &GeneratorTask, workload: &Workload, clients: u32) -> Le
         assert!(identity.holds, "{identity:?}");
     }
     outcome
+}
+
+/// What a server counted of clients that have ended. It may count an answer after the client has read it, and read the
+/// last bytes of a connection after the client has closed it: only when it has closed all of them is nothing under way.
+pub(crate) fn counted(server: &RunningServer) -> Counters {
+    let deadline = Instant::now() + Duration::from_secs(60);
+    loop {
+        let counters = server.counters();
+        if counters.open == 0 {
+            return counters;
+        }
+        assert!(Instant::now() < deadline, "connections are open that the clients closed: {counters:?}");
+        std::thread::sleep(Duration::from_millis(1));
+    }
 }
 
 /// The errors of an outcome by class.
