@@ -18,7 +18,7 @@ use crate::server_use::ServerUse;
 pub struct Reading<'a> {
     measured: Cow<'a, Measured>,
     runs: Vec<&'a IterationRecord>,
-    figures: Figures,
+    figures: OnceCell<Figures>,
     distributions: OnceCell<Distributions>,
     fairness: OnceCell<Option<Fairness>>,
     generator: OnceCell<GeneratorFigures>,
@@ -46,7 +46,7 @@ impl<'a> Reading<'a> {
 
     fn new(measured: Cow<'a, Measured>, runs: Vec<&'a IterationRecord>) -> Reading<'a> {
         Reading {
-            figures: Figures::of(&measured),
+            figures: OnceCell::new(),
             measured,
             runs,
             distributions: OnceCell::new(),
@@ -73,7 +73,7 @@ impl<'a> Reading<'a> {
 
     /// Figures computed from counters.
     pub fn figures(&self) -> &Figures {
-        &self.figures
+        self.figures.get_or_init(|| Figures::of(&self.measured))
     }
 
     /// Percentiles of times.
@@ -88,7 +88,7 @@ impl<'a> Reading<'a> {
 
     /// What the load generator used and added.
     pub fn generator(&self) -> &GeneratorFigures {
-        self.generator.get_or_init(|| GeneratorFigures::of(&self.measured, &self.figures))
+        self.generator.get_or_init(|| GeneratorFigures::of(&self.measured, self.figures()))
     }
 
     /// What happened to an open loop's schedule.

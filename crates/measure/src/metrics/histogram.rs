@@ -158,16 +158,18 @@ impl Histogram {
     pub(super) fn values_at_quantiles_with(&self, other: &Histogram, ascending: &[f64]) -> Vec<u64> {
         let (count, max) = (self.count.saturating_add(other.count), self.max.max(other.max));
         let mut reading = Quantiles::new(ascending, count, max);
-        let (mut mine, mut theirs) = (self.bounds().peekable(), other.bounds().peekable());
-        while let Some((highest, count)) = match (mine.peek(), theirs.peek()) {
-            (Some((one, _)), Some((another, _))) if another < one => theirs.next(),
-            (None, _) => theirs.next(),
-            _ => mine.next(),
-        } {
-            if reading.bucket(highest, count).is_break() {
-                break;
-            }
-        }
+        // Not a loop over both, as above. There are few waits.
+        let mut theirs = other.bounds().collect::<Vec<_>>().into_iter().peekable();
+        let _ = self
+            .bounds()
+            .try_for_each(|(highest, count)| {
+                while let Some((before, count)) = theirs.next_if(|(theirs, _)| *theirs < highest) {
+                    reading.bucket(before, count)?;
+                }
+                reading.bucket(highest, count)
+            })
+            .is_continue()
+            .then(|| theirs.try_for_each(|(highest, count)| reading.bucket(highest, count)));
         reading.values
     }
 

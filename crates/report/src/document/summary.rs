@@ -5,6 +5,7 @@
 //! sweep of a thousand levels needs the memory of one.
 
 use std::borrow::Cow;
+use std::cell::OnceCell;
 
 use webstone_judge::statistics::LevelStatistics;
 use webstone_judge::verdict::{self, NoiseBound, Standing};
@@ -40,6 +41,8 @@ pub(crate) struct Level<'a> {
     pub(crate) http3: Option<Http3Counts>,
     /// The iterations, in the order in which they ran.
     pub(crate) runs: Vec<&'a IterationRecord>,
+    /// The figures of each of them.
+    values_by_run: OnceCell<Vec<Values>>,
     /// Every figure of the table.
     pub(crate) values: Values,
     pub(crate) counts: Counts,
@@ -63,6 +66,11 @@ pub(crate) struct Level<'a> {
 }
 
 impl Level<'_> {
+    /// The figures of each of its iterations, in the order in which they ran.
+    pub(crate) fn values_by_run(&self) -> &[Values] {
+        self.values_by_run.get_or_init(|| self.runs.iter().map(|run| Values::of(&Reading::of(run))).collect())
+    }
+
     /// Its load in words: `20 clients`, `1,000 arrivals/s`.
     pub(crate) fn load(&self) -> String {
         self.key().to_string()
@@ -142,6 +150,7 @@ pub(crate) fn level(runs: Vec<&IterationRecord>) -> Level<'_> {
         figures: reading.figures().clone(),
         statistics: LevelStatistics::of_runs(&runs),
         runs,
+        values_by_run: OnceCell::new(),
     }
 }
 

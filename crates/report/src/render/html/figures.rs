@@ -2,7 +2,7 @@
 //! the interval of a level's.
 
 use webstone_judge::statistics::{Interval, mean_interval};
-use webstone_measure::figures::{Figure, Quantity, Reading};
+use webstone_measure::figures::{Figure, Quantity};
 
 use crate::definitions::anchor_of;
 use crate::numbers::Scale;
@@ -39,7 +39,7 @@ pub(super) fn interval(level: &Level<'_>, figure: &Figure) -> Option<Interval> {
     if level.runs.len() < 2 {
         return None;
     }
-    let values = level.runs.iter().map(|run| figure.value(&Reading::of(run)).map(|value| value.as_f64()));
+    let values = level.values_by_run().iter().map(|run| run.value(figure).map(|value| value.as_f64()));
     mean_interval(&values.collect::<Option<Vec<f64>>>()?)
 }
 
