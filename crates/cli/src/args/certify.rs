@@ -55,8 +55,8 @@ pub struct CertifyArgs {
 /// `webstone verify`.
 #[derive(Args, Debug)]
 pub struct VerifyArgs {
-    /// Directories of runs, their record.json, `last`, or archives of them (.tar.gz, .zip)
-    #[arg(value_name = "RUN|ARCHIVE", required = true)]
+    /// Directories of runs, series or duels, `last`, or archives of runs and duels (.tar.gz, .zip)
+    #[arg(value_name = "RUN|SERIES|ARCHIVE", required = true)]
     pub runs: Vec<PathBuf>,
 
     /// The key that must have signed: its fingerprint, its public key, or the file with it; may be given several times

@@ -166,15 +166,24 @@ fn deliver(
     console::deliver(&bytes, output)
 }
 
-/// Stores the page of the series beside the records of its cells, with links to their pages.
+/// Stores the page of the series beside the records of its cells.
 fn store_page(directory: &Path, series: &Series, records: &[Option<RunRecord>]) -> Result<(), Failure> {
-    let page = directory.join(REPORT);
+    let bytes = page(directory, series, records)?;
+    let file = directory.join(REPORT);
+    let written = plain_file::emptied(&file).and_then(|mut file| file.write_all(&bytes));
+    written.map_err(|error| Failure::file("write the report to", &file, &error))
+}
+
+/// The page of the series as it is stored, with links to those of its cells.
+pub(super) fn page(
+    directory: &Path,
+    series: &Series,
+    records: &[Option<RunRecord>],
+) -> Result<Vec<u8>, Failure> {
     let named: Vec<Option<&str>> = records.iter().map(|it| it.as_ref().map(|it| it.id.as_str())).collect();
-    let links = cell_links(directory, Some(&page), &named);
-    let bytes = render_series(series, records, &links, Format::Html, &Options::default())
-        .map_err(|error| Failure::from_message(Exit::Failed, &error.to_string()))?;
-    let written = plain_file::emptied(&page).and_then(|mut file| file.write_all(&bytes));
-    written.map_err(|error| Failure::file("write the report to", &page, &error))
+    let links = cell_links(directory, Some(&directory.join(REPORT)), &named);
+    render_series(series, records, &links, Format::Html, &Options::default())
+        .map_err(|error| Failure::from_message(Exit::Failed, &error.to_string()))
 }
 
 fn ended(

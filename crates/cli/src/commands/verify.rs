@@ -1,7 +1,8 @@
 //! `webstone verify`: is a record unchanged since it was measured, and signed? It needs only the directory or an
-//! archive, checks every check sum and the signature, and recomputes every figure. Of a duel, `duel` does so.
+//! archive, checks every check sum and the signature, and recomputes every figure. Of a duel, `duel` does so, of a series `series`.
 
 mod duel;
+mod series;
 
 use std::ffi::OsStr;
 use std::fmt::Write;
@@ -43,6 +44,9 @@ const EVERY_RECORD: &str = "WEBSTONE_VERIFY_RECORDS";
 pub(super) struct Found {
     /// The record's identifier, if it could be read.
     run: Option<String>,
+    /// Number of cells, of a series.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    cells: Option<usize>,
     /// Number of files whose check sums were compared.
     files: usize,
     /// Number of values in the record that were compared with others.
@@ -102,16 +106,27 @@ impl Found {
 pub(super) fn execute(args: &VerifyArgs, console: &Console) -> Result<Exit, Failure> {
     let allowed = allowed(args)?;
     let (mut text_out, mut all) = (String::new(), Vec::new());
-    for run in &args.runs {
-        let run = &records::archive_or_run(run)?;
-        let mut found = examine_path(run)?;
-        judge_signer(&mut found, &allowed, !args.signer.is_empty() || args.allowed_signers.is_some());
-        text_out += &match args.format.unwrap_or_default() {
-            ListFormat::Text => text(run, &found, &allowed),
-            ListFormat::Markdown => markdown(run, &found),
-            ListFormat::Json => String::new(),
+    for named in &args.runs {
+        let examined = match records::series(named, None) {
+            Some(path) => series::examine(&path)?,
+            None => {
+                let run = records::archive_or_run(named)?;
+                let found = examine_path(&run)?;
+                vec![(run, found)]
+            }
         };
-        all.push(found);
+        for (run, mut found) in examined {
+            // Of a series, the cells are signed.
+            let is_signed = found.cells.is_none();
+            let is_asked = is_signed && (!args.signer.is_empty() || args.allowed_signers.is_some());
+            judge_signer(&mut found, &allowed, is_asked);
+            text_out += &match args.format.unwrap_or_default() {
+                ListFormat::Text => text(&run, &found, &allowed),
+                ListFormat::Markdown => markdown(&run, &found),
+                ListFormat::Json => String::new(),
+            };
+            all.push(found);
+        }
     }
     if args.format == Some(ListFormat::Json) {
         let text = serde_json::to_string_pretty(&all).expect("names and numbers are always JSON") + "\n";
@@ -399,6 +414,9 @@ fn judge_signer(found: &mut Found, allowed: &[Allowed], asked: bool) {
 
 /// The lines above the list of problems.
 fn facts(found: &Found, pinned: bool) -> Vec<String> {
+    if let Some(cells) = found.cells {
+        return vec![format!("all {cells} cells are stored, each as planned; they follow")];
+    }
     let mut lines = vec![format!("{} files have the check sums of {MANIFEST}", found.files)];
     if found.verdict.is_some() {
         lines.push(format!("{} numbers of the record agree with each other", found.numbers));

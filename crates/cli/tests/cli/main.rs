@@ -55,4 +55,5 @@ mod trouble;
 mod trust;
 mod tutorial;
 mod ui;
+mod verified_series;
 mod workout;

@@ -304,7 +304,7 @@ impl SeriesStore {
     fn todo(&self) -> Result<Vec<Todo>, StoreError> {
         let mut todo = Vec::new();
         for (cell, planned) in self.series.cells.iter().enumerate() {
-            let record = record_of(&self.directory, &planned.name)?;
+            let record = directory_of(&self.directory, &planned.name)?;
             let round = match &record {
                 None => 1,
                 Some(path) if is_finished(path) => continue,
@@ -395,7 +395,7 @@ pub fn is_series(path: &Path) -> bool {
 
 /// The record of each cell so far; `None` where nothing of a cell is stored.
 pub fn records(directory: &Path, series: &Series) -> Result<Vec<Option<RunRecord>>, StoreError> {
-    let of_cell = |cell: &Cell| match record_of(directory, &cell.name)? {
+    let of_cell = |cell: &Cell| match directory_of(directory, &cell.name)? {
         Some(path) => {
             Store::load(&path).map(|record| Some(record).filter(|record| !record.iterations.is_empty()))
         }
@@ -405,7 +405,7 @@ pub fn records(directory: &Path, series: &Series) -> Result<Vec<Option<RunRecord
 }
 
 /// The directory of a cell's record: its name ends in the cell's, after the time when it began.
-fn record_of(directory: &Path, cell: &str) -> Result<Option<PathBuf>, StoreError> {
+pub fn directory_of(directory: &Path, cell: &str) -> Result<Option<PathBuf>, StoreError> {
     let io = |source| StoreError::Io { doing: "read", path: directory.to_owned(), source };
     let cell = directory_name(cell);
     let mut found: Vec<PathBuf> = Vec::new();
@@ -490,10 +490,10 @@ mod tests {
         let runs = tempfile::tempdir().unwrap();
         for workload in ["shop.toml", "größe.toml", &"x".repeat(90)] {
             let cell = &planned(&[workload])[0];
-            assert_eq!(record_of(runs.path(), &cell.name).unwrap(), None);
+            assert_eq!(directory_of(runs.path(), &cell.name).unwrap(), None);
             let mut record = RunRecord { spec: cell.spec.clone(), ..RunRecord::default() };
             let store = Store::create(runs.path(), SystemTime::now(), &mut record).unwrap();
-            assert_eq!(record_of(runs.path(), &cell.name).unwrap().as_deref(), Some(store.path()));
+            assert_eq!(directory_of(runs.path(), &cell.name).unwrap().as_deref(), Some(store.path()));
         }
     }
 }

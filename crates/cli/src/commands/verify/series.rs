@@ -1,0 +1,61 @@
+//! The same of a series: each of its cells, whether all are there and as planned, and its page.
+
+use std::path::{Path, PathBuf};
+
+use webstone_model::record::RunRecord;
+use webstone_model::series::{Kind, Series};
+use webstone_runner::series::{self, SERIES, directory_of};
+use webstone_store::{REPORT, read_file};
+
+use super::super::{series::page, store_failure};
+use super::{Found, examine_path};
+use crate::failure::Failure;
+use crate::intent::series_failure;
+use crate::version;
+
+/// Examines the series at `path`: first what was found about the whole, then about each of its cells, with their directories.
+pub(super) fn examine(path: &Path) -> Result<Vec<(PathBuf, Found)>, Failure> {
+    let (directory, series) = series::load(path).map_err(|error| series_failure(&error, Kind::Servers))?;
+    let mut whole =
+        Found { run: Some(series.id.clone()), cells: Some(series.cells.len()), ..Found::default() };
+    let mut cells = Vec::new();
+    for cell in &series.cells {
+        match directory_of(&directory, &cell.name).map_err(|error| store_failure(&error))? {
+            Some(path) => cells.push((examine_path(&path)?, path)),
+            None => whole.problem(&cell.name, "is missing: no record of this cell is stored"),
+        }
+    }
+    // Of what is damaged, the cells tell.
+    if let Ok(records) = series::records(&directory, &series) {
+        for (cell, record) in series.cells.iter().zip(&records) {
+            if let Some(record) = record
+                && record.spec != cell.spec
+            {
+                whole.problem(&record.id, format!("was not measured as {SERIES} says"));
+            }
+        }
+        if whole.problems.is_empty() && cells.iter().all(|(found, _)| found.problems.is_empty()) {
+            compare_page(&directory, &series, &records, &mut whole);
+        }
+    }
+    whole.note(format!("{SERIES} and {REPORT} of a series have no check sums, its cells have"));
+    let cells = cells.into_iter().map(|(found, path)| (path, found));
+    Ok(std::iter::once((directory, whole)).chain(cells).collect())
+}
+
+/// Whether the page of the series is what the cells give.
+fn compare_page(directory: &Path, series: &Series, records: &[Option<RunRecord>], whole: &mut Found) {
+    match read_file(directory, REPORT) {
+        Err(error) => whole.problem(REPORT, format!("cannot be read: {error}")),
+        Ok(_) if series.tool != version::tool() => {
+            whole.note(format!(
+                "{REPORT} was made by another build of {}, and was not made again",
+                series.tool.name
+            ));
+        }
+        Ok(stored) if page(directory, series, records).ok().as_ref() != Some(&stored) => {
+            whole.problem(REPORT, "is not the report that the cells give");
+        }
+        Ok(_) => {}
+    }
+}

@@ -1,0 +1,47 @@
+//! `verify` of a whole series: its cells, its plan and its page.
+
+use std::fs;
+use std::path::Path;
+
+use crate::program::webstone_in;
+use crate::series::records;
+
+/// `verify` examines every cell of a series, whether all are there and as planned, and the page.
+pub(crate) fn is_verified_and_forged(dir: &Path, directory: &Path) {
+    let verify = || webstone_in(dir, &["verify", "last"]);
+    let said = verify();
+    assert_eq!((said.code, said.out.matches("VERIFIED  ").count()), (0, 3), "{}{}", said.out, said.err);
+    assert!(said.out.contains("\n  all 2 cells are stored, each as planned; they follow\n"), "{}", said.out);
+    let forged = |path: &Path, change: &dyn Fn(&str) -> String, expected: &str| {
+        let before = fs::read_to_string(path).unwrap();
+        fs::write(path, change(&before)).unwrap();
+        let said = verify();
+        assert!(said.code == 6 && said.out.contains(expected), "{}{}", said.out, said.err);
+        fs::write(path, before).unwrap();
+    };
+    forged(
+        &directory.join("report.html"),
+        &|page| page.replace("Servers", "servers"),
+        "report.html: is not the report that the cells give",
+    );
+    forged(
+        &directory.join("series.json"),
+        &|plan| {
+            plan.replacen("\"keep-alive\"", "\"per-page\"", 1).replacen(
+                "\"duration\": \"",
+                "\"duration\": \"1",
+                1,
+            )
+        },
+        "was not measured as series.json says",
+    );
+    let (_, cell) = records(directory).into_iter().next().unwrap();
+    forged(&cell.join("record.json"), &|record| format!("{record} "), "NOT VERIFIED");
+    fs::rename(&cell, dir.join("elsewhere")).unwrap();
+    let said = verify();
+    let expected = "is missing: no record of this cell is stored";
+    assert!(said.code == 6 && said.out.contains(expected), "{}{}", said.out, said.err);
+    assert!(said.err.contains("1 of 2 not verified"), "{}", said.err);
+    fs::rename(dir.join("elsewhere"), cell).unwrap();
+    assert_eq!(verify().code, 0);
+}
