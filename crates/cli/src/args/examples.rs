@@ -30,7 +30,7 @@ Common commands:
   webstone report runs/20260701T120000Z-webstone --format json
       Print the report of a stored run, in any format.
   webstone verify result.tar.gz
-      Verify a stored run or an archive: files, signature, and every figure recomputed.
+      Verify a stored run, series or archive: files, signature, and every figure recomputed.
   webstone compare last~1 last --fail-if 'rate<-3%'
       Compare two runs: faster, slower, or no difference shown.
   webstone find http://127.0.0.1:8080/ --slo 'p(99)<50ms,errors<0.1%'

@@ -196,7 +196,7 @@ pub enum Command {
     #[command(after_long_help = CERTIFY_EXAMPLES)]
     Certify(CertifyArgs),
 
-    /// Verify a stored run or an archive: files, signature, and every figure recomputed
+    /// Verify a stored run, series or archive: files, signature, and every figure recomputed
     ///
     /// Needs the directory or the archive of the run, nothing else. Names every file that was changed since.
     #[command(after_long_help = VERIFY_EXAMPLES)]

@@ -14,6 +14,7 @@ use crate::intent::RUNS_DIR;
 /// Reads the given run.
 pub(super) fn load(named: &Path, runs_dir: Option<&Path>) -> Result<RunRecord, Failure> {
     let path = find(named, runs_dir.unwrap_or(Path::new(RUNS_DIR)))?;
+    refuse_series(named, &path)?;
     match duel::directory(&path) {
         Some(directory) => Err(is_no_run(named, &directory)),
         None => Store::load(&path).map_err(|error| store_failure(&error)),
@@ -30,6 +31,21 @@ fn is_no_run(named: &Path, duel: &Path) -> Failure {
         "its contestants are compared with each other: `webstone report {}` shows how",
         named.display()
     ))
+}
+
+/// Refuses a series where one run is needed, and names a cell of it.
+fn refuse_series(named: &Path, path: &Path) -> Result<(), Failure> {
+    if !webstone_runner::series::is_series(path) {
+        return Ok(());
+    }
+    let directory = if path.is_dir() { path } else { path.parent().unwrap_or(Path::new(".")) };
+    let cells = std::fs::read_dir(directory).into_iter().flatten().flatten().map(|entry| entry.path());
+    let cell = cells.filter(|path| is_run_or_duel(path)).min();
+    let failure = Failure::usage(format!("{} is a series, not a run", named.display()));
+    Err(failure.hint(match cell {
+        Some(cell) => format!("give one of its cells, such as {}", cell.display()),
+        None => "none of its cells is stored yet".to_owned(),
+    }))
 }
 
 /// The directory of the given duel, if it is one.
@@ -54,6 +70,7 @@ pub(super) fn series(named: &Path, runs_dir: Option<&Path>) -> Option<PathBuf> {
 /// The directory of the given run or duel.
 pub(super) fn locate(named: &Path, runs_dir: Option<&Path>) -> Result<PathBuf, Failure> {
     let found = find(named, runs_dir.unwrap_or(Path::new(RUNS_DIR)))?;
+    refuse_series(named, &found)?;
     match duel::directory(&found) {
         Some(directory) => Ok(directory),
         None => Store::locate(&found).map_err(|error| store_failure(&error)),

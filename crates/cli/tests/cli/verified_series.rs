@@ -12,6 +12,12 @@ pub(crate) fn is_verified_and_forged(dir: &Path, directory: &Path) {
     let said = verify();
     assert_eq!((said.code, said.out.matches("VERIFIED  ").count()), (0, 3), "{}{}", said.out, said.err);
     assert!(said.out.contains("\n  all 2 cells are stored, each as planned; they follow\n"), "{}", said.out);
+    let name = directory.to_str().unwrap();
+    for arguments in [&["archive", name, "-o", "x.zip"][..], &["certify", name], &["compare", name, name]] {
+        let said = webstone_in(dir, arguments);
+        let expected = format!("{name} is a series, not a run\nhint: give one of its cells, such as {name}/");
+        assert!(said.code == 2 && said.err.contains(&expected), "{arguments:?}: {}", said.err);
+    }
     let forged = |path: &Path, change: &dyn Fn(&str) -> String, expected: &str| {
         let before = fs::read_to_string(path).unwrap();
         fs::write(path, change(&before)).unwrap();

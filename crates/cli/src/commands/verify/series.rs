@@ -38,7 +38,7 @@ pub(super) fn examine(path: &Path) -> Result<Vec<(PathBuf, Found)>, Failure> {
             compare_page(&directory, &series, &records, &mut whole);
         }
     }
-    whole.note(format!("{SERIES} and {REPORT} of a series have no check sums, its cells have"));
+    whole.note(format!("{SERIES} and {REPORT} of a series have no check sums; the files of its cells have"));
     let cells = cells.into_iter().map(|(found, path)| (path, found));
     Ok(std::iter::once((directory, whole)).chain(cells).collect())
 }
