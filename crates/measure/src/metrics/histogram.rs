@@ -158,18 +158,18 @@ impl Histogram {
     pub(super) fn values_at_quantiles_with(&self, other: &Histogram, ascending: &[f64]) -> Vec<u64> {
         let (count, max) = (self.count.saturating_add(other.count), self.max.max(other.max));
         let mut reading = Quantiles::new(ascending, count, max);
-        // Not a loop over both, as above. There are few waits.
+        // Collected, because only one of two iterators can be looped over from inside; see above.
         let mut theirs = other.bounds().collect::<Vec<_>>().into_iter().peekable();
-        let _ = self
-            .bounds()
-            .try_for_each(|(highest, count)| {
-                while let Some((before, count)) = theirs.next_if(|(theirs, _)| *theirs < highest) {
-                    reading.bucket(before, count)?;
+        let mut read = || {
+            self.bounds().try_for_each(|(highest, count)| {
+                while let Some((lower, count)) = theirs.next_if(|(theirs, _)| *theirs < highest) {
+                    reading.bucket(lower, count)?;
                 }
                 reading.bucket(highest, count)
-            })
-            .is_continue()
-            .then(|| theirs.try_for_each(|(highest, count)| reading.bucket(highest, count)));
+            })?;
+            theirs.try_for_each(|(highest, count)| reading.bucket(highest, count))
+        };
+        let _ = read();
         reading.values
     }
 
@@ -409,6 +409,33 @@ mod tests {
             let (at, of_one, of_other) = one.first_difference(&fill(&values)).unwrap();
             prop_assert!(at <= value && position(at) == position(value));
             prop_assert_eq!(of_one + 1, of_other);
+        }
+
+        #[test]
+        fn quantiles_of_two_are_those_of_both_merged(
+            a in prop::collection::vec(0..5000_u64, 0..100),
+            b in prop::collection::vec(prop_oneof![0..5000_u64, 0..VALUE_MAX], 0..100),
+            packs in any::<bool>(),
+        ) {
+            let [mut one, mut other] = [&a, &b].map(|values| {
+                let mut histogram = Histogram::new();
+                values.iter().for_each(|value| histogram.record(*value));
+                histogram
+            });
+            if packs {
+                one.pack();
+                other.pack();
+            }
+            let mut both = one.clone();
+            both.merge(&other);
+            let ascending = [0.0, 0.1, 0.5, 0.75, 0.9, 0.99, 0.999, 1.0];
+            let of_both = both.values_at_quantiles(&ascending);
+            for found in [one.values_at_quantiles_with(&other, &ascending), other.values_at_quantiles_with(&one, &ascending)] {
+                // The maximum of each, which is exact, bounds its own topmost bucket.
+                for (found, of_both) in found.iter().zip(&of_both) {
+                    prop_assert!(found <= of_both && position(*found) == position(*of_both), "{} {}", found, of_both);
+                }
+            }
         }
 
         #[test]
