@@ -173,8 +173,8 @@ pub(crate) fn run(spec: &GeneratorTask, workload: &Workload, clients: u32) -> Le
     outcome
 }
 
-/// What a server counted of clients that have ended. It may count an answer after the client has read it, and read the
-/// last bytes of a connection after the client has closed it: only when it has closed all of them is nothing under way.
+/// What a server counted of clients that have ended. It may read the last bytes of a connection long after the client
+/// has closed it, so this waits until the server has closed all of them.
 pub(crate) fn counted(server: &RunningServer) -> Counters {
     let deadline = Instant::now() + Duration::from_secs(60);
     loop {
