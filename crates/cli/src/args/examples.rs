@@ -190,7 +190,7 @@ failed, 2 usage. docs/certify.md says how to check a signature without webstone.
 pub(super) const VERIFY_EXAMPLES: &str = "\
 Examples:
   webstone verify runs/20260701T120000Z-webstone
-  webstone verify last            # a series: every cell of it
+  webstone verify last            # the newest run, series or duel
   webstone verify result.tar.gz --signer tester.pub
   webstone verify result.zip --allowed-signers allowed_signers --format json
 

@@ -33,13 +33,17 @@ fn is_no_run(named: &Path, duel: &Path) -> Failure {
     ))
 }
 
+/// The directory of a series, of which `path` is that or the `series.json` in it.
+fn of_series(path: &Path) -> &Path {
+    if path.is_dir() { path } else { path.parent().unwrap_or(Path::new(".")) }
+}
+
 /// Refuses a series where one run is needed, and names a cell of it.
 fn refuse_series(named: &Path, path: &Path) -> Result<(), Failure> {
     if !webstone_runner::series::is_series(path) {
         return Ok(());
     }
-    let directory = if path.is_dir() { path } else { path.parent().unwrap_or(Path::new(".")) };
-    let cells = std::fs::read_dir(directory).into_iter().flatten().flatten().map(|entry| entry.path());
+    let cells = std::fs::read_dir(of_series(path)).into_iter().flatten().flatten().map(|entry| entry.path());
     let cell = cells.filter(|path| is_run_or_duel(path)).min();
     let failure = Failure::usage(format!("{} is a series, not a run", named.display()));
     Err(failure.hint(match cell {
@@ -80,8 +84,7 @@ pub(super) fn locate(named: &Path, runs_dir: Option<&Path>) -> Result<PathBuf, F
 /// The directory of the given run, series or duel, as a path that ends in its name.
 pub(super) fn any(named: &Path, runs_dir: Option<&Path>) -> Result<PathBuf, Failure> {
     let found = match series(named, runs_dir) {
-        Some(series) if series.is_dir() => series,
-        Some(plan) => plan.parent().unwrap_or(Path::new(".")).to_owned(),
+        Some(series) => of_series(&series).to_owned(),
         None => locate(named, runs_dir)?,
     };
     match found.file_name() {

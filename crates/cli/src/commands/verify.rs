@@ -415,7 +415,10 @@ fn judge_signer(found: &mut Found, allowed: &[Allowed], asked: bool) {
 /// The lines above the list of problems.
 fn facts(found: &Found, pinned: bool) -> Vec<String> {
     if let Some(cells) = found.cells {
-        return vec![format!("all {cells} cells are stored, each as planned; they follow")];
+        return vec![match cells {
+            1 => "its cell is stored, verified, and measured as planned".to_owned(),
+            _ => format!("all {cells} cells are stored, verified, and measured as planned"),
+        }];
     }
     let mut lines = vec![format!("{} files have the check sums of {MANIFEST}", found.files)];
     if found.verdict.is_some() {

@@ -3,15 +3,23 @@
 use std::fs;
 use std::path::Path;
 
-use crate::program::webstone_in;
-use crate::series::records;
+use crate::program::{assert_ended, only_entry, webstone_in};
+use crate::series::{records, series};
 
-/// `verify` examines every cell of a series, whether all are there and as planned, and the page.
-pub(crate) fn is_verified_and_forged(dir: &Path, directory: &Path) {
+#[test]
+fn a_series_is_verified_as_a_whole() {
+    let dir = tempfile::tempdir().unwrap();
+    let dir = dir.path();
+    assert_ended(&series(dir, &[]));
+    let directory = &only_entry(&dir.join("runs"));
     let verify = || webstone_in(dir, &["verify", "last"]);
     let said = verify();
     assert_eq!((said.code, said.out.matches("VERIFIED  ").count()), (0, 3), "{}{}", said.out, said.err);
-    assert!(said.out.contains("\n  all 2 cells are stored, each as planned; they follow\n"), "{}", said.out);
+    assert!(
+        said.out.contains("\n  all 2 cells are stored, verified, and measured as planned\n"),
+        "{}",
+        said.out
+    );
     let name = directory.to_str().unwrap();
     for arguments in [&["archive", name, "-o", "x.zip"][..], &["certify", name], &["compare", name, name]] {
         let said = webstone_in(dir, arguments);
@@ -23,6 +31,7 @@ pub(crate) fn is_verified_and_forged(dir: &Path, directory: &Path) {
         fs::write(path, change(&before)).unwrap();
         let said = verify();
         assert!(said.code == 6 && said.out.contains(expected), "{}{}", said.out, said.err);
+        assert!(said.out.starts_with("NOT VERIFIED  "), "the first line is of the whole: {}", said.out);
         fs::write(path, before).unwrap();
     };
     forged(
@@ -42,7 +51,8 @@ pub(crate) fn is_verified_and_forged(dir: &Path, directory: &Path) {
         "was not measured as series.json says",
     );
     let (_, cell) = records(directory).into_iter().next().unwrap();
-    forged(&cell.join("record.json"), &|record| format!("{record} "), "NOT VERIFIED");
+    let of_cell = format!("{}: is not verified, as said below", cell.file_name().unwrap().to_str().unwrap());
+    forged(&cell.join("record.json"), &|record| format!("{record} "), &of_cell);
     fs::rename(&cell, dir.join("elsewhere")).unwrap();
     let said = verify();
     let expected = "is missing: no record of this cell is stored";

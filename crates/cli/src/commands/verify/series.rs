@@ -1,4 +1,4 @@
-//! The same of a series: each of its cells, whether all are there and as planned, and its page.
+//! The same of a series: every cell, whether any is missing or was not measured as planned, and the page.
 
 use std::path::{Path, PathBuf};
 
@@ -8,7 +8,7 @@ use webstone_runner::series::{self, SERIES, directory_of};
 use webstone_store::{REPORT, read_file};
 
 use super::super::{series::page, store_failure};
-use super::{Found, examine_path};
+use super::{Found, examine_path, named};
 use crate::failure::Failure;
 use crate::intent::series_failure;
 use crate::version;
@@ -21,11 +21,16 @@ pub(super) fn examine(path: &Path) -> Result<Vec<(PathBuf, Found)>, Failure> {
     let mut cells = Vec::new();
     for cell in &series.cells {
         match directory_of(&directory, &cell.name).map_err(|error| store_failure(&error))? {
-            Some(path) => cells.push((examine_path(&path)?, path)),
+            Some(path) => cells.push((path.clone(), examine_path(&path)?)),
             None => whole.problem(&cell.name, "is missing: no record of this cell is stored"),
         }
     }
-    // Of what is damaged, the cells tell.
+    for (path, found) in &cells {
+        if !found.problems.is_empty() {
+            whole.problem(&named(path, found), "is not verified, as said below");
+        }
+    }
+    // Whatever keeps records from being read is a problem of their cells.
     if let Ok(records) = series::records(&directory, &series) {
         for (cell, record) in series.cells.iter().zip(&records) {
             if let Some(record) = record
@@ -34,20 +39,22 @@ pub(super) fn examine(path: &Path) -> Result<Vec<(PathBuf, Found)>, Failure> {
                 whole.problem(&record.id, format!("was not measured as {SERIES} says"));
             }
         }
-        if whole.problems.is_empty() && cells.iter().all(|(found, _)| found.problems.is_empty()) {
+        if whole.problems.is_empty() {
             compare_page(&directory, &series, &records, &mut whole);
         }
     }
     whole.note(format!("{SERIES} and {REPORT} of a series have no check sums; the files of its cells have"));
-    let cells = cells.into_iter().map(|(found, path)| (path, found));
     Ok(std::iter::once((directory, whole)).chain(cells).collect())
 }
 
 /// Whether the page of the series is what the cells give.
 fn compare_page(directory: &Path, series: &Series, records: &[Option<RunRecord>], whole: &mut Found) {
+    // A series may be resumed by another build than began it.
+    let tools = records.iter().flatten().map(|record| &record.tool).chain([&series.tool]);
+    let is_ours = tools.into_iter().all(|tool| *tool == version::tool());
     match read_file(directory, REPORT) {
         Err(error) => whole.problem(REPORT, format!("cannot be read: {error}")),
-        Ok(_) if series.tool != version::tool() => {
+        Ok(_) if !is_ours => {
             whole.note(format!(
                 "{REPORT} was made by another build of {}, and was not made again",
                 series.tool.name
