@@ -34,8 +34,16 @@ fn is_no_run(named: &Path, duel: &Path) -> Failure {
 }
 
 /// The directory of a series, of which `path` is that or the `series.json` in it.
-fn of_series(path: &Path) -> &Path {
+pub(super) fn of_series(path: &Path) -> &Path {
     if path.is_dir() { path } else { path.parent().unwrap_or(Path::new(".")) }
+}
+
+/// The directories of cells in that of a series, in the order in which they began.
+pub(super) fn cells_in(series: &Path) -> Vec<PathBuf> {
+    let entries = std::fs::read_dir(series).into_iter().flatten().flatten().map(|entry| entry.path());
+    let mut cells: Vec<PathBuf> = entries.filter(|path| is_run_or_duel(path)).collect();
+    cells.sort_unstable();
+    cells
 }
 
 /// Refuses a series where one run is needed, and names a cell of it.
@@ -43,10 +51,8 @@ fn refuse_series(named: &Path, path: &Path) -> Result<(), Failure> {
     if !webstone_runner::series::is_series(path) {
         return Ok(());
     }
-    let cells = std::fs::read_dir(of_series(path)).into_iter().flatten().flatten().map(|entry| entry.path());
-    let cell = cells.filter(|path| is_run_or_duel(path)).min();
     let failure = Failure::usage(format!("{} is a series, not a run", named.display()));
-    Err(failure.hint(match cell {
+    Err(failure.hint(match cells_in(of_series(path)).first() {
         Some(cell) => format!("give one of its cells, such as {}", cell.display()),
         None => "none of its cells is stored yet".to_owned(),
     }))

@@ -51,8 +51,18 @@ fn a_series_is_verified_as_a_whole() {
         "was not measured as series.json says",
     );
     let (_, cell) = records(directory).into_iter().next().unwrap();
-    let of_cell = format!("{}: is not verified, as said below", cell.file_name().unwrap().to_str().unwrap());
+    let of_cell = format!("{}: does not verify: see below", cell.file_name().unwrap().to_str().unwrap());
     forged(&cell.join("record.json"), &|record| format!("{record} "), &of_cell);
+    forged(
+        &directory.join("series.json"),
+        &|_| String::new(),
+        "series.json: cannot be read, so nothing was compared",
+    );
+    let page = directory.join("report.html");
+    fs::rename(&page, dir.join("page")).unwrap();
+    let said = verify();
+    assert!(said.code == 6 && said.out.contains("report.html: is missing: "), "{}{}", said.out, said.err);
+    fs::rename(dir.join("page"), page).unwrap();
     fs::rename(&cell, dir.join("elsewhere")).unwrap();
     let said = verify();
     let expected = "is missing: no record of this cell is stored";

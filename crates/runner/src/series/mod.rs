@@ -89,6 +89,11 @@ impl SeriesError {
             SeriesError::Refused { hint, .. } => Some(hint.clone()),
             SeriesError::Spec(error) => Some(error.remedy.clone()),
             SeriesError::Workload(error) => error.hint(),
+            // Check sums are of records, not of plans.
+            SeriesError::Store(StoreError::Content { file, .. }) if file.ends_with(SERIES) => Some(
+                "the file was changed or damaged; the cells beside it are whole records and can be read without it"
+                    .to_owned(),
+            ),
             SeriesError::Store(error) => error.hint().map(str::to_owned),
             SeriesError::Busy(_) => Some("wait for it to end, or end it".to_owned()),
         }

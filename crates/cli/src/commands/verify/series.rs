@@ -1,12 +1,14 @@
 //! The same of a series: every cell, whether any is missing or was not measured as planned, and the page.
 
+use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 
 use webstone_model::record::RunRecord;
 use webstone_model::series::{Kind, Series};
-use webstone_runner::series::{self, SERIES, directory_of};
-use webstone_store::{REPORT, read_file};
+use webstone_runner::series::{self, SERIES, SeriesError, directory_of};
+use webstone_store::{REPORT, StoreError, read_file};
 
+use super::super::records::{cells_in, of_series};
 use super::super::{series::page, store_failure};
 use super::{Found, examine_path, named};
 use crate::failure::Failure;
@@ -15,7 +17,11 @@ use crate::version;
 
 /// Examines the series at `path`: first what was found about the whole, then about each of its cells, with their directories.
 pub(super) fn examine(path: &Path) -> Result<Vec<(PathBuf, Found)>, Failure> {
-    let (directory, series) = series::load(path).map_err(|error| series_failure(&error, Kind::Servers))?;
+    let (directory, series) = match series::load(path) {
+        Ok(loaded) => loaded,
+        Err(SeriesError::Store(error @ StoreError::Content { .. })) => return without_plan(path, &error),
+        Err(error) => return Err(series_failure(&error, Kind::Servers)),
+    };
     let mut whole =
         Found { run: Some(series.id.clone()), cells: Some(series.cells.len()), ..Found::default() };
     let mut cells = Vec::new();
@@ -27,7 +33,7 @@ pub(super) fn examine(path: &Path) -> Result<Vec<(PathBuf, Found)>, Failure> {
     }
     for (path, found) in &cells {
         if !found.problems.is_empty() {
-            whole.problem(&named(path, found), "is not verified, as said below");
+            whole.problem(&named(path, found), "does not verify: see below");
         }
     }
     // Whatever keeps records from being read is a problem of their cells.
@@ -43,8 +49,19 @@ pub(super) fn examine(path: &Path) -> Result<Vec<(PathBuf, Found)>, Failure> {
             compare_page(&directory, &series, &records, &mut whole);
         }
     }
-    whole.note(format!("{SERIES} and {REPORT} of a series have no check sums; the files of its cells have"));
+    whole.note(format!(
+        "{SERIES} and {REPORT} of a series have no check sums; the files of its cells have them"
+    ));
     Ok(std::iter::once((directory, whole)).chain(cells).collect())
+}
+
+/// Examines every record in the directory of a series whose plan cannot be read.
+fn without_plan(path: &Path, error: &StoreError) -> Result<Vec<(PathBuf, Found)>, Failure> {
+    let directory = of_series(path).to_owned();
+    let mut whole = Found::default();
+    whole.problem(SERIES, format!("cannot be read, so nothing was compared with it: {error}"));
+    let cells = cells_in(&directory).into_iter().map(|path| Ok((path.clone(), examine_path(&path)?)));
+    std::iter::once(Ok((directory, whole))).chain(cells).collect()
 }
 
 /// Whether the page of the series is what the cells give.
@@ -53,6 +70,9 @@ fn compare_page(directory: &Path, series: &Series, records: &[Option<RunRecord>]
     let tools = records.iter().flatten().map(|record| &record.tool).chain([&series.tool]);
     let is_ours = tools.into_iter().all(|tool| *tool == version::tool());
     match read_file(directory, REPORT) {
+        Err(error) if error.kind() == ErrorKind::NotFound => {
+            whole.problem(REPORT, "is missing: every finished series is stored with it");
+        }
         Err(error) => whole.problem(REPORT, format!("cannot be read: {error}")),
         Ok(_) if !is_ours => {
             whole.note(format!(
