@@ -20,6 +20,9 @@ const BASELINE: &str = "benchsuite/instructions.toml";
 const RELEASED: &str = "benchsuite/operations/released.toml";
 /// A rise beyond this share of the baseline fails.
 const TOLERANCE: f64 = 0.05;
+/// How often an operation is counted that seems to be beyond it. Answers come in other batches each time, which moves a count by a
+/// few percent; what the code itself takes is in every count, so the least is judged.
+const COUNTS_MAX: usize = 3;
 const HOW_TO_ACCEPT: &str = "fix it; or, if the rise is worth it, accept it by `cargo xtask instructions --update` and say why \
                              in the commit's message";
 /// What to do about a baseline that cannot be read.
@@ -60,36 +63,56 @@ pub fn count(arguments: &[String]) -> Outcome {
         println!("skipped: instructions: valgrind is not installed");
         return Ok(());
     }
+    let here = conditions()?;
+    let path = root().join(BASELINE);
+    let stored = if update {
+        None
+    } else {
+        let text = fs::read_to_string(&path).map_err(file_failure(BASELINE))?;
+        Some(read(&text).ok_or_else(|| failure(format!("{BASELINE} is damaged"), HOW_TO_WRITE))?)
+    };
+    let baseline = stored.as_ref().filter(|(conditions, _)| *conditions == here).map(|(_, counts)| counts);
     let programs = build()?;
     let mut counted = BTreeMap::new();
     for operation in &OPERATIONS {
-        let count = programs.count(operation)?;
+        let before = baseline.and_then(|baseline| baseline.get(operation.name));
+        let limit = before.map_or(f64::INFINITY, |before| before * (1.0 + TOLERANCE));
+        let count = least(|| programs.count(operation), limit)?;
         println!("{:<16} {count:>10.1} instructions", operation.name);
         counted.insert(operation.name.to_owned(), count);
     }
-    let here = conditions()?;
-    let path = root().join(BASELINE);
-    if update {
-        fs::write(&path, text(&here, &counted)).map_err(file_failure(BASELINE))?;
-        println!("{BASELINE} is written");
-        return Ok(());
-    }
-    let text = fs::read_to_string(&path).map_err(file_failure(BASELINE))?;
-    let (conditions, baseline) =
-        read(&text).ok_or_else(|| failure(format!("{BASELINE} is damaged"), HOW_TO_WRITE))?;
-    if conditions != here {
+    match (&stored, baseline) {
+        (None, _) => {
+            fs::write(&path, text(&here, &counted)).map_err(file_failure(BASELINE))?;
+            println!("{BASELINE} is written");
+            Ok(())
+        }
+        (Some(_), Some(baseline)) => verdict(baseline, &counted),
         // Another compiler makes other code from the same source, which is not a regression.
-        println!(
-            "skipped: instructions: the baseline is of {}, this is {}",
-            conditions.join(" for "),
-            here.join(" for ")
-        );
-        println!(
-            "hint: `cargo xtask instructions --update` on the commit before yours makes a baseline for this compiler"
-        );
-        return Ok(());
+        (Some((conditions, _)), None) => {
+            println!(
+                "skipped: instructions: the baseline is of {}, this is {}",
+                conditions.join(" for "),
+                here.join(" for ")
+            );
+            println!(
+                "hint: `cargo xtask instructions --update` on the commit before yours makes a baseline for this compiler"
+            );
+            Ok(())
+        }
     }
-    verdict(&baseline, &counted)
+}
+
+/// The least of up to [`COUNTS_MAX`] counts, until one is within the limit.
+fn least(mut count: impl FnMut() -> Result<f64, Failure>, limit: f64) -> Result<f64, Failure> {
+    let mut least = count()?;
+    for _ in 1..COUNTS_MAX {
+        if least <= limit {
+            break;
+        }
+        least = least.min(count()?);
+    }
+    Ok(least)
 }
 
 /// Compares counts by operation; an error names each that rose by more than [`TOLERANCE`].
@@ -291,6 +314,18 @@ mod tests {
         let error = verdict(&baseline, &counts(&[("a", 1.0), ("c", 1.0)])).unwrap_err().to_string();
         assert!(error.contains("c: 1.0 instructions, and none in"), "{error}");
         assert!(error.contains("b: in benchsuite/instructions.toml, and nothing counts it"), "{error}");
+    }
+
+    #[test]
+    fn what_seems_to_be_too_much_is_counted_again() {
+        let least_of = |list: &[f64]| {
+            let mut counts = list.iter();
+            let least = least(|| Ok(*counts.next().unwrap()), 10.0).unwrap();
+            (least, counts.len())
+        };
+        assert_eq!(least_of(&[10.0, 9.0]), (10.0, 1));
+        assert_eq!(least_of(&[12.0, 9.0, 8.0]), (9.0, 1));
+        assert_eq!(least_of(&[12.0, 11.0, 13.0, 1.0]), (11.0, 1));
     }
 
     #[test]

@@ -12,7 +12,7 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use hyper::body::{Body, Frame, SizeHint};
-use hyper::header::{ALT_SVC, CONTENT_LENGTH, HeaderValue, SERVER};
+use hyper::header::{ALT_SVC, CONTENT_LENGTH, DATE, HeaderValue, SERVER};
 use hyper::{Response, StatusCode};
 use tokio::task::JoinHandle;
 
@@ -112,7 +112,7 @@ pub(crate) fn respond(
     content: Content,
 ) -> Response<ServerBody> {
     exchange.set_status(status.as_u16());
-    let alternative = exchange.wire.alternative();
+    let (alternative, date) = (exchange.wire.alternative(), exchange.shard.shared.date.clone());
     let no_body = status == StatusCode::NO_CONTENT || status == StatusCode::NOT_MODIFIED;
     let announced = content.announced();
     let body = if is_head || no_body || announced == Some(0) {
@@ -135,6 +135,9 @@ pub(crate) fn respond(
     headers.insert(SERVER, HeaderValue::from_static(SERVER_NAME));
     if let Some(alternative) = alternative {
         headers.insert(ALT_SVC, alternative);
+    }
+    if let Some(date) = date {
+        headers.insert(DATE, date);
     }
     if is_head
         && !no_body

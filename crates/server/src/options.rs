@@ -1,6 +1,7 @@
 //! Options of the server, and their checks.
 
 use std::path::PathBuf;
+use std::time::SystemTime;
 
 use rustix::thread::CpuSet;
 use webstone_model::spec::{ServerSpec, parse_cpu_list};
@@ -31,6 +32,8 @@ pub struct ServeOptions {
     pub gateway: Option<GatewayOptions>,
     /// [`crate::serve()`] ends when its standard input ends: a child process dies with its parent.
     pub until_stdin_closes: bool,
+    /// What the Date field says instead of the time, for answers that never change.
+    pub date: Option<SystemTime>,
 }
 
 impl ServeOptions {
@@ -43,6 +46,7 @@ impl ServeOptions {
             test_handlers: false,
             gateway: None,
             until_stdin_closes: false,
+            date: None,
         }
     }
 }

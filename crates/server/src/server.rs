@@ -131,6 +131,7 @@ impl Server {
             test_handlers,
             gateway,
             until_stdin_closes: _,
+            date,
         } = options;
         if spec.resolve_names && spec.access_log.is_none() {
             let hint = "add --access-log FILE, or remove --resolve-names";
@@ -205,6 +206,7 @@ impl Server {
             http2: spec.http2,
             quic,
             alternative,
+            date: date.and_then(|date| HeaderValue::from_str(&httpdate::fmt_http_date(date)).ok()),
             connection_faults: ConnectionFaults::default(),
             gateway,
             started: Instant::now(),

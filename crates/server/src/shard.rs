@@ -40,6 +40,8 @@ pub(crate) struct Shared {
     pub(crate) quic: Option<Quic>,
     /// The Alt-Svc field of answers over TLS, which names HTTP/3.
     pub(crate) alternative: Option<HeaderValue>,
+    /// The Date field, if it is not the time.
+    pub(crate) date: Option<HeaderValue>,
     /// The faults of the next connections.
     pub(crate) connection_faults: ConnectionFaults,
     /// The external handler, where `/send` has one.

@@ -2,6 +2,7 @@
 
 use std::os::unix::fs::symlink;
 use std::path::Path;
+use std::time::{Duration, SystemTime};
 
 use webstone_model::spec::ServerSpec;
 use webstone_server::{Fileset, RunningServer, ServeOptions, Server};
@@ -209,4 +210,16 @@ fn a_huge_file_of_a_set_needs_no_memory() {
         assert!(peer.read_some().unwrap() > 0);
     }
     assert!(peer.rest[..4_000_000] == content_of("/huge", 4_000_000));
+}
+
+#[test]
+fn answers_are_dated_as_asked() {
+    let date = Some(SystemTime::UNIX_EPOCH + Duration::from_secs(784_111_777));
+    let spec = ServerSpec { threads: 1, ..ServerSpec::default() };
+    let options = ServeOptions { fileset: fileset(), date, ..ServeOptions::new(spec) };
+    let server = Server::start(options).unwrap();
+    for path in ["/small.html", "/missing"] {
+        let answer = Peer::connect(&server).get(path);
+        assert_eq!(answer.header("date"), Some("Sun, 06 Nov 1994 08:49:37 GMT"), "{path}");
+    }
 }
