@@ -9,6 +9,7 @@ use std::path::Path;
 
 use calamine::Reader as _;
 use webstone_judge::comparison::Comparison;
+use webstone_judge::verdict::Standing;
 use webstone_measure::units::Nanos;
 use webstone_model::record::RunRecord;
 use webstone_model::spec::{ConnectionPolicy, HttpVersion};
@@ -182,6 +183,20 @@ fn a_comparison() {
     let records = records::before_and_after();
     let page = render_comparison(&comparison, &records, Format::Html, &narrow).unwrap();
     golden("comparison.html", &section(&body(&String::from_utf8(page).unwrap()), "comparison"));
+}
+
+#[test]
+fn a_comparison_tells_one_reason_for_doubt_and_every_reason_to_be_invalid() {
+    let told = |standing: Standing, full: bool| {
+        let mut comparison = records::comparison();
+        comparison.records[0].standing = standing;
+        comparison.records[0].reasons = ["one", "two", "three"].map(|word| format!("reason {word}")).to_vec();
+        let text = compared(&comparison, Format::Text, &Options { full, ..Options::default() });
+        (text.matches("reason ").count(), text.contains("2 more reasons for doubt"))
+    };
+    assert_eq!(told(Standing::Noisy, false), (1, true));
+    assert_eq!(told(Standing::Noisy, true), (3, false));
+    assert_eq!(told(Standing::Invalid, false), (3, false));
 }
 
 /// One iteration has no noise floor, which is not one of 0.

@@ -75,15 +75,33 @@ pub fn speeds(record: &RunRecord, of: impl Fn(&CpuWatch) -> u64) -> BTreeMap<u32
     speeds_in(record, runs, of)
 }
 
-/// How long the fixed work took on each busy CPU of the server in these windows, on average.
-pub(super) fn speeds_of(record: &RunRecord, runs: &[&IterationRecord]) -> Vec<EarlierSpeed> {
-    let speeds = speeds_in(record, runs.iter().copied(), |watch| watch.work_ns_median);
-    let of_cpu = |(cpu, times): (u32, Vec<u64>)| EarlierSpeed {
-        cpu,
-        windows: times.len() as u32,
-        work_ns: times.iter().sum::<u64>() / times.len() as u64,
+/// How much longer the fixed work took on average in these windows than in those of another record, in percent, on the CPU of the server where
+/// that is most; weighed by the part of its time that the server wanted, and negative where all were faster. `None` unless each CPU was
+/// busy and watched in every window of both.
+pub(super) fn slower_than(
+    record: &RunRecord,
+    runs: &[&IterationRecord],
+    (other, theirs): (&RunRecord, &[&IterationRecord]),
+) -> Option<f64> {
+    let means = |record, runs: &[&IterationRecord]| -> Option<BTreeMap<u32, f64>> {
+        let speeds = speeds_in(record, runs.iter().copied(), |watch| watch.work_ns_median);
+        let of_cpu = |(cpu, times): (u32, Vec<u64>)| {
+            let is_whole = times.len() == runs.len();
+            is_whole.then(|| (cpu, times.iter().sum::<u64>() as f64 / times.len() as f64))
+        };
+        speeds.into_iter().map(of_cpu).collect()
     };
-    speeds.into_iter().map(of_cpu).collect()
+    let (ours, others) = (means(record, runs)?, means(other, theirs)?);
+    if !ours.keys().eq(others.keys()) {
+        return None;
+    }
+    let shares = runs.iter().flat_map(|run| {
+        server_hosts::in_window(record, run).into_iter().map(|there| share(record, run, there))
+    });
+    let share = shares.fold(0.0, f64::max);
+    let slower =
+        ours.iter().zip(others.values()).map(|((_, took), other)| share * percent(took - other, *other));
+    slower.reduce(f64::max)
 }
 
 fn speeds_in<'a>(

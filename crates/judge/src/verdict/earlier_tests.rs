@@ -97,7 +97,33 @@ fn two_runs_are_compared_at_one_speed() {
         record.earlier_speeds = vec![EarlierSpeed { cpu: 0, windows: 240, work_ns: 2_500 }];
     }
     assert_eq!(of(&both[0]).levels[0].noise.unwrap().rate_factor(), Some(3.0));
-    assert_eq!(rate_factor(&both[0], &both[1]), Some(1.0));
+    assert_eq!(rate_factor(&both[0], &both[1]), None);
+}
+
+#[test]
+fn two_runs_that_were_slow_now_and_then_are_compared_by_their_average_speeds() {
+    let rate_factor = |record: &RunRecord, other: &RunRecord| {
+        let level = &super::beside(record, other)[0];
+        (level.standing, level.noise.and_then(|noise| noise.rate_factor()))
+    };
+    let steady = level([(5_000, 5_000); 4]);
+    let mut unsteady = level([(5_000, 5_000), (6_000, 5_900), (5_000, 5_000), (5_000, 5_000)]);
+    let alone = of(&unsteady).levels[0].noise.unwrap().rate_factor().unwrap();
+    assert!((alone - 1.10).abs() < 1e-9, "{alone}");
+    // On average 5 % slower, which is less than what is judged.
+    for other in [&steady, &unsteady] {
+        assert_eq!(rate_factor(&unsteady, other), (Standing::Noisy, None));
+    }
+    let slow = level([(5_000, 5_000), (6_400, 5_900), (5_000, 5_000), (5_000, 5_000)]);
+    let (_, factor) = rate_factor(&slow, &steady);
+    assert!((factor.unwrap() - 1.14).abs() < 1e-9, "7 % slower on average");
+    assert_eq!(rate_factor(&steady, &slow), (Standing::Sound, None));
+    // Where a window of one of them leaves its speed unknown, each is compared with itself at its best.
+    unsteady.iterations[2].host.as_mut().unwrap().watched.clear();
+    for (record, other, expected) in [(&unsteady, &steady, Some(1.10)), (&steady, &unsteady, None)] {
+        let (_, factor) = rate_factor(record, other);
+        assert_eq!(factor.map(|factor| (factor * 100.0).round() / 100.0), expected);
+    }
 }
 
 #[test]

@@ -144,26 +144,25 @@ fn is_whole(record: &RunRecord, runs: &[&IterationRecord]) -> bool {
     record.spec.find.is_none() && whole as u64 >= u64::from(record.spec.load.iterations)
 }
 
-/// What each level of a record is worth beside another record of the same machine: where a CPU of the server was slower than in the
-/// same level of the other one, the bound `at_best` is of the speed that it had there. Otherwise it is absent.
+/// What each level of a record is worth beside another record of the same machine. Where the server's CPUs were watched in every window
+/// of both, how fast they were on average replaces how much slower than at its best each was in its own level: a CPU that is slow
+/// now and then in both runs parts them by chance, which is in the scatter of their windows. The bound `at_best` is of the speed in the other record
+/// where that was higher, and absent otherwise.
 pub(crate) fn beside(record: &RunRecord, other: &RunRecord) -> Vec<LevelVerdict> {
     let theirs = other.levels();
-    let speeds = |key: LevelKey| {
-        let runs = theirs.iter().find(|(of, _)| *of == key).map(|(_, runs)| runs.as_slice());
-        runs.map(|runs| earlier::speeds_of(other, runs)).unwrap_or_default()
-    };
     let runs = record.levels();
     let mut levels = levels(record);
     for level in &mut levels {
-        let Some((key, runs)) = runs.iter().find(|(key, _)| *key == level.level()) else { continue };
-        let speeds = speeds(*key);
-        let is_slower = earlier::of_level(record, runs, &speeds)
-            .is_some_and(|drift| drift.slower_percent >= SLOWER_PERCENT_CLEAN);
-        let bound = |speeds| Noise::of(record, runs, speeds).bound(level.rate.is_some());
-        level.noise = match level.standing {
-            Standing::Invalid => None,
-            _ if is_slower => bound(&speeds),
-            _ => level.noise.map(|noise| NoiseBound { at_best: None, ..noise }),
+        let of = |levels: &[(LevelKey, Vec<&IterationRecord>)]| {
+            levels.iter().position(|(key, _)| *key == level.level())
+        };
+        let (Some(ours), Some(others)) = (of(&runs), of(&theirs)) else { continue };
+        let (ours, others) = (&runs[ours].1, &theirs[others].1);
+        let slower = earlier::slower_than(record, ours, (other, others));
+        level.noise = match (level.standing, slower) {
+            (Standing::Invalid, _) => None,
+            (_, Some(percent)) => Noise::beside(record, ours, percent).bound(level.rate.is_some()),
+            (_, None) => level.noise.map(|noise| NoiseBound { at_best: None, ..noise }),
         };
     }
     levels
@@ -197,43 +196,41 @@ struct Noise {
 impl Noise {
     /// `best`: how fast the server's CPUs are at their best.
     fn of(record: &RunRecord, runs: &[&IterationRecord], best: &[EarlierSpeed]) -> Noise {
-        let losses: Vec<Vec<Loss>> = runs.iter().map(|run| losses(record, run)).collect();
-        let requests: Vec<f64> = runs.iter().map(|run| run.measured.counts.succeeded as f64).collect();
-        let all: f64 = requests.iter().sum();
-        let together = |factors: Vec<f64>| match all > 0.0 {
-            true => {
-                factors.iter().zip(&requests).map(|(factor, requests)| factor * requests).sum::<f64>() / all
-            }
-            false => factors.into_iter().fold(1.0, f64::max),
-        };
-        type Counts<'a> = &'a dyn Fn(&&Loss) -> bool;
-        let of_run = |losses: &[Loss], counts: Counts<'_>| 1.0 / kept(losses.iter().filter(counts));
-        let factor =
-            |counts: Counts<'_>| together(losses.iter().map(|losses| of_run(losses, counts)).collect());
-        let is_void = |loss: &&Loss| loss.worth == Worth::Void;
-        // CPU time of other programs is not in its own, unless they crowd its CPU.
-        let costs = |loss: &&Loss| match loss.kind {
-            LossKind::Taken => !loss.by_programs,
-            LossKind::Slow | LossKind::Crowded | LossKind::LeftOut => true,
-            LossKind::Gone | LossKind::Apart | LossKind::Unseen => false,
-        };
+        let losses = Losses::of(record, runs);
         let drifts: Vec<f64> =
             runs.iter().map(|run| earlier::of_window(record, run, best).map_or(1.0, Drift::factor)).collect();
         // A window that is slower than others of its level is slower than earlier ones for the same reason.
         let at_best = |counts: Counts<'_>| {
-            let others = |loss: &&Loss| counts(loss) && loss.kind != LossKind::Slow;
-            let of_run = |(losses, drift): (&Vec<Loss>, &f64)| {
-                of_run(losses, counts).max(of_run(losses, &others) * drift)
-            };
-            together(losses.iter().zip(&drifts).map(of_run).collect())
+            let others = |loss: &Loss| counts(loss) && loss.kind != LossKind::Slow;
+            let (all, others) = (losses.factors(counts), losses.factors(&others));
+            let of_run = |((all, others), drift): ((f64, f64), &f64)| all.max(others * drift);
+            losses.together(all.into_iter().zip(others).zip(&drifts).map(of_run).collect())
         };
         let is_slower = drifts.iter().any(|drift| *drift > 1.0);
         Noise {
             at_best: is_slower.then(|| (at_best(&|_| true), at_best(&costs))),
-            factor: factor(&|_| true),
-            factor_of_void: factor(&is_void),
-            cpu_factor: factor(&costs),
-            is_void: losses.iter().flatten().any(|loss| is_void(&loss)),
+            factor: losses.factor(&|_| true),
+            factor_of_void: losses.factor(&is_void),
+            cpu_factor: losses.factor(&costs),
+            is_void: losses.any(&is_void),
+        }
+    }
+
+    /// Without what each window lost to a CPU slower than at its best, but with how much slower it was than in another record, in percent.
+    fn beside(record: &RunRecord, runs: &[&IterationRecord], slower_percent: f64) -> Noise {
+        let losses = Losses::of(record, runs);
+        let (factor, cpu_factor) = (
+            losses.factor(&|loss| loss.kind != LossKind::Slow),
+            losses.factor(&|loss| costs(loss) && loss.kind != LossKind::Slow),
+        );
+        let slowness = 1.0 + EFFECT_OF_SLOWNESS * slower_percent / 100.0;
+        let is_slower = slower_percent >= SLOWER_PERCENT_CLEAN;
+        Noise {
+            at_best: is_slower.then_some((factor * slowness, cpu_factor * slowness)),
+            factor,
+            factor_of_void: losses.factor(&is_void),
+            cpu_factor,
+            is_void: losses.any(&is_void),
         }
     }
 
@@ -257,6 +254,58 @@ impl Noise {
         // In open loop one without a factor says that there is no bound.
         let is_moved = self.factor > 1.0 || (at_best.is_some() && !is_open_loop);
         is_moved.then_some(NoiseBound { held_up_percent, factor, cpu_factor, at_best, undisturbed: None })
+    }
+}
+
+/// Which losses count.
+type Counts<'a> = &'a dyn Fn(&Loss) -> bool;
+
+/// What makes a window void.
+fn is_void(loss: &Loss) -> bool {
+    loss.worth == Worth::Void
+}
+
+/// What is in CPU time per request. Time that other programs used is not, unless they crowd the CPU.
+fn costs(loss: &Loss) -> bool {
+    match loss.kind {
+        LossKind::Taken => !loss.by_programs,
+        LossKind::Slow | LossKind::Crowded | LossKind::LeftOut => true,
+        LossKind::Gone | LossKind::Apart | LossKind::Unseen => false,
+    }
+}
+
+/// What each timed run of a level lost, and how many requests succeeded in it.
+struct Losses(Vec<(Vec<Loss>, f64)>);
+
+impl Losses {
+    fn of(record: &RunRecord, runs: &[&IterationRecord]) -> Losses {
+        let of_run = |run: &&IterationRecord| (losses(record, run), run.measured.counts.succeeded as f64);
+        Losses(runs.iter().map(of_run).collect())
+    }
+
+    fn any(&self, counts: Counts<'_>) -> bool {
+        self.0.iter().flat_map(|(losses, _)| losses).any(counts)
+    }
+
+    /// By which factor each run may have been faster.
+    fn factors(&self, counts: Counts<'_>) -> Vec<f64> {
+        let kept = |losses: &[Loss]| kept(losses.iter().filter(|loss| counts(loss)));
+        self.0.iter().map(|(losses, _)| 1.0 / kept(losses)).collect()
+    }
+
+    /// By which factor all of them together may have been faster.
+    fn factor(&self, counts: Counts<'_>) -> f64 {
+        self.together(self.factors(counts))
+    }
+
+    /// The mean of the runs' factors, weighed by requests; the highest where none succeeded.
+    fn together(&self, factors: Vec<f64>) -> f64 {
+        let all: f64 = self.0.iter().map(|(_, requests)| requests).sum();
+        let weighed = || factors.iter().zip(&self.0).map(|(factor, (_, requests))| factor * requests);
+        match all > 0.0 {
+            true => weighed().sum::<f64>() / all,
+            false => factors.iter().copied().fold(1.0, f64::max),
+        }
     }
 }
 

@@ -1,6 +1,6 @@
 //! The comparison for a terminal: the result in a line, what was compared, one table per level, the gates.
 
-use webstone_judge::comparison::{Candidate, Comparison, Difference, Finding, Row, Weight};
+use webstone_judge::comparison::{Candidate, Compared, Comparison, Difference, Finding, Row, Weight};
 use webstone_judge::verdict::Standing;
 use webstone_measure::metric::Metric;
 
@@ -22,7 +22,7 @@ pub(super) fn document(comparison: &Comparison, options: &Options) -> Document {
     doc.text(Tone::Strong, "webstone compare: everything against A, the baseline");
     doc.gap();
     results(comparison, &mut doc);
-    records(comparison, &mut doc);
+    records(comparison, options, &mut doc);
     for candidate in &comparison.candidates {
         against(comparison, candidate, options, &mut doc);
     }
@@ -38,10 +38,19 @@ fn rest(comparison: &Comparison, options: &Options, doc: &mut Document) {
     let levels = comparison.candidates.iter().flat_map(|candidate| &candidate.levels);
     let rows =
         levels.flat_map(|level| &level.rows).filter(|row| is_known(row) && !is_told(row)).count() as u64;
+    let mut left_out = Vec::new();
     if rows > 0 {
         let what = counted(rows, "figure", "figures");
-        let left_out = format!("{what} without a difference shown, and how changes are judged");
-        text::rest(&[left_out], options, doc);
+        left_out.push(format!("{what} without a difference shown, and how changes are judged"));
+    }
+    let more =
+        comparison.records.iter().map(|record| record.reasons.len() - told_reasons(record, options).len());
+    let more = more.sum::<usize>() as u64;
+    if more > 0 {
+        left_out.push(format!("{} for doubt", counted(more, "more reason", "more reasons")));
+    }
+    if !left_out.is_empty() {
+        text::rest(&left_out, options, doc);
     }
 }
 
@@ -68,7 +77,13 @@ fn results(comparison: &Comparison, doc: &mut Document) {
     }
 }
 
-fn records(comparison: &Comparison, doc: &mut Document) {
+/// Reasons of a record that the comparison tells: all that make it INVALID, and of those for doubt the first.
+fn told_reasons<'a>(record: &'a Compared, options: &Options) -> &'a [String] {
+    let is_whole = options.full || record.standing == Standing::Invalid;
+    if is_whole { &record.reasons } else { &record.reasons[..record.reasons.len().min(1)] }
+}
+
+fn records(comparison: &Comparison, options: &Options, doc: &mut Document) {
     doc.gap();
     for (index, record) in comparison.records.iter().enumerate() {
         let server = record.server.as_deref().unwrap_or(&record.target);
@@ -79,7 +94,7 @@ fn records(comparison: &Comparison, doc: &mut Document) {
             Standing::Valid | Standing::Sound => Tone::Plain,
         };
         doc.item(format!("{}  {}", letter(index), record.standing.word()), 16, tone, parts.join(DOT));
-        record.reasons.iter().for_each(|reason| doc.item("", 16, tone, reason));
+        told_reasons(record, options).iter().for_each(|reason| doc.item("", 16, tone, reason));
     }
 }
 
