@@ -256,6 +256,21 @@ fn holm_steps_down() {
     assert_eq!(holm(0, |_, _| true), Vec::<bool>::new());
 }
 
+/// By the definition: p ≤ α · weight / weight of all that are left. With weights of 3, 1, 1 and 1 the first has half of α.
+#[test]
+fn holm_gives_a_member_its_share() {
+    let rejects = |p: [f64; 4]| {
+        judging::weighted_holm(&[3, 1, 1, 1], |member, confidence| p[member] <= 1.0 - confidence)
+    };
+    let half = 0.025;
+    assert_eq!(rejects([half * 0.999, 1.0, 1.0, 1.0]), [true, false, false, false]);
+    assert_eq!(rejects([half * 1.001, 1.0, 1.0, 1.0]), [false; 4]);
+    // Once it is rejected, the others share all of α; before, they share half.
+    assert_eq!(rejects([half * 0.999, 0.0166, 0.03, 0.03]), [true, true, false, false]);
+    assert_eq!(rejects([half * 1.001, 0.0166, 0.03, 0.03]), [false; 4]);
+    assert_eq!(rejects([0.04, 0.008, 0.009, 0.01]), [true; 4]);
+}
+
 /// Against the definition, on p-values that fall one by one, and without asking all of all.
 #[test]
 fn holm_of_a_large_family_asks_each_member_a_few_times() {
