@@ -553,7 +553,7 @@ class LivePage {
         el("p", {}, finished.run ? link(named("/run/", finished.run), "Open the report") : link("/library", "Library")),
       ),
     );
-    announce(title);
+    announce(worth || title);
   }
 
   /** @param {string | null} text */
