@@ -113,7 +113,7 @@ fn documents() {
 #[test]
 fn slices_that_are_left_out_are_no_damage() {
     let told = text(&records::sliced::sliced(), Format::Text, &Options::default());
-    assert!(told.contains("LEFT OUT: 1.00 s of 7.00 s were disturbed and are in no figure"), "{told}");
+    assert!(told.contains("LEFT OUT: 1.00 s of 7.00 s was disturbed and is in no figure"), "{told}");
     assert!(told.contains("NOISY") || told.contains("SOUND"), "{told}");
     assert!(!told.contains("DAMAGED"), "{told}");
 }
@@ -125,7 +125,7 @@ fn errors_in_what_is_left_out_are_told() {
     let mut sliced = records::sliced::sliced();
     assert!(!told(&sliced).contains("in no figure;"));
     sliced.iterations[0].measured.left_out.total.errors = 1;
-    assert!(told(&sliced).contains("are in no figure; 1 request failed in them"), "{}", told(&sliced));
+    assert!(told(&sliced).contains("is in no figure; 1 request failed in it"), "{}", told(&sliced));
     let mut void = records::void_only();
     void.voids[0].measured.counts.failed = 39;
     void.voids[0].measured.left_out.total.errors = 1;

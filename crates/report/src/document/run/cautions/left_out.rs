@@ -87,10 +87,10 @@ pub(super) fn slices(record: &RunRecord, found: &mut Vec<Caution>) {
     let sum = |of: fn(&IterationRecord) -> u64| record.iterations.iter().map(of).sum::<u64>() as f64 / 1e9;
     let errors = with().map(|run| run.measured.left_out.total.errors).sum();
     let what = format!(
-        "{} of {} were disturbed and are in no figure{}",
+        "{} of {} was disturbed and is in no figure{}",
         seconds(sum(|run| run.measured.left_out.ns)),
         seconds(sum(|run| run.measured.span_ns())),
-        errors_in(errors, "them")
+        errors_in(errors, "it")
     );
     found.push(Caution {
         are_sentences: true,
@@ -137,7 +137,7 @@ mod tests {
         let said = told(2, &[(9.0, Some("cc: 9 %, 2 ms"))]);
         let lines: Vec<&str> = said.lines().collect();
         assert_eq!(lines.len(), 3, "{said}");
-        assert!(lines[0].ends_with("are in no figure"), "{said}");
+        assert!(lines[0].ends_with("is in no figure"), "{said}");
         assert!(lines[2].ends_with(" of iteration 2 at 20 clients: cc: 9 %, 2 ms"), "{said}");
     }
 }
