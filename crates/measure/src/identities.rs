@@ -54,6 +54,30 @@ pub fn check(measured: &Measured, expected: &Expectation) -> Vec<IdentityCheck> 
     check_with(measured, &measured.pages_together(), expected)
 }
 
+/// Times of which a figure is the mean.
+fn sums_of_times(measured: &Measured) -> Vec<(&'static str, &Moments)> {
+    let waits = &measured.unanswered;
+    let mut sums = vec![
+        ("connect times", &measured.connect),
+        ("times to the first byte", &measured.first_byte),
+        ("response times", &measured.response),
+        ("page times", &measured.page),
+        ("connect times without an answer", &waits.connect),
+        ("waits for the first byte without an answer", &waits.first_byte),
+        ("waits without an answer", &waits.response),
+        ("page times without an answer", &waits.page),
+    ];
+    if let Some(open_loop) = &measured.open_loop {
+        sums.extend([
+            ("schedule lags", &open_loop.lag),
+            ("uncorrected times to the first byte", &open_loop.first_byte),
+            ("uncorrected response times", &open_loop.response),
+            ("uncorrected page times", &open_loop.page),
+        ]);
+    }
+    sums
+}
+
 /// [`check`] with the sum of all pages, if the pages were read from elsewhere.
 pub fn check_with(measured: &Measured, pages: &PageTotals, expected: &Expectation) -> Vec<IdentityCheck> {
     let counts = &measured.counts;
@@ -160,6 +184,15 @@ pub fn check_with(measured: &Measured, pages: &PageTotals, expected: &Expectatio
         Some(server) => equal(4, "bytes received = bytes the server says it sent", received, server),
         None => {}
     }
+    for (what, _) in sums_of_times(measured).into_iter().filter(|(_, moments)| moments.is_full()) {
+        checks.push(IdentityCheck {
+            number: 3,
+            rule: format!("{what}: their sum fits 64 bits"),
+            evidence: "more than 584 years, so that their mean is too low".to_owned(),
+            holds: false,
+        });
+    }
+
     if expected.one_request_each && measured.window_ns > 0 {
         let free_ns = measured.open_loop.as_ref().map_or(0, |open_loop| open_loop.free_ns);
         let client_ns = counts.busy_ns.saturating_add(counts.idle_ns).saturating_add(free_ns);
@@ -388,6 +421,26 @@ mod tests {
     #[test]
     fn a_sound_result_breaks_none() {
         assert_eq!(broken(&sound()), Vec::<u8>::new());
+    }
+
+    #[test]
+    fn a_sum_of_times_that_is_too_large_breaks_one() {
+        let broken_by = |measured: &Measured| {
+            let expected = Expectation { clients: 1, one_request_each: true, server_bytes: Some(24) };
+            let broken = check(measured, &expected).into_iter().find(|check| !check.holds);
+            broken.map(|check| check.rule)
+        };
+        let mut measured = sound();
+        measured.unanswered.page.sum = u64::MAX;
+        assert_eq!(
+            broken_by(&measured).as_deref(),
+            Some("page times without an answer: their sum fits 64 bits")
+        );
+        let mut measured = sound_open_loop();
+        measured.open_loop.as_mut().unwrap().lag.sum = u64::MAX - 1;
+        assert_eq!(broken_by(&measured), None);
+        measured.open_loop.as_mut().unwrap().lag.sum = u64::MAX;
+        assert_eq!(broken_by(&measured).as_deref(), Some("schedule lags: their sum fits 64 bits"));
     }
 
     #[test]

@@ -10,7 +10,7 @@ use super::add;
 pub struct Moments {
     /// How many values.
     pub count: u64,
-    /// Their sum.
+    /// Their sum; `u64::MAX` where it is more.
     pub sum: u64,
     /// The sum of their squares, as a decimal string in JSON (a double is too small).
     #[serde(with = "u128_text")]
@@ -33,7 +33,7 @@ impl Moments {
     #[inline]
     pub fn record(&mut self, value: u64) {
         self.count += 1;
-        self.sum += value;
+        self.sum = self.sum.saturating_add(value);
         self.sum_of_squares += u128::from(value) * u128::from(value);
         self.min = self.min.min(value);
         self.max = self.max.max(value);
@@ -46,6 +46,12 @@ impl Moments {
         self.sum_of_squares = self.sum_of_squares.saturating_add(other.sum_of_squares);
         self.min = self.min.min(other.min);
         self.max = self.max.max(other.max);
+    }
+
+    /// Whether the sum is more than 64 bits hold: the mean is then too low. In nanoseconds that is 584 years of waiting, which an open loop
+    /// at twice what the server can do, 100,000 requests/s, reaches in 20 minutes.
+    pub fn is_full(&self) -> bool {
+        self.sum == u64::MAX
     }
 
     /// Whether there are no values.
@@ -124,6 +130,17 @@ mod tests {
             moments.record(value);
         }
         assert!((moments.standard_deviation() - 1.0).abs() < 1e-9);
+    }
+
+    #[test]
+    fn a_sum_that_is_too_large_is_said_to_be() {
+        let (mut moments, mut other) = (Moments::default(), Moments::default());
+        moments.record(u64::MAX - 1);
+        other.record(1);
+        assert!(!moments.is_full() && !other.is_full());
+        other.merge(&moments);
+        moments.record(9);
+        assert!(moments.is_full() && other.is_full());
     }
 
     #[test]
