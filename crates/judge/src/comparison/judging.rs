@@ -279,7 +279,7 @@ pub(super) fn weighted_holm(weights: &[usize], rejects: impl Fn(usize, f64) -> b
 
 /// Whether a figure answers what most comparisons ask: in closed loop the request rate, in open loop, where the rate is given, the mean response
 /// time.
-fn leads(metric: Metric, is_open_loop: bool) -> bool {
+pub(super) fn leads(metric: Metric, is_open_loop: bool) -> bool {
     if is_open_loop { Some(metric) == Metric::named("avg") } else { metric == Metric::RATE }
 }
 

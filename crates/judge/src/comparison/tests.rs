@@ -271,6 +271,15 @@ fn holm_gives_a_member_its_share() {
     assert_eq!(rejects([0.04, 0.008, 0.009, 0.01]), [true; 4]);
 }
 
+#[test]
+fn one_figure_leads_in_either_loop() {
+    for (is_open_loop, expected) in [(false, "rate"), (true, "avg")] {
+        let metrics = Metric::compared();
+        let leading = metrics.into_iter().filter(|metric| judging::leads(*metric, is_open_loop));
+        assert_eq!(leading.map(|metric| metric.to_string()).collect::<Vec<_>>(), [expected]);
+    }
+}
+
 /// Against the definition, on p-values that fall one by one, and without asking all of all.
 #[test]
 fn holm_of_a_large_family_asks_each_member_a_few_times() {

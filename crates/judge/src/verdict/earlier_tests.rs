@@ -127,6 +127,26 @@ fn two_runs_that_were_slow_now_and_then_are_compared_by_their_average_speeds() {
 }
 
 #[test]
+fn in_open_loop_a_slower_machine_may_have_made_any_response_time() {
+    let open = |works: [(u64, u64); 4]| {
+        let mut record = level(works);
+        record.iterations.iter_mut().for_each(|run| run.rate = Some("1000".parse().unwrap()));
+        record
+    };
+    let noise = |record: &RunRecord, other: &RunRecord| {
+        let noise = super::beside(record, other)[0].noise;
+        noise.map(|noise| (noise.rate_factor(), noise.cpu_time_factor()))
+    };
+    let (steady, slower) = (open([(5_000, 5_000); 4]), open([(6_000, 6_000); 4]));
+    assert_eq!(noise(&slower, &steady), Some((None, Some(1.4))));
+    assert_eq!(noise(&steady, &slower), None);
+    // Slow now and then, and 5 % slower on average: a queue may have made more of it.
+    let unsteady = open([(5_000, 5_000), (6_000, 5_900), (5_000, 5_000), (5_000, 5_000)]);
+    let (rate_factor, cpu_factor) = noise(&unsteady, &steady).unwrap();
+    assert!(rate_factor.is_none() && (cpu_factor.unwrap() - 1.1).abs() < 1e-9, "{cpu_factor:?}");
+}
+
+#[test]
 fn nothing_is_said_where_nothing_is_known() {
     let changed = |change: &dyn Fn(&mut RunRecord)| {
         let mut record = after(4_000);

@@ -144,10 +144,10 @@ fn is_whole(record: &RunRecord, runs: &[&IterationRecord]) -> bool {
     record.spec.find.is_none() && whole as u64 >= u64::from(record.spec.load.iterations)
 }
 
-/// What each level of a record is worth beside another record of the same machine. Where the server's CPUs were watched in every window
-/// of both, how fast they were on average replaces how much slower than at its best each was in its own level: a CPU that is slow
-/// now and then in both runs parts them by chance, which is in the scatter of their windows. The bound `at_best` is of the speed in the other record
-/// where that was higher, and absent otherwise.
+/// What each level of a record is worth beside another record of the same machine. Where the speed of the server's CPUs is known in every
+/// window of both, the difference of the averages, if that is more than a clean window has, is in the bound `at_best`, and in closed loop it
+/// replaces how much slower than at its best a CPU was within the level: that makes windows scatter, which their interval has. In open loop a
+/// queue multiplies it, so it stays. Otherwise `at_best` is absent.
 pub(crate) fn beside(record: &RunRecord, other: &RunRecord) -> Vec<LevelVerdict> {
     let theirs = other.levels();
     let runs = record.levels();
@@ -158,10 +158,13 @@ pub(crate) fn beside(record: &RunRecord, other: &RunRecord) -> Vec<LevelVerdict>
         };
         let (Some(ours), Some(others)) = (of(&runs), of(&theirs)) else { continue };
         let (ours, others) = (&runs[ours].1, &theirs[others].1);
+        let is_open_loop = level.rate.is_some();
         let slower = earlier::slower_than(record, ours, (other, others));
         level.noise = match (level.standing, slower) {
             (Standing::Invalid, _) => None,
-            (_, Some(percent)) => Noise::beside(record, ours, percent).bound(level.rate.is_some()),
+            (_, Some(percent)) => {
+                Noise::beside(record, ours, percent, is_open_loop).bound_beside(is_open_loop)
+            }
             (_, None) => level.noise.map(|noise| NoiseBound { at_best: None, ..noise }),
         };
     }
@@ -216,13 +219,18 @@ impl Noise {
         }
     }
 
-    /// Without what each window lost to a CPU slower than at its best, but with how much slower it was than in another record, in percent.
-    fn beside(record: &RunRecord, runs: &[&IterationRecord], slower_percent: f64) -> Noise {
+    /// With how much slower the CPU was than in another record, in percent; in closed loop without what each window lost to a CPU slower
+    /// than at its best.
+    fn beside(
+        record: &RunRecord,
+        runs: &[&IterationRecord],
+        slower_percent: f64,
+        is_open_loop: bool,
+    ) -> Noise {
         let losses = Losses::of(record, runs);
-        let (factor, cpu_factor) = (
-            losses.factor(&|loss| loss.kind != LossKind::Slow),
-            losses.factor(&|loss| costs(loss) && loss.kind != LossKind::Slow),
-        );
+        let is_counted = |loss: &Loss| is_open_loop || loss.kind != LossKind::Slow;
+        let factor = losses.factor(&is_counted);
+        let cpu_factor = losses.factor(&|loss| is_counted(loss) && costs(loss));
         let slowness = 1.0 + EFFECT_OF_SLOWNESS * slower_percent / 100.0;
         let is_slower = slower_percent >= SLOWER_PERCENT_CLEAN;
         Noise {
@@ -244,6 +252,17 @@ impl Noise {
     }
 
     fn bound(&self, is_open_loop: bool) -> Option<NoiseBound> {
+        // In open loop a bound without a factor says that there is none, which a machine that is slow all the while does not make it.
+        let is_moved = self.factor > 1.0 || (self.at_best.is_some() && !is_open_loop);
+        is_moved.then(|| self.factors(is_open_loop))
+    }
+
+    /// The same between two runs, of which one may have had a slower machine.
+    fn bound_beside(&self, is_open_loop: bool) -> Option<NoiseBound> {
+        (self.factor > 1.0 || self.at_best.is_some()).then(|| self.factors(is_open_loop))
+    }
+
+    fn factors(&self, is_open_loop: bool) -> NoiseBound {
         let held_up_percent = 100.0 * (1.0 - 1.0 / self.factor);
         let factor = Some(self.factor).filter(|factor| !is_open_loop && factor.is_finite());
         let cpu_factor = Some(self.cpu_factor).filter(|factor| factor.is_finite());
@@ -251,9 +270,7 @@ impl Noise {
             factor: Some(factor).filter(|factor| !is_open_loop && factor.is_finite()),
             cpu_factor: Some(cpu_factor).filter(|factor| factor.is_finite()),
         });
-        // In open loop one without a factor says that there is no bound.
-        let is_moved = self.factor > 1.0 || (at_best.is_some() && !is_open_loop);
-        is_moved.then_some(NoiseBound { held_up_percent, factor, cpu_factor, at_best, undisturbed: None })
+        NoiseBound { held_up_percent, factor, cpu_factor, at_best, undisturbed: None }
     }
 }
 
