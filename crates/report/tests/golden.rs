@@ -199,6 +199,20 @@ fn a_comparison_tells_one_reason_for_doubt_and_every_reason_to_be_invalid() {
     assert_eq!(told(Standing::Invalid, false), (3, false));
 }
 
+#[test]
+fn a_comparison_in_open_loop_is_led_by_the_mean_response_time() {
+    let mut records = records::before_and_after();
+    for run in records.iter_mut().flat_map(|record| &mut record.iterations) {
+        run.rate = Some("1000".parse().unwrap());
+    }
+    let [a, b] = &records;
+    let comparison = webstone_judge::comparison::compare(&[a, b], &Default::default());
+    for format in [Format::Text, Format::Markdown] {
+        let told = compared(&comparison, format, &Options::default());
+        assert!(told.contains("; mean response time +") && !told.contains("; request rate"), "{told}");
+    }
+}
+
 /// One iteration has no noise floor, which is not one of 0.
 #[test]
 fn a_comparison_of_single_iterations_has_no_noise_floor() {

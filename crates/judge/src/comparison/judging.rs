@@ -277,10 +277,10 @@ pub(super) fn weighted_holm(weights: &[usize], rejects: impl Fn(usize, f64) -> b
     rejected
 }
 
-/// Whether a figure answers what most comparisons ask: in closed loop the request rate, in open loop, where the rate is given, the mean response
+/// The figure that answers what most comparisons ask: in closed loop the request rate, in open loop, where the rate is given, the mean response
 /// time.
-pub(super) fn leads(metric: Metric, is_open_loop: bool) -> bool {
-    if is_open_loop { Some(metric) == Metric::named("avg") } else { metric == Metric::RATE }
+pub fn leading(is_open_loop: bool) -> Metric {
+    if is_open_loop { Metric::MEAN } else { Metric::RATE }
 }
 
 /// Makes the findings on all figures, levels and candidates.
@@ -288,8 +288,8 @@ pub(super) fn judge(candidates: &mut [Candidate]) {
     let levels = candidates.iter_mut().flat_map(|candidate| &mut candidate.levels);
     let mut rows: Vec<(bool, &mut Row)> = levels
         .flat_map(|level| {
-            let is_open_loop = level.rate.is_some();
-            level.rows.iter_mut().map(move |row| (leads(row.metric, is_open_loop), row))
+            let leading = leading(level.rate.is_some());
+            level.rows.iter_mut().map(move |row| (row.metric == leading, row))
         })
         .collect();
     let members: Vec<usize> = (0..rows.len()).filter(|row| rows[*row].1.can_differ()).collect();

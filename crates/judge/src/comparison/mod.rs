@@ -18,7 +18,7 @@ use serde::Serialize;
 pub use comparable::{Difference, Weight, differences, machine_differences};
 pub(crate) use comparable::{MACHINE, placed, workers};
 pub use gates::{FailWhen, GateOutcome, GateResult};
-pub use judging::{Finding, Floor, FloorSource, ITERATIONS_MIN, Why, holm};
+pub use judging::{Finding, Floor, FloorSource, ITERATIONS_MIN, Why, holm, leading};
 pub use ranking::{NoRanking, Pair, RankRange, RankedLevel, Ranking, rank};
 
 use crate::statistics::{self, Interval};
@@ -151,7 +151,7 @@ pub struct Row {
     /// What of a change is noise, in the unit of `change`; null where it is unknown, because there are fewer than two iterations.
     pub floor: Option<Floor>,
     /// The least change that would have been shown by measurements as scattered as these, even if no other figure had changed, in the
-    /// unit of `change`.
+    /// unit of `change`. Null where noise has no bound.
     pub shows_from: Option<f64>,
     /// What is concluded.
     pub finding: Finding,
@@ -420,11 +420,14 @@ impl Row {
         (low, high)
     }
 
-    /// The least change whose interval, if as wide as this one's with some confidence, would lie outside the noise floor.
+    /// The least change that would have been shown in either direction, for which noise needs a bound: whose interval, if as wide as this one's with some confidence, would lie outside the noise floor.
     fn shows_from_at(&self, confidence: f64) -> Option<f64> {
         let (change, floor) = (self.change_at(confidence)?, self.floor?);
         if self.metric.differs() {
             return Some(floor.value + change.high - change.point);
+        }
+        if self.ends(&change) != (change.low, change.high) {
+            return None;
         }
         // The interval of a ratio is a factor up and down, which noise of one side makes different.
         let (low, point, high) = (100.0 + change.low, 100.0 + change.point, 100.0 + change.high);

@@ -238,7 +238,12 @@ fn tone_of(finding: Finding) -> Tone {
     }
 }
 
-/// What came out, in one line: the request rate, and what else differs.
+/// The figure that answers what a comparison asks.
+pub(crate) fn leading(candidate: &Candidate) -> Metric {
+    webstone_judge::comparison::leading(candidate.levels.first().is_some_and(|level| level.rate.is_some()))
+}
+
+/// What came out, in one line: the leading figure, and what else differs.
 pub(crate) fn summary(candidate: &Candidate) -> String {
     let levels = candidate.levels.len();
     if levels == 0 {
@@ -247,11 +252,12 @@ pub(crate) fn summary(candidate: &Candidate) -> String {
     let found = |metric: Metric, finding: Finding| {
         rows(candidate, metric).filter(|(_, row)| row.finding == finding).count()
     };
-    let metric = Metric::RATE;
+    let metric = leading(candidate);
+    let name = if metric == Metric::RATE { "request rate" } else { "mean response time" };
     let too_wide = rows(candidate, metric).filter(|(_, row)| row.why == Some(Why::TooWide)).count();
     let mut line = match (found(metric, Finding::Better), found(metric, Finding::Worse)) {
         (0, 0) if found(metric, Finding::CannotTell) == levels && too_wide > 0 => {
-            "nothing can be concluded: the interval of a request rate is wider than the rate".to_owned()
+            format!("nothing can be concluded: the interval of the {name} is wider than its value")
         }
         (0, 0) if found(metric, Finding::CannotTell) == levels => "cannot tell".to_owned(),
         (0, 0) => "no difference shown".to_owned(),
@@ -272,15 +278,12 @@ pub(crate) fn summary(candidate: &Candidate) -> String {
         let of = if levels > 1 { format!(" at {level}") } else { String::new() };
         match (&row.change, row.point()) {
             (Some(change), _) => {
-                line.push_str(&format!(
-                    "request rate {}{of}",
-                    with_interval(change, row.ends(change), metric)
-                ));
+                line.push_str(&format!("{name} {}{of}", with_interval(change, row.ends(change), metric)));
             }
             (None, Some(point)) => {
-                line.push_str(&format!("request rate {} %{of}, without an interval", signed(point, 1)));
+                line.push_str(&format!("{name} {} %{of}, without an interval", signed(point, 1)));
             }
-            (None, None) => line.push_str("no request rate in both"),
+            (None, None) => line.push_str(&format!("no {name} in both")),
         }
         if levels > 1 {
             let differing = found(metric, Finding::Better) + found(metric, Finding::Worse);
@@ -313,7 +316,9 @@ pub(crate) fn summary(candidate: &Candidate) -> String {
         .map_or(&[][..], |level| &level.rows)
         .iter()
         .map(|row| row.metric)
-        .filter(|other| !other.grows_with_load() && (*other != Metric::SERVER_CPU || costs.is_none()))
+        .filter(|other| {
+            *other != metric && !other.grows_with_load() && (*other != Metric::SERVER_CPU || costs.is_none())
+        })
         .filter_map(|other| {
             let worse = found(other, Finding::Worse);
             let of = if levels > 1 { format!(" at {worse} of {levels} levels") } else { String::new() };

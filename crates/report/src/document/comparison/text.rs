@@ -2,11 +2,10 @@
 
 use webstone_judge::comparison::{Candidate, Compared, Comparison, Difference, Finding, Row, Weight};
 use webstone_judge::verdict::Standing;
-use webstone_measure::metric::Metric;
 
 use super::{
-    Look, changes, floor_sources, gates, is_known, is_worse, iterations, known, letter, only, open_ends,
-    reasons, rows, summary,
+    Look, changes, floor_sources, gates, is_known, is_worse, iterations, known, leading, letter, only,
+    open_ends, reasons, rows, summary,
 };
 
 use crate::Options;
@@ -14,7 +13,7 @@ use crate::document::{Block, Document, Tone};
 use crate::numbers::{DOT, counted};
 use crate::text;
 
-/// The hint at `webstone duel` appears where a change of the request rate shows only from this size on, in percent.
+/// The hint at `webstone duel` appears where a change of the leading figure shows only from this size on, in percent.
 const DUEL_FROM_PERCENT: f64 = 3.0;
 
 pub(super) fn document(comparison: &Comparison, options: &Options) -> Document {
@@ -35,9 +34,11 @@ pub(super) fn document(comparison: &Comparison, options: &Options) -> Document {
 
 /// What the default comparison leaves out: figures of which no difference was shown.
 fn rest(comparison: &Comparison, options: &Options, doc: &mut Document) {
-    let levels = comparison.candidates.iter().flat_map(|candidate| &candidate.levels);
-    let rows =
-        levels.flat_map(|level| &level.rows).filter(|row| is_known(row) && !is_told(row)).count() as u64;
+    let left = |candidate: &Candidate| {
+        let rows = candidate.levels.iter().flat_map(|level| &level.rows);
+        rows.filter(|row| is_known(row) && !is_told(candidate, row)).count() as u64
+    };
+    let rows: u64 = comparison.candidates.iter().map(left).sum();
     let mut left_out = Vec::new();
     if rows > 0 {
         let what = counted(rows, "figure", "figures");
@@ -54,9 +55,9 @@ fn rest(comparison: &Comparison, options: &Options, doc: &mut Document) {
     }
 }
 
-/// Whether the default comparison shows a figure: what changed, and the request rate always.
-fn is_told(row: &Row) -> bool {
-    matches!(row.finding, Finding::Better | Finding::Worse) || row.metric == Metric::RATE
+/// Whether the default comparison shows a figure: what changed, and the leading figure always.
+fn is_told(candidate: &Candidate, row: &Row) -> bool {
+    matches!(row.finding, Finding::Better | Finding::Worse) || row.metric == leading(candidate)
 }
 
 /// The result against each candidate, in a line.
@@ -66,9 +67,9 @@ fn results(comparison: &Comparison, doc: &mut Document) {
         doc.note(tone, format!("{} against A: {}", letter(candidate.record), summary(candidate)));
     }
     let shows_little = |candidate: &Candidate| {
-        let rates = || rows(candidate, Metric::RATE).map(|(_, row)| row);
+        let changes = || rows(candidate, leading(candidate)).map(|(_, row)| row);
         let is_too_small = |row: &Row| row.shows_from.is_some_and(|percent| percent > DUEL_FROM_PERCENT);
-        rates().any(is_too_small) && !rates().any(|row| row.finding.is_difference())
+        changes().any(is_too_small) && !changes().any(|row| row.finding.is_difference())
     };
     if comparison.candidates.iter().any(shows_little) {
         let hint =
@@ -126,7 +127,7 @@ fn against(comparison: &Comparison, candidate: &Candidate, options: &Options, do
     doc.gap();
     let mut told = Vec::new();
     for level in &candidate.levels {
-        let rows = level.rows.iter().filter(|row| is_known(row) && is_told(row)).enumerate();
+        let rows = level.rows.iter().filter(|row| is_known(row) && is_told(candidate, row)).enumerate();
         told.extend(rows.map(|(place, row)| ((place == 0).then(|| level.key().to_string()), level, row)));
     }
     doc.0.push(Block::Table(changes(comparison, candidate, &told, Look::Text)));

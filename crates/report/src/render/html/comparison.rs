@@ -5,12 +5,11 @@
 use webstone_judge::comparison::{
     Candidate, Comparison, Difference, Finding, LevelComparison, Row, Weight, Why,
 };
-use webstone_measure::metric::Metric;
 
 use crate::chart::{self, Change};
 use crate::comparison::{
-    Look, changes, digits, floor_sources, gates, is_known, is_worse, letter, only, open_ends, reasons, rows,
-    summary, title,
+    Look, changes, digits, floor_sources, gates, is_known, is_worse, leading, letter, only, open_ends,
+    reasons, rows, summary, title,
 };
 use crate::definitions::anchor_of;
 use crate::document::Tone;
@@ -72,13 +71,14 @@ pub(super) fn draw(html: &mut Html, comparison: &Comparison, runs: &[Run<'_>], f
     html.raw("</section>");
 }
 
-/// The request rate at every level.
+/// The leading figure at every level.
 fn over_levels(html: &mut Html, candidate: &Candidate) {
-    let rows: Vec<Change> = rows(candidate, Metric::RATE)
+    let leading = leading(candidate);
+    let rows: Vec<Change> = rows(candidate, leading)
         .zip(&candidate.levels)
         .filter_map(|((_, row), at)| change(row, levels::name(at.key())))
         .collect();
-    let title = format!("{}, at each level", title(Metric::RATE));
+    let title = format!("{}, at each level", title(leading));
     html.raw("<figure>");
     chart(html, &format!("chart-changes-{}", candidate.record), &title, &rows);
     html.raw("</figure>\n");
