@@ -14,9 +14,10 @@ use webstone_measure::metrics::Histogram;
 use crate::live::Merged;
 use crate::loop_clock::TICK_NS;
 use crate::plan::Plan;
+use crate::shared::{Published, Shared};
 use crate::slices::{Judgements, WorkerSlice};
 use crate::sys::clock::now_ns;
-use crate::worker::{ANNOUNCE_NS, Published, Shared};
+use crate::worker::ANNOUNCE_NS;
 
 /// Who decides when a level begins and when its window opens.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

@@ -22,12 +22,13 @@ use crate::observe::Observer;
 use crate::plan::Plan;
 use crate::seats::{Seats, clients_of, pages_of};
 use crate::session::Session;
+use crate::shared::{Published, Shared};
 use crate::slices::{Judgements, Sliced, Slices};
 use crate::sys;
 use crate::sys::clock::now_ns;
 use crate::tls::Tls;
 use crate::transactions::{TraceEvent, Transaction};
-use crate::worker::{Published, Seat, Shared, Worker};
+use crate::worker::{Seat, Worker};
 
 /// How often the level checks its workers: when something may have to be done, and when only an interruption can
 /// happen.

@@ -52,6 +52,7 @@ mod sampling;
 mod seats;
 mod sending;
 mod session;
+mod shared;
 mod sharing;
 #[cfg(test)]
 mod simulated_tests;

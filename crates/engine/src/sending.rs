@@ -11,8 +11,9 @@ use crate::layer::Layer;
 use crate::link::LinkState;
 use crate::plan::{NO_TEMPLATE, Plan};
 use crate::session::{Session, Sink, Start};
+use crate::shared::Shared;
 use crate::sys::{Backend, Received};
-use crate::worker::{Shared, Worker};
+use crate::worker::Worker;
 
 impl<B: Backend, L: Layer, P: Session> Worker<B, L, P> {
     /// Asks for a file: on a link that the client keeps, or on a new one.

@@ -11,7 +11,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use webstone_measure::metrics::{Measured, Second, WorkerUse};
 
-use crate::worker::Shared;
+use crate::shared::Shared;
 
 /// Maximum number of slices of a window, which may last twice as long as planned. In longer windows, slices are longer.
 const SLICES_MAX: u64 = 4096;

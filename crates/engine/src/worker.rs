@@ -5,13 +5,12 @@
 
 use std::io;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering::Relaxed};
+use std::sync::atomic::Ordering::Relaxed;
 
 use webstone_measure::metrics::{Histogram, Measured, WorkerUse};
 use webstone_measure::rate::RateProfile;
 use webstone_workload::arrivals::Slots;
 
-use crate::announced::Announced;
 use crate::client::Doing;
 use crate::clients::Clients;
 use crate::exchange::{Exchanges, Progress};
@@ -19,7 +18,6 @@ use crate::layer::Layer;
 use crate::line::Lines;
 use crate::link::LinkState;
 use crate::links::Links;
-use crate::live::Copied;
 use crate::loop_clock::{LoopClock, TICK_NS};
 use crate::observe::Observer;
 use crate::pacing::{Pacer, Pacing};
@@ -28,7 +26,8 @@ use crate::recorder::Recorder;
 use crate::resolver::Resolver;
 use crate::sampling::Sampling;
 use crate::session::Session;
-use crate::slices::{Judgements, Slices};
+use crate::shared::{Published, Shared};
+use crate::slices::Slices;
 use crate::sys::{Backend, EVENTS_PER_WAIT};
 use crate::timers::{TIMER_NS, Timers};
 
@@ -38,76 +37,6 @@ pub(crate) const ANNOUNCE_NS: u64 = 3 * TICK_NS;
 pub(crate) const RESOLVER_TOKEN: u64 = u64::MAX;
 /// Token of the ticker's event.
 pub(crate) const TICKER_TOKEN: u64 = u64::MAX - 1;
-/// What the level and its workers tell each other.
-#[derive(Debug)]
-pub(crate) struct Shared {
-    /// When the window opens.
-    pub(crate) opening: Announced,
-    /// How long it is open, unless it is extended or ends early; [`u64::MAX`] if its number of pages ends it.
-    pub(crate) duration_ns: u64,
-    /// Slices of the window.
-    pub(crate) judgements: Judgements,
-    /// When it ends early; [`u64::MAX`] if it does not.
-    pub(crate) end_ns: AtomicU64,
-    /// Finish at once, without a drain.
-    pub(crate) abort: AtomicBool,
-    /// In page-limited runs: clients begin no page until the window opens.
-    pub(crate) settle: AtomicBool,
-    /// Pages that may still begin on this host, in page-limited runs.
-    pub(crate) pages_left: AtomicU64,
-    /// Exchanges traced so far.
-    pub(crate) traced: AtomicU32,
-    /// What each worker publishes.
-    pub(crate) workers: Vec<Published>,
-}
-
-impl Shared {
-    /// For a level that has not begun.
-    pub(crate) fn new(plan: &Plan, pages_left: u64, workers: usize) -> Shared {
-        Shared {
-            opening: Announced::none(),
-            duration_ns: if plan.duration_ns > 0 { plan.duration_ns } else { u64::MAX },
-            judgements: Judgements::default(),
-            end_ns: AtomicU64::new(u64::MAX),
-            abort: AtomicBool::new(false),
-            settle: AtomicBool::new(false),
-            pages_left: AtomicU64::new(pages_left),
-            traced: AtomicU32::new(0),
-            workers: (0..workers).map(|_| Published::default()).collect(),
-        }
-    }
-
-    /// When the window closes; [`u64::MAX`] while that is unknown.
-    pub(crate) fn close_ns(&self) -> u64 {
-        self.closes_ns(self.opening.get())
-    }
-
-    /// When a window that opens at `open_ns` closes.
-    fn closes_ns(&self, open_ns: u64) -> u64 {
-        let extra_ns = self.judgements.extra_ns();
-        open_ns.saturating_add(self.duration_ns).saturating_add(extra_ns).min(self.end_ns.load(Relaxed))
-    }
-}
-
-/// One worker's totals, for the live display, on their own cache lines.
-#[derive(Debug, Default)]
-#[repr(align(128))]
-pub(crate) struct Published {
-    /// Every client was started and has had its first answer, or first error.
-    pub(crate) all_answered: AtomicBool,
-    pub(crate) settled: AtomicBool,
-    pub(crate) draining: AtomicBool,
-    pub(crate) planned: AtomicU64,
-    pub(crate) offered: AtomicU64,
-    pub(crate) requests: AtomicU64,
-    pub(crate) errors: AtomicU64,
-    pub(crate) connections: AtomicU64,
-    pub(crate) pages: AtomicU64,
-    pub(crate) bytes: AtomicU64,
-    pub(crate) response_ns: AtomicU64,
-    pub(crate) oldest_in_flight_ns: AtomicU64,
-    pub(crate) copied: Copied,
-}
 
 /// How far a worker is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]

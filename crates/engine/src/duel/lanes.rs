@@ -23,11 +23,12 @@ use crate::observe::Observer;
 use crate::plan::Plan;
 use crate::seats::Seats;
 use crate::session::Session;
+use crate::shared::Shared;
 use crate::sys;
 use crate::sys::clock::now_ns;
 use crate::sys::thread::cpu_use;
 use crate::tls::Tls;
-use crate::worker::{Seat, Shared, Worker};
+use crate::worker::{Seat, Worker};
 
 /// Side number that means: no more slices.
 const OVER: usize = usize::MAX;

@@ -16,10 +16,11 @@ use crate::draws::Draws;
 use crate::h1::session::Http1;
 use crate::layer::Plain;
 use crate::observe::Observer;
+use crate::shared::Shared;
 use crate::simulated_tests::network::{Act, Simulated};
 use crate::simulated_tests::{Level, MS, US, response, server};
 use crate::sys::Backend as _;
-use crate::worker::{Shared, Worker};
+use crate::worker::Worker;
 
 const SLICE_NS: u64 = 10 * MS;
 const ROUNDS: usize = 4;

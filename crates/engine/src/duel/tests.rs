@@ -10,10 +10,11 @@ use super::side::Side;
 use crate::h1::session::Http1;
 use crate::layer::Plain;
 use crate::observe::Observer;
+use crate::shared::Shared;
 use crate::simulated_tests::network::{Act, Peer, Simulated};
 use crate::simulated_tests::{Level, MS, US, response, server, steady};
 use crate::sys::Backend;
-use crate::worker::{Shared, Worker};
+use crate::worker::Worker;
 
 const SLICE_NS: u64 = 10 * MS;
 const DRAIN_NS: u64 = 50 * MS;

@@ -43,11 +43,12 @@ use crate::observe::Observer;
 use crate::plan::Plan;
 use crate::seats::Seats;
 use crate::session::Session;
+use crate::shared::Shared;
 use crate::simulated_tests::network::{Act, Attempt, BEGIN_NS, Peer, Simulated, Wire};
 use crate::slices::Judgements;
 use crate::sys::Address;
 use crate::transactions::Transaction;
-use crate::worker::{Seat, Shared, Worker};
+use crate::worker::{Seat, Worker};
 
 pub(crate) const US: u64 = 1_000;
 pub(crate) const MS: u64 = 1_000_000;
