@@ -11,11 +11,17 @@ use webstone_engine::{
 use webstone_measure::rate::RateProfile;
 use webstone_model::event::{Live, LiveHost, Phase};
 use webstone_model::generators::{GeneratorLoss, GeneratorPart};
-use webstone_model::spec::RunSpec;
+use webstone_model::record::Disturbance;
+use webstone_model::spec::{RunSpec, parse_cpu_list};
 use webstone_workload::Workload;
 
 use crate::fleet::FleetError;
 use crate::slicing::SlicedLevel;
+
+/// Before a level, others on the generator's CPUs are looked for: for this part of its duration, but within these bounds.
+const DURATIONS_PER_DISTURBANCE: u32 = 50;
+pub(crate) const DISTURBANCE_MIN: Duration = Duration::from_millis(10);
+const DISTURBANCE_MAX: Duration = Duration::from_millis(100);
 
 /// Where a level's details go, where anybody wants them.
 #[derive(Default)]
@@ -86,6 +92,14 @@ pub(crate) type Compile<'a> = &'a dyn Fn(&RunSpec, &Workload) -> Result<Box<dyn 
 /// The engine.
 pub(crate) fn engine(spec: &RunSpec, workload: &Workload) -> Result<Box<dyn LoadGenerator>, PlanError> {
     Ok(Box::new(Engine { plan: Arc::new(Plan::compile(&spec.task(), workload)?) }))
+}
+
+/// What other programs take of the generator's CPUs while it is idle, so that its own use need not be subtracted.
+pub(crate) fn looked_for(spec: &RunSpec) -> Option<Disturbance> {
+    let cpus = parse_cpu_list(&spec.generator.cpus).unwrap_or_default();
+    let length = spec.load.duration.as_duration() / DURATIONS_PER_DISTURBANCE;
+    let length = length.clamp(DISTURBANCE_MIN, DISTURBANCE_MAX);
+    Some(webstone_engine::disturbance(&cpus, length)).filter(|seen| seen.looked_ns > 0)
 }
 
 struct Engine {

@@ -18,11 +18,11 @@ use webstone_measure::units::Nanos;
 use webstone_model::connection_identity::{ConnectionRules, of_connections};
 use webstone_model::event::{Ended, Event, Phase, Position};
 use webstone_model::generators::GeneratorPart;
-use webstone_model::record::{Disturbance, IterationRecord, RunRecord, RunState, ScheduleKept, ServerUse};
-use webstone_model::spec::{HttpVersion, RunSpec, parse_cpu_list};
+use webstone_model::record::{IterationRecord, RunRecord, RunState, ScheduleKept, ServerUse};
+use webstone_model::spec::{HttpVersion, RunSpec};
 use webstone_server::Counters;
 
-use crate::generator::{Level, LevelError, LoadGenerator, Made, Outputs};
+use crate::generator::{Level, LevelError, LoadGenerator, Made, Outputs, looked_for};
 use crate::observer::Observer;
 use crate::order::{Step, Steps};
 use crate::overtime;
@@ -56,10 +56,6 @@ const PROBE: Duration = Duration::from_secs(1);
 const TICK: Duration = Duration::from_millis(100);
 /// Interval of the observer's updates per host.
 const HOSTS: Duration = Duration::from_secs(1);
-/// Before a level, others on the generator's CPUs are looked for: for this part of its duration, but within these bounds.
-const DURATIONS_PER_DISTURBANCE: u32 = 50;
-const DISTURBANCE_MIN: Duration = Duration::from_millis(10);
-const DISTURBANCE_MAX: Duration = Duration::from_millis(100);
 /// Batches of transactions, and trace events, that may wait to be written.
 pub(crate) const QUEUE: usize = 256;
 /// Retries, and their interval, while the server's byte count differs from the client's.
@@ -575,14 +571,6 @@ impl Sweep<'_> {
 /// Ports of the target's addresses, if they are this host's.
 pub(crate) fn ports(targets: &BTreeSet<SocketAddr>, are_here: bool, http: HttpVersion) -> Ports {
     Ports::of(targets.iter().filter(|_| are_here).copied(), http)
-}
-
-/// What other programs take of the generator's CPUs while it is idle, so that its own use need not be subtracted.
-pub(crate) fn looked_for(spec: &RunSpec) -> Option<Disturbance> {
-    let cpus = parse_cpu_list(&spec.generator.cpus).unwrap_or_default();
-    let length = spec.load.duration.as_duration() / DURATIONS_PER_DISTURBANCE;
-    let length = length.clamp(DISTURBANCE_MIN, DISTURBANCE_MAX);
-    Some(webstone_engine::disturbance(&cpus, length)).filter(|seen| seen.looked_ns > 0)
 }
 
 /// What was seen while a window was open.

@@ -6,6 +6,7 @@ use std::time::SystemTime;
 use webstone_lab::process_tree::ProcessTree;
 
 use super::*;
+use crate::generator::DISTURBANCE_MIN;
 use crate::order::Steps;
 use webstone_engine::{TraceEvent, TraceKind, Transaction};
 use webstone_lab::machine::Root;

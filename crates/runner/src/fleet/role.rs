@@ -35,13 +35,14 @@ use webstone_workload::Workload;
 use super::carried::{Unpacked, refusal, unpack};
 use super::own_slices::OwnSlices;
 use crate::calibrate::{stored, with_calibration};
+use crate::generator::looked_for;
 use crate::order::Step;
 use crate::placement::{ServerPlace, place};
 use crate::preflight::needs::Load;
 use crate::preflight::target::{Destinations, TargetError, TargetFacts};
 use crate::record_all::RecordAll;
 use crate::run::foresee;
-use crate::sweep::{QUEUE, looked_for, ports};
+use crate::sweep::{QUEUE, ports};
 
 /// Between two looks at a running level: each takes CPU time from its load.
 const LOOK: Duration = Duration::from_millis(250);
