@@ -7,7 +7,7 @@ use crate::layer::Layer;
 use crate::link::LinkState;
 use crate::session::Session;
 use crate::sys::{Backend, Event};
-use crate::worker::{RESOLVER_TOKEN, TICKER_TOKEN, Worker};
+use crate::worker::{ECHO_TOKEN, RESOLVER_TOKEN, Worker};
 
 impl<B: Backend, L: Layer, P: Session> Worker<B, L, P> {
     /// Handles one event of the batch.
@@ -21,9 +21,10 @@ impl<B: Backend, L: Layer, P: Session> Worker<B, L, P> {
 
     #[inline(always)]
     fn deal(&mut self, event: Event) {
-        if event.token >= TICKER_TOKEN {
+        if event.token >= ECHO_TOKEN {
             return match event.token {
                 RESOLVER_TOKEN => self.take_answers(),
+                ECHO_TOKEN => self.echo(),
                 _ => self.ticked(),
             };
         }

@@ -1,5 +1,6 @@
 //! One level: starts the workers, opens and closes the measured window, and collects what they measured.
 
+use std::net::SocketAddr;
 use std::ops::Range;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{RecvTimeoutError, SyncSender};
@@ -53,6 +54,8 @@ pub struct LevelJob {
     pub opening: Opening,
     /// Length of the slices that are counted by themselves, in nanoseconds; 0 for none. See [`LevelOutcome::sliced`].
     pub slice_ns: u64,
+    /// Who asks the workers for echoes ([`Echo`](crate::Echo)): the first one the first worker, and so on.
+    pub echoes: Vec<SocketAddr>,
     /// Receives the first exchanges completely, if the specification asks for a trace.
     pub trace: Option<SyncSender<TraceEvent>>,
     /// Receives every transaction, if the specification asks for them.
@@ -64,8 +67,17 @@ impl LevelJob {
     pub fn new(plan: Arc<Plan>, clients: u32) -> LevelJob {
         let groups = clients.div_ceil(plan.clients_per_connection);
         let seats = Seats::all_here(plan.workers.min(groups).max(1));
-        let (rate, trace, transactions) = (None, None, None);
-        LevelJob { plan, clients, rate, seats, opening: Opening::Own, slice_ns: 0, trace, transactions }
+        LevelJob {
+            plan,
+            clients,
+            rate: None,
+            seats,
+            opening: Opening::Own,
+            slice_ns: 0,
+            echoes: Vec::new(),
+            trace: None,
+            transactions: None,
+        }
     }
 
     /// The numbers within the level of the clients on this host: [`Measured::clients`] has the same order. Empty if
@@ -92,6 +104,7 @@ impl LevelJob {
                     first_client: clients.start,
                     clients: clients.len() as u32,
                     rate: self.rate,
+                    echo: self.echoes.get(dealt.len()).copied(),
                 });
             } else if self.rate.is_some() {
                 let what = format!(

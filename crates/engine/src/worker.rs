@@ -4,6 +4,7 @@
 //! requests. Workers share nothing but [`Shared`], a few words that are written once or read rarely.
 
 use std::io;
+use std::net::SocketAddr;
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
 
@@ -13,6 +14,7 @@ use webstone_workload::arrivals::Slots;
 
 use crate::client::Doing;
 use crate::clients::Clients;
+use crate::echo::Answering;
 use crate::exchange::{Exchanges, Progress};
 use crate::layer::Layer;
 use crate::line::Lines;
@@ -37,6 +39,8 @@ pub(crate) const ANNOUNCE_NS: u64 = 3 * TICK_NS;
 pub(crate) const RESOLVER_TOKEN: u64 = u64::MAX;
 /// Token of the ticker's event.
 pub(crate) const TICKER_TOKEN: u64 = u64::MAX - 1;
+/// Token of a question from the server's CPU.
+pub(crate) const ECHO_TOKEN: u64 = u64::MAX - 2;
 
 /// How far a worker is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -61,6 +65,8 @@ pub(crate) struct Seat {
     pub(crate) clients: u32,
     /// Open loop: the rate of all workers of all hosts together.
     pub(crate) rate: Option<RateProfile>,
+    /// Who asks for echoes.
+    pub(crate) echo: Option<SocketAddr>,
 }
 
 /// Each part changes only its own fields.
@@ -93,6 +99,7 @@ pub(crate) struct Worker<B: Backend, L: Layer, P: Session> {
     /// In how many batches the last answer over datagrams came.
     pub(crate) usual_batches: usize,
     pub(crate) resolver: Option<Resolver>,
+    echo: Option<Answering>,
     pub(crate) sampling: Sampling,
     pub(crate) recorder: Recorder,
     pub(crate) observer: Observer,
@@ -117,6 +124,10 @@ impl<B: Backend, L: Layer, P: Session> Worker<B, L, P> {
         if let Some(resolver) = &resolver {
             backend.watch(resolver.waker(), RESOLVER_TOKEN)?;
         }
+        let echo = seat.echo.and_then(|address| Answering::connect(address).ok());
+        if let Some(echo) = &echo {
+            backend.watch(echo, ECHO_TOKEN)?;
+        }
         // For everything that may be late by a tick.
         backend.tick_every(Self::TICKER_NS, TICKER_TOKEN)?;
         let timers = if P::DATAGRAMS { Timers::new(backend.now_ns()) } else { Timers::default() };
@@ -139,6 +150,7 @@ impl<B: Backend, L: Layer, P: Session> Worker<B, L, P> {
             timers,
             usual_batches: 1,
             resolver,
+            echo,
             sampling: Sampling::new(),
             recorder: Recorder::new(&plan, clients as usize, rate.is_some(), shared.judgements.length_ns > 0),
             observer,
@@ -295,6 +307,15 @@ impl<B: Backend, L: Layer, P: Session> Worker<B, L, P> {
         if now + TICK_NS / 2 >= self.clock.tick_ns() {
             self.tick(now);
         }
+    }
+
+    /// The server's CPU asks for echoes.
+    pub(crate) fn echo(&mut self) {
+        if let Some(echo) = &mut self.echo {
+            echo.answer();
+        }
+        // However long this took, it was work and no stall.
+        self.clock.set(self.backend.now_ns());
     }
 
     /// Reads the clock, and does what has become due since it was last read.

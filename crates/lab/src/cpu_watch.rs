@@ -1,8 +1,8 @@
 //! CPU time that a hypervisor takes from the server without reporting it: a thread on each CPU asks to be woken every 10 ms,
 //! measures how late that happens, and times a fixed piece of work. The time that it waited for other threads is known and
-//! taken out.
+//! taken out. Every 100 ms it exchanges bytes with a worker of the load generator on another CPU, if there is one for it, and times that.
 //!
-//! It costs the CPU a tenth of a percent, and runs only on virtual machines: elsewhere the kernel's counters are complete. A
+//! It costs the CPU a quarter of a percent, and runs only on virtual machines: elsewhere the kernel's counters are complete. A
 //! worker of the load generator sees stalls of its own CPU (`engine/src/stalls.rs`).
 
 use std::fs::File;
@@ -12,10 +12,13 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
+use webstone_engine::Echo;
 use webstone_measure::metrics::Histogram;
 use webstone_model::record::CpuWatch;
 
 const PERIOD: Duration = Duration::from_millis(10);
+/// Echoes are asked for in one of this many periods.
+const PERIODS_PER_ECHO: u32 = 10;
 /// Smaller delays come from the timer or an interrupt.
 const LATE: Duration = Duration::from_millis(1);
 /// At most this many CPUs are watched, those with the lowest numbers.
@@ -39,16 +42,18 @@ struct Stalls {
 }
 
 impl Watch {
-    /// Begins to watch these CPUs, except those that this program may not use.
-    pub(crate) fn begin(cpus: &[u32]) -> Watch {
+    /// Begins to watch these CPUs, except those that this program may not use. The first asks for the first of the echoes, and so on.
+    pub(crate) fn begin(cpus: &[u32], echoes: Vec<Echo>) -> Watch {
         let over = Arc::new(AtomicBool::new(false));
         let of = |cpu: &u32| Arc::new(Stalls { cpu: *cpu, ..Stalls::default() });
         let stalls: Vec<Arc<Stalls>> = cpus.iter().take(CPUS_MAX).map(of).collect();
+        let mut echoes = echoes.into_iter();
         let threads = stalls.iter().filter_map(|stalls| {
             let (stalls, over) = (Arc::clone(stalls), Arc::clone(&over));
+            let echo = echoes.next();
             std::thread::Builder::new()
                 .name("watch".to_owned())
-                .spawn(move || pin(stalls.cpu).then(|| watch(&stalls, &over)))
+                .spawn(move || pin(stalls.cpu).then(|| watch(&stalls, echo, &over)))
                 .ok()
         });
         Watch { threads: threads.collect(), stalls, over }
@@ -88,13 +93,14 @@ fn pin(cpu: u32) -> bool {
     rustix::thread::sched_setaffinity(None, &set).is_ok()
 }
 
-fn watch(stalls: &Stalls, over: &AtomicBool) -> CpuWatch {
+fn watch(stalls: &Stalls, mut echo: Option<Echo>, over: &AtomicBool) -> CpuWatch {
     let began = Instant::now();
     let mut seen = CpuWatch { cpu: stalls.cpu, ..CpuWatch::default() };
     let mut due = began + PERIOD;
     let queue = RunQueue::open();
     let mut before = queue.waited();
     let mut works = Histogram::default();
+    let (mut echoes, mut periods) = (Vec::new(), 0);
     while !over.load(Relaxed) {
         std::thread::sleep(due.saturating_duration_since(Instant::now()));
         let late = due.elapsed();
@@ -110,13 +116,31 @@ fn watch(stalls: &Stalls, over: &AtomicBool) -> CpuWatch {
         let work = webstone_engine::fixed_work();
         before = queue.waited();
         add(&mut works, work, before.saturating_sub(now));
+        periods += 1;
+        if periods % PERIODS_PER_ECHO == 0
+            && let Some(echo) = &mut echo
+        {
+            echoes.extend(echo.ask());
+            before = queue.waited();
+        }
         while due <= Instant::now() {
             due += PERIOD;
         }
     }
     seen.watched_ns = began.elapsed().as_nanos() as u64;
     (seen.work_ns_median, seen.work_ns_best) = speed(&works);
+    (seen.echoes, seen.echo_ns) = usual(echoes);
     seen
+}
+
+/// Number and mean, in nanoseconds, of the echoes that took at most twice their median; zeros of nothing. During others one of the two CPUs was
+/// interrupted. What an echo takes may change within a window, by half or so, and the median would be that of the longer part.
+fn usual(mut echoes: Vec<Duration>) -> (u64, u64) {
+    echoes.sort_unstable();
+    let most = echoes.get(echoes.len() / 2).map_or(Duration::ZERO, |median| 2 * *median);
+    echoes.retain(|echo| *echo <= most);
+    let sum: Duration = echoes.iter().sum();
+    (echoes.len() as u64, (sum.as_nanos() / echoes.len().max(1) as u128) as u64)
 }
 
 /// Median and best of the pieces of work: see [`CpuWatch`]. The mean would count interrupts, which a busy server has in every
@@ -194,6 +218,14 @@ mod tests {
     }
 
     #[test]
+    fn echoes_during_an_interruption_are_not_in_their_mean() {
+        assert_eq!(usual(Vec::new()), (0, 0));
+        assert_eq!(usual(vec![2 * MS, 4 * MS]), (2, 3_000_000));
+        let two_states = [vec![2 * MS; 9], vec![3 * MS; 9], vec![50 * MS; 4]].concat();
+        assert_eq!(usual(two_states), (18, 2_500_000));
+    }
+
+    #[test]
     fn work_in_which_something_else_ran_says_nothing_of_the_cpu() {
         let mut works = Histogram::default();
         (0..9).for_each(|_| add(&mut works, 9 * MS, Duration::from_nanos(1)));
@@ -233,7 +265,7 @@ mod tests {
         let cpu = (0..1024).find(|cpu| allowed.is_set(*cpu)).unwrap() as u32;
         let watched = |time: Duration| {
             let since = Instant::now();
-            let watch = Watch::begin(&[cpu, 1_000_000]);
+            let watch = Watch::begin(&[cpu, 1_000_000], Vec::new());
             std::thread::sleep(time);
             let seen = watch.end();
             assert_eq!(seen.iter().map(|seen| seen.cpu).collect::<Vec<_>>(), [cpu]);

@@ -8,7 +8,7 @@ use std::net::SocketAddr;
 use std::rc::Rc;
 use std::time::{Duration, Instant};
 
-use webstone_engine::Control;
+use webstone_engine::{Control, Echo};
 use webstone_judge::plausible;
 use webstone_model::event::Phase;
 use webstone_model::record::{CpuWatch, HostUse, OriginCounts, OriginUse, ServerUse};
@@ -62,6 +62,8 @@ pub struct Watched<'a> {
     pub listening: Ports,
     /// The path to the server, if webstone made one.
     pub path: Option<Rc<Path>>,
+    /// Echoes of the workers, for `cpus`. Used on virtual machines only.
+    pub echoes: Vec<Echo>,
 }
 
 /// The processes of a server over a window.
@@ -378,7 +380,8 @@ impl<'a> Window<'a> {
                 // What was counted before the level is of another load.
                 (self.server.present, self.origin.present) = Default::default();
                 self.count(began);
-                self.watch = self.is_virtual.then(|| Watch::begin(&self.watched.cpus));
+                let echoes = std::mem::take(&mut self.watched.echoes);
+                self.watch = self.is_virtual.then(|| Watch::begin(&self.watched.cpus, echoes));
             }
             Phase::Measuring if Instant::now() >= self.next_look => self.count(began),
             Phase::Draining | Phase::Done if self.host_closed.is_none() => self.close(),

@@ -14,6 +14,7 @@ fn watched(server: Option<ProcessTree>, links: &BTreeSet<String>) -> Watched<'_>
         targets: &NO_TARGETS,
         listening: Ports::default(),
         path: None,
+        echoes: Vec::new(),
     }
 }
 

@@ -98,6 +98,13 @@ pub struct CpuWatch {
     pub work_ns_median: u64,
     /// 10th percentile of the time of the fixed work, in nanoseconds: the CPU at its best.
     pub work_ns_best: u64,
+    /// How long a small exchange with a worker of the load generator took over the loopback, in nanoseconds: the mean of those up to twice
+    /// the median. Far CPUs, and other virtual machines, make it longer. 0 if it was not timed.
+    #[serde(skip_serializing_if = "crate::units::is_zero")]
+    pub echo_ns: u64,
+    /// How many these were, of eight exchanges each.
+    #[serde(skip_serializing_if = "crate::units::is_zero")]
+    pub echoes: u64,
 }
 
 impl CpuWatch {

@@ -1,18 +1,21 @@
 //! The load generator as the sweep sees it: the engine, or in tests a script with known numbers, so that a whole sweep
 //! can be asserted to the last digit.
 
+use std::net::SocketAddr;
 use std::sync::Arc;
 use std::sync::mpsc::SyncSender;
 use std::time::Duration;
 
 use webstone_engine::{
-    Control, EngineError, LevelJob, LevelOutcome, Plan, PlanError, TraceEvent, Transaction, run_level,
+    Control, Echo, EngineError, LevelJob, LevelOutcome, Plan, PlanError, TraceEvent, Transaction, run_level,
 };
+use webstone_lab::environment::is_virtual;
+use webstone_lab::machine::Root;
 use webstone_measure::rate::RateProfile;
 use webstone_model::event::{Live, LiveHost, Phase};
 use webstone_model::generators::{GeneratorLoss, GeneratorPart};
 use webstone_model::record::Disturbance;
-use webstone_model::spec::{RunSpec, parse_cpu_list};
+use webstone_model::spec::{GeneratorSpec, RunSpec, parse_cpu_list};
 use webstone_workload::Workload;
 
 use crate::fleet::FleetError;
@@ -32,6 +35,8 @@ pub(crate) struct Outputs {
     pub(crate) transactions: Option<SyncSender<Vec<Transaction>>>,
     /// Length of the slices in which its window is counted, in nanoseconds; 0 for none.
     pub(crate) slice_ns: u64,
+    /// Who asks its workers for echoes.
+    pub(crate) echoes: Vec<SocketAddr>,
     /// Which of the level's iterations it is, for hosts that write their own files of transactions.
     pub(crate) iteration: u32,
 }
@@ -102,18 +107,28 @@ pub(crate) fn looked_for(spec: &RunSpec) -> Option<Disturbance> {
     Some(webstone_engine::disturbance(&cpus, length)).filter(|seen| seen.looked_ns > 0)
 }
 
+/// One for each of the server's CPUs on this host, if the load is made here, by workers that keep to other CPUs of the same virtual machine.
+pub(crate) fn echoes(spec: &RunSpec, server_cpus: &[u32]) -> Vec<Echo> {
+    let GeneratorSpec { pin, cpus, .. } = &spec.generator;
+    if !spec.generators.is_empty() || !pin || cpus.is_empty() || !is_virtual(&Root::default()) {
+        return Vec::new();
+    }
+    server_cpus.iter().filter_map(|_| Echo::listen().ok()).collect()
+}
+
 struct Engine {
     plan: Arc<Plan>,
 }
 
 impl LoadGenerator for Engine {
     fn level(&self, clients: u32, rate: Option<RateProfile>, outputs: Outputs) -> Box<dyn Level> {
-        let Outputs { trace, transactions, slice_ns, .. } = outputs;
+        let Outputs { trace, transactions, slice_ns, echoes, .. } = outputs;
         let job = LevelJob {
             rate,
             trace,
             transactions,
             slice_ns,
+            echoes,
             ..LevelJob::new(Arc::clone(&self.plan), clients)
         };
         Box::new(EngineLevel { job, control: Control::new() })

@@ -280,6 +280,7 @@ mod tests {
             targets: &targets,
             listening: Ports::default(),
             path: None,
+            echoes: Vec::new(),
         });
         window.look(Phase::Measuring);
         let mut watch = SliceWatch::new(LENGTH_NS);

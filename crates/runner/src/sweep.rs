@@ -10,7 +10,7 @@ use std::sync::mpsc::{RecvTimeoutError, channel, sync_channel};
 use std::time::{Duration, Instant};
 
 use tracing::{info, warn};
-use webstone_engine::{EngineError, LevelOutcome};
+use webstone_engine::{Echo, EngineError, LevelOutcome};
 use webstone_judge::verdict::{self, Loss, LossKind, SHORT_WINDOW_NS, Worth};
 use webstone_measure::identities::{self, Expectation};
 use webstone_measure::keys::LevelKey;
@@ -22,7 +22,7 @@ use webstone_model::record::{IterationRecord, RunRecord, RunState, ScheduleKept,
 use webstone_model::spec::{HttpVersion, RunSpec};
 use webstone_server::Counters;
 
-use crate::generator::{Level, LevelError, LoadGenerator, Made, Outputs, looked_for};
+use crate::generator::{Level, LevelError, LoadGenerator, Made, Outputs, echoes, looked_for};
 use crate::observer::Observer;
 use crate::order::{Step, Steps};
 use crate::overtime;
@@ -342,6 +342,8 @@ impl Sweep<'_> {
             outputs.transactions = Some(sender);
             receiver
         });
+        let echoes = echoes(self.spec, &self.server_cpus);
+        outputs.echoes = echoes.iter().filter_map(|echo| echo.address().ok()).collect();
         let level = self.generator.level(step.clients, step.rate, outputs);
         let watched = std::thread::scope(|scope| {
             if let Some((mut writer, events)) = trace {
@@ -353,7 +355,7 @@ impl Sweep<'_> {
             // The writers end when the level, and with it the senders, is dropped here.
             let longer_ns = overtime::of_window_ns(self.spec, record);
             let planned = self.spec.load.duration.as_duration();
-            self.watch(at, level, Slicing::new(record, step, planned, longer_ns, slice_ns))
+            self.watch(at, level, Slicing::new(record, step, planned, longer_ns, slice_ns), echoes)
         });
         self.record_all = record_all;
         watched
@@ -364,6 +366,7 @@ impl Sweep<'_> {
         at: Position,
         level: Box<dyn Level>,
         mut slicing: Slicing<'_>,
+        echoes: Vec<Echo>,
     ) -> (Result<Made, LevelError>, Seen) {
         let level = &*level;
         let server = self.server.as_ref().map(|server| server.processes());
@@ -379,6 +382,7 @@ impl Sweep<'_> {
             targets: self.targets,
             listening: ports(self.targets, are_here, self.spec.client.http),
             path,
+            echoes,
         });
         let (started, mut ticked) = (Instant::now(), Instant::now());
         let (mut raised, mut before, mut hosts_at) = (0, None, Instant::now());

@@ -340,6 +340,7 @@ fn level(
         targets: &targets,
         listening: place.ports.clone(),
         path: None,
+        echoes: Vec::new(),
     });
     voice.answer(number, Answer::Ready)?;
     let mut has_slices = false;

@@ -287,6 +287,7 @@ impl Maker {
             targets: &ready.addresses,
             listening: ports(&ready.addresses, ready.here, ready.spec.client.http),
             path: None,
+            echoes: Vec::new(),
         });
         let mut slices = (slice_ns > 0).then(|| OwnSlices::new(&self.voice, number, slice_ns));
         let outcome = std::thread::scope(|scope| {
