@@ -4,7 +4,9 @@ use std::collections::BTreeMap;
 
 use crate::duel::{Contestant, DUEL_SCHEMA, DuelRecord, DuelSpec, DuelStart, SideRun};
 use crate::generators::GeneratorRecord;
-use crate::record::{CpuUse, CpuWatch, HostUse, RunRecord, RunState, SCHEMA_VERSION, TargetRecord, Tool};
+use crate::record::{
+    CpuUse, CpuWatch, HostUse, IterationRecord, RunRecord, RunState, SCHEMA_VERSION, TargetRecord, Tool,
+};
 use crate::spec::{Levels, RunSpec};
 use webstone_measure::fixture::{self as runs, SECONDS};
 use webstone_measure::metrics::Statuses;
@@ -43,6 +45,21 @@ pub fn timed(hostname: &str, works: &[u64]) -> RunRecord {
         let watch = CpuWatch { work_ns_median: *work_ns, work_ns_best: *work_ns, ..CpuWatch::default() };
         let busy = CpuUse { cpu: 0, busy_ns: 9, idle_ns: 1, ..CpuUse::default() };
         window.host = Some(HostUse { watched: vec![watch], cpus: vec![busy], ..HostUse::default() });
+    }
+    record
+}
+
+/// A run with a window for each of these rates, in requests per second, and of the echo between server and load generator, in nanoseconds.
+pub fn echoing(rates: &[f64], echoes_ns: &[f64]) -> RunRecord {
+    let mut record = timed("box", &vec![5_000; rates.len()]);
+    for ((window, rate), echo_ns) in
+        record.iterations.iter_mut().zip(runs::runs(&[(5, rates)])).zip(echoes_ns)
+    {
+        let host = window.host.take();
+        *window = IterationRecord { host, ..rate };
+        for watch in window.host.iter_mut().flat_map(|host| &mut host.watched) {
+            (watch.echo_ns, watch.echoes) = (*echo_ns as u64, 40);
+        }
     }
     record
 }

@@ -8,6 +8,8 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use serde::Serialize;
 
+use super::one_speed;
+use crate::statistics;
 use crate::verdict;
 use webstone_measure::keys::{LevelKey, levels_named};
 use webstone_measure::metrics::WorkerUse;
@@ -50,6 +52,9 @@ const CLASS_FACTOR: f64 = 2.0;
 /// By how much a CPU has to be slower in one of two runs, in percent, to be noted. Rates fall by up to twice that, as much as they
 /// differ from run to run.
 const SLOWER_PERCENT: f64 = 3.0;
+
+/// The same of an echo. Changes are then others than those of the printed means, by a third of this or so.
+const ECHOES_PERCENT: f64 = 1.0;
 
 /// Facts of the machine that forbid a comparison, by their names in `environment.json`.
 pub(crate) const MACHINE: [(&str, &str); 9] = [
@@ -180,6 +185,19 @@ impl Found {
         self.facts(Weight::Noted, &MACHINE_NOTED, a, b);
         self.check(Weight::Forbids, "generator's workers", workers(a), workers(b));
         self.speeds(a, b);
+        self.echoes(a, b);
+    }
+
+    /// How long an echo took on average, where the changes are those at one speed and the speeds differ.
+    fn echoes(&mut self, a: &RunRecord, b: &RunRecord) {
+        let [ours, theirs] = [a, b].map(|record| record.iterations.iter().collect::<Vec<_>>());
+        let is_one_machine = machine_differences(a, b).is_empty();
+        let known = is_one_machine.then(|| one_speed::echoes([a, b], [&ours, &theirs])).flatten();
+        if let Some(both) = known {
+            let what = "speed of the machine (changes are at one speed)";
+            let means = both.map(|echoes| statistics::mean(&echoes));
+            self.times(what, means, ECHOES_PERCENT, |us| format!("{us:.1} µs for an echo"));
+        }
     }
 
     /// CPUs of the server that were slower in one of the two runs on the same machine, which no setting shows.
@@ -196,20 +214,23 @@ impl Found {
             let Some(theirs) = theirs.get(&cpu) else { continue };
             let mean = |works: &[u64]| works.iter().sum::<u64>() as f64 / works.len() as f64;
             let (ours, theirs) = (mean(&ours), mean(theirs));
-            let percent = 100.0 * (ours.max(theirs) / ours.min(theirs) - 1.0);
-            if percent >= SLOWER_PERCENT {
-                let said = |one: f64, other: f64| {
-                    let more = if one > other { format!(", {percent:.0} % more") } else { String::new() };
-                    format!("{:.2} µs for the fixed work{more}", one / 1e3)
-                };
-                self.check(
-                    Weight::Noted,
-                    &format!("speed of CPU {cpu}"),
-                    said(ours, theirs),
-                    said(theirs, ours),
-                );
-            }
+            let what = format!("speed of CPU {cpu}");
+            self.times(&what, [ours, theirs], SLOWER_PERCENT, |us| format!("{us:.2} µs for the fixed work"));
         }
+    }
+
+    /// Two times in nanoseconds that differ by some percent or more.
+    fn times(&mut self, what: &str, times_ns: [f64; 2], percent_min: f64, told: impl Fn(f64) -> String) {
+        let [ours, theirs] = times_ns;
+        let percent = 100.0 * (ours.max(theirs) / ours.min(theirs) - 1.0);
+        if percent < percent_min {
+            return;
+        }
+        let said = |one: f64, other: f64| {
+            let more = if one > other { format!(", {percent:.0} % more") } else { String::new() };
+            format!("{}{more}", told(one / 1e3))
+        };
+        self.check(Weight::Noted, what, said(ours, theirs), said(theirs, ours));
     }
 
     /// Facts of the environment, each part of one that has several.

@@ -4,7 +4,7 @@ use serde::{Deserialize, Serialize};
 
 use super::judging::{ITERATIONS_MIN, holm};
 use super::{Candidate, LevelComparison, Row};
-use crate::statistics::Interval;
+use crate::statistics::{Interval, Method};
 use webstone_measure::keys::LevelKey;
 use webstone_measure::metric::Metric;
 use webstone_model::threshold::{FailIf, Relation};
@@ -134,8 +134,11 @@ fn is_shown(condition: &FailIf, row: &Row, confidence: f64) -> bool {
 }
 
 impl Row {
-    /// The change of the means, with or without an interval.
+    /// The change of the means, with or without an interval; at one speed of the machine where that is known.
     pub fn point(&self) -> Option<f64> {
+        if let Some(change) = self.change.filter(|change| change.method == Method::Covariance) {
+            return Some(change.point);
+        }
         let (baseline, candidate) = (self.baseline.mean?, self.candidate.mean?);
         match self.metric.differs() {
             true => Some(candidate - baseline),

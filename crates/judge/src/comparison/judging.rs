@@ -11,7 +11,7 @@
 
 use serde::Serialize;
 
-use super::{Candidate, Noise, Row};
+use super::{Candidate, Noise, Row, Side};
 use crate::statistics::{self, CONFIDENCE};
 use webstone_measure::keys::LevelKey;
 use webstone_measure::metric::{Metric, Reading};
@@ -148,8 +148,9 @@ impl<'a> LevelNoise<'a> {
     }
 
     /// The floor of one figure; `None` where nothing tells it, because one of the two has fewer than two iterations. A floor that was
-    /// typed is relative, and so does not apply to figures that are compared by difference, such as errors.
-    pub(super) fn floor(&self, metric: Metric, baseline: &[f64], candidate: &[f64]) -> Option<Floor> {
+    /// typed is relative, and so does not apply to figures that are compared by difference, such as errors. `scatter` is the standard error of
+    /// the mean of iterations, the larger of the two.
+    pub(super) fn floor(&self, metric: Metric, scatter: Option<f64>) -> Option<Floor> {
         let known = match self {
             LevelNoise::Percent(value) if !metric.differs() => {
                 Some(Floor { value: *value, source: FloorSource::Given })
@@ -158,10 +159,7 @@ impl<'a> LevelNoise<'a> {
             LevelNoise::Arms(levels) => between_arms(metric, levels.iter().copied()),
             LevelNoise::Run(levels) => between_arms(metric, levels.iter().map(Vec::as_slice)),
         };
-        let of_iterations = || {
-            let value = scatter(metric, baseline)?.max(scatter(metric, candidate)?);
-            Some(Floor { value, source: FloorSource::Iterations })
-        };
+        let of_iterations = || Some(Floor { value: scatter?, source: FloorSource::Iterations });
         let floor = known.or_else(of_iterations)?;
         Some(match metric {
             Metric::Percentile(_) if floor.value < HISTOGRAM_PERCENT => {
@@ -191,7 +189,7 @@ fn between_arms<'a>(metric: Metric, levels: impl Iterator<Item = &'a [Armed<'a>]
 }
 
 /// The standard error of the mean: in percent of it, or in the unit of differences. One sample has none.
-fn scatter(metric: Metric, samples: &[f64]) -> Option<f64> {
+pub(super) fn scatter(metric: Metric, samples: &[f64]) -> Option<f64> {
     if samples.len() < 2 {
         return None;
     }
@@ -227,6 +225,16 @@ impl Row {
     /// Iterations of the one of the two that has fewer.
     pub(crate) fn fewest_iterations(&self) -> usize {
         self.baseline.samples.len().min(self.candidate.samples.len())
+    }
+
+    /// The standard error of the mean of iterations, of the record where it is larger. What scatters with the speed of the machine is not in it where
+    /// that is taken out.
+    pub(super) fn scatter(&self) -> Option<f64> {
+        if let Some(at_one_speed) = self.at_one_speed() {
+            return Some(at_one_speed.error_of_mean_percent());
+        }
+        let of = |side: &Side| scatter(self.metric, &side.samples);
+        Some(of(&self.baseline)?.max(of(&self.candidate)?))
     }
 
     /// Whether a difference can be found at all: not in what was not measured, nor where all values are equal, as without any errors.

@@ -3,7 +3,8 @@
 //!
 //! **Iterations are the samples**, never requests: requests of one run share its caches, its placement and its luck, so
 //! that a million of them say no more about the next run than the run itself does. They are compared unpaired: two
-//! records were made one after the other, and nothing ties the second iteration of one to that of the other. The
+//! records were made one after the other, and nothing ties the second iteration of one to that of the other. What the machine
+//! did to each is taken out where it is known (`one_speed.rs`). The
 //! definitions, with their sources, are in `docs/measurement.md`, "Comparison".
 //!
 //! Whether two records may be compared at all is what [`differences`] says; refusing because of it is up to the caller.
@@ -11,6 +12,7 @@
 mod comparable;
 mod gates;
 mod judging;
+mod one_speed;
 mod ranking;
 
 use serde::Serialize;
@@ -145,6 +147,7 @@ pub struct Row {
     /// The candidate's.
     pub candidate: Side,
     /// Mean of the candidate / mean of the baseline, with its interval; null where there is none, and of what is compared by difference.
+    /// With the method `covariance`, the ratio that two runs at one speed of the machine would have.
     pub ratio: Option<Interval>,
     /// The change: (ratio − 1) in percent; of errors and the like the difference, of percentages in percentage points.
     pub change: Option<Interval>,
@@ -178,6 +181,9 @@ pub struct Side {
     /// Whether the level is INVALID: its values say nothing, and nobody knows by how much they are wrong.
     #[serde(skip)]
     pub is_invalid: bool,
+    /// The speed of the machine in each iteration, by its echo; empty where the figure is not compared at one speed.
+    #[serde(skip)]
+    pub(crate) echoes: Vec<f64>,
 }
 
 /// A threshold checked against a level of one of the records.
@@ -305,11 +311,16 @@ fn candidate(
         .filter_map(|(key, runs)| {
             let (_, base) = ours.iter().find(|(other, _)| other == key)?;
             let IterationRecord { clients, rate, .. } = *runs[0];
+            let echoes =
+                is_one_machine.then(|| one_speed::echoes([baseline, record], [base, runs])).flatten();
             let (base, runs) = (judging::read(base), judging::read(runs));
             let floor = judging::LevelNoise::of(options.noise, *key, &base, &runs);
             let worth = worth(*key);
-            let rows = metrics.iter().map(|metric| row(*metric, &base, &runs, &floor, worth)).collect();
-            Some(LevelComparison { clients, rate, rows })
+            let of = |metric: &Metric| {
+                let echoes = echoes.clone().filter(|_| one_speed::follows_speed(*metric, rate.is_some()));
+                row(*metric, [&base, &runs], &floor, worth, echoes.unwrap_or_default())
+            };
+            Some(LevelComparison { clients, rate, rows: metrics.iter().map(of).collect() })
         })
         .collect();
     Candidate {
@@ -324,12 +335,14 @@ fn candidate(
 /// A row whose finding is not made yet: that takes all rows.
 fn row(
     metric: Metric,
-    baseline: &[judging::Armed<'_>],
-    candidate: &[judging::Armed<'_>],
+    [baseline, candidate]: [&[judging::Armed<'_>]; 2],
     floor: &judging::LevelNoise<'_>,
     [of_baseline, of_candidate]: [(Standing, Option<NoiseBound>); 2],
+    [baseline_echoes, candidate_echoes]: [Vec<f64>; 2],
 ) -> Row {
-    let side = |readings: &[judging::Armed<'_>], (standing, noise): (Standing, Option<NoiseBound>)| {
+    let side = |readings: &[judging::Armed<'_>],
+                (standing, noise): (Standing, Option<NoiseBound>),
+                echoes| {
         let samples: Vec<f64> = readings.iter().filter_map(|(_, reading)| metric.value(reading)).collect();
         Side {
             mean: (!samples.is_empty()).then(|| statistics::mean(&samples)),
@@ -338,25 +351,26 @@ fn row(
             noise_factor: noise.and_then(|noise| factor(metric, noise)),
             noise_is_unbounded: noise.is_some_and(|noise| is_unbounded(metric, noise)),
             is_invalid: standing == Standing::Invalid,
+            echoes,
         }
     };
-    let (baseline, candidate) = (side(baseline, of_baseline), side(candidate, of_candidate));
-    let floor = floor.floor(metric, &baseline.samples, &candidate.samples);
+    let baseline = side(baseline, of_baseline, baseline_echoes);
+    let candidate = side(candidate, of_candidate, candidate_echoes);
     let mut row = Row {
         metric,
         baseline,
         candidate,
         ratio: None,
         change: None,
-        floor,
+        floor: None,
         shows_from: None,
         finding: Finding::CannotTell,
         why: None,
     };
+    row.floor = floor.floor(metric, row.scatter());
     row.change = row.change_at(statistics::CONFIDENCE);
     if !metric.differs() {
-        let ratio = statistics::ratio_interval(&row.candidate.samples, &row.baseline.samples);
-        row.ratio = ratio.map(|ratio| row.with_noise(ratio));
+        row.ratio = row.ratio_at(statistics::CONFIDENCE);
     }
     row
 }
@@ -369,7 +383,7 @@ fn factor(metric: Metric, noise: NoiseBound) -> Option<f64> {
 /// mean then has a bound, and the tail has not.
 fn is_unbounded(metric: Metric, noise: NoiseBound) -> bool {
     let Some(factor) = factor(metric, noise) else { return true };
-    let delayed = 1.0 - 1.0 / factor;
+    let delayed = (1.0 - 1.0 / factor).max(noise.held_up_percent / 100.0);
     match metric {
         Metric::Percentile(percentile) => 1.0 - percentile / 100.0 < delayed,
         metric => Some(metric) == Metric::named("max") && delayed > 0.0,
@@ -384,14 +398,24 @@ fn is_cpu_time(metric: Metric) -> bool {
 impl Row {
     /// The change with an interval of some confidence.
     pub(crate) fn change_at(&self, confidence: f64) -> Option<Interval> {
-        let (candidate, baseline) = (&self.candidate.samples, &self.baseline.samples);
         if self.metric.differs() {
+            let (candidate, baseline) = (&self.candidate.samples, &self.baseline.samples);
             return statistics::difference_interval_at(candidate, baseline, confidence);
         }
-        let ratio = self.with_noise(statistics::ratio_interval_at(candidate, baseline, confidence)?);
+        let ratio = self.ratio_at(confidence)?;
         let percent = |ratio: f64| (ratio - 1.0) * 100.0;
         let (point, low, high) = (percent(ratio.point), percent(ratio.low), percent(ratio.high));
         Some(Interval { point, low, high, ..ratio })
+    }
+
+    /// The ratio with an interval of some confidence, at one speed of the machine where that is known.
+    fn ratio_at(&self, confidence: f64) -> Option<Interval> {
+        let (candidate, baseline) = (&self.candidate.samples, &self.baseline.samples);
+        let ratio = match self.at_one_speed() {
+            Some(at_one_speed) => at_one_speed.ratio_at(confidence),
+            None => statistics::ratio_interval_at(candidate, baseline, confidence),
+        };
+        Some(self.with_noise(ratio?))
     }
 
     /// The interval of a ratio, wider by what noise may have taken from either side.

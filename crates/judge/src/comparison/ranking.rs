@@ -87,7 +87,8 @@ pub fn rank(metric: Metric, levels: &[RankedLevel<'_>]) -> Result<Ranking, NoRan
             let samples: Vec<f64> =
                 readings.iter().filter_map(|(_, reading)| metric.value(reading)).collect();
             let noise = judging::LevelNoise::Arms(vec![readings]);
-            let noise_percent = noise.floor(metric, &samples, &samples).map_or(0.0, |floor| floor.value);
+            let noise_percent =
+                noise.floor(metric, judging::scatter(metric, &samples)).map_or(0.0, |floor| floor.value);
             Contestant { samples, noise_percent, better_by: level.better_by }
         })
         .collect();

@@ -9,18 +9,18 @@ use webstone_model::threshold::FailIfs;
 use webstone_workload::PageSequence;
 
 /// Normal values by the Box–Muller transform, from the project's own seeded sequence.
-struct Noisy(PageSequence);
+pub(super) struct Noisy(PageSequence);
 
 impl Noisy {
-    fn new(seed: u64) -> Noisy {
+    pub(super) fn new(seed: u64) -> Noisy {
         Noisy(PageSequence::new(seed, 0))
     }
 
-    fn uniform(&mut self) -> f64 {
+    pub(super) fn uniform(&mut self) -> f64 {
         (self.0.between(0, u64::from(u32::MAX)) as f64 + 0.5) / (f64::from(u32::MAX) + 1.0)
     }
 
-    fn normal(&mut self) -> f64 {
+    pub(super) fn normal(&mut self) -> f64 {
         (-2.0 * self.uniform().ln()).sqrt() * (std::f64::consts::TAU * self.uniform()).cos()
     }
 
@@ -29,7 +29,7 @@ impl Noisy {
     }
 }
 
-fn rate_row(comparison: &Comparison, level: usize) -> &Row {
+pub(super) fn rate_row(comparison: &Comparison, level: usize) -> &Row {
     comparison.candidates[0].levels[level].rows.iter().find(|row| row.metric == Metric::RATE).unwrap()
 }
 

@@ -14,6 +14,8 @@ pub enum Method {
     StudentT,
     /// The bias-corrected and accelerated bootstrap.
     Bootstrap,
+    /// Analysis of covariance: a ratio at one speed of the machine.
+    Covariance,
     /// None: the point is all there is, and both ends are the point.
     #[default]
     None,

@@ -5,6 +5,7 @@
 //! `tests/statistics.rs`. The distributions' quantiles are those of the `statrs` crate.
 
 mod bootstrap;
+mod covariance;
 mod interval;
 mod level;
 mod noise;
@@ -16,6 +17,7 @@ pub use bootstrap::{
     BOOTSTRAP_CONFIDENCE_MAX, BOOTSTRAP_SAMPLES_MIN, RESAMPLES, bootstrap_mean, bootstrap_ratio,
     bootstrap_ratio_at,
 };
+pub use covariance::{AtOneValue, Expected, Paired};
 pub use interval::{CONFIDENCE, Interval, Method};
 pub use level::{LevelStatistics, request_rate_noise, steady_state};
 pub use noise::{NoiseFloor, noise_floor};

@@ -71,7 +71,7 @@ fn freedom(va: f64, vb: f64, a: &[f64], b: &[f64]) -> f64 {
 }
 
 /// t such that the share `confidence` of the distribution lies within ±t.
-fn quantile(freedom: f64, confidence: f64) -> Option<f64> {
+pub(super) fn quantile(freedom: f64, confidence: f64) -> Option<f64> {
     let t = StudentsT::new(0.0, 1.0, freedom).ok()?.inverse_cdf((1.0 + confidence) / 2.0);
     t.is_finite().then_some(t)
 }

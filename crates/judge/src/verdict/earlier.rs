@@ -13,6 +13,9 @@ use super::bounds::{EFFECT_OF_SLOWNESS, SHORT_WINDOW_NS, percent};
 use super::server_hosts;
 use super::slowness::{is_busy, share};
 
+/// Timings of echoes that a window needs, eight exchanges each: a second has ten.
+const ECHOES_MIN: u64 = 8;
+
 /// The server's CPU that was slowest by its earlier speed, in a window or in all of a level.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) struct Drift {
@@ -102,6 +105,23 @@ pub(super) fn slower_than(
     let slower =
         ours.iter().zip(others.values()).map(|((_, took), other)| share * percent(took - other, *other));
     slower.reduce(f64::max)
+}
+
+/// How long an echo between the CPUs of the server and those of the load generator took in each of these windows on average, in nanoseconds.
+/// `None` unless it was timed often enough in every one, on CPUs that were busy: what does not wait for a CPU does not follow its speed.
+pub(crate) fn echoes(record: &RunRecord, runs: &[&IterationRecord]) -> Option<Vec<f64>> {
+    let of_window = |run: &&IterationRecord| {
+        let hosts = server_hosts::in_window(record, run);
+        let watched = hosts.iter().flat_map(|there| {
+            let watched = there.host.watched.iter().filter(|watch| there.cpus.contains(&watch.cpu));
+            watched.filter(|watch| watch.echoes > 0 && is_busy(there.host, watch.cpu))
+        });
+        let (echoes, sum) = watched.fold((0, 0.0), |(echoes, sum), watch| {
+            (echoes + watch.echoes, sum + watch.echo_ns as f64 * watch.echoes as f64)
+        });
+        (echoes >= ECHOES_MIN).then(|| sum / echoes as f64)
+    };
+    runs.iter().map(of_window).collect()
 }
 
 fn speeds_in<'a>(

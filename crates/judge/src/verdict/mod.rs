@@ -47,6 +47,7 @@ pub use bounds::{
 };
 pub use differing::{DIFFERS_PERCENT_MIN, Differing, differing};
 pub use disturbance::{Loss, LossKind, Worth, losses, worth};
+pub(crate) use earlier::echoes;
 pub use earlier::speeds;
 pub use fleet::apart_ns_max;
 pub use foreseen::foreseen;
