@@ -127,6 +127,34 @@ fn two_runs_that_were_slow_now_and_then_are_compared_by_their_average_speeds() {
 }
 
 #[test]
+fn what_both_runs_lost_alike_does_not_part_them() {
+    let lost = |of_generator: u64, of_server: u64| {
+        let mut record = level([(5_000, 5_000); 4]);
+        for run in &mut record.iterations {
+            let part = run.measured.window_ns / 100;
+            run.measured.generator.workers[0].stalled_ns = of_generator * part;
+            let watch = &mut run.host.as_mut().unwrap().watched[0];
+            (watch.watched_ns, watch.stalled_ns) = (100 * part, of_server * part);
+        }
+        record
+    };
+    let beside = |record: &RunRecord, other: &RunRecord| {
+        let noise = super::beside(record, other)[0].noise;
+        let hundredths = |number: f64| (100.0 * number).round() / 100.0;
+        noise.map(|noise| (hundredths(noise.factor.unwrap()), noise.held_up_percent.round()))
+    };
+    // It may have delayed that share of the requests for any time, in both.
+    assert_eq!(beside(&lost(10, 0), &lost(10, 0)), Some((1.0, 10.0)));
+    assert_eq!(beside(&lost(20, 0), &lost(10, 0)), Some((1.13, 20.0)));
+    assert_eq!(beside(&lost(10, 0), &lost(20, 0)), Some((1.0, 10.0)));
+    assert_eq!(beside(&lost(10, 0), &lost(0, 0)), Some((1.11, 10.0)));
+    assert_eq!(beside(&lost(0, 0), &lost(10, 0)), None);
+    // A server may lose more requests by the same time than the load generator, or fewer.
+    assert_eq!(beside(&lost(10, 0), &lost(0, 10)), Some((1.11, 10.0)));
+    assert_eq!(beside(&lost(0, 10), &lost(10, 0)), Some((1.11, 10.0)));
+}
+
+#[test]
 fn in_open_loop_a_slower_machine_may_have_made_any_response_time() {
     let open = |works: [(u64, u64); 4]| {
         let mut record = level(works);

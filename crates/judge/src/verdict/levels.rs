@@ -6,7 +6,7 @@
 //! waits by more than what was taken: there is no such bound. CPU time per request grows by what the kernel counts as the process's own:
 //! a slow CPU, a crowded one, a hypervisor that stops it. Definitions: `docs/measurement.md`, "How far noise may have moved a figure".
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use serde::{Deserialize, Serialize};
 
@@ -145,9 +145,9 @@ fn is_whole(record: &RunRecord, runs: &[&IterationRecord]) -> bool {
 }
 
 /// What each level of a record is worth beside another record of the same machine. Where the speed of the server's CPUs is known in every
-/// window of both, the difference of the averages, if that is more than a clean window has, is in the bound `at_best`, and in closed loop it
-/// replaces how much slower than at its best a CPU was within the level: that makes windows scatter, which their interval has. In open loop a
-/// queue multiplies it, so it stays. Otherwise `at_best` is absent.
+/// window of both, in closed loop, only what parts the two counts: by how much more one lost than the other, kind by kind, and the difference of
+/// the average speeds, if that is more than a clean window has, in the bound `at_best`. The rest makes the windows of both scatter, which their
+/// interval has. In open loop a queue multiplies what was lost, so all of it counts. Where speeds are unknown, `at_best` is absent.
 pub(crate) fn beside(record: &RunRecord, other: &RunRecord) -> Vec<LevelVerdict> {
     let theirs = other.levels();
     let runs = record.levels();
@@ -159,11 +159,19 @@ pub(crate) fn beside(record: &RunRecord, other: &RunRecord) -> Vec<LevelVerdict>
         let (Some(ours), Some(others)) = (of(&runs), of(&theirs)) else { continue };
         let (ours, others) = (&runs[ours].1, &theirs[others].1);
         let is_open_loop = level.rate.is_some();
-        let slower = earlier::slower_than(record, ours, (other, others));
+        // What an echo tells of the speed is taken out of both.
+        let echoes_of = |record, runs| earlier::echoes(record, runs).is_some();
+        let is_at_one_speed = !is_open_loop && echoes_of(record, ours) && echoes_of(other, others);
+        let slower = earlier::slower_than(record, ours, (other, others)).or(is_at_one_speed.then_some(0.0));
         level.noise = match (level.standing, slower) {
             (Standing::Invalid, _) => None,
             (_, Some(percent)) => {
-                Noise::beside(record, ours, percent, is_open_loop).bound_beside(is_open_loop)
+                let both = [Losses::of(record, ours), Losses::of(other, others)];
+                let noise = Noise::beside(&both, percent, is_open_loop);
+                let is_counted = |loss: &Loss| is_open_loop || loss.kind != LossKind::Slow;
+                let held_up_percent = held_up_percent(both[0].factor(&is_counted));
+                let bound = NoiseBound { held_up_percent, ..noise.factors(is_open_loop) };
+                (held_up_percent > 0.0 || noise.at_best.is_some()).then_some(bound)
             }
             (_, None) => level.noise.map(|noise| NoiseBound { at_best: None, ..noise }),
         };
@@ -219,26 +227,21 @@ impl Noise {
         }
     }
 
-    /// With how much slower the CPU was than in another record, in percent; in closed loop without what each window lost to a CPU slower
-    /// than at its best.
-    fn beside(
-        record: &RunRecord,
-        runs: &[&IterationRecord],
-        slower_percent: f64,
-        is_open_loop: bool,
-    ) -> Noise {
-        let losses = Losses::of(record, runs);
-        let is_counted = |loss: &Loss| is_open_loop || loss.kind != LossKind::Slow;
-        let factor = losses.factor(&is_counted);
-        let cpu_factor = losses.factor(&|loss| is_counted(loss) && costs(loss));
+    /// Of the first of two records, with how much slower the CPU was than in the second, in percent.
+    fn beside([ours, theirs]: &[Losses; 2], slower_percent: f64, is_open_loop: bool) -> Noise {
+        let factor = |counts: Counts<'_>| match is_open_loop {
+            true => ours.factor(counts),
+            false => ours.factor_beyond(theirs, &|loss| loss.kind != LossKind::Slow && counts(loss)),
+        };
+        let (factor, cpu_factor) = (factor(&|_| true), factor(&costs));
         let slowness = 1.0 + EFFECT_OF_SLOWNESS * slower_percent / 100.0;
         let is_slower = slower_percent >= SLOWER_PERCENT_CLEAN;
         Noise {
             at_best: is_slower.then_some((factor * slowness, cpu_factor * slowness)),
             factor,
-            factor_of_void: losses.factor(&is_void),
+            factor_of_void: ours.factor(&is_void),
             cpu_factor,
-            is_void: losses.any(&is_void),
+            is_void: ours.any(&is_void),
         }
     }
 
@@ -257,13 +260,8 @@ impl Noise {
         is_moved.then(|| self.factors(is_open_loop))
     }
 
-    /// The same between two runs, of which one may have had a slower machine.
-    fn bound_beside(&self, is_open_loop: bool) -> Option<NoiseBound> {
-        (self.factor > 1.0 || self.at_best.is_some()).then(|| self.factors(is_open_loop))
-    }
-
     fn factors(&self, is_open_loop: bool) -> NoiseBound {
-        let held_up_percent = 100.0 * (1.0 - 1.0 / self.factor);
+        let held_up_percent = held_up_percent(self.factor);
         let factor = Some(self.factor).filter(|factor| !is_open_loop && factor.is_finite());
         let cpu_factor = Some(self.cpu_factor).filter(|factor| factor.is_finite());
         let at_best = self.at_best.map(|(factor, cpu_factor)| AtBest {
@@ -272,6 +270,10 @@ impl Noise {
         });
         NoiseBound { held_up_percent, factor, cpu_factor, at_best, undisturbed: None }
     }
+}
+
+fn held_up_percent(factor: f64) -> f64 {
+    100.0 * (1.0 - 1.0 / factor)
 }
 
 /// Which losses count.
@@ -313,6 +315,32 @@ impl Losses {
     /// By which factor all of them together may have been faster.
     fn factor(&self, counts: Counts<'_>) -> f64 {
         self.together(self.factors(counts))
+    }
+
+    /// By which factor all of them together may have been faster beyond those of another record: what was lost of one kind, to the load
+    /// generator or to the server, costs both alike.
+    fn factor_beyond(&self, other: &Losses, counts: Counts<'_>) -> f64 {
+        let kinds: BTreeSet<(bool, u8)> = self
+            .0
+            .iter()
+            .flat_map(|(losses, _)| losses)
+            .map(|loss| (loss.is_generator, loss.kind as u8))
+            .collect();
+        let beyond = |(is_generator, kind): (bool, u8)| {
+            let is_it =
+                |loss: &Loss| loss.is_generator == is_generator && loss.kind as u8 == kind && counts(loss);
+            let is_known = |of: LossKind| of as u8 == kind;
+            let of_other =
+                match [LossKind::Taken, LossKind::Crowded, LossKind::LeftOut].into_iter().any(is_known) {
+                    true => other.factor(&is_it),
+                    // Nobody knows how much it was.
+                    false => 1.0,
+                };
+            let factor = self.factor(&is_it) / of_other;
+            // Where both lost everything there is no bound.
+            if factor.is_nan() { f64::INFINITY } else { factor.max(1.0) }
+        };
+        kinds.into_iter().map(beyond).product()
     }
 
     /// The mean of the runs' factors, weighed by requests; the highest where none succeeded.
