@@ -54,7 +54,7 @@ pub struct LevelJob {
     pub opening: Opening,
     /// Length of the slices that are counted by themselves, in nanoseconds; 0 for none. See [`LevelOutcome::sliced`].
     pub slice_ns: u64,
-    /// Who asks the workers for echoes ([`Echo`](crate::Echo)): the first one the first worker, and so on.
+    /// In closed loop: who asks the workers for echoes ([`Echo`](crate::Echo)), the first one the first worker, and so on.
     pub echoes: Vec<SocketAddr>,
     /// Receives the first exchanges completely, if the specification asks for a trace.
     pub trace: Option<SyncSender<TraceEvent>>,

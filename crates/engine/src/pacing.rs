@@ -99,6 +99,11 @@ impl Pacing {
         pacer.queued
     }
 
+    /// In closed loop: the worker did something else than its load for this time.
+    pub(crate) fn spent(&mut self, ns: u64) {
+        self.awake_ns += ns;
+    }
+
     /// Time spent spinning since the window opened.
     pub(crate) fn spun_ns(&self) -> u64 {
         self.pacer.as_ref().map_or(self.awake_ns, |pacer| pacer.spun_ns)

@@ -311,11 +311,14 @@ impl<B: Backend, L: Layer, P: Session> Worker<B, L, P> {
 
     /// The server's CPU asks for echoes.
     pub(crate) fn echo(&mut self) {
+        let before = self.backend.now_ns();
         if let Some(echo) = &mut self.echo {
             echo.answer();
         }
-        // However long this took, it was work and no stall.
-        self.clock.set(self.backend.now_ns());
+        // However long this took, it was no stall, nor was it for the load.
+        let now = self.backend.now_ns();
+        self.clock.set(now);
+        self.pacing.spent(now - before);
     }
 
     /// Reads the clock, and does what has become due since it was last read.

@@ -107,10 +107,12 @@ pub(crate) fn looked_for(spec: &RunSpec) -> Option<Disturbance> {
     Some(webstone_engine::disturbance(&cpus, length)).filter(|seen| seen.looked_ns > 0)
 }
 
-/// One for each of the server's CPUs on this host, if the load is made here, by workers that keep to other CPUs of the same virtual machine.
-pub(crate) fn echoes(spec: &RunSpec, server_cpus: &[u32]) -> Vec<Echo> {
+/// One for each of the server's CPUs on this host, in closed loop, if the load is made here, by workers that keep to other CPUs of the same
+/// virtual machine. In open loop nothing uses them, and workers that sleep would be woken.
+pub(crate) fn echoes(spec: &RunSpec, rate: Option<RateProfile>, server_cpus: &[u32]) -> Vec<Echo> {
     let GeneratorSpec { pin, cpus, .. } = &spec.generator;
-    if !spec.generators.is_empty() || !pin || cpus.is_empty() || !is_virtual(&Root::default()) {
+    let is_made_here = spec.generators.is_empty() && *pin && !cpus.is_empty();
+    if rate.is_some() || !is_made_here || !is_virtual(&Root::default()) {
         return Vec::new();
     }
     server_cpus.iter().filter_map(|_| Echo::listen().ok()).collect()

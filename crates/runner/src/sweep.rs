@@ -342,7 +342,7 @@ impl Sweep<'_> {
             outputs.transactions = Some(sender);
             receiver
         });
-        let echoes = echoes(self.spec, &self.server_cpus);
+        let echoes = echoes(self.spec, step.rate, &self.server_cpus);
         outputs.echoes = echoes.iter().filter_map(|echo| echo.address().ok()).collect();
         let level = self.generator.level(step.clients, step.rate, outputs);
         let watched = std::thread::scope(|scope| {

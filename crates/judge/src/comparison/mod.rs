@@ -317,7 +317,7 @@ fn candidate(
             let floor = judging::LevelNoise::of(options.noise, *key, &base, &runs);
             let worth = worth(*key);
             let of = |metric: &Metric| {
-                let echoes = echoes.clone().filter(|_| one_speed::follows_speed(*metric, rate.is_some()));
+                let echoes = echoes.clone().filter(|_| one_speed::follows_speed(*metric));
                 row(*metric, [&base, &runs], &floor, worth, echoes.unwrap_or_default())
             };
             Some(LevelComparison { clients, rate, rows: metrics.iter().map(of).collect() })

@@ -4,7 +4,7 @@
 //! them to others. It does so for seconds or minutes, so that the windows of a run are alike, and their scatter says little of the next
 //! run. An echo between the CPUs of server and load generator was timed in each window; what it explains is taken out of both runs.
 
-use super::{Row, Side, is_cpu_time};
+use super::{Row, Side};
 use crate::statistics::{AtOneValue, Expected, Paired};
 use crate::verdict;
 use webstone_measure::figures::Quantity;
@@ -17,19 +17,19 @@ use webstone_model::record::{IterationRecord, RunRecord};
 const EXPECTED: Expected = Expected { slope: 0.4, error: 0.25, of_covariate: 0.02, of_side: 0.01 };
 
 /// How long the echo took in each timed run of a level, of both records; `None` unless both have it in all, from one version of this program.
+/// Not in open loop: near its limit a server that is a little slower may answer in twice the time.
 pub(super) fn echoes(records: [&RunRecord; 2], runs: [&[&IterationRecord]; 2]) -> Option<[Vec<f64>; 2]> {
     let [one, other] = records;
-    if one.tool.version != other.tool.version {
+    let is_open_loop = runs.iter().any(|runs| runs.iter().any(|run| run.rate.is_some()));
+    if is_open_loop || one.tool.version != other.tool.version {
         return None;
     }
     Some([verdict::echoes(one, runs[0])?, verdict::echoes(other, runs[1])?])
 }
 
-/// Whether a figure follows the machine's speed as an echo does. Not a time that clients wait in open loop: near its limit a server that is a
-/// little slower may answer in twice the time.
-pub(super) fn follows_speed(metric: Metric, is_open_loop: bool) -> bool {
-    let follows = metric.grows_with_load() || metric.quantity() == Quantity::Seconds;
-    !metric.differs() && follows && (!is_open_loop || is_cpu_time(metric))
+/// Whether a figure follows the machine's speed as an echo does, in closed loop.
+pub(super) fn follows_speed(metric: Metric) -> bool {
+    !metric.differs() && (metric.grows_with_load() || metric.quantity() == Quantity::Seconds)
 }
 
 impl Row {

@@ -81,7 +81,7 @@ pub struct WorkerUse {
     pub user_ns: u64,
     /// System CPU time of its thread, in nanoseconds.
     pub system_ns: u64,
-    /// Time that it waited awake for arrivals or answers, in nanoseconds. Part of its CPU time, but not work: it could have
+    /// Time that it waited awake for arrivals or answers, or answered an echo, in nanoseconds. Part of its CPU time, but not work: it could have
     /// done something else.
     pub spun_ns: u64,
     /// Time that it was ready to run while its CPU ran something else, in nanoseconds (the second number in Linux's
