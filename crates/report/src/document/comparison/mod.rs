@@ -278,7 +278,9 @@ pub(crate) fn summary(candidate: &Candidate) -> String {
         let of = if levels > 1 { format!(" at {level}") } else { String::new() };
         match (&row.change, row.point()) {
             (Some(change), _) => {
-                line.push_str(&format!("{name} {}{of}", with_interval(change, row.ends(change), metric)));
+                let at =
+                    if change.method == Method::Covariance { " at one speed of the machine" } else { "" };
+                line.push_str(&format!("{name} {}{of}{at}", with_interval(change, row.ends(change), metric)));
             }
             (None, Some(point)) => {
                 line.push_str(&format!("{name} {} %{of}, without an interval", signed(point, 1)));
