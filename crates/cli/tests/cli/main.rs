@@ -12,6 +12,7 @@ mod comparison;
 mod disturbance;
 mod duel;
 mod early_data;
+mod echoes;
 mod events;
 mod files;
 mod find;

@@ -6,6 +6,7 @@ mod booked_time;
 mod byte_peer;
 mod connect_lag;
 mod corners;
+mod echoes;
 mod floods;
 mod frame_peer;
 mod h2_corners;
