@@ -8,6 +8,8 @@ pub mod calibration;
 pub mod comparison;
 pub mod consistency;
 pub mod duel;
+#[cfg(test)]
+mod noisy;
 pub mod plausible;
 pub mod search;
 pub mod series;

@@ -53,7 +53,7 @@ const CLASS_FACTOR: f64 = 2.0;
 /// differ from run to run.
 const SLOWER_PERCENT: f64 = 3.0;
 
-/// The same of an echo. Changes are then others than those of the printed means, by a third of this or so.
+/// The same of an echo. From here on, changes at one speed and those of the printed means differ by 0.3 % or more.
 const ECHOES_PERCENT: f64 = 1.0;
 
 /// Facts of the machine that forbid a comparison, by their names in `environment.json`.
@@ -188,12 +188,21 @@ impl Found {
         self.echoes(a, b);
     }
 
-    /// How long an echo took on average, where the changes are those at one speed and the speeds differ.
+    /// How long an echo took on average, over the levels whose changes are those at one speed, where the speeds differ.
     fn echoes(&mut self, a: &RunRecord, b: &RunRecord) {
-        let [ours, theirs] = [a, b].map(|record| record.iterations.iter().collect::<Vec<_>>());
-        let is_one_machine = machine_differences(a, b).is_empty();
-        let known = is_one_machine.then(|| one_speed::echoes([a, b], [&ours, &theirs])).flatten();
-        if let Some(both) = known {
+        if !machine_differences(a, b).is_empty() {
+            return;
+        }
+        let (ours, theirs) = (a.levels(), b.levels());
+        let of_level = |(key, runs): &(LevelKey, Vec<&IterationRecord>)| {
+            let (_, others) = theirs.iter().find(|(other, _)| other == key)?;
+            one_speed::echoes([a, b], [runs, others])
+        };
+        let mut both = [Vec::new(), Vec::new()];
+        for level in ours.iter().filter_map(of_level) {
+            both.iter_mut().zip(level).for_each(|(all, echoes)| all.extend(echoes));
+        }
+        if !both[0].is_empty() {
             let what = "speed of the machine (changes are at one speed)";
             let means = both.map(|echoes| statistics::mean(&echoes));
             self.times(what, means, ECHOES_PERCENT, |us| format!("{us:.1} µs for an echo"));

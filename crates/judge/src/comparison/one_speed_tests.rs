@@ -1,7 +1,8 @@
 //! Two runs on a machine whose speed changes, with the truth known.
 
-use super::super::tests::{Noisy, rate_row};
+use super::super::tests::rate_row;
 use super::super::{Comparison, Options, Row, compare};
+use crate::noisy::Noisy;
 use crate::statistics::Method;
 use webstone_measure::rate::{Rate, RateProfile};
 use webstone_model::fixture::echoing;

@@ -1,33 +1,12 @@
 //! What `compare` concludes, over simulated records whose truth is known, and what it refuses.
 
 use super::*;
+use crate::noisy::Noisy;
 use crate::statistics::CONFIDENCE;
 use webstone_model::fixture::{measured, record};
 use webstone_model::record::Arm;
 use webstone_model::spec::ConnectionPolicy;
 use webstone_model::threshold::FailIfs;
-use webstone_workload::PageSequence;
-
-/// Normal values by the Box–Muller transform, from the project's own seeded sequence.
-pub(super) struct Noisy(PageSequence);
-
-impl Noisy {
-    pub(super) fn new(seed: u64) -> Noisy {
-        Noisy(PageSequence::new(seed, 0))
-    }
-
-    pub(super) fn uniform(&mut self) -> f64 {
-        (self.0.between(0, u64::from(u32::MAX)) as f64 + 0.5) / (f64::from(u32::MAX) + 1.0)
-    }
-
-    pub(super) fn normal(&mut self) -> f64 {
-        (-2.0 * self.uniform().ln()).sqrt() * (std::f64::consts::TAU * self.uniform()).cos()
-    }
-
-    fn rates(&mut self, mean: f64, deviation: f64, iterations: usize) -> Vec<f64> {
-        (0..iterations).map(|_| mean * (1.0 + deviation * self.normal())).collect()
-    }
-}
 
 pub(super) fn rate_row(comparison: &Comparison, level: usize) -> &Row {
     comparison.candidates[0].levels[level].rows.iter().find(|row| row.metric == Metric::RATE).unwrap()

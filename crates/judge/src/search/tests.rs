@@ -3,7 +3,7 @@
 use webstone_model::search::{Over, RATE_KEPT};
 
 use super::*;
-use webstone_workload::PageSequence;
+use crate::noisy::Noisy;
 
 /// Simulated searches for each kind of noise.
 const SEARCHES: u64 = 400;
@@ -28,26 +28,13 @@ fn searched(spec: &SearchSpec, mut server: impl FnMut(u64) -> Vec<Option<f64>>) 
     (finding, asked)
 }
 
-struct Noise(PageSequence);
-
-impl Noise {
-    fn uniform(&mut self) -> f64 {
-        (self.0.between(1, 1 << 52) as f64) / (1_u64 << 52) as f64
-    }
-
-    /// G. E. P. Box and M. E. Muller, Annals of Mathematical Statistics 29(2), 1958.
-    fn normal(&mut self) -> f64 {
-        (-2.0 * self.uniform().ln()).sqrt() * (std::f64::consts::TAU * self.uniform()).cos()
-    }
-}
-
 /// How often the interval contains the limit, and the mean number of iterations, in simulations of a server whose
 /// p99 grows with a power of the load and reaches the limit of 50 ms at a load drawn at random.
 fn simulations(power: f64, deviation: f64, hiccups: f64) -> (u32, f64, f64) {
     let spec = spec("p(99)<50ms");
     let (mut right, mut iterations, mut width) = (0, 0, 0.0);
     for seed in 0..SEARCHES {
-        let mut noise = Noise(PageSequence::new(seed, 7));
+        let mut noise = Noisy::new(seed);
         let knee = 3.0 * 200_f64.powf(noise.uniform());
         let (finding, asked) = searched(&spec, |load| {
             let hiccup = if noise.uniform() < hiccups { 1.0 + noise.uniform() } else { 1.0 };
@@ -97,7 +84,7 @@ fn the_limit_of_an_open_loop_lies_in_the_interval_in_at_least_95_of_100_searches
         let spec = SearchSpec { slo: "p(99)<50ms,errors<1%".to_owned(), ..SearchSpec::default() };
         let (mut right, mut iterations) = (0, 0);
         for seed in 0..SEARCHES {
-            let mut noise = Noise(PageSequence::new(seed, 11));
+            let mut noise = Noisy::new(seed);
             let capacity = 30.0 * 10_000_f64.powf(noise.uniform());
             let limit = capacity * (1.0 + 0.040 / 4.0);
             let (finding, asked) = searched(&spec, |load| {
@@ -253,7 +240,7 @@ fn one_hiccup_breaks_no_level_and_no_answer_keeps_none() {
 fn pure_noise_ends_in_bounded_time_and_decides_nothing_by_force() {
     let mut undecided = 0;
     for seed in 0..200 {
-        let mut noise = Noise(PageSequence::new(seed, 3));
+        let mut noise = Noisy::new(seed);
         let (finding, _) = searched(&spec("p(99)<50ms"), |_| vec![Some(0.05 * noise.normal().exp())]);
         undecided += u32::from(finding.answer == Answer::Unclear);
         let levels = finding.levels.iter().filter(|level| level.standing == LevelStanding::Undecided);
@@ -270,7 +257,7 @@ fn the_bound_is_what_the_worst_server_takes_at_most() {
         for resolution_percent in [0.01, 1.0, 5.0, 100.0] {
             let spec = SearchSpec { to, begin, resolution_percent, ..spec("p(99)<50ms,rate>10") };
             for seed in 0..20 {
-                let mut noise = Noise(PageSequence::new(seed, 9));
+                let mut noise = Noisy::new(seed);
                 // `searched` fails if the bound is passed.
                 searched(&spec, |_| {
                     vec![Some(0.05 * noise.normal().exp()), Some(10.0 * noise.normal().exp())]

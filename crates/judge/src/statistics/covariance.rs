@@ -15,27 +15,27 @@ const CORRELATION_MAX: f64 = 0.8;
 /// A sample and its covariate, both above 0.
 pub type Paired = (f64, f64);
 
-/// A slope of the logarithm of samples on that of their covariate, as far as it is known beforehand.
+/// What is known beforehand, all on logarithms.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Expected {
-    /// The slope.
+pub struct Prior {
+    /// The slope of samples on their covariate.
     pub slope: f64,
-    /// Its standard error.
-    pub error: f64,
-    /// Standard error with which the logarithm of a covariate is measured.
-    pub of_covariate: f64,
-    /// Standard deviation of what all samples of a side have in common, beside the covariate, on the logarithm.
-    pub of_side: f64,
+    /// Standard error of the slope.
+    pub slope_error: f64,
+    /// Standard error with which a covariate is measured.
+    pub covariate_error: f64,
+    /// Standard deviation of what all samples of a side have in common, beside the covariate.
+    pub side_deviation: f64,
 }
 
-/// Two samples, with what moved them taken out.
+/// The ratio of two means, with what the covariate did to either taken out.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub struct AtOneValue {
-    /// Logarithm of the ratio of their geometric means, the first over the second, at one value of the covariate.
+pub struct AdjustedRatio {
+    /// Logarithm of the ratio of the geometric means, the first over the second, at one value of the covariate.
     log_ratio: f64,
     /// Its standard error.
     error: f64,
-    /// That of the logarithm of either mean, as far as samples tell.
+    /// That of the logarithm of either mean, as far as samples show it.
     error_of_mean: [f64; 2],
     freedom: f64,
     samples: usize,
@@ -43,9 +43,9 @@ pub struct AtOneValue {
     pub slope: f64,
 }
 
-impl AtOneValue {
-    /// `None` below two samples of either, or four together, or where a number is not above 0 and finite.
-    pub fn of(a: &[Paired], b: &[Paired], expected: Expected) -> Option<AtOneValue> {
+impl AdjustedRatio {
+    /// `None` with fewer than two samples of either, or four together, or where a number is not above 0 and finite.
+    pub fn of(a: &[Paired], b: &[Paired], prior: Prior) -> Option<AdjustedRatio> {
         let is_usable = |(value, covariate): &Paired| {
             [value, covariate].iter().all(|number| **number > 0.0 && number.is_finite())
         };
@@ -60,25 +60,35 @@ impl AtOneValue {
         let variance = |slope: f64| {
             a.rest.iter().chain(&b.rest).map(|(y, x)| (y - slope * x).powi(2)).sum::<f64>() / freedom
         };
-        let of_errors = (samples as f64 - 2.0) * expected.of_covariate.powi(2);
-        let reliability = if xx > 0.0 { (1.0 - of_errors / xx).max(0.0) } else { 0.0 };
-        let weight = variance(if xx > 0.0 { xy / xx } else { 0.0 }) / expected.error.powi(2);
-        let known = reliability.powi(2) * xx + weight;
-        let slope =
-            if known > 0.0 { (reliability * xy + weight * expected.slope) / known } else { expected.slope };
-        // Within a side, what the covariate tells is diluted by its errors; between the sides, which have means of it, it is not.
+        let from_errors = (samples as f64 - 2.0) * prior.covariate_error.powi(2);
+        let (reliability, steepest) =
+            if xx > 0.0 { ((1.0 - from_errors / xx).max(0.0), xy / xx) } else { (0.0, 0.0) };
+        // What the samples say of the slope counts by the inverse of its variance, and so does the prior.
+        let prior_weight = variance(steepest) / prior.slope_error.powi(2);
+        let weight = reliability.powi(2) * xx + prior_weight;
+        let slope = match weight > 0.0 {
+            true => (reliability * xy + prior_weight * prior.slope) / weight,
+            false => prior.slope,
+        };
+        // Errors of the covariate flatten the slope within a side. Between the sides, which have means of it, they hardly do.
         let within = reliability * slope;
         let variance = variance(within) * inflation(&a, &b, within);
         let between = a.covariate - b.covariate;
         let error_of_mean = [&a, &b].map(|side| {
-            let of_covariate = (slope * expected.of_covariate).powi(2);
-            ((variance + of_covariate) / side.rest.len() as f64).sqrt()
+            let from_covariate = (slope * prior.covariate_error).powi(2);
+            ((variance + from_covariate) / side.rest.len() as f64).sqrt()
         });
-        let of_slope = if known > 0.0 { between.powi(2) * variance / known } else { 0.0 };
+        // Samples without any scatter say nothing of the slope's error.
+        let slope_variance =
+            if weight > prior_weight { variance / weight } else { prior.slope_error.powi(2) };
         let [one, other] = error_of_mean;
-        Some(AtOneValue {
+        Some(AdjustedRatio {
             log_ratio: a.value - b.value - slope * between,
-            error: (one.powi(2) + other.powi(2) + of_slope + 2.0 * expected.of_side.powi(2)).sqrt(),
+            error: (one.powi(2)
+                + other.powi(2)
+                + between.powi(2) * slope_variance
+                + 2.0 * prior.side_deviation.powi(2))
+            .sqrt(),
             error_of_mean,
             freedom,
             samples,
@@ -146,62 +156,60 @@ fn inflation(a: &Centred, b: &Centred, slope: f64) -> f64 {
 
 #[cfg(test)]
 mod tests {
-    use webstone_workload::PageSequence;
-
     use super::*;
+    use crate::noisy::Noisy;
 
-    const EXPECTED: Expected = Expected { slope: 0.4, error: 0.25, of_covariate: 0.0, of_side: 0.0 };
-
-    fn normal(sequence: &mut PageSequence) -> f64 {
-        let mut uniform =
-            || (sequence.between(0, u64::from(u32::MAX)) as f64 + 0.5) / (f64::from(u32::MAX) + 1.0);
-        (-2.0 * uniform().ln()).sqrt() * (std::f64::consts::TAU * uniform()).cos()
-    }
+    const PRIOR: Prior = Prior { slope: 0.4, slope_error: 0.25, covariate_error: 0.0, side_deviation: 0.0 };
 
     #[test]
     fn what_follows_the_covariate_exactly_is_taken_out_exactly() {
         let of = |factor: f64, covariates: [f64; 3]| covariates.map(|by| (factor * by.powf(0.7), by));
-        let at_one = AtOneValue::of(&of(3.3, [1.0, 2.0, 3.0]), &of(3.0, [2.0, 4.0, 5.0]), EXPECTED).unwrap();
-        let ratio = at_one.ratio_at(0.95).unwrap();
-        assert!((ratio.point - 1.1).abs() < 1e-12 && (at_one.slope - 0.7).abs() < 1e-12, "{at_one:?}");
-        assert!(ratio.high - ratio.low < 1e-9 && at_one.error_of_mean_percent() < 1e-9, "{ratio:?}");
+        let adjusted =
+            AdjustedRatio::of(&of(3.3, [1.0, 2.0, 3.0]), &of(3.0, [2.0, 4.0, 5.0]), PRIOR).unwrap();
+        let ratio = adjusted.ratio_at(0.95).unwrap();
+        assert!((ratio.point - 1.1).abs() < 1e-12 && (adjusted.slope - 0.7).abs() < 1e-12, "{adjusted:?}");
+        assert!(ratio.high - ratio.low < 1e-9 && adjusted.error_of_mean_percent() < 1e-9, "{ratio:?}");
     }
 
+    /// Whether samples scatter or not: they say nothing of the slope.
     #[test]
-    fn where_the_covariate_stands_still_the_slope_is_the_expected_one_with_its_error() {
-        let (a, b) = ([(10.0, 2.0), (10.2, 2.0), (9.8, 2.0)], [(10.0, 1.0), (10.2, 1.0), (9.8, 1.0)]);
-        let at_one = AtOneValue::of(&a, &b, EXPECTED).unwrap();
-        assert_eq!(at_one.slope, 0.4);
-        let ratio = at_one.ratio_at(0.95).unwrap();
-        assert!((ratio.point - 2_f64.powf(-0.4)).abs() < 1e-12, "{ratio:?}");
-        let known =
-            AtOneValue::of(&a, &b, Expected { error: 1e-9, ..EXPECTED }).unwrap().ratio_at(0.95).unwrap();
-        assert!(known.high / known.low < ratio.high / ratio.low, "{known:?} {ratio:?}");
+    fn where_the_covariate_stands_still_the_slope_is_the_prior_with_its_error() {
+        let of = |values: [f64; 3], covariate: f64| values.map(|value| (value, covariate));
+        for values in [[10.0, 10.2, 9.8], [10.0; 3]] {
+            let adjusted =
+                |prior: Prior| AdjustedRatio::of(&of(values, 2.0), &of(values, 1.0), prior).unwrap();
+            let (wide, narrow) = (adjusted(PRIOR), adjusted(Prior { slope_error: 0.0001, ..PRIOR }));
+            assert_eq!((wide.slope, narrow.slope), (0.4, 0.4));
+            assert!((wide.ratio_at(0.95).unwrap().point - 2_f64.powf(-0.4)).abs() < 1e-12, "{wide:?}");
+            assert!(
+                wide.error >= 0.25 * 2_f64.ln() && narrow.error < wide.error / 2.0,
+                "{wide:?} {narrow:?}"
+            );
+        }
     }
 
     /// Of 1,000 pairs each, 95 % ± 4 standard deviations, or more, since correlation is never taken to be below 0.
     #[test]
     fn the_interval_contains_the_truth_as_often_as_it_says() {
-        let mut sequence = PageSequence::new(5, 0);
-        for (slope, correlation) in [(0.0, 0.0), (0.4, 0.0), (0.8, 0.0), (0.4, 0.5)] {
+        let mut noisy = Noisy::new(5);
+        for (slope, correlation) in [(0.0, 0.0), (0.4, 0.0), (0.8, 0.0), (0.4, 0.5_f64)] {
             let mut side = |level: f64| -> Vec<Paired> {
-                let mut left = normal(&mut sequence);
+                let mut left = noisy.normal();
                 let mut sample = || {
-                    let by = level + 0.1 * normal(&mut sequence);
-                    left = correlation * left
-                        + (1.0_f64 - correlation * correlation).sqrt() * normal(&mut sequence);
+                    let by = level + 0.1 * noisy.normal();
+                    left = correlation * left + (1.0 - correlation.powi(2)).sqrt() * noisy.normal();
                     ((slope * by + 0.02 * left).exp(), by.exp())
                 };
                 (0..10).map(|_| sample()).collect()
             };
             let mut contains = || {
-                let at_one = AtOneValue::of(&side(0.2), &side(0.0), EXPECTED).unwrap();
-                at_one.ratio_at(0.95).unwrap().contains(1.0)
+                let adjusted = AdjustedRatio::of(&side(0.2), &side(0.0), PRIOR).unwrap();
+                adjusted.ratio_at(0.95).unwrap().contains(1.0)
             };
             let share = (0..1_000).filter(|_| contains()).count();
             assert!(
                 share >= if correlation > 0.0 { 880 } else { 922 },
-                "{share} with slope {slope}, {correlation}"
+                "{share} with slope {slope}, correlation {correlation}"
             );
         }
     }
@@ -209,27 +217,27 @@ mod tests {
     /// Each side stood still by itself, so that its covariates differ by their errors only.
     #[test]
     fn a_slope_is_not_taken_from_errors_of_measurement() {
-        let mut sequence = PageSequence::new(6, 0);
+        let mut noisy = Noisy::new(6);
         let mut side = |level: f64| -> Vec<Paired> {
             let mut sample = || {
-                let value = 0.4 * level + 0.01 * normal(&mut sequence);
-                (value.exp(), (level + 0.02 * normal(&mut sequence)).exp())
+                let value = 0.4 * level + 0.01 * noisy.normal();
+                (value.exp(), (level + 0.02 * noisy.normal()).exp())
             };
             (0..10).map(|_| sample()).collect()
         };
         let sides: Vec<[Vec<Paired>; 2]> = (0..1_000).map(|_| [side(0.4), side(0.0)]).collect();
-        let contains = |expected: Expected| {
-            let of = |[a, b]: &[Vec<Paired>; 2]| AtOneValue::of(a, b, expected)?.ratio_at(0.95);
+        let contains = |prior: Prior| {
+            let of = |[a, b]: &[Vec<Paired>; 2]| AdjustedRatio::of(a, b, prior)?.ratio_at(0.95);
             sides.iter().filter(|sides| of(sides).is_some_and(|ratio| ratio.contains(1.0))).count()
         };
-        assert!(contains(Expected { of_covariate: 0.02, ..EXPECTED }) >= 922);
-        assert!(contains(EXPECTED) < 800, "{}", contains(EXPECTED));
+        assert!(contains(Prior { covariate_error: 0.02, ..PRIOR }) >= 922);
+        assert!(contains(PRIOR) < 800, "{}", contains(PRIOR));
     }
 
     #[test]
     fn what_a_side_has_in_common_is_in_the_interval() {
         let (a, b) = ([(10.0, 1.0), (10.1, 1.1), (9.9, 0.9)], [(10.0, 1.1), (10.2, 1.0), (9.8, 0.9)]);
-        let of = |of_side: f64| AtOneValue::of(&a, &b, Expected { of_side, ..EXPECTED }).unwrap();
+        let of = |side_deviation: f64| AdjustedRatio::of(&a, &b, Prior { side_deviation, ..PRIOR }).unwrap();
         assert!((of(0.03).error.powi(2) - of(0.0).error.powi(2) - 2.0 * 0.03 * 0.03).abs() < 1e-12);
         assert_eq!(of(0.03).error_of_mean_percent(), of(0.0).error_of_mean_percent());
     }
@@ -237,12 +245,12 @@ mod tests {
     #[test]
     fn there_is_no_ratio_of_what_is_not_above_zero_or_too_little() {
         let good = [(1.0, 1.0), (2.0, 1.0)];
-        assert!(AtOneValue::of(&good, &good, EXPECTED).is_some());
+        assert!(AdjustedRatio::of(&good, &good, PRIOR).is_some());
         for bad in
             [&good[..1], &[(0.0, 1.0), (2.0, 1.0)], &[(1.0, 0.0), (2.0, 1.0)], &[(1.0, f64::NAN), (2.0, 1.0)]]
         {
-            assert_eq!(AtOneValue::of(&good, bad, EXPECTED), None);
-            assert_eq!(AtOneValue::of(bad, &good, EXPECTED), None);
+            assert_eq!(AdjustedRatio::of(&good, bad, PRIOR), None);
+            assert_eq!(AdjustedRatio::of(bad, &good, PRIOR), None);
         }
     }
 }

@@ -17,7 +17,7 @@ pub use bootstrap::{
     BOOTSTRAP_CONFIDENCE_MAX, BOOTSTRAP_SAMPLES_MIN, RESAMPLES, bootstrap_mean, bootstrap_ratio,
     bootstrap_ratio_at,
 };
-pub use covariance::{AtOneValue, Expected, Paired};
+pub use covariance::{AdjustedRatio, Paired, Prior};
 pub use interval::{CONFIDENCE, Interval, Method};
 pub use level::{LevelStatistics, request_rate_noise, steady_state};
 pub use noise::{NoiseFloor, noise_floor};
