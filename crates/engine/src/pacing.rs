@@ -99,8 +99,8 @@ impl Pacing {
         pacer.queued
     }
 
-    /// In closed loop: the worker did something else than its load for this time.
-    pub(crate) fn spent(&mut self, ns: u64) {
+    /// In closed loop: for this time the worker was awake, and not for the load.
+    pub(crate) fn add_awake(&mut self, ns: u64) {
         self.awake_ns += ns;
     }
 

@@ -315,10 +315,10 @@ impl<B: Backend, L: Layer, P: Session> Worker<B, L, P> {
         if let Some(echo) = &mut self.echo {
             echo.answer();
         }
-        // However long this took, it was no stall, nor was it for the load.
+        // However long this took, it was neither a stall nor load.
         let now = self.backend.now_ns();
         self.clock.set(now);
-        self.pacing.spent(now - before);
+        self.pacing.add_awake(now - before);
     }
 
     /// Reads the clock, and does what has become due since it was last read.

@@ -1,6 +1,6 @@
 //! CPU time that a hypervisor takes from the server without reporting it: a thread on each CPU asks to be woken every 10 ms,
 //! measures how late that happens, and times a fixed piece of work. The time that it waited for other threads is known and
-//! taken out. Every 100 ms it exchanges bytes with a worker of the load generator on another CPU, if there is one for it, and times that.
+//! taken out. Every 100 ms it asks a worker of the load generator on another CPU for an echo (`engine/src/echo.rs`), in closed loop.
 //!
 //! It costs the CPU a quarter of a percent, and runs only on virtual machines: elsewhere the kernel's counters are complete. A
 //! worker of the load generator sees stalls of its own CPU (`engine/src/stalls.rs`).
@@ -133,8 +133,8 @@ fn watch(stalls: &Stalls, mut echo: Option<Echo>, over: &AtomicBool) -> CpuWatch
     seen
 }
 
-/// Number and mean, in nanoseconds, of the echoes that took at most twice their median; zeros of nothing. During others one of the two CPUs was
-/// interrupted. What an echo takes may change within a window, by half or so, and the median would be that of the longer part.
+/// Number and mean, in nanoseconds, of the echoes that took at most twice their median. Longer ones were interrupted. Not the median itself,
+/// because CPUs may move within a window, and it would ignore the shorter part. Zeros without any.
 fn usual(mut echoes: Vec<Duration>) -> (u64, u64) {
     echoes.sort_unstable();
     let most = echoes.get(echoes.len() / 2).map_or(Duration::ZERO, |median| 2 * *median);

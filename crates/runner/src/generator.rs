@@ -107,8 +107,8 @@ pub(crate) fn looked_for(spec: &RunSpec) -> Option<Disturbance> {
     Some(webstone_engine::disturbance(&cpus, length)).filter(|seen| seen.looked_ns > 0)
 }
 
-/// One for each of the server's CPUs on this host, in closed loop, if the load is made here, by workers that keep to other CPUs of the same
-/// virtual machine. In open loop nothing uses them, and workers that sleep would be woken.
+/// An echo for each of the server's CPUs on this host. Only on a virtual machine, if workers here are pinned to other CPUs, and not in open loop,
+/// where comparisons do not use them and they would wake workers that sleep.
 pub(crate) fn echoes(spec: &RunSpec, rate: Option<RateProfile>, server_cpus: &[u32]) -> Vec<Echo> {
     let GeneratorSpec { pin, cpus, .. } = &spec.generator;
     let is_made_here = spec.generators.is_empty() && *pin && !cpus.is_empty();

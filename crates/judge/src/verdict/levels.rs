@@ -255,7 +255,7 @@ impl Noise {
     }
 
     fn bound(&self, is_open_loop: bool) -> Option<NoiseBound> {
-        // In open loop a bound without a factor says that there is none, which a machine that is slow all the while does not make it.
+        // A bound without a factor says that nothing is known. In open loop, a slow machine alone is no reason to say so.
         let is_moved = self.factor > 1.0 || (self.at_best.is_some() && !is_open_loop);
         is_moved.then(|| self.factors(is_open_loop))
     }
