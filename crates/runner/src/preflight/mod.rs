@@ -6,4 +6,5 @@ pub mod needs;
 pub(crate) mod patience;
 pub(crate) mod redirects;
 pub mod target;
+pub(crate) mod unserved;
 pub(crate) mod version;

@@ -13,7 +13,8 @@ use webstone_workload::aim::{self, Aim};
 use webstone_workload::target::{Place, Scheme, Target, UrlError};
 use webstone_workload::{FileRequest, RequestDetail, Workload};
 
-use crate::checkfiles::{FILES_HINT, FileProblem, FileProblemKind, Look, SHORT_TIME_MAX, Wanted, distinct};
+use super::unserved::files_error;
+use crate::checkfiles::{FileProblem, Look, SHORT_TIME_MAX, Wanted, distinct};
 use webstone_lab::endpoint::{Contact, is_this_host, reach, reach_socket, resolve, speaks_tls};
 use webstone_lab::fetch::{Fetch, asked};
 use webstone_lab::interrupt::Interrupt;
@@ -22,8 +23,6 @@ pub use webstone_lab::endpoint::TargetError;
 
 /// Workloads with at most this many distinct files are checked whole before a run; larger ones by their first file.
 pub const FILES_CHECKED_MAX: usize = 64;
-/// Files that a message names; the rest is counted.
-const FILES_NAMED_MAX: usize = 5;
 /// Bytes of a body that are searched for what servers say of TLS.
 const FRONT_BYTES_MAX: usize = 8 << 10;
 /// Requests of the check at once.
@@ -289,66 +288,6 @@ pub(crate) fn unknown_contents(spec: &RunSpec, workload: &Workload) -> Option<St
             files().count()
         )
     })
-}
-
-fn files_error(workload: &Workload, problems: &[FileProblem], checked: Option<u64>) -> TargetError {
-    const MEASURE: &str = "--no-check measures anyway, and counts such answers as errors";
-    // One URL of which no size is stated was typed by hand: no fileset could hold it.
-    if let ([problem], [page]) = (problems, workload.pages.as_slice())
-        && let [file] = page.files.as_slice()
-        && file.size.is_none()
-    {
-        let advice = match problem.kind {
-            FileProblemKind::Status { found, .. } => {
-                let advice = match found {
-                    304 => "the request asks for a revalidation",
-                    301 | 302 | 303 | 307 | 308 => "--follow follows redirects",
-                    300..=399 => "give the URL that it leads to",
-                    401 | 407 => "add credentials: -H 'Authorization: …'",
-                    405 => "choose another method with -m",
-                    _ => "check the path",
-                };
-                format!("{advice}; --expect-status {found} counts such answers as valid")
-            }
-            _ => "try it with `curl -v`".to_owned(),
-        };
-        return TargetError::target(one_url_message(problem), format!("{advice}; {MEASURE}"));
-    }
-    let other = problems.iter().find_map(|problem| match problem.kind {
-        FileProblemKind::Status { found, .. } if found != 404 => Some(found),
-        _ => None,
-    });
-    let expect = other.map_or(String::new(), |status| {
-        format!("; --expect-status 2xx,{status} counts such answers as valid")
-    });
-    TargetError::target(files_message(problems, checked), format!("{FILES_HINT}{expect}; {MEASURE}"))
-}
-
-fn one_url_message(problem: &FileProblem) -> String {
-    let url = &problem.url;
-    match &problem.kind {
-        FileProblemKind::Status { found, expected } => {
-            let from = if expected.is_default() { "from " } else { "" };
-            let wanted = format!("{from}{}", expected.in_words());
-            format!("{url} answers with status {found}, but only a status {wanted} counts as a success")
-        }
-        kind => format!("{url}: {kind}"),
-    }
-}
-
-/// `checked`: how many files were asked for, if all were.
-fn files_message(problems: &[FileProblem], checked: Option<u64>) -> String {
-    let bad = problems.len();
-    let of = checked.map_or(String::new(), |checked| format!(" {checked}"));
-    let mut text = format!("{bad} of the workload's{of} files {}", if bad == 1 { "is" } else { "are" });
-    text += " not served as the workload has them:";
-    for problem in problems.iter().take(FILES_NAMED_MAX) {
-        text += &format!("\n  {problem}");
-    }
-    if bad > FILES_NAMED_MAX {
-        text += &format!("\n  and {} more", bad - FILES_NAMED_MAX);
-    }
-    text
 }
 
 /// All hosts that connections will be made to, each once.
