@@ -18,6 +18,11 @@ fn per_request(reading: &Reading<'_>, of: fn(&Http3Counts) -> u64) -> Option<Val
     some(of(counts(reading)?) as f64 / ended as f64)
 }
 
+/// Per call of the socket.
+fn per_call(datagrams: u64, calls: u64) -> Option<Value> {
+    (calls > 0).then(|| (datagrams as f64 / calls as f64).into())
+}
+
 /// In seconds.
 fn mean(moments: &Moments) -> Option<Value> {
     (moments.count > 0).then(|| (moments.mean() / 1e9).into())
@@ -67,6 +72,18 @@ pub(super) static DATAGRAMS: &[Figure] = &[
     .called("Datagrams received per request", "datagrams received per request")
     .column("datagrams", "received/request", Figure::ALWAYS)
     .defined(HTTP3, "datagrams_received_per_request"),
+    Figure::new("datagrams_per_send", Quantity::Ratio, |r| {
+        counts(r).and_then(|c| per_call(c.sent.datagrams, c.sends))
+    })
+    .called("Datagrams per send", "datagrams per system call that sent some")
+    .column("datagrams", "per send", 3)
+    .defined(HTTP3, "datagrams_per_send"),
+    Figure::new("datagrams_per_receive", Quantity::Ratio, |r| {
+        counts(r).and_then(|c| per_call(c.received.datagrams, c.receives))
+    })
+    .called("Datagrams per receive", "datagrams per system call that received some")
+    .column("datagrams", "per receive", 3)
+    .defined(HTTP3, "datagrams_per_receive"),
     Figure::new("udp_bytes_sent_per_request", Quantity::Bytes, |r| per_request(r, |c| c.sent.bytes))
         .called("UDP bytes sent per request", "UDP bytes sent per request")
         .column("UDP", "sent/request", 5)

@@ -52,6 +52,8 @@ pub(crate) struct DatagramTotals {
     pub(crate) marked: u64,
     /// Those that reached clients, and their bytes.
     pub(crate) received: (u64, u64),
+    /// Calls by which clients sent some, and by which they received some.
+    pub(crate) calls: (u64, u64),
     /// Lost on the way.
     pub(crate) lost: u64,
     pub(crate) duplicated: u64,
@@ -132,6 +134,7 @@ impl Simulated<'_> {
     pub(super) fn send_each(&mut self, number: usize, bytes: &[u8], segment: usize) {
         let now = self.now_ns.get();
         let ecn = if self.links[number].datagrams.is_ect { 2 } else { 0 };
+        self.totals().calls.0 += 1;
         for datagram in bytes.chunks(segment) {
             let sent = &mut self.totals().sent;
             *sent = (sent.0 + 1, sent.1 + datagram.len() as u64);
@@ -159,6 +162,7 @@ impl Simulated<'_> {
         if !socket.queue.is_empty() {
             self.edge(number);
         }
+        self.totals().calls.1 += u64::from(!self.batches.is_empty());
         Ok(self.batches.len())
     }
 
