@@ -139,6 +139,9 @@ pub struct TargetRecord {
     /// Which version of HTTP the check before the load chose and why, where `client.http` was `auto`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub http: Option<String>,
+    /// Its offer of HTTP/3 in the field Alt-Svc of its first answer, where clients asked over TLS in another version: `h3=":443"`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub offers_http3: Option<String>,
     /// What the check before the load found coded, where codings were accepted.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub coded: Vec<CodedSample>,

@@ -305,7 +305,7 @@ fn relay(url: &str) -> String {
 #[test]
 fn a_run_has_the_version_that_its_target_offers() {
     let dir = tempfile::tempdir().unwrap();
-    let few = ["-k", "-c", "1", "-n", "2", "-d", "0", "--warmup", "0s", "--no-store", "--http", "auto"];
+    let few = ["-k", "-c", "1", "-n", "2", "-d", "0", "--warmup", "0s", "--no-store", "--http"];
     let serve = |http| Server::start(dir.path(), &["--tls", "--http", http, "-w", "workout-0k"]);
     let (three, two) = (serve("3"), serve("2"));
     let (own, relayed) = (&three.url, relay(&three.url));
@@ -322,7 +322,7 @@ fn a_run_has_the_version_that_its_target_offers() {
     ] {
         let said = webstone_in(
             dir.path(),
-            &[&["run", &format!("{url}/test"), "--format", "json"], &few[..]].concat(),
+            &[&["run", &format!("{url}/test"), "--format", "json"], &few[..], &["auto"]].concat(),
         );
         let record: serde_json::Value =
             serde_json::from_str(&said.out).unwrap_or_else(|_| panic!("{}", said.err));
@@ -335,6 +335,19 @@ fn a_run_has_the_version_that_its_target_offers() {
             (&measured["counts"]["succeeded"], measured["http3"].is_object()),
             (&2.into(), http == "3")
         );
+    }
+    // Asked in a version, a server that offers HTTP/3 as well is said to.
+    let offer = format!("h3=\":{port}\"");
+    for (url, http, offers) in
+        [(own, "1.1", Some(&offer)), (own, "2", Some(&offer)), (own, "3", None), (&two.url, "2", None)]
+    {
+        let said = webstone_in(
+            dir.path(),
+            &[&["run", &format!("{url}/test"), "--format", "json"], &few[..], &[http]].concat(),
+        );
+        let record: serde_json::Value =
+            serde_json::from_str(&said.out).unwrap_or_else(|_| panic!("{}", said.err));
+        assert_eq!(record["target"]["offers_http3"].as_str(), offers.map(String::as_str));
     }
     let said =
         webstone_in(dir.path(), &["hit", &format!("{own}/test"), "-k", "--no-check", "--http", "auto"]);

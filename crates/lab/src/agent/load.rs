@@ -163,6 +163,8 @@ pub struct Prepared {
 pub struct FilesChecked {
     /// `Server` field of its first answer.
     pub server: Option<String>,
+    /// Offer of HTTP/3 in an answer over TCP.
+    pub offers_http3: Option<String>,
     /// Answers that were coded.
     pub coded: Vec<CodedSample>,
     /// What the user should know.

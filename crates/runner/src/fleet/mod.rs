@@ -60,6 +60,8 @@ pub(crate) struct Fleet {
     pub(crate) addresses: BTreeSet<SocketAddr>,
     /// `Server` field of its answer to the first of them, if that asked.
     pub(crate) server: Option<String>,
+    /// Its offer of HTTP/3 to that host, over TCP.
+    pub(crate) offers_http3: Option<String>,
     /// Its answers to that host which were coded.
     pub(crate) coded: Vec<CodedSample>,
     _pinger: Pinger,

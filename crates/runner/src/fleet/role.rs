@@ -168,8 +168,9 @@ impl Maker {
         if let Err(error) = checked {
             return Ok(no_target(error));
         }
-        let TargetFacts { server, coded, warnings, .. } = facts;
-        Ok((LoadAnswer::FilesChecked(Box::new(FilesChecked { server, coded, warnings })), Vec::new()))
+        let TargetFacts { server, offers_http3, coded, warnings, .. } = facts;
+        let checked = FilesChecked { server, offers_http3, coded, warnings };
+        Ok((LoadAnswer::FilesChecked(Box::new(checked)), Vec::new()))
     }
 
     fn prepare(&mut self, announced: &Payload, payload: Vec<u8>) -> Said {

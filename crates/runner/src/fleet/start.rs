@@ -174,6 +174,7 @@ pub(crate) fn start(
         plan_in_words,
         addresses,
         server: answered.server,
+        offers_http3: answered.offers_http3,
         coded: answered.coded,
         _pinger: pinger,
     })

@@ -8,12 +8,13 @@ use std::net::SocketAddr;
 use webstone_engine::{ProbeError, ReadTo};
 use webstone_measure::errors::ErrorClass;
 use webstone_model::record::CodedSample;
-use webstone_model::spec::{Check, ClientSpec, RunSpec};
+use webstone_model::spec::{Check, ClientSpec, HttpVersion, RunSpec};
 use webstone_workload::aim::{self, Aim};
 use webstone_workload::target::{Place, Scheme, Target, UrlError};
 use webstone_workload::{FileRequest, RequestDetail, Workload};
 
 use super::unserved::files_error;
+use super::version::offered_by;
 use crate::checkfiles::{FileProblem, Look, SHORT_TIME_MAX, Wanted, distinct};
 use webstone_lab::endpoint::{Contact, is_this_host, reach, reach_socket, resolve, speaks_tls};
 use webstone_lab::fetch::{Fetch, asked};
@@ -37,6 +38,8 @@ pub struct TargetFacts {
     pub this_host: bool,
     /// `Server` field of its first answer.
     pub server: Option<String>,
+    /// Offer of HTTP/3 in an answer over TCP, where another version was asked for: its Alt-Svc (RFC 7838).
+    pub offers_http3: Option<String>,
     /// Which version of HTTP was chosen and why, where that was left to the target.
     pub http: Option<String>,
     /// Answers that were coded, where codings are accepted.
@@ -203,6 +206,10 @@ impl Destinations {
                 return Err(error);
             }
             facts.server = facts.server.take().or_else(|| answer.header("server").map(str::to_owned));
+            if target.scheme == Scheme::Https && client.http != HttpVersion::Http3 {
+                facts.offers_http3 =
+                    facts.offers_http3.take().or_else(|| offered_by(&answer).map(|offer| offer.text));
+            }
             let Some((_, wanted)) = first.as_ref().filter(|_| !is_each) else { continue };
             facts.coded.extend(looked.coded);
             let url = format!("{target}{path}");

@@ -125,8 +125,13 @@ fn offer<'a>(
         return Ok(Offer { host, over_tcp: HttpVersion::Http11, h3: None });
     }
     let answer = ask(client, host, path).map_err(|error| no_answer(host, client, error))?;
+    Ok(Offer { host, over_tcp: answer.http, h3: offered_by(&answer) })
+}
+
+/// What an answer over TLS offers in its fields Alt-Svc.
+pub(super) fn offered_by(answer: &ProbeResponse) -> Option<AltSvc> {
     let fields = answer.headers.iter().filter(|(name, _)| name.eq_ignore_ascii_case("alt-svc"));
-    Ok(Offer { host, over_tcp: answer.http, h3: offer_of_h3(fields.map(|(_, value)| &**value)) })
+    offer_of_h3(fields.map(|(_, value)| &**value))
 }
 
 /// Whether load would go to a host that the user has neither named nor allowed: a server may name any.

@@ -401,6 +401,7 @@ fn stand_by(
             // The load goes where the hosts see the target, whatever its name means here.
             site.facts.addresses.clone_from(&fleet.addresses);
             site.facts.server.clone_from(&fleet.server);
+            site.facts.offers_http3.clone_from(&fleet.offers_http3);
             site.facts.coded.clone_from(&fleet.coded);
         }
         (dealt, generators) = (Some(fleet.plan_in_words.clone()), fleet.records.clone());
@@ -498,6 +499,7 @@ fn record(
             url: redaction::text(&asked.effective.target.join(" ")).text,
             server: site.facts.server.clone(),
             http: site.facts.http.as_ref().map(|why| redaction::text(why).text),
+            offers_http3: site.facts.offers_http3.clone(),
             coded: site.facts.coded.iter().map(kept).collect(),
             embedded: asked.is_embedded(),
             cpus: site.placement.server.clone(),

@@ -117,6 +117,7 @@ fn target_facts(record: &RunRecord) -> Vec<String> {
     let target = &record.target;
     let mut facts = vec![target.url.clone()];
     facts.push(target.server.clone().unwrap_or_else(|| "server software not named".to_owned()));
+    facts.extend(target.offers_http3.iter().map(|offer| format!("also offers HTTP/3 ({offer})")));
     if target.embedded {
         facts.push("the embedded reference server".to_owned());
     }
@@ -416,6 +417,15 @@ mod tests {
         record.started_at = at("10:00:00");
         record.finished_at = None;
         assert_eq!(when(&record), "started 2026-11-21 10:00:00 UTC");
+    }
+
+    #[test]
+    fn a_server_that_offers_http3_besides_is_said_to() {
+        let mut record = RunRecord::default();
+        let said = |record: &RunRecord| target_facts(record).join(DOT);
+        assert!(!said(&record).contains("HTTP/3"));
+        record.target.offers_http3 = Some("h3=\":443\"".to_owned());
+        assert!(said(&record).ends_with(" · also offers HTTP/3 (h3=\":443\")"), "{}", said(&record));
     }
 
     #[test]
