@@ -1,4 +1,6 @@
-//! How much may be in flight: NewReno (RFC 9002 section 7), and how fast it is sent (section 7.7).
+//! How much may be in flight (RFC 9002 section 7, with the growth of [`Cubic`]), and how fast it is sent (section 7.7).
+
+use super::cubic::Cubic;
 
 /// See the module comment.
 #[derive(Clone, Copy, Debug)]
@@ -10,8 +12,7 @@ pub(super) struct Congestion {
     recovery_ns: Option<u64>,
     /// Sending stopped because of the window, so that it may grow.
     pub(super) is_limited: bool,
-    /// Bytes acknowledged since the window last grew, in congestion avoidance.
-    acked: u64,
+    cubic: Cubic,
     datagram: u64,
     /// Bytes that may be sent now, and when that was computed.
     tokens: u64,
@@ -20,6 +21,8 @@ pub(super) struct Congestion {
 
 /// Datagrams that may always be sent at once.
 const BURST: u64 = 16;
+/// Bytes of a stream that are kept until they are acknowledged: at least, and at most.
+const KEPT: (u64, u64) = (256 << 10, 4 << 20);
 
 impl Congestion {
     pub(super) fn new(datagram: u64, now_ns: u64) -> Congestion {
@@ -29,7 +32,7 @@ impl Congestion {
             in_flight: 0,
             recovery_ns: None,
             is_limited: false,
-            acked: 0,
+            cubic: Cubic::default(),
             datagram,
             tokens: BURST * datagram,
             tokens_ns: now_ns,
@@ -54,20 +57,24 @@ impl Congestion {
         self.tokens = self.tokens.saturating_sub(bytes);
     }
 
+    /// How many bytes of a stream to keep: two windows, so that the next is there when the first is acknowledged.
     #[inline]
-    pub(super) fn acked(&mut self, bytes: u64, sent_ns: u64) {
+    pub(super) fn kept_max(&self) -> usize {
+        (2 * self.window).clamp(KEPT.0, KEPT.1) as usize
+    }
+
+    #[inline]
+    pub(super) fn acked(&mut self, bytes: u64, sent_ns: u64, now_ns: u64, smoothed_ns: u64) {
         self.in_flight = self.in_flight.saturating_sub(bytes);
-        if !self.is_limited || self.recovery_ns.is_some_and(|since| sent_ns <= since) {
+        if self.recovery_ns.is_some_and(|since| sent_ns <= since) {
             return;
         }
         if self.window < self.threshold {
-            self.window += bytes;
-            return;
-        }
-        self.acked += bytes;
-        if self.acked >= self.window {
-            self.acked -= self.window;
-            self.window += self.datagram;
+            self.window += if self.is_limited { bytes } else { 0 };
+        } else if self.is_limited {
+            self.window = self.cubic.grown(self.window, bytes, self.datagram, now_ns, smoothed_ns);
+        } else {
+            self.cubic.is_idle(now_ns);
         }
     }
 
@@ -82,9 +89,8 @@ impl Congestion {
             return false;
         }
         self.recovery_ns = Some(now_ns);
-        self.window = (self.window / 2).max(2 * self.datagram);
+        self.window = self.cubic.reduced(self.window, self.datagram, now_ns);
         self.threshold = self.window;
-        self.acked = 0;
         true
     }
 
@@ -92,6 +98,13 @@ impl Congestion {
     pub(super) fn collapse(&mut self) {
         self.window = 2 * self.datagram;
         self.recovery_ns = None;
+        self.cubic.forget();
+    }
+
+    /// Sending waits for its pace. At 5/4 of a window per round trip that uses the window up, unless there is little to send.
+    #[inline]
+    pub(super) fn waits_for_pace(&mut self) {
+        self.is_limited |= self.in_flight >= self.window / 2;
     }
 
     /// When the next datagram may be sent, if not now.
@@ -121,46 +134,55 @@ mod tests {
     use super::*;
 
     #[test]
-    fn window_doubles_halves_and_grows_by_one_datagram() {
-        let mut reno = Congestion::new(1200, 0);
-        assert_eq!(reno.window, 12_000);
-        reno.sent(12_000);
-        assert!(!reno.has_room());
+    fn window_doubles_shrinks_and_grows_as_it_is_used() {
+        let mut congestion = Congestion::new(1200, 0);
+        assert_eq!(congestion.window, 12_000);
+        congestion.sent(12_000);
+        assert!(!congestion.has_room());
         // Sending was not limited by the window, so it stays.
-        reno.acked(1200, 1);
-        assert_eq!(reno.window, 12_000);
-        reno.is_limited = true;
+        congestion.acked(1200, 1, 2, 1);
+        assert_eq!(congestion.window, 12_000);
+        congestion.is_limited = true;
         for _ in 0..9 {
-            reno.acked(1200, 1);
+            congestion.acked(1200, 1, 2, 1);
         }
-        assert_eq!((reno.window, reno.in_flight), (12_000 + 9 * 1200, 0));
-        assert!(reno.reduce(5, 10));
-        assert!(!reno.reduce(10, 11));
-        assert_eq!(reno.window, 11_400);
-        reno.sent(24_000);
-        for _ in 0..9 {
-            reno.acked(1200, 12);
-        }
-        assert_eq!(reno.window, 11_400);
-        reno.acked(1200, 12);
-        assert_eq!(reno.window, 12_600);
+        assert_eq!((congestion.window, congestion.in_flight), (12_000 + 9 * 1200, 0));
+        assert!(congestion.reduce(5, 10));
+        assert!(!congestion.reduce(10, 11));
+        assert_eq!(congestion.window, 15_960, "7/10");
+        // At first as Reno with this reduction: 9/17 of a datagram for a window.
+        congestion.sent(15_960);
+        congestion.acked(15_960, 12, 13, 1);
+        assert_eq!(congestion.window, 15_960 + 635);
         // Sent before the reduction.
-        reno.acked(12_600, 9);
-        assert_eq!(reno.window, 12_600);
-        reno.collapse();
-        assert_eq!(reno.window, 2400);
+        congestion.acked(12_600, 9, 13, 1);
+        assert_eq!(congestion.window, 16_595);
+        assert_eq!((congestion.kept_max(), congestion.collapse(), congestion.window), (256 << 10, (), 2400));
+        congestion.window = 3_000_000;
+        assert_eq!(congestion.kept_max(), 4 << 20);
+    }
+
+    #[test]
+    fn a_pace_limits_only_where_the_window_is_used_up() {
+        let mut congestion = Congestion::new(1200, 0);
+        congestion.sent(1200);
+        congestion.waits_for_pace();
+        assert!(!congestion.is_limited);
+        congestion.sent(6000);
+        congestion.waits_for_pace();
+        assert!(congestion.is_limited);
     }
 
     #[test]
     fn pace_is_five_quarters_of_a_window_per_round_trip() {
         const MS: u64 = 1_000_000;
-        let mut reno = Congestion::new(1000, 0);
-        reno.window = 100_000;
+        let mut congestion = Congestion::new(1000, 0);
+        congestion.window = 100_000;
         let (mut now, mut sent) = (0, 0_u64);
         while now < 400 * MS {
-            match reno.paced_until(now, 100 * MS) {
+            match congestion.paced_until(now, 100 * MS) {
                 None => {
-                    reno.sent(1000);
+                    congestion.sent(1000);
                     sent += 1000;
                 }
                 Some(until) => now = until,

@@ -381,7 +381,7 @@ impl Connection {
         if !found.send.is_writable() {
             return bytes.len();
         }
-        let taken = found.send.room().min(bytes.len());
+        let taken = found.send.room(self.congestion.kept_max()).min(bytes.len());
         found.send.write(&bytes[..taken]);
         found.is_short = taken < bytes.len();
         if is_last && !found.is_short {

@@ -15,6 +15,7 @@
 mod congestion;
 mod connection;
 mod counts;
+mod cubic;
 mod ecn;
 mod error;
 mod filling;

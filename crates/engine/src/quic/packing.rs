@@ -262,7 +262,7 @@ impl Connection {
             && let Some(until) = self.congestion.paced_until(now_ns, self.rtt.smoothed)
         {
             self.paced_until_ns = until;
-            self.congestion.is_limited = true;
+            self.congestion.waits_for_pace();
             return false;
         }
         true

@@ -55,7 +55,7 @@ impl Connection {
                 match fate {
                     Fate::InFlight => {
                         space.sent.landed(&packet);
-                        self.congestion.acked(packet.bytes.into(), packet.sent_ns);
+                        self.congestion.acked(packet.bytes.into(), packet.sent_ns, now_ns, self.rtt.smoothed);
                         self.counts.packets_acknowledged += 1;
                         self.counts.packets_in_flight -= 1;
                         self.mtu.acked(number, packet.bytes);
@@ -125,7 +125,7 @@ impl Connection {
             SentFrame::Stream { id, offset, slot, length, is_last } => {
                 if let Some(stream) = self.streams.at(slot, id) {
                     stream.send.acked(offset, length.into(), is_last);
-                    if stream.is_short && stream.send.room() > 0 {
+                    if stream.is_short && stream.send.room(self.congestion.kept_max()) > 0 {
                         stream.is_short = false;
                         events.writable(stream.named());
                     }

@@ -2,9 +2,7 @@
 
 use super::ranges::Ranges;
 
-/// Maximum number of bytes of a stream that are kept.
-pub(super) const KEPT_MAX: usize = 256 << 10;
-/// Acknowledged bytes at the front are removed once there are this many.
+/// Acknowledged bytes at the front are removed once there are this many, and a quarter of all.
 const DRAINED_MIN: usize = 64 << 10;
 
 /// What is known of the end of a stream.
@@ -69,10 +67,10 @@ impl SendHalf {
         self.end == End::Open
     }
 
-    /// How many bytes may be written.
+    /// How many bytes may be written if at most `kept_max` are kept.
     #[inline]
-    pub(super) fn room(&self) -> usize {
-        KEPT_MAX.saturating_sub(self.buffer.len())
+    pub(super) fn room(&self, kept_max: usize) -> usize {
+        kept_max.saturating_sub((self.written() - self.acked_to) as usize)
     }
 
     /// Appends; see [`SendHalf::room`].
@@ -188,7 +186,7 @@ impl SendHalf {
             if done == self.buffer.len() {
                 self.buffer.clear();
                 self.base = self.acked_to;
-            } else if done >= DRAINED_MIN {
+            } else if done >= DRAINED_MIN.max(self.buffer.len() / 4) {
                 self.buffer.drain(..done);
                 self.base = self.acked_to;
             }

@@ -161,6 +161,21 @@ fn what_is_counted_is_what_happened_whatever_the_path_does() {
     }
 }
 
+/// On a long path a body takes the round trips that slow start needs, and later those that the server's window of 1.25 MB needs: what
+/// the client keeps of it is no limit.
+#[test]
+fn a_long_body_takes_few_round_trips_on_a_long_path() {
+    let mut server = Http3Server::new(MS, 10, all_answered);
+    let mut long = level(KeepAlive, 1, 10 * SECOND);
+    long.wire.latency_ns = 50 * MS;
+    long.spec.client.method = "POST".into();
+    long.spec.client.body = Some("b".repeat(2_000_000));
+    let measured = long.run_over::<Plain, Http3>(&mut server, None);
+    assert_eq!((errors(&measured), &server.told), (vec![], &vec![]));
+    let (max, min) = (measured.response.max / MS, measured.response.min / MS);
+    assert!((700..1000).contains(&max) && (200..350).contains(&min), "{max} ms, then {min} ms");
+}
+
 /// A connection for each request, all but the first resumed: the request goes with the first datagram, and its answer arrives a round
 /// trip and the server's 3 ms later. If early data is rejected, the answer takes another round trip. That happens only once: tickets of a
 /// server that rejects early data do not allow it.
@@ -398,10 +413,12 @@ fn a_lost_farewell_is_told_again_or_missed() {
 fn an_answer_before_the_body_was_sent_frees_its_stream() {
     let mut early = 0;
     // What is not given to QUIC at first is less than what one acknowledgement frees, which comes with the answer or before it.
-    for bytes in (54_000..70_000).step_by(4_000) {
+    for bytes in (10_000..19_000).step_by(1_000) {
         let mut server = Http3Server::new(0, 10, all_answered);
         server.answers_after = Some(bytes);
         let mut level = level(KeepAlive, 1, 200 * MS);
+        // On a new connection 256 kB of a body are kept, later more.
+        level.spec.client.requests_per_connection = Some(4);
         level.spec.client.streams = Some(1);
         level.spec.client.method = "POST".into();
         level.spec.client.body = Some("b".repeat(280_000));

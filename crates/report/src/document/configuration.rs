@@ -22,10 +22,11 @@ const LABEL: usize = 20;
 /// Runs named in a row; further ones are only counted.
 const NAMES_MAX: usize = 3;
 /// Kernel settings that reports of web servers disclose as tuning.
-const TUNING: [&str; 5] = [
+const TUNING: [&str; 6] = [
     "net.core.somaxconn",
     "net.ipv4.tcp_max_syn_backlog",
     "net.ipv4.tcp_tw_reuse",
+    "net.ipv4.tcp_congestion_control",
     "net.ipv4.ip_local_port_range",
     "fs.file-max",
 ];
