@@ -29,8 +29,13 @@ use crate::wire::{Accepted, Socket, Stream, Wire, WireIo};
 /// Most that hyper buffers for a connection: the longest request head, and the answer bytes waiting to be sent, apart from the frame that
 /// exceeded this.
 const BUFFER_BYTES: usize = 128 * 1024;
-/// Streams that a client of HTTP/2 may have open on a connection: more than load generators ask for.
-const STREAMS_MAX: u32 = 1000;
+/// Streams that a client of HTTP/2 or 3 may have open on a connection: more than load generators ask for.
+pub(crate) const STREAMS_MAX: u32 = 1000;
+/// Bytes of a request's body that clients may send before they hear that more may come, as many as TCP's largest receive buffer: on a long
+/// path a smaller window would make bodies slower than over HTTP/1.
+pub(crate) const WINDOW_BYTES: u32 = 6 << 20;
+/// The same for all requests of a connection of HTTP/2.
+const CONNECTION_WINDOW_BYTES: u32 = 16 << 20;
 
 /// Serves a connection to its end. `peer` is `None` for Unix sockets; `over_tls`: whether it begins with a TLS handshake.
 pub(crate) async fn run(accepted: Accepted, peer: Option<IpAddr>, over_tls: bool, shard: Rc<Shard>) {
@@ -87,6 +92,7 @@ async fn http1(handler: Handler, wire: &Rc<Wire>) {
 async fn http2(handler: Handler, wire: &Rc<Wire>) {
     let mut builder = http2::Builder::new(OnThisThread);
     builder.max_concurrent_streams(STREAMS_MAX);
+    builder.initial_stream_window_size(WINDOW_BYTES).initial_connection_window_size(CONNECTION_WINDOW_BYTES);
     let mut connection = std::pin::pin!(builder.serve_connection(WireIo(Rc::clone(wire)), handler));
     let mut told = false;
     // The client's error was answered by GOAWAY; there is nothing else to do.

@@ -14,11 +14,10 @@ use tokio::sync::mpsc::UnboundedReceiver;
 
 use super::code;
 use crate::accept::{Accepted, Dealer, Order};
+use crate::connection::{STREAMS_MAX, WINDOW_BYTES};
 
 /// The protocol that is agreed on by ALPN.
 const H3: &[u8] = b"h3";
-/// Streams that a client may have open on a connection, as in HTTP/2.
-const STREAMS_MAX: u32 = 1000;
 /// After this time without a packet a client has gone: over UDP nothing else says so.
 const IDLE: Duration = Duration::from_secs(60);
 /// Largest datagram that clients may send, in bytes: they need not probe loopback's MTU.
@@ -60,6 +59,7 @@ impl Quic {
         let mut server = ServerConfig::with_crypto(Arc::new(crypto));
         let mut transport = TransportConfig::default();
         transport.max_concurrent_bidi_streams(STREAMS_MAX.into());
+        transport.stream_receive_window(WINDOW_BYTES.into());
         transport.max_idle_timeout(IdleTimeout::try_from(IDLE).ok());
         server.transport_config(Arc::new(transport));
         Ok(Quic { server, tls, sessions, endpoints: Mutex::default() })
