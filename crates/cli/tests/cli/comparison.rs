@@ -135,7 +135,8 @@ fn formats_say_the_same() {
     assert_eq!((said.code, said.out.as_str()), (0, ""));
     let markdown = fs::read_to_string(dir.path().join("pr.md")).unwrap();
     assert!(
-        markdown.starts_with("**webstone:** `a` (B) against A: slower; request rate -4.8 %"),
+        markdown.starts_with("### Comparison: 2-b (B) against 1-a (A)\n\n")
+            && markdown.contains("**B against A: slower; request rate -4.8 % ("),
         "{markdown}"
     );
     assert!(markdown.contains("<details><summary>") && markdown.ends_with("</details>\n"), "{markdown}");
@@ -158,7 +159,7 @@ fn incomparable_runs_are_refused_or_labelled() {
     let said = compare(dir, &["1-a", "3-c", "--force"]);
     assert_eq!(said.code, 0);
     assert!(
-        said.out.contains("not comparable: connection policy: keep-alive against per-request"),
+        said.out.contains("not comparable  connection policy: keep-alive against per-request"),
         "{}",
         said.out
     );

@@ -27,6 +27,13 @@ pub(crate) enum Cell {
     Flag(bool),
     /// A cell in a tone of its own.
     Toned(Tone, Box<Cell>),
+    /// A name: in short where there is little room.
+    Named {
+        short: String,
+        long: String,
+    },
+    /// A cell after a sign that formats without colour have.
+    Signed(&'static str, Box<Cell>),
     /// A bar of a length between 0 and 1, drawn in text; with a limit that is marked in every row of the column.
     Bar {
         length: f64,
@@ -40,15 +47,20 @@ impl Cell {
         Cell::Toned(tone, Box::new(self))
     }
 
+    /// The same after a sign.
+    pub(crate) fn signed(self, sign: &'static str) -> Cell {
+        Cell::Signed(sign, Box::new(self))
+    }
+
     /// As people read it.
     pub(crate) fn shown(&self) -> Cow<'_, str> {
         match self {
             Cell::None => DASH.into(),
-            Cell::Text(text) => text.into(),
+            Cell::Text(text) | Cell::Named { long: text, .. } => text.into(),
             Cell::Count(value) => count(*value).into(),
             Cell::Decimal(value, decimals) => decimal(*value, *decimals).into(),
             Cell::Scaled(value, scale) => scale.show_value(*value).into(),
-            Cell::Toned(_, cell) => cell.shown(),
+            Cell::Toned(_, cell) | Cell::Signed(_, cell) => cell.shown(),
             Cell::Bar { .. } => "".into(),
             Cell::Number(_) | Cell::Flag(_) => self.to_string().into(),
         }
@@ -60,12 +72,12 @@ impl fmt::Display for Cell {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Cell::None => Ok(()),
-            Cell::Text(text) => f.write_str(text),
+            Cell::Text(text) | Cell::Named { long: text, .. } => f.write_str(text),
             Cell::Count(value) => value.fmt(f),
             Cell::Number(value) | Cell::Decimal(value, _) | Cell::Bar { length: value, .. } => value.fmt(f),
             Cell::Scaled(value, _) => value.as_f64().fmt(f),
             Cell::Flag(value) => value.fmt(f),
-            Cell::Toned(_, cell) => cell.fmt(f),
+            Cell::Toned(_, cell) | Cell::Signed(_, cell) => cell.fmt(f),
         }
     }
 }
@@ -74,7 +86,8 @@ impl Serialize for Cell {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         match self {
             Cell::None => serializer.serialize_none(),
-            Cell::Text(text) => serializer.serialize_str(text),
+            Cell::Text(text) | Cell::Named { long: text, .. } => serializer.serialize_str(text),
+            Cell::Signed(_, cell) => cell.serialize(serializer),
             Cell::Flag(value) => serializer.serialize_bool(*value),
             Cell::Count(value) => serializer.serialize_u64(*value),
             other => serializer.collect_str(&format_args!("{} ({other})", other.shown().trim_end())),

@@ -5,6 +5,7 @@ pub(crate) mod advice;
 pub(crate) mod asctime;
 pub(crate) mod calibration;
 pub(crate) mod cell;
+pub(crate) mod chart;
 pub(crate) mod comparison;
 pub(crate) mod configuration;
 pub(crate) mod definitions;
@@ -26,6 +27,7 @@ pub(crate) mod workout;
 
 use serde::Serialize;
 
+use chart::Chart;
 use table::{Sheet, Table};
 
 /// What a piece of text is, for colouring.
@@ -52,8 +54,8 @@ pub(crate) enum Tone {
 pub(crate) enum Block {
     /// Room before what follows.
     Gap,
-    /// The title of the whole.
-    Title(String),
+    /// The title of the whole, after a sign that formats without colour have.
+    Title(&'static str, String),
     /// Text that begins at the margin: pieces, each in its tone.
     Text(Vec<(Tone, String)>),
     /// Text below a heading, after a label padded to this width, or without a label.
@@ -74,8 +76,21 @@ pub(crate) enum Block {
     /// A line that scripts look for: it is printed as it is.
     Line(String),
     List(Vec<String>),
-    /// Shown only on request: folded, where the format can fold.
-    Fold(&'static str, Document),
+    /// A chart, and the table of its values; a format without charts has the table alone.
+    #[serde(skip)]
+    Chart(Chart, Option<Sheet>),
+    /// What is said of one of several levels: a page folds it, and opens it for who chooses the level.
+    Level {
+        load: String,
+        is_open: bool,
+        blocks: Document,
+    },
+    /// Shown only on request, instead of what is shown in brief. Where there is nothing in brief, it is folded, if the format can fold.
+    Fold {
+        title: String,
+        brief: Document,
+        whole: Document,
+    },
     /// The first block if a text fits into this number of lines, otherwise the second.
     Either(String, usize, Box<[Block; 2]>),
 }
@@ -110,6 +125,15 @@ impl Document {
 
     pub(crate) fn heading(&mut self, title: impl Into<String>, explanation: impl Into<String>) {
         self.0.push(Block::Heading { title: title.into(), explanation: explanation.into() });
+    }
+
+    pub(crate) fn title(&mut self, sign: &'static str, title: impl Into<String>) {
+        self.0.push(Block::Title(sign, title.into()));
+    }
+
+    /// What is shown only on request.
+    pub(crate) fn fold(&mut self, title: impl Into<String>, brief: Document, whole: Document) {
+        self.0.push(Block::Fold { title: title.into(), brief, whole });
     }
 
     /// A list, if there is anything in it.

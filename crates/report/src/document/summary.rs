@@ -285,3 +285,10 @@ pub(crate) fn no_figures(record: &RunRecord) -> String {
 pub(crate) fn quotient(a: f64, b: f64) -> f64 {
     if b == 0.0 { 0.0 } else { a / b }
 }
+/// The end of identifiers of a level's charts.
+pub(crate) fn suffix(key: LevelKey) -> String {
+    match key {
+        LevelKey::Clients(clients) => clients.to_string(),
+        LevelKey::Rate(rate) => rate.to_string().replace(['.', '/'], "-"),
+    }
+}

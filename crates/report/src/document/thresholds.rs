@@ -5,6 +5,7 @@ use webstone_model::record::RunRecord;
 use webstone_model::threshold::{Outcome, evaluate};
 
 use crate::Options;
+use crate::document::cell::Cell;
 use crate::document::table::{Room, Sheet, Table};
 use crate::document::{Document, Tone};
 use crate::numbers::{Scale, bytes, percent, seconds};
@@ -33,8 +34,12 @@ pub(crate) fn sheet_of(outcomes: &[Outcome]) -> Option<Sheet> {
 /// The table of outcomes, with the record of each where there are several.
 pub(crate) fn sheet(outcomes: &[(Option<String>, &Outcome)]) -> Sheet {
     let mut table = Table::of(outcomes);
-    table.text("", Room::Always, |(_, outcome)| passed(outcome.passed).0);
-    table.text("threshold", Room::Flexible(12), |(_, outcome)| &*outcome.threshold);
+    table.text("", Room::Always, |(_, outcome)| {
+        Cell::from(passed(outcome.passed).0).signed(if outcome.passed { "✅" } else { "❌" })
+    });
+    table.text("threshold", Room::Flexible(12), |(_, outcome)| {
+        Cell::from(&outcome.threshold).toned(Tone::Code)
+    });
     if outcomes.iter().any(|(record, _)| record.is_some()) {
         table.text("", Room::Always, |(record, _)| record.clone().unwrap_or_default());
     }

@@ -7,7 +7,7 @@ use webstone_model::record::Tool;
 use super::junit::{self, Case, Suite};
 use super::{drawn, html, outgoing};
 use crate::document::duel as document;
-use crate::document::{Block, Document, Tone};
+use crate::document::{Document, Tone};
 use crate::{Format, Options, ReportError, Subject};
 
 /// The report of a duel in JSON.
@@ -52,13 +52,13 @@ pub fn render_duel(record: &DuelRecord, format: Format, options: &Options) -> Re
 fn comment(record: &DuelRecord, judgement: &DuelJudgement) -> Document {
     let mut doc = Document::default();
     let broken = judgement.gates.iter().any(|gate| gate.outcome == GateOutcome::Broken);
-    let mark = match (judgement.standing.is_conclusive(), broken) {
+    let sign = match (judgement.standing.is_conclusive(), broken) {
         (false, _) => "⚠️ ",
         (true, true) => "❌ ",
         (true, false) if !judgement.gates.is_empty() => "✅ ",
         (true, false) => "",
     };
-    doc.0.push(Block::Title(format!("{mark}{}", document::title(record))));
+    doc.title(sign, document::title(record));
     for of in &judgement.comparisons {
         doc.text(Tone::Strong, document::sentence(record, judgement, of));
     }
@@ -68,7 +68,7 @@ fn comment(record: &DuelRecord, judgement: &DuelJudgement) -> Document {
     let mut rest = Document::default();
     rest.sheets(judgement.comparisons.iter().map(|of: &DuelComparison| document::sheet(record, of)));
     rest.list(document::listed(document::notes(record, judgement)));
-    doc.0.push(Block::Fold("All figures", rest));
+    doc.fold("All figures", Document::default(), rest);
     doc
 }
 

@@ -7,22 +7,31 @@ use std::fmt::Write as _;
 use webstone_measure::shown::shown;
 
 use crate::document::cell::Cell;
-use crate::document::table::{Column, Line, Table};
+use crate::document::table::{Column, Line, Sheet, Table};
 use crate::document::{Block, Document, Tone};
 use crate::outgoing;
 
 /// The text, ending in a newline.
 pub(crate) fn render(document: &Document) -> Vec<u8> {
     let mut out = String::new();
-    document.0.iter().for_each(|block| draw(block, &mut out));
-    outgoing::text(&out)
+    blocks(document, &mut out);
+    outgoing::text(&(out.trim_end().to_owned() + "\n"))
+}
+
+fn blocks(Document(blocks): &Document, out: &mut String) {
+    let is_item = |block: &Block| matches!(block, Block::Item { label, .. } if !label.is_empty());
+    for alike in blocks.chunk_by(|a, b| is_item(a) && is_item(b)) {
+        alike.iter().for_each(|block| draw(block, out));
+        // The end of a list.
+        out.push_str(if is_item(&alike[0]) { "\n" } else { "" });
+    }
 }
 
 // Writing to a String cannot fail.
 fn draw(block: &Block, out: &mut String) {
     match block {
         Block::Gap => {}
-        Block::Title(title) => out.push_str(&format!("### {}\n\n", safe(title))),
+        Block::Title(sign, title) => out.push_str(&format!("### {sign}{}\n\n", safe(title))),
         Block::Heading { title, explanation } => {
             let _ = writeln!(out, "#### {}\n", safe(title));
             if !explanation.is_empty() {
@@ -34,36 +43,44 @@ fn draw(block: &Block, out: &mut String) {
             pieces.iter().for_each(|(tone, text)| out.push_str(&piece(*tone, text)));
             out.push_str("\n\n");
         }
+        Block::Item { label, text, .. } if !label.is_empty() => {
+            out.push_str(&format!("- {}: {}\n", safe(label.trim()), safe(text)));
+        }
         Block::Item { text, .. } | Block::Line(text) => out.push_str(&format!("{}\n\n", safe(text))),
         Block::List(items) => {
             items.iter().for_each(|item| out.push_str(&format!("- {}\n", safe(item))));
             out.push('\n');
         }
         Block::Table(table) => self::table(table, out),
-        Block::Sheet(sheet) => {
-            let _ = writeln!(out, "#### {}\n\n{}\n", safe(&sheet.title), safe(&sheet.explanation));
-            table(&sheet.table, out);
-            sheet.notes.iter().for_each(|(_, note)| out.push_str(&format!("{}\n\n", safe(note))));
-        }
-        Block::Fold(title, document) => {
-            let _ = writeln!(out, "<details><summary>{title}</summary>\n");
-            document.0.iter().for_each(|block| draw(block, out));
-            out.push_str("</details>\n");
+        Block::Sheet(sheet) => self::sheet(sheet, out),
+        Block::Chart(_, sheet) => sheet.iter().for_each(|sheet| self::sheet(sheet, out)),
+        Block::Level { blocks, .. } => self::blocks(blocks, out),
+        Block::Fold { title, brief, whole } => {
+            self::blocks(brief, out);
+            let _ = writeln!(out, "<details><summary>{}</summary>\n", safe(title));
+            self::blocks(whole, out);
+            out.push_str("</details>\n\n");
         }
         Block::Either(.., blocks) => draw(&blocks[0], out),
     }
 }
 
+fn sheet(sheet: &Sheet, out: &mut String) {
+    let _ = writeln!(out, "#### {}\n\n{}\n", safe(&sheet.title), safe(&sheet.explanation));
+    table(&sheet.table, out);
+    sheet.notes.iter().for_each(|(_, note)| out.push_str(&format!("{}\n\n", safe(note))));
+}
+
 fn piece(tone: Tone, text: &str) -> String {
     match tone {
-        Tone::Strong => format!("**{}**", safe(text)),
+        Tone::Strong | Tone::Good | Tone::Caution | Tone::Alarm => format!("**{}**", safe(text)),
         Tone::Faint => format!("*{}*", safe(text)),
         Tone::Code => format!("`{}`", shown(text).replace('`', " ")),
         _ => safe(text),
     }
 }
 
-/// A table in parts, where headings and notes stand between its rows.
+/// A table, in parts where notes stand between its rows; headings are rows.
 fn table(table: &Table, out: &mut String) {
     let line = |cells: Vec<String>| format!("| {} |\n", cells.join(" | "));
     let name = |column: &Column| match column.unit.as_str() {
@@ -75,30 +92,32 @@ fn table(table: &Table, out: &mut String) {
         || line(table.columns.iter().map(name).collect()) + &line(table.columns.iter().map(rule).collect());
     let mut open = false;
     for row in &table.lines {
-        match row {
-            Line::Group(title) => {
-                let _ = write!(out, "{}**{}**\n\n", if open { "\n" } else { "" }, safe(title));
-                open = false;
-            }
+        let cells = match row {
             Line::Note(note) => {
                 let _ = write!(out, "{}{}\n\n", if open { "\n" } else { "" }, safe(note));
                 open = false;
+                continue;
             }
-            Line::Row(row) => {
-                if !std::mem::replace(&mut open, true) {
-                    out.push_str(&head());
-                }
-                out.push_str(&line(row.cells.iter().map(cell).collect()));
+            Line::Group(title) => {
+                let mut cells = vec![String::new(); table.columns.len()];
+                cells[0] = piece(Tone::Strong, title);
+                cells
             }
+            Line::Row(row) => row.cells.iter().map(cell).collect(),
+        };
+        if !std::mem::replace(&mut open, true) {
+            out.push_str(&head());
         }
+        out.push_str(&line(cells));
     }
     out.push('\n');
 }
 
-fn cell(cell: &Cell) -> String {
-    match cell {
-        Cell::Toned(tone, cell) => piece(*tone, cell.shown().trim()),
-        cell => safe(cell.shown().trim()),
+fn cell(of: &Cell) -> String {
+    match of {
+        Cell::Signed(sign, of) => format!("{sign} {}", cell(of)),
+        Cell::Toned(tone, of) => piece(*tone, of.shown().trim()),
+        of => safe(of.shown().trim()),
     }
 }
 

@@ -11,6 +11,7 @@ use unicode_width::UnicodeWidthStr;
 use webstone_measure::shown::{lines, shown};
 
 use crate::document::cell::Cell;
+use crate::document::run::{in_a_list, rest};
 use crate::document::table::{Column, Line, Room, Row, Sheet, Table};
 use crate::document::{Block, Document, Tone};
 use crate::{Charset, Options};
@@ -45,38 +46,53 @@ const ASCII: [(&str, &str); 15] = [
     ("’", "'"),
 ];
 
-/// A terminal of a width, a character set, and colour or none.
+/// A terminal of a width, a character set, and colour or none; and whether everything is shown.
 #[derive(Clone, Copy, Debug)]
 struct Screen {
     width: usize,
     color: bool,
     charset: Charset,
+    full: bool,
 }
 
 /// Draws a document.
 pub(crate) fn render(document: &Document, options: &Options) -> String {
     let screen = Screen::new(options);
     let mut out = String::new();
-    document.0.iter().for_each(|block| screen.block(block, &mut out));
+    screen.document(document, &mut out);
+    let left_out = document.0.iter().filter_map(|block| match block {
+        Block::Fold { title, .. } if !options.full => Some(in_a_list(title)),
+        _ => None,
+    });
+    let left_out: Vec<String> = left_out.collect();
+    if !left_out.is_empty() {
+        let mut end = Document::default();
+        rest(&left_out, options, &mut end);
+        screen.document(&end, &mut out);
+    }
     // The program's own colours stay.
     lines(&out, |rest| if options.color { style_length(rest) } else { 0 }).into_owned()
 }
 
 impl Screen {
     fn new(options: &Options) -> Screen {
-        Screen { width: options.width.max(WIDTH_MIN), color: options.color, charset: options.charset }
+        let Options { color, charset, full, .. } = *options;
+        Screen { width: options.width.max(WIDTH_MIN), color, charset, full }
+    }
+
+    fn document(&self, document: &Document, out: &mut String) {
+        document.0.iter().for_each(|block| self.block(block, out));
     }
 
     fn block(&self, block: &Block, out: &mut String) {
         match block {
             Block::Gap => out.push('\n'),
-            Block::Title(title) => self.text(&[(Tone::Strong, title.clone())], out),
+            Block::Title(_, title) => self.text(&[(Tone::Strong, title.clone())], out),
             Block::Text(pieces) => self.text(pieces, out),
             Block::List(items) => items.iter().for_each(|item| self.item("-", 2, Tone::Plain, item, out)),
-            Block::Fold(title, document) => {
-                self.heading(title, "", out);
-                document.0.iter().for_each(|block| self.block(block, out));
-            }
+            Block::Fold { brief, whole, .. } => self.document(if self.full { whole } else { brief }, out),
+            Block::Level { blocks, .. } => self.document(blocks, out),
+            Block::Chart(_, sheet) => sheet.iter().for_each(|sheet| self.sheet(sheet, out)),
             Block::Item { label, width, tone, text } => self.item(label, *width, *tone, text, out),
             Block::Heading { title, explanation } => self.heading(title, explanation, out),
             Block::Group(title) => {
@@ -183,8 +199,12 @@ struct Drawn<'a> {
 impl<'a> Drawn<'a> {
     fn of(screen: &'a Screen, table: &'a Table) -> Drawn<'a> {
         let head = |column: &Column| [&column.name, &column.unit].map(|text| screen.safe(text).into_owned());
+        let cell = |cell: &Cell| match cell {
+            Cell::Named { short, .. } => screen.safe(short).into_owned(),
+            cell => screen.safe(&cell.shown()).into_owned(),
+        };
         let cells = |line: &Line| match line {
-            Line::Row(row) => row.cells.iter().map(|cell| screen.safe(&cell.shown()).into_owned()).collect(),
+            Line::Row(row) => row.cells.iter().map(cell).collect(),
             _ => Vec::new(),
         };
         let heads = table.columns.iter().map(head).collect();

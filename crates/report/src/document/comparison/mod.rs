@@ -1,15 +1,13 @@
-//! A [`Comparison`] in, text out: tables for a terminal, Markdown for a pull request, JSON for programs.
+//! A [`Comparison`] in, a document out.
 //!
-//! `webstone_judge::comparison` compares and concludes; here are only words and layouts. Words that several formats share are in this
-//! file.
+//! `webstone_judge::comparison` compares and concludes; here are only words. Sentences and tables are in this file.
 
-mod markdown;
-mod text;
+mod blocks;
 
 use std::collections::BTreeSet;
 
 use webstone_judge::comparison::{
-    Candidate, Comparison, FailWhen, Finding, FloorSource, GateOutcome, GateResult, LevelComparison, Row, Why,
+    Candidate, Comparison, FailWhen, Finding, FloorSource, GateOutcome, GateResult, Row, Why,
 };
 use webstone_judge::statistics::{Interval, Method};
 use webstone_measure::figures::table;
@@ -25,6 +23,8 @@ use crate::render::drawn;
 use crate::text::figures;
 use crate::{Format, Options, ReportError, Subject, html, outgoing, thresholds};
 
+pub(crate) use blocks::{Forbidden, document};
+
 /// Makes a report of a comparison. `records` are those that were compared, in order; a page also draws their charts.
 ///
 /// # Errors
@@ -38,8 +38,7 @@ pub fn render_comparison(
     Ok(match Subject::Comparison.check(format)? {
         Format::Html => outgoing::text(&html::of_comparison(comparison, records, options)),
         Format::Json => outgoing::json(comparison)?,
-        Format::Markdown => drawn(&markdown::document(comparison), format, options),
-        _ => drawn(&text::document(comparison, options), format, options),
+        _ => drawn(&document(comparison, Forbidden::Forced), format, options),
     })
 }
 
@@ -62,7 +61,7 @@ pub(crate) fn letter(record: usize) -> String {
 }
 
 /// The row of a figure at each level of a candidate, with the level.
-pub(crate) fn rows(candidate: &Candidate, metric: Metric) -> impl Iterator<Item = (LevelKey, &Row)> {
+fn rows(candidate: &Candidate, metric: Metric) -> impl Iterator<Item = (LevelKey, &Row)> {
     candidate
         .levels
         .iter()
@@ -70,22 +69,22 @@ pub(crate) fn rows(candidate: &Candidate, metric: Metric) -> impl Iterator<Item 
 }
 
 /// A figure that neither record has gets no row.
-pub(crate) fn is_known(row: &Row) -> bool {
+fn is_known(row: &Row) -> bool {
     row.baseline.mean.is_some() || row.candidate.mean.is_some()
 }
 
 /// Every row of a candidate that has values.
-pub(crate) fn known(candidate: &Candidate) -> impl Iterator<Item = &Row> {
+fn known(candidate: &Candidate) -> impl Iterator<Item = &Row> {
     candidate.levels.iter().flat_map(|level| &level.rows).filter(|row| is_known(row))
 }
 
 /// Whether anything got worse.
-pub(crate) fn is_worse(candidate: &Candidate) -> bool {
+fn is_worse(candidate: &Candidate) -> bool {
     candidate.levels.iter().flat_map(|level| &level.rows).any(|row| row.finding == Finding::Worse)
 }
 
 /// Levels that only one of the two has: `A has 10, 20 clients`.
-pub(crate) fn only(candidate: &Candidate) -> impl Iterator<Item = String> {
+fn only(candidate: &Candidate) -> impl Iterator<Item = String> {
     let both =
         [("A".to_owned(), &candidate.only_baseline), (letter(candidate.record), &candidate.only_candidate)];
     let both = both.into_iter().filter(|(_, levels)| !levels.is_empty());
@@ -93,14 +92,14 @@ pub(crate) fn only(candidate: &Candidate) -> impl Iterator<Item = String> {
 }
 
 /// Where the noise floors of a candidate come from, each once.
-pub(crate) fn floor_sources(candidate: &Candidate) -> Vec<&'static str> {
+fn floor_sources(candidate: &Candidate) -> Vec<&'static str> {
     let sources: BTreeSet<&str> =
         known(candidate).filter_map(|row| Some(floor_source(row.floor?.source))).collect();
     sources.into_iter().collect()
 }
 
 /// The word of a finding, with the reasons that a candidate's rows give for it; `None` if no row gives one.
-pub(crate) fn reasons(candidate: &Candidate, finding: Finding) -> Option<(&'static str, String)> {
+fn reasons(candidate: &Candidate, finding: Finding) -> Option<(&'static str, String)> {
     let rows = || known(candidate).filter(|row| row.finding == finding);
     let reasons: BTreeSet<&str> = rows().filter_map(|row| Some(because(row.why?))).collect();
     let word = rows().next().map(|row| row.finding.word(row.metric)).filter(|_| !reasons.is_empty())?;
@@ -108,98 +107,49 @@ pub(crate) fn reasons(candidate: &Candidate, finding: Finding) -> Option<(&'stat
 }
 
 /// Why some intervals have no end; `None` if all have both.
-pub(crate) fn open_ends(candidate: &Candidate) -> Option<&'static str> {
+fn open_ends(candidate: &Candidate) -> Option<&'static str> {
     let is_open = |row: &Row| row.baseline.noise_is_unbounded || row.candidate.noise_is_unbounded;
     let why =
-        "an interval from -100 or to ∞: noise of a NOISY run may have made the figure worse by any factor";
+        "An interval from -100 or to ∞: noise of a NOISY run may have made the figure worse by any factor.";
     known(candidate).any(is_open).then_some(why)
 }
 
-/// Where a table of changes is shown.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Look {
-    /// For a terminal: the level is a heading.
-    Text,
-    /// For Markdown: the level is a column, and there is no noise.
-    Short,
-    /// The same with the noise, and where its floor comes from.
-    Whole,
-    /// For a page, below a chart of one level.
-    Page,
-}
-
 /// The changes of figures, a row each, with the heading before it, if there is one.
-pub(crate) fn changes(
-    comparison: &Comparison,
-    candidate: &Candidate,
-    rows: &[(Option<String>, &LevelComparison, &Row)],
-    look: Look,
-) -> Table {
+fn changes(comparison: &Comparison, candidate: &Candidate, rows: &[(Option<String>, &Row)]) -> Table {
     let mut table = Table::of(rows);
-    match look {
-        Look::Text => {
-            table.groups(|(title, ..)| title.clone());
-            table.text("", Room::Always, |(.., row)| compared_name(row.metric));
-            table.text("", Room::Always, |(.., row)| scaled(row).0);
-        }
-        Look::Short | Look::Whole => {
-            let is_open = rows.iter().any(|(_, level, _)| level.rate.is_some());
-            let load = if is_open { "arrivals/s" } else { "clients" };
-            table.number(load, "", Room::Always, |(_, level, _)| {
-                level.rate.map_or_else(|| level.clients.to_string(), |rate| rate.to_string())
-            });
-            table.text("", Room::Always, |(.., row)| {
-                format!("{}, {}", compared_name(row.metric), scaled(row).0)
-            });
-        }
-        Look::Page => {
-            table.text("", Room::Always, |(.., row)| match (&*scaled(row).0, title(row.metric)) {
-                ("" | "1/s" | "1/min", name) => name,
-                (unit, name) => format!("{name}, {unit}"),
-            });
-        }
-    }
-    // On a page each change has its unit, so that percentage points are seen as such.
-    let unit = |row: &Row| match look {
-        Look::Page => format!(" {}", row.metric.unit_of_change()),
-        _ => String::new(),
-    };
-    let head = |unit: &'static str| if look == Look::Page { "" } else { unit };
-    table.number("A", "", Room::Always, |(.., row)| scaled(row).1[0].clone());
-    table.number(letter(candidate.record), "", Room::Always, |(.., row)| scaled(row).1[1].clone());
-    table.number("change", head("%"), Room::Always, |(.., row)| {
-        row.point().map(|point| format!("{}{}", signed(point, digits(row)), unit(row)))
+    table.groups(|(title, _)| title.clone());
+    table.text("figure", Room::Always, |(_, row)| Cell::Named {
+        short: compared_name(row.metric),
+        long: title(row.metric),
     });
+    table.text("unit", Room::Always, |(_, row)| match scaled(row).0 {
+        // The long name has it.
+        rate if matches!(&*rate, "1/s" | "1/min") => Cell::Named { short: rate, long: String::new() },
+        unit => unit.into(),
+    });
+    table.number("A", "", Room::Always, |(_, row)| scaled(row).1[0].clone());
+    table.number(letter(candidate.record), "", Room::Always, |(_, row)| scaled(row).1[1].clone());
+    table.number("change", "%", Room::Always, |(_, row)| row.point().map(|point| signed(point, digits(row))));
     let interval = format!("{:.0} % interval", comparison.confidence * 100.0);
-    let percent = if look == Look::Text { "%" } else { "" };
-    table.number(interval, percent, Room::Always, |(.., row)| {
-        row.change.as_ref().map(|change| format!("{}{}", ends(row.ends(change), digits(row)), unit(row)))
+    table.number(interval, "%", Room::Always, |(_, row)| {
+        row.change.as_ref().map(|change| ends(row.ends(change), digits(row)))
     });
-    match look {
-        Look::Short => &mut table,
-        Look::Page => table.number("noise floor", "", Room::Always, |(.., row)| {
-            row.floor.map(|floor| format!("±{:.2}{}", floor.value, unit(row)))
-        }),
-        _ => table.number("noise", "± %", Room::Optional(1), |(.., row)| {
-            row.floor.map(|floor| match look {
-                Look::Whole => format!("{:.2} ({})", floor.value, floor_source(floor.source)).into(),
-                _ => Cell::Decimal(floor.value, 2),
-            })
-        }),
-    };
-    table.text("verdict", Room::Always, |(.., row)| {
-        let mark = match (look, row.finding) {
-            (Look::Short | Look::Whole, Finding::Better) => "🟢 ",
-            (Look::Short | Look::Whole, Finding::Worse) => "🔴 ",
-            _ => "",
-        };
-        format!("{mark}{}", row.finding.word(row.metric))
+    table.number("noise", "± %", Room::Optional(1), |(_, row)| {
+        row.floor.map(|floor| Cell::Decimal(floor.value, 2))
     });
-    table.tones(|(.., row)| tone_of(row.finding)).done()
+    table.text("verdict", Room::Always, |(_, row)| {
+        let word = Cell::from(row.finding.word(row.metric));
+        match row.finding {
+            Finding::Better => word.signed("🟢"),
+            Finding::Worse => word.signed("🔴"),
+            _ => word,
+        }
+    });
+    table.tones(|(_, row)| tone_of(row.finding)).done()
 }
 
 /// The name of a figure in the table of figures; a percentile without an entry there has its name in conditions.
-pub(crate) fn title(metric: Metric) -> String {
+fn title(metric: Metric) -> String {
     match metric {
         Metric::Of(figure) => figures::title(figure),
         Metric::Percentile(percentile) => {
@@ -210,10 +160,10 @@ pub(crate) fn title(metric: Metric) -> String {
 }
 
 /// The outcome of every condition and threshold: one table for each kind that occurs.
-pub(crate) fn gates(comparison: &Comparison) -> Vec<Sheet> {
+fn gates(comparison: &Comparison) -> Vec<Sheet> {
     let mut conditions = Table::of(&comparison.fail_if);
-    conditions.text("", Room::Always, |gate| gate_word(gate.result));
-    conditions.text("fail if", Room::Flexible(12), |gate| &*gate.condition);
+    conditions.text("", Room::Always, |gate| gate_cell(gate.result));
+    conditions.text("fail if", Room::Flexible(12), |gate| Cell::from(&gate.condition).toned(Tone::Code));
     conditions.text("", Room::Always, |gate| letter(gate.record));
     conditions.number("level", "", Room::Always, |gate| gate.level.to_string());
     conditions.text("change", Room::Always, gate_change).tones(|gate| match gate.result {
@@ -239,12 +189,12 @@ fn tone_of(finding: Finding) -> Tone {
 }
 
 /// The figure that answers what a comparison asks.
-pub(crate) fn leading(candidate: &Candidate) -> Metric {
+fn leading(candidate: &Candidate) -> Metric {
     webstone_judge::comparison::leading(candidate.levels.first().is_some_and(|level| level.rate.is_some()))
 }
 
 /// What came out, in one line: the leading figure, and what else differs.
-pub(crate) fn summary(candidate: &Candidate) -> String {
+fn summary(candidate: &Candidate) -> String {
     let levels = candidate.levels.len();
     if levels == 0 {
         return "cannot tell: no level is in both".to_owned();
@@ -366,7 +316,7 @@ fn scaled(row: &Row) -> (String, [String; 2]) {
 }
 
 /// Decimals that an interval deserves: one for each digit that its width leaves.
-pub(crate) fn decimals(change: &Interval) -> usize {
+fn decimals(change: &Interval) -> usize {
     match change.half_width() {
         wide if wide >= 0.2 => 1,
         _ => 2,
@@ -374,7 +324,7 @@ pub(crate) fn decimals(change: &Interval) -> usize {
 }
 
 /// Decimals of a row's change.
-pub(crate) fn digits(row: &Row) -> usize {
+fn digits(row: &Row) -> usize {
     row.change.as_ref().map_or(1, decimals)
 }
 
@@ -418,11 +368,11 @@ fn floor_source(source: FloorSource) -> &'static str {
     }
 }
 
-fn gate_word(result: GateResult) -> &'static str {
+fn gate_cell(result: GateResult) -> Cell {
     match result {
-        GateResult::Passed => "pass",
-        GateResult::Failed => "FAIL",
-        GateResult::CannotTell => "cannot tell",
+        GateResult::Passed => Cell::from("pass").signed("✅"),
+        GateResult::Failed => Cell::from("FAIL").signed("❌"),
+        GateResult::CannotTell => Cell::from("cannot tell").signed("❔"),
     }
 }
 
@@ -439,14 +389,6 @@ fn fail_when(when: FailWhen) -> &'static str {
         FailWhen::Measured => "fails when the measured change meets the condition",
         FailWhen::Possible => "fails unless the interval excludes the condition",
     }
-}
-
-/// `3 iterations per level`, `2 to 3 iterations per level`.
-pub(crate) fn iterations((fewest, most): (usize, usize)) -> String {
-    if fewest == most {
-        return format!("{} per level", counted(most as u64, "iteration", "iterations"));
-    }
-    format!("{fewest} to {most} iterations per level")
 }
 
 #[cfg(test)]

@@ -213,7 +213,7 @@ fn short(
         doc.0.push(Block::Table(printed_table(result)));
     }
     for run in runs {
-        doc.0.push(Block::Title(format!("{} beside published results", run.id)));
+        doc.title("", format!("{} beside published results", run.id));
         doc.text(Tone::Plain, CAUTION);
         let of_run: Vec<&Comparison<'_>> = compared.iter().filter(|c| c.run == run.id).collect();
         for group in of_run.chunk_by(|a, b| a.id == b.id) {

@@ -15,7 +15,7 @@ use webstone_model::record::RunRecord;
 use webstone_model::toml_text;
 
 use crate::document::table::{Room, Sheet, Table};
-use crate::document::{Block, Document, Tone};
+use crate::document::{Document, Tone};
 use crate::history::{CAUTION, Published, Quantity, Row, published};
 use crate::numbers::{count, counted, decimal};
 use crate::render::drawn;
@@ -181,7 +181,7 @@ struct Line {
 impl Filled<'_> {
     fn document(&self) -> Document {
         let mut doc = Document::default();
-        doc.0.push(Block::Title(format!("{}, then and now", self.shape.title)));
+        doc.title("", format!("{}, then and now", self.shape.title));
         self.notes().into_iter().for_each(|note| doc.note(Tone::Faint, note));
         doc.sheets(self.sheets());
         doc

@@ -43,7 +43,7 @@ pub(crate) fn document(judged: &Judged<'_>) -> Document {
     let (record, verdict) = (judged.record, &judged.verdict);
     let levels = summary::levels(record);
     let mut doc = Document::default();
-    doc.0.push(Block::Title(format!("webstone: {} on {}", record.workload.name, header::target(record))));
+    doc.title("", format!("webstone: {} on {}", record.workload.name, header::target(record)));
     begin(judged, &levels, &mut doc);
     if !levels.is_empty() {
         let sections = super::sections(judged, &levels, 0, Depth::Brief).into_iter();
@@ -68,7 +68,7 @@ pub(crate) fn document(judged: &Judged<'_>) -> Document {
     doc.0.push(Block::Table(facts(record, verdict)));
     let mut configuration = Document::default();
     configuration.sheets([configuration::sheet(&configuration::of(record))]);
-    doc.0.push(Block::Fold("Configuration", configuration));
+    doc.fold("Configuration", Document::default(), configuration);
     doc
 }
 

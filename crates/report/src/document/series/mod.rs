@@ -224,7 +224,7 @@ fn document(report: &Report<'_>, records: &[Option<RunRecord>], options: &Option
 
 /// For a README or a pull request: everything.
 fn short(report: &Report<'_>) -> Document {
-    let mut doc = Document(vec![Block::Title(report.title())]);
+    let mut doc = Document(vec![Block::Title("", report.title())]);
     doc.text(Tone::Plain, report.subtitle());
     doc.list(report.notes().into_iter().map(|(_, note)| note).collect());
     doc.sheets(report.sheets());

@@ -4,6 +4,8 @@ use std::fmt::Write as _;
 
 use super::bars::{EDGE, names};
 use super::{Axis, WIDTH, open, text};
+use crate::document::Tone;
+use crate::document::chart::Change;
 
 const ROW: f64 = 33.0;
 const HEAD: f64 = 4.0;
@@ -13,23 +15,6 @@ const HALF: f64 = 5.0;
 /// A change farther out than this many times the largest one that leads to a conclusion is cut: it would leave no room for the
 /// others.
 const REACH: f64 = 2.5;
-
-/// One row.
-#[derive(Clone, Debug)]
-pub(crate) struct Change {
-    pub(crate) name: String,
-    /// As it is written, with what is concluded.
-    pub(crate) shown: String,
-    pub(crate) point: f64,
-    /// Where there is one.
-    pub(crate) interval: Option<(f64, f64)>,
-    /// Changes up to this one, either way, are noise.
-    pub(crate) noise: f64,
-    /// Whether nothing is concluded from it.
-    pub(crate) is_open: bool,
-    /// A class of the style sheet: `good`, `bad`, or empty.
-    pub(crate) class: &'static str,
-}
 
 /// The drawing; `unit` stands below the axis.
 pub(crate) fn changes(id: &str, title: &str, description: &str, unit: &str, rows: &[Change]) -> String {
@@ -58,7 +43,12 @@ pub(crate) fn changes(id: &str, title: &str, description: &str, unit: &str, rows
         let top = HEAD + index as f64 * ROW;
         let y = top + 23.0;
         names(&mut svg, top, &row.name, &row.shown);
-        let _ = write!(svg, "<g class=\"change {}\">", row.class);
+        let class = match row.tone {
+            Tone::Good => "good",
+            Tone::Caution | Tone::Alarm => "bad",
+            _ => "",
+        };
+        let _ = write!(svg, "<g class=\"change {class}\">");
         let (from, to) = (x(-row.noise), x(row.noise));
         let _ = write!(
             svg,
@@ -128,7 +118,7 @@ mod tests {
             interval: Some(interval),
             noise: 1.0,
             is_open: false,
-            class: "good",
+            tone: Tone::Good,
         }
     }
 

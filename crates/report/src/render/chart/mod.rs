@@ -23,7 +23,7 @@ pub(crate) use axis::Axis;
 #[cfg(test)]
 pub(crate) use axis::nines;
 pub(crate) use bars::{Bar, bars};
-pub(crate) use changes::{Change, changes};
+pub(crate) use changes::changes;
 pub(crate) use lab::{Host, lab};
 pub(crate) use stacks::{Stack, patch, stacks};
 

@@ -6,9 +6,11 @@ use webstone_measure::slices::Slice;
 use webstone_model::duel::{DuelFigure, DuelRecord, DuelStart};
 
 use super::Page;
-use super::figure::{Figure, heading};
+use super::figure::Figure;
 use super::markup::Html;
-use crate::chart::{Axis, Change, Line, Point, changes};
+use crate::chart::{Axis, Line, Point};
+use crate::document::Tone;
+use crate::document::chart::{Change, Chart};
 use crate::document::duel::{
     differences, gates, how, listed, notes, sentence, sheet, title, verdict_line, word,
 };
@@ -55,16 +57,14 @@ fn compared(html: &mut Html, record: &DuelRecord, judgement: &DuelJudgement, of:
         course(html, record, judgement, of);
         let rows: Vec<Change> = of.ratios.iter().filter_map(change).collect();
         if !rows.is_empty() {
-            let said: Vec<String> = rows.iter().map(|row| format!("{}: {}.", row.name, row.shown)).collect();
             html.raw("<figure>");
-            heading(html, "Change of every figure", None);
-            html.raw(&changes(
-                &format!("chart-changes-{}", of.contestant),
-                "Change of every figure",
-                &said.join(" "),
-                "change, %",
-                &rows,
-            ));
+            html.chart(&Chart {
+                id: format!("chart-changes-{}", of.contestant),
+                title: "Change of every figure".to_owned(),
+                definition: None,
+                caption: "A dot is a change, its line the interval.",
+                rows,
+            });
             html.raw("</figure>\n");
         }
     });
@@ -81,10 +81,10 @@ fn change(ratio: &DuelRatio) -> Option<Change> {
         interval: Some((in_percent(ratio.low), in_percent(ratio.high))),
         noise: 0.0,
         is_open: !ratio.differs(),
-        class: match ratio.is_worse() {
-            Some(true) => "bad",
-            Some(false) => "good",
-            None => "",
+        tone: match ratio.is_worse() {
+            Some(true) => Tone::Alarm,
+            Some(false) => Tone::Good,
+            None => Tone::Plain,
         },
     })
 }

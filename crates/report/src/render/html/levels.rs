@@ -10,7 +10,7 @@ use webstone_measure::units::NANOS_PER_SECOND;
 
 use crate::chart::{Axis, Line, Point};
 use crate::numbers::{count, decimal, spread};
-use crate::summary::{Level, is_repeated, quotient};
+use crate::summary::{Level, is_repeated, quotient, suffix};
 
 use super::figure::{Figure, HEIGHT_LOW, places, values};
 use super::figures::{definition, scale, title};
@@ -88,9 +88,9 @@ impl Chosen {
                 continue;
             }
             let is_peak = self.peak == Some(place);
-            html.raw("<details class=\"level\" data-level=\"").text(&name(*key)).raw("\"");
+            html.raw("<details class=\"level\" data-level=\"").text(&key.to_string()).raw("\"");
             html.raw(if is_peak || (self.peak.is_none() && place == 0) { " open>" } else { ">" });
-            html.raw("<summary><h3>").text(&name(*key)).raw(if is_peak {
+            html.raw("<summary><h3>").text(&key.to_string()).raw(if is_peak {
                 " <small>peak</small>"
             } else {
                 ""
@@ -103,17 +103,12 @@ impl Chosen {
     pub(super) fn selector(&self, html: &mut Html) {
         html.raw("<label id=\"level\" hidden>Level <select><option value=\"\">all</option>");
         for (place, key) in self.keys.iter().enumerate() {
-            let name = name(*key);
+            let name = key.to_string();
             html.raw("<option value=\"").text(&name).raw("\">").text(&name);
             html.text(if self.peak == Some(place) { ", peak" } else { "" }).raw("</option>");
         }
         html.raw("</select></label>");
     }
-}
-
-/// What a level is called in the page: its load.
-pub(super) fn name(key: LevelKey) -> String {
-    key.to_string()
 }
 
 pub(super) fn draw(html: &mut Html, runs: &[Run<'_>], chosen: &Chosen) {
@@ -202,14 +197,6 @@ fn over_seconds(
     figure.plot.height = HEIGHT_LOW;
     figure.show_x = &|second| decimal(second, if second.fract() == 0.0 { 0 } else { 2 });
     figure.draw(html);
-}
-
-/// The end of identifiers of a level's charts.
-pub(super) fn suffix(key: LevelKey) -> String {
-    match key {
-        LevelKey::Clients(clients) => clients.to_string(),
-        LevelKey::Rate(rate) => rate.to_string().replace(['.', '/'], "-"),
-    }
 }
 
 /// The window in pieces of whole seconds; the last may be shorter.

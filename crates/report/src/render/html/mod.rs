@@ -8,10 +8,10 @@
 //! Nothing of a record can act: text is escaped in one place (`markup`), and a Content-Security-Policy admits only
 //! the style sheet and the script of this program, by their hashes, and no request to anywhere.
 
-mod comparison;
 mod definitions;
 mod disclosure;
 mod distributions;
+mod document;
 pub(crate) mod duel;
 mod families;
 mod figure;
@@ -40,6 +40,7 @@ use webstone_model::record::RunRecord;
 
 use crate::Options;
 use crate::asctime::date_time;
+use crate::comparison::{self, Forbidden};
 use crate::judged::Judged;
 use crate::numbers::{count, spread};
 use crate::summary::{self, Level};
@@ -96,7 +97,7 @@ enum Lead<'a> {
     /// One record: its verdict and its peak.
     Record,
     /// Several, each compared with the first.
-    Compared(&'a Comparison, comparison::Forbidden),
+    Compared(&'a Comparison, Forbidden),
     /// The cells of a series: where each has its own report, their comparison, and notes on them.
     Series { links: &'a [Option<String>], matrix: &'a str, notes: &'a str },
 }
@@ -110,7 +111,7 @@ pub(crate) fn render(records: &[Judged<'_>], options: &Options) -> String {
     });
     let lead = match &compared {
         None => Lead::Record,
-        Some(comparison) => Lead::Compared(comparison, comparison::Forbidden::Refused),
+        Some(comparison) => Lead::Compared(comparison, Forbidden::Refused),
     };
     page(&title(&runs), &subtitle(&runs), &lead, &runs, options)
 }
@@ -119,7 +120,7 @@ pub(crate) fn render(records: &[Judged<'_>], options: &Options) -> String {
 pub(crate) fn of_comparison(comparison: &Comparison, records: &[RunRecord], options: &Options) -> String {
     let records: Vec<_> = records.iter().map(Judged::whole).collect();
     let runs = runs(&records);
-    let lead = Lead::Compared(comparison, comparison::Forbidden::Forced);
+    let lead = Lead::Compared(comparison, Forbidden::Forced);
     page(&title(&runs), &subtitle(&runs), &lead, &runs, options)
 }
 
@@ -136,7 +137,7 @@ fn runs<'a>(records: &'a [Judged<'a>]) -> Vec<Run<'a>> {
 
 fn page(title: &str, subtitle: &str, lead: &Lead<'_>, runs: &[Run<'_>], options: &Options) -> String {
     let brand = match lead {
-        Lead::Compared(_, comparison::Forbidden::Forced) => "webstone compare",
+        Lead::Compared(_, Forbidden::Forced) => "webstone compare",
         _ => "webstone report",
     };
     let series = runs.first().filter(|_| runs.len() == 1 && options.beside_record);
@@ -219,7 +220,8 @@ fn begin(html: &mut Html, lead: &Lead<'_>, runs: &[Run<'_>]) {
         }
         Lead::Compared(comparison, forbidden) => {
             headline::verdicts(html, runs, &[]);
-            comparison::draw(html, comparison, runs, *forbidden);
+            html.section("comparison", "Comparison");
+            html.document(&comparison::document(comparison, *forbidden)).raw("</section>");
             headline::peaks(html, runs);
             notes::draw_each(html, runs, true, |_| ());
         }
@@ -292,7 +294,11 @@ fn subtitle(runs: &[Run<'_>]) -> String {
             let connections = policy.first().cloned().unwrap_or_default();
             format!("{}, {connections}; run {}", date_time(&only.record.started_at), only.record.id)
         }
-        several => several.iter().map(|run| run.name.as_str()).collect::<Vec<_>>().join(", "),
+        several => {
+            let named = several.iter().enumerate();
+            let named = named.map(|(place, run)| format!("{} ({})", run.name, comparison::letter(place)));
+            named.collect::<Vec<_>>().join(", ")
+        }
     }
 }
 
