@@ -71,6 +71,8 @@ pub(crate) enum Block {
     },
     /// A heading of lower rank.
     Group(String),
+    /// A part with an anchor, to which a page leads, its title, and what is in it.
+    Section(&'static str, &'static str, Document),
     Table(Table),
     Sheet(Sheet),
     /// A line that scripts look for: it is printed as it is.
@@ -129,6 +131,11 @@ impl Document {
 
     pub(crate) fn title(&mut self, sign: &'static str, title: impl Into<String>) {
         self.0.push(Block::Title(sign, title.into()));
+    }
+
+    /// A part with an anchor, if there is anything in it.
+    pub(crate) fn section(&mut self, anchor: &'static str, title: &'static str, blocks: Document) {
+        self.0.extend((!blocks.0.is_empty()).then_some(Block::Section(anchor, title, blocks)));
     }
 
     /// What is shown only on request.

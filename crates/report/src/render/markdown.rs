@@ -53,6 +53,10 @@ fn draw(block: &Block, out: &mut String) {
         }
         Block::Table(table) => self::table(table, out),
         Block::Sheet(sheet) => self::sheet(sheet, out),
+        Block::Section(_, title, blocks) => {
+            let _ = writeln!(out, "#### {title}\n");
+            self::blocks(blocks, out);
+        }
         Block::Chart(_, sheet) => sheet.iter().for_each(|sheet| self::sheet(sheet, out)),
         Block::Level { blocks, .. } => self::blocks(blocks, out),
         Block::Fold { title, brief, whole } => {

@@ -91,6 +91,10 @@ impl Screen {
             Block::Text(pieces) => self.text(pieces, out),
             Block::List(items) => items.iter().for_each(|item| self.item("-", 2, Tone::Plain, item, out)),
             Block::Fold { brief, whole, .. } => self.document(if self.full { whole } else { brief }, out),
+            Block::Section(_, title, blocks) => {
+                self.heading(title, "", out);
+                self.document(blocks, out);
+            }
             Block::Level { blocks, .. } => self.document(blocks, out),
             Block::Chart(_, sheet) => sheet.iter().for_each(|sheet| self.sheet(sheet, out)),
             Block::Item { label, width, tone, text } => self.item(label, *width, *tone, text, out),

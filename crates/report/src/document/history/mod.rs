@@ -19,7 +19,7 @@ pub use beside::{Apart, Beside, Comparison, apart, beside};
 pub use conditions::{Conditions, Other};
 pub use quantity::Quantity;
 pub use render::render;
-pub(crate) use render::{CAUTION, beside_table, lines, not_compared, printed_table};
+pub(crate) use render::{CAUTION, lines, title};
 
 /// The document that published a result.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]

@@ -1,4 +1,4 @@
-//! Published results, alone or with runs beside them, as text, Markdown, CSV and JSON; the page is `crate::html`'s.
+//! Published results, alone or with runs beside them: the document, CSV and JSON; the page has charts before the document.
 
 use serde::Serialize;
 use webstone_model::record::RunRecord;
@@ -7,7 +7,7 @@ use super::{Apart, Comparison, Published, Quantity, Row, apart, beside};
 use crate::csv::plain;
 use crate::document::table::{Room, Table};
 use crate::document::{Block, Document, Tone};
-use crate::numbers::{Scale, count};
+use crate::numbers::{DOT, Scale, count};
 use crate::render::drawn;
 use crate::{Format, Options, ReportError, Subject, html, outgoing};
 
@@ -34,21 +34,26 @@ pub fn render(
             }
             Ok(outgoing::json(&Report { published, beside: &compared, not_compared: &apart })?)
         }
-        Format::Html => Ok(outgoing::text(&html::history::render(published, runs, &compared, &apart))),
-        Format::Markdown => Ok(drawn(&short(published, runs, &compared, &apart), format, options)),
+        Format::Html => {
+            let document = document(published, runs, &compared, &apart);
+            Ok(outgoing::text(&html::history::render(&document, published, runs)))
+        }
         _ => {
-            let text = drawn(&document(published, runs, &compared, &apart), format, options);
-            Ok(text.trim_ascii_start().to_vec())
+            let options = Options { full_command: Some("webstone history".to_owned()), ..options.clone() };
+            Ok(drawn(&document(published, runs, &compared, &apart), format, &options))
         }
     }
 }
+
+/// Columns up to which a table of one row is drawn as a row.
+const COLUMNS_MAX: usize = 12;
 
 /// What a reader has to know before the first ratio.
 pub(crate) const CAUTION: &str = "Measured under the same conditions, on other machines, networks and load generators: a ratio shows the \
                        distance between then and now, and says nothing about the servers as such.";
 
 /// A line for each reason why tables are not compared with a run.
-pub(crate) fn not_compared(apart: &[&Apart<'_>]) -> Vec<String> {
+fn not_compared(apart: &[&Apart<'_>]) -> Vec<String> {
     let line = |it: &&Apart<'_>| match it.ids.len() {
         1..=4 => format!("other {}: {}", it.other.name(), it.ids.join(", ")),
         number => {
@@ -58,6 +63,7 @@ pub(crate) fn not_compared(apart: &[&Apart<'_>]) -> Vec<String> {
     apart.iter().map(line).collect()
 }
 
+/// Each run beside the results; then the results, which are all there is without runs.
 fn document(
     published: &[&Published],
     runs: &[RunRecord],
@@ -65,39 +71,67 @@ fn document(
     apart: &[Apart<'_>],
 ) -> Document {
     let mut doc = Document::default();
-    let mut last: Option<&super::Document> = None;
-    for result in published.iter().filter(|_| runs.is_empty()) {
-        let document = &result.document;
-        if last.replace(document) != Some(document) {
-            doc.heading(document.title.as_str(), "");
-            let year = document.year.map(|year| format!(" · {year}")).unwrap_or_default();
-            doc.note(Tone::Faint, format!("{} · {}{year}", document.authors, document.published));
-            for (column, words) in &document.wording {
-                doc.item(format!("{column}  "), 19, Tone::Plain, format!("\u{201c}{words}\u{201d}"));
-            }
-        }
-        described(result, &mut doc);
-        doc.0.push(Block::Table(printed_table(result)));
+    doc.title("", title(runs));
+    let mut printed = Document::default();
+    printed.section("published", "Published tables", tables(published));
+    if runs.is_empty() {
+        doc.0.append(&mut printed.0);
+        return doc;
     }
+    doc.note(Tone::Plain, CAUTION);
+    let (mut side_by_side, mut others) = (Document::default(), Document::default());
     for run in runs {
-        doc.heading(format!("{} beside published results", run.id), "");
-        doc.note(Tone::Plain, CAUTION);
-        let of_run: Vec<&Comparison<'_>> = compared.iter().filter(|c| c.run == run.id).collect();
+        if runs.len() > 1 {
+            side_by_side.heading(run.id.as_str(), "");
+        }
+        let of_run: Vec<&Comparison<'_>> = compared.iter().filter(|it| it.run == run.id).collect();
         if of_run.is_empty() {
             let text =
                 "Nothing to compare: none of these results was measured under the conditions of the run.";
-            doc.note(Tone::Plain, text);
+            side_by_side.note(Tone::Plain, text);
         }
         for group in of_run.chunk_by(|a, b| a.id == b.id) {
-            described(group[0].published, &mut doc);
-            doc.0.push(Block::Table(beside_table(group, "▸")));
+            described(group[0].published, &mut side_by_side);
+            side_by_side.0.push(Block::Table(beside_table(group)));
         }
-        let of_run: Vec<&Apart<'_>> = apart.iter().filter(|apart| apart.run == run.id).collect();
-        for (place, line) in not_compared(&of_run).into_iter().enumerate() {
-            if place == 0 {
-                doc.gap();
-            }
-            doc.item(if place == 0 { "not compared" } else { "" }, 14, Tone::Faint, line);
+        let of_run: Vec<&Apart<'_>> = apart.iter().filter(|it| it.run == run.id).collect();
+        if runs.len() > 1 && !of_run.is_empty() {
+            others.heading(run.id.as_str(), "");
+        }
+        others.list(not_compared(&of_run));
+    }
+    doc.section("beside", "Side by side", side_by_side);
+    doc.section("apart", "Not compared", others);
+    doc.fold("The published tables", Document::default(), printed);
+    doc
+}
+
+/// What a page or a document is called.
+pub(crate) fn title(runs: &[RunRecord]) -> String {
+    match runs {
+        [] => "Published results, 1995 to 2000".to_owned(),
+        [only] => format!("{} beside published results", only.id),
+        several => format!("{} runs beside published results", several.len()),
+    }
+}
+
+/// Every table, below the words of its document.
+fn tables(published: &[&Published]) -> Document {
+    let mut doc = Document::default();
+    for results in published.chunk_by(|a, b| a.document == b.document) {
+        let document = &results[0].document;
+        doc.heading(document.title.as_str(), "");
+        let year = document.year.map(|year| format!("{DOT}{year}")).unwrap_or_default();
+        doc.note(Tone::Faint, format!("{}{DOT}{}{year}", document.authors, document.published));
+        for (column, words) in &document.wording {
+            doc.item(format!("{column}  "), 19, Tone::Plain, format!("\u{201c}{words}\u{201d}"));
+        }
+        for result in results {
+            described(result, &mut doc);
+            let table = printed_table(result);
+            // A single row of many figures is read from top to bottom.
+            let is_long = table.lines.len() == 1 && table.columns.len() > COLUMNS_MAX;
+            doc.0.push(Block::Table(if is_long { table.turned() } else { table }));
         }
     }
     doc
@@ -105,7 +139,7 @@ fn document(
 
 fn described(result: &Published, doc: &mut Document) {
     doc.gap();
-    doc.note(Tone::Strong, format!("{}: {}, {}", result.id, result.server, result.load));
+    doc.0.push(Block::Group(format!("{}: {}, {}", result.id, result.server, result.load)));
     for (name, value) in [
         ("system", result.system.as_str()),
         ("software", &result.software),
@@ -120,7 +154,7 @@ fn described(result: &Published, doc: &mut Document) {
 }
 
 /// A table as it was published.
-pub(crate) fn printed_table(result: &Published) -> Table {
+fn printed_table(result: &Published) -> Table {
     let has = |of: fn(&Row) -> bool| result.rows.iter().any(of);
     let mut table = Table::of(&result.rows);
     if has(|row| row.label.is_some()) {
@@ -140,8 +174,8 @@ pub(crate) fn printed_table(result: &Published) -> Table {
 }
 
 /// A published table and a run, figure by figure.
-pub(crate) fn beside_table(group: &[&Comparison<'_>], peak: &str) -> Table {
-    let rows = lines(group, peak);
+fn beside_table(group: &[&Comparison<'_>]) -> Table {
+    let rows = lines(group);
     let mut table = Table::of(&rows);
     table
         .text("published at", Room::Flexible(12), |cells| &cells[0])
@@ -157,17 +191,19 @@ fn printed(row: &Row, quantity: Quantity) -> &str {
 }
 
 /// The rows of a comparison: published row, figure, both values, unit, ratio, the run's clients.
-pub(crate) fn lines(group: &[&Comparison<'_>], peak: &str) -> Vec<[String; 7]> {
+pub(crate) fn lines(group: &[&Comparison<'_>]) -> Vec<[String; 7]> {
     let mut lines = Vec::new();
     for compared in group {
-        let name =
-            if compared.peak { format!("{peak} {}", compared.row.name()) } else { compared.row.name() };
-        let name = if name.trim() == peak.trim() { format!("{peak} peak") } else { name };
+        let name = match (compared.peak, compared.row.name()) {
+            (true, name) if name.is_empty() => "peak".to_owned(),
+            (true, name) => format!("peak: {name}"),
+            (false, name) => name,
+        };
         for (index, figure) in compared.figures.iter().enumerate() {
             let document = &compared.published.document;
             let ours = figure.run / figure.quantity.factor(document);
             lines.push([
-                if index == 0 { name.trim().to_owned() } else { String::new() },
+                if index == 0 { name.clone() } else { String::new() },
                 figure.quantity.name().to_owned(),
                 printed(compared.row, figure.quantity).to_owned(),
                 Scale::plain(significant(ours), [ours]).show(ours).trim().to_owned(),
@@ -187,46 +223,6 @@ fn significant(value: f64) -> usize {
 
 fn ratio(value: f64) -> String {
     format!("{} ×", Scale::plain(significant(value), [value]).show(value).trim())
-}
-
-/// For a README or a pull request.
-fn short(
-    published: &[&Published],
-    runs: &[RunRecord],
-    compared: &[Comparison<'_>],
-    apart: &[Apart<'_>],
-) -> Document {
-    let mut doc = Document::default();
-    let title = |result: &Published, doc: &mut Document| {
-        doc.heading(format!("{}: {}, {}", result.id, result.server, result.load), "");
-        let year = result.document.year.map(|year| format!(" ({year})")).unwrap_or_default();
-        let note = result.note.as_deref().unwrap_or_default();
-        let rest = format!("{year}, {}. {note}", result.place);
-        doc.0.push(Block::Text(vec![
-            (Tone::Plain, format!("{}. {}. ", result.system, result.tool)),
-            (Tone::Faint, result.document.title.clone()),
-            (Tone::Plain, rest.trim_end().to_owned()),
-        ]));
-    };
-    for result in published.iter().filter(|_| runs.is_empty()) {
-        title(result, &mut doc);
-        doc.0.push(Block::Table(printed_table(result)));
-    }
-    for run in runs {
-        doc.title("", format!("{} beside published results", run.id));
-        doc.text(Tone::Plain, CAUTION);
-        let of_run: Vec<&Comparison<'_>> = compared.iter().filter(|c| c.run == run.id).collect();
-        for group in of_run.chunk_by(|a, b| a.id == b.id) {
-            title(group[0].published, &mut doc);
-            doc.0.push(Block::Table(beside_table(group, "peak:")));
-        }
-        let of_run: Vec<&Apart<'_>> = apart.iter().filter(|apart| apart.run == run.id).collect();
-        if !of_run.is_empty() {
-            doc.text(Tone::Plain, "Not compared:");
-            doc.list(not_compared(&of_run));
-        }
-    }
-    doc
 }
 
 /// One row per figure.

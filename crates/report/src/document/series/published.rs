@@ -18,7 +18,7 @@ pub(super) fn sheet(report: &Report<'_>) -> Option<Sheet> {
             let (id, server, load) = (&published.id, &published.server, &published.load);
             let title = format!("{}{doubted} beside {id}: {server}, {load}", cell.name);
             let titles = std::iter::once(Some(title)).chain(std::iter::repeat(None));
-            rows.extend(titles.zip(lines(&group.iter().collect::<Vec<_>>(), "peak:")));
+            rows.extend(titles.zip(lines(&group.iter().collect::<Vec<_>>())));
         }
     }
     rows.first()?;

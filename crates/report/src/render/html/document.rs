@@ -9,6 +9,8 @@ use crate::document::{Block, Document, Tone};
 impl Html {
     /// Draws a document below the title of its page or section.
     pub(super) fn document(&mut self, Document(blocks): &Document) -> &mut Html {
+        // A table without a title stands below its heading.
+        let (mut caption, mut group) = ("", "h3");
         for alike in blocks.chunk_by(|a, b| is_fact(a) && is_fact(b) || is_chart(a) && is_chart(b)) {
             match &alike[0] {
                 block if is_fact(block) => {
@@ -20,7 +22,19 @@ impl Html {
                 block if is_chart(block) => {
                     self.charts(|html| alike.iter().for_each(|block| html.block(block)));
                 }
-                block => self.block(block),
+                Block::Table(table) => {
+                    self.table(caption, table.clone());
+                }
+                Block::Group(title) => {
+                    self.element(group, title);
+                    caption = title;
+                }
+                block => {
+                    if let Block::Heading { title, .. } = block {
+                        (caption, group) = (title, "h4");
+                    }
+                    self.block(block);
+                }
             }
         }
         self
@@ -44,8 +58,7 @@ impl Html {
                 self.element("h3", title);
                 if explanation.is_empty() { self } else { self.element("p", explanation) }
             }
-            Block::Group(title) => self.element("h4", title),
-            Block::Table(table) => self.table("", table.clone()),
+            Block::Group(_) | Block::Table(_) => self.document(&Document(vec![block.clone()])),
             Block::Sheet(sheet) => self.sheet(sheet),
             Block::Line(line) => self.element("p", line),
             Block::List(items) => self.list(items.iter().cloned()),
@@ -60,13 +73,17 @@ impl Html {
                 }
                 self.raw("</figure>\n")
             }
+            Block::Section(id, title, blocks) => self.section(id, title).document(blocks).raw("</section>"),
             Block::Level { load, is_open, blocks } => {
                 self.raw("<details class=\"level\" data-level=\"").text(load);
                 self.raw(if *is_open { "\" open>" } else { "\">" });
                 self.raw("<summary><h3>").text(load).raw("</h3></summary>");
                 self.document(blocks).raw("</details>")
             }
-            Block::Fold { title, brief, whole } if brief.0.is_empty() => {
+            // Sections stand open, so that links lead to them.
+            Block::Fold { title, brief, whole }
+                if brief.0.is_empty() && !matches!(whole.0[..], [Block::Section(..), ..]) =>
+            {
                 self.fold(title, |html| html.document(whole))
             }
             Block::Fold { whole, .. } => self.document(whole),

@@ -9,10 +9,8 @@ use super::figure::{Figure as Chart, places, values};
 use super::figures;
 use super::markup::Html;
 use crate::chart::{Axis, Line, Point, STYLES};
-use crate::document::table::Sheet;
-use crate::history::{
-    Apart, CAUTION, Comparison, Published, Quantity, beside_table, not_compared, printed_table,
-};
+use crate::document::Document;
+use crate::history::{Published, Quantity, title};
 use crate::numbers::{counted, round, seconds_round};
 use crate::summary::{self, Level};
 
@@ -23,73 +21,21 @@ const CHARTS: [(Quantity, Figure); 3] = [
     (Quantity::Latency, LATENCY_MEAN),
 ];
 
-/// The page: charts, then the comparison of each run, then every published table.
-pub(crate) fn render(
-    published: &[&Published],
-    records: &[RunRecord],
-    compared: &[Comparison<'_>],
-    apart: &[Apart<'_>],
-) -> String {
+/// The page: charts, then the document.
+pub(crate) fn render(document: &Document, published: &[&Published], records: &[RunRecord]) -> String {
     let runs: Vec<(&RunRecord, Vec<Level<'_>>)> =
         records.iter().map(|record| (record, summary::levels(record))).collect();
-    let title = match records {
-        [] => "Published results, 1995 to 2000".to_owned(),
-        [only] => format!("{} beside published results", only.id),
-        several => format!("{} runs beside published results", several.len()),
-    };
-    let page = Page { title: &title, subtitle: CAUTION, ..Page::of("webstone history") };
-    page.draw(|html| sections(html, published, &runs, compared, apart))
-}
-
-fn sections(
-    html: &mut Html,
-    published: &[&Published],
-    runs: &[(&RunRecord, Vec<Level<'_>>)],
-    compared: &[Comparison<'_>],
-    apart: &[Apart<'_>],
-) {
-    html.section_of("load", "Against the number of clients", |html| {
-        html.charts(|html| {
-            for (quantity, figure) in &CHARTS {
-                chart(html, published, runs, *quantity, figure);
-            }
+    let title = title(records);
+    Page { title: &title, ..Page::of("webstone history") }.draw(|html| {
+        html.section_of("load", "Against the number of clients", |html| {
+            html.charts(|html| {
+                for (quantity, figure) in &CHARTS {
+                    chart(html, published, &runs, *quantity, figure);
+                }
+            });
         });
-    });
-    if !compared.is_empty() {
-        html.section("beside", "Side by side");
-        for group in compared.chunk_by(|a, b| a.id == b.id && a.run == b.run) {
-            let group: Vec<&Comparison<'_>> = group.iter().collect();
-            let Published { id, server, load, .. } = group[0].published;
-            html.sheet(&Sheet::new(id.as_str(), format!("{server}, {load}"), beside_table(&group, "peak:")));
-        }
-        html.raw("</section>");
-    }
-    if !apart.is_empty() {
-        html.section("apart", "Not compared");
-        for of_run in apart.chunk_by(|a, b| a.run == b.run) {
-            html.element("h3", &of_run[0].run).list(not_compared(&of_run.iter().collect::<Vec<_>>()));
-        }
-        html.raw("</section>");
-    }
-    html.section("published", "Published tables");
-    for result in published {
-        let printed = printed_table(result);
-        // A single row of many figures is read from top to bottom.
-        let printed =
-            if printed.lines.len() == 1 && printed.columns.len() > 12 { printed.turned() } else { printed };
-        html.element("h3", &format!("{}: {}, {}", result.id, result.server, result.load));
-        let source = format!("{} ({}): {}", result.document.title, result.document.published, result.place);
-        let facts = [
-            ("system", Some(&result.system)),
-            ("software", Some(&result.software)),
-            ("tool", Some(&result.tool)),
-            ("source", Some(&source)),
-            ("note", result.note.as_ref()),
-        ];
-        html.facts(facts.into_iter().filter_map(|(label, text)| Some((label, text?.clone()))));
-        html.table(&result.id, printed);
-    }
-    html.raw("</section>");
+        html.document(document);
+    })
 }
 
 /// Published results in the order in which they are drawn while there is room: the fastest of each document, then the second fastest of
