@@ -1,51 +1,90 @@
-//! A duel as a document: its result in a sentence for each contestant, the figures with their intervals, the twin, the conditions, the
-//! verdict, and how it was measured.
+//! A duel as a document: its result in a sentence for each contestant, the conditions, the verdict, the figures with their intervals, the
+//! twin, and how it was measured.
 
 use serde_json::Value;
 use webstone_judge::duel::{DuelComparison, DuelJudgement, DuelRatio, GateOutcome, JudgedGate};
 use webstone_judge::verdict::Standing;
 use webstone_measure::slices::Slice;
 use webstone_measure::units::Nanos;
-use webstone_model::duel::{AnswerDifference, DuelFigure, DuelRecord};
+use webstone_model::duel::{AnswerDifference, DuelFigure, DuelRecord, DuelStart};
 use webstone_model::record::RunState;
 
+use crate::document::cell::Cell;
+use crate::document::chart::{Change, Chart};
 use crate::document::table::{Room, Sheet, Table};
-use crate::document::{Document, Tone};
-use crate::numbers::{Scale, count, counted, seconds, signed};
+use crate::document::{Block, Document, Tone};
+use crate::numbers::{Scale, count, counted, cpu_list, seconds, signed};
 
 /// Width of the labels, in columns.
 const LABEL: usize = 10;
 /// Answers that differ, listed one by one.
 const DIFFERENCES_MAX: usize = 5;
 
-/// The document, with the sentences first.
+/// The document: the answer, the figures, how they came about; every start and the contestants on request.
 pub(crate) fn document(record: &DuelRecord, judgement: &DuelJudgement) -> Document {
     let mut doc = Document::default();
-    doc.text(Tone::Strong, title(record));
-    doc.gap();
-    let say = |notes: Vec<Note>, doc: &mut Document| {
-        notes.into_iter().for_each(|(label, tone, text)| doc.item(label, LABEL, tone, text));
+    let broken = judgement.gates.iter().any(|gate| gate.outcome == GateOutcome::Broken);
+    let sign = match (judgement.standing.is_conclusive(), broken) {
+        (false, _) => "⚠️ ",
+        (true, true) => "❌ ",
+        (true, false) if !judgement.gates.is_empty() => "✅ ",
+        (true, false) => "",
     };
-    say(differences(record), &mut doc);
-    if !record.differences.is_empty() {
+    doc.title(sign, title(record));
+    doc.gap();
+    doc.0.append(&mut answer(record, judgement).0);
+    judgement.comparisons.iter().for_each(|of| doc.0.append(&mut figures(record, of).0));
+    doc.gap();
+    doc.0.append(&mut notes(record, judgement).0);
+    doc.fold("Every start", Document::default(), starts(record, judgement));
+    doc.fold("The contestants, and the command", Document::default(), contestants(record));
+    doc
+}
+
+/// Answers that differ, which come before any figure; a sentence for each contestant, the conditions, and the verdict.
+pub(crate) fn answer(record: &DuelRecord, judgement: &DuelJudgement) -> Document {
+    let mut doc = Document::default();
+    differences(record).into_iter().for_each(|text| doc.item("DIFFERS", LABEL, Tone::Alarm, text));
+    if !doc.0.is_empty() {
         doc.gap();
     }
     for of in &judgement.comparisons {
-        let tone = match leading(judgement, of).and_then(DuelRatio::is_worse) {
-            Some(true) => Tone::Alarm,
-            Some(false) => Tone::Good,
-            None => Tone::Strong,
+        let tone = match leading(judgement, of).map(tone_of) {
+            Some(Tone::Plain) | None => Tone::Strong,
+            Some(tone) => tone,
         };
         doc.text(tone, sentence(record, judgement, of));
     }
-    say(gates(record, judgement), &mut doc);
-    doc.sheets(judgement.comparisons.iter().map(|of| sheet(record, of)));
-    doc.gap();
-    say(notes(record, judgement), &mut doc);
+    gates(record, judgement).into_iter().for_each(|(label, tone, text)| doc.item(label, LABEL, tone, text));
     let tone = if judgement.standing.is_conclusive() { Tone::Good } else { Tone::Alarm };
-    doc.gap();
     doc.text(tone, verdict_line(record, judgement));
     doc
+}
+
+/// The figures of a contestant beside those of the first.
+pub(crate) fn figures(record: &DuelRecord, of: &DuelComparison) -> Document {
+    let chart = Chart {
+        id: format!("chart-changes-{}", of.contestant),
+        title: "Change of every figure".to_owned(),
+        definition: None,
+        caption: "A dot is a change, its line the interval.",
+        rows: of.ratios.iter().filter_map(change).collect(),
+    };
+    let sheet = sheet(record, of);
+    Document(vec![if chart.rows.is_empty() { Block::Sheet(sheet) } else { Block::Chart(chart, Some(sheet)) }])
+}
+
+fn change(ratio: &DuelRatio) -> Option<Change> {
+    let in_percent = |value: f64| 100.0 * (value - 1.0);
+    ratio.high.is_finite().then(|| Change {
+        name: ratio.figure.name().to_owned(),
+        shown: format!("{} %, {}", signed(in_percent(ratio.ratio), 1), word(ratio)),
+        point: in_percent(ratio.ratio),
+        interval: Some((in_percent(ratio.low), in_percent(ratio.high))),
+        noise: 0.0,
+        is_open: !ratio.differs(),
+        tone: tone_of(ratio),
+    })
 }
 
 /// `Duel: nginx:tuned against nginx`.
@@ -117,23 +156,15 @@ fn percent(value: f64, ratio: &DuelRatio) -> String {
 }
 
 /// `+2.3 to +3.9`.
-pub(crate) fn interval(ratio: &DuelRatio) -> String {
+fn interval(ratio: &DuelRatio) -> String {
     match ratio.high.is_finite() {
         true => format!("{} to {}", percent(ratio.low, ratio), percent(ratio.high, ratio)),
         false => "unknown".to_owned(),
     }
 }
 
-/// Facts besides the figures: a label, and its text.
-pub(crate) type Note = (&'static str, Tone, String);
-
-/// Notes as a list.
-pub(crate) fn listed(notes: Vec<Note>) -> Vec<String> {
-    notes.into_iter().map(|(label, _, text)| format!("{label}: {text}")).collect()
-}
-
 /// Answers that differ, which come before any figure.
-pub(crate) fn differences(record: &DuelRecord) -> Vec<Note> {
+fn differences(record: &DuelRecord) -> Vec<String> {
     let told = |of: &AnswerDifference| {
         let name = record.contestants.get(of.contestant as usize).map_or("", |it| it.name.as_str());
         format!("{name} answers {} otherwise: {}", of.url, of.what)
@@ -144,11 +175,11 @@ pub(crate) fn differences(record: &DuelRecord) -> Vec<Note> {
     if !told.is_empty() {
         told.push("who answers otherwise does other work: read the figures with that in mind".to_owned());
     }
-    told.into_iter().map(|text| ("DIFFERS", Tone::Alarm, text)).collect()
+    told
 }
 
 /// The outcome of the conditions.
-pub(crate) fn gates(record: &DuelRecord, judgement: &DuelJudgement) -> Vec<Note> {
+fn gates(record: &DuelRecord, judgement: &DuelJudgement) -> Vec<(&'static str, Tone, String)> {
     let gate = |judged: &JudgedGate| {
         let (word, tone) = match judged.outcome {
             GateOutcome::Kept => ("kept", Tone::Good),
@@ -162,14 +193,17 @@ pub(crate) fn gates(record: &DuelRecord, judgement: &DuelJudgement) -> Vec<Note>
 }
 
 /// The twin, how the duel was measured, under which conditions, and further notes.
-pub(crate) fn notes(record: &DuelRecord, judgement: &DuelJudgement) -> Vec<Note> {
-    let twin = twin_line(record, judgement).map(|text| ("twin", Tone::Plain, text));
-    let during = conditions(record).into_iter().map(|text| ("during", Tone::Plain, text));
-    let notes = judgement.notes.iter().map(|text| ("note", Tone::Caution, text.clone()));
-    let held = ("held", Tone::Plain, how(record));
+pub(crate) fn notes(record: &DuelRecord, judgement: &DuelJudgement) -> Document {
+    let mut doc = Document::default();
+    let mut say = |label: &str, tone, text: String| doc.item(label, LABEL, tone, text);
+    twin_line(record, judgement).into_iter().for_each(|text| say("twin", Tone::Plain, text));
+    say("held", Tone::Plain, how(record));
     let version = record.contestants.iter().find_map(|contestant| contestant.http.clone());
-    let version = version.map(|text| ("version", Tone::Plain, text));
-    twin.into_iter().chain([held]).chain(version).chain(during).chain(notes).collect()
+    version.into_iter().for_each(|text| say("version", Tone::Plain, text));
+    conditions(record).into_iter().for_each(|text| say("during", Tone::Plain, text));
+    let notes = judgement.notes.iter().chain(&record.warnings);
+    notes.for_each(|text| say("note", Tone::Caution, text.clone()));
+    doc
 }
 
 /// Name, unit and factor of a figure in a table.
@@ -187,7 +221,7 @@ fn scale(ratio: &DuelRatio) -> (String, Scale) {
     (name, scale)
 }
 
-pub(crate) fn sheet(record: &DuelRecord, of: &DuelComparison) -> Sheet {
+fn sheet(record: &DuelRecord, of: &DuelComparison) -> Sheet {
     let first = &record.contestants[0].name;
     let mut table = Table::of(&of.ratios);
     table.text("figure", Room::Always, |ratio| scale(ratio).0);
@@ -195,12 +229,12 @@ pub(crate) fn sheet(record: &DuelRecord, of: &DuelComparison) -> Sheet {
     table.number(of.name.as_str(), "", Room::Always, |ratio| scale(ratio).1.cell(ratio.value));
     table.number("change", "%", Room::Always, |ratio| percent(ratio.ratio, ratio));
     table.number("95 % interval", "%", Room::Always, interval);
-    table.text("", Room::Always, word);
-    table.tones(|ratio| match ratio.is_worse() {
-        Some(true) => Tone::Alarm,
-        Some(false) => Tone::Good,
-        None => Tone::Plain,
+    table.text("verdict", Room::Always, |ratio| match ratio.is_worse() {
+        Some(true) => Cell::from(word(ratio)).signed("🔴"),
+        Some(false) => Cell::from(word(ratio)).signed("🟢"),
+        None => word(ratio).into(),
     });
+    table.tones(tone_of);
     let (name, starts) = (&of.name, of.ratios.first().map_or(0, |ratio| ratio.starts));
     Sheet::new(
         format!("{name} against {first}"),
@@ -209,8 +243,16 @@ pub(crate) fn sheet(record: &DuelRecord, of: &DuelComparison) -> Sheet {
     )
 }
 
+fn tone_of(ratio: &DuelRatio) -> Tone {
+    match ratio.is_worse() {
+        Some(true) => Tone::Alarm,
+        Some(false) => Tone::Good,
+        None => Tone::Plain,
+    }
+}
+
 /// What is concluded of a figure.
-pub(crate) fn word(ratio: &DuelRatio) -> &'static str {
+fn word(ratio: &DuelRatio) -> &'static str {
     match (ratio.is_worse(), ratio.differs()) {
         (Some(true), _) => "worse",
         (Some(false), _) => "better",
@@ -298,6 +340,71 @@ pub(crate) fn how(record: &DuelRecord) -> String {
 fn took(record: &DuelRecord) -> String {
     let whole = record.took_ns / 1_000_000_000;
     if whole < 60 { format!("{whole} s") } else { format!("{}:{:02} min", whole / 60, whole % 60) }
+}
+
+/// Whether CPU time leads and is known slice by slice; agents see it for whole starts.
+pub(crate) fn is_cpu_by_slice(record: &DuelRecord, judgement: &DuelJudgement) -> bool {
+    let mut slices = record.starts.iter().flat_map(|start| &start.slices);
+    judgement.leading == DuelFigure::Cpu && slices.all(|slice| slice.cpu_ns.is_some())
+}
+
+/// A contestant's µs of CPU time per request over some slices, or its requests/s.
+pub(crate) fn unweighted(slices: &[Slice], number: usize, is_cpu: bool) -> Option<f64> {
+    let own = || slices.iter().filter(move |slice| slice.side as usize == number && slice.is_whole());
+    let sum = |of: fn(&Slice) -> u64| own().map(|slice| of(slice) as f64).sum::<f64>();
+    let value = match is_cpu {
+        true => sum(|slice| slice.cpu_ns.unwrap_or(0)) / 1e3 / sum(|slice| slice.requests),
+        false => sum(|slice| slice.requests) * 1e9 / sum(|slice| slice.took_ns),
+    };
+    Some(value).filter(|value| value.is_finite())
+}
+
+/// What each start showed.
+pub(crate) fn starts(record: &DuelRecord, judgement: &DuelJudgement) -> Document {
+    let by_slice = is_cpu_by_slice(record, judgement);
+    let is_cpu = judgement.leading == DuelFigure::Cpu;
+    let value = |of: &DuelStart, number: usize| {
+        let run = of.sides.get(number).filter(|_| is_cpu && !by_slice);
+        let whole =
+            run.and_then(|run| Some(run.whole_cpu_ns()? as f64 / 1e3 / run.counts.succeeded.max(1) as f64));
+        let of_slices = || unweighted(&of.slices, number, is_cpu).filter(|_| by_slice || !is_cpu);
+        whole.or_else(of_slices).unwrap_or(f64::NAN)
+    };
+    let shown = |value: f64, decimals| match value.is_finite() {
+        true => format!("{value:.decimals$}"),
+        false => "NA".to_owned(),
+    };
+    let rows: Vec<(usize, &DuelStart)> = record.starts.iter().enumerate().collect();
+    let mut table = Table::of(&rows);
+    table.number("start", "", Room::Always, |(start, _)| (start + 1).to_string());
+    table.number("slices", "", Room::Always, |(_, of)| of.slices.len());
+    for (number, contestant) in record.contestants.iter().enumerate() {
+        let unit = if is_cpu { "CPU µs/request" } else { "requests/s" };
+        let name = format!("{}: {unit}", contestant.name);
+        table.number(name, "", Room::Always, |(_, of)| shown(value(of, number), 2));
+        if number > 0 {
+            table.number("% of the first", "", Room::Always, |(_, of)| {
+                shown(100.0 * value(of, number) / value(of, 0), 1)
+            });
+        }
+    }
+    Document(vec![Block::Sheet(Sheet::new("Starts", "unweighted", table.done()))])
+}
+
+/// Who took part, and the command.
+pub(crate) fn contestants(record: &DuelRecord) -> Document {
+    let mut table = Table::of(&record.contestants);
+    table.text("name", Room::Always, |it| it.name.clone());
+    table.text("given as", Room::Always, |it| it.given.clone());
+    table.text("server", Room::Always, |it| {
+        let software = it.software.as_ref().map(|software| format!("{software} {}", software.version));
+        software.or_else(|| it.server.clone()).unwrap_or_default()
+    });
+    table.text("commit", Room::Always, |it| it.commit.clone().unwrap_or_default());
+    table.text("CPUs", Room::Always, |it| cpu_list(&it.cpus));
+    let mut doc = Document(vec![Block::Sheet(Sheet::new("Contestants", "", table.done()))]);
+    doc.item("command", LABEL, Tone::Plain, record.command_line.join(" "));
+    doc
 }
 
 /// The verdict in a line.

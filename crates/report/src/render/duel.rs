@@ -1,13 +1,12 @@
 //! A duel in every format that it has.
 
-use webstone_judge::duel::{self, DuelComparison, DuelJudgement, GateOutcome};
+use webstone_judge::duel::{self, DuelJudgement, GateOutcome};
 use webstone_model::duel::DuelRecord;
 use webstone_model::record::Tool;
 
 use super::junit::{self, Case, Suite};
 use super::{drawn, html, outgoing};
 use crate::document::duel as document;
-use crate::document::{Document, Tone};
 use crate::{Format, Options, ReportError, Subject};
 
 /// The report of a duel in JSON.
@@ -32,7 +31,6 @@ pub fn render_duel(record: &DuelRecord, format: Format, options: &Options) -> Re
     let judgement = duel::of(record);
     Ok(match Subject::Duel.check(format)? {
         Format::Html => outgoing::text(&html::duel::render(record, &judgement)),
-        Format::Markdown => drawn(&comment(record, &judgement), format, options),
         Format::Json => {
             let sentences = judgement.comparisons.iter();
             let sentences = sentences.map(|of| document::sentence(record, &judgement, of)).collect();
@@ -44,32 +42,12 @@ pub fn render_duel(record: &DuelRecord, format: Format, options: &Options) -> Re
             })?
         }
         Format::Junit => outgoing::text(&junit(record, &judgement)),
-        _ => drawn(&document::document(record, &judgement), format, options),
+        _ => {
+            let whole = format!("webstone report {} -o duel.html", record.id);
+            let options = Options { full_command: Some(whole), ..options.clone() };
+            drawn(&document::document(record, &judgement), format, &options)
+        }
     })
-}
-
-/// A comment on a pull request: the answer is seen, the rest unfolds.
-fn comment(record: &DuelRecord, judgement: &DuelJudgement) -> Document {
-    let mut doc = Document::default();
-    let broken = judgement.gates.iter().any(|gate| gate.outcome == GateOutcome::Broken);
-    let sign = match (judgement.standing.is_conclusive(), broken) {
-        (false, _) => "⚠️ ",
-        (true, true) => "❌ ",
-        (true, false) if !judgement.gates.is_empty() => "✅ ",
-        (true, false) => "",
-    };
-    doc.title(sign, document::title(record));
-    for of in &judgement.comparisons {
-        doc.text(Tone::Strong, document::sentence(record, judgement, of));
-    }
-    let gates = document::gates(record, judgement);
-    doc.list(document::listed([document::differences(record), gates].concat()));
-    doc.note(Tone::Faint, document::verdict_line(record, judgement));
-    let mut rest = Document::default();
-    rest.sheets(judgement.comparisons.iter().map(|of: &DuelComparison| document::sheet(record, of)));
-    rest.list(document::listed(document::notes(record, judgement)));
-    doc.fold("All figures", Document::default(), rest);
-    doc
 }
 
 /// Each condition is a test case, and so is the verdict.

@@ -47,7 +47,8 @@ impl Html {
             Block::Text(pieces) => {
                 let text: String = pieces.iter().map(|(_, text)| text.as_str()).collect();
                 match pieces.first().map(|(tone, _)| *tone).unwrap_or_default() {
-                    Tone::Strong | Tone::Good => self.verdict("verdict", &text),
+                    Tone::Strong => self.verdict("verdict", &text),
+                    Tone::Good => self.verdict("verdict valid", &text),
                     Tone::Caution => self.verdict("verdict noisy", &text),
                     Tone::Alarm => self.verdict("verdict invalid", &text),
                     tone => self.element(paragraph(tone), &text),
@@ -98,7 +99,7 @@ impl Html {
         self.raw(&format!("<div class=\"{class}\">")).element("p", text).raw("</div>")
     }
 
-    pub(super) fn chart(&mut self, Chart { id, title, definition, rows, .. }: &Chart) -> &mut Html {
+    fn chart(&mut self, Chart { id, title, definition, rows, .. }: &Chart) -> &mut Html {
         heading(self, title, definition.as_deref());
         let said: Vec<String> = rows.iter().map(|row| format!("{}: {}.", row.name, row.shown)).collect();
         self.raw(&chart::changes(id, title, &said.join(" "), "change, %", rows))

@@ -1,91 +1,34 @@
-//! A duel as a page: what was found, the interval of the leading figure as it narrowed, the change of every figure, and the starts one by
-//! one.
+//! A duel as a page: its document, the interval of the leading figure as it narrowed, and the figure over time.
 
 use webstone_judge::duel::{self, DuelComparison, DuelJudgement, DuelRatio};
-use webstone_measure::slices::Slice;
-use webstone_model::duel::{DuelFigure, DuelRecord, DuelStart};
+use webstone_model::duel::DuelRecord;
 
 use super::Page;
 use super::figure::Figure;
 use super::markup::Html;
 use crate::chart::{Axis, Line, Point};
-use crate::document::Tone;
-use crate::document::chart::{Change, Chart};
 use crate::document::duel::{
-    differences, gates, how, listed, notes, sentence, sheet, title, verdict_line, word,
+    answer, contestants, figures, how, is_cpu_by_slice, notes, starts, title, unweighted,
 };
-use crate::document::table::{Room, Sheet, Table};
-use crate::numbers::{Scale, cpu_list, signed};
+use crate::numbers::Scale;
 
-/// The page.
+/// The page: the document, with charts of how it went between its parts.
 pub(crate) fn render(record: &DuelRecord, judgement: &DuelJudgement) -> String {
     let subtitle = format!("{}; {}", how(record), record.id);
-    Page { title: &title(record), subtitle: &subtitle, ..Page::of("webstone duel") }.draw(|body| {
-        answers(body, record, judgement);
-        judgement.comparisons.iter().for_each(|of| compared(body, record, judgement, of));
-        over_time(body, record, judgement);
-        starts(body, record, judgement);
-        contestants(body, record);
-    })
-}
-
-fn answers(html: &mut Html, record: &DuelRecord, judgement: &DuelJudgement) {
-    html.section("answer", "Answer");
-    let class = match (judgement.standing.is_conclusive(), is_worse(judgement)) {
-        (false, _) => "verdict invalid",
-        (true, true) => "verdict disturbed",
-        (true, false) => "verdict",
-    };
-    html.raw(&format!("<div class=\"{class}\">"));
-    for of in &judgement.comparisons {
-        html.element("p", &sentence(record, judgement, of));
-    }
-    html.element("p", &verdict_line(record, judgement)).raw("</div>");
-    let notes = [differences(record), gates(record, judgement), notes(record, judgement)].concat();
-    html.list(listed(notes).into_iter().chain(record.warnings.iter().cloned())).raw("</section>");
-}
-
-fn is_worse(judgement: &DuelJudgement) -> bool {
-    let leading = judgement.comparisons.iter().filter_map(|of| of.ratio(judgement.leading));
-    leading.filter_map(DuelRatio::is_worse).any(|is_worse| is_worse)
-}
-
-fn compared(html: &mut Html, record: &DuelRecord, judgement: &DuelJudgement, of: &DuelComparison) {
-    let id = format!("against-{}", of.contestant);
-    html.section(&id, &format!("{} against {}", of.name, record.contestants[0].name));
-    html.charts(|html| {
-        course(html, record, judgement, of);
-        let rows: Vec<Change> = of.ratios.iter().filter_map(change).collect();
-        if !rows.is_empty() {
-            html.raw("<figure>");
-            html.chart(&Chart {
-                id: format!("chart-changes-{}", of.contestant),
-                title: "Change of every figure".to_owned(),
-                definition: None,
-                caption: "A dot is a change, its line the interval.",
-                rows,
-            });
-            html.raw("</figure>\n");
+    Page { title: &title(record), subtitle: &subtitle, ..Page::of("webstone duel") }.draw(|html| {
+        html.section("answer", "Answer").document(&answer(record, judgement));
+        html.document(&notes(record, judgement)).raw("</section>");
+        for of in &judgement.comparisons {
+            let title = format!("{} against {}", of.name, record.contestants[0].name);
+            html.section(&format!("against-{}", of.contestant), &title);
+            html.document(&figures(record, of)).charts(|html| course(html, record, judgement, of));
+            html.raw("</section>");
         }
-    });
-    html.sheet(&sheet(record, of));
-    html.raw("</section>");
-}
-
-fn change(ratio: &DuelRatio) -> Option<Change> {
-    let in_percent = |value: f64| 100.0 * (value - 1.0);
-    ratio.high.is_finite().then(|| Change {
-        name: ratio.figure.name().to_owned(),
-        shown: format!("{} %, {}", signed(in_percent(ratio.ratio), 1), word(ratio)),
-        point: in_percent(ratio.ratio),
-        interval: Some((in_percent(ratio.low), in_percent(ratio.high))),
-        noise: 0.0,
-        is_open: !ratio.differs(),
-        tone: match ratio.is_worse() {
-            Some(true) => Tone::Alarm,
-            Some(false) => Tone::Good,
-            None => Tone::Plain,
-        },
+        over_time(html, record, judgement);
+        html.section("starts", "Starts");
+        html.fold("Every start, unweighted", |html| html.document(&starts(record, judgement)));
+        html.raw("</section>").section("contestants", "Contestants").document(&contestants(record));
+        html.raw("</section>");
     })
 }
 
@@ -167,74 +110,6 @@ fn over_time(html: &mut Html, record: &DuelRecord, judgement: &DuelJudgement) {
         }
         .draw(html);
     });
-    html.raw("</section>");
-}
-
-/// Whether CPU time leads and is known slice by slice; agents see it for whole starts.
-fn is_cpu_by_slice(record: &DuelRecord, judgement: &DuelJudgement) -> bool {
-    let mut slices = record.starts.iter().flat_map(|start| &start.slices);
-    judgement.leading == DuelFigure::Cpu && slices.all(|slice| slice.cpu_ns.is_some())
-}
-
-/// A contestant's µs of CPU time per request over some slices, or its requests/s.
-fn unweighted(slices: &[Slice], number: usize, is_cpu: bool) -> Option<f64> {
-    let own = || slices.iter().filter(move |slice| slice.side as usize == number && slice.is_whole());
-    let sum = |of: fn(&Slice) -> u64| own().map(|slice| of(slice) as f64).sum::<f64>();
-    let value = match is_cpu {
-        true => sum(|slice| slice.cpu_ns.unwrap_or(0)) / 1e3 / sum(|slice| slice.requests),
-        false => sum(|slice| slice.requests) * 1e9 / sum(|slice| slice.took_ns),
-    };
-    Some(value).filter(|value| value.is_finite())
-}
-
-/// What each start showed.
-fn starts(html: &mut Html, record: &DuelRecord, judgement: &DuelJudgement) {
-    html.section("starts", "Starts");
-    let by_slice = is_cpu_by_slice(record, judgement);
-    let is_cpu = judgement.leading == DuelFigure::Cpu;
-    let value = |of: &DuelStart, number: usize| {
-        let run = of.sides.get(number).filter(|_| is_cpu && !by_slice);
-        let whole =
-            run.and_then(|run| Some(run.whole_cpu_ns()? as f64 / 1e3 / run.counts.succeeded.max(1) as f64));
-        let of_slices = || unweighted(&of.slices, number, is_cpu).filter(|_| by_slice || !is_cpu);
-        whole.or_else(of_slices).unwrap_or(f64::NAN)
-    };
-    let shown = |value: f64, decimals| match value.is_finite() {
-        true => format!("{value:.decimals$}"),
-        false => "NA".to_owned(),
-    };
-    let rows: Vec<(usize, &DuelStart)> = record.starts.iter().enumerate().collect();
-    let mut table = Table::of(&rows);
-    table.number("start", "", Room::Always, |(start, _)| (start + 1).to_string());
-    table.number("slices", "", Room::Always, |(_, of)| of.slices.len());
-    for (number, contestant) in record.contestants.iter().enumerate() {
-        let unit = if is_cpu { "CPU µs/request" } else { "requests/s" };
-        let name = format!("{}: {unit}", contestant.name);
-        table.number(name, "", Room::Always, |(_, of)| shown(value(of, number), 2));
-        if number > 0 {
-            table.number("% of the first", "", Room::Always, |(_, of)| {
-                shown(100.0 * value(of, number) / value(of, 0), 1)
-            });
-        }
-    }
-    html.raw("<details><summary>Every start, unweighted</summary>");
-    html.table("Starts", table.done());
-    html.raw("</details></section>");
-}
-
-fn contestants(html: &mut Html, record: &DuelRecord) {
-    html.section("contestants", "Contestants");
-    let mut table = Table::of(&record.contestants);
-    table.text("name", Room::Always, |it| it.name.clone());
-    table.text("given as", Room::Always, |it| it.given.clone());
-    table.text("server", Room::Always, |it| {
-        let software = it.software.as_ref().map(|software| format!("{software} {}", software.version));
-        software.or_else(|| it.server.clone()).unwrap_or_default()
-    });
-    table.text("commit", Room::Always, |it| it.commit.clone().unwrap_or_default());
-    table.text("CPUs", Room::Always, |it| cpu_list(&it.cpus));
-    html.sheet(&Sheet::new("Contestants", "", table.done()));
-    html.element("p", &format!("Command: {}", record.command_line.join(" ")));
     html.raw("</section>");
 }
 
