@@ -11,38 +11,29 @@ use crate::statistics::ratio_interval;
 use crate::verdict::DISTURBED_PERCENT_MAX;
 use webstone_model::record::SoftwareRecord;
 
-/// A way to misbehave. Each is done on a connection of its own.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
-#[serde(rename_all = "kebab-case")]
-pub enum Misdeed {
+webstone_measure::named! {
+    /// A way to misbehave. Each is done on a connection of its own.
+    #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+    #[serde(rename_all = "kebab-case")]
+    Misdeed:
     /// The connection is dropped within the request, at a random byte, by turns with FIN and with a reset.
-    BreakRequest,
+    BreakRequest "break-request",
     /// The connection is dropped within the response, at a random byte, by turns with FIN and with a reset.
-    BreakResponse,
+    BreakResponse "break-response",
     /// The response is read a few bytes at a time, with pauses.
-    SlowReader,
+    SlowReader "slow-reader",
     /// The request is written a byte at a time, with pauses.
-    SlowWriter,
+    SlowWriter "slow-writer",
     /// The client's half is closed (FIN; over TLS, after close_notify) right after the request. HTTP/1.1 allows it: a whole
     /// answer is due.
-    HalfClosed,
+    HalfClosed "half-closed",
     /// A header field of 1 MiB.
-    OversizedHeader,
+    OversizedHeader "oversized-header",
     /// Bytes that are not a request by RFC 9112, or not frames by RFC 9113, of a dozen kinds.
-    Malformed,
+    Malformed "malformed",
 }
 
 impl Misdeed {
-    /// All of them.
-    pub const ALL: [Misdeed; 7] = [
-        Misdeed::BreakRequest,
-        Misdeed::BreakResponse,
-        Misdeed::SlowReader,
-        Misdeed::SlowWriter,
-        Misdeed::HalfClosed,
-        Misdeed::OversizedHeader,
-        Misdeed::Malformed,
-    ];
     /// What WWWRKOUT's /BREAK does.
     pub const BREAKS: [Misdeed; 2] = [Misdeed::BreakRequest, Misdeed::BreakResponse];
 
@@ -50,19 +41,6 @@ impl Misdeed {
     pub fn not_in_http2(self) -> Option<&'static str> {
         let why = "a client of HTTP/2 that closes its half can no longer let the answer flow (WINDOW_UPDATE), so none is due";
         (self == Misdeed::HalfClosed).then_some(why)
-    }
-
-    /// Its name on the command line.
-    pub fn name(self) -> &'static str {
-        match self {
-            Misdeed::BreakRequest => "break-request",
-            Misdeed::BreakResponse => "break-response",
-            Misdeed::SlowReader => "slow-reader",
-            Misdeed::SlowWriter => "slow-writer",
-            Misdeed::HalfClosed => "half-closed",
-            Misdeed::OversizedHeader => "oversized-header",
-            Misdeed::Malformed => "malformed",
-        }
     }
 }
 

@@ -7,37 +7,25 @@ use serde::{Deserialize, Serialize};
 
 use webstone_workload::tls::TlsVersion;
 
-/// The key of a certificate that webstone makes.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
-#[serde(rename_all = "kebab-case")]
-pub enum CertificateKey {
+webstone_measure::named! {
+    /// The key of a certificate that webstone makes.
+    #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+    #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+    #[serde(rename_all = "kebab-case")]
+    CertificateKey:
     /// ECDSA on P-256, as most sites have today.
     #[default]
-    Ecdsa,
+    Ecdsa "ecdsa",
     /// RSA of 2,048 bits: a signature costs the server about ten times as much.
-    Rsa,
-}
-
-impl CertificateKey {
-    /// Its name on the command line and in files.
-    pub fn name(self) -> &'static str {
-        match self {
-            CertificateKey::Ecdsa => "ecdsa",
-            CertificateKey::Rsa => "rsa",
-        }
-    }
+    Rsa "rsa",
 }
 
 impl FromStr for CertificateKey {
     type Err = String;
 
     fn from_str(text: &str) -> Result<CertificateKey, String> {
-        match text {
-            "ecdsa" => Ok(CertificateKey::Ecdsa),
-            "rsa" => Ok(CertificateKey::Rsa),
-            _ => Err(format!("`{text}` is not a type of key; write ecdsa (P-256) or rsa (2,048 bits)")),
-        }
+        let named = CertificateKey::ALL.into_iter().find(|key| key.name() == text);
+        named.ok_or_else(|| format!("`{text}` is not a type of key; write ecdsa (P-256) or rsa (2,048 bits)"))
     }
 }
 
@@ -125,7 +113,7 @@ mod tests {
 
     #[test]
     fn names_are_the_same_in_files_and_on_the_command_line() {
-        for key in [CertificateKey::Ecdsa, CertificateKey::Rsa] {
+        for key in CertificateKey::ALL {
             assert_eq!(key.name().parse(), Ok(key));
             assert_eq!(toml::Value::try_from(key).unwrap().as_str(), Some(key.name()));
         }

@@ -54,26 +54,17 @@ impl Software {
     }
 }
 
-/// Who chose a configuration.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
-#[serde(rename_all = "kebab-case")]
-pub enum Profile {
+webstone_measure::named! {
+    /// Who chose a configuration.
+    #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+    #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+    #[serde(rename_all = "kebab-case")]
+    Profile:
     /// As in Debian's package, reduced to what serves a benchmark.
     #[default]
-    Stock,
+    Stock "stock",
     /// For speed; the file has the reason for each choice beside it.
-    Tuned,
-}
-
-impl Profile {
-    /// Its name on the command line and in files.
-    pub fn name(self) -> &'static str {
-        match self {
-            Profile::Stock => "stock",
-            Profile::Tuned => "tuned",
-        }
-    }
+    Tuned "tuned",
 }
 
 /// The value of `--server`: software and profile, `nginx` or `nginx:tuned`.
@@ -147,7 +138,7 @@ impl FromStr for ServerChoice {
             .into_iter()
             .find(|software| software.name() == name)
             .ok_or_else(|| error(String::new()))?;
-        let profile = [Profile::Stock, Profile::Tuned]
+        let profile = Profile::ALL
             .into_iter()
             .find(|known| known.name() == profile)
             .ok_or_else(|| error(format!(": `{profile}` is not a profile (stock, tuned)")))?;

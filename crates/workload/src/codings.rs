@@ -5,17 +5,18 @@ use std::str::FromStr;
 
 use webstone_measure::shown::quoted;
 
-/// A content coding (RFC 9110, section 8.4.1; RFC 7932 for br, RFC 8878 for zstd).
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Coding {
+webstone_measure::named! {
+    /// A content coding (RFC 9110, section 8.4.1; RFC 7932 for br, RFC 8878 for zstd).
+    #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+    Coding:
     /// Brotli.
-    Br,
+    Br "br",
     /// gzip.
-    Gzip,
+    Gzip "gzip",
     /// zlib, which HTTP calls deflate.
-    Deflate,
+    Deflate "deflate",
     /// Zstandard.
-    Zstd,
+    Zstd "zstd",
 }
 
 /// Codings in order of preference; by default none.
@@ -28,19 +29,6 @@ pub struct Codings(Vec<Coding>);
 pub struct CodingsError(String);
 
 impl Coding {
-    /// All that can be decoded.
-    pub const ALL: [Coding; 4] = [Coding::Br, Coding::Gzip, Coding::Deflate, Coding::Zstd];
-
-    /// As in header fields.
-    pub fn name(self) -> &'static str {
-        match self {
-            Coding::Br => "br",
-            Coding::Gzip => "gzip",
-            Coding::Deflate => "deflate",
-            Coding::Zstd => "zstd",
-        }
-    }
-
     /// The coding of this name, in upper or lower case; `x-gzip` is gzip (RFC 9110, section 8.4.1.3).
     pub fn of(name: &str) -> Option<Coding> {
         let name = if name.eq_ignore_ascii_case("x-gzip") { "gzip" } else { name };

@@ -94,26 +94,17 @@ webstone_measure::as_text!(
     "Connections to the first HOST:PORT go to the second: HOST:PORT:HOST:PORT, each of which may be empty."
 );
 
-/// Version of the PROXY protocol, with which a load balancer says whom it connects for
-/// (<https://www.haproxy.org/download/3.0/doc/proxy-protocol.txt>).
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
-#[serde(rename_all = "kebab-case")]
-pub enum ProxyProtocol {
+webstone_measure::named! {
+    /// Version of the PROXY protocol, with which a load balancer says whom it connects for
+    /// (<https://www.haproxy.org/download/3.0/doc/proxy-protocol.txt>).
+    #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+    #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+    #[serde(rename_all = "kebab-case")]
+    ProxyProtocol:
     /// A line of text.
-    V1,
+    V1 "v1",
     /// A binary header.
-    V2,
-}
-
-impl ProxyProtocol {
-    /// As flags, testbeds and reports write it.
-    pub fn name(self) -> &'static str {
-        match self {
-            ProxyProtocol::V1 => "v1",
-            ProxyProtocol::V2 => "v2",
-        }
-    }
+    V2 "v2",
 }
 
 /// The addresses of a host that connections go to, as the check before the load found them.

@@ -15,27 +15,20 @@ const USER_RULE: &str = "a user name in a URL is not sent";
 const USER_REMEDY: &str = "write a header field instead, as in 'Authorization: Basic …'";
 const FORM: &str = "write http://HOST:PORT/PATH, as in http://127.0.0.1:8080/index.html";
 
-/// The scheme of a URL.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum Scheme {
+webstone_measure::named! {
+    /// The scheme of a URL.
+    #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+    Scheme:
     /// HTTP without TLS.
-    Http,
+    Http "http",
     /// HTTP over TLS.
-    Https,
+    Https "https",
 }
 
 impl Scheme {
     /// The scheme of this name, in upper or lower case.
     pub fn of(name: &str) -> Option<Scheme> {
-        [Scheme::Http, Scheme::Https].into_iter().find(|known| name.eq_ignore_ascii_case(known.name()))
-    }
-
-    /// As at the beginning of a URL.
-    pub fn name(self) -> &'static str {
-        match self {
-            Scheme::Http => "http",
-            Scheme::Https => "https",
-        }
+        Scheme::ALL.into_iter().find(|known| name.eq_ignore_ascii_case(known.name()))
     }
 
     /// The port of a URL without one.

@@ -63,25 +63,16 @@ pub struct Matrix {
     pub pages: BTreeMap<String, u64>,
 }
 
-/// Whether a server does something: cache what it has read, or look up names.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
-#[serde(rename_all = "kebab-case")]
-pub enum Caching {
+webstone_measure::named! {
+    /// Whether a server does something: cache what it has read, or look up names.
+    #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+    #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+    #[serde(rename_all = "kebab-case")]
+    Caching:
     /// It does.
-    On,
+    On "on",
     /// It does not.
-    Off,
-}
-
-impl Caching {
-    /// Its name on the command line and in files.
-    pub fn name(self) -> &'static str {
-        match self {
-            Caching::On => "on",
-            Caching::Off => "off",
-        }
-    }
+    Off "off",
 }
 
 /// Why a matrix is invalid.

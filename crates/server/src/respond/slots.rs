@@ -21,26 +21,19 @@ const BACKLOG: u32 = 1024;
 /// Stands in an address for the number of the slot.
 const SLOT: &str = "{slot}";
 
-/// A protocol of a listening responder.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Responder {
+webstone_measure::named! {
+    /// A protocol of a listening responder.
+    #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+    Responder:
     /// FastCGI 1.0.
-    FastCgi,
+    FastCgi "fastcgi",
     /// SCGI.
-    Scgi,
+    Scgi "scgi",
     /// The protocol of uwsgi.
-    Uwsgi,
+    Uwsgi "uwsgi",
 }
 
 impl Responder {
-    fn name(self) -> &'static str {
-        match self {
-            Responder::FastCgi => "fastcgi",
-            Responder::Scgi => "scgi",
-            Responder::Uwsgi => "uwsgi",
-        }
-    }
-
     fn serve(self, listener: &OwnedFd) -> io::Result<()> {
         match self {
             Responder::FastCgi => serve::<FastCgi>(listener, Opening::StatusField),
