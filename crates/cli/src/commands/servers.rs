@@ -85,7 +85,7 @@ fn version(software: Software) -> String {
             Err(_) => match servers::unusable(software) {
                 Some(found) => format!("not for {}", found.user),
                 None => {
-                    let how = servers::driver(software).map_or(String::new(), |driver| driver.install());
+                    let how = servers::driver(software).map_or("", |driver| driver.install);
                     format!("none: {}", how.trim_start_matches("Debian: "))
                 }
             },

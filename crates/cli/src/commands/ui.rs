@@ -109,7 +109,7 @@ impl Desk for CommandLine {
                 (_, Err(_)) => match servers::unusable(software) {
                     Some(found) => (None, found.to_string()),
                     None => {
-                        let how = servers::driver(software).map_or(String::new(), |driver| driver.install());
+                        let how = servers::driver(software).map_or("", |driver| driver.install);
                         (None, how.trim_start_matches("Debian: ").to_owned())
                     }
                 },

@@ -2,51 +2,25 @@
 //! (without the port), `{root}`, `{directory}` (its own, writable), `{threads}`, with TLS `{cert}` and `{key}`. No shell is
 //! involved.
 
-use webstone_model::spec::Software;
+use super::{Choice, Driver, Refusal, Setup, Site};
 
-use super::{Choice, Disclosure, Driver, Refusal, Setup, Site};
+pub(super) const DRIVER: Driver =
+    Driver { programs: &[], install: "", version_argument: "", without, configure };
 
-pub(super) struct CommandLine;
-
-impl Driver for CommandLine {
-    fn software(&self) -> Software {
-        Software::Command
+fn without(choice: Choice) -> Option<&'static str> {
+    match choice {
+        Choice::TlsListen => Some("a command line is given one address, with TLS or without"),
+        Choice::Root | Choice::Threads | Choice::Tls | Choice::Http2 | Choice::Http1 => None,
+        _ => Some("it does not apply to a command line of your own; write it there"),
     }
+}
 
-    fn programs(&self) -> &'static [&'static str] {
-        &[]
-    }
-
-    fn package(&self) -> &'static str {
-        ""
-    }
-
-    fn version_argument(&self) -> &'static str {
-        ""
-    }
-
-    fn without(&self, choice: Choice) -> Option<&'static str> {
-        match choice {
-            Choice::TlsListen => Some("a command line is given one address, with TLS or without"),
-            Choice::Root | Choice::Threads | Choice::Tls | Choice::Http2 | Choice::Http1 => None,
-            _ => Some("it does not apply to a command line of your own; write it there"),
-        }
-    }
-
-    fn configure(&self, site: &Site) -> Setup {
-        let line = site.spec.command.as_deref().unwrap_or_default();
-        let words = words(line).unwrap_or_default();
-        Setup {
-            arguments: words.iter().skip(1).map(|word| filled(word, site).into()).collect(),
-            disclosure: Disclosure {
-                logging: String::new(),
-                dns: String::new(),
-                processes: String::new(),
-                caching: String::new(),
-                ..Disclosure::default()
-            },
-            ..Setup::default()
-        }
+fn configure(site: &Site) -> Setup {
+    let line = site.spec.command.as_deref().unwrap_or_default();
+    let words = words(line).unwrap_or_default();
+    Setup {
+        arguments: words.iter().skip(1).map(|word| filled(word, site).into()).collect(),
+        ..Setup::default()
     }
 }
 

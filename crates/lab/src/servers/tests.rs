@@ -22,7 +22,7 @@ fn site(software: Software, profile: Profile, change: impl FnOnce(&mut Site)) ->
 }
 
 fn configured(site: &Site) -> Setup {
-    driver(site.spec.software).unwrap().configure(site)
+    (driver(site.spec.software).unwrap().configure)(site)
 }
 
 fn text(site: &Site) -> String {
@@ -45,7 +45,7 @@ fn own() -> impl Iterator<Item = Software> {
 #[test]
 fn every_server_listens_where_it_is_told_and_stays_in_its_directory() {
     for software in own() {
-        for profile in [Profile::Stock, Profile::Tuned] {
+        for profile in Profile::ALL {
             let site = site(software, profile, |site| site.spec.access_log = Some("on".into()));
             let setup = configured(&site);
             let text = text(&site);
@@ -112,7 +112,7 @@ fn modules_that_some_builds_of_apache_have_compiled_in_are_loaded_where_they_are
     let place = directory.path().to_str().unwrap();
     let site = site(Software::Apache, Profile::Tuned, |_| ());
     let loaded = |name: &str| {
-        let text = apache::Apache { prefork: false }.modules(&site, place);
+        let text = apache::modules(&site, place);
         text.lines().any(|line| line == format!("LoadModule {name}_module {place}/mod_{name}.so"))
     };
     let compiled_in = ["log_config", "logio", "unixd"];

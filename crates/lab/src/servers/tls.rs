@@ -103,7 +103,7 @@ pub fn summary(software: Software) -> String {
         ServerSpec { software, tls, http2, ..ServerSpec::default() }
     };
     let part = |name: &str, spec: ServerSpec, choice: Choice| {
-        if driver(software).is_some_and(|driver| driver.without(choice).is_some()) {
+        if driver(software).is_some_and(|driver| (driver.without)(choice).is_some()) {
             return None;
         }
         Some(match missing(&spec) {
