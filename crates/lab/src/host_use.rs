@@ -10,6 +10,7 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::time::Instant;
 
 use rustix::time::{ClockId, clock_gettime};
+use webstone_measure::since_all;
 use webstone_model::record::{CpuUse, HostUse, LinkUse, PairPorts, TcpUse};
 
 use crate::control_group::Throttled;
@@ -153,13 +154,11 @@ impl HostReading {
                 &self.links,
                 &later.links,
                 |link| link.name.clone(),
-                |before, after| LinkUse {
-                    received_bytes: after.received_bytes.saturating_sub(before.received_bytes),
-                    sent_bytes: after.sent_bytes.saturating_sub(before.sent_bytes),
-                    received_packets: after.received_packets.saturating_sub(before.received_packets),
-                    sent_packets: after.sent_packets.saturating_sub(before.sent_packets),
-                    dropped_packets: after.dropped_packets.saturating_sub(before.dropped_packets),
-                    ..after.clone()
+                |before, after| {
+                    since_all!(after.clone(), before, LinkUse {
+                        received_bytes, sent_bytes, received_packets, sent_packets, dropped_packets;
+                        name, loopback, speed_bps
+                    })
                 },
             ),
             ports: root.text("/proc/sys/net/ipv4/ip_local_port_range").map(|_| limits.ports),
@@ -184,17 +183,11 @@ impl HostReading {
     /// What TCP counted from this reading to a later one.
     fn tcp_until(&self, later: &HostReading) -> Option<TcpUse> {
         let (before, after) = self.tcp.zip(later.tcp)?;
-        Some(TcpUse {
-            listen_overflows: after.listen_overflows.saturating_sub(before.listen_overflows),
-            listen_drops: after.listen_drops.saturating_sub(before.listen_drops),
-            segments_sent: after.segments_sent.saturating_sub(before.segments_sent),
-            retransmitted: after.retransmitted.saturating_sub(before.retransmitted),
-            timeouts: after.timeouts.saturating_sub(before.timeouts),
-            syn_retransmitted: after.syn_retransmitted.saturating_sub(before.syn_retransmitted),
-            // A short drain may end, and its connections be gone, before the close is noticed.
-            in_use: before.in_use.max(after.in_use),
-            ..after
-        })
+        let since = since_all!(after, before, TcpUse {
+            listen_overflows, listen_drops, segments_sent, retransmitted, timeouts, syn_retransmitted; time_wait, in_use
+        });
+        // A short drain may end, and its connections be gone, before the close is noticed.
+        Some(TcpUse { in_use: before.in_use.max(after.in_use), ..since })
     }
 
     /// What the server's sockets dropped from this reading to a later one. A listening socket with `TCP_DEFER_ACCEPT`, which Apache httpd
@@ -211,17 +204,9 @@ impl HostReading {
 
 /// What a CPU did between two readings.
 fn cpu_until(before: &CpuUse, after: &CpuUse) -> CpuUse {
-    CpuUse {
-        cpu: after.cpu,
-        busy_ns: after.busy_ns.saturating_sub(before.busy_ns),
-        user_ns: after.user_ns.saturating_sub(before.user_ns),
-        system_ns: after.system_ns.saturating_sub(before.system_ns),
-        interrupt_ns: after.interrupt_ns.saturating_sub(before.interrupt_ns),
-        idle_ns: after.idle_ns.saturating_sub(before.idle_ns),
-        stolen_ns: after.stolen_ns.saturating_sub(before.stolen_ns),
-        heat_ns: after.heat_ns.saturating_sub(before.heat_ns),
-        frequency_hz: after.frequency_hz,
-    }
+    since_all!(*after, before, CpuUse {
+        busy_ns, user_ns, system_ns, interrupt_ns, idle_ns, stolen_ns, heat_ns; cpu, frequency_hz
+    })
 }
 
 /// How long all programs, and threads of the kernel, kept CPUs busy: with interrupts where these are also in the time of the process

@@ -4,6 +4,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::disturbance::{CpuWatch, Disturbance, OthersUse};
 use crate::metrics::add_all;
+use crate::since_all;
 use crate::units::is_zero;
 
 /// What the kernel of the generator's host counted while a window was open. Everything but `descriptors` concerns the
@@ -112,38 +113,23 @@ pub struct DirectionUse {
 impl DirectionUse {
     /// What was counted since an earlier reading.
     pub fn since(self, before: DirectionUse) -> DirectionUse {
-        DirectionUse {
-            packets: self.packets.saturating_sub(before.packets),
-            bytes: self.bytes.saturating_sub(before.bytes),
-            lost: self.lost.saturating_sub(before.lost),
-            queue_full: self.queue_full.saturating_sub(before.queue_full),
-            late_ns: self.late_ns.saturating_sub(before.late_ns),
-            late_ns_max: self.late_ns_max,
-        }
+        since_all!(self, before, DirectionUse { packets, bytes, lost, queue_full, late_ns; late_ns_max })
     }
 
-    fn plus(self, other: DirectionUse) -> DirectionUse {
-        let sum = u64::saturating_add;
-        DirectionUse {
-            packets: sum(self.packets, other.packets),
-            bytes: sum(self.bytes, other.bytes),
-            lost: sum(self.lost, other.lost),
-            queue_full: sum(self.queue_full, other.queue_full),
-            late_ns: sum(self.late_ns, other.late_ns),
-            late_ns_max: self.late_ns_max.max(other.late_ns_max),
-        }
+    fn plus(mut self, other: DirectionUse) -> DirectionUse {
+        add_all!(self, other, DirectionUse { packets, bytes, lost, queue_full, late_ns; late_ns_max });
+        DirectionUse { late_ns_max: self.late_ns_max.max(other.late_ns_max), ..self }
     }
 }
 
 impl PathUse {
     /// Both as one, of two windows.
-    pub fn plus(self, other: PathUse) -> PathUse {
+    pub fn plus(mut self, other: PathUse) -> PathUse {
+        add_all!(self, other, PathUse { elapsed_ns, cpu_ns, overflowed; to_server, to_clients });
         PathUse {
-            elapsed_ns: self.elapsed_ns.saturating_add(other.elapsed_ns),
-            cpu_ns: self.cpu_ns.saturating_add(other.cpu_ns),
-            overflowed: self.overflowed.saturating_add(other.overflowed),
             to_server: self.to_server.plus(other.to_server),
             to_clients: self.to_clients.plus(other.to_clients),
+            ..self
         }
     }
 
@@ -242,18 +228,11 @@ pub struct TcpUse {
 
 impl TcpUse {
     /// Both counts as one, of two kernels or of two windows.
-    pub fn plus(self, other: TcpUse) -> TcpUse {
-        let sum = u64::saturating_add;
-        TcpUse {
-            listen_overflows: sum(self.listen_overflows, other.listen_overflows),
-            listen_drops: sum(self.listen_drops, other.listen_drops),
-            segments_sent: sum(self.segments_sent, other.segments_sent),
-            retransmitted: sum(self.retransmitted, other.retransmitted),
-            timeouts: sum(self.timeouts, other.timeouts),
-            syn_retransmitted: sum(self.syn_retransmitted, other.syn_retransmitted),
-            time_wait: sum(self.time_wait, other.time_wait),
-            in_use: sum(self.in_use, other.in_use),
-        }
+    pub fn plus(mut self, other: TcpUse) -> TcpUse {
+        add_all!(self, other, TcpUse {
+            listen_overflows, listen_drops, segments_sent, retransmitted, timeouts, syn_retransmitted, time_wait, in_use;
+        });
+        self
     }
 }
 

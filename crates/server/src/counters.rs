@@ -14,6 +14,7 @@ use std::rc::Rc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use serde::{Deserialize, Serialize};
+use webstone_measure::since_all;
 
 /// Totals of all threads since the start. At quiescence `requests = responses + aborted + faults`.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -97,39 +98,16 @@ impl Counters {
     /// What was counted since an earlier reading of the same server. `open`, `threads` and `pid` stay as they are now.
     #[must_use]
     pub fn since(&self, earlier: &Counters) -> Counters {
-        let status = StatusClasses {
-            success: self.status.success.saturating_sub(earlier.status.success),
-            redirection: self.status.redirection.saturating_sub(earlier.status.redirection),
-            client_error: self.status.client_error.saturating_sub(earlier.status.client_error),
-            server_error: self.status.server_error.saturating_sub(earlier.status.server_error),
-        };
-        Counters {
-            accepted: self.accepted.saturating_sub(earlier.accepted),
-            open: self.open,
-            requests: self.requests.saturating_sub(earlier.requests),
-            responses: self.responses.saturating_sub(earlier.responses),
-            aborted: self.aborted.saturating_sub(earlier.aborted),
-            faults: self.faults.saturating_sub(earlier.faults),
-            bad_requests: self.bad_requests.saturating_sub(earlier.bad_requests),
-            bytes_received: self.bytes_received.saturating_sub(earlier.bytes_received),
-            bytes_sent: self.bytes_sent.saturating_sub(earlier.bytes_sent),
-            body_bytes_sent: self.body_bytes_sent.saturating_sub(earlier.body_bytes_sent),
-            status,
-            handshakes_full: self.handshakes_full.saturating_sub(earlier.handshakes_full),
-            handshakes_resumed: self.handshakes_resumed.saturating_sub(earlier.handshakes_resumed),
-            handshakes_failed: self.handshakes_failed.saturating_sub(earlier.handshakes_failed),
-            http2_connections: self.http2_connections.saturating_sub(earlier.http2_connections),
-            http3_connections: self.http3_connections.saturating_sub(earlier.http3_connections),
-            streams: self.streams.saturating_sub(earlier.streams),
-            early_requests: self.early_requests.saturating_sub(earlier.early_requests),
-            datagrams_received: self.datagrams_received.saturating_sub(earlier.datagrams_received),
-            datagrams_sent: self.datagrams_sent.saturating_sub(earlier.datagrams_sent),
-            accept_errors: self.accept_errors.saturating_sub(earlier.accept_errors),
-            log_lines_dropped: self.log_lines_dropped.saturating_sub(earlier.log_lines_dropped),
-            uptime_ns: self.uptime_ns.saturating_sub(earlier.uptime_ns),
-            threads: self.threads,
-            pid: self.pid,
-        }
+        let status = since_all!(self.status, earlier.status, StatusClasses {
+            success, redirection, client_error, server_error;
+        });
+        let since = since_all!(self.clone(), earlier, Counters {
+            accepted, requests, responses, aborted, faults, bad_requests, bytes_received, bytes_sent, body_bytes_sent,
+            handshakes_full, handshakes_resumed, handshakes_failed, http2_connections, http3_connections, streams,
+            early_requests, datagrams_received, datagrams_sent, accept_errors, log_lines_dropped, uptime_ns;
+            open, status, threads, pid
+        });
+        Counters { status, ..since }
     }
 }
 

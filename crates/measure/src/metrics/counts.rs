@@ -71,34 +71,11 @@ pub struct Counts {
 impl Counts {
     /// Adds another worker's, host's or iteration's counters.
     pub fn merge(&mut self, other: &Counts) {
-        add_all!(
-            self,
-            other,
-            [
-                planned,
-                skipped,
-                carried_in,
-                started,
-                succeeded,
-                failed,
-                in_flight,
-                left_open,
-                connections,
-                connections_answered,
-                connections_failed,
-                stale_retries,
-                lingered,
-                surplus,
-                pages_completed,
-                pages_failed,
-                head_bytes,
-                body_bytes,
-                framing_bytes,
-                sent_bytes,
-                busy_ns,
-                idle_ns,
-            ]
-        );
+        add_all!(self, other, Counts {
+            planned, skipped, carried_in, started, succeeded, failed, in_flight, left_open,
+            connections, connections_answered, connections_failed, stale_retries, lingered, surplus,
+            pages_completed, pages_failed, head_bytes, body_bytes, framing_bytes, sent_bytes, busy_ns, idle_ns;
+        });
     }
 
     /// Requests that ended: succeeded or failed.

@@ -3,6 +3,7 @@
 use serde::{Deserialize, Serialize};
 
 use super::add_all;
+use crate::since_all;
 
 /// Counters of a window, for one worker or all.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -34,22 +35,17 @@ pub struct Http2Counts {
 impl Http2Counts {
     /// Adds those of another worker, or of another iteration.
     pub fn merge(&mut self, other: &Http2Counts) {
-        add_all!(self, other, [streams, refused, retried, reset, goaways, frames, waited]);
+        add_all!(self, other, Http2Counts {
+            streams, refused, retried, reset, goaways, frames, waited; concurrent_max, allowed_min
+        });
         self.concurrent_max = self.concurrent_max.max(other.concurrent_max);
         self.allowed_min = self.allowed_min.into_iter().chain(other.allowed_min).min();
     }
 
     /// What was counted since an earlier state of the same counters. Values that are not sums are unchanged.
     pub fn since(&self, earlier: &Http2Counts) -> Http2Counts {
-        Http2Counts {
-            streams: self.streams - earlier.streams,
-            refused: self.refused - earlier.refused,
-            retried: self.retried - earlier.retried,
-            reset: self.reset - earlier.reset,
-            goaways: self.goaways - earlier.goaways,
-            frames: self.frames - earlier.frames,
-            waited: self.waited - earlier.waited,
-            ..*self
-        }
+        since_all!(*self, earlier, Http2Counts {
+            streams, refused, retried, reset, goaways, frames, waited; concurrent_max, allowed_min
+        })
     }
 }

@@ -40,10 +40,26 @@ pub(crate) fn add(total: &mut u64, more: u64) {
     *total = total.saturating_add(more);
 }
 
-/// [`add`] for several fields.
+/// [`add`] for several fields. With the type and, after a semicolon, its other fields, a forgotten field does not compile.
 macro_rules! add_all {
     ($to:expr, $from:expr, [$($field:ident),* $(,)?]) => {
         $($crate::metrics::add(&mut $to.$field, $from.$field);)*
     };
+    ($to:expr, $from:expr, $type:ident { $($field:ident),*; $($other:ident),* }) => {
+        let $type { $($field: _,)* $($other: _,)* } = &$to;
+        $crate::metrics::add_all!($to, $from, [$($field),*]);
+    };
 }
 pub(crate) use add_all;
+
+/// The later of two readings of the same counters, with what was counted since the earlier one. Fields after the semicolon
+/// stay as they are; a forgotten field does not compile.
+#[macro_export]
+macro_rules! since_all {
+    ($later:expr, $earlier:expr, $type:ident { $($field:ident),*; $($other:ident),* }) => {{
+        let mut since = $later;
+        let $type { $($field: _,)* $($other: _,)* } = &since;
+        $(since.$field = since.$field.saturating_sub($earlier.$field);)*
+        since
+    }};
+}

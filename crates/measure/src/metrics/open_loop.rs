@@ -50,7 +50,10 @@ pub struct OpenLoop {
 impl OpenLoop {
     /// Adds another worker's, host's or iteration's.
     pub fn merge(&mut self, other: &OpenLoop) {
-        add_all!(self, other, [carried_in, planned, started, skipped, queued, left_open, waited, free_ns]);
+        add_all!(self, other, OpenLoop {
+            carried_in, planned, started, skipped, queued, left_open, waited, free_ns;
+            lag, first_byte, response, page, lag_histogram, uncorrected
+        });
         self.lag.merge(&other.lag);
         self.first_byte.merge(&other.first_byte);
         self.response.merge(&other.response);

@@ -3,6 +3,7 @@
 use serde::{Deserialize, Serialize};
 
 use super::add_all;
+use crate::since_all;
 
 /// What ended within one second of the window.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -28,23 +29,18 @@ pub struct Second {
 impl Second {
     /// Adds another worker's counts of the same second.
     pub fn merge(&mut self, other: &Second) {
-        add_all!(self, other, [requests, errors, connections, pages, bytes, response_ns]);
+        add_all!(self, other, Second {
+            requests, errors, connections, pages, bytes, response_ns; response_ns_max
+        });
         self.response_ns_max = self.response_ns_max.max(other.response_ns_max);
     }
-}
 
-impl Second {
     /// What came after an earlier reading of the same totals; without the longest response time.
     pub fn since(&self, earlier: &Second) -> Second {
-        Second {
-            requests: self.requests - earlier.requests,
-            errors: self.errors - earlier.errors,
-            connections: self.connections - earlier.connections,
-            pages: self.pages - earlier.pages,
-            bytes: self.bytes - earlier.bytes,
-            response_ns: self.response_ns - earlier.response_ns,
-            response_ns_max: 0,
-        }
+        let since = since_all!(*self, earlier, Second {
+            requests, errors, connections, pages, bytes, response_ns; response_ns_max
+        });
+        Second { response_ns_max: 0, ..since }
     }
 }
 

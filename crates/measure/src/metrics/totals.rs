@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::{Mean, Moments, add, add_all};
+use super::{Mean, Moments, add_all};
 
 /// What one page of the workload did (WebStone's "Page #" block).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -58,14 +58,14 @@ pub struct PageTotals {
 impl PageTotals {
     /// Adds another worker's, host's or iteration's totals of the same page.
     pub fn merge(&mut self, other: &PageTotals) {
-        add_all!(self, other, [hits, failed, time_ns]);
+        add_all!(self, other, PageTotals {
+            hits, failed, time_ns, requests, errors, response_ns, connects, connect_ns,
+            body_bytes, head_bytes, unanswered, unanswered_ns;
+            time_ns_max, response_ns_max, connect_ns_max, unanswered_ns_max, connect, response, answer, body
+        });
         self.time_ns_max = self.time_ns_max.max(other.time_ns_max);
-        add_all!(self, other, [requests, errors, response_ns]);
         self.response_ns_max = self.response_ns_max.max(other.response_ns_max);
-        add(&mut self.connects, other.connects);
-        add(&mut self.connect_ns, other.connect_ns);
         self.connect_ns_max = self.connect_ns_max.max(other.connect_ns_max);
-        add_all!(self, other, [body_bytes, head_bytes, unanswered, unanswered_ns]);
         self.unanswered_ns_max = self.unanswered_ns_max.max(other.unanswered_ns_max);
         self.connect.merge(&other.connect);
         self.response.merge(&other.response);
@@ -186,11 +186,9 @@ pub struct ClientTotals {
 impl ClientTotals {
     /// Adds another iteration's totals of the same client.
     pub fn merge(&mut self, other: &ClientTotals) {
-        add_all!(
-            self,
-            other,
-            [pages, requests, errors, response_ns, bytes, connects, unanswered, unanswered_ns,]
-        );
+        add_all!(self, other, ClientTotals {
+            pages, requests, errors, response_ns, bytes, connects, unanswered, unanswered_ns;
+        });
     }
 
     /// Mean response time; `None` without answers.
