@@ -7,7 +7,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::io;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
@@ -51,8 +51,6 @@ const OVERHEAD: Duration = Duration::from_millis(300);
 pub struct CalibrateOptions {
     /// The program, as the calibration names it.
     pub tool: Tool,
-    /// The executable that is started as [`Child`](webstone_lab::child::Child); `None`: this one.
-    pub server_program: Option<PathBuf>,
     /// Length of each timed run.
     pub duration: Nanos,
     /// Timed runs of each row.
@@ -149,7 +147,7 @@ fn row(
     before: &[CalibrationRow],
     interrupt: &Arc<Interrupt>,
 ) -> Result<CalibrationRow, RunError> {
-    let program = under_test::program(options.server_program.clone())?;
+    let program = under_test::program()?;
     let (path, body_bytes) = file(case.mode);
     let launch = Launch {
         program,
@@ -388,7 +386,6 @@ mod tests {
     fn options() -> CalibrateOptions {
         CalibrateOptions {
             tool: Tool { version: "1".to_owned(), ..Tool::default() },
-            server_program: None,
             duration: Nanos::from_secs(1),
             iterations: 3,
         }

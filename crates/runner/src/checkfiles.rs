@@ -10,11 +10,10 @@ use std::time::Duration;
 
 use webstone_engine::{Extent, ProbeError, ProbeResponse, ReadTo};
 use webstone_model::record::CodedSample;
-use webstone_model::spec::{Check, ClientSpec, HttpVersion};
+use webstone_model::spec::{Check, ClientSpec};
 use webstone_workload::aim::Aim;
 use webstone_workload::content;
 use webstone_workload::target::Target;
-use webstone_workload::tls::TlsSpec;
 use webstone_workload::{FileRequest, Statuses, Workload};
 
 use webstone_lab::fetch::{ByProbe, Fetch, asked};
@@ -29,33 +28,8 @@ pub(crate) const SHORT_TIME_MAX: Duration = Duration::from_secs(2);
 /// Limit of bytes beyond a body's stated length, or of all its bytes if none is stated.
 const SURPLUS_BYTES_MAX: u64 = 64 << 20;
 
-/// How a check is made.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct CheckOptions {
-    /// How closely answers are looked at.
-    pub check: Check,
-    /// Longest time for one file.
-    pub timeout: Duration,
-    /// Requests at once.
-    pub threads: usize,
-    /// The version of HTTP.
-    pub http: HttpVersion,
-    /// How TLS is spoken, where the server's URL is `https`.
-    pub tls: TlsSpec,
-}
-
-impl Default for CheckOptions {
-    /// Byte by byte, half a minute a file, four at once.
-    fn default() -> CheckOptions {
-        CheckOptions {
-            check: Check::Content,
-            timeout: Duration::from_secs(30),
-            threads: 4,
-            http: HttpVersion::Http11,
-            tls: TlsSpec::default(),
-        }
-    }
-}
+/// Requests at once.
+const THREADS: usize = 4;
 
 /// What a check found.
 #[derive(Clone, Debug, Default)]
@@ -163,18 +137,20 @@ pub const FILES_HINT: &str = "write the files with `webstone genfiles DIR -w WOR
                               root, and see what is still missing with `webstone checkfiles URL -w WORKLOAD`";
 
 /// Asks a server for every file of the workload. Files whose URL names a host are requested from that host; those that a run
-/// would request over TLS are requested like the others: they are the same files.
-pub fn check_files(base: &Target, workload: &Workload, options: &CheckOptions) -> FilesReport {
+/// would request over TLS are requested like the others: they are the same files. They are compared byte by byte. Of the clients'
+/// options, the version of HTTP, TLS and the request timeout apply.
+pub fn check_files(base: &Target, workload: &Workload, client: &ClientSpec) -> FilesReport {
     let mut workload = workload.clone();
     for file in workload.pages.iter_mut().flat_map(|page| &mut page.files) {
         file.detail.tls = false;
     }
     let targets = [base.clone()];
     let aim = Aim::new(&workload, &targets).expect("no page says that it is asked over TLS");
-    let fetch = ByProbe::plain(options.timeout).with_tls(&options.tls).with_http(options.http);
-    let client = ClientSpec { check: options.check, http: options.http, ..ClientSpec::default() };
+    let timeout = client.request_timeout.as_duration();
+    let fetch = ByProbe::plain(timeout).with_tls(&client.tls).with_http(client.http);
+    let client = ClientSpec { check: Check::Content, http: client.http, ..ClientSpec::default() };
     let look = Look { fetch: &fetch, at: None, workload: &workload, client: &client, is_short: false };
-    look.at_all(&aim, options.threads, &Interrupt::default())
+    look.at_all(&aim, THREADS, &Interrupt::default())
 }
 
 /// How files are looked at: asked for as these clients do.

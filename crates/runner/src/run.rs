@@ -60,8 +60,6 @@ pub struct RunnerOptions {
     /// Whether it has answered such a check before: it is not asked for its files again, only for what it decides, the version of
     /// HTTP (`auto`) and redirects.
     pub checked_before: bool,
-    /// The executable that is started as [`Child`](webstone_lab::child::Child); `None`: this one.
-    pub server_program: Option<PathBuf>,
     /// Computes from a finished record what is stored beside it: figures, reports. `None`: nothing.
     pub derive: Option<fn(&RunRecord) -> Vec<Derived>>,
     /// Where traced exchanges are written, where the specification asks for some.
@@ -112,7 +110,6 @@ impl Default for RunnerOptions {
             speeds: None,
             check_target: true,
             checked_before: false,
-            server_program: None,
             derive: None,
             trace: None,
             part: Part::Whole,

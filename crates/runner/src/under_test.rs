@@ -67,10 +67,9 @@ impl UnderTest {
     }
 }
 
-/// The executable that is started as the server: this one, unless another is given.
-pub(crate) fn program(given: Option<PathBuf>) -> Result<PathBuf, EmbeddedServerError> {
-    given
-        .map_or_else(std::env::current_exe, Ok)
+/// This executable, which is also started as the server.
+pub(crate) fn program() -> Result<PathBuf, EmbeddedServerError> {
+    std::env::current_exe()
         .map_err(|source| EmbeddedServerError::Start { program: PathBuf::from("/proc/self/exe"), source })
 }
 

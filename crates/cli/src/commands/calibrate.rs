@@ -52,12 +52,7 @@ pub(super) fn execute(args: &CalibrateArgs, console: &Console) -> Result<Exit, F
     if duration == Nanos::ZERO {
         return Err(Failure::usage("--duration 0s: a timed run needs time").hint("write a time, as in -d 1s"));
     }
-    let how = CalibrateOptions {
-        tool: version::tool(),
-        server_program: None,
-        duration,
-        iterations: args.iterations.unwrap_or(3),
-    };
+    let how = CalibrateOptions { tool: version::tool(), duration, iterations: args.iterations.unwrap_or(3) };
     let signals = SignalWatch::start()?;
     let plan = calibrate::plan(&how).map_err(|error| run::failure(&error, "calibrate"))?;
     plan.warnings.iter().for_each(|warning| console.note(format!("warning: {warning}")));

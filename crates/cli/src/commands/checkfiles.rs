@@ -3,7 +3,7 @@
 use std::fmt::Write;
 
 use webstone_model::spec::HttpVersion;
-use webstone_runner::checkfiles::{CheckOptions, FILES_HINT, check_files};
+use webstone_runner::checkfiles::{FILES_HINT, check_files};
 use webstone_runner::{Feeds, check};
 use webstone_workload::aim;
 use webstone_workload::target::Scheme;
@@ -34,13 +34,7 @@ pub(super) fn execute(args: &CheckfilesArgs, console: &Console) -> Result<Exit, 
         let (what, hint) = aim::refusal(&workload.name, &strangers);
         return Err(Failure::usage(what).hint(hint));
     }
-    let options = CheckOptions {
-        timeout: spec.client.request_timeout.as_duration(),
-        http: spec.client.http,
-        tls: spec.client.tls,
-        ..CheckOptions::default()
-    };
-    let report = check_files(&base, &workload, &options);
+    let report = check_files(&base, &workload, &spec.client);
     let mut out = String::new();
     for problem in report.problems.iter().take(PROBLEMS_MAX) {
         // Writing to a String cannot fail.

@@ -56,12 +56,10 @@ pub(crate) fn of_workout(args: &WorkoutArgs, tool: Tool) -> Result<WorkoutOption
     Ok(WorkoutOptions {
         tool,
         spec,
-        workload: None,
         misdeeds,
         offenders,
         vary: args.vary,
         rounds: args.rounds.unwrap_or(ROUNDS),
         check_target: !args.client.no_check,
-        server_program: None,
     })
 }

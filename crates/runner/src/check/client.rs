@@ -14,13 +14,13 @@ const REDIRECTS_MAX: u32 = 100;
 
 pub(super) fn check(client: &mut ClientSpec) -> Result<(), SpecError> {
     if client.parallel == 0 {
-        return Err(SpecError::value("client.parallel", 0, "less than 1", "write at least 1"));
+        return Err(SpecError::zero("client.parallel", "write at least 1"));
     }
     const LIMIT: &str = "client.requests_per_connection";
     match client.requests_per_connection {
         Some(0) => {
             let remedy = "write at least 1, or leave it out for no limit";
-            return Err(SpecError::value(LIMIT, 0, "less than 1", remedy));
+            return Err(SpecError::zero(LIMIT, remedy));
         }
         Some(limit) if client.connections != ConnectionPolicy::KeepAlive => {
             return Err(SpecError::new(
@@ -218,11 +218,11 @@ fn streams(client: &ClientSpec) -> Result<(), SpecError> {
     const SHARED: &str = "client.clients_per_connection";
     const STREAMS: &str = "client.streams";
     if client.clients_per_connection == 0 {
-        return Err(SpecError::value(SHARED, 0, "less than 1", "write at least 1"));
+        return Err(SpecError::zero(SHARED, "write at least 1"));
     }
     if client.streams == Some(0) {
         let remedy = "write at least 1, or leave it out for no limit";
-        return Err(SpecError::value(STREAMS, 0, "less than 1", remedy));
+        return Err(SpecError::zero(STREAMS, remedy));
     }
     let remedy = "set client.http to 2, or remove it";
     if client.http != HttpVersion::Http2 && !client.http2_settings.is_default() {

@@ -35,6 +35,11 @@ impl SpecError {
         SpecError::new(key, format!("`{value}` is {is}"), remedy)
     }
 
+    /// For a zero that must be at least 1.
+    pub(crate) fn zero(key: &str, remedy: &str) -> SpecError {
+        SpecError::value(key, 0, "less than 1", remedy)
+    }
+
     pub(crate) fn of_url(key: &str, error: &UrlError) -> SpecError {
         SpecError::new(key, error.to_string(), error.remedy.clone())
     }

@@ -41,7 +41,7 @@ pub fn hosts(hosts: &[GeneratorHost]) -> Result<(), SpecError> {
         return Err(SpecError::new("generators.clients", rule, "give one to each, or to none"));
     }
     if hosts.iter().any(|host| host.clients == Some(0)) {
-        return Err(SpecError::value("generators.clients", 0, "less than 1", "leave that host out"));
+        return Err(SpecError::zero("generators.clients", "leave that host out"));
     }
     for host in hosts {
         if let Some(url) = &host.target {
@@ -89,7 +89,7 @@ fn pods(asked: &PodsOfJob) -> Result<(), SpecError> {
     }
     if asked.pods == 0 {
         let remedy = "write how many pods of the Job make load, as in pods = 40";
-        return Err(SpecError::value("generators.kubernetes.pods", 0, "less than 1", remedy));
+        return Err(SpecError::zero("generators.kubernetes.pods", remedy));
     }
     if !(Nanos::from_secs(1)..=WAIT_MAX).contains(&asked.wait) {
         let remedy = "write how long all pods may take to run, as in wait = \"2m\"";

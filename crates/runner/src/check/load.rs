@@ -83,7 +83,7 @@ fn closed_or_open(load: &LoadSpec) -> Result<(), SpecError> {
         return Err(SpecError::new("load.clients", "no level is given", "say how many, as in 20..100+10"));
     }
     if load.iterations == 0 {
-        return Err(SpecError::value(ITERATIONS, 0, "less than 1", "write at least 1"));
+        return Err(SpecError::zero(ITERATIONS, "write at least 1"));
     }
     if load.iterations > ITERATIONS_MAX {
         let remedy = "3 to 10 give an interval; for a longer run, make its windows longer with load.duration";
@@ -105,7 +105,7 @@ fn closed_or_open(load: &LoadSpec) -> Result<(), SpecError> {
     }
     if load.pages == Some(0) {
         let remedy = "write at least 1, or leave it out to end levels by load.duration";
-        return Err(SpecError::value("load.pages", 0, "less than 1", remedy));
+        return Err(SpecError::zero("load.pages", remedy));
     }
     if let Some(repetitions) = load.repetitions {
         repetition_test(load, repetitions)?;
@@ -124,12 +124,7 @@ fn closed_or_open(load: &LoadSpec) -> Result<(), SpecError> {
 fn repetition_test(load: &LoadSpec, repetitions: u32) -> Result<(), SpecError> {
     const KEY: &str = "load.repetitions";
     if repetitions == 0 {
-        return Err(SpecError::value(
-            KEY,
-            0,
-            "less than 1",
-            "write how often each page is fetched, as in 10",
-        ));
+        return Err(SpecError::zero(KEY, "write how often each page is fetched, as in 10"));
     }
     let beside = |key: &str| {
         SpecError::value(KEY, repetitions, &format!("not possible beside {key}"), "give one of the two")
@@ -202,7 +197,7 @@ fn search(find: &SearchSpec, load: &LoadSpec) -> Result<(), SpecError> {
         SpecError::new("find.slo", error.to_string(), "write it as in p(99)<50ms,errors<0.1%")
     })?;
     if find.from == 0 {
-        return Err(SpecError::value("find.from", 0, "less than 1", "write at least 1"));
+        return Err(SpecError::zero("find.from", "write at least 1"));
     }
     if find.from > find.to {
         let is = format!("above find.to, {}", find.to);

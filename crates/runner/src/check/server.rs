@@ -60,7 +60,7 @@ pub fn reference(server: &ServerSpec) -> Result<(), SpecError> {
         listens("server.tls.listen", second)?;
     }
     if server.backlog == Some(0) {
-        return Err(SpecError::value("server.backlog", 0, "less than 1", "write at least 1"));
+        return Err(SpecError::zero("server.backlog", "write at least 1"));
     }
     Ok(())
 }

@@ -58,7 +58,7 @@ impl Revisions {
                 "give the repository's path: --repository DIR",
             )
         })?;
-        let mut scratch = Scratch::create("duel", &program(None)?).map_err(|error| {
+        let mut scratch = Scratch::create("duel", &program()?).map_err(|error| {
             failed(format!("cannot make a directory for worktrees: {error}"), "name another: TMPDIR=/var/tmp")
         })?;
         // The user that servers run as has to get to them; nobody can guess the name.

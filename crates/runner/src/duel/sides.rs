@@ -42,7 +42,7 @@ impl Up {
         let mut brief = asked.clone();
         brief.spec.client.seed = brief.spec.client.seed.wrapping_add(start as u64);
         let destinations = site.destinations.clone();
-        let program = program(None)?;
+        let program = program()?;
         let mut served = serve(&mut brief, site, Some(program), observer, interrupt)?;
         site.destinations = destinations;
         ask(&mut brief, &mut site.facts, &mut served, check, observer, interrupt)?;

@@ -64,7 +64,7 @@ pub(super) fn prepare(
     // On shared CPUs, a raised priority would take CPU time from somebody else's server.
     let is_fair = asked.is_ours() || !site.facts.this_host;
     let raised = (is_fair && asked.spec.generator.priority).then(Raised::by_thread).flatten();
-    let mut served = serve(&mut asked, &mut site, options.server_program.take(), observer, interrupt)?;
+    let mut served = serve(&mut asked, &mut site, None, observer, interrupt)?;
     // What the check decides is decided in every part of a run, because a part may be made by another process.
     decide(&mut asked, &mut site.facts, &mut served, options.check_target, observer, interrupt)?;
     let for_files = options.asks_for_files();
@@ -272,7 +272,7 @@ pub(crate) struct Served {
     targets: BTreeSet<SocketAddr>,
 }
 
-/// Starts the server if it is ours: with the limits that were raised before.
+/// Starts the server if it is ours: with the limits that were raised before. `program` is webstone's own; `None`: this one.
 pub(crate) fn serve(
     asked: &mut RunBrief,
     site: &mut RunSite,
@@ -285,7 +285,7 @@ pub(crate) fn serve(
     }
     let which = if asked.is_embedded() { "embedded server" } else { "server under test" };
     observer.event(&preparing(&format!("starting the {which}")));
-    let program = under_test::program(program)?;
+    let program = program.map_or_else(under_test::program, Ok)?;
     let server = under_test::start(&asked.spec, &asked.workload, &site.placement, program, interrupt);
     go_on(interrupt)?;
     let server = server?;

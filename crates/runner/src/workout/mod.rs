@@ -9,7 +9,6 @@ mod offenders;
 mod state;
 
 use std::net::{SocketAddr, TcpStream};
-use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 use std::time::Duration;
@@ -51,8 +50,6 @@ pub struct WorkoutOptions {
     pub tool: Tool,
     /// Target or server, load and clients of the well-behaved: one level.
     pub spec: RunSpec,
-    /// The workload, where it is not the one that the specification names.
-    pub workload: Option<Workload>,
     /// Misdeeds to choose from; at least one.
     pub misdeeds: Vec<Misdeed>,
     /// Connections that misbehave at a time.
@@ -63,8 +60,6 @@ pub struct WorkoutOptions {
     pub rounds: u32,
     /// Whether the server is asked for its files beforehand.
     pub check_target: bool,
-    /// webstone's executable; `None`: this one.
-    pub server_program: Option<PathBuf>,
 }
 
 /// Runs it; `ended` is told each phase. What was measured until an interruption is given back.
@@ -79,12 +74,12 @@ pub fn workout(
 ) -> Result<Workout, RunError> {
     let root = Root::default();
     let mut spec = check(&options.spec.clone().into())?.spec;
-    let workload = options.workload.clone().map_or_else(|| resolve_workload(&spec), Ok)?;
+    let workload = resolve_workload(&spec)?;
     for_workload(&mut spec, &workload)?;
     let server = match spec.target.is_empty() {
         true => {
             let placement = place(&cpus(&root), ServerPlace::Ours, &spec.generator, &spec.server, &[])?;
-            let program = under_test::program(options.server_program.clone())?;
+            let program = under_test::program()?;
             // Each phase is a run, which knows nothing of this server's CPUs.
             spec.generator.cpus = cpu_list(&placement.workers_cpus);
             let server = under_test::start(&spec, &workload, &placement, program, interrupt);

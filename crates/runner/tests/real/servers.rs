@@ -8,8 +8,8 @@ use webstone_engine::{Control, LevelJob, Plan, run_level};
 use webstone_lab::fileset::{FilesetOptions, generate};
 use webstone_measure::identities::{Expectation, check};
 use webstone_measure::units::Nanos;
-use webstone_model::spec::{Check, ConnectionPolicy, HttpVersion, RunSpec};
-use webstone_runner::checkfiles::{CheckOptions, check_files};
+use webstone_model::spec::{Check, ClientSpec, ConnectionPolicy, HttpVersion, RunSpec};
+use webstone_runner::checkfiles::check_files;
 use webstone_workload::Workload;
 use webstone_workload::builtin;
 
@@ -19,7 +19,7 @@ use crate::program::{Running, find, free_port, write};
 fn serves_the_filesets(running: &Running, workloads: &[Workload]) {
     let url = format!("http://127.0.0.1:{}", running.port);
     for workload in workloads {
-        let report = check_files(&url.parse().unwrap(), workload, &CheckOptions::default());
+        let report = check_files(&url.parse().unwrap(), workload, &ClientSpec::default());
         assert!(report.problems.is_empty(), "{}: {:?}", workload.name, report.problems);
         for (policy, http) in [
             (ConnectionPolicy::PerRequest, HttpVersion::Http10),
