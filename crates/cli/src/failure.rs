@@ -4,7 +4,8 @@ use std::fmt;
 use std::path::Path;
 
 use webstone_measure::shown::{indented, lines};
-use webstone_store::redaction;
+use webstone_store::library::LibraryError;
+use webstone_store::{StoreError, redaction};
 
 /// How the program ends.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -118,6 +119,18 @@ fn harmless(text: &str) -> String {
 }
 
 impl std::error::Error for Failure {}
+
+impl From<StoreError> for Failure {
+    fn from(error: StoreError) -> Failure {
+        Failure { hint: error.hint().map(str::to_owned), ..Failure::failed(error.to_string()) }
+    }
+}
+
+impl From<LibraryError> for Failure {
+    fn from(error: LibraryError) -> Failure {
+        Failure { hint: error.hint().map(str::to_owned), ..Failure::failed(error.to_string()) }
+    }
+}
 
 /// The operating system's message without its number: "No such file or directory".
 pub fn plain(error: &std::io::Error) -> String {

@@ -2,7 +2,7 @@
 
 use std::path::PathBuf;
 
-use clap::{Args, ValueEnum};
+use clap::Args;
 use webstone_judge::comparison::FailWhen;
 use webstone_judge::verdict::Standing;
 use webstone_measure::metric::Metric;
@@ -27,29 +27,14 @@ pub struct VerdictArgs {
     /// The worst verdict that passes: valid, sound or noisy; anything below gives exit code 4
     ///
     /// Default: noisy. Example: --require sound
-    #[arg(long, value_name = "VERDICT", value_enum, hide_possible_values = true)]
-    pub require: Option<Required>,
-}
-
-/// The worst verdict that passes.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-pub enum Required {
-    /// Every run rule is met
-    Valid,
-    /// No noise that matters
-    Sound,
-    /// What noise did is known
-    Noisy,
+    #[arg(long, value_name = "VERDICT", value_parser = values::required(), hide_possible_values = true)]
+    pub require: Option<Standing>,
 }
 
 impl VerdictArgs {
     /// The worst that passes.
     pub fn worst(&self) -> Standing {
-        match self.require {
-            Some(Required::Valid) => Standing::Valid,
-            Some(Required::Sound) => Standing::Sound,
-            Some(Required::Noisy) | None => Standing::Noisy,
-        }
+        self.require.unwrap_or(Standing::Noisy)
     }
 }
 

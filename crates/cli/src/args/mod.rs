@@ -33,7 +33,7 @@ pub use find::{CalibrateArgs, FindArgs, NullServerArgs};
 pub use generator::GeneratorArgs;
 pub use generators::{AgentArgs, GeneratorsArgs, GeneratorsCheckArgs, GeneratorsCommand, GeneratorsJobArgs};
 pub use load::{HitLoadArgs, OpenLoopArgs, RetryArgs, RunLoadArgs};
-pub use output::{ColorChoice, HistoryArgs, HistoryFigure, ListArgs, NoteArgs, OutputArgs, ReportArgs};
+pub use output::{ColorChoice, HistoryArgs, ListArgs, NoteArgs, OutputArgs, ReportArgs};
 pub use series::{MatrixArgs, SeriesArgs, ServersArgs, ServersCommand};
 pub use server::{
     OwnServerArgs, OwnTlsArgs, PathArgs, RespondArgs, RespondProtocol, ServeArgs, ServerElsewhereArgs,

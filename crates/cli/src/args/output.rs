@@ -4,6 +4,7 @@ use std::path::PathBuf;
 
 use clap::{Args, ValueEnum};
 use webstone_report::{CsvTable, Format};
+use webstone_store::library::HistoryMetric;
 
 use super::compare::ThresholdArgs;
 use super::table::flags;
@@ -211,16 +212,6 @@ pub struct NoteArgs {
     pub runs_dir: Option<PathBuf>,
 }
 
-/// The figure of `webstone history --server`.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
-pub enum HistoryFigure {
-    /// Valid responses per second
-    #[default]
-    Rate,
-    /// 99th percentile of the response time
-    P99,
-}
-
 /// `webstone history`.
 #[derive(Args, Debug)]
 pub struct HistoryArgs {
@@ -247,8 +238,8 @@ pub struct HistoryArgs {
     /// With --server: the figure, at the level that most runs have their peak at: rate or p99 (of response times)
     ///
     /// Default: rate. Example: --metric p99
-    #[arg(long, value_name = "FIGURE", value_enum, requires = "server", hide_possible_values = true)]
-    pub metric: Option<HistoryFigure>,
+    #[arg(long, value_name = "FIGURE", value_parser = values::history_metric(), requires = "server", hide_possible_values = true)]
+    pub metric: Option<HistoryMetric>,
 
     /// Format: text, html, markdown, csv or json; with --server text or json
     ///

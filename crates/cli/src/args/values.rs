@@ -9,6 +9,7 @@ use serde::de::IntoDeserializer;
 use serde::de::value::{Error as ValueError, StrDeserializer};
 use webstone_judge::comparison::FailWhen;
 use webstone_judge::search::{LOOK_FIRST, REPEATS_MAX};
+use webstone_judge::verdict::Standing;
 use webstone_measure::metrics::Histograms;
 use webstone_measure::rate::{Rates, RatesError};
 use webstone_measure::units::{NANOS_PER_SECOND, Nanos, QuantityError, parse_count};
@@ -22,6 +23,7 @@ use webstone_model::spec::{
 use webstone_model::threshold::{GateError, Threshold, Thresholds};
 use webstone_report::{CsvTable, Format, Subject};
 use webstone_runner::check;
+use webstone_store::library::HistoryMetric;
 use webstone_workload::arrivals::ArrivalProcess;
 use webstone_workload::route::ProxyProtocol;
 use webstone_workload::target::Place;
@@ -138,6 +140,18 @@ pub(super) fn fail_when() -> impl TypedValueParser<Value = FailWhen> {
         ("measured", "the measured change meets it, whatever its interval"),
         ("possible", "the interval does not exclude it: to pass, the opposite must be proven"),
     ])
+}
+
+pub(super) fn required() -> impl TypedValueParser<Value = Standing> {
+    one_of([
+        ("valid", "Every run rule is met"),
+        ("sound", "No noise that matters"),
+        ("noisy", "What noise did is known"),
+    ])
+}
+
+pub(super) fn history_metric() -> impl TypedValueParser<Value = HistoryMetric> {
+    one_of([("rate", "Valid responses per second"), ("p99", "99th percentile of the response time")])
 }
 
 /// Names of the distributions in a record.
@@ -454,6 +468,7 @@ mod tests {
         assert_eq!(read(&arrivals()), 2);
         assert_eq!(read(&when_busy()), 2);
         assert_eq!(read(&fail_when()), 3);
+        assert_eq!((read(&required()), read(&history_metric())), (3, 2));
         assert_eq!(read(&over()), 2);
         assert_eq!(read(&format_of(Subject::Comparison)), 4);
         assert_eq!(read(&profile()), 2);

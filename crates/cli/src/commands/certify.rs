@@ -11,7 +11,7 @@ use webstone_store::certify::{Certificate, key, signature, standing_words};
 use webstone_store::clock;
 use webstone_store::{MANIFEST, SIGNATURE, Store, duel, read_file};
 
-use super::{archive, records, store_failure, verify};
+use super::{archive, records, verify};
 use crate::args::{CertifyArgs, ListFormat};
 use crate::console::{self, Console};
 use crate::failure::{Exit, Failure};
@@ -46,7 +46,7 @@ pub(super) fn execute(args: &CertifyArgs, console: &Console) -> Result<Exit, Fai
         sign(&directory, key, "signed", console)?;
         return archived(args, &directory, console);
     }
-    let record = Store::load(&directory).map_err(|error| store_failure(&error))?;
+    let record = Store::load(&directory)?;
     let made_at = clock::rfc3339(std::time::SystemTime::now());
     let certificate = Certificate::of(&record, version::tool(), made_at);
     let list = match args.format.unwrap_or_default() {
@@ -60,7 +60,7 @@ pub(super) fn execute(args: &CertifyArgs, console: &Console) -> Result<Exit, Fai
             .note("nothing was written: not every rule is met (--uncertified writes and signs the certificate anyway, labelled as uncertified)");
         return Ok(Exit::Uncertified);
     }
-    Store::certify(&directory, &certificate.to_json()).map_err(|error| store_failure(&error))?;
+    Store::certify(&directory, &certificate.to_json())?;
     match key {
         Some(key) => sign(&directory, &key, label(&certificate), console)?,
         None => console.note(format!(
@@ -95,7 +95,7 @@ fn sign(directory: &Path, key: &key::PrivateKey, label: &str, console: &Console)
     let bytes = read_file(directory, MANIFEST).map_err(|error| Failure::file("read", &manifest, &error))?;
     let signed =
         signature::sign(key, &bytes).map_err(|what| Failure::failed(format!("cannot sign: {what}")))?;
-    Store::sign(directory, signed.as_bytes()).map_err(|error| store_failure(&error))?;
+    Store::sign(directory, signed.as_bytes())?;
     console.note(format!(
         "{label} by {}: {}",
         signature::fingerprint_of(key),

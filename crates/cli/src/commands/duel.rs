@@ -14,7 +14,7 @@ use webstone_runner::RunError;
 use webstone_runner::duel::{DuelNews, hold};
 use webstone_store::{Derived, REPORT, redaction};
 
-use super::{run, store_failure};
+use super::run;
 use crate::args::DuelArgs;
 use crate::console::{self, Console};
 use crate::failure::{Exit, Failure};
@@ -95,7 +95,7 @@ pub(super) fn report(
     console: &Console,
 ) -> Result<Exit, Failure> {
     let format = intent::form_of(Subject::Duel, format, output)?;
-    let record = webstone_store::duel::load(directory).map_err(|error| store_failure(&error))?;
+    let record = webstone_store::duel::load(directory)?;
     deliver(&record, format, output, console)?;
     Ok(Exit::Done)
 }

@@ -6,7 +6,6 @@ use webstone_measure::units::grouped;
 use webstone_report::{Listed, render_list};
 use webstone_store::library::{Kept, Library, LibraryRow, Query, RowKind};
 
-use super::library_failure;
 use crate::args::ListArgs;
 use crate::console::{self, Console};
 use crate::failure::{Exit, Failure};
@@ -22,7 +21,7 @@ pub(super) fn execute(args: &ListArgs, console: &Console) -> Result<Exit, Failur
     let query = Query::parse(&text).map_err(|error| Failure::usage(error.to_string()).hint(error.hint))?;
     let read = if args.all || !query.is_empty() { usize::MAX } else { SHOWN };
     let library = match runs_dir.exists() {
-        true => Some(Library::open_newest(runs_dir, read).map_err(|error| library_failure(&error))?),
+        true => Some(Library::open_newest(runs_dir, read)?),
         false => None,
     };
     let Some(library) = library.filter(|library| !library.rows().is_empty()) else {

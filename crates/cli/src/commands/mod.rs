@@ -37,8 +37,6 @@ use std::ffi::OsString;
 
 use webstone_model::series::Kind;
 use webstone_runner::Feeds;
-use webstone_store::StoreError;
-use webstone_store::library::LibraryError;
 use webstone_workload::Workload;
 
 use crate::args::{Command, GeneratorsCommand};
@@ -107,12 +105,4 @@ fn load_fileset(name: &str, feeds: Feeds) -> Result<Workload, Failure> {
     let mut workload = load_workload(name, feeds)?;
     workload.take_sizes_of_names();
     Ok(workload)
-}
-
-fn store_failure(error: &StoreError) -> Failure {
-    Failure { hint: error.hint().map(str::to_owned), ..Failure::failed(error.to_string()) }
-}
-
-fn library_failure(error: &LibraryError) -> Failure {
-    Failure { hint: error.hint().map(str::to_owned), ..Failure::failed(error.to_string()) }
 }

@@ -4,14 +4,13 @@ use std::path::Path;
 
 use webstone_store::library::{LibraryError, Notes};
 
-use super::{library_failure, records};
+use super::records;
 use crate::args::NoteArgs;
 use crate::console;
 use crate::failure::{Exit, Failure};
 
 pub(super) fn execute(args: &NoteArgs) -> Result<Exit, Failure> {
     let directory = records::any(&args.run, args.runs_dir.as_deref())?;
-    let failed = |error| library_failure(&LibraryError::Notes(error));
     // Wrong input is reported with its flag, before anything is written.
     for (flag, tag) in
         args.tag.iter().map(|tag| ("--tag", tag)).chain(args.untag.iter().map(|tag| ("--untag", tag)))
@@ -23,7 +22,7 @@ pub(super) fn execute(args: &NoteArgs) -> Result<Exit, Failure> {
     }
     let is_edit = args.text.is_some() || !args.tag.is_empty() || !args.untag.is_empty();
     let notes = match is_edit {
-        false => Notes::load(&directory).map_err(failed)?,
+        false => Notes::load(&directory).map_err(LibraryError::Notes)?,
         true => Notes::edit(&directory, |notes| {
             if let Some(text) = &args.text {
                 notes.text.clone_from(text);
@@ -33,7 +32,7 @@ pub(super) fn execute(args: &NoteArgs) -> Result<Exit, Failure> {
                 notes.tags.remove(tag);
             });
         })
-        .map_err(failed)?,
+        .map_err(LibraryError::Notes)?,
     };
     console::print(&text(&directory, &notes))?;
     Ok(Exit::Done)

@@ -7,7 +7,6 @@ use std::path::{Path, PathBuf};
 use webstone_model::record::RunRecord;
 use webstone_store::{Store, clock, duel};
 
-use super::store_failure;
 use crate::failure::Failure;
 use crate::intent::RUNS_DIR;
 
@@ -17,7 +16,7 @@ pub(super) fn load(named: &Path, runs_dir: Option<&Path>) -> Result<RunRecord, F
     refuse_series(named, &path)?;
     match duel::directory(&path) {
         Some(directory) => Err(is_no_run(named, &directory)),
-        None => Store::load(&path).map_err(|error| store_failure(&error)),
+        None => Ok(Store::load(&path)?),
     }
 }
 
@@ -83,7 +82,7 @@ pub(super) fn locate(named: &Path, runs_dir: Option<&Path>) -> Result<PathBuf, F
     refuse_series(named, &found)?;
     match duel::directory(&found) {
         Some(directory) => Ok(directory),
-        None => Store::locate(&found).map_err(|error| store_failure(&error)),
+        None => Ok(Store::locate(&found)?),
     }
 }
 

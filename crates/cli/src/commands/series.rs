@@ -105,7 +105,7 @@ pub(super) fn execute(
         let finished = records.iter().flatten().filter(|record| record.state != RunState::Partial);
         finished.map(|record| store.path().join(&record.id)).try_for_each(|path| verify::as_stored(&path))?;
     }
-    ended(&store, &outcome, &records, args.quick, &signals, console)
+    ended(&store, outcome, &records, args.quick, &signals, console)
 }
 
 /// Opens a series to resume it; its plan is made again if it is on the command line.
@@ -188,7 +188,7 @@ pub(super) fn page(
 
 fn ended(
     store: &SeriesStore,
-    outcome: &SeriesOutcome,
+    outcome: SeriesOutcome,
     records: &[Option<RunRecord>],
     quick: bool,
     signals: &SignalWatch,
@@ -199,8 +199,8 @@ fn ended(
         false => format!("webstone {} --resume {path}", series.kind.command()),
         true => format!("the same command line again, with --resume {path}"),
     };
-    if let Some(error) = &outcome.error {
-        return Err(super::store_failure(error));
+    if let Some(error) = outcome.error {
+        return Err(error.into());
     }
     if let (true, Some(exit)) = (outcome.interrupted, signals.exit()) {
         console.note(format!("interrupted; to resume: {go_on}"));

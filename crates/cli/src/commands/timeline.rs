@@ -5,8 +5,7 @@ use std::path::Path;
 use webstone_report::{Format, Subject, Timeline, TimelineRun, TimelineUnit, render_timelines};
 use webstone_store::library::{Histories, History, HistoryMetric, Library};
 
-use super::library_failure;
-use crate::args::{HistoryArgs, HistoryFigure};
+use crate::args::HistoryArgs;
 use crate::console::{self, Console};
 use crate::failure::{Exit, Failure};
 use crate::intent::{RUNS_DIR, form_of};
@@ -14,11 +13,8 @@ use crate::intent::{RUNS_DIR, form_of};
 pub(super) fn execute(server: &str, args: &HistoryArgs, console: &Console) -> Result<Exit, Failure> {
     let format = form_of(Subject::Timeline, args.format, args.output.as_deref())?;
     let runs_dir = args.runs_dir.as_deref().unwrap_or(Path::new(RUNS_DIR));
-    let library = Library::open(runs_dir).map_err(|error| library_failure(&error))?;
-    let metric = match args.metric.unwrap_or_default() {
-        HistoryFigure::Rate => HistoryMetric::Rate,
-        HistoryFigure::P99 => HistoryMetric::P99,
-    };
+    let library = Library::open(runs_dir)?;
+    let metric = args.metric.unwrap_or_default();
     let histories = library.histories(server, metric);
     if histories.lines.is_empty() && histories.left_out == 0 {
         return Err(none_of(server, runs_dir, &library.servers()));

@@ -183,7 +183,7 @@ fn examine_path(run: &Path) -> Result<Found, Failure> {
         Ok(directory) => Ok(examine(&directory)),
         // A directory without its record is examined anyway.
         Err(StoreError::NoRecord { path }) if path.join(MANIFEST).exists() => Ok(examine(&path)),
-        Err(error) => Err(super::store_failure(&error)),
+        Err(error) => Err(error.into()),
     }
 }
 

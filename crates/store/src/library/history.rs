@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 use webstone_judge::steps::Step;
 use webstone_judge::verdict::Standing;
 use webstone_model::record::RunState;
@@ -11,7 +11,7 @@ use super::noise::{self, Measured};
 use super::{Library, LibraryRow, Peak, RowKind};
 
 /// The figure whose history it is.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum HistoryMetric {
     /// Valid responses per second.

@@ -9,7 +9,7 @@ use webstone_runner::series::{self, SERIES, SeriesError, directory_of};
 use webstone_store::{REPORT, StoreError, read_file};
 
 use super::super::records::{cells_in, of_series};
-use super::super::{series::page, store_failure};
+use super::super::series::page;
 use super::{Found, examine_path, named};
 use crate::failure::Failure;
 use crate::intent::series_failure;
@@ -26,7 +26,7 @@ pub(super) fn examine(path: &Path) -> Result<Vec<(PathBuf, Found)>, Failure> {
         Found { run: Some(series.id.clone()), cells: Some(series.cells.len()), ..Found::default() };
     let mut cells = Vec::new();
     for cell in &series.cells {
-        match directory_of(&directory, &cell.name).map_err(|error| store_failure(&error))? {
+        match directory_of(&directory, &cell.name)? {
             Some(path) => cells.push((path.clone(), examine_path(&path)?)),
             None => whole.problem(&cell.name, "is missing: no record of this cell is stored"),
         }
