@@ -1,6 +1,7 @@
 //! Answers, and the header fields that every one of them carries.
 
 use std::convert::Infallible;
+use std::fmt::Display;
 use std::pin::Pin;
 use std::task::{Context, Poll};
 
@@ -11,6 +12,8 @@ use hyper::{Response, StatusCode};
 use serde::Serialize;
 use serde_json::json;
 use tokio::sync::mpsc::Receiver;
+use webstone_store::StoreError;
+use webstone_store::library::{LibraryError, NotesError};
 
 /// Scripts and styles are the front's own files; nothing is requested from anywhere else, and nobody may frame a page.
 const PAGE_POLICY: &str = "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; connect-src 'self'; \
@@ -59,14 +62,37 @@ pub(crate) type Answer = Response<Content>;
 #[derive(Debug)]
 pub(crate) struct Failed {
     status: StatusCode,
-    message: String,
-    hint: Option<String>,
+    pub(crate) message: String,
+    pub(crate) hint: Option<String>,
 }
 
 impl Failed {
     /// With what to do about it, where that is known.
     pub(crate) fn new(status: StatusCode, message: &str, hint: Option<&str>) -> Failed {
         Failed { status, message: message.to_owned(), hint: hint.map(str::to_owned) }
+    }
+
+    /// Because of what is stored.
+    pub(crate) fn stored(error: impl Display, hint: Option<&str>) -> Failed {
+        Failed::new(StatusCode::UNPROCESSABLE_ENTITY, &error.to_string(), hint)
+    }
+}
+
+impl From<StoreError> for Failed {
+    fn from(error: StoreError) -> Failed {
+        Failed::stored(&error, error.hint())
+    }
+}
+
+impl From<LibraryError> for Failed {
+    fn from(error: LibraryError) -> Failed {
+        Failed::stored(&error, error.hint())
+    }
+}
+
+impl From<NotesError> for Failed {
+    fn from(error: NotesError) -> Failed {
+        Failed::stored(&error, error.hint())
     }
 }
 

@@ -9,13 +9,14 @@ use webstone_model::spec::RunSpec;
 use webstone_runner::series;
 use webstone_store::duel;
 
-use crate::pages::{self, NoPage};
+use crate::answer::Failed;
+use crate::pages;
 
 /// What there is to a run besides its row and its notes.
 ///
 /// # Errors
 /// If the record cannot be read.
-pub(crate) fn of(directory: &Path) -> Result<Value, NoPage> {
+pub(crate) fn of(directory: &Path) -> Result<Value, Failed> {
     let files = files(directory);
     let directory_name = directory.display().to_string();
     if series::is_series(directory) {

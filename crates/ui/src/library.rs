@@ -11,9 +11,10 @@ use webstone_judge::steps::{RUNS_MIN, Step};
 use webstone_measure::units::grouped;
 use webstone_model::record::RunState;
 use webstone_store::library::{
-    History, HistoryMetric, Library, LibraryError, LibraryRow, Notes, NotesError, Peak, Query, QueryError,
-    RowKind, trash,
+    History, HistoryMetric, Library, LibraryRow, Notes, Peak, Query, RowKind, trash,
 };
+
+use crate::answer::Failed;
 
 /// Rows that are made before a page is answered; each may be a record of some megabytes that nobody has read before.
 const FIRST: usize = 100;
@@ -38,31 +39,6 @@ pub(crate) struct Shelf {
     is_changed: AtomicBool,
 }
 
-/// Why the library does not do what it is asked for.
-#[derive(Debug)]
-pub(crate) struct Trouble {
-    pub(crate) message: String,
-    pub(crate) hint: Option<String>,
-}
-
-impl From<LibraryError> for Trouble {
-    fn from(error: LibraryError) -> Trouble {
-        Trouble { message: error.to_string(), hint: error.hint().map(str::to_owned) }
-    }
-}
-
-impl From<NotesError> for Trouble {
-    fn from(error: NotesError) -> Trouble {
-        Trouble { message: error.to_string(), hint: error.hint().map(str::to_owned) }
-    }
-}
-
-impl From<QueryError> for Trouble {
-    fn from(error: QueryError) -> Trouble {
-        Trouble { message: error.to_string(), hint: Some(error.hint) }
-    }
-}
-
 /// Notes as a page sends them.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -79,7 +55,7 @@ impl Shelf {
         search: &str,
         sort: &str,
         (offset, limit): (usize, usize),
-    ) -> Result<Value, Trouble> {
+    ) -> Result<Value, Failed> {
         let library = if search.trim().is_empty() { self.current(runs_dir)? } else { self.known(runs_dir)? };
         let Some(library) = library.as_ref() else {
             return Ok(
@@ -88,10 +64,7 @@ impl Shelf {
         };
         let (query, problem) = match Query::parse(search) {
             Ok(query) => (query, Value::Null),
-            Err(error) => {
-                let trouble = Trouble::from(error);
-                (Query::default(), json!({ "message": trouble.message, "hint": trouble.hint }))
-            }
+            Err(error) => (Query::default(), json!({ "message": error.to_string(), "hint": error.hint })),
         };
         let found: Vec<&LibraryRow> =
             if problem.is_null() { library.find(&query).collect() } else { Vec::new() };
@@ -108,14 +81,14 @@ impl Shelf {
     }
 
     /// The row of a run.
-    pub(crate) fn row(&self, runs_dir: &Path, name: &str) -> Result<Option<Value>, Trouble> {
+    pub(crate) fn row(&self, runs_dir: &Path, name: &str) -> Result<Option<Value>, Failed> {
         let library = self.current(runs_dir)?;
         let library = library.as_ref();
         Ok(library.and_then(|library| Some(of_row(library, library.row(name)?))))
     }
 
     /// The runs that were measured like one of them, the oldest first, with the steps among them.
-    pub(crate) fn history(&self, runs_dir: &Path, name: &str) -> Result<Option<Value>, Trouble> {
+    pub(crate) fn history(&self, runs_dir: &Path, name: &str) -> Result<Option<Value>, Failed> {
         let library = self.current(runs_dir)?;
         let Some((library, run)) = library.as_ref().and_then(|library| Some((library, library.row(name)?)))
         else {
@@ -148,7 +121,7 @@ impl Shelf {
     }
 
     /// The library as it last was: a search is answered at once, and the directory is read afterwards.
-    fn known(&self, runs_dir: &Path) -> Result<MutexGuard<'_, Option<Library>>, Trouble> {
+    fn known(&self, runs_dir: &Path) -> Result<MutexGuard<'_, Option<Library>>, Failed> {
         let library = self.library.lock().unwrap_or_else(PoisonError::into_inner);
         if library.is_none() || self.is_changed.load(Ordering::Acquire) {
             drop(library);
@@ -178,7 +151,7 @@ impl Shelf {
     }
 
     /// Writes the notes of a run.
-    pub(crate) fn note(&self, directory: &Path, noted: Noted) -> Result<Value, Trouble> {
+    pub(crate) fn note(&self, directory: &Path, noted: Noted) -> Result<Value, Failed> {
         for tag in &noted.tags {
             Notes::check_tag(tag)?;
         }
@@ -191,21 +164,21 @@ impl Shelf {
     }
 
     /// Moves a run to the trash.
-    pub(crate) fn discard(&self, runs_dir: &Path, name: &str) -> Result<(), Trouble> {
+    pub(crate) fn discard(&self, runs_dir: &Path, name: &str) -> Result<(), Failed> {
         trash::discard(runs_dir, name)?;
         self.is_changed.store(true, Ordering::Release);
         Ok(())
     }
 
     /// Moves a run out of the trash.
-    pub(crate) fn restore(&self, runs_dir: &Path, name: &str) -> Result<(), Trouble> {
+    pub(crate) fn restore(&self, runs_dir: &Path, name: &str) -> Result<(), Failed> {
         trash::restore(runs_dir, name)?;
         self.is_changed.store(true, Ordering::Release);
         Ok(())
     }
 
     /// The library as it is now; `None` if the directory of runs does not exist yet.
-    fn current(&self, runs_dir: &Path) -> Result<MutexGuard<'_, Option<Library>>, Trouble> {
+    fn current(&self, runs_dir: &Path) -> Result<MutexGuard<'_, Option<Library>>, Failed> {
         self.is_changed.store(false, Ordering::Release);
         if !runs_dir.exists() {
             let mut library = self.library.lock().unwrap_or_else(PoisonError::into_inner);
@@ -401,7 +374,7 @@ fn of_step(step: &Step, line: &History<'_>) -> Value {
 }
 
 /// The notes of a run.
-pub(crate) fn notes(directory: &Path) -> Result<Value, Trouble> {
+pub(crate) fn notes(directory: &Path) -> Result<Value, Failed> {
     Ok(of_notes(&Notes::load(directory)?))
 }
 
@@ -410,7 +383,7 @@ fn of_notes(notes: &Notes) -> Value {
 }
 
 /// What is in the trash.
-pub(crate) fn trashed(runs_dir: &Path) -> Result<Value, Trouble> {
+pub(crate) fn trashed(runs_dir: &Path) -> Result<Value, Failed> {
     let rows = trash::list(runs_dir)?.into_iter().map(|name| json!({ "name": name }));
     Ok(json!({ "rows": rows.collect::<Vec<_>>() }))
 }

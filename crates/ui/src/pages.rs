@@ -8,59 +8,45 @@ use webstone_model::duel::DuelRecord;
 use webstone_model::record::RunRecord;
 use webstone_report::{Format, Options};
 use webstone_runner::series;
-use webstone_store::{Store, StoreError, duel};
+use webstone_store::{Store, duel};
 
-/// Why there is no page.
-#[derive(Debug)]
-pub(crate) struct NoPage {
-    pub(crate) message: String,
-    pub(crate) hint: Option<String>,
-}
-
-impl NoPage {
-    fn of(error: &impl std::fmt::Display, hint: Option<String>) -> NoPage {
-        NoPage { message: error.to_string(), hint }
-    }
-}
+use crate::answer::Failed;
 
 /// The report of a run, of a series or of a duel.
 ///
 /// # Errors
 /// If it cannot be read.
-pub(crate) fn report(path: &Path) -> Result<Vec<u8>, NoPage> {
+pub(crate) fn report(path: &Path) -> Result<Vec<u8>, Failed> {
     if series::is_series(path) {
-        let (directory, series) = series::load(path).map_err(|error| NoPage::of(&error, error.hint()))?;
-        let records = series::records(&directory, &series).map_err(|error| NoPage::of(&error, None))?;
+        let (directory, series) =
+            series::load(path).map_err(|error| Failed::stored(&error, error.hint().as_deref()))?;
+        let records = series::records(&directory, &series).map_err(|error| Failed::stored(&error, None))?;
         let page = webstone_report::render_series(&series, &records, &[], Format::Html, &Options::default());
-        return page.map_err(|error| NoPage::of(&error, None));
+        return page.map_err(|error| Failed::stored(&error, None));
     }
     if duel::is_duel(path) {
         let page = webstone_report::render_duel(&load_duel(path)?, Format::Html, &Options::default());
-        return page.map_err(|error| NoPage::of(&error, None));
+        return page.map_err(|error| Failed::stored(&error, None));
     }
     let record = load(path)?;
     webstone_report::render(&record, Format::Html, &Options::default())
-        .map_err(|error| NoPage::of(&error, None))
+        .map_err(|error| Failed::stored(&error, None))
 }
 
 /// A stored run.
 ///
 /// # Errors
 /// If it cannot be read.
-pub(crate) fn load(path: &Path) -> Result<RunRecord, NoPage> {
-    Store::load(path).map_err(unread)
+pub(crate) fn load(path: &Path) -> Result<RunRecord, Failed> {
+    Ok(Store::load(path)?)
 }
 
 /// A stored duel.
 ///
 /// # Errors
 /// If it cannot be read.
-pub(crate) fn load_duel(path: &Path) -> Result<DuelRecord, NoPage> {
-    duel::load(path).map_err(unread)
-}
-
-fn unread(error: StoreError) -> NoPage {
-    NoPage::of(&error, error.hint().map(str::to_owned))
+pub(crate) fn load_duel(path: &Path) -> Result<DuelRecord, Failed> {
+    Ok(duel::load(path)?)
 }
 
 /// The result of a comparison, and its page where there may be one.
@@ -74,22 +60,22 @@ pub(crate) struct ComparedRuns {
 ///
 /// # Errors
 /// If one cannot be read, or they have no level in common.
-pub(crate) fn compare(paths: &[PathBuf], is_forced: bool) -> Result<ComparedRuns, NoPage> {
+pub(crate) fn compare(paths: &[PathBuf], is_forced: bool) -> Result<ComparedRuns, Failed> {
     if let Some(duel) = paths.iter().find(|path| duel::is_duel(path)) {
         let name = duel.file_name().unwrap_or_default().to_string_lossy();
-        let hint = Some("its own report compares its contestants".to_owned());
-        return Err(NoPage { message: format!("{name} is a duel, not a run"), hint });
+        let hint = "its own report compares its contestants";
+        return Err(Failed::stored(format!("{name} is a duel, not a run"), Some(hint)));
     }
     let records: Vec<RunRecord> = paths.iter().map(|path| load(path)).collect::<Result<_, _>>()?;
     let (Some(baseline), true) = (records.first(), records.len() > 1) else {
-        let hint = Some("mark a second one".to_owned());
-        return Err(NoPage { message: "a comparison needs two runs".to_owned(), hint });
+        let hint = "mark a second one";
+        return Err(Failed::stored("a comparison needs two runs", Some(hint)));
     };
     if let Some(same) =
         records[1..].iter().find(|it| it.id == baseline.id && it.started_at == baseline.started_at)
     {
-        let hint = Some("mark two runs; to see the noise of one, make it with two arms (`aa`)".to_owned());
-        return Err(NoPage { message: format!("{} would be compared with itself", same.id), hint });
+        let hint = "mark two runs; to see the noise of one, make it with two arms (`aa`)";
+        return Err(Failed::stored(format!("{} would be compared with itself", same.id), Some(hint)));
     }
     let all: Vec<Difference> =
         records[1..].iter().flat_map(|record| comparison::differences(baseline, record)).collect();
@@ -106,12 +92,12 @@ pub(crate) fn compare(paths: &[PathBuf], is_forced: bool) -> Result<ComparedRuns
     }
     let compared = comparison::compare(&records.iter().collect::<Vec<_>>(), &comparison::Options::default());
     if compared.candidates.iter().all(|candidate| candidate.levels.is_empty()) {
-        let hint = Some("run both with the same levels".to_owned());
-        return Err(NoPage { message: "the runs have no level in common".to_owned(), hint });
+        let hint = "run both with the same levels";
+        return Err(Failed::stored("the runs have no level in common", Some(hint)));
     }
     let options = Options::default();
     let page = webstone_report::render_comparison(&compared, &records, Format::Html, &options);
-    let page = page.map_err(|error| NoPage::of(&error, None))?;
+    let page = page.map_err(|error| Failed::stored(&error, None))?;
     let verdicts: Vec<Value> = compared
         .records
         .iter()

@@ -22,8 +22,8 @@ use crate::desk::{Desk, Problem};
 use crate::form::{self, Filled};
 use crate::guard::{Door, Guard};
 use crate::launch::{Order, What};
-use crate::library::{self, Shelf, Trouble};
-use crate::pages::{self, NoPage};
+use crate::library::{self, Shelf};
+use crate::pages;
 use crate::runs::{Runs, Started};
 use crate::tickets::Tickets;
 use crate::{Options, assets, detail, permission, program, stored};
@@ -228,29 +228,29 @@ fn remove(front: &Front, asked: &Asked<'_>) -> Result<Answer, Failed> {
 }
 
 fn page(front: &Front, asked: &Asked<'_>) -> Result<Answer, Failed> {
-    let page = pages::report(&front.locate(asked.name)?).map_err(no_page)?;
+    let page = pages::report(&front.locate(asked.name)?)?;
     Ok(answer::value(StatusCode::OK, &json!({ "url": ticket(front, page)? })))
 }
 
 fn note(front: &Front, asked: &Asked<'_>) -> Result<Answer, Failed> {
     let directory = front.locate(asked.name)?;
-    let noted = front.shelf.note(&directory, parsed(asked.body)?).map_err(troubled)?;
+    let noted = front.shelf.note(&directory, parsed(asked.body)?)?;
     Ok(answer::value(StatusCode::OK, &noted))
 }
 
 fn discard(front: &Front, asked: &Asked<'_>) -> Result<Answer, Failed> {
     front.locate(asked.name)?;
-    front.shelf.discard(&front.options.runs_dir, asked.name).map_err(troubled)?;
+    front.shelf.discard(&front.options.runs_dir, asked.name)?;
     Ok(answer::done())
 }
 
 fn trash(front: &Front, _: &Asked<'_>) -> Result<Answer, Failed> {
-    let rows = library::trashed(&front.options.runs_dir).map_err(troubled)?;
+    let rows = library::trashed(&front.options.runs_dir)?;
     Ok(answer::value(StatusCode::OK, &rows))
 }
 
 fn restore(front: &Front, asked: &Asked<'_>) -> Result<Answer, Failed> {
-    front.shelf.restore(&front.options.runs_dir, asked.name).map_err(troubled)?;
+    front.shelf.restore(&front.options.runs_dir, asked.name)?;
     Ok(answer::done())
 }
 
@@ -305,13 +305,13 @@ fn library(front: &Front, asked: &Asked<'_>) -> Result<Answer, Failed> {
     let sort = asked.parameter("sort").unwrap_or_default();
     let part = (number("offset", 0), number("limit", ROWS));
     let rows = front.shelf.rows(&front.options.runs_dir, &search, &sort, part);
-    rows.map(|rows| answer::value(StatusCode::OK, &rows)).map_err(troubled)
+    rows.map(|rows| answer::value(StatusCode::OK, &rows))
 }
 
 fn history(front: &Front, asked: &Asked<'_>) -> Result<Answer, Failed> {
     let name = asked.parameter("name").unwrap_or_default();
     front.locate(&name)?;
-    let found = front.shelf.history(&front.options.runs_dir, &name).map_err(troubled)?;
+    let found = front.shelf.history(&front.options.runs_dir, &name)?;
     let missing =
         || Failed::new(StatusCode::NOT_FOUND, &format!("there is no run `{name}` in the library"), None);
     found.map(|history| answer::value(StatusCode::OK, &history)).ok_or_else(missing)
@@ -321,7 +321,7 @@ fn history(front: &Front, asked: &Asked<'_>) -> Result<Answer, Failed> {
 fn stored_run(front: &Front, asked: &Asked<'_>) -> Result<Answer, Failed> {
     let name = asked.name;
     let directory = front.locate(name)?;
-    let row = front.shelf.row(&front.options.runs_dir, name).map_err(troubled)?;
+    let row = front.shelf.row(&front.options.runs_dir, name)?;
     let mut run = match detail::of(&directory) {
         Ok(detail) => detail,
         // A run that cannot be read has notes too, and a row that says why.
@@ -330,13 +330,9 @@ fn stored_run(front: &Front, asked: &Asked<'_>) -> Result<Answer, Failed> {
     run["row"] = json!(row);
     run["notes"] = match library::notes(&directory) {
         Ok(notes) => notes,
-        Err(trouble) => json!({ "text": "", "tags": [], "updated": "", "problem": trouble.message }),
+        Err(error) => json!({ "text": "", "tags": [], "updated": "", "problem": error.message }),
     };
     Ok(answer::value(StatusCode::OK, &run))
-}
-
-fn troubled(trouble: Trouble) -> Failed {
-    Failed::new(StatusCode::UNPROCESSABLE_ENTITY, &trouble.message, trouble.hint.as_deref())
 }
 
 fn check(front: &Front, asked: &Asked<'_>) -> Result<Answer, Failed> {
@@ -443,7 +439,7 @@ struct Compare {
 fn compare(front: &Front, asked: &Asked<'_>) -> Result<Answer, Failed> {
     let wanted: Compare = parsed(asked.body)?;
     let paths: Vec<PathBuf> = wanted.runs.iter().map(|name| front.locate(name)).collect::<Result<_, _>>()?;
-    let compared = pages::compare(&paths, wanted.force).map_err(no_page)?;
+    let compared = pages::compare(&paths, wanted.force)?;
     let mut summary = compared.summary;
     summary["url"] = match compared.page {
         Some(page) => json!(ticket(front, page)?),
@@ -467,10 +463,6 @@ fn printed(front: &Front, command: &str, name: &str) -> Result<Answer, Failed> {
 fn ticket(front: &Front, page: Vec<u8>) -> Result<String, Failed> {
     let issued = front.tickets.lock().unwrap_or_else(PoisonError::into_inner).issue(page);
     issued.map_err(|error| Failed::new(StatusCode::INTERNAL_SERVER_ERROR, &error.to_string(), None))
-}
-
-fn no_page(error: NoPage) -> Failed {
-    Failed::new(StatusCode::UNPROCESSABLE_ENTITY, &error.message, error.hint.as_deref())
 }
 
 fn parsed<T: DeserializeOwned>(body: &[u8]) -> Result<T, Failed> {
