@@ -6,9 +6,10 @@ use std::path::Path;
 
 use webstone_measure::shown::quoted;
 use webstone_store::plain_file::{self, Links};
+use webstone_store::without_number;
 use webstone_workload::Base64;
 
-use crate::failure::{Failure, plain};
+use crate::failure::Failure;
 use crate::intent::body::BODY_BYTES_MAX;
 
 /// What an option of curl does to the command line.
@@ -469,7 +470,7 @@ impl Curl {
 
 fn content(option: &str, path: &str) -> Result<Vec<u8>, Failure> {
     plain_file::read(Path::new(path), Links::Followed, BODY_BYTES_MAX).map_err(|error| {
-        Failure::usage(format!("--curl: {option} @{path}: cannot read the file: {}", plain(&error)))
+        Failure::usage(format!("--curl: {option} @{path}: cannot read the file: {}", without_number(&error)))
             .hint("after @ stands the path of a file")
     })
 }

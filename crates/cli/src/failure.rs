@@ -5,7 +5,7 @@ use std::path::Path;
 
 use webstone_measure::shown::{indented, lines};
 use webstone_store::library::LibraryError;
-use webstone_store::{StoreError, redaction};
+use webstone_store::{StoreError, redaction, without_number};
 
 /// How the program ends.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -83,7 +83,7 @@ impl Failure {
 
     /// A file that could not be read or written: `verb` says which, such as "read".
     pub fn file(verb: &str, path: &Path, error: &std::io::Error) -> Failure {
-        let failure = Failure::failed(format!("cannot {verb} {}: {}", path.display(), plain(error)));
+        let failure = Failure::failed(format!("cannot {verb} {}: {}", path.display(), without_number(error)));
         match error.kind() {
             std::io::ErrorKind::PermissionDenied => {
                 failure.hint("change the permissions, or name a place that you may use")
@@ -129,15 +129,6 @@ impl From<StoreError> for Failure {
 impl From<LibraryError> for Failure {
     fn from(error: LibraryError) -> Failure {
         Failure { hint: error.hint().map(str::to_owned), ..Failure::failed(error.to_string()) }
-    }
-}
-
-/// The operating system's message without its number: "No such file or directory".
-pub fn plain(error: &std::io::Error) -> String {
-    let text = error.to_string();
-    match text.split_once(" (os error") {
-        Some((words, _)) => words.to_owned(),
-        None => text,
     }
 }
 

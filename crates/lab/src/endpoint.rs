@@ -9,6 +9,7 @@ use std::time::{Duration, Instant};
 
 use webstone_engine::{addresses, connect_like};
 use webstone_model::spec::{ClientSpec, HttpVersion};
+use webstone_store::without_number;
 use webstone_workload::addresses::AddressRange;
 use webstone_workload::route::Reached;
 use webstone_workload::target::{Target, UrlError};
@@ -62,11 +63,11 @@ pub fn resolve(target: &Target) -> Result<Vec<SocketAddr>, TargetError> {
     let Target { host, port, .. } = target;
     addresses(host, *port).map_err(|error| match host.split_once('%') {
         Some(_) => TargetError::target(
-            format!("the address `{host}`: {}", plain(&error)),
+            format!("the address `{host}`: {}", without_number(&error)),
             "after the % stands an interface of this host: `ip address` lists them",
         ),
         None => TargetError::target(
-            format!("the host `{host}` is unknown: {}", plain(&error)),
+            format!("the host `{host}` is unknown: {}", without_number(&error)),
             "check the spelling, or give the server's address instead of its name",
         ),
     })
@@ -164,7 +165,7 @@ fn in_a_word(error: &io::Error) -> String {
         io::ErrorKind::ConnectionRefused => "refuses".to_owned(),
         io::ErrorKind::TimedOut => "does not answer".to_owned(),
         io::ErrorKind::NetworkUnreachable | io::ErrorKind::HostUnreachable => "cannot be reached".to_owned(),
-        _ => format!("fails: {}", plain(error)),
+        _ => format!("fails: {}", without_number(error)),
     }
 }
 
@@ -198,11 +199,11 @@ fn unreached(target: &Target, client: &ClientSpec, tried: &[SocketAddr], outcome
             "check the address, and that no firewall drops the packets",
         ),
         io::ErrorKind::NetworkUnreachable | io::ErrorKind::HostUnreachable => TargetError::target(
-            format!("{target}: {address} cannot be reached: {}", plain(&error)),
+            format!("{target}: {address} cannot be reached: {}", without_number(&error)),
             "check the address and the route to it (ip route get)",
         ),
         _ => TargetError::target(
-            format!("{target}: no connection to {address}: {}", plain(&error)),
+            format!("{target}: no connection to {address}: {}", without_number(&error)),
             match tried[0] {
                 SocketAddr::V6(only) if only.ip().is_unicast_link_local() && only.scope_id() == 0 => {
                     "a link-local address needs its interface, as in http://[fe80::1%eth0]:8080"
@@ -223,7 +224,7 @@ pub fn reach_socket(path: &str) -> Result<(), TargetError> {
                 io::ErrorKind::PermissionDenied => "run as a user who may write to the socket",
                 _ => "start the server that listens on it",
             };
-            Err(TargetError::target(format!("the Unix socket {path}: {}", plain(&error)), hint))
+            Err(TargetError::target(format!("the Unix socket {path}: {}", without_number(&error)), hint))
         }
     }
 }
@@ -272,12 +273,6 @@ pub fn speaks_tls(target: &Target, client: &ClientSpec) -> bool {
 /// Whether an address is this host's own: loopback, or one that a socket can be bound to.
 pub fn is_this_host(address: IpAddr) -> bool {
     address.is_loopback() || UdpSocket::bind((address, 0)).is_ok()
-}
-
-/// The operating system's words without its number.
-fn plain(error: &io::Error) -> String {
-    let text = error.to_string();
-    text.split(" (os error").next().unwrap_or_default().to_owned()
 }
 
 #[cfg(test)]

@@ -8,6 +8,7 @@ use std::io::{self, BufReader, Cursor, Read};
 use std::path::{Path, PathBuf};
 
 use flate2::bufread::MultiGzDecoder;
+use webstone_store::without_number;
 use webstone_workload::mine::{MineOptions, MineOutcome, MineReport, Miner};
 
 /// Bytes read at once.
@@ -159,12 +160,6 @@ const MAGIC_BYTES: usize = 6;
 
 const OTHER_PACKERS: [(&str, &[u8]); 3] =
     [("zstd", &[0x28, 0xb5, 0x2f, 0xfd]), ("xz", &[0xfd, b'7', b'z', b'X', b'Z', 0]), ("bzip2", b"BZh")];
-
-/// The operating system's answer in words alone.
-fn without_number(error: &io::Error) -> String {
-    let text = error.to_string();
-    text.split(" (os error").next().unwrap_or_default().to_owned()
-}
 
 #[cfg(test)]
 mod tests {

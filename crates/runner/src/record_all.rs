@@ -15,6 +15,7 @@ use std::sync::mpsc::Receiver;
 use webstone_engine::Transaction;
 use webstone_measure::rate::RateProfile;
 use webstone_model::record::{IterationRecord, RunRecord};
+use webstone_store::without_number;
 
 use crate::order::Step;
 
@@ -67,10 +68,8 @@ const WRITE: &str = "write";
 
 /// The operating system's words without its number, and what became of the file.
 fn told(source: &io::Error, action: &str) -> String {
-    let text = source.to_string();
-    let words = text.split_once(" (os error").map_or(text.as_str(), |(words, _)| words);
     let rest = if action == WRITE { "; the transactions recorded end there" } else { "" };
-    format!("{words}{rest}")
+    without_number(source) + rest
 }
 
 /// The file being written.

@@ -29,7 +29,7 @@ pub enum WorkloadSourceError {
         similar: Option<&'static str>,
     },
     /// The file cannot be read.
-    #[error("the workload {}: {}", path.display(), source.to_string().split(" (os error").next().unwrap_or_default())]
+    #[error("the workload {}: {}", path.display(), webstone_store::without_number(source))]
     Unreadable {
         /// The file.
         path: PathBuf,

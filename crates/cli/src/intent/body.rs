@@ -5,8 +5,9 @@ use std::path::Path;
 use std::io::ErrorKind;
 
 use webstone_store::plain_file::{self, Links};
+use webstone_store::without_number;
 
-use crate::failure::{Failure, plain};
+use crate::failure::Failure;
 
 /// Maximum size of a body in a specification, in bytes. It is part of every record.
 pub(crate) const BODY_BYTES_MAX: u64 = 16 << 20;
@@ -19,9 +20,9 @@ pub(crate) fn read(typed: &str) -> Result<Result<String, Vec<u8>>, Failure> {
     let bytes =
         plain_file::read(path, Links::Followed, BODY_BYTES_MAX).map_err(|error| match error.kind() {
             ErrorKind::FileTooLarge => {
-                wrong(plain(&error)).hint("use a smaller body; it becomes part of every record")
+                wrong(without_number(&error)).hint("use a smaller body; it becomes part of every record")
             }
-            _ => wrong(format!("cannot read the file: {}", plain(&error)))
+            _ => wrong(format!("cannot read the file: {}", without_number(&error)))
                 .hint("after @ comes the path of a file; put text that begins with @ into a file"),
         })?;
     Ok(String::from_utf8(bytes).map_err(|error| error.into_bytes()))

@@ -5,9 +5,10 @@ use std::io::ErrorKind;
 use std::path::Path;
 
 use webstone_store::plain_file::{self, Links};
+use webstone_store::without_number;
 
 use super::body::BODY_BYTES_MAX;
-use crate::failure::{Failure, plain};
+use crate::failure::Failure;
 
 /// Types of files by the ends of their names, as curl has them.
 const TYPES: [(&str, &str); 10] = [
@@ -93,10 +94,9 @@ fn part(field: &str) -> Result<Part, Failure> {
     let file = |name: &str| {
         plain_file::read(Path::new(name), Links::Followed, BODY_BYTES_MAX).map_err(|error| {
             match error.kind() {
-                ErrorKind::FileTooLarge => {
-                    wrong(plain(&error)).hint("use a smaller file; it becomes part of the specification")
-                }
-                _ => wrong(format!("cannot read the file: {}", plain(&error))).hint(FORM),
+                ErrorKind::FileTooLarge => wrong(without_number(&error))
+                    .hint("use a smaller file; it becomes part of the specification"),
+                _ => wrong(format!("cannot read the file: {}", without_number(&error))).hint(FORM),
             }
         })
     };

@@ -6,11 +6,12 @@ use webstone_measure::shown::quoted;
 use webstone_measure::units::Nanos;
 use webstone_model::spec::{Check, RunSpec};
 use webstone_store::plain_file::{self, Links};
+use webstone_store::without_number;
 use webstone_workload::{FileRequest, Page, Workload};
 
 use super::target;
 use crate::args::RunArgs;
-use crate::failure::{Failure, plain};
+use crate::failure::Failure;
 use crate::usage::QUIET;
 
 /// Largest file of URLs, in bytes. They are part of every record.
@@ -94,7 +95,7 @@ pub(super) fn urls_of(file: &Path) -> Result<Listed<'_>, Failure> {
     const FORM: &str = "write one URL on each line, as in http://127.0.0.1:8080/index.html";
     let text = plain_file::read(file, Links::Followed, URLS_BYTES_MAX)
         .and_then(plain_file::text)
-        .map_err(|error| wrong(format!("cannot read the file: {}", plain(&error))))?;
+        .map_err(|error| wrong(format!("cannot read the file: {}", without_number(&error))))?;
     let text = text.strip_prefix(BYTE_ORDER_MARK).unwrap_or(&text);
     let lines = text.lines().map(str::trim).enumerate();
     let mut urls = Vec::new();

@@ -10,6 +10,7 @@ use sha2::{Digest, Sha256};
 
 use super::{BUFFER_BYTES, FilesetError, MANIFEST, hex};
 use webstone_store::plain_file::{self, Links};
+use webstone_store::without_number;
 
 /// Largest manifest: some 100 bytes a file, of ten million files.
 const MANIFEST_BYTES_MAX: u64 = 1 << 30;
@@ -58,7 +59,7 @@ pub fn verify(directory: &Path) -> Result<VerifyReport, FilesetError> {
             Ok(found) if found.eq_ignore_ascii_case(sum) => continue,
             Ok(_) => "the content differs from what was generated".to_owned(),
             Err(error) if error.kind() == io::ErrorKind::NotFound => "the file is missing".to_owned(),
-            Err(error) => format!("cannot be read: {}", super::without_number(&error)),
+            Err(error) => format!("cannot be read: {}", without_number(&error)),
         };
         report.problems.push(VerifyProblem { path: name, what });
     }
