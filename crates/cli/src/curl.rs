@@ -4,6 +4,7 @@
 use std::ffi::OsString;
 use std::path::Path;
 
+use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, percent_encode};
 use webstone_measure::shown::quoted;
 use webstone_store::plain_file::{self, Links};
 use webstone_store::without_number;
@@ -11,6 +12,9 @@ use webstone_workload::Base64;
 
 use crate::failure::Failure;
 use crate::intent::body::BODY_BYTES_MAX;
+
+/// All but RFC 3986's unreserved characters.
+pub(crate) const RESERVED: &AsciiSet = &NON_ALPHANUMERIC.remove(b'-').remove(b'.').remove(b'_').remove(b'~');
 
 /// What an option of curl does to the command line.
 #[derive(Clone, Copy)]
@@ -345,12 +349,7 @@ impl Curl {
             Some(at) => (&value[..at], content(option, &value[at + 1..])?),
         };
         let mut out = if name.is_empty() { String::new() } else { format!("{name}=") };
-        for byte in text {
-            match byte {
-                b'A'..=b'Z' | b'a'..=b'z' | b'0'..=b'9' | b'-' | b'.' | b'_' | b'~' => out.push(byte.into()),
-                other => out += &format!("%{other:02X}"),
-            }
-        }
+        out.extend(percent_encode(&text, RESERVED));
         Ok(out.into_bytes())
     }
 

@@ -10,6 +10,8 @@
 
 use std::borrow::Cow;
 
+use percent_encoding::percent_decode_str;
+
 use crate::target::Target;
 
 const GOLDEN: u64 = 0x9e37_79b9_7f4a_7c15;
@@ -123,7 +125,8 @@ impl ContentCheck {
 pub fn file_path(url: &str) -> Cow<'_, str> {
     let path = path_and_query(url);
     let path = &path[..path.find(['?', '#']).unwrap_or(path.len())];
-    let mut path = percent_decoded(path);
+    // What is not UTF-8 once decoded stays as it is.
+    let mut path = percent_decode_str(path).decode_utf8().unwrap_or(Cow::Borrowed(path));
     if path.is_empty() || path.ends_with('/') {
         let index = if path.is_empty() { "/index.html" } else { "index.html" };
         path.to_mut().push_str(index);
@@ -142,30 +145,6 @@ fn path_and_query(url: &str) -> &str {
         Ok((_, Cow::Owned(_))) => "/",
         Err(_) => url,
     }
-}
-
-/// The text with percent escapes decoded if the result is UTF-8, otherwise unchanged.
-fn percent_decoded(text: &str) -> Cow<'_, str> {
-    if !text.contains('%') {
-        return Cow::Borrowed(text);
-    }
-    let hex = |byte: Option<&u8>| char::from(*byte?).to_digit(16).map(|digit| digit as u8);
-    let bytes = text.as_bytes();
-    let mut out = Vec::with_capacity(bytes.len());
-    let mut at = 0;
-    while at < bytes.len() {
-        match (bytes[at], hex(bytes.get(at + 1)), hex(bytes.get(at + 2))) {
-            (b'%', Some(high), Some(low)) => {
-                out.push(high << 4 | low);
-                at += 3;
-            }
-            (byte, ..) => {
-                out.push(byte);
-                at += 1;
-            }
-        }
-    }
-    String::from_utf8(out).map_or(Cow::Borrowed(text), Cow::Owned)
 }
 
 #[inline(always)]

@@ -1,10 +1,12 @@
 //! Links from the page of a series to the reports of its cells: relative URLs, so that both can be moved or published
 //! together.
 
-use std::fmt::Write as _;
 use std::path::{Component, Path};
 
+use percent_encoding::percent_encode;
 use webstone_store::REPORT;
+
+use crate::curl::RESERVED;
 
 /// For each record of the series in `directory`, by its name there, the URL of its report relative to the file
 /// `page`; `None` if there is no report. Empty if no file is written, as the location of the page is then unknown.
@@ -35,18 +37,7 @@ fn relative(folder: &Path, file: &Path) -> String {
 
 /// A name in a URL: all but RFC 3986's unreserved characters percent-encoded.
 fn encoded(name: Component<'_>) -> String {
-    let mut url = String::new();
-    for byte in name.as_os_str().as_encoded_bytes() {
-        match byte {
-            b'-' | b'.' | b'_' | b'~' => url.push(char::from(*byte)),
-            _ if byte.is_ascii_alphanumeric() => url.push(char::from(*byte)),
-            _ => {
-                // Writing to a string cannot fail.
-                let _ = write!(url, "%{byte:02X}");
-            }
-        }
-    }
-    url
+    percent_encode(name.as_os_str().as_encoded_bytes(), RESERVED).to_string()
 }
 
 #[cfg(test)]
