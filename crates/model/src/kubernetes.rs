@@ -29,7 +29,7 @@ pub struct PodsOfJob {
     /// How long to wait until all of them are running.
     pub wait: Nanos,
     /// Whether pods may share a machine, for trials on a small cluster. A run in which they do cannot be certified.
-    #[serde(skip_serializing_if = "is_false")]
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub share_nodes: bool,
 }
 
@@ -60,7 +60,7 @@ pub struct PodRecord {
     pub node: String,
     /// Whether it used the node's network. If not, its interface is virtual, and the speed that the kernel reports
     /// for it means nothing.
-    #[serde(skip_serializing_if = "is_false")]
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub host_network: bool,
 }
 
@@ -108,10 +108,6 @@ pub fn node_label(text: &str) -> Option<(&str, &str)> {
     let is_domain = |domain: &str| domain.len() <= 253 && domain.split('.').all(|part| label(part).is_ok());
     let is_key = !name.is_empty() && is_word(name) && domain.is_none_or(is_domain);
     (is_key && is_word(value)).then_some((key, value))
-}
-
-fn is_false(value: &bool) -> bool {
-    !*value
 }
 
 #[cfg(test)]

@@ -212,10 +212,10 @@ pub struct ServerSpec {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub tls: Option<ServerTls>,
     /// Whether it also supports HTTP/2: over TLS by negotiation (ALPN), without TLS by prior knowledge.
-    #[serde(skip_serializing_if = "is_false")]
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub http2: bool,
     /// Whether it also supports HTTP/3, at the UDP port of the same number as that of TLS. Needs `tls`.
-    #[serde(skip_serializing_if = "is_false")]
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub http3: bool,
     /// The path between clients and the server, which a relay of webstone's makes. Absent: this host's loopback.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -233,10 +233,6 @@ pub struct ServerSpec {
 
 fn is_zero(number: &u32) -> bool {
     *number == 0
-}
-
-fn is_false(flag: &bool) -> bool {
-    !*flag
 }
 
 impl Default for ServerSpec {

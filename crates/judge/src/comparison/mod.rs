@@ -402,10 +402,7 @@ impl Row {
             let (candidate, baseline) = (&self.candidate.samples, &self.baseline.samples);
             return statistics::difference_interval_at(candidate, baseline, confidence);
         }
-        let ratio = self.ratio_at(confidence)?;
-        let percent = |ratio: f64| (ratio - 1.0) * 100.0;
-        let (point, low, high) = (percent(ratio.point), percent(ratio.low), percent(ratio.high));
-        Some(Interval { point, low, high, ..ratio })
+        Some(self.ratio_at(confidence)?.map(|ratio| (ratio - 1.0) * 100.0))
     }
 
     /// The ratio with an interval of some confidence, at one speed of the machine where that is known.

@@ -88,9 +88,8 @@ pub(super) fn interval(metric: Metric, values: &[Option<f64>], confidence: f64) 
     if values.iter().all(|value| *value == values[0]) {
         return student_mean_at(&values, confidence);
     }
-    let interval = student_mean_at(&logarithms, confidence)?;
-    let (point, low, high) = (interval.point.exp(), interval.low.exp(), interval.high.exp());
-    high.is_finite().then_some(Interval { point, low, high, ..interval })
+    let interval = student_mean_at(&logarithms, confidence)?.map(f64::exp);
+    interval.high.is_finite().then_some(interval)
 }
 
 /// What the iterations of a level say, as far as they go. What one look decides stays decided.

@@ -27,7 +27,7 @@ pub(super) fn ratio(a: &[f64], b: &[f64]) -> Option<Interval> {
 }
 
 pub(super) fn times(ratio: Interval, factor: f64) -> Interval {
-    Interval { point: factor * ratio.point, low: factor * ratio.low, high: factor * ratio.high, ..ratio }
+    ratio.map(|value| factor * value)
 }
 
 pub(super) fn percent(ratio: Interval) -> Interval {
@@ -35,6 +35,5 @@ pub(super) fn percent(ratio: Interval) -> Interval {
 }
 
 pub(super) fn percent_more(ratio: Interval) -> Interval {
-    let Interval { point, low, high, .. } = percent(ratio);
-    Interval { point: point - 100.0, low: low - 100.0, high: high - 100.0, ..ratio }
+    percent(ratio).map(|value| value - 100.0)
 }

@@ -46,6 +46,11 @@ impl Interval {
         Interval { point, low: point, high: point, confidence: 0.0, method: Method::None, samples: 1 }
     }
 
+    /// With the estimate and both ends changed by a function that increases.
+    pub(crate) fn map(self, f: impl Fn(f64) -> f64) -> Interval {
+        Interval { point: f(self.point), low: f(self.low), high: f(self.high), ..self }
+    }
+
     /// Half of its length: the number after `±`.
     pub fn half_width(&self) -> f64 {
         (self.high - self.low) / 2.0

@@ -89,12 +89,7 @@ pub fn steps(history: &[Point<'_>]) -> Option<Vec<Step>> {
             runs_after: after.len(),
             before: mean(before),
             after: mean(after),
-            change: ratio.map(|it| Interval {
-                point: percent(it.point),
-                low: percent(it.low),
-                high: percent(it.high),
-                ..it
-            }),
+            change: ratio.map(|it| it.map(percent)),
             p_value: found.p_value,
             changed: changed(&history[edges[0]..edges[1]], &history[edges[1]..edges[2]]),
         }

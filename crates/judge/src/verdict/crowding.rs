@@ -40,15 +40,5 @@ pub(super) fn of_cpus(record: &RunRecord, run: &IterationRecord) -> Option<Loss>
     }
     let costs = filled * CROWDED_COST_PERCENT / 100.0;
     let by = format!("{filled:.0} % of what the test left of its CPUs{}", named(Some(others)));
-    Some(Loss {
-        of: "other programs".to_owned(),
-        is_generator: false,
-        percent: costs,
-        percent_max: costs,
-        stalled_ns_max: 0,
-        worth: Worth::Disturbed,
-        by,
-        kind: LossKind::Crowded,
-        by_programs: false,
-    })
+    Some(Loss::new(LossKind::Crowded, Worth::Disturbed, "other programs".to_owned(), costs, by))
 }

@@ -85,6 +85,21 @@ pub enum LossKind {
 }
 
 impl Loss {
+    /// A share that is known exactly, of something other than a worker of the load generator.
+    pub(super) fn new(kind: LossKind, worth: Worth, of: String, percent: f64, by: String) -> Loss {
+        Loss {
+            of,
+            is_generator: false,
+            percent,
+            percent_max: percent,
+            stalled_ns_max: 0,
+            worth,
+            by,
+            kind,
+            by_programs: false,
+        }
+    }
+
     /// In one sentence, without its end.
     pub fn sentence(&self) -> String {
         let Loss { of, percent, stalled_ns_max, by, kind, .. } = self;

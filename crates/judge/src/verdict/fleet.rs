@@ -9,15 +9,8 @@ use webstone_model::record::{IterationRecord, RunRecord};
 /// The host that was lost, and those that opened their window too early or too late.
 pub(super) fn losses(record: &RunRecord, run: &IterationRecord) -> Vec<Loss> {
     let loss = |of: String, by: String, kind: LossKind| Loss {
-        of,
         is_generator: true,
-        percent: 0.0,
-        percent_max: 0.0,
-        stalled_ns_max: 0,
-        worth: Worth::Void,
-        by,
-        kind,
-        by_programs: false,
+        ..Loss::new(kind, Worth::Void, of, 0.0, by)
     };
     let gone = run
         .lost

@@ -40,22 +40,14 @@ pub(super) fn of_window(run: &IterationRecord) -> Option<Loss> {
     let worst = left_out.max_by(|a, b| a.lost_percent.total_cmp(&b.lost_percent));
     let is_left_out = !run.measured.left_out.is_empty();
     let seconds = |ns: u64| ns as f64 / 1e9;
-    Some(Loss {
-        of: match is_left_out {
-            true => format!("{:.2} s of {:.2} s", seconds(run.measured.left_out.ns), seconds(span_ns)),
-            false => "the window".to_owned(),
-        },
-        is_generator: false,
-        percent,
-        percent_max: percent,
-        stalled_ns_max: 0,
-        worth: if percent >= TAKEN_PERCENT_CLEAN { Worth::Disturbed } else { Worth::Clean },
-        by: worst
-            .and_then(|slice| slice.left_out.clone())
-            .unwrap_or_else(|| format!("its slices lost {percent:.1} % on average")),
-        kind: LossKind::LeftOut,
-        by_programs: false,
-    })
+    let of = match is_left_out {
+        true => format!("{:.2} s of {:.2} s", seconds(run.measured.left_out.ns), seconds(span_ns)),
+        false => "the window".to_owned(),
+    };
+    let worth = if percent >= TAKEN_PERCENT_CLEAN { Worth::Disturbed } else { Worth::Clean };
+    let by = worst.and_then(|slice| slice.left_out.clone());
+    let by = by.unwrap_or_else(|| format!("its slices lost {percent:.1} % on average"));
+    Some(Loss::new(LossKind::LeftOut, worth, of, percent, by))
 }
 
 #[cfg(test)]

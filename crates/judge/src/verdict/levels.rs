@@ -383,17 +383,8 @@ mod tests {
     use super::*;
 
     fn loss(is_generator: bool, kind: LossKind, percent: f64) -> Loss {
-        Loss {
-            of: String::new(),
-            is_generator,
-            percent,
-            percent_max: percent,
-            stalled_ns_max: 0,
-            worth: Worth::Void,
-            by: String::new(),
-            kind,
-            by_programs: true,
-        }
+        let loss = Loss::new(kind, Worth::Void, String::new(), percent, String::new());
+        Loss { is_generator, by_programs: true, ..loss }
     }
 
     #[test]

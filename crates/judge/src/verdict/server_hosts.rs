@@ -61,22 +61,10 @@ pub(super) fn in_window<'a>(record: &'a RunRecord, run: &'a IterationRecord) -> 
 /// so busy that nothing measured on it counts, unless the server itself ended: to repeat such a window would hide its errors.
 pub(super) fn missing(record: &RunRecord, run: &IterationRecord) -> Option<Loss> {
     let why = run.server_missing.as_ref()?;
-    Some(Loss {
-        of: "the server".to_owned(),
-        is_generator: false,
-        // All of it may have been lost.
-        percent: 100.0,
-        percent_max: 100.0,
-        stalled_ns_max: 0,
-        worth: if record.target.agents.is_empty() && !run.server_ended {
-            Worth::Void
-        } else {
-            Worth::Disturbed
-        },
-        by: why.clone(),
-        kind: LossKind::Unseen,
-        by_programs: false,
-    })
+    let is_void = record.target.agents.is_empty() && !run.server_ended;
+    let worth = if is_void { Worth::Void } else { Worth::Disturbed };
+    // All of it may have been lost.
+    Some(Loss::new(LossKind::Unseen, worth, "the server".to_owned(), 100.0, why.clone()))
 }
 
 /// CPU time that the server used on a host, by its agent, and that servers of other agents on the same machine used, as far as they

@@ -70,18 +70,7 @@ fn of_cpu(
         watch.cpu,
         share * 100.0
     );
-    let of = server_hosts::named(record, agent);
-    Some(Loss {
-        of,
-        is_generator: false,
-        percent: slower * share,
-        percent_max: slower * share,
-        stalled_ns_max: 0,
-        worth,
-        by,
-        kind: LossKind::Slow,
-        by_programs: false,
-    })
+    Some(Loss::new(LossKind::Slow, worth, server_hosts::named(record, agent), slower * share, by))
 }
 
 /// Whether a window opened no later than another. The clock of `started_at` may be set while a run lasts.

@@ -73,7 +73,7 @@ pub struct LibraryRow {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub problem: Option<String>,
     /// Whether it was not read yet ([`super::Library::open_newest`]); then everything below is empty.
-    #[serde(skip_serializing_if = "is_false")]
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub unread: bool,
     /// When it began (RFC 3339, UTC).
     pub started: String,
@@ -203,10 +203,6 @@ pub struct Kept {
     pub over: Over,
     /// The highest load that keeps the SLO: arrivals per second, or clients.
     pub load: u64,
-}
-
-fn is_false(flag: &bool) -> bool {
-    !flag
 }
 
 fn is_nothing(environment: &Arc<BTreeMap<String, String>>) -> bool {
