@@ -1,4 +1,4 @@
-//! Why the server cannot start: the option, its value, the rule, and the remedy.
+//! Why the server cannot start: the option, its value, the rule, and the remedy; why bytes of a handler cannot be read.
 
 use std::io;
 
@@ -13,6 +13,11 @@ pub struct ServeError {
     /// What to do about it.
     pub hint: Option<String>,
 }
+
+/// Why bytes are not of a handler's protocol.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{0}")]
+pub(crate) struct Malformed(pub(crate) &'static str);
 
 impl ServeError {
     /// An option whose value cannot be used.

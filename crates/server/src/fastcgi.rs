@@ -1,6 +1,8 @@
 //! FastCGI 1.0 on the wire: records, and the name-value pairs in them. Bytes in, bytes out; both sides of it use this, the
 //! responder (`respond`) and the gateway, and each is tested against programs of others.
 
+use crate::error::Malformed;
+
 /// Bytes of a record's header.
 pub(crate) const HEADER_BYTES: usize = 8;
 /// Most content that one record is given here: a multiple of eight, so that no padding is needed.
@@ -33,11 +35,6 @@ pub(crate) mod status {
 
 /// Names and values.
 pub(crate) type Pairs<'a> = Vec<(&'a [u8], &'a [u8])>;
-
-/// Why bytes are not FastCGI.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("{0}")]
-pub(crate) struct Malformed(pub(crate) &'static str);
 
 /// One record.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

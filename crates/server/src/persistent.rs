@@ -16,6 +16,8 @@
 //!
 //! A handler reads a request to its `E` before it answers. It ends when its standard input does.
 
+use crate::error::Malformed;
+
 /// Bytes before what a frame holds.
 const HEADER_BYTES: usize = 5;
 /// Longest frame that is accepted.
@@ -31,11 +33,6 @@ pub(crate) mod kind {
     pub(crate) const OUTPUT: u8 = b'O';
     pub(crate) const END: u8 = b'E';
 }
-
-/// Why bytes are not a frame.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("{0}")]
-pub(crate) struct Malformed(pub(crate) &'static str);
 
 /// One frame.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

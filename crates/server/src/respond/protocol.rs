@@ -1,20 +1,10 @@
 //! Connections of each protocol, as bytes in and bytes out: FastCGI, SCGI, uwsgi.
 
+use crate::error::Malformed;
 use crate::fastcgi::{self, Pairs, Record, kind, status};
 
 /// Longest set of variables that is accepted.
 const VARIABLES_BYTES_MAX: usize = 1 << 20;
-
-/// Why bytes are not of the protocol.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("{0}")]
-pub(super) struct Malformed(pub(super) &'static str);
-
-impl From<fastcgi::Malformed> for Malformed {
-    fn from(error: fastcgi::Malformed) -> Malformed {
-        Malformed(error.0)
-    }
-}
 
 /// What is to be done after bytes have come.
 #[derive(Clone, Debug, PartialEq, Eq)]
