@@ -4,7 +4,7 @@
 use std::collections::BTreeMap;
 use std::time::Instant;
 
-use crate::machine::{Root, ancestors};
+use crate::machine::{Root, ancestors, number_after};
 
 /// A quota's period unless somebody set another (`Documentation/scheduler/sched-bwc.rst`).
 const PERIOD_NS: u64 = 100_000_000;
@@ -58,12 +58,8 @@ impl Throttled {
                 .flat_map(|group| mounts.iter().map(move |mount| format!("/sys/fs/cgroup{mount}{group}")));
             let counted = |directory: String| {
                 let text = root.text(&format!("{directory}/cpu.stat"))?;
-                let number = |name: &str| {
-                    let value = text.lines().find_map(|line| line.strip_prefix(name))?;
-                    value.trim().parse::<u64>().ok()
-                };
-                let all_cpus_ns = number(name)?.saturating_mul(unit_ns);
-                let (periods, period_ns) = match number("nr_throttled ") {
+                let all_cpus_ns = number_after(&text, name)?.saturating_mul(unit_ns);
+                let (periods, period_ns) = match number_after(&text, "nr_throttled ") {
                     Some(periods) => (periods, period_ns(root, &directory)),
                     None => (0, u64::MAX),
                 };

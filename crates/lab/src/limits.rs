@@ -2,7 +2,7 @@
 
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 
-use crate::machine::{Root, control_group};
+use crate::machine::{Root, control_group, kibibytes_after};
 
 /// What the machine has.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -82,12 +82,7 @@ fn ports(root: &Root) -> u64 {
 /// Available memory, in bytes.
 fn memory(root: &Root) -> u64 {
     let meminfo = root.text("/proc/meminfo").unwrap_or_default();
-    let available = meminfo
-        .lines()
-        .find_map(|line| {
-            line.strip_prefix("MemAvailable:")?.trim().strip_suffix("kB")?.trim().parse::<u64>().ok()
-        })
-        .map_or(u64::MAX, |kib| kib << 10);
+    let available = kibibytes_after(&meminfo, "MemAvailable:").unwrap_or(u64::MAX);
     let group = control_group(root);
     match group.memory_bytes_max {
         Some(max) => available.min(max.saturating_sub(group.memory_bytes.unwrap_or(0))),

@@ -10,7 +10,7 @@ use webstone_server::Counters;
 
 pub use crate::listening_sockets::Ports;
 use crate::listening_sockets::listening;
-use crate::machine::{Root, allowed_cpus_of};
+use crate::machine::{Root, after, allowed_cpus_of};
 use crate::measured::MeasuredServer;
 use crate::process_tree::ProcessTree;
 use crate::process_use::{Stat, descendants};
@@ -201,7 +201,7 @@ fn holds(root: &Root, pid: u32, sockets: &BTreeSet<PathBuf>) -> bool {
 
 fn status(root: &Root, pid: u32, field: &str) -> Option<String> {
     let text = root.text(&format!("/proc/{pid}/status"))?;
-    text.lines().find_map(|line| Some(line.strip_prefix(field)?.trim().to_owned()))
+    after(&text, field).map(str::to_owned)
 }
 
 #[cfg(test)]

@@ -112,6 +112,21 @@ impl Root {
     }
 }
 
+/// What follows a name at the beginning of a line, in one of the kernel's files.
+pub(crate) fn after<'a>(text: &'a str, name: &str) -> Option<&'a str> {
+    text.lines().find_map(|line| line.strip_prefix(name)).map(str::trim)
+}
+
+/// A number after a name.
+pub(crate) fn number_after(text: &str, name: &str) -> Option<u64> {
+    after(text, name)?.parse().ok()
+}
+
+/// A number of KiB after a name, in bytes.
+pub(crate) fn kibibytes_after(text: &str, name: &str) -> Option<u64> {
+    Some(after(text, name)?.strip_suffix("kB")?.trim().parse::<u64>().ok()? << 10)
+}
+
 /// Limits that the control group sets for this process, if any.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct ControlGroup {
@@ -144,8 +159,7 @@ pub fn online_cpus(root: &Root) -> Option<Vec<u32>> {
 /// CPUs that a process may run on. The kernel lists those that are switched off as well.
 pub(crate) fn allowed_cpus_of(root: &Root, process: &str) -> Option<Vec<u32>> {
     let status = root.text(&format!("/proc/{process}/status"))?;
-    let list = status.lines().find_map(|line| line.strip_prefix("Cpus_allowed_list:"))?;
-    let mut cpus = parse_cpu_list(list.trim()).ok()?;
+    let mut cpus = parse_cpu_list(after(&status, "Cpus_allowed_list:")?).ok()?;
     if let Some(online) = online_cpus(root) {
         cpus.retain(|cpu| online.contains(cpu));
     }
@@ -258,8 +272,7 @@ fn tighten_cpus(bound: &mut Option<f64>, other: f64) {
 /// Memory in use without the file cache that has not been touched lately.
 fn in_use(root: &Root, usage: &str, directory: &str, cache: &str) -> Option<u64> {
     let statistics = root.text(&directory_file(directory, "memory.stat")).unwrap_or_default();
-    let cached = statistics.lines().find_map(|line| line.strip_prefix(cache)?.trim().parse::<u64>().ok());
-    Some(root.number(usage)?.saturating_sub(cached.unwrap_or(0)))
+    Some(root.number(usage)?.saturating_sub(number_after(&statistics, cache).unwrap_or(0)))
 }
 
 fn directory_file(directory: &str, name: &str) -> String {

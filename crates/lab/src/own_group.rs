@@ -11,7 +11,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use crate::machine::Root;
+use crate::machine::{Root, number_after};
 use crate::process_use::CpuTime;
 
 /// Where version 2 is mounted: alone, or beside version 1 (`man 7 cgroups`).
@@ -70,10 +70,7 @@ impl Drop for OwnGroup {
 /// CPU time of all processes that a supervisor ever started, ended ones too; `None` where it has no group of its own.
 pub(crate) fn cpu_time(root: &Root, supervisor: u32) -> Option<CpuTime> {
     let text = own_accounts(root, supervisor, CPU)?.find_map(|path| root.text(&path))?;
-    let nanoseconds = |name: &str| {
-        let value = text.lines().find_map(|line| line.strip_prefix(name))?;
-        Some(value.trim().parse::<u64>().ok()? * 1_000)
-    };
+    let nanoseconds = |name: &str| Some(number_after(&text, name)? * 1_000);
     Some(CpuTime { user_ns: nanoseconds("user_usec ")?, system_ns: nanoseconds("system_usec ")? })
 }
 

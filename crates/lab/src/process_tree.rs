@@ -11,7 +11,7 @@ use std::collections::BTreeMap;
 use webstone_model::record::{ProcessUse, ThreadUse};
 
 use crate::control_group::Throttled;
-use crate::machine::Root;
+use crate::machine::{Root, kibibytes_after, number_after};
 use crate::own_group;
 use crate::process_use::{CpuReading, Scheduled, Stat, descendants};
 
@@ -182,11 +182,11 @@ impl ProcessTree {
         for pid in self.own() {
             let status = self.root.text(&format!("/proc/{pid}/status")).unwrap_or_default();
             // An ended process, and a zombie, has none.
-            let Some(resident) = kibibytes(&status, "VmRSS:") else { continue };
+            let Some(resident) = kibibytes_after(&status, "VmRSS:") else { continue };
             memory.resident += resident;
-            memory.resident_max += kibibytes(&status, "VmHWM:").unwrap_or(resident);
+            memory.resident_max += kibibytes_after(&status, "VmHWM:").unwrap_or(resident);
             let shared = self.root.text(&format!("/proc/{pid}/smaps_rollup"));
-            let shared = shared.and_then(|text| kibibytes(&text, "Pss:"));
+            let shared = shared.and_then(|text| kibibytes_after(&text, "Pss:"));
             memory.proportional = memory.proportional.zip(shared).map(|(all, own)| all + own);
         }
         memory
@@ -257,22 +257,11 @@ impl TreeReading {
     }
 }
 
-/// A number of KiB after a name, in bytes.
-fn kibibytes(text: &str, name: &str) -> Option<u64> {
-    let line = text.lines().find_map(|line| line.strip_prefix(name))?;
-    Some(line.trim().strip_suffix("kB")?.trim().parse::<u64>().ok()? << 10)
-}
-
-/// A number after a name.
-fn number(text: &str, name: &str) -> Option<u64> {
-    text.lines().find_map(|line| line.strip_prefix(name))?.trim().parse().ok()
-}
-
 /// `/proc/<pid>/io`: what disks did for it, not what was found in the page cache. With all threads that have ended, and all
 /// children that were waited for.
 fn disk(root: &Root, pid: u32) -> Option<(u64, u64)> {
     let text = root.text(&format!("/proc/{pid}/io"))?;
-    number(&text, "read_bytes:").zip(number(&text, "write_bytes:"))
+    number_after(&text, "read_bytes:").zip(number_after(&text, "write_bytes:"))
 }
 
 impl ThreadReading {
@@ -280,8 +269,8 @@ impl ThreadReading {
     fn read(root: &Root, pid: u32, thread: &str) -> Option<ThreadReading> {
         let text = root.lossy_text(&format!("/proc/{pid}/task/{thread}/status"))?;
         let name = text.lines().find_map(|line| line.strip_prefix("Name:")).unwrap_or_default();
-        let switches =
-            number(&text, "voluntary_ctxt_switches:").zip(number(&text, "nonvoluntary_ctxt_switches:"));
+        let switches = number_after(&text, "voluntary_ctxt_switches:")
+            .zip(number_after(&text, "nonvoluntary_ctxt_switches:"));
         Some(ThreadReading {
             process: pid,
             name: ThreadUse::plain_name(name),

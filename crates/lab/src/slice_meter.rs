@@ -12,6 +12,7 @@ use std::path::PathBuf;
 
 use webstone_engine::{SideMeter, SideUse, process_cpu_ns};
 
+use crate::machine::number_after;
 use crate::own_group;
 use crate::process_tree::ProcessTree;
 use crate::process_use::Stat;
@@ -181,8 +182,7 @@ impl Processes {
 /// All CPU time of a control group (`Documentation/admin-guide/cgroup-v2.rst`, `cpu.stat`), in nanoseconds.
 fn group_ns(path: &PathBuf) -> Option<u64> {
     let text = std::fs::read_to_string(path).ok()?;
-    let usage = text.lines().find_map(|line| line.strip_prefix("usage_usec "))?;
-    usage.trim().parse::<u64>().ok().map(|us| us * 1_000)
+    Some(number_after(&text, "usage_usec ")? * 1_000)
 }
 
 /// What a process's `stat` says of the children that it has waited for.

@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 
 use super::facts::{Facts, directory, object};
 use crate::cpus::cpu_list;
-use crate::machine::{Root, allowed_cpus, cpus, online_cpus};
+use crate::machine::{Root, allowed_cpus, cpus, kibibytes_after, online_cpus};
 
 const CPU: &str = "/sys/devices/system/cpu";
 const CPU_INFO: &str = "/proc/cpuinfo";
@@ -143,9 +143,7 @@ fn memory(facts: &mut Facts<'_>) {
 }
 
 fn kibibytes(root: &Root, path: &str, field: &str) -> Option<u64> {
-    let info = root.text(path)?;
-    let kib = info.lines().find_map(|line| line.strip_prefix(field)?.trim().strip_suffix("kB"))?;
-    Some(kib.trim().parse::<u64>().ok()? << 10)
+    kibibytes_after(&root.text(path)?, field)
 }
 
 /// A field of the first CPU.
