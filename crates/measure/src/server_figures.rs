@@ -143,28 +143,17 @@ impl ProcessFigures {
 }
 
 /// Two windows as one: counters are added; memory, processes, threads and descriptors are the maximum.
-fn together(a: ProcessUse, b: ProcessUse) -> ProcessUse {
-    let sum = |a: Option<u64>, b: Option<u64>| a.zip(b).map(|(a, b)| a.saturating_add(b));
+fn together(mut a: ProcessUse, b: ProcessUse) -> ProcessUse {
+    a.add_counts(&b);
     ProcessUse {
-        switches_voluntary: a.switches_voluntary.saturating_add(b.switches_voluntary),
-        switches_involuntary: a.switches_involuntary.saturating_add(b.switches_involuntary),
-        faults_minor: a.faults_minor.saturating_add(b.faults_minor),
-        faults_major: a.faults_major.saturating_add(b.faults_major),
-        disk_read_bytes: sum(a.disk_read_bytes, b.disk_read_bytes),
-        disk_written_bytes: sum(a.disk_written_bytes, b.disk_written_bytes),
-        disk_wait_ns: sum(a.disk_wait_ns, b.disk_wait_ns),
-        readings: a.readings.saturating_add(b.readings),
-        readings_blocked: a.readings_blocked.saturating_add(b.readings_blocked),
-        throttled_ns: sum(a.throttled_ns, b.throttled_ns),
         processes_max: a.processes_max.max(b.processes_max),
         threads_max: a.threads_max.max(b.threads_max),
         descriptors_max: a.descriptors_max.max(b.descriptors_max),
         resident_bytes: a.resident_bytes.max(b.resident_bytes),
         proportional_bytes: a.proportional_bytes.max(b.proportional_bytes),
-        run_queue_ns: sum(a.run_queue_ns, b.run_queue_ns),
-        threads_cpu_ns: sum(a.threads_cpu_ns, b.threads_cpu_ns),
         // Threads of two windows are different ones.
         busiest: Vec::new(),
+        ..a
     }
 }
 

@@ -101,16 +101,9 @@ pub fn server_at_once(hosts: &[ServerHostUse]) -> Option<ServerUse> {
 fn processes_at_once(a: &ProcessUse, b: &ProcessUse) -> ProcessUse {
     let sum = |of: fn(&ProcessUse) -> u64| of(a).saturating_add(of(b));
     let both = |of: fn(&ProcessUse) -> Option<u64>| of(a).zip(of(b)).map(|(a, b)| a.saturating_add(b));
+    let mut counted = a.clone();
+    counted.add_counts(b);
     ProcessUse {
-        switches_voluntary: sum(|it| it.switches_voluntary),
-        switches_involuntary: sum(|it| it.switches_involuntary),
-        faults_minor: sum(|it| it.faults_minor),
-        faults_major: sum(|it| it.faults_major),
-        disk_read_bytes: both(|it| it.disk_read_bytes),
-        disk_written_bytes: both(|it| it.disk_written_bytes),
-        disk_wait_ns: both(|it| it.disk_wait_ns),
-        readings: sum(|it| it.readings),
-        readings_blocked: sum(|it| it.readings_blocked),
         // A time, not CPU time: of the host that waited longest.
         throttled_ns: a.throttled_ns.zip(b.throttled_ns).map(|(a, b)| a.max(b)),
         processes_max: sum(|it| it.processes_max),
@@ -118,10 +111,9 @@ fn processes_at_once(a: &ProcessUse, b: &ProcessUse) -> ProcessUse {
         descriptors_max: both(|it| it.descriptors_max),
         resident_bytes: sum(|it| it.resident_bytes),
         proportional_bytes: both(|it| it.proportional_bytes),
-        run_queue_ns: both(|it| it.run_queue_ns),
-        threads_cpu_ns: both(|it| it.threads_cpu_ns),
         // Their identifiers are unique on one host only; each host keeps its own.
         busiest: Vec::new(),
+        ..counted
     }
 }
 

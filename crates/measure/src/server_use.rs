@@ -84,17 +84,25 @@ impl ProcessUse {
         .of_window()
     }
 
+    /// Adds what was counted in another window, or on another host; what is unknown of one is unknown of both.
+    pub(crate) fn add_counts(&mut self, other: &ProcessUse) {
+        let sum = |a: Option<u64>, b: Option<u64>| a.zip(b).map(|(a, b)| a.saturating_add(b));
+        add_all!(self, other, ProcessUse {
+            switches_voluntary, switches_involuntary, faults_minor, faults_major, readings, readings_blocked;
+            disk_read_bytes, disk_written_bytes, disk_wait_ns, throttled_ns, run_queue_ns, threads_cpu_ns,
+            processes_max, threads_max, descriptors_max, resident_bytes, proportional_bytes, busiest
+        });
+        self.disk_read_bytes = sum(self.disk_read_bytes, other.disk_read_bytes);
+        self.disk_written_bytes = sum(self.disk_written_bytes, other.disk_written_bytes);
+        self.disk_wait_ns = sum(self.disk_wait_ns, other.disk_wait_ns);
+        self.throttled_ns = sum(self.throttled_ns, other.throttled_ns);
+        self.run_queue_ns = sum(self.run_queue_ns, other.run_queue_ns);
+        self.threads_cpu_ns = sum(self.threads_cpu_ns, other.threads_cpu_ns);
+    }
+
     /// Adds a later slice of the same window.
     fn append(&mut self, later: &ProcessUse) {
-        let sum = |a: Option<u64>, b: Option<u64>| a.zip(b).map(|(a, b)| a.saturating_add(b));
-        add_all!(self, later, [switches_voluntary, switches_involuntary, faults_minor, faults_major]);
-        add_all!(self, later, [readings, readings_blocked]);
-        self.disk_read_bytes = sum(self.disk_read_bytes, later.disk_read_bytes);
-        self.disk_written_bytes = sum(self.disk_written_bytes, later.disk_written_bytes);
-        self.disk_wait_ns = sum(self.disk_wait_ns, later.disk_wait_ns);
-        self.throttled_ns = sum(self.throttled_ns, later.throttled_ns);
-        self.run_queue_ns = sum(self.run_queue_ns, later.run_queue_ns);
-        self.threads_cpu_ns = sum(self.threads_cpu_ns, later.threads_cpu_ns);
+        self.add_counts(later);
         for thread in &later.busiest {
             match self.busiest.iter_mut().find(|mine| mine.thread == thread.thread) {
                 Some(mine) => {
