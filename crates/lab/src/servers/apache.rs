@@ -117,27 +117,16 @@ fn configure(site: &Site) -> Setup {
         root = site.root.display()
     );
     let types = media_types::lines(|ending, media_type| format!("{media_type} {ending}"));
+    let log = if site.is_tuned() { "combined format, buffered" } else { "combined format" };
     let mut setup = Setup {
         files: vec![("apache.conf".to_owned(), text), ("mime.types".to_owned(), types)],
         arguments: ["-D", "FOREGROUND", "-f", &site.at("apache.conf")].map(Into::into).to_vec(),
-        disclosure: Disclosure {
-            logging: match site.log(true) {
-                Some(_) if site.is_tuned() => "access log, combined format, buffered".to_owned(),
-                Some(_) => "access log, combined format".to_owned(),
-                None => "no access log".to_owned(),
-            },
-            dns: if site.spec.resolve_names {
-                "looks up host names (HostnameLookups On)"
-            } else {
-                "does not look up host names"
-            }
-            .to_owned(),
-            processes: mpm.processes,
-            caching: caching.to_owned(),
-            ..Disclosure::default()
-        },
+        disclosure: Disclosure::new(site.log(true).map(|_| log), mpm.processes, caching),
         ..Setup::default()
     };
+    if site.spec.resolve_names {
+        setup.disclosure.dns = "looks up host names (HostnameLookups On)".to_owned();
+    }
     if is_prefork(site) && u64::from(mpm.workers) < site.connections {
         let why = match site.are_kept && site.spec.keep_alive {
             true => "each kept connection occupies a process, so some are never served",

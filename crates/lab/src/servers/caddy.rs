@@ -76,13 +76,11 @@ fn configure(site: &Site) -> Setup {
             .to_vec(),
         environment,
         cpus_max: Some(site.threads()),
-        disclosure: Disclosure {
-            logging: if log.is_some() { "access log, JSON" } else { "no access log" }.to_owned(),
-            dns: "does not look up host names".to_owned(),
-            processes: format!("one process on {} (GOMAXPROCS)", counted(site.threads(), "CPU", "CPUs")),
-            caching: "nothing; the kernel's page cache".to_owned(),
-            ..Disclosure::default()
-        },
+        disclosure: Disclosure::new(
+            log.is_some().then_some("JSON"),
+            format!("one process on {} (GOMAXPROCS)", counted(site.threads(), "CPU", "CPUs")),
+            "nothing; the kernel's page cache",
+        ),
         ..Setup::default()
     }
 }

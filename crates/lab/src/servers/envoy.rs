@@ -82,13 +82,11 @@ fn configure(site: &Site) -> Setup {
         .map(Into::into)
         .to_vec(),
         cpus_max: Some(site.threads()),
-        disclosure: Disclosure {
-            logging: if log.is_some() { "access log, Envoy's format" } else { "no access log" }.to_owned(),
-            dns: "does not look up host names".to_owned(),
-            processes: format!("one process, {}", counted(site.threads(), "worker thread", "worker threads")),
-            caching: "nothing".to_owned(),
-            ..Disclosure::default()
-        },
+        disclosure: Disclosure::new(
+            log.is_some().then_some("Envoy's format"),
+            format!("one process, {}", counted(site.threads(), "worker thread", "worker threads")),
+            "nothing",
+        ),
         ..Setup::default()
     }
 }

@@ -66,18 +66,11 @@ fn configure(site: &Site) -> Setup {
         arguments: ["-db", "-f", &site.at("haproxy.cfg")].map(Into::into).to_vec(),
         output: log.as_ref().map(PathBuf::from),
         cpus_max: Some(threads),
-        disclosure: Disclosure {
-            logging: if log.is_some() {
-                "access log, HAProxy's HTTP format, piped to a file"
-            } else {
-                "no access log"
-            }
-            .to_owned(),
-            dns: "does not look up host names".to_owned(),
-            processes: format!("one process, {}", counted(threads, "thread", "threads")),
-            caching: if caches { "answers of the origin, in memory" } else { "nothing" }.to_owned(),
-            ..Disclosure::default()
-        },
+        disclosure: Disclosure::new(
+            log.is_some().then_some("HAProxy's HTTP format, piped to a file"),
+            format!("one process, {}", counted(threads, "thread", "threads")),
+            if caches { "answers of the origin, in memory" } else { "nothing" },
+        ),
         ..Setup::default()
     }
 }

@@ -121,14 +121,11 @@ fn configure(site: &Site) -> Setup {
         files: vec![("lighttpd.conf".to_owned(), text)],
         arguments: ["-D", "-f", &site.at("lighttpd.conf")].map(Into::into).to_vec(),
         cpus_max: Some(workers),
-        disclosure: Disclosure {
-            logging: if log.is_some() { "access log, combined format, buffered" } else { "no access log" }
-                .to_owned(),
-            dns: "does not look up host names".to_owned(),
-            processes: counted(workers, "process", "worker processes"),
-            caching: caching.to_owned(),
-            ..Disclosure::default()
-        },
+        disclosure: Disclosure::new(
+            log.is_some().then_some("combined format, buffered"),
+            counted(workers, "process", "worker processes"),
+            caching,
+        ),
         ..Setup::default()
     }
 }

@@ -169,6 +169,19 @@ pub struct Disclosure {
     pub tls: String,
 }
 
+impl Disclosure {
+    /// Of a server that does not look up host names. `log` is how it writes an access log; `None`: it writes none.
+    fn new(log: Option<&str>, processes: String, caching: &str) -> Disclosure {
+        Disclosure {
+            logging: log.map_or("no access log".to_owned(), |how| format!("access log, {how}")),
+            dns: "does not look up host names".to_owned(),
+            processes,
+            caching: caching.to_owned(),
+            tls: String::new(),
+        }
+    }
+}
+
 /// An option of [`ServerSpec`] that some servers do not have.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Choice {

@@ -48,13 +48,11 @@ fn configure(site: &Site) -> Setup {
     Setup {
         arguments: words.into_iter().map(Into::into).collect(),
         cpus_max: Some(threads),
-        disclosure: Disclosure {
-            logging: "no access log".to_owned(),
-            dns: "does not look up host names".to_owned(),
-            processes: format!("one process, {}", counted(threads, "thread", "threads")),
-            caching: "open files".to_owned(),
-            ..Disclosure::default()
-        },
+        disclosure: Disclosure::new(
+            None,
+            format!("one process, {}", counted(threads, "thread", "threads")),
+            "open files",
+        ),
         ..Setup::default()
     }
 }

@@ -48,7 +48,7 @@ fn configure(site: &Site) -> Setup {
     whole(site, &http, caching)
 }
 
-pub(super) fn without(choice: Choice) -> Option<&'static str> {
+fn without(choice: Choice) -> Option<&'static str> {
     match choice {
         Choice::ResolveNames => Some("nginx's log has no host names: nginx does not look up addresses"),
         Choice::Processes => {
@@ -137,19 +137,18 @@ pub(super) fn whole(site: &Site, http: &str, caching: &str) -> Setup {
         }
     }
     text += &format!("events {{\n    worker_connections {connections};\n}}\nhttp {{\n{http}}}\n");
+    let log = if site.is_tuned() { "combined format, in blocks of 64 KiB" } else { "combined format" };
     let mut setup = Setup {
         files: vec![("nginx.conf".to_owned(), text)],
         arguments: ["-c", &site.at("nginx.conf"), "-p", &site.at(""), "-e", &site.own(ERROR_LOG)]
             .map(Into::into)
             .to_vec(),
         cpus_max: Some(workers),
-        disclosure: Disclosure {
-            logging: logging(site, if site.is_tuned() { ", in blocks of 64 KiB" } else { "" }),
-            dns: "does not look up host names".to_owned(),
-            processes: format!("a master and {}", counted(workers, "worker process", "worker processes")),
-            caching: caching.to_owned(),
-            ..Disclosure::default()
-        },
+        disclosure: Disclosure::new(
+            site.log(true).map(|_| log),
+            format!("a master and {}", counted(workers, "worker process", "worker processes")),
+            caching,
+        ),
         ..Setup::default()
     };
     let (each, why) = taken(site);
@@ -180,13 +179,5 @@ fn taken(site: &Site) -> (u64, &'static str) {
         None | Some(Interface::Lua | Interface::Njs) if !site.spec.software.is_proxy() => (1, ""),
         None => (2, ", each of which takes two with the one to the origin"),
         Some(_) => (2, ", each of which takes two with the one to the handler"),
-    }
-}
-
-/// What is disclosed of an access log.
-pub(super) fn logging(site: &Site, how: &str) -> String {
-    match site.log(true) {
-        Some(_) => format!("access log, combined format{how}"),
-        None => "no access log".to_owned(),
     }
 }
