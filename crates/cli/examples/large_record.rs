@@ -43,7 +43,7 @@ pub(crate) fn write(runs: &Path, name: &str, levels: u32, pages: u32) -> PathBuf
     let mut at = began;
     for clients in 1..=levels {
         let mut run = iteration(clients, pages, at);
-        let rules = ConnectionRules::of(&record.spec, &record);
+        let rules = ConnectionRules::of_run(&record.spec, &record);
         run.opened_ns = at.duration_since(began).ok().map(|since| since.as_nanos() as u64);
         run.identities.extend(of_connections(&run.measured, clients.into(), &rules));
         at += Duration::from_nanos(run.measured.window_ns);

@@ -45,7 +45,7 @@ pub fn main(arguments: &[OsString]) -> ExitCode {
     let rewritten =
         rewritten.or_else(|| usage::help_command(arguments)).or_else(|| usage::hit_command(arguments));
     let arguments = rewritten.as_deref().unwrap_or(arguments);
-    let result = match args::parse(arguments).map_err(|error| Usage::of(error, arguments)) {
+    let result = match args::parse(arguments).map_err(|error| Usage::from_clap(error, arguments)) {
         Ok(cli) => {
             let console = Console::new(cli.color, cli.quiet);
             log::start(cli.log.as_deref()).and_then(|()| commands::execute(cli.command, arguments, &console))

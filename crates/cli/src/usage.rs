@@ -32,7 +32,7 @@ pub enum Usage {
 
 impl Usage {
     /// Distinguishes the two. `arguments` are those that were parsed, with the program's name first.
-    pub fn of(error: clap::Error, arguments: &[OsString]) -> Usage {
+    pub fn from_clap(error: clap::Error, arguments: &[OsString]) -> Usage {
         match error.kind() {
             ErrorKind::DisplayHelp | ErrorKind::DisplayVersion => Usage::Print(error),
             _ => Usage::Wrong(failure(&error, arguments)),
@@ -52,7 +52,7 @@ pub(crate) fn hit_command(arguments: &[OsString]) -> Option<Vec<OsString>> {
     let (program, words) = arguments.split_first()?;
     let is_url = |word: &OsString| {
         let url = word.to_str().and_then(|word| word.split_once("://"));
-        url.is_some_and(|(scheme, _)| Scheme::of(scheme).is_some())
+        url.is_some_and(|(scheme, _)| Scheme::by_name(scheme).is_some())
     };
     let before = &words[..words.iter().position(is_url)?];
     let begins = before.first().is_none_or(|word| word.as_encoded_bytes().starts_with(b"-"));

@@ -46,7 +46,7 @@ fn main() {
     let plan = Arc::new(Plan::compile(&spec, &workload).expect("a plan"));
     let job = LevelJob { rate, ..LevelJob::new(plan, clients) };
     let outcome = run_level(&job, &Control::new()).expect("a level");
-    println!("{:#?}", Figures::of(&outcome.measured));
+    println!("{:#?}", Figures::of_measured(&outcome.measured));
     println!("{:#?} {:#?}", outcome.measured.counts, outcome.measured.lifetime);
     println!("{:?}", outcome.measured.generator);
     println!("{:#?}", outcome.measured.open_loop);

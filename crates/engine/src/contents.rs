@@ -48,7 +48,7 @@ fn check_sum(content: Content, size: u64) -> u64 {
 mod tests {
     use super::*;
 
-    fn of(body: &[u8], pieces: usize) -> u64 {
+    fn sum_of(body: &[u8], pieces: usize) -> u64 {
         let mut sum = BodySum::default();
         body.chunks(pieces).for_each(|piece| sum.extend(piece));
         sum.value()
@@ -56,23 +56,23 @@ mod tests {
 
     #[test]
     fn a_body_is_accepted_in_any_pieces_and_only_as_it_is() {
-        let (a, b) = (Content::of("/a.html"), Content::of("/b.html"));
+        let (a, b) = (Content::of_url("/a.html"), Content::of_url("/b.html"));
         let size = 2 * PIECE_BYTES as usize + 5;
         let contents = Contents::new(&[Some((a, size as u64)), None, Some((b, 10)), Some((a, 10))]);
         let mut body = vec![0; size];
         a.fill(0, &mut body);
         for pieces in [1, 7, 1000, 65_536, size] {
-            let sum = of(&body, pieces);
+            let sum = sum_of(&body, pieces);
             assert!(contents.accepts(0, sum), "{pieces}");
             assert!(contents.accepts(1, sum) && !contents.accepts(2, sum) && !contents.accepts(3, sum));
         }
-        assert!(contents.accepts(3, of(&body[..10], 10)));
+        assert!(contents.accepts(3, sum_of(&body[..10], 10)));
         for at in [0, 1, size / 2, size - 1] {
             body[at] ^= 1;
-            assert!(!contents.accepts(0, of(&body, size)), "byte {at}");
+            assert!(!contents.accepts(0, sum_of(&body, size)), "byte {at}");
             body[at] ^= 1;
         }
         body.swap(100, 101);
-        assert!(!contents.accepts(0, of(&body, size)));
+        assert!(!contents.accepts(0, sum_of(&body, size)));
     }
 }

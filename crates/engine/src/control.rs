@@ -204,7 +204,7 @@ impl Control {
                 .map(|worker| worker.oldest_in_flight_ns.load(Ordering::Relaxed))
                 .max()
                 .unwrap_or(0),
-            response: self.merged.of(shared.workers.iter().map(|worker| &worker.copied)),
+            response: self.merged.percentiles(shared.workers.iter().map(|worker| &worker.copied)),
         }
     }
 

@@ -42,7 +42,7 @@ struct Last {
 
 impl Merged {
     /// Percentiles over all workers' copies; computed again only if a copy is new.
-    pub(crate) fn of<'a>(
+    pub(crate) fn percentiles<'a>(
         &self,
         workers: impl Iterator<Item = &'a Copied> + Clone,
     ) -> Option<LivePercentiles> {
@@ -66,7 +66,7 @@ impl Merged {
             for worker in workers {
                 all.merge(&*worker.response.lock().ok()?);
             }
-            *last = Last { copies, percentiles: LivePercentiles::of(&all), response: all };
+            *last = Last { copies, percentiles: LivePercentiles::of_histogram(&all), response: all };
         }
         Some(wanted(&last))
     }
@@ -79,22 +79,22 @@ mod tests {
     #[test]
     fn copies_of_all_workers_make_the_percentiles() {
         let (workers, merged) = ([Copied::default(), Copied::default()], Merged::default());
-        assert_eq!(merged.of(workers.iter()), None);
+        assert_eq!(merged.percentiles(workers.iter()), None);
         let mut response = Histogram::default();
         response.record_n(1_000, 90);
         workers[0].leave([&Histogram::default(), &response], std::iter::empty());
-        let first = merged.of(workers.iter()).unwrap();
+        let first = merged.percentiles(workers.iter()).unwrap();
         assert_eq!((first.count, first.p50_ns, first.max_ns), (90, 1_000, 1_000));
         let mut slow = Histogram::default();
         slow.record_n(2_000, 10);
         workers[1].leave([&slow, &Histogram::default()], std::iter::empty());
-        let both = merged.of(workers.iter()).unwrap();
+        let both = merged.percentiles(workers.iter()).unwrap();
         assert_eq!((both.count, both.p50_ns, both.p99_ns, both.max_ns), (100, 1_000, 2_000, 2_000));
         // A reader does not delay the worker.
         let reading = workers[0].response.lock().unwrap();
         workers[0].leave([&slow, &Histogram::default()], std::iter::empty());
         drop(reading);
-        assert_eq!(merged.of(workers.iter()).unwrap(), both);
-        assert_eq!(LivePercentiles::of(&merged.response(workers.iter())), Some(both));
+        assert_eq!(merged.percentiles(workers.iter()).unwrap(), both);
+        assert_eq!(LivePercentiles::of_histogram(&merged.response(workers.iter())), Some(both));
     }
 }

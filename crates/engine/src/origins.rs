@@ -134,7 +134,7 @@ impl Origins {
         target.unwrap_or(&self.first).scheme.name()
     }
 
-    pub(crate) fn of(&mut self, what: &str, target: Option<&Target>) -> Result<u32, PlanError> {
+    pub(crate) fn index(&mut self, what: &str, target: Option<&Target>) -> Result<u32, PlanError> {
         let Some(target) = target else { return Ok(0) };
         // Without TLS, a connection to a proxy or a socket serves every host.
         if self.fixed.is_some()

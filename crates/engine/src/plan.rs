@@ -367,7 +367,7 @@ impl Plan {
     /// Content and size of the generated file that a request asks for; `None` for anything else.
     fn generated_file(&self, request: &RequestPlan, file: &FileRequest) -> Option<(Content, u64)> {
         let size = file.generated_size(&self.method).filter(|_| request.template == NO_TEMPLATE)?;
-        Some((Content::of(&file.url), size))
+        Some((Content::of_url(&file.url), size))
     }
 
     fn request(
@@ -395,7 +395,7 @@ impl Plan {
                 "paths begin with a slash; percent-encode spaces and other special bytes (%20)",
             ));
         }
-        let origin = origins.of(&what, absolute)?;
+        let origin = origins.index(&what, absolute)?;
         let detail = &file.detail;
         let mut sent = detail.request(&spec.client);
         check_fields(&sent, &what)?;
@@ -445,7 +445,7 @@ impl Plan {
         let mut template = NO_TEMPLATE;
         if is_templated {
             template = self.templates.len() as u32;
-            self.templates.push(RequestTemplate::of(&what, &mut parts, &self.workload.feeds)?);
+            self.templates.push(RequestTemplate::for_file(&what, &mut parts, &self.workload.feeds)?);
         }
         let mut keep = Slice::default();
         let mut last = Slice::default();

@@ -17,7 +17,7 @@ use crate::h2::single::Single;
 use crate::h3::single::Single as Single3;
 use crate::origin::{all_addresses, split};
 use crate::plan_error::PlanError;
-use crate::probe_exchange::{Exchange, Failure, Reading, Stream, Waits, is_late};
+use crate::probe_exchange::{Exchange, ProbeFailure, Reading, Stream, Waits, is_late};
 use crate::proxy_protocol;
 use crate::sys::{Source, connect_within, datagrams_to};
 use crate::tls::{TlsPlan, TlsStream, told_of_stream};
@@ -270,7 +270,7 @@ impl Probe {
         addresses: &[SocketAddr],
         extent: Extent,
         each: &mut dyn FnMut(&[u8]),
-    ) -> Result<ProbeResponse, Failure> {
+    ) -> Result<ProbeResponse, ProbeFailure> {
         let unplanned = |error: PlanError| (ErrorClass::GeneratorIo, error.what, error.hint);
         let no_tls = || {
             let what = format!("{} is not an https:// URL, but HTTP/3 is always over TLS", self.target);
@@ -375,7 +375,7 @@ fn negotiated(
     stream: &mut TlsStream<Stream>,
     waits: &Waits,
     told: &dyn Fn(&std::io::Error) -> (ErrorClass, String),
-) -> Result<bool, Failure> {
+) -> Result<bool, ProbeFailure> {
     let left = waits.left(0, None).max(Duration::from_millis(1));
     let below = stream.below();
     let shaken = below.set_read_timeout(left).and_then(|()| below.set_write_timeout(left));

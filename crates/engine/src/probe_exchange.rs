@@ -66,7 +66,7 @@ impl Write for Stream {
 }
 
 /// Why there is no response: class, message, hint.
-pub(crate) type Failure = (ErrorClass, String, Option<String>);
+pub(crate) type ProbeFailure = (ErrorClass, String, Option<String>);
 
 /// Time limits of an exchange.
 pub(crate) struct Waits {
@@ -95,7 +95,7 @@ impl Waits {
     }
 
     /// The error of a request that took too long.
-    pub(crate) fn late(&self, wire_bytes: u64) -> Failure {
+    pub(crate) fn late(&self, wire_bytes: u64) -> ProbeFailure {
         match wire_bytes {
             0 if self.first_byte < self.whole => {
                 let what = format!("not a byte of an answer came within {:?}", self.first_byte);
@@ -133,7 +133,7 @@ impl Exchange {
         waits: &Waits,
         told: &dyn Fn(&std::io::Error) -> (ErrorClass, String),
         each: &mut dyn FnMut(&[u8]),
-    ) -> Result<ProbeResponse, Failure> {
+    ) -> Result<ProbeResponse, ProbeFailure> {
         let broken = |error: &std::io::Error, wire_bytes: u64| {
             if is_late(error) {
                 return waits.late(wire_bytes);
@@ -226,7 +226,7 @@ impl Exchange {
         stream.read(buffer)
     }
 
-    fn take(&mut self, input: &[u8], each: &mut dyn FnMut(&[u8])) -> Result<(), Failure> {
+    fn take(&mut self, input: &[u8], each: &mut dyn FnMut(&[u8])) -> Result<(), ProbeFailure> {
         match self {
             Exchange::Http1(_, reading) => {
                 let is_first = reading.wire_bytes == 0;

@@ -152,7 +152,7 @@ impl Recorder {
     /// Everything that was measured. `cut_off` requests were in progress at the end.
     pub(crate) fn finish(&mut self, cut_off: u32) -> Measured {
         self.measured.lifetime.cut_off = u64::from(cut_off);
-        self.measured.statuses = Statuses::of(&*self.statuses);
+        self.measured.statuses = Statuses::of_counts(&*self.statuses);
         std::mem::take(&mut self.measured)
     }
 

@@ -48,7 +48,7 @@ impl RequestTemplate {
     }
 
     /// Makes the template of a request, and takes its body out of `parts`.
-    pub(crate) fn of(
+    pub(crate) fn for_file(
         what: &str,
         parts: &mut RequestParts<'_>,
         feeds: &IndexMap<String, Feed>,
@@ -132,7 +132,7 @@ mod tests {
             last: false,
             body_later: false,
         };
-        let template = RequestTemplate::of("test", &mut parts, &IndexMap::new()).unwrap();
+        let template = RequestTemplate::for_file("test", &mut parts, &IndexMap::new()).unwrap();
         let mut client = Client::new(1, 0);
         client.pages = 1;
         for number in 0..3 {

@@ -83,7 +83,7 @@ impl Judgements {
     }
 
     /// Whether a slice is kept; `None` while it is not judged.
-    fn of(&self, slice: u32) -> Option<bool> {
+    fn is_kept(&self, slice: u32) -> Option<bool> {
         let is_judged = slice < self.judged.load(SeqCst);
         is_judged.then(|| {
             let word = self.left_out.get(slice as usize / 64).map_or(0, |word| word.load(SeqCst));
@@ -183,7 +183,7 @@ impl Slices {
     /// Adds up those that are judged.
     pub(crate) fn settle(&mut self, judgements: &Judgements) {
         while let Some((slice, _)) = self.waiting.front()
-            && let Some(keep) = judgements.of(*slice)
+            && let Some(keep) = judgements.is_kept(*slice)
         {
             self.settle_next(keep);
         }

@@ -437,7 +437,8 @@ pub fn quote(record: &RunRecord) -> Result<Quote, String> {
     let levels = record.levels().into_iter().map(|(_, runs)| LevelShare {
         clients: runs[0].clients,
         rate: runs[0].rate,
-        percent: costs.percent(&LoadRates::of_figures(&Figures::of(&IterationRecord::merged(&runs)))),
+        percent: costs
+            .percent(&LoadRates::of_figures(&Figures::of_measured(&IterationRecord::merged(&runs)))),
         generator: None,
     });
     Ok(Quote {

@@ -136,7 +136,7 @@ fn run(books: &mut Books, record: &RunRecord) {
     }
     if let Some(find) = &record.spec.find {
         let is_sought = |run: &&IterationRecord| {
-            let load = find.over.of(run);
+            let load = find.over.load(run);
             (find.from..=find.to).contains(&load)
                 && (find.clients_at(load), find.rate_at(load)) == (run.clients, run.rate)
         };
@@ -169,7 +169,7 @@ pub(crate) fn of_tool(books: &mut Books, tool: &Tool, fact: Option<&serde_json::
 /// An open loop's sums against its distributions, and how well the schedule was kept against both.
 fn open_loop(books: &mut Books, iteration: &IterationRecord) {
     let measured = &iteration.measured;
-    let kept = ScheduleKept::of(measured);
+    let kept = ScheduleKept::of_measured(measured);
     let near = |a: f64, b: f64| (a - b).abs() <= 1e-9 * a.abs().max(b.abs());
     let agrees = match (&iteration.schedule, &kept) {
         (Some(a), Some(b)) => {
@@ -413,7 +413,7 @@ fn identities_again(books: &mut Books, record: &RunRecord, iteration: &Iteration
     if applied(5) {
         again.extend(identities::of_parts(iteration));
     }
-    let rules = ConnectionRules::of(&record.spec, record);
+    let rules = ConnectionRules::of_run(&record.spec, record);
     let clients = identities::clients_there(iteration);
     again.extend(of_connections(&iteration.measured, clients, &rules));
     books.equal("the identities are all there", stored.len() as u64, again.len() as u64);
@@ -501,7 +501,7 @@ mod tests {
         let expected = Expectation { clients: 1, one_request_each: false, server_bytes: None };
         let record = webstone_model::fixture::record("a", &[]);
         let mut identities = identities::check(&measured, &expected);
-        identities.extend(of_connections(&measured, 1, &ConnectionRules::of(&record.spec, &record)));
+        identities.extend(of_connections(&measured, 1, &ConnectionRules::of_run(&record.spec, &record)));
         IterationRecord { clients: 1, iteration: 1, identities, measured, ..IterationRecord::default() }
     }
 

@@ -264,14 +264,14 @@ impl Workout {
         sums
     }
 
-    fn of(&self, wanted: Phase) -> impl Iterator<Item = &PhaseRecord> {
+    fn phases(&self, wanted: Phase) -> impl Iterator<Item = &PhaseRecord> {
         self.phases.iter().filter(move |phase| phase.phase == wanted)
     }
 
     fn serves(&self) -> Answer {
-        let rounds: Vec<&Service> = self.of(Phase::During).map(|phase| &phase.service).collect();
+        let rounds: Vec<&Service> = self.phases(Phase::During).map(|phase| &phase.service).collect();
         let worst = rounds.iter().copied().max_by(|a, b| a.failed_percent().total_cmp(&b.failed_percent()));
-        let before = self.of(Phase::Before).next().map(|phase| &phase.service);
+        let before = self.phases(Phase::Before).next().map(|phase| &phase.service);
         let (Some(worst), Some(before)) = (worst, before) else {
             return unknown(Question::Serves, NOT_MEASURED);
         };
@@ -300,7 +300,7 @@ impl Workout {
 
     fn recovers(&self) -> Answer {
         let question = Question::Recovers;
-        let service = |phase| self.of(phase).next().map(|phase| &phase.service);
+        let service = |phase| self.phases(phase).next().map(|phase| &phase.service);
         let (Some(before), Some(after)) = (service(Phase::Before), service(Phase::After)) else {
             return unknown(question, NOT_MEASURED);
         };
@@ -341,7 +341,7 @@ impl Workout {
     /// What grew in every round will go on growing. The first round is left out, because it fills caches and pools.
     fn keeps(&self, question: Question) -> Answer {
         let states: Option<Vec<&ServerState>> =
-            self.of(Phase::During).map(|phase| phase.state.as_ref()).collect();
+            self.phases(Phase::During).map(|phase| phase.state.as_ref()).collect();
         let Some(states) = states.filter(|states| !states.is_empty()) else {
             return unknown(question, "the server's processes cannot be seen from here");
         };
@@ -386,7 +386,7 @@ impl Workout {
 
     fn stays_up(&self) -> Answer {
         let question = Question::StaysUp;
-        let Some(after) = self.of(Phase::After).next() else {
+        let Some(after) = self.phases(Phase::After).next() else {
             return unknown(question, NOT_MEASURED);
         };
         let answers = after.service.error.is_none() && after.service.succeeded > 0;

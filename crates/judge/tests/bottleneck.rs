@@ -133,7 +133,7 @@ fn no_sentence_says_what_its_own_tables_refute() {
     let mut told: BTreeMap<String, u64> = BTreeMap::new();
     for _ in 0..8_000 {
         let record = window(&base, &mut chance);
-        let limit = verdict::of(&record).limit;
+        let limit = verdict::of_record(&record).limit;
         let runs: Vec<&IterationRecord> = record.iterations.iter().collect();
         assert_eq!(refuted::refuted(&record, &runs, &limit), None);
         *told.entry(format!("{:?}", limit.resource)).or_default() += 1;
@@ -150,13 +150,13 @@ fn others_on_the_servers_cpus_never_make_a_bottleneck_of_something_else() {
     let mut disturbed = 0;
     for _ in 0..8_000 {
         let mut record = window(&base, &mut chance);
-        let before = verdict::of(&record).limit.resource;
+        let before = verdict::of_record(&record).limit.resource;
         let run = &mut record.iterations[0];
         let cpu = &mut run.host.as_mut().unwrap().cpus[0];
         let taken = chance.below(cpu.idle_ns + 1);
         (cpu.idle_ns, cpu.busy_ns, cpu.user_ns) =
             (cpu.idle_ns - taken, cpu.busy_ns + taken, cpu.user_ns + taken);
-        let after = verdict::of(&record).limit.resource;
+        let after = verdict::of_record(&record).limit.resource;
         // What was at its ceiling still is; what was not does not get there by them.
         assert!(after == before || after == LimitingResource::Unknown, "{before:?} became {after:?}");
         disturbed += u64::from(after != before);

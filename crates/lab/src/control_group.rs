@@ -39,7 +39,7 @@ impl Group {
 
 impl Throttled {
     /// `None` if the kernel does not count it.
-    pub(crate) fn of(root: &Root, pid: u32) -> Option<Throttled> {
+    pub(crate) fn of_process(root: &Root, pid: u32) -> Option<Throttled> {
         let at = Instant::now();
         let membership = root.text(&format!("/proc/{pid}/cgroup"))?;
         let of_line = |line: &str| {
@@ -113,7 +113,7 @@ mod tests {
                 ("/sys/fs/cgroup/a/b/cpu.stat", own.as_str()),
                 ("/sys/fs/cgroup/a/cpu.stat", outer.as_str()),
             ]);
-            Throttled::of(&root, 5).unwrap()
+            Throttled::of_process(&root, 5).unwrap()
         };
         let before = at(500_000, 5);
         assert_eq!(before.within(&at(500_000, 12), u64::MAX), Some(7_000));
@@ -123,13 +123,13 @@ mod tests {
             ("/proc/5/cgroup", "4:memory:/x\n2:cpu,cpuacct:/a\n0::/\n"),
             ("/sys/fs/cgroup/cpu/a/cpu.stat", "nr_periods 3\nnr_throttled 1\nthrottled_time 77\n"),
         ]);
-        let elsewhere = Throttled::of(&root, 5).unwrap();
+        let elsewhere = Throttled::of_process(&root, 5).unwrap();
         let nothing = Throttled { at: Instant::now(), groups: BTreeMap::new() };
         let until = |before: &Throttled| before.until(&elsewhere);
         assert_eq!([until(&nothing), until(&before), until(&elsewhere)], [None, None, Some(0)]);
         let (_keep, root) =
             root_with(&[("/proc/5/cgroup", "0::/\n"), ("/sys/fs/cgroup/cpu.stat", "usage_usec 9\n")]);
-        assert_eq!((Throttled::of(&root, 5), Throttled::of(&root, 6)), (None, None));
+        assert_eq!((Throttled::of_process(&root, 5), Throttled::of_process(&root, 6)), (None, None));
     }
 
     /// The kernel adds up what a group lost on each CPU.
@@ -143,7 +143,7 @@ mod tests {
                 ("/sys/fs/cgroup/a/cpu.stat", counted.as_str()),
                 ("/sys/fs/cgroup/a/cpu.max", max),
             ]);
-            Throttled::of(&root, 5).unwrap()
+            Throttled::of_process(&root, 5).unwrap()
         };
         let before = at(7, 5, "200000 100000");
         // In each of ten periods it waited on four CPUs.
@@ -192,8 +192,8 @@ mod tests {
             .expect("every system has a shell");
         std::fs::write(group.join("cgroup.procs"), child.id().to_string()).unwrap();
         let (root, began) = (Root::default(), Instant::now());
-        let before = Throttled::of(&root, child.id()).unwrap();
-        let throttled = || before.until(&Throttled::of(&root, child.id()).unwrap()).unwrap();
+        let before = Throttled::of_process(&root, child.id()).unwrap();
+        let throttled = || before.until(&Throttled::of_process(&root, child.id()).unwrap()).unwrap();
         std::io::Write::write_all(&mut child.stdin.as_ref().unwrap(), b"go\n").unwrap();
         while throttled() < 300_000_000 && began.elapsed().as_secs() < 30 {
             std::thread::sleep(std::time::Duration::from_millis(50));

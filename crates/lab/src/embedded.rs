@@ -140,7 +140,7 @@ impl EmbeddedServer {
     /// Starts a server and waits until it is ready, or until the user interrupts.
     pub fn start(launch: &Launch, interrupt: &Interrupt) -> Result<EmbeddedServer, EmbeddedServerError> {
         let failed = |source| EmbeddedServerError::Start { program: launch.program.clone(), source };
-        let (server, certificate) = Made::of(launch)?;
+        let (server, certificate) = Made::for_launch(launch)?;
         let launch = &Launch { server, ..launch.clone() };
         let mut command = Command::new(&launch.program);
         command.args(&launch.prefix).arg(CHILD);
@@ -206,7 +206,7 @@ struct Made {
 
 impl Made {
     /// The settings with files of a certificate and a key, made where none are named.
-    fn of(launch: &Launch) -> Result<(ServerSpec, Option<Made>), EmbeddedServerError> {
+    fn for_launch(launch: &Launch) -> Result<(ServerSpec, Option<Made>), EmbeddedServerError> {
         let mut server = launch.server.clone();
         let Some(tls) = server.tls.as_mut().filter(|_| launch.null.is_none()) else {
             return Ok((server, None));
@@ -271,7 +271,7 @@ impl MeasuredServer for EmbeddedServer {
     }
 
     fn processes(&self) -> ProcessTree {
-        ProcessTree::of(&Root::default(), self.process.pid())
+        ProcessTree::below(&Root::default(), self.process.pid())
     }
 
     fn counted(&self) -> Option<Counters> {

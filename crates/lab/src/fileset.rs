@@ -338,7 +338,7 @@ fn stream(
     tick: &mut dyn FnMut(u64),
     mut sink: impl FnMut(&[u8]) -> io::Result<()>,
 ) -> io::Result<String> {
-    let content = Content::of(&file.url);
+    let content = Content::of_url(&file.url);
     let mut hasher = Sha256::new();
     let mut offset = 0;
     while offset < file.size {

@@ -34,7 +34,7 @@ pub struct Ports {
 
 impl Ports {
     /// Those of this host that a version of HTTP goes to.
-    pub fn of(targets: impl IntoIterator<Item = SocketAddr>, http: HttpVersion) -> Ports {
+    pub fn of_targets(targets: impl IntoIterator<Item = SocketAddr>, http: HttpVersion) -> Ports {
         let mut ports = Ports { over_udp: http == HttpVersion::Http3, ..Ports::default() };
         for target in targets {
             ports.numbers.insert(target.port());

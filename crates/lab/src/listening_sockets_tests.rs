@@ -21,7 +21,7 @@ fn only_listening_sockets_of_the_port_count() {
 fn a_socket_at_another_address_is_another_server() {
     let at = |targets: &[&str]| {
         let targets = targets.iter().map(|target| target.parse().unwrap());
-        listed(TABLE, &Ports::of(targets, HttpVersion::Http11))
+        listed(TABLE, &Ports::of_targets(targets, HttpVersion::Http11))
     };
     assert_eq!(at(&["127.0.0.1:8080"]), [4711]);
     assert_eq!(at(&["[::ffff:127.0.0.1]:8080"]), [4711]);
@@ -33,7 +33,7 @@ fn a_socket_at_another_address_is_another_server() {
     let listeners = ["127.0.0.1:0", "127.0.0.2:0", "0.0.0.0:0"].map(|at| TcpListener::bind(at).unwrap());
     for (listener, is_found) in listeners.iter().zip([true, false, true]) {
         let target = SocketAddr::from(([127, 0, 0, 1], listener.local_addr().unwrap().port()));
-        let ports = Ports::of([target], HttpVersion::Http11);
+        let ports = Ports::of_targets([target], HttpVersion::Http11);
         assert_eq!(asked(AF_INET, &ports).unwrap().contains(&inode(listener)), is_found);
         assert_eq!(dropped(&ports).unwrap().contains_key(&(inode(listener) as u32)), is_found);
     }
@@ -86,7 +86,8 @@ fn what_one_socket_drops_is_not_anothers() {
 fn sockets_of_udp_are_found_with_what_they_drop() {
     for (address, family) in [("127.0.0.1:0", AF_INET), ("[::1]:0", AF_INET6)] {
         let [full, other] = [(); 2].map(|()| UdpSocket::bind(address).unwrap());
-        let ports = |socket: &UdpSocket| Ports::of([socket.local_addr().unwrap()], HttpVersion::Http3);
+        let ports =
+            |socket: &UdpSocket| Ports::of_targets([socket.local_addr().unwrap()], HttpVersion::Http3);
         let client = UdpSocket::bind(address).unwrap();
         client.connect(full.local_addr().unwrap()).unwrap();
         assert_eq!(asked(family, &ports(&full)).unwrap(), [inode(&full)]);
@@ -100,7 +101,7 @@ fn sockets_of_udp_are_found_with_what_they_drop() {
         assert_eq!(dropped(&other), 0);
     }
     let row = TABLE.lines().nth(1).unwrap().replace(" 0A ", " 07 ");
-    let ports = Ports::of(["127.0.0.1:8080".parse().unwrap()], HttpVersion::Http3);
+    let ports = Ports::of_targets(["127.0.0.1:8080".parse().unwrap()], HttpVersion::Http3);
     assert_eq!(listed(&format!("head\n{row}\n"), &ports), [4711]);
 }
 

@@ -98,7 +98,7 @@ impl Origin {
 
     fn seen(url: &str, addresses: &[SocketAddr]) -> Origin {
         let here = addresses.iter().all(|address| is_this_host(address.ip()));
-        let ports = Ports::of(addresses.iter().copied(), HttpVersion::Http11);
+        let ports = Ports::of_targets(addresses.iter().copied(), HttpVersion::Http11);
         let found = match here {
             true => listeners::find_or_forwarder(&Root::default(), &ports).map_err(|it| it.to_string()),
             false => Err("it is not on this host".to_owned()),

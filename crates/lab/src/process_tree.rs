@@ -91,13 +91,13 @@ pub struct Memory {
 
 impl ProcessTree {
     /// A process and all that descend from it.
-    pub fn of(root: &Root, head: u32) -> ProcessTree {
+    pub fn below(root: &Root, head: u32) -> ProcessTree {
         ProcessTree { root: root.clone(), heads: vec![head], with_heads: true }
     }
 
     /// All that descend from a process, without that process.
     pub fn beneath(root: &Root, head: u32) -> ProcessTree {
-        ProcessTree { with_heads: false, ..ProcessTree::of(root, head) }
+        ProcessTree { with_heads: false, ..ProcessTree::below(root, head) }
     }
 
     pub(crate) fn all(&self) -> Vec<u32> {
@@ -146,7 +146,7 @@ impl ProcessTree {
         }
         reading.disk_wait_ns =
             self.supervisor().and_then(|supervisor| own_group::disk_wait_ns(root, supervisor));
-        reading.throttled = self.own().first().and_then(|pid| Throttled::of(root, *pid));
+        reading.throttled = self.own().first().and_then(|pid| Throttled::of_process(root, *pid));
         found.then_some(reading)
     }
 

@@ -54,9 +54,9 @@ fn what_was_used_is_the_difference_of_two_readings() {
     .concat();
     after.push(("/proc/1/task/1/children".to_owned(), "2 4".to_owned()));
     let (_keep, root) = below(&before);
-    let opened = ProcessTree::of(&root, 1).reading().unwrap();
+    let opened = ProcessTree::below(&root, 1).reading().unwrap();
     let (_keep, root) = below(&after);
-    let tree = ProcessTree::of(&root, 1);
+    let tree = ProcessTree::below(&root, 1);
     let used = opened.until(&tree.reading().unwrap(), tree.present(), tree.memory());
     let expected = ProcessUse {
         switches_voluntary: 1 + 50 + 7,
@@ -84,7 +84,7 @@ fn what_was_used_is_the_difference_of_two_readings() {
     assert_eq!(beneath.present().processes, 2, "what stands between is no part of the server");
     assert_eq!(beneath.memory().resident, (2 * 6) << 10);
     assert_eq!(beneath.reading(), tree.reading(), "but it has waited for those that ended");
-    assert_eq!(ProcessTree::of(&root, 77).reading(), None);
+    assert_eq!(ProcessTree::below(&root, 77).reading(), None);
 }
 
 #[test]
@@ -92,7 +92,7 @@ fn what_may_not_be_seen_is_absent() {
     let mut seen = files(1, [1, 1], [0; 4], [0, 0]);
     seen.retain(|(path, _)| !path.ends_with("/io") && !path.contains("/fd/") && !path.ends_with("rollup"));
     let (_keep, root) = below(&seen);
-    let tree = ProcessTree::of(&root, 1);
+    let tree = ProcessTree::below(&root, 1);
     let reading = tree.reading().unwrap();
     let used = reading.until(&reading, tree.present(), tree.memory());
     assert_eq!((used.disk_read_bytes, used.descriptors_max, used.proportional_bytes), (None, None, None));
@@ -121,9 +121,9 @@ fn threads_are_distinguished_by_what_they_used() {
         after.push((status(2, thread), "Name:\tidle\n".to_owned()));
     }
     let (_keep, root) = below(&before);
-    let opened = ProcessTree::of(&root, 1).reading().unwrap();
+    let opened = ProcessTree::below(&root, 1).reading().unwrap();
     let (_keep, root) = below(&after);
-    let tree = ProcessTree::of(&root, 1);
+    let tree = ProcessTree::below(&root, 1);
     let used = opened.until(&tree.reading().unwrap(), tree.present(), tree.memory()).of_window();
     let thread = |process, thread, name: &str, cpu_ns, run_queue_ns| ThreadUse {
         process,
@@ -192,7 +192,7 @@ impl Worker {
             return None;
         };
         let said = BufReader::new(child.stdout.take().unwrap());
-        let tree = ProcessTree::of(&Root::default(), child.id());
+        let tree = ProcessTree::below(&Root::default(), child.id());
         let mut worker = Worker { child, said, tree, account: CpuTime::default() };
         assert_eq!(worker.says(), "ready");
         Some(worker)

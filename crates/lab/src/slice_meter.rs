@@ -79,7 +79,7 @@ struct Clock {
 }
 
 impl Clock {
-    fn of(pid: u32, since: Since) -> Clock {
+    fn of_process(pid: u32, since: Since) -> Clock {
         let stat = File::open(format!("/proc/{pid}/stat")).ok();
         let new = Clock { cpu_ns: 0, stat, of_children_ns: 0 };
         match new.read(pid).filter(|_| since == Since::Now) {
@@ -162,7 +162,7 @@ impl Processes {
         self.threads.retain(|(pid, _), (file, _)| present.contains(pid) && waited_ns(file).is_some());
         for pid in present {
             if self.group.is_none() {
-                self.clocks.entry(pid).or_insert_with(|| Clock::of(pid, since));
+                self.clocks.entry(pid).or_insert_with(|| Clock::of_process(pid, since));
             }
             for name in self.tree.root.names(&format!("/proc/{pid}/task")) {
                 let Ok(thread) = name.parse() else { continue };
@@ -216,7 +216,7 @@ mod tests {
             command.args(["-c", script]).stdin(Stdio::piped()).spawn().expect("every system has a shell")
         };
         let (mut works, mut rests) = (start("while :; do :; done"), start("read word"));
-        let tree = |pid| Some(ProcessTree::of(&Root::default(), pid));
+        let tree = |pid| Some(ProcessTree::below(&Root::default(), pid));
         let mut meter = SliceMeter::new([tree(works.id()), tree(rests.id()), None]);
         let before = [meter.before(0), meter.before(1), meter.before(2)];
         let (begun, enough) = (Instant::now(), 20_000_000);
@@ -249,7 +249,7 @@ mod tests {
         let mut command = Command::new("sh");
         command.args(["-c", "read word; (while :; do :; done) & read word; kill $!; wait"]);
         let mut parent = command.stdin(Stdio::piped()).spawn().unwrap();
-        let tree = ProcessTree::of(&Root::default(), parent.id());
+        let tree = ProcessTree::below(&Root::default(), parent.id());
         let child_ns = || {
             let child = tree.own().into_iter().find(|pid| *pid != parent.id());
             child.and_then(process_cpu_ns).unwrap_or(0)
@@ -286,7 +286,7 @@ mod tests {
             format!("sh -c 'read word; {works}' <&3 3<&- & read word; wait; sh -c '{works}'; read word");
         let mut parent =
             command.args(["-c", &format!("exec 3<&0; {script}")]).stdin(Stdio::piped()).spawn().unwrap();
-        let tree = ProcessTree::of(&Root::default(), parent.id());
+        let tree = ProcessTree::below(&Root::default(), parent.id());
         let begun = Instant::now();
         while tree.own().len() < 2 && begun.elapsed() < Duration::from_secs(60) {
             std::thread::sleep(Duration::from_millis(5));

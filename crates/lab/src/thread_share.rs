@@ -16,7 +16,7 @@ pub struct ThreadShare {
 
 impl ThreadShare {
     /// Watches from now on.
-    pub fn of(prefix: &'static str) -> ThreadShare {
+    pub fn of_threads(prefix: &'static str) -> ThreadShare {
         ThreadShare { prefix, before: BTreeMap::new(), looked_at: Instant::now() }
     }
 
@@ -68,7 +68,7 @@ mod tests {
 
     #[test]
     fn the_busiest_of_those_that_are_meant_counts() {
-        let mut share = ThreadShare::of("worker-");
+        let mut share = ThreadShare::of_threads("worker-");
         let start = share.looked_at;
         let second = Duration::from_secs(1);
         let (_dir, before) = at(&[("1", "webstone", 9), ("2", "worker-0", 100), ("3", "worker-1", 100)]);

@@ -91,7 +91,7 @@ fn used_until(before: &TreeReading, now: &TreeReading) -> ServerUse {
 }
 
 impl Processes {
-    fn of(tree: Option<ProcessTree>) -> Processes {
+    fn of_tree(tree: Option<ProcessTree>) -> Processes {
         let mut processes = Processes { tree, ..Processes::default() };
         processes.open();
         processes
@@ -280,8 +280,8 @@ impl<'a> Window<'a> {
     pub fn before(watched: Watched<'a>) -> Window<'a> {
         let behind = watched.origin.as_ref();
         let mut window = Window {
-            server: Processes::of(watched.server.clone()),
-            origin: Processes::of(behind.and_then(|view| view.processes.clone())),
+            server: Processes::of_tree(watched.server.clone()),
+            origin: Processes::of_tree(behind.and_then(|view| view.processes.clone())),
             counted: Counted {
                 is_of_window: watched.from_start,
                 opened: behind.and_then(View::counters),

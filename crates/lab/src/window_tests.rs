@@ -36,7 +36,7 @@ fn counts_are_between_opening_and_close_and_peaks_of_all_samples() {
     let (keep, root) = root_with(&[("/proc/9/status", "VmHWM: 8 kB\nVmRSS: 4 kB\n")]);
     let links = BTreeSet::new();
     process(keep.path(), 1, 99, 99);
-    let server = Some(ProcessTree::of(&root, 9));
+    let server = Some(ProcessTree::below(&root, 9));
     let mut window = Window::before(Watched { from_start: false, ..watched(server, &links) });
     process(keep.path(), 10, 2, 3);
     window.look(Phase::WarmUp);
@@ -70,7 +70,7 @@ fn what_a_window_counts_from_is_read_before_it_opens() {
     let ticks_from = |from_start: bool, announced: bool| {
         // Those of the level before.
         process(keep.path(), 1, 99, 99);
-        let server = Some(ProcessTree::of(&root, 9));
+        let server = Some(ProcessTree::below(&root, 9));
         let mut window = Window::before(Watched { from_start, ..watched(server, &links) });
         if announced {
             let (long, soon) = (Duration::from_secs(9), Duration::from_secs(9) - SOON);
@@ -134,7 +134,7 @@ fn a_server_that_ended_in_a_window_has_no_figures_and_a_reason() {
         let (keep, root) = root_with(&[("/proc/9/status", "VmHWM: 8 kB\nVmRSS: 4 kB\n")]);
         let links = BTreeSet::new();
         process(keep.path(), 10, 2, 3);
-        let mut window = Window::before(watched(Some(ProcessTree::of(&root, 9)), &links));
+        let mut window = Window::before(watched(Some(ProcessTree::below(&root, 9)), &links));
         window.look(Phase::Measuring);
         end(&keep.path().join("proc/9"));
         window.look(Phase::Draining);

@@ -135,7 +135,7 @@ pub struct ScheduleKept {
 
 impl ScheduleKept {
     /// From a window, or several merged; `None` in closed loop, and for a window without length.
-    pub fn of(measured: &Measured) -> Option<ScheduleKept> {
+    pub fn of_measured(measured: &Measured) -> Option<ScheduleKept> {
         let open_loop = measured.open_loop.as_ref().filter(|_| measured.window_ns > 0)?;
         let per_s = |arrivals: u64| arrivals as f64 * NANOS_PER_SECOND as f64 / measured.window_ns as f64;
         Some(ScheduleKept {

@@ -73,7 +73,7 @@ pub struct LivePercentiles {
 
 impl LivePercentiles {
     /// From response times; `None` if there are none.
-    pub fn of(response: &Histogram) -> Option<LivePercentiles> {
+    pub fn of_histogram(response: &Histogram) -> Option<LivePercentiles> {
         let [p50_ns, p90_ns, p99_ns, p999_ns] =
             response.values_at_quantiles(&[0.5, 0.9, 0.99, 0.999])[..].try_into().ok()?;
         let (count, max_ns) = (response.len(), response.max());

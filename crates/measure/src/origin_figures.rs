@@ -51,14 +51,15 @@ pub struct AskedFigures {
 
 impl OriginFigures {
     /// Over these iterations; `None` if the origin was monitored in none.
-    pub fn of(runs: &[&IterationRecord]) -> Option<OriginFigures> {
-        let figures = OriginFigures { server: ServerFigures::of_origin(runs), asked: AskedFigures::of(runs) };
+    pub fn of_runs(runs: &[&IterationRecord]) -> Option<OriginFigures> {
+        let figures =
+            OriginFigures { server: ServerFigures::of_origin(runs), asked: AskedFigures::of_runs(runs) };
         (figures != OriginFigures::default()).then_some(figures)
     }
 }
 
 impl AskedFigures {
-    fn of(runs: &[&IterationRecord]) -> Option<AskedFigures> {
+    fn of_runs(runs: &[&IterationRecord]) -> Option<AskedFigures> {
         let seen: Vec<(&IterationRecord, OriginCounts)> =
             runs.iter().filter_map(|run| Some((*run, run.origin.as_ref()?.counted?))).collect();
         if seen.is_empty() {
@@ -239,7 +240,7 @@ mod tests {
         };
         let server = ServerUse { user_ns: NANOS_PER_SECOND, ..ServerUse::default() };
         let runs = [run(Some(asked), Some(server)), run(None, None), run(Some(asked), None)];
-        let figures = OriginFigures::of(&runs.iter().collect::<Vec<_>>()).unwrap();
+        let figures = OriginFigures::of_runs(&runs.iter().collect::<Vec<_>>()).unwrap();
         let expected = AskedFigures {
             requests: 180,
             origin_request_rate: 45.0,
@@ -260,18 +261,18 @@ mod tests {
     #[test]
     fn a_proxy_that_requests_more_than_clients_has_no_hits_and_negative_savings() {
         let asked = OriginCounts { requests: 1_800, body_bytes: 13_500, ..OriginCounts::default() };
-        let asked = AskedFigures::of(&[&run(Some(asked), None)]).unwrap();
+        let asked = AskedFigures::of_runs(&[&run(Some(asked), None)]).unwrap();
         assert_eq!((asked.hit_percent, asked.saved_percent), (Some(0.0), Some(-50.0)));
         assert_eq!(asked.origin_requests_per_request, Some(2.0));
     }
 
     #[test]
     fn without_requests_there_are_no_shares() {
-        assert_eq!(OriginFigures::of(&[&IterationRecord::default()]), None);
+        assert_eq!(OriginFigures::of_runs(&[&IterationRecord::default()]), None);
         let idle = IterationRecord {
             origin: Some(OriginUse { server: None, counted: Some(OriginCounts::default()) }),
             ..IterationRecord::default()
         };
-        assert_eq!(OriginFigures::of(&[&idle]).unwrap().asked, Some(AskedFigures::default()));
+        assert_eq!(OriginFigures::of_runs(&[&idle]).unwrap().asked, Some(AskedFigures::default()));
     }
 }

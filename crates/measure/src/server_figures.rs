@@ -71,7 +71,7 @@ struct Seen<'a> {
 impl ServerFigures {
     /// Over these iterations, without those in which the server was not monitored, as they would dilute its share.
     /// `None` if no others are left.
-    pub fn of(runs: &[&IterationRecord]) -> Option<ServerFigures> {
+    pub fn of_runs(runs: &[&IterationRecord]) -> Option<ServerFigures> {
         ServerFigures::over(runs, |run| Some(Seen { read: while_read(run), used: run.server_used()? }))
     }
 
@@ -99,7 +99,7 @@ impl ServerFigures {
         if seen.is_empty() {
             return None;
         }
-        let base = Base::of(seen.iter());
+        let base = Base::of_seen(seen.iter());
         let mut figures = ServerFigures::default();
         let (mut user_ns, mut system_ns) = (0.0, 0.0);
         for Seen { used, .. } in &seen {
@@ -113,15 +113,15 @@ impl ServerFigures {
             cpu_system_percent: base.percent(system_ns),
             cpu_per_1000_requests_s: base.per_request((user_ns + system_ns) / NANOS_PER_SECOND as f64)
                 * 1000.0,
-            processes: ProcessFigures::of(&seen),
+            processes: ProcessFigures::of_seen(&seen),
             ..figures
         })
     }
 }
 
 impl ProcessFigures {
-    fn of(seen: &[Seen<'_>]) -> Option<ProcessFigures> {
-        let base = Base::of(seen.iter().filter(|seen| seen.used.processes.is_some()));
+    fn of_seen(seen: &[Seen<'_>]) -> Option<ProcessFigures> {
+        let base = Base::of_seen(seen.iter().filter(|seen| seen.used.processes.is_some()));
         let used = seen.iter().filter_map(|seen| seen.used.processes.clone()).reduce(together)?;
         let per_s = |bytes: Option<u64>| bytes.map(|bytes| base.per_s(bytes as f64));
         Some(ProcessFigures {
@@ -196,7 +196,7 @@ struct Base {
 }
 
 impl Base {
-    fn of<'a>(seen: impl Iterator<Item = &'a Seen<'a>>) -> Base {
+    fn of_seen<'a>(seen: impl Iterator<Item = &'a Seen<'a>>) -> Base {
         let mut base = Base { window_ns: 0.0, ended: 0.0 };
         for Seen { read: (read_ns, ended), .. } in seen {
             base.window_ns += read_ns;
@@ -491,8 +491,8 @@ mod tests {
         let unread = ServerUse { sent_bytes: Some(48), ..ServerUse::default() };
         let runs =
             [run(Some(used(3_000, 9))), run(None), run(Some(unread.clone())), run(Some(used(5_000, 7)))];
-        assert_eq!(ServerFigures::of(&[&run(Some(unread))]), None);
-        let figures = ServerFigures::of(&runs.iter().collect::<Vec<_>>()).unwrap();
+        assert_eq!(ServerFigures::of_runs(&[&run(Some(unread))]), None);
+        let figures = ServerFigures::of_runs(&runs.iter().collect::<Vec<_>>()).unwrap();
         assert_eq!(
             (figures.cpu_user_percent, figures.cpu_system_percent, figures.cpu_percent),
             (15.0, 35.0, 50.0)
@@ -523,16 +523,16 @@ mod tests {
         let mut run = run(Some(ServerUse { user_ns: 1_250_000_000, ..ServerUse::default() }));
         let host = HostUse { elapsed_ns: 2_500_000_000, ..HostUse::default() };
         run.server_hosts = vec![ServerHostUse { host, ..ServerHostUse::default() }];
-        let figures = ServerFigures::of(&[&run]).unwrap();
+        let figures = ServerFigures::of_runs(&[&run]).unwrap();
         assert_eq!((figures.cpu_percent, figures.cpu_per_1000_requests_s), (50.0, 0.5));
     }
 
     #[test]
     fn nothing_measured_gives_nothing() {
-        assert_eq!(ServerFigures::of(&[&run(None)]), None);
+        assert_eq!(ServerFigures::of_runs(&[&run(None)]), None);
         let of_no_time = |used| {
             let run = IterationRecord { server: Some(used), ..IterationRecord::default() };
-            ServerFigures::of(&[&run])
+            ServerFigures::of_runs(&[&run])
         };
         assert_eq!(of_no_time(ServerUse::default()), None);
         let idle = ServerUse { processes: Some(ProcessUse::default()), ..ServerUse::default() };

@@ -43,7 +43,7 @@ fn a_servers_use_is_that_on_all_hosts() {
         there(0, 2 * SECOND, Some(used(SECOND / 2, SECOND / 2))),
         there(1, 2 * SECOND, Some(used(SECOND, 0))),
     ]);
-    let whole = ServerFigures::of(&[&run]).unwrap();
+    let whole = ServerFigures::of_runs(&[&run]).unwrap();
     assert_eq!((whole.cpu_percent, whole.cpu_user_percent, whole.resident_bytes_max), (100.0, 75.0, 2_000));
     // 2 s of CPU time for 2,000 requests.
     assert_eq!(whole.cpu_per_1000_requests_s, 1.0);
@@ -66,7 +66,7 @@ fn shares_are_of_the_mean_of_the_times() {
         there(0, 1_900_000_000, Some(used(SECOND, 0))),
         there(1, 2_100_000_000, Some(used(SECOND, 0))),
     ]);
-    let whole = ServerFigures::of(&[&run]).unwrap();
+    let whole = ServerFigures::of_runs(&[&run]).unwrap();
     assert_eq!((whole.cpu_percent, whole.cpu_per_1000_requests_s), (100.0, 1.0));
     let own = ServerFigures::on_host(&[&run], 1).unwrap();
     assert!((own.cpu_percent - 100.0 / 2.1).abs() < 1e-9, "of its own time");
@@ -97,7 +97,7 @@ fn readings_of_one_machine_by_two_agents_count_once() {
 #[test]
 fn a_part_is_not_taken_for_the_whole() {
     let run = run(vec![there(0, 2 * SECOND, None), there(1, 2 * SECOND, Some(used(SECOND, 0)))]);
-    assert_eq!((&run.server, ServerFigures::of(&[&run])), (&None, None));
+    assert_eq!((&run.server, ServerFigures::of_runs(&[&run])), (&None, None));
     assert_eq!(ServerFigures::on_host(&[&run], 0), None);
     assert_eq!(ServerFigures::on_host(&[&run], 1).unwrap().cpu_percent, 50.0);
 }

@@ -23,7 +23,7 @@ pub struct ConnectionRules<'a> {
 
 impl<'a> ConnectionRules<'a> {
     /// For a specification whose target is known.
-    pub fn of(spec: &'a RunSpec, record: &RunRecord) -> ConnectionRules<'a> {
+    pub fn of_run(spec: &'a RunSpec, record: &RunRecord) -> ConnectionRules<'a> {
         let is_secure = |url: &str| url.get(..8).is_some_and(|start| start.eq_ignore_ascii_case("https://"));
         let mut targets = record.target.url.split(' ').peekable();
         let files = record.workload.pages.iter().flat_map(|page| &page.files);
@@ -167,7 +167,7 @@ mod tests {
         change(&mut measured, &mut spec);
         let mut record = crate::fixture::record("a", &[]);
         record.target.url = url.to_owned();
-        let checks = of_connections(&measured, 2, &ConnectionRules::of(&spec, &record));
+        let checks = of_connections(&measured, 2, &ConnectionRules::of_run(&spec, &record));
         assert!(checks.iter().all(|check| check.number == 6));
         let broken = checks.into_iter().filter(|check| !check.holds);
         broken

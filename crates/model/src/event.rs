@@ -95,14 +95,14 @@ pub struct Ended {
 
 impl Ended {
     /// The summary of an iteration.
-    pub fn of(iteration: &IterationRecord) -> Ended {
+    pub fn of_iteration(iteration: &IterationRecord) -> Ended {
         Ended {
             interrupted: iteration.interrupted,
             succeeded: iteration.measured.counts.succeeded,
             failed: iteration.measured.counts.failed,
             identities_broken: iteration.identities.iter().filter(|check| !check.holds).count(),
             schedule: iteration.schedule,
-            figures: Figures::of(&iteration.measured),
+            figures: Figures::of_measured(&iteration.measured),
         }
     }
 }
@@ -248,7 +248,7 @@ mod tests {
         let response =
             Some(LivePercentiles { count: 9, p50_ns: 1, p90_ns: 2, p99_ns: 3, p999_ns: 4, max_ns: 5 });
         let live = Live { elapsed_ns: 7, requests: 9, response, ..Live::default() };
-        let level = Box::new(Ended::of(&IterationRecord::default()));
+        let level = Box::new(Ended::of_iteration(&IterationRecord::default()));
         let started = Event::RunStarted {
             id: "r".to_owned(),
             path: None,

@@ -146,7 +146,7 @@ fn duel_start(number: u64, at_ns: u64, sides: &[(Contestant, u64)]) -> DuelStart
     for (side, run) in runs.iter_mut().enumerate() {
         let mut statuses = vec![0; 201];
         statuses[200] = run.counts.succeeded;
-        run.statuses = Statuses::of(&statuses);
+        run.statuses = Statuses::of_counts(&statuses);
         run.resident_bytes_max = Some(10_000_000);
         *run = std::mem::take(run).with_slices(slices.iter().filter(|slice| slice.side as usize == side));
     }

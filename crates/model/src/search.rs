@@ -88,7 +88,7 @@ impl Over {
     }
 
     /// The load of an iteration.
-    pub fn of(self, run: &IterationRecord) -> u64 {
+    pub fn load(self, run: &IterationRecord) -> u64 {
         match self {
             Over::Rate => run.rate.map_or(0, |rate| rate.to.per_1000_s() / 1000),
             Over::Clients => u64::from(run.clients),

@@ -15,7 +15,7 @@ pub struct TomlError {
 }
 
 impl TomlError {
-    fn of(error: &toml::de::Error) -> TomlError {
+    fn from_error(error: &toml::de::Error) -> TomlError {
         // The parser's messages may have several lines.
         let rule = error.message().lines().collect::<Vec<_>>().join(", ");
         TomlError { start: error.span().map_or(0, |span| span.start), rule }
@@ -39,7 +39,7 @@ impl fmt::Display for TomlError {
 /// If it is not TOML, or does not match `T`.
 pub fn read<T: DeserializeOwned>(text: &str) -> Result<T, TomlError> {
     let read = toml::Deserializer::parse(text).and_then(|from| T::deserialize(Strict(from)));
-    read.map_err(|error| TomlError::of(&error))
+    read.map_err(|error| TomlError::from_error(&error))
 }
 
 #[cfg(test)]

@@ -19,7 +19,7 @@ pub(crate) struct Judged<'a> {
 impl<'a> Judged<'a> {
     pub(crate) fn part(record: &'a RunRecord, whole: &'a RunRecord) -> Judged<'a> {
         let found = || Some((whole.spec.find.as_ref()?.over, search::of_record(whole)?));
-        Judged { record, whole, verdict: verdict::of(whole), found: found() }
+        Judged { record, whole, verdict: verdict::of_record(whole), found: found() }
     }
 
     pub(crate) fn whole(record: &'a RunRecord) -> Judged<'a> {

@@ -107,7 +107,7 @@ fn a_workbook_has_a_sheet_a_table_and_the_figures_of_the_record() {
     let rates: Vec<Data> = record
         .levels()
         .iter()
-        .map(|(_, runs)| Data::Float(Figures::of(&IterationRecord::merged(runs)).request_rate))
+        .map(|(_, runs)| Data::Float(Figures::of_measured(&IterationRecord::merged(runs)).request_rate))
         .collect();
     assert_eq!(column(&levels, "Requests, 1/s"), rates);
     assert_eq!(column(&sheet(&bytes, "Client Data"), "Client").len(), 2 * (5 + 10 + 20));

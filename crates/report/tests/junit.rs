@@ -22,7 +22,7 @@ struct Element {
 }
 
 impl Element {
-    fn of(start: &BytesStart<'_>) -> Element {
+    fn begun(start: &BytesStart<'_>) -> Element {
         let attribute = |it: quick_xml::events::attributes::Attribute<'_>| {
             (it.key.as_ref().to_owned(), quick_xml::escape::unescape(&it.value).unwrap().into_owned())
         };
@@ -60,8 +60,8 @@ fn parse(xml: &str) -> Element {
     let mut open = vec![Element::default()];
     loop {
         match reader.read_event().unwrap() {
-            Event::Start(start) => open.push(Element::of(&start)),
-            Event::Empty(start) => open.last_mut().unwrap().children.push(Element::of(&start)),
+            Event::Start(start) => open.push(Element::begun(&start)),
+            Event::Empty(start) => open.last_mut().unwrap().children.push(Element::begun(&start)),
             Event::End(_) => {
                 let whole = open.pop().unwrap();
                 open.last_mut().unwrap().children.push(whole);
@@ -111,7 +111,7 @@ fn what_makes_a_run_invalid_is_a_failure_and_what_is_void_an_error() {
     let report_of_errors = report(std::slice::from_ref(&record), "");
     let suite = report_of_errors.all("testsuite")[0];
     let failure = suite.case("verdict").all("failure")[0];
-    let told = verdict::of(&record).told();
+    let told = verdict::of_record(&record).told();
     assert_eq!((&*failure.attributes["type"], &failure.attributes["message"]), ("INVALID", &told[0]));
     assert!(suite.count("failures") >= 1);
 

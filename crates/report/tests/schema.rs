@@ -72,7 +72,7 @@ fn the_published_schema_of_events_is_the_generated_one_and_is_kept_to() {
     );
     let schema: Value = serde_json::from_str(&event_schema()).unwrap();
     let record = records::small();
-    let level = Box::new(Ended::of(&record.iterations[0]));
+    let level = Box::new(Ended::of_iteration(&record.iterations[0]));
     let at = Position { step: 1, steps: 6, clients: 5, rate: None, iteration: 1 };
     let started = Event::RunStarted {
         id: record.id.clone(),

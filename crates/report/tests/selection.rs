@@ -135,7 +135,7 @@ fn csv_reads_back_with_the_figures_of_the_record() {
     let rows: Vec<csv::StringRecord> = reader.records().map(Result::unwrap).collect();
     assert_eq!(rows.len(), record.iterations.len());
     for (row, run) in rows.iter().zip(&record.iterations) {
-        let figures = Figures::of(&run.measured);
+        let figures = Figures::of_measured(&run.measured);
         // A line end in foreign text must not begin a line, not even inside quotes, which `grep` and `cut` do not know.
         assert_eq!(&row[column("run")], "quote \" comma , line  end");
         assert_eq!(row[column("clients")].parse(), Ok(run.clients));

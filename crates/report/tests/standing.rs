@@ -19,7 +19,7 @@ fn made(record: &RunRecord, format: Format) -> String {
 
 /// The factors of the record's noisy level, and of the one that is inconclusive.
 fn factors(record: &RunRecord) -> [(f64, f64); 2] {
-    let verdict = verdict::of(record);
+    let verdict = verdict::of_record(record);
     let standings: Vec<Standing> = verdict.levels.iter().map(|level| level.standing).collect();
     assert_eq!(standings, [Standing::Sound, Standing::Noisy, Standing::Inconclusive]);
     assert_eq!(verdict.standing, Standing::Noisy);

@@ -66,7 +66,7 @@ fn the_script_finds_every_figure_of_a_block() {
         let only =
             Options { clients: Some(run.clients), iteration: Some(run.iteration), ..Options::default() };
         let values = collected(&block(&record, &only));
-        let figures = Figures::of(&run.measured);
+        let figures = Figures::of_measured(&run.measured);
         assert_eq!(values.len(), WORDS.len(), "{values:?}");
         let near = |word: &str, expected: f64, decimals: i32| {
             let half = 0.5 * 10_f64.powi(-decimals) + 1e-9;
@@ -87,7 +87,7 @@ fn the_load_factor_is_of_completed_requests_alone() {
     let record = records::errors();
     let measured = &record.iterations[0].measured;
     let completed = measured.response.sum as f64 / measured.window_ns as f64;
-    assert!(Figures::of(measured).little - completed > 0.1, "{completed}");
+    assert!(Figures::of_measured(measured).little - completed > 0.1, "{completed}");
     let collected = collected(&block(&record, &Options::default()))["Little's Load"];
     assert!((collected - completed).abs() < 0.006, "{collected} and {completed}");
 }

@@ -209,7 +209,7 @@ fn shares_cpus(placement: &Placement) -> bool {
 fn read_row(case: Case, clients: u32, record: &RunRecord, placement: &Placement) -> CalibrationRow {
     let server_cpus = placement.server.len();
     let runs: Vec<&IterationRecord> = record.iterations.iter().collect();
-    let figures = Figures::of(&IterationRecord::merged(&runs));
+    let figures = Figures::of_measured(&IterationRecord::merged(&runs));
     let statistics = LevelStatistics::of_runs(&runs);
     let sum = |of: fn(&IterationRecord) -> f64| runs.iter().map(|run| of(run)).sum::<f64>();
     let window_ns = sum(|run| run.measured.window_ns as f64).max(1.0);

@@ -270,7 +270,7 @@ impl Prepared {
         if let Some(find) = self.record.spec.find.clone().filter(|_| !self.record.iterations.is_empty()) {
             // The levels of a search are those that it took.
             let loads: Vec<u64> =
-                self.record.levels().iter().map(|(_, runs)| find.over.of(runs[0])).collect();
+                self.record.levels().iter().map(|(_, runs)| find.over.load(runs[0])).collect();
             find.fill(&mut self.record.spec.load, &loads);
         }
         self.record.finished_at = Some(clock::rfc3339(SystemTime::now()));

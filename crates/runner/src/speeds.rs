@@ -44,7 +44,7 @@ struct Machine {
 }
 
 impl Machine {
-    fn of(environment: &BTreeMap<String, Value>, tool: &Tool) -> Machine {
+    fn of_environment(environment: &BTreeMap<String, Value>, tool: &Tool) -> Machine {
         let HostIdentity { hostname, cpu_model, architecture, .. } =
             HostIdentity::of_environment(environment);
         let build = if cfg!(debug_assertions) { " (debug)" } else { "" };
@@ -84,7 +84,7 @@ pub(crate) fn earlier(
     tool: &Tool,
 ) -> Vec<EarlierSpeed> {
     let Some(path) = path else { return Vec::new() };
-    let this = Machine::of(environment, tool);
+    let this = Machine::of_environment(environment, tool);
     let known = Speeds::read(path).machines.into_iter().find(|machine| machine.is_same(&this));
     let of = |(cpu, mut windows): (u32, Vec<u64>)| {
         windows.retain(|work_ns| *work_ns > 0);
@@ -100,7 +100,7 @@ pub(crate) fn earlier(
 pub(crate) fn remember(path: Option<&Path>, record: &RunRecord) {
     let new = verdict::speeds(record, |watch| watch.work_ns_best);
     let Some(path) = path.filter(|_| !new.is_empty()) else { return };
-    if let Err(error) = add(path, Machine::of(&record.environment, &record.tool), new) {
+    if let Err(error) = add(path, Machine::of_environment(&record.environment, &record.tool), new) {
         warn!(path = %path.display(), %error, "the speed of this run's CPUs cannot be stored");
     }
 }

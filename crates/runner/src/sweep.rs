@@ -242,7 +242,7 @@ impl Sweep<'_> {
         let cut_off_is_kept = outcome.measured.window_ns > 0 && !self.only_whole;
         if cut_off_is_kept || !outcome.interrupted {
             let mut iteration = self.iteration(step, made, seen);
-            let rules = ConnectionRules::of(self.spec, record);
+            let rules = ConnectionRules::of_run(self.spec, record);
             let clients = identities::clients_there(&iteration);
             iteration.identities.extend(of_connections(&iteration.measured, clients, &rules));
             if self.may_be_repeated(record, &iteration) {
@@ -252,7 +252,7 @@ impl Sweep<'_> {
             let stored = self.sink.append(record);
             info!(run = %step.key(), stored = stored.is_ok(), "level is in the record");
             let (iteration, earlier) = record.iterations.split_last().expect("pushed just now");
-            self.observer.event(&Event::LevelEnded { at, level: Box::new(Ended::of(iteration)) });
+            self.observer.event(&Event::LevelEnded { at, level: Box::new(Ended::of_iteration(iteration)) });
             if let Some(reason) = &iteration.server_missing
                 && earlier.iter().all(|run| run.server_missing.as_ref() != Some(reason))
             {
@@ -529,7 +529,7 @@ impl Sweep<'_> {
         let mut run = IterationRecord {
             clients: step.clients,
             rate: step.rate,
-            schedule: ScheduleKept::of(&measured),
+            schedule: ScheduleKept::of_measured(&measured),
             iteration: step.iteration,
             started_at: clock::rfc3339(opened_at),
             opened_ns: opened_ns.map(|instant_ns| self.time.at(instant_ns)),
@@ -574,7 +574,7 @@ impl Sweep<'_> {
 
 /// Ports of the target's addresses, if they are this host's.
 pub(crate) fn ports(targets: &BTreeSet<SocketAddr>, are_here: bool, http: HttpVersion) -> Ports {
-    Ports::of(targets.iter().filter(|_| are_here).copied(), http)
+    Ports::of_targets(targets.iter().filter(|_| are_here).copied(), http)
 }
 
 /// What was seen while a window was open.

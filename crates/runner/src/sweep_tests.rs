@@ -211,7 +211,7 @@ impl MeasuredServer for Counting {
 
     fn processes(&self) -> ProcessTree {
         // This test's own process, which exists and uses CPU time.
-        ProcessTree::of(&Root::default(), std::process::id())
+        ProcessTree::below(&Root::default(), std::process::id())
     }
 
     fn counted(&self) -> Option<Counters> {
@@ -371,7 +371,7 @@ fn a_sweep_takes_half_as_long_again_at_most_and_then_stands_as_it_is() {
     let of = |runs: &[IterationRecord], clients| runs.iter().filter(|run| run.clients == clients).count();
     assert_eq!([of(&record.voids, 2), of(&record.voids, 3)], [1, 1]);
     assert_eq!([of(&record.iterations, 2), of(&record.iterations, 3)], [2, 2]);
-    let verdict = verdict::of(&record);
+    let verdict = verdict::of_record(&record);
     assert_eq!(verdict.reasons.iter().filter(|reason| reason.cause == verdict::Cause::Disturbed).count(), 0);
     assert_eq!(verdict.doubts.iter().filter(|reason| reason.cause == verdict::Cause::Disturbed).count(), 4);
 
@@ -395,7 +395,7 @@ fn a_disturbed_timed_run_is_not_repeated_and_leaves_a_doubt() {
     let mut stage = Stage::new(&[2], 1, &[Act::Stalled(30)]);
     let (record, ..) = stage.run();
     assert_eq!((record.voids.len(), record.iterations.len()), (0, 1));
-    let verdict = verdict::of(&record);
+    let verdict = verdict::of_record(&record);
     let doubts: Vec<_> = verdict.doubts.iter().map(|doubt| doubt.cause).collect();
     assert_eq!(doubts, [verdict::Cause::Disturbed]);
     assert!(!verdict.reasons.iter().any(|reason| reason.cause == verdict::Cause::Disturbed));

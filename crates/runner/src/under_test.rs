@@ -220,7 +220,7 @@ pub(crate) struct Found {
 pub(crate) fn find(spec: &RunSpec, at: ServerPlace, facts: &TargetFacts) -> Found {
     let found = match at {
         ServerPlace::ThisHost if spec.server.agents.is_empty() => {
-            let ports = Ports::of(facts.addresses.iter().copied(), spec.client.http);
+            let ports = Ports::of_targets(facts.addresses.iter().copied(), spec.client.http);
             listeners::find_or_forwarder(&Root::default(), &ports)
         }
         _ => Ok(None),

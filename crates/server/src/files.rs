@@ -103,7 +103,7 @@ impl FileTable {
 }
 
 impl FileHead {
-    fn of(path: &[u8], modified: SystemTime) -> FileHead {
+    fn of_file(path: &[u8], modified: SystemTime) -> FileHead {
         let last_modified = HeaderValue::try_from(httpdate::fmt_http_date(modified))
             .expect("an HTTP date is letters, digits and punctuation");
         FileHead {
@@ -163,7 +163,7 @@ async fn find_in_set(shard: &Rc<Shard>, set: &Fileset, raw: &str) -> Result<Foun
         }
     };
     let (path, file) = entry.ok_or(FileError::NotFound)?;
-    let head = FileHead::of(path.as_bytes(), set.modified);
+    let head = FileHead::of_file(path.as_bytes(), set.modified);
     let content = match file.content.get() {
         Some(content) => content.clone(),
         None if shard.shared.files.take_room(file.size) => {
@@ -230,7 +230,7 @@ async fn find_on_disk(shard: &Rc<Shard>, root: &Root, raw: &str) -> Result<Found
         };
         return Ok(Found::Memory(remember(shard, raw, &below, kept)));
     }
-    let head = FileHead::of(&below, opened.modified);
+    let head = FileHead::of_file(&below, opened.modified);
     if opened.size > SMALL_BYTES {
         return Ok(Found::Disk(head, opened));
     }
@@ -241,7 +241,7 @@ async fn find_on_disk(shard: &Rc<Shard>, root: &Root, raw: &str) -> Result<Found
 /// Puts a kept file into this thread's table, if the path is in its one plain spelling: the table must not grow with
 /// the ways to write a path.
 fn remember(shard: &Rc<Shard>, raw: &str, below: &[u8], kept: Kept) -> Rc<FileEntry> {
-    let head = FileHead::of(below, kept.modified);
+    let head = FileHead::of_file(below, kept.modified);
     let entry = Rc::new(FileEntry { head, content: own_handle(kept.content) });
     if !raw.contains('%') && !raw.contains("//") && !raw.contains("/.") {
         shard.table.insert(raw, &entry);

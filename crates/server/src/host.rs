@@ -34,7 +34,7 @@ fn is_host(value: &[u8]) -> bool {
 mod tests {
     use super::*;
 
-    fn of(version: Version, hosts: &[&'static str]) -> Option<&'static str> {
+    fn problem(version: Version, hosts: &[&'static str]) -> Option<&'static str> {
         let mut headers = HeaderMap::new();
         for host in hosts {
             headers.append(HOST, hyper::header::HeaderValue::from_static(host));
@@ -45,14 +45,17 @@ mod tests {
     #[test]
     fn exactly_one_host_is_needed_from_http_1_1_on() {
         for host in ["a", "a.example:8080", "127.0.0.1", "[::1]:80", "", "a%20b", "under_score"] {
-            assert_eq!(of(Version::HTTP_11, &[host]), None, "{host}");
+            assert_eq!(problem(Version::HTTP_11, &[host]), None, "{host}");
         }
-        assert!(of(Version::HTTP_11, &[]).is_some_and(|what| what.contains("no Host")));
-        assert_eq!(of(Version::HTTP_10, &[]), None);
+        assert!(problem(Version::HTTP_11, &[]).is_some_and(|what| what.contains("no Host")));
+        assert_eq!(problem(Version::HTTP_10, &[]), None);
         for version in [Version::HTTP_10, Version::HTTP_11] {
-            assert!(of(version, &["a", "a"]).is_some_and(|what| what.contains("more than one")));
+            assert!(problem(version, &["a", "a"]).is_some_and(|what| what.contains("more than one")));
             for host in ["a b", "user@a", "a/b", "a?b", "a#b", "a,\tb", "\"a\"", "a\\b"] {
-                assert!(of(version, &[host]).is_some_and(|what| what.contains("is not a host")), "{host}");
+                assert!(
+                    problem(version, &[host]).is_some_and(|what| what.contains("is not a host")),
+                    "{host}"
+                );
             }
         }
     }

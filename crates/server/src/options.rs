@@ -62,7 +62,7 @@ pub(crate) struct Placement {
 
 impl Placement {
     /// Decides the number of threads and their CPUs.
-    pub(crate) fn of(spec: &ServerSpec) -> Result<Placement, ServeError> {
+    pub(crate) fn of_spec(spec: &ServerSpec) -> Result<Placement, ServeError> {
         let mut cpus = parse_cpu_list(&spec.cpus).map_err(|rule| ServeError {
             what: format!("--cpus: {rule}"),
             hint: Some("leave --cpus out to let the operating system choose".to_owned()),
@@ -146,20 +146,20 @@ mod tests {
     #[test]
     fn a_cpu_that_is_not_there_is_named() {
         let spec = ServerSpec { cpus: "1023".to_owned(), ..ServerSpec::default() };
-        let error = Placement::of(&spec).unwrap_err();
+        let error = Placement::of_spec(&spec).unwrap_err();
         assert!(error.what.contains("--cpus 1023") && error.what.contains("CPU 1023"), "{error}");
         let spec = ServerSpec { cpus: "x".to_owned(), ..ServerSpec::default() };
-        assert!(Placement::of(&spec).unwrap_err().what.contains("0-1,4"));
+        assert!(Placement::of_spec(&spec).unwrap_err().what.contains("0-1,4"));
         let spec = ServerSpec { threads: 5000, ..ServerSpec::default() };
-        assert!(Placement::of(&spec).unwrap_err().what.contains("--threads 5000"));
+        assert!(Placement::of_spec(&spec).unwrap_err().what.contains("--threads 5000"));
     }
 
     #[test]
     fn zero_threads_means_one_for_each_cpu() {
         let allowed = allowed_cpus().unwrap();
-        assert_eq!(Placement::of(&ServerSpec::default()).unwrap().threads.len(), allowed.len());
+        assert_eq!(Placement::of_spec(&ServerSpec::default()).unwrap().threads.len(), allowed.len());
         let spec = ServerSpec { cpus: allowed[0].to_string(), ..ServerSpec::default() };
-        let placement = Placement::of(&spec).unwrap();
+        let placement = Placement::of_spec(&spec).unwrap();
         assert_eq!(placement, Placement { threads: vec![vec![allowed[0]]], all: vec![allowed[0]] });
     }
 }

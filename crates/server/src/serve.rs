@@ -21,7 +21,7 @@ use crate::server::{Ready, ServeReport, Server};
 /// # Errors
 /// Those of [`Server::start`].
 pub fn serve(options: ServeOptions, on_ready: impl FnOnce(&Ready)) -> Result<ServeReport, ServeError> {
-    options::pin(&Placement::of(&options.server)?.all)?;
+    options::pin(&Placement::of_spec(&options.server)?.all)?;
     raise_descriptor_limit();
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_io()

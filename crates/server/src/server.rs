@@ -138,7 +138,7 @@ impl Server {
             let what = "--resolve-names: host names appear only in the access log, which is off".to_owned();
             return Err(ServeError { what, hint: Some(hint.to_owned()) });
         }
-        let placement = Placement::of(&spec)?;
+        let placement = Placement::of_spec(&spec)?;
         let source = match options::root(&spec) {
             Some(root) => Source::Directory(Root::open(&root)?),
             None => Source::Set(fileset),

@@ -16,7 +16,7 @@ use crate::pages;
 ///
 /// # Errors
 /// If the record cannot be read.
-pub(crate) fn of(directory: &Path) -> Result<Value, Failed> {
+pub(crate) fn of_run(directory: &Path) -> Result<Value, Failed> {
     let files = files(directory);
     let directory_name = directory.display().to_string();
     if series::is_series(directory) {
@@ -27,7 +27,7 @@ pub(crate) fn of(directory: &Path) -> Result<Value, Failed> {
     }
     if duel::is_duel(directory) {
         let record = pages::load_duel(directory)?;
-        let judgement = webstone_judge::duel::of(&record);
+        let judgement = webstone_judge::duel::of_record(&record);
         let mut sentences: Vec<String> = judgement
             .comparisons
             .iter()
@@ -41,7 +41,7 @@ pub(crate) fn of(directory: &Path) -> Result<Value, Failed> {
         }));
     }
     let record = pages::load(directory)?;
-    let verdict = verdict::of(&record);
+    let verdict = verdict::of_record(&record);
     Ok(json!({
         "verdict": { "word": verdict.standing.word(), "standing": verdict.standing, "sentences": verdict.told() },
         "spec_toml": asked_again(&record),

@@ -114,7 +114,7 @@ fn start(order: &Order, program: &Path, runs_dir: &Path) -> Answer {
     entry.command_line = words.map(|word| word.to_string_lossy().into_owned()).collect();
     // Without its process it would look like a run that is on.
     let mut child = run.spawn().inspect_err(|_| place.remove())?;
-    entry.process = Process::of(child.id()).ok();
+    entry.process = Process::by_id(child.id()).ok();
     place.write(&entry)?;
     let watched = place.clone();
     let waits = std::thread::Builder::new().name("waits".to_owned()).spawn(move || {

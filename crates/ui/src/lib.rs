@@ -115,7 +115,7 @@ impl Bound {
         let url = format!("http://127.0.0.1:{port}/#token={}", token.text());
         let launcher = Launcher::start(options.program.clone(), options.runs_dir.clone());
         let launcher = launcher.map_err(failed("cannot start a thread"))?;
-        let runs = Runs::of(options.runs_dir.clone(), launcher);
+        let runs = Runs::new(options.runs_dir.clone(), launcher);
         let cpus = manners::own_cpus();
         let front = Arc::new(Front::new(options, Guard::new(port, token), runs, desk, cpus.len()));
         Ok(Bound { listener, front, url, cpus })

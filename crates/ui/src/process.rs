@@ -20,14 +20,14 @@ impl Process {
     /// # Errors
     /// If the kernel does not report when it began.
     pub fn own() -> io::Result<Process> {
-        Process::of(std::process::id())
+        Process::by_id(std::process::id())
     }
 
     /// The one that has this number now, or had it and was not waited for yet.
     ///
     /// # Errors
     /// If there is none.
-    pub(crate) fn of(id: u32) -> io::Result<Process> {
+    pub(crate) fn by_id(id: u32) -> io::Result<Process> {
         Process::look(id).map(|(process, _)| process)
     }
 
@@ -73,7 +73,7 @@ mod tests {
         assert!(!Process { began: own.began + 1, ..own }.is_alive());
         assert!(Process { began: own.began + 1, ..own }.interrupt().is_err());
         let mut child = std::process::Command::new("sleep").arg("60").spawn().unwrap();
-        let other = Process::of(child.id()).unwrap();
+        let other = Process::by_id(child.id()).unwrap();
         assert!(other.is_alive());
         other.interrupt().unwrap();
         child.wait().unwrap();

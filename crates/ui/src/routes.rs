@@ -322,7 +322,7 @@ fn stored_run(front: &Front, asked: &Asked<'_>) -> Result<Answer, Failed> {
     let name = asked.name;
     let directory = front.locate(name)?;
     let row = front.shelf.row(&front.options.runs_dir, name)?;
-    let mut run = match detail::of(&directory) {
+    let mut run = match detail::of_run(&directory) {
         Ok(detail) => detail,
         // A run that cannot be read has notes too, and a row that says why.
         Err(error) => json!({ "unreadable": error.message, "hint": error.hint }),

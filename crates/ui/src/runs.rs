@@ -95,7 +95,7 @@ pub(crate) enum Started {
 
 impl Runs {
     /// Of a directory of runs.
-    pub(crate) fn of(runs_dir: PathBuf, launcher: Launcher) -> Runs {
+    pub(crate) fn new(runs_dir: PathBuf, launcher: Launcher) -> Runs {
         registry::tidy(&runs_dir);
         Runs {
             runs_dir,
@@ -116,7 +116,7 @@ impl Runs {
             }
             // One that is being made has no entry yet; it has one at the next look.
             let Ok(entry) = place.entry() else { continue };
-            let feed = Feed::of(&place.events(), place.is_own());
+            let feed = Feed::new(&place.events(), place.is_own());
             let (usage, shares) = (Usage::default(), Shares::default());
             self.watched.insert(
                 id,
@@ -392,7 +392,7 @@ impl Watched {
             // That a run ended as planned says nothing about its figures.
             let directory = finished.run().and_then(|run| stored::locate(runs_dir, run));
             let record = directory.and_then(|directory| pages::load(&directory).ok());
-            finished.judge(record.map(|record| verdict::of(&record).standing));
+            finished.judge(record.map(|record| verdict::of_record(&record).standing));
         }
         self.is_settled = true;
     }
@@ -423,7 +423,7 @@ mod tests {
         let directory = tempfile::tempdir().unwrap();
         let runs_dir = directory.path().to_owned();
         let launcher = Launcher::start("/nonexistent".into(), runs_dir.clone()).unwrap();
-        let mut runs = Runs::of(runs_dir, launcher);
+        let mut runs = Runs::new(runs_dir, launcher);
         for id in 0..UNSTARTED_MAX as u64 + 2 {
             let (command, name) = ("run".to_owned(), format!("night {id}"));
             let what = What::Testbed(String::new());

@@ -76,7 +76,7 @@ struct Exact {
 
 impl Exact {
     /// The duration of this many intervals at a rate in arrivals per 1,000 s.
-    fn of(gaps: u32, rate: u64) -> Exact {
+    fn of_gaps(gaps: u32, rate: u64) -> Exact {
         let span = 1000 * u128::from(NANOS_PER_SECOND) * u128::from(gaps);
         // A rate of 0 has no first arrival; `next` handles that.
         let rate = u128::from(rate.max(1));
@@ -130,10 +130,10 @@ impl Arrivals {
             }
             ArrivalProcess::Constant => {
                 let rate = profile.to.per_1000_s();
-                let (next, over) = (Exact::of(slots.first, rate), Exact::of(slots.gap(), rate));
+                let (next, over) = (Exact::of_gaps(slots.first, rate), Exact::of_gaps(slots.gap(), rate));
                 match slots.count {
                     1 => Kind::Even { next, step: over, rate },
-                    _ => Kind::EvenTurns { next, step: Exact::of(1, rate), over, rate, turn },
+                    _ => Kind::EvenTurns { next, step: Exact::of_gaps(1, rate), over, rate, turn },
                 }
             }
             ArrivalProcess::Poisson => {

@@ -30,7 +30,7 @@ pub struct CodingsError(String);
 
 impl Coding {
     /// The coding of this name, in upper or lower case; `x-gzip` is gzip (RFC 9110, section 8.4.1.3).
-    pub fn of(name: &str) -> Option<Coding> {
+    pub fn by_name(name: &str) -> Option<Coding> {
         let name = if name.eq_ignore_ascii_case("x-gzip") { "gzip" } else { name };
         Coding::ALL.into_iter().find(|coding| coding.name().eq_ignore_ascii_case(name))
     }
@@ -59,7 +59,7 @@ impl FromStr for Codings {
     fn from_str(text: &str) -> Result<Codings, CodingsError> {
         let mut codings = Vec::new();
         for word in text.split(',').map(str::trim) {
-            let coding = Coding::of(word).ok_or_else(|| CodingsError(word.to_owned()))?;
+            let coding = Coding::by_name(word).ok_or_else(|| CodingsError(word.to_owned()))?;
             if !codings.contains(&coding) {
                 codings.push(coding);
             }

@@ -25,7 +25,7 @@ pub struct Content {
 
 impl Content {
     /// The content for a URL or its path; [`file_path`] says which URLs are the same file.
-    pub fn of(url: &str) -> Content {
+    pub fn of_url(url: &str) -> Content {
         // FNV-1a combines the bytes, SplitMix64's finaliser mixes the result: keys only need to differ.
         let mut key = 0xcbf2_9ce4_8422_2325_u64;
         for byte in file_path(url).bytes() {
@@ -86,7 +86,7 @@ impl Content {
 /// Fills a buffer with the bytes from `offset` on of the file at a URL. For many pieces of one file, use a
 /// [`Content`].
 pub fn fill(url: &str, offset: u64, out: &mut [u8]) {
-    Content::of(url).fill(offset, out);
+    Content::of_url(url).fill(offset, out);
 }
 
 /// Checks a body that arrives in pieces.
@@ -101,7 +101,7 @@ pub struct ContentCheck {
 impl ContentCheck {
     /// A check of a body of `size` bytes for a URL.
     pub fn new(url: &str, size: u64) -> ContentCheck {
-        ContentCheck { content: Content::of(url), offset: 0, size, right: true }
+        ContentCheck { content: Content::of_url(url), offset: 0, size, right: true }
     }
 
     /// Takes the next piece; returns whether all bytes so far are right and not too many.
@@ -198,7 +198,7 @@ mod tests {
     fn urls_of_one_file_have_one_content() {
         for url in ["/a%62/", "/ab/index.html", "http://h:80/ab/", "https://h/ab/?x=1", "/ab/#top"] {
             assert_eq!(file_path(url), "/ab/index.html", "{url}");
-            assert_eq!(Content::of(url), Content::of("/ab/"));
+            assert_eq!(Content::of_url(url), Content::of_url("/ab/"));
         }
         assert_eq!(file_path("http://h"), "/index.html");
         assert_eq!(file_path("/100%"), "/100%");
@@ -229,16 +229,16 @@ mod tests {
             let mut piece = vec![0; length];
             fill("/p", offset as u64, &mut piece);
             prop_assert_eq!(&piece[..], &all[offset..offset + length]);
-            prop_assert!(Content::of("/p").matches(offset as u64, &piece));
+            prop_assert!(Content::of_url("/p").matches(offset as u64, &piece));
             if flip < length {
                 piece[flip] ^= 0x20;
-                prop_assert!(!Content::of("/p").matches(offset as u64, &piece));
+                prop_assert!(!Content::of_url("/p").matches(offset as u64, &piece));
             }
         }
 
         #[test]
         fn far_offsets_do_not_overflow(offset in (u64::MAX - 64)..=u64::MAX, length in 0_usize..100) {
-            Content::of("/p").fill(offset, &mut vec![0; length]);
+            Content::of_url("/p").fill(offset, &mut vec![0; length]);
         }
 
         #[test]

@@ -22,7 +22,7 @@ impl Statuses {
         Statuses(vec![status..=status])
     }
 
-    fn of(ranges: &[RangeInclusive<u16>]) -> Statuses {
+    fn of_ranges(ranges: &[RangeInclusive<u16>]) -> Statuses {
         let has = |status: &u16| ranges.iter().any(|range| range.contains(status));
         let of_class = |class: u16| {
             let all = class * 100..=class * 100 + 99;
@@ -82,7 +82,7 @@ impl FromStr for Statuses {
                 .filter(|range| (200..600).contains(range.start()))
                 .ok_or_else(|| StatusesError(word.to_owned()))
         };
-        text.split(',').map(one).collect::<Result<Vec<_>, _>>().map(|ranges| Statuses::of(&ranges))
+        text.split(',').map(one).collect::<Result<Vec<_>, _>>().map(|ranges| Statuses::of_ranges(&ranges))
     }
 }
 

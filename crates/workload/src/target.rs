@@ -27,7 +27,7 @@ webstone_measure::named! {
 
 impl Scheme {
     /// The scheme of this name, in upper or lower case.
-    pub fn of(name: &str) -> Option<Scheme> {
+    pub fn by_name(name: &str) -> Option<Scheme> {
         Scheme::ALL.into_iter().find(|known| name.eq_ignore_ascii_case(known.name()))
     }
 
@@ -106,7 +106,7 @@ impl Target {
             };
             return Err(UrlError::new(url, "the protocol is missing", remedy));
         };
-        let Some(scheme) = Scheme::of(scheme) else {
+        let Some(scheme) = Scheme::by_name(scheme) else {
             let rule = format!("{} is not a protocol that can be measured", quoted(scheme));
             return Err(UrlError::new(url, rule, FORM));
         };

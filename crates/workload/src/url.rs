@@ -16,7 +16,7 @@ pub(super) fn check(url: &str) -> Result<Template, Fault> {
             let hint = "a path begins with a slash: put `/` in front, or write a whole http://host:port/path";
             return Err(fault(0, format!("{} is not a URL or a path", quoted(url)), hint));
         };
-        let host = if Scheme::of(scheme).is_some() { url.len() - rest.len() } else { 0 };
+        let host = if Scheme::by_name(scheme).is_some() { url.len() - rest.len() } else { 0 };
         Target::split(url).map_err(|error| fault(host, error.to_string(), &error.remedy))?;
         let path = rest.find(['/', '?', '#']).unwrap_or(rest.len());
         if !rest[path..].starts_with('/') {

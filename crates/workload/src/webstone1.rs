@@ -14,7 +14,7 @@ use webstone_measure::shown::quoted;
 
 /// Reads the pages of a list.
 pub(super) fn read(text: &str) -> Result<Vec<Page>, Fault> {
-    let mut tokens = Tokens::of(text);
+    let mut tokens = Tokens::of_text(text);
     let (announced_at, word) = tokens.expect("the number of pages")?;
     let announced = whole_number(announced_at, word, 1, "the number of pages")?;
     // The announced number does not decide how much is allocated: the shortest page takes six bytes.
@@ -118,7 +118,7 @@ struct Tokens<'a> {
 }
 
 impl<'a> Tokens<'a> {
-    fn of(text: &'a str) -> Tokens<'a> {
+    fn of_text(text: &'a str) -> Tokens<'a> {
         Tokens { text, at: 0, comments: true }
     }
 
@@ -155,7 +155,7 @@ impl<'a> Iterator for Tokens<'a> {
 
 /// The first word that is not a comment, to detect the format.
 pub(super) fn first_word(text: &str) -> Option<(usize, &str)> {
-    Tokens::of(text).next()
+    Tokens::of_text(text).next()
 }
 
 /// What the first word should have been, for a text in no known format.

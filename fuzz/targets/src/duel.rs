@@ -1,6 +1,6 @@
 //! Stored duels, as another version, another program or a bad disk may have left them.
 
-use webstone_judge::duel::{consistency, course, of};
+use webstone_judge::duel::{consistency, course, of_record};
 use webstone_model::duel::DuelFigure;
 use webstone_store::duel::{parse_record, with_slices};
 
@@ -12,7 +12,7 @@ pub(crate) fn duel(data: &[u8]) {
     };
     let Ok(record) = parse_record(json) else { return };
     let Ok(record) = with_slices(record, std::str::from_utf8(slices).unwrap_or_default()) else { return };
-    for of in of(&record).comparisons {
+    for of in of_record(&record).comparisons {
         for ratio in &of.ratios {
             assert!(ratio.low.is_nan() || ratio.low <= ratio.high, "{ratio:?}");
         }

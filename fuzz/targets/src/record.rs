@@ -9,9 +9,9 @@ use webstone_model::record::RunRecord;
 pub(crate) fn record(data: &[u8]) {
     let Ok(mut record) = serde_json::from_slice::<RunRecord>(data) else { return };
     for iteration in &record.iterations {
-        Figures::of(&iteration.measured);
+        Figures::of_measured(&iteration.measured);
     }
-    Figures::of(&record.whole());
+    Figures::of_measured(&record.whole());
     // Numbers with a decimal point may change in their last digit when they are printed; nothing else may.
     record.environment.clear();
     // The first writing drops what means nothing, such as an example of an error that never happened.

@@ -48,7 +48,7 @@ pub(super) fn execute(args: &CertifyArgs, console: &Console) -> Result<Exit, Fai
     }
     let record = Store::load(&directory)?;
     let made_at = clock::rfc3339(std::time::SystemTime::now());
-    let certificate = Certificate::of(&record, version::tool(), made_at);
+    let certificate = Certificate::of_record(&record, version::tool(), made_at);
     let list = match args.format.unwrap_or_default() {
         ListFormat::Text => text(&certificate),
         ListFormat::Markdown => markdown(&certificate),

@@ -60,7 +60,7 @@ pub(super) fn execute(
         console.note("interrupted: the report is of what was measured by then");
         return Ok(exit);
     }
-    Ok(ended(&outcome.record, &duel::of(&outcome.record), format != Format::Text || output.is_some()))
+    Ok(ended(&outcome.record, &duel::of_record(&outcome.record), format != Format::Text || output.is_some()))
 }
 
 /// A failure without the secrets of commands and URLs, which contestants are given as.

@@ -78,7 +78,7 @@ pub(super) fn execute(intent: Intent, console: &Console, command_line: Vec<Strin
             verify::as_stored(path)?;
         }
         // Read first above the figures, and last where the terminal ends; elsewhere its reasons are told below.
-        let verdict = verdict::of(record);
+        let verdict = verdict::of_record(record);
         let is_told_below = verdict.standing > intent.required && !is_read_with_messages(&intent);
         if matches!(intent.format, Format::Text | Format::Hit) && !is_told_below {
             console.note(verdict.in_a_line());
@@ -204,7 +204,7 @@ fn judged(record: Option<&RunRecord>, outcomes: &[Outcome], intent: &Intent) -> 
     let (required, is_said) = (intent.required, is_read_with_messages(intent));
     let kept = gates::exit(outcomes);
     let Some(record) = record else { return kept };
-    let verdict = verdict::of(record);
+    let verdict = verdict::of_record(record);
     if verdict.standing <= required {
         return search::of_record(record).map_or(kept, |finding| found(&finding, is_said));
     }

@@ -220,7 +220,7 @@ fn ended(
             not_measured.push(cell.name.as_str());
             continue;
         };
-        let verdict = verdict::of(record);
+        let verdict = verdict::of_record(record);
         if !verdict.standing.is_conclusive() {
             if !(quick && is_tried(record, &verdict)) {
                 exit = Exit::Invalid;

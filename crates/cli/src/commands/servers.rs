@@ -33,7 +33,7 @@ fn list() -> String {
     let mut unusable: BTreeSet<String> = BTreeSet::new();
     unusable.extend(Software::ALL.into_iter().filter_map(servers::unusable).map(|found| found.to_string()));
     for software in Software::ALL {
-        let names: Vec<String> = servers::interfaces::of(software)
+        let names: Vec<String> = servers::interfaces::of_software(software)
             .iter()
             .map(|interface| match servers::interfaces::missing(software, *interface) {
                 None => interface.to_string(),

@@ -284,7 +284,7 @@ fn ambiguous(directory: &Path, names: &[&str], found: &mut Found) {
 /// Recomputes everything that can be recomputed.
 fn recompute(directory: &Path, record: &RunRecord, found: &mut Found) {
     found.run = Some(record.id.clone());
-    found.verdict = Some(webstone_judge::verdict::of(record).standing.word());
+    found.verdict = Some(webstone_judge::verdict::of_record(record).standing.word());
     let consistency = consistency::check(record);
     missing(directory, record, found);
     ambiguous(directory, &[RECORD, ENVIRONMENT, FIGURES, CERTIFICATE], found);

@@ -374,13 +374,13 @@ mod tests {
         (0..50).for_each(|_| iteration.measured.response.record(40_000_000));
         let at = Position { step: 5, steps: 6, clients: 1, rate: None, iteration: 2 };
         assert_eq!(
-            ended(at, &Ended::of(&iteration)),
+            ended(at, &Ended::of_iteration(&iteration)),
             "[5/6] 1 client, iteration 2: 25.0 requests/s, mean latency 40.0 ms, 1,200 errors, interrupted"
         );
         iteration.measured.counts.succeeded = 0;
         iteration.interrupted = false;
         assert_eq!(
-            ended(at, &Ended::of(&iteration)),
+            ended(at, &Ended::of_iteration(&iteration)),
             "[5/6] 1 client, iteration 2: 0 requests/s, no valid response, 1,200 errors"
         );
     }

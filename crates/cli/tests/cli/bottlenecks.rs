@@ -97,7 +97,8 @@ fn measured(kind: &str, queue: u32, arguments: &[&str]) -> Option<RunRecord> {
 /// The bottlenecks of all levels; none may be refuted by its tables.
 fn limits(record: &RunRecord) -> Vec<Limit> {
     let levels = record.levels();
-    let limits: Vec<Limit> = verdict::of(record).level_limits.into_iter().map(|level| level.limit).collect();
+    let limits: Vec<Limit> =
+        verdict::of_record(record).level_limits.into_iter().map(|level| level.limit).collect();
     assert_eq!(levels.len(), limits.len());
     for ((_, runs), limit) in levels.iter().zip(&limits) {
         assert_eq!(refuted(record, runs, limit), None);

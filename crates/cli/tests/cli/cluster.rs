@@ -278,7 +278,7 @@ fn a_run_whose_api_server_dies_keeps_what_it_measured_and_ends() {
         ["run", "-f", "testbed.toml", "-R", "200", "-c", "20", "-d", "10s", "-i", "3", "--warmup", "0s"];
     let more = ["--retries", "1", "-q", "--format", "json", "--events", "events.ndjson"];
     let file = cluster.work.path().join("events.ndjson");
-    let running = Running::of(&mut cluster.command(&cluster.program, &[&load[..], &more].concat()));
+    let running = Running::spawn(&mut cluster.command(&cluster.program, &[&load[..], &more].concat()));
     until("the second iteration is measured", || {
         events(&file, "\"level-ended\"") > 0
             && fs::read_to_string(&file)

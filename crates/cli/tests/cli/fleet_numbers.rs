@@ -79,7 +79,7 @@ fn kill_one(number: usize, url: &str) -> Duration {
 #[test]
 #[ignore = "for its numbers it needs a quiet machine"]
 fn loads_of_two_hosts_begin_at_one_moment_by_an_outside_witness() {
-    let Some(hosts) = Switch::of(2) else { return };
+    let Some(hosts) = Switch::for_hosts(2) else { return };
     let dir = tempfile::tempdir().unwrap();
     let Some(mut witness) = Witness::start(&hosts, &dir.path().join("packets")) else { return };
     let mut server = hosts.serve(&["--threads", "1"]);
@@ -199,7 +199,7 @@ impl Drop for Witness {
 fn control_costs_each_host_next_to_nothing() {
     /// The part of the window that is examined.
     const LOOKED: Duration = Duration::from_secs(20);
-    let Some(hosts) = Switch::of(2) else { return };
+    let Some(hosts) = Switch::for_hosts(2) else { return };
     let dir = tempfile::tempdir().unwrap();
     let mut server = hosts.serve(&["--threads", "1"]);
     let url = format!("http://{}:8080", hosts.address);

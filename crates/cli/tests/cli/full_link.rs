@@ -31,7 +31,7 @@ fn a_full_link_is_the_bottleneck_by_its_name() {
             return skipped("this user may not mount a file over another (`unshare --mount`)");
         };
         let levels = record.levels();
-        let [level] = &verdict::of(&record).level_limits[..] else { panic!("one level") };
+        let [level] = &verdict::of_record(&record).level_limits[..] else { panic!("one level") };
         assert_eq!(refuted(&record, &levels[0].1, &level.limit), None);
         let sentence = &level.limit.sentence;
         if level.limit.resource != LimitingResource::Network && attempt < ATTEMPTS {

@@ -248,7 +248,7 @@ fn a_stream_that_breaks_is_a_lost_host_whatever_kubectls_exit_code_is() {
         "--events",
         "events",
     ];
-    let running = Running::of(&mut cluster.command(&load));
+    let running = Running::spawn(&mut cluster.command(&load));
     let pid = pid_in(&file);
     wait_for_answers(&dir.path().join("events"));
     signal("KILL", pid);

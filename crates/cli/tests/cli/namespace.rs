@@ -87,7 +87,7 @@ pub(crate) struct Switch {
 impl Switch {
     /// With this many generators, at most four.
     #[expect(clippy::print_stdout, reason = "a skipped test says why")]
-    pub(crate) fn of(generators: usize) -> Option<Switch> {
+    pub(crate) fn for_hosts(generators: usize) -> Option<Switch> {
         static MADE: AtomicU32 = AtomicU32::new(0);
         let (pid, number) = (std::process::id(), MADE.fetch_add(1, Ordering::Relaxed));
         // From the block for benchmarks of network devices (RFC 2544): eight addresses.

@@ -288,7 +288,7 @@ fn killed_with(dir: &Path, server: &str, more: &[&str]) {
     let arguments =
         ["run", "--server", server, "-c", "2", "-d", "10m", "--warmup", "0s", "--trace", "3", "--no-store"];
     let mut started = command(dir, &[arguments.as_slice(), more].concat());
-    let mut run = Running::of(started.env("TMPDIR", dir.join("tmp")));
+    let mut run = Running::spawn(started.env("TMPDIR", dir.join("tmp")));
     run.wait_for("[3 ");
     let processes = descendants(run.child.id());
     // At least the supervisor and the server.
@@ -332,7 +332,7 @@ fn an_interrupted_run_stops_its_server() {
     let dir = directory();
     let arguments =
         ["run", "--server", "nginx", "-c", "2", "-d", "10m", "--warmup", "0s", "--trace", "3", "--no-store"];
-    let mut run = Running::of(command(dir.path(), &arguments).env("TMPDIR", dir.path().join("tmp")));
+    let mut run = Running::spawn(command(dir.path(), &arguments).env("TMPDIR", dir.path().join("tmp")));
     run.wait_for("[3 ");
     run.signal("INT");
     assert_eq!(run.end().code, 130);

@@ -119,11 +119,11 @@ pub(crate) struct Running {
 impl Running {
     /// Starts a run.
     pub(crate) fn start(dir: &Path, arguments: &[&str]) -> Running {
-        Running::of(&mut command(dir, arguments))
+        Running::spawn(&mut command(dir, arguments))
     }
 
     /// Starts a run from a command.
-    pub(crate) fn of(command: &mut Command) -> Running {
+    pub(crate) fn spawn(command: &mut Command) -> Running {
         let mut child = command.spawn().unwrap();
         let err = BufReader::new(child.stderr.take().unwrap()).lines();
         Running { child, err }

@@ -41,7 +41,7 @@ fn may_mount(hosts: &Switch, dir: &Path) -> bool {
 
 #[test]
 fn separate_hosts_meet_the_rules_that_are_about_them() {
-    let Some(hosts) = Switch::of(2) else { return };
+    let Some(hosts) = Switch::for_hosts(2) else { return };
     let dir = tempfile::tempdir().unwrap();
     if hosts.cpus < 2 || !may_mount(&hosts, dir.path()) {
         println!(

@@ -20,7 +20,7 @@ impl Front {
         let mut child = command(dir, &[&["ui", "--quiet"], more].concat()).spawn().unwrap();
         let mut address = String::new();
         BufReader::new(child.stdout.take().unwrap()).read_line(&mut address).unwrap();
-        Front { child, asker: Asker::of(&address) }
+        Front { child, asker: Asker::to(&address) }
     }
 
     /// Starts a run and waits for its end; returns its events.
@@ -102,7 +102,7 @@ fn a_run_of_the_terminal_is_watched_by_any_front_of_its_directory() {
     let mut run = Running::start(dir.path(), &many[..many.len() - 1]);
     let address = run.wait_for("watch: http://127.0.0.1:");
     run.wait_for("[1/1000] ");
-    let own = Asker::of(address.strip_prefix("watch: ").unwrap());
+    let own = Asker::to(address.strip_prefix("watch: ").unwrap());
     let other = Front::start(dir.path(), &["--read-only"]);
     let id = other.asker.get("/api/live").1["live"][0]["id"].as_str().unwrap().to_owned();
     for asker in [&own, &other.asker] {

@@ -27,7 +27,7 @@ impl Front {
         let mut child = command(dir, &["ui", "--quiet"]).env("TMPDIR", dir.join("tmp")).spawn().unwrap();
         let mut address = String::new();
         BufReader::new(child.stdout.take().unwrap()).read_line(&mut address).unwrap();
-        Front { child, asker: Asker::of(&address) }
+        Front { child, asker: Asker::to(&address) }
     }
 }
 

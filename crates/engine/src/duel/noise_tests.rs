@@ -5,7 +5,7 @@ use std::cell::Cell;
 use std::rc::Rc;
 use std::sync::Arc;
 
-use webstone_judge::duel::{Looks, of};
+use webstone_judge::duel::{Looks, of_record};
 use webstone_measure::slices::Slice;
 use webstone_model::duel::{Contestant, DuelFigure, DuelRecord, DuelStart, SideRun};
 use webstone_workload::load::ConnectionPolicy;
@@ -151,7 +151,7 @@ fn held(seed: u64, ratio: f64) -> [(bool, bool); 2] {
     for number in 0..STARTS {
         record.starts.push(start(&mut machine, seed.wrapping_add(number as u64), [1.0, ratio]));
     }
-    let judgement = of(&record);
+    let judgement = of_record(&record);
     [DuelFigure::Cpu, DuelFigure::Rate].map(|figure| {
         let found = judgement.comparisons[0].ratio(figure).expect("both were measured");
         let truth = if figure == DuelFigure::Rate { 1.0 / ratio } else { ratio };

@@ -3,25 +3,25 @@
 use webstone_measure::errors::{ErrorClass, SILENCE_QUESTIONS};
 
 use super::frames::code;
-use crate::quic::{Failure, Fault, Version, alert, code_name};
+use crate::quic::{Fault, QuicFailure, Version, alert, code_name};
 use crate::tls::QuicTls;
 
 /// Class of the error that ended a connection, and what happened in words.
 pub(super) fn told(
-    failure: &Failure,
+    failure: &QuicFailure,
     version: Version,
     tls: &QuicTls,
     has_heard: bool,
 ) -> (ErrorClass, String) {
     let because = |reason: &str| if reason.is_empty() { String::new() } else { format!(": {reason}") };
     match failure {
-        Failure::ClosedHere => (ErrorClass::GeneratorIo, "the client closed the connection".to_owned()),
+        QuicFailure::ClosedHere => (ErrorClass::GeneratorIo, "the client closed the connection".to_owned()),
         // Servers that shed load or shut down end connections like this, too.
-        Failure::ClosedByPeer(0, _, reason) => {
+        QuicFailure::ClosedByPeer(0, _, reason) => {
             let what = format!("the server closed the QUIC connection: NO_ERROR{}", because(reason));
             (ErrorClass::ClosedEarly, what)
         }
-        Failure::ClosedByPeer(number, _, reason) => match alert(*number) {
+        QuicFailure::ClosedByPeer(number, _, reason) => match alert(*number) {
             Some(alert) => tls.told_of_alert(alert),
             None => {
                 let what = format!(
@@ -32,23 +32,23 @@ pub(super) fn told(
                 (ErrorClass::QuicClosed, what)
             }
         },
-        Failure::ClosedByApplication(code::NO_ERROR, reason) => {
+        QuicFailure::ClosedByApplication(code::NO_ERROR, reason) => {
             let what = format!("the server closed the connection: H3_NO_ERROR{}", because(reason));
             (ErrorClass::ClosedEarly, what)
         }
-        Failure::ClosedByApplication(number, reason) => {
+        QuicFailure::ClosedByApplication(number, reason) => {
             let what =
                 format!("the server closed the connection: {}{}", code::name(*number), because(reason));
             (ErrorClass::H3Closed, what)
         }
-        Failure::StatelessReset => {
+        QuicFailure::StatelessReset => {
             (ErrorClass::QuicReset, "the server no longer knows the connection (stateless reset)".to_owned())
         }
-        Failure::Idle if !has_heard => silence("the idle timeout"),
-        Failure::Idle => {
+        QuicFailure::Idle if !has_heard => silence("the idle timeout"),
+        QuicFailure::Idle => {
             (ErrorClass::QuicIdle, "nothing came from the server for the idle timeout".to_owned())
         }
-        Failure::Version(offered) => {
+        QuicFailure::Version(offered) => {
             // Some are reserved, so that clients learn to ignore unknown ones (RFC 9000 section 15).
             let offered = offered.iter().filter(|number| **number & 0x0f0f_0f0f != 0x0a0a_0a0a);
             let offered: Vec<String> = offered.map(|number| named(*number)).collect();
@@ -57,12 +57,12 @@ pub(super) fn told(
             let what = format!("the server does not speak version {asked} of QUIC; it offers {offered}");
             (ErrorClass::QuicVersion, what)
         }
-        Failure::Tls(error) => tls.told(error),
-        Failure::EarlyLimits => {
+        QuicFailure::Tls(error) => tls.told(error),
+        QuicFailure::EarlyLimits => {
             let what = "the server rejected early data, and allows less than was sent with it";
             (ErrorClass::ClosedEarly, what.to_owned())
         }
-        Failure::Fault(fault) => {
+        QuicFailure::Fault(fault) => {
             let class = match fault {
                 Fault::FlowControl(_) => ErrorClass::QuicFlowControl,
                 Fault::AeadLimit => ErrorClass::QuicKeyLimit,

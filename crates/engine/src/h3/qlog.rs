@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
 
 use crate::plan_error::PlanError;
-use crate::quic::{Failure, FrameRecord, LossReason, PacketKind, PacketRecord, Recorder, RecoveryRecord};
+use crate::quic::{FrameRecord, LossReason, PacketKind, PacketRecord, QuicFailure, Recorder, RecoveryRecord};
 
 /// Where connections are logged, and how many of them.
 #[derive(Debug)]
@@ -147,18 +147,20 @@ impl Recorder for Writer {
         }
     }
 
-    fn closed(&mut self, failure: &Failure) {
+    fn closed(&mut self, failure: &QuicFailure) {
         let (owner, trigger, code) = match failure {
-            Failure::ClosedHere => ("local", "clean", String::new()),
-            Failure::ClosedByPeer(code, ..) => ("remote", "error", format!(",\"connection_code\":{code}")),
-            Failure::ClosedByApplication(code, _) => {
+            QuicFailure::ClosedHere => ("local", "clean", String::new()),
+            QuicFailure::ClosedByPeer(code, ..) => {
+                ("remote", "error", format!(",\"connection_code\":{code}"))
+            }
+            QuicFailure::ClosedByApplication(code, _) => {
                 ("remote", "application", format!(",\"application_code\":{code}"))
             }
-            Failure::StatelessReset => ("remote", "stateless_reset", String::new()),
-            Failure::Idle => ("local", "idle_timeout", String::new()),
-            Failure::Version(_) => ("remote", "version_mismatch", String::new()),
-            Failure::Fault(fault) => ("local", "error", format!(",\"connection_code\":{}", fault.code())),
-            Failure::Tls(_) | Failure::EarlyLimits => ("local", "error", String::new()),
+            QuicFailure::StatelessReset => ("remote", "stateless_reset", String::new()),
+            QuicFailure::Idle => ("local", "idle_timeout", String::new()),
+            QuicFailure::Version(_) => ("remote", "version_mismatch", String::new()),
+            QuicFailure::Fault(fault) => ("local", "error", format!(",\"connection_code\":{}", fault.code())),
+            QuicFailure::Tls(_) | QuicFailure::EarlyLimits => ("local", "error", String::new()),
         };
         self.event(
             self.last_ns,
@@ -268,7 +270,7 @@ mod tests {
         };
         recorder.recovery(8_000_000, &state);
         recorder.keys_updated(9_000_000, 1);
-        recorder.closed(&Failure::ClosedByApplication(0x102, "hidden".into()));
+        recorder.closed(&QuicFailure::ClosedByApplication(0x102, "hidden".into()));
         drop(recorder);
         let file = directory.path().join("a/b/0001-abababababababab.sqlog");
         let records = read(&file);

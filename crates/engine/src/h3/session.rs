@@ -16,7 +16,7 @@ use crate::exchange::{Exchanges, Progress};
 use crate::h2::hpack::known_blocks::KnownBlocks;
 use crate::h2::request::Variant;
 use crate::plan::Plan;
-use crate::quic::{Connection, Counts, DirectionCounts, Failure, Packed};
+use crate::quic::{Connection, Counts, DirectionCounts, Packed, QuicFailure};
 use crate::session::{AnswerError, Heard, Session, Sink, Start};
 use crate::tls::{QuicTls, random_id};
 
@@ -424,20 +424,20 @@ impl Session for Http3 {
 
     fn may_have_been_in_vain(&self) -> bool {
         // NO_ERROR is 0 in QUIC (RFC 9000 section 20.1).
-        let is_innocent = |failure: &Failure| {
+        let is_innocent = |failure: &QuicFailure| {
             matches!(
                 failure,
-                Failure::ClosedByApplication(code::NO_ERROR, _)
-                    | Failure::ClosedByPeer(0, ..)
-                    | Failure::StatelessReset
-                    | Failure::Idle
+                QuicFailure::ClosedByApplication(code::NO_ERROR, _)
+                    | QuicFailure::ClosedByPeer(0, ..)
+                    | QuicFailure::StatelessReset
+                    | QuicFailure::Idle
             )
         };
         self.failure.is_none() && self.connection.failure().is_some_and(is_innocent)
     }
 
     fn was_rejected(&self) -> bool {
-        self.connection.failure() == Some(&Failure::EarlyLimits)
+        self.connection.failure() == Some(&QuicFailure::EarlyLimits)
     }
 
     fn silence(&self, within: &str) -> Option<AnswerError> {

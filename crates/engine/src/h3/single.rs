@@ -17,7 +17,7 @@ use crate::h1::request::RequestParts;
 use crate::h2::request::{Builder, Coding, Variant};
 use crate::plan_error::PlanError;
 use crate::probe::{Extent, ProbeResponse, ReadTo};
-use crate::probe_exchange::{Failure, Waits};
+use crate::probe_exchange::{ProbeFailure, Waits};
 use crate::quic::{Connection, Events, Stream};
 use crate::sys::is_too_long;
 use crate::tls::{QuicTls, Secure, TlsPlan, random_id};
@@ -73,7 +73,7 @@ impl Single {
         connect_within: Duration,
         waits: &Waits,
         each: &mut dyn FnMut(&[u8]),
-    ) -> Result<ProbeResponse, Failure> {
+    ) -> Result<ProbeResponse, ProbeFailure> {
         let is_v6 = socket.peer_addr().is_ok_and(|address| address.is_ipv6());
         let (shared, mut settings) = QuicTls::single(tls, is_v6, version);
         (settings.uses_ecn, settings.paces) = (false, false);

@@ -6,7 +6,7 @@ use rustls::quic::{ClientConnection, DirectionalKeys, Keys};
 
 use super::congestion::Congestion;
 use super::counts::Counts;
-use super::error::Failure;
+use super::error::QuicFailure;
 use super::ids::{Id, PeerIds};
 use super::keys::{self, OneRtt};
 use super::mtu::{BASE, Mtu};
@@ -175,7 +175,7 @@ pub struct Connection {
     pub(super) early_accepted: Option<bool>,
     pub(super) has_early_keys: bool,
     pub(super) closing: Option<Closing>,
-    pub(super) failure: Option<Failure>,
+    pub(super) failure: Option<QuicFailure>,
     pub(super) counts: Counts,
     /// Streams of which all was sent since [`Connection::take_completed`].
     pub(super) completed: u32,
@@ -342,7 +342,7 @@ impl Connection {
     /// says so.
     pub fn close(&mut self, code: u64, reason: &str) {
         if self.is_live() {
-            self.ended(Failure::ClosedHere);
+            self.ended(QuicFailure::ClosedHere);
             self.closing = Some(Closing { is_application: true, code, reason: reason.into() });
             self.state = State::Closing;
         }
@@ -439,7 +439,7 @@ impl Connection {
 
     /// Why it has ended, or is about to.
     #[inline]
-    pub fn failure(&self) -> Option<&Failure> {
+    pub fn failure(&self) -> Option<&QuicFailure> {
         self.failure.as_ref()
     }
 
@@ -482,13 +482,13 @@ impl Connection {
 
     /// Ends the connection, telling the server why if it should hear it.
     #[cold]
-    pub(super) fn fail(&mut self, failure: Failure) {
+    pub(super) fn fail(&mut self, failure: QuicFailure) {
         if !self.is_live() {
             return;
         }
         self.state = State::Closed;
         if let Some(mut code) = failure.code() {
-            if let Failure::Tls(_) = failure
+            if let QuicFailure::Tls(_) = failure
                 && let Some(alert) = self.tls.as_ref().and_then(|tls| tls.alert())
             {
                 code = 0x100 + u64::from(u8::from(alert));
@@ -499,7 +499,7 @@ impl Connection {
         self.ended(failure);
     }
 
-    fn ended(&mut self, failure: Failure) {
+    fn ended(&mut self, failure: QuicFailure) {
         self.ignore_waiting();
         if let Some(recording) = &mut self.recording {
             recording.recorder.closed(&failure);

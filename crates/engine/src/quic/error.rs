@@ -4,7 +4,7 @@ use std::fmt;
 
 /// Why a connection cannot be used any more.
 #[derive(Clone, Debug, PartialEq)]
-pub enum Failure {
+pub enum QuicFailure {
     /// This side was asked to close.
     ClosedHere,
     /// CONNECTION_CLOSE of the transport (0x1c): the code of RFC 9000 section 20.1, the type of the frame that is to blame (0: unknown),
@@ -57,13 +57,13 @@ pub enum Fault {
     Flood(&'static str),
 }
 
-impl Failure {
+impl QuicFailure {
     /// The code of the CONNECTION_CLOSE to be sent; `None` if the server is not told.
     pub(super) fn code(&self) -> Option<u64> {
         match self {
-            Failure::Tls(_) => Some(ALERT + 80), // internal_error, unless TLS named one
-            Failure::Fault(fault) => Some(fault.code()),
-            Failure::EarlyLimits => Some(0), // NO_ERROR
+            QuicFailure::Tls(_) => Some(ALERT + 80), // internal_error, unless TLS named one
+            QuicFailure::Fault(fault) => Some(fault.code()),
+            QuicFailure::EarlyLimits => Some(0), // NO_ERROR
             _ => None,
         }
     }
@@ -90,9 +90,9 @@ impl Fault {
     }
 }
 
-impl From<Fault> for Failure {
-    fn from(fault: Fault) -> Failure {
-        Failure::Fault(fault)
+impl From<Fault> for QuicFailure {
+    fn from(fault: Fault) -> QuicFailure {
+        QuicFailure::Fault(fault)
     }
 }
 

@@ -5,7 +5,7 @@ use rustls::Side;
 use rustls::quic::{KeyChange, Keys, Secrets};
 
 use super::connection::{Connection, State, space};
-use super::error::{Failure, Fault};
+use super::error::{Fault, QuicFailure};
 use super::ids::Id;
 use super::keys::{self, OneRtt};
 use super::recorder::{PacketKind, PacketRecord};
@@ -60,7 +60,7 @@ impl Connection {
     }
 
     /// A CRYPTO frame.
-    pub(super) fn hear_crypto(&mut self, id: SpaceId, offset: u64, data: &[u8]) -> Result<u64, Failure> {
+    pub(super) fn hear_crypto(&mut self, id: SpaceId, offset: u64, data: &[u8]) -> Result<u64, QuicFailure> {
         let Some(space) = space!(self, id) else { return Ok(0) };
         let Some(tls) = &mut self.tls else { return Ok(0) };
         space.crypto_in.limit = space.crypto_in.next + CRYPTO_WINDOW;
@@ -76,7 +76,7 @@ impl Connection {
         })?;
         self.counts.tickets = tls.tls13_tickets_received().into();
         if let Some(error) = error {
-            return Err(Failure::Tls(error));
+            return Err(QuicFailure::Tls(error));
         }
         if self.one.is_none() {
             self.drive_tls();
@@ -96,7 +96,7 @@ impl Connection {
         }
     }
 
-    fn agreed_parameters(&mut self) -> Result<Parameters, Failure> {
+    fn agreed_parameters(&mut self) -> Result<Parameters, QuicFailure> {
         const NONE: Fault = Fault::TransportParameter("no transport parameters");
         let (Some(tls), Some(shaking)) = (&self.tls, &mut self.shaking) else { return Err(NONE.into()) };
         let parameters = transport_parameters::read(tls.quic_transport_parameters().ok_or(NONE)?)?;
@@ -111,7 +111,7 @@ impl Connection {
             }
             if !is_accepted {
                 if !self.is_within(&parameters) {
-                    return Err(Failure::EarlyLimits);
+                    return Err(QuicFailure::EarlyLimits);
                 }
                 self.send_early_again();
             }
@@ -268,7 +268,7 @@ impl Connection {
             versions.as_chunks::<4>().0.iter().map(|version| u32::from_be_bytes(*version)).collect();
         // A packet that offers the version in use is discarded (RFC 9000 section 6.2).
         if is_expected && !offered.contains(&self.version.number()) {
-            self.fail(Failure::Version(offered));
+            self.fail(QuicFailure::Version(offered));
         }
     }
 

@@ -1,7 +1,7 @@
 //! What datagrams bring: packets are decrypted in place, and their frames acted on.
 
 use super::connection::{Connection, Events, space};
-use super::error::{Failure, Fault};
+use super::error::{Fault, QuicFailure};
 use super::frames::{self, Frame};
 use super::keys::{self, Opened, parts};
 use super::packet::{Head, Long, head};
@@ -45,7 +45,7 @@ impl Connection {
             rest = &mut rest[taken..];
             // Whatever the packet looks like (RFC 9000 section 10.3.1).
             if is_first && self.refused() > refused && bytes >= RESET_MIN && self.ids.is_reset(&token) {
-                return self.fail(Failure::StatelessReset);
+                return self.fail(QuicFailure::StatelessReset);
             }
         }
     }
@@ -244,7 +244,7 @@ impl Connection {
         id: SpaceId,
         frame: &Frame<'_>,
         events: &mut E,
-    ) -> Result<(), Failure> {
+    ) -> Result<(), QuicFailure> {
         if let Some(recording) = &mut self.recording {
             let (name, subject, offset, length) = frame.summary();
             recording.frames.push(FrameRecord { name, subject, offset, length });
@@ -278,7 +278,7 @@ impl Connection {
         Ok(())
     }
 
-    fn hear_other<E: Events>(&mut self, frame: &Frame<'_>, events: &mut E) -> Result<(), Failure> {
+    fn hear_other<E: Events>(&mut self, frame: &Frame<'_>, events: &mut E) -> Result<(), QuicFailure> {
         match *frame {
             Frame::ResetStream { stream, code, final_size } => {
                 self.hear_reset(stream, code, final_size, events)?
@@ -335,8 +335,8 @@ impl Connection {
             Frame::Close { is_application, code, frame, reason } => {
                 let reason = String::from_utf8_lossy(reason).into();
                 self.fail(match is_application {
-                    true => Failure::ClosedByApplication(code, reason),
-                    false => Failure::ClosedByPeer(code, frame, reason),
+                    true => QuicFailure::ClosedByApplication(code, reason),
+                    false => QuicFailure::ClosedByPeer(code, frame, reason),
                 });
             }
             Frame::HandshakeDone => self.confirm(),

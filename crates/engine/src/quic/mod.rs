@@ -49,6 +49,6 @@ pub mod varint;
 
 pub use connection::{Connection, Events, Packed, Stream};
 pub use counts::{Counts, DirectionCounts};
-pub use error::{Failure, Fault, alert, code_name};
+pub use error::{Fault, QuicFailure, alert, code_name};
 pub use recorder::{FrameRecord, LossReason, PacketKind, PacketRecord, Recorder, RecoveryRecord};
 pub use settings::{Settings, Version};

@@ -1,6 +1,6 @@
 //! What qlog records of a connection. Without a recorder it costs a comparison per packet.
 
-use super::error::Failure;
+use super::error::QuicFailure;
 
 /// Takes what happens, in order. Called from within `hear`, `pack` and `timeout`.
 pub trait Recorder: Send {
@@ -15,7 +15,7 @@ pub trait Recorder: Send {
     /// Both sides use new keys; `generation` counts the updates.
     fn keys_updated(&mut self, now_ns: u64, generation: u64);
     /// The connection ends, at the time of the last event.
-    fn closed(&mut self, failure: &Failure);
+    fn closed(&mut self, failure: &QuicFailure);
 }
 
 /// A packet.

@@ -2,7 +2,7 @@
 
 use super::connection::{Connection, Events, State, space};
 use super::ecn::Echo;
-use super::error::{Failure, Fault};
+use super::error::{Fault, QuicFailure};
 use super::frames::Ack;
 use super::mtu::BASE;
 use super::recorder::{LossReason, PacketKind};
@@ -355,7 +355,7 @@ impl Connection {
             return;
         }
         if self.idle_due().is_some_and(|due| due <= now_ns) {
-            return self.fail(Failure::Idle);
+            return self.fail(QuicFailure::Idle);
         }
         if self.ping_due().is_some_and(|due| due <= now_ns) {
             self.data.probes = self.data.probes.max(1);

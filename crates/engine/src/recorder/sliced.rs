@@ -45,7 +45,7 @@ impl Recorder {
             open_loop.queued = arrivals;
         }
         let waits_later_ns = self.close_use(at_ns, worker, later_ns);
-        self.measured.statuses = Statuses::of(&*self.statuses);
+        self.measured.statuses = Statuses::of_counts(&*self.statuses);
         self.statuses.fill(0);
         let Some(sliced) = &mut self.sliced else { return };
         let mut next = sliced.empty.clone();

@@ -92,7 +92,7 @@ struct Draw {
 }
 
 impl Draw {
-    fn of(seed: u64, grid_ns: u64, key: [u64; 2]) -> Draw {
+    fn from_seed(seed: u64, grid_ns: u64, key: [u64; 2]) -> Draw {
         let mut draw = Draw { state: seed, grid_ns };
         for part in key {
             draw.state = draw.next() ^ part;
@@ -135,7 +135,7 @@ impl Schedule {
     /// A closed loop with trouble of every kind, or with `is_open` an open loop.
     pub(super) fn new(seed: u64, is_open: bool) -> Schedule {
         let grid_ns = if is_open { OPEN_GRID_NS } else { 1 };
-        let mut draw = Draw::of(seed, grid_ns, [0, u64::from(is_open)]);
+        let mut draw = Draw::from_seed(seed, grid_ns, [0, u64::from(is_open)]);
         let clients = 1 + draw.below(4) as usize;
         let pages = if is_open { 1 } else { 1 + draw.below(3) };
         let pages = (0..pages).map(|_| PageDrawn {
@@ -227,7 +227,7 @@ impl Schedule {
     }
 
     pub(super) fn connect(&self, now_ns: u64, target: usize) -> ConnectFate {
-        let mut draw = Draw::of(self.seed ^ 1, self.grid_ns, [now_ns, target as u64]);
+        let mut draw = Draw::from_seed(self.seed ^ 1, self.grid_ns, [now_ns, target as u64]);
         let after_ns = draw.some_time(3 * MS);
         let served_ns = after_ns + if draw.of_thousand(200) { draw.time(10 * MS) } else { 0 };
         let stands = Attempt::Stands { handshake_ns: after_ns, served_ns };
@@ -259,7 +259,7 @@ impl Schedule {
     }
 
     pub(super) fn answer(&self, now_ns: u64, page: usize, file: usize) -> AnswerFate {
-        let mut draw = Draw::of(self.seed ^ 2, self.grid_ns, [now_ns, (page * 10 + file) as u64]);
+        let mut draw = Draw::from_seed(self.seed ^ 2, self.grid_ns, [now_ns, (page * 10 + file) as u64]);
         let troubled = draw.of_thousand(self.trouble);
         let trouble = if troubled { draw.below(6) } else { u64::MAX };
         let size = if draw.of_thousand(100) { draw.below(5_000) } else { draw.below(200) } as usize;

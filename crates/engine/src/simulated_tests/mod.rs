@@ -193,7 +193,7 @@ impl Level {
         let spec = RunSpec { client: self.spec.client.clone(), ..RunSpec::default() };
         let target = TargetRecord { url: self.spec.target.join(" "), ..TargetRecord::default() };
         let record = RunRecord { target, ..RunRecord::default() };
-        for identity in of_connections(measured, clients.into(), &ConnectionRules::of(&spec, &record)) {
+        for identity in of_connections(measured, clients.into(), &ConnectionRules::of_run(&spec, &record)) {
             assert!(identity.holds, "{identity:?}: {:?}", measured.counts);
         }
     }

@@ -32,7 +32,7 @@ fn every_figure_of_a_request_is_what_was_put_in() {
     assert_eq!((counts.started, counts.succeeded, counts.in_flight, counts.connections), (20, 20, 0, 20));
 
     let bytes = 20 * (HEAD.len() as u64 + 10);
-    let figures = Figures::of(&measured);
+    let figures = Figures::of_measured(&measured);
     for (what, found, expected) in [
         ("connect", figures.connect_mean_s, 0.000_7),
         ("first byte", figures.first_byte_mean_s, 0.004_2),
@@ -99,7 +99,7 @@ fn percentiles_are_those_of_the_delays() {
     are("response", &measured.response, &measured.histograms.response, &delays);
     are("first byte", &measured.first_byte, &measured.histograms.first_byte, &delays);
     are("page", &measured.page, &measured.histograms.page, &delays);
-    let found = Figures::of(&measured).latency_percentiles_s;
+    let found = Figures::of_measured(&measured).latency_percentiles_s;
     for (found, percentile) in found.into_iter().zip(PERCENTILES) {
         let expected = (percentile / 100.0 * 1009.0).ceil() / 10_000.0;
         assert!((found / expected - 1.0).abs() <= 0.001, "p{percentile}: {found}, not {expected}");
@@ -160,7 +160,7 @@ fn a_window_counts_what_ends_in_it_and_all_time_within_it() {
     // From 37 to 2,530 ms.
     assert_eq!(counts.succeeded, 2_780);
     are("response", &measured.response, &measured.histograms.response, &[(9 * MS, 2_780)]);
-    assert_eq!((counts.busy_ns, Figures::of(&measured).little), (25 * SECOND, 10.0));
+    assert_eq!((counts.busy_ns, Figures::of_measured(&measured).little), (25 * SECOND, 10.0));
     // What ends exactly with a second, as at 2,035 ms, belongs to the next.
     let seconds: Vec<u64> = measured.seconds.0.iter().map(|second| second.requests).collect();
     assert_eq!(seconds, [1_110, 1_110, 560]);
@@ -191,7 +191,7 @@ fn think_time_is_waited_to_the_nanosecond() {
     let counts = measured.counts;
     assert_eq!((counts.busy_ns, counts.idle_ns), (3 * 400 * MS, 3 * 600 * MS));
     assert_eq!((counts.pages_completed, counts.carried_in, counts.in_flight), (300, 3, 3));
-    assert!((Figures::of(&measured).little - 1.2).abs() < 1e-9);
+    assert!((Figures::of_measured(&measured).little - 1.2).abs() < 1e-9);
 }
 
 /// A byte takes one microsecond, and comes alone or with a thousand others; a read returns one byte, a few, or all.

@@ -124,7 +124,7 @@ fn waits_are_reported(schedule: &Schedule, diaries: &[Diary], left: &[u64], meas
     }
     all.extend(&unanswered);
     all.sort_unstable();
-    let figures = Figures::of(measured);
+    let figures = Figures::of_measured(measured);
     let mean_s = all.iter().sum::<u64>() as f64 / all.len() as f64 / 1e9;
     assert!(figures.latency_mean_s >= mean_s * (1.0 - 1e-12), "mean {} < {mean_s}", figures.latency_mean_s);
     for (percentile, found_s) in PERCENTILES.iter().zip(&figures.latency_percentiles_s) {

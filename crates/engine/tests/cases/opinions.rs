@@ -42,7 +42,7 @@ fn openssl_reports_the_same_handshakes() {
     }
     for (version, flag) in [(TlsVersion::Tls12, "-tls1_2"), (TlsVersion::Tls13, "-tls1_3")] {
         for share in ["0%", "50%", "100%"] {
-            let identity = Identity::of("127.0.0.1", 2090);
+            let identity = Identity::for_name("127.0.0.1", 2090);
             let certificate = written("cert.pem", &identity.leaf_pem);
             let key = written("key.pem", &identity.key_pem);
             let port = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
@@ -106,7 +106,7 @@ fn nginx_logs_the_same_handshakes() {
             for (policy, share) in
                 [(PerRequest, "0%"), (PerRequest, "50%"), (PerRequest, "100%"), (KeepAlive, "0%")]
             {
-                let identity = Identity::of("127.0.0.1", 2090);
+                let identity = Identity::for_name("127.0.0.1", 2090);
                 let served = start("nginx", |directory, port| {
                     std::fs::write(directory.join("cert.pem"), &identity.leaf_pem).unwrap();
                     std::fs::write(directory.join("key.pem"), &identity.key_pem).unwrap();

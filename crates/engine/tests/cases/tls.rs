@@ -34,7 +34,7 @@ fn first_error(outcome: &LevelOutcome) -> String {
 }
 
 fn here() -> Identity {
-    Identity::of("127.0.0.1", LAST_YEAR)
+    Identity::for_name("127.0.0.1", LAST_YEAR)
 }
 
 #[test]
@@ -276,8 +276,8 @@ fn a_handshake_may_be_cut_at_every_byte() {
 #[test]
 fn a_certificate_is_verified_unless_told_not_to() {
     let (good, other) = (here(), here());
-    let expired = Identity::of("127.0.0.1", 2020);
-    let elsewhere = Identity::of("elsewhere.test", LAST_YEAR);
+    let expired = Identity::for_name("127.0.0.1", 2020);
+    let elsewhere = Identity::for_name("elsewhere.test", LAST_YEAR);
     for (shown, trusted, part) in [
         (&good, &good, None),
         (&good, &other, Some("not signed by a trusted certificate")),

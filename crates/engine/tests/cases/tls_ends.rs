@@ -10,7 +10,7 @@ use webstone_workload::load::GeneratorTask;
 const ANSWER: &[u8] = b"HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\nhello";
 
 fn here() -> Identity {
-    Identity::of("127.0.0.1", 2090)
+    Identity::for_name("127.0.0.1", 2090)
 }
 
 fn trusting(peer: &TlsPeer, identity: &Identity, policy: ConnectionPolicy, pages: u64) -> GeneratorTask {

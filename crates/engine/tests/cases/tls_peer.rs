@@ -27,7 +27,7 @@ pub(crate) struct Identity {
 
 impl Identity {
     /// For a name or an address, valid until the end of a year.
-    pub(crate) fn of(name: &str, last_year: i32) -> Identity {
+    pub(crate) fn for_name(name: &str, last_year: i32) -> Identity {
         let mut authority = CertificateParams::new(Vec::new()).unwrap();
         authority.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
         let unique = scratch("authority");

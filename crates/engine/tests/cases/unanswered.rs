@@ -38,7 +38,7 @@ fn waits_at_the_end_of_the_window_are_in_every_figure() {
             if counts.succeeded == 0 {
                 continue;
             }
-            let figures = Figures::of(&measured);
+            let figures = Figures::of_measured(&measured);
             let requests = (counts.succeeded + CLIENTS) as f64;
             assert!(figures.latency_mean_s * 1e9 * requests >= counts.busy_ns as f64 * 0.999_999, "{case}");
             assert!(figures.latency_max_s * 1e9 >= waits.in_flight.max as f64 * 0.999_999, "{case}");

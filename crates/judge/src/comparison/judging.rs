@@ -116,7 +116,7 @@ pub(super) type Armed<'a> = (Option<Arm>, Reading<'a>);
 
 /// Reads every iteration of a level.
 pub(super) fn read<'a>(runs: &[&'a IterationRecord]) -> Vec<Armed<'a>> {
-    runs.iter().map(|run| (run.arm, Reading::of(run))).collect()
+    runs.iter().map(|run| (run.arm, Reading::of_run(run))).collect()
 }
 
 /// What is known of the noise at one level.
@@ -128,7 +128,7 @@ pub(super) enum LevelNoise<'a> {
 }
 
 impl<'a> LevelNoise<'a> {
-    pub(super) fn of(
+    pub(super) fn of_level(
         noise: Noise<'a>,
         level: LevelKey,
         baseline: &'a [Armed<'a>],

@@ -265,7 +265,7 @@ fn metrics(records: &[&RunRecord], options: &Options<'_>) -> Vec<Metric> {
 
 fn compared(record: &RunRecord) -> Compared {
     let counts = record.levels().into_iter().map(|(_, runs)| runs.len());
-    let verdict = verdict::of(record);
+    let verdict = verdict::of_record(record);
     Compared {
         id: record.id.clone(),
         name: record.spec.name.clone(),
@@ -314,7 +314,7 @@ fn candidate(
             let echoes =
                 is_one_machine.then(|| one_speed::echoes([baseline, record], [base, runs])).flatten();
             let (base, runs) = (judging::read(base), judging::read(runs));
-            let floor = judging::LevelNoise::of(options.noise, *key, &base, &runs);
+            let floor = judging::LevelNoise::of_level(options.noise, *key, &base, &runs);
             let worth = worth(*key);
             let of = |metric: &Metric| {
                 let echoes = echoes.clone().filter(|_| one_speed::follows_speed(*metric));

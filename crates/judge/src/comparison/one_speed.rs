@@ -43,7 +43,7 @@ impl Row {
             side.samples.iter().copied().zip(side.echoes.iter().copied()).collect()
         };
         let slope = if self.metric.grows_with_load() { -PRIOR.slope } else { PRIOR.slope };
-        AdjustedRatio::of(&pairs(&self.candidate), &pairs(&self.baseline), Prior { slope, ..PRIOR })
+        AdjustedRatio::between(&pairs(&self.candidate), &pairs(&self.baseline), Prior { slope, ..PRIOR })
     }
 }
 

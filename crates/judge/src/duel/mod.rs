@@ -156,7 +156,7 @@ pub fn looks(record: &DuelRecord) -> Looks {
 }
 
 /// Judges a duel, or as much of it as there is.
-pub fn of(record: &DuelRecord) -> DuelJudgement {
+pub fn of_record(record: &DuelRecord) -> DuelJudgement {
     let twin = record.twin();
     let base: Vec<usize> = std::iter::once(0).chain(twin).collect();
     let looks = looks(record);

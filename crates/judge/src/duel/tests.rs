@@ -97,7 +97,7 @@ fn held(seed: u64, costs_ns: &[f64], twin: bool, duel: DuelSpec) -> (DuelRecord,
     loop {
         record.starts.push(machine.start(costs_ns, 10));
         if looks(&record).is_look(record.starts.len()) {
-            let judgement = of(&record);
+            let judgement = of_record(&record);
             if judgement.is_done() || record.starts.len() >= 38 {
                 return (record, judgement);
             }
@@ -199,16 +199,16 @@ fn a_duel_does_not_end_while_a_condition_is_undecided() {
         run.distribution = Default::default();
         run.distribution.record_n(1_000_000 + (1e6 * draw.uniform()) as u64, run.counts.succeeded);
     }
-    assert!(of(&record).is_precise && of(&record).is_done());
+    assert!(of_record(&record).is_precise && of_record(&record).is_done());
     record.duel.fail_if = gate("p99 > +3%");
-    let judgement = of(&record);
+    let judgement = of_record(&record);
     assert_eq!(judgement.gates[0].outcome, GateOutcome::Unknown);
     assert!(judgement.is_precise && !judgement.is_done());
     // What is never seen is not waited for.
     record.duel.fail_if = gate("memory > +3%");
-    assert!(of(&record).is_done());
+    assert!(of_record(&record).is_done());
     record.duel.fail_if = gate("cpu > +15%");
-    assert!(of(&record).is_done());
+    assert!(of_record(&record).is_done());
 }
 
 #[test]
@@ -217,7 +217,7 @@ fn too_few_starts_decide_no_condition() {
     let (mut record, judgement) = held(3, &[15_000.0, 22_000.0], false, duel);
     assert_eq!(judgement.gates[0].outcome, GateOutcome::Broken);
     record.starts.truncate(4);
-    let judgement = of(&record);
+    let judgement = of_record(&record);
     assert_eq!(judgement.standing, Standing::Inconclusive);
     assert_eq!(judgement.gates[0].outcome, GateOutcome::Unknown);
 }
@@ -228,17 +228,17 @@ fn what_is_wrong_is_told_by_name() {
     for start in &mut record.starts {
         start.sides[1].counts.failed = start.sides[1].counts.succeeded;
     }
-    let judgement = of(&record);
+    let judgement = of_record(&record);
     assert_eq!(judgement.standing, Standing::Invalid);
     assert!(judgement.reasons[0].starts_with("b: "), "{:?}", judgement.reasons);
 
     let (mut record, _) = held(4, &[15_000.0, 15_000.0], false, DuelSpec::default());
     record.starts.iter_mut().for_each(|start| start.slices.iter_mut().for_each(|slice| slice.unanswered = 1));
-    assert_eq!(of(&record).standing, Standing::Invalid);
+    assert_eq!(of_record(&record).standing, Standing::Invalid);
 
     let (mut record, _) = held(4, &[15_000.0, 15_000.0], false, DuelSpec::default());
     record.starts.truncate(3);
-    let judgement = of(&record);
+    let judgement = of_record(&record);
     assert_eq!(judgement.standing, Standing::Inconclusive);
     assert!(
         judgement.reasons[0].contains("was started 3 times, and 5 are needed"),
@@ -251,7 +251,7 @@ fn what_is_wrong_is_told_by_name() {
 fn a_contestant_that_hangs_in_one_start_makes_the_result_invalid() {
     let (mut record, _) = held(4, &[15_000.0, 15_000.0], false, DuelSpec::default());
     record.starts[2].sides[1] = SideRun::default();
-    let judgement = of(&record);
+    let judgement = of_record(&record);
     assert_eq!(judgement.standing, Standing::Invalid);
     assert_eq!(judgement.reasons, ["b answered nothing in start 3"]);
 }
@@ -271,10 +271,10 @@ fn the_twin_is_judged_in_the_figures_of_conditions_too() {
     for (number, p99_ns) in [(0, 1_000_000), (1, 1_080_000), (2, 1_080_000)] {
         with_p99(&mut record, number, p99_ns);
     }
-    assert_eq!(of(&record).standing, Standing::Sound);
+    assert_eq!(of_record(&record).standing, Standing::Sound);
     let judged = |record: &mut DuelRecord, gate: &str| {
         record.duel.fail_if = vec![gate.parse().unwrap()];
-        of(record)
+        of_record(record)
     };
     let judgement = judged(&mut record, "p99 > +5%");
     assert_eq!(judgement.standing, Standing::Invalid);
@@ -287,7 +287,7 @@ fn the_twin_is_judged_in_the_figures_of_conditions_too() {
     {
         slice.cpu_ns = slice.cpu_ns.map(|cpu_ns| cpu_ns * 105 / 100);
     }
-    assert_eq!(of(&record).standing, Standing::Sound);
+    assert_eq!(of_record(&record).standing, Standing::Sound);
     assert_eq!(judged(&mut record, "cpu > +3%").standing, Standing::Invalid);
 }
 
@@ -305,10 +305,10 @@ fn a_twin_without_cpu_time_is_judged_by_what_leads_without() {
         run.cpu_elsewhere_ns = Some(run.counts.succeeded * 15_000);
     }
     record.duel.at_most = record.duel.restart_every;
-    assert_eq!((of(&record).standing, of(&record).leading), (Standing::Sound, DuelFigure::Cpu));
-    assert_eq!(of(&record).twin_ratio(&record).map(|ratio| ratio.figure), Some(DuelFigure::Rate));
+    assert_eq!((of_record(&record).standing, of_record(&record).leading), (Standing::Sound, DuelFigure::Cpu));
+    assert_eq!(of_record(&record).twin_ratio(&record).map(|ratio| ratio.figure), Some(DuelFigure::Rate));
     record.spec.load.rate = Some("1000".parse().unwrap());
-    let judgement = of(&record);
+    let judgement = of_record(&record);
     assert_eq!(judgement.twin_ratio(&record).map(|ratio| ratio.figure), Some(DuelFigure::Latency));
     assert_eq!(judgement.standing, Standing::Invalid);
     assert!(judgement.reasons[0].contains("in mean latency"), "{:?}", judgement.reasons);
@@ -322,19 +322,19 @@ fn a_contestant_that_does_not_keep_up_with_arrivals_makes_the_result_invalid() {
     for slice in record.starts.iter_mut().flat_map(|start| &mut start.slices) {
         slice.took_ns = 21_000_000;
     }
-    assert_eq!(of(&record).standing, Standing::Sound);
+    assert_eq!(of_record(&record).standing, Standing::Sound);
     // A few slow answers make slices long as well.
     for slice in record.starts.iter_mut().flat_map(|start| &mut start.slices).filter(|slice| slice.side == 1)
     {
         slice.took_ns = 40_000_000;
     }
-    assert_eq!(of(&record).standing, Standing::Sound);
+    assert_eq!(of_record(&record).standing, Standing::Sound);
     for slice in record.starts.iter_mut().flat_map(|start| &mut start.slices).filter(|slice| slice.side == 1)
     {
         slice.response_ns = slice.requests * 10_000_000;
     }
     with_p99(&mut record, 1, 10_000_000);
-    let judgement = of(&record);
+    let judgement = of_record(&record);
     assert_eq!(judgement.standing, Standing::Invalid);
     assert!(
         judgement.reasons[0]
@@ -351,8 +351,8 @@ fn memory_of_a_server_that_is_its_own_twin_is_not_compared() {
     for (number, run) in record.starts.iter_mut().flat_map(|start| start.sides.iter_mut().enumerate()) {
         run.resident_bytes_max = Some(if number == 1 { 16 << 20 } else { 32 << 20 });
     }
-    let memory = |record: &DuelRecord| of(record).comparisons[0].ratio(DuelFigure::Memory).is_some();
-    let notes = |record: &DuelRecord| of(record).notes.join("\n");
+    let memory = |record: &DuelRecord| of_record(record).comparisons[0].ratio(DuelFigure::Memory).is_some();
+    let notes = |record: &DuelRecord| of_record(record).notes.join("\n");
     assert!(memory(&record) && !notes(&record).contains("stayed up"));
     record.contestants.iter_mut().for_each(|contestant| contestant.is_started = false);
     assert!(!memory(&record));
@@ -368,11 +368,11 @@ fn what_cannot_be_seen_is_left_to_what_can() {
     for slice in record.starts.iter_mut().flat_map(|start| &mut start.slices) {
         slice.cpu_ns = None;
     }
-    let judgement = of(&record);
+    let judgement = of_record(&record);
     assert_eq!(judgement.leading, DuelFigure::Rate);
     assert!(judgement.notes[0].contains("cannot be seen"), "{:?}", judgement.notes);
     record.spec.load.rate = Some("1000".parse().unwrap());
-    let judgement = of(&record);
+    let judgement = of_record(&record);
     assert_eq!(judgement.leading, DuelFigure::Latency);
     assert!(judgement.comparisons[0].ratio(DuelFigure::Rate).is_none());
 }
@@ -384,7 +384,7 @@ fn work_between_turns_is_told() {
     {
         slice.resting_cpu_ns = slice.cpu_ns.map(|cpu_ns| cpu_ns / 10);
     }
-    let notes = of(&record).notes;
+    let notes = of_record(&record).notes;
     assert!(notes.iter().any(|note| note.starts_with("b: 9 % of its CPU time")), "{notes:?}");
 }
 
@@ -396,7 +396,7 @@ fn a_server_that_webstone_did_not_start_does_not_work_between_its_turns() {
     for slice in record.starts.iter_mut().flat_map(|start| &mut start.slices) {
         slice.resting_cpu_ns = slice.cpu_ns;
     }
-    let notes = of(&record).notes;
+    let notes = of_record(&record).notes;
     assert!(!notes.iter().any(|note| note.contains("between its turns")), "{notes:?}");
 }
 
@@ -406,7 +406,7 @@ fn requests_that_are_in_no_latency_are_told() {
     let (mut record, _) = held(7, &[15_000.0, 15_000.0], false, DuelSpec::default());
     let counts = &mut record.starts[0].sides[1].counts;
     (counts.failed, counts.in_flight) = (3, 2);
-    let judgement = of(&record);
+    let judgement = of_record(&record);
     assert_eq!(judgement.standing, Standing::Sound);
     let told = "b: 3 requests failed and 2 were not answered in time; they are in no latency";
     assert!(judgement.notes.iter().any(|note| note == told), "{:?}", judgement.notes);
@@ -415,13 +415,13 @@ fn requests_that_are_in_no_latency_are_told() {
 /// Nothing that a stranger may have written into a record makes it panic.
 #[test]
 fn an_empty_record_and_a_senseless_one_are_judged() {
-    assert_eq!(of(&record(&[1.0, 1.0], true)).standing, Standing::Inconclusive);
+    assert_eq!(of_record(&record(&[1.0, 1.0], true)).standing, Standing::Inconclusive);
     let mut senseless = record(&[1.0, 1.0], false);
     let slice =
         Slice { side: 9, took_ns: u64::MAX, requests: u64::MAX, cpu_ns: Some(u64::MAX), ..Slice::default() };
     let mut start = DuelStart { slices: vec![slice; 7], ..DuelStart::default() };
     start.slices.extend([Slice { side: 0, ..slice }; 4]);
     senseless.starts = vec![start; 6];
-    assert_ne!(of(&senseless).standing, Standing::Sound);
-    assert_eq!(of(&DuelRecord::default()).standing, Standing::Inconclusive);
+    assert_ne!(of_record(&senseless).standing, Standing::Sound);
+    assert_eq!(of_record(&DuelRecord::default()).standing, Standing::Inconclusive);
 }

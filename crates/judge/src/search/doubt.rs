@@ -54,7 +54,7 @@ pub(super) struct Noise {
 }
 
 impl Noise {
-    pub(super) fn of(record: &RunRecord, run: &IterationRecord) -> Noise {
+    pub(super) fn of_run(record: &RunRecord, run: &IterationRecord) -> Noise {
         let is_disturbed = worth(record, run) > Worth::Clean;
         Noise { is_disturbed, may_limit: is_disturbed && may_limit(record, run) }
     }
@@ -96,7 +96,7 @@ fn may_limit(record: &RunRecord, run: &IterationRecord) -> bool {
 ///
 /// # Errors
 /// Why a run in which some conditions are not kept does not show that they are broken.
-pub(super) fn of(
+pub(super) fn shown(
     conditions: &[Threshold],
     values: &[Option<f64>],
     run: &IterationRecord,

@@ -137,7 +137,10 @@ pub fn of_record(record: &RunRecord) -> Option<Finding> {
     let over = search.spec.over;
     let levels = record.levels();
     let runs_at = |load: u64| {
-        levels.iter().map(|(_, runs)| runs).find(|runs| runs.first().is_some_and(|run| over.of(run) == load))
+        levels
+            .iter()
+            .map(|(_, runs)| runs)
+            .find(|runs| runs.first().is_some_and(|run| over.load(run) == load))
     };
     let below = |level: &&LevelFound| finding.broken.is_none_or(|broken| level.load < broken);
     let peaks =
@@ -145,7 +148,7 @@ pub fn of_record(record: &RunRecord) -> Option<Finding> {
             let measured = IterationRecord::merged(runs_at(level.load)?);
             Some(UsefulPeak {
                 load: level.load,
-                request_rate: Figures::of(&measured).request_rate,
+                request_rate: Figures::of_measured(&measured).request_rate,
                 jain: fairness(&measured.clients).map(|served| served.jain_pages),
             })
         });

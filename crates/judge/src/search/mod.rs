@@ -155,8 +155,8 @@ impl Search {
             return;
         }
         let values = self.values(run);
-        let (load, shortest_s) = (self.spec.over.of(run), self.spec.times().into_iter().reduce(f64::min));
-        match doubt::of(&self.conditions, &values, run, shortest_s, Noise::of(record, run)) {
+        let (load, shortest_s) = (self.spec.over.load(run), self.spec.times().into_iter().reduce(f64::min));
+        match doubt::shown(&self.conditions, &values, run, shortest_s, Noise::of_run(record, run)) {
             Err(doubt) => self.doubt(load, doubt),
             Ok(shown) => self.observe_as(load, values, shown),
         }
@@ -164,7 +164,7 @@ impl Search {
 
     /// The value of each condition in a timed run: the only place where a search reads one, percentiles among them.
     fn values(&self, run: &IterationRecord) -> Vec<Option<f64>> {
-        let reading = Reading::of(run);
+        let reading = Reading::of_run(run);
         self.conditions.iter().map(|condition| condition.value(&reading)).collect()
     }
 
@@ -187,7 +187,7 @@ impl Search {
 
     fn shown(&self, record: &RunRecord, run: &IterationRecord) -> Result<Shown, Doubt> {
         let shortest_s = self.spec.times().into_iter().reduce(f64::min);
-        doubt::of(&self.conditions, &self.values(run), run, shortest_s, Noise::of(record, run))
+        doubt::shown(&self.conditions, &self.values(run), run, shortest_s, Noise::of_run(record, run))
     }
 
     /// The load to be measured next; `None` when the search is over.

@@ -188,7 +188,7 @@ fn what_no_disturbance_does_breaks_an_slo_however_noisy_it_was() {
     let conditions = spec().conditions().unwrap();
     let shown = |run: &IterationRecord, values: [f64; 3], may_limit| {
         let noise = Noise { is_disturbed: true, may_limit };
-        doubt::of(&conditions, &values.map(Some), run, Some(0.05), noise)
+        doubt::shown(&conditions, &values.map(Some), run, Some(0.05), noise)
     };
     let refusing = measured(true);
     assert_eq!(shown(&refusing, [0.2, 50.0, 100.0], true), Ok(Shown::BrokenForSure));
@@ -214,7 +214,7 @@ fn what_no_disturbance_does_breaks_an_slo_however_noisy_it_was() {
     // A queue does not make a request cost more CPU time; what disturbs does.
     let cpu = SearchSpec { slo: "server-cpu<1ms,offered>1%".to_owned(), ..spec() }.conditions().unwrap();
     let noise = Noise { is_disturbed: true, may_limit: false };
-    let shown_of_cpu = doubt::of(&cpu, &[Some(0.002), Some(50.0)], &waiting, None, noise);
+    let shown_of_cpu = doubt::shown(&cpu, &[Some(0.002), Some(50.0)], &waiting, None, noise);
     assert_eq!(shown_of_cpu, Err(Doubt::Disturbed));
     waiting.measured.open_loop.as_mut().unwrap().queued = 80;
     assert_eq!(shown(&waiting, [0.2, 0.0, 100.0], false), Err(Doubt::Disturbed));

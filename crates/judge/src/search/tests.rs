@@ -357,7 +357,7 @@ fn only_a_broken_run_is_doubted_and_only_for_what_the_server_has_not_done() {
         run.measured.window_ns = 10_000_000_000;
         run.measured.counts.succeeded = 1_000;
         change(&mut run);
-        doubt::of(&conditions, &[value], &run, Some(0.05), doubt::Noise::default()).err()
+        doubt::shown(&conditions, &[value], &run, Some(0.05), doubt::Noise::default()).err()
     };
     let worker = |run: &mut IterationRecord, user_ns, run_queue_ns| {
         let worker = webstone_measure::metrics::WorkerUse {
@@ -396,10 +396,14 @@ fn only_a_broken_run_is_doubted_and_only_for_what_the_server_has_not_done() {
     let mut run = IterationRecord::default();
     run.measured.counts.succeeded = 1_000;
     let quiet = doubt::Noise::default();
-    assert_eq!(doubt::of(&longest, &[Some(0.06)], &run, None, quiet), Ok(Shown::Plain), "always one request");
+    assert_eq!(
+        doubt::shown(&longest, &[Some(0.06)], &run, None, quiet),
+        Ok(Shown::Plain),
+        "always one request"
+    );
     let run = IterationRecord::default();
     let noise = doubt::Noise { is_disturbed: true, may_limit: false };
-    assert_eq!(doubt::of(&conditions, &[Some(0.06)], &run, None, noise), Err(Doubt::Disturbed));
-    assert_eq!(doubt::of(&conditions, &[Some(0.04)], &run, None, noise), Ok(Shown::KeptInNoise));
+    assert_eq!(doubt::shown(&conditions, &[Some(0.06)], &run, None, noise), Err(Doubt::Disturbed));
+    assert_eq!(doubt::shown(&conditions, &[Some(0.04)], &run, None, noise), Ok(Shown::KeptInNoise));
     assert_eq!(of(None, &|run| run.measured.counts.succeeded = 0), None, "a server that answers nothing");
 }

@@ -33,7 +33,7 @@ pub struct Alarm {
 }
 
 /// All alarms of a series.
-pub(super) fn of(summary: &Summary) -> Vec<Alarm> {
+pub(super) fn of_series(summary: &Summary) -> Vec<Alarm> {
     let cells = &summary.cells;
     let mut alarms = Vec::new();
     for scaling in &summary.scaling {

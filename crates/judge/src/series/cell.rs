@@ -35,7 +35,7 @@ impl CellSummary {
         };
         let Some(record) = record else { return summary };
         let levels = record.levels();
-        let verdict = verdict::of(record);
+        let verdict = verdict::of_record(record);
         let makers = record.iterations.first().map(|run| run.load_makers()).unwrap_or_default();
         // CPU 1 of another host is another CPU.
         let beside = |maker: &&LoadMaker<'_>| match record.generator_of(maker) {
@@ -159,7 +159,7 @@ fn is_least(verdict: &Verdict, run: &IterationRecord) -> bool {
 impl LevelSummary {
     fn of_runs(record: &RunRecord, verdict: &Verdict, runs: &[&IterationRecord]) -> LevelSummary {
         let merged = IterationRecord::merged(runs);
-        let figures = Figures::of(&merged);
+        let figures = Figures::of_measured(&merged);
         let over = |metric: Metric| -> Option<Interval> { statistics::mean_interval(&samples(runs, metric)) };
         let served = fairness(&merged.clients);
         let reading = Reading::of_level(runs);
@@ -184,11 +184,11 @@ impl LevelSummary {
                 .filter(|it| it.latency_ns.0 > 0.0)
                 .map(|it| it.latency_ns.1 / it.latency_ns.0),
             server_cpu_per_request_s: Metric::SERVER_CPU.value(&reading),
-            server_cpu_percent: ServerFigures::of(runs).map(|server| server.cpu_percent),
-            network: LevelNetwork::of(&reading),
+            server_cpu_percent: ServerFigures::of_runs(runs).map(|server| server.cpu_percent),
+            network: LevelNetwork::of_reading(&reading),
             link_percent: verdict::link_percent(record, runs),
             tls: LevelTls::of_window(&merged),
-            origin: OriginFigures::of(runs),
+            origin: OriginFigures::of_runs(runs),
         }
     }
 

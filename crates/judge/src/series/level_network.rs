@@ -22,7 +22,7 @@ pub struct LevelNetwork {
 }
 
 impl LevelNetwork {
-    pub(super) fn of(reading: &Reading<'_>) -> LevelNetwork {
+    pub(super) fn of_reading(reading: &Reading<'_>) -> LevelNetwork {
         let figure = |key: &str| Some(table::figure(key)?.value(reading)?.as_f64());
         LevelNetwork {
             connect_mean_s: figure("connect_mean_s"),

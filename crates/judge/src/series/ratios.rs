@@ -7,7 +7,7 @@ use crate::statistics::{self, Interval};
 
 /// A figure of each timed run.
 pub(super) fn samples(runs: &[&IterationRecord], metric: Metric) -> Vec<f64> {
-    runs.iter().filter_map(|run| metric.value(&Reading::of(run))).collect()
+    runs.iter().filter_map(|run| metric.value(&Reading::of_run(run))).collect()
 }
 
 /// A mean with its interval, or without where there are too few values.

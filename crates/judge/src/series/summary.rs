@@ -215,7 +215,7 @@ pub struct SpiceRow {
 
 impl Summary {
     /// Of a plan and the record of each of its cells; `None` where a cell has none yet.
-    pub fn of(series: &Series, records: &[Option<RunRecord>]) -> Summary {
+    pub fn of_series(series: &Series, records: &[Option<RunRecord>]) -> Summary {
         let record = |place: usize| records.get(place).and_then(Option::as_ref);
         let cells: Vec<CellSummary> = series
             .cells
@@ -248,7 +248,7 @@ impl Summary {
             alarms: Vec::new(),
             cells,
         };
-        summary.alarms = alarms::of(&summary);
+        summary.alarms = alarms::of_series(&summary);
         summary
     }
 

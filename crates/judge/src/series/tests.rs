@@ -55,7 +55,7 @@ fn scaling_tables_are_those_that_mindcraft_printed() {
         let cells: Vec<[&[u64]; 1]> = rates.chunks(1).map(|rate| [rate]).collect();
         let cells: Vec<&[&[u64]]> = cells.iter().map(|cell| cell.as_slice()).collect();
         let (series, records) = series(&matrix, &[60], &cells);
-        let summary = Summary::of(&series, &records);
+        let summary = Summary::of_series(&series, &records);
         assert_eq!((summary.scaling.len(), summary.ranks.len(), summary.spice.len()), (1, 0, 0));
         let rows = &summary.scaling[0].rows;
         let more: Vec<i64> =
@@ -70,7 +70,7 @@ fn scaling_tables_are_those_that_mindcraft_printed() {
 fn two_numbers_of_cpus_have_a_table_and_no_law() {
     let (series, records) =
         series("servers = ['nginx']\ncpus = [2, 1]", &[5], &[&[&[1500, 1520, 1480]], &[&[1000, 1010, 990]]]);
-    let summary = Summary::of(&series, &records);
+    let summary = Summary::of_series(&series, &records);
     let scaling = &summary.scaling[0];
     assert_eq!(scaling.rows.iter().map(|row| row.cpus).collect::<Vec<_>>(), [1, 2], "in ascending order");
     let more = scaling.rows[1].more_percent.unwrap();
@@ -95,7 +95,7 @@ fn servers_are_ranked_at_their_peaks_and_alike_cells_only() {
             &[&[3001, 3011, 2991], &[2900, 2910, 2890]],
         ],
     );
-    let summary = Summary::of(&series, &records);
+    let summary = Summary::of_series(&series, &records);
     assert_eq!(summary.ranks.len(), 2);
     let ranks: Vec<Vec<(String, Places)>> = summary
         .ranks
@@ -133,7 +133,7 @@ fn an_interval_wider_than_its_rate_has_no_rank_and_says_so() {
         &[5],
         &[&[&[23, 117, 18_000]], &[&[2000, 2010, 1990]], &[&[500, 505, 495]]],
     );
-    let summary = Summary::of(&series, &records);
+    let summary = Summary::of_series(&series, &records);
     let ranked = &summary.ranks[0].ranked;
     assert_eq!(ranked.iter().map(places).collect::<Vec<_>>(), [Some((1, 1)), Some((2, 2)), None]);
     let without = ranked[2].without.as_deref().unwrap();
@@ -150,7 +150,7 @@ fn more_than_the_cpus_can_do_is_an_alarm_that_names_the_base() {
     let of = |two: [u64; 3]| {
         let (series, records) =
             series("servers = ['nginx']\ncpus = [1, 2]", &[5], &[&[&[300, 303, 297]], &[&two]]);
-        Summary::of(&series, &records)
+        Summary::of_series(&series, &records)
     };
     let summary = of([19_593, 19_700, 19_486]);
     let [alarm] = &summary.alarms[..] else { panic!("{:?}", summary.alarms) };
@@ -176,7 +176,7 @@ fn more_than_the_cpus_can_do_is_an_alarm_that_names_the_base() {
 fn one_iteration_is_no_excuse_for_what_cannot_be() {
     let of = |two: u64| {
         let (series, records) = series("servers = ['nginx']\ncpus = [1, 2]", &[5], &[&[&[1000]], &[&[two]]]);
-        Summary::of(&series, &records).alarms
+        Summary::of_series(&series, &records).alarms
     };
     assert_eq!((of(2100), of(2190)), (vec![], vec![]));
     assert_eq!(of(2300)[0].kind, AlarmKind::Superlinear);
@@ -193,7 +193,7 @@ fn programs_faster_than_files_are_an_alarm() {
             &[&[990, 999, 981], &[1500, 1515, 1485]],
         ],
     );
-    let summary = Summary::of(&series, &records);
+    let summary = Summary::of_series(&series, &records);
     let [alarm] = &summary.alarms[..] else { panic!("{:?}", summary.alarms) };
     assert_eq!((alarm.cell, alarm.kind), (2, AlarmKind::FasterThanFiles));
     assert!(
@@ -212,7 +212,7 @@ fn what_is_invalid_or_missing_has_no_rank_and_is_in_no_table() {
     );
     records[1].as_mut().unwrap().iterations.pop();
     records[3] = None;
-    let summary = Summary::of(&series, &records);
+    let summary = Summary::of_series(&series, &records);
     let ranks: Vec<Places> = summary.ranks[0].ranked.iter().map(places).collect();
     assert_eq!(ranks, [Some((1, 1)), Some((2, 2)), None, None]);
     let why: Vec<Option<&str>> = summary.ranks[0].ranked.iter().map(|it| it.without.as_deref()).collect();
@@ -225,7 +225,7 @@ fn what_is_invalid_or_missing_has_no_rank_and_is_in_no_table() {
 #[test]
 fn one_iteration_has_no_ranks_and_says_why() {
     let (series, records) = series("servers = ['nginx', 'apache']", &[5], &[&[&[1000]], &[&[2000]]]);
-    let ranks = &Summary::of(&series, &records).ranks[0];
+    let ranks = &Summary::of_series(&series, &records).ranks[0];
     assert_eq!(ranks.without.as_deref(), Some("ranks need 3 or more iterations of each (-i); this has 1"));
     assert!(ranks.ranked.iter().all(|ranked| ranked.rank.is_none()));
 }
@@ -238,7 +238,7 @@ fn efficiency_is_the_rate_through_an_interface_over_that_of_files() {
         &[&[&[3570], &[3000]], &[&[357], &[300]], &[&[1271], &[1500]]],
     );
     series.kind = Kind::Spice;
-    let summary = Summary::of(&series, &records);
+    let summary = Summary::of_series(&series, &records);
     let rows = &summary.spice[0].rows;
     assert_eq!(rows.iter().map(|row| row.interface.name()).collect::<Vec<_>>(), ["static", "cgi", "fastcgi"]);
     let percent =
@@ -263,7 +263,7 @@ fn no_quotient_uses_a_level_that_is_invalid() {
         &[&[&[3570], &[3000]], &[&[357], &[300]], &[&[1271], &[1200]]],
     );
     saturated(&mut records[0], 60);
-    let summary = Summary::of(&series, &records);
+    let summary = Summary::of_series(&series, &records);
     assert_eq!((summary.clients_told, summary.cells[0].counts()), (Some(60), true));
     let rows = &summary.spice[0].rows;
     assert!(rows.iter().all(|row| row.efficiency_percent.is_some() && row.efficiency_told_percent.is_none()));
@@ -284,7 +284,7 @@ fn a_peak_that_the_generator_did_not_reach_is_not_that_of_fewer_clients() {
     saturated(&mut records[1], 60);
     // Beyond the peak, it hides nothing.
     saturated(&mut records[3], 60);
-    let summary = Summary::of(&series, &records);
+    let summary = Summary::of_series(&series, &records);
     let peaks: Vec<(u32, bool)> =
         summary.cells.iter().map(|cell| (cell.peak_level().unwrap().clients, cell.counts())).collect();
     assert_eq!(peaks, [(60, true), (60, false), (5, true), (5, true)]);
@@ -302,11 +302,11 @@ fn a_peak_that_the_generator_did_not_reach_is_not_that_of_fewer_clients() {
     }
     // Of a lower one, it is not known which is better.
     saturated(&mut records[2], 5);
-    let summary = Summary::of(&series, &records);
+    let summary = Summary::of_series(&series, &records);
     assert_eq!(places(&summary.ranks[0]), [Some((1, 2)), Some((1, 2))], "{:?}", summary.ranks[0]);
     // With anything else that is wrong, it has no rank.
     records[1].as_mut().unwrap().iterations.iter_mut().for_each(|run| run.measured.counts.failed = 1_000_000);
-    let summary = Summary::of(&series, &records);
+    let summary = Summary::of_series(&series, &records);
     let why = summary.ranks[1].ranked.iter().find_map(|it| it.without.clone()).unwrap();
     assert!(why.starts_with("INVALID: ") && !summary.cells[1].peak_level().unwrap().is_least, "{why}");
 }

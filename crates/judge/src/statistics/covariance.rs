@@ -45,7 +45,7 @@ pub struct AdjustedRatio {
 
 impl AdjustedRatio {
     /// `None` with fewer than two samples of either, or four together, or where a number is not above 0 and finite.
-    pub fn of(a: &[Paired], b: &[Paired], prior: Prior) -> Option<AdjustedRatio> {
+    pub fn between(a: &[Paired], b: &[Paired], prior: Prior) -> Option<AdjustedRatio> {
         let is_usable = |(value, covariate): &Paired| {
             [value, covariate].iter().all(|number| **number > 0.0 && number.is_finite())
         };
@@ -53,7 +53,7 @@ impl AdjustedRatio {
         if a.len().min(b.len()) < 2 || samples < 4 || !a.iter().chain(b).all(is_usable) {
             return None;
         }
-        let (a, b) = (Centred::of(a), Centred::of(b));
+        let (a, b) = (Centred::of_samples(a), Centred::of_samples(b));
         let freedom = samples as f64 - 3.0;
         let sum = |of: fn(&(f64, f64)) -> f64| a.rest.iter().chain(&b.rest).map(of).sum::<f64>();
         let (xx, xy) = (sum(|(_, x)| x * x), sum(|(y, x)| x * y));
@@ -126,7 +126,7 @@ struct Centred {
 }
 
 impl Centred {
-    fn of(samples: &[Paired]) -> Centred {
+    fn of_samples(samples: &[Paired]) -> Centred {
         let logs: Vec<(f64, f64)> = samples.iter().map(|(value, by)| (value.ln(), by.ln())).collect();
         let value = mean(&logs.iter().map(|(value, _)| *value).collect::<Vec<_>>());
         let covariate = mean(&logs.iter().map(|(_, by)| *by).collect::<Vec<_>>());
@@ -165,7 +165,7 @@ mod tests {
     fn what_follows_the_covariate_exactly_is_taken_out_exactly() {
         let of = |factor: f64, covariates: [f64; 3]| covariates.map(|by| (factor * by.powf(0.7), by));
         let adjusted =
-            AdjustedRatio::of(&of(3.3, [1.0, 2.0, 3.0]), &of(3.0, [2.0, 4.0, 5.0]), PRIOR).unwrap();
+            AdjustedRatio::between(&of(3.3, [1.0, 2.0, 3.0]), &of(3.0, [2.0, 4.0, 5.0]), PRIOR).unwrap();
         let ratio = adjusted.ratio_at(0.95).unwrap();
         assert!((ratio.point - 1.1).abs() < 1e-12 && (adjusted.slope - 0.7).abs() < 1e-12, "{adjusted:?}");
         assert!(ratio.high - ratio.low < 1e-9 && adjusted.error_of_mean_percent() < 1e-9, "{ratio:?}");
@@ -177,7 +177,7 @@ mod tests {
         let of = |values: [f64; 3], covariate: f64| values.map(|value| (value, covariate));
         for values in [[10.0, 10.2, 9.8], [10.0; 3]] {
             let adjusted =
-                |prior: Prior| AdjustedRatio::of(&of(values, 2.0), &of(values, 1.0), prior).unwrap();
+                |prior: Prior| AdjustedRatio::between(&of(values, 2.0), &of(values, 1.0), prior).unwrap();
             let (wide, narrow) = (adjusted(PRIOR), adjusted(Prior { slope_error: 0.0001, ..PRIOR }));
             assert_eq!((wide.slope, narrow.slope), (0.4, 0.4));
             assert!((wide.ratio_at(0.95).unwrap().point - 2_f64.powf(-0.4)).abs() < 1e-12, "{wide:?}");
@@ -203,7 +203,7 @@ mod tests {
                 (0..10).map(|_| sample()).collect()
             };
             let mut contains = || {
-                let adjusted = AdjustedRatio::of(&side(0.2), &side(0.0), PRIOR).unwrap();
+                let adjusted = AdjustedRatio::between(&side(0.2), &side(0.0), PRIOR).unwrap();
                 adjusted.ratio_at(0.95).unwrap().contains(1.0)
             };
             let share = (0..1_000).filter(|_| contains()).count();
@@ -227,7 +227,7 @@ mod tests {
         };
         let sides: Vec<[Vec<Paired>; 2]> = (0..1_000).map(|_| [side(0.4), side(0.0)]).collect();
         let contains = |prior: Prior| {
-            let of = |[a, b]: &[Vec<Paired>; 2]| AdjustedRatio::of(a, b, prior)?.ratio_at(0.95);
+            let of = |[a, b]: &[Vec<Paired>; 2]| AdjustedRatio::between(a, b, prior)?.ratio_at(0.95);
             sides.iter().filter(|sides| of(sides).is_some_and(|ratio| ratio.contains(1.0))).count()
         };
         assert!(contains(Prior { covariate_error: 0.02, ..PRIOR }) >= 922);
@@ -237,7 +237,8 @@ mod tests {
     #[test]
     fn what_a_side_has_in_common_is_in_the_interval() {
         let (a, b) = ([(10.0, 1.0), (10.1, 1.1), (9.9, 0.9)], [(10.0, 1.1), (10.2, 1.0), (9.8, 0.9)]);
-        let of = |side_deviation: f64| AdjustedRatio::of(&a, &b, Prior { side_deviation, ..PRIOR }).unwrap();
+        let of =
+            |side_deviation: f64| AdjustedRatio::between(&a, &b, Prior { side_deviation, ..PRIOR }).unwrap();
         assert!((of(0.03).error.powi(2) - of(0.0).error.powi(2) - 2.0 * 0.03 * 0.03).abs() < 1e-12);
         assert_eq!(of(0.03).error_of_mean_percent(), of(0.0).error_of_mean_percent());
     }
@@ -245,12 +246,12 @@ mod tests {
     #[test]
     fn there_is_no_ratio_of_what_is_not_above_zero_or_too_little() {
         let good = [(1.0, 1.0), (2.0, 1.0)];
-        assert!(AdjustedRatio::of(&good, &good, PRIOR).is_some());
+        assert!(AdjustedRatio::between(&good, &good, PRIOR).is_some());
         for bad in
             [&good[..1], &[(0.0, 1.0), (2.0, 1.0)], &[(1.0, 0.0), (2.0, 1.0)], &[(1.0, f64::NAN), (2.0, 1.0)]]
         {
-            assert_eq!(AdjustedRatio::of(&good, bad, PRIOR), None);
-            assert_eq!(AdjustedRatio::of(bad, &good, PRIOR), None);
+            assert_eq!(AdjustedRatio::between(&good, bad, PRIOR), None);
+            assert_eq!(AdjustedRatio::between(bad, &good, PRIOR), None);
         }
     }
 }

@@ -55,7 +55,7 @@ impl LevelStatistics {
             latency_mean_s: interval(&latencies),
             throughput_bps: of(|run| run.measured.response_bytes.sum as f64 * 8.0),
             server_cpu_per_request_s: interval(&sample(runs, |run| {
-                Metric::SERVER_CPU.value(&Reading::of(run))
+                Metric::SERVER_CPU.value(&Reading::of_run(run))
             })),
             outliers: apart,
             steady: runs.iter().map(|run| steady_state(run)).collect(),

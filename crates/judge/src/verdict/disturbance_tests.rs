@@ -146,11 +146,11 @@ fn a_cpu_is_compared_with_itself_at_its_best_in_the_level() {
     let sentence = "the server lost 10 % to a slow CPU: CPU 0 was 10 % slower than at its best in this level, for the 100 % of \
                     its time that the server wanted; something shares its core or its caches, or its clock fell";
     assert_eq!(told.iter().map(Loss::sentence).collect::<Vec<_>>(), [sentence]);
-    let verdict = of(&slowed);
+    let verdict = of_record(&slowed);
     let causes = |reasons: &[Reason]| reasons.iter().map(|reason| reason.cause).collect::<Vec<_>>();
     assert_eq!((causes(&verdict.reasons), causes(&verdict.doubts)), (vec![], vec![Cause::Slowed; 3]));
     assert_eq!((&*verdict.doubts[1].measured, &*verdict.doubts[1].limit), ("10.4 %", "6 %"));
-    let barely = of(&worked([(5_200, 5_000), (5_302, 5_100), (5_200, 5_000), (5_200, 5_000)]));
+    let barely = of_record(&worked([(5_200, 5_000), (5_302, 5_100), (5_200, 5_000), (5_200, 5_000)]));
     assert_eq!((&*barely.doubts[0].measured, &*barely.doubts[0].limit), ("6.04 %", "6 %"), "not 6.0 %");
     // What only later windows show comes too late for a repetition, and still leaves doubt.
     let late = worked([(6_500, 6_400), (6_500, 6_400), (5_100, 5_000), (5_100, 5_000)]);
@@ -294,7 +294,7 @@ fn short_windows_of_a_level_are_judged_on_their_sum_and_told_once() {
     let mut record = short(SECOND / 20);
     // A tenth of one of four is 2.5 % of all.
     record.iterations[2].measured.generator.workers[0].run_queue_ns = Some(SECOND / 200);
-    let verdict = of(&record);
+    let verdict = of_record(&record);
     assert_eq!((verdict.standing, verdict.reasons.len()), (Standing::Noisy, 0), "{:?}", verdict.reasons);
     let [doubt] = &verdict.doubts[..] else { panic!("{:?}", verdict.doubts) };
     assert_eq!(
@@ -314,7 +314,7 @@ fn a_short_window_that_was_crowded_is_told_by_itself() {
     // Of two CPUs the test left half of 100 ms.
     let others = OthersUse { cpu_ns: SECOND / 100, ..OthersUse::default() };
     record.iterations[1].host.as_mut().unwrap().others = Some(others);
-    let verdict = of(&record);
+    let verdict = of_record(&record);
     let [doubt] = &verdict.doubts[..] else { panic!("{:?}", verdict.doubts) };
     assert_eq!((doubt.cause, doubt.iteration), (Cause::Crowded, Some(1)));
     assert_eq!(doubt.limit, "8 %");
@@ -331,7 +331,7 @@ fn what_nobody_saw_is_not_called_sound() {
         let mut record = short(window_ns);
         let runs = record.iterations.iter_mut().take(4);
         runs.for_each(|run| run.host.as_mut().unwrap().opening_delay_ns = delay_ns);
-        of(&record)
+        of_record(&record)
     };
     let told = |verdict: &Verdict| verdict.reasons.iter().chain(&verdict.doubts).map(|it| it.cause).next();
     let ms = SECOND / 1000;
@@ -351,14 +351,14 @@ fn what_nobody_saw_is_not_called_sound() {
     );
     let mut record = here();
     record.iterations[1].server_missing = Some("its counters were read over 4.20 s".to_owned());
-    let missing = of(&record);
+    let missing = of_record(&record);
     assert_eq!(told(&missing), Some(Cause::Unjudged));
     assert_eq!(missing.of_level(record.iterations[1].level()), Standing::Inconclusive);
     // Such a window is repeated, unless it is the server that ended.
     assert_eq!(worth(&record, &record.iterations[1]), Worth::Void);
     record.iterations[1].server_ended = true;
     assert_eq!(worth(&record, &record.iterations[1]), Worth::Disturbed);
-    assert_eq!(of(&record).of_level(record.iterations[1].level()), Standing::Noisy);
+    assert_eq!(of_record(&record).of_level(record.iterations[1].level()), Standing::Noisy);
 }
 
 #[test]
@@ -371,7 +371,7 @@ fn noise_widens_the_interval_until_nothing_can_be_concluded() {
             (worker.user_ns, worker.stalled_ns) = (100 * SECOND, stalled_s * SECOND);
         }
         let level = record.iterations[0].level();
-        let verdict = of(&record);
+        let verdict = of_record(&record);
         assert_eq!(verdict.reasons, []);
         assert!(
             verdict.levels.iter().filter(|other| other.level() != level).all(|other| other.noise.is_none())
@@ -400,7 +400,7 @@ fn a_schedule_has_no_bound_on_what_noise_cost() {
             run.measured.generator.workers[0].stalled_ns = stalled_s * SECOND;
         }
         let level = record.iterations[0].level();
-        let verdict = of(&record);
+        let verdict = of_record(&record);
         (verdict.of_level(level), verdict.noise_of(level).and_then(|noise| noise.factor))
     };
     assert_eq!(verdict(11), (Standing::Sound, None));
@@ -415,7 +415,11 @@ fn a_worker_that_lacked_its_cpu_may_be_the_bottleneck_all_the_same() {
         let worker = &mut record.iterations[0].measured.generator.workers[0];
         (worker.user_ns, worker.system_ns, worker.run_queue_ns) =
             (used_s * SECOND, 0, Some(waited_s * SECOND));
-        of(&record).reasons.iter().map(|reason| (reason.cause, reason.measured.clone())).collect::<Vec<_>>()
+        of_record(&record)
+            .reasons
+            .iter()
+            .map(|reason| (reason.cause, reason.measured.clone()))
+            .collect::<Vec<_>>()
     };
     let saturated = |measured: &str| vec![(Cause::GeneratorSaturated, measured.to_owned())];
     assert_eq!(verdict(539, 0), []);
@@ -431,7 +435,7 @@ fn iterations_that_differ_too_much_allow_no_conclusion() {
         let mut record = here();
         let runs = record.iterations.iter_mut().filter(|run| run.clients == 20);
         runs.last().unwrap().measured.counts.succeeded = succeeded;
-        of(&record)
+        of_record(&record)
     };
     let as_the_others = here().iterations[0].measured.counts.succeeded;
     assert_eq!(with_last(as_the_others).doubts, []);

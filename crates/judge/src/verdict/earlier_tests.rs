@@ -34,7 +34,7 @@ fn causes(verdict: &Verdict) -> Vec<Cause> {
 
 #[test]
 fn a_machine_that_was_faster_makes_a_level_noisy_with_its_own_bound() {
-    let verdict = of(&after(4_000));
+    let verdict = of_record(&after(4_000));
     let level = verdict.levels[0].level();
     assert_eq!(
         (verdict.of_level(level), causes(&verdict)),
@@ -59,7 +59,7 @@ fn a_machine_that_was_faster_makes_a_level_noisy_with_its_own_bound() {
     assert!(record.iterations.iter().all(|run| worth(&record, run) == Worth::Clean));
     // A little is within what any machine does, and faster than before is no fault.
     for work_ns in [4_800, 5_000, 6_000] {
-        let verdict = of(&after(work_ns));
+        let verdict = of_record(&after(work_ns));
         assert_eq!((causes(&verdict), verdict.noise_of(level)), (vec![], None), "{work_ns}");
     }
 }
@@ -67,7 +67,7 @@ fn a_machine_that_was_faster_makes_a_level_noisy_with_its_own_bound() {
 #[test]
 fn windows_that_are_slower_than_others_of_their_run_are_not_counted_twice() {
     let mut record = level([(5_000, 5_000), (6_000, 5_900), (5_000, 5_000), (5_000, 5_000)]);
-    let bound = |record: &RunRecord| of(record).levels[0].noise.unwrap();
+    let bound = |record: &RunRecord| of_record(record).levels[0].noise.unwrap();
     assert_eq!(bound(&record).at_best, None);
     record.earlier_speeds = vec![EarlierSpeed { cpu: 0, windows: 9, work_ns: 5_000 }];
     let noise = bound(&record);
@@ -96,7 +96,7 @@ fn two_runs_are_compared_at_one_speed() {
     for record in &mut both {
         record.earlier_speeds = vec![EarlierSpeed { cpu: 0, windows: 240, work_ns: 2_500 }];
     }
-    assert_eq!(of(&both[0]).levels[0].noise.unwrap().rate_factor(), Some(3.0));
+    assert_eq!(of_record(&both[0]).levels[0].noise.unwrap().rate_factor(), Some(3.0));
     assert_eq!(rate_factor(&both[0], &both[1]), None);
 }
 
@@ -108,7 +108,7 @@ fn two_runs_that_were_slow_now_and_then_are_compared_by_their_average_speeds() {
     };
     let steady = level([(5_000, 5_000); 4]);
     let mut unsteady = level([(5_000, 5_000), (6_000, 5_900), (5_000, 5_000), (5_000, 5_000)]);
-    let alone = of(&unsteady).levels[0].noise.unwrap().rate_factor().unwrap();
+    let alone = of_record(&unsteady).levels[0].noise.unwrap().rate_factor().unwrap();
     assert!((alone - 1.10).abs() < 1e-9, "{alone}");
     // On average 5 % slower, which is less than what is judged.
     for other in [&steady, &unsteady] {
@@ -179,7 +179,7 @@ fn nothing_is_said_where_nothing_is_known() {
     let changed = |change: &dyn Fn(&mut RunRecord)| {
         let mut record = after(4_000);
         change(&mut record);
-        causes(&of(&record)).contains(&Cause::SlowerThanEarlier)
+        causes(&of_record(&record)).contains(&Cause::SlowerThanEarlier)
     };
     assert!(changed(&|_| {}));
     assert!(!changed(&|record| record.earlier_speeds[0].cpu = 1));
@@ -204,7 +204,7 @@ proptest! {
     #[test]
     fn a_slower_machine_makes_nothing_better(faster in 1_000_u64..6_000, slower in 0_u64..3_000) {
         let of = |work_ns: u64| {
-            let verdict = of(&after(work_ns));
+            let verdict = of_record(&after(work_ns));
             (verdict.standing, verdict.levels[0].noise.and_then(|noise| noise.rate_factor()).unwrap_or(1.0))
         };
         // The longer it took in earlier runs, the less slow the machine is now.

@@ -51,7 +51,7 @@ fn standing(record: &RunRecord, id: &str) -> (RuleStanding, String) {
 #[test]
 fn nothing_that_went_wrong_is_clean() {
     assert_eq!(told(|_| ()), []);
-    let verdict = of(&fleet());
+    let verdict = of_record(&fleet());
     assert_eq!((verdict.reasons, verdict.doubts), (vec![], vec![]));
 }
 
@@ -68,7 +68,7 @@ fn certifiable() -> RunRecord {
 
 #[test]
 fn a_run_from_separate_hosts_that_meets_every_rule_is_valid() {
-    let verdict = of(&certifiable());
+    let verdict = of_record(&certifiable());
     assert_eq!((verdict.standing, verdict.unmet_rules), (Standing::Valid, vec![]));
     let all = rules(&certifiable());
     assert_eq!(all.len(), rules(&valid()).len() + 2);
@@ -76,7 +76,7 @@ fn a_run_from_separate_hosts_that_meets_every_rule_is_valid() {
     let unmet = |change: &dyn Fn(&mut RunRecord)| {
         let mut record = certifiable();
         change(&mut record);
-        let verdict = of(&record);
+        let verdict = of_record(&record);
         assert_eq!(verdict.standing, Standing::Sound);
         verdict
             .unmet_rules
@@ -172,7 +172,7 @@ fn a_host_that_was_lost_makes_the_run_void_and_a_record_that_keeps_it_incomplete
     assert_eq!((short.len(), &short[0].1[..]), (2, sentence));
     let mut record = fleet();
     lose(&mut record.iterations[2]);
-    let verdict = of(&record);
+    let verdict = of_record(&record);
     assert_eq!(verdict.standing, Standing::Invalid);
     let [reason] = &verdict.reasons[..] else { panic!("{:?}", verdict.reasons) };
     assert_eq!((reason.cause, reason.iteration), (Cause::Incomplete, Some(1)));
@@ -216,7 +216,7 @@ fn windows_that_open_apart_make_the_run_void() {
     assert_eq!(apart(i64::MIN, u64::MAX, SECOND).len(), 1);
     let mut record = fleet();
     record.iterations[0].parts[2].opening_skew_ns = -700_000_000;
-    let verdict = of(&record);
+    let verdict = of_record(&record);
     assert_eq!(verdict.reasons.iter().map(|reason| reason.cause).collect::<Vec<_>>(), [Cause::WindowsApart]);
     assert_eq!((&*verdict.reasons[0].measured, &*verdict.reasons[0].limit), ("700.100 ms", "600.000 ms"));
 }
@@ -225,7 +225,7 @@ fn windows_that_open_apart_make_the_run_void() {
 fn parts_that_do_not_add_up_break_an_identity() {
     let mut record = fleet();
     record.iterations[0].parts[0].counts.succeeded -= 1;
-    let verdict = of(&record);
+    let verdict = of_record(&record);
     let [reason] = &verdict.reasons[..] else { panic!("{:?}", verdict.reasons) };
     assert_eq!(reason.cause, Cause::IdentityBroken);
     assert!(
@@ -240,7 +240,7 @@ fn a_worker_at_its_limit_is_named_with_its_host() {
     for run in &mut record.iterations {
         run.measured.generator.workers[2].user_ns = 570 * SECOND;
     }
-    let verdict = of(&record);
+    let verdict = of_record(&record);
     let sentence = &verdict.reasons[0].sentence;
     assert!(sentence.contains("worker 0 on CPU 1 of generator 3 used 95.0 % of its CPU"), "{sentence}");
     let limit = verdict.limit.sentence;
@@ -265,7 +265,7 @@ fn links_and_kernels_of_all_hosts_are_told() {
             host(run, place).links = vec![of(mbyte_s)];
         }
     }
-    let verdict = of(&record);
+    let verdict = of_record(&record);
     assert_eq!(verdict.limit.resource, LimitingResource::Network);
     let told = "generator 2's eth0 received 960 Mbit/s, 96 % of the link's 1000";
     assert!(verdict.limit.sentence.contains(told), "{}", verdict.limit.sentence);
@@ -274,7 +274,7 @@ fn links_and_kernels_of_all_hosts_are_told() {
         run.server = None;
         host(run, 1).tcp = Some(TcpUse { syn_retransmitted: 1, retransmitted: 1, ..TcpUse::default() });
     }
-    let sentence = of(&record).limit.sentence;
+    let sentence = of_record(&record).limit.sentence;
     assert!(
         sentence.contains("generator 2's kernel counted 0 accept-queue overflows of any program and 4 of "),
         "{sentence}"

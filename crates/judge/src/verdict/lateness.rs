@@ -28,7 +28,7 @@ impl Lateness {
 }
 
 /// The percentile that the lag made longer most; `None` where it made none longer, and where the distributions are not known.
-pub(super) fn of(run: &IterationRecord) -> Option<Lateness> {
+pub(super) fn of_run(run: &IterationRecord) -> Option<Lateness> {
     let open_loop = run.measured.open_loop.as_ref()?;
     let (with, without) = (&run.measured.histograms.response, &open_loop.uncorrected.response);
     if with.is_empty() || without.is_empty() {
@@ -72,17 +72,17 @@ mod tests {
         let answers: Vec<(u64, u64)> = (0..10_000)
             .map(|n| (if n % 50 == 7 { 220_000 } else { 60_000 }, if n % 90 == 0 { 36_000 } else { 1_500 }))
             .collect();
-        let late = of(&window(&answers)).unwrap();
+        let late = of_run(&window(&answers)).unwrap();
         assert!(late.percent() < 3.0, "{late:?}");
-        assert_eq!(of(&window(&[(60_000, 0); 9])), None);
-        assert_eq!(of(&IterationRecord::default()), None);
+        assert_eq!(of_run(&window(&[(60_000, 0); 9])), None);
+        assert_eq!(of_run(&IterationRecord::default()), None);
     }
 
     #[test]
     fn a_stall_of_the_generator_shows_and_one_of_the_server_does_not() {
         let stalled: Vec<(u64, u64)> =
             (0..1_000).map(|n| (60_000, if n < 20 { 464_000_000 } else { 1_000 })).collect();
-        let late = of(&window(&stalled)).unwrap();
+        let late = of_run(&window(&stalled)).unwrap();
         assert!(
             late.percentile == 99.0 && late.without_ns < 61_000 && late.with_ns > 464_000_000,
             "{late:?}"
@@ -93,7 +93,7 @@ mod tests {
         open_loop.waited = 20;
         open_loop.lag_histogram = Default::default();
         (0..1_000).for_each(|_| open_loop.lag_histogram.record(1_000));
-        let late = of(&waited).unwrap();
+        let late = of_run(&waited).unwrap();
         assert!(late.percent() < 2.0, "{late:?}");
     }
 }

@@ -120,7 +120,7 @@ pub(super) fn judged(
             None => true,
         };
         let doubts = || doubts.iter().filter(concerns);
-        let noise = Noise::of(record, &runs, &record.earlier_speeds);
+        let noise = Noise::of_level(record, &runs, &record.earlier_speeds);
         let standing = match () {
             () if reasons.iter().any(|reason| concerns(&reason)) => Standing::Invalid,
             () if doubts().any(|doubt| doubt.cause == Cause::Imprecise) => Standing::Inconclusive,
@@ -166,7 +166,7 @@ pub(crate) fn beside(record: &RunRecord, other: &RunRecord) -> Vec<LevelVerdict>
         level.noise = match (level.standing, slower) {
             (Standing::Invalid, _) => None,
             (_, Some(percent)) => {
-                let both = [Losses::of(record, ours), Losses::of(other, others)];
+                let both = [Losses::of_level(record, ours), Losses::of_level(other, others)];
                 let noise = Noise::beside(&both, percent, is_open_loop);
                 let is_counted = |loss: &Loss| is_open_loop || loss.kind != LossKind::Slow;
                 let held_up_percent = held_up_percent(both[0].factor(&is_counted));
@@ -206,8 +206,8 @@ struct Noise {
 
 impl Noise {
     /// `best`: how fast the server's CPUs are at their best.
-    fn of(record: &RunRecord, runs: &[&IterationRecord], best: &[EarlierSpeed]) -> Noise {
-        let losses = Losses::of(record, runs);
+    fn of_level(record: &RunRecord, runs: &[&IterationRecord], best: &[EarlierSpeed]) -> Noise {
+        let losses = Losses::of_level(record, runs);
         let drifts: Vec<f64> =
             runs.iter().map(|run| earlier::of_window(record, run, best).map_or(1.0, Drift::factor)).collect();
         // A window that is slower than others of its level is slower than earlier ones for the same reason.
@@ -297,7 +297,7 @@ fn costs(loss: &Loss) -> bool {
 struct Losses(Vec<(Vec<Loss>, f64)>);
 
 impl Losses {
-    fn of(record: &RunRecord, runs: &[&IterationRecord]) -> Losses {
+    fn of_level(record: &RunRecord, runs: &[&IterationRecord]) -> Losses {
         let of_run = |run: &&IterationRecord| (losses(record, run), run.measured.counts.succeeded as f64);
         Losses(runs.iter().map(of_run).collect())
     }

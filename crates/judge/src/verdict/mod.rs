@@ -61,7 +61,7 @@ pub use told::percent_up;
 pub use undisturbed::Undisturbed;
 
 /// The verdict on a record.
-pub fn of(record: &RunRecord) -> Verdict {
+pub fn of_record(record: &RunRecord) -> Verdict {
     let (reasons, doubts) = reasons::reasons(record);
     let mut unmet_rules = rules(record);
     unmet_rules.retain(|rule| rule.standing != RuleStanding::Met);

@@ -393,7 +393,7 @@ fn relayed(record: &RunRecord, run: &IterationRecord, reasons: &mut Vec<Reason>)
 
 fn schedule(record: &RunRecord, run: &IterationRecord, reasons: &mut Vec<Reason>) {
     let Some(kept) = run.schedule else { return };
-    if let Some(late) = lateness::of(run).filter(|late| late.percent() > SCHEDULE_LAG_PERCENT_MAX) {
+    if let Some(late) = lateness::of_run(run).filter(|late| late.percent() > SCHEDULE_LAG_PERCENT_MAX) {
         let measured = rounded(late.percent(), SCHEDULE_LAG_PERCENT_MAX);
         let sentence = format!(
             "the latency's p{:.0} is {}, and {} without the load generator's own lateness (schedule lag): {measured} more (limit \
@@ -441,7 +441,7 @@ fn sought(record: &RunRecord, reasons: &mut Vec<Reason>) {
                 && reason.iteration.is_none_or(|number| number == run.iteration)
         });
         let Some(run) = run else { return true };
-        let load = find.over.of(run);
+        let load = find.over.load(run);
         // What neither generator nor noise can break was broken by the server.
         let may_have_broken = || load == edge && !search.is_broken_for_sure(load);
         match reason.cause {

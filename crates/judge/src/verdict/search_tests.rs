@@ -13,7 +13,7 @@ fn search(kept: &[f64], broken: &[f64]) -> RunRecord {
 }
 
 fn doubts(record: &RunRecord) -> Vec<(Cause, Option<u32>)> {
-    of(record).doubts.iter().map(|doubt| (doubt.cause, doubt.clients)).collect()
+    of_record(record).doubts.iter().map(|doubt| (doubt.cause, doubt.clients)).collect()
 }
 
 #[test]
@@ -24,7 +24,7 @@ fn iterations_that_scatter_count_only_at_the_edge() {
     let found = crate::search::of_record(&record).unwrap();
     assert_eq!((found.kept, found.broken), (Some(1), Some(2)), "{}", found.sentence);
     assert_eq!(doubts(&record), []);
-    assert_eq!(of(&record).standing, Standing::Sound);
+    assert_eq!(of_record(&record).standing, Standing::Sound);
     // A level that cannot be decided is the edge, and imprecise.
     let record = search(&[1_000.0, 1_001.0, 999.0], &[2.0, 9.0, 5.0]);
     let found = crate::search::of_record(&record).unwrap();

@@ -6,7 +6,7 @@ use webstone_model::record::{AgentRecord, CpuUse, CpuWatch, OthersUse, ServerHos
 
 use super::super::disturbance::losses;
 use super::super::tests::{SECOND, valid};
-use super::super::{LimitingResource, RuleStanding, Worth, of, rules};
+use super::super::{LimitingResource, RuleStanding, Worth, of_record, rules};
 use super::*;
 
 fn cpu(cpu: u32, busy_s: u64) -> CpuUse {
@@ -128,7 +128,7 @@ fn servers_of_one_machine_are_no_other_programs_to_each_other() {
 }
 
 fn limit(record: &RunRecord) -> (LimitingResource, String) {
-    let limit = of(record).level_limits.swap_remove(0).limit;
+    let limit = of_record(record).level_limits.swap_remove(0).limit;
     (limit.resource, limit.sentence)
 }
 

@@ -142,12 +142,12 @@ fn calibrate(record: &mut RunRecord) {
 pub(super) fn changed(change: impl FnOnce(&mut RunRecord)) -> Verdict {
     let mut record = valid();
     change(&mut record);
-    of(&record)
+    of_record(&record)
 }
 
 #[test]
 fn a_run_that_meets_everything_is_valid() {
-    let verdict = of(&valid());
+    let verdict = of_record(&valid());
     assert_eq!((verdict.standing, verdict.reasons, verdict.unmet_rules), (Standing::Valid, vec![], vec![]));
     assert!(
         rules(&valid()).iter().all(|rule| rule.standing == RuleStanding::Met && !rule.evidence.is_empty())

@@ -146,7 +146,7 @@ mod tests {
 
     #[test]
     fn a_level_without_a_bound_is_named_beside_one_with_a_bound() {
-        let mut verdict = crate::verdict::of(&crate::verdict::tests::valid());
+        let mut verdict = crate::verdict::of_record(&crate::verdict::tests::valid());
         verdict.levels.truncate(2);
         for (level, factor) in verdict.levels.iter_mut().zip([Some(1.25), None]) {
             let (cpu_factor, at_best, undisturbed) = (None, None, None);

@@ -6,7 +6,7 @@ use webstone_model::record::{IterationRecord, RunRecord};
 
 /// The claim that is refuted, and by what; `None` where the tables agree.
 pub(crate) fn refuted(record: &RunRecord, runs: &[&IterationRecord], limit: &Limit) -> Option<String> {
-    let table = Tables::of(record, runs);
+    let table = Tables::of_runs(record, runs);
     let no = |why: String| Some(format!("{why}: {} ({table:?})", limit.sentence));
     match limit.resource {
         LimitingResource::Server if limit.sentence.contains("quota") => {
@@ -63,7 +63,7 @@ fn share(part: f64, whole: f64) -> f64 {
 }
 
 impl Tables {
-    fn of(record: &RunRecord, runs: &[&IterationRecord]) -> Tables {
+    fn of_runs(record: &RunRecord, runs: &[&IterationRecord]) -> Tables {
         let sum = |of: &dyn Fn(&IterationRecord) -> f64| runs.iter().map(|run| of(run)).sum::<f64>();
         let window = sum(&|run| run.measured.window_ns as f64);
         let of_processes = |of: fn(&webstone_model::record::ProcessUse) -> f64| {

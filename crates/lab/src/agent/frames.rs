@@ -69,7 +69,7 @@ pub enum FrameError {
 }
 
 impl FrameError {
-    fn of(error: io::Error) -> FrameError {
+    fn from_io(error: io::Error) -> FrameError {
         match error.kind() {
             io::ErrorKind::UnexpectedEof => FrameError::Torn,
             _ => FrameError::Io(error),
@@ -122,7 +122,7 @@ pub struct Payload {
 
 impl Payload {
     /// Of these bytes.
-    pub fn of(bytes: &[u8]) -> Payload {
+    pub fn from_bytes(bytes: &[u8]) -> Payload {
         Payload { bytes: bytes.len() as u64, sha256: sha256(bytes) }
     }
 
@@ -245,7 +245,7 @@ impl<R: Read> Frames<R> {
     fn body(&mut self, length: usize) -> Result<(), FrameError> {
         let before = self.payload.len();
         let read = self.input.by_ref().take(length as u64).read_to_end(&mut self.payload);
-        read.map_err(FrameError::of)?;
+        read.map_err(FrameError::from_io)?;
         if self.payload.len() - before < length { Err(FrameError::Torn) } else { Ok(()) }
     }
 }
@@ -307,7 +307,7 @@ mod tests {
         }
         let (message, payload) = frames.next_with(|number: &usize| *number == 100).unwrap();
         assert_eq!((message, payload.len()), (100, bytes.len()));
-        let announced = Payload::of(&bytes);
+        let announced = Payload::from_bytes(&bytes);
         assert_eq!(announced.check("a test", payload).unwrap(), bytes);
         let other = announced.check("a test", vec![0; bytes.len()]).unwrap_err().to_string();
         assert_eq!(other, "a payload of a test came damaged: its SHA-256 is another");

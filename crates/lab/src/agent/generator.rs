@@ -13,7 +13,9 @@ use webstone_store::redaction;
 use super::frames::{FrameError, Greeting, pieces, send};
 use super::load::{Echoed, LoadAnswer, LoadAsk};
 use super::messages::{Answer, Ask, Numbered};
-use super::process::{AgentError, AgentProcess, Arrival, Asking, Failure, hand_over, plain, same_protocol};
+use super::process::{
+    AgentError, AgentFailure, AgentProcess, Arrival, Asking, hand_over, plain, same_protocol,
+};
 
 /// What an agent said, or what became of it.
 #[derive(Debug)]
@@ -172,7 +174,7 @@ impl GeneratorAgent {
 
     /// An error of its start, in words that follow its name.
     pub fn refused(&self, how: String) -> AgentError {
-        AgentError::Failed { command: self.command.clone(), failure: Failure::from(plain(&how)) }
+        AgentError::Failed { command: self.command.clone(), failure: AgentFailure::from(plain(&how)) }
     }
 
     /// What it wrote to its standard error last.

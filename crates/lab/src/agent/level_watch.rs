@@ -67,7 +67,7 @@ struct Reading {
 
 impl Reading {
     /// The reading of an answer that took this long.
-    fn of(asked: Instant, took: Duration, age: Age) -> Reading {
+    fn new(asked: Instant, took: Duration, age: Age) -> Reading {
         Reading { asked, delay_max: took.saturating_sub(Duration::from_nanos(age.nanos)) }
     }
 
@@ -144,7 +144,7 @@ impl LevelWatch {
     pub(super) fn evaluate(&mut self, questions: &mut BTreeMap<u64, Question>) -> Result<(), Answer> {
         match answered(self.opening, questions) {
             Some((Answer::Opened(age), asked, took)) => {
-                self.opened = Some(Reading::of(asked, took, age));
+                self.opened = Some(Reading::new(asked, took, age));
                 self.last_read = self.opened;
             }
             Some((other, ..)) => return Err(other),
@@ -155,14 +155,14 @@ impl LevelWatch {
         {
             self.slices.pop_front();
             let Answer::Slice(used) = answer else { return Err(answer) };
-            let read = Reading::of(asked, took, used.age);
+            let read = Reading::new(asked, took, used.age);
             let used = in_slice(self.last_read.replace(read), read, *used);
             self.in_slices.insert(slice, used);
         }
         match answered(self.close, questions) {
             Some((Answer::Closed(closed), asked, took)) => {
                 let Closed { window, last_slice } = *closed;
-                let read = Reading::of(asked, took, window.age);
+                let read = Reading::new(asked, took, window.age);
                 self.in_last_slice = last_slice.map(|used| in_slice(self.last_read, read, used));
                 self.in_window = Some(match self.opened {
                     Some(opened) => opened.until(read, window).map(Elsewhere::of_window),

@@ -14,7 +14,7 @@ use webstone_model::record::AgentRecord;
 use super::frames::{FrameError, send};
 use super::level_watch::{Elsewhere, LevelWatch, Question};
 use super::messages::{Answer, Ask, Find, Found, Identity, Numbered};
-use super::process::{AgentError, AgentProcess, Arrival, Asking, Failure, plain, same_protocol};
+use super::process::{AgentError, AgentFailure, AgentProcess, Arrival, Asking, plain, same_protocol};
 use crate::attended::quoted;
 use crate::environment::{ServerHost, boot};
 use crate::interrupt::Interrupt;
@@ -73,7 +73,7 @@ pub(super) struct ServerAgent {
     /// How its output ended, until somebody may wait for what the process says of it.
     ended: Option<FrameError>,
     /// Why it answers no more.
-    lost: Option<Failure>,
+    lost: Option<AgentFailure>,
     level: LevelWatch,
     /// Whether the ends of slices may be asked for.
     pub(super) can_slice: bool,
@@ -88,7 +88,7 @@ impl ServerAgent {
         let command = redaction::text(setting.command).text;
         let mut agent = ServerAgent::begin(setting, &command)?;
         let until = Instant::now() + START_PATIENCE;
-        let failed = |failure: Failure| AgentError::Failed { command: command.clone(), failure };
+        let failed = |failure: AgentFailure| AgentError::Failed { command: command.clone(), failure };
         let greeting = match agent.next(until, interrupt) {
             Ok(Arrival::Greeted(greeting)) => greeting,
             Ok(_) => return Err(failed("answered before it greeted".to_owned().into())),
@@ -255,7 +255,7 @@ impl ServerAgent {
         number: u64,
         until: Instant,
         interrupt: &Interrupt,
-    ) -> Result<(Answer, Duration), Failure> {
+    ) -> Result<(Answer, Duration), AgentFailure> {
         if let Some(failure) = &self.lost {
             return Err(failure.clone());
         }
@@ -284,8 +284,8 @@ impl ServerAgent {
     }
 
     /// Notes an answer.
-    fn heard(&mut self, arrival: Arrival) -> Result<(), Failure> {
-        let strange = || Failure::from("sent an answer that was not asked for".to_owned());
+    fn heard(&mut self, arrival: Arrival) -> Result<(), AgentFailure> {
+        let strange = || AgentFailure::from("sent an answer that was not asked for".to_owned());
         let Arrival::Answered { at, answer, .. } = arrival else { return Err(strange()) };
         let question = self.questions.get_mut(&answer.number).filter(|question| question.answer.is_none());
         let question = question.ok_or_else(strange)?;
@@ -299,7 +299,7 @@ impl ServerAgent {
     }
 
     /// Its next message, or how it failed. Only an interruption after this call ends the waiting.
-    fn next(&mut self, until: Instant, interrupt: &Interrupt) -> Result<Arrival, Failure> {
+    fn next(&mut self, until: Instant, interrupt: &Interrupt) -> Result<Arrival, AgentFailure> {
         let since = Instant::now();
         let raised = interrupt.count();
         if let Some(error) = self.ended.take() {

@@ -61,13 +61,13 @@ pub enum AgentError {
         /// The command.
         command: String,
         /// How, and what it said.
-        failure: Failure,
+        failure: AgentFailure,
     },
 }
 
 /// How an agent failed.
 #[derive(Clone, Debug)]
-pub struct Failure {
+pub struct AgentFailure {
     /// Words that follow its name.
     pub(super) how: String,
     pub(super) cause: Cause,
@@ -83,13 +83,13 @@ pub(super) enum Cause {
     Other,
 }
 
-impl From<String> for Failure {
-    fn from(how: String) -> Failure {
-        Failure { how, cause: Cause::Other }
+impl From<String> for AgentFailure {
+    fn from(how: String) -> AgentFailure {
+        AgentFailure { how, cause: Cause::Other }
     }
 }
 
-impl fmt::Display for Failure {
+impl fmt::Display for AgentFailure {
     /// `ended: killed by signal 9`.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(&self.how)
@@ -193,7 +193,7 @@ impl AgentProcess {
     }
 
     /// How the stream ended.
-    pub(super) fn end_in_words(&mut self, error: &FrameError) -> Failure {
+    pub(super) fn end_in_words(&mut self, error: &FrameError) -> AgentFailure {
         let until = Instant::now() + END_PATIENCE;
         let exit = loop {
             match self.0.exit() {
@@ -209,7 +209,7 @@ impl AgentProcess {
                     Some(EXIT_NO_PROGRAM) => Cause::NoSuchProgram,
                     _ => Cause::Other,
                 };
-                Failure { how: format!("ended: {exit}"), cause }
+                AgentFailure { how: format!("ended: {exit}"), cause }
             }
             _ => {
                 let cause = match error {
@@ -217,7 +217,7 @@ impl AgentProcess {
                     _ => Cause::Other,
                 };
                 let said = quoted(&self.last_lines());
-                Failure { how: format!("broke the protocol: {error}{said}"), cause }
+                AgentFailure { how: format!("broke the protocol: {error}{said}"), cause }
             }
         }
     }

@@ -150,7 +150,7 @@ fn an_agent_sees_what_a_local_look_sees() {
         .expect("every system has a shell");
     let burner = Burner(burner);
     let root = Root::default();
-    let tree = ProcessTree::of(&root, burner.0.id());
+    let tree = ProcessTree::below(&root, burner.0.id());
     let used = || tree.reading().unwrap().cpu.whole_ns;
     let mut stream = agent();
     stream.write_all(&greeting(PROTOCOL)).unwrap();

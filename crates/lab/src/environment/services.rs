@@ -53,10 +53,10 @@ const SHELLS: [&str; 7] = ["sh", "bash", "dash", "ash", "zsh", "fish", "ksh"];
 
 /// Programs that lead a session without a terminal.
 fn background(root: &Root) -> Vec<String> {
-    let own_session = Stat::of(root, "self").map(|stat| stat.session);
+    let own_session = Stat::of_process(root, "self").map(|stat| stat.session);
     let ids = root.names("/proc").into_iter().filter(|name| name.bytes().all(|byte| byte.is_ascii_digit()));
     let program = |id: String| {
-        let stat = Stat::of(root, &id)?;
+        let stat = Stat::of_process(root, &id)?;
         // The first process leads one, too, which a container may not see.
         let is_leader = (id == "1" || id.parse() == Ok(stat.session)) && stat.terminal == 0;
         let is_own = Some(stat.session) == own_session;
@@ -73,7 +73,7 @@ struct Stat {
 }
 
 impl Stat {
-    fn of(root: &Root, id: &str) -> Option<Stat> {
+    fn of_process(root: &Root, id: &str) -> Option<Stat> {
         let text = root.lossy_text(&format!("/proc/{id}/stat"))?;
         // A name may hold parentheses and spaces; nothing after it does.
         let (name, rest) = (text.split_once('(')?.1).rsplit_once(')')?;

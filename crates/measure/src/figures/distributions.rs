@@ -103,7 +103,7 @@ percentiles! {
 
 impl Distribution {
     /// The percentiles of a histogram in nanoseconds; `None` if it is empty.
-    pub fn of(histogram: &Histogram) -> Option<Distribution> {
+    pub fn of_histogram(histogram: &Histogram) -> Option<Distribution> {
         Distribution::of_all(histogram, &Histogram::new())
     }
 
@@ -130,22 +130,22 @@ impl Distribution {
 
 impl GeneratorDelays {
     /// From the delays that workers measured.
-    pub fn of(generator: &GeneratorUse) -> GeneratorDelays {
+    pub fn of_generator(generator: &GeneratorUse) -> GeneratorDelays {
         GeneratorDelays {
-            loop_delay: Distribution::of(&generator.loop_delay),
-            receive_lag: Distribution::of(&generator.receive_lag),
-            connect_lag: Distribution::of(&generator.connect_lag),
+            loop_delay: Distribution::of_histogram(&generator.loop_delay),
+            receive_lag: Distribution::of_histogram(&generator.receive_lag),
+            connect_lag: Distribution::of_histogram(&generator.connect_lag),
         }
     }
 }
 
 impl Distributions {
     /// From a window, or several merged.
-    pub fn of(measured: &Measured) -> Distributions {
+    pub fn of_measured(measured: &Measured) -> Distributions {
         let histograms = &measured.histograms;
         let waits = &measured.unanswered.histograms;
         let of_open_loop = |histogram: fn(&OpenLoop) -> &Histogram| {
-            measured.open_loop.as_ref().and_then(|open_loop| Distribution::of(histogram(open_loop)))
+            measured.open_loop.as_ref().and_then(|open_loop| Distribution::of_histogram(histogram(open_loop)))
         };
         Distributions {
             first_byte_uncorrected: of_open_loop(|open_loop| &open_loop.uncorrected.first_byte),
@@ -156,7 +156,10 @@ impl Distributions {
             first_byte: Distribution::of_all(&histograms.first_byte, &waits.first_byte),
             response: Distribution::of_all(&histograms.response, &waits.response),
             page: Distribution::of_all(&histograms.page, &waits.page),
-            tls_handshake: measured.handshakes.as_ref().and_then(|it| Distribution::of(&it.histogram)),
+            tls_handshake: measured
+                .handshakes
+                .as_ref()
+                .and_then(|it| Distribution::of_histogram(&it.histogram)),
         }
     }
 

@@ -35,7 +35,7 @@ pub struct GeneratorFigures {
 
 impl GeneratorFigures {
     /// From a window, or several merged, and the figures computed from it.
-    pub fn of(measured: &Measured, figures: &Figures) -> GeneratorFigures {
+    pub fn of_measured(measured: &Measured, figures: &Figures) -> GeneratorFigures {
         let (generator, window_ns) = (&measured.generator, measured.window_ns as f64);
         let percent: Vec<f64> = generator
             .workers
@@ -91,13 +91,13 @@ pub struct OpenLoopFigures {
 
 impl OpenLoopFigures {
     /// From a window, or several merged; `None` in closed loop, and for a window without length.
-    pub fn of(measured: &Measured) -> Option<OpenLoopFigures> {
+    pub fn of_measured(measured: &Measured) -> Option<OpenLoopFigures> {
         let (open_loop, workers) = (measured.open_loop.as_ref()?, &measured.generator.workers);
         let window_ns = measured.window_ns as f64;
         let spun_ns: f64 = workers.iter().map(|worker| worker.spun_ns as f64).sum();
         let pages = measured.counts.pages_completed as f64;
         Some(OpenLoopFigures {
-            kept: ScheduleKept::of(measured)?,
+            kept: ScheduleKept::of_measured(measured)?,
             achieved_rate: quotient(pages * NANOS_PER_SECOND as f64, window_ns),
             skipped: open_loop.skipped,
             queued: open_loop.queued,

@@ -81,7 +81,7 @@ pub struct Figures {
 
 impl Figures {
     /// Computes every figure. A window without length or responses gives zeros, never NaN.
-    pub fn of(measured: &Measured) -> Figures {
+    pub fn of_measured(measured: &Measured) -> Figures {
         let seconds = measured.window_ns as f64 / NANOS_PER_SECOND as f64;
         let ratio = |a: f64, b: f64| if b == 0.0 { 0.0 } else { a / b };
         let to_seconds = |nanos: f64| nanos / NANOS_PER_SECOND as f64;
@@ -151,7 +151,7 @@ mod tests {
                 counts: Counts { pages_completed: pages, ..Counts::default() },
                 ..Measured::default()
             };
-            assert_eq!(Figures::of(&measured).webstone_number, number);
+            assert_eq!(Figures::of_measured(&measured).webstone_number, number);
         }
     }
 
@@ -162,7 +162,7 @@ mod tests {
         let mut measured = Measured { window_ns: 600 * NANOS_PER_SECOND, ..Measured::default() };
         measured.response.record(14_298_928_119_000);
         measured.response_bytes.record(3_076_611_677);
-        let bytes_per_second = Figures::of(&measured).client_throughput_bps / 8.0;
+        let bytes_per_second = Figures::of_measured(&measured).client_throughput_bps / 8.0;
         assert!((bytes_per_second / 215_181.0 - 1.0).abs() < 1e-3, "{bytes_per_second}");
     }
 
@@ -173,7 +173,7 @@ mod tests {
             measured.first_byte.record(first_byte_ns);
             measured.response.record(response_ns);
         }
-        let figures = Figures::of(&measured);
+        let figures = Figures::of_measured(&measured);
         assert!(
             (figures.first_byte_mean_s - 0.003).abs() < 1e-12
                 && (figures.transfer_mean_s - 0.004).abs() < 1e-12
@@ -182,7 +182,7 @@ mod tests {
 
     #[test]
     fn nothing_measured_is_zero_and_not_nan() {
-        let figures = Figures::of(&Measured::default());
+        let figures = Figures::of_measured(&Measured::default());
         assert!(!format!("{figures:?}").contains("NaN"), "{figures:?}");
     }
 }

@@ -32,14 +32,14 @@ pub struct Reading<'a> {
 
 impl<'a> Reading<'a> {
     /// Reads one iteration.
-    pub fn of(run: &'a IterationRecord) -> Reading<'a> {
+    pub fn of_run(run: &'a IterationRecord) -> Reading<'a> {
         Reading::new(Cow::Borrowed(&run.measured), vec![run])
     }
 
     /// Reads all iterations of a level as one measurement. A single one is borrowed, as it has megabytes.
     pub fn of_level(runs: &[&'a IterationRecord]) -> Reading<'a> {
         match runs {
-            [run] => Reading::of(run),
+            [run] => Reading::of_run(run),
             _ => Reading::new(Cow::Owned(IterationRecord::merged(runs)), runs.to_vec()),
         }
     }
@@ -73,12 +73,12 @@ impl<'a> Reading<'a> {
 
     /// Figures computed from counters.
     pub fn figures(&self) -> &Figures {
-        self.figures.get_or_init(|| Figures::of(&self.measured))
+        self.figures.get_or_init(|| Figures::of_measured(&self.measured))
     }
 
     /// Percentiles of times.
     pub fn distributions(&self) -> &Distributions {
-        self.distributions.get_or_init(|| Distributions::of(&self.measured))
+        self.distributions.get_or_init(|| Distributions::of_measured(&self.measured))
     }
 
     /// How equally clients were served.
@@ -88,17 +88,17 @@ impl<'a> Reading<'a> {
 
     /// What the load generator used and added.
     pub fn generator(&self) -> &GeneratorFigures {
-        self.generator.get_or_init(|| GeneratorFigures::of(&self.measured, self.figures()))
+        self.generator.get_or_init(|| GeneratorFigures::of_measured(&self.measured, self.figures()))
     }
 
     /// What happened to an open loop's schedule.
     pub fn open_loop(&self) -> Option<&OpenLoopFigures> {
-        self.open_loop.get_or_init(|| OpenLoopFigures::of(&self.measured)).as_ref()
+        self.open_loop.get_or_init(|| OpenLoopFigures::of_measured(&self.measured)).as_ref()
     }
 
     /// What the server's processes did, per request and second.
     pub fn server(&self) -> Option<&ServerFigures> {
-        self.server.get_or_init(|| ServerFigures::of(&self.runs)).as_ref()
+        self.server.get_or_init(|| ServerFigures::of_runs(&self.runs)).as_ref()
     }
 
     /// What the server's processes used, in all windows in which they were visible.
@@ -108,7 +108,7 @@ impl<'a> Reading<'a> {
 
     /// What the server behind a proxy did.
     pub fn origin(&self) -> Option<&OriginFigures> {
-        self.origin.get_or_init(|| OriginFigures::of(&self.runs)).as_ref()
+        self.origin.get_or_init(|| OriginFigures::of_runs(&self.runs)).as_ref()
     }
 
     /// What the kernel of the generator's host counted.

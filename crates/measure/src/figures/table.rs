@@ -492,7 +492,7 @@ mod tests {
     #[test]
     fn unmeasured_figures_have_no_value() {
         let nothing = IterationRecord::default();
-        let reading = Reading::of(&nothing);
+        let reading = Reading::of_run(&nothing);
         // Counts are 0 if nothing happened; no other figure is.
         for figure in all().filter(|figure| figure.quantity != Quantity::Count) {
             let value = figure.value(&reading).map(Value::as_f64);

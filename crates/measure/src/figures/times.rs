@@ -159,7 +159,7 @@ struct Times<'r> {
 impl Times<'_> {
     fn mean(&self) -> Option<Value> {
         let unanswered = self.unanswered.map_or((0, 0), |waits| (waits.sum, waits.count));
-        let mean = Mean::of((self.answered.sum, self.answered.count), unanswered)?;
+        let mean = Mean::with_waits((self.answered.sum, self.answered.count), unanswered)?;
         Some(Value::bounded(mean.ns / 1e9, mean.is_at_least))
     }
 

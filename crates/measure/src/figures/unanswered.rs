@@ -161,7 +161,7 @@ mod tests {
             (0..3_700).for_each(|_| run.measured.first_byte.record(4_400_000));
             let figure =
                 crate::figures::table::all().find(|it| it.defined.name == "first_byte_mean_s").unwrap();
-            figure.value(&crate::metric::Reading::of(&run)).unwrap()
+            figure.value(&crate::metric::Reading::of_run(&run)).unwrap()
         };
         assert_eq!((value(0).is_at_least(), value(8).is_at_least()), (false, true));
     }

@@ -31,7 +31,7 @@ struct Layout {
 
 impl Layout {
     /// HdrHistogram's layout for these bounds.
-    fn of(lowest: u64, highest: u64, digits: u32) -> Result<Layout, &'static str> {
+    fn for_range(lowest: u64, highest: u64, digits: u32) -> Result<Layout, &'static str> {
         if lowest == 0 || lowest > u64::MAX / 2 || highest < 2 * lowest {
             return Err("its bounds are not those of a histogram");
         }
@@ -100,7 +100,7 @@ fn plain(
     if word(&header, 8) != 0 || long(&header, 32) != 1.0_f64.to_bits() {
         return Err("it is shifted or scaled, which is not supported");
     }
-    let layout = Layout::of(long(&header, 16), long(&header, 24), word(&header, 12))?;
+    let layout = Layout::for_range(long(&header, 16), long(&header, 24), word(&header, 12))?;
     let mut numbers = input.take(u64::from(word(&header, 4)));
     let mut index = 0_u64;
     while let Some(number) = next_number(&mut numbers)? {

@@ -77,7 +77,7 @@ impl Histogram {
     /// Reduces its memory to a minimum, if it is only read from now on. Reading is about as fast as before.
     pub fn pack(&mut self) {
         if self.packed.is_none() {
-            self.packed = (self.count > 0).then(|| packed::of(self.counters()).into_boxed_slice());
+            self.packed = (self.count > 0).then(|| packed::pack(self.counters()).into_boxed_slice());
             self.chunks = [const { None }; CHUNKS];
         }
     }

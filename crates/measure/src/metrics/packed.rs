@@ -28,7 +28,7 @@ const BUCKETS: usize = 35 << 10;
 const BYTES_MAX: usize = HEADER + 9 * BUCKETS;
 
 /// Counts by ascending index, packed.
-pub(super) fn of(counters: impl Iterator<Item = (usize, u64)>) -> Vec<u8> {
+pub(super) fn pack(counters: impl Iterator<Item = (usize, u64)>) -> Vec<u8> {
     let (mut bytes, mut next) = (Vec::new(), 0);
     for (index, count) in counters {
         match index - next {
@@ -67,7 +67,7 @@ pub(super) fn counters(bytes: &[u8]) -> impl Iterator<Item = (usize, u64)> {
 
 /// The whole encoding, deflated.
 pub(super) fn to_v2_deflated(counters: impl Iterator<Item = (usize, u64)>) -> Vec<u8> {
-    let mut counts = of(counters);
+    let mut counts = pack(counters);
     // An empty histogram has the count 0 for its first bucket.
     if counts.is_empty() {
         counts.push(0);
@@ -158,7 +158,7 @@ mod tests {
     #[test]
     fn counts_are_read_back_whatever_is_between_them() {
         let wanted = vec![(0, 1), (1, 63), (3, 64), (5, 1 << 20), (1000, 7), (BUCKETS - 1, i64::MAX as u64)];
-        let bytes = of(wanted.iter().copied());
+        let bytes = pack(wanted.iter().copied());
         assert!(is_whole(&bytes));
         assert_eq!(counters(&bytes).collect::<Vec<_>>(), wanted);
         assert_eq!(from_v2_deflated(&to_v2_deflated(wanted.into_iter())), Some(bytes));

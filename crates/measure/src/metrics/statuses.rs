@@ -15,7 +15,7 @@ pub struct Statuses(pub BTreeMap<u16, u64>);
 
 impl Statuses {
     /// From an array whose index is the status.
-    pub fn of(counts: &[u64]) -> Statuses {
+    pub fn of_counts(counts: &[u64]) -> Statuses {
         let seen = counts.iter().enumerate().filter(|(_, count)| **count > 0);
         Statuses(seen.map(|(status, count)| (status as u16, *count)).collect())
     }
@@ -46,7 +46,7 @@ mod tests {
     fn statuses_add_up() {
         let mut counts = [0; 1000];
         (counts[200], counts[404]) = (5, 2);
-        let mut statuses = Statuses::of(&counts);
+        let mut statuses = Statuses::of_counts(&counts);
         statuses.merge(&Statuses([(200, 1), (503, 4)].into()));
         assert_eq!(statuses.0, [(200, 6), (404, 2), (503, 4)].into());
         assert_eq!(statuses.sum(), 12);

@@ -75,7 +75,7 @@ impl PageTotals {
 
     /// Mean response time; `None` without answers.
     pub fn response_mean(&self) -> Option<Mean> {
-        Mean::of((self.response_ns, self.requests), (self.unanswered_ns, self.unanswered))
+        Mean::with_waits((self.response_ns, self.requests), (self.unanswered_ns, self.unanswered))
     }
 
     /// Longest response time, or longest wait for one.
@@ -193,6 +193,6 @@ impl ClientTotals {
 
     /// Mean response time; `None` without answers.
     pub fn response_mean(&self) -> Option<Mean> {
-        Mean::of((self.response_ns, self.requests), (self.unanswered_ns, self.unanswered))
+        Mean::with_waits((self.response_ns, self.requests), (self.unanswered_ns, self.unanswered))
     }
 }

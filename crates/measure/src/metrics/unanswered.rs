@@ -24,7 +24,7 @@ pub struct Mean {
 impl Mean {
     /// The mean of the answers or of answers and waits, whichever is longer; each is given as sum in nanoseconds and
     /// count. `None` without answers.
-    pub fn of((answered_ns, answers): (u64, u64), (waited_ns, waits): (u64, u64)) -> Option<Mean> {
+    pub fn with_waits((answered_ns, answers): (u64, u64), (waited_ns, waits): (u64, u64)) -> Option<Mean> {
         let answered = (answers > 0).then(|| answered_ns as f64 / answers as f64)?;
         let all = (answered_ns as f64 + waited_ns as f64) / (answers as f64 + waits as f64);
         Some(Mean { ns: answered.max(all), is_at_least: all > answered * LONGER_BY })
@@ -32,7 +32,7 @@ impl Mean {
 
     /// The same from moments.
     pub fn of_moments(answered: &Moments, unanswered: &Moments) -> Option<Mean> {
-        Mean::of((answered.sum, answered.count), (unanswered.sum, unanswered.count))
+        Mean::with_waits((answered.sum, answered.count), (unanswered.sum, unanswered.count))
     }
 }
 
@@ -136,13 +136,13 @@ mod tests {
     fn a_mean_includes_waits_that_are_longer_than_answers() {
         // 3,700 answers of 4.4 ms, and eight clients that waited 8 s.
         let answers = (3_700 * 4_400_000, 3_700);
-        let mean = Mean::of(answers, (8 * 8_000_000_000, 8)).unwrap();
+        let mean = Mean::with_waits(answers, (8 * 8_000_000_000, 8)).unwrap();
         let all_ns = (3_700.0 * 4.4e6 + 64e9) / 3_708.0;
         assert_eq!(mean, Mean { ns: all_ns, is_at_least: true });
         // Requests that happen to be in progress change nothing.
-        let young = Mean::of(answers, (8 * 2_000_000, 8)).unwrap();
+        let young = Mean::with_waits(answers, (8 * 2_000_000, 8)).unwrap();
         assert_eq!(young, Mean { ns: 4.4e6, is_at_least: false });
-        assert_eq!(Mean::of((0, 0), (1, 1)), None);
+        assert_eq!(Mean::with_waits((0, 0), (1, 1)), None);
     }
 
     #[test]

@@ -214,7 +214,7 @@ fn a_hung_client_breaks_what_the_others_keep() {
         assert!((share - 20.0).abs() < 0.1, "{outcome:?}");
     }
     // A search for an SLO gets a value that breaks it.
-    let reading = Reading::of(&run);
+    let reading = Reading::of_run(&run);
     let seen: Vec<f64> =
         read("p(99)<50ms,errors<1%,avg<50ms").iter().filter_map(|one| one.value(&reading)).collect();
     assert!(seen[0] >= 10.0 && (seen[1] - 20.0).abs() < 0.1 && seen[2] < 0.05, "{seen:?}");
@@ -231,7 +231,7 @@ fn a_threshold_on_retransmissions_is_of_their_number() {
             measured: Measured { window_ns: 2_000_000_000, counts, ..Measured::default() },
             ..IterationRecord::default()
         };
-        limit.relation().holds(limit.metric().value(&Reading::of(&run)).unwrap(), limit.limit())
+        limit.relation().holds(limit.metric().value(&Reading::of_run(&run)).unwrap(), limit.limit())
     };
     assert!(keeps(0) && !keeps(1), "1 for 1,000 requests is not below 1");
 }

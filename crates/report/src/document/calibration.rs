@@ -21,7 +21,7 @@ pub fn render_calibration(calibration: &Calibration, options: &Options) -> Strin
 fn sheet(calibration: &Calibration) -> Sheet {
     let rows = &calibration.rows;
     let whole = |percent: f64| Cell::Decimal(percent, 0);
-    let mut table = Table::of(rows);
+    let mut table = Table::with_rows(rows);
     table.text("mode", Room::Always, |row| {
         let at_least = if row.ceiling == Ceiling::Elsewhere { "*" } else { "" };
         format!("{}{at_least}{}", row.mode.name(), if row.is_disturbed() { "!" } else { "" })

@@ -39,7 +39,7 @@ pub(crate) struct Group {
 }
 
 /// A record's groups; those of which nothing is known are left out. What a tester disclosed is in the last.
-pub(crate) fn of(record: &RunRecord) -> Vec<Group> {
+pub(crate) fn groups(record: &RunRecord) -> Vec<Group> {
     let here = |name: &str| record.environment.get(name);
     let told = record.server_environments();
     let is_alone = record.target.agents.len() < 2;
@@ -137,7 +137,8 @@ fn test(record: &RunRecord) -> Group {
 pub(crate) fn of_all(runs: &[(&str, &RunRecord)]) -> Vec<Group> {
     let mut all: Vec<(&'static str, Vec<Shared<'_>>)> = Vec::new();
     for (name, record) in runs {
-        for Group { title, rows } in of(record).into_iter().chain((runs.len() > 1).then(|| test(record))) {
+        for Group { title, rows } in groups(record).into_iter().chain((runs.len() > 1).then(|| test(record)))
+        {
             let place = all.iter().position(|(other, _)| *other == title).unwrap_or_else(|| {
                 all.push((title, Vec::new()));
                 all.len() - 1
@@ -362,7 +363,7 @@ pub(crate) fn list(groups: &[Group], doc: &mut Document) {
 pub(crate) fn sheet(groups: &[Group]) -> Sheet {
     let rows = groups.iter().flat_map(|group| group.rows.iter().enumerate().map(|row| (group.title, row)));
     let rows: Vec<_> = rows.collect();
-    let mut table = Table::of(&rows);
+    let mut table = Table::with_rows(&rows);
     table.groups(|(title, (place, _))| (*place == 0).then(|| (*title).to_owned()));
     table.text("", Room::Always, |(_, (_, (label, _)))| label);
     table.text("", Room::Flexible(20), |(_, (_, (_, text)))| text);

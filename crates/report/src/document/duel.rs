@@ -223,7 +223,7 @@ fn scale(ratio: &DuelRatio) -> (String, Scale) {
 
 fn sheet(record: &DuelRecord, of: &DuelComparison) -> Sheet {
     let first = &record.contestants[0].name;
-    let mut table = Table::of(&of.ratios);
+    let mut table = Table::with_rows(&of.ratios);
     table.text("figure", Room::Always, |ratio| scale(ratio).0);
     table.number(first.as_str(), "", Room::Always, |ratio| scale(ratio).1.cell(ratio.base));
     table.number(of.name.as_str(), "", Room::Always, |ratio| scale(ratio).1.cell(ratio.value));
@@ -375,7 +375,7 @@ pub(crate) fn starts(record: &DuelRecord, judgement: &DuelJudgement) -> Document
         false => "NA".to_owned(),
     };
     let rows: Vec<(usize, &DuelStart)> = record.starts.iter().enumerate().collect();
-    let mut table = Table::of(&rows);
+    let mut table = Table::with_rows(&rows);
     table.number("start", "", Room::Always, |(start, _)| (start + 1).to_string());
     table.number("slices", "", Room::Always, |(_, of)| of.slices.len());
     for (number, contestant) in record.contestants.iter().enumerate() {
@@ -393,7 +393,7 @@ pub(crate) fn starts(record: &DuelRecord, judgement: &DuelJudgement) -> Document
 
 /// Who took part, and the command.
 pub(crate) fn contestants(record: &DuelRecord) -> Document {
-    let mut table = Table::of(&record.contestants);
+    let mut table = Table::with_rows(&record.contestants);
     table.text("name", Room::Always, |it| it.name.clone());
     table.text("given as", Room::Always, |it| it.given.clone());
     table.text("server", Room::Always, |it| {

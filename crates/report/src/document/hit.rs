@@ -127,7 +127,7 @@ fn times(measured: &Measured) -> Option<Table> {
     let cell = |moments: &Moments, (ns, is_at_least): (f64, bool)| {
         scale(moments).cell(Value::bounded(ns / NANOS_PER_SECOND as f64, is_at_least))
     };
-    let mut table = Table::of(&rows);
+    let mut table = Table::with_rows(&rows);
     table.text("", Room::Always, |row| row.0).text("unit", Room::Always, |row| scale(row.1).unit);
     table.number("mean", "", Room::Always, |(_, moments, waits)| {
         let mean = Mean::of_moments(moments, waits).unwrap_or_default();
@@ -155,7 +155,7 @@ fn distribution(distributions: &Distributions, measured: &Measured, doc: &mut Do
     let bars = histogram.as_ref().map_or(&[][..], |(bars, _)| bars);
     let rows: Vec<_> =
         (0..PERCENTILES.len().max(bars.len())).map(|row| (PERCENTILES.get(row), bars.get(row))).collect();
-    let mut table = Table::of(&rows);
+    let mut table = Table::with_rows(&rows);
     table.number("", "", Room::Always, |(percentile, _)| {
         percentile.map_or(String::new(), |percentile| format!("  {percentile}%"))
     });

@@ -20,7 +20,7 @@ pub struct Listed {
 
 /// The table; each line begins with the name of its run.
 pub fn render_list(rows: &[(String, Listed)], options: &Options) -> String {
-    let mut table = Table::of(rows);
+    let mut table = Table::with_rows(rows);
     table.text("run", Room::Always, |(name, _)| name);
     table.text("workload", Room::Flexible(12), |(_, listed)| &*listed.what);
     table.number("result", "", Room::Always, |(_, listed)| &*listed.result);

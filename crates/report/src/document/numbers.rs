@@ -100,22 +100,22 @@ pub(crate) struct Scale {
 impl Scale {
     /// For durations in seconds: s, ms or µs.
     pub(crate) fn seconds(values: impl IntoIterator<Item = f64>) -> Scale {
-        Scale::of(&[("s", 1.0), ("ms", 1e3), ("µs", 1e6)], 3, values)
+        Scale::fitting(&[("s", 1.0), ("ms", 1e3), ("µs", 1e6)], 3, values)
     }
 
     /// For sizes in bytes, in powers of a thousand.
     pub(crate) fn bytes(values: impl IntoIterator<Item = f64>) -> Scale {
-        Scale::of(&[("TB", 1e-12), ("GB", 1e-9), ("MB", 1e-6), ("kB", 1e-3), ("B", 1.0)], 2, values)
+        Scale::fitting(&[("TB", 1e-12), ("GB", 1e-9), ("MB", 1e-6), ("kB", 1e-3), ("B", 1.0)], 2, values)
     }
 
     /// For rates of data in bit/s, in powers of a thousand.
     pub(crate) fn bits_per_second(values: impl IntoIterator<Item = f64>) -> Scale {
-        Scale::of(&[("Gbit/s", 1e-9), ("Mbit/s", 1e-6), ("kbit/s", 1e-3)], 2, values)
+        Scale::fitting(&[("Gbit/s", 1e-9), ("Mbit/s", 1e-6), ("kbit/s", 1e-3)], 2, values)
     }
 
     /// For numbers without a unit to choose.
     pub(crate) fn plain(decimals_max: usize, values: impl IntoIterator<Item = f64>) -> Scale {
-        Scale::of(&[("", 1.0)], decimals_max, values)
+        Scale::fitting(&[("", 1.0)], decimals_max, values)
     }
 
     /// In one unit, as many decimals as the values need.
@@ -125,7 +125,7 @@ impl Scale {
         decimals_max: usize,
         values: impl IntoIterator<Item = f64>,
     ) -> Scale {
-        Scale::of(&[(unit, factor)], decimals_max, values)
+        Scale::fitting(&[(unit, factor)], decimals_max, values)
     }
 
     /// In one unit, always with this number of decimals.
@@ -191,7 +191,7 @@ impl Scale {
         }
     }
 
-    fn of(
+    fn fitting(
         units: &[(&'static str, f64)],
         decimals_max: usize,
         values: impl IntoIterator<Item = f64>,

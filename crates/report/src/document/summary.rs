@@ -68,7 +68,8 @@ pub(crate) struct Level<'a> {
 impl Level<'_> {
     /// The figures of each of its iterations, in the order in which they ran.
     pub(crate) fn values_by_run(&self) -> &[Values] {
-        self.values_by_run.get_or_init(|| self.runs.iter().map(|run| Values::of(&Reading::of(run))).collect())
+        self.values_by_run
+            .get_or_init(|| self.runs.iter().map(|run| Values::of_reading(&Reading::of_run(run))).collect())
     }
 
     /// Its load in words: `20 clients`, `1,000 arrivals/s`.
@@ -132,7 +133,7 @@ pub(crate) fn level(runs: Vec<&IterationRecord>) -> Level<'_> {
         rate: runs[0].rate,
         standing: Standing::Sound,
         noise: None,
-        values: Values::of(&reading),
+        values: Values::of_reading(&reading),
         open_loop: reading.open_loop().copied(),
         http2: reading.measured().http2,
         http3: reading.measured().http3.clone(),
@@ -140,7 +141,7 @@ pub(crate) fn level(runs: Vec<&IterationRecord>) -> Level<'_> {
         lifetime: measured.lifetime,
         request_rates,
         distributions: reading.distributions().clone(),
-        generator_delays: GeneratorDelays::of(&measured.generator),
+        generator_delays: GeneratorDelays::of_generator(&measured.generator),
         fairness: reading.fairness().copied(),
         generator: *reading.generator(),
         server: reading.server().copied(),
@@ -159,7 +160,7 @@ pub(crate) fn level(runs: Vec<&IterationRecord>) -> Level<'_> {
 pub(crate) struct Values(Vec<Option<Value>>);
 
 impl Values {
-    pub(crate) fn of(reading: &Reading<'_>) -> Values {
+    pub(crate) fn of_reading(reading: &Reading<'_>) -> Values {
         Values(table::all().map(|figure| figure.value(reading)).collect())
     }
 

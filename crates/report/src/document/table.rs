@@ -95,7 +95,7 @@ impl Sheet {
 
 impl Table {
     /// A table with a row for each of these, to be filled column by column.
-    pub(crate) fn of<T>(things: &[T]) -> Rows<'_, T> {
+    pub(crate) fn with_rows<T>(things: &[T]) -> Rows<'_, T> {
         let rows = things.iter().map(|thing| (thing, [None, None], Row::default()));
         Rows { columns: Vec::new(), rows: rows.collect() }
     }
@@ -107,7 +107,7 @@ impl Table {
             _ => &[],
         };
         let rows: Vec<(&Column, &Cell)> = self.columns.iter().zip(cells).collect();
-        let mut table = Table::of(&rows);
+        let mut table = Table::with_rows(&rows);
         table.text("figure", Room::Always, |(column, _)| match column.unit.as_str() {
             "" => column.name.clone(),
             unit => format!("{}, {unit}", column.name),

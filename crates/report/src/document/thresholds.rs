@@ -33,7 +33,7 @@ pub(crate) fn sheet_of(outcomes: &[Outcome]) -> Option<Sheet> {
 
 /// The table of outcomes, with the record of each where there are several.
 pub(crate) fn sheet(outcomes: &[(Option<String>, &Outcome)]) -> Sheet {
-    let mut table = Table::of(outcomes);
+    let mut table = Table::with_rows(outcomes);
     table.text("", Room::Always, |(_, outcome)| {
         Cell::from(passed(outcome.passed).0).signed(if outcome.passed { "✅" } else { "❌" })
     });

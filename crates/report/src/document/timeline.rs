@@ -77,7 +77,7 @@ fn sheet(timeline: &Timeline<'_>) -> Sheet {
     let steps = timeline.steps.unwrap_or_default();
     let step = |index: usize| steps.iter().find(|step| step.index == index);
     let rows: Vec<(usize, &TimelineRun<'_>)> = timeline.runs.iter().enumerate().collect();
-    let mut table = Table::of(&rows);
+    let mut table = Table::with_rows(&rows);
     table.text("run", Room::Always, |(_, run)| run.name);
     table.text("started", Room::Optional(1), |(_, run)| date_time(run.started));
     table.text("version", Room::Optional(2), |(_, run)| run.version);

@@ -87,7 +87,7 @@ pub fn phase_names(phases: &[PhaseRecord]) -> Vec<String> {
 
 fn service(workout: &Workout, phases: &[Named<'_>]) -> Sheet {
     let seconds = Scale::seconds(workout.phases.iter().map(|phase| phase.service.latency_p50_s));
-    let mut table = Table::of(phases);
+    let mut table = Table::with_rows(phases);
     table.text("phase", Room::Always, |(name, _)| name);
     table.number("requests", "/s", Room::Always, |(_, phase)| phase.service.request_rate.round() as u64);
     table.number("failed", "", Room::Always, |(_, phase)| phase.service.failed);
@@ -109,7 +109,7 @@ fn misdeeds(workout: &Workout) -> Option<Sheet> {
     if sums.is_empty() {
         return None;
     }
-    let mut table = Table::of(&sums);
+    let mut table = Table::with_rows(&sums);
     table.text("misdeed", Room::Always, |(misdeed, _)| misdeed.name());
     table.number("tried", "", Room::Always, |(_, tally)| tally.tried);
     table.number("no connection", "", Room::Optional(1), |(_, tally)| tally.not_connected);
@@ -129,7 +129,7 @@ fn states(phases: &[Named<'_>]) -> Option<Sheet> {
     let states = || phases.iter().filter_map(|(_, phase)| phase.state.as_ref());
     states().next()?;
     let memory = Scale::bytes(states().map(|state| state.resident_bytes as f64));
-    let mut table = Table::of(phases);
+    let mut table = Table::with_rows(phases);
     table.text("after", Room::Always, |(name, _)| name);
     table.number("processes", "", Room::Always, |(_, phase)| Some(phase.state.as_ref()?.processes));
     table.number("threads", "", Room::Always, |(_, phase)| Some(phase.state.as_ref()?.threads));

@@ -123,7 +123,7 @@ pub(crate) fn plain(cell: &str) -> String {
 
 fn levels(judged: &Judged<'_>, writer: &mut Writer<'_>) -> Result<(), ::csv::Error> {
     let record = judged.record;
-    let table = LevelTable::of(record, &judged.verdict);
+    let table = LevelTable::of_record(record, &judged.verdict);
     writer.write_record(table.row(record, &IterationRecord::default()).names())?;
     record.iterations.iter().try_for_each(|run| table.row(record, run).write(writer))
 }
@@ -135,7 +135,7 @@ pub(crate) struct LevelTable<'a> {
 }
 
 impl LevelTable<'_> {
-    pub(crate) fn of<'a>(record: &RunRecord, verdict: &'a Verdict) -> LevelTable<'a> {
+    pub(crate) fn of_record<'a>(record: &RunRecord, verdict: &'a Verdict) -> LevelTable<'a> {
         let levels = record.levels().into_iter();
         let statistics = levels.map(|(key, runs)| (key, LevelStatistics::of_runs(&runs))).collect();
         LevelTable { statistics, verdict }
@@ -143,7 +143,7 @@ impl LevelTable<'_> {
 
     /// Every column of one timed run: the table of figures, and the columns that are not figures at their old places.
     pub(crate) fn row(&self, record: &RunRecord, run: &IterationRecord) -> Row {
-        let reading = Reading::of(run);
+        let reading = Reading::of_run(run);
         let mut row = Row::default();
         identity_of(&mut row, record, run);
         for (group, figures) in &table::TABLE {

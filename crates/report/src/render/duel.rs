@@ -28,7 +28,7 @@ pub(crate) struct DuelReport<'a> {
 /// # Errors
 /// [`ReportError::NoSuchForm`]; [`ReportError::Json`] if serialising fails, which no record does.
 pub fn render_duel(record: &DuelRecord, format: Format, options: &Options) -> Result<Vec<u8>, ReportError> {
-    let judgement = duel::of(record);
+    let judgement = duel::of_record(record);
     Ok(match Subject::Duel.check(format)? {
         Format::Html => outgoing::text(&html::duel::render(record, &judgement)),
         Format::Json => {

@@ -47,7 +47,7 @@ pub(crate) fn render(judged: &Judged<'_>, options: &Options) -> Result<String, R
         let _ = writeln!(out, "#[{}: {}]", level.load(), noise::told(verdict, level.key()));
     }
     let measured = merged.as_deref().unwrap_or(&nothing);
-    write_out(&Times::of(measured, place), &mut out);
+    write_out(&Times::of_place(measured, place), &mut out);
     Ok(out)
 }
 
@@ -71,7 +71,7 @@ struct Times<'a> {
 }
 
 impl Times<'_> {
-    fn of(measured: &Measured, place: usize) -> Times<'_> {
+    fn of_place(measured: &Measured, place: usize) -> Times<'_> {
         let (answered, moments) = TIMES[place].2(measured);
         let unanswered = &measured.unanswered;
         let waits =

@@ -50,7 +50,7 @@ macro_rules! object {
         pub(crate) struct $name(Vec<(&'static str, Vec<Json>)>);
 
         impl $name {
-            pub(crate) fn of(values: &Values) -> $name {
+            pub(crate) fn of_values(values: &Values) -> $name {
                 let of = |figure: &Figure| match values.value(figure) {
                     None if !$null && figure.quantity == Quantity::Count => Json::from(0_u64),
                     None if !$null => Json::from(0.0),

@@ -92,8 +92,12 @@ fn resource_metrics(record: &RunRecord, verdict: &Verdict) -> ResourceMetrics {
 }
 
 fn metrics(record: &RunRecord, verdict: &Verdict) -> Vec<Metric> {
-    let points: Vec<Points<'_>> =
-        record.iterations.iter().take(ITERATIONS_MAX).map(|run| Points::of(record, verdict, run)).collect();
+    let points: Vec<Points<'_>> = record
+        .iterations
+        .iter()
+        .take(ITERATIONS_MAX)
+        .map(|run| Points::of_iteration(record, verdict, run))
+        .collect();
     let mut metrics = Vec::new();
     let [connect, first_byte, (_, _, response), page] = TIMES;
     let own =
@@ -174,7 +178,7 @@ struct Points<'a> {
 }
 
 impl<'a> Points<'a> {
-    fn of(record: &RunRecord, verdict: &Verdict, run: &'a IterationRecord) -> Points<'a> {
+    fn of_iteration(record: &RunRecord, verdict: &Verdict, run: &'a IterationRecord) -> Points<'a> {
         let start = run.started_at.parse::<jiff::Timestamp>().map_or(0, |at| at.as_nanosecond().max(0));
         let rate = run.rate.map(|rate| text("webstone.rate", &rate.to_string()));
         let own = vec![
@@ -201,7 +205,7 @@ impl<'a> Points<'a> {
         http.extend(own.iter().cloned());
         Points {
             run,
-            reading: Reading::of(run),
+            reading: Reading::of_run(run),
             noise: verdict.noise_of(run.level()),
             http,
             own,

@@ -93,7 +93,7 @@ fn of_iteration(metrics: &mut Metrics, run: &Labels, iteration: &IterationRecord
             ("webstone_iteration_start_time_seconds", "When the measured window opened, in Unix time");
         metrics.add(Kind::Gauge, name, text, &labels, at_s);
     }
-    let reading = Reading::of(iteration);
+    let reading = Reading::of_run(iteration);
     for figure in table::all() {
         let Some((exported, value)) = figure.prometheus.zip(figure.value(&reading)) else { continue };
         let labels = exported.label.map_or_else(|| labels.clone(), |(name, value)| labels.with(name, value));

@@ -173,7 +173,7 @@ impl Screen {
 
     fn sheet(&self, sheet: &Sheet, out: &mut String) {
         self.heading(&sheet.title, &sheet.explanation, out);
-        let table = Drawn::of(self, &sheet.table);
+        let table = Drawn::of_table(self, &sheet.table);
         table.draw(out);
         let dropped = table.dropped().map(|note| (Tone::Faint, note));
         let explained = table.explanations().map(|text| (Tone::Faint, text.to_owned()));
@@ -184,7 +184,7 @@ impl Screen {
 
     /// A table that stands alone.
     fn table(&self, table: &Table, out: &mut String) {
-        Drawn::of(self, table).draw(out);
+        Drawn::of_table(self, table).draw(out);
     }
 }
 
@@ -201,7 +201,7 @@ struct Drawn<'a> {
 }
 
 impl<'a> Drawn<'a> {
-    fn of(screen: &'a Screen, table: &'a Table) -> Drawn<'a> {
+    fn of_table(screen: &'a Screen, table: &'a Table) -> Drawn<'a> {
         let head = |column: &Column| [&column.name, &column.unit].map(|text| screen.safe(text).into_owned());
         let cell = |cell: &Cell| match cell {
             Cell::Named { short, .. } => screen.safe(short).into_owned(),
@@ -489,7 +489,7 @@ mod tests {
 
     fn table() -> Table {
         let rows = [("/a/very/long/path/to/a/file.html", 1_u64, 22_u64), ("/b", 1000, 3)];
-        let mut table = Table::of(&rows);
+        let mut table = Table::with_rows(&rows);
         table.text("page", Room::Flexible(8), |row| row.0);
         table.number("hits", "1/s", Room::Always, |row| row.1);
         table.number("extra", "", Room::Optional(1), |row| row.2).marks(|row| row.0 == "/b").done()
@@ -527,17 +527,17 @@ mod tests {
                 "> /b                        1,000      3",
             ]
         );
-        let layout = Drawn::of(&screen(40), &table()).layout(20);
+        let layout = Drawn::of_table(&screen(40), &table()).layout(20);
         assert_eq!(layout, [(0, 11), (1, 5)], "the optional column is gone and the name has what remains");
     }
 
     #[test]
     fn names_that_differ_look_different_and_columns_give_way() {
-        let mut table = Table::of(&["nginx-proxy-cache-off", "nginx-proxy-tuned-cache-off"]);
+        let mut table = Table::with_rows(&["nginx-proxy-cache-off", "nginx-proxy-tuned-cache-off"]);
         table.text("cell", Room::Distinct(16), |name| *name).number("hits", "1/s", Room::Always, |_| 1_u64);
         let table = table.number("extra", "", Room::Optional(1), |_| 22_u64).done();
         let screen = screen(40);
-        let table = Drawn::of(&screen, &table);
+        let table = Drawn::of_table(&screen, &table);
         // Cut to less than the first name, both would look alike.
         assert_eq!(table.layout(30), [(0, 22), (1, 4)]);
         assert_eq!(table.layout(24), [(0, 21), (1, 4)]);
@@ -554,11 +554,11 @@ mod tests {
         ] {
             assert_eq!(first_words(text, width, "..."), expected, "{width}");
         }
-        let mut table = Table::of(&["INCONCLUSIVE, 3 notes", "INVALID"]);
+        let mut table = Table::with_rows(&["INCONCLUSIVE, 3 notes", "INVALID"]);
         table.number("peak", "", Room::Always, |_| 123_456_u64).text("", Room::Words, |text| *text);
         let table = table.done();
         let screen = screen(40);
-        let drawn = Drawn::of(&screen, &table);
+        let drawn = Drawn::of_table(&screen, &table);
         // However narrow it is, the verdict stays.
         assert_eq!((drawn.layout(80), drawn.layout(10)), (vec![(0, 7), (1, 21)], vec![(0, 7), (1, 12)]));
     }

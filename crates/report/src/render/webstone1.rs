@@ -99,7 +99,7 @@ fn page_block(out: &mut String, page: &PageTotals, size: u64) -> std::fmt::Resul
 fn totals(out: &mut String, run: &IterationRecord, verdict: &Verdict) -> std::fmt::Result {
     let measured = &run.measured;
     let counts = &measured.counts;
-    let figures = Figures::of(measured);
+    let figures = Figures::of_measured(measured);
     let all = measured.response_bytes.sum;
     let bodies = measured.body_bytes.sum;
     // Fractions are cut off, as in the paper: 1,278,055,424 bytes over 3,920 connects print as 326034, not 326035.

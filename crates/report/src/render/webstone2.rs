@@ -94,7 +94,7 @@ fn clients(out: &mut String, run: &IterationRecord) -> std::fmt::Result {
         writeln!(out, "Total number of pages retrieved from server: {}", client.pages)?;
         let kept = measured.client_moments.get(number);
         let rows = match kept {
-            Some(of) => [&of.connect, &of.response, &of.answer, &of.body].map(Row::of),
+            Some(of) => [&of.connect, &of.response, &of.answer, &of.body].map(Row::of_moments),
             None => {
                 let of_sum =
                     |sum| Row { mean: Some(quotient(sum as f64, client.requests as f64)), ..Row::default() };
@@ -135,7 +135,7 @@ fn pages(out: &mut String, record: &RunRecord, rows: &[PageRow], held: u64) -> s
 
 fn results(out: &mut String, run: &IterationRecord, verdict: &Verdict) -> std::fmt::Result {
     let measured = &run.measured;
-    let figures = Figures::of(measured);
+    let figures = Figures::of_measured(measured);
     writeln!(out, "{RULE}")?;
     out.push_str(&banner(run, verdict));
     writeln!(out, "WEBSTONE 2.0 results:")?;
@@ -155,7 +155,7 @@ fn results(out: &mut String, run: &IterationRecord, verdict: &Verdict) -> std::f
 
 fn statistics(out: &mut String, run: &IterationRecord) -> std::fmt::Result {
     let Measured { connect, response, response_bytes, body_bytes, counts, .. } = &run.measured;
-    let rows = [connect, response, response_bytes, body_bytes].map(Row::of);
+    let rows = [connect, response, response_bytes, body_bytes].map(Row::of_moments);
     retrievals(out, counts.succeeded, counts.failed, rows, Some((body_bytes.sum, response_bytes.sum)))
 }
 
@@ -193,7 +193,7 @@ struct Row {
 }
 
 impl Row {
-    fn of(moments: &Moments) -> Row {
+    fn of_moments(moments: &Moments) -> Row {
         let n = moments.count as f64;
         let of_a_sample_to_population = if n > 0.0 { ((n - 1.0) / n).sqrt() } else { 0.0 };
         Row {
@@ -212,7 +212,7 @@ impl Row {
                 max: max.map(|max| max as f64),
                 ..Row::default()
             },
-            |moments| Row::of(&moments),
+            |moments| Row::of_moments(&moments),
         )
     }
 
@@ -231,7 +231,7 @@ mod tests {
     fn the_deviation_is_that_of_the_population() {
         let mut moments = Moments::default();
         [2, 4, 4, 4, 5, 5, 7, 9].into_iter().for_each(|value| moments.record(value));
-        let whole = |moments| Row::of(moments).cells(|value| format!("{value:.9}"));
+        let whole = |moments| Row::of_moments(moments).cells(|value| format!("{value:.9}"));
         assert_eq!(whole(&moments), "5.000000000   2.000000000   2.000000000   9.000000000");
         assert_eq!(whole(&Moments::default()), ["0.000000000"; 4].join("   "));
         let dashes = Row::of_page(&Spread::default(), 2, 6, Some(4)).cells(|value| value.to_string());

@@ -96,7 +96,7 @@ pub fn open_loop() -> RunRecord {
         open_loop.response = run.measured.response.clone();
         open_loop.uncorrected.response = run.measured.histograms.response.clone();
         run.measured.open_loop = Some(open_loop);
-        run.schedule = ScheduleKept::of(&run.measured);
+        run.schedule = ScheduleKept::of_measured(&run.measured);
     }
     record
 }

@@ -51,7 +51,7 @@ impl SpecError {
     }
 
     /// The same with its place in the file, where the value is the file's.
-    pub(super) fn of(self, testbed: &Testbed, spec: &RunSpec) -> SpecError {
+    pub(super) fn placed(self, testbed: &Testbed, spec: &RunSpec) -> SpecError {
         SpecError { place: self.place.clone().or_else(|| testbed.place(&self.key, spec)), ..self }
     }
 

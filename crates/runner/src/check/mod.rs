@@ -71,7 +71,7 @@ pub struct Checked {
 /// The first rule that it breaks.
 pub fn check(asked: &Asked) -> Result<Checked, SpecError> {
     let placed = |error: SpecError| match &asked.testbed {
-        Some(testbed) => error.of(testbed, &asked.spec),
+        Some(testbed) => error.placed(testbed, &asked.spec),
         None => error,
     };
     let mut spec = asked.spec.clone();

@@ -19,7 +19,7 @@ const SAME_SIZE: f64 = 0.01;
 /// The first rule that it, or one of its cells, breaks.
 pub fn check(kind: Kind, asked: &Asked, matrix: &mut Matrix) -> Result<RunSpec, SeriesError> {
     let placed = |error: SpecError| match &asked.testbed {
-        Some(testbed) => error.of(testbed, &asked.spec),
+        Some(testbed) => error.placed(testbed, &asked.spec),
         None => error,
     };
     let spec = &asked.spec;

@@ -89,7 +89,7 @@ impl Lab<'_> {
                 .is_some_and(|start| start.sides.iter().any(|it| it.counts.succeeded == 0));
             let loaded = began.elapsed().saturating_sub(record.duel.restart_every.as_duration());
             length_of_start = starting + loaded;
-            let judgement = duel::of(record);
+            let judgement = duel::of_record(record);
             told(DuelNews::Start(record, &judgement));
             if is_dead || judgement.is_done() && looks.is_look(record.starts.len()) {
                 return Ok(());

@@ -82,7 +82,7 @@ impl Lives {
         if self.percentiles.is_none_or(|(at_ns, _)| now_ns.saturating_sub(at_ns) >= RENEWED_NS) {
             let mut all = Histogram::default();
             self.hosts.iter().for_each(|host| all.merge(&host.response));
-            self.percentiles = LivePercentiles::of(&all).map(|found| (now_ns, found));
+            self.percentiles = LivePercentiles::of_histogram(&all).map(|found| (now_ns, found));
         }
         self.percentiles.map(|(_, found)| found)
     }
@@ -109,7 +109,7 @@ mod tests {
         let live = Live {
             elapsed_ns: elapsed_s * 1_000_000_000,
             requests: response.len(),
-            response: LivePercentiles::of(&response),
+            response: LivePercentiles::of_histogram(&response),
             ..Live::default()
         };
         Beat { live, response: Some(response.to_base64_within(1_200)), busiest_worker: Some(0.5) }

@@ -320,7 +320,7 @@ impl Maker {
         let host = HostUse { disturbance, opening_delay_ns, ..used.host };
         let payload = measured.to_wire();
         let ended = Ended {
-            measured: Payload::of(&payload),
+            measured: Payload::from_bytes(&payload),
             opened_ns: opened_ns.unwrap_or_default(),
             opened_at_unix_ns: opened_ns.map_or(0, |_| since_epoch(opened_at).as_nanos() as u64),
             interrupted,
@@ -341,7 +341,7 @@ impl Maker {
     ) -> Result<T, String> {
         let say = |answer| self.voice.say(number, answer, &[]).map_err(|error| error.to_string());
         let (mut is_armed, mut is_warm, mut beat) = (false, false, Instant::now());
-        let mut workers = ThreadShare::of(WORKERS);
+        let mut workers = ThreadShare::of_threads(WORKERS);
         let mut late = None;
         loop {
             let phase = control.phase();

@@ -342,7 +342,7 @@ impl Begin<'_> {
         }
         let part = self.part_of_plan(place, &launch.asked)?;
         let plan = part.as_deref().unwrap_or(self.plan);
-        let prepare = LoadAsk::Prepare(Payload::of(plan));
+        let prepare = LoadAsk::Prepare(Payload::from_bytes(plan));
         let prepared = match self.answer(&member, 2, prepare, plan).map_err(failed_or(number))? {
             LoadAnswer::Prepared(prepared) => *prepared,
             LoadAnswer::NoTarget { what, hint } => {

@@ -91,7 +91,7 @@ fn skew_of(host: usize) -> u64 {
 /// The last message of a host, for the whole window.
 fn ended(host: usize, wire: &[u8], open_ns: u64) -> LoadAnswer {
     LoadAnswer::Ended(Box::new(Ended {
-        measured: Payload::of(wire),
+        measured: Payload::from_bytes(wire),
         opened_ns: there(clock_of(host), open_ns),
         first_client: host as u32 * CLIENTS_EACH,
         host: HostUse { elapsed_ns: SECONDS * 1_000_000_000, ..HostUse::default() },
@@ -112,7 +112,7 @@ fn said_by(host: usize, measured: &Measured, open_ns: u64) -> Vec<u8> {
         let live = Live {
             elapsed_ns: beat * 1_000_000_000,
             requests: measured.counts.succeeded * beat / BEATS as u64,
-            response: LivePercentiles::of(response),
+            response: LivePercentiles::of_histogram(response),
             ..Live::default()
         };
         let response = Some(response.to_base64_within(1_200));

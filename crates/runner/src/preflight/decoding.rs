@@ -20,7 +20,7 @@ pub(crate) fn decoded_length(body: &[u8], coded: &str, accepted: &Codings) -> Re
     let mut decoded: Option<Vec<u8>> = None;
     // The coding named last was applied last.
     for name in coded.rsplit(',').map(str::trim).filter(|name| !name.eq_ignore_ascii_case("identity")) {
-        let Some(coding) = Coding::of(name).filter(|coding| accepted.has(*coding)) else {
+        let Some(coding) = Coding::by_name(name).filter(|coding| accepted.has(*coding)) else {
             return Err(format!("Content-Encoding is {coded}, but only {} is accepted", accepted.field()));
         };
         let body = decoded.as_deref().unwrap_or(body);

@@ -12,7 +12,7 @@ use super::{SeriesError, distinct};
 use crate::check::for_workload;
 use crate::check::handler::{asks_for_ready_heads, has_ready_heads};
 use crate::{Feeds, load_workload};
-use webstone_lab::servers::interfaces::{missing, of};
+use webstone_lab::servers::interfaces::{missing, of_software};
 
 /// Mean answers that differ by more than this share are worth a warning: an efficiency compares rates, and rates depend on
 /// sizes.
@@ -32,7 +32,9 @@ pub fn cells(kind: Kind, matrix: &Matrix, base: &RunSpec) -> Result<(Vec<Cell>, 
     let mut cells =
         matrix.cells(base).map_err(|error| SeriesError::refused(error.what.clone(), error.hint))?;
     if all {
-        cells.retain(|cell| interface(cell).is_none_or(|it| of(cell.at.server.software).contains(&it)));
+        cells.retain(|cell| {
+            interface(cell).is_none_or(|it| of_software(cell.at.server.software).contains(&it))
+        });
     }
     let mut known = HashMap::new();
     let mut offered = Vec::with_capacity(cells.len());
@@ -86,7 +88,7 @@ fn interface(cell: &Cell) -> Option<Interface> {
 fn lack(cell: &Cell, workload: &Workload) -> Option<String> {
     let (software, interface) = (cell.at.server.software, interface(cell)?);
     let name = software.name();
-    if !of(software).contains(&interface) {
+    if !of_software(software).contains(&interface) {
         return Some(format!("{interface}: {name} has no such interface"));
     }
     if let Some(lacking) = missing(software, interface) {

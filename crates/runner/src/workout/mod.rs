@@ -97,7 +97,7 @@ pub fn workout(
     }
     let (spec, workload) = decided(spec, workload, options.check_target, interrupt)?;
     let troubled = Troubled::of_spec(&spec)?;
-    let ports = Ports::of([troubled.address], spec.client.http);
+    let ports = Ports::of_targets([troubled.address], spec.client.http);
     let (misdeeds, left_out) = troubled.possible(&options.misdeeds);
     if let (true, Some((misdeed, why))) = (misdeeds.is_empty() && options.offenders > 0, left_out.first()) {
         return Err(RunError::Refused {
@@ -220,8 +220,12 @@ fn seen(record: &RunRecord) -> Service {
     Service {
         succeeded: merged.counts.succeeded,
         failed: merged.counts.failed,
-        request_rate: Figures::of(&merged).request_rate,
-        request_rates: record.iterations.iter().map(|run| Figures::of(&run.measured).request_rate).collect(),
+        request_rate: Figures::of_measured(&merged).request_rate,
+        request_rates: record
+            .iterations
+            .iter()
+            .map(|run| Figures::of_measured(&run.measured).request_rate)
+            .collect(),
         taken_percent: record
             .iterations
             .iter()

@@ -122,7 +122,7 @@ mod tests {
 
     use super::*;
 
-    fn of(
+    fn variables_of(
         path: &str,
         query: &str,
         headers: &[(&str, &str)],
@@ -142,10 +142,10 @@ mod tests {
             local: Some("127.0.0.1:8080".parse().unwrap()),
             is_encrypted: false,
         };
-        let found = variables(&asked, Some(Path::new("/root")))?;
-        let count = found.len();
+        let variables = variables(&asked, Some(Path::new("/root")))?;
+        let count = variables.len();
         let map: BTreeMap<String, String> =
-            found.into_iter().map(|(name, value)| (name, String::from_utf8(value).unwrap())).collect();
+            variables.into_iter().map(|(name, value)| (name, String::from_utf8(value).unwrap())).collect();
         assert_eq!(map.len(), count, "each variable once");
         Ok(map)
     }
@@ -160,7 +160,7 @@ mod tests {
             ("Cookie", "a=1"),
             ("Cookie", "b=2"),
         ];
-        let found = of("/send/a%20b/%C3%A4", "size=1&x=%20", &headers).unwrap();
+        let found = variables_of("/send/a%20b/%C3%A4", "size=1&x=%20", &headers).unwrap();
         let expected = [
             ("CONTENT_LENGTH", "4"),
             ("CONTENT_TYPE", "text/x"),
@@ -194,15 +194,15 @@ mod tests {
             ("X_Real_Ip", "1.2.3.4"),
             ("Connection", "close"),
         ];
-        let found = of("/send", "", &headers).unwrap();
+        let found = variables_of("/send", "", &headers).unwrap();
         assert_eq!(found["SERVER_NAME"], "127.0.0.1");
         assert_eq!(found["QUERY_STRING"], "");
         let of_fields: Vec<&String> = found.keys().filter(|name| name.starts_with("HTTP_")).collect();
         assert_eq!(of_fields, ["HTTP_HOST"]);
         assert!(!found.contains_key("PATH_INFO") && !found.contains_key("PATH_TRANSLATED"));
-        let outside = of("/send/../../etc", "", &[]).unwrap();
+        let outside = variables_of("/send/../../etc", "", &[]).unwrap();
         assert_eq!((outside["PATH_INFO"].as_str(), outside.get("PATH_TRANSLATED")), ("/../../etc", None));
-        assert!(matches!(of("/send/%00", "", &[]), Err(HandlerFailure::Request(_))));
-        assert!(matches!(of("/send/%zz", "", &[]), Err(HandlerFailure::Request(_))));
+        assert!(matches!(variables_of("/send/%00", "", &[]), Err(HandlerFailure::Request(_))));
+        assert!(matches!(variables_of("/send/%zz", "", &[]), Err(HandlerFailure::Request(_))));
     }
 }

@@ -108,7 +108,7 @@ pub fn write(directory: &Path, archive: &Path, form: Form) -> Result<(), Archive
     }
     let files: Vec<(String, PathBuf)> =
         names.into_iter().map(|name| (format!("{top}/{name}"), directory.join(name))).collect();
-    let mut place = Place::of(directory.to_owned(), 0);
+    let mut place = Place::new(directory.to_owned(), 0);
     for (name, path) in &files {
         open_file(path).map_err(refused("archive", path))?;
         place.enter(name).map_err(|what| ArchiveError::Content {
@@ -167,7 +167,7 @@ pub fn read(archive: &Path) -> Result<Unpacked, ArchiveError> {
     file.rewind().map_err(refused("read"))?;
     let keep = Scratch::create("archive", Path::new(SELF)).map_err(refused("unpack"))?;
     let left = (BYTES_FREE + packed.saturating_mul(BYTES_EACH)).min(BYTES_MAX);
-    let mut place = Place::of(keep.path().join("record"), left);
+    let mut place = Place::new(keep.path().join("record"), left);
     fs::create_dir(&place.directory).map_err(refused("unpack"))?;
     match &magic[..length] {
         [0x1f, 0x8b, ..] => read_tar_gz(file, &mut place),
@@ -347,7 +347,7 @@ fn is_plain(path: &str) -> bool {
 }
 
 impl Place {
-    fn of(directory: PathBuf, left: u64) -> Place {
+    fn new(directory: PathBuf, left: u64) -> Place {
         Place { directory, top: None, names: BTreeSet::new(), left }
     }
 

@@ -39,8 +39,8 @@ pub struct Certificate {
 
 impl Certificate {
     /// Checks a record against the run rules.
-    pub fn of(record: &RunRecord, tool: Tool, made_at: String) -> Certificate {
-        let verdict = verdict::of(record);
+    pub fn of_record(record: &RunRecord, tool: Tool, made_at: String) -> Certificate {
+        let verdict = verdict::of_record(record);
         let rules = verdict::rules(record);
         let met = rules.iter().all(|rule| rule.standing == RuleStanding::Met);
         Certificate {
@@ -70,7 +70,7 @@ impl Certificate {
 
     /// Where this certificate differs from the record, in words.
     pub fn differences(&self, record: &RunRecord) -> Differences {
-        let own = Certificate::of(record, self.tool.clone(), self.made_at.clone());
+        let own = Certificate::of_record(record, self.tool.clone(), self.made_at.clone());
         let differ = |found: &mut Vec<String>, what: &str, said: String, is: String| {
             if said != is {
                 found.push(format!("{what}: the certificate says `{said}`, the record gives `{is}`"));

@@ -10,7 +10,7 @@ use crate::duel::load;
 
 pub(super) fn row(name: &str, path: &Path) -> Result<LibraryRow, String> {
     let record = load(path).map_err(|error| error.to_string())?;
-    let judgement = duel::of(&record);
+    let judgement = duel::of_record(&record);
     let programs = record.contestants.iter().filter_map(|it| it.software.as_ref());
     let fought = record.contestants.iter().filter(|it| !it.is_twin);
     let runs = || record.starts.iter().flat_map(|start| &start.sides);

@@ -22,7 +22,7 @@ pub enum HistoryMetric {
 }
 
 impl HistoryMetric {
-    fn of(self, level: &Peak) -> Option<f64> {
+    fn value(self, level: &Peak) -> Option<f64> {
         match self {
             HistoryMetric::Rate => Some(level.rate_per_s),
             HistoryMetric::P99 => level.p99_s,
@@ -181,7 +181,7 @@ fn line<'a>(conditions: &'a str, rows: Vec<&'a LibraryRow>, metric: HistoryMetri
     let level_of = |row: &'a LibraryRow| row.level(level).filter(|level| level.standing.is_conclusive());
     let with_figure = rows.into_iter().filter_map(|row| {
         let level = level_of(row)?;
-        Some((row, level, metric.of(level)?))
+        Some((row, level, metric.value(level)?))
     });
     let with_figure: Vec<(&LibraryRow, &Peak, f64)> = with_figure.collect();
     let measured: Vec<Measured<'_>> = (with_figure.iter())

@@ -184,7 +184,7 @@ pub struct LevelNoise {
 }
 
 impl LevelNoise {
-    fn of(noise: &NoiseBound, is_open_loop: bool) -> LevelNoise {
+    fn of_bound(noise: &NoiseBound, is_open_loop: bool) -> LevelNoise {
         let factor = noise.rate_factor();
         // What took more than a hundredth of the time may have delayed more than a hundredth of the requests, for any time.
         let reaches_p99 = |factor: &f64| 1.0 - 1.0 / factor > 0.01;
@@ -264,7 +264,7 @@ impl LibraryRow {
 
     /// The row of a record, without whether it is certified, which depends on its directory.
     pub fn of_record(name: &str, record: &RunRecord) -> LibraryRow {
-        let verdict = verdict::of(record);
+        let verdict = verdict::of_record(record);
         let (keys, levels): (Vec<LevelKey>, Vec<Peak>) = levels(record, &verdict).into_iter().unzip();
         let rate = |place: &usize| levels[*place].rate_per_s;
         let highest = |a: &usize, b: &usize| rate(a).total_cmp(&rate(b));
@@ -410,7 +410,7 @@ fn environment(record: &RunRecord) -> Arc<BTreeMap<String, String>> {
 fn levels(record: &RunRecord, verdict: &Verdict) -> Vec<(LevelKey, Peak)> {
     let level = |(key, runs): (LevelKey, Vec<&IterationRecord>)| {
         let reading = Reading::of_level(&runs);
-        let rates: Vec<f64> = runs.iter().map(|run| Reading::of(run).figures().request_rate).collect();
+        let rates: Vec<f64> = runs.iter().map(|run| Reading::of_run(run).figures().request_rate).collect();
         let interval = mean_interval(&rates).map(|interval| [interval.low, interval.high]);
         let level = Peak {
             level: key.to_string(),
@@ -419,7 +419,7 @@ fn levels(record: &RunRecord, verdict: &Verdict) -> Vec<(LevelKey, Peak)> {
             rate_interval: interval.filter(|ends| ends.iter().all(|end| end.is_finite())),
             p99_s: reading.distributions().response.as_ref().map(|times| times.p99_s),
             standing: verdict.of_level(key),
-            noise: verdict.noise_of(key).map(|noise| LevelNoise::of(&noise, runs[0].rate.is_some())),
+            noise: verdict.noise_of(key).map(|noise| LevelNoise::of_bound(&noise, runs[0].rate.is_some())),
         };
         (key, level)
     };
@@ -508,7 +508,7 @@ mod tests {
                 at_best: None,
                 undisturbed: None,
             };
-            let noise = LevelNoise::of(&bound, is_open_loop);
+            let noise = LevelNoise::of_bound(&bound, is_open_loop);
             (noise.rate_factor, noise.p99_factor)
         };
         assert_eq!(of(Some(1.005), false), (Some(1.005), Some(1.005)));

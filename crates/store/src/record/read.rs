@@ -42,7 +42,7 @@ pub(super) fn load(path: &Path, page_distributions: PageDistributions) -> Result
             Ok(())
         })?;
     }
-    let places = Places::of(&record, partial);
+    let places = Places::of_record(&record, partial);
     let pages = record.workload.pages.len();
     lines(&directory.join(HISTOGRAMS), partial, &mut |_, line| {
         if page_distributions == PageDistributions::LeftOut && hlog::is_of_a_page(line) {
@@ -122,7 +122,7 @@ struct Places {
 }
 
 impl Places {
-    fn of(record: &RunRecord, partial: bool) -> Places {
+    fn of_record(record: &RunRecord, partial: bool) -> Places {
         let by_key = record.iterations.iter().enumerate().map(|(place, it)| (it.key(), place)).collect();
         Places { by_key, partial }
     }

@@ -230,7 +230,7 @@ pub(super) fn secrets(text: &str) -> Vec<Range<usize>> {
         if name.start() < done {
             continue;
         }
-        let place = Place::of(text, name.range());
+        let place = Place::around(text, name.range());
         let ranges =
             if place.name == "map" { place.entries_of_map() } else { place.value().into_iter().collect() };
         for range in ranges {
@@ -259,7 +259,7 @@ struct Place<'a> {
 }
 
 impl<'a> Place<'a> {
-    fn of(text: &'a str, name: Range<usize>) -> Place<'a> {
+    fn around(text: &'a str, name: Range<usize>) -> Place<'a> {
         // A line of megabytes, as minified JSON is, is not read again for each of its names.
         let near = name.start.saturating_sub(BEFORE_BYTES_MAX);
         let near = (near..name.start).find(|at| text.is_char_boundary(*at)).unwrap_or(name.start);

@@ -34,7 +34,7 @@ pub(crate) struct Feed {
 
 impl Feed {
     /// Follows a file that need not exist yet.
-    pub(crate) fn of(path: &Path, is_own: bool) -> Feed {
+    pub(crate) fn new(path: &Path, is_own: bool) -> Feed {
         let left = if is_own { usize::MAX } else { LOOK_MAX };
         Feed { path: path.to_owned(), file: None, left, rest: Vec::new(), picture: Picture::default() }
     }
@@ -128,7 +128,7 @@ mod tests {
             line(1, Event::LevelStarted { at: at(1) }),
         ];
         lines.extend((1..=8).map(|second| line(1 + second as u32, tick(second))));
-        let level = Box::new(Ended::of(&IterationRecord::default()));
+        let level = Box::new(Ended::of_iteration(&IterationRecord::default()));
         lines.push(line(11, Event::LevelEnded { at: at(1), level }));
         lines.push(line(11, Event::Warning { text: "<b>slow</b>".to_owned() }));
         lines
@@ -143,7 +143,7 @@ mod tests {
         let directory = tempfile::tempdir().unwrap();
         let path = directory.path().join("events.ndjson");
         let text: String = a_run().concat();
-        let mut growing = Feed::of(&path, true);
+        let mut growing = Feed::new(&path, true);
         growing.follow().unwrap();
         assert_eq!(seen(&growing)["state"], json!("preparing"), "nothing is there yet");
         for piece in text.as_bytes().chunks(37) {
@@ -151,7 +151,7 @@ mod tests {
             file.write_all(piece).unwrap();
             growing.follow().unwrap();
         }
-        let mut later = Feed::of(&path, true);
+        let mut later = Feed::new(&path, true);
         later.follow().unwrap();
         assert_eq!(seen(&growing), seen(&later));
         let picture = seen(&later);
@@ -168,13 +168,13 @@ mod tests {
         let path = directory.path().join("events.ndjson");
         let ended = Event::Finished { state: RunState::Complete, path: Some("runs/a-run".to_owned()) };
         std::fs::write(&path, a_run().concat() + "no event\n" + &line(12, ended)).unwrap();
-        let mut feed = Feed::of(&path, true);
+        let mut feed = Feed::new(&path, true);
         feed.follow().unwrap();
         assert_eq!(seen(&feed)["finished"]["run"], json!("a-run"));
         feed.picture.end(State::Lost, None, Some("exit code 4".to_owned()), None);
         assert_eq!(seen(&feed)["state"], json!("complete"), "what it said itself counts");
         std::fs::write(&path, a_run().concat()).unwrap();
-        let mut feed = Feed::of(&path, true);
+        let mut feed = Feed::new(&path, true);
         feed.follow().unwrap();
         feed.picture.end(State::Lost, None, None, None);
         assert_eq!(seen(&feed)["state"], json!("lost"));
@@ -183,7 +183,7 @@ mod tests {
 
     #[test]
     fn a_series_that_ended_leads_to_its_report() {
-        let mut feed = Feed::of(Path::new("/nonexistent"), true);
+        let mut feed = Feed::new(Path::new("/nonexistent"), true);
         let turn =
             Event::Turn { cell: "nginx".to_owned(), round: 1, rounds: 1, turns_left: 1, time_left_ns: None };
         let cell = "runs/a-series/a-cell.partial";
@@ -213,7 +213,7 @@ mod tests {
 
     #[test]
     fn a_page_gets_no_more_points_than_it_draws() {
-        let mut feed = Feed::of(Path::new("/nonexistent"), true);
+        let mut feed = Feed::new(Path::new("/nonexistent"), true);
         for second in 1..=2000 {
             feed.picture.add(serde_json::from_str(&line(1, tick(second))).unwrap());
         }

@@ -107,7 +107,7 @@ pub(crate) struct HostRow {
 }
 
 impl HostRow {
-    fn of(host: &LiveHost) -> HostRow {
+    fn of_host(host: &LiveHost) -> HostRow {
         let ms = |ns: u64| ns as f64 / 1e6;
         let note = match host.silent_ns {
             silent if silent >= SILENT_NS => format!("silent for {:.0} s", silent as f64 / 1e9),
@@ -242,7 +242,7 @@ impl Picture {
                 self.begin(at);
             }
             Event::Tick { at, phase, live } => self.tick(at, phase, live),
-            Event::Hosts { hosts, .. } => self.hosts = hosts.iter().map(HostRow::of).collect(),
+            Event::Hosts { hosts, .. } => self.hosts = hosts.iter().map(HostRow::of_host).collect(),
             Event::LevelEnded { at, level } => self.level_ended(at, &level),
             Event::Void { at, why } => self.void(at, why),
             Event::Warning { text } => self.warn(line.time, text),

@@ -15,7 +15,7 @@ pub(crate) struct Asker {
 
 impl Asker {
     /// Of the address that a front prints.
-    pub(crate) fn of(url: &str) -> Asker {
+    pub(crate) fn to(url: &str) -> Asker {
         let (address, token) = url.trim().split_once("/#token=").unwrap();
         Asker { port: address.rsplit(':').next().unwrap().parse().unwrap(), token: token.to_owned() }
     }

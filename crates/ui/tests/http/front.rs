@@ -62,7 +62,7 @@ impl Running {
             until_idle: false,
         };
         let bound = Bound::new(options, Arc::new(Plain)).unwrap();
-        let (asker, ends) = (Asker::of(bound.url()), Arc::new(AtomicBool::new(false)));
+        let (asker, ends) = (Asker::to(bound.url()), Arc::new(AtomicBool::new(false)));
         let is_over = Arc::clone(&ends);
         let thread = std::thread::spawn(move || bound.serve(|| is_over.load(Ordering::Relaxed)).unwrap());
         Running { asker, ends, thread: Some(thread) }

@@ -65,7 +65,7 @@ pub(super) fn read(text: &str, load: &mut dyn FnMut(&str) -> FeedFile) -> Result
         None => text,
     };
     let mut reader = Reader::default();
-    match Pieces::of(text, PAGES_PER_PIECE) {
+    match Pieces::of_text(text, PAGES_PER_PIECE) {
         Some(pieces) => {
             let document: Document = parse(pieces.preamble, 0)?;
             if document.pages.is_some() {

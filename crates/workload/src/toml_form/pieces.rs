@@ -13,7 +13,7 @@ pub(super) struct Pieces<'a> {
 
 impl<'a> Pieces<'a> {
     /// Splits a text into pieces with a given number of pages; `None` if it must be parsed as a whole.
-    pub(super) fn of(text: &'a str, pages_per_piece: usize) -> Option<Pieces<'a>> {
+    pub(super) fn of_text(text: &'a str, pages_per_piece: usize) -> Option<Pieces<'a>> {
         let mut cuts = Vec::new();
         let mut pages = 0;
         let mut scanner = Scanner { bytes: text.as_bytes(), at: 0 };
@@ -156,7 +156,7 @@ mod tests {
     use super::*;
 
     fn cut(text: &str) -> Option<(&str, Vec<&str>)> {
-        let pieces = Pieces::of(text, 2)?;
+        let pieces = Pieces::of_text(text, 2)?;
         pieces.pages.iter().for_each(|(at, piece)| assert!(text[*at..].starts_with(piece)));
         Some((pieces.preamble, pieces.pages.iter().map(|(_, piece)| *piece).collect()))
     }

@@ -40,7 +40,7 @@ pub(super) fn examine(directory: &Path) -> Found {
 
 fn recompute(directory: &Path, record: &DuelRecord, found: &mut Found) {
     found.run = Some(record.id.clone());
-    found.verdict = Some(duel::of(record).standing.word());
+    found.verdict = Some(duel::of_record(record).standing.word());
     ambiguous(directory, &[DUEL], found);
     let consistency = consistency::check(record);
     found.numbers = consistency.checked;

@@ -66,7 +66,7 @@ fn frames_cut_at_every_byte_are_read_or_refused() {
         pair.say_frames(&frames[..end]);
         if let Some(failure) = pair.client.failure() {
             assert!(
-                matches!(failure, crate::quic::Failure::Fault(crate::quic::Fault::FrameEncoding(_))),
+                matches!(failure, crate::quic::QuicFailure::Fault(crate::quic::Fault::FrameEncoding(_))),
                 "{failure:?}"
             );
         }

@@ -2,11 +2,11 @@
 
 use super::*;
 use crate::quic::retry;
-use crate::quic::{Failure, Fault, alert, code_name};
+use crate::quic::{Fault, QuicFailure, alert, code_name};
 
 /// The class of a fault, without its words.
-fn class(failure: &Failure) -> std::mem::Discriminant<Fault> {
-    let Failure::Fault(fault) = failure else { panic!("{failure:?}") };
+fn class(failure: &QuicFailure) -> std::mem::Discriminant<Fault> {
+    let QuicFailure::Fault(fault) = failure else { panic!("{failure:?}") };
     std::mem::discriminant(fault)
 }
 
@@ -101,7 +101,7 @@ fn frames_of_the_handshake_are_few() {
         pair.flush();
         let packet = pair.peer.packet(SpaceId::Initial, &frames);
         pair.say(&packet);
-        assert!(matches!(pair.client.failure(), Some(Failure::Fault(Fault::Protocol(_)))), "{frames:?}");
+        assert!(matches!(pair.client.failure(), Some(QuicFailure::Fault(Fault::Protocol(_)))), "{frames:?}");
     }
 }
 
@@ -133,11 +133,14 @@ fn parameters_must_be_those_of_the_handshake() {
     ];
     for change in changes {
         let (failure, close) = fail(&*change);
-        assert!(matches!(failure, Some(Failure::Fault(Fault::TransportParameter(_)))), "{failure:?}");
+        assert!(matches!(failure, Some(QuicFailure::Fault(Fault::TransportParameter(_)))), "{failure:?}");
         assert_eq!(close, Some((0x8, false)));
     }
     let other_version = set(0x11, [2_u32.to_be_bytes(), 1_u32.to_be_bytes()].concat());
-    assert_eq!(fail(&other_version), (Some(Failure::Fault(Fault::VersionNegotiation)), Some((0x11, false))));
+    assert_eq!(
+        fail(&other_version),
+        (Some(QuicFailure::Fault(Fault::VersionNegotiation)), Some((0x11, false)))
+    );
     assert_eq!(fail(&set(0x11, 1_u32.to_be_bytes().to_vec())), (None, None));
 }
 
@@ -148,7 +151,7 @@ fn tls_errors_are_alerts() {
     // A message that a server must not send.
     let packet = pair.peer.packet(SpaceId::Initial, &frame(6, &[0, 4], &[1, 0, 0, 0]));
     pair.say(&packet);
-    assert!(matches!(pair.client.failure(), Some(Failure::Tls(_))), "{:?}", pair.client.failure());
+    assert!(matches!(pair.client.failure(), Some(QuicFailure::Tls(_))), "{:?}", pair.client.failure());
     pair.flush();
     let code = pair.peer.closes[0].0;
     assert!(alert(code).is_some() && code_name(code) == "CRYPTO_ERROR", "{code:#x}");
@@ -158,10 +161,10 @@ fn tls_errors_are_alerts() {
 fn closes_are_told_with_code_and_reason() {
     let mut pair = Pair::confirmed(Version::V1);
     pair.say_frames(&frame(0x1d, &[0x101, 4], b"gone"));
-    assert_eq!(pair.client.failure(), Some(&Failure::ClosedByApplication(0x101, "gone".into())));
+    assert_eq!(pair.client.failure(), Some(&QuicFailure::ClosedByApplication(0x101, "gone".into())));
     let mut pair = Pair::confirmed(Version::V1);
     pair.say_frames(&frame(0x1c, &[0x3, 0x0f, 2], b"no"));
-    assert_eq!(pair.client.failure(), Some(&Failure::ClosedByPeer(0x3, 0x0f, "no".into())));
+    assert_eq!(pair.client.failure(), Some(&QuicFailure::ClosedByPeer(0x3, 0x0f, "no".into())));
     assert_eq!(code_name(0x3), "FLOW_CONTROL_ERROR");
     // The client answers nothing to a close.
     pair.flush();
@@ -177,7 +180,7 @@ fn closes_are_told_with_code_and_reason() {
     pair.flush();
     assert_eq!(
         (&*pair.peer.closes, pair.client.failure()),
-        (&[(0x100, true)][..], Some(&Failure::ClosedHere))
+        (&[(0x100, true)][..], Some(&QuicFailure::ClosedHere))
     );
 }
 
@@ -188,7 +191,7 @@ fn a_stateless_reset_needs_the_token() {
     pair.say(&with([8; 16]));
     assert_eq!(pair.client.failure(), None);
     pair.say(&with(RESET_TOKEN));
-    assert_eq!(pair.client.failure(), Some(&Failure::StatelessReset));
+    assert_eq!(pair.client.failure(), Some(&QuicFailure::StatelessReset));
     pair.flush();
     assert!(pair.client.is_closed() && pair.peer.closes.is_empty());
 }
@@ -207,7 +210,7 @@ fn a_stateless_reset_may_look_like_anything() {
     ] {
         let mut pair = Pair::confirmed(Version::V1);
         pair.say(&[&front[..], &RESET_TOKEN].concat());
-        let failure = is_reset.then_some(&Failure::StatelessReset);
+        let failure = is_reset.then_some(&QuicFailure::StatelessReset);
         assert_eq!(pair.client.failure(), failure, "{front:x?}");
     }
     // A packet that could be decrypted comes first.
@@ -223,13 +226,13 @@ fn reserved_bits_must_be_zero() {
     let mut pair = Pair::confirmed(Version::V1);
     pair.peer.first_byte = 0x18;
     pair.say_frames(&[1]);
-    assert!(matches!(pair.client.failure(), Some(Failure::Fault(Fault::Protocol(_)))));
+    assert!(matches!(pair.client.failure(), Some(QuicFailure::Fault(Fault::Protocol(_)))));
     let mut pair = Pair::new(Version::V1, |_| {});
     pair.flush();
     pair.peer.first_byte = 0x0c;
     let packet = pair.peer.packet(SpaceId::Initial, &[1]);
     pair.say(&packet);
-    assert!(matches!(pair.client.failure(), Some(Failure::Fault(Fault::Protocol(_)))));
+    assert!(matches!(pair.client.failure(), Some(QuicFailure::Fault(Fault::Protocol(_)))));
 }
 
 #[test]
@@ -248,7 +251,7 @@ fn keys_follow_the_peer_but_not_too_early() {
     // Nothing of this phase was acknowledged.
     pair.peer.update_keys();
     pair.say_frames(&[1]);
-    assert_eq!(pair.client.failure(), Some(&Failure::Fault(Fault::KeyUpdate)));
+    assert_eq!(pair.client.failure(), Some(&QuicFailure::Fault(Fault::KeyUpdate)));
 }
 
 #[test]
@@ -334,7 +337,7 @@ fn version_negotiation_counts_before_anything_else_alone() {
     pair.say(&packet(b"original", &[2, 1]));
     assert_eq!((pair.client.failure(), pair.client.counts().version_negotiations), (None, 2));
     pair.say(&packet(b"original", &[2, 3]));
-    assert_eq!(pair.client.failure(), Some(&Failure::Version([2, 3].into())));
+    assert_eq!(pair.client.failure(), Some(&QuicFailure::Version([2, 3].into())));
     let mut late = Pair::confirmed(Version::V1);
     late.say(&packet(b"original", &[2]));
     assert_eq!(late.client.failure(), None);
@@ -348,14 +351,14 @@ fn floods_end() {
     }
     assert_eq!(pair.client.failure(), None);
     pair.say_frames(&[1; 1100]);
-    assert!(matches!(pair.client.failure(), Some(Failure::Fault(Fault::Flood(_)))));
+    assert!(matches!(pair.client.failure(), Some(QuicFailure::Fault(Fault::Flood(_)))));
     let mut pieces = Pair::confirmed(Version::V1);
     for nth in 0..90 {
         let frames: Vec<u8> =
             (0..50_u64).flat_map(|at| stream(0, 1 + 2 * (50 * nth + at), b"x", false)).collect();
         pieces.say_frames(&frames);
     }
-    assert!(matches!(pieces.client.failure(), Some(Failure::Fault(Fault::Flood(_)))));
+    assert!(matches!(pieces.client.failure(), Some(QuicFailure::Fault(Fault::Flood(_)))));
 }
 
 #[test]
@@ -379,7 +382,7 @@ fn streams_end_as_the_server_says() {
     // An ID is retired.
     pair.say_frames(&new_id(1, 1, ID[0]));
     assert!(
-        matches!(pair.client.failure(), Some(Failure::Fault(Fault::Protocol(_)))),
+        matches!(pair.client.failure(), Some(QuicFailure::Fault(Fault::Protocol(_)))),
         "two numbers for one ID"
     );
 }

@@ -12,7 +12,7 @@ use super::server::{client_tls, client_with, server_tls, server_with};
 use super::{MS, Path, Request, SECOND, Server, What, World};
 use crate::draws::Draws;
 use crate::quic::{
-    Failure, LossReason, PacketKind, PacketRecord, Recorder, RecoveryRecord, Settings, Version,
+    LossReason, PacketKind, PacketRecord, QuicFailure, Recorder, RecoveryRecord, Settings, Version,
 };
 
 fn transport() -> TransportConfig {
@@ -316,7 +316,7 @@ fn rejected_early_data_obeys_the_new_limits() {
             assert_eq!(second.client.early_data(), (true, Some(false)));
         } else {
             assert!(!second.run_until(World::is_all_over));
-            assert_eq!(second.client.failure(), Some(&Failure::EarlyLimits));
+            assert_eq!(second.client.failure(), Some(&QuicFailure::EarlyLimits));
         }
     }
 }
@@ -343,7 +343,7 @@ fn a_version_that_the_server_does_not_speak_fails_with_its_offers() {
     settings.version = Version::V2;
     world.open(&settings, gets(1, 1));
     assert!(!world.run_until(World::is_all_over));
-    let Some(Failure::Version(offered)) = world.client.failure() else {
+    let Some(QuicFailure::Version(offered)) = world.client.failure() else {
         panic!("{:?}", world.client.failure())
     };
     assert!(offered.contains(&1));
@@ -423,7 +423,7 @@ fn silence_is_idle() {
     world.path.loss = 1000;
     world.open(&settings, gets(1, 1));
     assert!(!world.run_until(World::is_all_over));
-    assert_eq!(world.client.failure(), Some(&Failure::Idle));
+    assert_eq!(world.client.failure(), Some(&QuicFailure::Idle));
     // Initials are sent again with backoff: 1, 2 s.
     assert_eq!(world.client.counts().probe_timeouts, 2);
     assert!((5..8).contains(&(world.now_ns / SECOND)), "{}", world.now_ns);
@@ -475,7 +475,7 @@ struct Logged {
     lost: Vec<u64>,
     recoveries: Vec<RecoveryRecord>,
     generation: u64,
-    closed: Vec<Failure>,
+    closed: Vec<QuicFailure>,
 }
 
 impl Recorder for Log {
@@ -510,7 +510,7 @@ impl Recorder for Log {
         self.0.lock().unwrap().generation = generation;
     }
 
-    fn closed(&mut self, failure: &Failure) {
+    fn closed(&mut self, failure: &QuicFailure) {
         self.0.lock().unwrap().closed.push(failure.clone());
     }
 }

@@ -115,7 +115,7 @@ fn every_edited_number_is_found() {
             "as many as their distribution holds: 800 and 801",
         ),
         (
-            |it| it.starts[1].sides[1].statuses = webstone_measure::metrics::Statuses::of(&[1]),
+            |it| it.starts[1].sides[1].statuses = webstone_measure::metrics::Statuses::of_counts(&[1]),
             "every answer has a status",
         ),
         (|it| it.starts[1].sides[1].lateness_ns = Some(1.0), "an open loop, and none other, has lateness"),
@@ -262,7 +262,7 @@ fn a_record_of_absurd_numbers_is_judged_without_a_panic() {
     }
     record.duel.slice = Nanos(u64::MAX);
     assert!(!found(&record).is_empty());
-    let _ = super::super::of(&record);
+    let _ = super::super::of_record(&record);
     let none = DuelRecord::default();
-    let _ = (super::super::of(&none), check(&none));
+    let _ = (super::super::of_record(&none), check(&none));
 }

@@ -60,7 +60,7 @@ impl Server {
             });
         }
         let who = if record.target.origin.is_some() { "proxy" } else { "server" };
-        let figures = ServerFigures::of(runs)?;
+        let figures = ServerFigures::of_runs(runs)?;
         let cpus = match record.spec.server.threads as usize {
             threads @ 1.. if record.target.embedded => allowed.min(threads),
             _ => match record.target.software.as_ref().and_then(|software| software.cpus_max) {
@@ -97,7 +97,7 @@ impl Server {
             .filter(|(_, processes)| !processes.busiest.is_empty())
             .collect();
         let waited_percent = waited(runs.iter().filter_map(|run| of(run)));
-        let threads = (0..ProcessUse::BUSIEST_MAX).map_while(|rank| Thread::of(&seen, rank)).collect();
+        let threads = (0..ProcessUse::BUSIEST_MAX).map_while(|rank| Thread::by_rank(&seen, rank)).collect();
         let cpu_percent = figures.cpu_percent;
         let possessive = format!("The CPU of the {who}");
         (cpu_percent > 0.0).then_some(Server {
@@ -244,7 +244,7 @@ fn waited<'a>(uses: impl Iterator<Item = (f64, &'a ServerUse)>) -> Option<f64> {
 }
 
 impl Thread {
-    fn of(seen: &[(f64, &ProcessUse)], rank: usize) -> Option<Thread> {
+    fn by_rank(seen: &[(f64, &ProcessUse)], rank: usize) -> Option<Thread> {
         let read_ns: f64 = seen.iter().map(|(read_ns, _)| read_ns).sum();
         let threads: Vec<&ThreadUse> =
             seen.iter().filter_map(|(_, processes)| processes.busiest.get(rank)).collect();

@@ -567,8 +567,10 @@ fn the_clients_own_lines_are_named_where_they_are_full() {
 #[test]
 fn the_peak_is_a_level_whose_figures_count() {
     let mut record = webstone_model::fixture::record("r", &[(10, &[1000.0]), (20, &[2000.0])]);
-    let at = |record: &RunRecord, clients: &str| crate::verdict::of(record).limit.sentence.contains(clients);
+    let at = |record: &RunRecord, clients: &str| {
+        crate::verdict::of_record(record).limit.sentence.contains(clients)
+    };
     assert!(at(&record, "at 20 clients"));
     record.iterations[1].measured.counts.failed = 100_000;
-    assert!(at(&record, "at 10 clients"), "{:?}", crate::verdict::of(&record).limit);
+    assert!(at(&record, "at 10 clients"), "{:?}", crate::verdict::of_record(&record).limit);
 }

@@ -64,7 +64,7 @@ fn in_progress(runs: &[&IterationRecord]) -> f64 {
 
 /// What disks did for the server.
 fn disks(runs: &[&IterationRecord]) -> Option<String> {
-    let used = ServerFigures::of(runs)?.processes?;
+    let used = ServerFigures::of_runs(runs)?.processes?;
     let read = used.disk_read_bytes_per_s.filter(|bytes| *bytes > 0.0);
     let read = read.map(|bytes| format!("disks read {:.1} kB/s for the server", bytes / 1e3));
     let disk_wait = used.disk_wait_percent.filter(|percent| *percent >= 1.0);
@@ -78,7 +78,7 @@ fn disks(runs: &[&IterationRecord]) -> Option<String> {
 
 /// Fewer threads than requests in progress: if a thread serves one request at a time, the other requests wait.
 fn workers(runs: &[&IterationRecord]) -> Option<String> {
-    let threads = ServerFigures::of(runs)?.processes?.threads_max;
+    let threads = ServerFigures::of_runs(runs)?.processes?.threads_max;
     let in_progress = in_progress(runs);
     (threads > 0 && in_progress > threads as f64).then(|| {
         let threads = crate::verdict::bounds::counted(threads, "thread", "threads");

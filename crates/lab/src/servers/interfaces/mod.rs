@@ -112,7 +112,7 @@ const NGINX_JS: Need =
     Need { any_of: &["/usr/lib/nginx/modules/ngx_http_js_module.so"], package: "libnginx-mod-http-js" };
 
 /// The interfaces of a server.
-pub fn of(software: Software) -> &'static [Interface] {
+pub fn of_software(software: Software) -> &'static [Interface] {
     use Interface::{Asgi, Cgi, Fastcgi, Lua, Module, Native, Njs, Node, Persistent, PhpFpm, Scgi, Uwsgi};
     match software {
         Software::Reference => &[Native, Cgi, Fastcgi, Persistent],
@@ -171,7 +171,7 @@ pub(super) fn check(spec: &ServerSpec) -> Result<(), Refusal> {
             }),
         };
     };
-    let known = of(spec.software);
+    let known = of_software(spec.software);
     if !known.contains(&interface) {
         let names: Vec<&str> = known.iter().map(|interface| interface.name()).collect();
         return Err(Refusal {
@@ -388,7 +388,7 @@ mod tests {
     #[test]
     fn every_handler_keeps_the_contract_in_its_own_words() {
         for software in [Software::Nginx, Software::Apache, Software::Lighttpd] {
-            for interface in of(software) {
+            for interface in of_software(software) {
                 let Some((name, text)) = source(software, *interface) else { continue };
                 for word in ["size", "writes", "fill", "10240", "pattern", "none", "random", "63"] {
                     assert!(text.contains(word), "{name}: {word}");

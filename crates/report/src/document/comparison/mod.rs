@@ -116,7 +116,7 @@ fn open_ends(candidate: &Candidate) -> Option<&'static str> {
 
 /// The changes of figures, a row each, with the heading before it, if there is one.
 fn changes(comparison: &Comparison, candidate: &Candidate, rows: &[(Option<String>, &Row)]) -> Table {
-    let mut table = Table::of(rows);
+    let mut table = Table::with_rows(rows);
     table.groups(|(title, _)| title.clone());
     table.text("figure", Room::Always, |(_, row)| Cell::Named {
         short: compared_name(row.metric),
@@ -161,7 +161,7 @@ fn title(metric: Metric) -> String {
 
 /// The outcome of every condition and threshold: one table for each kind that occurs.
 fn gates(comparison: &Comparison) -> Vec<Sheet> {
-    let mut conditions = Table::of(&comparison.fail_if);
+    let mut conditions = Table::with_rows(&comparison.fail_if);
     conditions.text("", Room::Always, |gate| gate_cell(gate.result));
     conditions.text("fail if", Room::Flexible(12), |gate| Cell::from(&gate.condition).toned(Tone::Code));
     conditions.text("", Room::Always, |gate| letter(gate.record));

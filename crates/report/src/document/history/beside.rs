@@ -55,7 +55,7 @@ pub struct Apart<'a> {
 /// peaks are compared with the run's own peaks. Rows without a figure in common are left out.
 pub fn beside<'a>(record: &RunRecord, published: &[&'a Published]) -> Vec<Comparison<'a>> {
     let levels = summary::levels(record);
-    let run = RunConditions::of(record);
+    let run = RunConditions::of_record(record);
     let rows = published.iter().flat_map(|result| {
         let peak = result.peak();
         result.rows.iter().map(move |row| (*result, row, std::ptr::eq(row, peak)))
@@ -75,7 +75,7 @@ pub fn beside<'a>(record: &RunRecord, published: &[&'a Published]) -> Vec<Compar
 /// The results that no level of the run can be compared with, grouped by the first condition that the closest level does not meet.
 pub fn apart<'a>(record: &RunRecord, published: &[&'a Published]) -> Vec<Apart<'a>> {
     let levels = summary::levels(record);
-    let run = RunConditions::of(record);
+    let run = RunConditions::of_record(record);
     let mut found: Vec<Apart<'a>> = Vec::new();
     for result in published.iter().filter(|result| is_of_levels(result)) {
         let unmet =
@@ -119,7 +119,7 @@ fn figures(result: &Published, row: &Row, run: &RunConditions<'_>, levels: &[Lev
                 // Iterations of a level are merged; the batch is one of them.
                 whole.then(|| level.figures.test_time_s / level.runs.len() as f64)
             }
-            quantity => quantity.of(&level.figures, &summary::merged(&level.runs)),
+            quantity => quantity.value(&level.figures, &summary::merged(&level.runs)),
         };
         let of_level = |level: &Level<'_>| Some((value(level)?, level.clients));
         // For a table of peaks, or one without clients, the run's best level counts.

@@ -162,7 +162,7 @@ pub(super) struct RunConditions<'a> {
 }
 
 impl RunConditions<'_> {
-    pub(super) fn of(record: &RunRecord) -> RunConditions<'_> {
+    pub(super) fn of_record(record: &RunRecord) -> RunConditions<'_> {
         let (spec, target) = (&record.spec, &record.target);
         let ours = target.embedded || target.software.is_some();
         let sent = record.workload.pages.iter().flat_map(|page| &page.files);

@@ -310,7 +310,7 @@ fn row(line: &str, columns: &[Column], document: &Document) -> Result<Row, Strin
 mod tests {
     use super::*;
 
-    fn of(id: &str) -> &'static Published {
+    fn by_id(id: &str) -> &'static Published {
         published().iter().find(|published| published.id == id).unwrap()
     }
 
@@ -339,7 +339,8 @@ mod tests {
     #[test]
     fn tables_agree_with_the_sentences_about_them() {
         let peak = |id: &str, quantity| {
-            let values = of(id).rows.iter().filter_map(|row| row.figure(quantity)).map(|figure| figure.value);
+            let values =
+                by_id(id).rows.iter().filter_map(|row| row.figure(quantity)).map(|figure| figure.value);
             values.fold(0.0, f64::max)
         };
         let rate = |id: &str| peak(id, Quantity::ConnectionRate);
@@ -377,10 +378,10 @@ mod tests {
         }
         // WebStone paper: hits and connects of the pages add up to the totals.
         for id in ["netsite", "ncsa"] {
-            let pages = of(&format!("{id}-pages"));
+            let pages = by_id(&format!("{id}-pages"));
             let sum =
                 |quantity| pages.rows.iter().map(|row| row.figure(quantity).unwrap().value).sum::<f64>();
-            let total = |quantity| of(id).rows[0].figure(quantity).unwrap().value;
+            let total = |quantity| by_id(id).rows[0].figure(quantity).unwrap().value;
             assert_eq!(sum(Quantity::Hits), total(Quantity::Pages), "{id}");
             let connects = sum(Quantity::Connects) - total(Quantity::Connects);
             // The paper's own sums: Netsite's pages have 12,092 connects and its totals 12,099; NCSA's 3,898 and 3,920.
@@ -407,7 +408,7 @@ mod tests {
     #[test]
     fn a_megabit_of_webstone_has_2_to_the_20_bits() {
         let bytes = |id: &str, row: usize| {
-            let value = |quantity| of(id).rows[row].figure(quantity).unwrap().value;
+            let value = |quantity| by_id(id).rows[row].figure(quantity).unwrap().value;
             value(Quantity::Throughput) / 8.0 / value(Quantity::ConnectionRate)
         };
         // Silicon Surf: 7,026 bytes per access with headers; filelist.standard: 19,773 bytes and a head.
@@ -421,13 +422,13 @@ mod tests {
 
     #[test]
     fn a_table_by_clients_has_points_and_a_peak() {
-        let html = of("fasttrack-1cpu-html");
+        let html = by_id("fasttrack-1cpu-html");
         let points = html.points(Quantity::ConnectionRate);
         assert_eq!((points.len(), points[0], points[7]), (8, (16, 262.0), (128, 256.0)));
         assert_eq!(html.peak().clients, Some(32));
-        assert!(of("lt6000r-asp").points(Quantity::RequestRate).is_empty());
-        assert_eq!(of("lt6000r-asp").peak().name(), "6 CPUs");
-        assert!(html.has_peak() && !of("netsite-pages").has_peak(), "pages have hits, and no rate");
+        assert!(by_id("lt6000r-asp").points(Quantity::RequestRate).is_empty());
+        assert_eq!(by_id("lt6000r-asp").peak().name(), "6 CPUs");
+        assert!(html.has_peak() && !by_id("netsite-pages").has_peak(), "pages have hits, and no rate");
     }
 
     #[test]

@@ -128,7 +128,7 @@ impl Quantity {
 
     /// The same figure of a measured level, in [`Quantity::unit`]; `None` where there is none, or where a total depends
     /// on how long the run was.
-    pub fn of(self, figures: &Figures, measured: &Measured) -> Option<f64> {
+    pub fn value(self, figures: &Figures, measured: &Measured) -> Option<f64> {
         let answered = measured.counts.succeeded > 0;
         let connected = measured.connect.count > 0;
         match self {

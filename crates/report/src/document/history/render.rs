@@ -156,7 +156,7 @@ fn described(result: &Published, doc: &mut Document) {
 /// A table as it was published.
 fn printed_table(result: &Published) -> Table {
     let has = |of: fn(&Row) -> bool| result.rows.iter().any(of);
-    let mut table = Table::of(&result.rows);
+    let mut table = Table::with_rows(&result.rows);
     if has(|row| row.label.is_some()) {
         table.text("of", Room::Always, |row| row.label.clone().unwrap_or_default());
     }
@@ -176,7 +176,7 @@ fn printed_table(result: &Published) -> Table {
 /// A published table and a run, figure by figure.
 fn beside_table(group: &[&Comparison<'_>]) -> Table {
     let rows = lines(group);
-    let mut table = Table::of(&rows);
+    let mut table = Table::with_rows(&rows);
     table
         .text("published at", Room::Flexible(12), |cells| &cells[0])
         .text("figure", Room::Always, |it| &it[1]);

@@ -152,7 +152,7 @@ pub fn render(
     let shape = shapes().iter().find(is_meant).ok_or_else(|| ReportError::NoSuchDocument(name.to_owned()))?;
     let ids: Vec<&'static Published> =
         published().iter().filter(|result| shape.documents.contains(&result.document.id)).collect();
-    let today: Vec<Today> = sources.into_iter().map(|source| Today::of(source, &ids)).collect();
+    let today: Vec<Today> = sources.into_iter().map(|source| Today::of_source(source, &ids)).collect();
     let filled = Filled { shape, today, own };
     match Subject::Like.check(format)? {
         Format::Html => Ok(outgoing::text(&html::like::render(&filled))),
@@ -377,7 +377,7 @@ impl Filled<'_> {
         clients: Option<(String, String)>,
         heads: &[(String, String)],
     ) -> Table {
-        let mut table = Table::of(lines);
+        let mut table = Table::with_rows(lines);
         if let Some(label) = label {
             table.text(label, Room::Flexible(14), |line| &line.label);
         }
@@ -398,7 +398,7 @@ impl Filled<'_> {
             let name = serde_json::to_value(quantity).unwrap_or_default();
             name.as_str().and_then(|name| first.document.wording.get(name).cloned()).unwrap_or_default()
         };
-        let mut table = Table::of(&first.quantities);
+        let mut table = Table::with_rows(&first.quantities);
         table.text("", Room::Flexible(20), words);
         for result in results {
             let printed =
@@ -426,7 +426,7 @@ impl Filled<'_> {
             }
         }
         rows.first()?;
-        let mut table = Table::of(&rows);
+        let mut table = Table::with_rows(&rows);
         table.text("", Room::Flexible(14), |(name, _)| name);
         table.number("clients", "", Room::Always, |(_, level)| level.clients);
         table.number("requests", "per second", Room::Always, |(_, level)| told(level.request_rate, 0));

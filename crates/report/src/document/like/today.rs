@@ -39,7 +39,7 @@ pub(crate) struct Drawn {
 }
 
 impl Drawn {
-    pub(crate) fn of(&self, quantity: Quantity) -> f64 {
+    pub(crate) fn value(&self, quantity: Quantity) -> f64 {
         match quantity {
             Quantity::Latency => self.latency_s,
             Quantity::Throughput => self.throughput_bps,
@@ -64,7 +64,7 @@ impl Value {
 }
 
 impl Today {
-    pub(crate) fn of(source: Source, results: &[&'static Published]) -> Today {
+    pub(crate) fn of_source(source: Source, results: &[&'static Published]) -> Today {
         let mut today = Today { name: source.name, doubted: Vec::new(), found: Vec::new() };
         for record in &source.records {
             today.take(record, results);
@@ -73,7 +73,7 @@ impl Today {
     }
 
     fn take(&mut self, record: &RunRecord, results: &[&'static Published]) {
-        let verdict = verdict::of(record);
+        let verdict = verdict::of_record(record);
         let is_doubted = !verdict.standing.is_conclusive();
         let levels: Vec<Drawn> = summary::levels(record)
             .iter()
@@ -201,7 +201,7 @@ fn of_run(quantity: Quantity, measured: &Measured) -> Option<f64> {
         Quantity::CumulativeTime => measured.response.sum as f64 / 1e9,
         Quantity::BodyBytes => measured.body_bytes.sum as f64,
         Quantity::HeadBytes => measured.response_bytes.sum.saturating_sub(measured.body_bytes.sum) as f64,
-        other => return other.of(&Figures::of(measured), measured),
+        other => return other.value(&Figures::of_measured(measured), measured),
     })
 }
 

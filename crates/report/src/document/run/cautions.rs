@@ -122,7 +122,7 @@ impl Caution {
 }
 
 /// All cautions of a record.
-pub(crate) fn of(judged: &Judged<'_>, levels: &[Level<'_>]) -> Vec<Caution> {
+pub(crate) fn of_levels(judged: &Judged<'_>, levels: &[Level<'_>]) -> Vec<Caution> {
     let (record, verdict) = (judged.record, &judged.verdict);
     let mut found = Vec::new();
     errors(record, verdict, &mut found);
@@ -132,8 +132,8 @@ pub(crate) fn of(judged: &Judged<'_>, levels: &[Level<'_>]) -> Vec<Caution> {
     disturbed(record, &mut found);
     generator_delay(levels, &mut found);
     connect_delay(levels, &mut found);
-    blocked::of(record, &mut found);
-    waking::of(record, levels, &mut found);
+    blocked::find(record, &mut found);
+    waking::find(record, levels, &mut found);
     iterations(record, levels, &mut found);
     noise(levels, &mut found);
     differing(record, &mut found);

@@ -105,7 +105,7 @@ fn table(
     busiest.sort_by_key(|cpu| (std::cmp::Reverse(cpu.busy_ns), cpu.cpu));
     busiest.truncate(CPUS_MAX);
     busiest.sort_by_key(|cpu| cpu.cpu);
-    let mut table = Table::of(&busiest);
+    let mut table = Table::with_rows(&busiest);
     table.number("CPU", "", Room::Always, |cpu| cpu.cpu.to_string());
     type Part = (&'static str, Room, fn(&CpuUse) -> u64);
     let parts: [Part; 5] = [

@@ -20,7 +20,7 @@ pub(crate) fn sheet(record: &RunRecord) -> Option<Sheet> {
         let none = || Sheet::new("Errors", format!("none in {answered}"), Table::default());
         return (counts.ended() > 0).then(none);
     }
-    let mut table = Table::of(&classes);
+    let mut table = Table::with_rows(&classes);
     table.text("class", Room::Always, |(class, ..)| class.name()).defined("Errors", "");
     table.text("blames", Room::Always, |(class, ..)| blames(class.blame())).defined("Errors", "");
     table.number("requests", "", Room::Always, |(_, errors, _)| *errors);

@@ -85,7 +85,7 @@ pub(super) fn column<'a, T>(
 /// A row per level, its load first.
 pub(super) fn table(levels: &[Level<'_>], columns: &[Column], tone: &dyn Fn(&Level<'_>) -> Tone) -> Table {
     let rows: Vec<(usize, &Level<'_>)> = levels.iter().enumerate().collect();
-    let mut table = Table::of(&rows);
+    let mut table = Table::with_rows(&rows);
     let (load, unit) = summary::load_column(levels);
     table.number(load, unit, Room::Always, |(_, level)| level.load_cell());
     for known in columns {

@@ -27,7 +27,7 @@ pub(crate) fn sheet(record: &RunRecord, levels: &[Level<'_>]) -> Option<Sheet> {
     let rates = Scale::up_to("/s", 1.0, 1, rows.iter().map(|row| row.request_rate));
 
     let host = |row: &HostRow| &record.generators[row.generator as usize];
-    let mut table = Table::of(&rows);
+    let mut table = Table::with_rows(&rows);
     table.number("#", "", Room::Always, |row| row.generator + 1);
     table.text("host", Room::Distinct(6), |row| name(host(row), row.generator));
     table.text("CPUs", Room::Optional(2), |row| pinned(&host(row).cpus));

@@ -35,7 +35,7 @@ fn table(levels: &[Level<'_>], repeated: bool) -> Table {
     let rate = scale(&[&REQUEST_RATE, &CONNECTION_RATE]);
     let (peak, cut) = (summary::peak(levels), levels.iter().any(Level::interrupted));
     let rows: Vec<(usize, &Level<'_>)> = levels.iter().enumerate().collect();
-    let mut table = Table::of(&rows);
+    let mut table = Table::with_rows(&rows);
     let (load, unit) = summary::load_column(levels);
     table.number(load, unit, Room::Always, |(_, level)| {
         let interrupted = if cut { if level.interrupted() { "*" } else { " " } } else { "" };

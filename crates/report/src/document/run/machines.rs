@@ -20,7 +20,7 @@ pub(crate) fn sheet(levels: &[Level<'_>]) -> Option<Sheet> {
         |of: fn(&GeneratorFigures) -> Option<f64>| levels.iter().filter_map(move |it| of(&it.generator));
     let servers = || levels.iter().filter_map(|level| level.server.as_ref());
     let whole = |percent: f64| Cell::Decimal(percent, 0);
-    let mut table = Table::of(levels);
+    let mut table = Table::with_rows(levels);
     let (load, unit) = summary::load_column(levels);
     table.number(load, unit, Room::Always, Level::load_cell);
     if generator {

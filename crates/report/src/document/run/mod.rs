@@ -60,7 +60,7 @@ pub(crate) fn document(judged: &Judged<'_>, options: &Options) -> Document {
         }
     }
     if depth == Depth::Full {
-        configuration::list(&configuration::of(record), &mut doc);
+        configuration::list(&configuration::groups(record), &mut doc);
         problems::rules_table(record, &mut doc);
     } else {
         left_out.push(in_a_list(configuration::TITLE));
@@ -98,7 +98,7 @@ pub(crate) fn rest(left_out: &[String], options: &Options, doc: &mut Document) {
 pub(crate) fn answer<'l, 'r>(judged: &Judged<'_>, levels: &'l [Level<'r>]) -> Option<&'l Level<'r>> {
     let (over, finding) = judged.found.as_ref()?;
     let kept = finding.kept?;
-    levels.iter().find(|level| level.runs.first().is_some_and(|run| over.of(run) == kept))
+    levels.iter().find(|level| level.runs.first().is_some_and(|run| over.load(run) == kept))
 }
 
 /// The tables of a record in which something was measured: all that a report shows in rows, whatever its format.

@@ -45,7 +45,7 @@ fn table(record: &RunRecord, totals: &[PageTotals], order: &[usize]) -> Table {
     let of = |count: u64, scale: &Scale, value: f64| (count > 0).then(|| scale.cell(value));
     let rows: Vec<(usize, &PageTotals)> = order.iter().map(|index| (*index, &totals[*index])).collect();
     let weights = record.workload.total_weight() as f64;
-    let mut table = Table::of(&rows);
+    let mut table = Table::with_rows(&rows);
     table.number("#", "", Room::Always, |(index, _)| index.to_string());
     table.text("page", Room::Flexible(20), |(index, _)| name(record, *index));
     table.number("hits", "", Room::Always, |(_, page)| page.hits).defined("Pages", "hits");

@@ -60,7 +60,7 @@ pub(crate) fn begin(judged: &Judged<'_>, levels: &[Level<'_>], depth: Depth, doc
     if let Some(next) = advice::next(record, verdict) {
         doc.item("", MARGIN, Tone::Strong, format!("try: {next}"));
     }
-    let mut cautions = cautions::of(judged, levels);
+    let mut cautions = cautions::of_levels(judged, levels);
     // The headline says how many failed; the report of a quick measurement does so in its last lines.
     cautions.retain(|caution| caution.title != cautions::ERRORS);
     if depth != Depth::Full && says_disturbed(verdict) {
@@ -93,7 +93,7 @@ pub(crate) fn begin(judged: &Judged<'_>, levels: &[Level<'_>], depth: Depth, doc
 
 /// All cautions of a record, each with its title in capitals and its whole sentence.
 pub(crate) fn cautions(judged: &Judged<'_>, levels: &[Level<'_>]) -> Vec<(&'static str, String)> {
-    let found = cautions::of(judged, levels);
+    let found = cautions::of_levels(judged, levels);
     found.into_iter().map(|caution| (caution.title, caution.whole())).collect()
 }
 
@@ -297,7 +297,7 @@ mod tests {
     #[test]
     fn a_cpu_that_was_slow_is_not_said_to_have_been_taken() {
         let record = webstone_model::fixture::record("a", &[(5, &[1_000.0]), (40, &[1_000.0])]);
-        let mut verdict = webstone_judge::verdict::of(&record);
+        let mut verdict = webstone_judge::verdict::of_record(&record);
         verdict.reasons = Vec::new();
         verdict.doubts =
             vec![reason(Cause::Disturbed, 40, "2.5 %", "2 %"), reason(Cause::Slowed, 5, "6.4 %", "6 %")];

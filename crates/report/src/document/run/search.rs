@@ -19,7 +19,7 @@ pub(crate) fn sheet(over: Over, finding: &Finding) -> Sheet {
         Over::Rate => ("arrivals", "/s"),
         Over::Clients => ("clients", ""),
     };
-    let mut table = Table::of(&finding.levels);
+    let mut table = Table::with_rows(&finding.levels);
     table.number(load, unit, Room::Always, |level| level.load);
     table.number("kept", "of runs", Room::Always, |level| {
         format!("{}/{}", level.iterations_kept, level.iterations)
@@ -84,7 +84,7 @@ pub(super) fn curve(over: Over, finding: &Finding) -> Option<Sheet> {
     let low = times().fold(f64::INFINITY, f64::min).log10().floor();
     let high = times().fold(0.0, f64::max).log10().ceil().max(low + 1.0);
     let length = |time: f64| (time.log10() - low) / (high - low);
-    let mut table = Table::of(&finding.levels);
+    let mut table = Table::with_rows(&finding.levels);
     table.number("", "", Room::Always, |level| level.load);
     table.number("", "", Room::Always, |level| time(level).map(seconds));
     table.text("", Room::Always, |level| Cell::Bar {

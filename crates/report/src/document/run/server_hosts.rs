@@ -26,7 +26,7 @@ pub(crate) fn sheet(record: &RunRecord, levels: &[Level<'_>]) -> Option<Sheet> {
     let costs = rows.iter().filter_map(|row| row.server).map(|server| server.cpu_per_1000_requests_s);
     let cost = Scale::seconds(costs);
     let agent = |row: &ServerHostRow| &agents[row.agent as usize];
-    let mut table = Table::of(&rows);
+    let mut table = Table::with_rows(&rows);
     table.number("#", "", Room::Always, |row| row.agent + 1);
     table.text("host", Room::Distinct(6), |row| Some(&agent(row).name).filter(|name| !name.is_empty()));
     table.text("CPUs", Room::Optional(2), |row| pinned(&agent(row).cpus));

@@ -67,7 +67,7 @@ pub(crate) fn document(judged: &Judged<'_>) -> Document {
     }
     doc.0.push(Block::Table(facts(record, verdict)));
     let mut configuration = Document::default();
-    configuration.sheets([configuration::sheet(&configuration::of(record))]);
+    configuration.sheets([configuration::sheet(&configuration::groups(record))]);
     doc.fold("Configuration", Document::default(), configuration);
     doc
 }
@@ -111,7 +111,7 @@ fn level_table(levels: &[Level<'_>]) -> Table {
     };
     let mark = |place: usize, cell: Cell| if peak == Some(place) { cell.toned(Tone::Strong) } else { cell };
     let rows: Vec<(usize, &Level<'_>)> = levels.iter().enumerate().collect();
-    let mut table = Table::of(&rows);
+    let mut table = Table::with_rows(&rows);
     let (load, unit) = summary::load_column(levels);
     table.number(format!("{load}{unit}"), "", Room::Always, |(place, level)| {
         mark(*place, level.load_cell().into())
@@ -188,7 +188,7 @@ fn errors(record: &RunRecord) -> Option<Table> {
     let mut all = ErrorTable::default();
     record.iterations.iter().for_each(|run| all.merge(&run.measured.errors));
     let classes: Vec<_> = all.iter().take(ERRORS_MAX).collect();
-    let mut table = Table::of(&classes);
+    let mut table = Table::with_rows(&classes);
     table.text("error", Room::Always, |(class, ..)| {
         let meaning = definitions::definition("Errors", class.name()).map_or("", |d| d.text.as_str());
         format!("{}: {meaning}", class.name())
@@ -227,7 +227,7 @@ fn facts(record: &RunRecord, verdict: &Verdict) -> Table {
         ("rules not met", unmet.join("; ")),
     ];
     facts.retain(|(_, text)| !text.is_empty());
-    let mut table = Table::of(&facts);
+    let mut table = Table::with_rows(&facts);
     table.text("run", Room::Always, |(name, _)| *name);
     table.text(record.id.as_str(), Room::Always, |(_, text)| text).done()
 }

@@ -48,7 +48,7 @@ pub(crate) fn sheet(levels: &[Level<'_>]) -> Option<Sheet> {
             levels.iter().enumerate().map(move |(place, level)| (place, (name, of), scale, level))
         })
         .collect();
-    let mut table = Table::of(&rows);
+    let mut table = Table::with_rows(&rows);
     if several {
         let (load, unit) = summary::load_column(levels);
         table.number(load, unit, Room::Always, |(.., level)| level.load_cell());

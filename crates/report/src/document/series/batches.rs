@@ -22,7 +22,7 @@ pub(super) fn sheet(report: &Report<'_>) -> Option<Sheet> {
         cell.levels.iter().map(|level| (cell, level)).collect()
     };
     let rows: Vec<_> = report.summary.cells.iter().flat_map(of).collect();
-    let mut table = Table::of(&rows);
+    let mut table = Table::with_rows(&rows);
     table.text("cell", Room::Distinct(14), |(cell, _)| &cell.name);
     table.number("concurrent", "", Room::Always, |(_, level)| level.clients.to_string());
     table.number("duration", "s", Room::Always, |(_, level)| {

@@ -49,7 +49,7 @@ impl Report<'_> {
 
     /// In a few lines: if many cells have the same standing, how many of them each cause concerns.
     pub(super) fn standings_in_brief(&self, records: &[Option<RunRecord>]) -> Vec<(Tone, String)> {
-        let verdicts: Vec<_> = records.iter().map(|record| record.as_ref().map(verdict::of)).collect();
+        let verdicts: Vec<_> = records.iter().map(|record| record.as_ref().map(verdict::of_record)).collect();
         let why = |place: usize, _: &[String]| {
             verdicts[place].as_ref().map(problems::reasons_in_brief).unwrap_or_default()
         };

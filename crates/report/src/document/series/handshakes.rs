@@ -23,7 +23,7 @@ pub(super) fn sheet(report: &Report<'_>) -> Option<Sheet> {
     let over = |(cell, level): &(&CellSummary, &LevelSummary), than: Handshakes| {
         gain_percent(report, cell, level, than).map(|gain| format!("{}%", signed(gain, 1)))
     };
-    let mut table = Table::of(&rows);
+    let mut table = Table::with_rows(&rows);
     table.text("cell", Room::Distinct(14), |(cell, _)| &cell.name);
     table.number("requests", "1/s", Room::Always, |(_, level)| {
         Cell::Decimal(level.request_rate, usize::from(level.request_rate < 100.0))

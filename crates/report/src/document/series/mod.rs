@@ -45,8 +45,8 @@ pub fn render_series(
     options: &Options,
 ) -> Result<Vec<u8>, ReportError> {
     Subject::Series.check(format)?;
-    let summary = Summary::of(series, records);
-    let cell_notes = notes::of(records);
+    let summary = Summary::of_series(series, records);
+    let cell_notes = notes::of_cells(records);
     let all: Vec<&history::Published> = history::published().iter().collect();
     let published: Vec<Vec<Comparison<'static>>> = records
         .iter()

@@ -20,7 +20,7 @@ pub(super) fn sheet(report: &Report<'_>) -> Option<Sheet> {
     let is_known = |of: fn(&LevelSummary) -> Option<f64>| rows.iter().any(|(_, level)| of(level).is_some());
     let whole = |value: f64| Cell::Decimal(value, 0);
     let handshake = |level: &LevelSummary| Some(level.tls.as_ref()?.handshake_mean_s);
-    let mut table = Table::of(&rows);
+    let mut table = Table::with_rows(&rows);
     match rows[0].0.at.http {
         Some(_) => table.text("HTTP", Room::Always, |(cell, _)| {
             cell.at.http.map(|http| http.name().replace("HTTP/", ""))

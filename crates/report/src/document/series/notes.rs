@@ -25,7 +25,7 @@ pub(crate) struct CellNote {
 }
 
 /// All, cell by cell.
-pub(crate) fn of(records: &[Option<RunRecord>]) -> Vec<CellNote> {
+pub(crate) fn of_cells(records: &[Option<RunRecord>]) -> Vec<CellNote> {
     let of_cell = |(cell, record): (usize, &Option<RunRecord>)| -> Vec<CellNote> {
         let Some(record) = record else { return Vec::new() };
         let cautions = problems::cautions(&Judged::whole(record), &summary::levels(record));

@@ -23,7 +23,7 @@ pub(super) fn sheet(report: &Report<'_>) -> Sheet {
         let level = connections(cell).or_else(|| throughput(cell))?;
         of(&level).map(|percent| format!("{}%", decimal(percent, 0)))
     };
-    let mut table = Table::of(&report.summary.cells);
+    let mut table = Table::with_rows(&report.summary.cells);
     table.text("cell", Room::Distinct(14), |cell| &cell.name);
     table.number("connections/s", "at clients", Room::Always, |cell| {
         connections(cell).map(|level| (level.connection_rate, level)).map(|(rate, level)| told(level, rate))

@@ -22,7 +22,7 @@ pub(super) fn sheet(report: &Report<'_>) -> Option<Sheet> {
         }
     }
     rows.first()?;
-    let mut table = Table::of(&rows);
+    let mut table = Table::with_rows(&rows);
     table.groups(|(title, _)| title.clone()).text("published", Room::Flexible(14), |(_, cells)| &cells[0]);
     table.text("figure", Room::Always, |(_, cells)| &cells[1]);
     table.number("then", "", Room::Always, |(_, cells)| &cells[2]);

@@ -127,7 +127,7 @@ impl Draw<'_> {
         let first = ranks.ranked.iter().find(|ranked| ranked.without.is_none());
         let best = first.and_then(|first| self.cell(first.cell).peak_level());
         let peak = |ranked: &Ranked| self.cell(ranked.cell).peak_level();
-        let mut table = Table::of(&ranks.ranked);
+        let mut table = Table::with_rows(&ranks.ranked);
         table.number("rank", "", Room::Always, |ranked| ranked.rank.map(places));
         table.text("server", Room::Flexible(14), |ranked| self.cell(ranked.cell).at.server.name());
         self.at_peak(&mut table, Room::Always, Room::Optional(3), peak);
@@ -234,7 +234,7 @@ impl Draw<'_> {
         let base = scaling.rows.first().map_or(1, |row| row.cpus);
         let over = format!("over {base} CPU{}", if base == 1 { "" } else { "s" });
         let n = |row: &ScalingRow| f64::from(row.cpus);
-        let mut table = Table::of(&scaling.rows);
+        let mut table = Table::with_rows(&scaling.rows);
         table.number("CPUs", "", Room::Always, |row| row.cpus);
         table.number("peak", "requests/s", Room::Always, |row| {
             row.peak_rate.map_or_else(|| NOT_AVAILABLE.to_owned(), |rate| self::rate(rate.point))
@@ -307,7 +307,7 @@ impl Draw<'_> {
             let known = interval.map(|it| with_range(&it, false)).unwrap_or_else(|| NOT_AVAILABLE.to_owned());
             self.cell(row.cell).at.is_dynamic().then_some(known)
         };
-        let mut table = Table::of(&spice.rows);
+        let mut table = Table::with_rows(&spice.rows);
         table.text("interface", Room::Distinct(10), |row| interface_of(self.cell(row.cell)));
         self.at_peak(&mut table, Room::Optional(6), Room::Optional(3), peak);
         table.number("efficiency", "at peak", Room::Always, |row| efficiency(row, row.efficiency_percent));
@@ -345,7 +345,7 @@ impl Draw<'_> {
     fn cells(&self) -> Sheet {
         let fails = self.summary.cells.iter().any(has_errors);
         let rows: Vec<(usize, &CellSummary)> = self.summary.cells.iter().enumerate().collect();
-        let mut table = Table::of(&rows);
+        let mut table = Table::with_rows(&rows);
         table.text("cell", Room::Distinct(14), |(_, cell)| &cell.name);
         self.at_peak(&mut table, Room::Always, Room::Always, |(_, cell)| cell.peak_level());
         table.number("latency", "at peak", Room::Always, |(_, cell)| latency(cell.peak_level()));
@@ -376,7 +376,7 @@ impl Draw<'_> {
         let origin = |cell: &CellSummary| cell.peak_level()?.origin;
         let asked = |cell: &CellSummary| origin(cell)?.asked;
         let percent = |value: f64, decimals| format!("{}%", decimal(value, decimals));
-        let mut table = Table::of(&proxies);
+        let mut table = Table::with_rows(&proxies);
         table.text("cell", Room::Distinct(14), |(_, cell)| &cell.name);
         table.number("peak", "requests/s", Room::Always, |(_, cell)| {
             cell.peak_level().map(|level| rate(level.request_rate))
@@ -419,7 +419,7 @@ impl Draw<'_> {
             .flat_map(|cell| of(cell).into_iter().map(move |place| (cell, place)))
             .collect();
         let level = |(cell, place): &(&CellSummary, usize)| cell.levels[*place].clone();
-        let mut table = Table::of(&rows);
+        let mut table = Table::with_rows(&rows);
         table.groups(|(cell, place)| (*place == 0).then(|| cell.name.clone()));
         table.number("clients", "", Room::Always, |row| at(&level(row)));
         table.number("connects", "1/s", Room::Always, |row| rate(level(row).connection_rate));

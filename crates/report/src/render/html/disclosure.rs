@@ -50,7 +50,7 @@ fn differing(html: &mut Html, runs: &[Run<'_>]) {
         return;
     }
     let number = counted(rows.len() as u64, "setting differs", "settings differ");
-    let mut table = Table::of(&rows);
+    let mut table = Table::with_rows(&rows);
     let names = std::iter::once("setting").chain(runs.iter().map(|run| &*run.name));
     for (place, name) in names.enumerate() {
         table.number(name, "", Room::Always, |row| &row[place]);
@@ -93,7 +93,7 @@ fn rules(html: &mut Html, run: &Run<'_>) {
     let rules = verdict::rules(run.record);
     let met = rules.iter().filter(|rule| rule.standing == RuleStanding::Met).count() as u64;
     let title = format!("Run rules: {} of {} met", count(met), count(rules.len() as u64));
-    let mut table = Table::of(&rules);
+    let mut table = Table::with_rows(&rules);
     table.number("rule", "", Room::Always, |rule| &rule.text);
     table.number("standing", "", Room::Always, is_met);
     table.number("found", "", Room::Always, |rule| &rule.evidence);
@@ -111,7 +111,7 @@ fn environment(html: &mut Html, run: &Run<'_>, number: usize) {
         let title = format!("Environment, {}", counted(rows.len() as u64, "fact", "facts"));
         let caption =
             if number == 0 { "Environment".to_owned() } else { format!("Environment {}", number + 1) };
-        let mut table = Table::of(&rows);
+        let mut table = Table::with_rows(&rows);
         table.number("name", "", Room::Always, |(name, _)| name);
         table.number("value", "", Room::Always, |(_, text)| text);
         html.fold(&title, |html| html.table(&caption, table.done()));

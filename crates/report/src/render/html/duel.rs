@@ -15,7 +15,7 @@ use crate::numbers::Scale;
 /// The page: the document, with charts of how it went between its parts.
 pub(crate) fn render(record: &DuelRecord, judgement: &DuelJudgement) -> String {
     let subtitle = format!("{}; {}", how(record), record.id);
-    Page { title: &title(record), subtitle: &subtitle, ..Page::of("webstone duel") }.draw(|html| {
+    Page { title: &title(record), subtitle: &subtitle, ..Page::branded("webstone duel") }.draw(|html| {
         html.section("answer", "Answer").document(&answer(record, judgement));
         html.document(&notes(record, judgement)).raw("</section>");
         for of in &judgement.comparisons {

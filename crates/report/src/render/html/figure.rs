@@ -98,7 +98,7 @@ impl<'a> Figure<'a> {
         let (places, scale) = (places(&self.plot.lines), &self.scale);
         let chosen: Vec<f64> =
             spread(places.len(), ROWS_MAX, None).into_iter().map(|index| places[index]).collect();
-        let mut table = Table::of(&chosen);
+        let mut table = Table::with_rows(&chosen);
         table.number(self.x_name, "", Room::Always, |x| (self.show_x)(*x));
         for line in &self.plot.lines {
             let at = |x: &f64| line.points.iter().find(|point| point.x == *x);
@@ -204,7 +204,7 @@ impl BarFigure<'_> {
         let chart = |html: &mut Html| {
             html.raw(&bars(&self.id, &self.title, &description, self.names, self.style, &rows));
         };
-        let mut table = Table::of(&rows);
+        let mut table = Table::with_rows(&rows);
         table.number(self.names, "", Room::Always, |bar| &bar.name);
         let table = table.number(&*self.title, "", Room::Always, |bar| &bar.shown).done();
         framed(html, &self.title, self.definition.as_deref(), self.caption, chart, |html| {
@@ -245,7 +245,7 @@ impl StackFigure<'_> {
             html.raw("</ul>");
             html.raw(&stacks(&self.id, &self.title, &description.join(" "), self.names, &rows));
         };
-        let mut table = Table::of(&rows);
+        let mut table = Table::with_rows(&rows);
         table.number(self.names, "", Room::Always, |row| &row.name);
         for (place, part) in self.parts.iter().enumerate() {
             let name = format!("{part}, {}", scale.unit);

@@ -99,7 +99,7 @@ pub(super) fn tiles(html: &mut Html, run: &Run<'_>) {
 pub(super) fn peaks(html: &mut Html, runs: &[Run<'_>]) {
     html.section("peaks", "The peak of each record");
     let rows: Vec<(&Run<'_>, Option<&Level<'_>>)> = runs.iter().map(|run| (run, run.best())).collect();
-    let mut table = Table::of(&rows);
+    let mut table = Table::with_rows(&rows);
     table.number("record", "", Room::Always, |(run, _)| &run.name);
     table.number("verdict", "", Room::Always, |(run, _)| run.verdict.standing.word());
     table.number("peak at", "", Room::Always, |(_, level)| level.map(Level::load));

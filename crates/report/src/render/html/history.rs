@@ -26,7 +26,7 @@ pub(crate) fn render(document: &Document, published: &[&Published], records: &[R
     let runs: Vec<(&RunRecord, Vec<Level<'_>>)> =
         records.iter().map(|record| (record, summary::levels(record))).collect();
     let title = title(records);
-    Page { title: &title, ..Page::of("webstone history") }.draw(|html| {
+    Page { title: &title, ..Page::branded("webstone history") }.draw(|html| {
         html.section_of("load", "Against the number of clients", |html| {
             html.charts(|html| {
                 for (quantity, figure) in &CHARTS {
@@ -67,7 +67,7 @@ fn chart(
     let mut lines: Vec<Line> = Vec::new();
     let of_runs = runs.iter().map(|(record, levels)| {
         let points = levels.iter().filter_map(|level| {
-            let value = quantity.of(&level.figures, &summary::merged(&level.runs))?;
+            let value = quantity.value(&level.figures, &summary::merged(&level.runs))?;
             Some((level.clients, value))
         });
         (record.id.clone(), points.collect::<Vec<_>>())

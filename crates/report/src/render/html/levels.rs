@@ -58,7 +58,7 @@ pub(super) struct Chosen {
 }
 
 impl Chosen {
-    pub(super) fn of(runs: &[Run<'_>]) -> Chosen {
+    pub(super) fn of_runs(runs: &[Run<'_>]) -> Chosen {
         let mut keys: Vec<LevelKey> = runs.iter().flat_map(|run| &run.levels).map(Level::key).collect();
         keys.sort_unstable();
         keys.dedup();

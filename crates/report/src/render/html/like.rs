@@ -10,7 +10,7 @@ use crate::numbers::{Scale, round, seconds_round};
 
 pub(crate) fn render(filled: &Filled<'_>) -> String {
     let title = format!("{}, then and now", filled.shape.title);
-    Page { title: &title, ..Page::of("webstone report") }.draw(|html| sections(html, filled))
+    Page { title: &title, ..Page::branded("webstone report") }.draw(|html| sections(html, filled))
 }
 
 fn sections(html: &mut Html, filled: &Filled<'_>) {
@@ -66,7 +66,7 @@ fn lines(html: &mut Html, id: &str, filled: &Filled<'_>, drawn: &Drawn) {
             let name = called(result, row);
             for today in &filled.today {
                 let Some((_, measured)) = today.levels(result, row) else { continue };
-                let points = measured.iter().map(|it| Point::new(f64::from(it.clients), it.of(quantity)));
+                let points = measured.iter().map(|it| Point::new(f64::from(it.clients), it.value(quantity)));
                 let points = points.filter(|point| point.y > 0.0).collect();
                 let name = format!("{name}, {}", today.name);
                 lines.push(Line { dash: Dash::Now, ..Line::marked(name, style, points) });

@@ -141,7 +141,7 @@ fn page(title: &str, subtitle: &str, lead: &Lead<'_>, runs: &[Run<'_>], options:
         _ => "webstone report",
     };
     let series = runs.first().filter(|_| runs.len() == 1 && options.beside_record);
-    let chosen = levels::Chosen::of(runs);
+    let chosen = levels::Chosen::of_runs(runs);
     let is_one = matches!(lead, Lead::Record);
     let page = Page {
         title,
@@ -149,7 +149,7 @@ fn page(title: &str, subtitle: &str, lead: &Lead<'_>, runs: &[Run<'_>], options:
         class: if is_one { " class=\"one\"" } else { "" },
         series: series.and_then(|run| run.record.series.as_deref()),
         levels: Some(&chosen),
-        ..Page::of(brand)
+        ..Page::branded(brand)
     };
     page.draw(|body| {
         begin(body, lead, runs);
@@ -185,7 +185,7 @@ struct Page<'a> {
 }
 
 impl<'a> Page<'a> {
-    fn of(brand: &'a str) -> Page<'a> {
+    fn branded(brand: &'a str) -> Page<'a> {
         Page { brand, title: "", subtitle: "", class: "", series: None, levels: None }
     }
 

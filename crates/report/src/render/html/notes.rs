@@ -72,7 +72,7 @@ fn limit(html: &mut Html, run: &Run<'_>, with_answer: bool) {
 }
 
 fn cautions(html: &mut Html, run: &Run<'_>) {
-    for caution in cautions::of(run.judged, &run.levels) {
+    for caution in cautions::of_levels(run.judged, &run.levels) {
         let (title, brief) = (capitalised(caution.title), caution.brief());
         let Some(rest) = caution.rest() else {
             html.raw("<p><b>").text(&title).raw(":</b> ").text(&brief).raw("</p>");

@@ -51,7 +51,7 @@ pub(super) fn draw(html: &mut Html, runs: &[Run<'_>]) {
     };
     let is_longer = rows.iter().any(|(_, level)| level.figures.latency_mean_is_at_least);
     let rows: Vec<(String, Parts)> =
-        rows.into_iter().filter_map(|(name, level)| Some((name, Parts::of(level)?))).collect();
+        rows.into_iter().filter_map(|(name, level)| Some((name, Parts::of_level(level)?))).collect();
     if rows.is_empty() {
         return;
     }
@@ -102,7 +102,7 @@ pub(super) fn draw(html: &mut Html, runs: &[Run<'_>]) {
 
 impl Parts {
     /// `None` where nothing was answered, and of a record that has no first bytes.
-    fn of(level: &Level<'_>) -> Option<Parts> {
+    fn of_level(level: &Level<'_>) -> Option<Parts> {
         let sum = |of: fn(&Measured) -> Option<&Moments>| {
             level.runs.iter().try_fold((0_u64, 0_u64), |(count, sum), run| {
                 let moments = of(&run.measured)?;
@@ -152,7 +152,7 @@ mod tests {
     }
 
     fn parts(run: &IterationRecord) -> Option<[f64; 4]> {
-        let parts = Parts::of(&summary::level(vec![run]))?;
+        let parts = Parts::of_level(&summary::level(vec![run]))?;
         let whole = [parts.queued, parts.connect.unwrap_or(-0.001), parts.wait, parts.transfer];
         Some(whole.map(|seconds| (seconds * 1e6).round() / 1e3))
     }

@@ -47,7 +47,7 @@ pub(super) struct Sheet<'a> {
 
 impl<'a> Sheet<'a> {
     /// A table of rows that are few.
-    pub(super) fn of(name: &'static str, blank: Row, rows: Vec<Row>, frozen: u16) -> Sheet<'a> {
+    pub(super) fn new(name: &'static str, blank: Row, rows: Vec<Row>, frozen: u16) -> Sheet<'a> {
         Sheet { name, blank, count: rows.len(), lines: Box::new(rows.into_iter()), frozen }
     }
 }

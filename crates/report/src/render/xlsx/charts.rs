@@ -8,7 +8,7 @@ use rust_xlsxwriter::{
 use webstone_measure::figures::Figure;
 
 use super::book::{Book, Placed};
-use super::levels::{CURVES_FROM, Run, WITH_INTERVALS, interval, reaches};
+use super::levels::{BookRun, CURVES_FROM, WITH_INTERVALS, interval, reaches};
 use crate::numbers::spread;
 use crate::summary::{self, Level};
 
@@ -23,7 +23,7 @@ const LOG_FACTOR: f64 = 30.0;
 pub(super) fn of_levels(
     book: &mut Book,
     levels: &Placed,
-    runs: &[Run<'_>],
+    runs: &[BookRun<'_>],
     row: u32,
 ) -> Result<u32, XlsxError> {
     if levels.lines == 0 {
@@ -82,7 +82,7 @@ pub(super) fn of_levels(
 }
 
 /// The end of the axis, above all values and error bars, because spreadsheets choose it from the values only. `None` without bars.
-fn top_of_bars(runs: &[Run<'_>], figure: &Figure) -> Option<f64> {
+fn top_of_bars(runs: &[BookRun<'_>], figure: &Figure) -> Option<f64> {
     let levels = || runs.iter().flat_map(|run| &run.levels);
     let is_drawn = |high: &f64| high.is_finite() && *high > 0.0;
     let high = |level: &Level<'_>| interval(level, figure).map(|interval| interval.high).filter(is_drawn);
@@ -97,7 +97,7 @@ fn top_of_bars(runs: &[Run<'_>], figure: &Figure) -> Option<f64> {
 }
 
 /// Response times over 1/(1 − p), both axes logarithmic, beside their table.
-pub(super) fn of_curves(book: &mut Book, curves: &Placed, runs: &[Run<'_>]) -> Result<(), XlsxError> {
+pub(super) fn of_curves(book: &mut Book, curves: &Placed, runs: &[BookRun<'_>]) -> Result<(), XlsxError> {
     let names: Vec<String> = runs.iter().flat_map(|run| &run.levels).map(Level::load).collect();
     let Some((from, to)) = rows(1, curves.lines, curves.lines) else { return Ok(()) };
     let mut chart = lines(
@@ -126,7 +126,7 @@ pub(super) fn of_curves(book: &mut Book, curves: &Placed, runs: &[Run<'_>]) -> R
 }
 
 /// Requests per second over time, in the iterations of the peak level (or the only level), beside their table.
-pub(super) fn of_series(book: &mut Book, series: &Placed, runs: &[Run<'_>]) -> Result<(), XlsxError> {
+pub(super) fn of_series(book: &mut Book, series: &Placed, runs: &[BookRun<'_>]) -> Result<(), XlsxError> {
     let mut chart =
         lines("Requests per second over time, level of the highest rate", "seconds", "requests, 1/s");
     chart.x_axis().set_min(0);
@@ -213,7 +213,7 @@ mod tests {
     fn a_level_without_an_interval_is_below_the_end_of_the_axis() {
         let top = |levels: &[(u32, &[f64])]| {
             let record = webstone_model::fixture::record("r", levels);
-            top_of_bars(&[Run::of(&Judged::whole(&record))], &REQUEST_RATE)
+            top_of_bars(&[BookRun::of_record(&Judged::whole(&record))], &REQUEST_RATE)
         };
         let bars: (u32, &[f64]) = (10, &[1000.0, 1010.0]);
         assert!(top(&[bars]).unwrap() < 2000.0);

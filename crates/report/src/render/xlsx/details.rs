@@ -9,7 +9,7 @@ use webstone_measure::units::NANOS_PER_SECOND;
 use webstone_model::record::{IterationRecord, RunRecord};
 
 use super::book::Sheet;
-use super::levels::{MS, Run};
+use super::levels::{BookRun, MS};
 use crate::csv::Row;
 use crate::definitions::{definition, definitions};
 use crate::generators;
@@ -39,7 +39,7 @@ fn begun(record: &str, run: &IterationRecord) -> Row {
 fn by_iteration<'a, I: Iterator<Item = Row> + 'a>(
     name: &'static str,
     blank: Row,
-    runs: &'a [Run<'a>],
+    runs: &'a [BookRun<'a>],
     count: fn(&IterationRecord) -> usize,
     lines: impl Fn(&'a RunRecord, &'a IterationRecord) -> I + Copy + 'a,
 ) -> Sheet<'a> {
@@ -57,7 +57,7 @@ fn by_iteration<'a, I: Iterator<Item = Row> + 'a>(
 /// A sheet with a line per item of a list in each iteration.
 fn of_each<'a, T: Default + 'a>(
     name: &'static str,
-    runs: &'a [Run<'a>],
+    runs: &'a [BookRun<'a>],
     list: fn(&IterationRecord) -> &[T],
     line: fn(&str, &IterationRecord, usize, &T) -> Row,
 ) -> Sheet<'a> {
@@ -72,7 +72,7 @@ fn of_each<'a, T: Default + 'a>(
 }
 
 /// `Client Data`: what every client did in each timed run, as WebBench's report of that name.
-pub(super) fn clients<'a>(runs: &'a [Run<'a>]) -> Sheet<'a> {
+pub(super) fn clients<'a>(runs: &'a [BookRun<'a>]) -> Sheet<'a> {
     of_each("Client Data", runs, |run| &run.measured.clients, client_line)
 }
 
@@ -97,7 +97,7 @@ fn client_line(record: &str, run: &IterationRecord, number: usize, client: &Clie
 }
 
 /// `Pages`: totals page by page, all levels and iterations of a run together.
-pub(super) fn pages<'a>(runs: &'a [Run<'a>]) -> Sheet<'a> {
+pub(super) fn pages<'a>(runs: &'a [BookRun<'a>]) -> Sheet<'a> {
     Sheet {
         name: "Pages",
         blank: page_line(runs[0].record, 1, 0, &PageTotals::default()),
@@ -150,7 +150,7 @@ fn page_line(record: &RunRecord, weights: u64, index: usize, page: &PageTotals) 
 }
 
 /// `Seconds`: second by second of each timed run.
-pub(super) fn series<'a>(runs: &'a [Run<'a>]) -> Sheet<'a> {
+pub(super) fn series<'a>(runs: &'a [BookRun<'a>]) -> Sheet<'a> {
     of_each("Seconds", runs, |run| &run.measured.seconds.0, second_line)
 }
 
@@ -175,7 +175,7 @@ fn second_line(record: &str, run: &IterationRecord, index: usize, interval: &Sec
 }
 
 /// `Errors`: one row per class and timed run, with the first example.
-pub(super) fn errors<'a>(runs: &'a [Run<'a>]) -> Sheet<'a> {
+pub(super) fn errors<'a>(runs: &'a [BookRun<'a>]) -> Sheet<'a> {
     by_iteration(
         "Errors",
         error_line("", &IterationRecord::default(), (ErrorClass::Refused, 0, None)),
@@ -206,7 +206,7 @@ fn error_line(
 }
 
 /// `Identities`: equations between counters, and whether they hold.
-pub(super) fn identities<'a>(runs: &'a [Run<'a>]) -> Sheet<'a> {
+pub(super) fn identities<'a>(runs: &'a [BookRun<'a>]) -> Sheet<'a> {
     let line = |record: &str, run: &IterationRecord, check: Option<&IdentityCheck>| {
         let mut line = begun(record, run);
         line.cell("Identity", "", check.map(|it| it.number));
@@ -226,12 +226,12 @@ pub(super) fn identities<'a>(runs: &'a [Run<'a>]) -> Sheet<'a> {
 }
 
 /// `Generator`: what each worker of the load generator used.
-pub(super) fn workers<'a>(runs: &'a [Run<'a>]) -> Sheet<'a> {
+pub(super) fn workers<'a>(runs: &'a [BookRun<'a>]) -> Sheet<'a> {
     of_each("Generator", runs, |run| &run.measured.generator.workers, worker_line)
 }
 
 /// `Load generators`: the part of each of several hosts in each timed run.
-pub(super) fn generators<'a>(runs: &'a [Run<'a>]) -> Sheet<'a> {
+pub(super) fn generators<'a>(runs: &'a [BookRun<'a>]) -> Sheet<'a> {
     let blank = csv::generator_row(runs[0].record, &IterationRecord::default(), None);
     by_iteration(
         "Load generators",
@@ -246,7 +246,7 @@ pub(super) fn generators<'a>(runs: &'a [Run<'a>]) -> Sheet<'a> {
 }
 
 /// `Server hosts`: what the server did on each of several hosts in each timed run.
-pub(super) fn server_hosts<'a>(runs: &'a [Run<'a>]) -> Sheet<'a> {
+pub(super) fn server_hosts<'a>(runs: &'a [BookRun<'a>]) -> Sheet<'a> {
     let blank = csv::server_host_row(runs[0].record, &IterationRecord::default(), None);
     by_iteration(
         "Server hosts",
@@ -284,7 +284,7 @@ fn worker_line(record: &str, run: &IterationRecord, number: usize, worker: &Work
 }
 
 /// `Disclosure`: the run's options, programs and target.
-pub(super) fn disclosure<'a>(runs: &'a [Run<'a>]) -> Sheet<'a> {
+pub(super) fn disclosure<'a>(runs: &'a [BookRun<'a>]) -> Sheet<'a> {
     facts("Disclosure", runs, |record| {
         let mut facts: Vec<(String, Value)> = vec![
             ("tool".to_owned(), Value::from(format!("{} {}", record.tool.name, record.tool.version))),
@@ -312,7 +312,7 @@ pub(super) fn disclosure<'a>(runs: &'a [Run<'a>]) -> Sheet<'a> {
 }
 
 /// `Configuration`: server, hosts and network that were measured, by group.
-pub(super) fn configuration<'a>(runs: &'a [Run<'a>]) -> Sheet<'a> {
+pub(super) fn configuration<'a>(runs: &'a [BookRun<'a>]) -> Sheet<'a> {
     let line = |run: &str, group: &str, name: &str, value: &str| {
         let mut line = Row::default();
         line.cell("Run", "", run);
@@ -321,18 +321,18 @@ pub(super) fn configuration<'a>(runs: &'a [Run<'a>]) -> Sheet<'a> {
         line.cell("Value", "", value);
         line
     };
-    let of = |run: &Run<'_>| -> Vec<Row> {
-        let groups = configuration::of(run.record);
+    let of = |run: &BookRun<'_>| -> Vec<Row> {
+        let groups = configuration::groups(run.record);
         let rows =
             groups.iter().flat_map(|group| group.rows.iter().map(|(label, text)| (group.title, label, text)));
         rows.map(|(group, label, text)| line(&run.record.id, group, label, text)).collect()
     };
     let lines: Vec<Row> = runs.iter().flat_map(of).collect();
-    Sheet::of("Configuration", line("", "", "", ""), lines, 3)
+    Sheet::new("Configuration", line("", "", "", ""), lines, 3)
 }
 
 /// `Environment`: everything that was read of the machine.
-pub(super) fn environment<'a>(runs: &'a [Run<'a>]) -> Sheet<'a> {
+pub(super) fn environment<'a>(runs: &'a [BookRun<'a>]) -> Sheet<'a> {
     facts("Environment", runs, |record| {
         let mut facts = Vec::new();
         for (name, value) in &record.environment {
@@ -354,7 +354,7 @@ pub(super) fn environment<'a>(runs: &'a [Run<'a>]) -> Sheet<'a> {
 
 fn facts<'a>(
     name: &'static str,
-    runs: &'a [Run<'a>],
+    runs: &'a [BookRun<'a>],
     of: fn(&RunRecord) -> Vec<(String, Value)>,
 ) -> Sheet<'a> {
     let line = |run: &str, name: String, value: &Value| {
@@ -377,7 +377,7 @@ fn facts<'a>(
         .iter()
         .flat_map(|run| of(run.record).into_iter().map(|(name, value)| line(&run.record.id, name, &value)))
         .collect();
-    Sheet::of(name, line("", String::new(), &Value::Null), lines, 2)
+    Sheet::new(name, line("", String::new(), &Value::Null), lines, 2)
 }
 
 /// Objects become dotted names; lists stay lists, in JSON.
@@ -405,5 +405,5 @@ pub(super) fn meanings() -> Sheet<'static> {
         line
     };
     let all = definitions();
-    Sheet::of("Definitions", line(&all[0]), all.iter().map(line).collect(), 2)
+    Sheet::new("Definitions", line(&all[0]), all.iter().map(line).collect(), 2)
 }

@@ -18,7 +18,7 @@ use crate::text::times::KINDS;
 use webstone_measure::figures::distributions::Distribution;
 
 /// A record with what every sheet needs of it.
-pub(super) struct Run<'a> {
+pub(super) struct BookRun<'a> {
     pub(super) judged: &'a Judged<'a>,
     /// What is shown.
     pub(super) record: &'a RunRecord,
@@ -27,17 +27,17 @@ pub(super) struct Run<'a> {
     pub(super) levels: Vec<Level<'a>>,
 }
 
-impl<'a> Run<'a> {
-    pub(super) fn of(judged: &'a Judged<'a>) -> Run<'a> {
+impl<'a> BookRun<'a> {
+    pub(super) fn of_record(judged: &'a Judged<'a>) -> BookRun<'a> {
         let Judged { record, verdict, .. } = judged;
-        Run { judged, record, verdict, levels: summary::levels(record) }
+        BookRun { judged, record, verdict, levels: summary::levels(record) }
     }
 }
 
 pub(super) const MS: f64 = 1e3;
 
 /// `Levels`: one row per run and level, its iterations together.
-pub(super) fn levels<'a>(runs: &'a [Run<'a>]) -> Sheet<'a> {
+pub(super) fn levels<'a>(runs: &'a [BookRun<'a>]) -> Sheet<'a> {
     let nothing = IterationRecord::default();
     let blank = level_line("", runs[0].verdict, &summary::level(vec![&nothing]));
     Sheet {
@@ -144,14 +144,14 @@ fn level_line(run: &str, verdict: &Verdict, level: &Level<'_>) -> Row {
 }
 
 /// `Iterations`: everything that the CSV table of levels has, one row per timed run.
-pub(super) fn iterations<'a>(runs: &'a [Run<'a>]) -> Sheet<'a> {
+pub(super) fn iterations<'a>(runs: &'a [BookRun<'a>]) -> Sheet<'a> {
     Sheet {
         name: "Iterations",
-        blank: LevelTable::of(runs[0].record, runs[0].verdict)
+        blank: LevelTable::of_record(runs[0].record, runs[0].verdict)
             .row(runs[0].record, &IterationRecord::default()),
         count: runs.iter().map(|run| run.record.iterations.len()).sum(),
         lines: Box::new(runs.iter().flat_map(|run| {
-            let table = LevelTable::of(run.record, run.verdict);
+            let table = LevelTable::of_record(run.record, run.verdict);
             run.record.iterations.iter().map(move |it| table.row(run.record, it))
         })),
         frozen: 3,
@@ -159,7 +159,7 @@ pub(super) fn iterations<'a>(runs: &'a [Run<'a>]) -> Sheet<'a> {
 }
 
 /// `Percentiles`: one row per run, level and distribution.
-pub(super) fn percentiles<'a>(runs: &'a [Run<'a>]) -> Sheet<'a> {
+pub(super) fn percentiles<'a>(runs: &'a [BookRun<'a>]) -> Sheet<'a> {
     let levels = runs.iter().flat_map(|run| run.levels.iter().map(move |level| (run, level)));
     let rows = levels.flat_map(|(run, level)| {
         let known = KINDS.iter().filter_map(|(name, of)| Some((name, of(&level.distributions).as_ref()?)));
@@ -167,7 +167,7 @@ pub(super) fn percentiles<'a>(runs: &'a [Run<'a>]) -> Sheet<'a> {
     });
     let nothing = IterationRecord::default();
     let blank = percentile_line("", &summary::level(vec![&nothing]), "", &Distribution::default());
-    Sheet::of("Percentiles", blank, rows.collect(), 3)
+    Sheet::new("Percentiles", blank, rows.collect(), 3)
 }
 
 fn percentile_line(run: &str, level: &Level<'_>, name: &str, d: &Distribution) -> Row {
@@ -189,7 +189,7 @@ pub(super) const CURVES_FROM: u16 = 2;
 
 /// `Percentile Curves`: response times of each run and level over 1/(1 − p), the axis on which the rare ones show. A
 /// column has a cell as long as at least one value lies beyond that percentile.
-pub(super) fn curves(runs: &[Run<'_>]) -> Sheet<'static> {
+pub(super) fn curves(runs: &[BookRun<'_>]) -> Sheet<'static> {
     let room = COLUMNS_MAX + 1 - usize::from(CURVES_FROM);
     let several = runs.len() > 1;
     let mut curves: Vec<(String, Vec<f64>)> = Vec::new();

@@ -20,7 +20,7 @@ use webstone_measure::figures::level::{
 use crate::csv::Row;
 use crate::document::table::Sheet as Told;
 use book::{Book, Sheet};
-use levels::Run;
+use levels::BookRun;
 
 use crate::judged::Judged;
 use crate::summary;
@@ -33,7 +33,7 @@ pub(crate) fn render(records: &[Judged<'_>]) -> Result<Vec<u8>, XlsxError> {
 
 /// The same of the cells of a series, with its own tables after the summary.
 pub(crate) fn render_with(records: &[Judged<'_>], told: &[Told]) -> Result<Vec<u8>, XlsxError> {
-    let runs: Vec<Run<'_>> = records.iter().map(Run::of).collect();
+    let runs: Vec<BookRun<'_>> = records.iter().map(BookRun::of_record).collect();
     let title = format!("webstone report: {}", runs.first().map_or("", |run| run.record.id.as_str()));
     let dated = runs.first().map(|run| run.record.finished_at.as_ref().unwrap_or(&run.record.started_at));
     let mut book = Book::new(&title, dated.and_then(|date| moment(date)));
@@ -81,7 +81,7 @@ fn moment(text: &str) -> Option<ExcelDateTime> {
 }
 
 /// `Summary`: one row per run.
-fn summary<'a>(runs: &'a [Run<'a>]) -> Sheet<'a> {
+fn summary<'a>(runs: &'a [BookRun<'a>]) -> Sheet<'a> {
     Sheet {
         name: "Summary",
         blank: summary_line(&runs[0]),
@@ -91,7 +91,7 @@ fn summary<'a>(runs: &'a [Run<'a>]) -> Sheet<'a> {
     }
 }
 
-fn summary_line(run: &Run<'_>) -> Row {
+fn summary_line(run: &BookRun<'_>) -> Row {
     let record = run.record;
     // The level of the highest rate; of a single level that one.
     let peak = summary::peak(&run.levels).unwrap_or(0);
@@ -134,14 +134,14 @@ fn write_notes(book: &mut Book, row: u32, notes: Vec<String>) -> Result<u32, Xls
 }
 
 /// Why a run is invalid or in doubt.
-fn reasons(run: &Run<'_>, several: bool) -> Vec<String> {
-    let (of, word) = (of(run, several), run.verdict.standing.word());
+fn reasons(run: &BookRun<'_>, several: bool) -> Vec<String> {
+    let (of, word) = (named(run, several), run.verdict.standing.word());
     run.verdict.told().iter().map(|reason| format!("{of}{word}: {reason}")).collect()
 }
 
 /// Other notes on a run: its bottleneck, what was searched for, cautions and warnings, run rules.
-fn notes(run: &Run<'_>, several: bool) -> Vec<String> {
-    let of = of(run, several);
+fn notes(run: &BookRun<'_>, several: bool) -> Vec<String> {
+    let of = named(run, several);
     let mut notes = vec![format!("{of}{}", run.verdict.limit.sentence)];
     notes.extend(run.judged.finding().map(|found| format!("{of}Search: {}", found.sentence)));
     notes.extend(calibration::said(run.record).map(|said| format!("{of}Load generator: {said}")));
@@ -153,6 +153,6 @@ fn notes(run: &Run<'_>, several: bool) -> Vec<String> {
 }
 
 /// The run that a note is about, where there are several.
-fn of(run: &Run<'_>, several: bool) -> String {
+fn named(run: &BookRun<'_>, several: bool) -> String {
     if several { format!("{}: ", run.record.id) } else { String::new() }
 }

@@ -42,7 +42,7 @@ pub(super) fn sheet<'a>(title: &'static str, all: &[Told]) -> Option<Sheet<'a>> 
             }
         }
     }
-    Some(Sheet::of(title, row("", &[], &[]), rows, 1))
+    Some(Sheet::new(title, row("", &[], &[]), rows, 1))
 }
 
 /// A column's name with its unit, and how many before it in its table have the same.
@@ -81,7 +81,7 @@ mod tests {
     fn tables_of_a_title_share_their_columns_by_name_and_not_by_place() {
         let told = |of: &str, columns: &[&str], cells: &'static [u64]| {
             let things = [cells];
-            let mut rows = Table::of(&things);
+            let mut rows = Table::with_rows(&things);
             for (place, column) in columns.iter().enumerate() {
                 rows.number(*column, "", Room::Always, move |cells| cells[place]);
             }

@@ -12,7 +12,7 @@ const DISK_SHARE_MIN: f64 = 5.0;
 const BLOCKED_MIN: u64 = 2;
 const BLOCKED_SHARE_MIN: u64 = 50;
 
-pub(super) fn of(record: &RunRecord, found: &mut Vec<Caution>) {
+pub(super) fn find(record: &RunRecord, found: &mut Vec<Caution>) {
     let told: Vec<String> = record.iterations.iter().filter_map(|run| blocked(record, run)).collect();
     if !told.is_empty() {
         let caution =
@@ -64,7 +64,7 @@ mod tests {
         });
         let record = RunRecord { iterations: iterations.collect(), ..RunRecord::default() };
         let mut found = Vec::new();
-        of(&record, &mut found);
+        find(&record, &mut found);
         found.first().map(Caution::whole)
     }
 

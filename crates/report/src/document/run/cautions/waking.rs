@@ -13,7 +13,7 @@ const WAKE_S: f64 = 5e-6;
 const SHARE_MIN: f64 = 5.0;
 
 /// Levels at which waking may be a large part of what a request costs. In open loop the server is not asked for all it can do.
-pub(super) fn of(record: &RunRecord, levels: &[Level<'_>], found: &mut Vec<Caution>) {
+pub(super) fn find(record: &RunRecord, levels: &[Level<'_>], found: &mut Vec<Caution>) {
     let is_virtual =
         record.environment.get("virtualisation").and_then(|facts| facts.get("machine")).is_some();
     let is_elsewhere = !record.target.agents.is_empty() || !record.spec.generators.is_empty();
@@ -70,7 +70,7 @@ mod tests {
 
     fn said(record: &RunRecord) -> Option<String> {
         let mut found = Vec::new();
-        of(record, &summary::levels(record), &mut found);
+        find(record, &summary::levels(record), &mut found);
         found.first().map(Caution::brief)
     }
 
