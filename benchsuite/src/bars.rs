@@ -193,7 +193,7 @@ mod tests {
             pending: pending.map(str::to_owned),
         };
         let judge = |pending, values: &[f64], floor: &[f64]| {
-            let spread = |values: &[f64]| Spread::of(values.iter().copied());
+            let spread = |values: &[f64]| Spread::of_values(values.iter().copied());
             bar(pending).outcome(spread(values), spread(floor))
         };
         assert_eq!(judge(None, &[0.4, 0.5, 0.9], &[]), Outcome::Met);

@@ -192,8 +192,9 @@ impl Session {
     /// Share of a CPU that a bar's two tools used.
     fn busy(&self, bar: &Bar, mode: Mode, server: Server) -> Option<(f64, f64)> {
         let case = *mode.cases(server).first()?;
-        let of =
-            |tool: &str| Spread::of(self.runs_of(case, tool).filter_map(Run::busy)).map(|busy| busy.median);
+        let of = |tool: &str| {
+            Spread::of_values(self.runs_of(case, tool).filter_map(Run::busy)).map(|busy| busy.median)
+        };
         Some((of(&bar.tool)?, of(bar.against.as_deref()?)?))
     }
 
@@ -244,7 +245,7 @@ impl Session {
                 .into_iter()
                 .map(|case| self.value(case, tool, round, Run::steady_cpu_us))
                 .collect();
-            let costs = Spread::of(costs?)?;
+            let costs = Spread::of_values(costs?)?;
             Some(costs.max / costs.min)
         })
     }
@@ -270,7 +271,7 @@ impl Session {
 
     fn by_round(&self, value: impl Fn(u32) -> Option<f64>) -> Option<Spread> {
         let rounds = self.runs.iter().map(|run| run.round).max()? + 1;
-        Spread::of((0..rounds).filter_map(value))
+        Spread::of_values((0..rounds).filter_map(value))
     }
 
     fn write(&self, name: &str, text: &str) -> Result<(), String> {

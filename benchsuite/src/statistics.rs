@@ -21,7 +21,7 @@ pub struct Spread {
 
 impl Spread {
     /// Of any number of values; `None` of none. Quantiles interpolate between neighbours (Hyndman and Fan's type 7).
-    pub fn of(values: impl IntoIterator<Item = f64>) -> Option<Spread> {
+    pub fn of_values(values: impl IntoIterator<Item = f64>) -> Option<Spread> {
         let mut values: Vec<f64> = values.into_iter().filter(|value| value.is_finite()).collect();
         values.sort_by(f64::total_cmp);
         let (min, max) = (*values.first()?, *values.last()?);
@@ -40,13 +40,13 @@ mod tests {
 
     #[test]
     fn quantiles_match_values_worked_by_hand() {
-        let spread = Spread::of([4.0, 1.0, 3.0, 2.0]).unwrap();
+        let spread = Spread::of_values([4.0, 1.0, 3.0, 2.0]).unwrap();
         assert_eq!(
             (spread.min, spread.lower, spread.median, spread.upper, spread.max),
             (1.0, 1.75, 2.5, 3.25, 4.0)
         );
-        assert_eq!(Spread::of([7.0]).unwrap().median, 7.0);
-        assert_eq!(Spread::of([]), None);
-        assert_eq!(Spread::of([f64::NAN, 2.0]).unwrap().count, 1);
+        assert_eq!(Spread::of_values([7.0]).unwrap().median, 7.0);
+        assert_eq!(Spread::of_values([]), None);
+        assert_eq!(Spread::of_values([f64::NAN, 2.0]).unwrap().count, 1);
     }
 }

@@ -41,8 +41,8 @@ pub fn report(session: &Session, judged: &[Judged]) -> String {
 }
 
 fn disturbances(session: &Session, text: &mut String) {
-    let taken = Spread::of(session.disturbances.iter().map(|seen| seen.taken * 1e2));
-    let longest = Spread::of(session.disturbances.iter().map(|seen| seen.longest_us));
+    let taken = Spread::of_values(session.disturbances.iter().map(|seen| seen.taken * 1e2));
+    let longest = Spread::of_values(session.disturbances.iter().map(|seen| seen.longest_us));
     if let (Some(taken), Some(longest)) = (taken, longest) {
         let _ = writeln!(
             text,
@@ -91,7 +91,7 @@ fn comparison(session: &Session, case: Case, text: &mut String) {
         case.clients
     );
     for tool in &session.tools {
-        let Some(rounds) = Rounds::of(session, case, tool.name) else { continue };
+        let Some(rounds) = Rounds::of_tool(session, case, tool.name) else { continue };
         let to_peer = |quantity| session.ratio(case, tool.name, peer, quantity);
         let cpu = to_peer(Run::cpu_us);
         let _ = writeln!(
@@ -126,7 +126,7 @@ fn scale(session: &Session, mode: Mode, server: Server, cases: &[Case], text: &m
     );
     for tool in &session.tools {
         for case in cases {
-            let Some(rounds) = Rounds::of(session, *case, tool.name) else { continue };
+            let Some(rounds) = Rounds::of_tool(session, *case, tool.name) else { continue };
             let tells_apart = |run: &Run| run.reading?.window_cpu_s.and(run.steady_cpu_us());
             let memory = |run: &Run| run.memory_bytes_max.map(|bytes| bytes as f64 / 1e6);
             let _ = writeln!(
@@ -176,7 +176,7 @@ fn workers(session: &Session, server: Server, cases: &[Case], text: &mut String)
     );
     for tool in &session.tools {
         for case in cases {
-            let Some(rounds) = Rounds::of(session, *case, tool.name) else { continue };
+            let Some(rounds) = Rounds::of_tool(session, *case, tool.name) else { continue };
             let ratio = match case.workers {
                 1 => session.second_worker(server, tool.name, case.accompanied),
                 _ => None,
@@ -209,8 +209,8 @@ fn pacing(session: &Session, case: Case, text: &mut String) {
         case.clients
     );
     for tool in &session.tools {
-        let Some(rounds) = Rounds::of(session, case, tool.name) else { continue };
-        let lateness = Spread::of(rounds.0.iter().filter_map(|run| run.lateness_p99_us()));
+        let Some(rounds) = Rounds::of_tool(session, case, tool.name) else { continue };
+        let lateness = Spread::of_values(rounds.0.iter().filter_map(|run| run.lateness_p99_us()));
         let _ = writeln!(
             text,
             "| {} | {} | {} | {} | {} | {} | {} | {} |",
@@ -324,13 +324,13 @@ fn bars(session: &Session, judged: &[Judged], text: &mut String) {
 struct Rounds<'a>(Vec<&'a Run>);
 
 impl<'a> Rounds<'a> {
-    fn of(session: &'a Session, case: Case, tool: &str) -> Option<Rounds<'a>> {
+    fn of_tool(session: &'a Session, case: Case, tool: &str) -> Option<Rounds<'a>> {
         let runs: Vec<&Run> = session.runs_of(case, tool).collect();
         (!runs.is_empty()).then_some(Rounds(runs))
     }
 
     fn median(&self, quantity: impl Fn(&Run) -> Option<f64>, decimals: usize) -> String {
-        median(Spread::of(self.0.iter().filter_map(|run| quantity(run))), decimals)
+        median(Spread::of_values(self.0.iter().filter_map(|run| quantity(run))), decimals)
     }
 
     fn errors(&self) -> u64 {

@@ -38,7 +38,7 @@ impl Tree {
 
     /// A tree of given files, for tests of the rules.
     #[cfg(test)]
-    pub fn of(files: &[(&str, &str)]) -> Tree {
+    pub fn with_files(files: &[(&str, &str)]) -> Tree {
         let mut tree = Tree::default();
         for (path, text) in files {
             tree.add((*path).to_owned(), (*text).to_owned());

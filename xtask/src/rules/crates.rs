@@ -95,7 +95,7 @@ mod tests {
     fn a_cycle_through_tests_is_found() {
         let tree = |engine: &str, server: &str| {
             let manifest = |name: &str, rest: &str| format!("[package]\nname = \"{name}\"\n{rest}");
-            Tree::of(&[
+            Tree::with_files(&[
                 ("crates/engine/Cargo.toml", &manifest("webstone-engine", engine)),
                 ("crates/server/Cargo.toml", &manifest("webstone-server", server)),
             ])
@@ -108,7 +108,7 @@ mod tests {
 
     #[test]
     fn files_outside_of_a_crate_are_found() {
-        let one = |path: &str, text: &str| packaged_whole(&Tree::of(&[(path, text)])).len();
+        let one = |path: &str, text: &str| packaged_whole(&Tree::with_files(&[(path, text)])).len();
         assert_eq!(one("crates/x/src/a/b.rs", "const A: &str = include_str!(\"../../tests/c.txt\");"), 0);
         assert_eq!(one("crates/x/src/a.rs", "const A: &[u8] = include_bytes!(\"../assets/c\");"), 0);
         assert_eq!(one("crates/x/src/a.rs", "const A: &str = include_str!(\"../../c.txt\");"), 1);
@@ -120,8 +120,9 @@ mod tests {
 
     #[test]
     fn lints_are_kept_and_explained() {
-        let manifest =
-            |lints: &str| Tree::of(&[("crates/x/Cargo.toml", &format!("[package]\nname = \"x\"\n{lints}"))]);
+        let manifest = |lints: &str| {
+            Tree::with_files(&[("crates/x/Cargo.toml", &format!("[package]\nname = \"x\"\n{lints}"))])
+        };
         assert_eq!(lints(&manifest("[lints]\nworkspace = true\n")), []);
         assert_eq!(lints(&manifest("")).len(), 1);
         assert_eq!(lints(&manifest("[lints.clippy]\nexit = \"allow\"\n")).len(), 1);

@@ -45,7 +45,10 @@ mod tests {
                 ("docs/decisions/0002-b.md", "# B\n"),
                 (LIST, list),
             ];
-            listed_in_order(&Tree::of(&files)).into_iter().map(|violation| violation.path).collect::<Vec<_>>()
+            listed_in_order(&Tree::with_files(&files))
+                .into_iter()
+                .map(|violation| violation.path)
+                .collect::<Vec<_>>()
         };
         assert_eq!(with("# Decisions\n\n- [A](0001-a.md)\n- [B](0002-b.md)\n"), [""; 0]);
         assert_eq!(with("- [A](0001-a.md)\n"), ["docs/decisions/0002-b.md"]);

@@ -107,7 +107,8 @@ mod tests {
     fn an_entry_of_the_table_without_a_definition_is_found() {
         let table = "pub static RATES: &[Figure] = &[\n    rate().defined(LEVEL, \"rate\"),\n    lag().defined(OPEN, \"\"),\n];\n";
         let with = |document| {
-            let tree = Tree::of(&[("crates/measure/src/figures/level.rs", table), (DOCUMENT, document)]);
+            let tree =
+                Tree::with_files(&[("crates/measure/src/figures/level.rs", table), (DOCUMENT, document)]);
             measurement_names_every_figure(&tree)
         };
         assert_eq!(with("`rate`"), []);
@@ -119,7 +120,7 @@ mod tests {
         let code = "pub struct Counts {\n    /// Planned.\n    pub planned: u64,\n    pub skipped: u64,\n    hidden: u64,\n}\n";
         let errors = "named! {\n    ErrorClass:\n    Refused \"refused\",\n}\n";
         let with = |document| {
-            let tree = Tree::of(&[
+            let tree = Tree::with_files(&[
                 ("crates/measure/src/metrics/counts.rs", code),
                 (ERRORS, errors),
                 (DOCUMENT, document),

@@ -79,7 +79,7 @@ mod tests {
 
     #[test]
     fn another_reader_is_found_and_tests_are_left_alone() {
-        let found = |path: &str, text: &str| strict_readers(&Tree::of(&[(path, text)])).len();
+        let found = |path: &str, text: &str| strict_readers(&Tree::with_files(&[(path, text)])).len();
         let text = "fn a() { serde_json::from_slice::<A>(b\"\"); toml::from_str(\"\"); }";
         assert_eq!(found("crates/ui/src/a.rs", text), 2);
         assert_eq!(found("crates/ui/tests/a.rs", text), 0);
@@ -92,7 +92,7 @@ mod tests {
 
     #[test]
     fn another_door_is_found() {
-        let found = |path: &str, text: &str| one_door_to_records(&Tree::of(&[(path, text)])).len();
+        let found = |path: &str, text: &str| one_door_to_records(&Tree::with_files(&[(path, text)])).len();
         assert_eq!(
             found("crates/ui/src/a.rs", "fn a() { std::fs::read(p); File::open(p); fs::read_dir(p) }"),
             2

@@ -65,7 +65,7 @@ mod tests {
     use super::*;
 
     fn model(text: &str) -> usize {
-        pure(&Tree::of(&[("crates/model/src/a.rs", text)])).len()
+        pure(&Tree::with_files(&[("crates/model/src/a.rs", text)])).len()
     }
 
     #[test]
@@ -95,7 +95,7 @@ mod tests {
         ] {
             assert_eq!(model(text), 0, "{text}");
         }
-        let elsewhere = Tree::of(&[("crates/runner/src/a.rs", "use std::fs;")]);
+        let elsewhere = Tree::with_files(&[("crates/runner/src/a.rs", "use std::fs;")]);
         assert_eq!(pure(&elsewhere), []);
     }
 }

@@ -113,7 +113,7 @@ mod tests {
         let style = "## Phrases\n| not | but |\n|---|---|\n| whosever | all |\n| held against | compared with |\n\n\
                      ## Phrases in comments and names\n| not | but |\n|---|---|\n| so many | this many |\n\
                      | is none | is not one |\n| are none | are not |\n| what lacks | what is missing |\n| behind | after |\n";
-        plain(&Tree::of(&[(path, text), (STYLE, style)])).len()
+        plain(&Tree::with_files(&[(path, text), (STYLE, style)])).len()
     }
 
     #[test]

@@ -49,11 +49,11 @@ mod tests {
         let wrapper = ("fuzz/fuzz_targets/levels.rs", "");
         let manifest = ("fuzz/Cargo.toml", "[[bin]]\nname = \"levels\"\n");
         let corpus = ("fuzz/corpus/levels/a.md", "");
-        assert_eq!(complete(&Tree::of(&[list, wrapper, manifest, corpus])), []);
-        assert_eq!(complete(&Tree::of(&[list, manifest, corpus])).len(), 1);
-        assert_eq!(complete(&Tree::of(&[list, wrapper, manifest])).len(), 1);
-        assert_eq!(complete(&Tree::of(&[list, wrapper, corpus])).len(), 1);
+        assert_eq!(complete(&Tree::with_files(&[list, wrapper, manifest, corpus])), []);
+        assert_eq!(complete(&Tree::with_files(&[list, manifest, corpus])).len(), 1);
+        assert_eq!(complete(&Tree::with_files(&[list, wrapper, manifest])).len(), 1);
+        assert_eq!(complete(&Tree::with_files(&[list, wrapper, corpus])).len(), 1);
         let stray = ("fuzz/fuzz_targets/other.rs", "");
-        assert_eq!(complete(&Tree::of(&[list, wrapper, manifest, corpus, stray])).len(), 1);
+        assert_eq!(complete(&Tree::with_files(&[list, wrapper, manifest, corpus, stray])).len(), 1);
     }
 }

@@ -83,7 +83,10 @@ mod tests {
                 ("crates/x/README.md", text),
                 ("docs/a.md", text),
             ];
-            resolve(&Tree::of(&files)).iter().filter(|violation| violation.path == "docs/a.md").count()
+            resolve(&Tree::with_files(&files))
+                .iter()
+                .filter(|violation| violation.path == "docs/a.md")
+                .count()
         };
         assert_eq!(
             one("[b](b.md) [b](./b.md#part) [x](../crates/x) [w](https://example.org/x) [h](#here)"),

@@ -54,7 +54,7 @@ pub const RULES: [Rule; 16] = [
     Rule { name: "files of records are opened by store::plain_file only", check: doors::one_door_to_records },
     Rule { name: "every file opens with a module comment", check: naming::module_comment },
     Rule { name: "no file or module is a drawer for anything", check: naming::no_drawers },
-    Rule { name: "no getter starts with get_", check: naming::no_get },
+    Rule { name: "no function is called get_ or only of", check: naming::telling_functions },
     Rule { name: "no file is longer than 600 lines, nor the overview than a page", check: size::limit },
     Rule { name: "nothing is left for later", check: wording::nothing_left_open },
     Rule { name: "help, messages and documents are plain English", check: english::plain },

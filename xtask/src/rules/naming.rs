@@ -55,8 +55,8 @@ pub fn no_drawers(tree: &Tree) -> Vec<Violation> {
     found
 }
 
-/// Functions are named after what they return, without `get_`.
-pub fn no_get(tree: &Tree) -> Vec<Violation> {
+/// Functions are named after what they return, without `get_`, and what is made of something says of what: `of_record`.
+pub fn telling_functions(tree: &Tree) -> Vec<Violation> {
     let mut found = Vec::new();
     for source in &tree.rust {
         for offset in source.find("get_") {
@@ -66,6 +66,8 @@ pub fn no_get(tree: &Tree) -> Vec<Violation> {
                 found.push(at(source, offset, format!("fn {name}"), &remedy));
             }
         }
+        let nameless = source.find("fn").filter(|offset| name_after(&source.code[offset + 2..]) == "of");
+        found.extend(nameless.map(|offset| at(source, offset, "fn of".to_owned(), "say of what: of_record")));
     }
     found
 }
@@ -81,7 +83,7 @@ mod tests {
 
     #[test]
     fn a_missing_or_empty_module_comment_is_found() {
-        let one = |text| module_comment(&Tree::of(&[("crates/x/src/a.rs", text)])).len();
+        let one = |text| module_comment(&Tree::with_files(&[("crates/x/src/a.rs", text)])).len();
         assert_eq!(one("//! Pages and their weights, as read from a list.\nfn f() {}"), 0);
         assert_eq!(one("//! Pages and their\n//! weights, as read.\n"), 0);
         assert_eq!(one("// Pages and their weights, as read from a list.\nfn f() {}"), 1);
@@ -92,7 +94,7 @@ mod tests {
 
     #[test]
     fn drawers_are_found() {
-        let one = |path, text| no_drawers(&Tree::of(&[(path, text)])).len();
+        let one = |path, text| no_drawers(&Tree::with_files(&[(path, text)])).len();
         assert_eq!(one("crates/x/src/util.rs", ""), 1);
         assert_eq!(one("crates/x/tests/common/mod.rs", ""), 1);
         assert_eq!(one("crates/x/src/a.rs", "mod helpers;"), 1);
@@ -102,9 +104,10 @@ mod tests {
     }
 
     #[test]
-    fn getters_are_found() {
-        let one = |text| no_get(&Tree::of(&[("crates/x/src/a.rs", text)])).len();
+    fn getters_and_functions_of_nothing_are_found() {
+        let one = |text| telling_functions(&Tree::with_files(&[("crates/x/src/a.rs", text)])).len();
         assert_eq!(one("pub fn get_rate(&self) {}"), 1);
+        assert_eq!(one("fn of(it: u8) {} fn of<'a>() {} let of = |x| x; fn of_it() {} type F = fn(u8);"), 2);
         assert_eq!(one("fn get(&self) {} fn forget_it() {} x.get_mut(3); fn target_of() {}"), 0);
     }
 }

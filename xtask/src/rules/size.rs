@@ -34,7 +34,7 @@ mod tests {
 
     #[test]
     fn long_files_are_found() {
-        let one = |path: &str, text: &str| limit(&Tree::of(&[(path, text)])).len();
+        let one = |path: &str, text: &str| limit(&Tree::with_files(&[(path, text)])).len();
         assert_eq!(one("crates/x/src/a.rs", &"\n".repeat(600)), 0);
         assert_eq!(one("crates/x/src/a.rs", &"\n".repeat(601)), 1);
         assert_eq!(one("ARCHITECTURE.md", &" ".repeat(8_001)), 1);

@@ -65,7 +65,7 @@ mod tests {
 
     #[test]
     fn what_is_left_open_is_found() {
-        let one = |text| nothing_left_open(&Tree::of(&[("crates/x/src/a.rs", text)])).len();
+        let one = |text| nothing_left_open(&Tree::with_files(&[("crates/x/src/a.rs", text)])).len();
         assert_eq!(one("fn f() {} // FIXME: later"), 1);
         assert_eq!(one("/// XXX\nfn f() {}"), 1);
         assert_eq!(one("fn f() { let name = \"fileXXX\"; let other = \"XXX\"; }"), 0);
@@ -74,7 +74,7 @@ mod tests {
 
     #[test]
     fn foreign_words_are_found() {
-        let one = |path, text| about_the_program(&Tree::of(&[(path, text)])).len();
+        let one = |path, text| about_the_program(&Tree::with_files(&[(path, text)])).len();
         assert_eq!(one("docs/a.md", "See ../shared/x.md."), 1);
         assert_eq!(one("crates/x/src/a.rs", "//! Written with a Chatbot."), 1);
         assert_eq!(one("docs/a.md", "A session is resumed; the team of workers is shared."), 0);
