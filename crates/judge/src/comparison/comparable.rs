@@ -236,7 +236,7 @@ impl Found {
             return;
         }
         let said = |one: f64, other: f64| {
-            let more = if one > other { format!(", {percent:.0} % more") } else { String::new() };
+            let more = if one > other { format!(" ({percent:.0} % more)") } else { String::new() };
             format!("{}{more}", told(one / 1e3))
         };
         self.check(Weight::Noted, what, said(ours, theirs), said(theirs, ours));

@@ -114,9 +114,9 @@ fn a_machine_that_was_slower_in_one_of_both_is_noted() {
         let told = |one: Difference| format!("{}: {} against {}", one.what, one.baseline, one.candidate);
         speeds.inspect(|one| assert_eq!(one.weight, Weight::Noted)).map(told).collect::<Vec<_>>()
     };
-    let slower = "speed of CPU 0: 5.10 µs for the fixed work against 5.61 µs for the fixed work, 10 % more";
+    let slower = "speed of CPU 0: 5.10 µs for the fixed work against 5.61 µs for the fixed work (10 % more)";
     assert_eq!(noted(&timed("box", &[5_610; 3])), [slower]);
-    let faster = "speed of CPU 0: 5.10 µs for the fixed work, 20 % more against 4.25 µs for the fixed work";
+    let faster = "speed of CPU 0: 5.10 µs for the fixed work (20 % more) against 4.25 µs for the fixed work";
     assert_eq!(noted(&timed("box", &[4_250])), [faster]);
     assert_eq!(noted(&timed("box", &[5_200])), [""; 0], "as runs differ that follow each other");
     assert_eq!(noted(&timed("another", &[9_000])), [""; 0]);

@@ -81,7 +81,7 @@ fn figures_that_the_speed_moves_are_compared_at_one() {
             .find(|found| found.what.starts_with("speed of the machine"));
         found.map(|found| (found.baseline.clone(), found.candidate.clone()))
     };
-    let told = ("8.0 µs for an echo".to_owned(), "10.0 µs for an echo, 25 % more".to_owned());
+    let told = ("8.0 µs for an echo".to_owned(), "10.0 µs for an echo (25 % more)".to_owned());
     assert_eq!(speed(&a, &b), Some(told));
     // An echo that takes a quarter more costs about a tenth of the rate.
     let change = rate_row(&compared(&a, &b), 0).change.unwrap();
