@@ -163,6 +163,15 @@ impl Server {
             .map(|at| (at - base).as_nanos() as u64)
     }
 
+    /// Whether a connection has completed its handshake and never says so. Where early data and answers to it were lost, quinn-proto 0.11.19
+    /// may then be left with the idle timeout alone: no HANDSHAKE_DONE, no probes, no acknowledgements.
+    pub(super) fn is_mute(&self) -> bool {
+        self.connections.values().any(|connection| {
+            let is_complete = !connection.is_handshaking() && !connection.is_closed();
+            is_complete && connection.stats().frame_tx.handshake_done == 0
+        })
+    }
+
     /// Lets time pass, answers, and sends what is to be sent.
     pub(super) fn drive(&mut self, now_ns: u64, path: &mut Path) {
         let now = self.at(now_ns);
