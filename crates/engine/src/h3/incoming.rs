@@ -64,6 +64,15 @@ impl Events for Hearing<'_, '_> {
         }
     }
 
+    /// QUIC has taken the request, but the server did not wait for all of it.
+    #[cold]
+    fn unsent(&mut self, stream: Stream, sent: u64) {
+        if stream.id & 3 == 0 && self.sink.exchanges.slot(stream.tag).id == stream.id {
+            let exchange = &mut self.sink.exchanges.slot_mut(stream.tag).exchange;
+            (exchange.progress, exchange.sent) = (Progress::Sending, sent as u32);
+        }
+    }
+
     #[cold]
     fn reset(&mut self, stream: Stream, code: u64) {
         if stream.id & 3 != 0 {

@@ -362,12 +362,17 @@ impl Connection {
         };
         let stream = &mut self.streams.slots[slot as usize];
         let (named, is_silent) = (stream.named(), stream.is_silent);
+        let (was_sent, sent) = (stream.send.was_sent(), stream.send.sent());
         let receive = &mut stream.receive;
         let before = receive.next;
         let heard = receive.hear(offset, data, fin, |bytes, is_last| {
-            if !is_silent {
-                events.data(named, bytes, is_last);
+            if is_silent {
+                return;
             }
+            if is_last && !was_sent {
+                events.unsent(named, sent);
+            }
+            events.data(named, bytes, is_last);
         })?;
         let is_over = receive.is_over();
         self.flow.delivered += if receive.is_discarding { heard.advanced } else { receive.next - before };

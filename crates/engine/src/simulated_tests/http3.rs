@@ -431,6 +431,29 @@ fn an_answer_before_the_body_was_sent_frees_its_stream() {
     assert!(early > 0);
 }
 
+/// What QUIC keeps of a body is not sent yet: an early answer is no success, however much is kept, and the error says what was sent.
+#[test]
+fn an_early_answer_is_told_by_what_was_sent() {
+    for body_bytes in [20_000, 100_000, 280_000] {
+        let mut server = Http3Server::new(0, 10, all_answered);
+        server.answers_after = Some(10_000);
+        let mut level = level(PerRequest, 1, 200 * MS);
+        level.spec.client.method = "POST".into();
+        level.spec.client.body = Some("b".repeat(body_bytes));
+        let measured = level.run_over::<Plain, Http3>(&mut server, None);
+        let counts = &measured.counts;
+        assert!(counts.succeeded == 0 && counts.failed > 20, "{body_bytes}: {counts:?}");
+        for (class, _, first) in measured.errors.iter() {
+            assert_eq!(class, ErrorClass::AnsweredEarly);
+            let detail = &first.unwrap().detail;
+            let sent = detail.strip_prefix("status 200 after only ").and_then(|rest| rest.split(' ').next());
+            // The first flight: no more than ten datagrams.
+            let sent: u64 = sent.unwrap().parse().unwrap();
+            assert!((10_000..14_720).contains(&sent), "{detail}");
+        }
+    }
+}
+
 /// A graceful end takes two GOAWAY frames, the first of which names no request (RFC 9114 section 5.2).
 #[test]
 fn a_connection_that_ends_in_two_steps_is_counted_once() {
