@@ -258,7 +258,7 @@ pub struct Driver {
     pub programs: &'static [&'static str],
     /// How it is installed.
     pub install: &'static str,
-    /// Argument that makes the program tell its version and build; empty: there is none.
+    /// Argument that prints the program's version and build; empty if it has no such option.
     version_argument: &'static str,
     /// Why it does not support a choice; `None` if it does.
     without: fn(Choice) -> Option<&'static str>,
