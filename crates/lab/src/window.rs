@@ -48,7 +48,7 @@ const SERVER_ENDED: &str = "the server's processes ended or were replaced in thi
 pub struct Watched<'a> {
     /// The server's processes, where they can be seen.
     pub server: Option<ProcessTree>,
-    /// The server behind it, where it is a proxy.
+    /// The origin, where it is a proxy.
     pub origin: Option<View>,
     /// Whether the window opens before the first request: there is no warm-up.
     pub from_start: bool,
@@ -249,7 +249,7 @@ pub struct Used {
     pub server_read_for: Option<Duration>,
     /// The server's processes were there when the window opened, and not when it closed.
     pub server_ended: bool,
-    /// By the server behind it, where there is one.
+    /// By the origin, where there is one.
     pub origin: Option<OriginUse>,
 }
 
@@ -278,13 +278,13 @@ impl Used {
 impl<'a> Window<'a> {
     /// A level is about to start. If it ends before its window is seen to open, counts begin here.
     pub fn before(watched: Watched<'a>) -> Window<'a> {
-        let behind = watched.origin.as_ref();
+        let origin = watched.origin.as_ref();
         let mut window = Window {
             server: Processes::of_tree(watched.server.clone()),
-            origin: Processes::of_tree(behind.and_then(|view| view.processes.clone())),
+            origin: Processes::of_tree(origin.and_then(|view| view.processes.clone())),
             counted: Counted {
                 is_of_window: watched.from_start,
-                opened: behind.and_then(View::counters),
+                opened: origin.and_then(View::counters),
                 closed: None,
             },
             host: host_reading(&watched),
