@@ -19,6 +19,8 @@ struct Server {
     body_bytes: usize,
     /// Every second answer has ten bytes instead.
     small_between: bool,
+    /// If set, this is the answer to a request of which the head has come, and the connection is reset after it.
+    hasty: Option<&'static [u8]>,
     answered: u64,
 }
 
@@ -39,6 +41,7 @@ impl Server {
             plain: Vec::new(),
             body_bytes: 10,
             small_between: false,
+            hasty: None,
             answered: 0,
         }
     }
@@ -82,6 +85,12 @@ impl Peer for &mut Server {
         if !own.is_empty() {
             acts.extend([Act::Wait(if is_first_flight { 3 * MS } else { 0 }), Act::Write(own)]);
         }
+        if let Some(answer) = self.hasty.filter(|_| memchr::memmem::find(&self.plain, b"\r\n\r\n").is_some())
+        {
+            self.plain.clear();
+            self.tls.as_mut().expect("as above").writer().write_all(answer).unwrap();
+            acts.extend([Act::Write(self.flight()), Act::Reset]);
+        }
         while let Some(request) = take_http1_request(&mut self.plain) {
             let is_last = memchr::memmem::find(&request, b"Connection: close").is_some();
             let tls = self.tls.as_mut().expect("as above");
@@ -98,6 +107,32 @@ impl Peer for &mut Server {
             }
         }
         acts
+    }
+}
+
+/// An answer before a body was sent is read though the connection is reset, and the error says how much of the request went out: all of
+/// it is sealed at once, and the socket takes it piece by piece.
+#[test]
+fn an_early_answer_counts_though_the_request_is_sealed_as_a_whole() {
+    for (answer, class) in [
+        (&b"HTTP/1.1 413 Too Large\r\nContent-Length: 0\r\n\r\n"[..], ErrorClass::WrongStatus),
+        (b"HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n", ErrorClass::AnsweredEarly),
+    ] {
+        let mut level = level(TlsVersion::Tls13);
+        level.spec.client.method = "POST".into();
+        level.spec.client.body = Some("x".repeat(1 << 20));
+        level.wire.send_room = 40_000;
+        let mut server = Server { hasty: Some(answer), ..Server::new() };
+        let measured = level.run_over::<Tls, Http1>(&mut server, None);
+        let told: Vec<_> = measured.errors.iter().collect();
+        assert!(told.len() == 1 && told[0].0 == class && told[0].1 > 3, "{told:?}");
+        if class == ErrorClass::AnsweredEarly {
+            let detail = &told[0].2.unwrap().detail;
+            let sent = detail.strip_prefix("status 200 after only ").and_then(|rest| rest.split(' ').next());
+            let sent: u64 = sent.unwrap().parse().unwrap();
+            // The socket takes 40,000 bytes; those of records count as not yet sent.
+            assert!((38_000..40_000).contains(&sent), "{detail}");
+        }
     }
 }
 

@@ -194,7 +194,10 @@ impl Layer for Tls {
             self.pending = shared.scratch.take_spare();
             self.pending.extend_from_slice(&shared.wire[n..]);
         }
-        if self.pending.is_empty() { std::mem::take(&mut self.sealed) } else { 0 }
+        // Records are longer than what is in them, so at least this much of the session's bytes has gone.
+        let gone = self.sealed.saturating_sub(self.pending.len());
+        self.sealed -= gone;
+        gone
     }
 
     #[inline]
