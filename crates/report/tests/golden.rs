@@ -340,6 +340,7 @@ fn the_history_and_a_run_beside_it() {
     golden("history-beside.json", &made(&of("proliant-1cpu-html"), &runs, Format::Json));
     let nothing = made(&of("html"), &[records::nothing()], Format::Text);
     assert!(nothing.contains("Nothing to compare: none of these results"), "{nothing}");
+    assert!(!nothing.contains("Measured under the same conditions"), "{nothing}");
 }
 
 /// A record of this workload over HTTP/1.0 without kept connections, the server on one CPU.

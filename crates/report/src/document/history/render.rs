@@ -78,7 +78,9 @@ fn document(
         doc.0.append(&mut printed.0);
         return doc;
     }
-    doc.note(Tone::Plain, CAUTION);
+    if !compared.is_empty() {
+        doc.note(Tone::Plain, CAUTION);
+    }
     let (mut side_by_side, mut others) = (Document::default(), Document::default());
     for run in runs {
         if runs.len() > 1 {
