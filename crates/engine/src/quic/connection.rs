@@ -32,7 +32,7 @@ pub struct Stream {
 pub trait Events {
     /// The next bytes of a stream. Empty only with `is_last`: the stream ends after them.
     fn data(&mut self, stream: Stream, bytes: &[u8], is_last: bool);
-    /// The next data is the last, but only this many bytes of what was written to the stream were ever sent.
+    /// The next data is the last, but only this many bytes of the request were sent.
     fn unsent(&mut self, _stream: Stream, _sent: u64) {}
     /// The server gave up sending on a stream (RESET_STREAM), with an error code of the application.
     fn reset(&mut self, stream: Stream, code: u64);

@@ -17,7 +17,7 @@ pub(super) struct Cubic {
     epoch: Option<Epoch>,
     /// Since when the window has not been used up.
     idle_ns: Option<u64>,
-    /// What the window has grown by less than a byte.
+    /// The fraction of a byte by which the window has grown as well.
     rest: f64,
 }
 

@@ -2,7 +2,7 @@
 
 use super::ranges::Ranges;
 
-/// Acknowledged bytes at the front are removed once there are this many, and a quarter of all.
+/// Acknowledged bytes at the front are removed once they are this many, and at least a quarter of all.
 const DRAINED_MIN: usize = 64 << 10;
 
 /// What is known of the end of a stream.

@@ -46,7 +46,7 @@ impl Interval {
         Interval { point, low: point, high: point, confidence: 0.0, method: Method::None, samples: 1 }
     }
 
-    /// With the estimate and both ends changed by a function that increases.
+    /// Applies an increasing function to the estimate and both ends.
     pub(crate) fn map(self, f: impl Fn(f64) -> f64) -> Interval {
         Interval { point: f(self.point), low: f(self.low), high: f(self.high), ..self }
     }

@@ -52,8 +52,8 @@ macro_rules! add_all {
 }
 pub(crate) use add_all;
 
-/// The later of two readings of the same counters, with what was counted since the earlier one. Fields after the semicolon
-/// stay as they are; a forgotten field does not compile.
+/// What was counted between two readings of the same counters. Fields after the semicolon
+/// are those of the later one; a forgotten field does not compile.
 #[macro_export]
 macro_rules! since_all {
     ($later:expr, $earlier:expr, $type:ident { $($field:ident),*; $($other:ident),* }) => {{

@@ -71,7 +71,7 @@ pub(crate) enum Block {
     },
     /// A heading of lower rank.
     Group(String),
-    /// A part with an anchor, to which a page leads, its title, and what is in it.
+    /// The anchor of a part, its title, and its blocks.
     Section(&'static str, &'static str, Document),
     Table(Table),
     Sheet(Sheet),
@@ -81,7 +81,7 @@ pub(crate) enum Block {
     /// A chart, and the table of its values; a format without charts has the table alone.
     #[serde(skip)]
     Chart(Chart, Option<Sheet>),
-    /// What is said of one of several levels: a page folds it, and opens it for who chooses the level.
+    /// What is said of one of several levels: a page folds it, and unfolds the level that is selected.
     Level {
         load: String,
         is_open: bool,

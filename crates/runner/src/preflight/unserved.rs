@@ -8,7 +8,7 @@ use crate::checkfiles::{FILES_HINT, FileProblem, FileProblemKind};
 /// Files that a message names; the rest is counted.
 const FILES_NAMED_MAX: usize = 5;
 
-/// The refusal to begin; `checked`: how many files were asked for, if all were.
+/// Why the run does not begin. `checked`: how many files were asked for, if all were.
 pub(super) fn files_error(
     workload: &Workload,
     problems: &[FileProblem],
