@@ -10,6 +10,7 @@ pub(crate) mod comparison;
 pub(crate) mod configuration;
 pub(crate) mod definitions;
 pub(crate) mod duel;
+pub(crate) mod figures;
 pub(crate) mod generators;
 pub mod history;
 pub(crate) mod hit;

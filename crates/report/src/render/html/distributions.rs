@@ -10,9 +10,9 @@ use crate::chart::{Axis, Line, Point, STYLES};
 use crate::numbers::{Scale, counted, seconds_round, spread};
 use crate::summary::{self, Level};
 
-use super::figure::{Figure, places, values};
 use super::markup::Html;
 use super::{Run, definitions};
+use crate::document::chart::{LineChart, places, values};
 
 /// Points per nine.
 const RESOLUTION: f64 = 16.0;
@@ -88,11 +88,11 @@ fn chart(html: &mut Html, id: &str, title: &str, caption: &str, mut lines: Vec<L
     let most = places(&lines).last().copied().unwrap_or(0.0);
     let y = Axis::durations("logarithmic scale", values(&lines), &seconds_round);
     let scale = Scale::seconds(values(&lines));
-    Figure {
+    LineChart {
         definition: Some(definitions::PERCENTILES.to_owned()),
         caption: caption.to_owned(),
         show_x: &percentile,
-        ..Figure::new(id, title, ("percentile", Axis::percentiles(most)), y, scale, lines)
+        ..LineChart::new(id, title, ("percentile", Axis::percentiles(most)), y, scale, lines)
     }
     .draw(html);
 }

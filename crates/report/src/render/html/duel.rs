@@ -4,9 +4,9 @@ use webstone_judge::duel::{self, DuelComparison, DuelJudgement, DuelRatio};
 use webstone_model::duel::DuelRecord;
 
 use super::Page;
-use super::figure::Figure;
 use super::markup::Html;
 use crate::chart::{Axis, Line, Point};
+use crate::document::chart::LineChart;
 use crate::document::duel::{
     answer, contestants, figures, how, is_cpu_by_slice, notes, starts, title, unweighted,
 };
@@ -51,7 +51,7 @@ fn course(html: &mut Html, record: &DuelRecord, judgement: &DuelJudgement, of: &
     };
     let points: Vec<Point> = drawn.iter().map(point).collect();
     let starts: Vec<f64> = points.iter().map(|point| point.x).collect();
-    let mut figure = Figure::new(
+    let mut figure = LineChart::new(
         format!("chart-course-{}", of.contestant),
         format!("{}: the interval after each start", judgement.leading.name()),
         ("starts", Axis::counts("starts of each contestant", 0.0, &starts)),
@@ -101,12 +101,12 @@ fn over_time(html: &mut Html, record: &DuelRecord, judgement: &DuelJudgement) {
     let y = Axis::from_zero("", &scale, values, 4);
     html.section("time", "Over time");
     html.charts(|html| {
-        Figure {
+        LineChart {
             caption: format!(
                 "Each point is {} of slices. What the machine does, it does to all contestants; what differs between them stays.",
                 if together == round { "a round".to_owned() } else { format!("{} rounds", together / round) }
             ),
-            ..Figure::new("chart-time", name, ("seconds", Axis::counts("seconds", 0.0, &seconds)), y, scale, lines)
+            ..LineChart::new("chart-time", name, ("seconds", Axis::counts("seconds", 0.0, &seconds)), y, scale, lines)
         }
         .draw(html);
     });

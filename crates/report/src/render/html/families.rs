@@ -5,10 +5,10 @@ use webstone_judge::series::{CellSummary, LevelSummary};
 use webstone_measure::figures::Figure as Quantity;
 use webstone_measure::figures::level::{CONNECTION_RATE, LATENCY_MEAN, REQUEST_RATE, THROUGHPUT};
 
-use super::figure::{Figure, places, values};
-use super::figures::{definition, scale, title};
 use super::markup::Html;
 use crate::chart::{Axis, Line, Point, STYLES};
+use crate::document::chart::{LineChart, places, values};
+use crate::document::figures::{definition, scale, title};
 use crate::series::Report;
 
 /// Most charts of each kind that a series has; the rest is in the tables only.
@@ -90,10 +90,10 @@ fn chart(
     let scale = scale(quantity, values(&lines));
     let (x, y) = (Axis::counts("clients", 1.0, &places), Axis::from_zero("", &scale, values(&lines), 5));
     let title = format!("{}: {name}", title(quantity));
-    Figure {
+    LineChart {
         definition: definition(quantity),
         caption: "The mark is the level of the highest request rate. Invalid cells are left out.".to_owned(),
-        ..Figure::new(id, title, ("clients", x), y, scale, lines)
+        ..LineChart::new(id, title, ("clients", x), y, scale, lines)
     }
     .draw(html);
 }

@@ -1,9 +1,10 @@
-//! A figure: a chart with its legend, what it means, and its data as a table. A single point is not drawn, because the
+//! A chart in a page, with its legend, what it means, and its data as a table. A single point is not drawn, because the
 //! tables have it.
 
-use crate::chart::{Axis, Bar, Line, Plot, Point, Stack, bars, key, patch, stacks};
+use crate::chart::{Bar, Line, Point, Stack, bars, key, patch, stacks};
+use crate::document::chart::{BarChart, BarRow, LineChart, places};
 use crate::document::table::{Room, Table};
-use crate::numbers::{Scale, count, load, spread};
+use crate::numbers::{Scale, count, spread};
 
 use super::markup::Html;
 
@@ -11,65 +12,20 @@ use super::markup::Html;
 const ROWS_MAX: usize = 120;
 /// Lines that a description for screen readers lists one by one.
 const LINES_DESCRIBED_MAX: usize = 8;
-/// How far an interval may reach beyond the largest value of its chart.
-const REACH: f64 = 4.0;
 
-/// A chart of lines with everything around it.
-pub(super) struct Figure<'a> {
-    /// Identifier, unique in the page.
-    pub(super) id: String,
-    pub(super) title: String,
-    /// Where what it shows is defined.
-    pub(super) definition: Option<String>,
-    /// Below the chart.
-    pub(super) caption: String,
-    pub(super) plot: Plot,
-    /// What the values of x are, as the head of a column.
-    pub(super) x_name: &'a str,
-    pub(super) show_x: &'a dyn Fn(f64) -> String,
-    /// Unit and decimals of the values of y.
-    pub(super) scale: Scale,
-}
-
-/// Height of a chart that stands for itself.
-pub(super) const HEIGHT: f64 = 236.0;
-/// Height of one of several that are looked at together.
-pub(super) const HEIGHT_LOW: f64 = 170.0;
-
-impl<'a> Figure<'a> {
-    /// A chart over whole numbers, of the usual height; callers set what else it has.
-    pub(super) fn new(
-        id: impl Into<String>,
-        title: impl Into<String>,
-        (x_name, x): (&'a str, Axis),
-        y: Axis,
-        scale: Scale,
-        lines: Vec<Line>,
-    ) -> Figure<'a> {
-        Figure {
-            id: id.into(),
-            title: title.into(),
-            definition: None,
-            caption: String::new(),
-            plot: Plot { x, y, height: HEIGHT, lines, reference: Vec::new() },
-            x_name,
-            show_x: &load,
-            scale,
-        }
-    }
-
+impl LineChart<'_> {
     /// Draws it, if any of its lines has two points.
-    pub(super) fn draw(self, html: &mut Html) {
+    pub(super) fn draw<'h>(&self, html: &'h mut Html) -> &'h mut Html {
         if self.plot.lines.iter().all(|line| line.points.len() < 2) {
-            return;
+            return html;
         }
-        let Figure { id, title, definition, caption, plot, show_x, scale, .. } = &self;
+        let LineChart { id, title, definition, caption, plot, show_x, scale, .. } = &self;
         let chart = |html: &mut Html| {
             legend(html, &plot.lines);
             let say = |value| scale.say(value);
             html.raw(&plot.svg(id, title, &self.description(), show_x, &say));
         };
-        framed(html, title, definition.as_deref(), caption, chart, |html| self.data(html));
+        framed(html, title, definition.as_deref(), caption, chart, |html| self.data(html))
     }
 
     /// What the chart shows, in words.
@@ -125,14 +81,14 @@ impl<'a> Figure<'a> {
 }
 
 /// A chart with its title, a caption and its values.
-fn framed(
-    html: &mut Html,
+fn framed<'h>(
+    html: &'h mut Html,
     title: &str,
     definition: Option<&str>,
     caption: &str,
     chart: impl FnOnce(&mut Html),
     data: impl FnOnce(&mut Html),
-) {
+) -> &'h mut Html {
     html.raw("<figure>");
     heading(html, title, definition);
     chart(html);
@@ -141,62 +97,24 @@ fn framed(
     }
     html.raw("<details class=\"data\"><summary>Data</summary>");
     data(html);
-    html.raw("</details></figure>\n");
+    html.raw("</details></figure>\n")
 }
 
-/// Every place that a line has a value at, ascending.
-pub(super) fn places(lines: &[Line]) -> Vec<f64> {
-    let mut places: Vec<f64> = lines.iter().flat_map(|line| &line.points).map(|point| point.x).collect();
-    places.sort_unstable_by(f64::total_cmp);
-    places.dedup();
-    places
-}
-
-/// Every value.
-pub(super) fn values(lines: &[Line]) -> impl Iterator<Item = f64> + Clone + '_ {
-    lines.iter().flat_map(|line| &line.points).map(|point| point.y)
-}
-
-/// What an axis has to reach: values, and the upper ends of their intervals. Ends beyond [`REACH`] times the largest value are
-/// cut: of two iterations that differ, an interval may be a thousand times as long as its value.
-pub(super) fn tops(lines: &[Line]) -> impl Iterator<Item = f64> + '_ {
-    let points = || lines.iter().flat_map(|line| &line.points);
-    let most = points().map(|point| point.y).fold(0.0, f64::max) * REACH;
-    points().map(move |point| point.interval.map_or(point.y, |(_, high)| high.min(most).max(point.y)))
-}
-
-/// A chart of bars with everything around it.
-pub(super) struct BarFigure<'a> {
-    pub(super) id: String,
-    pub(super) title: String,
-    pub(super) definition: Option<String>,
-    /// Below the chart.
-    pub(super) caption: &'a str,
-    /// What the names are, as the head of a column.
-    pub(super) names: &'a str,
-    pub(super) style: usize,
-    pub(super) scale: Scale,
-    pub(super) rows: Vec<BarRow>,
-}
-
-/// Name, value, and the ends of its interval where it has one.
-pub(super) type BarRow = (String, f64, Option<(f64, f64)>);
-
-impl BarFigure<'_> {
+impl BarChart<'_> {
     /// Draws it, if there are bars to compare.
-    pub(super) fn draw(self, html: &mut Html) {
+    pub(super) fn draw<'h>(&self, html: &'h mut Html) -> &'h mut Html {
         if self.rows.len() < 2 {
-            return;
+            return html;
         }
         let scale = &self.scale;
-        let bar = |(name, value, interval): BarRow| {
+        let bar = |(name, value, interval): &BarRow| {
             let within = interval.map(|(low, high)| {
                 format!(" ({} to {})", scale.show(low.max(0.0)).trim_end(), scale.show(high).trim_end())
             });
-            let shown = format!("{}{}", scale.say_or_dash(value), within.unwrap_or_default());
-            Bar { name, value, interval, shown }
+            let shown = format!("{}{}", scale.say_or_dash(*value), within.unwrap_or_default());
+            Bar { name: name.clone(), value: *value, interval: *interval, shown }
         };
-        let rows: Vec<Bar> = self.rows.into_iter().map(bar).collect();
+        let rows: Vec<Bar> = self.rows.iter().map(bar).collect();
         let most = rows.iter().filter(|bar| bar.value.is_finite()).max_by(|a, b| a.value.total_cmp(&b.value));
         let description = most.map_or_else(String::new, |bar| {
             format!("{} bars; the longest is {} with {}.", rows.len(), bar.name, bar.shown)
@@ -209,12 +127,12 @@ impl BarFigure<'_> {
         let table = table.number(&*self.title, "", Room::Always, |bar| &bar.shown).done();
         framed(html, &self.title, self.definition.as_deref(), self.caption, chart, |html| {
             html.table(&self.title, table);
-        });
+        })
     }
 }
 
 /// A chart of wholes and their parts with everything around it.
-pub(super) struct StackFigure<'a> {
+pub(super) struct StackChart<'a> {
     pub(super) id: String,
     pub(super) title: String,
     pub(super) definition: Option<String>,
@@ -228,7 +146,7 @@ pub(super) struct StackFigure<'a> {
     pub(super) rows: Vec<(String, Vec<f64>)>,
 }
 
-impl StackFigure<'_> {
+impl StackChart<'_> {
     pub(super) fn draw(self, html: &mut Html) {
         let scale = &self.scale;
         let stack = |(name, parts): (String, Vec<f64>)| {

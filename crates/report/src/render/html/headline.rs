@@ -19,8 +19,8 @@ use crate::text::answer as answer_level;
 use crate::text::headline::{cpu_bound, without_noise};
 
 use super::Run;
-use super::figures::{definition, said, scale, title, value};
 use super::markup::Html;
+use crate::document::figures::{definition, said, scale, title, value};
 
 /// Runs beyond which those with the same verdict share a line.
 const VERDICT_LINES_MAX: usize = 6;

@@ -5,11 +5,10 @@ use webstone_measure::figures::level::{CONNECTION_RATE, LATENCY_MEAN, THROUGHPUT
 use webstone_model::record::RunRecord;
 
 use super::Page;
-use super::figure::{Figure as Chart, places, values};
-use super::figures;
 use super::markup::Html;
 use crate::chart::{Axis, Line, Point, STYLES};
-use crate::document::Document;
+use crate::document::chart::{LineChart, places, values};
+use crate::document::{Document, figures};
 use crate::history::{Published, Quantity, title};
 use crate::numbers::{counted, round, seconds_round};
 use crate::summary::{self, Level};
@@ -104,5 +103,6 @@ fn chart(
         ),
     };
     let (id, x) = (format!("chart-{}", figure.key), Axis::counts("clients", 1.0, &places));
-    Chart { caption, ..Chart::new(id, figures::title(figure), ("clients", x), y, scale, lines) }.draw(html);
+    let chart = LineChart::new(id, figures::title(figure), ("clients", x), y, scale, lines);
+    LineChart { caption, ..chart }.draw(html);
 }

@@ -12,10 +12,10 @@ use crate::chart::{Axis, Line, Point};
 use crate::numbers::{count, decimal, spread};
 use crate::summary::{Level, is_repeated, quotient, suffix};
 
-use super::figure::{Figure, HEIGHT_LOW, places, values};
-use super::figures::{definition, scale, title};
 use super::markup::Html;
 use super::{Run, definitions, distributions, parts};
+use crate::document::chart::{HEIGHT_LOW, LineChart, places, values};
+use crate::document::figures::{definition, scale, title};
 
 /// Levels that are drawn.
 const LEVELS_MAX: usize = 8;
@@ -192,7 +192,7 @@ fn over_seconds(
     let y = Axis::from_zero("", &scale, values(&lines), 3);
     let (id, title) =
         (format!("chart-{}-{}", quantity.key, suffix(key)), format!("{}, over time", title(quantity)));
-    let mut figure = Figure::new(id, title, ("until second", x), y, scale, lines);
+    let mut figure = LineChart::new(id, title, ("until second", x), y, scale, lines);
     figure.definition = definition(quantity);
     figure.plot.height = HEIGHT_LOW;
     figure.show_x = &|second| decimal(second, if second.fract() == 0.0 { 0 } else { 2 });

@@ -1,9 +1,9 @@
 //! A document's figures and tables, then and now, as a page: printed curves are dotted, today's are whole.
 
 use super::Page;
-use super::figure::{BarFigure, Figure, places, values};
 use super::markup::Html;
 use crate::chart::{Axis, Dash, Line, Point, STYLES};
+use crate::document::chart::{BarChart, LineChart, places, values};
 use crate::document::like::{Drawn, Filled, Today, row_of};
 use crate::history::{Published, Quantity, Row};
 use crate::numbers::{Scale, round, seconds_round};
@@ -104,8 +104,11 @@ fn lines(html: &mut Html, id: &str, filled: &Filled<'_>, drawn: &Drawn) {
     let caption =
         "Dotted: as printed; a peak whose clients were not printed is a line over all. Whole: today.";
     let x = Axis::counts("clients", 1.0, &places);
-    Figure { caption: caption.to_owned(), ..Figure::new(id, &*drawn.title, ("clients", x), y, unit, lines) }
-        .draw(html);
+    LineChart {
+        caption: caption.to_owned(),
+        ..LineChart::new(id, &*drawn.title, ("clients", x), y, unit, lines)
+    }
+    .draw(html);
 }
 
 /// Peaks or shares as bars: then, and now, each on a scale of its own.
@@ -155,7 +158,7 @@ fn chart(html: &mut Html, id: &str, title: String, drawn: &Drawn, rows: Vec<(Str
         Quantity::ConnectionRate => "Connections/s.",
         _ => "Request rate in percent of that of static files.",
     };
-    BarFigure {
+    BarChart {
         id: id.to_owned(),
         title,
         definition: None,

@@ -5,13 +5,13 @@ use webstone_measure::figures::level::REQUEST_RATE;
 use webstone_model::record::RunRecord;
 
 use super::families;
-use super::figure::{BarFigure, Figure, tops};
-use super::figures::{definition, scale, title};
 use super::markup::Html;
 use super::{Lead, page, runs};
 use crate::Options;
 use crate::chart::{Axis, Line, Point};
 use crate::document::Tone;
+use crate::document::chart::{BarChart, LineChart, tops};
+use crate::document::figures::{definition, scale, title};
 use crate::judged::Judged;
 use crate::numbers::{Scale, count};
 use crate::series::{Report, efficiency_lines, notes, scaling_lines};
@@ -82,7 +82,7 @@ fn peaks(html: &mut Html, report: &Report<'_>) {
     };
     let mut rows: Vec<_> = report.summary.cells.iter().filter_map(peak).collect();
     rows.sort_by(|a, b| b.1.total_cmp(&a.1));
-    BarFigure {
+    BarChart {
         id: "chart-peaks".to_owned(),
         title: format!("{} at the peak", title(&REQUEST_RATE)),
         definition: definition(&REQUEST_RATE),
@@ -119,20 +119,20 @@ fn scaling(html: &mut Html, report: &Report<'_>) {
     let scale = scale(&REQUEST_RATE, tops(&lines));
     let (x, y) = (Axis::counts("CPUs", 0.0, &cpus), Axis::from_zero("", &scale, tops(&lines), 5));
     let title = format!("{} at the peak, over CPUs of the server", title(&REQUEST_RATE));
-    Figure {
+    LineChart {
         definition: definition(&REQUEST_RATE),
         caption: "Bars are 95 % intervals of the mean over iterations; lines without marks are the fitted Universal \
                   Scalability Law."
             .to_owned(),
         show_x: &|n| if n.fract() == 0.0 { count(n as u64) } else { format!("{n:.2}") },
-        ..Figure::new("chart-scaling", title, ("CPUs", x), y, scale, lines)
+        ..LineChart::new("chart-scaling", title, ("CPUs", x), y, scale, lines)
     }
     .draw(html);
 }
 
 fn efficiency(html: &mut Html, report: &Report<'_>) {
     let rows = efficiency_lines(report.summary);
-    BarFigure {
+    BarChart {
         id: "chart-spice".to_owned(),
         title: "SPICE request efficiency at the peak, %".to_owned(),
         definition: None,

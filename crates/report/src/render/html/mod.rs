@@ -15,7 +15,6 @@ mod document;
 pub(crate) mod duel;
 mod families;
 mod figure;
-mod figures;
 mod headline;
 pub(crate) mod history;
 mod lab;

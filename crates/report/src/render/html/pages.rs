@@ -7,9 +7,9 @@ use webstone_measure::metrics::PageTotals;
 use crate::numbers::{Scale, count, counted};
 use crate::text::pages::{connect_mean, name, response_mean, shown};
 
-use super::figure::BarFigure;
 use super::markup::Html;
 use super::{Run, definitions};
+use crate::document::chart::BarChart;
 
 /// Records of which pages are drawn; those of the others are in their tables.
 const RECORDS_MAX: usize = 4;
@@ -57,7 +57,7 @@ fn draw_each(html: &mut Html, runs: &[Run<'_>], totals: &[Cow<'_, [PageTotals]>]
 }
 
 fn of_record(html: &mut Html, run: &Run<'_>, number: usize, totals: &[PageTotals], order: &[usize]) {
-    let bars = |title: &str, definition: &str, scale, of: fn(&PageTotals) -> f64| BarFigure {
+    let bars = |title: &str, definition: &str, scale, of: fn(&PageTotals) -> f64| BarChart {
         id: format!("chart-pages-{number}-{}", title.split(' ').next().unwrap_or_default().to_lowercase()),
         title: title.to_owned(),
         definition: Some(definition.to_owned()),

@@ -10,9 +10,9 @@ use crate::numbers::spread;
 use crate::summary::Level;
 
 use super::Run;
-use super::figure::StackFigure;
-use super::figures::{definition, scale};
+use super::figure::StackChart;
 use super::markup::Html;
+use crate::document::figures::{definition, scale};
 
 /// Levels that are drawn.
 const LEVELS_MAX: usize = 12;
@@ -81,7 +81,7 @@ pub(super) fn draw(html: &mut Html, runs: &[Run<'_>]) {
         .iter()
         .map(|(name, parts)| (name.clone(), columns.iter().map(|column| (column.1)(parts)).collect()))
         .collect();
-    StackFigure {
+    StackChart {
         id: "chart-parts".to_owned(),
         title: "Where the time goes".to_owned(),
         definition: definition(&LATENCY_MEAN),

@@ -9,9 +9,9 @@ use webstone_model::search::Over;
 use crate::chart::{Axis, Line, Point};
 use crate::numbers::{Scale, seconds_round};
 
-use super::figure::{Figure, tops};
 use super::markup::Html;
 use super::{Run, definitions};
+use crate::document::chart::{LineChart, tops};
 use crate::text::search::metric_of;
 
 /// Draws the section, where a record is that of a search.
@@ -82,7 +82,7 @@ fn condition(html: &mut Html, id: &str, over: Over, finding: &Finding, place: us
     );
     let (title, x) =
         (format!("{}, against the load", condition.condition), Axis::counts(x_name, 1.0, &loads));
-    let mut figure = Figure::new(id, title, (x_name, x), y, scale, lines);
+    let mut figure = LineChart::new(id, title, (x_name, x), y, scale, lines);
     figure.definition = Some(definitions::SEARCH.to_owned());
     figure.caption = caption;
     figure.plot.reference = vec![(ends.0, condition.limit), (ends.1, condition.limit)];

@@ -13,10 +13,10 @@ use crate::chart::{Axis, Line, Point};
 use crate::numbers::{Scale, count, seconds_round};
 use crate::summary::Level;
 
-use super::figure::{BarFigure, Figure, tops, values};
-use super::figures::{definition, interval, scale, title, value};
 use super::markup::Html;
 use super::{Run, definitions, distributions, parts};
+use crate::document::chart::{BarChart, LineChart, tops, values};
+use crate::document::figures::{definition, interval, scale, title, value};
 
 /// With more levels than this, figures have no intervals: they would have to be computed for the chart.
 const INTERVALS_MAX: usize = 40;
@@ -123,7 +123,7 @@ fn lines(html: &mut Html, runs: &[Run<'_>], quantity: &'static Quantity) {
     let lines = line_each(runs, quantity);
     let scale = scale(quantity, values(&lines));
     let y = Axis::from_zero("", &scale, tops(&lines).chain(reference.last().map(|end| end.1)), 5);
-    let mut figure = Figure::new(id(quantity), title(quantity), over_load(runs), y, scale, lines);
+    let mut figure = LineChart::new(id(quantity), title(quantity), over_load(runs), y, scale, lines);
     figure.definition = definition(quantity);
     figure.caption = caption.to_owned();
     figure.plot.reference = reference;
@@ -139,7 +139,7 @@ fn side_by_side(html: &mut Html, runs: &[Run<'_>], quantity: &'static Quantity) 
         })
     };
     let value = |point: &Option<Point>| point.as_ref().map_or(f64::NAN, |point| point.y);
-    BarFigure {
+    BarChart {
         id: id(quantity),
         title: title(quantity),
         definition: definition(quantity),
@@ -172,9 +172,9 @@ fn percentiles(html: &mut Html, runs: &[Run<'_>]) {
     let title = if runs.len() == 1 { "Latency, percentiles".to_owned() } else { title(&LATENCY_P99) };
     let y = Axis::durations("logarithmic scale", values(&lines).chain(tops(&lines)), &seconds_round);
     let scale = scale(&LATENCY_P99, values(&lines));
-    Figure {
+    LineChart {
         definition: definition(&LATENCY_P99),
-        ..Figure::new("chart-percentiles", title, over_load(runs), y, scale, lines)
+        ..LineChart::new("chart-percentiles", title, over_load(runs), y, scale, lines)
     }
     .draw(html);
 }
@@ -204,11 +204,18 @@ fn against_rate(html: &mut Html, runs: &[Run<'_>]) {
     let x = Axis::from_zero(&x_name, &rate, rates.iter().copied(), 6);
     let y = Axis::durations("logarithmic scale", values(&lines), &seconds_round);
     let scale = scale(&LATENCY_P99, values(&lines));
-    Figure {
+    LineChart {
         definition: definition(&LATENCY_P99),
         caption: "A point is a level, in the order of load.".to_owned(),
         show_x: &|value| rate.say(value),
-        ..Figure::new("chart-latency-rate", format!("{of} against {x_name}"), (&x_name, x), y, scale, lines)
+        ..LineChart::new(
+            "chart-latency-rate",
+            format!("{of} against {x_name}"),
+            (&x_name, x),
+            y,
+            scale,
+            lines,
+        )
     }
     .draw(html);
 }
@@ -272,10 +279,10 @@ fn cpu_chart(
     }
     let scale = Scale::plain(2, values(&lines));
     let y = Axis::from_zero("", &scale, values(&lines).chain([1.0]), 5);
-    Figure {
+    LineChart {
         definition: Some(definition.unwrap_or(definitions::SERVER_CPU).to_owned()),
         caption: caption.to_owned(),
-        ..Figure::new(id, title, over_load(runs), y, scale, lines)
+        ..LineChart::new(id, title, over_load(runs), y, scale, lines)
     }
     .draw(html);
 }

@@ -8,15 +8,15 @@ use crate::definitions::anchor_of;
 use crate::numbers::Scale;
 use crate::summary::Level;
 use crate::text::figures;
-pub(super) use crate::text::figures::title;
+pub(crate) use crate::text::figures::title;
 
 /// The anchor of its definition.
-pub(super) fn definition(figure: &Figure) -> Option<String> {
+pub(crate) fn definition(figure: &Figure) -> Option<String> {
     anchor_of(figure.defined.section, figure.defined.name)
 }
 
 /// Unit and decimals of its values, below its [`title`].
-pub(super) fn scale(figure: &Figure, values: impl IntoIterator<Item = f64>) -> Scale {
+pub(crate) fn scale(figure: &Figure, values: impl IntoIterator<Item = f64>) -> Scale {
     let mut scale = figures::scale(figure, values.into_iter());
     if matches!(figure.quantity, Quantity::PerSecond | Quantity::PerMinute) {
         scale.unit = "";
@@ -25,17 +25,17 @@ pub(super) fn scale(figure: &Figure, values: impl IntoIterator<Item = f64>) -> S
 }
 
 /// Its value at a level.
-pub(super) fn value(level: &Level<'_>, figure: &Figure) -> Option<f64> {
+pub(crate) fn value(level: &Level<'_>, figure: &Figure) -> Option<f64> {
     level.values.value(figure).map(|value| value.as_f64())
 }
 
 /// Its value at a level with its unit, marked where it is a lower bound.
-pub(super) fn said(level: &Level<'_>, figure: &Figure, scale: &Scale) -> String {
+pub(crate) fn said(level: &Level<'_>, figure: &Figure, scale: &Scale) -> String {
     level.values.value(figure).map_or_else(String::new, |value| scale.say_value(value))
 }
 
 /// The 95 % interval of its mean over the iterations of a level; `None` below two.
-pub(super) fn interval(level: &Level<'_>, figure: &Figure) -> Option<Interval> {
+pub(crate) fn interval(level: &Level<'_>, figure: &Figure) -> Option<Interval> {
     if level.runs.len() < 2 {
         return None;
     }
