@@ -6,9 +6,17 @@ use super::Tone;
 use crate::chart::{Axis, Line, Plot};
 use crate::numbers::{Scale, load};
 
+/// A chart.
+#[derive(Clone, Debug)]
+pub(crate) enum Chart {
+    Changes(Changes),
+    Lines(LineChart<'static>),
+    Bars(BarChart<'static>),
+}
+
 /// Changes around zero, in percent.
 #[derive(Clone, Debug)]
-pub(crate) struct Chart {
+pub(crate) struct Changes {
     /// Unique in the document.
     pub(crate) id: String,
     pub(crate) title: String,

@@ -74,6 +74,8 @@ pub(crate) enum Block {
     Group(String),
     /// The anchor of a part, its title, and its blocks.
     Section(&'static str, &'static str, Document),
+    /// The same, with a title that pages alone show.
+    Part(String, String, Document),
     Table(Table),
     Sheet(Sheet),
     /// A line that scripts look for: it is printed as it is.
@@ -81,7 +83,7 @@ pub(crate) enum Block {
     List(Vec<String>),
     /// A chart, and the table of its values; a format without charts has the table alone.
     #[serde(skip)]
-    Chart(Chart, Option<Sheet>),
+    Chart(Box<Chart>, Option<Sheet>),
     /// What is said of one of several levels: a page folds it, and unfolds the level that is selected.
     Level {
         load: String,
@@ -139,9 +141,28 @@ impl Document {
         self.0.extend((!blocks.0.is_empty()).then_some(Block::Section(anchor, title, blocks)));
     }
 
+    /// A part of a page, if there is anything in it.
+    pub(crate) fn part(&mut self, anchor: impl Into<String>, title: impl Into<String>, blocks: Document) {
+        self.0.extend((!blocks.0.is_empty()).then(|| Block::Part(anchor.into(), title.into(), blocks)));
+    }
+
+    pub(crate) fn charts(&mut self, charts: impl IntoIterator<Item = Chart>) {
+        self.0.extend(charts.into_iter().map(|chart| Block::Chart(Box::new(chart), None)));
+    }
+
     /// What is shown only on request.
     pub(crate) fn fold(&mut self, title: impl Into<String>, brief: Document, whole: Document) {
         self.0.push(Block::Fold { title: title.into(), brief, whole });
+    }
+
+    /// Titles of what is shown only on request.
+    pub(crate) fn folded(&self) -> Vec<&str> {
+        let each = self.0.iter().flat_map(|block| match block {
+            Block::Fold { title, .. } => vec![title.as_str()],
+            Block::Part(.., blocks) => blocks.folded(),
+            _ => Vec::new(),
+        });
+        each.collect()
     }
 
     /// A list, if there is anything in it.

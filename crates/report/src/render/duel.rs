@@ -30,7 +30,11 @@ pub(crate) struct DuelReport<'a> {
 pub fn render_duel(record: &DuelRecord, format: Format, options: &Options) -> Result<Vec<u8>, ReportError> {
     let judgement = duel::of_record(record);
     Ok(match Subject::Duel.check(format)? {
-        Format::Html => outgoing::text(&html::duel::render(record, &judgement)),
+        Format::Html => {
+            let subtitle = format!("{}; {}", document::how(record), record.id);
+            let document = document::document(record, &judgement);
+            outgoing::text(&html::of_document("webstone duel", &subtitle, &document))
+        }
         Format::Json => {
             let sentences = judgement.comparisons.iter();
             let sentences = sentences.map(|of| document::sentence(record, &judgement, of)).collect();

@@ -58,7 +58,7 @@ fn draw(block: &Block, out: &mut String) {
             self::blocks(blocks, out);
         }
         Block::Chart(_, sheet) => sheet.iter().for_each(|sheet| self::sheet(sheet, out)),
-        Block::Level { blocks, .. } => self::blocks(blocks, out),
+        Block::Level { blocks, .. } | Block::Part(.., blocks) => self::blocks(blocks, out),
         Block::Fold { title, brief, whole } => {
             self::blocks(brief, out);
             let _ = writeln!(out, "<details><summary>{}</summary>\n", safe(title));

@@ -60,12 +60,8 @@ pub(crate) fn render(document: &Document, options: &Options) -> String {
     let screen = Screen::new(options);
     let mut out = String::new();
     screen.document(document, &mut out);
-    let left_out = document.0.iter().filter_map(|block| match block {
-        Block::Fold { title, .. } if !options.full => Some(in_a_list(title)),
-        _ => None,
-    });
-    let left_out: Vec<String> = left_out.collect();
-    if !left_out.is_empty() {
+    let left_out: Vec<String> = document.folded().into_iter().map(in_a_list).collect();
+    if !left_out.is_empty() && !options.full {
         let mut end = Document::default();
         rest(&left_out, options, &mut end);
         screen.document(&end, &mut out);
@@ -95,7 +91,7 @@ impl Screen {
                 self.heading(title, "", out);
                 self.document(blocks, out);
             }
-            Block::Level { blocks, .. } => self.document(blocks, out),
+            Block::Level { blocks, .. } | Block::Part(.., blocks) => self.document(blocks, out),
             Block::Chart(_, sheet) => sheet.iter().for_each(|sheet| self.sheet(sheet, out)),
             Block::Item { label, width, tone, text } => self.item(label, *width, *tone, text, out),
             Block::Heading { title, explanation } => self.heading(title, explanation, out),

@@ -10,7 +10,7 @@ use super::{
     reasons, rows, summary, title, tone_of,
 };
 use crate::definitions::anchor_of;
-use crate::document::chart::{Change, Chart};
+use crate::document::chart::{Change, Changes, Chart};
 use crate::document::table::Sheet;
 use crate::document::{Block, Document, Tone};
 use crate::numbers::{DOT, counted, signed};
@@ -178,10 +178,7 @@ fn in_full(comparison: &Comparison, candidate: &Candidate, doc: &mut Document) {
         let changes =
             rows(candidate, leading).filter_map(|(level, row)| change(row, level.to_string())).collect();
         let title = format!("{}, at each level", title(leading));
-        doc.0.extend(
-            chart(format!("chart-changes-{}", candidate.record), title, HOW_TO_READ, changes)
-                .map(|it| Block::Chart(it, None)),
-        );
+        doc.charts(chart(format!("chart-changes-{}", candidate.record), title, HOW_TO_READ, changes));
     }
     for at in &candidate.levels {
         let known: Vec<&Row> = at.rows.iter().filter(|row| is_known(row)).collect();
@@ -193,7 +190,7 @@ fn in_full(comparison: &Comparison, candidate: &Candidate, doc: &mut Document) {
             Sheet::new(heading.as_str(), "means over iterations", changes(comparison, candidate, &rows));
         let caption = if several { "" } else { HOW_TO_READ };
         let block = match chart(id, heading, caption, drawn) {
-            Some(chart) => Block::Chart(chart, Some(sheet)),
+            Some(chart) => Block::Chart(Box::new(chart), Some(sheet)),
             None => Block::Sheet(sheet),
         };
         let is_open = known.iter().any(|row| row.finding.is_difference()) || *at == candidate.levels[0];
@@ -207,7 +204,7 @@ fn in_full(comparison: &Comparison, candidate: &Candidate, doc: &mut Document) {
 
 fn chart(id: String, title: String, caption: &'static str, rows: Vec<Change>) -> Option<Chart> {
     let definition = anchor_of("Comparison", "");
-    (!rows.is_empty()).then_some(Chart { id, title, definition, caption, rows })
+    (!rows.is_empty()).then_some(Chart::Changes(Changes { id, title, definition, caption, rows }))
 }
 
 /// `None` where nothing can be drawn: no change is known, or it is no percentage.

@@ -5,6 +5,7 @@
 //! The numbers are in `published.toml`. Nothing is computed for them that the documents do not print.
 
 mod beside;
+mod charts;
 mod conditions;
 mod quantity;
 mod render;
@@ -19,7 +20,7 @@ pub use beside::{Apart, Beside, Comparison, apart, beside};
 pub use conditions::{Conditions, Other};
 pub use quantity::Quantity;
 pub use render::render;
-pub(crate) use render::{CAUTION, lines, title};
+pub(crate) use render::{CAUTION, lines};
 
 /// The document that published a result.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]

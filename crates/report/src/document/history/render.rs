@@ -1,8 +1,9 @@
-//! Published results, alone or with runs beside them: the document, CSV and JSON; the page has charts before the document.
+//! Published results, alone or with runs beside them: the document, CSV and JSON.
 
 use serde::Serialize;
 use webstone_model::record::RunRecord;
 
+use super::charts::over_clients;
 use super::{Apart, Comparison, Published, Quantity, Row, apart, beside};
 use crate::csv::plain;
 use crate::document::table::{Room, Table};
@@ -36,7 +37,7 @@ pub fn render(
         }
         Format::Html => {
             let document = document(published, runs, &compared, &apart);
-            Ok(outgoing::text(&html::history::render(&document, published, runs)))
+            Ok(outgoing::text(&html::of_document("webstone history", "", &document)))
         }
         _ => {
             let options = Options { full_command: Some("webstone history".to_owned()), ..options.clone() };
@@ -72,6 +73,9 @@ fn document(
 ) -> Document {
     let mut doc = Document::default();
     doc.title("", title(runs));
+    let mut charts = Document::default();
+    charts.charts(over_clients(published, runs));
+    doc.part("load", "Against the number of clients", charts);
     let mut printed = Document::default();
     printed.section("published", "Published tables", tables(published));
     if runs.is_empty() {
@@ -109,7 +113,7 @@ fn document(
 }
 
 /// What a page or a document is called.
-pub(crate) fn title(runs: &[RunRecord]) -> String {
+fn title(runs: &[RunRecord]) -> String {
     match runs {
         [] => "Published results, 1995 to 2000".to_owned(),
         [only] => format!("{} beside published results", only.id),

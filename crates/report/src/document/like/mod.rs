@@ -3,6 +3,7 @@
 //!
 //! A row of today stands below a printed one only if it was measured under its conditions (`history::beside`); NA otherwise.
 
+mod charts;
 #[cfg(test)]
 mod tests;
 mod today;
@@ -21,7 +22,7 @@ use crate::numbers::{count, counted, decimal};
 use crate::render::drawn;
 use crate::{Format, Options, ReportError, Subject, html, outgoing};
 
-pub(crate) use today::Today;
+use today::Today;
 
 /// A server of a series, or a single run, with its records.
 #[derive(Clone, Debug)]
@@ -40,11 +41,11 @@ pub fn names() -> Vec<&'static str> {
 /// A document's tables and figures.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub(crate) struct Shape {
+struct Shape {
     name: String,
     /// The documents of `published.toml` whose results it shows.
     documents: Vec<String>,
-    pub(crate) title: String,
+    title: String,
     /// Head of the column that names rows.
     #[serde(default)]
     label: String,
@@ -58,17 +59,17 @@ pub(crate) struct Shape {
     #[serde(rename = "table")]
     tables: Vec<Form>,
     #[serde(default, rename = "figure")]
-    pub(crate) figures: Vec<Drawn>,
+    figures: Vec<Drawn>,
     #[serde(default)]
-    pub(crate) bars: Vec<Drawn>,
+    bars: Vec<Drawn>,
 }
 
 /// A figure: a quantity of several results.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub(crate) struct Drawn {
-    pub(crate) title: String,
-    pub(crate) quantity: Quantity,
+struct Drawn {
+    title: String,
+    quantity: Quantity,
     #[serde(default)]
     of: Vec<String>,
     /// Title of a table of shares, to draw as bars.
@@ -77,7 +78,7 @@ pub(crate) struct Drawn {
 }
 
 impl Drawn {
-    pub(crate) fn results(&self) -> impl Iterator<Item = &'static Published> {
+    fn results(&self) -> impl Iterator<Item = &'static Published> {
         self.of.iter().map(|id| result(id))
     }
 }
@@ -155,16 +156,16 @@ pub fn render(
     let today: Vec<Today> = sources.into_iter().map(|source| Today::of_source(source, &ids)).collect();
     let filled = Filled { shape, today, own };
     match Subject::Like.check(format)? {
-        Format::Html => Ok(outgoing::text(&html::like::render(&filled))),
+        Format::Html => Ok(outgoing::text(&html::of_document("webstone report", "", &filled.document()))),
         Format::Json => Ok(outgoing::json(&filled.sheets())?),
         _ => Ok(drawn(&filled.document(), format, options)),
     }
 }
 
 /// A shape with what fills it.
-pub(crate) struct Filled<'a> {
-    pub(crate) shape: &'static Shape,
-    pub(crate) today: Vec<Today>,
+struct Filled<'a> {
+    shape: &'static Shape,
+    today: Vec<Today>,
     own: &'a [Published],
 }
 
@@ -183,12 +184,16 @@ impl Filled<'_> {
         let mut doc = Document::default();
         doc.title("", format!("{}, then and now", self.shape.title));
         self.notes().into_iter().for_each(|note| doc.note(Tone::Faint, note));
-        doc.sheets(self.sheets());
+        let (mut figures, mut tables) = (Document::default(), Document::default());
+        figures.charts(charts::all(self));
+        tables.sheets(self.sheets());
+        doc.part("figures", "Figures", figures);
+        doc.part("tables", "Tables", tables);
         doc
     }
 
     /// What has to be known before the first number.
-    pub(crate) fn notes(&self) -> Vec<String> {
+    fn notes(&self) -> Vec<String> {
         let mut notes = vec![CAUTION.to_owned()];
         notes.extend(self.shape.note.clone());
         notes.push("NA: not measured under the conditions of that row.".to_owned());
@@ -207,7 +212,7 @@ impl Filled<'_> {
         notes
     }
 
-    pub(crate) fn sheets(&self) -> Vec<Sheet> {
+    fn sheets(&self) -> Vec<Sheet> {
         self.shape
             .tables
             .iter()
@@ -358,7 +363,7 @@ impl Filled<'_> {
     }
 
     /// What a drawing of shares has for a server of today, or as printed: names and percent.
-    pub(crate) fn shares_of(&self, drawn: &Drawn, today: Option<&Today>) -> Option<Vec<(String, f64)>> {
+    fn shares_of(&self, drawn: &Drawn, today: Option<&Today>) -> Option<Vec<(String, f64)>> {
         let title = drawn.shares.as_ref()?;
         let form = self.shape.tables.iter().find(|form| form.title == *title)?;
         let known = form.shares.iter().enumerate();
@@ -497,7 +502,7 @@ impl Whose<'_> {
 }
 
 /// The row of a result that has a figure.
-pub(crate) fn row_of(result: &Published, quantity: Quantity) -> &Row {
+fn row_of(result: &Published, quantity: Quantity) -> &Row {
     result.rows.iter().find(|row| row.figure(quantity).is_some()).unwrap_or(&result.rows[0])
 }
 

@@ -11,10 +11,10 @@ use crate::history::{Published, Quantity, Row, beside};
 use crate::summary;
 
 /// A server of today.
-pub(crate) struct Today {
-    pub(crate) name: String,
+pub(super) struct Today {
+    pub(super) name: String,
     /// Its cells whose figures do not count: name, verdict, first reason.
-    pub(crate) doubted: Vec<(String, &'static str, Option<String>)>,
+    pub(super) doubted: Vec<(String, &'static str, Option<String>)>,
     found: Vec<Found>,
 }
 
@@ -29,17 +29,17 @@ struct Found {
 }
 
 /// A level, as tables and figures need it.
-pub(crate) struct Drawn {
-    pub(crate) clients: u32,
-    pub(crate) request_rate: f64,
-    pub(crate) throughput_bps: f64,
-    pub(crate) response_bytes: f64,
+pub(super) struct Drawn {
+    pub(super) clients: u32,
+    pub(super) request_rate: f64,
+    pub(super) throughput_bps: f64,
+    pub(super) response_bytes: f64,
     latency_s: f64,
     connection_rate: f64,
 }
 
 impl Drawn {
-    pub(crate) fn value(&self, quantity: Quantity) -> f64 {
+    pub(super) fn value(&self, quantity: Quantity) -> f64 {
         match quantity {
             Quantity::Latency => self.latency_s,
             Quantity::Throughput => self.throughput_bps,
@@ -50,21 +50,21 @@ impl Drawn {
 }
 
 /// A value of today.
-pub(crate) struct Value {
-    pub(crate) value: f64,
-    pub(crate) clients: u32,
+pub(super) struct Value {
+    pub(super) value: f64,
+    pub(super) clients: u32,
     is_doubted: bool,
 }
 
 impl Value {
     /// The text, with a `*` if the value is doubtful.
-    pub(crate) fn marked(&self, text: &str) -> String {
+    pub(super) fn marked(&self, text: &str) -> String {
         if self.is_doubted { format!("{text}*") } else { text.to_owned() }
     }
 }
 
 impl Today {
-    pub(crate) fn of_source(source: Source, results: &[&'static Published]) -> Today {
+    pub(super) fn of_source(source: Source, results: &[&'static Published]) -> Today {
         let mut today = Today { name: source.name, doubted: Vec::new(), found: Vec::new() };
         for record in &source.records {
             today.take(record, results);
@@ -167,7 +167,7 @@ impl Today {
     }
 
     /// The value of a quantity under the conditions of a row.
-    pub(crate) fn value(&self, result: &Published, row: &Row, quantity: Quantity) -> Option<Value> {
+    pub(super) fn value(&self, result: &Published, row: &Row, quantity: Quantity) -> Option<Value> {
         if quantity == Quantity::Scaling {
             // The row of the fewest CPUs has no row to compare with.
             let first = result.rows.first().filter(|first| !std::ptr::eq(*first, row))?;
@@ -184,7 +184,7 @@ impl Today {
     }
 
     /// The levels of the cell that was measured under the conditions of a row, with the cell's name.
-    pub(crate) fn levels(&self, result: &Published, row: &Row) -> Option<(String, &[Drawn])> {
+    pub(super) fn levels(&self, result: &Published, row: &Row) -> Option<(String, &[Drawn])> {
         let found = self.found(result, row)?;
         Some((found.cell.clone(), &found.levels[..]))
     }

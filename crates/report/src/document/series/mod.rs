@@ -5,8 +5,10 @@
 
 mod batches;
 mod bounds;
+mod charts;
 mod csv;
 mod doubts;
+mod families;
 mod handshakes;
 mod law;
 mod lines;
@@ -30,7 +32,7 @@ use crate::render::drawn;
 use crate::text;
 use crate::{Format, Options, ReportError, Subject, configuration, html, outgoing, xlsx};
 
-pub(crate) use lines::{efficiency_lines, scaling_lines};
+use lines::{efficiency_lines, scaling_lines};
 
 /// Makes the report of a series from its plan and the record of each cell, as far as there is one. `links` are where a page may
 /// link to the report of each cell: relative URLs in the order of the plan.
@@ -77,7 +79,11 @@ pub fn render_series(
                 false => Ok(xlsx::render_with(&judged, &report.sheets())?),
             }
         }
-        Format::Html => Ok(outgoing::text(&html::of_series(&report, records, links, options))),
+        Format::Html => {
+            let parts = (&cells_together(&report), &notes_of_page(&report));
+            let title = (&*report.title(), &*report.subtitle());
+            Ok(outgoing::text(&html::of_series(title, parts, records, links, options)))
+        }
         Format::Markdown => Ok(drawn(&short(&report), format, options)),
         _ => Ok(drawn(&document(&report, records, options), format, options)),
     }
@@ -219,6 +225,36 @@ fn document(report: &Report<'_>, records: &[Option<RunRecord>], options: &Option
         left_out.push(counted(noted, "note on cells", "notes on cells"));
     }
     text::rest(&left_out, options, &mut doc);
+    doc
+}
+
+/// What all cells say together: charts, and every table but that of each cell's levels, which are drawn for each cell.
+fn cells_together(report: &Report<'_>) -> Document {
+    let sheets = report.sheets().into_iter().filter(|sheet| sheet.title != "Levels of each cell");
+    let (ranked, others): (Vec<_>, Vec<_>) =
+        sheets.partition(|sheet| matches!(&*sheet.title, "Ranks" | "Scaling" | "SPICE"));
+    let mut together = Document::default();
+    together.charts(charts::all(report));
+    together.sheets(ranked.into_iter().chain(others));
+    let mut doc = Document::default();
+    doc.part("matrix", "The series", together);
+    doc
+}
+
+/// How far the series is, what is wrong with it, and what the report of each cell warns of.
+fn notes_of_page(report: &Report<'_>) -> Document {
+    let mut doc = Document::default();
+    for (tone, note) in report.notes() {
+        match tone {
+            Tone::Alarm => doc.text(tone, note),
+            _ => doc.note(tone, note),
+        }
+    }
+    let of_cells: Vec<String> = notes::grouped(report).iter().map(notes::Grouped::sentence).collect();
+    if !of_cells.is_empty() {
+        let title = format!("{} ({})", notes::TITLE, of_cells.len());
+        doc.fold(title, Document::default(), Document(vec![Block::List(of_cells)]));
+    }
     doc
 }
 

@@ -3,7 +3,8 @@
 use super::figure::heading;
 use super::markup::Html;
 use crate::chart;
-use crate::document::chart::Chart;
+use crate::document::chart::{Changes, Chart};
+use crate::document::table::Sheet;
 use crate::document::{Block, Document, Tone};
 
 impl Html {
@@ -63,18 +64,11 @@ impl Html {
             Block::Sheet(sheet) => self.sheet(sheet),
             Block::Line(line) => self.element("p", line),
             Block::List(items) => self.list(items.iter().cloned()),
-            Block::Chart(chart, sheet) => {
-                self.raw(if sheet.is_some() { "<figure class=\"wide\">" } else { "<figure>" });
-                self.chart(chart);
-                if let Some(sheet) = sheet {
-                    self.sheet(sheet);
-                }
-                if !chart.caption.is_empty() {
-                    self.element("figcaption", chart.caption);
-                }
-                self.raw("</figure>\n")
-            }
+            Block::Chart(chart, sheet) => self.chart(chart, sheet.as_ref()),
             Block::Section(id, title, blocks) => self.section(id, title).document(blocks).raw("</section>"),
+            Block::Part(id, title, blocks) => self.section_of(id, title, |html| {
+                html.document(blocks);
+            }),
             Block::Level { load, is_open, blocks } => {
                 self.raw("<details class=\"level\" data-level=\"").text(load);
                 self.raw(if *is_open { "\" open>" } else { "\">" });
@@ -99,10 +93,23 @@ impl Html {
         self.raw(&format!("<div class=\"{class}\">")).element("p", text).raw("</div>")
     }
 
-    fn chart(&mut self, Chart { id, title, definition, rows, .. }: &Chart) -> &mut Html {
+    fn chart(&mut self, chart: &Chart, sheet: Option<&Sheet>) -> &mut Html {
+        let Changes { id, title, definition, caption, rows } = match chart {
+            Chart::Changes(changes) => changes,
+            Chart::Lines(lines) => return lines.draw(self),
+            Chart::Bars(bars) => return bars.draw(self),
+        };
+        self.raw(if sheet.is_some() { "<figure class=\"wide\">" } else { "<figure>" });
         heading(self, title, definition.as_deref());
         let said: Vec<String> = rows.iter().map(|row| format!("{}: {}.", row.name, row.shown)).collect();
-        self.raw(&chart::changes(id, title, &said.join(" "), "change, %", rows))
+        self.raw(&chart::changes(id, title, &said.join(" "), "change, %", rows));
+        if let Some(sheet) = sheet {
+            self.sheet(sheet);
+        }
+        if !caption.is_empty() {
+            self.element("figcaption", caption);
+        }
+        self.raw("</figure>\n")
     }
 }
 

@@ -12,16 +12,11 @@ mod definitions;
 mod disclosure;
 mod distributions;
 mod document;
-pub(crate) mod duel;
-mod families;
 mod figure;
 mod headline;
-pub(crate) mod history;
 mod lab;
 mod levels;
-pub(crate) mod like;
 mod markup;
-mod matrix;
 mod notes;
 mod pages;
 mod parts;
@@ -40,12 +35,12 @@ use webstone_model::record::RunRecord;
 use crate::Options;
 use crate::asctime::date_time;
 use crate::comparison::{self, Forbidden};
+use crate::document::{Block, Document};
 use crate::judged::Judged;
 use crate::numbers::{count, spread};
 use crate::summary::{self, Level};
 use crate::text::{header, sheets};
 use markup::Html;
-pub(crate) use matrix::of_series;
 
 /// The style sheet of reports, for other pages that should look like them.
 pub const STYLE: &str = include_str!("report.css");
@@ -98,7 +93,7 @@ enum Lead<'a> {
     /// Several, each compared with the first.
     Compared(&'a Comparison, Forbidden),
     /// The cells of a series: where each has its own report, their comparison, and notes on them.
-    Series { links: &'a [Option<String>], matrix: &'a str, notes: &'a str },
+    Series { links: &'a [Option<String>], together: &'a Document, notes: &'a Document },
 }
 
 /// The report of one record, or of several drawn into the same charts; each with the verdict on the whole of it.
@@ -121,6 +116,35 @@ pub(crate) fn of_comparison(comparison: &Comparison, records: &[RunRecord], opti
     let runs = runs(&records);
     let lead = Lead::Compared(comparison, Forbidden::Forced);
     page(&title(&runs), &subtitle(&runs), &lead, &runs, options)
+}
+
+/// The page of a series: what its cells say together, then the charts and tables that any several records have. `links` lead to the
+/// reports of the cells, in the order of the plan, where they have one.
+pub(crate) fn of_series(
+    (title, subtitle): (&str, &str),
+    (together, notes): (&Document, &Document),
+    records: &[Option<RunRecord>],
+    links: &[Option<String>],
+    options: &Options,
+) -> String {
+    let linked = links.iter().cloned().chain(std::iter::repeat(None));
+    let (records, links): (Vec<_>, Vec<Option<String>>) = (records.iter().zip(linked))
+        .filter_map(|(record, link)| Some((Judged::whole(record.as_ref()?), link)))
+        .unzip();
+    let lead = Lead::Series { links: &links, together, notes };
+    page(title, subtitle, &lead, &runs(&records), options)
+}
+
+/// A document as a page of its own, below its title.
+pub(crate) fn of_document(brand: &str, subtitle: &str, document: &Document) -> String {
+    let title = document.0.iter().find_map(|block| match block {
+        Block::Title(_, title) => Some(title.as_str()),
+        _ => None,
+    });
+    let page = Page { title: title.unwrap_or_default(), subtitle, ..Page::branded(brand) };
+    page.draw(|html| {
+        html.document(document);
+    })
 }
 
 fn runs<'a>(records: &'a [Judged<'a>]) -> Vec<Run<'a>> {
@@ -224,11 +248,11 @@ fn begin(html: &mut Html, lead: &Lead<'_>, runs: &[Run<'_>]) {
             headline::peaks(html, runs);
             notes::draw_each(html, runs, true, |_| ());
         }
-        Lead::Series { links, matrix, notes } => {
+        Lead::Series { links, together, notes } => {
             headline::verdicts(html, runs, links);
-            html.raw(matrix);
+            html.document(together);
             notes::draw_each(html, runs, false, |html| {
-                html.raw(notes);
+                html.document(notes);
             });
         }
     }

@@ -1,6 +1,8 @@
 //! A duel as a document: its result in a sentence for each contestant, the conditions, the verdict, the figures with their intervals, the
 //! twin, and how it was measured.
 
+mod charts;
+
 use serde_json::Value;
 use webstone_judge::duel::{DuelComparison, DuelJudgement, DuelRatio, GateOutcome, JudgedGate};
 use webstone_judge::verdict::Standing;
@@ -10,7 +12,7 @@ use webstone_model::duel::{AnswerDifference, DuelFigure, DuelRecord, DuelStart};
 use webstone_model::record::RunState;
 
 use crate::document::cell::Cell;
-use crate::document::chart::{Change, Chart};
+use crate::document::chart::{Change, Changes, Chart};
 use crate::document::table::{Room, Sheet, Table};
 use crate::document::{Block, Document, Tone};
 use crate::numbers::{Scale, count, counted, cpu_list, seconds, signed};
@@ -32,17 +34,30 @@ pub(crate) fn document(record: &DuelRecord, judgement: &DuelJudgement) -> Docume
     };
     doc.title(sign, title(record));
     doc.gap();
-    doc.0.append(&mut answer(record, judgement).0);
-    judgement.comparisons.iter().for_each(|of| doc.0.append(&mut figures(record, of).0));
+    doc.part("answer", "Answer", answer(record, judgement));
+    for of in &judgement.comparisons {
+        let mut figures = figures(record, of);
+        figures.charts(charts::course(record, judgement, of));
+        let title = format!("{} against {}", of.name, record.contestants[0].name);
+        doc.part(format!("against-{}", of.contestant), title, figures);
+    }
     doc.gap();
-    doc.0.append(&mut notes(record, judgement).0);
-    doc.fold("Every start", Document::default(), starts(record, judgement));
-    doc.fold("The contestants, and the command", Document::default(), contestants(record));
+    doc.part("notes", "How it was measured", notes(record, judgement));
+    let mut time = Document::default();
+    time.charts(charts::over_time(record, judgement));
+    doc.part("time", "Over time", time);
+    let mut more = |anchor: &str, title: &str, summary: &str, whole| {
+        let mut folded = Document::default();
+        folded.fold(summary, Document::default(), whole);
+        doc.part(anchor, title, folded);
+    };
+    more("starts", "Starts", "Every start", starts(record, judgement));
+    more("contestants", "Contestants", "The contestants, and the command", contestants(record));
     doc
 }
 
 /// Answers that differ, which come before any figure; a sentence for each contestant, the conditions, and the verdict.
-pub(crate) fn answer(record: &DuelRecord, judgement: &DuelJudgement) -> Document {
+fn answer(record: &DuelRecord, judgement: &DuelJudgement) -> Document {
     let mut doc = Document::default();
     differences(record).into_iter().for_each(|text| doc.item("DIFFERS", LABEL, Tone::Alarm, text));
     if !doc.0.is_empty() {
@@ -62,8 +77,8 @@ pub(crate) fn answer(record: &DuelRecord, judgement: &DuelJudgement) -> Document
 }
 
 /// The figures of a contestant beside those of the first.
-pub(crate) fn figures(record: &DuelRecord, of: &DuelComparison) -> Document {
-    let chart = Chart {
+fn figures(record: &DuelRecord, of: &DuelComparison) -> Document {
+    let chart = Changes {
         id: format!("chart-changes-{}", of.contestant),
         title: "Change of every figure".to_owned(),
         definition: None,
@@ -71,7 +86,11 @@ pub(crate) fn figures(record: &DuelRecord, of: &DuelComparison) -> Document {
         rows: of.ratios.iter().filter_map(change).collect(),
     };
     let sheet = sheet(record, of);
-    Document(vec![if chart.rows.is_empty() { Block::Sheet(sheet) } else { Block::Chart(chart, Some(sheet)) }])
+    let block = match chart.rows.is_empty() {
+        true => Block::Sheet(sheet),
+        false => Block::Chart(Box::new(Chart::Changes(chart)), Some(sheet)),
+    };
+    Document(vec![block])
 }
 
 fn change(ratio: &DuelRatio) -> Option<Change> {
@@ -193,7 +212,7 @@ fn gates(record: &DuelRecord, judgement: &DuelJudgement) -> Vec<(&'static str, T
 }
 
 /// The twin, how the duel was measured, under which conditions, and further notes.
-pub(crate) fn notes(record: &DuelRecord, judgement: &DuelJudgement) -> Document {
+fn notes(record: &DuelRecord, judgement: &DuelJudgement) -> Document {
     let mut doc = Document::default();
     let mut say = |label: &str, tone, text: String| doc.item(label, LABEL, tone, text);
     twin_line(record, judgement).into_iter().for_each(|text| say("twin", Tone::Plain, text));
@@ -343,13 +362,13 @@ fn took(record: &DuelRecord) -> String {
 }
 
 /// Whether CPU time leads and is known slice by slice; agents see it for whole starts.
-pub(crate) fn is_cpu_by_slice(record: &DuelRecord, judgement: &DuelJudgement) -> bool {
+fn is_cpu_by_slice(record: &DuelRecord, judgement: &DuelJudgement) -> bool {
     let mut slices = record.starts.iter().flat_map(|start| &start.slices);
     judgement.leading == DuelFigure::Cpu && slices.all(|slice| slice.cpu_ns.is_some())
 }
 
 /// A contestant's µs of CPU time per request over some slices, or its requests/s.
-pub(crate) fn unweighted(slices: &[Slice], number: usize, is_cpu: bool) -> Option<f64> {
+fn unweighted(slices: &[Slice], number: usize, is_cpu: bool) -> Option<f64> {
     let own = || slices.iter().filter(move |slice| slice.side as usize == number && slice.is_whole());
     let sum = |of: fn(&Slice) -> u64| own().map(|slice| of(slice) as f64).sum::<f64>();
     let value = match is_cpu {
@@ -360,7 +379,7 @@ pub(crate) fn unweighted(slices: &[Slice], number: usize, is_cpu: bool) -> Optio
 }
 
 /// What each start showed.
-pub(crate) fn starts(record: &DuelRecord, judgement: &DuelJudgement) -> Document {
+fn starts(record: &DuelRecord, judgement: &DuelJudgement) -> Document {
     let by_slice = is_cpu_by_slice(record, judgement);
     let is_cpu = judgement.leading == DuelFigure::Cpu;
     let value = |of: &DuelStart, number: usize| {
@@ -392,7 +411,7 @@ pub(crate) fn starts(record: &DuelRecord, judgement: &DuelJudgement) -> Document
 }
 
 /// Who took part, and the command.
-pub(crate) fn contestants(record: &DuelRecord) -> Document {
+fn contestants(record: &DuelRecord) -> Document {
     let mut table = Table::with_rows(&record.contestants);
     table.text("name", Room::Always, |it| it.name.clone());
     table.text("given as", Room::Always, |it| it.given.clone());

@@ -1,15 +1,13 @@
-//! `webstone history` as a page: published results and runs in the same charts, and their tables.
+//! Published results and runs in the same charts, over the number of clients.
 
 use webstone_measure::figures::Figure;
 use webstone_measure::figures::level::{CONNECTION_RATE, LATENCY_MEAN, THROUGHPUT};
 use webstone_model::record::RunRecord;
 
-use super::Page;
-use super::markup::Html;
+use super::{Published, Quantity};
 use crate::chart::{Axis, Line, Point, STYLES};
-use crate::document::chart::{LineChart, places, values};
-use crate::document::{Document, figures};
-use crate::history::{Published, Quantity, title};
+use crate::document::chart::{Chart, LineChart, places, values};
+use crate::document::figures;
 use crate::numbers::{counted, round, seconds_round};
 use crate::summary::{self, Level};
 
@@ -20,21 +18,11 @@ const CHARTS: [(Quantity, Figure); 3] = [
     (Quantity::Latency, LATENCY_MEAN),
 ];
 
-/// The page: charts, then the document.
-pub(crate) fn render(document: &Document, published: &[&Published], records: &[RunRecord]) -> String {
+/// What was published and the runs, in the same charts.
+pub(super) fn over_clients(published: &[&Published], records: &[RunRecord]) -> impl Iterator<Item = Chart> {
     let runs: Vec<(&RunRecord, Vec<Level<'_>>)> =
         records.iter().map(|record| (record, summary::levels(record))).collect();
-    let title = title(records);
-    Page { title: &title, ..Page::branded("webstone history") }.draw(|html| {
-        html.section_of("load", "Against the number of clients", |html| {
-            html.charts(|html| {
-                for (quantity, figure) in &CHARTS {
-                    chart(html, published, &runs, *quantity, figure);
-                }
-            });
-        });
-        html.document(document);
-    })
+    CHARTS.iter().filter_map(move |(quantity, figure)| chart(published, &runs, *quantity, figure))
 }
 
 /// Published results in the order in which they are drawn while there is room: the fastest of each document, then the second fastest of
@@ -57,12 +45,11 @@ fn foremost<'a>(published: &[&'a Published], quantity: Quantity) -> Vec<&'a Publ
 }
 
 fn chart(
-    html: &mut Html,
     published: &[&Published],
     runs: &[(&RunRecord, Vec<Level<'_>>)],
     quantity: Quantity,
     figure: &Figure,
-) {
+) -> Option<Chart> {
     let mut lines: Vec<Line> = Vec::new();
     let of_runs = runs.iter().map(|(record, levels)| {
         let points = levels.iter().filter_map(|level| {
@@ -81,7 +68,7 @@ fn chart(
     }
     let places = places(&lines);
     if places.is_empty() {
-        return;
+        return None;
     }
     let scale = figures::scale(figure, values(&lines));
     let say = |value: f64| match quantity {
@@ -104,5 +91,5 @@ fn chart(
     };
     let (id, x) = (format!("chart-{}", figure.key), Axis::counts("clients", 1.0, &places));
     let chart = LineChart::new(id, figures::title(figure), ("clients", x), y, scale, lines);
-    LineChart { caption, ..chart }.draw(html);
+    Some(Chart::Lines(LineChart { caption, ..chart }))
 }

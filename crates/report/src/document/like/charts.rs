@@ -1,37 +1,18 @@
-//! A document's figures and tables, then and now, as a page: printed curves are dotted, today's are whole.
+//! A document's figures, then and now: printed curves are dotted, today's are whole.
 
-use super::Page;
-use super::markup::Html;
+use super::{Drawn, Filled, Shape, Today, row_of};
 use crate::chart::{Axis, Dash, Line, Point, STYLES};
-use crate::document::chart::{BarChart, LineChart, places, values};
-use crate::document::like::{Drawn, Filled, Today, row_of};
+use crate::document::chart::{BarChart, Chart, LineChart, places, values};
 use crate::history::{Published, Quantity, Row};
 use crate::numbers::{Scale, round, seconds_round};
 
-pub(crate) fn render(filled: &Filled<'_>) -> String {
-    let title = format!("{}, then and now", filled.shape.title);
-    Page { title: &title, ..Page::branded("webstone report") }.draw(|html| sections(html, filled))
-}
-
-fn sections(html: &mut Html, filled: &Filled<'_>) {
-    for note in filled.notes() {
-        html.element("p class=\"note\"", &note);
-    }
-    html.section_of("figures", "Figures", |html| {
-        html.charts(|html| {
-            for (place, drawn) in filled.shape.bars.iter().enumerate() {
-                bars(html, &format!("chart-bars-{place}"), filled, drawn);
-            }
-            for (place, drawn) in filled.shape.figures.iter().enumerate() {
-                lines(html, &format!("chart-figure-{place}"), filled, drawn);
-            }
-        });
-    });
-    html.section_of("tables", "Tables", |html| {
-        for sheet in filled.sheets() {
-            html.sheet(&sheet);
-        }
-    });
+/// The document's figures in its order: bars, then curves.
+pub(super) fn all(filled: &Filled<'_>) -> Vec<Chart> {
+    let Shape { bars: all, figures, .. } = filled.shape;
+    let bars = all.iter().enumerate().flat_map(|(n, drawn)| bars(&format!("chart-bars-{n}"), filled, drawn));
+    let lines = figures.iter().enumerate();
+    let lines = lines.filter_map(|(n, drawn)| lines_of(&format!("chart-figure-{n}"), filled, drawn));
+    bars.chain(lines).collect()
 }
 
 /// What a line of a figure is called: what was asked, and the row where a result has several.
@@ -53,7 +34,7 @@ fn rows(result: &'static Published) -> Vec<&'static Row> {
     rows
 }
 
-fn lines(html: &mut Html, id: &str, filled: &Filled<'_>, drawn: &Drawn) {
+fn lines_of(id: &str, filled: &Filled<'_>, drawn: &Drawn) -> Option<Chart> {
     let quantity = drawn.quantity;
     // Round numbers of the unit that the document prints.
     let divisor = drawn.results().next().map_or(1.0, |result| quantity.factor(&result.document));
@@ -91,7 +72,7 @@ fn lines(html: &mut Html, id: &str, filled: &Filled<'_>, drawn: &Drawn) {
     lines.iter_mut().flat_map(|line| &mut line.points).for_each(|point| point.y /= divisor);
     let places = places(&lines);
     if places.is_empty() {
-        return;
+        return None;
     }
     let unit = Scale::plain(3, values(&lines));
     let say = |value: f64| match quantity {
@@ -104,29 +85,16 @@ fn lines(html: &mut Html, id: &str, filled: &Filled<'_>, drawn: &Drawn) {
     let caption =
         "Dotted: as printed; a peak whose clients were not printed is a line over all. Whole: today.";
     let x = Axis::counts("clients", 1.0, &places);
-    LineChart {
-        caption: caption.to_owned(),
-        ..LineChart::new(id, &*drawn.title, ("clients", x), y, unit, lines)
-    }
-    .draw(html);
+    let chart = LineChart::new(id, &*drawn.title, ("clients", x), y, unit, lines);
+    Some(Chart::Lines(LineChart { caption: caption.to_owned(), ..chart }))
 }
 
 /// Peaks or shares as bars: then, and now, each on a scale of its own.
-fn bars(html: &mut Html, id: &str, filled: &Filled<'_>, drawn: &Drawn) {
+fn bars(id: &str, filled: &Filled<'_>, drawn: &Drawn) -> Vec<Chart> {
     let quantity = drawn.quantity;
     if let Some(printed) = filled.shares_of(drawn, None) {
-        chart(html, &format!("{id}-then"), format!("{}, as printed", drawn.title), drawn, printed);
-        for (place, today) in filled.today.iter().enumerate() {
-            let measured = filled.shares_of(drawn, Some(today)).unwrap_or_default();
-            chart(
-                html,
-                &format!("{id}-{place}"),
-                format!("{}, {}", drawn.title, today.name),
-                drawn,
-                measured,
-            );
-        }
-        return;
+        let measured = |today: &Today| filled.shares_of(drawn, Some(today)).unwrap_or_default();
+        return then_and_now(id, filled, drawn, ("as printed", printed), measured);
     }
     let row_of = |result: &'static Published| row_of(result, quantity);
     let name = |result: &'static Published| {
@@ -136,21 +104,30 @@ fn bars(html: &mut Html, id: &str, filled: &Filled<'_>, drawn: &Drawn) {
     let printed =
         drawn.results().filter_map(|result| Some((name(result), row_of(result).figure(quantity)?.value)));
     let year = drawn.results().next().and_then(|result| result.document.year).unwrap_or_default();
-    chart(html, &format!("{id}-then"), format!("{}, {year}", drawn.title), drawn, printed.collect());
-    for (place, today) in filled.today.iter().enumerate() {
-        let value = |result| Today::value(today, result, row_of(result), quantity).map(|it| it.value);
-        let measured = drawn.results().filter_map(|result| Some((name(result), value(result)?)));
-        chart(
-            html,
-            &format!("{id}-{place}"),
-            format!("{}, {}", drawn.title, today.name),
-            drawn,
-            measured.collect(),
-        );
-    }
+    let measured = |today: &Today| {
+        let value = |result| today.value(result, row_of(result), quantity).map(|it| it.value);
+        drawn.results().filter_map(|result| Some((name(result), value(result)?))).collect()
+    };
+    then_and_now(id, filled, drawn, (&year.to_string(), printed.collect()), measured)
 }
 
-fn chart(html: &mut Html, id: &str, title: String, drawn: &Drawn, rows: Vec<(String, f64)>) {
+/// What was printed, then a chart for each server of today.
+fn then_and_now(
+    id: &str,
+    filled: &Filled<'_>,
+    drawn: &Drawn,
+    (then, printed): (&str, Vec<(String, f64)>),
+    measured: impl Fn(&Today) -> Vec<(String, f64)>,
+) -> Vec<Chart> {
+    let mut charts = vec![chart(format!("{id}-then"), format!("{}, {then}", drawn.title), drawn, printed)];
+    charts.extend(filled.today.iter().enumerate().map(|(place, today)| {
+        let title = format!("{}, {}", drawn.title, today.name);
+        chart(format!("{id}-{place}"), title, drawn, measured(today))
+    }));
+    charts
+}
+
+fn chart(id: String, title: String, drawn: &Drawn, rows: Vec<(String, f64)>) -> Chart {
     let divisor = drawn.results().next().map_or(1.0, |result| drawn.quantity.factor(&result.document));
     let rows: Vec<_> = rows.into_iter().map(|(name, value)| (name, value / divisor, None)).collect();
     let caption = match drawn.quantity {
@@ -158,8 +135,8 @@ fn chart(html: &mut Html, id: &str, title: String, drawn: &Drawn, rows: Vec<(Str
         Quantity::ConnectionRate => "Connections/s.",
         _ => "Request rate in percent of that of static files.",
     };
-    BarChart {
-        id: id.to_owned(),
+    Chart::Bars(BarChart {
+        id,
         title,
         definition: None,
         caption,
@@ -167,6 +144,5 @@ fn chart(html: &mut Html, id: &str, title: String, drawn: &Drawn, rows: Vec<(Str
         style: 0,
         scale: Scale::plain(1, rows.iter().map(|row| row.1)),
         rows,
-    }
-    .draw(html);
+    })
 }

@@ -1,43 +1,19 @@
-//! A duel as a page: its document, the interval of the leading figure as it narrowed, and the figure over time.
+//! How a duel went: the interval of the leading figure as it narrowed, and the figure over time.
 
 use webstone_judge::duel::{self, DuelComparison, DuelJudgement, DuelRatio};
 use webstone_model::duel::DuelRecord;
 
-use super::Page;
-use super::markup::Html;
+use super::{is_cpu_by_slice, unweighted};
 use crate::chart::{Axis, Line, Point};
-use crate::document::chart::LineChart;
-use crate::document::duel::{
-    answer, contestants, figures, how, is_cpu_by_slice, notes, starts, title, unweighted,
-};
+use crate::document::chart::{Chart, LineChart};
 use crate::numbers::Scale;
 
-/// The page: the document, with charts of how it went between its parts.
-pub(crate) fn render(record: &DuelRecord, judgement: &DuelJudgement) -> String {
-    let subtitle = format!("{}; {}", how(record), record.id);
-    Page { title: &title(record), subtitle: &subtitle, ..Page::branded("webstone duel") }.draw(|html| {
-        html.section("answer", "Answer").document(&answer(record, judgement));
-        html.document(&notes(record, judgement)).raw("</section>");
-        for of in &judgement.comparisons {
-            let title = format!("{} against {}", of.name, record.contestants[0].name);
-            html.section(&format!("against-{}", of.contestant), &title);
-            html.document(&figures(record, of)).charts(|html| course(html, record, judgement, of));
-            html.raw("</section>");
-        }
-        over_time(html, record, judgement);
-        html.section("starts", "Starts");
-        html.fold("Every start, unweighted", |html| html.document(&starts(record, judgement)));
-        html.raw("</section>").section("contestants", "Contestants").document(&contestants(record));
-        html.raw("</section>");
-    })
-}
-
 /// The interval after each start: it narrows.
-fn course(html: &mut Html, record: &DuelRecord, judgement: &DuelJudgement, of: &DuelComparison) {
+pub(super) fn course(record: &DuelRecord, judgement: &DuelJudgement, of: &DuelComparison) -> Option<Chart> {
     let course = duel::course(record, of.contestant, judgement.leading);
     // The first intervals are as wide as the page.
     let drawn: Vec<&DuelRatio> = course.iter().filter(|ratio| ratio.starts >= 3).collect();
-    let Some(last) = drawn.last() else { return };
+    let last = drawn.last()?;
     let in_percent = |value: f64| 100.0 * (value - 1.0);
     let reach = drawn
         .iter()
@@ -51,7 +27,7 @@ fn course(html: &mut Html, record: &DuelRecord, judgement: &DuelJudgement, of: &
     };
     let points: Vec<Point> = drawn.iter().map(point).collect();
     let starts: Vec<f64> = points.iter().map(|point| point.x).collect();
-    let mut figure = LineChart::new(
+    let mut chart = LineChart::new(
         format!("chart-course-{}", of.contestant),
         format!("{}: the interval after each start", judgement.leading.name()),
         ("starts", Axis::counts("starts of each contestant", 0.0, &starts)),
@@ -59,15 +35,15 @@ fn course(html: &mut Html, record: &DuelRecord, judgement: &DuelJudgement, of: &
         Scale::exactly("%", 1.0, 2),
         vec![Line::marked(judgement.leading.name(), 0, points)],
     );
-    figure.plot.reference = vec![(starts[0], 0.0), (*starts.last().unwrap_or(&1.0), 0.0)];
-    figure.draw(html);
+    chart.plot.reference = vec![(starts[0], 0.0), (*starts.last().unwrap_or(&1.0), 0.0)];
+    Some(Chart::Lines(chart))
 }
 
 /// Points of a contestant in the chart over time, at most.
 const POINTS_MAX: usize = 150;
 
 /// The leading figure of all contestants over time, a few rounds of slices at a time. A disturbance of the machine shows in all lines.
-fn over_time(html: &mut Html, record: &DuelRecord, judgement: &DuelJudgement) {
+pub(super) fn over_time(record: &DuelRecord, judgement: &DuelJudgement) -> Option<Chart> {
     let is_cpu = is_cpu_by_slice(record, judgement);
     let round = (2 * record.contestants.len()).max(1);
     let rounds: usize = record.starts.iter().map(|start| start.slices.len() / round).sum();
@@ -90,8 +66,7 @@ fn over_time(html: &mut Html, record: &DuelRecord, judgement: &DuelJudgement) {
     // A value outside of the usual range is a slice that something disturbed: its line leaves the chart, and its number stays.
     let mut values: Vec<f64> = lines.iter().flat_map(|line| &line.points).map(|point| point.y).collect();
     values.sort_unstable_by(f64::total_cmp);
-    let Some(usual) = values.get(values.len() * 98 / 100) else { return };
-    let most = usual * 1.25;
+    let most = values.get(values.len() * 98 / 100)? * 1.25;
     let (name, scale) = match is_cpu {
         true => ("CPU time per request", Scale::exactly("µs", 1.0, 1)),
         false => ("requests/s while it has the load", Scale::exactly("", 1.0, 0)),
@@ -99,18 +74,14 @@ fn over_time(html: &mut Html, record: &DuelRecord, judgement: &DuelJudgement) {
     let seconds: Vec<f64> = lines.iter().flat_map(|line| &line.points).map(|point| point.x).collect();
     let values = lines.iter().flat_map(|line| &line.points).map(|point| point.y.min(most));
     let y = Axis::from_zero("", &scale, values, 4);
-    html.section("time", "Over time");
-    html.charts(|html| {
-        LineChart {
-            caption: format!(
-                "Each point is {} of slices. What the machine does, it does to all contestants; what differs between them stays.",
-                if together == round { "a round".to_owned() } else { format!("{} rounds", together / round) }
-            ),
-            ..LineChart::new("chart-time", name, ("seconds", Axis::counts("seconds", 0.0, &seconds)), y, scale, lines)
-        }
-        .draw(html);
-    });
-    html.raw("</section>");
+    let x = Axis::counts("seconds", 0.0, &seconds);
+    Some(Chart::Lines(LineChart {
+        caption: format!(
+            "Each point is {} of slices. What the machine does, it does to all contestants; what differs between them stays.",
+            if together == round { "a round".to_owned() } else { format!("{} rounds", together / round) }
+        ),
+        ..LineChart::new("chart-time", name, ("seconds", x), y, scale, lines)
+    }))
 }
 
 #[cfg(test)]

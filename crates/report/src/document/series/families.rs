@@ -5,11 +5,10 @@ use webstone_judge::series::{CellSummary, LevelSummary};
 use webstone_measure::figures::Figure as Quantity;
 use webstone_measure::figures::level::{CONNECTION_RATE, LATENCY_MEAN, REQUEST_RATE, THROUGHPUT};
 
-use super::markup::Html;
+use super::Report;
 use crate::chart::{Axis, Line, Point, STYLES};
-use crate::document::chart::{LineChart, places, values};
+use crate::document::chart::{Chart, LineChart, places, values};
 use crate::document::figures::{definition, scale, title};
-use crate::series::Report;
 
 /// Most charts of each kind that a series has; the rest is in the tables only.
 const FAMILIES_MAX: usize = 12;
@@ -18,7 +17,8 @@ const FAMILIES_MAX: usize = 12;
 type Value = fn(&LevelSummary) -> f64;
 
 /// Both kinds, where there is more than one line.
-pub(super) fn draw(html: &mut Html, report: &Report<'_>) {
+pub(super) fn all(report: &Report<'_>) -> Vec<Chart> {
+    let mut charts = Vec::new();
     let cells: Vec<&CellSummary> = report.summary.cells.iter().filter(|cell| cell.counts()).collect();
     let per_interface: [(&Quantity, Value); 2] =
         [(&REQUEST_RATE, |level| level.request_rate), (&LATENCY_MEAN, |level| level.latency_mean_s)];
@@ -28,7 +28,7 @@ pub(super) fn draw(html: &mut Html, report: &Report<'_>) {
     for (place, (name, of)) in families(&cells, &CellSummary::beside_cpus, &cpus).iter().enumerate() {
         for (quantity, value) in per_interface {
             let id = format!("chart-family-{}-{place}", quantity.key);
-            chart(html, &id, name, of, quantity, value);
+            charts.extend(chart(&id, name, of, quantity, value));
         }
     }
     let per_cpus: [(&Quantity, Value); 2] =
@@ -41,9 +41,10 @@ pub(super) fn draw(html: &mut Html, report: &Report<'_>) {
     for (place, (name, of)) in families(&cells, &beside_interface, &interface).iter().enumerate() {
         for (quantity, value) in per_cpus {
             let id = format!("chart-interfaces-{}-{place}", quantity.key);
-            chart(html, &id, name, of, quantity, value);
+            charts.extend(chart(&id, name, of, quantity, value));
         }
     }
+    charts
 }
 
 /// Cells that share a name, each with the name of its line; only where there are several.
@@ -67,13 +68,12 @@ fn families<'a>(
 }
 
 fn chart(
-    html: &mut Html,
     id: &str,
     name: &str,
     of: &[(String, &CellSummary)],
     quantity: &Quantity,
     value: Value,
-) {
+) -> Option<Chart> {
     let mut lines = Vec::new();
     for (style, (line, cell)) in of.iter().enumerate().take(STYLES) {
         let at = |level: &LevelSummary| Point::new(f64::from(level.clients), value(level));
@@ -85,15 +85,14 @@ fn chart(
     }
     let places = places(&lines);
     if places.is_empty() {
-        return;
+        return None;
     }
     let scale = scale(quantity, values(&lines));
     let (x, y) = (Axis::counts("clients", 1.0, &places), Axis::from_zero("", &scale, values(&lines), 5));
     let title = format!("{}: {name}", title(quantity));
-    LineChart {
+    Some(Chart::Lines(LineChart {
         definition: definition(quantity),
         caption: "The mark is the level of the highest request rate. Invalid cells are left out.".to_owned(),
         ..LineChart::new(id, title, ("clients", x), y, scale, lines)
-    }
-    .draw(html);
+    }))
 }
