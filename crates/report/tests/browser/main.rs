@@ -13,7 +13,9 @@ use base64::Engine;
 use devtools::Browser;
 use serde_json::{Value, json};
 use webstone_model::record::RunRecord;
-use webstone_report::{Format, Options, history, render_all, render_comparison, render_series};
+use webstone_report::{
+    Format, Options, history, like, render_all, render_comparison, render_duel, render_series,
+};
 
 /// Widths in pixels: a phone, a tablet, desks.
 const WIDTHS: [u32; 4] = [390, 820, 1280, 1440];
@@ -66,6 +68,14 @@ fn a_report_opens_without_error_and_fetches_nothing() {
     pages.push(("series".to_owned(), directory.path().join("series.html")));
     let (series, cells) = records::series();
     let page = render_series(&series, &cells, &[], Format::Html, &Options::default()).unwrap();
+    std::fs::write(&pages[pages.len() - 1].1, page).unwrap();
+    pages.push(("duel".to_owned(), directory.path().join("duel.html")));
+    let duel = webstone_model::fixture::duel("d", &[("old", 10_000), ("new", 10_240)], 12);
+    let page = render_duel(&duel, Format::Html, &Options::default()).unwrap();
+    std::fs::write(&pages[pages.len() - 1].1, page).unwrap();
+    pages.push(("like".to_owned(), directory.path().join("like.html")));
+    let sources = vec![like::Source { name: "nginx".to_owned(), records: vec![records::paper::netsite()] }];
+    let page = like::render("proliant", sources, &[], Format::Html, &Options::default()).unwrap();
     std::fs::write(&pages[pages.len() - 1].1, page).unwrap();
     if let Some(own) = std::env::var_os("WEBSTONE_PAGE") {
         pages.push(("own".to_owned(), std::fs::canonicalize(own).unwrap()));
@@ -222,17 +232,19 @@ fn looks_right(page: &mut Seen<'_>, path: &Path) {
     page.expect(dead, json!([]), "links that lead nowhere");
     let twice = "(ids => ids.filter((id, n) => ids.indexOf(id) !== n))([...document.querySelectorAll('[id]')].map(e => e.id))";
     page.expect(twice, json!([]), "identifiers that are not unique");
-    for theme in ["light", "dark"] {
-        for width in WIDTHS {
-            page.browser.show_as(width, 900, theme);
-            let at = format!("{width} px, {theme}");
-            let sideways = "document.documentElement.scrollWidth - innerWidth";
-            page.expect(sideways, json!(0), &format!("{at}: pixels that the page scrolls sideways"));
-            page.expect(CLIPPED, json!([]), &format!("{at}: what is cut off"));
-            page.expect(OVERLAPS, json!([]), &format!("{at}: texts of charts that overlap or stick out"));
-            page.expect(FAINT, json!([]), &format!("{at}: text without contrast"));
-            page.browser.picture(&format!("{}-{width}-{theme}.png", page.name));
-        }
+    for width in WIDTHS {
+        page.browser.show_as(width, 900, "light");
+        let sideways = "document.documentElement.scrollWidth - innerWidth";
+        page.expect(sideways, json!(0), &format!("{width} px: pixels that the page scrolls sideways"));
+        page.expect(CLIPPED, json!([]), &format!("{width} px: what is cut off"));
+        page.expect(OVERLAPS, json!([]), &format!("{width} px: texts of charts that overlap or stick out"));
+        page.browser.picture(&format!("{}-{width}.png", page.name));
+    }
+    // No place depends on the theme, and no colour on the width, but for what a narrow screen leaves out.
+    for (theme, width) in [("light", 1280), ("dark", 1280), ("dark", 390)] {
+        page.browser.show_as(width, 900, theme);
+        page.expect(FAINT, json!([]), &format!("{width} px, {theme}: text without contrast"));
+        page.browser.picture(&format!("{}-{width}-{theme}.png", page.name));
     }
     accessible(page);
     printed(page);
