@@ -36,6 +36,17 @@ fn a_run_on_a_server_of_its_own_comes_first_unless_told_otherwise() {
     assert_eq!(nice_of(&["run", "--no-priority"]), Value::Null);
 }
 
+/// It leaves other programs the CPU time of waiting, whichever CPUs it has.
+#[test]
+fn at_the_normal_priority_a_duel_sleeps_between_answers() {
+    let dir = tempfile::tempdir().unwrap();
+    let duel = ["duel", "reference", "reference,threads=1", "-w", "workout-0k", "--at-most", "1s"];
+    let mut duel = command(dir.path(), &[&duel[..], &["--no-store", "--format", "json"]].concat());
+    let said = said(duel.env("WEBSTONE_PRIORITY", "normal"));
+    let report: Value = serde_json::from_str(&said.out).unwrap_or_else(|_| panic!("{}", said.err));
+    assert_eq!(report["duel"]["environment"]["generator.stays_awake"], false);
+}
+
 #[test]
 fn a_server_on_this_host_that_webstone_did_not_start_keeps_its_share() {
     let server = std::net::TcpListener::bind("127.0.0.1:0").unwrap();

@@ -21,7 +21,7 @@ use webstone_lab::cpus::cpu_list;
 use webstone_lab::environment::{self, Subject};
 use webstone_lab::interrupt::Interrupt;
 use webstone_lab::machine::{Root, cpus};
-use webstone_lab::priority::Raised;
+use webstone_lab::priority::{Raised, stays_normal};
 use webstone_measure::slices::Slice;
 use webstone_measure::units::Nanos;
 use webstone_model::duel::{Contestant, DUEL_SCHEMA, DuelRecord, DuelSpec};
@@ -252,9 +252,11 @@ fn in_all(lists: &[&[u32]]) -> Vec<u32> {
     first.iter().copied().filter(|cpu| others.iter().all(|list| list.contains(cpu))).collect()
 }
 
-/// Whether the load generator may use its CPUs all the time: no contestant on this host needs them, nor the CPU time of a quota.
+/// Whether the load generator may use its CPUs all the time: no contestant on this host needs them, nor the CPU time of a quota, nor, at
+/// the normal priority, other programs.
 fn has_cpus_of_its_own(sites: &[RunSite]) -> bool {
-    sites.iter().all(|site| site.placement.is_apart()) && cpus(&Root::default()).quota.is_none()
+    let may = cpus(&Root::default()).quota.is_none() && !stays_normal();
+    may && sites.iter().all(|site| site.placement.is_apart())
 }
 
 /// Load generator and contestants come before other programs, if all of them are ours.
