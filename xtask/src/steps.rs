@@ -178,8 +178,8 @@ pub fn fuzz(arguments: &[String]) -> Outcome {
 /// Writes the generated files again: the tests that compare them with the code do it when they are asked to.
 pub fn generated_files() -> Outcome {
     for (variable, test) in [
-        ("UPDATE_SCHEMA", &["--test", "schema"][..]),
-        ("UPDATE_GOLDEN", &["--test", "documentation"]),
+        ("UPDATE_SCHEMA", &["--test", "reports", "schema::"][..]),
+        ("UPDATE_GOLDEN", &["--test", "reports", "documentation::"]),
         ("UPDATE_DOCS", &["--lib", "reference::"]),
     ] {
         let mut command = cargo("test --workspace");

@@ -1,11 +1,10 @@
 //! The two runs that the WebStone paper prints (section 7), rebuilt from its numbers. What can be derived must equal the
 //! printed digits; where the paper contradicts itself, the test says how.
-#![allow(clippy::unwrap_used, reason = "a test that cannot go on may panic")]
-
-mod records;
 
 use webstone_model::record::RunRecord;
 use webstone_report::{Format, Options, render};
+
+use crate::records;
 
 fn classic(record: &RunRecord) -> String {
     let bytes = render(record, Format::Webstone1, &Options::default()).unwrap();

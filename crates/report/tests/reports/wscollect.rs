@@ -2,15 +2,14 @@
 //! `WEBSTONE 2.0 results` on, a line is split at an optional colon and two blanks, or at a tab; the label is searched
 //! for a word, and the number is the first run of digits and points. And a reader of every line, with the formats that WebStone 2.0.1
 //! prints with.
-#![allow(clippy::unwrap_used, reason = "a test that cannot go on may panic")]
-
-mod records;
 
 use std::collections::BTreeMap;
 
 use webstone_measure::figures::Figures;
 use webstone_model::record::RunRecord;
 use webstone_report::{Format, Options, render};
+
+use crate::records;
 
 /// Words of labels, in the order in which they are tried.
 const WORDS: [&str; 6] = [

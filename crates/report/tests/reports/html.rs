@@ -1,11 +1,10 @@
 //! The HTML report as text: no text of a record becomes markup or script, nothing is loaded from outside, what is left
 //! out is counted. What a browser makes of it is in `tests/browser`.
-#![allow(clippy::unwrap_used, reason = "a test that cannot go on may panic")]
-
-mod records;
 
 use webstone_model::record::{Disturbance, RunRecord};
 use webstone_report::{Format, Options, ReportError, render, render_all, render_comparison};
+
+use crate::records;
 
 fn html(record: &RunRecord) -> String {
     String::from_utf8(render(record, Format::Html, &Options::default()).unwrap()).unwrap()

@@ -1,7 +1,4 @@
 //! What each level is worth, and how far noise may have moved its figures, in every format that shows levels.
-#![allow(clippy::unwrap_used, reason = "a test that cannot go on must fail")]
-
-mod records;
 
 use std::io::Cursor;
 
@@ -11,6 +8,8 @@ use webstone_judge::verdict::{self, Standing};
 use webstone_model::record::RunRecord;
 use webstone_model::series::Series;
 use webstone_report::{Format, Options, render, render_series};
+
+use crate::records;
 
 fn made(record: &RunRecord, format: Format) -> String {
     let options = Options { width: 200, full: true, ..Options::default() };

@@ -1,7 +1,4 @@
 //! Open loop: levels are rates, and every format says which rate a figure is of.
-#![allow(clippy::unwrap_used, reason = "a test that cannot go on must fail")]
-
-mod records;
 
 use std::io::Cursor;
 
@@ -10,6 +7,8 @@ use webstone_measure::metrics::Histogram;
 use webstone_measure::rate::RateProfile;
 use webstone_model::record::RunRecord;
 use webstone_report::{CsvTable, Format, Options, render};
+
+use crate::records;
 
 /// As they are written into cells.
 const RATES: [&str; 3] = ["500", "1k", "1500"];

@@ -1,9 +1,5 @@
 //! The formats that other programs read, each checked with a reader that is not ours: a workbook read by calamine and
 //! openpyxl, metrics checked by promtool, OTLP parsed by its field names, percentile text read back.
-#![allow(clippy::unwrap_used, reason = "a test that cannot go on must fail")]
-#![allow(clippy::print_stdout, reason = "a skipped test says why")]
-
-mod records;
 
 use std::io::{Cursor, Write as _};
 use std::path::{Path, PathBuf};
@@ -16,6 +12,8 @@ use webstone_measure::figures::Figures;
 use webstone_model::record::{IterationRecord, RunRecord, TcpUse};
 use webstone_model::spec::HttpVersion;
 use webstone_report::{Format, Options, ReportError, render, render_all};
+
+use crate::records;
 
 fn workbook(records: &[RunRecord]) -> Vec<u8> {
     render_all(records, Format::Xlsx, &Options::default()).unwrap()

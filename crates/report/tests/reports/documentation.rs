@@ -1,7 +1,6 @@
 //! The samples in `docs/reports.md` are parts of golden files. A line `<!-- sample: FILE -->`, optionally with
 //! `from "TEXT"` and `lines N`, says which; the fenced block below it must hold just that. After an intended
 //! change: `UPDATE_GOLDEN=1 cargo test -p webstone-report` (twice, if golden files changed with it).
-#![allow(clippy::unwrap_used, reason = "a test that cannot go on may panic")]
 
 use std::path::Path;
 
@@ -18,7 +17,7 @@ fn the_samples_are_what_the_program_prints() {
     }
     assert!(
         page == filled,
-        "the samples in docs/reports.md are old.\nhint: UPDATE_GOLDEN=1 cargo test -p webstone-report --test documentation"
+        "the samples in docs/reports.md are old.\nhint: UPDATE_GOLDEN=1 cargo test --workspace --test reports documentation::"
     );
 }
 

@@ -1,7 +1,4 @@
 //! The published schema is the generated one, and what is rendered keeps to it.
-#![allow(clippy::unwrap_used, reason = "a test that cannot go on may panic")]
-
-mod records;
 
 use std::path::Path;
 
@@ -16,6 +13,8 @@ use webstone_report::{
     Format, Options, comparison_schema, duel_schema, event_schema, json_schema, render, render_comparison,
     render_duel, spec_schema,
 };
+
+use crate::records;
 
 #[test]
 fn the_schema_of_the_browser_fronts_form_is_the_generated_one() {
@@ -38,7 +37,7 @@ fn the_published_schema_is_the_generated_one() {
     let published = std::fs::read_to_string(&path).unwrap_or_default();
     assert!(
         published == json_schema(),
-        "docs/record.schema.json is not what the types say.\nhint: UPDATE_SCHEMA=1 cargo test -p webstone-report"
+        "docs/record.schema.json is not what the types say.\nhint: UPDATE_SCHEMA=1 cargo test --workspace --test reports schema::"
     );
 }
 
@@ -50,7 +49,7 @@ fn the_published_schema_of_comparisons_is_the_generated_one_and_is_kept_to() {
     }
     assert!(
         std::fs::read_to_string(&path).unwrap_or_default() == comparison_schema(),
-        "docs/comparison.schema.json is not what the types say.\nhint: UPDATE_SCHEMA=1 cargo test -p webstone-report"
+        "docs/comparison.schema.json is not what the types say.\nhint: UPDATE_SCHEMA=1 cargo test --workspace --test reports schema::"
     );
     let schema: Value = serde_json::from_str(&comparison_schema()).unwrap();
     for comparison in [records::comparison(), records::hopeless_comparison()] {
@@ -68,7 +67,7 @@ fn the_published_schema_of_events_is_the_generated_one_and_is_kept_to() {
     }
     assert!(
         std::fs::read_to_string(&path).unwrap_or_default() == event_schema(),
-        "docs/events.schema.json is not what the types say.\nhint: UPDATE_SCHEMA=1 cargo test -p webstone-report"
+        "docs/events.schema.json is not what the types say.\nhint: UPDATE_SCHEMA=1 cargo test --workspace --test reports schema::"
     );
     let schema: Value = serde_json::from_str(&event_schema()).unwrap();
     let record = records::small();
@@ -113,7 +112,7 @@ fn the_published_schema_of_duels_is_the_generated_one_and_is_kept_to() {
     }
     assert!(
         std::fs::read_to_string(&path).unwrap_or_default() == duel_schema(),
-        "docs/duel.schema.json is not what the types say.\nhint: UPDATE_SCHEMA=1 cargo test -p webstone-report"
+        "docs/duel.schema.json is not what the types say.\nhint: UPDATE_SCHEMA=1 cargo test --workspace --test reports schema::"
     );
     let schema: Value = serde_json::from_str(&duel_schema()).unwrap();
     let mut sound = fixture::duel("d", &[("old", 10_000), ("new", 10_500), ("third", 10_000)], 6);

@@ -1,8 +1,5 @@
 //! What holds for every format: selection of a level, empty records, narrow terminals, CSV that reads back, hostile
 //! text, and large sweeps.
-#![allow(clippy::unwrap_used, reason = "a test that cannot go on may panic")]
-
-mod records;
 
 use webstone_judge::search::{self, Answer};
 use webstone_measure::figures::Figures;
@@ -10,6 +7,8 @@ use webstone_measure::metrics::{ClientTotals, PageTotals};
 use webstone_model::record::{IterationRecord, RunRecord};
 use webstone_model::search::{Over, SearchSpec};
 use webstone_report::{Charset, CsvTable, Format, Options, ReportError, render};
+
+use crate::records;
 
 fn text(record: &RunRecord, format: Format, options: &Options) -> String {
     String::from_utf8(render(record, format, options).unwrap()).unwrap()
@@ -20,7 +19,7 @@ fn every_format_of_every_record_is_made() {
     for record in records::all() {
         for format in Format::ALL {
             if format.is_binary() {
-                continue; // `tests/formats.rs` opens it
+                continue; // `formats.rs` opens it
             }
             let made = text(&record, format, &Options::default());
             let empty =

@@ -1,10 +1,9 @@
 //! Requests without an answer: what every format makes of the time that they waited.
-#![allow(clippy::unwrap_used, reason = "a test that cannot go on must fail")]
-
-mod records;
 
 use webstone_model::record::RunRecord;
 use webstone_report::{Format, Options, render};
+
+use crate::records;
 
 const WAITED_NS: u64 = 6_000_000_000;
 

@@ -1,7 +1,4 @@
 //! JUnit's XML, read by a parser that is not ours, as continuous integration reads it.
-#![allow(clippy::unwrap_used, reason = "a test that cannot go on may panic")]
-
-mod records;
 
 use std::collections::BTreeMap;
 
@@ -11,6 +8,8 @@ use webstone_judge::verdict;
 use webstone_model::record::RunRecord;
 use webstone_model::threshold::Thresholds;
 use webstone_report::{Format, Options, render_all};
+
+use crate::records;
 
 /// An element with its attributes, what is in it, and its text.
 #[derive(Debug, Default)]

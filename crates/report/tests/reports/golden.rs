@@ -1,9 +1,6 @@
 //! Each fixed record as the blocks of its documents (`RECORD.document.json`), and one of the records in each format: both are compared
 //! with files in `tests/golden`. After an intended change: `UPDATE_GOLDEN=1 cargo test -p webstone-report`,
 //! and read the difference.
-#![allow(clippy::unwrap_used, reason = "a test that cannot go on may panic")]
-
-mod records;
 
 use std::path::Path;
 
@@ -14,6 +11,8 @@ use webstone_measure::units::Nanos;
 use webstone_model::record::RunRecord;
 use webstone_model::spec::{ConnectionPolicy, HttpVersion};
 use webstone_report::{Charset, CsvTable, Format, Options, blocks, render, render_comparison};
+
+use crate::records;
 
 fn text(record: &RunRecord, format: Format, options: &Options) -> String {
     let full = Options { full: true, ..options.clone() };

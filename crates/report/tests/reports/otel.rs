@@ -1,12 +1,11 @@
 //! The export for OpenTelemetry, read by the project's own published types: a second opinion on names, types and nesting.
-#![allow(clippy::unwrap_used, reason = "helpers of tests are tests: a panic is how they fail")]
-
-mod records;
 
 use opentelemetry_proto::tonic::collector::metrics::v1::ExportMetricsServiceRequest;
 use opentelemetry_proto::tonic::metrics::v1::metric::Data;
 use serde_json::Value;
 use webstone_report::{Format, Options, render_all};
+
+use crate::records;
 
 /// Where something of ours is missing in theirs: their types drop a name that they do not know.
 fn missing(ours: &Value, theirs: &Value, place: &str) -> Option<String> {

@@ -1,8 +1,5 @@
 //! The example files and the published tables that they are made for: every cell of an example is compared, row by row, with the tables
 //! that were measured like it, and with no other.
-#![allow(clippy::unwrap_used, reason = "a test that cannot go on may panic")]
-
-mod records;
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -12,6 +9,8 @@ use webstone_model::series::Cell;
 use webstone_model::spec::{RunSpec, Software};
 use webstone_report::history::{Other, Published, apart, beside, published};
 use webstone_workload::Workload;
+
+use crate::records;
 
 const ROOT: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../");
 

@@ -1,7 +1,4 @@
 //! The report of a series, from records with known content.
-#![allow(clippy::unwrap_used, reason = "a test that cannot go on may panic")]
-
-mod records;
 
 use serde_json::Value;
 use webstone_measure::units::NANOS_PER_SECOND;
@@ -9,6 +6,8 @@ use webstone_model::record::RunRecord;
 use webstone_model::series::{Cell, Kind, Matrix, Series};
 use webstone_model::spec::Levels;
 use webstone_report::{Format, Options, render_series};
+
+use crate::records;
 
 fn rendered(format: Format) -> String {
     let (series, records) = records::series();
