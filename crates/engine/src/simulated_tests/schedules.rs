@@ -15,7 +15,7 @@ use super::draw::Schedule;
 use super::*;
 
 /// Schedules of each kind.
-const SCHEDULES: u64 = 2_500;
+const SCHEDULES: u64 = 1_500;
 
 /// Runs all seeds, or the requested one, and names the one that fails.
 fn each_seed(run: impl Fn(u64)) {
