@@ -401,8 +401,9 @@ fn a_documents_tables_stand_with_and_without_runs_and_results_of_ones_own() {
     let said = webstone_in(dir.path(), &["report", stored.to_str().unwrap(), "--like", "wasd"]);
     assert_eq!(said.code, 0, "{}", said.err);
     let text = squeezed(&said);
-    assert!(
-        text.contains("0K 1 printed 2.30 87 mine 0.") && text.contains("0K 10 printed 1.95 103 mine NA NA"),
-        "{text}"
-    );
+    assert!(text.contains("0K 10 printed 1.95 103 mine NA NA"), "{text}");
+    // Seconds that 200 requests took; a star says that the machine was busy.
+    let mine = text.split("0K 1 printed 2.30 87 mine ").nth(1).and_then(|rest| rest.split(' ').next());
+    let seconds: f64 = mine.unwrap_or_default().trim_end_matches('*').parse().expect(&text);
+    assert!(seconds > 0.0, "{text}");
 }
