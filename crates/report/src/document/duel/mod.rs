@@ -216,7 +216,7 @@ fn notes(record: &DuelRecord, judgement: &DuelJudgement) -> Document {
     let mut doc = Document::default();
     let mut say = |label: &str, tone, text: String| doc.item(label, LABEL, tone, text);
     twin_line(record, judgement).into_iter().for_each(|text| say("twin", Tone::Plain, text));
-    say("held", Tone::Plain, how(record));
+    say("measured", Tone::Plain, how(record));
     let version = record.contestants.iter().find_map(|contestant| contestant.http.clone());
     version.into_iter().for_each(|text| say("version", Tone::Plain, text));
     conditions(record).into_iter().for_each(|text| say("during", Tone::Plain, text));
