@@ -115,6 +115,25 @@ pub(crate) struct BarChart<'a> {
 /// Name, value, and the ends of its interval where it has one.
 pub(crate) type BarRow = (String, f64, Option<(f64, f64)>);
 
+/// Wholes and their parts, as bars.
+#[derive(Clone, Debug)]
+pub(crate) struct StackChart<'a> {
+    /// Unique in the document.
+    pub(crate) id: String,
+    pub(crate) title: String,
+    /// Where what it shows is defined.
+    pub(crate) definition: Option<String>,
+    /// Below the chart.
+    pub(crate) caption: &'a str,
+    /// What the wholes are, as the head of a column.
+    pub(crate) names: &'a str,
+    /// What the parts are, in the order in which they stand.
+    pub(crate) parts: &'a [&'a str],
+    pub(crate) scale: Scale,
+    /// Name, and each of its parts.
+    pub(crate) rows: Vec<(String, Vec<f64>)>,
+}
+
 /// How far an interval may reach beyond the largest value of its chart.
 const REACH: f64 = 4.0;
 

@@ -146,6 +146,13 @@ impl Document {
         self.0.extend((!blocks.0.is_empty()).then(|| Block::Part(anchor.into(), title.into(), blocks)));
     }
 
+    /// Charts without tables.
+    pub(crate) fn of_charts(charts: impl IntoIterator<Item = Chart>) -> Document {
+        let mut doc = Document::default();
+        doc.charts(charts);
+        doc
+    }
+
     pub(crate) fn charts(&mut self, charts: impl IntoIterator<Item = Chart>) {
         self.0.extend(charts.into_iter().map(|chart| Block::Chart(Box::new(chart), None)));
     }

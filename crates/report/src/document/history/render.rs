@@ -73,8 +73,7 @@ fn document(
 ) -> Document {
     let mut doc = Document::default();
     doc.title("", title(runs));
-    let mut charts = Document::default();
-    charts.charts(over_clients(published, runs));
+    let charts = Document::of_charts(over_clients(published, runs));
     doc.part("load", "Against the number of clients", charts);
     let mut printed = Document::default();
     printed.section("published", "Published tables", tables(published));

@@ -16,7 +16,7 @@ use webstone_model::record::RunRecord;
 use webstone_model::toml_text;
 
 use crate::document::table::{Room, Sheet, Table};
-use crate::document::{Document, Tone};
+use crate::document::{Block, Document, Tone};
 use crate::history::{CAUTION, Published, Quantity, Row, published};
 use crate::numbers::{count, counted, decimal};
 use crate::render::drawn;
@@ -184,11 +184,8 @@ impl Filled<'_> {
         let mut doc = Document::default();
         doc.title("", format!("{}, then and now", self.shape.title));
         self.notes().into_iter().for_each(|note| doc.note(Tone::Faint, note));
-        let (mut figures, mut tables) = (Document::default(), Document::default());
-        figures.charts(charts::all(self));
-        tables.sheets(self.sheets());
-        doc.part("figures", "Figures", figures);
-        doc.part("tables", "Tables", tables);
+        doc.part("figures", "Figures", Document::of_charts(charts::all(self)));
+        doc.part("tables", "Tables", Document(self.sheets().into_iter().map(Block::Sheet).collect()));
         doc
     }
 

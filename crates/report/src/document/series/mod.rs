@@ -80,9 +80,10 @@ pub fn render_series(
             }
         }
         Format::Html => {
-            let parts = (&cells_together(&report), &notes_of_page(&report));
-            let title = (&*report.title(), &*report.subtitle());
-            Ok(outgoing::text(&html::of_series(title, parts, records, links, options)))
+            let (together, notes) = (cells_together(&report), notes_of_page(&report));
+            let (title, subtitle) = (report.title(), report.subtitle());
+            let page = html::of_series(&title, &subtitle, &together, &notes, records, links, options);
+            Ok(outgoing::text(&page))
         }
         Format::Markdown => Ok(drawn(&short(&report), format, options)),
         _ => Ok(drawn(&document(&report, records, options), format, options)),
@@ -233,8 +234,7 @@ fn cells_together(report: &Report<'_>) -> Document {
     let sheets = report.sheets().into_iter().filter(|sheet| sheet.title != "Levels of each cell");
     let (ranked, others): (Vec<_>, Vec<_>) =
         sheets.partition(|sheet| matches!(&*sheet.title, "Ranks" | "Scaling" | "SPICE"));
-    let mut together = Document::default();
-    together.charts(charts::all(report));
+    let mut together = Document::of_charts(charts::all(report));
     together.sheets(ranked.into_iter().chain(others));
     let mut doc = Document::default();
     doc.part("matrix", "The series", together);

@@ -2,7 +2,7 @@
 //! tables have it.
 
 use crate::chart::{Bar, Line, Point, Stack, bars, key, patch, stacks};
-use crate::document::chart::{BarChart, BarRow, LineChart, places};
+use crate::document::chart::{BarChart, BarRow, LineChart, StackChart, places};
 use crate::document::table::{Room, Table};
 use crate::numbers::{Scale, count, spread};
 
@@ -131,29 +131,14 @@ impl BarChart<'_> {
     }
 }
 
-/// A chart of wholes and their parts with everything around it.
-pub(super) struct StackChart<'a> {
-    pub(super) id: String,
-    pub(super) title: String,
-    pub(super) definition: Option<String>,
-    pub(super) caption: &'a str,
-    /// What the wholes are, as the head of a column.
-    pub(super) names: &'a str,
-    /// What the parts are, in the order in which they stand.
-    pub(super) parts: &'a [&'a str],
-    pub(super) scale: Scale,
-    /// Name, and each of its parts.
-    pub(super) rows: Vec<(String, Vec<f64>)>,
-}
-
 impl StackChart<'_> {
-    pub(super) fn draw(self, html: &mut Html) {
+    pub(super) fn draw(&self, html: &mut Html) {
         let scale = &self.scale;
-        let stack = |(name, parts): (String, Vec<f64>)| {
+        let stack = |(name, parts): &(String, Vec<f64>)| {
             let shown = scale.say(parts.iter().sum());
-            Stack { name, parts, shown }
+            Stack { name: name.clone(), parts: parts.clone(), shown }
         };
-        let rows: Vec<Stack> = self.rows.into_iter().map(stack).collect();
+        let rows: Vec<Stack> = self.rows.iter().map(stack).collect();
         let description: Vec<String> = rows.iter().map(|row| described(row, self.parts, scale)).collect();
         let chart = |html: &mut Html| {
             html.raw("<ul class=\"legend\">");

@@ -121,8 +121,10 @@ pub(crate) fn of_comparison(comparison: &Comparison, records: &[RunRecord], opti
 /// The page of a series: what its cells say together, then the charts and tables that any several records have. `links` lead to the
 /// reports of the cells, in the order of the plan, where they have one.
 pub(crate) fn of_series(
-    (title, subtitle): (&str, &str),
-    (together, notes): (&Document, &Document),
+    title: &str,
+    subtitle: &str,
+    together: &Document,
+    notes: &Document,
     records: &[Option<RunRecord>],
     links: &[Option<String>],
     options: &Options,

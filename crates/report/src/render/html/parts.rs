@@ -10,8 +10,8 @@ use crate::numbers::spread;
 use crate::summary::Level;
 
 use super::Run;
-use super::figure::StackChart;
 use super::markup::Html;
+use crate::document::chart::StackChart;
 use crate::document::figures::{definition, scale};
 
 /// Levels that are drawn.
