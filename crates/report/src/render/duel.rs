@@ -47,7 +47,10 @@ pub fn render_duel(record: &DuelRecord, format: Format, options: &Options) -> Re
         }
         Format::Junit => outgoing::text(&junit(record, &judgement)),
         _ => {
-            let whole = format!("webstone report {} -o duel.html", record.id);
+            let whole = match record.id.as_str() {
+                "" => "webstone duel … -o duel.html".to_owned(),
+                id => format!("webstone report {id} -o duel.html"),
+            };
             let options = Options { full_command: Some(whole), ..options.clone() };
             drawn(&document::document(record, &judgement), format, &options)
         }

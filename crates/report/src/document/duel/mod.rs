@@ -43,9 +43,7 @@ pub(crate) fn document(record: &DuelRecord, judgement: &DuelJudgement) -> Docume
     }
     doc.gap();
     doc.part("notes", "How it was measured", notes(record, judgement));
-    let mut time = Document::default();
-    time.charts(charts::over_time(record, judgement));
-    doc.part("time", "Over time", time);
+    doc.part("time", "Over time", Document::of_charts(charts::over_time(record, judgement)));
     let mut more = |anchor: &str, title: &str, summary: &str, whole| {
         let mut folded = Document::default();
         folded.fold(summary, Document::default(), whole);
@@ -283,13 +281,17 @@ fn word(ratio: &DuelRatio) -> &'static str {
 /// What the twin shows, if there is one.
 fn twin_line(record: &DuelRecord, judgement: &DuelJudgement) -> Option<String> {
     let ratio = judgement.twin_ratio(record)?;
+    let word = match (ratio.high.is_finite(), ratio.differs()) {
+        (false, _) => "too few starts to tell",
+        (true, true) => "not the same",
+        (true, false) => "as it should be",
+    };
     Some(format!(
-        "{} took part: {} {} % ({}, at 99 %), {}",
+        "{} took part: {} {} % ({}, at 99 %), {word}",
         record.twin_in_words(),
         ratio.figure.name(),
         percent(ratio.ratio, ratio),
         interval(ratio),
-        if ratio.differs() { "not the same" } else { "as it should be" }
     ))
 }
 
@@ -325,7 +327,8 @@ fn conditions(record: &DuelRecord) -> Vec<String> {
             .iter()
             .any(|contestant| contestant.agents.is_empty() && !contestant.cpus.is_empty());
     let sleeps = sleeps.then(|| {
-        "the load generator slept between answers, having no CPU of its own: CPU time includes waking it, which depends on the pace".to_owned()
+        "the load generator slept between answers: CPU time includes waking it, which depends on the pace"
+            .to_owned()
     });
     waits.into_iter().chain(late).chain(sleeps).collect()
 }
@@ -466,6 +469,16 @@ pub fn interval_bar(ratio: &DuelRatio, reach: f64, width: usize) -> String {
 mod tests {
     use super::*;
     use webstone_model::duel::{Contestant, DuelStart, SideRun};
+
+    #[test]
+    fn one_start_says_nothing_of_the_twin() {
+        let record = webstone_model::fixture::duel("", &[("a", 100), ("b", 120)], 1);
+        let text = crate::render_duel(&record, crate::Format::Text, &crate::Options::default()).unwrap();
+        let text = String::from_utf8(text).unwrap().split_whitespace().collect::<Vec<_>>().join(" ");
+        assert!(text.contains("too few starts to tell") && !text.contains("as it should be"), "{text}");
+        // It was not stored, so no report can be made of it again.
+        assert!(text.ends_with("see `webstone duel … -o duel.html`"), "{text}");
+    }
 
     #[test]
     fn conditions_are_told_as_far_as_they_are_known() {
